@@ -1,0 +1,165 @@
+use crate::error::{DecodeCause, DecodeError, Flaw};
+use crate::packets::flags_are_allowed;
+use crate::wire::reader::Reader;
+use crate::wire::{MAX_VARIABLE_BYTE_INTEGER, VariableByteIntegerError, read_variable_byte_integer};
+use crate::{
+    Auth, ConnAck, Connect, Disconnect, Packet, PacketType, ProtocolVersion, PubAck, PubComp, PubRec, PubRel, Publish,
+    SubAck, Subscribe, UnsubAck, Unsubscribe,
+};
+
+/// The largest packet that the wire format can express: 268,435,460 bytes with its fixed header.
+pub const MAX_PACKET_SIZE_BYTES: u32 = MAX_VARIABLE_BYTE_INTEGER + 5;
+
+/// What [`decode`] needs to know about the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeOptions {
+    /// The version that the connection speaks. Ignored for CONNECT, which brings its own.
+    pub version: ProtocolVersion,
+    /// The largest whole packet in bytes, fixed header included. [`MAX_PACKET_SIZE_BYTES`] and above limit nothing.
+    pub max_packet_size: u32,
+}
+
+impl DecodeOptions {
+    /// Options without a limit on the packet size.
+    pub const fn new(version: ProtocolVersion) -> Self {
+        Self { version, max_packet_size: MAX_PACKET_SIZE_BYTES }
+    }
+}
+
+/// Decodes the packet at the start of `input` and says how many bytes it takes. The rest of `input` is left alone.
+///
+/// # Errors
+/// [`Incomplete`](crate::Fault::Incomplete) until the packet is whole; what can be refused earlier, is. Otherwise who is
+/// at fault, the reason code to answer with and where it went wrong.
+#[inline]
+pub fn decode<'a>(input: &'a [u8], options: &DecodeOptions) -> Result<(Packet<'a>, usize), DecodeError> {
+    let header = FixedHeader::decode(input, options.max_packet_size)?;
+    let total_len = header.total_len();
+    let Some(body) = input.get(header.header_len..total_len) else {
+        return Err(DecodeError::incomplete(total_len, input.len()));
+    };
+    Ok((decode_body(&header, body, options.version)?, total_len))
+}
+
+/// The first two to five bytes of every packet (section 2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixedHeader {
+    /// The packet's type.
+    pub packet_type: PacketType,
+    /// The lower four bits of the first byte, checked for the type.
+    pub flags: u8,
+    /// Bytes of the fixed header itself, 2 to 5.
+    pub header_len: usize,
+    /// Bytes that follow the fixed header, at most 268,435,455.
+    pub remaining_len: usize,
+}
+
+impl FixedHeader {
+    /// Decodes the fixed header at the start of `input`. The body need not have arrived.
+    ///
+    /// `max_packet_size`: the largest whole packet in bytes.
+    ///
+    /// # Errors
+    /// [`Incomplete`](crate::Fault::Incomplete) until the fixed header is whole; a reserved type, wrong flags, a remaining
+    /// length that is too long or padded; [`OverLimit`](crate::Fault::OverLimit) as soon as the length is known.
+    #[inline]
+    pub fn decode(input: &[u8], max_packet_size: u32) -> Result<Self, DecodeError> {
+        let Some((&first, lengths)) = input.split_first() else { return Err(DecodeError::incomplete(2, 0)) };
+        let flags = first & 0x0F;
+        let Some(packet_type) = PacketType::from_u8(first >> 4) else {
+            return Err(header_error(DecodeCause::PacketTypeReserved, 0));
+        };
+        if let Err(cause) = flags_are_allowed(packet_type, flags) {
+            return Err(header_error(cause, 0));
+        }
+        let (remaining_len, length_len) = match read_variable_byte_integer(lengths) {
+            Ok(length) => length,
+            Err(error) => return Err(remaining_length_error(error, input.len())),
+        };
+        let header = Self { packet_type, flags, header_len: 1 + length_len, remaining_len: remaining_len as usize };
+        if header.total_len() > max_packet_size as usize {
+            return Err(header_error(DecodeCause::PacketTooLarge, 1));
+        }
+        Ok(header)
+    }
+
+    /// Bytes of the whole packet.
+    #[inline]
+    pub const fn total_len(&self) -> usize {
+        self.header_len + self.remaining_len
+    }
+}
+
+#[cold]
+fn header_error(cause: DecodeCause, offset: usize) -> DecodeError {
+    Flaw::new(cause, 0).into_error(offset)
+}
+
+#[cold]
+fn remaining_length_error(error: VariableByteIntegerError, have: usize) -> DecodeError {
+    match error {
+        VariableByteIntegerError::Incomplete => DecodeError::incomplete(have + 1, have),
+        VariableByteIntegerError::TooLong => header_error(DecodeCause::VariableByteIntegerTooLong, 1),
+        VariableByteIntegerError::NotMinimal => header_error(DecodeCause::VariableByteIntegerNotMinimal, 1),
+    }
+}
+
+/// Decodes what follows the fixed header. Bytes of `body` beyond the remaining length are left alone.
+///
+/// # Errors
+/// As [`decode`]; [`Incomplete`](crate::Fault::Incomplete) if `body` is shorter than the header says.
+#[inline]
+pub fn decode_body<'a>(
+    header: &FixedHeader,
+    body: &'a [u8],
+    version: ProtocolVersion,
+) -> Result<Packet<'a>, DecodeError> {
+    let r = Reader::new(body_of(header, body)?);
+    decode_fields(header, r, version).map_err(|flaw| flaw.into_error(header.header_len))
+}
+
+/// Decodes what follows the fixed header of a PUBLISH: the hot path of a broker.
+///
+/// # Errors
+/// As [`decode_body`].
+#[inline]
+pub fn decode_publish<'a>(
+    header: &FixedHeader,
+    body: &'a [u8],
+    version: ProtocolVersion,
+) -> Result<Publish<'a>, DecodeError> {
+    let r = Reader::new(body_of(header, body)?);
+    Publish::decode(header.flags, r, version).map_err(|flaw| flaw.into_error(header.header_len))
+}
+
+#[inline]
+fn body_of<'a>(header: &FixedHeader, body: &'a [u8]) -> Result<&'a [u8], DecodeError> {
+    body.get(..header.remaining_len)
+        .ok_or_else(|| DecodeError::incomplete(header.total_len(), header.header_len + body.len()))
+}
+
+fn decode_fields<'a>(header: &FixedHeader, r: Reader<'a>, version: ProtocolVersion) -> Result<Packet<'a>, Flaw> {
+    Ok(match header.packet_type {
+        PacketType::Connect => Packet::Connect(Connect::decode(r)?),
+        PacketType::ConnAck => Packet::ConnAck(ConnAck::decode(r, version)?),
+        PacketType::Publish => Packet::Publish(Publish::decode(header.flags, r, version)?),
+        PacketType::PubAck => Packet::PubAck(PubAck::decode(r, version)?),
+        PacketType::PubRec => Packet::PubRec(PubRec::decode(r, version)?),
+        PacketType::PubRel => Packet::PubRel(PubRel::decode(r, version)?),
+        PacketType::PubComp => Packet::PubComp(PubComp::decode(r, version)?),
+        PacketType::Subscribe => Packet::Subscribe(Subscribe::decode(r, version)?),
+        PacketType::SubAck => Packet::SubAck(SubAck::decode(r, version)?),
+        PacketType::Unsubscribe => Packet::Unsubscribe(Unsubscribe::decode(r, version)?),
+        PacketType::UnsubAck => Packet::UnsubAck(UnsubAck::decode(r, version)?),
+        PacketType::PingReq => {
+            r.finish()?;
+            Packet::PingReq
+        }
+        PacketType::PingResp => {
+            r.finish()?;
+            Packet::PingResp
+        }
+        PacketType::Disconnect => Packet::Disconnect(Disconnect::decode(r, version)?),
+        PacketType::Auth => Packet::Auth(Auth::decode(r, version)?),
+    })
+}

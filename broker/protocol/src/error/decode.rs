@@ -1,0 +1,90 @@
+use core::fmt;
+
+use super::DecodeCause;
+use crate::ReasonCode;
+
+/// Why bytes are not a packet: who is at fault, what to answer and where it went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    /// Who is at fault.
+    pub fault: Fault,
+    /// The MQTT 5.0 reason code to answer with. For [`Fault::Incomplete`]: what to answer if nothing more comes.
+    pub reason: ReasonCode,
+    /// The byte at which it went wrong, from the start of the packet's fixed header.
+    pub offset: usize,
+    /// Which check failed.
+    pub cause: DecodeCause,
+}
+
+/// Who is at fault (section 4.13).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// Nobody: bytes are missing.
+    Incomplete {
+        /// At least so many bytes in all, from the start of the packet, before another attempt is worth it.
+        needed: usize,
+    },
+    /// The bytes cannot be parsed.
+    Malformed,
+    /// The bytes can be parsed, but say what the standard does not allow.
+    ProtocolError,
+    /// The packet is larger than the receiver accepts.
+    OverLimit,
+}
+
+impl DecodeError {
+    #[cold]
+    pub(crate) fn incomplete(needed: usize, have: usize) -> Self {
+        Self {
+            fault: Fault::Incomplete { needed },
+            reason: ReasonCode::MalformedPacket,
+            offset: have,
+            cause: DecodeCause::Incomplete,
+        }
+    }
+
+    /// Whether more bytes may still make a packet of it.
+    #[inline]
+    pub const fn is_incomplete(&self) -> bool {
+        matches!(self.fault, Fault::Incomplete { .. })
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} [{}] at byte {}", self.cause, self.cause.code(), self.offset)?;
+        if let Fault::Incomplete { needed } = self.fault {
+            write!(f, ", at least {needed} bytes are needed")?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for DecodeError {}
+
+/// A failed check inside a packet's body. Small, so that results stay in registers on the hot path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flaw {
+    cause: DecodeCause,
+    /// Offset in the body.
+    at: u32,
+}
+
+impl Flaw {
+    #[cold]
+    pub(crate) fn new(cause: DecodeCause, at: usize) -> Self {
+        // A body holds at most 268,435,455 bytes.
+        Self { cause, at: at as u32 }
+    }
+
+    /// `header_len`: bytes in front of the body.
+    #[cold]
+    pub(crate) fn into_error(self, header_len: usize) -> DecodeError {
+        DecodeError {
+            fault: self.cause.fault(),
+            reason: self.cause.reason(),
+            offset: header_len + self.at as usize,
+            cause: self.cause,
+        }
+    }
+}

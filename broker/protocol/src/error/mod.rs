@@ -1,0 +1,10 @@
+//! What can be wrong with bytes to decode ([`DecodeError`]) and with packets to encode ([`EncodeError`]).
+
+mod cause;
+mod decode;
+mod encode;
+
+pub use cause::DecodeCause;
+pub(crate) use decode::Flaw;
+pub use decode::{DecodeError, Fault};
+pub use encode::EncodeError;

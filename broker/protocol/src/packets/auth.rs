@@ -1,0 +1,67 @@
+use crate::encode::{EncodeParts, Measured, encode_methods, only_in_v5};
+use crate::error::{DecodeCause, EncodeError, Flaw};
+use crate::properties::{Properties, PropertyContext, PropertyId, len_with_prefix};
+use crate::wire::reader::Reader;
+use crate::wire::writer::Writer;
+use crate::{AuthReason, PacketType, ProtocolVersion};
+
+/// AUTH: a step of an extended authentication (section 3.15). MQTT 5.0 alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Auth<'a> {
+    /// Which step it is.
+    pub reason: AuthReason,
+    /// Authentication method and data, reason string, user properties. The method must be there, except in a bare success.
+    pub properties: Properties<'a>,
+}
+
+impl<'a> Auth<'a> {
+    pub(crate) fn decode(mut r: Reader<'a>, version: ProtocolVersion) -> Result<Self, Flaw> {
+        if !version.is_v5() {
+            return Err(r.flaw(DecodeCause::AuthBeforeV5));
+        }
+        if r.is_empty() {
+            return Ok(Self { reason: AuthReason::Success, properties: Properties::EMPTY });
+        }
+        let at = r.at();
+        let Some(reason) = AuthReason::from_u8(r.byte()?) else {
+            return Err(Flaw::new(DecodeCause::ReasonCodeUnknown, at));
+        };
+        let at = r.at();
+        let packet = Self { reason, properties: Properties::decode(&mut r, PropertyContext::Auth)? };
+        r.finish()?;
+        if packet.lacks_method() {
+            return Err(Flaw::new(DecodeCause::AuthenticationMethodMissing, at));
+        }
+        Ok(packet)
+    }
+
+    /// Section 3.15.2.2.2 asks for the method always, section 3.15.2.1 lets a success without properties do without.
+    fn lacks_method(&self) -> bool {
+        !self.is_bare_success() && !self.properties.contains(PropertyId::AuthenticationMethod)
+    }
+
+    fn is_bare_success(&self) -> bool {
+        self.reason == AuthReason::Success && self.properties.is_empty()
+    }
+}
+
+impl EncodeParts for Auth<'_> {
+    fn measure(&self, version: ProtocolVersion) -> Result<Measured, EncodeError> {
+        only_in_v5(true, "AUTH", version)?;
+        let properties_len = self.properties.block_len(PropertyContext::Auth)?;
+        if self.lacks_method() {
+            return Err(EncodeError::AuthenticationMethodMissing);
+        }
+        let remaining_len = if self.is_bare_success() { 0 } else { 1 + len_with_prefix(properties_len) };
+        Measured::new(PacketType::Auth, remaining_len, properties_len)
+    }
+
+    fn write_body(&self, _: ProtocolVersion, measured: &Measured, w: &mut Writer<'_>) {
+        if !self.is_bare_success() {
+            w.byte(self.reason.as_u8());
+            self.properties.write(measured.properties_len, w);
+        }
+    }
+}
+
+encode_methods!(Auth<'_>);

@@ -1,0 +1,77 @@
+//! Eight bytes at a time: does a byte string hold a byte that may not be there?
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+
+/// Whether a zero byte stands in `bytes`.
+#[inline]
+pub(crate) fn has_null(bytes: &[u8]) -> bool {
+    any_word(bytes, zero_bytes)
+}
+
+/// Whether a zero byte, `+` or `#` stands in `bytes`.
+#[inline]
+pub(crate) fn has_null_or_wildcard(bytes: &[u8]) -> bool {
+    // `+` (0x2B) and `#` (0x23) differ in one bit alone: with it masked out, one comparison finds both.
+    any_word(bytes, |word| zero_bytes(word) | zero_bytes((word & !(0x08 * ONES)) ^ (0x23 * ONES)))
+}
+
+/// Not zero exactly if `word` has a zero byte.
+#[inline(always)]
+fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(ONES) & !word & HIGH_BITS
+}
+
+/// Whether `found` answers other than zero for a word of `bytes`. The last word overlaps the one before it; strings
+/// shorter than a word are padded with `a`, which nothing looks for.
+#[inline(always)]
+fn any_word(bytes: &[u8], found: impl Fn(u64) -> u64) -> bool {
+    let Some(last) = bytes.last_chunk::<8>() else {
+        return found(short_word(bytes)) != 0;
+    };
+    let mut hits = found(u64::from_le_bytes(*last));
+    let mut rest = bytes;
+    while let Some((word, after)) = rest.split_first_chunk::<8>() {
+        hits |= found(u64::from_le_bytes(*word));
+        rest = after;
+    }
+    hits != 0
+}
+
+#[inline(always)]
+fn short_word(bytes: &[u8]) -> u64 {
+    const PADDING: u64 = 0x6161_6161_6161_6161;
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        return u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32;
+    }
+    bytes.iter().fold(PADDING, |word, &byte| word << 8 | u64::from(byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_a_plain_search_at_every_place_and_length() {
+        for len in 0..40 {
+            for at in 0..len {
+                for byte in 0..=255 {
+                    let mut bytes = [b'x'; 40];
+                    bytes[at] = byte;
+                    let bytes = &bytes[..len];
+                    assert_eq!(has_null(bytes), byte == 0);
+                    assert_eq!(has_null_or_wildcard(bytes), matches!(byte, 0 | b'+' | b'#'));
+                }
+            }
+            assert!(!has_null(&[0x80; 40][..len]));
+            assert!(!has_null_or_wildcard(&[0x01; 40][..len]));
+        }
+    }
+
+    #[test]
+    fn finds_a_byte_beside_its_look_alikes() {
+        assert!(has_null(&[1, 0, 1, 1, 1, 1, 1, 1, 1]));
+        assert!(has_null_or_wildcard(b"\x22#\x24,*+"));
+        assert!(!has_null_or_wildcard(b"\x22\x24,*\xa3\xab"));
+    }
+}

@@ -1,0 +1,27 @@
+use super::scan;
+use crate::error::{DecodeCause, Flaw};
+
+/// The text of a UTF-8 encoded string: well-formed `[MQTT-1.5.4-1]`, without U+0000 `[MQTT-1.5.4-2]`, U+FEFF kept
+/// `[MQTT-1.5.4-3]`. `at`: where `bytes` begin, for errors.
+#[inline]
+pub(crate) fn text(bytes: &[u8], at: usize) -> Result<&str, Flaw> {
+    let text = well_formed(bytes, at)?;
+    if scan::has_null(bytes) {
+        return Err(null(bytes, at));
+    }
+    Ok(text)
+}
+
+/// As [`text`], but U+0000 is left for the caller to find.
+#[inline]
+pub(crate) fn well_formed(bytes: &[u8], at: usize) -> Result<&str, Flaw> {
+    match core::str::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        Err(error) => Err(Flaw::new(DecodeCause::Utf8Invalid, at + error.valid_up_to())),
+    }
+}
+
+#[cold]
+fn null(bytes: &[u8], at: usize) -> Flaw {
+    Flaw::new(DecodeCause::Utf8Null, at + bytes.iter().position(|&byte| byte == 0).unwrap_or(0))
+}

@@ -1,0 +1,70 @@
+use super::write_variable_byte_integer;
+
+/// Puts fields one after the other into a buffer that has been measured for them.
+///
+/// A buffer that is too short loses the fields that do not fit; `encode` has made sure beforehand that none is.
+pub(crate) struct Writer<'o> {
+    rest: &'o mut [u8],
+}
+
+impl<'o> Writer<'o> {
+    #[inline]
+    pub(crate) fn new(out: &'o mut [u8]) -> Self {
+        Self { rest: out }
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        if let Some((slot, rest)) = core::mem::take(&mut self.rest).split_at_mut_checked(bytes.len()) {
+            slot.copy_from_slice(bytes);
+            self.rest = rest;
+        }
+    }
+
+    /// What has not been written yet, for a field that writes itself and is the last.
+    #[inline]
+    pub(crate) fn remaining(&mut self) -> &mut [u8] {
+        self.rest
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self, bytes: [u8; N]) {
+        if let Some((slot, rest)) = core::mem::take(&mut self.rest).split_first_chunk_mut::<N>() {
+            *slot = bytes;
+            self.rest = rest;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn byte(&mut self, value: u8) {
+        self.array([value]);
+    }
+
+    #[inline]
+    pub(crate) fn two_bytes(&mut self, value: u16) {
+        self.array(value.to_be_bytes());
+    }
+
+    #[inline]
+    pub(crate) fn four_bytes(&mut self, value: u32) {
+        self.array(value.to_be_bytes());
+    }
+
+    #[inline]
+    pub(crate) fn variable_byte_integer(&mut self, value: u32) {
+        let len = write_variable_byte_integer(value, self.rest);
+        self.rest = core::mem::take(&mut self.rest).get_mut(len..).unwrap_or(&mut []);
+    }
+
+    /// Two bytes of length, then the bytes. Whoever measured has made sure that the length fits.
+    #[inline]
+    pub(crate) fn binary(&mut self, bytes: &[u8]) {
+        self.two_bytes(bytes.len() as u16);
+        self.bytes(bytes);
+    }
+
+    #[inline]
+    pub(crate) fn text(&mut self, text: &str) {
+        self.binary(text.as_bytes());
+    }
+}

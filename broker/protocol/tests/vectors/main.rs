@@ -1,0 +1,200 @@
+//! The shared vectors of `spec/vectors`, read in both directions. Their README says what each field means.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod files;
+mod json_packet;
+
+use std::collections::BTreeSet;
+
+use files::{Vector, mqtt_vectors, topic_vectors};
+use json_packet::text;
+use serde_json::Value;
+use tautwire_protocol::{
+    DecodeOptions, Fault, FixedHeader, Packet, PacketType, PropertyId, TopicFilter, TopicName, decode, topic_matches,
+};
+
+#[test]
+fn every_vector_gets_its_verdict() {
+    for vector in mqtt_vectors() {
+        let id = &vector.id;
+        let input = vector.input();
+        let decoded = decode(&input, &vector.options());
+        let verdict = match &decoded {
+            Ok(_) => ("valid", None),
+            Err(error) => match error.fault {
+                Fault::Incomplete { .. } => ("incomplete", None),
+                Fault::Malformed => ("malformed", Some(error.reason.as_u8())),
+                Fault::ProtocolError => ("protocol_error", Some(error.reason.as_u8())),
+                Fault::OverLimit => ("too_large", Some(error.reason.as_u8())),
+            },
+        };
+        assert_eq!(verdict, (vector.result.as_str(), vector.reason), "{id}: {decoded:?}");
+        if let Ok((packet, consumed)) = decoded {
+            assert_eq!(consumed, vector.bytes.len(), "{id}");
+            assert_eq!(packet, json_packet::packet(&vector.packet, vector.version), "{id}");
+        } else if let Err(error) = decoded {
+            assert!(error.offset <= vector.bytes.len(), "{id}: {error}");
+        }
+    }
+}
+
+#[test]
+fn every_valid_vector_encodes_to_its_bytes() {
+    for vector in mqtt_vectors().into_iter().filter(Vector::is_valid) {
+        let id = &vector.id;
+        let built = json_packet::packet(&vector.packet, vector.version);
+        let (decoded, _) = decode(&vector.bytes, &vector.options()).unwrap();
+        for packet in [built, decoded] {
+            let mut encoded = vec![0; vector.bytes.len()];
+            let len = packet.encode(vector.version, &mut encoded).unwrap_or_else(|error| panic!("{id}: {error}"));
+            encoded.truncate(len);
+            assert_eq!(packet.encoded_len(vector.version), Ok(len), "{id}");
+            if vector.encode {
+                assert!(encoded == vector.bytes, "{id}: encoded as {encoded:02x?}");
+            } else {
+                assert_eq!(decode(&encoded, &vector.options()), Ok((packet, len)), "{id}");
+            }
+            let mut appended = b"before".to_vec();
+            assert_eq!(packet.append_to(vector.version, &mut appended), Ok(len), "{id}");
+            assert!(appended[6..] == encoded, "{id}");
+            for short in [0, 1, len - 1] {
+                let error = packet.encode(vector.version, &mut encoded[..short]).unwrap_err();
+                assert_eq!(error, tautwire_protocol::EncodeError::BufferTooSmall { needed: len }, "{id}");
+            }
+            if let Packet::Publish(publish) = packet {
+                let mut header = vec![0; len];
+                let header_len = publish.encode_header(vector.version, &mut header).unwrap();
+                assert_eq!(header_len + publish.payload.len(), len, "{id}");
+                assert!(header[..header_len] == encoded[..header_len], "{id}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_valid_vector_survives_being_owned() {
+    for vector in mqtt_vectors().into_iter().filter(Vector::is_valid) {
+        let built = json_packet::packet(&vector.packet, vector.version);
+        let (decoded, _) = decode(&vector.bytes, &vector.options()).unwrap();
+        for packet in [built, decoded] {
+            let owned = packet.to_owned_packet().unwrap();
+            assert_eq!(owned.as_packet(), packet, "{}", vector.id);
+            assert!(owned.heap_bytes() <= vector.bytes.len(), "{}", vector.id);
+            let mut encoded = Vec::new();
+            owned.as_packet().append_to(vector.version, &mut encoded).unwrap();
+            if vector.encode {
+                assert!(encoded == vector.bytes, "{}", vector.id);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_true_prefix_of_a_valid_vector_is_incomplete() {
+    for vector in mqtt_vectors().into_iter().filter(Vector::is_valid) {
+        let total = vector.bytes.len();
+        for cut in cuts(total) {
+            let error = decode(&vector.bytes[..cut], &vector.options()).unwrap_err();
+            let Fault::Incomplete { needed } = error.fault else { panic!("{} cut at {cut}: {error:?}", vector.id) };
+            assert!(cut < needed && needed <= total, "{} cut at {cut}: {needed} needed of {total}", vector.id);
+        }
+    }
+}
+
+/// Every byte boundary; of long packets the first and the last thousand.
+fn cuts(total: usize) -> impl Iterator<Item = usize> {
+    (0..total).filter(move |&cut| cut < 1000 || cut + 1000 > total)
+}
+
+#[test]
+fn too_large_packets_are_refused_as_soon_as_their_fixed_header_is_whole() {
+    for vector in mqtt_vectors().into_iter().filter(|vector| vector.result == "too_large") {
+        let header_len = FixedHeader::decode(&vector.bytes, u32::MAX).unwrap().header_len;
+        let error = decode(&vector.bytes[..header_len], &vector.options()).unwrap_err();
+        assert_eq!(error.fault, Fault::OverLimit, "{}", vector.id);
+        let before = decode(&vector.bytes[..header_len - 1], &vector.options()).unwrap_err();
+        assert!(before.is_incomplete(), "{}", vector.id);
+    }
+}
+
+#[test]
+fn an_input_that_is_whole_is_never_incomplete() {
+    for vector in mqtt_vectors().into_iter().filter(|vector| vector.result != "incomplete") {
+        if let Err(error) = decode(&vector.input(), &vector.options()) {
+            assert!(!error.is_incomplete(), "{}", vector.id);
+        }
+    }
+}
+
+#[test]
+fn the_vectors_cover_every_packet_type_and_property() {
+    let vectors = mqtt_vectors();
+    let packets: Vec<Packet<'_>> = vectors
+        .iter()
+        .filter(|vector| vector.is_valid())
+        .map(|vector| decode(&vector.bytes, &DecodeOptions::new(vector.version)).unwrap().0)
+        .collect();
+    let types: BTreeSet<PacketType> = packets.iter().map(Packet::packet_type).collect();
+    assert_eq!(types.len(), PacketType::ALL.len());
+    let properties: BTreeSet<PropertyId> = packets
+        .iter()
+        .flat_map(json_packet::all_properties)
+        .flat_map(|properties| properties.iter().map(|property| property.id()).collect::<Vec<_>>())
+        .collect();
+    assert_eq!(properties.len(), PropertyId::ALL.len());
+}
+
+#[test]
+fn topic_names_are_judged_as_the_vectors_say() {
+    for (id, vector) in topic_vectors("names.json") {
+        let topic = text(&vector, "topic");
+        assert_eq!(TopicName::new(topic).is_ok(), vector["result"] == "valid", "{id}");
+        if let Err(error) = TopicName::new(topic) {
+            assert_eq!(topic_cause(error.kind.code()), vector["cause"].as_str().unwrap(), "{id}");
+        }
+    }
+}
+
+#[test]
+fn topic_filters_are_judged_as_the_vectors_say() {
+    for (id, vector) in topic_vectors("filters.json") {
+        match TopicFilter::new(text(&vector, "filter")) {
+            Ok(filter) => {
+                assert_eq!(vector["result"], "valid", "{id}");
+                assert_eq!(filter.has_wildcard(), vector["has_wildcard"].as_bool().unwrap(), "{id}");
+                let expected = &vector["share"];
+                match filter.share() {
+                    None => assert_eq!(*expected, Value::Null, "{id}"),
+                    Some(share) => {
+                        assert_eq!(share.group, text(expected, "group"), "{id}");
+                        assert_eq!(share.filter, text(expected, "filter"), "{id}");
+                    }
+                }
+            }
+            Err(error) => {
+                assert_eq!(vector["result"], "invalid", "{id}: {error}");
+                assert_eq!(topic_cause(error.kind.code()), vector["cause"].as_str().unwrap(), "{id}");
+            }
+        }
+    }
+}
+
+/// The vectors' name of a topic error.
+fn topic_cause(code: &str) -> &str {
+    match code.strip_prefix("topic_").unwrap() {
+        "null" => "null_character",
+        cause => cause,
+    }
+}
+
+#[test]
+fn topics_match_as_the_vectors_say() {
+    for (id, vector) in topic_vectors("matching.json") {
+        let (filter, topic) = (text(&vector, "filter"), text(&vector, "topic"));
+        let matches = vector["matches"].as_bool().unwrap();
+        assert_eq!(topic_matches(filter, topic), matches, "{id}");
+        let (filter, topic) = (TopicFilter::new(filter).unwrap(), TopicName::new(topic).unwrap());
+        assert_eq!(filter.matches(topic), matches, "{id}");
+    }
+}
