@@ -1,0 +1,136 @@
+//! The hash table from (parent, level) to child, grown a piece at a time.
+//!
+//! One big table would rehash all of itself at once when it grows: a stall of 100 ms at a million nodes, in the middle
+//! of somebody's traffic. Here the table is cut into segments, and when entries outnumber them one segment is split in
+//! two (linear hashing), so the longest insertion moves one segment, whatever the size of the tree.
+
+use hashbrown::HashTable;
+
+/// Entries per segment that lead to the next split. A segment waiting for its turn holds up to twice as many, and both
+/// fit closely into tables of a power of two at the load of 7/8 that they allow.
+const SEGMENT_ENTRIES: usize = 800;
+
+#[derive(Debug, Clone)]
+pub(super) struct Edges {
+    /// Never empty.
+    segments: Vec<HashTable<u32>>,
+    len: usize,
+}
+
+impl Edges {
+    pub(super) fn new() -> Self {
+        Self {
+            segments: vec![HashTable::new()],
+            len: 0,
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        debug_assert_eq!(
+            self.len,
+            self.segments.iter().map(HashTable::len).sum::<usize>()
+        );
+        self.len
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.segments.capacity() * size_of::<HashTable<u32>>()
+            + self
+                .segments
+                .iter()
+                .map(HashTable::allocation_size)
+                .sum::<usize>()
+    }
+
+    #[inline]
+    pub(super) fn find(&self, hash: u64, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        let mut is_it = is_it;
+        self.segments[self.segment_of(hash)]
+            .find(hash, |&node| is_it(node))
+            .copied()
+    }
+
+    /// Adds `node` under its `hash`; `rehash` computes the hash of nodes added before.
+    pub(super) fn insert(&mut self, hash: u64, node: u32, rehash: impl Fn(u32) -> u64) {
+        if self.len >= self.segments.len() * SEGMENT_ENTRIES {
+            self.split_next(&rehash);
+        }
+        let segment = self.segment_of(hash);
+        self.segments[segment].insert_unique(hash, node, |&node| rehash(node));
+        self.len += 1;
+    }
+
+    pub(super) fn remove(&mut self, hash: u64, node: u32) {
+        let segment = self.segment_of(hash);
+        if let Ok(entry) = self.segments[segment].find_entry(hash, |&other| other == node) {
+            entry.remove();
+            self.len -= 1;
+        }
+    }
+
+    /// Moves half of the segment whose turn it is into a new last segment.
+    fn split_next(&mut self, rehash: &impl Fn(u32) -> u64) {
+        let count = self.segments.len();
+        let splitting = count - (count + 1).next_power_of_two() / 2;
+        let old = core::mem::take(&mut self.segments[splitting]);
+        self.segments.push(HashTable::with_capacity(old.len() / 2));
+        self.segments[splitting] = HashTable::with_capacity(old.len() / 2);
+        for node in old {
+            let hash = rehash(node);
+            let segment = self.segment_of(hash);
+            self.segments[segment].insert_unique(hash, node, |&node| rehash(node));
+        }
+    }
+
+    /// Segment n splits into n and n + 2ⁱ, so a hash whose segment does not exist yet is still in the one below it.
+    /// Uses the middle bits of the hash: the table inside takes the lowest and the highest.
+    #[inline]
+    fn segment_of(&self, hash: u64) -> usize {
+        let count = self.segments.len();
+        let mask = count.next_power_of_two() - 1;
+        let segment = (hash >> 32) as usize & mask;
+        if segment < count {
+            segment
+        } else {
+            segment & (mask >> 1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(node: u32) -> u64 {
+        u64::from(node).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    #[test]
+    fn entries_are_found_before_and_after_every_split() {
+        let mut edges = Edges::new();
+        let count = SEGMENT_ENTRIES as u32 * 9 + 7;
+        for node in 0..count {
+            edges.insert(hash(node), node, hash);
+            assert_eq!(edges.find(hash(node), |other| other == node), Some(node));
+        }
+        assert_eq!(edges.segments.len(), 10);
+        assert_eq!(edges.len(), count as usize);
+        for node in 0..count {
+            assert_eq!(edges.find(hash(node), |other| other == node), Some(node));
+            edges.remove(hash(node), node);
+            assert_eq!(edges.find(hash(node), |other| other == node), None);
+        }
+        assert_eq!(edges.len(), 0);
+    }
+
+    #[test]
+    fn no_segment_is_much_larger_than_the_others() {
+        let mut edges = Edges::new();
+        for node in 0..200_000 {
+            edges.insert(hash(node), node, hash);
+        }
+        let largest = edges.segments.iter().map(HashTable::len).max();
+        assert!(largest < Some(SEGMENT_ENTRIES * 5 / 2), "{largest:?}");
+    }
+}

@@ -1,0 +1,372 @@
+//! Answers remembered by topic; see [`MatchCache`].
+
+use core::hash::{BuildHasher, Hasher};
+use core::mem::size_of;
+
+use foldhash::SharedSeed;
+use foldhash::fast::SeedableRandomState;
+
+/// Remembers what a topic matched, as long as nothing changed and topics repeat.
+///
+/// * Two places per hash value. An entry that was used since it was last in the way of another stays; so topics that
+///   crowd one place do not push each other out in turn.
+/// * An entry counts for one generation: when the caller's generation number moves on, every entry is out of date.
+/// * Costs nothing until used and grows as distinct topics need it, up to its limits. Entries reuse the memory of
+///   those they replace.
+/// * Switches itself off while topics do not repeat: when under 10 % of the lookups of a window hit, the next
+///   [`BYPASS_WINDOWS`] windows are not looked up at all, then one is tried again.
+#[derive(Debug, Clone)]
+pub struct MatchCache<R> {
+    limits: MatchCacheLimits,
+    hasher: SeedableRandomState,
+    /// None, or a power of two.
+    sets: Vec<[Slot<R>; WAYS]>,
+    /// Answers that are not remembered are made here.
+    scratch: R,
+    counters: CacheCounters,
+    /// Heap bytes of topics and results in slots.
+    content_bytes: usize,
+    /// Topics that met only entries just as current, since the last growth.
+    crowded: usize,
+    window: Window,
+}
+
+/// What a [`MatchCache`] may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatchCacheLimits {
+    /// Most topics remembered at a time; rounded up to a power of two, at least 2.
+    pub max_slots: usize,
+    /// Longest topic remembered, in bytes.
+    pub max_topic_bytes: usize,
+    /// Most heap bytes of remembered topics and results together. A single entry over 1/16 of it is not kept; when
+    /// the sum is exceeded all entries are dropped.
+    pub max_content_bytes: usize,
+}
+
+/// How often things happened since the cache was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheCounters {
+    /// Answered from memory.
+    pub hits: u64,
+    /// Looked up in vain and computed.
+    pub misses: u64,
+    /// Computed without a look, because the cache had switched itself off.
+    pub bypassed: u64,
+    /// Computed without a look, because the topic is over [`MatchCacheLimits::max_topic_bytes`].
+    pub topics_too_long: u64,
+    /// Computed and not kept, because the answer is over its share of [`MatchCacheLimits::max_content_bytes`].
+    pub results_too_large: u64,
+    /// Times all entries were dropped because of [`MatchCacheLimits::max_content_bytes`].
+    pub flushes: u64,
+}
+
+/// A result whose memory can be used again.
+pub trait Reusable: Default {
+    /// Makes it empty, keeping its memory.
+    fn clear(&mut self);
+    /// Heap bytes it holds.
+    fn heap_bytes(&self) -> usize;
+}
+
+/// Windows that are not looked up after one in which topics did not repeat.
+pub const BYPASS_WINDOWS: usize = 16;
+
+const WAYS: usize = 2;
+const FIRST_SETS: usize = 16;
+/// In a window under one hit in this many lookups, the cache switches itself off.
+const LOOKUPS_PER_HIT: usize = 10;
+/// A window is this many lookups per slot, so that topics which fill the whole cache in turn still show as repeating.
+const WINDOW_LOOKUPS_PER_SLOT: usize = 4;
+/// The part of the content limit that one entry may take.
+const ENTRY_SHARE: usize = 16;
+/// A slot whose memory is this many times what its new content needs gives it back, so that one large answer does not
+/// stay paid for.
+const KEEP_FACTOR: usize = 8;
+const KEEP_BYTES: usize = 1024;
+
+#[derive(Debug, Clone, Default)]
+struct Slot<R> {
+    hash: u64,
+    generation: u64,
+    /// Whether it was used since it was last in the way of another topic.
+    used: bool,
+    filled: bool,
+    topic: String,
+    result: R,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Window {
+    lookups: usize,
+    hits: usize,
+    /// Lookups still to be passed by.
+    bypass: usize,
+}
+
+impl Default for MatchCacheLimits {
+    fn default() -> Self {
+        Self {
+            max_slots: 4096,
+            max_topic_bytes: 256,
+            max_content_bytes: 4 << 20,
+        }
+    }
+}
+
+impl<R: Reusable> Default for MatchCache<R> {
+    fn default() -> Self {
+        Self::new(MatchCacheLimits::default())
+    }
+}
+
+impl<R: Reusable> MatchCache<R> {
+    /// An empty cache. Its hashing is seeded at random, so nobody outside can choose topics that share a place.
+    #[must_use]
+    pub fn new(limits: MatchCacheLimits) -> Self {
+        Self::with_hasher(limits, SeedableRandomState::random())
+    }
+
+    /// An empty cache that behaves the same every time, for tests and simulation. Not for topics of strangers.
+    #[must_use]
+    pub fn with_seed(limits: MatchCacheLimits, seed: u64) -> Self {
+        Self::with_hasher(
+            limits,
+            SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()),
+        )
+    }
+
+    fn with_hasher(limits: MatchCacheLimits, hasher: SeedableRandomState) -> Self {
+        Self {
+            limits: MatchCacheLimits {
+                max_slots: limits.max_slots.max(WAYS).next_power_of_two(),
+                ..limits
+            },
+            hasher,
+            sets: Vec::new(),
+            scratch: R::default(),
+            counters: CacheCounters::default(),
+            content_bytes: 0,
+            crowded: 0,
+            window: Window::default(),
+        }
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn counters(&self) -> CacheCounters {
+        self.counters
+    }
+
+    /// Heap bytes in use.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.sets.capacity() * size_of::<[Slot<R>; WAYS]>()
+            + self.content_bytes
+            + self.scratch.heap_bytes()
+    }
+
+    /// The answer for `topic`: remembered if it was computed for the same `generation`, else computed by `fill` into
+    /// an empty result.
+    pub fn get_or_fill(&mut self, topic: &str, generation: u64, fill: impl FnOnce(&mut R)) -> &R {
+        if topic.len() > self.limits.max_topic_bytes {
+            self.counters.topics_too_long += 1;
+            return self.fill_scratch(fill);
+        }
+        if self.window.bypass > 0 {
+            self.window.bypass -= 1;
+            self.counters.bypassed += 1;
+            return self.fill_scratch(fill);
+        }
+        let hash = self.hash(topic);
+        let hit = self.find(topic, hash, generation);
+        self.count_lookup(hit.is_some());
+        if let Some((set, way)) = hit {
+            let slot = &mut self.sets[set][way];
+            slot.used = true;
+            return &slot.result;
+        }
+        self.make_room();
+        match self.way_to_fill(self.set_of(hash), topic, generation) {
+            Some(way) => self.fill_slot(way, topic, hash, generation, fill),
+            None => self.fill_scratch(fill),
+        }
+    }
+
+    /// Drops every entry and its memory.
+    pub fn clear(&mut self) {
+        self.sets = Vec::new();
+        self.scratch = R::default();
+        self.content_bytes = 0;
+        self.crowded = 0;
+    }
+
+    #[inline]
+    fn find(&self, topic: &str, hash: u64, generation: u64) -> Option<(usize, usize)> {
+        let set = self.set_of(hash);
+        let slots = self.sets.get(set)?;
+        let way = slots.iter().position(|slot| {
+            slot.hash == hash && slot.filled && slot.generation == generation && slot.topic == topic
+        })?;
+        Some((set, way))
+    }
+
+    fn fill_slot(
+        &mut self,
+        way: usize,
+        topic: &str,
+        hash: u64,
+        generation: u64,
+        fill: impl FnOnce(&mut R),
+    ) -> &R {
+        let set = self.set_of(hash);
+        let slot = &mut self.sets[set][way];
+        self.content_bytes -= slot.heap_bytes();
+        slot.result.clear();
+        fill(&mut slot.result);
+        if slot.result.heap_bytes() > self.limits.max_content_bytes / ENTRY_SHARE {
+            self.scratch = core::mem::take(&mut slot.result);
+            *slot = Slot::default();
+            self.counters.results_too_large += 1;
+            return &self.scratch;
+        }
+        slot.topic.clear();
+        slot.topic.push_str(topic);
+        slot.hash = hash;
+        slot.generation = generation;
+        slot.filled = true;
+        slot.used = false;
+        self.content_bytes += slot.heap_bytes();
+        &slot.result
+    }
+
+    /// Where to put a new entry: over an old one of the same topic, an empty place, an outdated entry, or one that was
+    /// not used lately. `None` when both were: they are spared this once.
+    fn way_to_fill(&mut self, set: usize, topic: &str, generation: u64) -> Option<usize> {
+        let slots = &mut self.sets[set];
+        let unwanted = |slot: &Slot<R>| !slot.filled || slot.generation != generation;
+        let same = slots
+            .iter()
+            .position(|slot| slot.filled && slot.topic == topic);
+        if let Some(way) = same.or_else(|| slots.iter().position(unwanted)) {
+            return Some(way);
+        }
+        self.crowded += 1;
+        let unused = slots.iter().position(|slot| !slot.used);
+        for slot in slots {
+            slot.used = false;
+        }
+        unused
+    }
+
+    /// Keeps to the limit of memory. Starts small, and doubles when topics that met no free place come to a quarter of
+    /// all places.
+    fn make_room(&mut self) {
+        if self.content_bytes > self.limits.max_content_bytes {
+            self.clear();
+            self.counters.flushes += 1;
+        }
+        let max_sets = self.limits.max_slots / WAYS;
+        let old_sets = self.sets.len();
+        let crowded = self.crowded > old_sets * WAYS / 4;
+        if old_sets >= max_sets || (old_sets > 0 && !crowded) {
+            return;
+        }
+        let new_sets = if old_sets == 0 {
+            FIRST_SETS.min(max_sets)
+        } else {
+            old_sets * 2
+        };
+        self.crowded = 0;
+        self.sets.reserve_exact(new_sets - old_sets);
+        self.sets.resize_with(new_sets, Default::default);
+        // Set i of n splits into sets i and i + n of 2n.
+        for set in 0..old_sets {
+            for way in 0..WAYS {
+                let slot = &mut self.sets[set][way];
+                if slot.filled && slot.hash as usize & old_sets != 0 {
+                    self.sets[set + old_sets][way] = core::mem::take(slot);
+                }
+            }
+        }
+    }
+
+    fn count_lookup(&mut self, hit: bool) {
+        self.window.lookups += 1;
+        if hit {
+            self.window.hits += 1;
+            self.counters.hits += 1;
+        } else {
+            self.counters.misses += 1;
+        }
+        let window_lookups = self.limits.max_slots * WINDOW_LOOKUPS_PER_SLOT;
+        if self.window.lookups < window_lookups {
+            return;
+        }
+        let repeats = self.window.hits * LOOKUPS_PER_HIT >= self.window.lookups;
+        self.window = Window {
+            bypass: if repeats {
+                0
+            } else {
+                window_lookups * BYPASS_WINDOWS
+            },
+            ..Window::default()
+        };
+    }
+
+    fn fill_scratch(&mut self, fill: impl FnOnce(&mut R)) -> &R {
+        self.scratch.clear();
+        fill(&mut self.scratch);
+        &self.scratch
+    }
+
+    #[inline]
+    fn set_of(&self, hash: u64) -> usize {
+        hash as usize & self.sets.len().wrapping_sub(1)
+    }
+
+    #[inline]
+    fn hash(&self, topic: &str) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(topic.as_bytes());
+        hasher.finish()
+    }
+}
+
+impl<R: Reusable> Slot<R> {
+    fn heap_bytes(&self) -> usize {
+        self.topic.capacity() + self.result.heap_bytes()
+    }
+}
+
+impl<T> Reusable for Vec<T> {
+    /// A vector much larger than its last content gives memory back.
+    fn clear(&mut self) {
+        let used_bytes = self.len() * size_of::<T>();
+        if self.heap_bytes() > KEEP_BYTES.max(used_bytes * KEEP_FACTOR) {
+            *self = Vec::new();
+        }
+        self.clear();
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.capacity() * size_of::<T>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_topic_with_the_same_hash_is_not_taken_for_this_one() {
+        let one_set = MatchCacheLimits {
+            max_slots: WAYS,
+            ..MatchCacheLimits::default()
+        };
+        let mut cache: MatchCache<Vec<u8>> = MatchCache::new(one_set);
+        cache.get_or_fill("a", 1, |result| result.push(b'a'));
+        let colliding = cache.hash("b");
+        cache.sets[0][0].hash = colliding;
+        assert_eq!(cache.get_or_fill("b", 1, |result| result.push(b'b')), b"b");
+    }
+}

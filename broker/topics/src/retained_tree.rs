@@ -1,0 +1,350 @@
+//! Topics and what is stored under them; see [`RetainedTree`].
+
+use core::ops::ControlFlow;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use crate::level_tree::{LevelTree, NodeId};
+use crate::text::levels_match;
+
+/// Topic names, each with one value, and the search for those that a filter covers.
+///
+/// The order of a search depends only on the operations so far, not on hashing.
+#[derive(Debug, Clone)]
+pub struct RetainedTree<V> {
+    tree: LevelTree<Option<V>>,
+    /// How many cursors rest on a node. Almost always empty.
+    resting: HashMap<NodeId, u32, RandomState>,
+}
+
+/// A search that goes on later, made by [`RetainedTree::cursor`].
+///
+/// A topic that stays in the tree during the whole search is found exactly once, whatever else is inserted or removed
+/// meanwhile. A topic that comes or goes meanwhile may be found or not.
+///
+/// Between two steps a cursor holds on to one place in the tree: finish it, or give it back with
+/// [`RetainedTree::cancel`]; a dropped one costs the memory of that place until the tree goes.
+#[derive(Debug)]
+#[must_use = "a cursor finds nothing until it is resumed"]
+pub struct RetainedCursor {
+    filter: Box<str>,
+    /// The node looked at last; the root before the first step, `None` when the search has ended.
+    position: Option<NodeId>,
+}
+
+impl<V> Default for RetainedTree<V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<V> RetainedTree<V> {
+    /// An empty tree. Its hashing is seeded at random.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            tree: LevelTree::new(),
+            resting: HashMap::default(),
+        }
+    }
+
+    /// Number of topics.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tree.len()
+    }
+
+    /// Whether there is no topic.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of places the tree consists of; 0 when it is empty and no cursor rests in it.
+    #[must_use]
+    pub fn node_count(&self) -> usize {
+        self.tree.node_count() - 1
+    }
+
+    /// Heap bytes in use, without what values themselves point to. Counts reserved room too.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.tree.memory_bytes() + self.resting.allocation_size()
+    }
+
+    /// The value of `topic`.
+    #[must_use]
+    pub fn get(&self, topic: &str) -> Option<&V> {
+        self.tree.payload(self.tree.find(topic)?)?.as_ref()
+    }
+
+    /// The value of `topic`, to be changed in place.
+    pub fn get_mut(&mut self, topic: &str) -> Option<&mut V> {
+        self.tree.payload_mut(self.tree.find(topic)?)?.as_mut()
+    }
+
+    /// Stores `value` under `topic` and returns what it replaces.
+    pub fn insert(&mut self, topic: &str, value: V) -> Option<V> {
+        let node = self.tree.entry(topic);
+        self.tree.payload_or_default(node)?.replace(value)
+    }
+
+    /// Takes `topic` and its value out.
+    pub fn remove(&mut self, topic: &str) -> Option<V> {
+        let node = self.tree.find(topic)?;
+        let value = self.tree.take_payload(node)?;
+        self.tree.prune(node);
+        value
+    }
+
+    /// Calls `visit` with every topic that `filter` covers, until it breaks. Rebuilding the text of a topic takes time
+    /// linear in its length, so a search costs at most the topics looked at times their levels.
+    ///
+    /// `+` and `#` at the first level do not cover topics that begin with `$` [MQTT-4.7.2-1]. A filter without
+    /// wildcards is one lookup. Not recursive. For a search that may be long, see [`RetainedTree::cursor`].
+    pub fn for_each_match<B>(
+        &self,
+        filter: &str,
+        visit: impl FnMut(&str, &V) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let mut position = Some(NodeId::ROOT);
+        Walk::new(&self.tree, filter).run(&mut position, u64::MAX, visit)
+    }
+
+    /// A search for the topics that `filter` covers, to be run in portions by [`RetainedTree::resume`].
+    pub fn cursor(&self, filter: &str) -> RetainedCursor {
+        RetainedCursor {
+            filter: filter.into(),
+            position: Some(NodeId::ROOT),
+        }
+    }
+
+    /// Goes on with a search, calling `visit` with each topic found, until `visit` breaks, `max_steps` nodes have been
+    /// looked at (found or not), or the search [has ended](RetainedCursor::is_finished). A topic at which `visit`
+    /// breaks counts as found.
+    ///
+    /// The cursor must come from this tree.
+    pub fn resume<B>(
+        &mut self,
+        cursor: &mut RetainedCursor,
+        max_steps: u64,
+        visit: impl FnMut(&str, &V) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let rested = cursor.position;
+        let flow =
+            Walk::new(&self.tree, &cursor.filter).run(&mut cursor.position, max_steps, visit);
+        self.rest_on(cursor.position);
+        self.leave(rested);
+        flow
+    }
+
+    /// Ends a search before its time.
+    pub fn cancel(&mut self, cursor: RetainedCursor) {
+        self.leave(cursor.position);
+    }
+
+    fn rest_on(&mut self, node: Option<NodeId>) {
+        if let Some(node) = node.filter(|&node| node != NodeId::ROOT) {
+            *self.resting.entry(node).or_insert(0) += 1;
+            self.tree.set_pinned(node, true);
+        }
+    }
+
+    fn leave(&mut self, node: Option<NodeId>) {
+        let Some(node) = node else { return };
+        let Some(count) = self.resting.get_mut(&node) else {
+            return;
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.resting.remove(&node);
+            self.tree.set_pinned(node, false);
+            self.tree.prune(node);
+        }
+    }
+}
+
+impl RetainedCursor {
+    /// Whether every topic has been looked at.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.position.is_none()
+    }
+
+    /// The filter searched for.
+    #[must_use]
+    pub fn filter(&self) -> &str {
+        &self.filter
+    }
+}
+
+/// The nodes that may lead to topics covered by a filter, in preorder: first below, then beside, then beside the
+/// parent. The tree's own links say where to go next, so a walk needs neither stack nor memory of where it has been.
+struct Walk<'a, V> {
+    tree: &'a LevelTree<Option<V>>,
+    filter: &'a str,
+    /// Where each level of the filter begins, without a final `#`.
+    starts: SmallVec<[usize; 16]>,
+    /// Whether the filter ends in `#`.
+    multi_level: bool,
+}
+
+impl<'a, V> Walk<'a, V> {
+    fn new(tree: &'a LevelTree<Option<V>>, filter: &'a str) -> Self {
+        let separators = filter
+            .bytes()
+            .enumerate()
+            .filter(|&(_, byte)| byte == b'/')
+            .map(|(at, _)| at + 1);
+        let mut starts: SmallVec<[usize; 16]> = core::iter::once(0).chain(separators).collect();
+        let multi_level = filter == "#" || filter.ends_with("/#");
+        if multi_level {
+            starts.pop();
+        }
+        Self {
+            tree,
+            filter,
+            starts,
+            multi_level,
+        }
+    }
+
+    fn run<B>(
+        &self,
+        position: &mut Option<NodeId>,
+        max_steps: u64,
+        mut visit: impl FnMut(&str, &V) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let Some(start) = *position else {
+            return ControlFlow::Continue(());
+        };
+        let mut topic = String::new();
+        let (mut node, mut depth, mut leads_on) = self.resume_at(start);
+        for _ in 0..max_steps {
+            let below = if leads_on {
+                self.first_below(node, depth)
+            } else {
+                None
+            };
+            let Some((next, parent_depth)) = below.or_else(|| self.beside(node, depth)) else {
+                *position = None;
+                return ControlFlow::Continue(());
+            };
+            node = next;
+            depth = parent_depth + self.levels_of(next);
+            leads_on = !self.is_hidden(next);
+            *position = Some(next);
+            if self.covers(next, parent_depth)
+                && let Some(Some(value)) = self.tree.payload(next)
+            {
+                topic.clear();
+                self.tree.append_path(next, &mut topic);
+                visit(&topic, value)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Where to go on after resting at `node`: a node, its depth, and whether to look below it.
+    ///
+    /// While the walk rested, `node` may have come to stand under new nodes (a tail was split) that the walk would not
+    /// have entered. It goes on behind the topmost of them.
+    fn resume_at(&self, node: NodeId) -> (NodeId, usize, bool) {
+        let mut path: SmallVec<[NodeId; 32]> = SmallVec::new();
+        let mut at = node;
+        while at != NodeId::ROOT {
+            path.push(at);
+            at = self.tree.parent(at);
+        }
+        let mut depth = 0;
+        for &at in path.iter().rev() {
+            let leads_on = !self.is_hidden(at)
+                && (self.is_wildcard(depth)
+                    || self
+                        .level(depth)
+                        .is_some_and(|level| level == self.tree.label(at)));
+            depth += self.levels_of(at);
+            if !leads_on {
+                return (at, depth, false);
+            }
+        }
+        (node, depth, true)
+    }
+
+    /// The first child of `node` to look at, and its parent's depth. A tail has none.
+    fn first_below(&self, node: NodeId, depth: usize) -> Option<(NodeId, usize)> {
+        let child = if self.is_wildcard(depth) {
+            self.tree.first_child(node)
+        } else {
+            self.tree.child(node, self.level(depth)?)
+        };
+        child.map(|child| (child, depth))
+    }
+
+    /// The next node to look at that is not below `node`, and its parent's depth.
+    fn beside(&self, node: NodeId, depth: usize) -> Option<(NodeId, usize)> {
+        let mut node = node;
+        let mut depth = depth;
+        while node != NodeId::ROOT {
+            depth -= self.levels_of(node);
+            if self.is_wildcard(depth)
+                && let Some(sibling) = self.tree.next_sibling(node)
+            {
+                return Some((sibling, depth));
+            }
+            node = self.tree.parent(node);
+        }
+        None
+    }
+
+    /// Whether `child` is a topic that the filter covers, given that its ancestors are on the way to one.
+    fn covers(&self, child: NodeId, parent_depth: usize) -> bool {
+        if self.is_hidden(child) {
+            return false;
+        }
+        // Below its last level the walk only comes when the filter ends in `#`.
+        self.starts.get(parent_depth).is_none_or(|&start| {
+            let filter_rest = &self.filter.as_bytes()[start..];
+            levels_match(filter_rest, Some(self.tree.label(child)))
+        })
+    }
+
+    /// Whether `node` is a first level with `$` under a filter that begins with a wildcard [MQTT-4.7.2-1].
+    fn is_hidden(&self, node: NodeId) -> bool {
+        self.is_wildcard(0)
+            && self.tree.label(node).first() == Some(&b'$')
+            && node != NodeId::ROOT
+            && self.tree.parent(node) == NodeId::ROOT
+    }
+
+    /// Whether any text is covered at level `depth`.
+    fn is_wildcard(&self, depth: usize) -> bool {
+        self.level(depth)
+            .map_or(self.multi_level, |level| level == b"+")
+    }
+
+    /// Level `depth` of the filter, unless the filter ends before or has its final `#` there.
+    fn level(&self, depth: usize) -> Option<&'a [u8]> {
+        let start = *self.starts.get(depth)?;
+        let end = match self.starts.get(depth + 1) {
+            Some(&next) => next - 1,
+            None if self.multi_level => self.filter.len() - 2,
+            None => self.filter.len(),
+        };
+        Some(&self.filter.as_bytes()[start..end])
+    }
+
+    fn levels_of(&self, node: NodeId) -> usize {
+        if !self.tree.is_tail(node) {
+            return 1;
+        }
+        1 + self
+            .tree
+            .label(node)
+            .iter()
+            .filter(|&&byte| byte == b'/')
+            .count()
+    }
+}

@@ -1,0 +1,246 @@
+//! Extreme input: as deep, as many and as large as the protocol allows.
+
+use std::ops::ControlFlow;
+
+use tautwire_topics::{FilterTree, RetainedTree};
+
+/// Longest text MQTT can carry: 65,536 empty levels.
+const DEEPEST_BYTES: usize = 65_535;
+
+/// A stack on which recursion by level would not survive.
+const SMALL_STACK_BYTES: usize = 64 << 10;
+
+/// What a subscription takes in the broker.
+type Subscription = [u32; 4];
+
+fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new()
+        .stack_size(SMALL_STACK_BYTES)
+        .spawn(run)
+        .expect("a thread starts");
+    assert!(thread.join().is_ok());
+}
+
+#[test]
+fn filters_and_topics_of_65536_levels_are_safe() {
+    on_a_small_stack(|| {
+        let deepest = "/".repeat(DEEPEST_BYTES);
+        let mut other = deepest.clone();
+        other.replace_range(DEEPEST_BYTES - 1.., "x");
+        let all_plus = "+/".repeat(DEEPEST_BYTES / 2) + "#";
+        let filters = [deepest.as_str(), &other, &all_plus, "#", "/#", "+"];
+
+        let mut tree = FilterTree::new();
+        for filter in filters {
+            tree.insert(filter, 1_u8);
+        }
+        let count = |tree: &FilterTree<u8>, topic: &str| {
+            let mut count = 0;
+            tree.matches(topic, &mut |_, _| count += 1);
+            count
+        };
+        assert_eq!(count(&tree, &deepest), 4);
+        assert_eq!(count(&tree, &other), 4);
+        assert_eq!(count(&tree, &"a/".repeat(DEEPEST_BYTES / 2)), 2);
+
+        for filter in filters {
+            let node = tree.find(filter).expect("it was inserted");
+            let mut text = String::new();
+            tree.filter_of(node, &mut text);
+            assert_eq!(text, filter);
+            assert_eq!(tree.remove_value(node, |_| true), Some(1));
+            assert!(tree.prune(node));
+        }
+        assert_eq!(tree.node_count(), 0);
+    });
+}
+
+#[test]
+fn retained_topics_of_65536_levels_are_safe() {
+    on_a_small_stack(|| {
+        let deepest = "/".repeat(DEEPEST_BYTES);
+        let mut other = deepest.clone();
+        other.replace_range(DEEPEST_BYTES - 1.., "x");
+        let all_plus = "+/".repeat(DEEPEST_BYTES / 2) + "#";
+        let mut tree = RetainedTree::new();
+        for topic in [deepest.as_str(), &other, "/", "a"] {
+            tree.insert(topic, 1_u8);
+        }
+        for (filter, expected) in [
+            ("#", 4),
+            ("/#", 3),
+            (&deepest, 1),
+            (&all_plus, 2),
+            ("+/+", 1),
+        ] {
+            let mut count = 0;
+            let _: ControlFlow<()> = tree.for_each_match(filter, |_, _| {
+                count += 1;
+                ControlFlow::Continue(())
+            });
+            assert_eq!(count, expected, "{filter:.10}");
+        }
+        for topic in [deepest.as_str(), &other, "/", "a"] {
+            assert_eq!(tree.remove(topic), Some(1));
+        }
+        assert_eq!(tree.node_count(), 0);
+    });
+}
+
+#[test]
+fn a_hundred_thousand_wildcard_filters_take_under_110_bytes_each() {
+    let shapes: [fn(u32) -> String; 3] = [
+        |i| format!("w/{i}/+/x"),
+        |i| format!("w/+/{i}"),
+        |i| format!("plant/{}/+/machine-{i}/#", i % 100),
+    ];
+    for shape in shapes {
+        let mut tree: FilterTree<Subscription> = FilterTree::new();
+        let count = 100_000;
+        for i in 0..count {
+            tree.insert(&shape(i), [i; 4]);
+        }
+        assert_eq!(tree.len(), count as usize);
+        let bytes = tree.memory_bytes() / count as usize;
+        assert!(bytes < 110, "{bytes} bytes for filters like {}", shape(0));
+    }
+}
+
+#[test]
+fn an_empty_tree_takes_under_a_kilobyte() {
+    assert!(FilterTree::<Subscription>::new().memory_bytes() < 1024);
+    assert!(RetainedTree::<Box<[u8]>>::new().memory_bytes() < 1024);
+}
+
+#[test]
+fn a_filter_with_many_subscribers_gives_memory_back_when_they_leave() {
+    let mut tree: FilterTree<Subscription> = FilterTree::new();
+    let node = tree.entry("news/#");
+    let session = |subscription: &Subscription| subscription[0];
+    let alone_bytes = tree.memory_bytes();
+    for i in 0..10_000_u32 {
+        assert_eq!(
+            tree.insert_sorted_by_key(node, [i.wrapping_mul(7919) % 10_000; 4], session),
+            None
+        );
+    }
+    assert_eq!(
+        tree.insert_sorted_by_key(node, [5, 9, 9, 9], session),
+        Some([5; 4])
+    );
+    assert_eq!(tree.get_by_key(node, &5, session), Some(&[5, 9, 9, 9]));
+    assert!(tree.values(node).is_sorted());
+    assert_eq!(tree.value_count(), 10_000);
+    for i in 0..9_999_u32 {
+        assert!(tree.remove_by_key(node, &i, session).is_some());
+        assert!(tree.remove_by_key(node, &i, session).is_none());
+    }
+    assert_eq!(tree.values(node), [[9_999; 4]]);
+    assert!(!tree.prune(node));
+    assert!(tree.memory_bytes() < alone_bytes + 1024);
+    tree.remove_by_key(node, &9_999, session);
+    assert!(tree.prune(node));
+    assert_eq!(
+        (tree.len(), tree.node_count(), tree.value_count()),
+        (0, 0, 0)
+    );
+}
+
+/// 2ⁿ filters of n levels, each level `a` or `+`: all cover the topic, none twice, and one level short covers none.
+#[test]
+fn every_combination_of_plus_and_literal_is_found_once() {
+    let levels = 10;
+    let mut tree = FilterTree::new();
+    for bits in 0..1_u32 << levels {
+        let filter: Vec<&str> = (0..levels)
+            .map(|level| if bits >> level & 1 == 1 { "+" } else { "a" })
+            .collect();
+        tree.insert(&filter.join("/"), bits);
+    }
+    let mut found = Vec::new();
+    tree.matches(&vec!["a"; levels].join("/"), &mut |_, values| {
+        found.extend_from_slice(values)
+    });
+    found.sort_unstable();
+    assert_eq!(found, (0..1 << levels).collect::<Vec<u32>>());
+    tree.matches(&vec!["a"; levels - 1].join("/"), &mut |_, _| {
+        panic!("too short to be covered")
+    });
+}
+
+/// Such text is refused before it comes here; it must do no harm if it does.
+#[test]
+fn a_malformed_filter_covers_nothing_and_is_found_again() {
+    let mut tree = FilterTree::new();
+    let malformed = ["#/a", "a/#/b", "a/#/c", "a+", "a#", ""];
+    for filter in malformed {
+        tree.insert(filter, 1_u8);
+    }
+    for topic in ["a", "a/b", "a/x/b", "b"] {
+        tree.matches(topic, &mut |_, _| panic!("{topic} is not covered"));
+    }
+    for filter in malformed {
+        assert!(tree.find(filter).is_some());
+    }
+}
+
+/// A caller that kept a number too long must not bring the broker down.
+#[test]
+fn a_pruned_node_has_no_values_and_takes_none() {
+    let mut tree = FilterTree::new();
+    let node = tree.insert("a/b", 1_u8);
+    assert_eq!(tree.remove_value(node, |_| true), Some(1));
+    assert!(tree.prune(node));
+    tree.push_value(node, 2);
+    assert_eq!(tree.insert_sorted_by_key(node, 3, |&value| value), None);
+    assert!(tree.values(node).is_empty() && tree.values_mut(node).is_empty());
+    assert_eq!(tree.remove_value(node, |_| true), None);
+    assert!(tree.prune(node));
+    let mut text = String::new();
+    tree.filter_of(node, &mut text);
+    assert_eq!(
+        (text.as_str(), tree.node_count(), tree.value_count()),
+        ("", 0, 0)
+    );
+}
+
+#[test]
+fn a_search_goes_on_where_its_visitor_broke_off() {
+    let mut tree = RetainedTree::new();
+    for i in 0..100 {
+        tree.insert(&format!("a/{i}"), i);
+    }
+    let mut cursor = tree.cursor("a/+");
+    let mut found = Vec::new();
+    while !cursor.is_finished() {
+        let _ = tree.resume(&mut cursor, u64::MAX, |_, &value| {
+            found.push(value);
+            if found.len() % 7 == 0 {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        });
+    }
+    assert_eq!(found, (0..100).collect::<Vec<i32>>());
+}
+
+#[test]
+fn a_cancelled_search_leaves_nothing_behind() {
+    let mut tree = RetainedTree::new();
+    tree.insert("a/b/c", 1);
+    tree.insert("a/b/d", 2);
+    let mut cursors = [tree.cursor("#"), tree.cursor("a/b/+")];
+    for cursor in &mut cursors {
+        let _: ControlFlow<()> = tree.resume(cursor, 3, |_, _| ControlFlow::Continue(()));
+        assert!(!cursor.is_finished());
+    }
+    tree.remove("a/b/c");
+    tree.remove("a/b/d");
+    assert!(tree.is_empty());
+    assert_ne!(tree.node_count(), 0, "the searches hold on to their place");
+    for cursor in cursors {
+        tree.cancel(cursor);
+    }
+    assert_eq!(tree.node_count(), 0);
+}

@@ -1,0 +1,229 @@
+//! The cache gives the right answer in every state, repeats it for free, and gets out of the way where it cannot help.
+
+use tautwire_topics::{BYPASS_WINDOWS, CacheCounters, MatchCache, MatchCacheLimits};
+
+type Cache = MatchCache<Vec<u64>>;
+
+/// What must hold for any hashing is held for several.
+const SEEDS: std::ops::Range<u64> = 0..100;
+
+fn small(max_slots: usize, seed: u64) -> Cache {
+    let limits = MatchCacheLimits {
+        max_slots,
+        ..MatchCacheLimits::default()
+    };
+    MatchCache::with_seed(limits, seed)
+}
+
+/// Asks for `topic` and checks the answer, which is made of the topic's length, a number and the generation.
+fn ask(cache: &mut Cache, topic: &str, number: u64, generation: u64) -> bool {
+    let mut filled = false;
+    let answer = [topic.len() as u64, number, generation];
+    let result = cache.get_or_fill(topic, generation, |result| {
+        assert!(result.is_empty(), "a result to fill starts empty");
+        result.extend(answer);
+        filled = true;
+    });
+    assert_eq!(result[..], answer);
+    filled
+}
+
+#[test]
+fn a_repeated_topic_is_computed_once_per_generation() {
+    let mut cache = small(16, 0);
+    assert!(ask(&mut cache, "a/b", 1, 1));
+    assert!(!ask(&mut cache, "a/b", 1, 1));
+    assert!(ask(&mut cache, "a/b", 1, 2));
+    assert!(!ask(&mut cache, "a/b", 1, 2));
+    assert_eq!(
+        cache.counters(),
+        CacheCounters {
+            hits: 2,
+            misses: 2,
+            ..CacheCounters::default()
+        }
+    );
+}
+
+#[test]
+fn answers_stay_right_while_the_cache_grows_and_overflows() {
+    for seed in SEEDS {
+        let mut cache = small(64, seed);
+        for round in 0..6 {
+            for number in 0..500_u64 {
+                ask(&mut cache, &format!("topic/{number}"), number, round / 2);
+                ask(&mut cache, "hot", 9999, round / 2);
+            }
+        }
+        let counters = cache.counters();
+        assert_eq!(
+            counters.hits + counters.misses + counters.bypassed,
+            6 * 500 * 2
+        );
+        assert!(
+            counters.hits > 2500,
+            "the hot topic stays in: {counters:?}, seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn topics_that_fit_are_nearly_all_remembered() {
+    for seed in SEEDS {
+        let mut cache = small(1024, seed);
+        for _ in 0..20 {
+            for number in 0..300_u64 {
+                ask(&mut cache, &format!("topic/{number}"), number, 1);
+            }
+        }
+        let counters = cache.counters();
+        assert!(counters.misses < 1800, "{counters:?}, seed {seed}");
+    }
+}
+
+#[test]
+fn topics_taking_turns_in_a_full_cache_do_not_push_each_other_out() {
+    for seed in SEEDS {
+        let mut cache = small(64, seed);
+        for _ in 0..40 {
+            for number in 0..96_u64 {
+                ask(&mut cache, &format!("topic/{number}"), number, 1);
+            }
+        }
+        let counters = cache.counters();
+        assert_eq!(counters.bypassed, 0, "{counters:?}, seed {seed}");
+        assert!(
+            counters.hits > counters.misses / 2,
+            "{counters:?}, seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn the_cache_switches_itself_off_where_topics_never_repeat_and_tries_again() {
+    let slots = 16;
+    let window = slots as u64 * 4;
+    let mut cache = small(slots, 0);
+    let mut number = 0;
+    let mut fresh = |cache: &mut Cache, count: u64| {
+        for _ in 0..count {
+            number += 1;
+            assert!(ask(cache, &format!("topic/{number}"), number, 1));
+        }
+    };
+    fresh(&mut cache, window);
+    assert_eq!(
+        (cache.counters().misses, cache.counters().bypassed),
+        (window, 0)
+    );
+    let off = window * BYPASS_WINDOWS as u64;
+    fresh(&mut cache, off);
+    assert_eq!(
+        (cache.counters().misses, cache.counters().bypassed),
+        (window, off)
+    );
+
+    // Now the same topic again and again: the next window sees it, and the cache stays on.
+    for _ in 0..window * 3 {
+        ask(&mut cache, "same", 1, 1);
+    }
+    assert_eq!(
+        (cache.counters().hits, cache.counters().bypassed),
+        (window * 3 - 1, off)
+    );
+}
+
+#[test]
+fn a_generation_that_moves_with_every_lookup_counts_as_not_repeating() {
+    let mut cache = small(16, 0);
+    for generation in 0..1000 {
+        assert!(ask(&mut cache, "same", 1, generation));
+    }
+    assert!(cache.counters().bypassed > 900);
+}
+
+#[test]
+fn outdated_answers_give_way_at_once_however_used_they_were() {
+    let mut cache = small(2, 0);
+    for topic in ["a", "b", "a", "b"] {
+        ask(&mut cache, topic, 1, 1);
+    }
+    assert_eq!(cache.counters().hits, 2);
+    assert!(
+        ask(&mut cache, "c", 1, 1),
+        "both were used, so it is not kept"
+    );
+    for topic in ["a", "b"] {
+        assert!(!ask(&mut cache, topic, 1, 1));
+    }
+    assert!(ask(&mut cache, "c", 1, 2));
+    assert!(
+        !ask(&mut cache, "c", 1, 2),
+        "nothing current was in its way"
+    );
+}
+
+#[test]
+fn an_answer_no_longer_used_is_spared_only_once() {
+    let mut cache = small(2, 0);
+    for topic in ["a", "b", "a", "b"] {
+        ask(&mut cache, topic, 1, 1);
+    }
+    assert!(ask(&mut cache, "c", 1, 1), "not kept the first time");
+    assert!(ask(&mut cache, "c", 1, 1), "kept the second time");
+    assert!(!ask(&mut cache, "c", 1, 1));
+}
+
+#[test]
+fn long_topics_are_answered_and_not_kept() {
+    let mut cache: Cache = MatchCache::with_seed(MatchCacheLimits::default(), 0);
+    let longest = "x".repeat(MatchCacheLimits::default().max_topic_bytes);
+    let too_long = format!("{longest}y");
+    assert!(ask(&mut cache, &longest, 1, 1));
+    assert!(!ask(&mut cache, &longest, 1, 1));
+    assert!(ask(&mut cache, &too_long, 1, 1));
+    assert!(ask(&mut cache, &too_long, 1, 1));
+    assert_eq!(cache.counters().topics_too_long, 2);
+}
+
+#[test]
+fn an_unused_cache_takes_no_memory_and_a_full_one_stays_under_its_limit() {
+    let max_content_bytes = 64 << 10;
+    let mut cache: Cache = MatchCache::new(MatchCacheLimits {
+        max_content_bytes,
+        ..MatchCacheLimits::default()
+    });
+    assert_eq!(cache.memory_bytes(), 0);
+    let slots_bytes = {
+        let mut empty_results: Cache = MatchCache::with_seed(MatchCacheLimits::default(), 0);
+        for number in 0..4096 * 4 {
+            empty_results.get_or_fill(&format!("{number}"), 1, |_| {});
+        }
+        empty_results.memory_bytes()
+    };
+    for number in 0..10_000_u64 {
+        let result = cache.get_or_fill(&format!("topic/{number}"), 1, |result| {
+            result.extend([number; 100])
+        });
+        assert_eq!(result[..], [number; 100]);
+        assert!(cache.memory_bytes() <= slots_bytes + max_content_bytes + max_content_bytes / 8);
+    }
+    assert!(cache.counters().flushes > 0);
+
+    let large: Vec<u64> = (0..2000).collect();
+    let answer = cache.get_or_fill("large", 1, |result| result.extend(&large));
+    assert_eq!(*answer, large);
+    assert_eq!(cache.counters().results_too_large, 1);
+    assert!(ask(&mut cache, "large", 1, 1), "it was not kept");
+}
+
+#[test]
+fn room_that_one_large_answer_took_comes_back() {
+    let mut cache = small(2, 0);
+    cache.get_or_fill("a", 1, |result| result.extend(0..20_000));
+    let large_bytes = cache.memory_bytes();
+    for generation in 2..5 {
+        cache.get_or_fill("a", generation, |result| result.push(1));
+    }
+    assert!(cache.memory_bytes() < large_bytes / 10);
+}
