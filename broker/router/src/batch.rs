@@ -1,0 +1,118 @@
+//! Messages that go from one shard to another, together.
+
+use tautwire_session::{Delivery, Message, MessageRef};
+
+use crate::share::SessionKey;
+
+/// A message with more stored bytes than this is shared instead of copied into the batch.
+const COPIED_MAX_BYTES: usize = 1024;
+
+/// What one shard sends another in one turn of its loop, in the order of publishing.
+#[derive(Debug, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    entries: Vec<Item>,
+    shared_bytes: usize,
+}
+
+#[derive(Debug)]
+enum Item {
+    Copied { end: usize, generation: u64 },
+    Shared { message: Message, generation: u64 },
+    Member(Box<(SessionKey, Delivery)>),
+}
+
+/// One entry of a batch.
+#[derive(Debug)]
+pub enum Entry<'a> {
+    /// A message for all subscriptions of the shard that match and are not younger than `generation`.
+    Route {
+        /// The message.
+        message: MessageRef<'a>,
+        /// The exchange's generation when the message was published.
+        generation: u64,
+    },
+    /// A message for the one member of a shared subscription that was chosen.
+    Member(&'a SessionKey, &'a Delivery),
+}
+
+impl Batch {
+    /// Adds a message for the subscriptions of the receiving shard.
+    pub fn push_route(&mut self, message: &MessageRef<'_>, kept: &mut Option<Message>, generation: u64) {
+        if message.stored_bytes() <= COPIED_MAX_BYTES {
+            message.append_stored(&mut self.bytes);
+            self.entries.push(Item::Copied { end: self.bytes.len(), generation });
+        } else {
+            let message = kept.get_or_insert_with(|| message.to_message()).clone();
+            self.shared_bytes += message.stored_bytes();
+            self.entries.push(Item::Shared { message, generation });
+        }
+    }
+
+    /// Adds a message for one member of a shared subscription.
+    pub fn push_member(&mut self, member: SessionKey, delivery: Delivery) {
+        self.shared_bytes += delivery.queued_bytes();
+        self.entries.push(Item::Member(Box::new((member, delivery))));
+    }
+
+    /// Whether nothing is in it.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many entries are in it.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes of messages that it holds or keeps alive.
+    pub fn held_bytes(&self) -> usize {
+        self.bytes.len() + self.shared_bytes
+    }
+
+    /// The entries in order.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        let mut start = 0;
+        self.entries.iter().map(move |item| match item {
+            Item::Copied { end, generation } => {
+                let stored = &self.bytes[start..*end];
+                start = *end;
+                Entry::Route { message: MessageRef::from_stored(stored), generation: *generation }
+            }
+            Item::Shared { message, generation } => {
+                Entry::Route { message: message.as_ref(), generation: *generation }
+            }
+            Item::Member(member) => Entry::Member(&member.0, &member.1),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautwire_protocol::QoS;
+
+    #[test]
+    fn entries_come_out_as_they_went_in() {
+        let large = vec![7; 2 * COPIED_MAX_BYTES];
+        let parts = |payload| MessageRef {
+            topic: "a",
+            properties: &[],
+            payload,
+            qos: QoS::AtLeastOnce,
+            retain: false,
+            expires_at_ms: None,
+        };
+        let payloads: [&[u8]; 4] = [b"x", &large, b"", b"yz"];
+        let mut batch = Batch::default();
+        for (at, payload) in payloads.iter().enumerate() {
+            batch.push_route(&parts(payload), &mut None, at as u64);
+        }
+        assert_eq!(batch.len(), 4);
+        for (at, entry) in batch.entries().enumerate() {
+            let Entry::Route { message, generation } = entry else { panic!("a route") };
+            assert_eq!(message, parts(payloads[at]));
+            assert_eq!(generation, at as u64);
+        }
+    }
+}

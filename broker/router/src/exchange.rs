@@ -1,0 +1,267 @@
+//! What all shards must agree on.
+
+use std::hash::{BuildHasher, RandomState};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use tautwire_session::{Message, MessageRef};
+use tautwire_topics::{FilterTree, RetainedTree};
+
+use crate::share::{Member, SessionKey, ShareGroup};
+use crate::{ShardIndex, ShardSet};
+
+/// Limits of the retained messages.
+#[derive(Debug, Clone, Copy)]
+pub struct RetainedLimits {
+    /// Topics that may hold a retained message.
+    pub messages: usize,
+    /// Bytes that all of them may take.
+    pub bytes: usize,
+}
+
+/// A retained message would go over a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetainRefused;
+
+/// Where messages of one topic go besides the subscriptions of the publishing shard.
+#[derive(Debug, Default)]
+pub struct Routes {
+    /// Shards with a matching subscription. Kept only where there is more than one shard.
+    pub shards: ShardSet,
+    /// Matching shared subscriptions.
+    pub shares: Vec<Arc<ShareGroup>>,
+}
+
+/// The state that is common to all shards. Held behind one lock that no message takes whose topic is in its shard's cache,
+/// except to replace a retained message.
+pub struct Exchange {
+    shards: usize,
+    placement: RandomState,
+    limits: RetainedLimits,
+    generation: AtomicU64,
+    shares: AtomicUsize,
+    board: RwLock<Board>,
+}
+
+#[derive(Default)]
+struct Board {
+    interest: FilterTree<ShardIndex>,
+    shares: FilterTree<Arc<ShareGroup>>,
+    retained: RetainedTree<Message>,
+    retained_bytes: usize,
+}
+
+impl Exchange {
+    /// An exchange for `shards` shards, 1 to [`crate::SHARDS_MAX`].
+    pub fn new(shards: usize, limits: RetainedLimits) -> Exchange {
+        assert!((1..=crate::SHARDS_MAX).contains(&shards), "a set of shards is the bits of a word");
+        Exchange {
+            shards,
+            placement: RandomState::new(),
+            limits,
+            generation: AtomicU64::new(0),
+            shares: AtomicUsize::new(0),
+            board: RwLock::default(),
+        }
+    }
+
+    /// How many shards there are.
+    pub fn shards(&self) -> usize {
+        self.shards
+    }
+
+    /// The shard on which the session of `client_id` lives. The hash is seeded, so that nobody can aim at one shard.
+    pub fn owner(&self, client_id: &str) -> ShardIndex {
+        if self.shards == 1 {
+            return ShardIndex(0);
+        }
+        ShardIndex((self.placement.hash_one(client_id) % self.shards as u64) as u8)
+    }
+
+    /// Changes whenever what [`Exchange::routes`] says may have changed.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Where messages of `topic` go.
+    pub fn routes(&self, topic: &str, routes: &mut Routes) {
+        routes.shards = ShardSet::default();
+        routes.shares.clear();
+        if self.shards == 1 && self.shares.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let board = self.read();
+        board.interest.matches(topic, &mut |_, shards: &[ShardIndex]| {
+            for shard in shards {
+                routes.shards.insert(*shard);
+            }
+        });
+        board.shares.matches(topic, &mut |_, groups: &[Arc<ShareGroup>]| routes.shares.extend(groups.iter().cloned()));
+    }
+
+    /// A session of `shard` subscribes to `filter`; `first` where no other session of that shard has it.
+    ///
+    /// Shows `retained` every retained message that matches, in the same step: each message published with RETAIN
+    /// is either shown or carries a generation not below the one returned, never both.
+    pub fn subscribe(
+        &self,
+        shard: ShardIndex,
+        filter: &str,
+        first: bool,
+        retained: Option<&mut dyn FnMut(&Message)>,
+    ) -> u64 {
+        if self.shards == 1 {
+            if let Some(show) = retained {
+                self.read().show_retained(filter, show);
+            }
+            return self.generation();
+        }
+        let mut board = self.write();
+        if first {
+            let node = board.interest.entry(filter);
+            board.interest.push_value(node, shard);
+        }
+        if let Some(show) = retained {
+            board.show_retained(filter, show);
+        }
+        self.advance()
+    }
+
+    /// The last session of `shard` with `filter` gave it up.
+    pub fn unsubscribe(&self, shard: ShardIndex, filter: &str) {
+        if self.shards > 1 {
+            let mut board = self.write();
+            if let Some(node) = board.interest.find(filter) {
+                board.interest.remove_value(node, |held| *held == shard);
+                board.interest.prune(node);
+            }
+            self.advance();
+        }
+    }
+
+    /// A session joins a shared subscription or changes its membership. `filter` is whole, `$share/group/filter`;
+    /// `matched` is its part that is compared with topics.
+    pub fn join(&self, filter: &str, matched: &str, member: Member) {
+        let mut board = self.write();
+        let node = board.shares.entry(matched);
+        let held = board.shares.values(node).iter().find(|group| **group.filter() == *filter);
+        if let Some(group) = held {
+            group.join(member);
+            return;
+        }
+        let group = ShareGroup::new(filter);
+        group.join(member);
+        board.shares.push_value(node, Arc::new(group));
+        self.shares.fetch_add(1, Ordering::AcqRel);
+        self.advance();
+    }
+
+    /// A session leaves a shared subscription.
+    pub fn leave(&self, filter: &str, matched: &str, session: SessionKey) {
+        let mut board = self.write();
+        let Some(node) = board.shares.find(matched) else { return };
+        let mut emptied = false;
+        board.shares.remove_value(node, |group| {
+            emptied = **group.filter() == *filter && group.leave(session);
+            emptied
+        });
+        if emptied {
+            board.shares.prune(node);
+            self.shares.fetch_sub(1, Ordering::AcqRel);
+            self.advance();
+        }
+    }
+
+    /// The group of a shared subscription.
+    pub fn group(&self, filter: &str, matched: &str) -> Option<Arc<ShareGroup>> {
+        let board = self.read();
+        let node = board.shares.find(matched)?;
+        board.shares.values(node).iter().find(|group| **group.filter() == *filter).cloned()
+    }
+
+    /// Replaces the retained message of the topic [MQTT-3.3.1-5], or removes it where the payload is empty
+    /// [MQTT-3.3.1-6]. Returns the generation with which the message must be routed.
+    ///
+    /// # Errors
+    /// Where the message would go over a limit; what was retained stays.
+    pub fn retain(&self, message: &MessageRef<'_>, kept: &mut Option<Message>) -> Result<u64, RetainRefused> {
+        let mut board = self.write();
+        let old_bytes = board.retained.get(message.topic).map(Message::stored_bytes);
+        if message.payload.is_empty() {
+            if let Some(bytes) = old_bytes {
+                board.retained.remove(message.topic);
+                board.retained_bytes -= bytes;
+            }
+            return Ok(self.generation());
+        }
+        let bytes = board.retained_bytes - old_bytes.unwrap_or(0) + message.stored_bytes();
+        if bytes > self.limits.bytes || (old_bytes.is_none() && board.retained.len() >= self.limits.messages) {
+            return Err(RetainRefused);
+        }
+        let kept = kept.get_or_insert_with(|| message.to_message());
+        board.retained.insert(message.topic, kept.clone());
+        board.retained_bytes = bytes;
+        Ok(self.generation())
+    }
+
+    /// The message that `topic` retains.
+    pub fn retained_message(&self, topic: &str) -> Option<Message> {
+        self.read().retained.get(topic).cloned()
+    }
+
+    /// Removes retained messages that have expired [MQTT-3.3.2-5]; returns how many.
+    pub fn drop_expired_retained(&self, now_ms: u64) -> usize {
+        let mut expired = Vec::new();
+        self.read().show_retained("#", &mut |message| {
+            if message.as_ref().is_expired(now_ms) {
+                expired.push(message.clone());
+            }
+        });
+        if expired.is_empty() {
+            return 0;
+        }
+        let mut board = self.write();
+        expired.retain(|message| board.retained.get(message.topic()) == Some(message));
+        for message in &expired {
+            board.retained.remove(message.topic());
+            board.retained_bytes -= message.stored_bytes();
+        }
+        expired.len()
+    }
+
+    /// How many messages are retained, and their bytes.
+    pub fn retained(&self) -> (usize, usize) {
+        let board = self.read();
+        (board.retained.len(), board.retained_bytes)
+    }
+
+    /// How many shared subscriptions have a member.
+    pub fn shares(&self) -> usize {
+        self.shares.load(Ordering::Relaxed)
+    }
+
+    /// The writer holds the lock, so a reader that sees the new number also sees the new board.
+    fn advance(&self) -> u64 {
+        self.generation.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// A thread that panicked while it held the lock has left the board whole: every change is a single call into it.
+    fn read(&self) -> RwLockReadGuard<'_, Board> {
+        self.board.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Board> {
+        self.board.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Board {
+    fn show_retained(&self, filter: &str, show: &mut dyn FnMut(&Message)) {
+        let _: ControlFlow<()> = self.retained.for_each_match(filter, |_, message| {
+            show(message);
+            ControlFlow::Continue(())
+        });
+    }
+}

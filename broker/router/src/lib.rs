@@ -1,0 +1,69 @@
+//! Which threads and which clients a message goes to.
+//!
+//! Each thread (a *shard*) keeps the subscriptions of its own sessions. What all threads must agree on stands in one
+//! [`Exchange`]: which shard cares for which filter, the members of shared subscriptions, the retained messages. It is
+//! read when a topic is not in a shard's cache and written when a subscription or a retained message changes; a
+//! generation number tells caches when to look again. Messages cross from one shard to another in a [`Batch`].
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod exchange;
+mod share;
+
+pub use batch::{Batch, Entry};
+pub use exchange::{Exchange, RetainedLimits, RetainRefused, Routes};
+pub use share::{Member, SessionKey, ShareGroup};
+
+/// A shard's number, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardIndex(pub u8);
+
+/// A broker has at most this many shards: sets of them are the bits of a word.
+pub const SHARDS_MAX: usize = 64;
+
+/// A set of shards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ShardSet(u64);
+
+impl ShardSet {
+    /// Adds a shard.
+    pub fn insert(&mut self, shard: ShardIndex) {
+        self.0 |= 1 << shard.0;
+    }
+
+    /// The same set without `shard`.
+    pub fn without(self, shard: ShardIndex) -> ShardSet {
+        ShardSet(self.0 & !(1 << shard.0))
+    }
+
+    /// Whether no shard is in it.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl Iterator for ShardSet {
+    type Item = ShardIndex;
+
+    fn next(&mut self) -> Option<ShardIndex> {
+        let shard = self.0.trailing_zeros();
+        self.0 &= self.0.checked_sub(1)?;
+        Some(ShardIndex(shard as u8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_set_gives_its_members_in_order() {
+        let mut set = ShardSet::default();
+        set.insert(ShardIndex(63));
+        set.insert(ShardIndex(0));
+        set.insert(ShardIndex(7));
+        assert_eq!(set.without(ShardIndex(7)).collect::<Vec<_>>(), [ShardIndex(0), ShardIndex(63)]);
+        assert!(set.without(ShardIndex(7)).without(ShardIndex(0)).without(ShardIndex(63)).is_empty());
+    }
+}

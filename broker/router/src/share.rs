@@ -1,0 +1,130 @@
+//! Shared subscriptions [MQTT 5.0 section 4.8.2].
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tautwire_protocol::{QoS, SubscriptionId};
+
+use crate::ShardIndex;
+
+/// A session, wherever it lives. The generation tells a session from a later one in the same place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SessionKey {
+    /// The shard that owns the session.
+    pub shard: ShardIndex,
+    /// Its place there.
+    pub index: u32,
+    /// How often the place has been taken.
+    pub generation: u32,
+}
+
+/// A session's membership in a group.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// The session.
+    pub session: SessionKey,
+    /// Granted QoS.
+    pub qos: QoS,
+    /// Retain As Published.
+    pub retain_as_published: bool,
+    /// Subscription Identifier.
+    pub identifier: Option<SubscriptionId>,
+    /// Whether the session is connected, one flag for all its memberships.
+    pub online: Arc<AtomicBool>,
+}
+
+/// One shared subscription and its members.
+#[derive(Debug)]
+pub struct ShareGroup {
+    filter: Arc<str>,
+    members: RwLock<Vec<Member>>,
+    next: AtomicUsize,
+}
+
+impl ShareGroup {
+    pub(crate) fn new(filter: &str) -> ShareGroup {
+        ShareGroup { filter: filter.into(), members: RwLock::default(), next: AtomicUsize::new(0) }
+    }
+
+    /// The whole filter, `$share/group/filter`.
+    pub fn filter(&self) -> &Arc<str> {
+        &self.filter
+    }
+
+    /// The member whose turn it is: connected members in turn; where none is connected, the others in turn.
+    pub fn pick(&self) -> Option<Member> {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        let chosen = members.get(turn.checked_rem(members.len())?)?;
+        if chosen.online.load(Ordering::Relaxed) {
+            return Some(chosen.clone());
+        }
+        // The turns of those who are away go round among those who are there.
+        let online = || members.iter().filter(|member| member.online.load(Ordering::Relaxed));
+        let round = turn / members.len();
+        let stand_in = round.checked_rem(online().count()).and_then(|nth| online().nth(nth));
+        Some(stand_in.unwrap_or(chosen).clone())
+    }
+
+    /// Adds or replaces a member.
+    pub(crate) fn join(&self, member: Member) {
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        match members.iter_mut().find(|held| held.session == member.session) {
+            Some(held) => *held = member,
+            None => members.push(member),
+        }
+    }
+
+    /// Removes a member; true where none is left.
+    pub(crate) fn leave(&self, session: SessionKey) -> bool {
+        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
+        members.retain(|member| member.session != session);
+        members.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(index: u32, online: bool) -> Member {
+        Member {
+            session: SessionKey { shard: ShardIndex(0), index, generation: 0 },
+            qos: QoS::AtLeastOnce,
+            retain_as_published: false,
+            identifier: None,
+            online: Arc::new(AtomicBool::new(online)),
+        }
+    }
+
+    fn turns(group: &ShareGroup, n: usize) -> Vec<u32> {
+        (0..n).filter_map(|_| group.pick()).map(|member| member.session.index).collect()
+    }
+
+    #[test]
+    fn members_take_turns() {
+        let group = ShareGroup::new("$share/g/f");
+        assert!(group.pick().is_none());
+        for index in 0..3 {
+            group.join(member(index, true));
+        }
+        let mut six = turns(&group, 6);
+        six.sort_unstable();
+        assert_eq!(six, [0, 0, 1, 1, 2, 2]);
+    }
+
+    #[test]
+    fn those_away_are_chosen_only_when_nobody_is_there() {
+        let group = ShareGroup::new("$share/g/f");
+        group.join(member(0, false));
+        group.join(member(1, true));
+        group.join(member(2, true));
+        let turns_of = |index| turns(&group, 12).iter().filter(|chosen| **chosen == index).count();
+        assert_eq!(turns_of(1), 6, "the turns of the absent one are shared out evenly");
+        assert_eq!(turns_of(0), 0);
+        assert!(!group.leave(member(2, true).session));
+        assert!(!group.leave(member(1, true).session));
+        assert_eq!(turns(&group, 2), [0, 0]);
+        assert!(group.leave(member(0, true).session));
+    }
+}

@@ -1,0 +1,37 @@
+//! The changes that a session can undergo.
+
+use tautwire_protocol::PacketId;
+
+use crate::outbound::Delivery;
+use crate::session::Will;
+use crate::subscriptions::SubscriptionRecord;
+
+/// One change of a session's state. Applying the same changes in the same order to a fresh session gives the same state,
+/// so a log of them is the session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// The session will outlive its connection by so many seconds; `u32::MAX` is for ever.
+    ExpiryInterval(u32),
+    /// The will is set or replaced, or with `None` discarded or published.
+    Will(Option<Box<Will>>),
+    /// A subscription is added or replaced.
+    Subscribed(Box<str>, SubscriptionRecord),
+    /// A subscription is removed.
+    Unsubscribed(Box<str>),
+    /// A message joins the end of the queue.
+    Queued(Delivery),
+    /// The message at the front of the queue leaves it unsent: expired, dropped by policy, or handed to another.
+    Withdrawn,
+    /// A message that never waited takes the next packet identifier.
+    Started(Delivery),
+    /// The message at the front of the queue takes the next packet identifier.
+    StartedQueued,
+    /// PUBREC came: the message has been received, its identifier has not been freed.
+    Received(PacketId),
+    /// PUBACK or PUBCOMP came, or PUBREC with an error: the identifier is free.
+    Completed(PacketId),
+    /// A QoS 2 message came from the client and has been taken on.
+    Held(PacketId),
+    /// PUBREL came for it.
+    Released(PacketId),
+}

@@ -1,0 +1,24 @@
+//! Session state [MQTT 5.0 section 4.1]: subscriptions, messages on their way to the client, packet identifiers of QoS 2
+//! messages received, the will.
+//!
+//! Nothing here does I/O or reads a clock. Every change of a session is one [`Change`] that goes through
+//! [`Session::apply`], so that a journal can write the change down before it takes effect and replay it later.
+//! A [`Journal`] answers each record with a [`LogPosition`]; acknowledgements wait until theirs is durable.
+
+#![forbid(unsafe_code)]
+
+mod change;
+mod journal;
+mod message;
+mod outbound;
+mod packet_id_set;
+mod session;
+mod subscriptions;
+
+pub use change::Change;
+pub use journal::{Journal, LogPosition, Record, RetainedChange, Volatile};
+pub use message::{Message, MessageRef};
+pub use outbound::{Delivery, Outbound, Resend, SubscriptionIds};
+pub use packet_id_set::PacketIdSet;
+pub use session::{Session, Will};
+pub use subscriptions::{SubscriptionRecord, SubscriptionSet};

@@ -1,0 +1,357 @@
+//! Messages on their way to one client: a window of those that carry a packet identifier, and a queue of those that wait.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tautwire_protocol::{PacketId, QoS, SubscriptionId};
+
+use crate::message::Message;
+
+/// Packet identifiers run from 1 to 65,535, so a window can span no more.
+const WINDOW_MAX: usize = 65_535;
+
+/// An emptied queue with room for more than this gives its memory back.
+const QUEUE_KEPT: usize = 64;
+
+/// The Subscription Identifiers that a message carries to one client [MQTT-3.3.4-3].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum SubscriptionIds {
+    /// No matching subscription has one.
+    #[default]
+    None,
+    /// One, the common case.
+    One(SubscriptionId),
+    /// Those of several overlapping subscriptions.
+    Many(Box<[SubscriptionId]>),
+}
+
+impl SubscriptionIds {
+    /// The identifiers as a slice.
+    pub fn as_slice(&self) -> &[SubscriptionId] {
+        match self {
+            SubscriptionIds::None => &[],
+            SubscriptionIds::One(id) => std::slice::from_ref(id),
+            SubscriptionIds::Many(ids) => ids,
+        }
+    }
+}
+
+impl From<&[SubscriptionId]> for SubscriptionIds {
+    fn from(ids: &[SubscriptionId]) -> Self {
+        match ids {
+            [] => SubscriptionIds::None,
+            [id] => SubscriptionIds::One(*id),
+            ids => SubscriptionIds::Many(ids.into()),
+        }
+    }
+}
+
+/// One message for one client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// What is delivered.
+    pub message: Message,
+    /// The lower of the message's QoS and the subscription's.
+    pub qos: QoS,
+    /// RETAIN flag to send.
+    pub retain: bool,
+    /// Identifiers of the subscriptions that matched.
+    pub subscription_ids: SubscriptionIds,
+    /// The shared subscription (`$share/group/filter`) that chose this client, so that the message can go to another
+    /// member when this session ends [MQTT-4.8.2-5].
+    pub share: Option<Arc<str>>,
+}
+
+impl Delivery {
+    /// What the delivery counts against the limits of a queue, in bytes.
+    pub fn queued_bytes(&self) -> usize {
+        self.message.stored_bytes() + size_of::<Delivery>()
+    }
+}
+
+/// What must be sent again after a client has come back [MQTT-4.4.0-1].
+#[derive(Debug, PartialEq, Eq)]
+pub enum Resend<'a> {
+    /// PUBLISH, with DUP.
+    Publish(PacketId, &'a Delivery),
+    /// PUBREL.
+    Release(PacketId),
+}
+
+#[derive(Debug, Clone)]
+enum Slot {
+    Free,
+    /// PUBLISH sent; PUBACK or PUBREC is due.
+    Unacknowledged(Delivery),
+    /// PUBREL sent; PUBCOMP is due.
+    Released,
+}
+
+/// Outbound state of a session. Identifiers are given out in sequence, so the window is a ring indexed by identifier:
+/// finding one is O(1), and its order is the order of sending.
+#[derive(Debug, Clone)]
+pub struct Outbound {
+    window: VecDeque<Slot>,
+    /// Packet identifier of `window[0]`.
+    first: u16,
+    /// `window[..sent]` has gone out on the present connection.
+    sent: usize,
+    /// Slots of `window[..sent]` that are not free.
+    in_flight: usize,
+    queue: VecDeque<Delivery>,
+    queued_bytes: usize,
+}
+
+impl Default for Outbound {
+    fn default() -> Self {
+        Outbound {
+            window: VecDeque::new(),
+            first: 1,
+            sent: 0,
+            in_flight: 0,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+        }
+    }
+}
+
+impl Outbound {
+    /// Messages sent on this connection and not yet acknowledged to the end; to be kept at or below the client's Receive
+    /// Maximum [MQTT-3.3.4-9].
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Messages that wait for a place in the window.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Bytes counted for the queue (see [`Delivery::queued_bytes`]).
+    pub fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// Whether nothing is owed to the client.
+    pub fn is_empty(&self) -> bool {
+        self.window.is_empty() && self.queue.is_empty()
+    }
+
+    /// The message that has waited longest.
+    pub fn front(&self) -> Option<&Delivery> {
+        self.queue.front()
+    }
+
+    /// The identifier that the next message will get; `None` while 65,535 in sequence are taken.
+    pub fn next_packet_id(&self) -> Option<PacketId> {
+        if self.window.len() == WINDOW_MAX { None } else { PacketId::new(self.id_at(self.window.len())) }
+    }
+
+    /// Whether all of the window has gone out on this connection, so that new messages may follow.
+    pub fn is_resent(&self) -> bool {
+        self.sent == self.window.len()
+    }
+
+    /// A message in the window that waits for PUBACK or PUBREC.
+    pub fn unacknowledged(&self, id: PacketId) -> Option<&Delivery> {
+        match self.window.get(self.index(id))? {
+            Slot::Unacknowledged(delivery) => Some(delivery),
+            _ => None,
+        }
+    }
+
+    /// Whether PUBCOMP is due for `id`.
+    pub fn is_released(&self, id: PacketId) -> bool {
+        matches!(self.window.get(self.index(id)), Some(Slot::Released))
+    }
+
+    /// A new connection: everything in the window is to be sent again. Not a [`crate::Change`]: it ends with the connection.
+    pub fn rewind(&mut self) {
+        self.sent = 0;
+        self.in_flight = 0;
+    }
+
+    /// The next packet of the window to send again, in the order of first sending [MQTT-4.6.0-1].
+    pub fn resend(&mut self) -> Option<Resend<'_>> {
+        while matches!(self.window.get(self.sent), Some(Slot::Free)) {
+            self.sent += 1;
+        }
+        let at = self.sent;
+        let id = PacketId::new(self.id_at(at))?;
+        let slot = self.window.get(at)?;
+        self.sent += 1;
+        self.in_flight += 1;
+        match slot {
+            Slot::Unacknowledged(delivery) => Some(Resend::Publish(id, delivery)),
+            Slot::Released => Some(Resend::Release(id)),
+            Slot::Free => None,
+        }
+    }
+
+    /// Everything that has not been acknowledged, the window first: for handing on when the session ends.
+    /// The flag tells whether the message may have reached the client.
+    pub fn into_unfinished(self) -> impl Iterator<Item = (Delivery, bool)> {
+        let window = self.window.into_iter().filter_map(|slot| match slot {
+            Slot::Unacknowledged(delivery) => Some((delivery, true)),
+            _ => None,
+        });
+        window.chain(self.queue.into_iter().map(|delivery| (delivery, false)))
+    }
+
+    pub(crate) fn enqueue(&mut self, delivery: Delivery) {
+        self.queued_bytes += delivery.queued_bytes();
+        self.queue.push_back(delivery);
+    }
+
+    pub(crate) fn withdraw(&mut self) -> Option<Delivery> {
+        let delivery = self.queue.pop_front()?;
+        self.queued_bytes -= delivery.queued_bytes();
+        if self.queue.is_empty() && self.queue.capacity() > QUEUE_KEPT {
+            self.queue = VecDeque::new();
+        }
+        Some(delivery)
+    }
+
+    pub(crate) fn start(&mut self, delivery: Delivery) {
+        debug_assert!(self.window.len() < WINDOW_MAX, "asked for next_packet_id first");
+        if self.is_resent() {
+            self.sent += 1;
+            self.in_flight += 1;
+        }
+        self.window.push_back(Slot::Unacknowledged(delivery));
+    }
+
+    pub(crate) fn release(&mut self, id: PacketId) {
+        let at = self.index(id);
+        if let Some(slot @ Slot::Unacknowledged(_)) = self.window.get_mut(at) {
+            *slot = Slot::Released;
+        }
+    }
+
+    pub(crate) fn complete(&mut self, id: PacketId) {
+        let at = self.index(id);
+        let Some(slot) = self.window.get_mut(at) else { return };
+        if matches!(slot, Slot::Free) {
+            return;
+        }
+        *slot = Slot::Free;
+        if at < self.sent {
+            self.in_flight -= 1;
+        }
+        while let Some(Slot::Free) = self.window.front() {
+            self.window.pop_front();
+            self.first = self.id_at(1);
+            self.sent = self.sent.saturating_sub(1);
+        }
+    }
+
+    /// Position of `id` in the window; past its end where `id` is not in it.
+    fn index(&self, id: PacketId) -> usize {
+        let distance = i32::from(id.get()) - i32::from(self.first);
+        if distance >= 0 { distance as usize } else { (distance + WINDOW_MAX as i32) as usize }
+    }
+
+    fn id_at(&self, index: usize) -> u16 {
+        let id = usize::from(self.first) + index;
+        if id > WINDOW_MAX { (id - WINDOW_MAX) as u16 } else { id as u16 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::MessageRef;
+
+    fn delivery(n: u32) -> Delivery {
+        let message = MessageRef {
+            topic: "t",
+            properties: &[],
+            payload: &n.to_le_bytes(),
+            qos: QoS::ExactlyOnce,
+            retain: false,
+            expires_at_ms: None,
+        };
+        Delivery {
+            message: message.to_message(),
+            qos: QoS::ExactlyOnce,
+            retain: false,
+            subscription_ids: SubscriptionIds::None,
+            share: None,
+        }
+    }
+
+    fn id(n: u16) -> PacketId {
+        PacketId::new(n).expect("not zero")
+    }
+
+    #[test]
+    fn identifiers_wrap_round_and_stay_unique() {
+        let mut out = Outbound::default();
+        for n in 0..200_000u32 {
+            let given = out.next_packet_id().expect("window is short");
+            assert_eq!(u32::from(given.get()), n % 65_535 + 1);
+            out.start(delivery(n));
+            assert!(out.unacknowledged(given).is_some());
+            out.complete(given);
+            assert!(out.unacknowledged(given).is_none());
+        }
+        assert!(out.is_empty());
+    }
+
+    #[test]
+    fn a_full_window_gives_no_identifier_until_the_oldest_is_done() {
+        let mut out = Outbound::default();
+        for n in 0..65_535 {
+            out.start(delivery(n));
+        }
+        assert_eq!(out.next_packet_id(), None);
+        out.complete(id(2));
+        assert_eq!(out.next_packet_id(), None, "a hole in the middle frees no identifier in sequence");
+        out.complete(id(1));
+        assert_eq!(out.next_packet_id(), Some(id(1)));
+        assert_eq!(out.in_flight(), 65_533);
+    }
+
+    #[test]
+    fn resends_in_order_what_is_not_done() {
+        let mut out = Outbound::default();
+        for n in 0..4 {
+            out.start(delivery(n));
+        }
+        out.complete(id(2));
+        out.release(id(3));
+        out.rewind();
+        assert_eq!(out.in_flight(), 0);
+        assert_eq!(out.resend(), Some(Resend::Publish(id(1), &delivery(0))));
+        assert!(!out.is_resent());
+        out.complete(id(1));
+        assert_eq!(out.resend(), Some(Resend::Release(id(3))));
+        assert_eq!(out.resend(), Some(Resend::Publish(id(4), &delivery(3))));
+        assert_eq!(out.resend(), None);
+        assert!(out.is_resent());
+        assert_eq!(out.in_flight(), 2);
+        assert!(out.is_released(id(3)));
+    }
+
+    #[test]
+    fn acknowledgements_of_unknown_identifiers_change_nothing() {
+        let mut out = Outbound::default();
+        out.start(delivery(0));
+        out.complete(id(9));
+        out.release(id(9));
+        assert_eq!(out.in_flight(), 1);
+        assert!(out.unacknowledged(id(1)).is_some());
+    }
+
+    #[test]
+    fn queued_bytes_follow_the_queue() {
+        let mut out = Outbound::default();
+        out.enqueue(delivery(1));
+        out.enqueue(delivery(2));
+        assert_eq!(out.queued_bytes(), 2 * delivery(1).queued_bytes());
+        assert_eq!(out.withdraw(), Some(delivery(1)));
+        assert_eq!(out.withdraw(), Some(delivery(2)));
+        assert_eq!(out.queued_bytes(), 0);
+        assert_eq!(out.withdraw(), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! A set of packet identifiers that is small while it holds few and bounded when it holds all.
+
+use smallvec::SmallVec;
+use tautwire_protocol::PacketId;
+
+/// Above this many identifiers the set becomes a bitmap of 8 KiB: from there on a sorted list would be as large and slower.
+const LIST_MAX: usize = 128;
+const WORDS: usize = 65_536 / 64;
+
+/// The identifiers of QoS 2 messages that have been received and not yet released [MQTT-4.3.3-10].
+#[derive(Debug, Default, Clone)]
+pub struct PacketIdSet(Form);
+
+#[derive(Debug, Clone)]
+enum Form {
+    /// Sorted.
+    List(SmallVec<[u16; 4]>),
+    Bitmap { words: Box<[u64]>, len: usize },
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Form::List(SmallVec::new())
+    }
+}
+
+impl PacketIdSet {
+    /// How many identifiers are held.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Form::List(list) => list.len(),
+            Form::Bitmap { len, .. } => *len,
+        }
+    }
+
+    /// Whether none is held.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether `id` is held.
+    pub fn contains(&self, id: PacketId) -> bool {
+        match &self.0 {
+            Form::List(list) => list.binary_search(&id.get()).is_ok(),
+            Form::Bitmap { words, .. } => words[word(id)] & bit(id) != 0,
+        }
+    }
+
+    /// Adds `id`; false where it was held already.
+    pub fn insert(&mut self, id: PacketId) -> bool {
+        match &mut self.0 {
+            Form::List(list) => {
+                let Err(at) = list.binary_search(&id.get()) else { return false };
+                if list.len() < LIST_MAX {
+                    list.insert(at, id.get());
+                } else {
+                    self.grow_to_bitmap();
+                    return self.insert(id);
+                }
+                true
+            }
+            Form::Bitmap { words, len } => {
+                let new = words[word(id)] & bit(id) == 0;
+                words[word(id)] |= bit(id);
+                *len += usize::from(new);
+                new
+            }
+        }
+    }
+
+    /// Takes `id` out; false where it was not held. An emptied set gives its memory back.
+    pub fn remove(&mut self, id: PacketId) -> bool {
+        let removed = match &mut self.0 {
+            Form::List(list) => list.binary_search(&id.get()).map(|at| list.remove(at)).is_ok(),
+            Form::Bitmap { words, len } => {
+                let held = words[word(id)] & bit(id) != 0;
+                words[word(id)] &= !bit(id);
+                *len -= usize::from(held);
+                held
+            }
+        };
+        if matches!(self.0, Form::Bitmap { len: 0, .. }) {
+            self.0 = Form::default();
+        }
+        removed
+    }
+
+    fn grow_to_bitmap(&mut self) {
+        if let Form::List(list) = &self.0 {
+            let mut words = vec![0u64; WORDS].into_boxed_slice();
+            for id in list {
+                words[usize::from(*id) / 64] |= 1 << (id % 64);
+            }
+            self.0 = Form::Bitmap { words, len: list.len() };
+        }
+    }
+}
+
+fn word(id: PacketId) -> usize {
+    usize::from(id.get()) / 64
+}
+
+fn bit(id: PacketId) -> u64 {
+    1 << (id.get() % 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(n: u16) -> PacketId {
+        PacketId::new(n).expect("not zero")
+    }
+
+    #[test]
+    fn holds_every_identifier_at_once() {
+        let mut set = PacketIdSet::default();
+        for n in (1..=65_535).rev() {
+            assert!(set.insert(id(n)));
+            assert!(!set.insert(id(n)));
+        }
+        assert_eq!(set.len(), 65_535);
+        for n in 1..=65_535 {
+            assert!(set.contains(id(n)));
+            assert!(set.remove(id(n)));
+            assert!(!set.remove(id(n)));
+        }
+        assert!(set.is_empty());
+        assert!(matches!(set.0, Form::List(_)), "memory is given back");
+    }
+}

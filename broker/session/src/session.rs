@@ -1,0 +1,129 @@
+//! One session and the single door for its changes.
+
+
+use crate::change::Change;
+use crate::message::Message;
+use crate::outbound::Outbound;
+use crate::packet_id_set::PacketIdSet;
+use crate::subscriptions::SubscriptionSet;
+
+/// The will of a client [MQTT 5.0 section 3.1.2.5].
+#[derive(Debug, Clone, PartialEq)]
+pub struct Will {
+    /// What will be published. Its expiry is set when it is.
+    pub message: Message,
+    /// Will Delay Interval in seconds.
+    pub delay_s: u32,
+    /// Message Expiry Interval in seconds.
+    pub message_expiry_s: Option<u32>,
+}
+
+/// Session state of one Client Identifier. Small while nothing is on its way: queues are allocated when first needed.
+#[derive(Debug, Default)]
+pub struct Session {
+    client_id: Box<str>,
+    subscriptions: SubscriptionSet,
+    will: Option<Box<Will>>,
+    outbound: Option<Box<Outbound>>,
+    held: Option<Box<PacketIdSet>>,
+    expiry_interval_s: u32,
+}
+
+impl Session {
+    /// A new session without any state, ending with its connection.
+    pub fn new(client_id: &str) -> Session {
+        Session { client_id: client_id.into(), ..Session::default() }
+    }
+
+    /// The Client Identifier.
+    pub fn client_id(&self) -> &str {
+        &self.client_id
+    }
+
+    /// Session Expiry Interval in seconds; 0 ends with the connection, `u32::MAX` never ends.
+    pub fn expiry_interval_s(&self) -> u32 {
+        self.expiry_interval_s
+    }
+
+    /// Subscriptions.
+    pub fn subscriptions(&self) -> &SubscriptionSet {
+        &self.subscriptions
+    }
+
+    /// The will, if one is set.
+    pub fn will(&self) -> Option<&Will> {
+        self.will.as_deref()
+    }
+
+    /// Messages on their way to the client, where there are any.
+    pub fn outbound(&self) -> Option<&Outbound> {
+        self.outbound.as_deref()
+    }
+
+    /// For the parts of outbound state that end with a connection: [`Outbound::rewind`] and [`Outbound::resend`].
+    pub fn outbound_mut(&mut self) -> Option<&mut Outbound> {
+        self.outbound.as_deref_mut()
+    }
+
+    /// QoS 2 identifiers of the client that have not been released.
+    pub fn held(&self) -> Option<&PacketIdSet> {
+        self.held.as_deref()
+    }
+
+    /// Applies one change. The only way in which a session's lasting state changes.
+    ///
+    /// Changes that speak of identifiers or queue places that do not exist do nothing.
+    pub fn apply(&mut self, change: Change) {
+        match change {
+            Change::Started(delivery) => self.outbound_or_new().start(delivery),
+            Change::Completed(id) => self.with_outbound(|outbound| outbound.complete(id)),
+            Change::Received(id) => self.with_outbound(|outbound| outbound.release(id)),
+            Change::Held(id) => {
+                self.held.get_or_insert_default().insert(id);
+            }
+            Change::Released(id) => {
+                if let Some(held) = &mut self.held {
+                    held.remove(id);
+                }
+            }
+            Change::Queued(delivery) => self.outbound_or_new().enqueue(delivery),
+            Change::StartedQueued => self.with_outbound(|outbound| {
+                if let Some(delivery) = outbound.withdraw() {
+                    outbound.start(delivery);
+                }
+            }),
+            Change::Withdrawn => self.with_outbound(|outbound| {
+                outbound.withdraw();
+            }),
+            Change::ExpiryInterval(seconds) => self.expiry_interval_s = seconds,
+            Change::Will(will) => self.will = will,
+            Change::Subscribed(filter, record) => {
+                self.subscriptions.insert(&filter, record);
+            }
+            Change::Unsubscribed(filter) => {
+                self.subscriptions.remove(&filter);
+            }
+        }
+    }
+
+    /// Gives back memory that an idle session does not need.
+    pub fn shrink(&mut self) {
+        self.outbound.take_if(|outbound| outbound.is_empty());
+        self.held.take_if(|held| held.is_empty());
+    }
+
+    /// Ends the session; what was on its way to the client is handed out.
+    pub fn into_outbound(self) -> Option<Outbound> {
+        self.outbound.map(|outbound| *outbound)
+    }
+
+    fn outbound_or_new(&mut self) -> &mut Outbound {
+        self.outbound.get_or_insert_default()
+    }
+
+    fn with_outbound(&mut self, change: impl FnOnce(&mut Outbound)) {
+        if let Some(outbound) = &mut self.outbound {
+            change(outbound);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The subscriptions of one session.
+
+use std::collections::BTreeMap;
+
+use tautwire_protocol::{SubscriptionId, SubscriptionOptions};
+
+/// Up to so many subscriptions are a sorted list; a tree costs more memory for few and less time for many.
+const LIST_MAX: usize = 32;
+
+/// What a session remembers of one subscription besides its filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SubscriptionRecord {
+    /// Granted QoS and the options as the client asked for them.
+    pub options: SubscriptionOptions,
+    /// Subscription Identifier, 1 to 268,435,455; `None` where the client gave none.
+    pub identifier: Option<SubscriptionId>,
+}
+
+/// A map from Topic Filter (with its `$share/…/` part, if any) to [`SubscriptionRecord`].
+#[derive(Debug, Default, Clone)]
+pub struct SubscriptionSet(Form);
+
+#[derive(Debug, Clone)]
+enum Form {
+    /// Sorted by filter.
+    List(Vec<(Box<str>, SubscriptionRecord)>),
+    Tree(BTreeMap<Box<str>, SubscriptionRecord>),
+}
+
+impl Default for Form {
+    fn default() -> Self {
+        Form::List(Vec::new())
+    }
+}
+
+impl SubscriptionSet {
+    /// How many subscriptions there are.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Form::List(list) => list.len(),
+            Form::Tree(tree) => tree.len(),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The subscription to exactly `filter`, compared character by character [MQTT-3.10.4-1].
+    pub fn get(&self, filter: &str) -> Option<SubscriptionRecord> {
+        match &self.0 {
+            Form::List(list) => position(list, filter).ok().map(|at| list[at].1),
+            Form::Tree(tree) => tree.get(filter).copied(),
+        }
+    }
+
+    /// Adds or replaces [MQTT-3.8.4-3]; gives back what stood there.
+    pub fn insert(&mut self, filter: &str, record: SubscriptionRecord) -> Option<SubscriptionRecord> {
+        if let Form::List(list) = &mut self.0 {
+            match position(list, filter) {
+                Ok(at) => return Some(std::mem::replace(&mut list[at].1, record)),
+                Err(at) if list.len() < LIST_MAX => {
+                    list.reserve_exact(1);
+                    list.insert(at, (filter.into(), record));
+                    return None;
+                }
+                Err(_) => self.0 = Form::Tree(std::mem::take(list).into_iter().collect()),
+            }
+        }
+        match &mut self.0 {
+            Form::Tree(tree) => tree.insert(filter.into(), record),
+            Form::List(_) => None,
+        }
+    }
+
+    /// Removes the subscription to exactly `filter`.
+    pub fn remove(&mut self, filter: &str) -> Option<SubscriptionRecord> {
+        match &mut self.0 {
+            Form::List(list) => position(list, filter).ok().map(|at| list.remove(at).1),
+            Form::Tree(tree) => tree.remove(filter),
+        }
+    }
+
+    /// All subscriptions in the order of their filters.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, SubscriptionRecord)> {
+        let (list, tree) = match &self.0 {
+            Form::List(list) => (Some(list), None),
+            Form::Tree(tree) => (None, Some(tree)),
+        };
+        let from_list = list.into_iter().flatten().map(|(filter, record)| (&**filter, *record));
+        let from_tree = tree.into_iter().flatten().map(|(filter, record)| (&**filter, *record));
+        from_list.chain(from_tree)
+    }
+}
+
+fn position(list: &[(Box<str>, SubscriptionRecord)], filter: &str) -> Result<usize, usize> {
+    list.binary_search_by(|(held, _)| (**held).cmp(filter))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautwire_protocol::{QoS, RetainHandling, SubscriptionId};
+
+    fn record(qos: QoS) -> SubscriptionRecord {
+        SubscriptionRecord {
+            options: SubscriptionOptions {
+                qos,
+                no_local: false,
+                retain_as_published: false,
+                retain_handling: RetainHandling::SendAtSubscribe,
+            },
+            identifier: None,
+        }
+    }
+
+    #[test]
+    fn keeps_one_record_a_filter_in_both_forms() {
+        let mut set = SubscriptionSet::default();
+        for n in 0..LIST_MAX * 3 {
+            let filter = format!("f/{n}");
+            assert_eq!(set.insert(&filter, record(QoS::AtMostOnce)), None);
+            assert_eq!(set.insert(&filter, record(QoS::AtLeastOnce)), Some(record(QoS::AtMostOnce)));
+            assert_eq!(set.len(), n + 1);
+        }
+        assert_eq!(set.iter().count(), LIST_MAX * 3);
+        for n in 0..LIST_MAX * 3 {
+            let filter = format!("f/{n}");
+            assert_eq!(set.get(&filter), Some(record(QoS::AtLeastOnce)));
+            assert_eq!(set.remove(&filter), Some(record(QoS::AtLeastOnce)));
+            assert_eq!(set.remove(&filter), None);
+        }
+        assert!(set.is_empty());
+    }
+}
