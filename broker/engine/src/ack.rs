@@ -1,0 +1,102 @@
+//! The one place through which acknowledgements leave.
+
+use tautwire_protocol::{
+    Packet, PacketId, Properties, Property, PubAck, PubAckReason, PubComp, PubCompReason, PubRec, PubRecReason, PubRel,
+    PubRelReason, SubAck, SubscribeReason, UnsubAck, UnsubscribeReason,
+};
+use tautwire_session::{Journal, LogPosition};
+
+use crate::hub::Hub;
+
+/// An acknowledgement. It tells the client that the broker remembers something, so it must not leave before that is
+/// true.
+#[derive(Debug)]
+pub(crate) enum Ack {
+    PubAck(PacketId, PubAckReason, Option<&'static str>),
+    PubRec(PacketId, PubRecReason, Option<&'static str>),
+    PubRel(PacketId, PubRelReason),
+    PubComp(PacketId, PubCompReason),
+    SubAck(PacketId, Box<[SubscribeReason]>),
+    UnsubAck(PacketId, Box<[UnsubscribeReason]>),
+}
+
+impl<J: Journal> Hub<J> {
+    /// Sends `ack` once the journal is durable up to `position`, and not before acknowledgements held earlier.
+    pub(crate) fn acknowledge(&mut self, index: u32, ack: Ack, position: LogPosition) {
+        let connection = &mut self.connections[index as usize];
+        let none_held = connection.extras.as_ref().is_none_or(|extras| extras.held_acks.is_empty());
+        if none_held && position <= self.journal.durable() {
+            self.write_ack(index, &ack);
+        } else {
+            connection.extras().held_acks.push_back((position, ack));
+            self.holding.push(index);
+        }
+    }
+
+    /// Sends what the journal's progress has made true.
+    pub(crate) fn release_acks(&mut self) {
+        let durable = self.journal.durable();
+        for index in std::mem::take(&mut self.holding) {
+            while let Some(ack) = self.next_held_ack(index, durable) {
+                self.write_ack(index, &ack);
+            }
+            let extras = &self.connections[index as usize].extras;
+            if extras.as_ref().is_some_and(|extras| !extras.held_acks.is_empty()) {
+                self.holding.push(index);
+            }
+        }
+    }
+
+    fn next_held_ack(&mut self, index: u32, durable: LogPosition) -> Option<Ack> {
+        let extras = self.connections[index as usize].extras.as_mut()?;
+        extras.held_acks.front().filter(|(position, _)| *position <= durable)?;
+        extras.held_acks.pop_front().map(|(_, ack)| ack)
+    }
+
+    fn write_ack(&mut self, index: u32, ack: &Ack) {
+        let explained = |why: &Option<&'static str>| why.map(Property::ReasonString);
+        let (reason_string, packet): (Option<Property<'_>>, _) = match ack {
+            Ack::PubAck(_, _, why) | Ack::PubRec(_, _, why) => (explained(why), ack),
+            _ => (None, ack),
+        };
+        let wanted = reason_string.as_ref().filter(|_| {
+            let connection = &self.connections[index as usize];
+            // [MQTT-3.1.2-29]
+            connection.is_v5() && connection.problem_information
+        });
+        let properties = match wanted {
+            Some(property) => Properties::from(std::slice::from_ref(property)),
+            None => Properties::EMPTY,
+        };
+        let packet = packet.packet(properties);
+        if !self.write_packet(index, &packet) {
+            // [MQTT-3.4.2-2] and its like: the reason string goes first.
+            self.write_packet(index, &ack.packet(Properties::EMPTY));
+        }
+    }
+}
+
+impl Ack {
+    fn packet<'a>(&'a self, properties: Properties<'a>) -> Packet<'a> {
+        match self {
+            Ack::PubAck(packet_id, reason, _) => {
+                Packet::PubAck(PubAck { packet_id: *packet_id, reason: *reason, properties })
+            }
+            Ack::PubRec(packet_id, reason, _) => {
+                Packet::PubRec(PubRec { packet_id: *packet_id, reason: *reason, properties })
+            }
+            Ack::PubRel(packet_id, reason) => {
+                Packet::PubRel(PubRel { packet_id: *packet_id, reason: *reason, properties })
+            }
+            Ack::PubComp(packet_id, reason) => {
+                Packet::PubComp(PubComp { packet_id: *packet_id, reason: *reason, properties })
+            }
+            Ack::SubAck(packet_id, reasons) => {
+                Packet::SubAck(SubAck { packet_id: *packet_id, properties, reasons: (&reasons[..]).into() })
+            }
+            Ack::UnsubAck(packet_id, reasons) => {
+                Packet::UnsubAck(UnsubAck { packet_id: *packet_id, properties, reasons: (&reasons[..]).into() })
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What a shard holds for one network connection.
+
+use std::collections::{HashMap, VecDeque};
+
+use tautwire_protocol::{ProtocolVersion, QoS, SubscriptionId};
+use tautwire_session::{LogPosition, Message};
+
+use crate::ack::Ack;
+use crate::frames::Alias;
+use crate::output::Output;
+
+/// A connection's place in its shard. The generation tells it from a later one in the same place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ConnectionId {
+    /// The place.
+    pub index: u32,
+    /// How often the place has been taken.
+    pub generation: u32,
+}
+
+/// How far a connection has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The place is free.
+    Vacant,
+    /// CONNECT is due [MQTT-3.1.0-1].
+    AwaitingConnect,
+    /// CONNACK with success has been sent.
+    Open,
+    /// Nothing more is read; what is pending is written, then the connection is closed.
+    Closing,
+}
+
+/// State of one connection. Kept small: there may be hundreds of thousands that do nothing. What few need is boxed.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) phase: Phase,
+    pub(crate) version: ProtocolVersion,
+    /// In the list of connections with fresh output.
+    pub(crate) dirty: bool,
+    /// The client wants reason strings [MQTT-3.1.2-29].
+    pub(crate) problem_information: bool,
+    /// Not read from until other shards have taken what is meant for them.
+    pub(crate) paused: bool,
+    pub(crate) keep_alive_s: u16,
+    /// The most QoS 1 and 2 messages that may be in flight towards the client.
+    pub(crate) send_maximum: u16,
+    /// Topic aliases that the client accepts.
+    pub(crate) alias_maximum: u16,
+    pub(crate) generation: u32,
+    pub(crate) session: Option<u32>,
+    /// The client's Maximum Packet Size, where it set one.
+    pub(crate) maximum_packet_size_bytes: Option<std::num::NonZeroU32>,
+    pub(crate) last_received_ms: u64,
+    /// Since when a packet has been incomplete.
+    pub(crate) incomplete_since_ms: Option<NonZeroMs>,
+    /// Since when output has been pending without a byte taken.
+    pub(crate) stalled_since_ms: Option<NonZeroMs>,
+    /// When the place's timer comes up; belongs to the place and survives the connection.
+    pub(crate) armed_ms: Option<NonZeroMs>,
+    /// What of the output is in the gauge of pending bytes.
+    pub(crate) counted_output_bytes: usize,
+    pub(crate) output: Option<Box<Output>>,
+    pub(crate) extras: Option<Box<Extras>>,
+}
+
+/// A moment that takes no more room in an `Option`.
+pub(crate) type NonZeroMs = std::num::NonZeroU64;
+
+/// What only some connections need.
+#[derive(Debug, Default)]
+pub(crate) struct Extras {
+    /// Topic aliases that the client has set [MQTT-3.3.2-12].
+    pub(crate) aliases_in: HashMap<u16, Box<str>>,
+    /// Topic aliases that we have set [MQTT-3.3.2-11].
+    pub(crate) aliases_out: HashMap<Box<str>, u16>,
+    /// Acknowledgements that wait for the journal, in order.
+    pub(crate) held_acks: VecDeque<(LogPosition, Ack)>,
+    /// Retained messages still to be sent for a new subscription.
+    pub(crate) replays: VecDeque<Replay>,
+}
+
+/// Retained messages that a subscription is owed, as they were when it was made.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    pub(crate) messages: std::vec::IntoIter<Message>,
+    pub(crate) qos: QoS,
+    pub(crate) identifier: Option<SubscriptionId>,
+}
+
+impl Connection {
+    pub(crate) fn vacant() -> Connection {
+        Connection {
+            phase: Phase::Vacant,
+            version: ProtocolVersion::V3_1_1,
+            dirty: false,
+            problem_information: true,
+            paused: false,
+            keep_alive_s: 0,
+            send_maximum: 0,
+            alias_maximum: 0,
+            generation: 0,
+            session: None,
+            maximum_packet_size_bytes: None,
+            last_received_ms: 0,
+            incomplete_since_ms: None,
+            stalled_since_ms: None,
+            armed_ms: None,
+            counted_output_bytes: 0,
+            output: None,
+            extras: None,
+        }
+    }
+
+    /// Takes the place for a new connection.
+    pub(crate) fn open(&mut self, now_ms: u64) {
+        *self = Connection {
+            phase: Phase::AwaitingConnect,
+            generation: self.generation.wrapping_add(1),
+            armed_ms: self.armed_ms,
+            last_received_ms: now_ms,
+            ..Connection::vacant()
+        };
+    }
+
+    pub(crate) fn is_v5(&self) -> bool {
+        self.version == ProtocolVersion::V5
+    }
+
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.output.as_ref().map_or(0, |output| output.pending_bytes())
+    }
+
+    pub(crate) fn has_replays(&self) -> bool {
+        self.extras.as_ref().is_some_and(|extras| !extras.replays.is_empty())
+    }
+
+    /// How to say `topic` to a client that accepts aliases: the first topics get one each for the connection's life.
+    pub(crate) fn alias_for(&mut self, topic: &str) -> Alias {
+        let maximum = self.alias_maximum;
+        let aliases = &mut self.extras().aliases_out;
+        if let Some(alias) = aliases.get(topic) {
+            return Alias::Use(*alias);
+        }
+        let next = aliases.len() + 1;
+        if next > usize::from(maximum) {
+            return Alias::None;
+        }
+        aliases.insert(topic.into(), next as u16);
+        Alias::Set(next as u16)
+    }
+
+    pub(crate) fn extras(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
+    }
+}

@@ -1,0 +1,159 @@
+//! What is counted. Each shard has its own counters and is their only writer, so that counting costs a plain addition;
+//! anyone may read them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One counter or gauge with a single writer.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds; only the owning shard may call it.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// Subtracts; only the owning shard may call it.
+    #[inline]
+    pub fn subtract(&self, n: u64) {
+        self.add(n.wrapping_neg());
+    }
+
+    /// The value.
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
+        /// The counters of one shard.
+        #[derive(Debug, Default)]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $name: Counter,)*
+        }
+
+        /// A sum over all shards at one moment.
+        #[derive(Debug, Default, Clone)]
+        pub struct Totals {
+            $($(#[doc = $doc])+ pub $name: u64,)*
+        }
+
+        impl Totals {
+            /// Sums up.
+            pub fn of<'a>(shards: impl IntoIterator<Item = &'a Counters>) -> Totals {
+                let mut totals = Totals::default();
+                for shard in shards {
+                    $(totals.$name = totals.$name.wrapping_add(shard.$name.get());)*
+                }
+                totals
+            }
+
+            /// Every name with its value, for reports.
+            pub fn each(&self, mut visit: impl FnMut(&'static str, u64)) {
+                $(visit(stringify!($name), self.$name);)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Connections open now.
+    connections,
+    /// Connections accepted so far.
+    connections_accepted,
+    /// Connections closed on arrival because of the limit on connections or for want of descriptors.
+    connections_refused,
+    /// Sessions that exist now.
+    sessions,
+    /// Sessions whose client is connected now.
+    sessions_connected,
+    /// Sessions ended by their expiry interval.
+    sessions_expired,
+    /// Sessions taken over by a new connection of the same client.
+    sessions_taken_over,
+    /// CONNECT packets answered with success.
+    connects,
+    /// CONNECT packets answered with an error.
+    connects_refused,
+    /// Connections that were ended for malformed packets or protocol errors.
+    protocol_errors,
+    /// Connections that were ended by keep alive.
+    keep_alive_timeouts,
+    /// Connections that sent no complete CONNECT in time.
+    connect_timeouts,
+    /// Connections whose packet was not complete in time.
+    incomplete_packet_timeouts,
+    /// Connections that took no output for too long.
+    write_stall_timeouts,
+    /// Packets over the maximum packet size.
+    packets_too_large,
+    /// Control packets received.
+    packets_received,
+    /// Control packets sent.
+    packets_sent,
+    /// Bytes received.
+    bytes_received,
+    /// Bytes sent.
+    bytes_sent,
+    /// PUBLISH packets received.
+    publishes_received,
+    /// PUBLISH packets sent.
+    publishes_sent,
+    /// Payload bytes of PUBLISH packets received.
+    publish_bytes_received,
+    /// Payload bytes of PUBLISH packets sent.
+    publish_bytes_sent,
+    /// Messages refused with a reason code or passed over: topic not allowed, payload not as indicated, over a limit.
+    publishes_refused,
+    /// QoS 0 messages dropped because a client's output was full.
+    dropped_output_full,
+    /// QoS 1 and 2 messages dropped because a session's queue was full.
+    dropped_queue_full,
+    /// Messages dropped because all buffers together were full.
+    dropped_memory_full,
+    /// QoS 0 messages dropped because the queue to another thread was full.
+    dropped_shard_queue_full,
+    /// Messages that expired before delivery.
+    dropped_expired,
+    /// Messages larger than the client's Maximum Packet Size.
+    dropped_too_large,
+    /// Messages to a shared subscription without members.
+    dropped_no_member,
+    /// Times a publisher was not read from because the queue to another thread was full.
+    publishers_paused,
+    /// Retained messages refused by a limit.
+    retained_refused,
+    /// Messages waiting in sessions now: queued or not acknowledged.
+    stored_messages,
+    /// Bytes of those.
+    stored_bytes,
+    /// Bytes of output waiting for connections now.
+    output_bytes,
+    /// Subscriptions now, shared ones included.
+    subscriptions,
+    /// Subscriptions refused by a limit.
+    subscriptions_refused,
+}
+
+impl Totals {
+    /// All messages that were dropped for want of room.
+    pub fn dropped(&self) -> u64 {
+        self.dropped_output_full + self.dropped_queue_full + self.dropped_memory_full + self.dropped_shard_queue_full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gauges_may_rise_on_one_shard_and_fall_on_another() {
+        let shards = [Counters::default(), Counters::default()];
+        shards[0].stored_messages.add(3);
+        shards[1].stored_messages.subtract(1);
+        assert_eq!(Totals::of(&shards).stored_messages, 2);
+    }
+}

@@ -1,0 +1,311 @@
+//! From a message that matches to bytes in a client's output or a place in its queue.
+
+use std::sync::Arc;
+
+use tautwire_protocol::{PacketId, PubRelReason, QoS, SubscriptionId};
+use tautwire_session::{Change, Delivery, Journal, LogPosition, Message, Resend, SubscriptionIds};
+
+use crate::ack::Ack;
+use crate::connection::{Phase, Replay};
+use crate::frames::{Alias, Header, Outgoing};
+use crate::hub::Hub;
+use crate::settings::SlowConsumer;
+
+/// How a subscription wants a message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    /// The lower of the message's QoS and the granted one [MQTT-3.8.4-8].
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    pub(crate) subscription_ids: &'a [SubscriptionId],
+    pub(crate) share: Option<&'a Arc<str>>,
+    /// The message goes to others too.
+    pub(crate) shared_frame: bool,
+}
+
+impl<J: Journal> Hub<J> {
+    /// Delivers a message to a session of this shard: at once where its client can take it, else by its queue.
+    #[inline]
+    pub(crate) fn deliver(&mut self, session: u32, outgoing: &mut Outgoing<'_>, terms: Terms<'_>) {
+        match (terms.qos, self.sessions[session as usize].connection) {
+            (QoS::AtMostOnce, Some(connection)) => self.deliver_at_most_once(connection, outgoing, terms),
+            // QoS 0 is not kept for those who are away [MQTT 5.0 section 4.1].
+            (QoS::AtMostOnce, None) => {}
+            (_, connection) => self.deliver_acknowledged(session, connection, outgoing, terms),
+        }
+    }
+
+    #[inline]
+    fn deliver_at_most_once(&mut self, index: u32, outgoing: &Outgoing<'_>, terms: Terms<'_>) {
+        let connection = &self.connections[index as usize];
+        let pending = connection.pending_bytes();
+        // An empty output takes any packet, so that one larger than the limit is not refused for ever.
+        if pending > 0 && pending + outgoing.message.payload.len() > self.settings.connection_output_bytes {
+            self.counters().dropped_output_full.add(1);
+            return;
+        }
+        if self.memory_full && pending > 0 {
+            self.counters().dropped_memory_full.add(1);
+            return;
+        }
+        if !self.write_publish(index, outgoing, terms, None, false) {
+            self.counters().dropped_too_large.add(1);
+        }
+    }
+
+    fn deliver_acknowledged(
+        &mut self,
+        session: u32,
+        connection: Option<u32>,
+        outgoing: &mut Outgoing<'_>,
+        terms: Terms<'_>,
+    ) {
+        if let Some(index) = connection
+            && let Some(packet_id) = self.free_packet_id(session, index)
+        {
+            if !self.fits(index, &outgoing.message, terms.subscription_ids) {
+                // [MQTT-3.1.2-25]
+                self.counters().dropped_too_large.add(1);
+                return;
+            }
+            let delivery = delivery(outgoing, terms);
+            self.commit(session, Change::Started(delivery));
+            self.write_publish(index, outgoing, terms, Some(packet_id), false);
+            return;
+        }
+        self.enqueue(session, outgoing, terms);
+    }
+
+    /// The identifier for a message that need not wait: nothing waits before it and the client's window has room.
+    fn free_packet_id(&self, session: u32, index: u32) -> Option<PacketId> {
+        let connection = &self.connections[index as usize];
+        if connection.pending_bytes() > self.settings.connection_output_bytes {
+            return None;
+        }
+        match self.sessions[session as usize].session.outbound() {
+            None => PacketId::new(1),
+            Some(outbound) => {
+                let open = outbound.queued() == 0
+                    && outbound.is_resent()
+                    && outbound.in_flight() < usize::from(connection.send_maximum);
+                if open { outbound.next_packet_id() } else { None }
+            }
+        }
+    }
+
+    fn enqueue(&mut self, session: u32, outgoing: &mut Outgoing<'_>, terms: Terms<'_>) {
+        let delivery = delivery(outgoing, terms);
+        let (queued, bytes) = self.sessions[session as usize]
+            .session
+            .outbound()
+            .map_or((0, 0), |outbound| (outbound.queued(), outbound.queued_bytes()));
+        let queue_full = queued >= self.settings.session_queue_messages
+            || bytes + delivery.queued_bytes() > self.settings.session_queue_bytes;
+        if queue_full || self.memory_full {
+            let counters = self.counters();
+            if queue_full { &counters.dropped_queue_full } else { &counters.dropped_memory_full }.add(1);
+            match self.settings.slow_consumer {
+                SlowConsumer::DropOld if queued > 0 => {
+                    self.commit(session, Change::Withdrawn);
+                }
+                SlowConsumer::DropNew | SlowConsumer::DropOld => return,
+                SlowConsumer::Disconnect => {
+                    if let Some(connection) = self.sessions[session as usize].connection {
+                        self.overrun.push(self.id(connection));
+                    }
+                    return;
+                }
+            }
+        }
+        self.commit(session, Change::Queued(delivery));
+    }
+
+    /// Sends what waits for the client of `session`, as far as the client's window and output allow.
+    pub(crate) fn pump(&mut self, session: u32) {
+        let Some(index) = self.sessions[session as usize].connection else { return };
+        if self.connections[index as usize].phase != Phase::Open {
+            return;
+        }
+        while self.connections[index as usize].pending_bytes() <= self.settings.connection_output_bytes {
+            if !self.resend_next(session, index) && !self.send_queued(session, index) {
+                self.replay(session, index);
+                return;
+            }
+        }
+    }
+
+    /// Sends again one packet of the window, after a reconnection; false where none is due or may be sent yet.
+    fn resend_next(&mut self, session: u32, index: u32) -> bool {
+        let send_maximum = usize::from(self.connections[index as usize].send_maximum);
+        let Some(outbound) = self.sessions[session as usize].session.outbound_mut() else { return false };
+        if outbound.is_resent() || outbound.in_flight() >= send_maximum {
+            return false;
+        }
+        match outbound.resend() {
+            None => false,
+            Some(Resend::Release(packet_id)) => {
+                self.acknowledge(index, Ack::PubRel(packet_id, PubRelReason::Success), LogPosition::default());
+                true
+            }
+            Some(Resend::Publish(packet_id, delivery)) => {
+                let delivery = delivery.clone();
+                if !self.write_delivery(index, &delivery, Some(packet_id), true) {
+                    self.counters().dropped_too_large.add(1);
+                    self.commit(session, Change::Completed(packet_id));
+                }
+                true
+            }
+        }
+    }
+
+    /// Sends the message that has waited longest; false where none waits or it may not be sent yet.
+    fn send_queued(&mut self, session: u32, index: u32) -> bool {
+        let send_maximum = usize::from(self.connections[index as usize].send_maximum);
+        let Some(outbound) = self.sessions[session as usize].session.outbound() else { return false };
+        let Some(front) = outbound.front() else { return false };
+        if !outbound.is_resent() {
+            return false;
+        }
+        if front.message.as_ref().is_expired(self.now_ms) {
+            // [MQTT-3.3.2-5]
+            self.counters().dropped_expired.add(1);
+            self.commit(session, Change::Withdrawn);
+            return true;
+        }
+        if outbound.in_flight() >= send_maximum {
+            return false;
+        }
+        let Some(packet_id) = outbound.next_packet_id() else { return false };
+        let delivery = front.clone();
+        if !self.fits(index, &delivery.message.as_ref(), delivery.subscription_ids.as_slice()) {
+            self.counters().dropped_too_large.add(1);
+            self.commit(session, Change::Withdrawn);
+            return true;
+        }
+        self.commit(session, Change::StartedQueued);
+        self.write_delivery(index, &delivery, Some(packet_id), false);
+        true
+    }
+
+    /// Sends retained messages that a new subscription is owed.
+    fn replay(&mut self, session: u32, index: u32) {
+        while self.connections[index as usize].has_replays() {
+            let qos0_room = self.connections[index as usize].pending_bytes() < self.settings.connection_output_bytes;
+            let window_room = self.free_packet_id(session, index).is_some();
+            let replays = &mut self.connections[index as usize].extras().replays;
+            let Some(replay) = replays.front_mut() else { return };
+            let Some(next) = replay.messages.as_slice().first() else {
+                replays.pop_front();
+                continue;
+            };
+            let qos = replay.qos.min(next.as_ref().qos);
+            if !qos0_room || (qos != QoS::AtMostOnce && !window_room) {
+                return;
+            }
+            let Some(message) = replay.messages.next() else { return };
+            let identifier = replay.identifier;
+            self.deliver_retained(session, &message, qos, identifier);
+        }
+    }
+
+    /// The client has gone before it got all retained messages it was owed: those that are acknowledged wait for it.
+    pub(crate) fn queue_replay(&mut self, session: u32, replay: Replay) {
+        for message in replay.messages {
+            let qos = replay.qos.min(message.as_ref().qos);
+            if qos != QoS::AtMostOnce {
+                self.deliver_retained(session, &message, qos, replay.identifier);
+            }
+        }
+    }
+
+    /// Sends a retained message unless it has expired, or has been replaced since the subscription was made: then the
+    /// client has received the new one as it came.
+    fn deliver_retained(&mut self, session: u32, message: &Message, qos: QoS, identifier: Option<SubscriptionId>) {
+        let current = self.exchange.retained_message(message.topic());
+        if current.as_ref() != Some(message) || message.as_ref().is_expired(self.now_ms) {
+            return;
+        }
+        let terms =
+            Terms { qos, retain: true, subscription_ids: identifier.as_slice(), share: None, shared_frame: false };
+        self.deliver(session, &mut Outgoing::of(message), terms);
+    }
+
+    fn write_delivery(&mut self, index: u32, delivery: &Delivery, packet_id: Option<PacketId>, dup: bool) -> bool {
+        let terms = Terms {
+            qos: delivery.qos,
+            retain: delivery.retain,
+            subscription_ids: delivery.subscription_ids.as_slice(),
+            share: None,
+            shared_frame: false,
+        };
+        self.write_publish(index, &Outgoing::of(&delivery.message), terms, packet_id, dup)
+    }
+
+    /// Whether the packet keeps to the client's Maximum Packet Size [MQTT-3.1.2-24].
+    fn fits(&self, index: u32, message: &tautwire_session::MessageRef<'_>, subscription_ids: &[SubscriptionId]) -> bool {
+        let connection = &self.connections[index as usize];
+        connection.maximum_packet_size_bytes.is_none_or(|maximum| {
+            let header = Header {
+                v5: connection.is_v5(),
+                qos: QoS::AtLeastOnce,
+                dup: false,
+                retain: false,
+                packet_id: PacketId::new(1),
+                subscription_ids,
+                alias: if connection.alias_maximum > 0 { Alias::Set(1) } else { Alias::None },
+                now_ms: self.now_ms,
+            };
+            header.packet_len(message) <= maximum.get() as usize
+        })
+    }
+
+    /// Appends a PUBLISH packet to the output; false where it would be larger than the client accepts.
+    #[inline]
+    fn write_publish(
+        &mut self,
+        index: u32,
+        outgoing: &Outgoing<'_>,
+        terms: Terms<'_>,
+        packet_id: Option<PacketId>,
+        dup: bool,
+    ) -> bool {
+        let connection = &mut self.connections[index as usize];
+        let mut header = Header {
+            v5: connection.is_v5(),
+            qos: terms.qos,
+            dup,
+            retain: terms.retain,
+            packet_id,
+            subscription_ids: terms.subscription_ids,
+            alias: Alias::None,
+            now_ms: self.now_ms,
+        };
+        if let Some(maximum) = connection.maximum_packet_size_bytes {
+            let longest = Header { alias: if connection.alias_maximum > 0 { Alias::Set(1) } else { Alias::None }, ..header };
+            if longest.packet_len(&outgoing.message) > maximum.get() as usize {
+                return false;
+            }
+        }
+        if connection.alias_maximum > 0 {
+            header.alias = connection.alias_for(outgoing.message.topic);
+        }
+        let output = connection.output.get_or_insert_with(|| self.pool.take());
+        self.frames.append(&header, outgoing, terms.shared_frame, output);
+        self.mark_dirty(index);
+        let counters = self.counters();
+        counters.packets_sent.add(1);
+        counters.publishes_sent.add(1);
+        counters.publish_bytes_sent.add(outgoing.message.payload.len() as u64);
+        true
+    }
+}
+
+fn delivery(outgoing: &mut Outgoing<'_>, terms: Terms<'_>) -> Delivery {
+    Delivery {
+        message: outgoing.keep(),
+        qos: terms.qos,
+        retain: terms.retain,
+        subscription_ids: SubscriptionIds::from(terms.subscription_ids),
+        share: terms.share.cloned(),
+    }
+}

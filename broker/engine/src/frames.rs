@@ -1,0 +1,275 @@
+//! PUBLISH packets as bytes, encoded once for each layout and shared by all who receive them.
+
+
+use tautwire_protocol::{PacketId, QoS, wire, SubscriptionId};
+use tautwire_session::{Message, MessageRef};
+
+use crate::output::{Chunk, Output};
+
+/// A payload of at least so many bytes is not copied into outputs but referred to.
+const SHARED_PAYLOAD_BYTES: usize = 4096;
+
+const SUBSCRIPTION_IDENTIFIER: u8 = 0x0b;
+const MESSAGE_EXPIRY_INTERVAL: u8 = 0x02;
+const TOPIC_ALIAS: u8 = 0x23;
+
+/// A message while it is being handed out: where its bytes lie and what has been made of them so far.
+#[derive(Debug)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) message: MessageRef<'a>,
+    /// The chunk that the payload lies in, and its place there.
+    pub(crate) chunk: Option<(&'a Chunk, usize)>,
+    /// The message as one allocation, once somebody has needed it.
+    pub(crate) kept: Option<Message>,
+}
+
+impl<'a> Outgoing<'a> {
+    pub(crate) fn new(message: MessageRef<'a>) -> Outgoing<'a> {
+        Outgoing { message, chunk: None, kept: None }
+    }
+
+    pub(crate) fn of(message: &'a Message) -> Outgoing<'a> {
+        Outgoing { message: message.as_ref(), chunk: None, kept: Some(message.clone()) }
+    }
+
+    pub(crate) fn keep(&mut self) -> Message {
+        self.kept.get_or_insert_with(|| self.message.to_message()).clone()
+    }
+}
+
+/// What of a PUBLISH packet differs from client to client.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Header<'a> {
+    pub(crate) v5: bool,
+    pub(crate) qos: QoS,
+    pub(crate) dup: bool,
+    pub(crate) retain: bool,
+    /// Some exactly where QoS is above 0.
+    pub(crate) packet_id: Option<PacketId>,
+    pub(crate) subscription_ids: &'a [SubscriptionId],
+    pub(crate) alias: Alias,
+    pub(crate) now_ms: u64,
+}
+
+/// How the topic is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Alias {
+    /// By name alone.
+    None,
+    /// By name, and the alias stands for it from now on.
+    Set(u16),
+    /// By the alias alone.
+    Use(u16),
+}
+
+impl Header<'_> {
+    fn first_byte(&self) -> u8 {
+        0x30 | u8::from(self.dup) << 3 | self.qos.as_u8() << 1 | u8::from(self.retain)
+    }
+
+    fn topic<'m>(&self, message: &MessageRef<'m>) -> &'m str {
+        if matches!(self.alias, Alias::Use(_)) { "" } else { message.topic }
+    }
+
+    fn properties_len(&self, message: &MessageRef<'_>) -> usize {
+        let ids = self.subscription_ids.iter().map(|id| 1 + wire::variable_byte_integer_len(id.get()));
+        ids.sum::<usize>()
+            + message.properties.len()
+            + if message.expires_at_ms.is_some() { 5 } else { 0 }
+            + if self.alias == Alias::None { 0 } else { 3 }
+    }
+
+    fn remaining_len(&self, message: &MessageRef<'_>) -> usize {
+        let properties_len = if self.v5 {
+            let len = self.properties_len(message);
+            wire::variable_byte_integer_len(len as u32) + len
+        } else {
+            0
+        };
+        let packet_id_len = if self.packet_id.is_some() { 2 } else { 0 };
+        2 + self.topic(message).len() + packet_id_len + properties_len + message.payload.len()
+    }
+
+    /// Length of the whole packet.
+    pub(crate) fn packet_len(&self, message: &MessageRef<'_>) -> usize {
+        let remaining = self.remaining_len(message);
+        1 + wire::variable_byte_integer_len(remaining as u32) + remaining
+    }
+
+    /// Appends everything but the payload; returns where the packet identifier stands.
+    fn append_to(&self, message: &MessageRef<'_>, out: &mut Vec<u8>) -> usize {
+        let topic = self.topic(message);
+        out.push(self.first_byte());
+        push_variable_byte_integer(out, self.remaining_len(message) as u32);
+        out.extend_from_slice(&(topic.len() as u16).to_be_bytes());
+        out.extend_from_slice(topic.as_bytes());
+        let packet_id_at = out.len();
+        if let Some(id) = self.packet_id {
+            out.extend_from_slice(&id.get().to_be_bytes());
+        }
+        if self.v5 {
+            push_variable_byte_integer(out, self.properties_len(message) as u32);
+            if let Some(at_ms) = message.expires_at_ms {
+                // [MQTT-3.3.2-6]; a message on its way when it expires is not said to live for ever.
+                let left_s = at_ms.saturating_sub(self.now_ms).div_ceil(1000).clamp(1, u64::from(u32::MAX));
+                out.push(MESSAGE_EXPIRY_INTERVAL);
+                out.extend_from_slice(&(left_s as u32).to_be_bytes());
+            }
+            if let Alias::Set(alias) | Alias::Use(alias) = self.alias {
+                out.push(TOPIC_ALIAS);
+                out.extend_from_slice(&alias.to_be_bytes());
+            }
+            for id in self.subscription_ids {
+                out.push(SUBSCRIPTION_IDENTIFIER);
+                push_variable_byte_integer(out, id.get());
+            }
+            out.extend_from_slice(message.properties);
+        }
+        packet_id_at
+    }
+}
+
+fn push_variable_byte_integer(out: &mut Vec<u8>, value: u32) {
+    if value < 0x80 {
+        out.push(value as u8);
+        return;
+    }
+    let mut bytes = [0; 4];
+    let len = wire::write_variable_byte_integer(value, &mut bytes);
+    out.extend_from_slice(&bytes[..len]);
+}
+
+/// The packets of one message, encoded when first wanted: for 3.1.1 and 5.0, with and without packet identifier.
+/// What differs between clients of the same layout is patched in the copy.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    layouts: [Frame; 4],
+}
+
+#[derive(Debug, Default)]
+struct Frame {
+    bytes: Vec<u8>,
+    packet_id_at: usize,
+}
+
+impl Frames {
+    /// Forgets the last message.
+    pub(crate) fn clear(&mut self) {
+        for frame in &mut self.layouts {
+            frame.bytes.clear();
+        }
+    }
+
+    /// Appends the packet to `output`. `shared` says that the same message goes to others too, so that it is worth
+    /// keeping the encoded form.
+    pub(crate) fn append(&mut self, header: &Header<'_>, outgoing: &Outgoing<'_>, shared: bool, output: &mut Output) {
+        let message = &outgoing.message;
+        let payload_apart = message.payload.len() >= SHARED_PAYLOAD_BYTES;
+        let common = header.subscription_ids.is_empty() && header.alias == Alias::None;
+        output.append(|tail| {
+            if shared && common {
+                let frame = &mut self.layouts[usize::from(header.v5) << 1 | usize::from(header.packet_id.is_some())];
+                if frame.bytes.is_empty() {
+                    frame.packet_id_at = header.append_to(message, &mut frame.bytes);
+                    if !payload_apart {
+                        frame.bytes.extend_from_slice(message.payload);
+                    }
+                }
+                let start = tail.len();
+                tail.extend_from_slice(&frame.bytes);
+                tail[start] = header.first_byte();
+                if let Some(id) = header.packet_id {
+                    let at = start + frame.packet_id_at;
+                    tail[at..at + 2].copy_from_slice(&id.get().to_be_bytes());
+                }
+            } else {
+                header.append_to(message, tail);
+                if !payload_apart {
+                    tail.extend_from_slice(message.payload);
+                }
+            }
+        });
+        if payload_apart {
+            match (&outgoing.kept, outgoing.chunk) {
+                (Some(kept), _) => output.append_payload(kept.clone()),
+                (None, Some((chunk, at))) => output.append_chunk(chunk, at..at + message.payload.len()),
+                (None, None) => output.append(|tail| tail.extend_from_slice(message.payload)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautwire_protocol::{DecodeOptions, Packet, Property, ProtocolVersion, decode};
+
+    fn parts(payload: &[u8], expires_at_ms: Option<u64>) -> MessageRef<'_> {
+        // Content Type "x".
+        let properties = &[0x03, 0, 1, b'x'];
+        MessageRef { topic: "a/b", properties, payload, qos: QoS::ExactlyOnce, retain: false, expires_at_ms }
+    }
+
+    fn bytes_of(output: &Output) -> Vec<u8> {
+        let mut slices = [std::io::IoSlice::new(&[]); 4];
+        let filled = output.fill(&mut slices);
+        slices[..filled].iter().flat_map(|slice| slice.to_vec()).collect()
+    }
+
+    fn header(v5: bool, packet_id: u16) -> Header<'static> {
+        Header {
+            v5,
+            qos: if packet_id == 0 { QoS::AtMostOnce } else { QoS::ExactlyOnce },
+            dup: false,
+            retain: false,
+            packet_id: PacketId::new(packet_id),
+            subscription_ids: &[],
+            alias: Alias::None,
+            now_ms: 500,
+        }
+    }
+
+    #[test]
+    fn shared_and_single_encoding_agree_in_every_layout() {
+        let large = vec![b'p'; SHARED_PAYLOAD_BYTES];
+        for payload in [&b"hello"[..], b"", &large] {
+            for v5 in [false, true] {
+                let mut frames = Frames::default();
+                for packet_id in [0, 7, 0, 65_535] {
+                    for retain in [false, true] {
+                        let header = Header { retain, ..header(v5, packet_id) };
+                        let outgoing = Outgoing::new(parts(payload, Some(10_000)));
+                        let (mut single, mut shared) = (Output::default(), Output::default());
+                        Frames::default().append(&header, &outgoing, false, &mut single);
+                        frames.append(&header, &outgoing, true, &mut shared);
+                        assert_eq!(bytes_of(&single), bytes_of(&shared));
+                        assert_eq!(bytes_of(&single).len(), header.packet_len(&outgoing.message));
+                        let version = if v5 { ProtocolVersion::V5 } else { ProtocolVersion::V3_1_1 };
+                        let bytes = bytes_of(&single);
+                        let (packet, _) = decode(&bytes, &DecodeOptions::new(version)).expect("a valid packet");
+                        let Packet::Publish(publish) = packet else { panic!("a PUBLISH") };
+                        assert_eq!(publish.delivery.packet_id(), header.packet_id);
+                        assert_eq!(publish.retain, retain);
+                        assert_eq!(publish.payload, payload);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn properties_that_belong_to_the_client_come_with_those_of_the_message() {
+        let ids = [SubscriptionId::new(5).expect("not zero"), SubscriptionId::new(300).expect("not zero")];
+        let header = Header { subscription_ids: &ids, alias: Alias::Set(9), ..header(true, 1) };
+        let mut output = Output::default();
+        Frames::default().append(&header, &Outgoing::new(parts(b"x", Some(2_400))), true, &mut output);
+        let bytes = bytes_of(&output);
+        let (packet, _) = decode(&bytes, &DecodeOptions::new(ProtocolVersion::V5)).expect("a valid packet");
+        let Packet::Publish(publish) = packet else { panic!("a PUBLISH") };
+        let properties: Vec<_> = publish.properties.iter().collect();
+        assert!(properties.contains(&Property::MessageExpiryInterval(2)), "1.9 s left of it");
+        assert!(properties.contains(&Property::ContentType("x")));
+        assert_eq!(publish.properties.topic_alias(), Some(9));
+        assert_eq!(properties.len(), 5);
+    }
+}

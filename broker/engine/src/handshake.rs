@@ -1,0 +1,314 @@
+//! CONNECT and CONNACK [MQTT 5.0 sections 3.1 and 3.2].
+
+use std::borrow::Cow;
+use std::num::NonZeroU16;
+
+use tautwire_protocol::{
+    ConnAck, Connect, ConnectReason, DecodeError, DisconnectReason, Packet, PayloadFormat, Properties, Property,
+    PropertyId, ProtocolVersion, QoS, ReasonCode,
+};
+use tautwire_session::{Change, Journal, MessageRef, Will};
+
+use crate::connection::Phase;
+use crate::hub::Action;
+use crate::shard::{Handled, Shard};
+
+/// Receive Maximum where a client names none [MQTT 5.0 section 3.1.2.11.3].
+const RECEIVE_MAXIMUM_DEFAULT: u16 = 65_535;
+/// Topics of which clients may be told aliases, however many they would take.
+const ALIASES_OUT_MAX: u16 = 64;
+/// Session Expiry Interval that never ends.
+const NEVER_S: u32 = u32::MAX;
+
+/// Why a CONNECT is refused, and what to say of it.
+struct Refusal(ConnectReason, &'static str);
+
+impl<J: Journal> Shard<J> {
+    pub(crate) fn on_connect(&mut self, index: u32, connect: &Connect<'_>) -> Handled {
+        let client_id = match self.admit(connect) {
+            Ok(client_id) => client_id,
+            Err(Refusal(reason, why)) => {
+                self.refuse_connect(index, connect.version, reason, why);
+                return Handled::Ended;
+            }
+        };
+        let owner = self.hub.exchange.owner(&client_id);
+        if owner != self.hub.shard {
+            let id = self.hub.id(index);
+            self.hub.connections[index as usize].phase = Phase::Closing;
+            self.hub.actions.push_back(Action::Move(id, owner));
+            // The bytes of the CONNECT go along and are decoded there.
+            return Handled::Later;
+        }
+
+        let existing = self.hub.find_session(&client_id);
+        if let Some(session) = existing {
+            self.take_over(session);
+        }
+        // Ending a connection may have ended its session.
+        let existing = self.hub.find_session(&client_id);
+        let resumed = match existing {
+            // [MQTT-3.1.2-4]
+            Some(session) if connect.clean_start => {
+                self.end_session(session);
+                None
+            }
+            // [MQTT-3.1.2-5]
+            existing => existing,
+        };
+        if resumed.is_none() && self.hub.sum(|counters| &counters.sessions) >= self.hub.settings.sessions as u64 {
+            let reason = ConnectReason::QuotaExceeded;
+            self.refuse_connect(index, connect.version, reason, "the broker holds as many sessions as it may");
+            return Handled::Ended;
+        }
+        // [MQTT-3.1.2-6]
+        let session = resumed.unwrap_or_else(|| self.hub.open_session(&client_id));
+        self.open(index, session, connect);
+        self.answer(index, connect, &client_id, resumed.is_some());
+        self.hub.pump(session);
+        Handled::Done
+    }
+
+    /// Checks what the decoder cannot; gives the Client Identifier, an assigned one where the client left it empty.
+    fn admit<'a>(&self, connect: &Connect<'a>) -> Result<Cow<'a, str>, Refusal> {
+        let settings = &self.hub.settings;
+        if connect.properties.contains(PropertyId::AuthenticationMethod) {
+            return Err(Refusal(ConnectReason::BadAuthenticationMethod, "no authentication method is configured"));
+        }
+        if connect.client_id.len() > settings.client_id_bytes {
+            return Err(Refusal(ConnectReason::ClientIdentifierNotValid, "the client identifier is too long"));
+        }
+        if let Some(will) = &connect.will {
+            if will.qos > settings.max_qos {
+                // [MQTT-3.2.2-12]
+                return Err(Refusal(ConnectReason::QoSNotSupported, "the will's QoS is above the maximum"));
+            }
+            if will.retain && !settings.retain_available {
+                // [MQTT-3.2.2-13]
+                return Err(Refusal(ConnectReason::RetainNotSupported, "retained messages are not available"));
+            }
+            if let Err(reason) = self.check_topic(will.topic.as_str()) {
+                let reason = ConnectReason::try_from(reason).unwrap_or(ConnectReason::TopicNameInvalid);
+                return Err(Refusal(reason, "the will's topic is not allowed"));
+            }
+            let is_text = will.properties.payload_format_indicator() == Some(PayloadFormat::Utf8);
+            if is_text && std::str::from_utf8(will.payload).is_err() {
+                return Err(Refusal(ConnectReason::PayloadFormatInvalid, "the will's payload is not UTF-8"));
+            }
+        }
+        if !connect.client_id.is_empty() {
+            return Ok(Cow::Borrowed(connect.client_id));
+        }
+        // In 3.1 an identifier is required; in 3.1.1 its absence asks for a clean session [MQTT-3.1.3-7].
+        let may_be_empty = match connect.version {
+            ProtocolVersion::V3_1 => false,
+            ProtocolVersion::V3_1_1 => connect.clean_start,
+            ProtocolVersion::V5 => true,
+        };
+        if may_be_empty {
+            Ok(Cow::Owned(self.assign_client_id()))
+        } else {
+            Err(Refusal(ConnectReason::ClientIdentifierNotValid, "a client identifier is needed"))
+        }
+    }
+
+    /// A Client Identifier that no session uses [MQTT-3.2.2-16], and that lives on this shard.
+    fn assign_client_id(&self) -> String {
+        loop {
+            let id = format!("auto-{:016x}", self.hub.random());
+            if self.hub.exchange.owner(&id) == self.hub.shard && self.hub.find_session(&id).is_none() {
+                return id;
+            }
+        }
+    }
+
+    /// Binds the connection to its session.
+    fn open(&mut self, index: u32, session: u32, connect: &Connect<'_>) {
+        let settings = self.hub.settings.clone();
+        let properties = &connect.properties;
+        let keep_alive_s = self.keep_alive_s(connect);
+        let now_ms = self.hub.now_ms;
+
+        let connection = &mut self.hub.connections[index as usize];
+        connection.phase = Phase::Open;
+        connection.version = connect.version;
+        connection.session = Some(session);
+        connection.keep_alive_s = keep_alive_s;
+        connection.problem_information = properties.request_problem_information().unwrap_or(true);
+        connection.maximum_packet_size_bytes = properties.maximum_packet_size();
+        connection.alias_maximum = properties.topic_alias_maximum().unwrap_or(0).min(ALIASES_OUT_MAX);
+        let receive_maximum = properties.receive_maximum().map_or(RECEIVE_MAXIMUM_DEFAULT, NonZeroU16::get);
+        connection.send_maximum = receive_maximum.min(settings.in_flight_per_client);
+        if keep_alive_s > 0 {
+            self.hub.arm_connection(index, now_ms + keep_alive_limit_ms(keep_alive_s));
+        }
+
+        let expiry_s = self.expiry_interval_s(connect);
+        self.hub.commit(session, Change::ExpiryInterval(expiry_s));
+        let will = connect.will.as_ref().map(|will| Box::new(will_of(will)));
+        if will.is_some() || self.hub.sessions[session as usize].session.will().is_some() {
+            // [MQTT-3.1.2-7]
+            self.hub.commit(session, Change::Will(will));
+        }
+        let slot = &mut self.hub.sessions[session as usize];
+        slot.connection = Some(index);
+        slot.will_at_ms = None;
+        slot.expires_at_ms = None;
+        if let Some(outbound) = slot.session.outbound_mut() {
+            outbound.rewind();
+        }
+        self.hub.set_online(session, true);
+        self.hub.counters().sessions_connected.add(1);
+        self.hub.counters().connects.add(1);
+    }
+
+    fn answer(&mut self, index: u32, connect: &Connect<'_>, client_id: &str, session_present: bool) {
+        let settings = self.hub.settings.clone();
+        let mut properties = Vec::new();
+        if connect.version == ProtocolVersion::V5 {
+            let expiry_s = self.expiry_interval_s(connect);
+            if expiry_s != connect.properties.session_expiry_interval().unwrap_or(0) {
+                properties.push(Property::SessionExpiryInterval(expiry_s));
+            }
+            if let Some(maximum) = NonZeroU16::new(settings.receive_maximum)
+                && settings.receive_maximum != RECEIVE_MAXIMUM_DEFAULT
+            {
+                properties.push(Property::ReceiveMaximum(maximum));
+            }
+            if settings.max_qos != QoS::ExactlyOnce {
+                // [MQTT-3.2.2-9]
+                properties.push(Property::MaximumQoS(settings.max_qos));
+            }
+            let capabilities = [
+                (settings.retain_available, Property::RetainAvailable(false)),
+                (settings.wildcard_subscription_available, Property::WildcardSubscriptionAvailable(false)),
+                (settings.subscription_identifier_available, Property::SubscriptionIdentifierAvailable(false)),
+                (settings.shared_subscription_available, Property::SharedSubscriptionAvailable(false)),
+            ];
+            properties.extend(capabilities.into_iter().filter(|(available, _)| !available).map(|(_, absent)| absent));
+            if let Some(maximum) = std::num::NonZeroU32::new(settings.maximum_packet_size_bytes) {
+                properties.push(Property::MaximumPacketSize(maximum));
+            }
+            if settings.topic_alias_maximum > 0 {
+                properties.push(Property::TopicAliasMaximum(settings.topic_alias_maximum));
+            }
+            let keep_alive_s = self.keep_alive_s(connect);
+            if keep_alive_s != connect.keep_alive_s {
+                properties.push(Property::ServerKeepAlive(keep_alive_s));
+            }
+            if connect.client_id.is_empty() {
+                // [MQTT-3.1.3-7]
+                properties.push(Property::AssignedClientIdentifier(client_id));
+            }
+        }
+        let connack = ConnAck {
+            // Session Present came with 3.1.1.
+            session_present: session_present && connect.version != ProtocolVersion::V3_1,
+            reason: ConnectReason::Success,
+            properties: Properties::from_list(&properties),
+        };
+        if !self.hub.write_packet(index, &Packet::ConnAck(connack)) {
+            // A client that cannot take its CONNACK cannot be served.
+            self.disconnect(index, DisconnectReason::PacketTooLarge, "CONNACK is larger than the client accepts");
+            return;
+        }
+        log::debug!("client {client_id:?} connected, {}", connect.version);
+    }
+
+    /// The client's keep alive, or the server's where the client's is longer than allowed [MQTT-3.2.2-21]. Clients of
+    /// 3.1.1 cannot be told of another and keep theirs.
+    fn keep_alive_s(&self, connect: &Connect<'_>) -> u16 {
+        let max_s = self.hub.settings.max_keep_alive_s;
+        let too_long = max_s > 0 && (connect.keep_alive_s == 0 || connect.keep_alive_s > max_s);
+        if too_long && connect.version == ProtocolVersion::V5 { max_s } else { connect.keep_alive_s }
+    }
+
+    fn expiry_interval_s(&self, connect: &Connect<'_>) -> u32 {
+        let wanted_s = match connect.version {
+            ProtocolVersion::V5 => connect.properties.session_expiry_interval().unwrap_or(0),
+            _ if connect.clean_start => 0,
+            _ => NEVER_S,
+        };
+        wanted_s.min(self.hub.settings.max_session_expiry_s)
+    }
+
+    /// The existing connection of the client ends [MQTT-3.1.4-3].
+    fn take_over(&mut self, session: u32) {
+        if let Some(old) = self.hub.sessions[session as usize].connection {
+            self.hub.counters().sessions_taken_over.add(1);
+            self.disconnect(old, DisconnectReason::SessionTakenOver, "the client has connected anew");
+        }
+    }
+
+    fn refuse_connect(&mut self, index: u32, version: ProtocolVersion, reason: ConnectReason, why: &'static str) {
+        self.hub.counters().connects_refused.add(1);
+        log::info!("a CONNECT was refused: {} (0x{:02x}), {why}", ReasonCode::from(reason).name(), reason.as_u8());
+        self.hub.connections[index as usize].version = version;
+        let properties = [Property::ReasonString(why)];
+        let connack = if version == ProtocolVersion::V5 {
+            ConnAck { session_present: false, reason, properties: Properties::from_list(&properties) }
+        } else {
+            let reason = if reason.v3_return_code().is_some() { reason } else { ConnectReason::ServerUnavailable };
+            ConnAck::refusal(reason)
+        };
+        self.hub.write_packet(index, &Packet::ConnAck(connack));
+        // [MQTT-3.2.2-7]
+        self.close(index);
+    }
+
+    /// Answers a CONNECT that could not be decoded, as far as its version can be made out [MQTT-3.1.2-2].
+    pub(crate) fn refuse_connect_bytes(&mut self, index: u32, bytes: &[u8], error: &DecodeError) {
+        self.hub.counters().connects_refused.add(1);
+        let connection = &mut self.hub.connections[index as usize];
+        let unsupported = error.reason == ReasonCode::UnsupportedProtocolVersion;
+        connection.version = match announced_level(bytes) {
+            Some(5..) => ProtocolVersion::V5,
+            Some(_) if unsupported => ProtocolVersion::V3_1_1,
+            // 3.1.1 has no return code for a CONNECT that is wrong [MQTT-3.1.4-1].
+            _ => {
+                self.close(index);
+                return;
+            }
+        };
+        let reason = ConnectReason::try_from(error.reason).unwrap_or(ConnectReason::MalformedPacket);
+        let why = [Property::ReasonString(error.cause.code())];
+        let properties = if connection.is_v5() { Properties::from_list(&why) } else { Properties::EMPTY };
+        self.hub.write_packet(index, &Packet::ConnAck(ConnAck { session_present: false, reason, properties }));
+        self.close(index);
+    }
+}
+
+/// The protocol level that a CONNECT gives behind the name `MQTT`.
+fn announced_level(bytes: &[u8]) -> Option<u8> {
+    let body_at = 1 + bytes.iter().skip(1).take(4).position(|byte| byte & 0x80 == 0)? + 1;
+    let body = bytes.get(body_at..)?;
+    let rest = body.strip_prefix(b"\x00\x04MQTT").or_else(|| body.strip_prefix(b"\x00\x06MQIsdp"))?;
+    rest.first().copied()
+}
+
+fn will_of(will: &tautwire_protocol::Will<'_>) -> Will {
+    let mut travelling = Vec::new();
+    for property in will.properties.raw().into_iter().flatten() {
+        if !matches!(property.id, PropertyId::WillDelayInterval | PropertyId::MessageExpiryInterval) {
+            travelling.extend_from_slice(property.bytes);
+        }
+    }
+    let message = MessageRef {
+        topic: will.topic.as_str(),
+        properties: &travelling,
+        payload: will.payload,
+        qos: will.qos,
+        retain: will.retain,
+        expires_at_ms: None,
+    };
+    Will {
+        message: message.to_message(),
+        delay_s: will.properties.will_delay_interval().unwrap_or(0),
+        message_expiry_s: will.properties.message_expiry_interval(),
+    }
+}
+
+/// One and a half times the keep alive [MQTT-3.1.2-22].
+pub(crate) fn keep_alive_limit_ms(keep_alive_s: u16) -> u64 {
+    u64::from(keep_alive_s) * 1500
+}

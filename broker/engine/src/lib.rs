@@ -1,0 +1,31 @@
+//! One shard of the broker as a machine without I/O: bytes and time go in, bytes and wishes come out.
+//!
+//! [`Shard`] is the whole of it. A reactor drives it with sockets, a fuzzer or a test without. The connections of a shard
+//! and their sessions belong to it alone, so nothing here is locked; what shards must agree on is in
+//! [`tautwire_router::Exchange`].
+
+#![forbid(unsafe_code)]
+
+mod ack;
+mod connection;
+mod counters;
+mod deliver;
+mod frames;
+mod handshake;
+mod hub;
+mod incoming;
+mod lifecycle;
+mod output;
+mod route;
+mod settings;
+mod shard;
+mod subscribe;
+mod sys;
+mod wheel;
+
+pub use connection::ConnectionId;
+pub use counters::{Counter, Counters, Totals};
+pub use hub::Action;
+pub use output::{Chunk, Output};
+pub use settings::{Settings, SlowConsumer};
+pub use shard::{Shard, Shared};

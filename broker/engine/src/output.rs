@@ -1,0 +1,242 @@
+//! Bytes that wait to be written to one connection.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tautwire_session::Message;
+
+/// A tail buffer with more room than this is freed rather than kept for the next connection.
+const KEPT_BUFFER_BYTES: usize = 64 << 10;
+/// Buffers kept for reuse by one shard.
+const POOL_BYTES_MAX: usize = 2 << 20;
+
+/// The memory into which a socket has been read. Payloads can be sent from it without a copy while the turn lasts.
+#[derive(Debug, Clone)]
+pub struct Chunk(Arc<Vec<u8>>);
+
+impl Chunk {
+    /// A chunk of `bytes` zero bytes.
+    pub fn new(bytes: usize) -> Chunk {
+        Chunk(Arc::new(vec![0; bytes]))
+    }
+
+    /// The bytes, to read into; `None` while an output still refers to them.
+    pub fn get_mut(&mut self) -> Option<&mut [u8]> {
+        Arc::get_mut(&mut self.0).map(Vec::as_mut_slice)
+    }
+
+    /// The memory itself.
+    ///
+    /// # Errors
+    /// The chunk, while an output still refers to it.
+    pub fn into_vec(self) -> Result<Vec<u8>, Chunk> {
+        Arc::try_unwrap(self.0).map_err(Chunk)
+    }
+
+    /// The bytes.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl From<Vec<u8>> for Chunk {
+    fn from(bytes: Vec<u8>) -> Chunk {
+        Chunk(Arc::new(bytes))
+    }
+}
+
+#[derive(Debug)]
+enum Segment {
+    Bytes(Vec<u8>),
+    Chunk(Chunk, Range<usize>),
+    Payload(Message),
+}
+
+impl Segment {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Segment::Bytes(bytes) => bytes,
+            Segment::Chunk(chunk, range) => &chunk.bytes()[range.clone()],
+            Segment::Payload(message) => message.payload(),
+        }
+    }
+}
+
+/// Output of one connection: a row of segments and a tail that grows.
+#[derive(Debug, Default)]
+pub struct Output {
+    segments: VecDeque<Segment>,
+    tail: Vec<u8>,
+    /// Bytes at the front that have been written.
+    written: usize,
+    /// Bytes still to be written.
+    pending: usize,
+}
+
+impl Output {
+    /// Bytes still to be written.
+    #[inline]
+    pub fn pending_bytes(&self) -> usize {
+        self.pending
+    }
+
+    /// Lets `write` append to the tail.
+    #[inline]
+    pub(crate) fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.tail.len();
+        write(&mut self.tail);
+        self.pending += self.tail.len() - before;
+    }
+
+    /// Appends part of a chunk without copying it.
+    pub(crate) fn append_chunk(&mut self, chunk: &Chunk, range: Range<usize>) {
+        self.pending += range.len();
+        self.push(Segment::Chunk(chunk.clone(), range));
+    }
+
+    /// Appends a message's payload without copying it.
+    pub(crate) fn append_payload(&mut self, message: Message) {
+        self.pending += message.payload().len();
+        self.push(Segment::Payload(message));
+    }
+
+    fn push(&mut self, segment: Segment) {
+        if !self.tail.is_empty() {
+            self.segments.push_back(Segment::Bytes(std::mem::take(&mut self.tail)));
+        }
+        self.segments.push_back(segment);
+    }
+
+    /// Fills `slices` with what is to be written next, in order; returns how many it filled.
+    pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let mut skip = self.written;
+        let rows = self.segments.iter().map(Segment::bytes).chain(std::iter::once(&self.tail[..]));
+        let mut filled = 0;
+        for (slice, bytes) in slices.iter_mut().zip(rows) {
+            *slice = IoSlice::new(&bytes[skip..]);
+            skip = 0;
+            filled += 1;
+        }
+        filled
+    }
+
+    /// All that is pending where it lies in one piece, which it does unless large payloads are among it.
+    #[inline]
+    pub fn single(&self) -> Option<&[u8]> {
+        self.segments.is_empty().then(|| &self.tail[self.written..])
+    }
+
+    /// `count` bytes have been written.
+    pub fn advance(&mut self, count: usize) {
+        debug_assert!(count <= self.pending, "no more is written than was there");
+        self.pending -= count;
+        self.written += count;
+        while let Some(first) = self.segments.front() {
+            let len = first.bytes().len();
+            if self.written < len {
+                return;
+            }
+            self.written -= len;
+            self.segments.pop_front();
+        }
+        if self.pending == 0 {
+            self.tail.clear();
+            self.written = 0;
+        }
+    }
+
+    /// Copies what still refers to a chunk, so that the chunk can be read into again.
+    pub fn settle(&mut self) {
+        for segment in &mut self.segments {
+            if let Segment::Chunk(..) = segment {
+                *segment = Segment::Bytes(segment.bytes().to_vec());
+            }
+        }
+        // What has been written of a long tail would otherwise stay as long as the reader is behind.
+        if self.segments.is_empty() && self.written > self.tail.len() / 2 {
+            self.tail.drain(..self.written);
+            self.written = 0;
+        }
+    }
+
+    fn clear(&mut self) {
+        self.segments.clear();
+        self.tail.clear();
+        self.written = 0;
+        self.pending = 0;
+    }
+}
+
+/// Outputs that are not in use: an idle connection has none.
+#[derive(Debug, Default)]
+pub(crate) struct OutputPool {
+    free: Vec<Box<Output>>,
+    bytes: usize,
+}
+
+impl OutputPool {
+    pub(crate) fn take(&mut self) -> Box<Output> {
+        let Some(output) = self.free.pop() else { return Box::default() };
+        self.bytes -= output.tail.capacity();
+        output
+    }
+
+    pub(crate) fn give_back(&mut self, mut output: Box<Output>) {
+        let bytes = output.tail.capacity();
+        if bytes <= KEPT_BUFFER_BYTES && self.bytes + bytes <= POOL_BYTES_MAX {
+            output.clear();
+            self.bytes += bytes;
+            self.free.push(output);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(output: &Output) -> Vec<u8> {
+        let mut slices = [IoSlice::new(&[]); 8];
+        let filled = output.fill(&mut slices);
+        slices[..filled].iter().flat_map(|slice| slice.iter().copied()).collect()
+    }
+
+    #[test]
+    fn bytes_leave_in_order_however_they_are_taken() {
+        for step in 1..=13 {
+            let chunk = Chunk::from(b"0123456789".to_vec());
+            let mut output = Output::default();
+            output.append(|tail| tail.extend(b"abc"));
+            output.append_chunk(&chunk, 2..6);
+            output.append(|tail| tail.extend(b"de"));
+            output.append_chunk(&chunk, 0..2);
+            output.append(|tail| tail.extend(b"fg"));
+            let mut seen = Vec::new();
+            while output.pending_bytes() > 0 {
+                let rest = all(&output);
+                assert_eq!(rest.len(), output.pending_bytes());
+                let take = step.min(rest.len());
+                seen.extend(&rest[..take]);
+                output.advance(take);
+                output.settle();
+            }
+            assert_eq!(seen, b"abc2345de01fg", "step {step}");
+            assert_eq!(output.single(), Some(&b""[..]));
+        }
+    }
+
+    #[test]
+    fn settling_frees_the_chunk() {
+        let mut chunk = Chunk::from(vec![1; 10]);
+        let mut output = Output::default();
+        output.append_chunk(&chunk, 0..10);
+        assert!(chunk.get_mut().is_none());
+        output.advance(3);
+        output.settle();
+        assert!(chunk.get_mut().is_some());
+        assert_eq!(all(&output), [1; 7]);
+    }
+}

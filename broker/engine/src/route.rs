@@ -1,0 +1,254 @@
+//! From a published message to the sessions that want it.
+
+
+use tautwire_protocol::{QoS, SubscriptionId};
+use tautwire_router::{Batch, Entry, Member, Routes, SHARDS_MAX, ShareGroup};
+use tautwire_session::{Delivery, Journal, SubscriptionIds};
+use tautwire_topics::{FilterTree, MatchCache, Reusable};
+
+use crate::deliver::Terms;
+use crate::frames::Outgoing;
+use crate::hub::Hub;
+use crate::shard::Shard;
+
+/// A subscription of one of the shard's sessions, as the tree holds it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Subscription {
+    pub(crate) session: u32,
+    pub(crate) identifier: Option<SubscriptionId>,
+    /// The exchange's generation when the subscription was made, without its upper half.
+    pub(crate) since: u32,
+    pub(crate) qos: QoS,
+    pub(crate) no_local: bool,
+    pub(crate) retain_as_published: bool,
+}
+
+/// What a topic matches, as the cache holds it.
+#[derive(Debug, Default)]
+pub(crate) struct Matches {
+    /// Sorted by session.
+    subscriptions: Vec<Subscription>,
+    routes: Routes,
+}
+
+impl Reusable for Matches {
+    fn clear(&mut self) {
+        self.subscriptions.clear();
+        self.routes.shares.clear();
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.subscriptions.capacity() * size_of::<Subscription>() + self.routes.shares.capacity() * size_of::<usize>()
+    }
+}
+
+/// Where a message comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// A session of this shard.
+    Session(u32),
+    /// The broker itself, or a session that has ended.
+    Broker,
+    /// Another shard, with the exchange's generation at which it was published. It has seen to shared subscriptions and
+    /// to the other shards.
+    Shard(u64),
+}
+
+/// The shard's subscriptions and what is remembered of looking them up.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) tree: FilterTree<Subscription>,
+    cache: MatchCache<Matches>,
+    /// Counts the changes of the tree.
+    pub(crate) generation: u64,
+}
+
+impl<J: Journal> Shard<J> {
+    /// Hands a message to everybody who wants it; says whether anybody does.
+    pub(crate) fn route(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> bool {
+        let Shard { hub, table, .. } = self;
+        let exchange_generation = hub.exchange.generation();
+        let Table { tree, cache, generation } = table;
+        let topic = outgoing.message.topic;
+        // Both numbers only ever grow, so their sum is new whenever one of them is.
+        let matches = cache.get_or_fill(topic, *generation + exchange_generation, |matches| {
+            tree.matches(topic, &mut |_, found| matches.subscriptions.extend_from_slice(found));
+            matches.subscriptions.sort_unstable_by_key(|subscription| subscription.session);
+            hub.exchange.routes(topic, &mut matches.routes);
+        });
+
+        let mut matched = hub.deliver_matches(&matches.subscriptions, outgoing, origin);
+        if matches!(origin, Origin::Shard(_)) {
+            return matched;
+        }
+        let generation = outgoing_generation(exchange_generation, origin);
+        for shard in matches.routes.shards.without(hub.shard) {
+            matched = true;
+            hub.send_to_shard(usize::from(shard.0), outgoing, generation);
+        }
+        for group in &matches.routes.shares {
+            matched |= hub.deliver_to_share(group, outgoing);
+        }
+        matched
+    }
+
+    /// Takes a batch from another shard.
+    pub fn receive_batch(&mut self, batch: &Batch, now_ms: u64) {
+        self.hub.now_ms = now_ms;
+        for entry in batch.entries() {
+            match entry {
+                Entry::Route { message, generation } => {
+                    self.route(&mut Outgoing::new(message), Origin::Shard(generation));
+                }
+                Entry::Member(key, delivery) => match self.hub.session_at(key) {
+                    Some(session) => self.hub.deliver_to_member(session, delivery),
+                    None => self.hand_on(delivery.clone()),
+                },
+            }
+        }
+        self.settle_overruns();
+    }
+
+    /// Gives a message of a shared subscription, whose chosen member is gone, to another member.
+    pub(crate) fn hand_on(&mut self, delivery: Delivery) {
+        let group = delivery.share.as_ref().and_then(|filter| {
+            let matched = tautwire_protocol::TopicFilter::new(filter).ok()?.matched();
+            self.hub.exchange.group(filter, matched)
+        });
+        match group {
+            Some(group) => {
+                self.hub.deliver_to_share(&group, &mut Outgoing::of(&delivery.message));
+            }
+            None => self.hub.counters().dropped_no_member.add(1),
+        }
+    }
+}
+
+/// Shards compare this with the age of their subscriptions.
+fn outgoing_generation(now: u64, origin: Origin) -> u64 {
+    match origin {
+        Origin::Shard(generation) => generation,
+        Origin::Session(_) | Origin::Broker => now,
+    }
+}
+
+impl<J: Journal> Hub<J> {
+    /// One copy a session, however many of its subscriptions match [MQTT-3.3.4-2].
+    #[inline]
+    fn deliver_matches(&mut self, found: &[Subscription], outgoing: &mut Outgoing<'_>, origin: Origin) -> bool {
+        let shared_frame = found.len() > 1;
+        if shared_frame {
+            self.frames.clear();
+        }
+        let mut rest = found;
+        let mut matched = false;
+        while let Some(first) = rest.first() {
+            let count = rest.iter().take_while(|subscription| subscription.session == first.session).count();
+            let (own, others) = rest.split_at(count);
+            rest = others;
+            if let [only] = own {
+                if wants(only, origin) {
+                    matched = true;
+                    let terms = terms(only, outgoing, only.identifier.as_slice(), shared_frame);
+                    self.deliver(only.session, outgoing, terms);
+                }
+            } else {
+                matched |= self.deliver_overlapping(own, outgoing, origin, shared_frame);
+            }
+        }
+        matched
+    }
+
+    #[cold]
+    fn deliver_overlapping(
+        &mut self,
+        own: &[Subscription],
+        outgoing: &mut Outgoing<'_>,
+        origin: Origin,
+        shared_frame: bool,
+    ) -> bool {
+        let wanted = || own.iter().filter(|subscription| wants(subscription, origin));
+        let Some(highest) = wanted().max_by_key(|subscription| subscription.qos) else { return false };
+        // [MQTT-3.3.4-4]
+        let identifiers: Vec<SubscriptionId> = wanted().filter_map(|subscription| subscription.identifier).collect();
+        let merged = Subscription {
+            retain_as_published: wanted().any(|subscription| subscription.retain_as_published),
+            ..*highest
+        };
+        let terms = terms(&merged, outgoing, &identifiers, shared_frame);
+        self.deliver(merged.session, outgoing, terms);
+        true
+    }
+
+    fn send_to_shard(&mut self, shard: usize, outgoing: &mut Outgoing<'_>, generation: u64) {
+        let outbox = &mut self.outboxes[shard];
+        if outgoing.message.qos == QoS::AtMostOnce && outbox.is_full() {
+            self.counters().dropped_shard_queue_full.add(1);
+            return;
+        }
+        outbox.batch().push_route(&outgoing.message, &mut outgoing.kept, generation);
+    }
+
+    /// Gives a message to the member of a shared subscription whose turn it is.
+    fn deliver_to_share(&mut self, group: &ShareGroup, outgoing: &mut Outgoing<'_>) -> bool {
+        let Some(member) = group.pick() else {
+            self.counters().dropped_no_member.add(1);
+            return false;
+        };
+        let delivery = share_delivery(group, &member, outgoing);
+        match self.session_at(&member.session).filter(|_| member.session.shard == self.shard) {
+            Some(session) => self.deliver_to_member(session, &delivery),
+            None => self.outboxes[usize::from(member.session.shard.0)].batch().push_member(member.session, delivery),
+        }
+        true
+    }
+
+    fn deliver_to_member(&mut self, session: u32, delivery: &Delivery) {
+        let terms = Terms {
+            qos: delivery.qos,
+            retain: delivery.retain,
+            subscription_ids: delivery.subscription_ids.as_slice(),
+            share: delivery.share.as_ref(),
+            shared_frame: false,
+        };
+        self.deliver(session, &mut Outgoing::of(&delivery.message), terms);
+    }
+}
+
+fn wants(subscription: &Subscription, origin: Origin) -> bool {
+    match origin {
+        // [MQTT-3.8.3-3]
+        Origin::Session(session) => !(subscription.no_local && session == subscription.session),
+        Origin::Broker => true,
+        // Published before the subscription was made: what was retained of it has been sent already.
+        Origin::Shard(generation) => (generation as u32).wrapping_sub(subscription.since) as i32 >= 0,
+    }
+}
+
+fn terms<'a>(
+    subscription: &Subscription,
+    outgoing: &Outgoing<'_>,
+    subscription_ids: &'a [SubscriptionId],
+    shared_frame: bool,
+) -> Terms<'a> {
+    Terms {
+        qos: subscription.qos.min(outgoing.message.qos),
+        // [MQTT-3.3.1-12], [MQTT-3.3.1-13]
+        retain: subscription.retain_as_published && outgoing.message.retain,
+        subscription_ids,
+        share: None,
+        shared_frame,
+    }
+}
+
+fn share_delivery(group: &ShareGroup, member: &Member, outgoing: &mut Outgoing<'_>) -> Delivery {
+    Delivery {
+        message: outgoing.keep(),
+        qos: member.qos.min(outgoing.message.qos),
+        retain: member.retain_as_published && outgoing.message.retain,
+        subscription_ids: SubscriptionIds::from(member.identifier.as_slice()),
+        share: Some(group.filter().clone()),
+    }
+}
+
+const _: () = assert!(SHARDS_MAX <= 64, "a set of shards is one word");

@@ -1,0 +1,349 @@
+//! One shard of the broker: the verbs by which its surroundings drive it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use tautwire_protocol::{
+    DecodeError, Disconnect, DisconnectReason, Fault, FixedHeader, Packet, PacketType, ReasonCode, decode_body, decode_publish,
+};
+use tautwire_router::{Batch, Exchange, ShardIndex};
+use tautwire_session::Journal;
+
+use crate::connection::{ConnectionId, NonZeroMs, Phase};
+use crate::counters::Counters;
+use crate::hub::{Action, Hub};
+use crate::output::{Chunk, Output};
+use crate::route::Table;
+use crate::settings::Settings;
+use crate::sys::SysTopics;
+use crate::wheel::Timer;
+
+/// What all shards of a broker have in common.
+#[derive(Clone)]
+pub struct Shared {
+    /// Settings.
+    pub settings: Arc<Settings>,
+    /// Interest, shared subscriptions, retained messages.
+    pub exchange: Arc<Exchange>,
+    /// The counters of each shard, by its number.
+    pub counters: Arc<[Counters]>,
+}
+
+/// One shard: the connections and sessions of a part of the clients. It owns no socket and reads no clock; its
+/// surroundings bring bytes and the time, and carry away output, actions and batches for other shards. The same calls
+/// give the same results.
+///
+/// Time is in milliseconds since the Unix epoch and must not go back.
+pub struct Shard<J> {
+    pub(crate) hub: Hub<J>,
+    pub(crate) table: Table,
+    pub(crate) sys: SysTopics,
+    due: Vec<Timer>,
+}
+
+/// What came of a packet.
+pub(crate) enum Handled {
+    /// It was taken in.
+    Done,
+    /// It must be brought again after [`Action::Resume`].
+    Later,
+    /// The connection is being closed or moved; nothing more is read from it.
+    Ended,
+}
+
+impl<J: Journal> Shard<J> {
+    /// Shard `index` of the broker.
+    pub fn new(index: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Shard<J> {
+        let Shared { settings, exchange, counters } = shared;
+        let sys = SysTopics::new(index, &settings, now_ms);
+        let hub = Hub::new(index, settings, exchange, counters, journal, now_ms);
+        Shard { hub, table: Table::default(), sys, due: Vec::new() }
+    }
+
+    /// A new network connection. `None` where the broker holds as many as it may; close it then.
+    pub fn accept(&mut self, now_ms: u64) -> Option<ConnectionId> {
+        self.hub.now_ms = now_ms;
+        if self.hub.sum(|counters| &counters.connections) >= self.hub.settings.connections as u64 {
+            self.hub.counters().connections_refused.add(1);
+            return None;
+        }
+        let index = self.hub.open_connection();
+        Some(self.hub.id(index))
+    }
+
+    /// Bytes from the network: `range` of `chunk`, with what an earlier call left over in front. Returns how many were
+    /// consumed: all whole packets, unless the connection is to be paused, moved or closed.
+    pub fn receive(&mut self, id: ConnectionId, chunk: &Chunk, range: Range<usize>, now_ms: u64) -> usize {
+        self.hub.now_ms = now_ms;
+        let mut at = range.start;
+        loop {
+            let Some(connection) = self.hub.connection(id) else { return range.len() };
+            if connection.phase == Phase::Closing {
+                return range.len();
+            }
+            if connection.paused {
+                break;
+            }
+            match self.receive_packet(id.index, chunk, at..range.end) {
+                (consumed, Handled::Done) if consumed > 0 => at += consumed,
+                (_, Handled::Ended) => {
+                    at = range.end;
+                    break;
+                }
+                (_, Handled::Done | Handled::Later) => break,
+            }
+        }
+        let rest = range.end - at;
+        self.note_incomplete(id, rest > 0);
+        self.settle_overruns();
+        at - range.start
+    }
+
+    /// Handles the packet at the start of `range`, if it is there in full; says how long it was.
+    fn receive_packet(&mut self, index: u32, chunk: &Chunk, range: Range<usize>) -> (usize, Handled) {
+        let bytes = &chunk.bytes()[range.clone()];
+        let maximum = self.hub.settings.maximum_packet_size_bytes;
+        let connection = &mut self.hub.connections[index as usize];
+        let header = match FixedHeader::decode(bytes, maximum) {
+            Ok(header) => header,
+            Err(error) => return (0, self.refuse(index, bytes, &error)),
+        };
+        let length = header.total_len();
+        let awaiting_connect = connection.phase == Phase::AwaitingConnect;
+        if awaiting_connect != (header.packet_type == PacketType::Connect) {
+            return (0, self.out_of_place(index, awaiting_connect));
+        }
+        if bytes.len() < length {
+            return (0, Handled::Done);
+        }
+        connection.last_received_ms = self.hub.now_ms;
+        let version = connection.version;
+        self.hub.counters().packets_received.add(1);
+        let body = &bytes[header.header_len..length];
+        let handled = if header.packet_type == PacketType::Publish {
+            match decode_publish(&header, body, version) {
+                Ok(publish) => {
+                    let payload_at = range.start + length - publish.payload.len();
+                    self.on_publish(index, &publish, chunk, payload_at)
+                }
+                Err(error) => self.refuse(index, bytes, &error),
+            }
+        } else {
+            match decode_body(&header, body, version) {
+                Ok(packet) => self.on_packet(index, &packet),
+                Err(error) => self.refuse(index, bytes, &error),
+            }
+        };
+        if matches!(handled, Handled::Later) {
+            self.hub.counters().packets_received.subtract(1);
+        }
+        (length, handled)
+    }
+
+    /// Answers bytes that are no packet [MQTT 5.0 section 4.13]; more bytes may still make an incomplete one whole.
+    #[cold]
+    fn refuse(&mut self, index: u32, bytes: &[u8], error: &DecodeError) -> Handled {
+        match error.fault {
+            Fault::Incomplete { .. } => return Handled::Done,
+            Fault::OverLimit => self.hub.counters().packets_too_large.add(1),
+            Fault::Malformed | Fault::ProtocolError => self.hub.counters().protocol_errors.add(1),
+        }
+        log::debug!("connection {index} of {:?}: {error}", self.hub.shard);
+        if self.hub.connections[index as usize].phase == Phase::AwaitingConnect {
+            self.refuse_connect_bytes(index, bytes, error);
+            return Handled::Ended;
+        }
+        let reason = DisconnectReason::try_from(error.reason).unwrap_or(DisconnectReason::MalformedPacket);
+        self.disconnect(index, reason, error.cause.code());
+        Handled::Ended
+    }
+
+    /// A first packet that is not CONNECT is not answered [MQTT-3.1.0-1]; a second CONNECT is a Protocol Error
+    /// [MQTT-3.1.0-2].
+    #[cold]
+    fn out_of_place(&mut self, index: u32, awaiting_connect: bool) -> Handled {
+        self.hub.counters().protocol_errors.add(1);
+        if awaiting_connect {
+            self.close(index);
+        } else {
+            self.disconnect(index, DisconnectReason::ProtocolError, "a second CONNECT");
+        }
+        Handled::Ended
+    }
+
+    /// Starts or stops the clock for a packet that has begun.
+    fn note_incomplete(&mut self, id: ConnectionId, incomplete: bool) {
+        let now_ms = self.hub.now_ms;
+        let deadline_ms = now_ms + u64::from(self.hub.settings.incomplete_packet_timeout_s) * 1000;
+        let Some(connection) = self.hub.connection(id) else { return };
+        let incomplete = incomplete && !connection.paused;
+        if incomplete && connection.incomplete_since_ms.is_none() {
+            connection.incomplete_since_ms = NonZeroMs::new(now_ms);
+            self.hub.arm_connection(id.index, deadline_ms);
+        } else if !incomplete {
+            connection.incomplete_since_ms = None;
+        }
+    }
+
+    /// The peer has closed the connection, or the network has failed.
+    pub fn lost(&mut self, id: ConnectionId, now_ms: u64) {
+        self.hub.now_ms = now_ms;
+        if self.hub.connection(id).is_some() {
+            self.detach(id.index, Some(DisconnectReason::UnspecifiedError.into()));
+            self.hub.vacate(id.index);
+        }
+    }
+
+    /// The broker is going down: every client that can be told is told.
+    pub fn shut_down(&mut self, now_ms: u64) {
+        self.hub.now_ms = now_ms;
+        for index in 0..self.hub.connections.len() as u32 {
+            let connection = &self.hub.connections[index as usize];
+            match connection.phase {
+                Phase::Open if connection.is_v5() => {
+                    let goodbye = Disconnect::new(DisconnectReason::ServerShuttingDown);
+                    self.hub.write_packet(index, &Packet::Disconnect(goodbye));
+                    self.close(index);
+                }
+                Phase::Open | Phase::AwaitingConnect => self.close(index),
+                Phase::Closing | Phase::Vacant => {}
+            }
+        }
+    }
+
+    /// A connection that the engine asked to close or move is gone.
+    pub fn released(&mut self, id: ConnectionId) {
+        if self.hub.connection(id).is_some() {
+            self.hub.vacate(id.index);
+        }
+    }
+
+    /// Does what is due. To be called once a turn, after [`Shard::receive`] and [`Shard::receive_batch`].
+    pub fn turn(&mut self, now_ms: u64) {
+        self.hub.now_ms = now_ms;
+        self.hub.measure_memory();
+        self.hub.release_acks();
+        let mut due = std::mem::take(&mut self.due);
+        self.hub.wheel.expire(now_ms, &mut due);
+        for timer in due.drain(..) {
+            match timer {
+                Timer::Connection(index) => self.connection_timer(index),
+                Timer::Session(index) => self.session_timer(index),
+            }
+        }
+        self.due = due;
+        self.publish_sys();
+        self.resume_paused();
+    }
+
+    /// When [`Shard::turn`] is due at the latest even if nothing happens.
+    pub fn next_turn_ms(&self) -> Option<u64> {
+        [self.hub.wheel.next_ms(), self.sys.next_ms()].into_iter().flatten().min()
+    }
+
+    /// What the engine wants done, oldest first.
+    pub fn next_action(&mut self) -> Option<Action> {
+        self.hub.actions.pop_front()
+    }
+
+    /// A connection whose output has grown since it was last asked for.
+    pub fn next_dirty(&mut self) -> Option<ConnectionId> {
+        while let Some(index) = self.hub.dirty.pop() {
+            let connection = &mut self.hub.connections[index as usize];
+            if std::mem::take(&mut connection.dirty) {
+                return Some(self.hub.id(index));
+            }
+        }
+        None
+    }
+
+    /// The pending output of a connection.
+    pub fn output(&mut self, id: ConnectionId) -> Option<&mut Output> {
+        self.hub.connection(id)?.output.as_deref_mut()
+    }
+
+    /// `written` bytes of the output have been taken by the network. Returns whether output is still pending.
+    pub fn sent(&mut self, id: ConnectionId, written: usize, now_ms: u64) -> bool {
+        self.hub.now_ms = now_ms;
+        self.hub.counters().bytes_sent.add(written as u64);
+        let stall_s = self.hub.settings.write_stall_timeout_s;
+        let counters = self.hub.all_counters.clone();
+        let gauge = &counters[usize::from(self.hub.shard.0)].output_bytes;
+        let Some(connection) = self.hub.connection(id) else { return false };
+        let Some(output) = &mut connection.output else { return false };
+        output.advance(written);
+        let session = connection.session;
+        let pending_bytes = output.pending_bytes();
+        let pending = pending_bytes > 0;
+        let counted = std::mem::replace(&mut connection.counted_output_bytes, pending_bytes);
+        gauge.add((pending_bytes as u64).wrapping_sub(counted as u64));
+        if pending {
+            output.settle();
+            if written > 0 || connection.stalled_since_ms.is_none() {
+                connection.stalled_since_ms = NonZeroMs::new(now_ms);
+                if stall_s > 0 {
+                    self.hub.arm_connection(id.index, now_ms + u64::from(stall_s) * 1000);
+                }
+            }
+        } else {
+            connection.stalled_since_ms = None;
+            if let Some(output) = connection.output.take() {
+                self.hub.pool.give_back(output);
+            }
+        }
+        if written > 0 && let Some(session) = session {
+            self.hub.pump(session);
+        }
+        self.hub.connection(id).is_some_and(|connection| connection.pending_bytes() > 0)
+    }
+
+    /// Tells how many batches the way to `shard` takes at present.
+    pub fn set_room(&mut self, shard: ShardIndex, batches: usize) {
+        self.hub.outboxes[usize::from(shard.0)].room = batches;
+    }
+
+    /// The next batch for another shard.
+    pub fn next_batch(&mut self, shard: ShardIndex) -> Option<Batch> {
+        self.hub.outboxes[usize::from(shard.0)].batches.pop_front()
+    }
+
+    /// This shard's counters.
+    pub fn counters(&self) -> &Counters {
+        self.hub.counters()
+    }
+
+    /// What the engine runs with.
+    pub fn settings(&self) -> &Settings {
+        &self.hub.settings
+    }
+
+    /// Reads again from connections that waited for another shard, once none is behind.
+    fn resume_paused(&mut self) {
+        if self.hub.paused.is_empty() || self.hub.outboxes.iter().any(|outbox| outbox.is_full()) {
+            return;
+        }
+        for id in std::mem::take(&mut self.hub.paused) {
+            if let Some(connection) = self.hub.connection(id) {
+                connection.paused = false;
+                self.hub.actions.push_back(Action::Resume(id));
+            }
+        }
+    }
+
+    /// Ends connections whose session's queue has run over, where the settings want that.
+    pub(crate) fn settle_overruns(&mut self) {
+        while let Some(id) = self.hub.overrun.pop() {
+            if self.hub.connection(id).is_some_and(|connection| connection.phase == Phase::Open) {
+                self.disconnect(id.index, DisconnectReason::QuotaExceeded, "the session's queue is full");
+            }
+        }
+    }
+
+    /// Why a connection ends, for the log.
+    pub(crate) fn log_end(&self, index: u32, reason: ReasonCode, why: &str) {
+        let client = self.hub.connections[index as usize]
+            .session
+            .map_or("", |session| self.hub.sessions[session as usize].session.client_id());
+        log::debug!("client {client:?} disconnected: {} (0x{:02x}), {why}", reason.name(), reason.as_u8());
+    }
+}

@@ -1,0 +1,213 @@
+//! SUBSCRIBE and UNSUBSCRIBE [MQTT 5.0 sections 3.8 to 3.11].
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use tautwire_protocol::{
+    DisconnectReason, QoS, RetainHandling, Subscribe, SubscribeReason, SubscriptionId, SubscriptionRequest, TopicFilter,
+    Unsubscribe, UnsubscribeReason,
+};
+use tautwire_router::Member;
+use tautwire_session::{Change, Journal, Message, SubscriptionRecord};
+
+use crate::ack::Ack;
+use crate::connection::Replay;
+use crate::route::Subscription;
+use crate::shard::Shard;
+
+impl<J: Journal> Shard<J> {
+    pub(crate) fn on_subscribe(&mut self, index: u32, session: u32, subscribe: &Subscribe<'_>) {
+        if subscribe.requests.len() > self.hub.settings.subscriptions_per_packet {
+            self.hub.counters().subscriptions_refused.add(subscribe.requests.len() as u64);
+            self.disconnect(index, DisconnectReason::QuotaExceeded, "too many filters in one packet");
+            return;
+        }
+        let identifier = subscribe.properties.subscription_identifier();
+        let mut reasons = Vec::with_capacity(subscribe.requests.len());
+        let mut replays = Vec::new();
+        // [MQTT-3.8.4-5]
+        for request in subscribe.requests.iter() {
+            let granted = self.check_subscription(session, &request, identifier);
+            reasons.push(match granted {
+                Ok(qos) => {
+                    replays.extend(self.subscribe(session, &request, qos, identifier));
+                    granted_reason(qos)
+                }
+                Err(reason) => {
+                    self.hub.counters().subscriptions_refused.add(1);
+                    reason
+                }
+            });
+        }
+        let position = self.hub.written;
+        // Every thread routes by the new subscriptions already, so the acknowledgement keeps what it promises.
+        self.hub.acknowledge(index, Ack::SubAck(subscribe.packet_id, reasons.into()), position);
+        if !replays.is_empty() {
+            self.hub.connections[index as usize].extras().replays.extend(replays);
+        }
+        self.hub.pump(session);
+    }
+
+    pub(crate) fn on_unsubscribe(&mut self, index: u32, session: u32, unsubscribe: &Unsubscribe<'_>) {
+        if unsubscribe.filters.len() > self.hub.settings.subscriptions_per_packet {
+            self.disconnect(index, DisconnectReason::QuotaExceeded, "too many filters in one packet");
+            return;
+        }
+        // [MQTT-3.10.4-6]
+        let mut reasons = Vec::with_capacity(unsubscribe.filters.len());
+        for filter in unsubscribe.filters.iter() {
+            reasons.push(match self.hub.sessions[session as usize].session.subscriptions().get(filter.as_str()) {
+                Some(_) => {
+                    self.unsubscribe(session, filter);
+                    UnsubscribeReason::Success
+                }
+                None => UnsubscribeReason::NoSubscriptionExisted,
+            });
+        }
+        let position = self.hub.written;
+        self.hub.acknowledge(index, Ack::UnsubAck(unsubscribe.packet_id, reasons.into()), position);
+    }
+
+    /// Whether the subscription may be made, and with which QoS.
+    fn check_subscription(
+        &self,
+        session: u32,
+        request: &SubscriptionRequest<'_>,
+        identifier: Option<SubscriptionId>,
+    ) -> Result<QoS, SubscribeReason> {
+        let settings = &self.hub.settings;
+        let filter = request.filter;
+        let levels = || filter.as_str().bytes().filter(|byte| *byte == b'/').count() + 1;
+        if filter.share().is_some() && !settings.shared_subscription_available {
+            return Err(SubscribeReason::SharedSubscriptionsNotSupported);
+        }
+        if filter.has_wildcard() && !settings.wildcard_subscription_available {
+            return Err(SubscribeReason::WildcardSubscriptionsNotSupported);
+        }
+        if identifier.is_some() && !settings.subscription_identifier_available {
+            return Err(SubscribeReason::SubscriptionIdentifiersNotSupported);
+        }
+        if filter.as_str().len() > settings.topic_bytes || levels() > settings.topic_levels {
+            return Err(SubscribeReason::TopicFilterInvalid);
+        }
+        let held = self.hub.sessions[session as usize].session.subscriptions();
+        if held.len() >= settings.subscriptions_per_session && held.get(filter.as_str()).is_none() {
+            return Err(SubscribeReason::QuotaExceeded);
+        }
+        Ok(request.options.qos.min(settings.max_qos))
+    }
+
+    /// Makes or replaces a subscription; gives the retained messages that are owed for it.
+    fn subscribe(
+        &mut self,
+        session: u32,
+        request: &SubscriptionRequest<'_>,
+        qos: QoS,
+        identifier: Option<SubscriptionId>,
+    ) -> Option<Replay> {
+        let filter = request.filter;
+        let record = SubscriptionRecord {
+            options: tautwire_protocol::SubscriptionOptions { qos, ..request.options },
+            identifier,
+        };
+        let existed = self.hub.sessions[session as usize].session.subscriptions().get(filter.as_str()).is_some();
+        self.hub.commit(session, Change::Subscribed(filter.as_str().into(), record));
+        if !existed {
+            self.hub.counters().subscriptions.add(1);
+        }
+        if filter.share().is_some() {
+            // Retained messages are not sent for shared subscriptions [MQTT 5.0 section 4.8.2].
+            self.join(session, filter, &record);
+            return None;
+        }
+        let wanted = match request.options.retain_handling {
+            RetainHandling::SendAtSubscribe => true,
+            RetainHandling::SendIfNew => !existed,
+            RetainHandling::DoNotSend => false,
+        };
+        let retained = self.enter(session, filter, &record, wanted);
+        (!retained.is_empty()).then(|| Replay { messages: retained.into_iter(), qos, identifier })
+    }
+
+    /// Puts a subscription where messages find it; shows the retained ones that match, if `wanted`.
+    fn enter(
+        &mut self,
+        session: u32,
+        filter: TopicFilter<'_>,
+        record: &SubscriptionRecord,
+        wanted: bool,
+    ) -> Vec<Message> {
+        let node = self.table.tree.entry(filter.as_str());
+        let first = self.table.tree.values(node).is_empty();
+        let mut retained = Vec::new();
+        let mut show = |message: &Message| retained.push(message.clone());
+        let since = self.hub.exchange.subscribe(
+            self.hub.shard,
+            filter.as_str(),
+            first,
+            if wanted { Some(&mut show) } else { None },
+        );
+        let subscription = Subscription {
+            session,
+            identifier: record.identifier,
+            since: since as u32,
+            qos: record.options.qos,
+            no_local: record.options.no_local,
+            retain_as_published: record.options.retain_as_published,
+        };
+        let replaced =
+            self.table.tree.insert_sorted_by_key(node, subscription, |subscription: &Subscription| subscription.session);
+        if let Some(old) = replaced {
+            // [MQTT-3.8.4-4]: what is on its way from other threads for the old subscription is still for this one.
+            if let Some(place) = self.table.tree.values_mut(node).iter_mut().find(|held| held.session == session) {
+                place.since = old.since;
+            }
+        }
+        self.table.generation += 1;
+        retained
+    }
+
+    fn join(&mut self, session: u32, filter: TopicFilter<'_>, record: &SubscriptionRecord) {
+        let key = self.hub.session_key(session);
+        let slot = &mut self.hub.sessions[session as usize];
+        let connected = slot.connection.is_some();
+        let online = slot.online.get_or_insert_with(|| Arc::new(AtomicBool::new(connected))).clone();
+        let member = Member {
+            session: key,
+            qos: record.options.qos,
+            retain_as_published: record.options.retain_as_published,
+            identifier: record.identifier,
+            online,
+        };
+        self.hub.exchange.join(filter.as_str(), filter.matched(), member);
+    }
+
+    pub(crate) fn unsubscribe(&mut self, session: u32, filter: TopicFilter<'_>) {
+        self.hub.commit(session, Change::Unsubscribed(filter.as_str().into()));
+        self.leave(session, filter);
+    }
+
+    /// Takes a subscription away from where messages find it.
+    pub(crate) fn leave(&mut self, session: u32, filter: TopicFilter<'_>) {
+        self.hub.counters().subscriptions.subtract(1);
+        if filter.share().is_some() {
+            let key = self.hub.session_key(session);
+            self.hub.exchange.leave(filter.as_str(), filter.matched(), key);
+            return;
+        }
+        let Some(node) = self.table.tree.find(filter.as_str()) else { return };
+        self.table.tree.remove_by_key(node, &session, |subscription: &Subscription| subscription.session);
+        if self.table.tree.prune(node) {
+            self.hub.exchange.unsubscribe(self.hub.shard, filter.as_str());
+        }
+        self.table.generation += 1;
+    }
+}
+
+fn granted_reason(qos: QoS) -> SubscribeReason {
+    match qos {
+        QoS::AtMostOnce => SubscribeReason::GrantedQoS0,
+        QoS::AtLeastOnce => SubscribeReason::GrantedQoS1,
+        QoS::ExactlyOnce => SubscribeReason::GrantedQoS2,
+    }
+}

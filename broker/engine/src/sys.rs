@@ -1,0 +1,162 @@
+//! The `$SYS` topics, named as users of mosquitto know them.
+
+use std::fmt::Write as _;
+
+use tautwire_protocol::QoS;
+use tautwire_router::ShardIndex;
+use tautwire_session::{Journal, MessageRef};
+
+use crate::counters::Totals;
+use crate::frames::Outgoing;
+use crate::route::Origin;
+use crate::settings::Settings;
+use crate::shard::Shard;
+
+const VERSION: &str = concat!("tautwire ", env!("CARGO_PKG_VERSION"));
+
+/// The rates that are averaged, each with its way into [`Totals`].
+const LOADS: [(&str, fn(&Totals) -> u64); 9] = [
+    ("messages/received", |totals| totals.packets_received),
+    ("messages/sent", |totals| totals.packets_sent),
+    ("publish/dropped", Totals::dropped),
+    ("publish/received", |totals| totals.publishes_received),
+    ("publish/sent", |totals| totals.publishes_sent),
+    ("bytes/received", |totals| totals.bytes_received),
+    ("bytes/sent", |totals| totals.bytes_sent),
+    ("sockets", |totals| totals.connections_accepted),
+    ("connections", |totals| totals.connects),
+];
+const WINDOWS: [(&str, f64); 3] = [("1min", 60.0), ("5min", 300.0), ("15min", 900.0)];
+
+/// When the topics are due and what was seen the last time. Shard 0 publishes for all.
+#[derive(Debug)]
+pub(crate) struct SysTopics {
+    started_ms: u64,
+    interval_ms: u64,
+    next_ms: Option<u64>,
+    last_ms: u64,
+    last: Totals,
+    maximum_connected: u64,
+    /// Exponential averages per minute, for each rate and window.
+    loads: [[f64; WINDOWS.len()]; LOADS.len()],
+}
+
+impl SysTopics {
+    pub(crate) fn new(shard: ShardIndex, settings: &Settings, now_ms: u64) -> SysTopics {
+        let interval_ms = u64::from(settings.sys_interval_s) * 1000;
+        SysTopics {
+            started_ms: now_ms,
+            interval_ms,
+            // The first time at once, so that a client which comes later finds them.
+            next_ms: (shard == ShardIndex(0) && interval_ms > 0).then_some(now_ms),
+            last_ms: now_ms,
+            last: Totals::default(),
+            maximum_connected: 0,
+            loads: Default::default(),
+        }
+    }
+
+    pub(crate) fn next_ms(&self) -> Option<u64> {
+        self.next_ms
+    }
+
+    fn average(&mut self, totals: &Totals, now_ms: u64) {
+        let elapsed_s = (now_ms - self.last_ms) as f64 / 1000.0;
+        if elapsed_s > 0.0 {
+            for (averages, (_, value)) in self.loads.iter_mut().zip(LOADS) {
+                let per_minute = value(totals).wrapping_sub(value(&self.last)) as f64 * 60.0 / elapsed_s;
+                for (average, (_, window_s)) in averages.iter_mut().zip(WINDOWS) {
+                    let keep = (-elapsed_s / window_s).exp();
+                    *average = per_minute + keep * (*average - per_minute);
+                }
+            }
+        }
+        self.last = totals.clone();
+        self.last_ms = now_ms;
+        self.maximum_connected = self.maximum_connected.max(totals.sessions_connected);
+    }
+}
+
+impl<J: Journal> Shard<J> {
+    /// Publishes the `$SYS` topics if they are due.
+    pub(crate) fn publish_sys(&mut self) {
+        let now_ms = self.hub.now_ms;
+        if self.sys.next_ms.is_none_or(|at_ms| at_ms > now_ms) {
+            return;
+        }
+        self.sys.next_ms = Some(now_ms + self.sys.interval_ms);
+        self.hub.exchange.drop_expired_retained(now_ms);
+        let totals = self.hub.totals();
+        self.sys.average(&totals, now_ms);
+        let (retained, retained_bytes) = self.hub.exchange.retained();
+        let uptime_s = (now_ms - self.sys.started_ms) / 1000;
+        let disconnected = totals.sessions.saturating_sub(totals.sessions_connected);
+
+        self.publish_sys_topic("version", format_args!("{VERSION}"));
+        self.publish_sys_topic("uptime", format_args!("{uptime_s} seconds"));
+        let values = [
+            ("clients/total", totals.sessions),
+            ("clients/connected", totals.sessions_connected),
+            ("clients/active", totals.sessions_connected),
+            ("clients/disconnected", disconnected),
+            ("clients/inactive", disconnected),
+            ("clients/expired", totals.sessions_expired),
+            ("clients/maximum", self.sys.maximum_connected),
+            ("messages/received", totals.packets_received),
+            ("messages/sent", totals.packets_sent),
+            ("messages/stored", totals.stored_messages + retained as u64),
+            ("store/messages/count", totals.stored_messages + retained as u64),
+            ("store/messages/bytes", totals.stored_bytes + retained_bytes as u64),
+            ("publish/messages/received", totals.publishes_received),
+            ("publish/messages/sent", totals.publishes_sent),
+            ("publish/messages/dropped", totals.dropped()),
+            ("publish/bytes/received", totals.publish_bytes_received),
+            ("publish/bytes/sent", totals.publish_bytes_sent),
+            ("bytes/received", totals.bytes_received),
+            ("bytes/sent", totals.bytes_sent),
+            ("retained messages/count", retained as u64),
+            ("subscriptions/count", totals.subscriptions),
+            ("shared_subscriptions/count", self.hub.exchange.shares() as u64),
+        ];
+        for (name, value) in values {
+            self.publish_sys_topic(name, format_args!("{value}"));
+        }
+        let mut topic = String::new();
+        for (row, (name, _)) in LOADS.iter().enumerate() {
+            for (column, (window, _)) in WINDOWS.iter().enumerate() {
+                topic.clear();
+                // Writing to a string does not fail.
+                let _ = write!(topic, "load/{name}/{window}");
+                let average = self.sys.loads[row][column];
+                self.publish_sys_topic(&topic, format_args!("{average:.2}"));
+            }
+        }
+        // What mosquitto has no name for, by our own.
+        totals.each(|name, value| {
+            topic.clear();
+            let _ = write!(topic, "tautwire/{name}");
+            self.publish_sys_topic(&topic, format_args!("{value}"));
+        });
+    }
+
+    fn publish_sys_topic(&mut self, name: &str, value: std::fmt::Arguments<'_>) {
+        let topic = format!("$SYS/broker/{name}");
+        let payload = value.to_string();
+        let message = MessageRef {
+            topic: &topic,
+            properties: &[],
+            payload: payload.as_bytes(),
+            qos: QoS::AtMostOnce,
+            retain: true,
+            expires_at_ms: None,
+        };
+        let unchanged = self
+            .hub
+            .exchange
+            .retained_message(&topic)
+            .is_some_and(|held| held.payload() == message.payload);
+        if !unchanged && self.publish(&mut Outgoing::new(message), Origin::Broker).is_err() {
+            log::warn!("{topic} was not published: the broker retains as much as it may");
+        }
+    }
+}

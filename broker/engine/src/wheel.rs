@@ -1,0 +1,128 @@
+//! Deadlines by the thousand: a ring of slots instead of a timer object for each.
+
+/// Length of one slot. Deadlines are met up to this late.
+const TICK_MS: u64 = 250;
+const SLOTS: usize = 256;
+
+/// Whose deadline it is. An entry is never taken out: when it comes up, whoever is in that place says when it must
+/// come up next, so that a place has one entry however many connections follow each other in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timer {
+    Connection(u32),
+    Session(u32),
+}
+
+/// A timer wheel of [`SLOTS`] slots. Deadlines further away than one turn of it stay in their slot for several turns.
+#[derive(Debug)]
+pub(crate) struct Wheel {
+    slots: Box<[Vec<(u64, Timer)>]>,
+    occupied: [u64; SLOTS / 64],
+    /// All ticks before this one have been looked at.
+    tick: u64,
+}
+
+impl Wheel {
+    pub(crate) fn new(now_ms: u64) -> Wheel {
+        Wheel { slots: vec![Vec::new(); SLOTS].into_boxed_slice(), occupied: [0; SLOTS / 64], tick: now_ms / TICK_MS }
+    }
+
+    /// Wakes `timer` at `at_ms` or up to one tick later.
+    pub(crate) fn arm(&mut self, timer: Timer, at_ms: u64) {
+        let tick = at_ms.div_ceil(TICK_MS).max(self.tick);
+        let slot = (tick % SLOTS as u64) as usize;
+        self.slots[slot].push((tick, timer));
+        self.occupied[slot / 64] |= 1 << (slot % 64);
+    }
+
+    /// When there may be something due; `None` while no deadline is set.
+    pub(crate) fn next_ms(&self) -> Option<u64> {
+        let from = (self.tick % SLOTS as u64) as usize;
+        let words = self.occupied.len();
+        (0..=words).find_map(|nth| {
+            let word = (from / 64 + nth) % words;
+            // The first word is looked at twice: from `from` on, and at the end up to it.
+            let mask = match nth {
+                0 => u64::MAX << (from % 64),
+                nth if nth == words => !(u64::MAX << (from % 64)),
+                _ => u64::MAX,
+            };
+            let bits = self.occupied[word] & mask;
+            let slot = word * 64 + bits.trailing_zeros() as usize;
+            (bits != 0).then(|| (self.tick + ((slot + SLOTS - from) % SLOTS) as u64) * TICK_MS)
+        })
+    }
+
+    /// Moves on to `now_ms` and puts all that is due into `due`.
+    pub(crate) fn expire(&mut self, now_ms: u64, due: &mut Vec<Timer>) {
+        let now = now_ms / TICK_MS;
+        if now < self.tick {
+            return;
+        }
+        let turns = (now - self.tick).min(SLOTS as u64 - 1);
+        for ahead in 0..=turns {
+            let slot = ((self.tick + ahead) % SLOTS as u64) as usize;
+            if self.occupied[slot / 64] & 1 << (slot % 64) == 0 {
+                continue;
+            }
+            let entries = &mut self.slots[slot];
+            entries.retain(|(tick, timer)| {
+                if *tick <= now {
+                    due.push(*timer);
+                }
+                *tick > now
+            });
+            if entries.is_empty() {
+                *entries = Vec::new();
+                self.occupied[slot / 64] &= !(1 << (slot % 64));
+            }
+        }
+        self.tick = now + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timer(index: u32) -> Timer {
+        Timer::Session(index)
+    }
+
+    #[test]
+    fn timers_come_up_once_and_not_early() {
+        let start_ms = 1_000_000;
+        let mut wheel = Wheel::new(start_ms);
+        assert_eq!(wheel.next_ms(), None);
+        let delays_ms = [1, 249, 250, 1_000, 63_999, 64_000, 64_001, 500_000];
+        for (index, delay_ms) in delays_ms.iter().enumerate() {
+            wheel.arm(timer(index as u32), start_ms + delay_ms);
+        }
+        let mut seen = vec![None; delays_ms.len()];
+        let mut now_ms = start_ms;
+        while now_ms < start_ms + 600_000 {
+            let mut due = Vec::new();
+            wheel.expire(now_ms, &mut due);
+            for timer in due {
+                let Timer::Session(index) = timer else { panic!("only sessions") };
+                assert_eq!(seen[index as usize].replace(now_ms), None);
+            }
+            now_ms += 100;
+        }
+        for (index, delay_ms) in delays_ms.iter().enumerate() {
+            let at_ms = seen[index].expect("came up");
+            assert!(at_ms >= start_ms + delay_ms && at_ms < start_ms + delay_ms + TICK_MS + 100, "{delay_ms} at {at_ms}");
+        }
+        assert_eq!(wheel.next_ms(), None);
+    }
+
+    #[test]
+    fn a_long_pause_loses_nothing() {
+        let mut wheel = Wheel::new(0);
+        for index in 0..1000 {
+            wheel.arm(timer(index), u64::from(index) * 77);
+        }
+        let mut due = Vec::new();
+        wheel.expire(10_000_000, &mut due);
+        assert_eq!(due.len(), 1000);
+    }
+}

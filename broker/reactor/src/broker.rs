@@ -1,0 +1,136 @@
+//! Starting and stopping all threads.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use mio::net::TcpListener;
+use mio::{Poll, Waker};
+use tautwire_engine::{Counters, Settings, Shard, Shared, Totals};
+use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
+use tautwire_session::Volatile;
+
+use crate::clock::Clock;
+use crate::mailbox::{Bell, connect};
+use crate::worker::{BELL, Worker};
+
+/// A running broker.
+#[derive(Debug)]
+pub struct Broker {
+    addresses: Vec<SocketAddr>,
+    stop: Arc<AtomicBool>,
+    bells: Vec<Arc<Bell>>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+    counters: Arc<[Counters]>,
+}
+
+/// Why a broker did not start.
+#[derive(Debug)]
+pub enum StartError {
+    /// An address could not be listened on.
+    Listen(SocketAddr, io::Error),
+    /// A thread or what it needs could not be had.
+    Thread(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Listen(address, error) if error.kind() == io::ErrorKind::AddrInUse => write!(
+                f,
+                "cannot listen on {address}: the port is in use; stop the other server or choose another port with --listen"
+            ),
+            StartError::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl Broker {
+    /// Starts `threads` threads, at most [`SHARDS_MAX`], and listens on `addresses`; port 0 lets the kernel choose.
+    ///
+    /// # Errors
+    /// Where an address cannot be listened on or a thread cannot be started; nothing runs then.
+    pub fn start(
+        settings: Settings,
+        retained: RetainedLimits,
+        addresses: &[SocketAddr],
+        threads: usize,
+    ) -> Result<Broker, StartError> {
+        let threads = threads.clamp(1, SHARDS_MAX);
+        let mut listeners = Vec::new();
+        for address in addresses {
+            listeners.push(TcpListener::bind(*address).map_err(|error| StartError::Listen(*address, error))?);
+        }
+        let bound = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>();
+        let queue_batches = settings.shard_queue_batches;
+        let shared = Shared {
+            settings: Arc::new(settings),
+            exchange: Arc::new(Exchange::new(threads, retained)),
+            counters: (0..threads).map(|_| Counters::default()).collect(),
+        };
+
+        let polls = (0..threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(StartError::Thread)?;
+        let bells = polls
+            .iter()
+            .map(|poll| Ok(Arc::new(Bell::new(Waker::new(poll.registry(), BELL)?))))
+            .collect::<io::Result<Vec<_>>>()
+            .map_err(StartError::Thread)?;
+        let peers = connect(&bells, queue_batches);
+        let clock = Clock::new();
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut broker = Broker {
+            addresses: bound.map_err(StartError::Thread)?,
+            stop: stop.clone(),
+            bells: bells.clone(),
+            threads: Vec::new(),
+            counters: shared.counters.clone(),
+        };
+        for (index, ((poll, bell), peers)) in polls.into_iter().zip(bells).zip(peers).enumerate() {
+            let shard = Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, clock.now_ms());
+            // The first thread accepts; a connection moves to its client's thread when CONNECT has come.
+            let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
+            let started = Worker::new(poll, shard, listeners, peers, bell, stop.clone(), clock).and_then(|worker| {
+                thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run())
+            });
+            match started {
+                Ok(thread) => broker.threads.push(thread),
+                Err(error) => {
+                    broker.stop();
+                    return Err(StartError::Thread(error));
+                }
+            }
+        }
+        Ok(broker)
+    }
+
+    /// The addresses listened on, in the order of those asked for.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What has been counted so far.
+    pub fn totals(&self) -> Totals {
+        Totals::of(self.counters.iter())
+    }
+
+    /// Tells the clients, closes their connections and ends all threads.
+    pub fn stop(self) {
+        self.stop.store(true, Ordering::SeqCst);
+        for bell in &self.bells {
+            bell.ring();
+        }
+        for thread in self.threads {
+            match thread.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => log::error!("a thread ended early: {error}"),
+                Err(_) => log::error!("a thread ended in a panic"),
+            }
+        }
+    }
+}

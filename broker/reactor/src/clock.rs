@@ -1,0 +1,22 @@
+//! The only clock of the broker.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the Unix epoch as they were at the start, carried on by the monotonic clock: they mean the same
+/// after a restart, and they never go back.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    started: Instant,
+    started_ms: u64,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Clock {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        Clock { started: Instant::now(), started_ms: since_epoch.as_millis() as u64 }
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.started_ms + self.started.elapsed().as_millis() as u64
+    }
+}

@@ -1,0 +1,183 @@
+//! Bytes of a connection that do not make a packet yet.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+use mio::net::TcpStream;
+use tautwire_engine::Chunk;
+use tautwire_protocol::{FixedHeader, MAX_PACKET_SIZE_BYTES};
+
+/// Size of the memory that a thread reads into.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Room in front of what is read, where the beginning of a packet that came earlier is put.
+const HEADROOM_BYTES: usize = 8 << 10;
+/// A connection in the midst of a large packet may keep the chunk that the packet lies in. No more than so many
+/// connections of a thread: the others have the packet copied to memory of its size.
+const LANES_MAX: usize = 32;
+/// Chunks kept for reuse.
+const SPARES_MAX: usize = 4;
+/// The least by which memory for a packet larger than a chunk grows. It otherwise doubles, so that it is never much more
+/// than what has arrived.
+const GROWTH_BYTES: usize = 64 << 10;
+
+/// What is kept of a connection's input between turns; nothing for one that is between packets.
+#[derive(Debug)]
+pub(crate) enum Rest {
+    /// Up to [`HEADROOM_BYTES`].
+    Short(Vec<u8>),
+    /// In a chunk that is the connection's for now.
+    Lane(Chunk, Range<usize>),
+    /// The beginning of a packet that a chunk cannot hold, or for which there is no lane.
+    Long(Vec<u8>),
+}
+
+impl Rest {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Rest::Short(bytes) | Rest::Long(bytes) => bytes,
+            Rest::Lane(chunk, range) => &chunk.bytes()[range.clone()],
+        }
+    }
+}
+
+/// Input that is ready to be looked at.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(crate) chunk: Chunk,
+    pub(crate) range: Range<usize>,
+    /// Bytes that the socket gave now; `None` where it had none to give.
+    pub(crate) read: Option<usize>,
+    /// There may be more.
+    pub(crate) more: bool,
+}
+
+/// The chunks of a thread.
+#[derive(Debug, Default)]
+pub(crate) struct Chunks {
+    spares: Vec<Chunk>,
+    lanes: usize,
+}
+
+impl Chunks {
+    /// Puts what is kept of a connection before what its socket has to give. With `stream` `None`, nothing is read.
+    ///
+    /// # Errors
+    /// Those of reading, without "would block".
+    pub(crate) fn gather(&mut self, rest: Option<Rest>, stream: Option<&mut TcpStream>) -> io::Result<Arrived> {
+        let (mut chunk, mut range) = match rest {
+            None => (self.take(), HEADROOM_BYTES..HEADROOM_BYTES),
+            Some(Rest::Short(bytes)) => {
+                let mut chunk = self.take();
+                let range = HEADROOM_BYTES - bytes.len()..HEADROOM_BYTES;
+                bytes_of(&mut chunk)[range.clone()].copy_from_slice(&bytes);
+                (chunk, range)
+            }
+            Some(Rest::Lane(chunk, range)) => {
+                self.lanes -= 1;
+                self.with_room(chunk, range)
+            }
+            Some(Rest::Long(mut bytes)) => {
+                let arrived = bytes.len();
+                if stream.is_some() {
+                    bytes.resize(arrived + arrived.max(GROWTH_BYTES), 0);
+                }
+                (Chunk::from(bytes), 0..arrived)
+            }
+        };
+        let Some(stream) = stream else { return Ok(Arrived { chunk, range, read: None, more: false }) };
+        let room = &mut bytes_of(&mut chunk)[range.end..];
+        let size = room.len();
+        let read = loop {
+            match stream.read(room) {
+                Ok(count) => break Some(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break None,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        };
+        range.end += read.unwrap_or(0);
+        Ok(Arrived { chunk, range, read, more: read == Some(size) })
+    }
+
+    /// Keeps `range` of the chunk for later, and the chunk for others if it can be.
+    pub(crate) fn keep(&mut self, chunk: Chunk, range: Range<usize>) -> Option<Rest> {
+        if range.is_empty() {
+            self.give_back(chunk);
+            return None;
+        }
+        let bytes = &chunk.bytes()[range.clone()];
+        if range.len() <= HEADROOM_BYTES {
+            let rest = Rest::Short(bytes.to_vec());
+            self.give_back(chunk);
+            return Some(rest);
+        }
+        let packet_len = FixedHeader::decode(bytes, MAX_PACKET_SIZE_BYTES).map_or(range.len(), |header| header.total_len());
+        if chunk.bytes().len() == CHUNK_BYTES && packet_len <= CHUNK_BYTES && self.lanes < LANES_MAX {
+            self.lanes += 1;
+            return Some(Rest::Lane(chunk, range));
+        }
+        if chunk.bytes().len() != CHUNK_BYTES && range.start == 0 {
+            // A long packet goes on growing where it is.
+            return Some(Rest::Long(match chunk.into_vec() {
+                Ok(mut bytes) => {
+                    bytes.truncate(range.end);
+                    bytes
+                }
+                Err(chunk) => chunk.bytes()[range].to_vec(),
+            }));
+        }
+        let rest = Rest::Long(bytes.to_vec());
+        self.give_back(chunk);
+        Some(rest)
+    }
+
+    /// A connection is gone and what was kept for it.
+    pub(crate) fn forget(&mut self, rest: Option<Rest>) {
+        if let Some(Rest::Lane(chunk, _)) = rest {
+            self.lanes -= 1;
+            self.give_back(chunk);
+        }
+    }
+
+    /// A chunk to which no output refers: those that do are free again at the end of the turn.
+    fn take(&mut self) -> Chunk {
+        match self.spares.iter_mut().position(|chunk| chunk.get_mut().is_some()) {
+            Some(free) => self.spares.swap_remove(free),
+            None => Chunk::new(CHUNK_BYTES),
+        }
+    }
+
+    fn give_back(&mut self, chunk: Chunk) {
+        if self.spares.len() < SPARES_MAX && chunk.bytes().len() == CHUNK_BYTES {
+            self.spares.push(chunk);
+        }
+    }
+
+    /// Moves what is in a chunk to its beginning when there is little room behind it.
+    fn with_room(&mut self, mut chunk: Chunk, range: Range<usize>) -> (Chunk, Range<usize>) {
+        if CHUNK_BYTES - range.end >= CHUNK_BYTES / 4 && chunk.get_mut().is_some() {
+            return (chunk, range);
+        }
+        let len = range.len();
+        match chunk.get_mut() {
+            Some(bytes) => {
+                bytes.copy_within(range, 0);
+                (chunk, 0..len)
+            }
+            None => {
+                let mut fresh = self.take();
+                bytes_of(&mut fresh)[..len].copy_from_slice(&chunk.bytes()[range]);
+                (fresh, 0..len)
+            }
+        }
+    }
+}
+
+/// The bytes of a chunk that is not shared.
+fn bytes_of(chunk: &mut Chunk) -> &mut [u8] {
+    if chunk.get_mut().is_none() {
+        let copy = chunk.bytes().to_vec();
+        *chunk = Chunk::from(copy);
+    }
+    chunk.get_mut().unwrap_or_default()
+}

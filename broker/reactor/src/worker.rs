@@ -1,0 +1,470 @@
+//! One thread: its loop of turns.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Write};
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use tautwire_engine::{Action, ConnectionId, Shard};
+use tautwire_router::ShardIndex;
+use tautwire_session::Volatile;
+
+use crate::clock::Clock;
+use crate::input::{Chunks, Rest};
+use crate::listener::{Accepted, Reserve, accept};
+use crate::mailbox::{Bell, Mail, Peer};
+use crate::sockets::Sockets;
+
+/// Events taken from the kernel at a time.
+pub(crate) const EVENTS_MAX: usize = 256;
+/// Connections accepted in one turn, so that a storm of them leaves time for those that are there.
+const ACCEPTS_MAX: usize = 64;
+/// Pieces of mail taken from one peer in one turn, so that threads which flood each other still read their sockets.
+const MAIL_MAX: usize = 16;
+/// Writes to one connection in one turn.
+const WRITES_MAX: usize = 16;
+/// Pieces handed to one write.
+const SLICES_MAX: usize = 64;
+/// How long a connection that we have ended may take to read our last bytes.
+const DRAIN_MS: u64 = 2_000;
+/// After an error of accepting that is nobody's fault, how long until the next attempt.
+const ACCEPT_PAUSE_MS: u64 = 100;
+
+pub(crate) const BELL: Token = Token(usize::MAX);
+const FIRST_LISTENER: usize = usize::MAX - 1024;
+
+/// One thread's state.
+pub(crate) struct Worker {
+    poll: Poll,
+    shard: Shard<Volatile>,
+    sockets: Sockets,
+    chunks: Chunks,
+    /// Sockets that may have more to read than one turn took.
+    readable: VecDeque<ConnectionId>,
+    /// Sockets that can be written to again.
+    writable: Vec<ConnectionId>,
+    /// Connections that have ended, with the moment at which their sockets are closed at the latest.
+    draining: VecDeque<(u64, ConnectionId)>,
+    listeners: Vec<TcpListener>,
+    /// Listeners that may have more connections than one turn took, with the moment of the next attempt.
+    accepting: Vec<(usize, u64)>,
+    reserve: Reserve,
+    peers: Vec<Peer>,
+    bell: Arc<Bell>,
+    stop: Arc<AtomicBool>,
+    clock: Clock,
+    now_ms: u64,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        poll: Poll,
+        shard: Shard<Volatile>,
+        listeners: Vec<TcpListener>,
+        peers: Vec<Peer>,
+        bell: Arc<Bell>,
+        stop: Arc<AtomicBool>,
+        clock: Clock,
+    ) -> io::Result<Worker> {
+        let mut worker = Worker {
+            poll,
+            shard,
+            sockets: Sockets::default(),
+            chunks: Chunks::default(),
+            readable: VecDeque::new(),
+            writable: Vec::new(),
+            draining: VecDeque::new(),
+            listeners,
+            accepting: Vec::new(),
+            reserve: Reserve::new(),
+            peers,
+            bell,
+            stop,
+            clock,
+            now_ms: clock.now_ms(),
+        };
+        for (at, listener) in worker.listeners.iter_mut().enumerate() {
+            worker.poll.registry().register(listener, Token(FIRST_LISTENER + at), Interest::READABLE)?;
+        }
+        Ok(worker)
+    }
+
+    /// Runs until told to stop, and then until every connection is closed.
+    ///
+    /// # Errors
+    /// Those of waiting for events, which leave nothing to go on with.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        loop {
+            self.wait(&mut events)?;
+            if self.stop.load(Ordering::Relaxed) {
+                return self.wind_down(events);
+            }
+            self.turn(&events);
+        }
+    }
+
+    fn turn(&mut self, events: &Events) {
+        self.now_ms = self.clock.now_ms();
+        for peer in &self.peers {
+            self.shard.set_room(peer.shard, peer.outgoing.slots());
+        }
+        self.take_mail();
+        for _ in 0..self.readable.len() {
+            if let Some(id) = self.readable.pop_front() {
+                if let Some(socket) = self.sockets.get(id) {
+                    socket.listed = false;
+                }
+                self.read(id);
+            }
+        }
+        for event in events {
+            match event.token() {
+                BELL => {}
+                Token(listener) if listener >= FIRST_LISTENER => {
+                    self.accepting.push((listener - FIRST_LISTENER, self.now_ms));
+                }
+                token => {
+                    let id = id_of(token);
+                    if event.is_writable() {
+                        self.writable.push(id);
+                    }
+                    if event.is_readable() || event.is_read_closed() || event.is_error() {
+                        self.read(id);
+                    }
+                }
+            }
+        }
+        self.accept();
+        self.shard.turn(self.now_ms);
+        self.act();
+        self.send_mail();
+        self.flush_all();
+        // Writing lets waiting messages go on, and may show that a peer is gone.
+        self.act();
+        self.close_drained();
+    }
+
+    /// Waits for events, for mail or for what is due.
+    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        let accept_ms = self.accepting.iter().map(|(_, at_ms)| *at_ms).min();
+        let drained_ms = self.draining.front().map(|(at_ms, _)| *at_ms);
+        let next_ms = [self.shard.next_turn_ms(), accept_ms, drained_ms].into_iter().flatten().min();
+        self.bell.before_sleep();
+        let busy = !self.readable.is_empty() || self.peers.iter().any(|peer| !peer.incoming.is_empty() || peer.is_behind());
+        let timeout = if busy {
+            Some(Duration::ZERO)
+        } else {
+            next_ms.map(|at_ms| Duration::from_millis(at_ms.saturating_sub(self.clock.now_ms())))
+        };
+        let result = self.poll.poll(events, timeout);
+        self.bell.after_sleep();
+        match result {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    // Between threads.
+
+    fn take_mail(&mut self) {
+        for at in 0..self.peers.len() {
+            for _ in 0..MAIL_MAX {
+                match self.peers[at].incoming.pop() {
+                    Ok(Mail::Batch(batch)) => self.shard.receive_batch(&batch, self.now_ms),
+                    Ok(Mail::Adopt(stream, bytes)) => self.admit(stream, Some(Rest::Short(bytes))),
+                    Err(_) => break,
+                }
+            }
+        }
+    }
+
+    fn send_mail(&mut self) {
+        for peer in &mut self.peers {
+            let mut posted = false;
+            while !peer.outgoing.is_full() {
+                let mail = match peer.moves.pop_front() {
+                    Some(mail) => mail,
+                    None => match self.shard.next_batch(peer.shard) {
+                        Some(batch) => Mail::Batch(batch),
+                        None => break,
+                    },
+                };
+                match peer.post(mail) {
+                    Ok(()) => posted = true,
+                    Err(mail) => {
+                        peer.moves.push_front(mail);
+                        break;
+                    }
+                }
+            }
+            if posted {
+                peer.bell.ring();
+            }
+        }
+    }
+
+    // Connections.
+
+    fn accept(&mut self) {
+        for (at, not_before_ms) in std::mem::take(&mut self.accepting) {
+            if not_before_ms > self.now_ms {
+                self.accepting.push((at, not_before_ms));
+                continue;
+            }
+            self.accept_from(at);
+        }
+    }
+
+    fn accept_from(&mut self, at: usize) {
+        for _ in 0..ACCEPTS_MAX {
+            match accept(&self.listeners[at], &mut self.reserve) {
+                Ok(Accepted::Connection(stream, peer)) => {
+                    log::trace!("connection from {peer}");
+                    self.admit(stream, None);
+                }
+                Ok(Accepted::Refused) => {
+                    self.shard.counters().connections_refused.add(1);
+                    log::warn!("a connection was refused: no file descriptor is free; raise the limit on open files");
+                }
+                Ok(Accepted::None) => return,
+                Err(error) => {
+                    log::error!("connections cannot be accepted: {error}");
+                    self.accepting.push((at, self.now_ms + ACCEPT_PAUSE_MS));
+                    return;
+                }
+            }
+        }
+        self.accepting.push((at, self.now_ms));
+    }
+
+    fn admit(&mut self, mut stream: TcpStream, rest: Option<Rest>) {
+        let Some(id) = self.shard.accept(self.now_ms) else {
+            log::warn!("a connection was refused: limits.connections is reached");
+            return;
+        };
+        if let Err(error) = self.poll.registry().register(&mut stream, token_of(id), Interest::READABLE) {
+            log::error!("a connection cannot be watched: {error}");
+            self.shard.lost(id, self.now_ms);
+            return;
+        }
+        let has_rest = rest.is_some();
+        self.sockets.insert(id, stream, rest);
+        if has_rest {
+            self.consume(id, false);
+        }
+    }
+
+    fn read(&mut self, id: ConnectionId) {
+        self.consume(id, true);
+    }
+
+    /// Brings the engine what is kept of the connection and, if `reading`, what its socket has to give.
+    fn consume(&mut self, id: ConnectionId, reading: bool) {
+        let Some(socket) = self.sockets.get(id) else { return };
+        let rest = socket.rest.take().map(|rest| *rest);
+        let gathered = self.chunks.gather(rest, if reading { Some(&mut socket.stream) } else { None });
+        let arrived = match gathered {
+            Ok(arrived) => arrived,
+            Err(error) => {
+                log::debug!("connection {} failed: {error}", id.index);
+                self.lose(id);
+                return;
+            }
+        };
+        if arrived.read == Some(0) && !arrived.range.is_empty() && !socket.draining {
+            log::debug!("connection {} ended in the midst of a packet", id.index);
+        }
+        self.shard.counters().bytes_received.add(arrived.read.unwrap_or(0) as u64);
+        let mut rest = arrived.range.clone();
+        if socket.draining {
+            rest.start = rest.end;
+        } else if !rest.is_empty() && arrived.read != Some(0) {
+            rest.start += self.shard.receive(id, &arrived.chunk, rest.clone(), self.now_ms);
+        }
+        let rest = self.chunks.keep(arrived.chunk, rest);
+        match self.sockets.get(id) {
+            Some(socket) => socket.rest = rest.map(Box::new),
+            None => self.chunks.forget(rest),
+        }
+        if arrived.read == Some(0) {
+            self.lose(id);
+        } else if arrived.more {
+            self.list_readable(id);
+        }
+        // A connection that is to be moved must not be read again here.
+        self.act();
+    }
+
+    fn list_readable(&mut self, id: ConnectionId) {
+        if let Some(socket) = self.sockets.get(id)
+            && !socket.listed
+        {
+            socket.listed = true;
+            self.readable.push_back(id);
+        }
+    }
+
+    /// Does what the engine wants done.
+    fn act(&mut self) {
+        while let Some(action) = self.shard.next_action() {
+            match action {
+                Action::Close(id) => self.begin_drain(id),
+                Action::Drop(id) => self.release(id),
+                Action::Move(id, shard) => self.hand_over(id, shard),
+                Action::Resume(id) => {
+                    self.consume(id, false);
+                    self.list_readable(id);
+                }
+            }
+        }
+    }
+
+    /// Writes the last bytes of a connection and waits for the peer to close it, since closing a socket with bytes unread
+    /// would take back those that the peer has not read.
+    fn begin_drain(&mut self, id: ConnectionId) {
+        let Some(socket) = self.sockets.get(id) else { return };
+        socket.draining = true;
+        self.draining.push_back((self.now_ms + DRAIN_MS, id));
+        self.flush(id);
+    }
+
+    fn close_drained(&mut self) {
+        while let Some((at_ms, id)) = self.draining.front().copied()
+            && at_ms <= self.now_ms
+        {
+            self.draining.pop_front();
+            self.release(id);
+        }
+    }
+
+    /// The peer is gone.
+    fn lose(&mut self, id: ConnectionId) {
+        if let Some(socket) = self.sockets.remove(id) {
+            self.chunks.forget(socket.rest.map(|rest| *rest));
+            self.shard.lost(id, self.now_ms);
+        }
+    }
+
+    /// The engine is done with the connection.
+    fn release(&mut self, id: ConnectionId) {
+        if let Some(socket) = self.sockets.remove(id) {
+            self.chunks.forget(socket.rest.map(|rest| *rest));
+            self.shard.released(id);
+        }
+    }
+
+    fn hand_over(&mut self, id: ConnectionId, shard: ShardIndex) {
+        let Some(mut socket) = self.sockets.remove(id) else { return };
+        let rest = socket.rest.take().map(|rest| *rest);
+        let bytes = rest.as_ref().map(|rest| rest.bytes().to_vec()).unwrap_or_default();
+        self.chunks.forget(rest);
+        self.shard.released(id);
+        if let Err(error) = self.poll.registry().deregister(&mut socket.stream) {
+            log::error!("a connection cannot be moved to another thread: {error}");
+            return;
+        }
+        if let Some(peer) = self.peers.iter_mut().find(|peer| peer.shard == shard) {
+            peer.moves.push_back(Mail::Adopt(socket.stream, bytes));
+        }
+    }
+
+    // Output.
+
+    fn flush_all(&mut self) {
+        for id in std::mem::take(&mut self.writable) {
+            if let Some(socket) = self.sockets.get(id) {
+                socket.write_armed = false;
+                self.flush(id);
+            }
+        }
+        while let Some(id) = self.shard.next_dirty() {
+            self.flush(id);
+        }
+    }
+
+    /// Writes what is pending for a connection as far as its socket takes it.
+    fn flush(&mut self, id: ConnectionId) {
+        let Some(socket) = self.sockets.get(id) else { return };
+        if socket.write_armed {
+            self.shard.sent(id, 0, self.now_ms);
+            return;
+        }
+        for _ in 0..WRITES_MAX {
+            let Some(output) = self.shard.output(id) else { break };
+            let result = match output.single() {
+                Some(bytes) => socket.stream.write(bytes),
+                None => {
+                    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+                    let filled = output.fill(&mut slices);
+                    socket.stream.write_vectored(&slices[..filled])
+                }
+            };
+            match result {
+                Ok(written) => {
+                    if !self.shard.sent(id, written, self.now_ms) {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.shard.sent(id, 0, self.now_ms);
+                    socket.write_armed = true;
+                    let both = Interest::READABLE | Interest::WRITABLE;
+                    if self.poll.registry().reregister(&mut socket.stream, token_of(id), both).is_err() {
+                        self.lose(id);
+                    }
+                    return;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    log::debug!("connection {} cannot be written to: {error}", id.index);
+                    self.lose(id);
+                    return;
+                }
+            }
+        }
+        if socket.draining && self.shard.output(id).is_none_or(|output| output.pending_bytes() == 0) {
+            // The peer may have gone; then there is nothing left to say.
+            let _ = socket.stream.shutdown(Shutdown::Write);
+        }
+    }
+
+    /// Says goodbye to everybody and closes what is left.
+    fn wind_down(mut self, mut events: Events) -> io::Result<()> {
+        self.listeners.clear();
+        self.accepting.clear();
+        self.now_ms = self.clock.now_ms();
+        self.shard.shut_down(self.now_ms);
+        self.act();
+        self.flush_all();
+        let deadline_ms = self.now_ms + DRAIN_MS;
+        while !self.sockets.is_empty() && self.now_ms < deadline_ms {
+            let left = Duration::from_millis(deadline_ms - self.now_ms);
+            self.poll.poll(&mut events, Some(left)).or_else(|error| match error.kind() {
+                io::ErrorKind::Interrupted => Ok(()),
+                _ => Err(error),
+            })?;
+            self.turn(&events);
+        }
+        Ok(())
+    }
+}
+
+impl Peer {
+    /// Connections wait for room that may have come.
+    fn is_behind(&self) -> bool {
+        !self.moves.is_empty() && !self.outgoing.is_full()
+    }
+}
+
+fn token_of(id: ConnectionId) -> Token {
+    Token((id.generation as usize) << 32 | id.index as usize)
+}
+
+fn id_of(token: Token) -> ConnectionId {
+    ConnectionId { index: token.0 as u32, generation: (token.0 >> 32) as u32 }
+}
