@@ -1,0 +1,196 @@
+//! The command line: which command runs, and what its end means to the shell.
+
+mod arguments;
+mod client_options;
+mod config;
+mod format;
+mod properties;
+mod publish;
+mod serve;
+mod subscribe;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use arguments::Command;
+
+use crate::client::ClientError;
+use crate::nearest::nearest;
+
+/// How a command ended, as its exit code. `pub` and `sub` share the meanings; the help lists them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Success = 0,
+    /// The arguments, the configuration or a file named by them is wrong.
+    Usage = 1,
+    /// No connection, or it was lost.
+    Connection = 2,
+    /// The broker refused the connection, a subscription or a message.
+    Refused = 3,
+    /// `sub -W` ran out of time.
+    Timeout = 27,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command ends before its work is done.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// A text was asked for, such as the help.
+    Text(String),
+    Failure {
+        exit: Exit,
+        message: String,
+    },
+}
+
+impl Stop {
+    pub(crate) fn failure(exit: Exit, message: impl fmt::Display) -> Self {
+        Self::Failure { exit, message: message.to_string() }
+    }
+
+    /// Whether there is still a connection that can be ended cleanly.
+    pub(crate) fn leaves_connection(&self) -> bool {
+        !matches!(self, Self::Failure { exit: Exit::Connection, .. })
+    }
+}
+
+impl From<ClientError> for Stop {
+    fn from(error: ClientError) -> Self {
+        let exit = match &error {
+            ClientError::NotEncodable { .. } | ClientError::TooLarge { .. } | ClientError::NotOffered(_) => Exit::Usage,
+            ClientError::Refused { .. } => Exit::Refused,
+            ClientError::Unreachable { .. }
+            | ClientError::Timeout { .. }
+            | ClientError::Lost(_)
+            | ClientError::BadPacket { .. } => Exit::Connection,
+        };
+        Self::failure(exit, error)
+    }
+}
+
+/// Runs the command that the arguments (without the program's name) ask for.
+pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut arguments = arguments.into_iter();
+    let Some(first) = arguments.next() else {
+        eprint!("{}", overview());
+        return Exit::Usage.into();
+    };
+    let rest: Vec<OsString> = arguments.collect();
+    let name = first.to_string_lossy().into_owned();
+    let result = match name.as_str() {
+        "--help" => Err(Stop::Text(overview())),
+        "help" => help(&rest),
+        "--version" | "-V" | "version" => Err(Stop::Text(format!("tautwire {}\n", env!("CARGO_PKG_VERSION")))),
+        "serve" => serve::run(parser(rest)),
+        "config" => config::run(rest),
+        "pub" => publish::run(parser(rest)),
+        "sub" => subscribe::run(parser(rest)),
+        _ => Err(unknown_command(&name)),
+    };
+    match result {
+        Ok(code) => code,
+        Err(Stop::Text(text)) => print(&text),
+        Err(Stop::Failure { exit, message }) => {
+            // A message of the environment may carry control characters; line breaks are ours.
+            let shown: String = message.chars().filter(|c| *c == '\n' || !c.is_control()).collect();
+            let _ = writeln!(std::io::stderr(), "tautwire: {shown}");
+            exit.into()
+        }
+    }
+}
+
+/// Every command, in the order of the overview.
+const COMMANDS: &[(&Command, &str)] = &[
+    (&serve::COMMAND, "run the broker"),
+    (&publish::COMMAND, "publish messages"),
+    (&subscribe::COMMAND, "subscribe and print messages"),
+    (&config::CHECK, "say whether a configuration is right"),
+    (&config::SHOW, "print the effective configuration"),
+];
+
+fn overview() -> String {
+    let mut text = String::from(
+        "Tautwire, an MQTT 3.1.1 and 5.0 broker and its tools.\n\nUsage: tautwire COMMAND [OPTION]…\n\nCommands:\n",
+    );
+    for (command, summary) in COMMANDS {
+        text.push_str(&format!("  {:<14} {summary}\n", command.name));
+    }
+    text.push_str(
+        "  help COMMAND   explain a command\n\n\
+         `tautwire --version` prints the version.\n\n\
+         To try it:\n  tautwire serve\n  tautwire sub 'demo/#'\n  tautwire pub demo/hello hi\n",
+    );
+    text
+}
+
+fn help(topic: &[OsString]) -> Result<ExitCode, Stop> {
+    let words: Vec<_> = topic.iter().map(|word| word.to_string_lossy()).collect();
+    let name = words.join(" ");
+    if name.is_empty() {
+        return Err(Stop::Text(overview()));
+    }
+    let texts: Vec<String> = COMMANDS
+        .iter()
+        .map(|(command, _)| command)
+        .filter(|command| command.name == name || command.name.split(' ').next() == Some(&name))
+        .map(|command| command.help())
+        .collect();
+    if texts.is_empty() { Err(unknown_command(&name)) } else { Err(Stop::Text(texts.join("\n"))) }
+}
+
+fn unknown_command(name: &str) -> Stop {
+    let mut message = format!("there is no command {name}");
+    let known = COMMANDS.iter().map(|(command, _)| command.name).chain(["config", "help"]);
+    if let Some(near) = nearest(name, known) {
+        message.push_str(&format!("; did you mean {near}?"));
+    }
+    message.push_str("\nTry `tautwire --help`.");
+    Stop::failure(Exit::Usage, message)
+}
+
+fn parser(arguments: Vec<OsString>) -> lexopt::Parser {
+    lexopt::Parser::from_args(arguments)
+}
+
+/// Prints to standard output; a reader that has gone away is no failure.
+fn print(text: &str) -> ExitCode {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let _ = writeln!(std::io::stderr(), "tautwire: cannot write to standard output: {error}");
+            Exit::Usage.into()
+        }
+        _ => Exit::Success.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_command_is_named_with_the_nearest() {
+        let message = |name| match unknown_command(name) {
+            Stop::Failure { message, .. } => message,
+            Stop::Text(text) => text,
+        };
+        assert!(message("serv").contains("did you mean serve?"));
+        assert!(message("conifg").contains("did you mean config?"));
+        assert!(!message("frobnicate").contains("did you mean"));
+    }
+
+    #[test]
+    fn every_command_has_help_that_names_it() {
+        for (command, _) in COMMANDS {
+            let help = command.help();
+            assert!(help.starts_with(&format!("Usage: tautwire {}", command.name)), "{help}");
+            assert!(help.contains("--help") || help.ends_with('\n'));
+        }
+    }
+}

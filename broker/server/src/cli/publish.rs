@@ -1,0 +1,498 @@
+//! `tautwire pub`: publishes one message, one message repeatedly, or a message for each line of standard input.
+
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use tautwire_protocol::{PacketId, Property, PropertyContext, PropertyId, QoS, ReasonCode, TopicName};
+
+use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
+use super::client_options::{
+    CONNECTION_OPTIONS, ClientOptions, NOTES, PROPERTY_OPTION, WILL_OPTIONS, checked, environment_password, qos,
+    topic_name,
+};
+use super::{Exit, Stop, properties};
+use crate::client::{Client, ClientError, ConnectOptions, Event, OutgoingMessage, Woken};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "pub",
+    usage: &["[OPTION]… TOPIC [MESSAGE]", "[OPTION]… -t TOPIC (-m MESSAGE | -f FILE | -l | -s | -n)"],
+    about: "Publishes a message and waits until the broker has taken it.",
+    groups: &[
+        OptionGroup {
+            title: "Message",
+            options: &[
+                value(Some('t'), "topic", "TOPIC", "The topic, instead of the first argument."),
+                value(Some('m'), "message", "TEXT", "The payload, instead of the second argument."),
+                value(Some('f'), "file", "FILE", "The payload is the content of this file."),
+                flag(Some('s'), "stdin", "The payload is all of standard input."),
+                flag(Some('l'), "stdin-lines", "Each line of standard input is a message."),
+                flag(Some('n'), "null-message", "The payload is empty; with -r it clears the retained message."),
+                value(Some('q'), "qos", "QOS", "0, 1 or 2. Default: 0."),
+                flag(Some('r'), "retain", "Retain the message."),
+                value(None, "repeat", "N", "Publish the message N times."),
+                value(
+                    None,
+                    "repeat-delay",
+                    "SECONDS",
+                    "The time between two of them; may have a fraction. Default: 0.",
+                ),
+                value(Some('M'), "max-inflight", "N", "QoS 1 and 2 messages under way at once. Default: 100."),
+            ],
+        },
+        OptionGroup {
+            title: "Properties (MQTT 5.0)",
+            options: &[
+                value(None, "content-type", "TEXT", "What the payload is, such as text/plain."),
+                value(None, "payload-format", "FORMAT", "utf8 or bytes."),
+                value(None, "message-expiry", "SECONDS", "How long the message is worth delivering."),
+                value(None, "response-topic", "TOPIC", "Where an answer is expected."),
+                value(None, "correlation-data", "TEXT", "What ties an answer to this message."),
+                value(None, "topic-alias", "N", "Send the topic once, and this number in its place afterwards."),
+                value(None, "user-property", "NAME=VALUE", "A property of the application's own. May be repeated."),
+                PROPERTY_OPTION,
+            ],
+        },
+        OptionGroup { title: "Connection", options: CONNECTION_OPTIONS },
+        OptionGroup { title: "Will", options: WILL_OPTIONS },
+    ],
+    notes: &[NOTES],
+};
+
+/// QoS 1 and 2 messages under way at once, unless the broker or `-M` says less.
+const MAX_IN_FLIGHT: u16 = 100;
+/// Messages sent in a row before a look at what the broker says and whether there was a Ctrl-C.
+const SENT_BEFORE_LOOK: u64 = 256;
+/// No larger payload fits in a PUBLISH.
+const PAYLOAD_MAX_BYTES: u64 = 268_435_455;
+
+#[derive(Debug)]
+struct Options {
+    client: ClientOptions,
+    topic: TopicName<'static>,
+    source: Source,
+    qos: QoS,
+    retain: bool,
+    repeat: u64,
+    repeat_delay: Duration,
+    max_in_flight: u16,
+}
+
+/// Where the payload comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Source {
+    Text(String),
+    File(std::path::PathBuf),
+    Stdin,
+    StdinLines,
+}
+
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let mut arguments = Arguments::new(&COMMAND, parser);
+    let mut options = parse(&mut arguments)?;
+    let connect = ConnectOptions {
+        max_in_flight: options.max_in_flight,
+        ..options.client.connect_options(&arguments, "pub", environment_password())?
+    };
+    let quiet = options.client.quiet;
+    match publish(&options, connect) {
+        Ok(exit) => Ok(exit.into()),
+        Err(Stop::Failure { exit, .. }) if quiet => Ok(exit.into()),
+        Err(stop) => Err(stop),
+    }
+}
+
+fn parse(arguments: &mut Arguments) -> Result<Options, Stop> {
+    let mut client = ClientOptions::default();
+    let mut topic = None;
+    let mut source = None;
+    let (mut qos_given, mut retain, mut max_in_flight) = (QoS::AtMostOnce, false, MAX_IN_FLIGHT);
+    let (mut repeat, mut repeat_delay) = (1, Duration::ZERO);
+    let mut positional = Vec::new();
+    while let Some(argument) = arguments.next()? {
+        let name = match argument {
+            Argument::Option(name) => name,
+            Argument::Positional(text) => {
+                positional.push(text);
+                continue;
+            }
+        };
+        let context = PropertyContext::Publish;
+        match name {
+            "topic" if topic.is_some() => {
+                return Err(arguments.failure("only one topic can be given"));
+            }
+            "topic" => topic = Some(topic_name(arguments)?),
+            "message" => {
+                let text = arguments.string()?;
+                set_source(&mut source, Source::Text(text), arguments)?;
+            }
+            "file" => {
+                let path = arguments.os_string()?.into();
+                set_source(&mut source, Source::File(path), arguments)?;
+            }
+            "stdin" => set_source(&mut source, Source::Stdin, arguments)?,
+            "stdin-lines" => set_source(&mut source, Source::StdinLines, arguments)?,
+            "null-message" => set_source(&mut source, Source::Text(String::new()), arguments)?,
+            "qos" => qos_given = qos(arguments)?,
+            "retain" => retain = true,
+            "repeat" => repeat = arguments.number(1..=u64::MAX)?,
+            "repeat-delay" => repeat_delay = arguments.seconds()?,
+            "max-inflight" => max_in_flight = arguments.number(1..=65_535)?,
+            "content-type" => add(&mut client, PropertyId::ContentType, arguments)?,
+            "payload-format" => add(&mut client, PropertyId::PayloadFormatIndicator, arguments)?,
+            "message-expiry" => add(&mut client, PropertyId::MessageExpiryInterval, arguments)?,
+            "response-topic" => add(&mut client, PropertyId::ResponseTopic, arguments)?,
+            "correlation-data" => add(&mut client, PropertyId::CorrelationData, arguments)?,
+            "topic-alias" => add(&mut client, PropertyId::TopicAlias, arguments)?,
+            "user-property" => {
+                let property = checked(arguments, |text| properties::user_property(text.to_owned()))?;
+                client.add(context, property, arguments)?;
+            }
+            _ if client.take(name, arguments)? => {}
+            _ => return Err(arguments.failure("is not understood here")),
+        }
+    }
+    let mut positional = positional.into_iter();
+    if topic.is_none()
+        && let Some(text) = positional.next()
+    {
+        topic = Some(TopicName::new(text.leak()).map_err(|error| arguments.command_failure(&error.to_string()))?);
+    }
+    for text in positional {
+        set_source(&mut source, Source::Text(text), arguments)?;
+    }
+    let topic = topic.ok_or_else(|| arguments.command_failure("a topic is missing"))?;
+    let source = source.ok_or_else(|| {
+        arguments.command_failure("a message is missing; give it as the second argument, or with -m, -f, -l, -s or -n")
+    })?;
+    if source == Source::StdinLines && (repeat != 1 || !repeat_delay.is_zero()) {
+        return Err(arguments.command_failure("--repeat is for a single message, not for -l"));
+    }
+    Ok(Options { client, topic, source, qos: qos_given, retain, repeat, repeat_delay, max_in_flight })
+}
+
+fn set_source(source: &mut Option<Source>, given: Source, arguments: &Arguments) -> Result<(), Stop> {
+    match source.replace(given) {
+        None => Ok(()),
+        Some(_) => Err(arguments.command_failure("the message is given more than once")),
+    }
+}
+
+fn add(client: &mut ClientOptions, id: PropertyId, arguments: &mut Arguments) -> Result<(), Stop> {
+    let property = checked(arguments, |text| properties::parse(id, vec![text.to_owned()]))?;
+    client.add(PropertyContext::Publish, property, arguments)
+}
+
+fn publish(options: &Options, connect: ConnectOptions) -> Result<Exit, Stop> {
+    let payload = read_payload(&options.source)?;
+    let client = Client::connect(connect)?;
+    if options.client.debug {
+        let welcome = client.welcome();
+        eprintln!("connected as {} (session present: {})", welcome.client_id, welcome.session_present);
+    }
+    let properties = options.client.publish.clone().into_vec();
+    let mut publisher = Publisher {
+        options,
+        // The alias alone, after the first message said what it stands for.
+        aliased: properties.iter().any(|property| matches!(property, Property::TopicAlias(_))),
+        properties,
+        client,
+        sent: 0,
+        awaited: HashMap::new(),
+        refused: 0,
+        interrupted: false,
+    };
+    let sent = match payload {
+        Some(payload) => publisher.send_repeatedly(&payload),
+        None => publisher.send_lines(),
+    };
+    match sent {
+        Ok(()) => {
+            publisher.client.disconnect()?;
+            let all_taken = publisher.refused == 0;
+            Ok(if all_taken { Exit::Success } else { Exit::Refused })
+        }
+        Err(stop) => {
+            if stop.leaves_connection() || publisher.interrupted {
+                let _ = publisher.client.disconnect();
+            }
+            Err(stop)
+        }
+    }
+}
+
+/// The payload, or `None` if there are lines to be read.
+fn read_payload(source: &Source) -> Result<Option<Vec<u8>>, Stop> {
+    let mut payload = Vec::new();
+    let (name, read) = match source {
+        Source::Text(text) => return Ok(Some(text.clone().into_bytes())),
+        Source::StdinLines => return Ok(None),
+        Source::Stdin => {
+            ("standard input".to_owned(), std::io::stdin().lock().take(PAYLOAD_MAX_BYTES + 1).read_to_end(&mut payload))
+        }
+        Source::File(path) => (
+            path.display().to_string(),
+            std::fs::File::open(path).and_then(|file| file.take(PAYLOAD_MAX_BYTES + 1).read_to_end(&mut payload)),
+        ),
+    };
+    read.map_err(|error| Stop::failure(Exit::Usage, format!("{name} cannot be read: {error}")))?;
+    if payload.len() as u64 > PAYLOAD_MAX_BYTES {
+        return Err(Stop::failure(Exit::Usage, format!("{name} is larger than an MQTT message can be")));
+    }
+    Ok(Some(payload))
+}
+
+struct Publisher<'a> {
+    options: &'a Options,
+    aliased: bool,
+    properties: Vec<Property<'static>>,
+    client: Client,
+    sent: u64,
+    /// The number of each message that awaits its acknowledgement, for messages about it.
+    awaited: HashMap<PacketId, u64>,
+    refused: u64,
+    interrupted: bool,
+}
+
+impl Publisher<'_> {
+    fn send_repeatedly(&mut self, payload: &[u8]) -> Result<(), Stop> {
+        let mut next_at = Instant::now();
+        loop {
+            self.take_events()?;
+            let more = self.sent < self.options.repeat;
+            if !more && self.client.in_flight() == 0 {
+                return Ok(());
+            }
+            let may_send = more && self.has_room();
+            let mut deadline = may_send.then_some(next_at);
+            if may_send && Instant::now() >= next_at {
+                self.send(payload)?;
+                next_at = Instant::now() + self.options.repeat_delay;
+                if !self.sent.is_multiple_of(SENT_BEFORE_LOOK) {
+                    continue;
+                }
+                deadline = Some(Instant::now());
+            }
+            if matches!(self.client.wait(deadline)?, Woken::Interrupted) {
+                return self.interrupt(self.sent < self.options.repeat);
+            }
+        }
+    }
+
+    fn send_lines(&mut self) -> Result<(), Stop> {
+        let unreadable = |error| Stop::failure(Exit::Usage, format!("standard input cannot be read: {error}"));
+        let (mut asked, mut ended) = (false, false);
+        loop {
+            self.take_events()?;
+            if ended && self.client.in_flight() == 0 {
+                return Ok(());
+            }
+            if !asked && !ended && self.has_room() {
+                self.client.request_line().map_err(unreadable)?;
+                asked = true;
+            }
+            match self.client.wait(None)? {
+                Woken::Line(line) => {
+                    asked = false;
+                    self.send(&line)?;
+                }
+                Woken::InputEnded => ended = true,
+                Woken::InputFailed(error) => return Err(unreadable(error)),
+                Woken::Interrupted => return self.interrupt(false),
+                Woken::Network | Woken::Deadline => {}
+            }
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.options.qos == QoS::AtMostOnce || self.client.can_publish()
+    }
+
+    fn send(&mut self, payload: &[u8]) -> Result<(), Stop> {
+        let topic = (!self.aliased || self.sent == 0).then_some(self.options.topic);
+        let message = OutgoingMessage {
+            topic,
+            payload,
+            qos: self.options.qos,
+            retain: self.options.retain,
+            properties: &self.properties,
+        };
+        let packet_id = self.client.publish(&message)?;
+        self.sent += 1;
+        if let Some(packet_id) = packet_id {
+            self.awaited.insert(packet_id, self.sent);
+        }
+        if self.options.client.debug {
+            eprintln!("sent message {} ({} bytes)", self.sent, payload.len());
+        }
+        Ok(())
+    }
+
+    fn take_events(&mut self) -> Result<(), ClientError> {
+        while let Some(event) = self.client.poll()? {
+            let Event::Published { packet_id, reason, text } = event else {
+                continue;
+            };
+            let number = self.awaited.remove(&packet_id).unwrap_or_default();
+            if reason.is_error() {
+                self.refused += 1;
+                if !self.options.client.quiet {
+                    eprintln!("tautwire: {}", refusal(number, reason, text));
+                }
+            } else if self.options.client.debug {
+                eprintln!("message {number} is acknowledged: {reason}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends early; that is a failure if something is left undone.
+    fn interrupt(&mut self, more: bool) -> Result<(), Stop> {
+        self.interrupted = true;
+        match self.client.in_flight() {
+            0 if !more => Ok(()),
+            unacknowledged => Err(Stop::failure(
+                Exit::Connection,
+                format!("interrupted after {} messages; {unacknowledged} of them are not acknowledged", self.sent),
+            )),
+        }
+    }
+}
+
+fn refusal(number: u64, reason: ReasonCode, text: Option<&str>) -> String {
+    let error = ClientError::Refused { what: format!("message {number}"), reason, text: text.map(str::to_owned) };
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arguments::tests::{arguments, message};
+    use super::*;
+
+    fn parsed(given: &[&str]) -> Result<(Options, ConnectOptions), String> {
+        let mut arguments = arguments(&COMMAND, given);
+        let mut options = parse(&mut arguments).map_err(message)?;
+        let connect = options.client.connect_options(&arguments, "pub", None).map_err(message)?;
+        Ok((options, connect))
+    }
+
+    #[test]
+    fn topic_and_message_may_be_arguments_or_options() {
+        for given in [
+            &["a/b", "hi"][..],
+            &["-t", "a/b", "-m", "hi"],
+            &["-t", "a/b", "hi"],
+            &["hi", "-t", "a/b"],
+            &["--message=hi", "a/b"],
+        ] {
+            let (options, _) = parsed(given).expect("parses");
+            assert_eq!((options.topic.as_str(), &options.source), ("a/b", &Source::Text("hi".into())), "{given:?}");
+        }
+        assert_eq!(parsed(&["a", "-n"]).expect("parses").0.source, Source::Text(String::new()));
+        assert_eq!(parsed(&["a", "-l"]).expect("parses").0.source, Source::StdinLines);
+    }
+
+    #[test]
+    fn what_is_missing_or_too_much_is_said() {
+        let refused = |given: &[&str]| parsed(given).map(|_| ()).expect_err("refused");
+        assert!(refused(&[]).contains("a topic is missing"));
+        assert!(refused(&["a"]).contains("a message is missing"));
+        assert!(refused(&["a", "m", "-n"]).contains("more than once"));
+        assert!(refused(&["a/#", "m"]).contains("+ or #"));
+        assert!(refused(&["a", "m", "-q", "3"]).contains("-q: expected one of 0, 1, 2, found \"3\""));
+        assert!(refused(&["a", "-l", "--repeat", "2"]).contains("--repeat is for a single message"));
+        assert!(refused(&["a", "m", "-c"]).contains("-c needs a client identifier"));
+        assert!(refused(&["a", "m", "--will-qos", "1"]).contains("a will needs --will-topic"));
+        assert!(refused(&["a", "m", "-V", "3.1.1", "--content-type", "x"]).contains("need MQTT 5.0"));
+        assert!(refused(&["a", "m", "-V", "4"]).contains("expected one of 5, 3.1.1, 3.1"));
+        assert!(
+            refused(&["a", "m", "-D", "publish", "will-delay-interval", "1"]).contains("not a property of PUBLISH")
+        );
+        assert!(refused(&["a", "m", "-P", "secret"]).contains("TAUTWIRE_PASSWORD"));
+        assert!(refused(&["a", "m", "--retian"]).contains("did you mean --retain?"));
+    }
+
+    #[test]
+    fn connection_options_reach_the_connection() {
+        let (_, connect) = parsed(&[
+            "a",
+            "m",
+            "-h",
+            "example.test",
+            "-p",
+            "1884",
+            "-i",
+            "me",
+            "-u",
+            "ann",
+            "-k",
+            "0",
+            "-c",
+            "-V",
+            "mqttv5",
+            "--will-topic",
+            "w",
+            "--will-payload",
+            "bye",
+            "--will-qos",
+            "2",
+            "--will-retain",
+            "--will-delay",
+            "5",
+            "-D",
+            "connect",
+            "user-property",
+            "k",
+            "v",
+        ])
+        .expect("parses");
+        assert_eq!((connect.host.as_str(), connect.port, connect.keep_alive_s), ("example.test", 1884, 0));
+        assert_eq!((connect.client_id.as_str(), connect.user_name.as_deref()), ("me", Some("ann")));
+        assert!(!connect.clean_start);
+        assert_eq!(connect.properties, [Property::UserProperty("k", "v"), Property::SessionExpiryInterval(u32::MAX)]);
+        let will = connect.will.expect("a will");
+        assert_eq!((will.topic.as_str(), will.payload.as_slice(), will.qos), ("w", &b"bye"[..], QoS::ExactlyOnce));
+        assert!(will.retain);
+        assert_eq!(will.properties, [Property::WillDelayInterval(5)]);
+    }
+
+    #[test]
+    fn a_client_without_an_identifier_gets_one_that_every_version_allows() {
+        let (_, first) = parsed(&["a", "m"]).expect("parses");
+        let (_, second) = parsed(&["a", "m"]).expect("parses");
+        assert_ne!(first.client_id, second.client_id);
+        assert!(first.client_id.len() <= 23, "{}", first.client_id);
+        assert!(first.clean_start && first.properties.is_empty());
+    }
+
+    #[test]
+    fn the_password_comes_from_the_environment_or_a_file() {
+        let password = |given: &[&str], environment: Option<&str>| {
+            let mut arguments = arguments(&COMMAND, given);
+            let mut options = parse(&mut arguments).map_err(message)?;
+            let connect = options.client.connect_options(&arguments, "pub", environment.map(Into::into));
+            connect.map(|connect| connect.password).map_err(message)
+        };
+        assert_eq!(password(&["a", "m", "-u", "x"], Some("pw")), Ok(Some(b"pw".to_vec())));
+        assert_eq!(password(&["a", "m", "-u", "x"], Some("")), Ok(None));
+        assert_eq!(password(&["a", "m"], None), Ok(None));
+        assert!(password(&["a", "m", "-V", "311"], Some("pw")).is_err_and(|text| text.contains("needs a user name")));
+        assert!(password(&["a", "m", "--password-file", "no-such"], None).is_err_and(|text| text.contains("no-such")));
+        let path = std::env::temp_dir().join(format!("tautwire-password-test-{}", std::process::id()));
+        std::fs::write(&path, "from file \r\n").expect("writes");
+        let path_text = path.display().to_string();
+        assert_eq!(password(&["a", "m", "--password-file", &path_text], Some("pw")), Ok(Some(b"from file ".to_vec())));
+        std::fs::remove_file(&path).expect("removes");
+    }
+
+    #[test]
+    fn every_option_of_the_table_is_understood() {
+        for option in COMMAND.groups.iter().flat_map(|group| group.options) {
+            let name = format!("--{}", option.name);
+            let result = parsed(&[&name, "publish", "topic-alias", "1"]);
+            assert!(!result.as_ref().is_err_and(|text| text.contains("not understood")), "{name}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! `tautwire serve`: from arguments to a running broker.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, value};
+use super::{Exit, Stop};
+use crate::config::{Config, ConfigError, Override};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "serve",
+    usage: &["[--config FILE] [--listen ADDRESS:PORT]… [--threads N] [--set KEY=VALUE]…"],
+    about: "Runs the broker until it is interrupted (Ctrl-C or SIGTERM). Without options it serves 127.0.0.1:1883.\n\
+            The line `listening on mqtt://ADDRESS:PORT` on standard output means ready; the log goes to standard error.",
+    groups: &[OptionGroup { title: "Options", options: CONFIG_OPTIONS }],
+    notes: &["`tautwire config show` lists every key with its meaning and default.\n\n\
+            Exit codes: 0 ended by a signal; 1 arguments, configuration or an address that cannot be used."],
+};
+
+/// The options that make up a configuration; `config check` and `config show` take the same.
+pub(super) const CONFIG_OPTIONS: &[OptionSpec] = &[
+    value(None, "config", "FILE", "Read the configuration from this TOML file."),
+    value(
+        None,
+        "listen",
+        "ADDRESS:PORT",
+        "Serve MQTT here, instead of the addresses of the configuration. Port 0 lets the kernel choose. May be repeated.",
+    ),
+    value(None, "threads", "N", "Reactor threads; 0 means one per core."),
+    value(
+        None,
+        "set",
+        "KEY=VALUE",
+        "Set a configuration key over the file, for example mqtt.max_qos=1. May be repeated.",
+    ),
+];
+
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let config = load(Arguments::new(&COMMAND, parser))?.map_err(configuration_failure)?;
+    crate::log::init(&config.log);
+    for warning in config.warnings() {
+        log::warn!("{warning}");
+    }
+    let code = crate::serve::run(config);
+    log::logger().flush();
+    Ok(code)
+}
+
+/// The configuration that the arguments describe, or all that is wrong with it.
+pub(super) fn load(mut arguments: Arguments) -> Result<Result<Config, Vec<ConfigError>>, Stop> {
+    let mut file: Option<PathBuf> = None;
+    let mut listen = Vec::new();
+    let mut overrides = Vec::new();
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Argument::Option("config") => {
+                if file.replace(arguments.os_string()?.into()).is_some() {
+                    return Err(arguments.failure("only one configuration file can be named"));
+                }
+            }
+            Argument::Option("listen") => listen.push(arguments.string()?),
+            Argument::Option("threads") => {
+                overrides.push(Override::from_option("--threads", "threads", arguments.string()?));
+            }
+            Argument::Option("set") => {
+                let given = arguments.string()?;
+                match Override::from_argument(&given) {
+                    Ok(change) => overrides.push(change),
+                    Err(error) => return Ok(Err(vec![error])),
+                }
+            }
+            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Positional(text) => {
+                return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
+            }
+        }
+    }
+    if !listen.is_empty() {
+        overrides.push(Override::from_option("--listen", "listen", listen.join(",")));
+    }
+    Ok(Config::load(file.as_deref(), &overrides))
+}
+
+/// One line for each thing wrong.
+pub(super) fn configuration_failure(errors: Vec<ConfigError>) -> Stop {
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    Stop::failure(Exit::Usage, lines.join("\ntautwire: "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arguments::tests::{arguments, message};
+    use super::*;
+
+    fn config(given: &[&str]) -> Result<Config, String> {
+        match load(arguments(&COMMAND, given)) {
+            Ok(Ok(config)) => Ok(config),
+            Ok(Err(errors)) => Err(message(configuration_failure(errors))),
+            Err(stop) => Err(message(stop)),
+        }
+    }
+
+    #[test]
+    fn options_of_their_own_go_over_set() {
+        let config =
+            config(&["--listen", "127.0.0.1:0", "--set", "listen=127.0.0.1:9", "--threads", "2", "--listen=[::1]:0"]);
+        let config = config.expect("good");
+        assert_eq!(config.listen, ["127.0.0.1:0".parse().expect("an address"), "[::1]:0".parse().expect("an address")]);
+        assert_eq!(config.threads, 2);
+    }
+
+    #[test]
+    fn refusals_name_the_option() {
+        assert!(
+            config(&["--threads", "many"])
+                .expect_err("refused")
+                .starts_with("--threads: threads: expected whole number")
+        );
+        assert!(
+            config(&["--listen", "here"])
+                .expect_err("refused")
+                .starts_with("--listen: listen: \"here\" is not an IP address")
+        );
+        assert!(config(&["--sett", "a=b"]).expect_err("refused").contains("did you mean --set?"));
+        assert!(config(&["extra"]).expect_err("refused").contains("unexpected argument \"extra\""));
+        assert!(config(&["--config", "a", "--config", "b"]).expect_err("refused").contains("only one"));
+    }
+
+    #[test]
+    fn every_option_of_the_table_is_understood() {
+        for option in CONFIG_OPTIONS {
+            let name = format!("--{}", option.name);
+            let result = config(&[&name, "1"]);
+            assert!(!result.as_ref().is_err_and(|text| text.contains("not understood")), "{name}: {result:?}");
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! `tautwire sub`: subscribes and prints what comes.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use tautwire_protocol::{
+    List, Property, PropertyContext, QoS, ReasonCode, RetainHandling, SubscribeReason, SubscriptionOptions,
+    SubscriptionRequest, TopicFilter, UnsubscribeReason, topic_matches,
+};
+
+use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
+use super::client_options::{
+    CONNECTION_OPTIONS, ClientOptions, NOTES, PROPERTY_OPTION, WILL_OPTIONS, checked, environment_password, qos,
+};
+use super::format::{self, Format, NotJson};
+use super::{Exit, Stop, properties};
+use crate::client::{Client, ClientError, ConnectOptions, Event, Message, Woken};
+use crate::time::UtcTime;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "sub",
+    usage: &["[OPTION]… FILTER…"],
+    about: "Subscribes to topic filters and prints each message, its payload on a line of its own.",
+    groups: &[
+        OptionGroup {
+            title: "Subscription",
+            options: &[
+                value(Some('t'), "topic", "FILTER", "A topic filter, like the arguments. May be repeated."),
+                value(Some('q'), "qos", "QOS", "Highest QoS wanted: 0, 1 or 2. Default: 0."),
+                flag(None, "no-local", "Leave out what this client publishes itself."),
+                flag(None, "retain-as-published", "Keep the retain flag as the publisher set it."),
+                value(
+                    None,
+                    "retain-handling",
+                    "WHEN",
+                    "Send retained messages always, only if the subscription is new, or never.",
+                ),
+                value(
+                    None,
+                    "subscription-identifier",
+                    "N",
+                    "A number that comes with each message of this subscription.",
+                ),
+                value(
+                    Some('U'),
+                    "unsubscribe",
+                    "FILTER",
+                    "Unsubscribe from this filter of a kept session. May be repeated.",
+                ),
+                value(
+                    None,
+                    "user-property",
+                    "NAME=VALUE",
+                    "A property of the application's own, for SUBSCRIBE. May be repeated.",
+                ),
+                PROPERTY_OPTION,
+            ],
+        },
+        OptionGroup {
+            title: "What is printed, and until when",
+            options: &[
+                value(Some('C'), "count", "N", "End after N messages."),
+                value(Some('W'), "timeout", "SECONDS", "End after this time, with exit code 27."),
+                flag(Some('E'), "exit-when-subscribed", "End as soon as the broker has answered the subscription."),
+                flag(Some('R'), "no-stale", "Leave out retained messages that were there before."),
+                flag(
+                    None,
+                    "retained-only",
+                    "Only retained messages that were there before; end at the first other one.",
+                ),
+                value(Some('T'), "filter-out", "FILTER", "Leave out topics that match this filter. May be repeated."),
+                flag(Some('v'), "verbose", "Print the topic before the payload."),
+                value(Some('F'), "format", "FORMAT", "Print in this format; see below."),
+                flag(None, "json", "Print each message as a line of JSON, like -F %j."),
+                flag(Some('N'), "no-newline", "Print no line end after a message."),
+            ],
+        },
+        OptionGroup { title: "Connection", options: CONNECTION_OPTIONS },
+        OptionGroup { title: "Will", options: WILL_OPTIONS },
+    ],
+    notes: &[format::HELP, NOTES],
+};
+
+#[derive(Debug)]
+struct Options {
+    client: ClientOptions,
+    filters: Vec<TopicFilter<'static>>,
+    unsubscribe: Vec<TopicFilter<'static>>,
+    filter_out: Vec<TopicFilter<'static>>,
+    subscription: SubscriptionOptions,
+    count: Option<u64>,
+    timeout: Option<Duration>,
+    exit_when_subscribed: bool,
+    no_stale: bool,
+    retained_only: bool,
+    format: Format,
+    newline: bool,
+}
+
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let started = Instant::now();
+    let mut arguments = Arguments::new(&COMMAND, parser);
+    let mut options = parse(&mut arguments)?;
+    let connect = options.client.connect_options(&arguments, "sub", environment_password())?;
+    let quiet = options.client.quiet;
+    match subscribe(&mut options, connect, started) {
+        Ok(exit) => Ok(exit.into()),
+        Err(Stop::Failure { exit, .. }) if quiet => Ok(exit.into()),
+        Err(stop) => Err(stop),
+    }
+}
+
+fn parse(arguments: &mut Arguments) -> Result<Options, Stop> {
+    let mut options = Options {
+        client: ClientOptions::default(),
+        filters: Vec::new(),
+        unsubscribe: Vec::new(),
+        filter_out: Vec::new(),
+        subscription: SubscriptionOptions {
+            qos: QoS::AtMostOnce,
+            no_local: false,
+            retain_as_published: false,
+            retain_handling: RetainHandling::SendAtSubscribe,
+        },
+        count: None,
+        timeout: None,
+        exit_when_subscribed: false,
+        no_stale: false,
+        retained_only: false,
+        format: Format::payload(),
+        newline: true,
+    };
+    while let Some(argument) = arguments.next()? {
+        let name = match argument {
+            Argument::Option(name) => name,
+            Argument::Positional(text) => {
+                let filter =
+                    TopicFilter::new(text.leak()).map_err(|error| arguments.command_failure(&error.to_string()))?;
+                options.filters.push(filter);
+                continue;
+            }
+        };
+        match name {
+            "topic" => options.filters.push(topic_filter(arguments)?),
+            "qos" => options.subscription.qos = qos(arguments)?,
+            "no-local" => options.subscription.no_local = true,
+            "retain-as-published" => options.subscription.retain_as_published = true,
+            "retain-handling" => options.subscription.retain_handling = arguments.choice(RETAIN_HANDLING)?,
+            "subscription-identifier" => {
+                let id = checked(arguments, properties::subscription_identifier)?;
+                options.client.add(PropertyContext::Subscribe, Property::SubscriptionIdentifier(id), arguments)?;
+            }
+            "unsubscribe" => options.unsubscribe.push(topic_filter(arguments)?),
+            "user-property" => {
+                let property = checked(arguments, |text| properties::user_property(text.to_owned()))?;
+                options.client.add(PropertyContext::Subscribe, property, arguments)?;
+            }
+            "count" => options.count = Some(arguments.number(1..=u64::MAX)?),
+            "timeout" => options.timeout = Some(arguments.seconds()?),
+            "exit-when-subscribed" => options.exit_when_subscribed = true,
+            "no-stale" => options.no_stale = true,
+            "retained-only" => options.retained_only = true,
+            "filter-out" => options.filter_out.push(topic_filter(arguments)?),
+            "verbose" => options.format = Format::topic_and_payload(),
+            "format" => options.format = checked(arguments, Format::parse)?,
+            "json" => options.format = Format::json(),
+            "no-newline" => options.newline = false,
+            _ if options.client.take(name, arguments)? => {}
+            _ => return Err(arguments.failure("is not understood here")),
+        }
+    }
+    check(&options, arguments)?;
+    Ok(options)
+}
+
+const RETAIN_HANDLING: &[(&str, RetainHandling)] = &[
+    ("always", RetainHandling::SendAtSubscribe),
+    ("new", RetainHandling::SendIfNew),
+    ("never", RetainHandling::DoNotSend),
+    ("0", RetainHandling::SendAtSubscribe),
+    ("1", RetainHandling::SendIfNew),
+    ("2", RetainHandling::DoNotSend),
+];
+
+fn topic_filter(arguments: &mut Arguments) -> Result<TopicFilter<'static>, Stop> {
+    let text = arguments.string()?;
+    TopicFilter::new(text.leak()).map_err(|error| arguments.failure(&error.to_string()))
+}
+
+fn check(options: &Options, arguments: &Arguments) -> Result<(), Stop> {
+    let fail = |message: &str| Err(arguments.command_failure(message));
+    if options.filters.is_empty() && options.unsubscribe.is_empty() {
+        return fail("a topic filter is missing, for example 'demo/#'");
+    }
+    if options.no_stale && options.retained_only {
+        return fail("-R and --retained-only leave nothing to print; keep one of them");
+    }
+    let subscription = &options.subscription;
+    let plain = !subscription.no_local
+        && !subscription.retain_as_published
+        && subscription.retain_handling == RetainHandling::SendAtSubscribe;
+    if !options.client.is_v5() && !plain {
+        return fail("--no-local, --retain-as-published and --retain-handling need MQTT 5.0 (-V 5)");
+    }
+    if subscription.no_local && options.filters.iter().any(|filter| filter.share().is_some()) {
+        return fail("--no-local cannot be used with a shared subscription");
+    }
+    Ok(())
+}
+
+fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -> Result<Exit, Stop> {
+    let deadline = options.timeout.map(|timeout| started + timeout);
+    let mut client = Client::connect(connect)?;
+    if options.client.debug {
+        let welcome = client.welcome();
+        eprintln!("connected as {} (session present: {})", welcome.client_id, welcome.session_present);
+    }
+    if !options.filters.is_empty() {
+        let requests: Vec<_> = options
+            .filters
+            .iter()
+            .map(|filter| SubscriptionRequest { filter: *filter, options: options.subscription })
+            .collect();
+        client.subscribe(&requests, &std::mem::take(&mut options.client.subscribe).into_vec())?;
+    }
+    if !options.unsubscribe.is_empty() {
+        client.unsubscribe(&options.unsubscribe, &std::mem::take(&mut options.client.unsubscribe).into_vec())?;
+    }
+    let mut printer = Printer { options, out: io::stdout().lock(), buffer: Vec::new(), printed: 0 };
+    let end = printer.run(&mut client, deadline);
+    // What was printed before a failure is worth seeing.
+    let read = printer.flush();
+    match (end, read) {
+        (Ok(End::Done(exit)), Ok(true)) => {
+            client.disconnect()?;
+            Ok(exit)
+        }
+        // The reader of our output is gone: nobody is left to tell about trouble.
+        (Ok(_), Ok(_)) => {
+            let _ = client.disconnect();
+            Ok(Exit::Success)
+        }
+        (Err(stop), _) | (Ok(_), Err(stop)) => {
+            if stop.leaves_connection() {
+                let _ = client.disconnect();
+            }
+            Err(stop)
+        }
+    }
+}
+
+enum End {
+    Done(Exit),
+    NobodyReads,
+}
+
+/// Prints messages to standard output, gathered while more are there.
+struct Printer<'a> {
+    options: &'a Options,
+    out: io::StdoutLock<'static>,
+    buffer: Vec<u8>,
+    printed: u64,
+}
+
+/// Output gathered before it is written even though more messages are there.
+const OUTPUT_BATCH_BYTES: usize = 64 * 1024;
+
+impl Printer<'_> {
+    fn run(&mut self, client: &mut Client, deadline: Option<Instant>) -> Result<End, Stop> {
+        loop {
+            loop {
+                let end = match client.poll()? {
+                    None => break,
+                    Some(Event::Message(message)) => self.take(&message),
+                    Some(Event::Subscribed { reasons, text }) => self.subscribed(&reasons, text)?,
+                    Some(Event::Unsubscribed { reasons, text }) => self.unsubscribed(&reasons, text)?,
+                    Some(Event::Published { .. }) => None,
+                };
+                if self.buffer.len() >= OUTPUT_BATCH_BYTES && !self.flush()? {
+                    return Ok(End::NobodyReads);
+                }
+                if let Some(exit) = end {
+                    return Ok(End::Done(exit));
+                }
+            }
+            // Before the acknowledgements, which `wait` sends.
+            if !self.flush()? {
+                return Ok(End::NobodyReads);
+            }
+            match client.wait(deadline)? {
+                Woken::Deadline => return Ok(End::Done(Exit::Timeout)),
+                Woken::Interrupted => return Ok(End::Done(Exit::Success)),
+                Woken::Network | Woken::Line(_) | Woken::InputEnded | Woken::InputFailed(_) => {}
+            }
+        }
+    }
+
+    /// Prints the message, if it is wanted; gives the exit if it is the last one.
+    fn take(&mut self, message: &Message<'_>) -> Option<Exit> {
+        let options = self.options;
+        if options.retained_only && !message.retain {
+            return Some(Exit::Success);
+        }
+        if options.no_stale && message.retain {
+            return None;
+        }
+        if options.filter_out.iter().any(|filter| topic_matches(filter.matched(), &message.topic)) {
+            return None;
+        }
+        match options.format.render(message, &UtcTime::now(), &mut self.buffer) {
+            Ok(()) => {}
+            Err(NotJson) => {
+                if !options.client.quiet {
+                    eprintln!("tautwire: the payload of a message on {:?} is not JSON", message.topic);
+                }
+                return None;
+            }
+        }
+        if options.newline {
+            self.buffer.push(b'\n');
+        }
+        self.printed += 1;
+        (options.count == Some(self.printed)).then_some(Exit::Success)
+    }
+
+    /// Whether somebody still reads.
+    fn flush(&mut self) -> Result<bool, Stop> {
+        let written = self.out.write_all(&self.buffer).and_then(|()| self.out.flush());
+        self.buffer.clear();
+        match written {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => Err(Stop::failure(Exit::Usage, format!("standard output cannot be written: {error}"))),
+        }
+    }
+
+    fn subscribed(&self, reasons: &List<'_, SubscribeReason>, text: Option<&str>) -> Result<Option<Exit>, ClientError> {
+        for (filter, reason) in self.options.filters.iter().zip(reasons.iter()) {
+            match reason.granted_qos() {
+                Some(qos) if self.options.client.debug => {
+                    eprintln!("subscribed {} (QoS {})", filter.as_str(), qos.as_u8())
+                }
+                Some(_) => {}
+                None => return Err(refused("subscription", filter, reason.into(), text)),
+            }
+        }
+        Ok(self.options.exit_when_subscribed.then_some(Exit::Success))
+    }
+
+    fn unsubscribed(
+        &self,
+        reasons: &List<'_, UnsubscribeReason>,
+        text: Option<&str>,
+    ) -> Result<Option<Exit>, ClientError> {
+        for (filter, reason) in self.options.unsubscribe.iter().zip(reasons.iter()) {
+            if reason.is_error() {
+                return Err(refused("unsubscription", filter, reason.into(), text));
+            }
+            if self.options.client.debug {
+                eprintln!("unsubscribed {}: {}", filter.as_str(), ReasonCode::from(reason));
+            }
+        }
+        Ok(self.options.filters.is_empty().then_some(Exit::Success))
+    }
+}
+
+fn refused(what: &str, filter: &TopicFilter<'_>, reason: ReasonCode, text: Option<&str>) -> ClientError {
+    ClientError::Refused { what: format!("the {what} {}", filter.as_str()), reason, text: text.map(str::to_owned) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arguments::tests::{arguments, message};
+    use super::*;
+
+    fn parsed(given: &[&str]) -> Result<Options, String> {
+        let mut arguments = arguments(&COMMAND, given);
+        let mut options = parse(&mut arguments).map_err(message)?;
+        options.client.connect_options(&arguments, "sub", None).map_err(message)?;
+        Ok(options)
+    }
+
+    #[test]
+    fn filters_may_be_arguments_and_options() {
+        let options = parsed(&["a/#", "-t", "b/+", "$share/g/c"]).expect("parses");
+        let filters: Vec<_> = options.filters.iter().map(|filter| filter.as_str()).collect();
+        assert_eq!(filters, ["a/#", "b/+", "$share/g/c"]);
+    }
+
+    #[test]
+    fn options_reach_the_subscription() {
+        let options = parsed(&[
+            "a",
+            "-q",
+            "2",
+            "--no-local",
+            "--retain-as-published",
+            "--retain-handling",
+            "new",
+            "--subscription-identifier",
+            "7",
+            "-C",
+            "3",
+            "-W",
+            "1.5",
+            "-T",
+            "a/b",
+            "-N",
+        ])
+        .expect("parses");
+        assert_eq!(
+            options.subscription,
+            SubscriptionOptions {
+                qos: QoS::ExactlyOnce,
+                no_local: true,
+                retain_as_published: true,
+                retain_handling: RetainHandling::SendIfNew,
+            }
+        );
+        assert_eq!(
+            (options.count, options.timeout, options.newline),
+            (Some(3), Some(Duration::from_millis(1500)), false)
+        );
+        assert_eq!(options.client.subscribe.into_vec().len(), 1);
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_said() {
+        let refused = |given: &[&str]| parsed(given).map(|_| ()).expect_err("refused");
+        assert!(refused(&[]).contains("a topic filter is missing"));
+        assert!(refused(&["a/#/b"]).contains("#"));
+        assert!(refused(&["a", "-R", "--retained-only"]).contains("leave nothing"));
+        assert!(refused(&["a", "-V", "3.1.1", "--no-local"]).contains("need MQTT 5.0"));
+        assert!(refused(&["a", "-V", "3.1.1", "--subscription-identifier", "1"]).contains("need MQTT 5.0"));
+        assert!(refused(&["$share/g/a", "--no-local"]).contains("shared"));
+        assert!(refused(&["a", "-F", "%z"]).contains("-F: %z is not a field"));
+        assert!(refused(&["a", "-C", "0"]).contains("from 1"));
+        assert!(refused(&["a", "-W", "-1"]).contains("expected seconds"));
+    }
+
+    #[test]
+    fn every_option_of_the_table_is_understood() {
+        for option in COMMAND.groups.iter().flat_map(|group| group.options) {
+            let name = format!("--{}", option.name);
+            let result = parsed(&[&name, "subscribe", "user-property", "1"]);
+            assert!(!result.as_ref().is_err_and(|text| text.contains("not understood")), "{name}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What can be wrong with a configuration, and where.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// One thing wrong with a configuration: a stable code, the place, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ConfigError {
+    pub(crate) code: ErrorCode,
+    pub(crate) place: Place,
+    pub(crate) message: String,
+}
+
+/// Stable names of what can be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorCode {
+    /// The file cannot be read.
+    Unreadable,
+    /// The text is not TOML.
+    Syntax,
+    UnknownKey,
+    WrongType,
+    OutOfRange,
+}
+
+impl ErrorCode {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Unreadable => "config_unreadable",
+            Self::Syntax => "config_syntax",
+            Self::UnknownKey => "config_unknown_key",
+            Self::WrongType => "config_wrong_type",
+            Self::OutOfRange => "config_out_of_range",
+        }
+    }
+}
+
+/// Where the wrong thing stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A position in the file; line and column count from 1, the column in characters.
+    File { path: PathBuf, line: usize, column: usize },
+    /// The whole file.
+    WholeFile { path: PathBuf },
+    /// An option of the command line, as given, for example `--set mqtt.max_qos`.
+    Option { option: String },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
+            Self::WholeFile { path } => write!(f, "{}", path.display()),
+            Self::Option { option } => f.write_str(option),
+        }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} [{}]", self.place, self.message, self.code.as_str())
+    }
+}
+
+impl std::error::Error for ConfigError {}

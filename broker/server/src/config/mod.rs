@@ -1,0 +1,90 @@
+//! The configuration: one TOML file, every key of which can also be set on the command line.
+//!
+//! [`settings`] says each key once; everything else here derives from it.
+
+mod error;
+mod registry;
+mod render;
+pub(crate) mod settings;
+mod source;
+pub(crate) mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use error::{ConfigError, ErrorCode, Place};
+pub(crate) use render::{to_markdown, to_toml};
+pub(crate) use settings::{Config, LogConfig};
+pub(crate) use source::Override;
+pub(crate) use value::LogFormat;
+
+use std::path::Path;
+
+/// Largest configuration file read.
+const CONFIG_FILE_MAX_BYTES: u64 = 1024 * 1024;
+
+impl Config {
+    /// Reads the file, if one is named, then applies the settings of the command line over it in their order.
+    ///
+    /// # Errors
+    /// Everything that is wrong, not only the first.
+    pub(crate) fn load(file: Option<&Path>, overrides: &[Override]) -> Result<Self, Vec<ConfigError>> {
+        let mut config = Self::default();
+        let mut errors = Vec::new();
+        if let Some(path) = file {
+            match read(path) {
+                Ok(text) => source::apply_file(&mut config, path, &text, &mut errors),
+                Err(error) => errors.push(error),
+            }
+        }
+        for change in overrides {
+            if let Err(error) = change.apply(&mut config) {
+                errors.push(error);
+            }
+        }
+        if errors.is_empty() { Ok(config) } else { Err(errors) }
+    }
+
+    /// What is allowed but probably not meant, one sentence each.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for address in self.listen.iter().filter(|address| !address.ip().to_canonical().is_loopback()) {
+            warnings.push(format!(
+                "listening on {address} is open to the network, and there is no access control yet: \
+                 anyone who can reach it can read and publish everything"
+            ));
+        }
+        let limits = &self.limits;
+        for (name, bytes) in [
+            ("limits.session_queue_bytes", limits.session_queue_bytes),
+            ("limits.connection_output_bytes", limits.connection_output_bytes),
+        ] {
+            if bytes > limits.buffered_bytes {
+                warnings.push(format!(
+                    "{name} ({bytes}) is above limits.buffered_bytes ({}), which is reached first",
+                    limits.buffered_bytes
+                ));
+            }
+        }
+        warnings
+    }
+}
+
+fn read(path: &Path) -> Result<String, ConfigError> {
+    use std::io::Read as _;
+
+    let unreadable = |message: String| ConfigError {
+        code: ErrorCode::Unreadable,
+        place: Place::WholeFile { path: path.to_owned() },
+        message,
+    };
+    let file = std::fs::File::open(path).map_err(|error| unreadable(format!("cannot be opened: {error}")))?;
+    let mut text = String::new();
+    file.take(CONFIG_FILE_MAX_BYTES + 1)
+        .read_to_string(&mut text)
+        .map_err(|error| unreadable(format!("cannot be read: {error}")))?;
+    if text.len() as u64 > CONFIG_FILE_MAX_BYTES {
+        return Err(unreadable(format!("is larger than {CONFIG_FILE_MAX_BYTES} bytes, the most that is read")));
+    }
+    Ok(text)
+}

@@ -1,0 +1,147 @@
+//! The registry of keys: one entry per key, from which parsing, checking, showing and documentation derive.
+
+use std::ops::RangeInclusive;
+
+use toml::de::DeValue;
+
+use super::Config;
+use super::value::Problem;
+
+/// One configuration key.
+pub(crate) struct Key {
+    /// Dotted name as in the file and in `--set`, for example `mqtt.max_qos`.
+    pub(crate) name: &'static str,
+    /// What it means, in a sentence or two.
+    pub(crate) doc: &'static str,
+    /// What it takes, for people: type and allowed values.
+    pub(crate) takes: fn(Option<&RangeInclusive<u64>>) -> String,
+    /// Allowed values of a whole number.
+    pub(crate) range: Option<RangeInclusive<u64>>,
+    /// Unit of a number whose name does not say it.
+    pub(crate) unit: Option<&'static str>,
+    pub(crate) set: fn(&mut Config, &DeValue<'_>, Option<&RangeInclusive<u64>>) -> Result<(), Problem>,
+    /// The value as TOML text.
+    pub(crate) show: fn(&Config) -> String,
+}
+
+impl Key {
+    /// The table of the file in which the key stands; `None` for the keys before the first table.
+    pub(crate) fn section(&self) -> Option<&'static str> {
+        self.name.split_once('.').map(|(section, _)| section)
+    }
+
+    /// The name inside its table.
+    pub(crate) fn leaf(&self) -> &'static str {
+        self.name.split_once('.').map_or(self.name, |(_, leaf)| leaf)
+    }
+
+    /// Type, range and unit for people, for example `whole number from 1 to 65535`.
+    pub(crate) fn takes(&self) -> String {
+        let takes = (self.takes)(self.range.as_ref());
+        match self.unit {
+            Some(unit) => format!("{takes} ({unit})"),
+            None => takes,
+        }
+    }
+}
+
+/// One table of the file.
+pub(crate) struct Section {
+    pub(crate) name: &'static str,
+    pub(crate) doc: &'static str,
+}
+
+pub(crate) fn find(name: &str) -> Option<&'static Key> {
+    super::settings::KEYS.iter().find(|key| key.name == name)
+}
+
+/// Defines the configuration structures, their defaults, and the registry of keys, each key said once:
+/// meaning (the doc comment), name, type, default, and for numbers the allowed range and the unit.
+macro_rules! settings {
+    (
+        $(#[doc = $root_doc:literal])+
+        $Root:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $field:ident: $type:ty = $default:expr $(, in $range:expr)? $(, unit $unit:literal)?;
+            )*
+        }
+        $(
+            $(#[doc = $section_doc:literal])+
+            $section:ident: $Section:ident {
+                $(
+                    $(#[doc = $inner_doc:literal])+
+                    $inner:ident: $inner_type:ty = $inner_default:expr
+                        $(, in $inner_range:expr)? $(, unit $inner_unit:literal)?;
+                )*
+            }
+        )*
+    ) => {
+        $(#[doc = $root_doc])+
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub(crate) struct $Root {
+            $( $(#[doc = $doc])+ pub(crate) $field: $type, )*
+            $( $(#[doc = $section_doc])+ pub(crate) $section: $Section, )*
+        }
+
+        impl Default for $Root {
+            fn default() -> Self {
+                Self {
+                    $( $field: $default, )*
+                    $( $section: $Section::default(), )*
+                }
+            }
+        }
+
+        $(
+            $(#[doc = $section_doc])+
+            #[derive(Debug, Clone, PartialEq, Eq)]
+            pub(crate) struct $Section {
+                $( $(#[doc = $inner_doc])+ pub(crate) $inner: $inner_type, )*
+            }
+
+            impl Default for $Section {
+                fn default() -> Self {
+                    Self { $( $inner: $inner_default, )* }
+                }
+            }
+        )*
+
+        /// Every table of the file, in the order of the documentation.
+        pub(crate) static SECTIONS: &[$crate::config::registry::Section] = &[
+            $( $crate::config::registry::Section {
+                name: stringify!($section),
+                doc: concat!($($section_doc),+).trim_ascii(),
+            }, )*
+        ];
+
+        /// Every key, in the order of the documentation: those outside a table first.
+        pub(crate) static KEYS: &[$crate::config::registry::Key] = &[
+            $( settings!(@key
+                stringify!($field), [$($doc),+], $type,
+                [$($range)?], [$($unit)?], $field
+            ), )*
+            $( $( settings!(@key
+                concat!(stringify!($section), ".", stringify!($inner)), [$($inner_doc),+], $inner_type,
+                [$($inner_range)?], [$($inner_unit)?], $section.$inner
+            ), )* )*
+        ];
+    };
+    (@key $name:expr, [$($doc:literal),+], $type:ty, [$($range:expr)?], [$($unit:literal)?], $($path:ident).+) => {
+        $crate::config::registry::Key {
+            name: $name,
+            doc: concat!($($doc),+).trim_ascii(),
+            takes: <$type as $crate::config::value::Setting>::takes,
+            range: settings!(@option $($range)?),
+            unit: settings!(@option $($unit)?),
+            set: |config, value, range| {
+                config.$($path).+ = <$type as $crate::config::value::Setting>::from_toml(value, range)?;
+                Ok(())
+            },
+            show: |config| $crate::config::value::Setting::to_toml(&config.$($path).+),
+        }
+    };
+    (@option) => { None };
+    (@option $value:expr) => { Some($value) };
+}
+pub(crate) use settings;

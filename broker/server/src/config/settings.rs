@@ -1,0 +1,112 @@
+//! Every key of the configuration: its meaning, type, default, range and unit, said once.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tautwire_protocol::QoS;
+
+use super::registry::settings;
+use super::value::{LogFormat, SlowConsumer};
+
+settings! {
+    /// The effective configuration of a broker.
+    Config {
+        /// Addresses and ports on which MQTT over TCP is served. Port 0 lets the kernel choose.
+        /// The default serves this machine only: there is no access control yet, so open it to a network knowingly.
+        listen: Vec<SocketAddr> = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 1883))];
+        /// Reactor threads, each with its own share of the clients. 0 means one per core.
+        threads: usize = 0, in 0..=1024;
+    }
+
+    /// What the server offers and accepts in the protocol.
+    /// MQTT 5.0 clients are told in CONNACK; MQTT 3.1.1 clients are held to the same.
+    mqtt: MqttConfig {
+        /// QoS 1 and QoS 2 messages accepted unacknowledged from one client (Receive Maximum, MQTT 5.0 section 3.2.2.3.3).
+        receive_maximum: u16 = 1024, in 1..=65_535, unit "messages";
+        /// Largest packet accepted from a client, fixed header included (MQTT 5.0 section 3.2.2.3.6).
+        /// A larger one ends the connection with Packet too large (0x95) before anything is reserved for it.
+        maximum_packet_size: u32 = 16_777_216, in 64..=268_435_460, unit "bytes";
+        /// Topic aliases a client may use towards the server (MQTT 5.0 section 3.2.2.3.8). 0 means none.
+        topic_alias_maximum: u16 = 64, in 0..=65_535, unit "aliases";
+        /// Longest keep alive allowed to clients. A client that asks for more, or for none, is given this one
+        /// (Server Keep Alive, MQTT 5.0 section 3.2.2.3.14). 0 means no cap.
+        max_keep_alive_s: u16 = 0, in 0..=65_535;
+        /// Highest QoS served (Maximum QoS, MQTT 5.0 section 3.2.2.3.4).
+        max_qos: QoS = QoS::ExactlyOnce;
+        /// Whether retained messages are served (MQTT 5.0 section 3.2.2.3.5).
+        retain_available: bool = true;
+        /// Whether `+` and `#` may be used in topic filters (MQTT 5.0 section 3.2.2.3.11).
+        wildcard_subscription_available: bool = true;
+        /// Whether `$share/…` subscriptions are served (MQTT 5.0 section 3.2.2.3.13).
+        shared_subscription_available: bool = true;
+        /// Whether subscription identifiers are served (MQTT 5.0 section 3.2.2.3.12).
+        subscription_identifier_available: bool = true;
+        /// Longest time a session outlives its connection. A client that asks for more is given this one
+        /// (MQTT 5.0 section 3.2.2.3.2). 4294967295 means no cap.
+        max_session_expiry_s: u32 = u32::MAX, in 0..=4_294_967_295;
+        /// Time from accepting a connection until its CONNECT has arrived whole, else the connection is closed.
+        connect_timeout_s: u32 = 10, in 1..=3_600;
+    }
+
+    /// Bounds on what clients may make the broker hold.
+    limits: LimitsConfig {
+        /// Network connections open at once. Further ones are closed on arrival.
+        connections: usize = 100_000, in 1..=100_000_000;
+        /// Sessions held, connected or not. A client that would need a new one is refused.
+        sessions: usize = 1_000_000, in 1..=1_000_000_000;
+        /// Longest client identifier. 23 is the least the standard lets a server set.
+        client_id_bytes: usize = 1_024, in 23..=65_535;
+        /// Longest topic name or topic filter.
+        topic_bytes: usize = 65_535, in 1..=65_535;
+        /// Levels of a topic name or topic filter; `a/b/c` has three.
+        topic_levels: usize = 128, in 1..=65_536;
+        /// Subscriptions of one session. Further ones are refused with Quota exceeded (0x97).
+        subscriptions_per_session: usize = 100_000, in 1..=100_000_000;
+        /// Topic filters in one SUBSCRIBE or UNSUBSCRIBE packet.
+        subscriptions_per_packet: usize = 10_000, in 1..=1_000_000;
+        /// QoS 1 and QoS 2 messages sent to one client and not yet acknowledged.
+        /// The client's own Receive Maximum counts where it is lower.
+        in_flight_per_client: u16 = 1_024, in 1..=65_535, unit "messages";
+        /// QoS 1 and QoS 2 messages waiting for one session.
+        session_queue_messages: usize = 10_000, in 1..=1_000_000_000;
+        /// Bytes of the messages waiting for one session.
+        session_queue_bytes: usize = 67_108_864, in 1_024..=1_099_511_627_776;
+        /// What happens when a session's queue is full: `drop_new` drops the arriving message, `drop_old` the oldest
+        /// waiting one, `disconnect` ends the connection with Quota exceeded (0x97).
+        slow_consumer: SlowConsumer = SlowConsumer::DropNew;
+        /// Output pending for one connection. Beyond it QoS 0 messages are dropped and counted,
+        /// QoS 1 and QoS 2 messages wait in the session's queue.
+        connection_output_bytes: usize = 4_194_304, in 1_024..=1_099_511_627_776;
+        /// Memory of all session queues and all pending output together.
+        buffered_bytes: usize = 1_073_741_824, in 1_048_576..=1_099_511_627_776;
+        /// Retained messages held. A message for a further topic is not retained.
+        retained_messages: usize = 1_000_000, in 0..=1_000_000_000;
+        /// Bytes of all retained messages, topics included.
+        retained_bytes: usize = 1_073_741_824, in 0..=1_099_511_627_776;
+        /// Batches waiting from one reactor thread to another. When full, QoS 0 is dropped and counted,
+        /// and reading from publishers of QoS 1 and QoS 2 stops until there is room.
+        shard_queue_batches: usize = 64, in 2..=65_536;
+        /// Time within which a packet that has begun must be complete, else the connection is closed.
+        incomplete_packet_timeout_s: u32 = 30, in 1..=86_400;
+        /// Time a connection with pending output may take no byte before it is closed. 0 means for ever.
+        write_stall_timeout_s: u32 = 120, in 0..=86_400;
+    }
+
+    /// The `$SYS` topics.
+    sys: SysConfig {
+        /// Time between two publications of the `$SYS` topics. 0 turns them off.
+        interval_s: u32 = 10, in 0..=86_400;
+    }
+
+    /// The log, written to standard error.
+    log: LogConfig {
+        /// Least severe level written.
+        level: log::Level = log::Level::Info;
+        /// `text` for people, `json` for one JSON object a line.
+        format: LogFormat = LogFormat::Text;
+        /// Lines that one place in the code may write within `log.repeat_interval_s`; `debug` lines are not held back.
+        /// Further ones are counted, and the count is logged. 0 means no bound.
+        repeat_burst: u32 = 20, in 0..=1_000_000, unit "lines";
+        /// The time over which `log.repeat_burst` counts.
+        repeat_interval_s: u32 = 10, in 1..=86_400;
+    }
+}

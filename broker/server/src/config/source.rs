@@ -1,0 +1,159 @@
+//! Where settings come from: the TOML file and the command line.
+
+use std::ops::Range;
+use std::path::Path;
+
+use toml::de::{DeTable, DeValue};
+
+use super::error::{ConfigError, ErrorCode, Place};
+use super::registry::{self, Key};
+use super::settings::{Config, KEYS, SECTIONS};
+use super::value::Problem;
+use crate::nearest::nearest;
+
+/// A setting given on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Override {
+    /// The option as given, for messages.
+    option: String,
+    key: String,
+    value: String,
+}
+
+impl Override {
+    /// From the argument of `--set`: `KEY=VALUE`.
+    ///
+    /// # Errors
+    /// When there is no `=`.
+    pub(crate) fn from_argument(argument: &str) -> Result<Self, ConfigError> {
+        match argument.split_once('=') {
+            Some((key, value)) => Ok(Self {
+                option: format!("--set {}", key.trim()),
+                key: key.trim().to_owned(),
+                value: value.trim().to_owned(),
+            }),
+            None => Err(ConfigError {
+                code: ErrorCode::Syntax,
+                place: Place::Option { option: format!("--set {argument}") },
+                message: "has no value; write --set KEY=VALUE, for example --set mqtt.max_qos=1".to_owned(),
+            }),
+        }
+    }
+
+    /// From an option of its own that stands for a key, such as `--threads`.
+    pub(crate) fn from_option(option: &str, key: &str, value: String) -> Self {
+        Self { option: option.to_owned(), key: key.to_owned(), value }
+    }
+
+    pub(super) fn apply(&self, config: &mut Config) -> Result<(), ConfigError> {
+        let fail = |code, message| ConfigError { code, place: Place::Option { option: self.option.clone() }, message };
+        let key = registry::find(&self.key).ok_or_else(|| fail(ErrorCode::UnknownKey, unknown_key(&self.key)))?;
+        let list = as_list(&self.value);
+        let parsed = parse_value(&self.value, &list);
+        (key.set)(config, &parsed, key.range.as_ref()).map_err(|problem| {
+            let (code, message) = describe(key, problem);
+            fail(code, message)
+        })
+    }
+}
+
+/// A value as TOML, or, so that a shell needs no double quoting, as the string or list of strings that it is:
+/// `--set log.level=debug`, `--set listen=127.0.0.1:1883,127.0.0.1:1884`.
+fn parse_value<'a>(text: &'a str, list: &'a str) -> DeValue<'a> {
+    let parsed =
+        DeValue::parse(text).or_else(|error| if text.contains(',') { DeValue::parse(list) } else { Err(error) });
+    parsed.map_or_else(|_| DeValue::String(text.into()), toml::Spanned::into_inner)
+}
+
+/// What stands between commas, as a TOML list of strings.
+fn as_list(text: &str) -> String {
+    let items: Vec<String> = text.split(',').map(|item| format!("'{}'", item.trim())).collect();
+    format!("[{}]", items.join(","))
+}
+
+/// Sets every key of the file, and adds everything wrong with it to `errors`.
+pub(super) fn apply_file(config: &mut Config, path: &Path, text: &str, errors: &mut Vec<ConfigError>) {
+    let place = |span: Range<usize>| {
+        let (line, column) = position(text, span.start);
+        Place::File { path: path.to_owned(), line, column }
+    };
+    let root = match DeTable::parse(text) {
+        Ok(root) => root,
+        Err(error) => {
+            errors.push(ConfigError {
+                code: ErrorCode::Syntax,
+                place: place(error.span().unwrap_or(0..0)),
+                message: format!("not valid TOML: {}", error.message()),
+            });
+            return;
+        }
+    };
+    let mut found = Vec::new();
+    for (name, value) in root.get_ref() {
+        let section = SECTIONS.iter().any(|section| section.name == name.get_ref().as_ref());
+        match value.get_ref() {
+            DeValue::Table(table) if section => {
+                for (leaf, value) in table {
+                    found.push((format!("{}.{}", name.get_ref(), leaf.get_ref()), leaf.span(), value));
+                }
+            }
+            _ if section => errors.push(ConfigError {
+                code: ErrorCode::WrongType,
+                place: place(value.span()),
+                message: format!("{0} is a table; write [{0}] on a line of its own and its keys below", name.get_ref()),
+            }),
+            DeValue::Table(_) => errors.push(ConfigError {
+                code: ErrorCode::UnknownKey,
+                place: place(name.span()),
+                message: unknown_table(name.get_ref()),
+            }),
+            _ => found.push((name.get_ref().to_string(), name.span(), value)),
+        }
+    }
+    // The parser sorts by name; people read from the top.
+    found.sort_by_key(|(_, span, _)| span.start);
+    for (name, span, value) in found {
+        let Some(key) = registry::find(&name) else {
+            errors.push(ConfigError { code: ErrorCode::UnknownKey, place: place(span), message: unknown_key(&name) });
+            continue;
+        };
+        if let Err(problem) = (key.set)(config, value.get_ref(), key.range.as_ref()) {
+            let (code, message) = describe(key, problem);
+            errors.push(ConfigError { code, place: place(value.span()), message });
+        }
+    }
+}
+
+fn describe(key: &Key, problem: Problem) -> (ErrorCode, String) {
+    match problem {
+        Problem::Type(text) => (ErrorCode::WrongType, format!("{}: {text}", key.name)),
+        Problem::Range(text) => (ErrorCode::OutOfRange, format!("{}: {text}", key.name)),
+    }
+}
+
+fn unknown_key(name: &str) -> String {
+    let shown = name.escape_debug();
+    // A key whose table was left out is nearer to the last part of its full name than to the full name.
+    let by_leaf = || KEYS.iter().find(|key| key.leaf() == name).map(|key| key.name);
+    match by_leaf().or_else(|| nearest(name, KEYS.iter().map(|key| key.name))) {
+        Some(known) => format!("there is no key {shown}; did you mean {known}?"),
+        None => format!("there is no key {shown}; `tautwire config show` lists all keys"),
+    }
+}
+
+fn unknown_table(name: &str) -> String {
+    let shown = name.escape_debug();
+    match nearest(name, SECTIONS.iter().map(|section| section.name)) {
+        Some(known) => format!("there is no table [{shown}]; did you mean [{known}]?"),
+        None => {
+            format!("there is no table [{shown}]; `tautwire config show` lists all tables and keys")
+        }
+    }
+}
+
+/// Line and column of a byte offset, both from 1, the column in characters.
+fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}

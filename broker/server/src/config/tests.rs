@@ -1,0 +1,216 @@
+use std::path::Path;
+
+use super::registry;
+use super::settings::{KEYS, SECTIONS};
+use super::value::SlowConsumer;
+use super::*;
+use tautwire_protocol::QoS;
+
+/// Reads `text` as if it stood in `tautwire.toml`.
+fn from_file(text: &str) -> Result<Config, Vec<String>> {
+    let mut config = Config::default();
+    let mut errors = Vec::new();
+    source::apply_file(&mut config, Path::new("tautwire.toml"), text, &mut errors);
+    if errors.is_empty() { Ok(config) } else { Err(errors.iter().map(ToString::to_string).collect()) }
+}
+
+fn from_options(arguments: &[&str]) -> Result<Config, Vec<String>> {
+    let overrides: Result<Vec<_>, _> = arguments.iter().map(|argument| Override::from_argument(argument)).collect();
+    overrides
+        .map_err(|error| vec![error])
+        .and_then(|overrides| Config::load(None, &overrides))
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect())
+}
+
+fn one_error(result: Result<Config, Vec<String>>) -> String {
+    let errors = result.expect_err("a refusal");
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    errors.into_iter().next().unwrap_or_default()
+}
+
+#[test]
+fn an_empty_file_is_the_default() {
+    assert_eq!(from_file(""), Ok(Config::default()));
+    assert_eq!(from_file("# nothing\n[mqtt]\n"), Ok(Config::default()));
+}
+
+#[test]
+fn the_default_listens_on_loopback_only_and_warns_of_nothing() {
+    let config = Config::default();
+    assert_eq!(config.listen, ["127.0.0.1:1883".parse().expect("an address")]);
+    assert!(config.warnings().is_empty());
+}
+
+#[test]
+fn a_file_sets_keys_of_every_type() {
+    let config = from_file(
+        "listen = [\"127.0.0.1:0\", \"[::1]:1884\"]\nthreads = 0x2\n\
+         [mqtt]\nmax_qos = 1\nretain_available = false\nmax_session_expiry_s = 4_294_967_295\n\
+         [limits]\nslow_consumer = \"drop_old\"\n[log]\nlevel = \"debug\"\nformat = 'json'\n",
+    )
+    .expect("a good file");
+    assert_eq!(config.listen.len(), 2);
+    assert_eq!(config.threads, 2);
+    assert_eq!(config.mqtt.max_qos, QoS::AtLeastOnce);
+    assert!(!config.mqtt.retain_available);
+    assert_eq!(config.limits.slow_consumer, SlowConsumer::DropOld);
+    assert_eq!(config.log.level, ::log::Level::Debug);
+    assert_eq!(config.log.format, LogFormat::Json);
+}
+
+#[test]
+fn dotted_keys_and_inline_tables_are_tables() {
+    assert_eq!(from_file("mqtt.max_qos = 0").expect("good").mqtt.max_qos, QoS::AtMostOnce);
+    assert_eq!(from_file("sys = { interval_s = 3 }").expect("good").sys.interval_s, 3);
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_place_and_the_nearest_known() {
+    assert_eq!(
+        one_error(from_file("[mqtt]\n\nmax_qso = 1\n")),
+        "tautwire.toml:3:1: there is no key mqtt.max_qso; did you mean mqtt.max_qos? [config_unknown_key]"
+    );
+    assert_eq!(
+        one_error(from_file("max_qos = 1\n")),
+        "tautwire.toml:1:1: there is no key max_qos; did you mean mqtt.max_qos? [config_unknown_key]"
+    );
+    assert_eq!(
+        one_error(from_file("[limit]\nconnections = 1\n")),
+        "tautwire.toml:1:2: there is no table [limit]; did you mean [limits]? [config_unknown_key]"
+    );
+    assert_eq!(
+        one_error(from_options(&["limits.conections=5"])),
+        "--set limits.conections: there is no key limits.conections; did you mean limits.connections? [config_unknown_key]"
+    );
+    assert_eq!(
+        one_error(from_options(&["colour=red"])),
+        "--set colour: there is no key colour; `tautwire config show` lists all keys [config_unknown_key]"
+    );
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_refused_with_its_place() {
+    assert_eq!(
+        one_error(from_file("[mqtt]\nreceive_maximum = \"many\"\n")),
+        "tautwire.toml:2:19: mqtt.receive_maximum: expected whole number from 1 to 65535, found a string [config_wrong_type]"
+    );
+    assert_eq!(
+        one_error(from_file("mqtt = 3\n")),
+        "tautwire.toml:1:8: mqtt is a table; write [mqtt] on a line of its own and its keys below [config_wrong_type]"
+    );
+    assert!(one_error(from_file("threads = 1.5")).contains("found a fraction"));
+    assert!(one_error(from_file("listen = [1883]")).contains("list of \"ADDRESS:PORT\""));
+    assert!(
+        one_error(from_options(&["mqtt.retain_available=1"])).contains("expected true or false, found a whole number")
+    );
+}
+
+#[test]
+fn a_value_out_of_range_is_refused_with_its_place() {
+    assert_eq!(
+        one_error(from_file("# é\nmqtt.receive_maximum = 0 # é\n")),
+        "tautwire.toml:2:24: mqtt.receive_maximum: 0 is out of range; write a whole number from 1 to 65535 [config_out_of_range]"
+    );
+    assert!(one_error(from_options(&["mqtt.receive_maximum=65536"])).contains("65536 is out of range"));
+    assert!(one_error(from_options(&["threads=-1"])).contains("-1 is out of range"));
+    assert!(one_error(from_options(&["mqtt.max_qos=3"])).contains("3 is not a QoS; write 0, 1 or 2"));
+    assert!(one_error(from_options(&["limits.slow_consumer=drop_ol"])).contains("did you mean \"drop_old\"?"));
+    assert!(one_error(from_options(&["listen=localhost:1883"])).contains("host names are not looked up"));
+    assert!(one_error(from_options(&["listen=[]"])).contains("the list is empty"));
+    assert!(one_error(from_options(&["listen=127.0.0.1:1,127.0.0.1:1"])).contains("listed twice"));
+}
+
+#[test]
+fn text_that_is_not_toml_is_refused_with_its_place() {
+    let error = one_error(from_file("threads = 1\nlisten = [\n"));
+    assert!(error.starts_with("tautwire.toml:"), "{error}");
+    assert!(error.ends_with("[config_syntax]"), "{error}");
+    assert!(one_error(from_file("threads = 1\nthreads = 2\n")).starts_with("tautwire.toml:2:1: not valid TOML: "));
+}
+
+#[test]
+fn everything_wrong_is_reported_from_the_top() {
+    let errors =
+        from_file("threads = true\n[mqtt]\nzzzzzzzz = 1\nmax_qos = 9\n[log]\nlevel = \"loud\"\n").expect_err("refused");
+    let lines: Vec<_> = errors.iter().map(|error| error.split(':').nth(1).unwrap_or_default().to_owned()).collect();
+    assert_eq!(lines, ["1", "3", "4", "6"], "{errors:?}");
+}
+
+#[test]
+fn the_command_line_goes_over_the_file_and_later_over_earlier() {
+    let config =
+        from_options(&["threads=2", "log.level=warn", "threads=3", "listen=127.0.0.1:7,[::1]:8"]).expect("good");
+    assert_eq!(config.threads, 3);
+    assert_eq!(config.log.level, ::log::Level::Warn);
+    assert_eq!(config.listen.len(), 2);
+    assert!(one_error(from_options(&["threads"])).contains("write --set KEY=VALUE"));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let errors = Config::load(Some(Path::new("no-such.toml")), &[]).expect_err("refused");
+    assert!(errors[0].to_string().starts_with("no-such.toml: cannot be opened: "), "{errors:?}");
+}
+
+#[test]
+fn listening_beyond_loopback_is_warned_about() {
+    let warns = |listen: &str| from_options(&[&format!("listen={listen}")]).expect("good").warnings().len();
+    assert_eq!(warns("0.0.0.0:1883"), 1);
+    assert_eq!(warns("[::]:1883,192.0.2.1:1883,127.0.0.9:1883"), 2);
+    assert_eq!(warns("[::1]:1883,[::ffff:127.0.0.1]:1883"), 0);
+}
+
+#[test]
+fn what_is_shown_reads_back_as_the_same_configuration() {
+    assert_eq!(from_file(&to_toml(&Config::default())), Ok(Config::default()));
+    let other = from_options(&[
+        "listen=0.0.0.0:0",
+        "threads=7",
+        "mqtt.max_qos=0",
+        "mqtt.retain_available=false",
+        "limits.slow_consumer=disconnect",
+        "limits.retained_bytes=1",
+        "log.format=json",
+        "log.level=error",
+    ])
+    .expect("good");
+    assert_eq!(from_file(&to_toml(&other)), Ok(other));
+}
+
+#[test]
+fn every_key_is_documented_and_its_default_lies_in_its_range() {
+    let defaults = Config::default();
+    for key in KEYS {
+        assert!(key.doc.ends_with('.'), "{}: {}", key.name, key.doc);
+        assert!(!key.doc.contains("  "), "{}: {}", key.name, key.doc);
+        let set = format!("{}={}", key.name, (key.show)(&defaults));
+        assert_eq!(from_options(&[&set]).as_ref(), Ok(&defaults), "{set}");
+        if let Some(section) = key.section() {
+            assert!(SECTIONS.iter().any(|known| known.name == section));
+        }
+        assert!(registry::find(key.name).is_some());
+    }
+}
+
+#[test]
+fn both_ends_of_every_range_are_accepted_and_the_next_beyond_refused() {
+    for key in KEYS {
+        let Some(range) = &key.range else { continue };
+        for inside in [range.start(), range.end()] {
+            let set = format!("{}={inside}", key.name);
+            assert!(from_options(&[&set]).is_ok(), "{set}");
+        }
+        let beyond = format!("{}={}", key.name, range.end() + 1);
+        assert!(from_options(&[&beyond]).is_err(), "{beyond}");
+    }
+}
+
+#[test]
+fn the_committed_reference_page_is_the_generated_one() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == to_markdown(),
+        "docs/configuration.md is out of date; write it with: cargo run -p tautwire-server -- config doc > docs/configuration.md"
+    );
+}

@@ -1,0 +1,214 @@
+//! The types a key may have, each with its way from and to TOML.
+
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
+
+use tautwire_protocol::QoS;
+use toml::de::DeValue;
+
+use crate::nearest::nearest;
+
+/// A type that a configuration key may have.
+pub(crate) trait Setting: Sized {
+    /// What the key takes, for people.
+    fn takes(range: Option<&RangeInclusive<u64>>) -> String;
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem>;
+    fn to_toml(&self) -> String;
+}
+
+/// Why a value does not suit its key; the text says what was found and what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Problem {
+    /// A value of another TOML type.
+    Type(String),
+    /// The right type, but outside the allowed values.
+    Range(String),
+}
+
+/// What happens when the queue of a session is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SlowConsumer {
+    DropNew,
+    DropOld,
+    Disconnect,
+}
+
+/// The form of the log's lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// A type with a fixed set of named values.
+trait Choice: Copy + PartialEq + 'static {
+    const CHOICES: &'static [(&'static str, Self)];
+}
+
+impl Choice for SlowConsumer {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("drop_new", Self::DropNew), ("drop_old", Self::DropOld), ("disconnect", Self::Disconnect)];
+}
+
+impl Choice for LogFormat {
+    const CHOICES: &'static [(&'static str, Self)] = &[("text", Self::Text), ("json", Self::Json)];
+}
+
+impl Choice for log::Level {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("error", Self::Error), ("warn", Self::Warn), ("info", Self::Info), ("debug", Self::Debug)];
+}
+
+impl<C: Choice> Setting for C {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        let names: Vec<String> = C::CHOICES.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+        match names.split_last() {
+            Some((last, [])) => last.clone(),
+            Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+            None => String::new(),
+        }
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let given = value.as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
+        if let Some((_, choice)) = C::CHOICES.iter().find(|(name, _)| *name == given) {
+            return Ok(*choice);
+        }
+        let mut text = format!("\"{given}\" is not one of {}", Self::takes(None));
+        if let Some(name) = nearest(given, C::CHOICES.iter().map(|(name, _)| *name)) {
+            text.push_str(&format!("; did you mean \"{name}\"?"));
+        }
+        Err(Problem::Range(text))
+    }
+
+    fn to_toml(&self) -> String {
+        let name = C::CHOICES.iter().find(|(_, choice)| choice == self).map_or("", |(name, _)| name);
+        format!("\"{name}\"")
+    }
+}
+
+impl Setting for bool {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "true or false".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        value.as_bool().ok_or_else(|| wrong_type::<Self>(value, None))
+    }
+
+    fn to_toml(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Whole numbers of each width; the key's range is checked, and the width guards a range that is too wide for it.
+macro_rules! whole_number {
+    ($($type:ty),+) => { $(
+        impl Setting for $type {
+            fn takes(range: Option<&RangeInclusive<u64>>) -> String {
+                match range {
+                    Some(range) => format!("whole number from {} to {}", range.start(), range.end()),
+                    None => "whole number".to_owned(),
+                }
+            }
+
+            fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+                let number = whole_number(value).ok_or_else(|| wrong_type::<Self>(value, range))?;
+                u64::try_from(number)
+                    .ok()
+                    .filter(|number| range.is_none_or(|range| range.contains(number)))
+                    .and_then(|number| Self::try_from(number).ok())
+                    .ok_or_else(|| Problem::Range(format!("{number} is out of range; write a {}", Self::takes(range))))
+            }
+
+            fn to_toml(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+ };
+}
+whole_number!(u16, u32, usize);
+
+impl Setting for QoS {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "0, 1 or 2".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let number = whole_number(value).ok_or_else(|| wrong_type::<Self>(value, None))?;
+        u8::try_from(number)
+            .ok()
+            .and_then(QoS::from_u8)
+            .ok_or_else(|| Problem::Range(format!("{number} is not a QoS; write {}", Self::takes(None))))
+    }
+
+    fn to_toml(&self) -> String {
+        self.as_u8().to_string()
+    }
+}
+
+impl Setting for Vec<SocketAddr> {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "list of \"ADDRESS:PORT\"".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let mut addresses: Self = Vec::new();
+        // One address may stand alone, without the brackets of a list.
+        if let Some(one) = value.as_str() {
+            addresses.push(socket_address(one)?);
+            return Ok(addresses);
+        }
+        let list = value.as_array().ok_or_else(|| wrong_type::<Self>(value, None))?;
+        for item in list.iter() {
+            let text = item.get_ref().as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
+            let address = socket_address(text)?;
+            if address.port() != 0 && addresses.contains(&address) {
+                return Err(Problem::Range(format!("{address} is listed twice; keep one of them")));
+            }
+            addresses.push(address);
+        }
+        if addresses.is_empty() {
+            return Err(Problem::Range(
+                "the list is empty; name at least one address, such as \"127.0.0.1:1883\"".into(),
+            ));
+        }
+        Ok(addresses)
+    }
+
+    fn to_toml(&self) -> String {
+        let items: Vec<String> = self.iter().map(|address| format!("\"{address}\"")).collect();
+        format!("[{}]", items.join(", "))
+    }
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, Problem> {
+    text.parse().map_err(|_| {
+        Problem::Range(format!(
+            "\"{}\" is not an IP address and port; write it like \"127.0.0.1:1883\", \"[::1]:1883\" or \"0.0.0.0:1883\" (host names are not looked up)",
+            text.escape_debug()
+        ))
+    })
+}
+
+fn whole_number(value: &DeValue<'_>) -> Option<i128> {
+    let number = value.as_integer()?;
+    i128::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+fn wrong_type<S: Setting>(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Problem {
+    Problem::Type(format!("expected {}, found {}", S::takes(range), found(value)))
+}
+
+/// The TOML type of a value with its article, for messages.
+fn found(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a fraction",
+        DeValue::Boolean(_) => "true or false",
+        DeValue::Datetime(_) => "a date",
+        DeValue::Array(_) => "a list",
+        DeValue::Table(_) => "a table",
+    }
+}

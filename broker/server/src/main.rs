@@ -1,0 +1,18 @@
+//! The `tautwire` binary: the broker (`serve`) and its tools (`pub`, `sub`, `config`).
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod client;
+mod config;
+mod json;
+mod log;
+mod nearest;
+mod serve;
+mod time;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cli::run(std::env::args_os().skip(1))
+}

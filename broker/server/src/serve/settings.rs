@@ -1,0 +1,45 @@
+//! From configuration keys to what the engine runs with.
+
+use tautwire_engine::{Settings, SlowConsumer};
+use tautwire_router::RetainedLimits;
+
+use crate::config::{Config, value};
+
+pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
+    let (mqtt, limits) = (&config.mqtt, &config.limits);
+    let settings = Settings {
+        receive_maximum: mqtt.receive_maximum,
+        maximum_packet_size_bytes: mqtt.maximum_packet_size,
+        topic_alias_maximum: mqtt.topic_alias_maximum,
+        max_keep_alive_s: mqtt.max_keep_alive_s,
+        max_qos: mqtt.max_qos,
+        retain_available: mqtt.retain_available,
+        wildcard_subscription_available: mqtt.wildcard_subscription_available,
+        shared_subscription_available: mqtt.shared_subscription_available,
+        subscription_identifier_available: mqtt.subscription_identifier_available,
+        max_session_expiry_s: mqtt.max_session_expiry_s,
+        connect_timeout_s: mqtt.connect_timeout_s,
+        connections: limits.connections,
+        sessions: limits.sessions,
+        client_id_bytes: limits.client_id_bytes,
+        topic_bytes: limits.topic_bytes,
+        topic_levels: limits.topic_levels,
+        subscriptions_per_session: limits.subscriptions_per_session,
+        subscriptions_per_packet: limits.subscriptions_per_packet,
+        in_flight_per_client: limits.in_flight_per_client,
+        session_queue_messages: limits.session_queue_messages,
+        session_queue_bytes: limits.session_queue_bytes,
+        slow_consumer: match limits.slow_consumer {
+            value::SlowConsumer::DropNew => SlowConsumer::DropNew,
+            value::SlowConsumer::DropOld => SlowConsumer::DropOld,
+            value::SlowConsumer::Disconnect => SlowConsumer::Disconnect,
+        },
+        connection_output_bytes: limits.connection_output_bytes,
+        buffered_bytes: limits.buffered_bytes,
+        shard_queue_batches: limits.shard_queue_batches,
+        incomplete_packet_timeout_s: limits.incomplete_packet_timeout_s,
+        write_stall_timeout_s: limits.write_stall_timeout_s,
+        sys_interval_s: config.sys.interval_s,
+    };
+    (settings, RetainedLimits { messages: limits.retained_messages, bytes: limits.retained_bytes })
+}

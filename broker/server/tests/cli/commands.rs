@@ -1,0 +1,73 @@
+//! Help, version, configuration and wrong arguments: what needs no broker.
+
+use crate::process::run;
+
+#[test]
+fn help_and_version_go_to_standard_output_and_succeed() {
+    for (arguments, expected) in [
+        (&["--help"][..], "Usage: tautwire COMMAND"),
+        (&["help"], "Usage: tautwire COMMAND"),
+        (&["help", "serve"], "Usage: tautwire serve"),
+        (&["serve", "--help"], "Usage: tautwire serve"),
+        (&["help", "config", "check"], "Usage: tautwire config check"),
+        (&["help", "config"], "Usage: tautwire config show"),
+        (&["pub", "--help"], "--repeat-delay SECONDS"),
+        (&["sub", "--help"], "%j JSON"),
+        (&["--version"], concat!("tautwire ", env!("CARGO_PKG_VERSION"))),
+    ] {
+        let ended = run(arguments).expect(0);
+        assert!(ended.text().contains(expected), "{arguments:?}: {}", ended.text());
+        assert_eq!(ended.stderr, "");
+    }
+}
+
+#[test]
+fn wrong_arguments_go_to_standard_error_and_fail_with_1() {
+    for (arguments, expected) in [
+        (&[][..], "Usage: tautwire COMMAND"),
+        (&["sevre"], "did you mean serve?"),
+        (&["serve", "--lisen", "x"], "did you mean --listen?"),
+        (&["serve", "--set", "mqtt.max_qso=1"], "did you mean mqtt.max_qos?"),
+        (&["serve", "--config", "no-such-file.toml"], "no-such-file.toml: cannot be opened"),
+        (&["pub", "a", "m", "-P", "hunter2"], "--password-file FILE"),
+        (&["sub"], "a topic filter is missing"),
+        (&["config", "chekc"], "did you mean config check?"),
+        (&["config"], "config check"),
+    ] {
+        let ended = run(arguments).expect(1);
+        assert!(ended.stderr.contains(expected), "{arguments:?}: {}", ended.stderr);
+        assert!(!ended.stderr.contains("hunter2"));
+        assert_eq!(ended.text(), "");
+    }
+}
+
+#[test]
+fn config_check_tells_everything_wrong_with_file_and_line() {
+    let path = std::env::temp_dir().join(format!("tautwire-check-{}.toml", std::process::id()));
+    let name = path.display().to_string();
+    std::fs::write(&path, "threads = 1\n[mqtt]\nmax_qso = 1\nreceive_maximum = 0\n").expect("writes");
+    let wrong = run(&["config", "check", "--config", &name]).expect(1);
+    assert!(wrong.stderr.contains(&format!("{name}:3:1: there is no key mqtt.max_qso")), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains(&format!("{name}:4:19: mqtt.receive_maximum: 0 is out of range")),
+        "{}",
+        wrong.stderr
+    );
+
+    std::fs::write(&path, "listen = \"0.0.0.0:1883\"\n").expect("writes");
+    let right = run(&["config", "check", "--config", &name]).expect(0);
+    assert_eq!(right.text(), "the configuration is right\n");
+    assert!(right.stderr.contains("there is no access control yet"), "{}", right.stderr);
+    std::fs::remove_file(&path).expect("removes");
+}
+
+#[test]
+fn config_show_prints_a_file_that_shows_the_same() {
+    let shown = run(&["config", "show", "--set", "mqtt.max_qos=1", "--listen", "127.0.0.1:7"]).expect(0).text();
+    assert!(shown.contains("\nmax_qos = 1\n") && shown.contains("listen = [\"127.0.0.1:7\"]\n"), "{shown}");
+    let path = std::env::temp_dir().join(format!("tautwire-show-{}.toml", std::process::id()));
+    std::fs::write(&path, &shown).expect("writes");
+    let again = run(&["config", "show", "--config", &path.display().to_string()]).expect(0).text();
+    std::fs::remove_file(&path).expect("removes");
+    assert_eq!(again, shown);
+}

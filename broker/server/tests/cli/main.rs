@@ -1,0 +1,7 @@
+//! The command line as a person uses it: every test runs the `tautwire` program.
+
+mod commands;
+mod process;
+mod publish_subscribe;
+mod scripted;
+mod scripted_broker;

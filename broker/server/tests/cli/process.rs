@@ -1,0 +1,217 @@
+//! Running the program: child processes that are waited for with a bound, and ended with their test.
+
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+/// How long a program may take to end. No test waits this long unless it fails.
+const END: Duration = Duration::from_secs(60);
+
+/// What a program printed and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// `None` if a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// Standard output as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Fails unless the program ended with this code.
+    #[track_caller]
+    pub(crate) fn expect(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "stdout: {}\nstderr: {}", self.text(), self.stderr);
+        self
+    }
+}
+
+/// A running `tautwire`, killed when dropped.
+pub(crate) struct Process {
+    child: Child,
+    stdout: Option<Receiver<Vec<u8>>>,
+    stderr: Option<BufReader<ChildStderr>>,
+    /// Standard error read so far.
+    told: String,
+}
+
+/// Runs `tautwire` to its end with nothing on standard input.
+pub(crate) fn run(arguments: &[&str]) -> Ended {
+    run_with_input(arguments, b"")
+}
+
+/// Runs `tautwire` to its end.
+pub(crate) fn run_with_input(arguments: &[&str], input: &[u8]) -> Ended {
+    let mut process = Process::start(arguments);
+    process.give(input);
+    process.end()
+}
+
+impl Process {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        let mut process = Self::start_without_reader(arguments);
+        let stdout = process.child.stdout.take().expect("a pipe");
+        process.stdout = Some(read_all(stdout));
+        process
+    }
+
+    /// Starts `tautwire` with nobody reading its standard output yet.
+    pub(crate) fn start_without_reader(arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tautwire"))
+            .args(arguments)
+            .env_remove("TAUTWIRE_PASSWORD")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("tautwire starts");
+        let stderr = child.stderr.take().map(BufReader::new);
+        Self { child, stdout: None, stderr, told: String::new() }
+    }
+
+    /// Closes standard output, as a reader does that has seen enough.
+    pub(crate) fn close_output(&mut self) {
+        drop(self.child.stdout.take());
+    }
+
+    /// The next line of standard output of a process started without a reader.
+    pub(crate) fn output_line(&mut self) -> String {
+        let stdout = self.child.stdout.as_mut().expect("no reader took it");
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while stdout.read(&mut byte).expect("reads") == 1 && byte[0] != b'\n' {
+            line.push(byte[0]);
+        }
+        String::from_utf8(line).expect("UTF-8")
+    }
+
+    /// Writes to standard input and leaves it open.
+    pub(crate) fn give(&mut self, input: &[u8]) {
+        let stdin = self.child.stdin.as_mut().expect("standard input is open");
+        // A program that has ended already tells by its exit code why it reads no more.
+        let _ = stdin.write_all(input).and_then(|()| stdin.flush());
+    }
+
+    /// Waits for a line on standard error that contains the text.
+    pub(crate) fn wait_for(&mut self, text: &str) {
+        let stderr = self.stderr.as_mut().expect("standard error is open");
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            let count = stderr.read_line(&mut line).expect("reads");
+            self.told.push_str(&line);
+            assert!(count > 0, "ended before it told \"{text}\":\n{}", self.told);
+        }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("is killed");
+    }
+
+    /// Sends SIGINT, as Ctrl-C does.
+    pub(crate) fn interrupt(&self) {
+        let status = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    /// Closes standard input and waits for the end.
+    pub(crate) fn end(mut self) -> Ended {
+        drop(self.child.stdin.take());
+        let stderr = self.stderr.take().map(read_all);
+        let collect = |reader: Option<Receiver<Vec<u8>>>| match reader {
+            Some(reader) => reader.recv_timeout(END).ok(),
+            None => Some(Vec::new()),
+        };
+        let (Some(stdout), Some(rest)) = (collect(self.stdout.take()), collect(stderr)) else {
+            panic!("did not end within {END:?}; it told:\n{}", self.told);
+        };
+        let code = self.child.wait().expect("ends").code();
+        let stderr = format!("{}{}", self.told, String::from_utf8_lossy(&rest));
+        Ended { code, stdout, stderr }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read_all(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        let _ = sender.send(bytes);
+    });
+    receiver
+}
+
+/// A running broker on a port of its own.
+pub(crate) struct Broker {
+    _process: Process,
+    port: String,
+}
+
+impl Broker {
+    pub(crate) fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// With settings of the form `KEY=VALUE`.
+    pub(crate) fn with(settings: &[&str]) -> Self {
+        let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--threads", "1"];
+        for setting in settings {
+            arguments.extend(["--set", setting]);
+        }
+        let mut process = Process::start_without_reader(&arguments);
+        let line = process.output_line();
+        let port = line.strip_prefix("listening on mqtt://127.0.0.1:");
+        let port = port.unwrap_or_else(|| panic!("not ready: {line}")).to_owned();
+        Self { _process: process, port }
+    }
+
+    /// The arguments of a command against this broker.
+    fn arguments<'a>(&'a self, command: &'a str, arguments: &[&'a str]) -> Vec<&'a str> {
+        [&[command, "-h", "127.0.0.1", "-p", &self.port], arguments].concat()
+    }
+
+    /// Publishes and waits for the end.
+    pub(crate) fn publish(&self, arguments: &[&str]) -> Ended {
+        run(&self.arguments("pub", arguments))
+    }
+
+    pub(crate) fn publish_with_input(&self, arguments: &[&str], input: &[u8]) -> Ended {
+        run_with_input(&self.arguments("pub", arguments), input)
+    }
+
+    pub(crate) fn start_publish(&self, arguments: &[&str]) -> Process {
+        Process::start(&self.arguments("pub", arguments))
+    }
+
+    /// Subscribes to the end, however it comes.
+    pub(crate) fn subscribe_to_end(&self, arguments: &[&str]) -> Ended {
+        run(&self.arguments("sub", arguments))
+    }
+
+    /// Starts to subscribe and returns when the broker has granted it.
+    pub(crate) fn subscribe(&self, arguments: &[&str]) -> Process {
+        let mut process = Process::start(&self.arguments("sub", &[&["-d"], arguments].concat()));
+        process.wait_for("subscribed ");
+        process
+    }
+
+    /// The same with nobody reading what it prints.
+    pub(crate) fn subscribe_without_reader(&self, arguments: &[&str]) -> Process {
+        let mut process = Process::start_without_reader(&self.arguments("sub", &[&["-d"], arguments].concat()));
+        process.wait_for("subscribed ");
+        process
+    }
+}

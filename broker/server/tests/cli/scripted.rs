@@ -1,0 +1,303 @@
+//! `tautwire pub` and `tautwire sub` against a broker that refuses, repeats, falls silent or breaks the rules.
+
+use std::num::NonZeroU16;
+
+use tautwire_protocol::{
+    ConnectReason, Delivery, Disconnect, DisconnectReason, List, Packet, PacketId, Properties, Property,
+    ProtocolVersion, PubAck, PubAckReason, PubComp, PubCompReason, PubRec, PubRecReason, PubRel, PubRelReason, Publish,
+    QoS, SubAck, SubscribeReason, TopicName,
+};
+
+use crate::process::Process;
+use crate::scripted_broker::{Peer, ScriptedBroker};
+
+fn start(command: &str, broker: &ScriptedBroker, arguments: &[&str]) -> Process {
+    Process::start(&[&[command, "-h", "127.0.0.1", "-p", &broker.port()], arguments].concat())
+}
+
+fn id(value: u16) -> PacketId {
+    PacketId::new(value).expect("not zero")
+}
+
+/// A QoS 1 message without properties.
+fn message(packet_id: u16, topic: &'static str, payload: &'static str) -> Packet<'static> {
+    Packet::Publish(Publish {
+        delivery: Delivery::AtLeastOnce { packet_id: id(packet_id), dup: false },
+        retain: false,
+        topic: Some(TopicName::new(topic).expect("a topic")),
+        properties: Properties::EMPTY,
+        payload: payload.as_bytes(),
+    })
+}
+
+/// Grants the SUBSCRIBE that comes next.
+fn grant(peer: &mut Peer) {
+    let packet = peer.packet();
+    let Packet::Subscribe(subscribe) = packet.as_packet() else { panic!("{packet:?}") };
+    let reasons = vec![SubscribeReason::GrantedQoS2; subscribe.requests.len()];
+    peer.send(&Packet::SubAck(SubAck {
+        packet_id: subscribe.packet_id,
+        properties: Properties::EMPTY,
+        reasons: List::from(reasons.as_slice()),
+    }));
+}
+
+#[track_caller]
+fn expect_disconnect(peer: &mut Peer) {
+    assert!(matches!(peer.packet().as_packet(), Packet::Disconnect(_)));
+}
+
+#[test]
+fn a_refused_connection_ends_with_3_and_the_reason() {
+    let broker = ScriptedBroker::start();
+    let publisher = start("pub", &broker, &["a", "m"]);
+    let mut peer = broker.accept(ProtocolVersion::V5);
+    peer.connack(ConnectReason::NotAuthorized, &[Property::ReasonString("not on Sundays")]);
+    let ended = publisher.end().expect(3);
+    assert_eq!(ended.stderr, "tautwire: the connection is refused: Not authorized (0x87): not on Sundays\n");
+
+    let subscriber = start("sub", &broker, &["-V", "3.1.1", "a"]);
+    broker.accept(ProtocolVersion::V3_1_1).connack(ConnectReason::BadUserNameOrPassword, &[]);
+    assert!(subscriber.end().expect(3).stderr.contains("Bad User Name or Password (0x86)"));
+}
+
+#[test]
+fn control_characters_of_a_broker_do_not_reach_the_terminal() {
+    let broker = ScriptedBroker::start();
+    let publisher = start("pub", &broker, &["a", "m"]);
+    let mut peer = broker.accept(ProtocolVersion::V5);
+    peer.connack(ConnectReason::Banned, &[Property::ReasonString("\u{1b}[2Jgone\u{7}")]);
+    let stderr = publisher.end().expect(3).stderr;
+    assert!(stderr.contains("[2Jgone") && !stderr.contains('\u{1b}') && !stderr.contains('\u{7}'), "{stderr:?}");
+}
+
+#[test]
+fn a_refused_message_ends_with_3_and_the_others_are_still_sent() {
+    let broker = ScriptedBroker::start();
+    let publisher = start("pub", &broker, &["-q", "1", "a", "m", "--repeat", "2"]);
+    let mut peer = broker.welcome(&[Property::ReceiveMaximum(NonZeroU16::MIN)]);
+    for (number, reason) in [(1, PubAckReason::QuotaExceeded), (2, PubAckReason::NoMatchingSubscribers)] {
+        let packet = peer.packet();
+        let Packet::Publish(publish) = packet.as_packet() else { panic!("{packet:?}") };
+        let packet_id = publish.delivery.packet_id().expect("QoS 1");
+        assert_eq!(packet_id, id(number), "the second waits for the first: Receive Maximum is 1");
+        let text = [Property::ReasonString("full")];
+        peer.send(&Packet::PubAck(PubAck { packet_id, reason, properties: Properties::from_list(&text) }));
+    }
+    expect_disconnect(&mut peer);
+    drop(peer);
+    assert_eq!(publisher.end().expect(3).stderr, "tautwire: message 1 is refused: Quota exceeded (0x97): full\n");
+}
+
+#[test]
+fn a_qos_2_message_is_released_once_received_and_a_refused_one_is_not() {
+    let broker = ScriptedBroker::start();
+    let publisher = start("pub", &broker, &["-q", "2", "a", "m", "--repeat", "2"]);
+    let mut peer = broker.welcome(&[Property::ReceiveMaximum(NonZeroU16::MIN)]);
+    let pubrec = |packet_id, reason| Packet::PubRec(PubRec { packet_id, reason, properties: Properties::EMPTY });
+    let refused = peer.packet();
+    assert!(matches!(refused.as_packet(), Packet::Publish(_)));
+    peer.send(&pubrec(id(1), PubRecReason::NotAuthorized));
+    assert!(matches!(peer.packet().as_packet(), Packet::Publish(_)));
+    peer.send(&pubrec(id(2), PubRecReason::Success));
+    let released = peer.packet();
+    assert!(
+        matches!(released.as_packet(), Packet::PubRel(PubRel { packet_id, .. }) if packet_id == id(2)),
+        "{released:?}"
+    );
+    let pubcomp = PubComp { packet_id: id(2), reason: PubCompReason::Success, properties: Properties::EMPTY };
+    peer.send(&Packet::PubComp(pubcomp));
+    expect_disconnect(&mut peer);
+    drop(peer);
+    assert!(publisher.end().expect(3).stderr.contains("message 1 is refused: Not authorized (0x87)"));
+}
+
+#[test]
+fn a_message_that_the_broker_refuses_by_disconnecting_ends_with_2_and_the_reason() {
+    let broker = ScriptedBroker::start();
+    let publisher = start("pub", &broker, &["a", "m"]);
+    let mut peer = broker.welcome(&[]);
+    assert!(matches!(peer.packet().as_packet(), Packet::Publish(_)));
+    peer.send(&Packet::Disconnect(Disconnect {
+        reason: DisconnectReason::TopicNameInvalid,
+        properties: Properties::from_list(&[Property::ReasonString("no such place")]),
+    }));
+    expect_disconnect(&mut peer);
+    drop(peer);
+    let stderr = publisher.end().expect(2).stderr;
+    assert!(stderr.contains("the broker disconnected: Topic Name invalid (0x90): no such place"), "{stderr}");
+}
+
+#[test]
+fn a_message_larger_than_the_broker_accepts_is_not_sent() {
+    let broker = ScriptedBroker::start();
+    let publisher = start("pub", &broker, &["a", "0123456789"]);
+    let size = std::num::NonZeroU32::new(15).expect("not zero");
+    let mut peer = broker.welcome(&[Property::MaximumPacketSize(size)]);
+    expect_disconnect(&mut peer);
+    drop(peer);
+    assert!(publisher.end().expect(1).stderr.contains("a packet of 16 bytes, and the broker accepts at most 15"));
+}
+
+#[test]
+fn a_refused_subscription_ends_with_3_and_names_the_filter() {
+    let broker = ScriptedBroker::start();
+    let subscriber = start("sub", &broker, &["good", "bad"]);
+    let mut peer = broker.welcome(&[]);
+    assert!(matches!(peer.packet().as_packet(), Packet::Subscribe(_)));
+    peer.send(&Packet::SubAck(SubAck {
+        packet_id: id(1),
+        properties: Properties::EMPTY,
+        reasons: List::from(&[SubscribeReason::GrantedQoS0, SubscribeReason::NotAuthorized][..]),
+    }));
+    expect_disconnect(&mut peer);
+    drop(peer);
+    assert_eq!(subscriber.end().expect(3).stderr, "tautwire: the subscription bad is refused: Not authorized (0x87)\n");
+}
+
+#[test]
+fn a_message_is_acknowledged_only_after_it_is_printed_and_the_last_one_before_the_end() {
+    let broker = ScriptedBroker::start();
+    let subscriber = start("sub", &broker, &["-q", "1", "-C", "2", "#"]);
+    let mut peer = broker.welcome(&[]);
+    grant(&mut peer);
+    peer.send(&message(7, "a", "one"));
+    assert!(matches!(peer.packet().as_packet(), Packet::PubAck(PubAck { packet_id, .. }) if packet_id == id(7)));
+    peer.send(&message(8, "a", "two"));
+    peer.send(&message(9, "a", "beyond the count"));
+    assert!(matches!(peer.packet().as_packet(), Packet::PubAck(PubAck { packet_id, .. }) if packet_id == id(8)));
+    expect_disconnect(&mut peer);
+    peer.expect_close();
+    drop(peer);
+    assert_eq!(subscriber.end().expect(0).text(), "one\ntwo\n");
+}
+
+#[test]
+fn a_qos_2_message_sent_again_is_printed_once_and_finished_before_the_end() {
+    let broker = ScriptedBroker::start();
+    let subscriber = start("sub", &broker, &["-q", "2", "-C", "2", "#"]);
+    let mut peer = broker.welcome(&[]);
+    grant(&mut peer);
+    let publish = |packet_id, dup, payload: &'static str| {
+        Packet::Publish(Publish {
+            delivery: Delivery::ExactlyOnce { packet_id: id(packet_id), dup },
+            retain: false,
+            topic: Some(TopicName::new("a").expect("a topic")),
+            properties: Properties::EMPTY,
+            payload: payload.as_bytes(),
+        })
+    };
+    let expect_pubrec = |peer: &mut Peer, expected| {
+        let packet = peer.packet();
+        assert!(
+            matches!(packet.as_packet(), Packet::PubRec(PubRec { packet_id, .. }) if packet_id == id(expected)),
+            "{packet:?}"
+        );
+    };
+    peer.send(&publish(3, false, "one"));
+    expect_pubrec(&mut peer, 3);
+    peer.send(&publish(3, true, "one"));
+    expect_pubrec(&mut peer, 3);
+    peer.send(&publish(4, false, "two"));
+    expect_pubrec(&mut peer, 4);
+    for packet_id in [3, 4] {
+        let pubrel = PubRel { packet_id: id(packet_id), reason: PubRelReason::Success, properties: Properties::EMPTY };
+        peer.send(&Packet::PubRel(pubrel));
+        let packet = peer.packet();
+        assert!(
+            matches!(packet.as_packet(), Packet::PubComp(PubComp { packet_id: found, .. }) if found == id(packet_id)),
+            "{packet:?}"
+        );
+    }
+    expect_disconnect(&mut peer);
+    drop(peer);
+    assert_eq!(subscriber.end().expect(0).text(), "one\ntwo\n");
+}
+
+#[test]
+fn a_topic_alias_of_the_broker_stands_for_its_topic_and_an_unknown_one_ends_with_2() {
+    let broker = ScriptedBroker::start();
+    let options = ["-D", "connect", "topic-alias-maximum", "5", "-v", "#"];
+    let subscriber = start("sub", &broker, &options);
+    let mut peer = broker.welcome(&[]);
+    grant(&mut peer);
+    let mut send = |topic: Option<&'static str>, alias| {
+        let alias = [Property::TopicAlias(NonZeroU16::new(alias).expect("not zero"))];
+        peer.send(&Packet::Publish(Publish {
+            delivery: Delivery::AtMostOnce,
+            retain: false,
+            topic: topic.map(|topic| TopicName::new(topic).expect("a topic")),
+            properties: Properties::from_list(&alias),
+            payload: b"x",
+        }));
+    };
+    send(Some("first"), 1);
+    send(Some("second"), 2);
+    send(None, 1);
+    send(None, 3);
+    let ended = subscriber.end().expect(2);
+    assert_eq!(ended.text(), "first x\nsecond x\nfirst x\n");
+    assert!(ended.stderr.contains("a topic alias that stands for nothing"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_silent_connection_is_kept_alive_and_a_dead_one_given_up() {
+    let broker = ScriptedBroker::start();
+    // The broker's keep alive counts, not the client's.
+    let subscriber = start("sub", &broker, &["-k", "600", "a"]);
+    let mut peer = broker.welcome(&[Property::ServerKeepAlive(1)]);
+    grant(&mut peer);
+    assert!(matches!(peer.packet().as_packet(), Packet::PingReq));
+    peer.send(&Packet::PingResp);
+    assert!(matches!(peer.packet().as_packet(), Packet::PingReq));
+    // No PINGRESP: within another keep alive the client gives up.
+    let ended = subscriber.end().expect(2);
+    assert!(ended.stderr.contains("PINGRESP did not come within 1 s"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_broker_that_does_not_answer_is_given_up() {
+    let broker = ScriptedBroker::start();
+    let publisher = start("pub", &broker, &["--connect-timeout", "0.1", "a", "m"]);
+    let _peer = broker.accept(ProtocolVersion::V5);
+    assert!(publisher.end().expect(2).stderr.contains("CONNACK did not come within 0.1 s"));
+}
+
+#[test]
+fn bytes_that_are_not_mqtt_end_with_2_and_the_place() {
+    let broker = ScriptedBroker::start();
+    let subscriber = start("sub", &broker, &["a"]);
+    let mut peer = broker.welcome(&[]);
+    grant(&mut peer);
+    // A PUBLISH of QoS 3.
+    peer.send_bytes(&[0x36, 0x05, 0x00, 0x01, b'a', 0x00, 0x01]);
+    let ended = subscriber.end().expect(2);
+    assert!(ended.stderr.contains("the broker sent a bad packet: "), "{}", ended.stderr);
+}
+
+#[test]
+fn an_acknowledgement_of_nothing_ends_with_2() {
+    let broker = ScriptedBroker::start();
+    let subscriber = start("sub", &broker, &["a"]);
+    let mut peer = broker.welcome(&[]);
+    grant(&mut peer);
+    peer.send(&Packet::PubAck(PubAck {
+        packet_id: id(9),
+        reason: PubAckReason::Success,
+        properties: Properties::EMPTY,
+    }));
+    assert!(subscriber.end().expect(2).stderr.contains("a PUBACK for packet identifier 9, which awaits none"));
+}
+
+#[test]
+fn an_interrupted_publisher_with_unacknowledged_messages_says_goodbye_and_fails() {
+    let broker = ScriptedBroker::start();
+    let publisher = start("pub", &broker, &["-q", "1", "a", "m"]);
+    let mut peer = broker.welcome(&[]);
+    let packet = peer.packet();
+    assert!(matches!(packet.as_packet(), Packet::Publish(publish) if publish.delivery.qos() == QoS::AtLeastOnce));
+    publisher.interrupt();
+    expect_disconnect(&mut peer);
+    drop(peer);
+    assert!(publisher.end().expect(2).stderr.contains("interrupted after 1 messages; 1 of them are not acknowledged"));
+}

@@ -1,0 +1,109 @@
+//! Keep Alive.
+
+use std::time::{Duration, Instant};
+
+use tautwire_protocol::ReasonCode;
+
+use crate::support::{AtLeastOnce, AtMostOnce, Broker, V5, every_case, every_version, time_passes};
+
+/// [MQTT-3.1.2-22]; 3.1.1: [MQTT-3.1.2-24]
+#[test]
+fn a_silent_client_is_closed_after_one_and_a_half_times_its_keep_alive() {
+    every_case(|case| {
+        let broker = case.broker();
+        let connecting = broker.connecting(case.version, "silent").keep_alive_s(1);
+        let start = Instant::now();
+        let mut client = connecting.open();
+        client.expect_thrown_out(ReasonCode::KeepAliveTimeout);
+        let lasted = start.elapsed();
+        assert!(lasted >= Duration::from_millis(1400), "closed after {lasted:?}");
+        assert!(lasted < Duration::from_millis(4000), "closed after {lasted:?}");
+    });
+}
+
+/// [MQTT-3.1.2-22]: any packet counts, not only PINGREQ.
+#[test]
+fn any_packet_keeps_a_client_alive() {
+    every_version(|case| {
+        let broker = case.broker();
+        let mut client = broker.connecting(case.version, "busy").keep_alive_s(1).open();
+        for round in 0..5 {
+            time_passes(Duration::from_millis(700));
+            match round % 3 {
+                0 => client.ping(),
+                1 => client.subscribe("a", AtLeastOnce),
+                _ => _ = client.publish("b", AtMostOnce, b"x"),
+            }
+        }
+        client.ping();
+    });
+}
+
+/// [MQTT-3.1.2-22]: what the broker sends does not count.
+#[test]
+fn receiving_messages_does_not_keep_a_client_alive() {
+    every_version(|case| {
+        let broker = case.broker();
+        let mut silent = broker.connecting(case.version, "silent").keep_alive_s(1).open();
+        silent.subscribe("a", AtMostOnce);
+        let start = Instant::now();
+        let mut publisher = broker.connect(case.version, "publisher");
+        while start.elapsed() < Duration::from_millis(3500) {
+            publisher.publish("a", AtMostOnce, b"x");
+            publisher.ping();
+            time_passes(Duration::from_millis(100));
+        }
+        // It gets what was published in the first second and a half, and no more than that.
+        let received = silent.packets_until_closed().len();
+        assert!((1..=28).contains(&received), "{received} packets before the end");
+    });
+}
+
+/// 3.1.2.10 of 5.0 and 3.1.1: a Keep Alive of 0 turns it off.
+#[test]
+fn a_keep_alive_of_zero_never_closes() {
+    every_version(|case| {
+        let broker = case.broker();
+        let mut client = broker.connecting(case.version, "patient").keep_alive_s(0).open();
+        time_passes(Duration::from_millis(3500));
+        client.ping();
+    });
+}
+
+/// [MQTT-3.1.2-21], [MQTT-3.2.2-21]: the broker's own keep alive is imposed and told.
+#[test]
+fn the_server_keep_alive_is_told_and_used() {
+    let broker = Broker::set(&["mqtt.max_keep_alive_s=1"]);
+    for keep_alive_s in [0, 60] {
+        let start = Instant::now();
+        let mut client = broker.connecting(V5, "capped").keep_alive_s(keep_alive_s).open();
+        assert_eq!(client.connack().properties.server_keep_alive(), Some(1));
+        client.expect_thrown_out(ReasonCode::KeepAliveTimeout);
+        let lasted = start.elapsed();
+        assert!(lasted >= Duration::from_millis(1400) && lasted < Duration::from_millis(4000), "{lasted:?}");
+    }
+}
+
+/// [MQTT-3.2.2-22]
+#[test]
+fn no_server_keep_alive_is_told_when_the_clients_is_used() {
+    let broker = Broker::set(&["mqtt.max_keep_alive_s=100"]);
+    let client = broker.connecting(V5, "modest").keep_alive_s(100).open();
+    assert!(matches!(client.connack().properties.server_keep_alive(), None | Some(100)));
+}
+
+/// [MQTT-3.1.2-22]: half a packet is not a packet.
+#[test]
+fn trickling_bytes_do_not_keep_a_client_alive() {
+    every_version(|case| {
+        let broker = case.broker();
+        let start = Instant::now();
+        let mut client = broker.connecting(case.version, "trickler").keep_alive_s(1).open();
+        client.send_bytes(&[0x30, 100]);
+        while start.elapsed() < Duration::from_millis(3500) {
+            client.send_bytes_unless_closed(b"\0");
+            time_passes(Duration::from_millis(100));
+        }
+        client.expect_thrown_out(ReasonCode::KeepAliveTimeout);
+    });
+}

@@ -1,0 +1,22 @@
+//! Conformance and hostile input: the broker's program over real sockets, byte by byte.
+//!
+//! Each file holds one theme; each test is named after what it holds and cites the statements of the standard.
+//! Absence is proved by a fence, a later message or ping that must be the next to arrive, never by waiting.
+//! `TAUTWIRE_TEST_BINARY` runs the same tests against another build of the program.
+
+mod auth;
+mod connect;
+mod cross_thread;
+mod keep_alive;
+mod limits;
+mod ordering;
+mod properties;
+mod publish_qos;
+mod refusals;
+mod retained;
+mod session;
+mod shared;
+mod subscribe;
+mod support;
+mod sys;
+mod will;

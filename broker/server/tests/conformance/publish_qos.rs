@@ -1,0 +1,609 @@
+//! Delivery at QoS 0, 1 and 2, in both directions, across reconnects, and within the windows.
+
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use tautwire_protocol::{Packet, PubAckReason, PubRecReason, ReasonCode};
+
+use crate::support::property::{receive_maximum};
+use crate::support::{
+    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Message, Outgoing, QoS, V3_1_1, V5, every_case,
+    every_thread_count, every_version, expect_nothing_from, options, packet_id, time_passes,
+};
+
+/// [MQTT-4.3.1-1], [MQTT-4.3.2-2], [MQTT-4.3.3-2], [MQTT-3.8.4-8]; 3.1.1: [MQTT-4.3.x], [MQTT-3.8.4-6]
+#[test]
+fn messages_arrive_at_the_lower_of_published_and_granted_qos() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        for granted in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
+            let mut subscriber = broker.connect(case.version, "subscriber");
+            subscriber.subscribe("qos/#", granted);
+            for published in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
+                publisher.publish("qos/x", published, b"payload");
+                let message = subscriber.receive();
+                assert_eq!(message.qos(), published.min(granted));
+                assert_eq!(message.topic(), "qos/x");
+                assert_eq!(message.text(), "payload");
+                assert!(!message.dup(), "[MQTT-3.3.1-2], [MQTT-3.3.1-3]");
+                assert!(!message.retain(), "[MQTT-3.3.1-12]");
+            }
+        }
+    });
+}
+
+/// [MQTT-4.3.2-4], [MQTT-4.3.3-8]: an acknowledgement of success carries 0x00, or 0x10 when nobody subscribed.
+#[test]
+fn acknowledgements_say_whether_anybody_subscribed() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(V5, "publisher");
+        assert_eq!(publisher.publish("nobody", AtLeastOnce, b"x"), 0x10);
+        assert_eq!(publisher.publish("nobody", ExactlyOnce, b"x"), 0x10);
+        let mut subscriber = broker.connect(V5, "subscriber");
+        subscriber.subscribe("somebody", AtMostOnce);
+        assert_eq!(publisher.publish("somebody", AtLeastOnce, b"x"), 0x00);
+        assert_eq!(publisher.publish("somebody", ExactlyOnce, b"x"), 0x00);
+        assert_eq!(subscriber.receive_texts(2), ["x", "x"]);
+    });
+}
+
+/// 3.1 of both: payloads may be anything, and nothing at all.
+#[test]
+fn payloads_pass_unaltered() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut subscriber = broker.connect(case.version, "subscriber");
+        subscriber.subscribe("payload", ExactlyOnce);
+        let all_bytes: Vec<u8> = (0..=255).collect();
+        let large: Vec<u8> = (0..1_000_000_u32).map(|index| (index % 251) as u8).collect();
+        // Around the places where the Remaining Length takes another byte.
+        let sizes = [110, 118, 120, 127, 128, 16_370, 16_383, 16_384].map(|size| vec![b'x'; size]);
+        let payloads = [Vec::new(), vec![0], all_bytes, large].into_iter().chain(sizes);
+        for payload in payloads {
+            for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
+                publisher.publish("payload", qos, &payload);
+                assert!(subscriber.receive().payload() == payload, "{} bytes at {qos:?}", payload.len());
+            }
+        }
+    });
+}
+
+/// [MQTT-4.3.3-10]; 3.1.1: [MQTT-4.3.3-2]
+#[test]
+fn a_repeated_qos_2_publish_is_delivered_once() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut subscriber = broker.connect(case.version, "subscriber");
+        subscriber.subscribe("once", ExactlyOnce);
+        let outgoing = Outgoing::new("once", ExactlyOnce, b"x");
+        publisher.send_publish_as(&outgoing, 7);
+        publisher.expect_pubrec(7);
+        for _ in 0..3 {
+            publisher.send_publish_as(&outgoing.clone().dup(), 7);
+            assert!(publisher.expect_pubrec(7) < 0x80);
+        }
+        publisher.send_pubrel(7);
+        publisher.expect_pubcomp(7);
+        assert_eq!(subscriber.receive().text(), "x");
+        expect_nothing_from(&mut publisher, &mut subscriber);
+    });
+}
+
+/// [MQTT-4.3.3-10], [MQTT-4.4.0-1]: also when the repetition comes on a new connection of the session.
+#[test]
+fn a_qos_2_publish_repeated_after_a_reconnect_is_delivered_once() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut subscriber = broker.connect(case.version, "subscriber");
+        subscriber.subscribe("once", ExactlyOnce);
+        for (round, client_id) in ["p1", "p2", "p3", "p4"].into_iter().enumerate() {
+            let connecting = broker.connecting(case.version, client_id).persistent();
+            let outgoing = Outgoing::new("once", ExactlyOnce, b"x");
+            let mut publisher = connecting.open();
+            publisher.send_publish_as(&outgoing, 1);
+            publisher.expect_pubrec(1);
+            if round % 2 == 0 { publisher.cut() } else { drop(publisher) }
+            let mut publisher = connecting.open();
+            assert!(publisher.session_present());
+            publisher.send_publish_as(&outgoing.clone().dup(), 1);
+            assert!(publisher.expect_pubrec(1) < 0x80);
+            publisher.send_pubrel(1);
+            publisher.expect_pubcomp(1);
+            assert_eq!(subscriber.receive().text(), "x");
+            expect_nothing_from(&mut publisher, &mut subscriber);
+        }
+    });
+}
+
+/// [MQTT-4.3.3-11], [MQTT-4.4.0-1]: PUBREL may be resent on a new connection; the answer is PUBCOMP again.
+#[test]
+fn a_pubrel_repeated_after_a_reconnect_is_answered() {
+    every_case(|case| {
+        let broker = case.broker();
+        let connecting = broker.connecting(case.version, "publisher").persistent();
+        let mut publisher = connecting.open();
+        publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, b"x"), 5);
+        publisher.expect_pubrec(5);
+        publisher.send_pubrel(5);
+        publisher.expect_pubcomp(5);
+        publisher.cut();
+        let mut publisher = connecting.open();
+        publisher.send_pubrel(5);
+        // 0x92: the Packet Identifier is not in use any more; the exchange is complete either way.
+        assert!(matches!(publisher.expect_pubcomp(5), 0x00 | 0x92));
+    });
+}
+
+/// 3.7.2.1 of 5.0; 3.1.1 knows no other answer than PUBCOMP [MQTT-4.3.3-2].
+#[test]
+fn a_pubrel_for_an_unknown_packet_id_is_answered() {
+    every_version(|case| {
+        let broker = case.broker();
+        let mut client = broker.connect(case.version, "releaser");
+        client.send_pubrel(99);
+        let reason = client.expect_pubcomp(99);
+        assert_eq!(reason, if case.version.is_v5() { 0x92 } else { 0x00 });
+    });
+}
+
+/// [MQTT-4.3.2-5], [MQTT-4.3.3-12]: once acknowledged, a Packet Identifier means a new message, DUP or not.
+#[test]
+fn a_packet_id_may_be_used_again_once_its_exchange_is_complete() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut subscriber = broker.connect(case.version, "subscriber");
+        subscriber.subscribe("reuse", ExactlyOnce);
+        for (round, qos) in [AtLeastOnce, AtLeastOnce, ExactlyOnce, ExactlyOnce, AtLeastOnce].into_iter().enumerate() {
+            let text = round.to_string();
+            let mut outgoing = Outgoing::new("reuse", qos, text.as_bytes());
+            if qos == AtLeastOnce {
+                outgoing = outgoing.dup();
+            }
+            publisher.send_publish_as(&outgoing, 3);
+            if qos == AtLeastOnce {
+                publisher.expect_puback(3);
+            } else {
+                publisher.expect_pubrec(3);
+                publisher.send_pubrel(3);
+                publisher.expect_pubcomp(3);
+            }
+            let message = subscriber.receive();
+            assert_eq!(message.text(), text);
+            assert!(!message.dup(), "[MQTT-3.3.1-3] DUP is not propagated");
+        }
+    });
+}
+
+/// [MQTT-4.4.0-1], [MQTT-3.3.1-1], [MQTT-2.2.1-4]; 3.1.1: [MQTT-4.4.0-1], [MQTT-3.3.1-1]
+#[test]
+fn unacknowledged_messages_are_resent_in_order_with_dup_and_the_same_ids() {
+    every_case(|case| {
+        let broker = case.broker();
+        let connecting = broker.connecting(case.version, "subscriber").persistent();
+        let mut subscriber = connecting.open();
+        subscriber.subscribe("resend", ExactlyOnce);
+        let mut publisher = broker.connect(case.version, "publisher");
+        for number in 0..10 {
+            let qos = if number % 2 == 0 { AtLeastOnce } else { ExactlyOnce };
+            publisher.publish("resend", qos, number.to_string().as_bytes());
+        }
+        let first: Vec<Message> = (0..10).map(|_| subscriber.expect_publish()).collect();
+        assert!(first.iter().all(|message| !message.dup()));
+        let mut ids: Vec<u16> = first.iter().map(Message::id).collect();
+        subscriber.cut();
+
+        let mut subscriber = connecting.open();
+        let again: Vec<Message> = (0..10).map(|_| subscriber.expect_publish()).collect();
+        for (before, after) in first.iter().zip(&again) {
+            assert_eq!((before.id(), before.qos(), before.text()), (after.id(), after.qos(), after.text()));
+            assert!(after.dup());
+        }
+        for message in &again {
+            subscriber.acknowledge(message);
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), 10, "Packet Identifiers are distinct");
+        subscriber.ping();
+        subscriber.disconnect();
+        let mut subscriber = connecting.open();
+        expect_nothing_from(&mut publisher, &mut subscriber);
+    });
+}
+
+/// [MQTT-4.4.0-1]: "Clients and Servers MUST NOT resend messages at any other time."
+#[test]
+fn nothing_is_resent_on_a_live_connection() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut subscriber = broker.connect(case.version, "subscriber");
+        subscriber.subscribe("patience", AtLeastOnce);
+        let mut publisher = broker.connect(case.version, "publisher");
+        publisher.publish("patience", AtLeastOnce, b"x");
+        let message = subscriber.expect_publish();
+        time_passes(Duration::from_millis(1500));
+        expect_nothing_from(&mut publisher, &mut subscriber);
+        subscriber.acknowledge(&message);
+    });
+}
+
+/// [MQTT-4.4.0-1], [MQTT-4.3.3-6]; 3.1.1: [MQTT-4.3.3-1]: after PUBREC it is the PUBREL that is resent.
+#[test]
+fn after_pubrec_the_pubrel_is_resent_and_not_the_publish() {
+    every_case(|case| {
+        let broker = case.broker();
+        let connecting = broker.connecting(case.version, "subscriber").persistent();
+        let mut subscriber = connecting.open();
+        subscriber.subscribe("release", ExactlyOnce);
+        let mut publisher = broker.connect(case.version, "publisher");
+        for text in ["1", "2", "3"] {
+            publisher.publish("release", ExactlyOnce, text.as_bytes());
+        }
+        let messages: Vec<Message> = (0..3).map(|_| subscriber.expect_publish()).collect();
+        for message in &messages[..2] {
+            subscriber.send_pubrec(message.id());
+            subscriber.expect_pubrel(message.id());
+        }
+        subscriber.cut();
+
+        let mut subscriber = connecting.open();
+        let mut released = Vec::new();
+        let mut published = Vec::new();
+        for _ in 0..3 {
+            let packet = subscriber.next();
+            match packet.as_packet() {
+                Packet::PubRel(pubrel) => released.push(pubrel.packet_id.get()),
+                Packet::Publish(publish) => published.push(Message::from(publish)),
+                other => panic!("expected PUBREL or PUBLISH, got {other:?}"),
+            }
+        }
+        assert_eq!(released, [messages[0].id(), messages[1].id()]);
+        assert_eq!(published.len(), 1);
+        assert_eq!(published[0].id(), messages[2].id());
+        assert!(published[0].dup());
+        subscriber.send_pubcomp(released[0]);
+        subscriber.send_pubcomp(released[1]);
+        subscriber.acknowledge(&published[0]);
+        subscriber.ping();
+        subscriber.cut();
+        let mut subscriber = connecting.open();
+        expect_nothing_from(&mut publisher, &mut subscriber);
+    });
+}
+
+/// [MQTT-4.4.0-2]: an error in PUBACK or PUBREC ends the exchange.
+#[test]
+fn a_message_acknowledged_with_an_error_is_not_resent() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let connecting = broker.connecting(V5, "subscriber").persistent();
+        let mut subscriber = connecting.open();
+        subscriber.subscribe("error", ExactlyOnce);
+        let mut publisher = broker.connect(V5, "publisher");
+        publisher.publish("error", AtLeastOnce, b"1");
+        publisher.publish("error", ExactlyOnce, b"2");
+        let one = subscriber.expect_publish();
+        let two = subscriber.expect_publish();
+        subscriber.send_puback_with(one.id(), PubAckReason::NotAuthorized);
+        subscriber.send_pubrec_with(two.id(), PubRecReason::QuotaExceeded);
+        subscriber.expect_nothing();
+        subscriber.cut();
+        let mut subscriber = connecting.open();
+        expect_nothing_from(&mut publisher, &mut subscriber);
+    });
+}
+
+/// 3.6.2.1 of 5.0: PUBREC for a Packet Identifier that is not in use.
+#[test]
+fn a_pubrec_for_an_unknown_packet_id_is_answered_with_packet_identifier_not_found() {
+    let broker = Broker::start();
+    let mut client = broker.connect(V5, "confused");
+    client.send_pubrec(42);
+    assert_eq!(client.expect_pubrel(42), 0x92);
+    client.ping();
+}
+
+/// 4.3.2 of both: an acknowledgement nobody waits for harms nobody.
+#[test]
+fn unexpected_acknowledgements_are_survived() {
+    every_version(|case| {
+        let broker = case.broker();
+        let mut client = broker.connect(case.version, "confused");
+        client.send_puback(42);
+        client.send_pubcomp(43);
+        client.ping();
+        client.subscribe("a", AtLeastOnce);
+        client.publish("a", AtLeastOnce, b"x");
+        let message = client.expect_publish();
+        client.acknowledge(&message);
+        client.acknowledge(&message);
+        client.expect_nothing();
+    });
+}
+
+/// [MQTT-3.3.4-9], [MQTT-4.9.0-2]: the client's Receive Maximum bounds what is in flight to it.
+#[test]
+fn no_more_than_the_clients_receive_maximum_is_in_flight() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        for (client_id, qos) in [("one", AtLeastOnce), ("two", ExactlyOnce), ("three", AtLeastOnce)] {
+            let mut subscriber = broker.connecting(V5, client_id).property(receive_maximum(3)).open();
+            subscriber.subscribe("window", ExactlyOnce);
+            let mut publisher = broker.connect(V5, "publisher");
+            for number in 0..10 {
+                publisher.publish("window", qos, number.to_string().as_bytes());
+            }
+            let mut window: Vec<Message> = (0..3).map(|_| subscriber.expect_publish()).collect();
+            // [MQTT-4.9.0-3], [MQTT-3.3.4-10]: everything else goes on, QoS 0 included.
+            let mut watcher_of_zero = |subscriber: &mut Client| {
+                subscriber.subscribe("zero", AtMostOnce);
+                publisher.publish("zero", AtMostOnce, b"zero");
+                assert_eq!(subscriber.expect_publish().topic(), "zero");
+            };
+            watcher_of_zero(&mut subscriber);
+            for number in 0..10 {
+                let oldest = window.remove(0);
+                assert_eq!(oldest.text(), number.to_string());
+                subscriber.acknowledge(&oldest);
+                if number < 7 {
+                    window.push(subscriber.expect_publish());
+                }
+                watcher_of_zero(&mut subscriber);
+            }
+            subscriber.disconnect();
+        }
+    });
+}
+
+/// [MQTT-3.3.4-9]: the quota is given back by PUBCOMP, not by PUBREC.
+#[test]
+fn a_pubrec_of_success_does_not_open_the_window() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut subscriber = broker.connecting(V5, "subscriber").property(receive_maximum(1)).open();
+        subscriber.subscribe("window", ExactlyOnce);
+        let mut publisher = broker.connect(V5, "publisher");
+        publisher.publish("window", ExactlyOnce, b"1");
+        publisher.publish("window", ExactlyOnce, b"2");
+        let first = subscriber.expect_publish();
+        subscriber.send_pubrec(first.id());
+        subscriber.expect_pubrel(first.id());
+        subscriber.subscribe("zero", AtMostOnce);
+        publisher.publish("zero", AtMostOnce, b"zero");
+        assert_eq!(subscriber.expect_publish().topic(), "zero");
+        subscriber.send_pubcomp(first.id());
+        assert_eq!(subscriber.receive().text(), "2");
+    });
+}
+
+/// 4.9 of 5.0: an error in PUBREC gives the quota back at once.
+#[test]
+fn a_pubrec_with_an_error_opens_the_window() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut subscriber = broker.connecting(V5, "subscriber").property(receive_maximum(1)).open();
+        subscriber.subscribe("window", ExactlyOnce);
+        let mut publisher = broker.connect(V5, "publisher");
+        publisher.publish("window", ExactlyOnce, b"1");
+        publisher.publish("window", ExactlyOnce, b"2");
+        let first = subscriber.expect_publish();
+        subscriber.send_pubrec_with(first.id(), PubRecReason::UnspecifiedError);
+        assert_eq!(subscriber.receive().text(), "2");
+    });
+}
+
+/// [MQTT-3.3.4-7]; 3.3.4 of 5.0 names 0x93 for a client that exceeds the broker's Receive Maximum.
+#[test]
+fn a_publisher_above_the_brokers_receive_maximum_is_thrown_out() {
+    let broker = Broker::set(&["mqtt.receive_maximum=5"]);
+    let mut client = broker.connect(V5, "greedy");
+    assert_eq!(client.connack().properties.receive_maximum().map(NonZeroU16::get), Some(5));
+    let outgoing = Outgoing::new("a", ExactlyOnce, b"x");
+    for id in 1..=5 {
+        client.send_publish_as(&outgoing, id);
+        client.expect_pubrec(id);
+    }
+    // The same message again is no new one.
+    client.send_publish_as(&outgoing.clone().dup(), 5);
+    client.expect_pubrec(5);
+    client.send_publish_as(&outgoing, 6);
+    assert_eq!(client.expect_disconnect(), ReasonCode::ReceiveMaximumExceeded.as_u8());
+}
+
+/// [MQTT-4.9.0-2]: completed exchanges give the publisher its quota back, errors included.
+#[test]
+fn the_brokers_receive_maximum_counts_only_open_exchanges() {
+    every_version(|case| {
+        let broker = case.broker_set(&["mqtt.receive_maximum=2"]);
+        let mut client = broker.connect(case.version, "steady");
+        for _ in 0..20 {
+            client.publish("a", AtLeastOnce, b"x");
+            client.publish("a", ExactlyOnce, b"x");
+        }
+        // An exchange open all the time, and another one beside it.
+        let id = client.send_publish(&Outgoing::new("a", ExactlyOnce, b"x"));
+        client.expect_pubrec(id);
+        for _ in 0..20 {
+            client.publish("a", ExactlyOnce, b"x");
+        }
+    });
+}
+
+/// 3.1.1 has no Receive Maximum: many exchanges may be open, whatever 5.0 clients are told.
+#[test]
+fn a_3_1_1_publisher_may_have_many_exchanges_open() {
+    let broker = Broker::set(&["mqtt.receive_maximum=10"]);
+    let mut client = broker.connect(V3_1_1, "open");
+    let mut subscriber = broker.connect(V3_1_1, "subscriber");
+    subscriber.subscribe("many", ExactlyOnce);
+    let outgoing = Outgoing::new("many", ExactlyOnce, b"x");
+    for id in 1..=100 {
+        client.send_publish_as(&outgoing, id);
+    }
+    for id in 1..=100 {
+        client.expect_pubrec(id);
+    }
+    for id in 1..=100 {
+        client.send_pubrel(id);
+    }
+    for id in 1..=100 {
+        client.expect_pubcomp(id);
+    }
+    assert_eq!(subscriber.receive_texts(100).len(), 100);
+}
+
+/// [MQTT-2.2.1-5], [MQTT-4.6.0-2], [MQTT-4.6.0-3]: acknowledgements carry the ids of the publishes, in their order.
+#[test]
+fn acknowledgements_come_in_the_order_of_the_publishes() {
+    every_case(|case| {
+        let broker = case.broker();
+        for qos in [AtLeastOnce, ExactlyOnce] {
+            let mut publisher = broker.connect(case.version, "publisher");
+            let ids = [40_u16, 3, 65_535, 1, 77];
+            let mut bytes = Vec::new();
+            for id in ids {
+                let outgoing = Outgoing::new("order", qos, b"x");
+                bytes.extend(publisher.encoded(&Packet::Publish(outgoing.publish(packet_id(id)))));
+            }
+            publisher.send_bytes(&bytes);
+            for id in ids {
+                if qos == AtLeastOnce { publisher.expect_puback(id) } else { publisher.expect_pubrec(id) };
+            }
+            // [MQTT-4.6.0-4] seen from the other side: PUBCOMP in the order of PUBREL.
+            if qos == ExactlyOnce {
+                for id in ids {
+                    publisher.send_pubrel(id);
+                }
+                for id in ids {
+                    publisher.expect_pubcomp(id);
+                }
+            }
+        }
+    });
+}
+
+/// [MQTT-4.6.0-4]: PUBREL follows the order of PUBREC.
+#[test]
+fn pubrels_come_in_the_order_of_the_pubrecs() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut subscriber = broker.connect(case.version, "subscriber");
+        subscriber.subscribe("order", ExactlyOnce);
+        for _ in 0..5 {
+            publisher.publish("order", ExactlyOnce, b"x");
+        }
+        let ids: Vec<u16> = (0..5).map(|_| subscriber.expect_publish().id()).collect();
+        for &id in &ids {
+            subscriber.send_pubrec(id);
+        }
+        for &id in &ids {
+            subscriber.expect_pubrel(id);
+        }
+        for &id in &ids {
+            subscriber.send_pubcomp(id);
+        }
+        subscriber.ping();
+    });
+}
+
+/// [MQTT-2.2.1-4]: Packet Identifiers of both directions are independent.
+#[test]
+fn both_sides_may_use_the_same_packet_id_at_once() {
+    every_version(|case| {
+        let broker = case.broker();
+        let mut client = broker.connect(case.version, "mirror");
+        client.subscribe("mirror", ExactlyOnce);
+        client.publish("mirror", ExactlyOnce, b"first");
+        let incoming = client.expect_publish();
+        let id = incoming.id();
+        client.send_publish_as(&Outgoing::new("other", ExactlyOnce, b"x"), id);
+        client.expect_pubrec(id);
+        client.send_pubrec(id);
+        client.expect_pubrel(id);
+        client.send_pubrel(id);
+        client.expect_pubcomp(id);
+        client.send_pubcomp(id);
+        client.ping();
+    });
+}
+
+/// A client is its own subscriber too.
+#[test]
+fn a_client_receives_its_own_messages() {
+    every_case(|case| {
+        let broker = case.broker();
+        for client_id in ["one", "two", "three"] {
+            let mut client = broker.connect(case.version, client_id);
+            client.subscribe(client_id, ExactlyOnce);
+            for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
+                client.publish(client_id, qos, b"me");
+                assert_eq!(client.receive().qos(), qos);
+            }
+        }
+    });
+}
+
+/// 3.3.1.2 and 3.2.2.3.4 of 5.0: a QoS above the announced maximum; 3.1.1 can only be closed.
+#[test]
+fn a_publish_above_the_maximum_qos_is_refused() {
+    every_version(|case| {
+        for (maximum, refused) in [(0, AtLeastOnce), (1, ExactlyOnce)] {
+            let broker = case.broker_set(&[&format!("mqtt.max_qos={maximum}")]);
+            let mut client = broker.connect(case.version, "above");
+            client.send_publish(&Outgoing::new("a", refused, b"x"));
+            client.expect_thrown_out(ReasonCode::QoSNotSupported);
+        }
+    });
+}
+
+/// [MQTT-3.2.2-10]: every QoS may still be asked for.
+#[test]
+fn subscribing_above_the_maximum_qos_is_allowed() {
+    every_version(|case| {
+        let broker = case.broker_set(&["mqtt.max_qos=0"]);
+        let mut client = broker.connect(case.version, "asking");
+        let granted = client.subscribe_all(&[("a", options(ExactlyOnce))], &[]);
+        assert!(granted[0] <= 2);
+        client.publish("a", AtMostOnce, b"x");
+        assert_eq!(client.receive().qos(), AtMostOnce);
+    });
+}
+
+/// 3.2.2.3.5 of 5.0
+#[test]
+fn a_retained_publish_is_refused_where_retain_is_not_available() {
+    every_version(|case| {
+        let broker = case.broker_set(&["mqtt.retain_available=false"]);
+        let mut client = broker.connect(case.version, "keeping");
+        client.send_publish(&Outgoing::new("a", AtLeastOnce, b"x").retained());
+        client.expect_thrown_out(ReasonCode::RetainNotSupported);
+    });
+}
+
+/// 4.7.2: `$SYS` belongs to the broker. The connection stays.
+#[test]
+fn publishing_to_sys_is_not_authorized() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut client = broker.connect(case.version, "intruder");
+        client.subscribe("$SYS/mine", AtLeastOnce);
+        let expected: u8 = if case.version.is_v5() { 0x87 } else { 0x00 };
+        assert_eq!(client.publish("$SYS/mine", AtLeastOnce, b"x"), expected);
+        assert_eq!(client.publish("$SYS/mine", ExactlyOnce, b"x"), expected);
+        client.publish("$SYS/mine", AtMostOnce, b"x");
+        expect_nothing_to_itself(&mut client, AtLeastOnce);
+    });
+}
+
+/// What a client publishes to itself comes back in order, so a fence works for it alone.
+fn expect_nothing_to_itself(client: &mut Client, qos: QoS) {
+    client.subscribe("fence/self", qos);
+    client.publish("fence/self", qos, b"fence");
+    assert_eq!(client.receive().topic(), "fence/self");
+}

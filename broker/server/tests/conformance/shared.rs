@@ -1,0 +1,406 @@
+//! Shared subscriptions.
+
+use tautwire_protocol::{Property, PubAckReason, PubRecReason};
+
+use crate::support::property::{receive_maximum};
+use crate::support::{
+    AtLeastOnce, AtMostOnce, Broker, Case, Client, ExactlyOnce, Outgoing, QoS, V3_1_1, V5, every_case,
+    every_thread_count, expect_nothing_from,
+};
+
+const MEMBERS: [&str; 4] = ["member-a", "member-b", "member-c", "member-d"];
+
+fn members(case: Case, broker: &Broker, filter: &str, qos: QoS) -> Vec<Client> {
+    let join = |client_id| {
+        let mut member = broker.connect(case.version, client_id);
+        member.subscribe(filter, qos);
+        member
+    };
+    MEMBERS.into_iter().map(join).collect()
+}
+
+/// Takes what each client has been sent so far, up to a sentinel each has a subscription of its own for.
+fn collect(publisher: &mut Client, clients: &mut [Client]) -> Vec<Vec<String>> {
+    for client in clients.iter_mut() {
+        client.subscribe("sentinel", AtLeastOnce);
+    }
+    publisher.publish("sentinel", AtLeastOnce, b"sentinel");
+    let up_to_sentinel = |client: &mut Client| {
+        let mut texts = Vec::new();
+        loop {
+            let message = client.receive();
+            if message.topic() == "sentinel" {
+                break;
+            }
+            texts.push(message.text().to_owned());
+        }
+        client.unsubscribe(&["sentinel"]);
+        texts
+    };
+    clients.iter_mut().map(up_to_sentinel).collect()
+}
+
+fn sorted(texts: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut texts: Vec<String> = texts.into_iter().collect();
+    texts.sort_unstable();
+    texts
+}
+
+fn numbers(range: std::ops::Range<usize>) -> Vec<String> {
+    sorted(range.map(|number| number.to_string()))
+}
+
+/// 4.8.2 of 5.0: each message goes to one member, and the load to all of them.
+#[test]
+fn messages_are_shared_out_among_the_members() {
+    every_case(|case| {
+        for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
+            let broker = case.broker();
+            let mut publisher = broker.connect(case.version, "publisher");
+            let mut members = members(case, &broker, "$share/group/work/+", qos);
+            for number in 0..200 {
+                publisher.publish("work/x", qos, number.to_string().as_bytes());
+            }
+            let received = collect(&mut publisher, &mut members);
+            let shares: Vec<usize> = received.iter().map(Vec::len).collect();
+            assert!(shares.iter().all(|&share| (25..=100).contains(&share)), "{shares:?} at {qos:?}");
+            assert_eq!(sorted(received.into_iter().flatten()), numbers(0..200), "{qos:?}");
+        }
+    });
+}
+
+/// 4.8.2 of 5.0: each group gets its own copy, and so does each ordinary subscription.
+#[test]
+fn every_group_and_every_ordinary_subscription_gets_a_copy() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut clients: Vec<Client> = ["$share/one/a", "$share/two/a", "$share/one/+", "a", "#"]
+            .into_iter()
+            .enumerate()
+            .map(|(number, filter)| {
+                let mut client = broker.connect(case.version, &format!("client-{number}"));
+                client.subscribe(filter, AtLeastOnce);
+                client
+            })
+            .collect();
+        for number in 0..10 {
+            publisher.publish("a", AtLeastOnce, number.to_string().as_bytes());
+        }
+        for received in collect(&mut publisher, &mut clients) {
+            assert_eq!(sorted(received.into_iter().filter(|text| text != "sentinel")), numbers(0..10));
+        }
+    });
+}
+
+/// 4.8.2 of 5.0: a shared and an ordinary subscription of one client are two, each with its copy.
+#[test]
+fn a_client_may_hold_a_shared_and_an_ordinary_subscription_to_the_same_filter() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut client = broker.connect(V5, "client");
+        client.subscribe_identified("a", AtLeastOnce, 1);
+        client.subscribe_identified("$share/group/a", AtLeastOnce, 2);
+        publisher.publish("a", AtLeastOnce, b"x");
+        let mut identifiers = [client.receive(), client.receive()].map(|message| message.subscription_identifiers());
+        identifiers.sort();
+        assert_eq!(identifiers, [vec![1], vec![2]]);
+        // Leaving the group leaves the ordinary one.
+        assert_eq!(client.unsubscribe(&["$share/group/a"]), [0]);
+        publisher.publish("a", AtLeastOnce, b"y");
+        assert_eq!(client.receive().subscription_identifiers(), [1]);
+        expect_nothing_from(&mut publisher, &mut client);
+    });
+}
+
+/// [MQTT-4.8.2-3]
+#[test]
+fn a_member_receives_at_the_qos_it_was_granted() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        for granted in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
+            let mut member = broker.connect(case.version, "member");
+            member.subscribe("$share/group/a", granted);
+            for published in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
+                publisher.publish("a", published, b"x");
+                assert_eq!(member.receive().qos(), published.min(granted));
+            }
+        }
+    });
+}
+
+/// 4.8.2 of 5.0: retained messages are not sent for a new shared subscription.
+#[test]
+fn a_shared_subscription_gets_no_retained_messages() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        publisher.deliver(&Outgoing::new("a", AtLeastOnce, b"kept").retained());
+        let mut member = broker.connect(case.version, "member");
+        member.subscribe("$share/group/a", AtLeastOnce);
+        member.subscribe("$share/group/#", AtLeastOnce);
+        expect_nothing_from(&mut publisher, &mut member);
+    });
+}
+
+/// 4.8.2 of 5.0: QoS 1 messages a member took along unacknowledged go to the others; none is lost.
+#[test]
+fn messages_in_flight_to_a_leaving_member_go_to_the_others_at_qos_1() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut members = members(case, &broker, "$share/group/a", AtLeastOnce);
+        for number in 0..40 {
+            publisher.publish("a", AtLeastOnce, number.to_string().as_bytes());
+        }
+        // Its session ends with the connection; it has acknowledged nothing.
+        let leaver = members.remove(1);
+        leaver.cut();
+        let mut received = Vec::new();
+        while received.len() < 40 {
+            received.extend(collect(&mut publisher, &mut members).into_iter().flatten());
+        }
+        assert_eq!(sorted(received), numbers(0..40));
+    });
+}
+
+/// The same for messages that had not been sent yet, because the member's window was full.
+#[test]
+fn messages_queued_for_a_leaving_member_go_to_the_others() {
+    every_thread_count(|case| {
+        for (qos, client_id) in [(AtLeastOnce, "leaver-1"), (ExactlyOnce, "leaver-2")] {
+            let broker = case.broker();
+            let mut publisher = broker.connect(V5, "publisher");
+            let mut leaver = broker.connecting(V5, client_id).property(receive_maximum(1)).open();
+            leaver.subscribe("$share/group/a", qos);
+            for number in 0..10 {
+                publisher.publish("a", qos, number.to_string().as_bytes());
+            }
+            // One is on its way, and at QoS 2 stays where it went [MQTT-4.8.2-5]. The others wait.
+            assert_eq!(leaver.expect_publish().text(), "0");
+            let mut stayer = broker.connect(V5, "stayer");
+            stayer.subscribe("$share/group/a", qos);
+            leaver.cut();
+            let mut received = Vec::new();
+            let wanted = if qos == AtLeastOnce { 0..10 } else { 1..10 };
+            while received.len() < wanted.len() {
+                received.push(stayer.receive().text().to_owned());
+            }
+            assert_eq!(sorted(received), numbers(wanted));
+            expect_nothing_from(&mut publisher, &mut stayer);
+        }
+    });
+}
+
+/// [MQTT-4.8.2-5]: a QoS 2 message once sent goes to no other member when the session ends.
+#[test]
+fn a_qos_2_message_once_sent_is_not_moved_to_another_member() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut leaver = broker.connect(case.version, "leaver");
+        leaver.subscribe("$share/group/a", ExactlyOnce);
+        publisher.publish("a", ExactlyOnce, b"sent");
+        publisher.publish("a", ExactlyOnce, b"received");
+        leaver.expect_publish();
+        let second = leaver.expect_publish();
+        leaver.send_pubrec(second.id());
+        leaver.expect_pubrel(second.id());
+        let mut stayer = broker.connect(case.version, "stayer");
+        stayer.subscribe("$share/group/a", ExactlyOnce);
+        leaver.cut();
+        // The end of the session is past once its id starts anew.
+        broker.connect(case.version, "leaver").disconnect();
+        expect_nothing_from(&mut publisher, &mut stayer);
+    });
+}
+
+/// [MQTT-4.8.2-4]: it is completed with the same client when that comes back.
+#[test]
+fn a_qos_2_message_in_flight_is_completed_when_its_member_comes_back() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        let connecting = broker.connecting(case.version, "returning").persistent();
+        let mut member = connecting.open();
+        member.subscribe("$share/group/a", ExactlyOnce);
+        publisher.publish("a", ExactlyOnce, b"mine");
+        let first = member.expect_publish();
+        let mut other = broker.connect(case.version, "other");
+        other.subscribe("$share/group/a", ExactlyOnce);
+        member.cut();
+        expect_nothing_from(&mut publisher, &mut other);
+        let mut member = connecting.open();
+        let again = member.receive();
+        assert_eq!((again.id(), again.text(), again.dup()), (first.id(), "mine", true));
+        expect_nothing_from(&mut publisher, &mut other);
+    });
+}
+
+/// 4.8.2 of 5.0: nothing is lost while a persistent member is away, whoever gets it.
+#[test]
+fn nothing_is_lost_while_a_persistent_member_is_away() {
+    every_case(|case| {
+        for qos in [AtLeastOnce, ExactlyOnce] {
+            let broker = case.broker();
+            let mut publisher = broker.connect(case.version, "publisher");
+            let connecting = broker.connecting(case.version, "away").persistent();
+            let mut away = connecting.open();
+            away.subscribe("$share/group/a", qos);
+            let mut present = broker.connect(case.version, "present");
+            present.subscribe("$share/group/a", qos);
+            for number in 0..10 {
+                publisher.publish("a", qos, number.to_string().as_bytes());
+            }
+            away.cut();
+            for number in 10..20 {
+                publisher.publish("a", qos, number.to_string().as_bytes());
+            }
+            let away = connecting.open();
+            let mut received = Vec::new();
+            let mut members = [away, present];
+            while received.len() < 20 {
+                received.extend(collect(&mut publisher, &mut members).into_iter().flatten());
+            }
+            assert_eq!(sorted(received), numbers(0..20), "{qos:?}");
+        }
+    });
+}
+
+/// 4.8.2 of 5.0: with every member away the messages wait for one.
+#[test]
+fn messages_wait_while_every_member_is_away() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        let connectings =
+            ["away-a", "away-b", "away-c"].map(|client_id| broker.connecting(case.version, client_id).persistent());
+        for connecting in &connectings {
+            let mut member = connecting.open();
+            member.subscribe("$share/group/a", AtLeastOnce);
+            member.disconnect();
+        }
+        for number in 0..12 {
+            publisher.publish("a", AtLeastOnce, number.to_string().as_bytes());
+        }
+        let mut members = connectings.map(|connecting| connecting.open());
+        let mut received = Vec::new();
+        while received.len() < 12 {
+            received.extend(collect(&mut publisher, &mut members).into_iter().flatten());
+        }
+        assert_eq!(sorted(received), numbers(0..12));
+    });
+}
+
+/// [MQTT-4.8.2-6]
+#[test]
+fn a_message_refused_by_a_member_is_not_sent_to_another() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut refuser = broker.connect(V5, "refuser");
+        refuser.subscribe("$share/group/a", ExactlyOnce);
+        publisher.publish("a", AtLeastOnce, b"1");
+        publisher.publish("a", ExactlyOnce, b"2");
+        let first = refuser.expect_publish();
+        let second = refuser.expect_publish();
+        let mut other = broker.connect(V5, "other");
+        other.subscribe("$share/group/a", ExactlyOnce);
+        refuser.send_puback_with(first.id(), PubAckReason::UnspecifiedError);
+        refuser.send_pubrec_with(second.id(), PubRecReason::UnspecifiedError);
+        refuser.expect_nothing();
+        refuser.disconnect();
+        expect_nothing_from(&mut publisher, &mut other);
+    });
+}
+
+/// 3.10.4 of 5.0: who has unsubscribed gets no more, and the rest take over.
+#[test]
+fn an_unsubscribed_member_gets_no_more() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut members = members(case, &broker, "$share/group/a", AtLeastOnce);
+        members[0].unsubscribe(&["$share/group/a"]);
+        members[2].unsubscribe(&["$share/group/a"]);
+        for number in 0..20 {
+            publisher.publish("a", AtLeastOnce, number.to_string().as_bytes());
+        }
+        let received = collect(&mut publisher, &mut members);
+        assert!(received[0].is_empty() && received[2].is_empty(), "{received:?}");
+        assert_eq!(sorted(received.into_iter().flatten()), numbers(0..20));
+    });
+}
+
+/// 3.4.2.1 of 5.0: an empty group is nobody.
+#[test]
+fn a_group_everybody_has_left_is_no_subscriber() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut members = members(case, &broker, "$share/group/a", AtLeastOnce);
+        assert_eq!(publisher.publish("a", AtLeastOnce, b"x"), 0x00);
+        for member in &mut members {
+            member.unsubscribe(&["$share/group/a"]);
+        }
+        assert_eq!(publisher.publish("a", AtLeastOnce, b"x"), 0x10);
+    });
+}
+
+/// 4.8.2 of 5.0: subscription identifiers and properties come with shared messages too.
+#[test]
+fn a_shared_message_carries_identifier_and_properties() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut member = broker.connect(V5, "member");
+        member.subscribe_identified("$share/group/a/#", AtLeastOnce, 321);
+        publisher.deliver(&Outgoing::new("a/b", AtLeastOnce, b"x").property(Property::UserProperty("k", "v")));
+        let message = member.receive();
+        assert_eq!(message.topic(), "a/b");
+        assert_eq!(message.subscription_identifiers(), [321]);
+        assert_eq!(message.user_properties(), [("k".to_owned(), "v".to_owned())]);
+    });
+}
+
+/// Members of one group may speak different versions.
+#[test]
+fn a_group_spans_protocol_versions() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut old = broker.connect(V3_1_1, "old");
+        old.subscribe("$share/group/a", AtLeastOnce);
+        let mut new = broker.connect(V5, "new");
+        new.subscribe("$share/group/a", AtLeastOnce);
+        for number in 0..20 {
+            publisher.publish("a", AtLeastOnce, number.to_string().as_bytes());
+        }
+        let received = collect(&mut publisher, &mut [old, new]);
+        assert!(received.iter().all(|texts| !texts.is_empty()), "{received:?}");
+        assert_eq!(sorted(received.into_iter().flatten()), numbers(0..20));
+    });
+}
+
+/// [MQTT-3.3.4-9]: a member whose window is full does not hold up the group.
+#[test]
+fn a_member_that_acknowledges_nothing_does_not_starve_the_others() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut stuck = broker.connecting(V5, "stuck").property(receive_maximum(1)).open();
+        stuck.subscribe("$share/group/a", AtLeastOnce);
+        let mut busy = broker.connect(V5, "busy");
+        busy.subscribe("$share/group/a", AtLeastOnce);
+        for number in 0..20 {
+            publisher.publish("a", AtLeastOnce, number.to_string().as_bytes());
+        }
+        let mut received = vec![busy.receive().text().to_owned()];
+        stuck.expect_publish();
+        stuck.cut();
+        received.extend(busy.receive_texts(19));
+        assert_eq!(sorted(received), numbers(0..20));
+    });
+}

@@ -1,0 +1,158 @@
+//! A broker process of one's own for one test, on a port the kernel picked.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use tautwire_protocol::ProtocolVersion;
+
+use super::client::{Client, EXPECTATION};
+use super::connecting::Connecting;
+
+/// The program under test. `TAUTWIRE_TEST_BINARY` names another build of it (a release build, say).
+pub(crate) fn program() -> String {
+    std::env::var("TAUTWIRE_TEST_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_tautwire").to_owned())
+}
+
+/// A running broker, ended when this is dropped.
+pub(crate) struct Broker {
+    child: Child,
+    address: SocketAddr,
+    log: Option<JoinHandle<String>>,
+}
+
+impl Broker {
+    /// Starts a broker with one thread and the default settings.
+    pub(crate) fn start() -> Broker {
+        Broker::with(1, &[])
+    }
+
+    /// Starts a broker with one thread and `KEY=VALUE` settings.
+    pub(crate) fn set(settings: &[&str]) -> Broker {
+        Broker::with(1, settings)
+    }
+
+    /// Starts a broker with `threads` shards and `KEY=VALUE` settings.
+    pub(crate) fn with(threads: usize, settings: &[&str]) -> Broker {
+        let mut command = Command::new(program());
+        command.args(Broker::arguments(threads, settings));
+        Broker::spawn(command)
+    }
+
+    /// Starts a broker that may open `descriptors` files at most.
+    pub(crate) fn with_descriptors(descriptors: usize, threads: usize, settings: &[&str]) -> Broker {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"")).arg(program());
+        command.args(Broker::arguments(threads, settings));
+        Broker::spawn(command)
+    }
+
+    fn arguments(threads: usize, settings: &[&str]) -> Vec<String> {
+        let mut arguments: Vec<String> =
+            ["serve", "--listen", "127.0.0.1:0", "--threads"].map(str::to_owned).to_vec();
+        arguments.push(threads.to_string());
+        for setting in settings {
+            arguments.extend(["--set".to_owned(), (*setting).to_owned()]);
+        }
+        arguments
+    }
+
+    fn spawn(mut command: Command) -> Broker {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the broker's program starts");
+        let stdout = child.stdout.take().expect("stdout is a pipe");
+        let mut stderr = child.stderr.take().expect("stderr is a pipe");
+        let (ready, address) = mpsc::channel();
+        // Both pipes are drained for the life of the process: a full pipe would stop the broker.
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if let Some(address) = line.strip_prefix("listening on mqtt://") {
+                    let _ = ready.send(address.trim().to_owned());
+                }
+            }
+        });
+        let log = thread::spawn(move || {
+            let mut text = String::new();
+            let _ = stderr.read_to_string(&mut text);
+            text
+        });
+        let Ok(address) = address.recv_timeout(EXPECTATION) else {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("the broker did not say `listening on mqtt://…`; its log:\n{}", log.join().unwrap_or_default());
+        };
+        Broker { child, address: address.parse().expect("an address and a port follow mqtt://"), log: Some(log) }
+    }
+
+    /// Where the broker listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The process id of the broker.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A clean-start connection, accepted.
+    pub(crate) fn connect(&self, version: ProtocolVersion, client_id: &str) -> Client {
+        self.connecting(version, client_id).open()
+    }
+
+    /// A connection whose CONNECT is still to be filled in.
+    pub(crate) fn connecting<'a>(&self, version: ProtocolVersion, client_id: &'a str) -> Connecting<'a> {
+        Connecting::new(self.address, version, client_id)
+    }
+
+    /// A TCP connection on which nothing has been said yet.
+    pub(crate) fn dial(&self, version: ProtocolVersion) -> Client {
+        Client::dial(self.address, version)
+    }
+
+    /// Resident memory of the broker in bytes.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the broker is running");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("the kernel reports VmRSS");
+        let kilobytes = line.split_whitespace().nth(1).and_then(|number| number.parse::<u64>().ok());
+        kilobytes.expect("VmRSS is a number of kilobytes") * 1024
+    }
+
+    /// Waits until resident memory is at most `bytes`, polling through the broker itself: each look follows a ping.
+    pub(crate) fn resident_comes_down_to(&self, bytes: u64) {
+        let mut witness = self.connect(ProtocolVersion::V5, "memory-witness");
+        let deadline = Instant::now() + EXPECTATION;
+        while self.resident_bytes() > bytes {
+            assert!(
+                Instant::now() < deadline,
+                "the broker holds {} bytes, more than {bytes}, {EXPECTATION:?} later",
+                self.resident_bytes()
+            );
+            witness.ping();
+            thread::yield_now();
+        }
+    }
+
+    /// Whether the process still runs.
+    pub(crate) fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let log = self.log.take().and_then(|log| log.join().ok()).unwrap_or_default();
+        if thread::panicking() {
+            eprintln!("the broker's log:\n{log}");
+        }
+    }
+}
