@@ -54,30 +54,26 @@ impl<J: Journal> Hub<J> {
     }
 
     fn write_ack(&mut self, index: u32, ack: &Ack) {
-        let explained = |why: &Option<&'static str>| why.map(Property::ReasonString);
-        let (reason_string, packet): (Option<Property<'_>>, _) = match ack {
-            Ack::PubAck(_, _, why) | Ack::PubRec(_, _, why) => (explained(why), ack),
-            _ => (None, ack),
-        };
-        let wanted = reason_string.as_ref().filter(|_| {
-            let connection = &self.connections[index as usize];
+        let connection = &self.connections[index as usize];
+        let v5 = connection.is_v5();
+        let explanation = match ack {
             // [MQTT-3.1.2-29]
-            connection.is_v5() && connection.problem_information
-        });
-        let properties = match wanted {
-            Some(property) => Properties::from(std::slice::from_ref(property)),
-            None => Properties::EMPTY,
+            Ack::PubAck(_, _, why) | Ack::PubRec(_, _, why) if v5 && connection.problem_information => *why,
+            _ => None,
         };
-        let packet = packet.packet(properties);
-        if !self.write_packet(index, &packet) {
-            // [MQTT-3.4.2-2] and its like: the reason string goes first.
-            self.write_packet(index, &ack.packet(Properties::EMPTY));
+        if let Some(why) = explanation {
+            let properties = [Property::ReasonString(why)];
+            if self.write_packet(index, &ack.packet(Properties::from_list(&properties), v5)) {
+                return;
+            }
+            // [MQTT-3.4.2-2] and its like: where the reason string is too much, it goes first.
         }
+        self.write_packet(index, &ack.packet(Properties::EMPTY, v5));
     }
 }
 
 impl Ack {
-    fn packet<'a>(&'a self, properties: Properties<'a>) -> Packet<'a> {
+    fn packet<'a>(&'a self, properties: Properties<'a>, v5: bool) -> Packet<'a> {
         match self {
             Ack::PubAck(packet_id, reason, _) => {
                 Packet::PubAck(PubAck { packet_id: *packet_id, reason: *reason, properties })
@@ -95,7 +91,9 @@ impl Ack {
                 Packet::SubAck(SubAck { packet_id: *packet_id, properties, reasons: (&reasons[..]).into() })
             }
             Ack::UnsubAck(packet_id, reasons) => {
-                Packet::UnsubAck(UnsubAck { packet_id: *packet_id, properties, reasons: (&reasons[..]).into() })
+                // 3.1.1 has no codes here.
+                let reasons = if v5 { &reasons[..] } else { &[] };
+                Packet::UnsubAck(UnsubAck { packet_id: *packet_id, properties, reasons: reasons.into() })
             }
         }
     }

@@ -42,6 +42,8 @@ pub(crate) struct Connection {
     pub(crate) problem_information: bool,
     /// Not read from until other shards have taken what is meant for them.
     pub(crate) paused: bool,
+    /// Not read from until the client has taken what is meant for it.
+    pub(crate) choked: bool,
     pub(crate) keep_alive_s: u16,
     /// The most QoS 1 and 2 messages that may be in flight towards the client.
     pub(crate) send_maximum: u16,
@@ -96,6 +98,7 @@ impl Connection {
             dirty: false,
             problem_information: true,
             paused: false,
+            choked: false,
             keep_alive_s: 0,
             send_maximum: 0,
             alias_maximum: 0,
@@ -125,6 +128,11 @@ impl Connection {
 
     pub(crate) fn is_v5(&self) -> bool {
         self.version == ProtocolVersion::V5
+    }
+
+    /// Whether reading from the client waits, for whatever reason.
+    pub(crate) fn is_held(&self) -> bool {
+        self.paused || self.choked
     }
 
     pub(crate) fn pending_bytes(&self) -> usize {

@@ -124,6 +124,8 @@ counters! {
     dropped_no_member,
     /// Times a publisher was not read from because the queue to another thread was full.
     publishers_paused,
+    /// Times a client was not read from because it did not take its output.
+    clients_choked,
     /// Retained messages refused by a limit.
     retained_refused,
     /// Messages waiting in sessions now: queued or not acknowledged.

@@ -208,8 +208,10 @@ impl<J: Journal> Shard<J> {
             properties: Properties::from_list(&properties),
         };
         if !self.hub.write_packet(index, &Packet::ConnAck(connack)) {
-            // A client that cannot take its CONNACK cannot be served.
-            self.disconnect(index, DisconnectReason::PacketTooLarge, "CONNACK is larger than the client accepts");
+            // A client that cannot take its CONNACK cannot be served, nor told so [MQTT-3.14.0-1].
+            self.log_end(index, ReasonCode::PacketTooLarge, "CONNACK is larger than the client accepts");
+            self.detach(index, Some(ReasonCode::PacketTooLarge));
+            self.close(index);
             return;
         }
         log::debug!("client {client_id:?} connected, {}", connect.version);

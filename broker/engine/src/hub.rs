@@ -191,17 +191,25 @@ impl<J: Journal> Hub<J> {
 
     /// Frees the place. The owner of the socket has closed it or given it away.
     pub(crate) fn vacate(&mut self, index: u32) {
+        self.put_output_away(index);
         let connection = &mut self.connections[index as usize];
-        if let Some(output) = connection.output.take() {
-            self.pool.give_back(output);
-        }
         let counted = std::mem::take(&mut connection.counted_output_bytes);
         self.all_counters[usize::from(self.shard.0)].output_bytes.subtract(counted as u64);
+        let connection = &mut self.connections[index as usize];
         connection.phase = Phase::Vacant;
         connection.dirty = false;
         connection.extras = None;
         self.vacant_connections.push(index);
         self.counters().connections.subtract(1);
+    }
+
+    /// All output has been written: the connection needs no buffer.
+    pub(crate) fn put_output_away(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        connection.stalled_since_ms = None;
+        if let Some(output) = connection.output.take() {
+            self.pool.give_back(output);
+        }
     }
 
     /// Makes sure that the connection is looked at no later than `at_ms`.
@@ -239,10 +247,13 @@ impl<J: Journal> Hub<J> {
         {
             return false;
         }
-        let mut written = false;
-        self.write(index, |tail| written = packet.append_to(version, tail).is_ok());
-        self.counters().packets_sent.add(u64::from(written));
-        written
+        let mut result = Ok(0);
+        self.write(index, |tail| result = packet.append_to(version, tail));
+        if let Err(error) = &result {
+            log::error!("{:?} could not be said in {version}: {error}", packet.packet_type());
+        }
+        self.counters().packets_sent.add(u64::from(result.is_ok()));
+        result.is_ok()
     }
 
     // Sessions.

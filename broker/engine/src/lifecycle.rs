@@ -165,7 +165,7 @@ impl<J: Journal> Shard<J> {
         let stall_limit_ms = u64::from(settings.write_stall_timeout_s) * 1000;
         let connect_limit_ms = u64::from(settings.connect_timeout_s) * 1000;
         let awaiting_connect = connection.phase == Phase::AwaitingConnect;
-        let keep_alive = (connection.keep_alive_s > 0 && !connection.paused)
+        let keep_alive = (connection.keep_alive_s > 0 && !connection.is_held())
             .then(|| connection.last_received_ms + keep_alive_limit_ms(connection.keep_alive_s));
         let connect = awaiting_connect.then(|| connection.last_received_ms + connect_limit_ms);
         let incomplete = connection.incomplete_since_ms.map(|since| since.get() + incomplete_limit_ms);
@@ -190,7 +190,7 @@ impl<J: Journal> Shard<J> {
         } else if let Some(next_ms) = [connect, incomplete, keep_alive, stalled].into_iter().flatten().min() {
             self.hub.arm_connection(index, next_ms);
         } else if self.hub.connections[index as usize].keep_alive_s > 0 {
-            // Paused, which stops the clock: looked at again later.
+            // Not read from, which stops the clock: looked at again later.
             self.hub.arm_connection(index, now_ms + keep_alive_limit_ms(1));
         }
     }

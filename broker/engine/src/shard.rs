@@ -38,8 +38,13 @@ pub struct Shard<J> {
     pub(crate) hub: Hub<J>,
     pub(crate) table: Table,
     pub(crate) sys: SysTopics,
+    next_retained_sweep_ms: u64,
     due: Vec<Timer>,
 }
+
+/// How often expired retained messages are removed, and how many at a time.
+const RETAINED_SWEEP_MS: u64 = 5_000;
+const RETAINED_SWEEP_MAX: usize = 1_000;
 
 /// What came of a packet.
 pub(crate) enum Handled {
@@ -57,7 +62,7 @@ impl<J: Journal> Shard<J> {
         let Shared { settings, exchange, counters } = shared;
         let sys = SysTopics::new(index, &settings, now_ms);
         let hub = Hub::new(index, settings, exchange, counters, journal, now_ms);
-        Shard { hub, table: Table::default(), sys, due: Vec::new() }
+        Shard { hub, table: Table::default(), sys, next_retained_sweep_ms: now_ms, due: Vec::new() }
     }
 
     /// A new network connection. `None` where the broker holds as many as it may; close it then.
@@ -75,13 +80,20 @@ impl<J: Journal> Shard<J> {
     /// consumed: all whole packets, unless the connection is to be paused, moved or closed.
     pub fn receive(&mut self, id: ConnectionId, chunk: &Chunk, range: Range<usize>, now_ms: u64) -> usize {
         self.hub.now_ms = now_ms;
+        let output_max_bytes = self.hub.settings.connection_output_bytes;
         let mut at = range.start;
-        loop {
+        while at < range.end {
             let Some(connection) = self.hub.connection(id) else { return range.len() };
             if connection.phase == Phase::Closing {
                 return range.len();
             }
-            if connection.paused {
+            if connection.is_held() {
+                break;
+            }
+            if connection.pending_bytes() > output_max_bytes {
+                // Answers are never dropped, so a client that asks and does not listen is not heard any more.
+                connection.choked = true;
+                self.hub.counters().clients_choked.add(1);
                 break;
             }
             match self.receive_packet(id.index, chunk, at..range.end) {
@@ -176,7 +188,7 @@ impl<J: Journal> Shard<J> {
         let now_ms = self.hub.now_ms;
         let deadline_ms = now_ms + u64::from(self.hub.settings.incomplete_packet_timeout_s) * 1000;
         let Some(connection) = self.hub.connection(id) else { return };
-        let incomplete = incomplete && !connection.paused;
+        let incomplete = incomplete && !connection.is_held();
         if incomplete && connection.incomplete_since_ms.is_none() {
             connection.incomplete_since_ms = NonZeroMs::new(now_ms);
             self.hub.arm_connection(id.index, deadline_ms);
@@ -232,6 +244,7 @@ impl<J: Journal> Shard<J> {
             }
         }
         self.due = due;
+        self.drop_expired_retained();
         self.publish_sys();
         self.resume_paused();
     }
@@ -266,40 +279,63 @@ impl<J: Journal> Shard<J> {
     pub fn sent(&mut self, id: ConnectionId, written: usize, now_ms: u64) -> bool {
         self.hub.now_ms = now_ms;
         self.hub.counters().bytes_sent.add(written as u64);
-        let stall_s = self.hub.settings.write_stall_timeout_s;
-        let counters = self.hub.all_counters.clone();
-        let gauge = &counters[usize::from(self.hub.shard.0)].output_bytes;
         let Some(connection) = self.hub.connection(id) else { return false };
         let Some(output) = &mut connection.output else { return false };
         output.advance(written);
-        let session = connection.session;
         let pending_bytes = output.pending_bytes();
-        let pending = pending_bytes > 0;
+        let session = connection.session;
         let counted = std::mem::replace(&mut connection.counted_output_bytes, pending_bytes);
-        gauge.add((pending_bytes as u64).wrapping_sub(counted as u64));
-        if pending {
-            output.settle();
-            if written > 0 || connection.stalled_since_ms.is_none() {
-                connection.stalled_since_ms = NonZeroMs::new(now_ms);
-                if stall_s > 0 {
-                    self.hub.arm_connection(id.index, now_ms + u64::from(stall_s) * 1000);
-                }
-            }
+        self.hub.counters().output_bytes.add((pending_bytes as u64).wrapping_sub(counted as u64));
+        if pending_bytes > 0 {
+            self.wait_for_room(id.index, written > 0);
         } else {
-            connection.stalled_since_ms = None;
-            if let Some(output) = connection.output.take() {
-                self.hub.pool.give_back(output);
-            }
+            self.hub.put_output_away(id.index);
         }
+        self.unchoke(id.index, pending_bytes);
         if written > 0 && let Some(session) = session {
             self.hub.pump(session);
         }
-        self.hub.connection(id).is_some_and(|connection| connection.pending_bytes() > 0)
+        self.hub.connections[id.index as usize].pending_bytes() > 0
+    }
+
+    /// Output stays pending beyond the turn: it may refer to no chunk, and it does not wait for ever.
+    fn wait_for_room(&mut self, index: u32, progress: bool) {
+        let now_ms = self.hub.now_ms;
+        let stall_s = self.hub.settings.write_stall_timeout_s;
+        let connection = &mut self.hub.connections[index as usize];
+        if let Some(output) = &mut connection.output {
+            output.settle();
+        }
+        if progress || connection.stalled_since_ms.is_none() {
+            connection.stalled_since_ms = NonZeroMs::new(now_ms);
+            if stall_s > 0 {
+                self.hub.arm_connection(index, now_ms + u64::from(stall_s) * 1000);
+            }
+        }
+    }
+
+    /// Hears a client again that has taken enough of its output.
+    fn unchoke(&mut self, index: u32, pending_bytes: usize) {
+        let now_ms = self.hub.now_ms;
+        let enough = pending_bytes <= self.hub.settings.connection_output_bytes / 2;
+        let connection = &mut self.hub.connections[index as usize];
+        if connection.choked && enough {
+            connection.choked = false;
+            // It could not be heard, so it has not been silent.
+            connection.last_received_ms = now_ms;
+            let id = self.hub.id(index);
+            self.hub.actions.push_back(Action::Resume(id));
+        }
     }
 
     /// Tells how many batches the way to `shard` takes at present.
     pub fn set_room(&mut self, shard: ShardIndex, batches: usize) {
         self.hub.outboxes[usize::from(shard.0)].room = batches;
+    }
+
+    /// Whether there is a batch for another shard.
+    pub fn has_batch(&self, shard: ShardIndex) -> bool {
+        !self.hub.outboxes[usize::from(shard.0)].batches.is_empty()
     }
 
     /// The next batch for another shard.
@@ -317,14 +353,28 @@ impl<J: Journal> Shard<J> {
         &self.hub.settings
     }
 
+    /// Shard 0 does it for all, from time to time: an expired message is not sent even while it is still there.
+    fn drop_expired_retained(&mut self) {
+        let now_ms = self.hub.now_ms;
+        if self.hub.shard == ShardIndex(0) && now_ms >= self.next_retained_sweep_ms {
+            let dropped = self.hub.exchange.drop_expired_retained(now_ms, RETAINED_SWEEP_MAX);
+            self.hub.counters().dropped_expired.add(dropped as u64);
+            let pause_ms = if dropped == RETAINED_SWEEP_MAX { 1 } else { RETAINED_SWEEP_MS };
+            self.next_retained_sweep_ms = now_ms + pause_ms;
+        }
+    }
+
     /// Reads again from connections that waited for another shard, once none is behind.
     fn resume_paused(&mut self) {
         if self.hub.paused.is_empty() || self.hub.outboxes.iter().any(|outbox| outbox.is_full()) {
             return;
         }
+        let now_ms = self.hub.now_ms;
         for id in std::mem::take(&mut self.hub.paused) {
             if let Some(connection) = self.hub.connection(id) {
                 connection.paused = false;
+                // The client could not be heard, so it has not been silent.
+                connection.last_received_ms = now_ms;
                 self.hub.actions.push_back(Action::Resume(id));
             }
         }

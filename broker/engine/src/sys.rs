@@ -85,7 +85,6 @@ impl<J: Journal> Shard<J> {
             return;
         }
         self.sys.next_ms = Some(now_ms + self.sys.interval_ms);
-        self.hub.exchange.drop_expired_retained(now_ms);
         let totals = self.hub.totals();
         self.sys.average(&totals, now_ms);
         let (retained, retained_bytes) = self.hub.exchange.retained();

@@ -155,7 +155,11 @@ impl Worker {
         let drained_ms = self.draining.front().map(|(at_ms, _)| *at_ms);
         let next_ms = [self.shard.next_turn_ms(), accept_ms, drained_ms].into_iter().flatten().min();
         self.bell.before_sleep();
-        let busy = !self.readable.is_empty() || self.peers.iter().any(|peer| !peer.incoming.is_empty() || peer.is_behind());
+        let has_mail = |peer: &Peer| {
+            let outgoing = !peer.moves.is_empty() || self.shard.has_batch(peer.shard);
+            !peer.incoming.is_empty() || (outgoing && !peer.outgoing.is_full())
+        };
+        let busy = !self.readable.is_empty() || self.peers.iter().any(has_mail);
         let timeout = if busy {
             Some(Duration::ZERO)
         } else {
@@ -173,12 +177,17 @@ impl Worker {
 
     fn take_mail(&mut self) {
         for at in 0..self.peers.len() {
+            // A sender that found the ring full goes on when it is told that it is not any more.
+            let was_full = self.peers[at].incoming.slots() == self.peers[at].incoming.buffer().capacity();
             for _ in 0..MAIL_MAX {
                 match self.peers[at].incoming.pop() {
                     Ok(Mail::Batch(batch)) => self.shard.receive_batch(&batch, self.now_ms),
                     Ok(Mail::Adopt(stream, bytes)) => self.admit(stream, Some(Rest::Short(bytes))),
                     Err(_) => break,
                 }
+            }
+            if was_full {
+                self.peers[at].bell.ring();
             }
         }
     }
@@ -451,13 +460,6 @@ impl Worker {
             self.turn(&events);
         }
         Ok(())
-    }
-}
-
-impl Peer {
-    /// Connections wait for room that may have come.
-    fn is_behind(&self) -> bool {
-        !self.moves.is_empty() && !self.outgoing.is_full()
     }
 }
 

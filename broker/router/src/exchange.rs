@@ -1,5 +1,6 @@
 //! What all shards must agree on.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -50,6 +51,8 @@ struct Board {
     shares: FilterTree<Arc<ShareGroup>>,
     retained: RetainedTree<Message>,
     retained_bytes: usize,
+    /// Those of the retained messages that expire, by the moment at which they do.
+    expiring: BTreeSet<(u64, Box<str>)>,
 }
 
 impl Exchange {
@@ -190,10 +193,7 @@ impl Exchange {
         let mut board = self.write();
         let old_bytes = board.retained.get(message.topic).map(Message::stored_bytes);
         if message.payload.is_empty() {
-            if let Some(bytes) = old_bytes {
-                board.retained.remove(message.topic);
-                board.retained_bytes -= bytes;
-            }
+            board.forget_retained(message.topic);
             return Ok(self.generation());
         }
         let bytes = board.retained_bytes - old_bytes.unwrap_or(0) + message.stored_bytes();
@@ -201,8 +201,12 @@ impl Exchange {
             return Err(RetainRefused);
         }
         let kept = kept.get_or_insert_with(|| message.to_message());
+        board.forget_retained(message.topic);
         board.retained.insert(message.topic, kept.clone());
         board.retained_bytes = bytes;
+        if let Some(at_ms) = message.expires_at_ms {
+            board.expiring.insert((at_ms, message.topic.into()));
+        }
         Ok(self.generation())
     }
 
@@ -211,24 +215,21 @@ impl Exchange {
         self.read().retained.get(topic).cloned()
     }
 
-    /// Removes retained messages that have expired [MQTT-3.3.2-5]; returns how many.
-    pub fn drop_expired_retained(&self, now_ms: u64) -> usize {
-        let mut expired = Vec::new();
-        self.read().show_retained("#", &mut |message| {
-            if message.as_ref().is_expired(now_ms) {
-                expired.push(message.clone());
-            }
-        });
-        if expired.is_empty() {
+    /// Removes up to `most` retained messages that have expired [MQTT-3.3.2-5]; returns how many.
+    pub fn drop_expired_retained(&self, now_ms: u64, most: usize) -> usize {
+        if self.read().expiring.first().is_none_or(|(at_ms, _)| *at_ms > now_ms) {
             return 0;
         }
         let mut board = self.write();
-        expired.retain(|message| board.retained.get(message.topic()) == Some(message));
-        for message in &expired {
-            board.retained.remove(message.topic());
-            board.retained_bytes -= message.stored_bytes();
+        let mut dropped = 0;
+        while dropped < most
+            && let Some((at_ms, topic)) = board.expiring.first().cloned()
+            && at_ms <= now_ms
+        {
+            board.forget_retained(&topic);
+            dropped += 1;
         }
-        expired.len()
+        dropped
     }
 
     /// How many messages are retained, and their bytes.
@@ -258,6 +259,14 @@ impl Exchange {
 }
 
 impl Board {
+    fn forget_retained(&mut self, topic: &str) {
+        let Some(message) = self.retained.remove(topic) else { return };
+        self.retained_bytes -= message.stored_bytes();
+        if let Some(at_ms) = message.as_ref().expires_at_ms {
+            self.expiring.remove(&(at_ms, topic.into()));
+        }
+    }
+
     fn show_retained(&self, filter: &str, show: &mut dyn FnMut(&Message)) {
         let _: ControlFlow<()> = self.retained.for_each_match(filter, |_, message| {
             show(message);
