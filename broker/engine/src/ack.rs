@@ -21,14 +21,19 @@ pub(crate) enum Ack {
 }
 
 impl<J: Journal> Hub<J> {
-    /// Sends `ack` once the journal is durable up to `position`, and not before acknowledgements held earlier.
-    pub(crate) fn acknowledge(&mut self, index: u32, ack: Ack, position: LogPosition) {
+    /// Sends `ack` once everything that has been written down so far is durable, and not before acknowledgements held
+    /// earlier.
+    pub(crate) fn acknowledge(&mut self, index: u32, ack: Ack) {
         let connection = &mut self.connections[index as usize];
-        let none_held = connection.extras.as_ref().is_none_or(|extras| extras.held_acks.is_empty());
-        if none_held && position <= self.journal.durable() {
+        let holds = connection.extras.as_ref().is_some_and(|extras| !extras.held_acks.is_empty());
+        if !holds && self.written <= self.journal.durable() {
             self.write_ack(index, &ack);
-        } else {
-            connection.extras().held_acks.push_back((position, ack));
+            return;
+        }
+        let extras = connection.extras();
+        extras.held_publish_acks += usize::from(ack.ends_publish());
+        extras.held_acks.push_back((self.written, ack));
+        if !holds {
             self.holding.push(index);
         }
     }
@@ -50,7 +55,9 @@ impl<J: Journal> Hub<J> {
     fn next_held_ack(&mut self, index: u32, durable: LogPosition) -> Option<Ack> {
         let extras = self.connections[index as usize].extras.as_mut()?;
         extras.held_acks.front().filter(|(position, _)| *position <= durable)?;
-        extras.held_acks.pop_front().map(|(_, ack)| ack)
+        let (_, ack) = extras.held_acks.pop_front()?;
+        extras.held_publish_acks -= usize::from(ack.ends_publish());
+        Some(ack)
     }
 
     fn write_ack(&mut self, index: u32, ack: &Ack) {
@@ -73,6 +80,15 @@ impl<J: Journal> Hub<J> {
 }
 
 impl Ack {
+    /// Whether the client may count its message as no longer in flight [MQTT-3.3.4-7] although no identifier is held.
+    fn ends_publish(&self) -> bool {
+        match self {
+            Ack::PubAck(..) => true,
+            Ack::PubRec(_, reason, _) => reason.is_error(),
+            _ => false,
+        }
+    }
+
     fn packet<'a>(&'a self, properties: Properties<'a>, v5: bool) -> Packet<'a> {
         match self {
             Ack::PubAck(packet_id, reason, _) => {

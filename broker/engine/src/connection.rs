@@ -78,6 +78,8 @@ pub(crate) struct Extras {
     pub(crate) aliases_out: HashMap<Box<str>, u16>,
     /// Acknowledgements that wait for the journal, in order.
     pub(crate) held_acks: VecDeque<(LogPosition, Ack)>,
+    /// Those of them that answer a PUBLISH for which no identifier is held.
+    pub(crate) held_publish_acks: usize,
     /// Retained messages still to be sent for a new subscription.
     pub(crate) replays: VecDeque<Replay>,
 }
@@ -85,6 +87,8 @@ pub(crate) struct Extras {
 /// Retained messages that a subscription is owed, as they were when it was made.
 #[derive(Debug)]
 pub(crate) struct Replay {
+    /// Messages of the session's queue that were there before, and are sent before.
+    pub(crate) queue_ahead: usize,
     pub(crate) messages: std::vec::IntoIter<Message>,
     pub(crate) qos: QoS,
     pub(crate) identifier: Option<SubscriptionId>,
@@ -141,6 +145,15 @@ impl Connection {
 
     pub(crate) fn has_replays(&self) -> bool {
         self.extras.as_ref().is_some_and(|extras| !extras.replays.is_empty())
+    }
+
+    /// A message has left the session's queue.
+    pub(crate) fn note_queue_moved(&mut self) {
+        if let Some(extras) = &mut self.extras {
+            for replay in &mut extras.replays {
+                replay.queue_ahead = replay.queue_ahead.saturating_sub(1);
+            }
+        }
     }
 
     /// How to say `topic` to a client that accepts aliases: the first topics get one each for the connection's life.

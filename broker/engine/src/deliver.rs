@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tautwire_protocol::{PacketId, PubRelReason, QoS, SubscriptionId};
-use tautwire_session::{Change, Delivery, Journal, LogPosition, Message, Resend, SubscriptionIds};
+use tautwire_session::{Change, Delivery, Journal, Message, Resend, SubscriptionIds};
 
 use crate::ack::Ack;
 use crate::connection::{Phase, Replay};
@@ -63,21 +63,33 @@ impl<J: Journal> Hub<J> {
         if let Some(index) = connection
             && let Some(packet_id) = self.free_packet_id(session, index)
         {
-            if !self.fits(index, &outgoing.message, terms.subscription_ids) {
-                // [MQTT-3.1.2-25]
-                self.counters().dropped_too_large.add(1);
-                return;
-            }
-            let delivery = delivery(outgoing, terms);
-            self.commit(session, Change::Started(delivery));
-            self.write_publish(index, outgoing, terms, Some(packet_id), false);
+            self.start(session, index, packet_id, outgoing, terms);
+        } else {
+            self.enqueue(session, outgoing, terms);
+        }
+    }
+
+    /// Sends a QoS 1 or 2 message without its having waited.
+    fn start(&mut self, session: u32, index: u32, packet_id: PacketId, outgoing: &mut Outgoing<'_>, terms: Terms<'_>) {
+        if !self.fits(index, &outgoing.message, terms.subscription_ids) {
+            // [MQTT-3.1.2-25]
+            self.counters().dropped_too_large.add(1);
             return;
         }
-        self.enqueue(session, outgoing, terms);
+        let delivery = delivery(outgoing, terms);
+        self.commit(session, Change::Started(delivery));
+        self.write_publish(index, outgoing, terms, Some(packet_id), false);
     }
 
     /// The identifier for a message that need not wait: nothing waits before it and the client's window has room.
     fn free_packet_id(&self, session: u32, index: u32) -> Option<PacketId> {
+        let outbound = self.sessions[session as usize].session.outbound();
+        let waits = outbound.is_some_and(|outbound| outbound.queued() > 0) || self.connections[index as usize].has_replays();
+        if waits { None } else { self.window_room(session, index) }
+    }
+
+    /// The next identifier, if the client's window and output have room.
+    fn window_room(&self, session: u32, index: u32) -> Option<PacketId> {
         let connection = &self.connections[index as usize];
         if connection.pending_bytes() > self.settings.connection_output_bytes {
             return None;
@@ -85,9 +97,7 @@ impl<J: Journal> Hub<J> {
         match self.sessions[session as usize].session.outbound() {
             None => PacketId::new(1),
             Some(outbound) => {
-                let open = outbound.queued() == 0
-                    && outbound.is_resent()
-                    && outbound.in_flight() < usize::from(connection.send_maximum);
+                let open = outbound.is_resent() && outbound.in_flight() < usize::from(connection.send_maximum);
                 if open { outbound.next_packet_id() } else { None }
             }
         }
@@ -127,8 +137,10 @@ impl<J: Journal> Hub<J> {
             return;
         }
         while self.connections[index as usize].pending_bytes() <= self.settings.connection_output_bytes {
-            if !self.resend_next(session, index) && !self.send_queued(session, index) {
-                self.replay(session, index);
+            if !self.resend_next(session, index)
+                && !self.replay_next(session, index)
+                && !self.send_queued(session, index)
+            {
                 return;
             }
         }
@@ -144,7 +156,7 @@ impl<J: Journal> Hub<J> {
         match outbound.resend() {
             None => false,
             Some(Resend::Release(packet_id)) => {
-                self.acknowledge(index, Ack::PubRel(packet_id, PubRelReason::Success), LogPosition::default());
+                self.acknowledge(index, Ack::PubRel(packet_id, PubRelReason::Success));
                 true
             }
             Some(Resend::Publish(packet_id, delivery)) => {
@@ -187,47 +199,51 @@ impl<J: Journal> Hub<J> {
         true
     }
 
-    /// Sends retained messages that a new subscription is owed.
-    fn replay(&mut self, session: u32, index: u32) {
-        while self.connections[index as usize].has_replays() {
-            let qos0_room = self.connections[index as usize].pending_bytes() < self.settings.connection_output_bytes;
-            let window_room = self.free_packet_id(session, index).is_some();
-            let replays = &mut self.connections[index as usize].extras().replays;
-            let Some(replay) = replays.front_mut() else { return };
-            let Some(next) = replay.messages.as_slice().first() else {
-                replays.pop_front();
-                continue;
-            };
-            let qos = replay.qos.min(next.as_ref().qos);
-            if !qos0_room || (qos != QoS::AtMostOnce && !window_room) {
-                return;
-            }
-            let Some(message) = replay.messages.next() else { return };
-            let identifier = replay.identifier;
-            self.deliver_retained(session, &message, qos, identifier);
+    /// Sends one retained message that a new subscription is owed, after what waited when it was made and before what has
+    /// come since; false where none is due or may be sent yet.
+    fn replay_next(&mut self, session: u32, index: u32) -> bool {
+        if !self.connections[index as usize].has_replays() {
+            return false;
         }
+        let packet_id = self.window_room(session, index);
+        let replays = &mut self.connections[index as usize].extras().replays;
+        let Some(replay) = replays.front_mut() else { return false };
+        let Some(next) = replay.messages.as_slice().first() else {
+            replays.pop_front();
+            return true;
+        };
+        let qos = replay.qos.min(next.as_ref().qos);
+        if qos != QoS::AtMostOnce && (replay.queue_ahead > 0 || packet_id.is_none()) {
+            return false;
+        }
+        let (Some(message), identifier) = (replay.messages.next(), replay.identifier) else { return false };
+        if !self.is_current(&message) {
+            return true;
+        }
+        let terms = retained_terms(qos, identifier.as_slice());
+        match packet_id.filter(|_| qos != QoS::AtMostOnce) {
+            Some(packet_id) => self.start(session, index, packet_id, &mut Outgoing::of(&message), terms),
+            None if self.write_publish(index, &Outgoing::of(&message), terms, None, false) => {}
+            None => self.counters().dropped_too_large.add(1),
+        }
+        true
     }
 
     /// The client has gone before it got all retained messages it was owed: those that are acknowledged wait for it.
     pub(crate) fn queue_replay(&mut self, session: u32, replay: Replay) {
         for message in replay.messages {
-            let qos = replay.qos.min(message.as_ref().qos);
-            if qos != QoS::AtMostOnce {
-                self.deliver_retained(session, &message, qos, replay.identifier);
+            let terms = retained_terms(replay.qos.min(message.as_ref().qos), replay.identifier.as_slice());
+            if terms.qos != QoS::AtMostOnce && self.is_current(&message) {
+                self.enqueue(session, &mut Outgoing::of(&message), terms);
             }
         }
     }
 
-    /// Sends a retained message unless it has expired, or has been replaced since the subscription was made: then the
-    /// client has received the new one as it came.
-    fn deliver_retained(&mut self, session: u32, message: &Message, qos: QoS, identifier: Option<SubscriptionId>) {
-        let current = self.exchange.retained_message(message.topic());
-        if current.as_ref() != Some(message) || message.as_ref().is_expired(self.now_ms) {
-            return;
-        }
-        let terms =
-            Terms { qos, retain: true, subscription_ids: identifier.as_slice(), share: None, shared_frame: false };
-        self.deliver(session, &mut Outgoing::of(message), terms);
+    /// Whether a retained message has neither expired nor been replaced since it was looked up. Where it has been
+    /// replaced, the client has received the new one as it came.
+    fn is_current(&self, message: &Message) -> bool {
+        !message.as_ref().is_expired(self.now_ms)
+            && self.exchange.retained_message(message.topic()).as_ref() == Some(message)
     }
 
     fn write_delivery(&mut self, index: u32, delivery: &Delivery, packet_id: Option<PacketId>, dup: bool) -> bool {
@@ -298,6 +314,10 @@ impl<J: Journal> Hub<J> {
         counters.publish_bytes_sent.add(outgoing.message.payload.len() as u64);
         true
     }
+}
+
+fn retained_terms(qos: QoS, subscription_ids: &[SubscriptionId]) -> Terms<'_> {
+    Terms { qos, retain: true, subscription_ids, share: None, shared_frame: false }
 }
 
 fn delivery(outgoing: &mut Outgoing<'_>, terms: Terms<'_>) -> Delivery {

@@ -269,7 +269,7 @@ mod tests {
         let properties: Vec<_> = publish.properties.iter().collect();
         assert!(properties.contains(&Property::MessageExpiryInterval(2)), "1.9 s left of it");
         assert!(properties.contains(&Property::ContentType("x")));
-        assert_eq!(publish.properties.topic_alias(), Some(9));
+        assert_eq!(publish.properties.topic_alias(), std::num::NonZeroU16::new(9));
         assert_eq!(properties.len(), 5);
     }
 }

@@ -20,6 +20,10 @@ use crate::wheel::{Timer, Wheel};
 /// A batch for another shard is sent on once it holds this much, and a new one begun.
 const BATCH_BYTES: usize = 64 << 10;
 
+/// A deadline further away is looked at before it comes: entries are never taken out of the wheel, so one for a far moment
+/// would stay long after its connection or session.
+const LOOK_AGAIN_MS: u64 = 60_000;
+
 /// Something that the engine wants done with a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
@@ -214,6 +218,7 @@ impl<J: Journal> Hub<J> {
 
     /// Makes sure that the connection is looked at no later than `at_ms`.
     pub(crate) fn arm_connection(&mut self, index: u32, at_ms: u64) {
+        let at_ms = at_ms.min(self.now_ms + LOOK_AGAIN_MS);
         let connection = &mut self.connections[index as usize];
         if connection.armed_ms.is_none_or(|armed| armed.get() > at_ms) {
             connection.armed_ms = NonZeroMs::new(at_ms);
@@ -322,6 +327,7 @@ impl<J: Journal> Hub<J> {
     }
 
     pub(crate) fn arm_session(&mut self, index: u32, at_ms: u64) {
+        let at_ms = at_ms.min(self.now_ms + LOOK_AGAIN_MS);
         let slot = &mut self.sessions[index as usize];
         if slot.armed_ms.is_none_or(|armed| armed.get() > at_ms) {
             slot.armed_ms = NonZeroMs::new(at_ms);
@@ -330,15 +336,18 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Writes a change down and applies it. Changes of sessions that end with their connection are not written down.
-    pub(crate) fn commit(&mut self, index: u32, change: Change) -> LogPosition {
+    pub(crate) fn commit(&mut self, index: u32, change: Change) {
         self.count_stored(index, &change);
         let session = &mut self.sessions[index as usize].session;
         let lasting = session.expiry_interval_s() > 0 || matches!(change, Change::ExpiryInterval(_));
         if lasting {
             self.written = self.journal.record(Record::Changed(session.client_id(), &change));
         }
+        let left_queue = matches!(change, Change::StartedQueued | Change::Withdrawn);
         session.apply(change);
-        self.written
+        if left_queue && let Some(connection) = self.sessions[index as usize].connection {
+            self.connections[connection as usize].note_queue_moved();
+        }
     }
 
     /// Writes down what a message has changed of the retained messages.

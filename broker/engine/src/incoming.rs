@@ -6,7 +6,7 @@ use tautwire_protocol::{
     AuthReason, DisconnectReason, Packet, PacketId, PropertyId, PubAckReason, PubCompReason, PubRecReason, PubRelReason,
     Publish, QoS, ReasonCode,
 };
-use tautwire_session::{Change, Journal, LogPosition, MessageRef};
+use tautwire_session::{Change, Journal, MessageRef};
 
 use crate::ack::Ack;
 use crate::connection::Phase;
@@ -109,16 +109,16 @@ impl<J: Journal> Shard<J> {
 
     /// Retains and routes; says whether anybody wanted it.
     pub(crate) fn publish(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> Result<bool, Refusal> {
-        if outgoing.message.retain
-            && self.hub.exchange.retain(&outgoing.message, &mut outgoing.kept).is_err()
-        {
+        if !outgoing.message.retain {
+            let generation = self.hub.exchange.generation();
+            return Ok(self.route(outgoing, origin, generation));
+        }
+        let Ok(generation) = self.hub.exchange.retain(&outgoing.message, &mut outgoing.kept) else {
             self.hub.counters().retained_refused.add(1);
             return Err(Refusal(ReasonCode::QuotaExceeded, "the broker retains as much as it may"));
-        }
-        if outgoing.message.retain {
-            self.hub.record_retained(outgoing);
-        }
-        Ok(self.route(outgoing, origin))
+        };
+        self.hub.record_retained(outgoing);
+        Ok(self.route(outgoing, origin, generation))
     }
 
     /// What the server has said in CONNACK that it does not do.
@@ -174,10 +174,10 @@ impl<J: Journal> Shard<J> {
         if qos == QoS::ExactlyOnce && held.is_some_and(|held| held.contains(packet_id)) {
             // Sent again, because our PUBREC was lost: answered again, not delivered again [MQTT-4.3.3-10].
             let ack = Ack::PubRec(packet_id, PubRecReason::Success, None);
-            self.hub.acknowledge(index, ack, LogPosition::default());
+            self.hub.acknowledge(index, ack);
             return Some(Handled::Done);
         }
-        let waiting = connection.extras.as_ref().map_or(0, |extras| extras.held_acks.len());
+        let waiting = connection.extras.as_ref().map_or(0, |extras| extras.held_publish_acks);
         let in_flight = waiting + held.map_or(0, |held| held.len());
         if connection.is_v5() && in_flight >= usize::from(self.hub.settings.receive_maximum) {
             // [MQTT-3.3.4-7]
@@ -233,15 +233,14 @@ impl<J: Journal> Shard<J> {
             tautwire_protocol::Delivery::AtMostOnce => {}
             tautwire_protocol::Delivery::AtLeastOnce { packet_id, .. } => {
                 let reason = PubAckReason::try_from(reason).unwrap_or(PubAckReason::UnspecifiedError);
-                // Whatever the message has changed is written down by now.
-                self.hub.acknowledge(index, Ack::PubAck(packet_id, reason, why), self.hub.written);
+                self.hub.acknowledge(index, Ack::PubAck(packet_id, reason, why));
             }
             tautwire_protocol::Delivery::ExactlyOnce { packet_id, .. } => {
                 let reason = PubRecReason::try_from(reason).unwrap_or(PubRecReason::UnspecifiedError);
                 if !reason.is_error() {
                     self.hub.commit(session, Change::Held(packet_id));
                 }
-                self.hub.acknowledge(index, Ack::PubRec(packet_id, reason, why), self.hub.written);
+                self.hub.acknowledge(index, Ack::PubRec(packet_id, reason, why));
             }
         }
     }
@@ -270,7 +269,7 @@ impl<J: Journal> Shard<J> {
     /// PUBREC.
     fn on_received(&mut self, index: u32, session: u32, packet_id: PacketId, reason: PubRecReason) {
         let Some(outbound) = self.hub.sessions[session as usize].session.outbound() else {
-            self.release(index, packet_id, PubRelReason::PacketIdentifierNotFound, LogPosition::default());
+            self.release(index, packet_id, PubRelReason::PacketIdentifierNotFound);
             return;
         };
         match outbound.unacknowledged(packet_id) {
@@ -283,21 +282,21 @@ impl<J: Journal> Shard<J> {
                 self.hub.pump(session);
             }
             Some(_) => {
-                let position = self.hub.commit(session, Change::Received(packet_id));
-                self.release(index, packet_id, PubRelReason::Success, position);
+                self.hub.commit(session, Change::Received(packet_id));
+                self.release(index, packet_id, PubRelReason::Success);
             }
             None if outbound.is_released(packet_id) => {
-                self.release(index, packet_id, PubRelReason::Success, LogPosition::default());
+                self.release(index, packet_id, PubRelReason::Success);
             }
             None if reason.is_error() => {}
-            None => self.release(index, packet_id, PubRelReason::PacketIdentifierNotFound, LogPosition::default()),
+            None => self.release(index, packet_id, PubRelReason::PacketIdentifierNotFound),
         }
     }
 
-    fn release(&mut self, index: u32, packet_id: PacketId, reason: PubRelReason, position: LogPosition) {
+    fn release(&mut self, index: u32, packet_id: PacketId, reason: PubRelReason) {
         let v5 = self.hub.connections[index as usize].is_v5();
         let reason = if v5 { reason } else { PubRelReason::Success };
-        self.hub.acknowledge(index, Ack::PubRel(packet_id, reason), position);
+        self.hub.acknowledge(index, Ack::PubRel(packet_id, reason));
     }
 
     /// PUBREL.
@@ -305,14 +304,11 @@ impl<J: Journal> Shard<J> {
         let held = self.hub.sessions[session as usize].session.held();
         let known = held.is_some_and(|held| held.contains(packet_id));
         let v5 = self.hub.connections[index as usize].is_v5();
-        let (reason, position) = if known {
-            (PubCompReason::Success, self.hub.commit(session, Change::Released(packet_id)))
-        } else if v5 {
-            (PubCompReason::PacketIdentifierNotFound, LogPosition::default())
-        } else {
-            (PubCompReason::Success, LogPosition::default())
-        };
-        self.hub.acknowledge(index, Ack::PubComp(packet_id, reason), position);
+        if known {
+            self.hub.commit(session, Change::Released(packet_id));
+        }
+        let reason = if known || !v5 { PubCompReason::Success } else { PubCompReason::PacketIdentifierNotFound };
+        self.hub.acknowledge(index, Ack::PubComp(packet_id, reason));
     }
 
     /// PUBCOMP.

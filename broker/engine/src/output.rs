@@ -209,17 +209,17 @@ mod tests {
         for step in 1..=13 {
             let chunk = Chunk::from(b"0123456789".to_vec());
             let mut output = Output::default();
-            output.append(|tail| tail.extend(b"abc"));
+            output.append(|tail| tail.extend_from_slice(b"abc"));
             output.append_chunk(&chunk, 2..6);
-            output.append(|tail| tail.extend(b"de"));
+            output.append(|tail| tail.extend_from_slice(b"de"));
             output.append_chunk(&chunk, 0..2);
-            output.append(|tail| tail.extend(b"fg"));
-            let mut seen = Vec::new();
+            output.append(|tail| tail.extend_from_slice(b"fg"));
+            let mut seen: Vec<u8> = Vec::new();
             while output.pending_bytes() > 0 {
                 let rest = all(&output);
                 assert_eq!(rest.len(), output.pending_bytes());
                 let take = step.min(rest.len());
-                seen.extend(&rest[..take]);
+                seen.extend_from_slice(&rest[..take]);
                 output.advance(take);
                 output.settle();
             }

@@ -49,9 +49,8 @@ pub(crate) enum Origin {
     Session(u32),
     /// The broker itself, or a session that has ended.
     Broker,
-    /// Another shard, with the exchange's generation at which it was published. It has seen to shared subscriptions and
-    /// to the other shards.
-    Shard(u64),
+    /// Another shard. It has seen to shared subscriptions and to the other shards.
+    Shard,
 }
 
 /// The shard's subscriptions and what is remembered of looking them up.
@@ -64,8 +63,9 @@ pub(crate) struct Table {
 }
 
 impl<J: Journal> Shard<J> {
-    /// Hands a message to everybody who wants it; says whether anybody does.
-    pub(crate) fn route(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> bool {
+    /// Hands a message to everybody who wants it; says whether anybody does. `published_at` is the exchange's generation
+    /// at which it was published.
+    pub(crate) fn route(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin, published_at: u64) -> bool {
         let Shard { hub, table, .. } = self;
         let exchange_generation = hub.exchange.generation();
         let Table { tree, cache, generation } = table;
@@ -77,14 +77,13 @@ impl<J: Journal> Shard<J> {
             hub.exchange.routes(topic, &mut matches.routes);
         });
 
-        let mut matched = hub.deliver_matches(&matches.subscriptions, outgoing, origin);
-        if matches!(origin, Origin::Shard(_)) {
+        let mut matched = hub.deliver_matches(&matches.subscriptions, outgoing, origin, published_at);
+        if origin == Origin::Shard {
             return matched;
         }
-        let generation = outgoing_generation(exchange_generation, origin);
         for shard in matches.routes.shards.without(hub.shard) {
             matched = true;
-            hub.send_to_shard(usize::from(shard.0), outgoing, generation);
+            hub.send_to_shard(usize::from(shard.0), outgoing, published_at);
         }
         for group in &matches.routes.shares {
             matched |= hub.deliver_to_share(group, outgoing);
@@ -98,7 +97,7 @@ impl<J: Journal> Shard<J> {
         for entry in batch.entries() {
             match entry {
                 Entry::Route { message, generation } => {
-                    self.route(&mut Outgoing::new(message), Origin::Shard(generation));
+                    self.route(&mut Outgoing::new(message), Origin::Shard, generation);
                 }
                 Entry::Member(key, delivery) => match self.hub.session_at(key) {
                     Some(session) => self.hub.deliver_to_member(session, delivery),
@@ -124,18 +123,16 @@ impl<J: Journal> Shard<J> {
     }
 }
 
-/// Shards compare this with the age of their subscriptions.
-fn outgoing_generation(now: u64, origin: Origin) -> u64 {
-    match origin {
-        Origin::Shard(generation) => generation,
-        Origin::Session(_) | Origin::Broker => now,
-    }
-}
-
 impl<J: Journal> Hub<J> {
     /// One copy a session, however many of its subscriptions match [MQTT-3.3.4-2].
     #[inline]
-    fn deliver_matches(&mut self, found: &[Subscription], outgoing: &mut Outgoing<'_>, origin: Origin) -> bool {
+    fn deliver_matches(
+        &mut self,
+        found: &[Subscription],
+        outgoing: &mut Outgoing<'_>,
+        origin: Origin,
+        published_at: u64,
+    ) -> bool {
         let shared_frame = found.len() > 1;
         if shared_frame {
             self.frames.clear();
@@ -147,32 +144,30 @@ impl<J: Journal> Hub<J> {
             let (own, others) = rest.split_at(count);
             rest = others;
             if let [only] = own {
-                if wants(only, origin) {
+                if wants(only, origin, published_at) {
                     matched = true;
                     let terms = terms(only, outgoing, only.identifier.as_slice(), shared_frame);
                     self.deliver(only.session, outgoing, terms);
                 }
             } else {
-                matched |= self.deliver_overlapping(own, outgoing, origin, shared_frame);
+                let wanted = |subscription: &&Subscription| wants(subscription, origin, published_at);
+                matched |= self.deliver_overlapping(own.iter().filter(wanted), outgoing, shared_frame);
             }
         }
         matched
     }
 
-    #[cold]
-    fn deliver_overlapping(
+    fn deliver_overlapping<'s>(
         &mut self,
-        own: &[Subscription],
+        wanted: impl Iterator<Item = &'s Subscription> + Clone,
         outgoing: &mut Outgoing<'_>,
-        origin: Origin,
         shared_frame: bool,
     ) -> bool {
-        let wanted = || own.iter().filter(|subscription| wants(subscription, origin));
-        let Some(highest) = wanted().max_by_key(|subscription| subscription.qos) else { return false };
+        let Some(highest) = wanted.clone().max_by_key(|subscription| subscription.qos) else { return false };
         // [MQTT-3.3.4-4]
-        let identifiers: Vec<SubscriptionId> = wanted().filter_map(|subscription| subscription.identifier).collect();
+        let identifiers: Vec<SubscriptionId> = wanted.clone().filter_map(|subscription| subscription.identifier).collect();
         let merged = Subscription {
-            retain_as_published: wanted().any(|subscription| subscription.retain_as_published),
+            retain_as_published: wanted.clone().any(|subscription| subscription.retain_as_published),
             ..*highest
         };
         let terms = terms(&merged, outgoing, &identifiers, shared_frame);
@@ -215,13 +210,13 @@ impl<J: Journal> Hub<J> {
     }
 }
 
-fn wants(subscription: &Subscription, origin: Origin) -> bool {
+fn wants(subscription: &Subscription, origin: Origin, published_at: u64) -> bool {
     match origin {
         // [MQTT-3.8.3-3]
         Origin::Session(session) => !(subscription.no_local && session == subscription.session),
         Origin::Broker => true,
         // Published before the subscription was made: what was retained of it has been sent already.
-        Origin::Shard(generation) => (generation as u32).wrapping_sub(subscription.since) as i32 >= 0,
+        Origin::Shard => (published_at as u32).wrapping_sub(subscription.since) as i32 >= 0,
     }
 }
 

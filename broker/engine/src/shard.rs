@@ -105,8 +105,7 @@ impl<J: Journal> Shard<J> {
                 (_, Handled::Done | Handled::Later) => break,
             }
         }
-        let rest = range.end - at;
-        self.note_incomplete(id, rest > 0);
+        self.note_incomplete(id, at > range.start, at < range.end);
         self.settle_overruns();
         at - range.start
     }
@@ -184,17 +183,22 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Starts or stops the clock for a packet that has begun.
-    fn note_incomplete(&mut self, id: ConnectionId, incomplete: bool) {
+    fn note_incomplete(&mut self, id: ConnectionId, consumed: bool, incomplete: bool) {
         let now_ms = self.hub.now_ms;
         let deadline_ms = now_ms + u64::from(self.hub.settings.incomplete_packet_timeout_s) * 1000;
         let Some(connection) = self.hub.connection(id) else { return };
-        let incomplete = incomplete && !connection.is_held();
-        if incomplete && connection.incomplete_since_ms.is_none() {
-            connection.incomplete_since_ms = NonZeroMs::new(now_ms);
-            self.hub.arm_connection(id.index, deadline_ms);
-        } else if !incomplete {
+        if consumed || connection.is_held() {
             connection.incomplete_since_ms = None;
         }
+        if incomplete && !connection.is_held() && connection.incomplete_since_ms.is_none() {
+            connection.incomplete_since_ms = NonZeroMs::new(now_ms);
+            self.hub.arm_connection(id.index, deadline_ms);
+        }
+    }
+
+    /// Whether the connection is not to be read from until [`Action::Resume`].
+    pub fn is_held(&mut self, id: ConnectionId) -> bool {
+        self.hub.connection(id).is_some_and(|connection| connection.is_held())
     }
 
     /// The peer has closed the connection, or the network has failed.
@@ -246,6 +250,7 @@ impl<J: Journal> Shard<J> {
         self.due = due;
         self.drop_expired_retained();
         self.publish_sys();
+        self.settle_overruns();
         self.resume_paused();
     }
 

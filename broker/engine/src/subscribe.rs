@@ -23,6 +23,7 @@ impl<J: Journal> Shard<J> {
             return;
         }
         let identifier = subscribe.properties.subscription_identifier();
+        let v5 = self.hub.connections[index as usize].is_v5();
         let mut reasons = Vec::with_capacity(subscribe.requests.len());
         let mut replays = Vec::new();
         // [MQTT-3.8.4-5]
@@ -35,13 +36,13 @@ impl<J: Journal> Shard<J> {
                 }
                 Err(reason) => {
                     self.hub.counters().subscriptions_refused.add(1);
-                    reason
+                    // 3.1.1 knows one failure, 0x80.
+                    if v5 { reason } else { SubscribeReason::UnspecifiedError }
                 }
             });
         }
-        let position = self.hub.written;
         // Every thread routes by the new subscriptions already, so the acknowledgement keeps what it promises.
-        self.hub.acknowledge(index, Ack::SubAck(subscribe.packet_id, reasons.into()), position);
+        self.hub.acknowledge(index, Ack::SubAck(subscribe.packet_id, reasons.into()));
         if !replays.is_empty() {
             self.hub.connections[index as usize].extras().replays.extend(replays);
         }
@@ -64,8 +65,7 @@ impl<J: Journal> Shard<J> {
                 None => UnsubscribeReason::NoSubscriptionExisted,
             });
         }
-        let position = self.hub.written;
-        self.hub.acknowledge(index, Ack::UnsubAck(unsubscribe.packet_id, reasons.into()), position);
+        self.hub.acknowledge(index, Ack::UnsubAck(unsubscribe.packet_id, reasons.into()));
     }
 
     /// Whether the subscription may be made, and with which QoS.
@@ -126,7 +126,8 @@ impl<J: Journal> Shard<J> {
             RetainHandling::DoNotSend => false,
         };
         let retained = self.enter(session, filter, &record, wanted);
-        (!retained.is_empty()).then(|| Replay { messages: retained.into_iter(), qos, identifier })
+        let queue_ahead = self.hub.sessions[session as usize].session.outbound().map_or(0, |outbound| outbound.queued());
+        (!retained.is_empty()).then(|| Replay { queue_ahead, messages: retained.into_iter(), qos, identifier })
     }
 
     /// Puts a subscription where messages find it; shows the retained ones that match, if `wanted`.

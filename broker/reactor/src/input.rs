@@ -27,14 +27,26 @@ pub(crate) enum Rest {
     Short(Vec<u8>),
     /// In a chunk that is the connection's for now.
     Lane(Chunk, Range<usize>),
-    /// The beginning of a packet that a chunk cannot hold, or for which there is no lane.
-    Long(Vec<u8>),
+    /// The beginning of a packet that a chunk cannot hold, or for which there is no lane: so many bytes of the vector.
+    /// The others have been made ready for more.
+    Long(Vec<u8>, usize),
+}
+
+impl From<Vec<u8>> for Rest {
+    fn from(bytes: Vec<u8>) -> Rest {
+        if bytes.len() <= HEADROOM_BYTES {
+            return Rest::Short(bytes);
+        }
+        let arrived = bytes.len();
+        Rest::Long(bytes, arrived)
+    }
 }
 
 impl Rest {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Rest::Short(bytes) | Rest::Long(bytes) => bytes,
+            Rest::Short(bytes) => bytes,
+            Rest::Long(bytes, arrived) => &bytes[..*arrived],
             Rest::Lane(chunk, range) => &chunk.bytes()[range.clone()],
         }
     }
@@ -76,9 +88,8 @@ impl Chunks {
                 self.lanes -= 1;
                 self.with_room(chunk, range)
             }
-            Some(Rest::Long(mut bytes)) => {
-                let arrived = bytes.len();
-                if stream.is_some() {
+            Some(Rest::Long(mut bytes, arrived)) => {
+                if stream.is_some() && arrived == bytes.len() {
                     bytes.resize(arrived + arrived.max(GROWTH_BYTES), 0);
                 }
                 (Chunk::from(bytes), 0..arrived)
@@ -87,6 +98,10 @@ impl Chunks {
         let Some(stream) = stream else { return Ok(Arrived { chunk, range, read: None, more: false }) };
         let room = &mut bytes_of(&mut chunk)[range.end..];
         let size = room.len();
+        if size == 0 {
+            // Whole packets fill the chunk and wait to be let through.
+            return Ok(Arrived { chunk, range, read: None, more: true });
+        }
         let read = loop {
             match stream.read(room) {
                 Ok(count) => break Some(count),
@@ -118,15 +133,12 @@ impl Chunks {
         }
         if chunk.bytes().len() != CHUNK_BYTES && range.start == 0 {
             // A long packet goes on growing where it is.
-            return Some(Rest::Long(match chunk.into_vec() {
-                Ok(mut bytes) => {
-                    bytes.truncate(range.end);
-                    bytes
-                }
-                Err(chunk) => chunk.bytes()[range].to_vec(),
-            }));
+            return Some(match chunk.into_vec() {
+                Ok(bytes) => Rest::Long(bytes, range.end),
+                Err(chunk) => Rest::from(chunk.bytes()[range].to_vec()),
+            });
         }
-        let rest = Rest::Long(bytes.to_vec());
+        let rest = Rest::from(bytes.to_vec());
         self.give_back(chunk);
         Some(rest)
     }

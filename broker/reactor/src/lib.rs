@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod alarm;
 mod broker;
 mod clock;
 mod input;

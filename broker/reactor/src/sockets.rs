@@ -14,6 +14,8 @@ pub(crate) struct Socket {
     pub(crate) write_armed: bool,
     /// What comes is thrown away: the connection has ended and its last bytes are on their way out.
     pub(crate) draining: bool,
+    /// The peer has sent its last byte, which may not have been read.
+    pub(crate) ended: bool,
     /// In the list of sockets that may have more to read.
     pub(crate) listed: bool,
     pub(crate) rest: Option<Box<Rest>>,
@@ -34,6 +36,7 @@ impl Sockets {
             generation: id.generation,
             write_armed: false,
             draining: false,
+            ended: false,
             listed: false,
             rest: rest.map(Box::new),
         });

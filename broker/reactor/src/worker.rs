@@ -13,6 +13,7 @@ use tautwire_engine::{Action, ConnectionId, Shard};
 use tautwire_router::ShardIndex;
 use tautwire_session::Volatile;
 
+use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::input::{Chunks, Rest};
 use crate::listener::{Accepted, Reserve, accept};
@@ -35,6 +36,7 @@ const DRAIN_MS: u64 = 2_000;
 const ACCEPT_PAUSE_MS: u64 = 100;
 
 pub(crate) const BELL: Token = Token(usize::MAX);
+const ALARM: Token = Token(usize::MAX - 1);
 const FIRST_LISTENER: usize = usize::MAX - 1024;
 
 /// One thread's state.
@@ -56,6 +58,7 @@ pub(crate) struct Worker {
     peers: Vec<Peer>,
     bell: Arc<Bell>,
     stop: Arc<AtomicBool>,
+    alarm: Alarm,
     clock: Clock,
     now_ms: u64,
 }
@@ -70,6 +73,7 @@ impl Worker {
         stop: Arc<AtomicBool>,
         clock: Clock,
     ) -> io::Result<Worker> {
+        let alarm = Alarm::new(poll.registry(), ALARM)?;
         let mut worker = Worker {
             poll,
             shard,
@@ -84,6 +88,7 @@ impl Worker {
             peers,
             bell,
             stop,
+            alarm,
             clock,
             now_ms: clock.now_ms(),
         };
@@ -124,7 +129,7 @@ impl Worker {
         }
         for event in events {
             match event.token() {
-                BELL => {}
+                BELL | ALARM => {}
                 Token(listener) if listener >= FIRST_LISTENER => {
                     self.accepting.push((listener - FIRST_LISTENER, self.now_ms));
                 }
@@ -133,7 +138,10 @@ impl Worker {
                     if event.is_writable() {
                         self.writable.push(id);
                     }
-                    if event.is_readable() || event.is_read_closed() || event.is_error() {
+                    if let Some(socket) = self.sockets.get(id)
+                        && (event.is_readable() || event.is_read_closed() || event.is_error())
+                    {
+                        socket.ended |= event.is_read_closed() || event.is_error();
                         self.read(id);
                     }
                 }
@@ -159,12 +167,8 @@ impl Worker {
             let outgoing = !peer.moves.is_empty() || self.shard.has_batch(peer.shard);
             !peer.incoming.is_empty() || (outgoing && !peer.outgoing.is_full())
         };
-        let busy = !self.readable.is_empty() || self.peers.iter().any(has_mail);
-        let timeout = if busy {
-            Some(Duration::ZERO)
-        } else {
-            next_ms.map(|at_ms| Duration::from_millis(at_ms.saturating_sub(self.clock.now_ms())))
-        };
+        let busy = !self.readable.is_empty() || !self.writable.is_empty() || self.peers.iter().any(has_mail);
+        let timeout = if busy { Some(Duration::ZERO) } else { self.alarm.set(next_ms, self.now_ms)? };
         let result = self.poll.poll(events, timeout);
         self.bell.after_sleep();
         match result {
@@ -182,7 +186,7 @@ impl Worker {
             for _ in 0..MAIL_MAX {
                 match self.peers[at].incoming.pop() {
                     Ok(Mail::Batch(batch)) => self.shard.receive_batch(&batch, self.now_ms),
-                    Ok(Mail::Adopt(stream, bytes)) => self.admit(stream, Some(Rest::Short(bytes))),
+                    Ok(Mail::Adopt(stream, bytes)) => self.admit(stream, Some(Rest::from(bytes))),
                     Err(_) => break,
                 }
             }
@@ -234,6 +238,7 @@ impl Worker {
             match accept(&self.listeners[at], &mut self.reserve) {
                 Ok(Accepted::Connection(stream, peer)) => {
                     log::trace!("connection from {peer}");
+                    self.shard.counters().connections_accepted.add(1);
                     self.admit(stream, None);
                 }
                 Ok(Accepted::Refused) => {
@@ -275,6 +280,10 @@ impl Worker {
     /// Brings the engine what is kept of the connection and, if `reading`, what its socket has to give.
     fn consume(&mut self, id: ConnectionId, reading: bool) {
         let Some(socket) = self.sockets.get(id) else { return };
+        if reading && !socket.draining && self.shard.is_held(id) {
+            // Told to go on by Action::Resume; until then the bytes wait in the socket, and so does the sender.
+            return;
+        }
         let rest = socket.rest.take().map(|rest| *rest);
         let gathered = self.chunks.gather(rest, if reading { Some(&mut socket.stream) } else { None });
         let arrived = match gathered {
@@ -296,13 +305,18 @@ impl Worker {
             rest.start += self.shard.receive(id, &arrived.chunk, rest.clone(), self.now_ms);
         }
         let rest = self.chunks.keep(arrived.chunk, rest);
+        let mut more = arrived.more;
         match self.sockets.get(id) {
-            Some(socket) => socket.rest = rest.map(Box::new),
+            Some(socket) => {
+                socket.rest = rest.map(Box::new);
+                // There is no further event once the end has come.
+                more |= socket.ended && arrived.read.is_some();
+            }
             None => self.chunks.forget(rest),
         }
         if arrived.read == Some(0) {
             self.lose(id);
-        } else if arrived.more {
+        } else if more {
             self.list_readable(id);
         }
         // A connection that is to be moved must not be read again here.
@@ -436,7 +450,10 @@ impl Worker {
                 }
             }
         }
-        if socket.draining && self.shard.output(id).is_none_or(|output| output.pending_bytes() == 0) {
+        if self.shard.output(id).is_some_and(|output| output.pending_bytes() > 0) {
+            // Others are to have their turn.
+            self.writable.push(id);
+        } else if socket.draining {
             // The peer may have gone; then there is nothing left to say.
             let _ = socket.stream.shutdown(Shutdown::Write);
         }

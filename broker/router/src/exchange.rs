@@ -38,7 +38,7 @@ pub struct Routes {
 /// except to replace a retained message.
 pub struct Exchange {
     shards: usize,
-    placement: RandomState,
+    placement: foldhash::quality::FixedState,
     limits: RetainedLimits,
     generation: AtomicU64,
     shares: AtomicUsize,
@@ -50,6 +50,8 @@ struct Board {
     interest: FilterTree<ShardIndex>,
     shares: FilterTree<Arc<ShareGroup>>,
     retained: RetainedTree<Message>,
+    /// Messages and bytes of them that count against the limits: all but the broker's own.
+    retained_messages: usize,
     retained_bytes: usize,
     /// Those of the retained messages that expire, by the moment at which they do.
     expiring: BTreeSet<(u64, Box<str>)>,
@@ -58,10 +60,15 @@ struct Board {
 impl Exchange {
     /// An exchange for `shards` shards, 1 to [`crate::SHARDS_MAX`].
     pub fn new(shards: usize, limits: RetainedLimits) -> Exchange {
+        Exchange::with_seed(shards, limits, RandomState::new().hash_one(shards))
+    }
+
+    /// An exchange that places sessions by a known seed, for tests that must be repeatable.
+    pub fn with_seed(shards: usize, limits: RetainedLimits, seed: u64) -> Exchange {
         assert!((1..=crate::SHARDS_MAX).contains(&shards), "a set of shards is the bits of a word");
         Exchange {
             shards,
-            placement: RandomState::new(),
+            placement: foldhash::quality::FixedState::with_seed(seed),
             limits,
             generation: AtomicU64::new(0),
             shares: AtomicUsize::new(0),
@@ -196,14 +203,20 @@ impl Exchange {
             board.forget_retained(message.topic);
             return Ok(self.generation());
         }
-        let bytes = board.retained_bytes - old_bytes.unwrap_or(0) + message.stored_bytes();
-        if bytes > self.limits.bytes || (old_bytes.is_none() && board.retained.len() >= self.limits.messages) {
-            return Err(RetainRefused);
+        if counts(message.topic) {
+            let bytes = board.retained_bytes - old_bytes.unwrap_or(0) + message.stored_bytes();
+            let too_many = old_bytes.is_none() && board.retained_messages >= self.limits.messages;
+            if too_many || bytes > self.limits.bytes {
+                return Err(RetainRefused);
+            }
         }
         let kept = kept.get_or_insert_with(|| message.to_message());
         board.forget_retained(message.topic);
         board.retained.insert(message.topic, kept.clone());
-        board.retained_bytes = bytes;
+        if counts(message.topic) {
+            board.retained_messages += 1;
+            board.retained_bytes += message.stored_bytes();
+        }
         if let Some(at_ms) = message.expires_at_ms {
             board.expiring.insert((at_ms, message.topic.into()));
         }
@@ -232,7 +245,7 @@ impl Exchange {
         dropped
     }
 
-    /// How many messages are retained, and their bytes.
+    /// How many messages are retained, and the bytes of those that count against the limit.
     pub fn retained(&self) -> (usize, usize) {
         let board = self.read();
         (board.retained.len(), board.retained_bytes)
@@ -261,7 +274,10 @@ impl Exchange {
 impl Board {
     fn forget_retained(&mut self, topic: &str) {
         let Some(message) = self.retained.remove(topic) else { return };
-        self.retained_bytes -= message.stored_bytes();
+        if counts(topic) {
+            self.retained_messages -= 1;
+            self.retained_bytes -= message.stored_bytes();
+        }
         if let Some(at_ms) = message.as_ref().expires_at_ms {
             self.expiring.remove(&(at_ms, topic.into()));
         }
@@ -273,4 +289,9 @@ impl Board {
             ControlFlow::Continue(())
         });
     }
+}
+
+/// Whether a retained message counts against the limits. The broker's own do not: they are few, and are there always.
+fn counts(topic: &str) -> bool {
+    !topic.starts_with("$SYS/")
 }

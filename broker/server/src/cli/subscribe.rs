@@ -102,7 +102,10 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let started = Instant::now();
     let mut arguments = Arguments::new(&COMMAND, parser);
     let mut options = parse(&mut arguments)?;
-    let connect = options.client.connect_options(&arguments, "sub", environment_password())?;
+    let mut connect = options.client.connect_options(&arguments, "sub", environment_password())?;
+    if let Some(timeout) = options.timeout {
+        connect.timeout = connect.timeout.min(timeout.max(TIMEOUT_MIN));
+    }
     let quiet = options.client.quiet;
     match subscribe(&mut options, connect, started) {
         Ok(exit) => Ok(exit.into()),
@@ -174,6 +177,9 @@ fn parse(arguments: &mut Arguments) -> Result<Options, Stop> {
     Ok(options)
 }
 
+/// The shortest time that a connection can be waited for.
+const TIMEOUT_MIN: Duration = Duration::from_millis(1);
+
 const RETAIN_HANDLING: &[(&str, RetainHandling)] = &[
     ("always", RetainHandling::SendAtSubscribe),
     ("new", RetainHandling::SendIfNew),
@@ -211,7 +217,10 @@ fn check(options: &Options, arguments: &Arguments) -> Result<(), Stop> {
 
 fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -> Result<Exit, Stop> {
     let deadline = options.timeout.map(|timeout| started + timeout);
-    let mut client = Client::connect(connect)?;
+    let mut client = match Client::connect(connect) {
+        Err(_) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => return Ok(Exit::Timeout),
+        connected => connected?,
+    };
     if options.client.debug {
         let welcome = client.welcome();
         eprintln!("connected as {} (session present: {})", welcome.client_id, welcome.session_present);

@@ -21,7 +21,7 @@ pub(super) struct Session {
     pub(super) closing: bool,
     last_packet_id: u16,
     /// Messages sent and not yet acknowledged in full.
-    publishing: HashMap<PacketId, Publishing>,
+    publishing: HashMap<PacketId, Awaits>,
     /// SUBSCRIBE and UNSUBSCRIBE packets without their answer.
     requests: HashSet<PacketId>,
     /// QoS 2 messages received whose PUBREL has not come.
@@ -33,11 +33,15 @@ pub(super) struct Session {
     pub(super) ping_outstanding: bool,
 }
 
+/// The packet that a message sent waits for next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Publishing {
-    AwaitsPubAck,
-    AwaitsPubRec,
-    AwaitsPubComp,
+enum Awaits {
+    /// PUBACK.
+    Acknowledgement,
+    /// PUBREC.
+    Receipt,
+    /// PUBCOMP.
+    Completion,
 }
 
 /// What the broker said in CONNACK that it accepts.
@@ -135,11 +139,11 @@ impl Session {
             QoS::AtMostOnce => (Delivery::AtMostOnce, None),
             QoS::AtLeastOnce => {
                 let packet_id = self.free_packet_id()?;
-                (Delivery::AtLeastOnce { packet_id, dup: false }, Some((packet_id, Publishing::AwaitsPubAck)))
+                (Delivery::AtLeastOnce { packet_id, dup: false }, Some((packet_id, Awaits::Acknowledgement)))
             }
             QoS::ExactlyOnce => {
                 let packet_id = self.free_packet_id()?;
-                (Delivery::ExactlyOnce { packet_id, dup: false }, Some((packet_id, Publishing::AwaitsPubRec)))
+                (Delivery::ExactlyOnce { packet_id, dup: false }, Some((packet_id, Awaits::Receipt)))
             }
         };
         self.push(
@@ -178,12 +182,12 @@ impl Session {
         match packet {
             Packet::Publish(publish) => self.take_publish(publish).map(|message| message.map(Event::Message)),
             Packet::PubAck(puback) => {
-                self.finish(puback.packet_id, Publishing::AwaitsPubAck, "PUBACK")?;
+                self.finish(puback.packet_id, Awaits::Acknowledgement, "PUBACK")?;
                 Ok(Some(published(puback.packet_id, puback.reason.into(), puback.properties)))
             }
             Packet::PubRec(pubrec) => self.take_pubrec(pubrec),
             Packet::PubComp(pubcomp) => {
-                self.finish(pubcomp.packet_id, Publishing::AwaitsPubComp, "PUBCOMP")?;
+                self.finish(pubcomp.packet_id, Awaits::Completion, "PUBCOMP")?;
                 Ok(Some(published(pubcomp.packet_id, pubcomp.reason.into(), pubcomp.properties)))
             }
             Packet::PubRel(pubrel) => {
@@ -267,12 +271,12 @@ impl Session {
     fn take_pubrec<'a>(&mut self, pubrec: PubRec<'a>) -> Result<Option<Event<'a>>, ClientError> {
         let packet_id = pubrec.packet_id;
         if pubrec.reason.is_error() {
-            self.finish(packet_id, Publishing::AwaitsPubRec, "PUBREC")?;
+            self.finish(packet_id, Awaits::Receipt, "PUBREC")?;
             return Ok(Some(published(packet_id, pubrec.reason.into(), pubrec.properties)));
         }
         let reason = match self.publishing.get_mut(&packet_id) {
-            Some(stage @ (Publishing::AwaitsPubRec | Publishing::AwaitsPubComp)) => {
-                *stage = Publishing::AwaitsPubComp;
+            Some(stage @ (Awaits::Receipt | Awaits::Completion)) => {
+                *stage = Awaits::Completion;
                 PubRelReason::Success
             }
             _ if self.version.is_v5() => PubRelReason::PacketIdentifierNotFound,
@@ -287,7 +291,7 @@ impl Session {
         self.push("PUBREC", &Packet::PubRec(pubrec))
     }
 
-    fn finish(&mut self, packet_id: PacketId, stage: Publishing, name: &str) -> Result<(), ClientError> {
+    fn finish(&mut self, packet_id: PacketId, stage: Awaits, name: &str) -> Result<(), ClientError> {
         match self.publishing.get(&packet_id) {
             Some(found) if *found == stage => {
                 self.publishing.remove(&packet_id);

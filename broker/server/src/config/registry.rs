@@ -19,10 +19,13 @@ pub(crate) struct Key {
     pub(crate) range: Option<RangeInclusive<u64>>,
     /// Unit of a number whose name does not say it.
     pub(crate) unit: Option<&'static str>,
-    pub(crate) set: fn(&mut Config, &DeValue<'_>, Option<&RangeInclusive<u64>>) -> Result<(), Problem>,
+    pub(crate) set: Set,
     /// The value as TOML text.
     pub(crate) show: fn(&Config) -> String,
 }
+
+/// Puts a value into the configuration, if it is of the key's type and in the range.
+pub(crate) type Set = fn(&mut Config, &DeValue<'_>, Option<&RangeInclusive<u64>>) -> Result<(), Problem>;
 
 impl Key {
     /// The table of the file in which the key stands; `None` for the keys before the first table.

@@ -13,14 +13,15 @@ settings! {
         /// Addresses and ports on which MQTT over TCP is served. Port 0 lets the kernel choose.
         /// The default serves this machine only: there is no access control yet, so open it to a network knowingly.
         listen: Vec<SocketAddr> = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 1883))];
-        /// Reactor threads, each with its own share of the clients. 0 means one per core.
-        threads: usize = 0, in 0..=1024;
+        /// Reactor threads, each with its own share of the clients. 0 means one per core, 64 at most.
+        threads: usize = 0, in 0..=64;
     }
 
     /// What the server offers and accepts in the protocol.
     /// MQTT 5.0 clients are told in CONNACK; MQTT 3.1.1 clients are held to the same.
     mqtt: MqttConfig {
-        /// QoS 1 and QoS 2 messages accepted unacknowledged from one client (Receive Maximum, MQTT 5.0 section 3.2.2.3.3).
+        /// QoS 1 and QoS 2 messages accepted unacknowledged from one client
+        /// (Receive Maximum, MQTT 5.0 section 3.2.2.3.3).
         receive_maximum: u16 = 1024, in 1..=65_535, unit "messages";
         /// Largest packet accepted from a client, fixed header included (MQTT 5.0 section 3.2.2.3.6).
         /// A larger one ends the connection with Packet too large (0x95) before anything is reserved for it.
@@ -51,24 +52,25 @@ settings! {
     limits: LimitsConfig {
         /// Network connections open at once. Further ones are closed on arrival.
         connections: usize = 100_000, in 1..=100_000_000;
-        /// Sessions held, connected or not. A client that would need a new one is refused.
+        /// Sessions held, connected or not. A client that would need a new one is refused with Quota exceeded (0x97).
         sessions: usize = 1_000_000, in 1..=1_000_000_000;
-        /// Longest client identifier. 23 is the least the standard lets a server set.
+        /// Longest client identifier; a longer one is refused with Client Identifier not valid (0x85).
+        /// 23 is the least the standard lets a server set.
         client_id_bytes: usize = 1_024, in 23..=65_535;
-        /// Longest topic name or topic filter.
+        /// Longest topic name or topic filter. A longer one is refused as invalid (0x90, 0x8F).
         topic_bytes: usize = 65_535, in 1..=65_535;
-        /// Levels of a topic name or topic filter; `a/b/c` has three.
+        /// Levels of a topic name or topic filter; `a/b/c` has three. One with more is refused as invalid (0x90, 0x8F).
         topic_levels: usize = 128, in 1..=65_536;
         /// Subscriptions of one session. Further ones are refused with Quota exceeded (0x97).
         subscriptions_per_session: usize = 100_000, in 1..=100_000_000;
-        /// Topic filters in one SUBSCRIBE or UNSUBSCRIBE packet.
+        /// Topic filters in one SUBSCRIBE or UNSUBSCRIBE packet. More end the connection with Quota exceeded (0x97).
         subscriptions_per_packet: usize = 10_000, in 1..=1_000_000;
         /// QoS 1 and QoS 2 messages sent to one client and not yet acknowledged.
         /// The client's own Receive Maximum counts where it is lower.
         in_flight_per_client: u16 = 1_024, in 1..=65_535, unit "messages";
-        /// QoS 1 and QoS 2 messages waiting for one session.
+        /// QoS 1 and QoS 2 messages waiting for one session. When full, `limits.slow_consumer` decides.
         session_queue_messages: usize = 10_000, in 1..=1_000_000_000;
-        /// Bytes of the messages waiting for one session.
+        /// Bytes of the messages waiting for one session. When full, `limits.slow_consumer` decides.
         session_queue_bytes: usize = 67_108_864, in 1_024..=1_099_511_627_776;
         /// What happens when a session's queue is full: `drop_new` drops the arriving message, `drop_old` the oldest
         /// waiting one, `disconnect` ends the connection with Quota exceeded (0x97).
@@ -76,11 +78,13 @@ settings! {
         /// Output pending for one connection. Beyond it QoS 0 messages are dropped and counted,
         /// QoS 1 and QoS 2 messages wait in the session's queue.
         connection_output_bytes: usize = 4_194_304, in 1_024..=1_099_511_627_776;
-        /// Memory of all session queues and all pending output together.
+        /// Memory of all session queues and all pending output together. When reached, `limits.slow_consumer` decides
+        /// for QoS 1 and QoS 2 as if each queue were full, and QoS 0 is dropped where output is pending;
+        /// both are counted.
         buffered_bytes: usize = 1_073_741_824, in 1_048_576..=1_099_511_627_776;
-        /// Retained messages held. A message for a further topic is not retained.
+        /// Retained messages held. A message for a further topic is refused with Quota exceeded (0x97).
         retained_messages: usize = 1_000_000, in 0..=1_000_000_000;
-        /// Bytes of all retained messages, topics included.
+        /// Bytes of all retained messages, topics included. What goes beyond is refused with Quota exceeded (0x97).
         retained_bytes: usize = 1_073_741_824, in 0..=1_099_511_627_776;
         /// Batches waiting from one reactor thread to another. When full, QoS 0 is dropped and counted,
         /// and reading from publishers of QoS 1 and QoS 2 stops until there is room.

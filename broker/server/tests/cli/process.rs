@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 /// How long a program may take to end. No test waits this long unless it fails.
-const END: Duration = Duration::from_secs(60);
+const END: Duration = Duration::from_secs(30);
 
 /// What a program printed and how it ended.
 #[derive(Debug)]
@@ -128,9 +128,12 @@ impl Process {
             Some(reader) => reader.recv_timeout(END).ok(),
             None => Some(Vec::new()),
         };
-        let (Some(stdout), Some(rest)) = (collect(self.stdout.take()), collect(stderr)) else {
-            panic!("did not end within {END:?}; it told:\n{}", self.told);
+        let Some(stdout) = collect(self.stdout.take()) else {
+            let _ = self.child.kill();
+            let rest = collect(stderr).unwrap_or_default();
+            panic!("did not end within {END:?}; it told:\n{}{}", self.told, String::from_utf8_lossy(&rest));
         };
+        let rest = collect(stderr).expect("standard error ends with the process");
         let code = self.child.wait().expect("ends").code();
         let stderr = format!("{}{}", self.told, String::from_utf8_lossy(&rest));
         Ended { code, stdout, stderr }

@@ -157,7 +157,7 @@ fn the_will_of_a_killed_subscriber_is_published_and_that_of_an_interrupted_one_i
 }
 
 #[test]
-fn messages_are_left_out_by_filter_and_own_messages_by_no_local() {
+fn messages_on_a_filtered_out_topic_are_not_printed() {
     let broker = Broker::start();
     let subscriber = broker.subscribe(&["-C", "2", "-T", "a/+/secret", "-v", "a/#"]);
     for topic in ["a/b", "a/b/secret", "a/c"] {

@@ -90,6 +90,40 @@ fn a_refused_message_ends_with_3_and_the_others_are_still_sent() {
 }
 
 #[test]
+fn no_more_messages_are_under_way_than_the_broker_takes() {
+    let broker = ScriptedBroker::start();
+    let publisher = start("pub", &broker, &["-q", "1", "a", "m", "--repeat", "2"]);
+    let mut peer = broker.welcome(&[Property::ReceiveMaximum(NonZeroU16::MIN), Property::ServerKeepAlive(3)]);
+    assert!(matches!(peer.packet().as_packet(), Packet::Publish(_)));
+    // The client has nothing else to say until the keep alive asks for a word.
+    assert!(matches!(peer.packet().as_packet(), Packet::PingReq));
+    peer.send(&Packet::PingResp);
+    let puback = |packet_id| PubAck { packet_id, reason: PubAckReason::Success, properties: Properties::EMPTY };
+    peer.send(&Packet::PubAck(puback(id(1))));
+    assert!(matches!(peer.packet().as_packet(), Packet::Publish(_)));
+    peer.send(&Packet::PubAck(puback(id(2))));
+    expect_disconnect(&mut peer);
+    drop(peer);
+    publisher.end().expect(0);
+}
+
+#[test]
+fn after_the_first_message_the_alias_stands_for_the_topic() {
+    let broker = ScriptedBroker::start();
+    let publisher = start("pub", &broker, &["a", "m", "--repeat", "2", "--topic-alias", "4"]);
+    let mut peer = broker.welcome(&[Property::TopicAliasMaximum(4)]);
+    for topic in [Some("a"), None] {
+        let packet = peer.packet();
+        let Packet::Publish(publish) = packet.as_packet() else { panic!("{packet:?}") };
+        assert_eq!(publish.topic.map(TopicName::as_str), topic);
+        assert_eq!(publish.properties.topic_alias(), NonZeroU16::new(4));
+    }
+    expect_disconnect(&mut peer);
+    drop(peer);
+    publisher.end().expect(0);
+}
+
+#[test]
 fn a_qos_2_message_is_released_once_received_and_a_refused_one_is_not() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["-q", "2", "a", "m", "--repeat", "2"]);
@@ -215,6 +249,33 @@ fn a_qos_2_message_sent_again_is_printed_once_and_finished_before_the_end() {
 }
 
 #[test]
+fn a_message_that_comes_after_the_last_wanted_one_is_left_to_the_session() {
+    let broker = ScriptedBroker::start();
+    let subscriber = start("sub", &broker, &["-q", "2", "-C", "1", "#"]);
+    let mut peer = broker.welcome(&[]);
+    grant(&mut peer);
+    peer.send(&Packet::Publish(Publish {
+        delivery: Delivery::ExactlyOnce { packet_id: id(3), dup: false },
+        retain: false,
+        topic: Some(TopicName::new("a").expect("a topic")),
+        properties: Properties::EMPTY,
+        payload: b"one",
+    }));
+    assert!(matches!(peer.packet().as_packet(), Packet::PubRec(_)));
+    // The client ends, but owes the PUBCOMP of the message that it printed.
+    peer.send(&message(4, "a", "two"));
+    peer.send(&Packet::PubRel(PubRel {
+        packet_id: id(3),
+        reason: PubRelReason::Success,
+        properties: Properties::EMPTY,
+    }));
+    assert!(matches!(peer.packet().as_packet(), Packet::PubComp(PubComp { packet_id, .. }) if packet_id == id(3)));
+    expect_disconnect(&mut peer);
+    drop(peer);
+    assert_eq!(subscriber.end().expect(0).text(), "one\n");
+}
+
+#[test]
 fn a_topic_alias_of_the_broker_stands_for_its_topic_and_an_unknown_one_ends_with_2() {
     let broker = ScriptedBroker::start();
     let options = ["-D", "connect", "topic-alias-maximum", "5", "-v", "#"];
@@ -241,16 +302,28 @@ fn a_topic_alias_of_the_broker_stands_for_its_topic_and_an_unknown_one_ends_with
 }
 
 #[test]
-fn a_silent_connection_is_kept_alive_and_a_dead_one_given_up() {
+fn a_silent_connection_is_kept_alive_as_the_broker_wants_it() {
     let broker = ScriptedBroker::start();
-    // The broker's keep alive counts, not the client's.
     let subscriber = start("sub", &broker, &["-k", "600", "a"]);
-    let mut peer = broker.welcome(&[Property::ServerKeepAlive(1)]);
+    let mut peer = broker.welcome(&[Property::ServerKeepAlive(3)]);
+    grant(&mut peer);
+    for _ in 0..2 {
+        assert!(matches!(peer.packet().as_packet(), Packet::PingReq));
+        peer.send(&Packet::PingResp);
+    }
+    subscriber.interrupt();
+    expect_disconnect(&mut peer);
+    drop(peer);
+    subscriber.end().expect(0);
+}
+
+#[test]
+fn a_broker_that_does_not_answer_the_keep_alive_is_given_up() {
+    let broker = ScriptedBroker::start();
+    let subscriber = start("sub", &broker, &["-k", "1", "a"]);
+    let mut peer = broker.welcome(&[]);
     grant(&mut peer);
     assert!(matches!(peer.packet().as_packet(), Packet::PingReq));
-    peer.send(&Packet::PingResp);
-    assert!(matches!(peer.packet().as_packet(), Packet::PingReq));
-    // No PINGRESP: within another keep alive the client gives up.
     let ended = subscriber.end().expect(2);
     assert!(ended.stderr.contains("PINGRESP did not come within 1 s"), "{}", ended.stderr);
 }
@@ -261,6 +334,14 @@ fn a_broker_that_does_not_answer_is_given_up() {
     let publisher = start("pub", &broker, &["--connect-timeout", "0.1", "a", "m"]);
     let _peer = broker.accept(ProtocolVersion::V5);
     assert!(publisher.end().expect(2).stderr.contains("CONNACK did not come within 0.1 s"));
+}
+
+#[test]
+fn the_time_of_a_subscriber_counts_while_it_connects() {
+    let broker = ScriptedBroker::start();
+    let subscriber = start("sub", &broker, &["-W", "0.1", "a"]);
+    let _peer = broker.accept(ProtocolVersion::V5);
+    assert_eq!(subscriber.end().expect(27).stderr, "");
 }
 
 #[test]

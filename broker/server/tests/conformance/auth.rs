@@ -78,7 +78,9 @@ fn connack_names_no_authentication_method_unasked() {
     let broker = Broker::start();
     let client = broker.connecting(V5, "client").user_name("someone").password(b"secret").open();
     let properties = client.connack().properties;
-    assert!(!properties.iter().any(|property| {
-        matches!(property, Property::AuthenticationMethod(_) | Property::AuthenticationData(_))
-    }));
+    assert!(
+        !properties.iter().any(|property| {
+            matches!(property, Property::AuthenticationMethod(_) | Property::AuthenticationData(_))
+        })
+    );
 }

@@ -177,9 +177,10 @@ fn connack_denies_nothing_by_default() {
 #[test]
 fn response_information_is_not_sent_unasked() {
     let broker = Broker::start();
-    for connecting in
-        [broker.connecting(V5, "unasked"), broker.connecting(V5, "declined").property(Property::RequestResponseInformation(false))]
-    {
+    for connecting in [
+        broker.connecting(V5, "unasked"),
+        broker.connecting(V5, "declined").property(Property::RequestResponseInformation(false)),
+    ] {
         let client = connecting.open();
         let mut properties = client.connack().properties.iter();
         assert!(!properties.any(|property| matches!(property, Property::ResponseInformation(_))));
@@ -236,9 +237,7 @@ fn packets_sent_with_the_connect_are_answered_after_connack() {
         client.send_bytes(&bytes);
         client.expect_accepted();
         client.expect_puback(9);
-        client.acknowledgement("PINGRESP", |packet| {
-            matches!(packet, Packet::PingResp).then_some(())
-        });
+        client.acknowledgement("PINGRESP", |packet| matches!(packet, Packet::PingResp).then_some(()));
     });
 }
 
@@ -300,9 +299,7 @@ fn every_ping_is_answered() {
         let mut client = broker.connect(case.version, "pinging");
         client.send_bytes(&[0xc0, 0, 0xc0, 0, 0xc0, 0]);
         for _ in 0..3 {
-            client.acknowledgement("PINGRESP", |packet| {
-                matches!(packet, Packet::PingResp).then_some(())
-            });
+            client.acknowledgement("PINGRESP", |packet| matches!(packet, Packet::PingResp).then_some(()));
         }
     });
 }

@@ -1,1 +1,398 @@
-//! .
+//! Limits of the broker: each is kept, answered and counted, other clients do not notice, and memory comes back.
+
+use std::collections::HashSet;
+
+use tautwire_protocol::{Packet, ReasonCode};
+
+use crate::support::property::receive_maximum;
+use crate::support::{
+    AtLeastOnce, AtMostOnce, Broker, Case, Client, ExactlyOnce, Outgoing, QoS, V3_1_1, V5, every_case,
+    every_thread_count, every_version, options, packet_id,
+};
+use crate::sys::await_number;
+
+/// Publishes the numbers from 0 up, `count` of them, many in one write, and completes their handshakes.
+fn publish_numbers(publisher: &mut Client, topic: &str, qos: QoS, count: usize) {
+    for start in (0..count).step_by(500) {
+        let ids: Vec<u16> = (start..count.min(start + 500)).map(|_| publisher.next_packet_id().get()).collect();
+        let mut bytes = Vec::new();
+        for (number, &id) in (start..).zip(&ids) {
+            let text = number.to_string();
+            let publish = Outgoing::new(topic, qos, text.as_bytes());
+            bytes.extend(publisher.encoded(&Packet::Publish(publish.publish(packet_id(id)))));
+        }
+        publisher.send_bytes(&bytes);
+        for id in ids {
+            if qos == AtLeastOnce {
+                publisher.expect_puback(id)
+            } else {
+                publisher.expect_pubrec(id)
+            };
+        }
+    }
+}
+
+/// `limits.subscriptions_per_packet`: ten thousand filters in one packet are served.
+#[test]
+fn ten_thousand_subscriptions_in_one_packet_are_granted_and_given_back() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut client = broker.connect(case.version, "greedy");
+        let names: Vec<String> = (0..10_000).map(|number| format!("level/{number}/+")).collect();
+        let filters: Vec<_> = names.iter().map(|name| (name.as_str(), options(AtLeastOnce))).collect();
+        assert_eq!(client.subscribe_all(&filters, &[]), vec![1; 10_000]);
+        publisher.publish("level/9999/x", AtLeastOnce, b"last");
+        assert_eq!(client.receive().text(), "last");
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        client.unsubscribe(&names);
+        publisher.publish("level/9999/x", AtLeastOnce, b"none");
+        client.expect_nothing();
+    });
+}
+
+/// `limits.subscriptions_per_packet`: more end the connection with Quota exceeded.
+#[test]
+fn too_many_subscriptions_in_one_packet_are_refused() {
+    every_version(|case| {
+        let broker = case.broker_set(&["limits.subscriptions_per_packet=100"]);
+        let mut client = broker.connect(case.version, "greedy");
+        client.send_subscribe(&vec![("a", options(AtLeastOnce)); 101], &[]);
+        client.expect_thrown_out(ReasonCode::QuotaExceeded);
+        let mut client = broker.connect(case.version, "modest");
+        assert_eq!(client.subscribe_all(&vec![("a", options(AtLeastOnce)); 100], &[]), vec![1; 100]);
+    });
+}
+
+/// `limits.topic_levels`: as deep as allowed works, one level more does not, and the connection stays.
+#[test]
+fn topics_that_are_too_deep_are_refused() {
+    every_version(|case| {
+        let broker = case.broker();
+        let mut client = broker.connect(case.version, "deep");
+        let deepest = vec!["x"; 128].join("/");
+        let too_deep = vec!["x"; 129].join("/");
+        client.subscribe(&deepest, AtLeastOnce);
+        client.publish(&deepest, AtLeastOnce, b"arrives");
+        assert_eq!(client.receive().text(), "arrives");
+        let refused = if case.version.is_v5() { 0x8f } else { 0x80 };
+        assert_eq!(client.subscribe_all(&[(&too_deep, options(AtLeastOnce))], &[]), [refused]);
+        client.subscribe("#", AtLeastOnce);
+        let reason = client.publish(&too_deep, AtLeastOnce, b"does not");
+        assert_eq!(reason, if case.version.is_v5() { 0x90 } else { 0x00 });
+        client.expect_nothing();
+    });
+}
+
+/// The deepest topic the wire can carry, 65,535 levels: refused like any other that is too deep.
+#[test]
+fn the_deepest_possible_topics_harm_nobody() {
+    every_version(|case| {
+        let broker = case.broker();
+        let mut client = broker.connect(case.version, "deep");
+        client.subscribe("#", AtLeastOnce);
+        let slashes = "/".repeat(65_535);
+        let wildcards = format!("{}+", "+/".repeat(32_767));
+        let refused = if case.version.is_v5() { 0x8f } else { 0x80 };
+        for filter in [&slashes, &wildcards] {
+            assert_eq!(client.subscribe_all(&[(filter, options(AtLeastOnce))], &[]), [refused]);
+        }
+        client.publish(&slashes, AtLeastOnce, b"x");
+        client.expect_nothing();
+    });
+}
+
+/// `limits.topic_bytes`
+#[test]
+fn topics_that_are_too_long_are_refused() {
+    every_version(|case| {
+        let broker = case.broker_set(&["limits.topic_bytes=50"]);
+        let mut client = broker.connect(case.version, "long");
+        let longest = "x".repeat(50);
+        let too_long = "x".repeat(51);
+        client.subscribe(&longest, AtLeastOnce);
+        client.publish(&longest, AtLeastOnce, b"arrives");
+        assert_eq!(client.receive().text(), "arrives");
+        let refused = if case.version.is_v5() { 0x8f } else { 0x80 };
+        assert_eq!(client.subscribe_all(&[(&too_long, options(AtLeastOnce))], &[]), [refused]);
+        let reason = client.publish(&too_long, AtLeastOnce, b"does not");
+        assert_eq!(reason, if case.version.is_v5() { 0x90 } else { 0x00 });
+    });
+}
+
+/// [MQTT-2.2.1-3]: a client may have every Packet Identifier in use, and use each again.
+#[test]
+fn a_publisher_may_have_65_535_exchanges_open() {
+    every_version(|case| {
+        let broker = case.broker_set(&["mqtt.receive_maximum=65535"]);
+        let mut publisher = broker.connect(case.version, "publisher");
+        for _ in 0..2 {
+            publish_numbers(&mut publisher, "a", ExactlyOnce, 65_535);
+            for id in 1..=u16::MAX {
+                publisher.send_pubrel(id);
+                if id % 500 == 0 || id == u16::MAX {
+                    let first = (id - 1) / 500 * 500 + 1;
+                    (first..=id).for_each(|id| assert_eq!(publisher.expect_pubcomp(id), 0));
+                }
+            }
+        }
+    });
+}
+
+/// [MQTT-2.2.1-4], `limits.in_flight_per_client`: the broker uses every Packet Identifier, once, and then waits.
+#[test]
+fn a_subscriber_may_leave_65_535_messages_unacknowledged() {
+    every_version(|case| {
+        let broker = case.broker_set(&["limits.in_flight_per_client=65535", "limits.session_queue_messages=100000"]);
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut subscriber = broker.connect(case.version, "subscriber");
+        subscriber.subscribe("a", AtLeastOnce);
+        publish_numbers(&mut publisher, "a", AtLeastOnce, 65_545);
+        let ids: Vec<u16> = (0..65_535).map(|_| subscriber.expect_publish().id()).collect();
+        assert_eq!(ids.iter().collect::<HashSet<_>>().len(), 65_535);
+        subscriber.expect_nothing();
+        for &id in &ids[..10] {
+            subscriber.send_puback(id);
+        }
+        let last = (0..10).map(|_| subscriber.expect_publish().text().to_owned()).collect::<Vec<_>>();
+        assert_eq!(last, (65_535..65_545).map(|number| number.to_string()).collect::<Vec<_>>());
+        for id in ids {
+            subscriber.send_puback(id);
+        }
+        subscriber.expect_nothing();
+    });
+}
+
+/// `limits.in_flight_per_client`: holds where the client's own Receive Maximum is higher, or absent as in 3.1.1.
+#[test]
+fn the_brokers_own_window_holds_too() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.in_flight_per_client=3"]);
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut connecting = broker.connecting(case.version, "subscriber");
+        if case.version.is_v5() {
+            connecting = connecting.property(receive_maximum(100));
+        }
+        let mut subscriber = connecting.open();
+        subscriber.subscribe("a", AtLeastOnce);
+        subscriber.subscribe("zero", AtMostOnce);
+        publish_numbers(&mut publisher, "a", AtLeastOnce, 10);
+        let window: Vec<_> = (0..3).map(|_| subscriber.expect_publish()).collect();
+        publisher.publish("zero", AtMostOnce, b"fence");
+        assert_eq!(subscriber.expect_publish().topic(), "zero");
+        for message in &window {
+            subscriber.acknowledge(message);
+        }
+        assert_eq!(subscriber.receive_texts(7), ["3", "4", "5", "6", "7", "8", "9"]);
+    });
+}
+
+/// 2.2.1 of 5.0: a client that uses a Packet Identifier twice at once gets an answer and harms only itself.
+#[test]
+fn a_packet_id_in_use_for_qos_2_does_not_break_when_used_for_qos_1() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut subscriber = broker.connect(case.version, "subscriber");
+        subscriber.subscribe("two", ExactlyOnce);
+        let mut client = broker.connect(case.version, "confused");
+        client.send_publish_as(&Outgoing::new("two", ExactlyOnce, b"two"), 5);
+        client.expect_pubrec(5);
+        client.send_publish_as(&Outgoing::new("one", AtLeastOnce, b"one"), 5);
+        assert!(matches!(client.expect_puback(5), 0x00 | 0x10 | 0x91));
+        client.send_publish_as(&Outgoing::new("two", ExactlyOnce, b"two").dup(), 5);
+        client.expect_pubrec(5);
+        client.send_pubrel(5);
+        assert_eq!(client.expect_pubcomp(5), 0);
+        client.publish("two", AtLeastOnce, b"after");
+        assert_eq!(subscriber.receive_texts(2), ["two", "after"]);
+    });
+}
+
+const CHUNK: usize = 64 * 1024;
+const MEGABYTE: u64 = 1024 * 1024;
+
+/// Publishes 64 MB at `qos` to a subscriber that never reads, while others go on; gives the stuck subscriber.
+fn flood_a_stuck_subscriber(case: Case, broker: &Broker, qos: QoS) -> Client {
+    let mut stuck = broker.connect(case.version, "stuck");
+    stuck.subscribe("flood", qos);
+    let mut bystander = broker.connect(case.version, "bystander");
+    bystander.subscribe("others", AtLeastOnce);
+    let mut publisher = broker.connect(case.version, "publisher");
+    let payload = vec![b'x'; CHUNK];
+    let before = broker.resident_bytes();
+    for round in 0..1000 {
+        publisher.publish("flood", qos, &payload);
+        if round % 100 == 0 {
+            publisher.publish("others", AtLeastOnce, b"x");
+            assert_eq!(bystander.receive().text(), "x");
+            let held = broker.resident_bytes().saturating_sub(before);
+            assert!(held < 24 * MEGABYTE, "the broker holds {held} bytes after {round} messages");
+        }
+    }
+    publisher.ping();
+    stuck
+}
+
+/// `limits.connection_output_bytes`: QoS 0 is dropped and counted, and the connection lives on.
+#[test]
+fn a_subscriber_that_never_reads_loses_qos_0_messages_and_nothing_else_happens() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.connection_output_bytes=1000000", "sys.interval_s=1"]);
+        let before = broker.resident_bytes();
+        let mut stuck = flood_a_stuck_subscriber(case, &broker, AtMostOnce);
+        let mut observer = broker.connect(case.version, "observer");
+        await_number(&mut observer, "publish/messages/dropped", |count| count > 100.0);
+        await_number(&mut observer, "tautwire/dropped_output_full", |count| count > 100.0);
+        // Reading again, it is served again.
+        let mut publisher = broker.connect(case.version, "publisher");
+        stuck.ping();
+        stuck.forget_waiting();
+        publisher.publish("flood", AtMostOnce, b"again");
+        assert_eq!(stuck.receive().text(), "again");
+        drop(stuck);
+        broker.resident_comes_down_to(before + 16 * MEGABYTE);
+    });
+}
+
+/// `limits.session_queue_bytes`: QoS 1 queues up to the limit; then the newest are dropped and counted.
+#[test]
+fn a_subscriber_that_never_reads_fills_its_queue_and_no_more() {
+    every_case(|case| {
+        let broker = case.broker_set(&[
+            "limits.connection_output_bytes=1000000",
+            "limits.session_queue_bytes=2000000",
+            "sys.interval_s=1",
+        ]);
+        let before = broker.resident_bytes();
+        let stuck = flood_a_stuck_subscriber(case, &broker, AtLeastOnce);
+        let mut observer = broker.connect(case.version, "observer");
+        await_number(&mut observer, "tautwire/dropped_queue_full", |count| count > 100.0);
+        drop(stuck);
+        await_number(&mut observer, "tautwire/sessions_connected", |count| count == 1.0);
+        broker.resident_comes_down_to(before + 16 * MEGABYTE);
+    });
+}
+
+/// `limits.slow_consumer=disconnect`
+#[test]
+fn a_slow_consumer_is_disconnected_where_told_so() {
+    every_case(|case| {
+        let broker = case.broker_set(&[
+            "limits.slow_consumer=disconnect",
+            "limits.in_flight_per_client=5",
+            "limits.session_queue_messages=5",
+        ]);
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut slow = broker.connect(case.version, "slow");
+        slow.subscribe("a", AtLeastOnce);
+        publish_numbers(&mut publisher, "a", AtLeastOnce, 30);
+        for _ in 0..5 {
+            slow.expect_publish();
+        }
+        slow.expect_thrown_out(ReasonCode::QuotaExceeded);
+        publisher.ping();
+    });
+}
+
+/// `limits.write_stall_timeout_s`
+#[test]
+fn a_connection_that_takes_nothing_for_too_long_is_closed() {
+    every_version(|case| {
+        let broker = case.broker_set(&["limits.write_stall_timeout_s=1", "sys.interval_s=1"]);
+        let mut stuck = flood_a_stuck_subscriber(case, &broker, AtMostOnce);
+        let mut observer = broker.connect(case.version, "observer");
+        await_number(&mut observer, "tautwire/write_stall_timeouts", |count| count == 1.0);
+        assert!(!stuck.bytes_until_closed().is_empty());
+    });
+}
+
+/// `limits.buffered_bytes`: all queues together.
+#[test]
+fn all_queues_together_are_bounded() {
+    every_thread_count(|case| {
+        let broker = case.broker_set(&["limits.buffered_bytes=4000000", "sys.interval_s=1"]);
+        let before = broker.resident_bytes();
+        for number in 0..20 {
+            let mut absent = broker.connecting(V5, &format!("absent-{number}")).persistent().open();
+            absent.subscribe(&format!("queue/{number}"), AtLeastOnce);
+            absent.disconnect();
+        }
+        let mut publisher = broker.connect(V5, "publisher");
+        let payload = vec![b'x'; CHUNK];
+        for round in 0..600 {
+            publisher.publish(&format!("queue/{}", round % 20), AtLeastOnce, &payload);
+        }
+        let held = broker.resident_bytes().saturating_sub(before);
+        assert!(held < 24 * MEGABYTE, "the broker holds {held} bytes");
+        await_number(&mut publisher, "tautwire/dropped_memory_full", |count| count > 100.0);
+    });
+}
+
+/// What a session held is given back when it ends.
+#[test]
+fn the_memory_of_ended_sessions_comes_back() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let before = broker.resident_bytes();
+        let mut publisher = broker.connect(V5, "publisher");
+        for number in 0..100 {
+            let mut absent = broker.connecting(V5, &format!("absent-{number}")).persistent().open();
+            absent.subscribe(&format!("queue/{number}"), AtLeastOnce);
+            absent.disconnect();
+            let payload = vec![b'x'; CHUNK];
+            for _ in 0..10 {
+                publisher.publish(&format!("queue/{number}"), AtLeastOnce, &payload);
+            }
+        }
+        let held = broker.resident_bytes().saturating_sub(before);
+        assert!(held > 48 * MEGABYTE, "only {held} bytes are held: this test looks at nothing");
+        for number in 0..100 {
+            broker.connect(V5, &format!("absent-{number}")).disconnect();
+        }
+        broker.resident_comes_down_to(before + 16 * MEGABYTE);
+    });
+}
+
+/// `limits.connections`: one more is closed on arrival; a place given back is a place.
+#[test]
+fn connections_are_bounded() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.connections=3"]);
+        let mut clients: Vec<Client> =
+            (0..3).map(|number| broker.connect(case.version, &format!("client-{number}"))).collect();
+        let mut refused = broker.connecting(case.version, "one-more").send_unless_closed();
+        refused.packets_until_closed();
+        for client in &mut clients {
+            client.ping();
+        }
+        clients.pop().expect("three are connected").disconnect();
+        broker.connect(case.version, "next").ping();
+    });
+}
+
+/// `limits.sessions`: 3.2.2.2 of 5.0 names Quota exceeded; 3.1.1 says "server unavailable".
+#[test]
+fn sessions_are_bounded() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.sessions=2"]);
+        broker.connecting(case.version, "one").persistent().open().disconnect();
+        let two = broker.connect(case.version, "two");
+        let refused = broker.connecting(case.version, "three").refused();
+        assert_eq!(refused, if case.version.is_v5() { 0x97 } else { 3 });
+        // A session that exists is no new one, and the end of one makes room.
+        broker.connecting(case.version, "one").persistent().open().disconnect();
+        two.disconnect();
+        broker.connect(case.version, "three").ping();
+    });
+}
+
+/// [MQTT-3.1.2-25] and 3.1.1: messages as large as the broker takes go through.
+#[test]
+fn messages_up_to_the_maximum_packet_size_go_through() {
+    let broker = Broker::start();
+    let mut client = broker.connect(V3_1_1, "large");
+    client.subscribe("a", AtLeastOnce);
+    let payload = vec![b'x'; 16 * 1024 * 1024 - 100];
+    client.publish("a", AtLeastOnce, &payload);
+    assert!(client.receive().payload() == payload);
+}

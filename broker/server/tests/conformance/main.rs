@@ -7,6 +7,8 @@
 mod auth;
 mod connect;
 mod cross_thread;
+mod flow_control;
+mod hostile;
 mod keep_alive;
 mod limits;
 mod ordering;

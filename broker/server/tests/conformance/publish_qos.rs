@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tautwire_protocol::{Packet, PubAckReason, PubRecReason, ReasonCode};
 
-use crate::support::property::{receive_maximum};
+use crate::support::property::receive_maximum;
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Message, Outgoing, QoS, V3_1_1, V5, every_case,
     every_thread_count, every_version, expect_nothing_from, options, packet_id, time_passes,
@@ -106,7 +106,11 @@ fn a_qos_2_publish_repeated_after_a_reconnect_is_delivered_once() {
             let mut publisher = connecting.open();
             publisher.send_publish_as(&outgoing, 1);
             publisher.expect_pubrec(1);
-            if round % 2 == 0 { publisher.cut() } else { drop(publisher) }
+            if round % 2 == 0 {
+                publisher.cut()
+            } else {
+                drop(publisher)
+            }
             let mut publisher = connecting.open();
             assert!(publisher.session_present());
             publisher.send_publish_as(&outgoing.clone().dup(), 1);
@@ -326,137 +330,6 @@ fn unexpected_acknowledgements_are_survived() {
     });
 }
 
-/// [MQTT-3.3.4-9], [MQTT-4.9.0-2]: the client's Receive Maximum bounds what is in flight to it.
-#[test]
-fn no_more_than_the_clients_receive_maximum_is_in_flight() {
-    every_thread_count(|case| {
-        let broker = case.broker();
-        for (client_id, qos) in [("one", AtLeastOnce), ("two", ExactlyOnce), ("three", AtLeastOnce)] {
-            let mut subscriber = broker.connecting(V5, client_id).property(receive_maximum(3)).open();
-            subscriber.subscribe("window", ExactlyOnce);
-            let mut publisher = broker.connect(V5, "publisher");
-            for number in 0..10 {
-                publisher.publish("window", qos, number.to_string().as_bytes());
-            }
-            let mut window: Vec<Message> = (0..3).map(|_| subscriber.expect_publish()).collect();
-            // [MQTT-4.9.0-3], [MQTT-3.3.4-10]: everything else goes on, QoS 0 included.
-            let mut watcher_of_zero = |subscriber: &mut Client| {
-                subscriber.subscribe("zero", AtMostOnce);
-                publisher.publish("zero", AtMostOnce, b"zero");
-                assert_eq!(subscriber.expect_publish().topic(), "zero");
-            };
-            watcher_of_zero(&mut subscriber);
-            for number in 0..10 {
-                let oldest = window.remove(0);
-                assert_eq!(oldest.text(), number.to_string());
-                subscriber.acknowledge(&oldest);
-                if number < 7 {
-                    window.push(subscriber.expect_publish());
-                }
-                watcher_of_zero(&mut subscriber);
-            }
-            subscriber.disconnect();
-        }
-    });
-}
-
-/// [MQTT-3.3.4-9]: the quota is given back by PUBCOMP, not by PUBREC.
-#[test]
-fn a_pubrec_of_success_does_not_open_the_window() {
-    every_thread_count(|case| {
-        let broker = case.broker();
-        let mut subscriber = broker.connecting(V5, "subscriber").property(receive_maximum(1)).open();
-        subscriber.subscribe("window", ExactlyOnce);
-        let mut publisher = broker.connect(V5, "publisher");
-        publisher.publish("window", ExactlyOnce, b"1");
-        publisher.publish("window", ExactlyOnce, b"2");
-        let first = subscriber.expect_publish();
-        subscriber.send_pubrec(first.id());
-        subscriber.expect_pubrel(first.id());
-        subscriber.subscribe("zero", AtMostOnce);
-        publisher.publish("zero", AtMostOnce, b"zero");
-        assert_eq!(subscriber.expect_publish().topic(), "zero");
-        subscriber.send_pubcomp(first.id());
-        assert_eq!(subscriber.receive().text(), "2");
-    });
-}
-
-/// 4.9 of 5.0: an error in PUBREC gives the quota back at once.
-#[test]
-fn a_pubrec_with_an_error_opens_the_window() {
-    every_thread_count(|case| {
-        let broker = case.broker();
-        let mut subscriber = broker.connecting(V5, "subscriber").property(receive_maximum(1)).open();
-        subscriber.subscribe("window", ExactlyOnce);
-        let mut publisher = broker.connect(V5, "publisher");
-        publisher.publish("window", ExactlyOnce, b"1");
-        publisher.publish("window", ExactlyOnce, b"2");
-        let first = subscriber.expect_publish();
-        subscriber.send_pubrec_with(first.id(), PubRecReason::UnspecifiedError);
-        assert_eq!(subscriber.receive().text(), "2");
-    });
-}
-
-/// [MQTT-3.3.4-7]; 3.3.4 of 5.0 names 0x93 for a client that exceeds the broker's Receive Maximum.
-#[test]
-fn a_publisher_above_the_brokers_receive_maximum_is_thrown_out() {
-    let broker = Broker::set(&["mqtt.receive_maximum=5"]);
-    let mut client = broker.connect(V5, "greedy");
-    assert_eq!(client.connack().properties.receive_maximum().map(NonZeroU16::get), Some(5));
-    let outgoing = Outgoing::new("a", ExactlyOnce, b"x");
-    for id in 1..=5 {
-        client.send_publish_as(&outgoing, id);
-        client.expect_pubrec(id);
-    }
-    // The same message again is no new one.
-    client.send_publish_as(&outgoing.clone().dup(), 5);
-    client.expect_pubrec(5);
-    client.send_publish_as(&outgoing, 6);
-    assert_eq!(client.expect_disconnect(), ReasonCode::ReceiveMaximumExceeded.as_u8());
-}
-
-/// [MQTT-4.9.0-2]: completed exchanges give the publisher its quota back, errors included.
-#[test]
-fn the_brokers_receive_maximum_counts_only_open_exchanges() {
-    every_version(|case| {
-        let broker = case.broker_set(&["mqtt.receive_maximum=2"]);
-        let mut client = broker.connect(case.version, "steady");
-        for _ in 0..20 {
-            client.publish("a", AtLeastOnce, b"x");
-            client.publish("a", ExactlyOnce, b"x");
-        }
-        // An exchange open all the time, and another one beside it.
-        let id = client.send_publish(&Outgoing::new("a", ExactlyOnce, b"x"));
-        client.expect_pubrec(id);
-        for _ in 0..20 {
-            client.publish("a", ExactlyOnce, b"x");
-        }
-    });
-}
-
-/// 3.1.1 has no Receive Maximum: many exchanges may be open, whatever 5.0 clients are told.
-#[test]
-fn a_3_1_1_publisher_may_have_many_exchanges_open() {
-    let broker = Broker::set(&["mqtt.receive_maximum=10"]);
-    let mut client = broker.connect(V3_1_1, "open");
-    let mut subscriber = broker.connect(V3_1_1, "subscriber");
-    subscriber.subscribe("many", ExactlyOnce);
-    let outgoing = Outgoing::new("many", ExactlyOnce, b"x");
-    for id in 1..=100 {
-        client.send_publish_as(&outgoing, id);
-    }
-    for id in 1..=100 {
-        client.expect_pubrec(id);
-    }
-    for id in 1..=100 {
-        client.send_pubrel(id);
-    }
-    for id in 1..=100 {
-        client.expect_pubcomp(id);
-    }
-    assert_eq!(subscriber.receive_texts(100).len(), 100);
-}
-
 /// [MQTT-2.2.1-5], [MQTT-4.6.0-2], [MQTT-4.6.0-3]: acknowledgements carry the ids of the publishes, in their order.
 #[test]
 fn acknowledgements_come_in_the_order_of_the_publishes() {
@@ -472,7 +345,11 @@ fn acknowledgements_come_in_the_order_of_the_publishes() {
             }
             publisher.send_bytes(&bytes);
             for id in ids {
-                if qos == AtLeastOnce { publisher.expect_puback(id) } else { publisher.expect_pubrec(id) };
+                if qos == AtLeastOnce {
+                    publisher.expect_puback(id)
+                } else {
+                    publisher.expect_pubrec(id)
+                };
             }
             // [MQTT-4.6.0-4] seen from the other side: PUBCOMP in the order of PUBREL.
             if qos == ExactlyOnce {

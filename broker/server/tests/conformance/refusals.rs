@@ -86,36 +86,42 @@ const TOO_LARGE: Answer = Answer::Disconnect(0x95);
 /// [MQTT-2.1.3-1], [MQTT-1.5.5-1], [MQTT-3.6.1-1], [MQTT-3.8.1-1], [MQTT-3.10.1-1], [MQTT-3.14.1-1], [MQTT-3.15.1-1]
 #[test]
 fn wrong_fixed_headers_are_refused_in_5_0() {
-    after_connect(V5, &[
-        ("reserved packet type 0", "00 00", MALFORMED),
-        ("PINGREQ with a flag", "c1 00", MALFORMED),
-        ("PINGREQ with another flag", "c8 00", MALFORMED),
-        ("PUBACK with a flag", "41 02 0001", MALFORMED),
-        ("PUBREC with a flag", "52 02 0001", MALFORMED),
-        ("PUBREL without its flag", "60 02 0001", MALFORMED),
-        ("PUBREL with one flag more", "63 02 0001", MALFORMED),
-        ("PUBCOMP with a flag", "71 02 0001", MALFORMED),
-        ("SUBSCRIBE without its flag", "80 07 0001 00 0001'a' 00", MALFORMED),
-        ("SUBSCRIBE with one flag more", "8a 07 0001 00 0001'a' 00", MALFORMED),
-        ("UNSUBSCRIBE without its flag", "a0 06 0001 00 0001'a'", MALFORMED),
-        ("DISCONNECT with a flag", "e1 00", MALFORMED),
-        ("AUTH with a flag", "f1 00", MALFORMED),
-        ("Remaining Length of five bytes", "c0 80 80 80 80 01", MALFORMED),
-        ("Remaining Length longer than need be", "c0 80 00", MALFORMED),
-        ("PINGREQ with a body", "c0 01 00", MALFORMED),
-        ("a packet larger than the broker takes", "30 ff ff ff 7f", TOO_LARGE),
-    ]);
+    after_connect(
+        V5,
+        &[
+            ("reserved packet type 0", "00 00", MALFORMED),
+            ("PINGREQ with a flag", "c1 00", MALFORMED),
+            ("PINGREQ with another flag", "c8 00", MALFORMED),
+            ("PUBACK with a flag", "41 02 0001", MALFORMED),
+            ("PUBREC with a flag", "52 02 0001", MALFORMED),
+            ("PUBREL without its flag", "60 02 0001", MALFORMED),
+            ("PUBREL with one flag more", "63 02 0001", MALFORMED),
+            ("PUBCOMP with a flag", "71 02 0001", MALFORMED),
+            ("SUBSCRIBE without its flag", "80 07 0001 00 0001'a' 00", MALFORMED),
+            ("SUBSCRIBE with one flag more", "8a 07 0001 00 0001'a' 00", MALFORMED),
+            ("UNSUBSCRIBE without its flag", "a0 06 0001 00 0001'a'", MALFORMED),
+            ("DISCONNECT with a flag", "e1 00", MALFORMED),
+            ("AUTH with a flag", "f1 00", MALFORMED),
+            ("Remaining Length of five bytes", "c0 80 80 80 80 01", MALFORMED),
+            ("Remaining Length longer than need be", "c0 80 00", MALFORMED),
+            ("PINGREQ with a body", "c0 01 00", MALFORMED),
+            ("a packet larger than the broker takes", "30 ff ff ff 7f", TOO_LARGE),
+        ],
+    );
 }
 
 /// 2.1.2 of both: packets only a server sends.
 #[test]
 fn packets_of_a_server_are_refused_in_5_0() {
-    after_connect(V5, &[
-        ("CONNACK", "20 03 00 00 00", PROTOCOL_ERROR),
-        ("SUBACK", "90 04 0001 00 00", PROTOCOL_ERROR),
-        ("UNSUBACK", "b0 04 0001 00 00", PROTOCOL_ERROR),
-        ("PINGRESP", "d0 00", PROTOCOL_ERROR),
-    ]);
+    after_connect(
+        V5,
+        &[
+            ("CONNACK", "20 03 00 00 00", PROTOCOL_ERROR),
+            ("SUBACK", "90 04 0001 00 00", PROTOCOL_ERROR),
+            ("UNSUBACK", "b0 04 0001 00 00", PROTOCOL_ERROR),
+            ("PINGRESP", "d0 00", PROTOCOL_ERROR),
+        ],
+    );
 }
 
 /// [MQTT-3.1.0-2]; 3.1.1: [MQTT-3.1.0-2]
@@ -134,38 +140,41 @@ fn a_second_connect_is_refused() {
 /// [MQTT-1.5.4-1], [MQTT-1.5.4-2], [MQTT-1.5.7-1], [MQTT-2.2.1-3]
 #[test]
 fn wrong_publishes_are_refused_in_5_0() {
-    after_connect(V5, &[
-        ("QoS 3", "36 06 0001'a' 0001 00", MALFORMED),
-        ("DUP at QoS 0", "38 04 0001'a' 00", MALFORMED),
-        ("empty topic without alias", "30 03 0000 00", PROTOCOL_ERROR),
-        ("# in the topic", "30 04 0001'#' 00", NAME_INVALID),
-        ("+ in the topic", "30 06 0003'a/+' 00", NAME_INVALID),
-        ("Packet Identifier 0", "32 06 0001'a' 0000 00", PROTOCOL_ERROR),
-        ("Packet Identifier missing", "32 03 0001'a'", MALFORMED),
-        ("properties missing", "30 03 0001'a'", MALFORMED),
-        ("topic longer than the packet", "30 03 0005'a'", MALFORMED),
-        ("overlong UTF-8", "30 05 0002 c0af 00", MALFORMED),
-        ("a surrogate", "30 06 0003 eda080 00", MALFORMED),
-        ("truncated UTF-8", "30 05 0002 e282 00", MALFORMED),
-        ("beyond U+10FFFF", "30 07 0004 f4908080 00", MALFORMED),
-        ("U+0000 in the topic", "30 04 0001 00 00", MALFORMED),
-        ("properties longer than the packet", "30 06 0001'a' 05 01 00", MALFORMED),
-        ("properties end within one", "30 06 0001'a' 02 02 00", MALFORMED),
-        ("Property Length longer than need be", "30 05 0001'a' 80 00", MALFORMED),
-        ("unknown property", "30 06 0001'a' 02 7f 00", MALFORMED),
-        ("property of another packet", "30 09 0001'a' 05 11 00000001", MALFORMED),
-        ("Payload Format Indicator twice", "30 08 0001'a' 04 0100 0100", PROTOCOL_ERROR),
-        ("Message Expiry Interval twice", "30 0e 0001'a' 0a 0200000001 0200000001", PROTOCOL_ERROR),
-        ("Topic Alias twice", "30 0a 0001'a' 06 230001 230001", PROTOCOL_ERROR),
-        ("Content Type twice", "30 0c 0001'a' 08 030001'x' 030001'x'", PROTOCOL_ERROR),
-        ("Response Topic twice", "30 0c 0001'a' 08 080001'x' 080001'x'", PROTOCOL_ERROR),
-        ("Correlation Data twice", "30 0c 0001'a' 08 090001'x' 090001'x'", PROTOCOL_ERROR),
-        ("Subscription Identifier from a client", "30 06 0001'a' 02 0b01", PROTOCOL_ERROR),
-        ("Subscription Identifier 0", "30 06 0001'a' 02 0b00", PROTOCOL_ERROR),
-        ("Topic Alias 0", "30 07 0001'a' 03 230000", ALIAS_INVALID),
-        ("invalid UTF-8 in a User Property", "30 0b 0001'a' 07 26 0001'k' 0001 ff", MALFORMED),
-        ("U+0000 in the Content Type", "30 08 0001'a' 04 030001 00", MALFORMED),
-    ]);
+    after_connect(
+        V5,
+        &[
+            ("QoS 3", "36 06 0001'a' 0001 00", MALFORMED),
+            ("DUP at QoS 0", "38 04 0001'a' 00", MALFORMED),
+            ("empty topic without alias", "30 03 0000 00", PROTOCOL_ERROR),
+            ("# in the topic", "30 04 0001'#' 00", NAME_INVALID),
+            ("+ in the topic", "30 06 0003'a/+' 00", NAME_INVALID),
+            ("Packet Identifier 0", "32 06 0001'a' 0000 00", PROTOCOL_ERROR),
+            ("Packet Identifier missing", "32 03 0001'a'", MALFORMED),
+            ("properties missing", "30 03 0001'a'", MALFORMED),
+            ("topic longer than the packet", "30 03 0005'a'", MALFORMED),
+            ("overlong UTF-8", "30 05 0002 c0af 00", MALFORMED),
+            ("a surrogate", "30 06 0003 eda080 00", MALFORMED),
+            ("truncated UTF-8", "30 05 0002 e282 00", MALFORMED),
+            ("beyond U+10FFFF", "30 07 0004 f4908080 00", MALFORMED),
+            ("U+0000 in the topic", "30 04 0001 00 00", MALFORMED),
+            ("properties longer than the packet", "30 06 0001'a' 05 01 00", MALFORMED),
+            ("properties end within one", "30 06 0001'a' 02 02 00", MALFORMED),
+            ("Property Length longer than need be", "30 05 0001'a' 80 00", MALFORMED),
+            ("unknown property", "30 06 0001'a' 02 7f 00", MALFORMED),
+            ("property of another packet", "30 09 0001'a' 05 11 00000001", MALFORMED),
+            ("Payload Format Indicator twice", "30 08 0001'a' 04 0100 0100", PROTOCOL_ERROR),
+            ("Message Expiry Interval twice", "30 0e 0001'a' 0a 0200000001 0200000001", PROTOCOL_ERROR),
+            ("Topic Alias twice", "30 0a 0001'a' 06 230001 230001", PROTOCOL_ERROR),
+            ("Content Type twice", "30 0c 0001'a' 08 030001'x' 030001'x'", PROTOCOL_ERROR),
+            ("Response Topic twice", "30 0c 0001'a' 08 080001'x' 080001'x'", PROTOCOL_ERROR),
+            ("Correlation Data twice", "30 0c 0001'a' 08 090001'x' 090001'x'", PROTOCOL_ERROR),
+            ("Subscription Identifier from a client", "30 06 0001'a' 02 0b01", PROTOCOL_ERROR),
+            ("Subscription Identifier 0", "30 06 0001'a' 02 0b00", PROTOCOL_ERROR),
+            ("Topic Alias 0", "30 07 0001'a' 03 230000", ALIAS_INVALID),
+            ("invalid UTF-8 in a User Property", "30 0b 0001'a' 07 26 0001'k' 0001 ff", MALFORMED),
+            ("U+0000 in the Content Type", "30 08 0001'a' 04 030001 00", MALFORMED),
+        ],
+    );
 }
 
 /// 3.3.2.3.2 and 3.3.2.3.5 of 5.0 forbid these without naming one reason.
@@ -183,47 +192,53 @@ fn publishes_with_forbidden_property_values_are_refused_in_5_0() {
 /// [MQTT-4.7.3-2], [MQTT-4.8.2-1], [MQTT-4.8.2-2]
 #[test]
 fn wrong_subscribes_are_refused_in_5_0() {
-    after_connect(V5, &[
-        ("no filter", "82 03 0001 00", PROTOCOL_ERROR),
-        ("options missing", "82 06 0001 00 0001'a'", MALFORMED),
-        ("reserved option bit 6", "82 07 0001 00 0001'a' 40", MALFORMED),
-        ("reserved option bit 7", "82 07 0001 00 0001'a' 80", MALFORMED),
-        ("QoS 3", "82 07 0001 00 0001'a' 03", PROTOCOL_ERROR),
-        ("Retain Handling 3", "82 07 0001 00 0001'a' 30", PROTOCOL_ERROR),
-        ("Packet Identifier 0", "82 07 0000 00 0001'a' 00", PROTOCOL_ERROR),
-        ("No Local on a shared subscription", "82 10 0001 00 000a'$share/g/a' 04", PROTOCOL_ERROR),
-        ("Subscription Identifier 0", "82 09 0001 02 0b00 0001'a' 00", PROTOCOL_ERROR),
-        ("Subscription Identifier twice", "82 0b 0001 04 0b01 0b02 0001'a' 00", PROTOCOL_ERROR),
-        ("Subscription Identifier of five bytes", "82 0d 0001 06 0b8080808001 0001'a' 00", MALFORMED),
-        ("property of another packet", "82 0a 0001 03 230001 0001'a' 00", MALFORMED),
-        ("invalid UTF-8", "82 07 0001 00 0001 ff 00", MALFORMED),
-        ("U+0000 in the filter", "82 07 0001 00 0001 00 00", MALFORMED),
-        ("empty filter", "82 06 0001 00 0000 00", FILTER_INVALID),
-        ("# within a level", "82 08 0001 00 0002'a#' 00", FILTER_INVALID),
-        ("# before the end", "82 0b 0001 00 0005'a/#/b' 00", FILTER_INVALID),
-        ("+ at the end of a level", "82 08 0001 00 0002'a+' 00", FILTER_INVALID),
-        ("+ at the start of a level", "82 08 0001 00 0002'+a' 00", FILTER_INVALID),
-        ("$share without a filter", "82 0e 0001 00 0008'$share/g' 00", FILTER_INVALID),
-        ("$share with an empty filter", "82 0f 0001 00 0009'$share/g/' 00", FILTER_INVALID),
-        ("$share with an empty name", "82 0f 0001 00 0009'$share//a' 00", FILTER_INVALID),
-        ("+ in the ShareName", "82 11 0001 00 000b'$share/g+/a' 00", FILTER_INVALID),
-        ("# as the ShareName", "82 10 0001 00 000a'$share/#/a' 00", FILTER_INVALID),
-        ("a bad filter in a shared one", "82 11 0001 00 000b'$share/g/a#' 00", FILTER_INVALID),
-        ("a second filter cut short", "82 0a 0001 00 0001'a' 00 0009'b'", MALFORMED),
-    ]);
+    after_connect(
+        V5,
+        &[
+            ("no filter", "82 03 0001 00", PROTOCOL_ERROR),
+            ("options missing", "82 06 0001 00 0001'a'", MALFORMED),
+            ("reserved option bit 6", "82 07 0001 00 0001'a' 40", MALFORMED),
+            ("reserved option bit 7", "82 07 0001 00 0001'a' 80", MALFORMED),
+            ("QoS 3", "82 07 0001 00 0001'a' 03", PROTOCOL_ERROR),
+            ("Retain Handling 3", "82 07 0001 00 0001'a' 30", PROTOCOL_ERROR),
+            ("Packet Identifier 0", "82 07 0000 00 0001'a' 00", PROTOCOL_ERROR),
+            ("No Local on a shared subscription", "82 10 0001 00 000a'$share/g/a' 04", PROTOCOL_ERROR),
+            ("Subscription Identifier 0", "82 09 0001 02 0b00 0001'a' 00", PROTOCOL_ERROR),
+            ("Subscription Identifier twice", "82 0b 0001 04 0b01 0b02 0001'a' 00", PROTOCOL_ERROR),
+            ("Subscription Identifier of five bytes", "82 0d 0001 06 0b8080808001 0001'a' 00", MALFORMED),
+            ("property of another packet", "82 0a 0001 03 230001 0001'a' 00", MALFORMED),
+            ("invalid UTF-8", "82 07 0001 00 0001 ff 00", MALFORMED),
+            ("U+0000 in the filter", "82 07 0001 00 0001 00 00", MALFORMED),
+            ("empty filter", "82 06 0001 00 0000 00", FILTER_INVALID),
+            ("# within a level", "82 08 0001 00 0002'a#' 00", FILTER_INVALID),
+            ("# before the end", "82 0b 0001 00 0005'a/#/b' 00", FILTER_INVALID),
+            ("+ at the end of a level", "82 08 0001 00 0002'a+' 00", FILTER_INVALID),
+            ("+ at the start of a level", "82 08 0001 00 0002'+a' 00", FILTER_INVALID),
+            ("$share without a filter", "82 0e 0001 00 0008'$share/g' 00", FILTER_INVALID),
+            ("$share with an empty filter", "82 0f 0001 00 0009'$share/g/' 00", FILTER_INVALID),
+            ("$share with an empty name", "82 0f 0001 00 0009'$share//a' 00", FILTER_INVALID),
+            ("+ in the ShareName", "82 11 0001 00 000b'$share/g+/a' 00", FILTER_INVALID),
+            ("# as the ShareName", "82 10 0001 00 000a'$share/#/a' 00", FILTER_INVALID),
+            ("a bad filter in a shared one", "82 11 0001 00 000b'$share/g/a#' 00", FILTER_INVALID),
+            ("a second filter cut short", "82 0a 0001 00 0001'a' 00 0009'b'", MALFORMED),
+        ],
+    );
 }
 
 /// [MQTT-3.10.3-1], [MQTT-3.10.3-2]
 #[test]
 fn wrong_unsubscribes_are_refused_in_5_0() {
-    after_connect(V5, &[
-        ("no filter", "a2 03 0001 00", PROTOCOL_ERROR),
-        ("Packet Identifier 0", "a2 06 0000 00 0001'a'", PROTOCOL_ERROR),
-        ("invalid UTF-8", "a2 06 0001 00 0001 ff", MALFORMED),
-        ("empty filter", "a2 05 0001 00 0000", FILTER_INVALID),
-        ("# within a level", "a2 07 0001 00 0002'a#'", FILTER_INVALID),
-        ("filter cut short", "a2 06 0001 00 0009'a'", MALFORMED),
-    ]);
+    after_connect(
+        V5,
+        &[
+            ("no filter", "a2 03 0001 00", PROTOCOL_ERROR),
+            ("Packet Identifier 0", "a2 06 0000 00 0001'a'", PROTOCOL_ERROR),
+            ("invalid UTF-8", "a2 06 0001 00 0001 ff", MALFORMED),
+            ("empty filter", "a2 05 0001 00 0000", FILTER_INVALID),
+            ("# within a level", "a2 07 0001 00 0002'a#'", FILTER_INVALID),
+            ("filter cut short", "a2 06 0001 00 0009'a'", MALFORMED),
+        ],
+    );
 }
 
 /// [MQTT-3.4.2-1], [MQTT-3.5.2-1], [MQTT-3.6.2-1], [MQTT-3.7.2-1], 2.2.1 of 5.0
@@ -266,11 +281,14 @@ fn reason_codes_foreign_to_their_packet_are_refused_in_5_0() {
 /// [MQTT-3.14.2-1], 3.14.2.2 of 5.0
 #[test]
 fn wrong_disconnects_are_refused_in_5_0() {
-    after_connect(V5, &[
-        ("two Session Expiry Intervals", "e0 0c 00 0a 1100000000 1100000000", PROTOCOL_ERROR),
-        ("properties cut short", "e0 03 00 05 11", MALFORMED),
-        ("property of another packet", "e0 05 00 03 230001", MALFORMED),
-    ]);
+    after_connect(
+        V5,
+        &[
+            ("two Session Expiry Intervals", "e0 0c 00 0a 1100000000 1100000000", PROTOCOL_ERROR),
+            ("properties cut short", "e0 03 00 05 11", MALFORMED),
+            ("property of another packet", "e0 05 00 03 230001", MALFORMED),
+        ],
+    );
 }
 
 /// 3.1.1: [MQTT-2.2.2-2], [MQTT-1.5.3-1], [MQTT-1.5.3-2], [MQTT-2.3.1-1], [MQTT-3.3.1-2], [MQTT-3.3.1-4],

@@ -2,7 +2,7 @@
 
 use tautwire_protocol::{Property, PubAckReason, PubRecReason};
 
-use crate::support::property::{receive_maximum};
+use crate::support::property::receive_maximum;
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Case, Client, ExactlyOnce, Outgoing, QoS, V3_1_1, V5, every_case,
     every_thread_count, expect_nothing_from,

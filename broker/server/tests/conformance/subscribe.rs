@@ -2,7 +2,7 @@
 
 use tautwire_protocol::{Property, RetainHandling, SubscriptionOptions};
 
-use crate::support::property::{subscription_identifier};
+use crate::support::property::subscription_identifier;
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, Outgoing, V3_1_1, V5, every_case, every_thread_count, every_version,
     expect_nothing_from, options,
@@ -29,14 +29,29 @@ fn suback_grants_each_filter_in_order() {
 #[test]
 fn wildcards_match_as_the_standard_says() {
     const TOPICS: [&str; 14] = [
-        "sport", "sport/", "sport/tennis", "sport/tennis/player1", "/sport", "/", "//", "a", "A", "a b", "Ä/ö", "ä/ö",
-        "sport/tennis/player1/ranking", "sports",
+        "sport",
+        "sport/",
+        "sport/tennis",
+        "sport/tennis/player1",
+        "/sport",
+        "/",
+        "//",
+        "a",
+        "A",
+        "a b",
+        "Ä/ö",
+        "ä/ö",
+        "sport/tennis/player1/ranking",
+        "sports",
     ];
     every_case(|case| {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
         for (filter, expected) in [
-            ("sport/#", vec!["sport", "sport/", "sport/tennis", "sport/tennis/player1", "sport/tennis/player1/ranking"]),
+            (
+                "sport/#",
+                vec!["sport", "sport/", "sport/tennis", "sport/tennis/player1", "sport/tennis/player1/ranking"],
+            ),
             ("sport/+", vec!["sport/", "sport/tennis"]),
             ("sport/tennis/+/ranking", vec!["sport/tennis/player1/ranking"]),
             ("+", vec!["sport", "a", "A", "a b", "sports"]),
@@ -47,10 +62,20 @@ fn wildcards_match_as_the_standard_says() {
             ("/#", vec!["/sport", "/", "//"]),
             ("+/ö", vec!["Ä/ö", "ä/ö"]),
             ("a", vec!["a"]),
-            ("+/+/#", vec![
-                "sport/", "sport/tennis", "sport/tennis/player1", "/sport", "/", "//", "Ä/ö", "ä/ö",
-                "sport/tennis/player1/ranking",
-            ]),
+            (
+                "+/+/#",
+                vec![
+                    "sport/",
+                    "sport/tennis",
+                    "sport/tennis/player1",
+                    "/sport",
+                    "/",
+                    "//",
+                    "Ä/ö",
+                    "ä/ö",
+                    "sport/tennis/player1/ranking",
+                ],
+            ),
             ("#", TOPICS.to_vec()),
         ] {
             let mut subscriber = broker.connect(case.version, "subscriber");
@@ -94,11 +119,8 @@ fn overlapping_subscriptions_deliver_one_copy_at_the_highest_qos() {
         let broker = case.broker();
         let mut publisher = broker.connect(case.version, "publisher");
         let mut subscriber = broker.connect(case.version, "subscriber");
-        let filters = [
-            ("over/+", options(AtMostOnce)),
-            ("over/lap", options(ExactlyOnce)),
-            ("#", options(AtLeastOnce)),
-        ];
+        let filters =
+            [("over/+", options(AtMostOnce)), ("over/lap", options(ExactlyOnce)), ("#", options(AtLeastOnce))];
         assert_eq!(subscriber.subscribe_all(&filters, &[]), [0, 2, 1]);
         publisher.publish("over/lap", ExactlyOnce, b"once");
         assert_eq!(subscriber.receive().qos(), ExactlyOnce);
@@ -364,10 +386,8 @@ fn every_combination_of_options_is_granted() {
                 for retain_handling in
                     [RetainHandling::SendAtSubscribe, RetainHandling::SendIfNew, RetainHandling::DoNotSend]
                 {
-                    client.subscribe_as(
-                        "a",
-                        SubscriptionOptions { qos, no_local, retain_as_published, retain_handling },
-                    );
+                    client
+                        .subscribe_as("a", SubscriptionOptions { qos, no_local, retain_as_published, retain_handling });
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tautwire_protocol::{DisconnectReason, PayloadFormat, Property, ReasonCode};
 
-use crate::support::property::{response_topic};
+use crate::support::property::response_topic;
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Case, Client, ExactlyOnce, NEVER, V3_1_1, V5, WillMessage, every_case,
     every_thread_count, expect_nothing_from, options,
@@ -256,10 +256,7 @@ fn a_delayed_will_is_published_when_disconnect_ends_the_session() {
         let broker = case.broker();
         let (mut watcher, _) = watchers(case, &broker);
         let client = broker.connecting(V5, "ending").session_expiry_s(NEVER).will(will().delay_s(3600)).open();
-        client.disconnect_as(
-            DisconnectReason::DisconnectWithWillMessage,
-            &[Property::SessionExpiryInterval(0)],
-        );
+        client.disconnect_as(DisconnectReason::DisconnectWithWillMessage, &[Property::SessionExpiryInterval(0)]);
         assert_eq!(watcher.receive().text(), "gone");
     });
 }
@@ -363,7 +360,8 @@ fn a_will_to_sys_is_not_published() {
         let mut watcher = broker.connect(case.version, "watcher");
         let mut fencer = broker.connect(case.version, "fencer");
         watcher.subscribe("$SYS/mine/#", AtLeastOnce);
-        let mut connection = broker.connecting(case.version, "mortal").will(WillMessage::new("$SYS/mine/x", b"no")).send();
+        let mut connection =
+            broker.connecting(case.version, "mortal").will(WillMessage::new("$SYS/mine/x", b"no")).send();
         // Refused at CONNECT or dropped later: both keep the tree clean.
         let accepted = connection.next();
         drop(accepted);

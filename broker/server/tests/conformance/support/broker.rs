@@ -52,8 +52,7 @@ impl Broker {
     }
 
     fn arguments(threads: usize, settings: &[&str]) -> Vec<String> {
-        let mut arguments: Vec<String> =
-            ["serve", "--listen", "127.0.0.1:0", "--threads"].map(str::to_owned).to_vec();
+        let mut arguments: Vec<String> = ["serve", "--listen", "127.0.0.1:0", "--threads"].map(str::to_owned).to_vec();
         arguments.push(threads.to_string());
         for setting in settings {
             arguments.extend(["--set".to_owned(), (*setting).to_owned()]);

@@ -41,10 +41,8 @@ pub(crate) fn every_thread_count(body: impl Fn(Case) + Sync) {
 }
 
 fn run(versions: &[ProtocolVersion], threads: &[usize], body: impl Fn(Case) + Sync) {
-    let cases: Vec<Case> = versions
-        .iter()
-        .flat_map(|&version| threads.iter().map(move |&threads| Case { version, threads }))
-        .collect();
+    let cases: Vec<Case> =
+        versions.iter().flat_map(|&version| threads.iter().map(move |&threads| Case { version, threads })).collect();
     let failed: Vec<Case> = thread::scope(|scope| {
         let body = &body;
         let running: Vec<_> = cases.iter().map(|&case| (case, scope.spawn(move || body(case)))).collect();

@@ -12,8 +12,8 @@ use tautwire_protocol::{
     decode,
 };
 
-use super::property::{subscription_identifier};
 use super::message::{Message, Outgoing};
+use super::property::subscription_identifier;
 
 /// How long one expectation may take. No test waits this long unless it fails.
 pub(crate) const EXPECTATION: Duration = Duration::from_secs(10);
@@ -40,14 +40,7 @@ impl Client {
     pub(crate) fn dial(address: SocketAddr, version: ProtocolVersion) -> Client {
         let stream = TcpStream::connect(address).expect("the broker accepts connections");
         stream.set_nodelay(true).expect("a TCP socket takes TCP_NODELAY");
-        Client {
-            stream,
-            version,
-            received: Vec::new(),
-            waiting: VecDeque::new(),
-            last_packet_id: 0,
-            connack: None,
-        }
+        Client { stream, version, received: Vec::new(), waiting: VecDeque::new(), last_packet_id: 0, connack: None }
     }
 
     pub(crate) fn version(&self) -> ProtocolVersion {
@@ -55,6 +48,7 @@ impl Client {
     }
 
     /// Expects a CONNACK with Reason Code 0x00 and keeps it for [`Client::connack`].
+    #[track_caller]
     pub(crate) fn expect_accepted(&mut self) {
         let packet = self.next();
         match packet.as_packet() {
@@ -65,6 +59,7 @@ impl Client {
     }
 
     /// Expects a CONNACK that refuses; gives its code as it stands on the wire in this version.
+    #[track_caller]
     pub(crate) fn expect_connack_code(&mut self) -> u8 {
         let version = self.version;
         let packet = self.next();
@@ -190,11 +185,13 @@ impl Client {
 // Whole exchanges.
 impl Client {
     /// Publishes without properties and completes the handshake; see [`Client::deliver`].
+    #[track_caller]
     pub(crate) fn publish(&mut self, topic: &str, qos: QoS, payload: &[u8]) -> u8 {
         self.deliver(&Outgoing::new(topic, qos, payload))
     }
 
     /// Publishes and completes the handshake; gives the Reason Code of the PUBACK or PUBREC (0 at QoS 0).
+    #[track_caller]
     pub(crate) fn deliver(&mut self, outgoing: &Outgoing<'_>) -> u8 {
         let id = self.send_publish(outgoing);
         match outgoing.qos {
@@ -212,23 +209,27 @@ impl Client {
     }
 
     /// Subscribes to one filter and expects the QoS asked for to be granted.
+    #[track_caller]
     pub(crate) fn subscribe(&mut self, filter: &str, qos: QoS) {
         self.subscribe_as(filter, options(qos));
     }
 
     /// Subscribes to one filter with options and expects the QoS asked for to be granted.
+    #[track_caller]
     pub(crate) fn subscribe_as(&mut self, filter: &str, options: SubscriptionOptions) {
         let codes = self.subscribe_all(&[(filter, options)], &[]);
         assert_eq!(codes, [options.qos.as_u8()], "SUBACK for {filter}");
     }
 
     /// Subscribes to one filter with a Subscription Identifier and expects the QoS asked for to be granted.
+    #[track_caller]
     pub(crate) fn subscribe_identified(&mut self, filter: &str, qos: QoS, identifier: u32) {
         let codes = self.subscribe_all(&[(filter, options(qos))], &[subscription_identifier(identifier)]);
         assert_eq!(codes, [qos.as_u8()], "SUBACK for {filter}");
     }
 
     /// Sends one SUBSCRIBE and gives the codes of its SUBACK.
+    #[track_caller]
     pub(crate) fn subscribe_all(
         &mut self,
         filters: &[(&str, SubscriptionOptions)],
@@ -239,12 +240,11 @@ impl Client {
     }
 
     /// Sends one UNSUBSCRIBE and gives the codes of its UNSUBACK (none in 3.1.1).
+    #[track_caller]
     pub(crate) fn unsubscribe(&mut self, filters: &[&str]) -> Vec<u8> {
         let id = self.next_packet_id();
-        let filters: Vec<TopicFilter<'_>> = filters
-            .iter()
-            .map(|filter| TopicFilter::new(filter).expect("the test names a valid filter"))
-            .collect();
+        let filters: Vec<TopicFilter<'_>> =
+            filters.iter().map(|filter| TopicFilter::new(filter).expect("the test names a valid filter")).collect();
         self.send(&Packet::Unsubscribe(Unsubscribe {
             packet_id: id,
             properties: Properties::EMPTY,
@@ -259,44 +259,50 @@ impl Client {
     }
 
     /// PINGREQ and its PINGRESP: what was sent before is processed, and its answers to this client have arrived.
+    #[track_caller]
     pub(crate) fn ping(&mut self) {
         self.send(&Packet::PingReq);
         self.acknowledgement("PINGRESP", |packet| matches!(packet, Packet::PingResp).then_some(()));
     }
 
     /// A ping that does not mind acknowledgements, for a test that is about to break the connection over them.
+    #[track_caller]
     pub(crate) fn ping_ignoring_acknowledgements(&mut self) {
         self.send(&Packet::PingReq);
         while !matches!(self.next().as_packet(), Packet::PingResp) {}
     }
 
     /// Disconnects normally and waits until the broker has closed: the broker has then seen it.
+    #[track_caller]
     pub(crate) fn disconnect(self) {
         self.disconnect_as(DisconnectReason::NormalDisconnection, &[]);
     }
 
     /// Disconnects with this reason and waits until the broker has closed.
+    #[track_caller]
     pub(crate) fn disconnect_as(mut self, reason: DisconnectReason, properties: &[Property<'_>]) {
         self.send(&Packet::Disconnect(Disconnect { reason, properties: Properties::from(properties) }));
         self.packets_until_closed();
     }
 
     /// Ends the connection without DISCONNECT and waits until the broker has closed its side too.
+    #[track_caller]
     pub(crate) fn cut(mut self) {
         self.stream.shutdown(Shutdown::Write).expect("the connection is open");
         self.packets_until_closed();
     }
-
 }
 
 // Expecting.
 impl Client {
     /// The next packet, whatever it is: messages that came during an exchange first.
+    #[track_caller]
     pub(crate) fn next(&mut self) -> OwnedPacket {
         self.next_or_closed().expect("the broker sends a packet and does not close the connection")
     }
 
     /// The next packet, or none when the broker closes instead.
+    #[track_caller]
     pub(crate) fn next_or_closed(&mut self) -> Option<OwnedPacket> {
         if let Some(packet) = self.waiting.pop_front() {
             return Some(packet);
@@ -308,6 +314,7 @@ impl Client {
     }
 
     /// Everything that still comes until the broker closes, as bytes.
+    #[track_caller]
     pub(crate) fn bytes_until_closed(&mut self) -> Vec<u8> {
         self.stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
         let mut bytes = std::mem::take(&mut self.received);
@@ -320,6 +327,7 @@ impl Client {
     }
 
     /// The next packet, which must be a PUBLISH. It is not acknowledged.
+    #[track_caller]
     pub(crate) fn expect_publish(&mut self) -> Message {
         let packet = self.next();
         match packet.as_packet() {
@@ -329,6 +337,7 @@ impl Client {
     }
 
     /// The next packet, which must be a PUBLISH at QoS 0; none when it does not come before `deadline`.
+    #[track_caller]
     pub(crate) fn publish_before(&mut self, deadline: Instant) -> Option<Message> {
         while self.waiting.is_empty() {
             match self.read_before(deadline)? {
@@ -347,6 +356,7 @@ impl Client {
     }
 
     /// The next packet, which must be a PUBLISH. It is acknowledged, through PUBCOMP at QoS 2.
+    #[track_caller]
     pub(crate) fn receive(&mut self) -> Message {
         let message = self.expect_publish();
         self.acknowledge(&message);
@@ -354,6 +364,7 @@ impl Client {
     }
 
     /// Acknowledges a message, through PUBCOMP at QoS 2.
+    #[track_caller]
     pub(crate) fn acknowledge(&mut self, message: &Message) {
         match message.qos() {
             QoS::AtMostOnce => {}
@@ -367,10 +378,12 @@ impl Client {
     }
 
     /// Receives `count` messages, acknowledged, and gives their payloads as text.
+    #[track_caller]
     pub(crate) fn receive_texts(&mut self, count: usize) -> Vec<String> {
         (0..count).map(|_| self.receive().text().to_owned()).collect()
     }
 
+    #[track_caller]
     pub(crate) fn expect_puback(&mut self, id: u16) -> u8 {
         self.acknowledgement("PUBACK", |packet| match packet {
             Packet::PubAck(puback) if puback.packet_id.get() == id => Some(puback.reason.as_u8()),
@@ -378,6 +391,7 @@ impl Client {
         })
     }
 
+    #[track_caller]
     pub(crate) fn expect_pubrec(&mut self, id: u16) -> u8 {
         self.acknowledgement("PUBREC", |packet| match packet {
             Packet::PubRec(pubrec) if pubrec.packet_id.get() == id => Some(pubrec.reason.as_u8()),
@@ -385,6 +399,7 @@ impl Client {
         })
     }
 
+    #[track_caller]
     pub(crate) fn expect_pubrel(&mut self, id: u16) -> u8 {
         self.acknowledgement("PUBREL", |packet| match packet {
             Packet::PubRel(pubrel) if pubrel.packet_id.get() == id => Some(pubrel.reason.as_u8()),
@@ -392,6 +407,7 @@ impl Client {
         })
     }
 
+    #[track_caller]
     pub(crate) fn expect_pubcomp(&mut self, id: u16) -> u8 {
         self.acknowledgement("PUBCOMP", |packet| match packet {
             Packet::PubComp(pubcomp) if pubcomp.packet_id.get() == id => Some(pubcomp.reason.as_u8()),
@@ -399,6 +415,7 @@ impl Client {
         })
     }
 
+    #[track_caller]
     pub(crate) fn expect_suback(&mut self, id: u16) -> Vec<u8> {
         self.acknowledgement("SUBACK", |packet| match packet {
             Packet::SubAck(suback) if suback.packet_id.get() == id => {
@@ -409,6 +426,7 @@ impl Client {
     }
 
     /// Reads until `take` accepts a packet. Messages that come first are kept for later; anything else is a failure.
+    #[track_caller]
     pub(crate) fn acknowledgement<T>(&mut self, what: &str, take: impl Fn(&Packet<'_>) -> Option<T>) -> T {
         let deadline = Instant::now() + EXPECTATION;
         loop {
@@ -426,6 +444,7 @@ impl Client {
     }
 
     /// Expects a DISCONNECT and then the end of the connection; gives its Reason Code.
+    #[track_caller]
     pub(crate) fn expect_disconnect(&mut self) -> u8 {
         let packet = self.next();
         let reason = match packet.as_packet() {
@@ -441,6 +460,7 @@ impl Client {
     }
 
     /// Expects to be thrown out for `reason`: told so in 5.0, silently in 3.1.1, where no server DISCONNECT exists.
+    #[track_caller]
     pub(crate) fn expect_thrown_out(&mut self, reason: ReasonCode) {
         if self.version.is_v5() {
             assert_eq!(self.expect_disconnect(), reason.as_u8(), "expected {}", reason.name());
@@ -450,6 +470,7 @@ impl Client {
     }
 
     /// Expects the broker to close the connection without another packet.
+    #[track_caller]
     pub(crate) fn expect_closed(&mut self) {
         if let Some(packet) = self.waiting.pop_front() {
             panic!("expected the end of the connection, got {:?}", packet.as_packet());
@@ -460,6 +481,7 @@ impl Client {
     }
 
     /// Everything that still comes until the broker closes.
+    #[track_caller]
     pub(crate) fn packets_until_closed(&mut self) -> Vec<OwnedPacket> {
         let deadline = Instant::now() + EXPECTATION;
         let mut packets: Vec<OwnedPacket> = self.waiting.drain(..).collect();
@@ -470,6 +492,7 @@ impl Client {
     }
 
     /// Expects that nothing has been sent to this client so far: its next packet is the answer to a ping.
+    #[track_caller]
     pub(crate) fn expect_nothing(&mut self) {
         self.ping();
         if let Some(packet) = self.waiting.pop_front() {
@@ -477,8 +500,12 @@ impl Client {
         }
     }
 
+    #[track_caller]
     fn read(&mut self, deadline: Instant) -> Arrival {
-        self.read_before(deadline).unwrap_or_else(|| panic!("nothing came for {EXPECTATION:?}"))
+        match self.read_before(deadline) {
+            Some(arrival) => arrival,
+            None => panic!("nothing came for {EXPECTATION:?}"),
+        }
     }
 
     fn read_before(&mut self, deadline: Instant) -> Option<Arrival> {

@@ -114,6 +114,7 @@ impl<'a> Connecting<'a> {
     }
 
     /// Connects and expects to be accepted.
+    #[track_caller]
     pub(crate) fn open(&self) -> Client {
         let mut client = self.send();
         client.expect_accepted();
@@ -122,6 +123,7 @@ impl<'a> Connecting<'a> {
 
     /// Connects, expects a CONNACK that refuses and then the end of the connection; gives the code it carried:
     /// a Reason Code of 5.0, or a return code of 3.1.1.
+    #[track_caller]
     pub(crate) fn refused(&self) -> u8 {
         let mut client = self.send();
         let code = client.expect_connack_code();
@@ -133,6 +135,13 @@ impl<'a> Connecting<'a> {
     pub(crate) fn send(&self) -> Client {
         let mut client = Client::dial(self.address, self.version);
         client.send_bytes(&self.bytes());
+        client
+    }
+
+    /// Sends the CONNECT, if the broker does not close the connection before that.
+    pub(crate) fn send_unless_closed(&self) -> Client {
+        let mut client = Client::dial(self.address, self.version);
+        client.send_bytes_unless_closed(&self.bytes());
         client
     }
 

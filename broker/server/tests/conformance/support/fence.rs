@@ -8,6 +8,7 @@ use super::client::Client;
 ///
 /// The subscriber subscribes to a topic of its own, the publisher publishes there, and that message must be the first
 /// to arrive. Both clients stay usable.
+#[track_caller]
 pub(crate) fn expect_nothing_from(publisher: &mut Client, subscriber: &mut Client) {
     const FENCE: &str = "fence/absence";
     subscriber.subscribe(FENCE, QoS::AtLeastOnce);

@@ -108,7 +108,8 @@ impl Message {
 
     /// The Subscription Identifiers, sorted: their order has no meaning [MQTT-3.3.4-4].
     pub(crate) fn subscription_identifiers(&self) -> Vec<u32> {
-        let mut identifiers: Vec<u32> = self.properties().subscription_identifiers().map(|identifier| identifier.get()).collect();
+        let mut identifiers: Vec<u32> =
+            self.properties().subscription_identifiers().map(|identifier| identifier.get()).collect();
         identifiers.sort_unstable();
         identifiers
     }

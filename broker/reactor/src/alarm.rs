@@ -1,0 +1,75 @@
+//! How a waiting thread is woken for what is due.
+//!
+//! A time-out given to every wait makes the kernel set up and take down a timer each time, which costs about a twentieth of
+//! a round trip. Deadlines move seldom, so on Linux one timer descriptor is set when an earlier one comes up and otherwise
+//! left alone. It may ring for a deadline that has gone, which costs an empty turn.
+
+#[cfg(target_os = "linux")]
+mod imp {
+    use std::io;
+    use std::os::fd::{AsRawFd, OwnedFd};
+    use std::time::Duration;
+
+    use mio::unix::SourceFd;
+    use mio::{Interest, Registry, Token};
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    };
+
+    /// A timer descriptor.
+    #[derive(Debug)]
+    pub(crate) struct Alarm {
+        timer: OwnedFd,
+        /// When it rings next.
+        set_ms: Option<u64>,
+    }
+
+    impl Alarm {
+        pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<Alarm> {
+            let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+            // Edge-triggered, so that it need not be read: each ringing is reported once.
+            registry.register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)?;
+            Ok(Alarm { timer, set_ms: None })
+        }
+
+        /// Makes sure that the thread wakes at `at_ms`; gives the time-out to wait with.
+        pub(crate) fn set(&mut self, at_ms: Option<u64>, now_ms: u64) -> io::Result<Option<Duration>> {
+            let rung = self.set_ms.is_some_and(|set_ms| set_ms <= now_ms);
+            let Some(at_ms) = at_ms.filter(|at_ms| rung || self.set_ms.is_none_or(|set_ms| *at_ms < set_ms)) else {
+                return Ok(None);
+            };
+            // A time of zero would take the alarm off.
+            let delay_ms = at_ms.saturating_sub(now_ms).max(1);
+            let value = Timespec { tv_sec: (delay_ms / 1000) as i64, tv_nsec: (delay_ms % 1000 * 1_000_000) as _ };
+            let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+            timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
+            self.set_ms = Some(now_ms + delay_ms);
+            Ok(None)
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod imp {
+    use std::io;
+    use std::time::Duration;
+
+    use mio::{Registry, Token};
+
+    /// The time-out of each wait.
+    #[derive(Debug)]
+    pub(crate) struct Alarm;
+
+    impl Alarm {
+        pub(crate) fn new(_registry: &Registry, _token: Token) -> io::Result<Alarm> {
+            Ok(Alarm)
+        }
+
+        /// The time-out to wait with, so as to wake at `at_ms`.
+        pub(crate) fn set(&mut self, at_ms: Option<u64>, now_ms: u64) -> io::Result<Option<Duration>> {
+            Ok(at_ms.map(|at_ms| Duration::from_millis(at_ms.saturating_sub(now_ms))))
+        }
+    }
+}
+
+pub(crate) use imp::Alarm;

@@ -1,0 +1,278 @@
+//! Hostile and broken peers: each ends in a clear, counted outcome, others do not notice, memory comes back.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    AtLeastOnce, AtMostOnce, Broker, Client, EXPECTATION, Outgoing, V3_1_1, V5, every_thread_count, every_version,
+    packet_id, time_passes,
+};
+use crate::sys::await_number;
+use tautwire_protocol::Packet;
+
+/// Numbers that look random and are the same in every run.
+struct Scatter(u64);
+
+impl Scatter {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    fn byte(&mut self) -> u8 {
+        (self.next() & 0xff) as u8
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.next() as usize % bound
+    }
+}
+
+/// A client that must notice nothing of what the others do.
+struct Bystander(Client);
+
+impl Bystander {
+    fn join(broker: &Broker) -> Bystander {
+        let mut client = broker.connect(V5, "bystander");
+        client.subscribe("bystander", AtLeastOnce);
+        Bystander(client)
+    }
+
+    #[track_caller]
+    fn still_served(&mut self) {
+        self.0.publish("bystander", AtLeastOnce, b"x");
+        assert_eq!(self.0.receive().text(), "x");
+    }
+}
+
+/// [MQTT-3.1.0-1]
+#[test]
+fn garbage_before_connect_is_closed_without_an_answer() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut bystander = Bystander::join(&broker);
+        let mut scatter = Scatter(1);
+        for round in 0..200 {
+            let mut client = broker.dial(V5);
+            let mut garbage: Vec<u8> = (0..1 + scatter.below(2000)).map(|_| scatter.byte()).collect();
+            // Not by chance the start of a CONNECT that is to be waited for.
+            garbage[0] = if garbage[0] >> 4 == 1 { 0 } else { garbage[0] };
+            if garbage[0] & 0xf0 != 0 && garbage.len() < 6 {
+                garbage[0] = 0;
+            }
+            client.send_bytes_unless_closed(&garbage);
+            assert!(client.bytes_until_closed().is_empty(), "round {round}");
+        }
+        bystander.still_served();
+    });
+}
+
+/// `mqtt.connect_timeout_s`: not a byte, half a CONNECT, or a byte now and then.
+#[test]
+fn a_connect_that_does_not_come_whole_in_time_is_closed_without_an_answer() {
+    every_thread_count(|case| {
+        let broker = case.broker_set(&["mqtt.connect_timeout_s=1", "sys.interval_s=1"]);
+        let mut bystander = Bystander::join(&broker);
+        let connect = broker.connecting(V5, "late").bytes();
+        let start = Instant::now();
+        let mut silent = broker.dial(V5);
+        let mut half = broker.dial(V5);
+        half.send_bytes(&connect[..connect.len() / 2]);
+        let mut trickling = broker.dial(V5);
+        for byte in &connect[..connect.len() - 1] {
+            trickling.send_bytes_unless_closed(&[*byte]);
+            time_passes(Duration::from_millis(100));
+        }
+        for client in [&mut silent, &mut half, &mut trickling] {
+            assert!(client.bytes_until_closed().is_empty());
+        }
+        let lasted = start.elapsed();
+        assert!(lasted >= Duration::from_millis(900) && lasted < Duration::from_millis(4000), "{lasted:?}");
+        bystander.still_served();
+        await_number(&mut bystander.0, "tautwire/connect_timeouts", |count| count == 3.0);
+    });
+}
+
+/// `limits.incomplete_packet_timeout_s`: after CONNECT, with keep alive off.
+#[test]
+fn a_packet_that_does_not_come_whole_in_time_ends_the_connection() {
+    every_version(|case| {
+        let broker = case.broker_set(&["limits.incomplete_packet_timeout_s=1", "sys.interval_s=1"]);
+        let mut bystander = Bystander::join(&broker);
+        let connecting = |client_id| broker.connecting(case.version, client_id).keep_alive_s(0).open();
+        let mut header = connecting("header");
+        header.send_bytes(&[0x30]);
+        let mut half = connecting("half");
+        half.send_bytes(&[0x30, 100, 0, 1]);
+        let mut trickling = connecting("trickling");
+        trickling.send_bytes(&[0x30, 100]);
+        // Whoever sends whole packets, or none, is left alone.
+        let mut idle = connecting("idle");
+        for _ in 0..30 {
+            trickling.send_bytes_unless_closed(&[0]);
+            time_passes(Duration::from_millis(100));
+        }
+        for client in [&mut header, &mut half, &mut trickling] {
+            client.packets_until_closed();
+        }
+        idle.ping();
+        bystander.still_served();
+        await_number(&mut bystander.0, "tautwire/incomplete_packet_timeouts", |count| count == 3.0);
+    });
+}
+
+/// No length on the wire makes the broker reserve more than what has arrived.
+#[test]
+fn claims_of_large_packets_reserve_nothing() {
+    every_version(|case| {
+        let broker = case.broker();
+        let before = broker.resident_bytes();
+        let mut bystander = Bystander::join(&broker);
+        let clients: Vec<Client> = (0..200)
+            .map(|number| {
+                let mut client = broker.connect(case.version, &format!("claiming-{number}"));
+                // A PUBLISH of sixteen million bytes, which is allowed, of which ten come.
+                client.send_bytes(&[0x30, 0xf0, 0xff, 0xff, 0x07, 0, 1, b'a', 0, 0, 0, 0, 0, 0, 0]);
+                client
+            })
+            .collect();
+        // Before CONNECT the claim of a large CONNECT.
+        let mut strangers: Vec<Client> = (0..200).map(|_| broker.dial(case.version)).collect();
+        for stranger in &mut strangers {
+            stranger.send_bytes(&[0x10, 0xf0, 0xff, 0xff, 0x07, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 60]);
+        }
+        bystander.still_served();
+        let held = broker.resident_bytes().saturating_sub(before);
+        assert!(held < 16 * 1024 * 1024, "the broker holds {held} bytes for claims");
+        drop((clients, strangers));
+        bystander.still_served();
+    });
+}
+
+/// Random bytes after a good CONNECT: the connection may live or die, the broker and its other clients live.
+#[test]
+fn random_bytes_after_connect_harm_nobody_else() {
+    every_version(|case| {
+        let broker = case.broker_set(&["limits.incomplete_packet_timeout_s=1"]);
+        let mut bystander = Bystander::join(&broker);
+        let mut scatter = Scatter(2);
+        for round in 0..300 {
+            let mut client = broker.connect(case.version, &format!("random-{}", round % 7));
+            let bytes: Vec<u8> = (0..1 + scatter.below(500)).map(|_| scatter.byte()).collect();
+            client.send_bytes_unless_closed(&bytes);
+            if round % 20 == 0 {
+                bystander.still_served();
+            }
+        }
+        bystander.still_served();
+    });
+}
+
+/// Good packets with one byte changed, which reach deeper than random ones.
+#[test]
+fn packets_with_one_wrong_byte_harm_nobody_else() {
+    every_version(|case| {
+        let broker = case.broker();
+        let mut bystander = Bystander::join(&broker);
+        let mut scatter = Scatter(3);
+        let connecting = broker.connecting(case.version, "mutated");
+        let mut client = broker.dial(case.version);
+        let mut stream = connecting.bytes();
+        let publish = Outgoing::new("a/b", AtLeastOnce, b"payload");
+        stream.extend(client.encoded(&Packet::Publish(publish.publish(packet_id(7)))));
+        stream.extend([0x62, 2, 0, 7, 0xc0, 0]);
+        let subscribe: &[u8] = if case.version.is_v5() {
+            &[0x82, 9, 0, 1, 0, 0, 3, b'a', b'/', b'+', 1]
+        } else {
+            &[0x82, 8, 0, 1, 0, 3, b'a', b'/', b'+', 1]
+        };
+        stream.extend(subscribe);
+        for round in 0..stream.len() * 8 {
+            let mut mutated = stream.clone();
+            mutated[round / 8] ^= 1 << (round % 8);
+            if scatter.below(4) == 0 {
+                mutated.truncate(1 + scatter.below(mutated.len()));
+            }
+            client.send_bytes_unless_closed(&mutated);
+            client = broker.dial(case.version);
+            if round % 50 == 0 {
+                bystander.still_served();
+            }
+        }
+        bystander.still_served();
+    });
+}
+
+/// Connections that come and go leave no descriptors and no memory behind.
+#[test]
+fn churn_leaves_nothing_behind() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut bystander = Bystander::join(&broker);
+        let descriptors = || fs::read_dir(format!("/proc/{}/fd", broker.pid())).map_or(0, Iterator::count);
+        let before = (descriptors(), broker.resident_bytes());
+        for round in 0..500 {
+            let version = if round % 2 == 0 { V5 } else { V3_1_1 };
+            let mut client = broker.connect(version, &format!("churning-{}", round % 50));
+            client.subscribe("churn/#", AtMostOnce);
+            client.publish("churn/x", AtMostOnce, b"x");
+            match round % 3 {
+                0 => client.disconnect(),
+                1 => client.cut(),
+                // With a message unread: the kernel resets such a connection.
+                _ => drop(client),
+            }
+        }
+        let deadline = Instant::now() + EXPECTATION;
+        while descriptors() > before.0 {
+            assert!(Instant::now() < deadline, "{} descriptors, {} before", descriptors(), before.0);
+            bystander.still_served();
+        }
+        broker.resident_comes_down_to(before.1 + 8 * 1024 * 1024);
+    });
+}
+
+/// Descriptors run out: who is connected is served, and once some are free newcomers are too.
+#[test]
+fn running_out_of_descriptors_harms_nobody_connected() {
+    for threads in [1, 2] {
+        let mut broker = Broker::with_descriptors(64, threads, &[]);
+        let mut bystander = Bystander::join(&broker);
+        let crowd: Vec<Client> =
+            (0..150).map(|number| broker.connecting(V5, &format!("crowd-{number}")).send_unless_closed()).collect();
+        for _ in 0..20 {
+            bystander.still_served();
+        }
+        drop(crowd);
+        let deadline = Instant::now() + EXPECTATION;
+        loop {
+            // The queue of the listening socket may hold some of the crowd still; each look takes its turn behind them.
+            let mut newcomer = broker.connecting(V5, "newcomer").send_unless_closed();
+            if newcomer.next_or_closed().is_some() {
+                newcomer.ping();
+                break;
+            }
+            assert!(Instant::now() < deadline, "no newcomer is served");
+        }
+        bystander.still_served();
+        assert!(broker.is_running());
+    }
+}
+
+/// A port in use: said on stderr with the address, and a failing exit code at once.
+#[test]
+fn a_port_in_use_is_reported() {
+    let broker = Broker::start();
+    let address = broker.address().to_string();
+    let output = Command::new("timeout")
+        .args(["10", &crate::support::broker::program(), "serve", "--listen", &address])
+        .output()
+        .expect("the program starts");
+    let code = output.status.code().expect("the program ends by itself");
+    assert!(code != 0 && code != 124, "exit code {code}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains(&address), "{said}");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("listening on"));
+    broker.connect(V5, "client").ping();
+}
