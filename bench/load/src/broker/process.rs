@@ -1,0 +1,256 @@
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+
+use super::{BrokerKind, Programs};
+use crate::failure::{Failure, Result, While};
+use crate::mqtt;
+use crate::system::{Placement, pin_process, pin_self, resident_bytes};
+
+const START_TIMEOUT: Duration = Duration::from_secs(15);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A running broker; dropping it stops it.
+pub(crate) struct Broker {
+    pub kind: BrokerKind,
+    pub address: SocketAddr,
+    pub pid: u32,
+    pub rss_at_start_bytes: u64,
+    placement: Placement,
+    // Dropped in this order: the process before the folder it works in.
+    _process: RunningProcess,
+    _folder: ScratchFolder,
+}
+
+impl Broker {
+    /// Starts a fresh broker on a port of its own and waits until it accepts MQTT connections. The calling thread ends
+    /// up on the generator's CPUs.
+    pub(crate) fn start(kind: BrokerKind, programs: &Programs, placement: &Placement) -> Result<Self> {
+        let folder = ScratchFolder::create(&kind.to_string())?;
+        let program = programs.find(kind)?;
+        pin_self(&placement.broker)?;
+        let started = start_process(kind, &program, &folder.path);
+        pin_self(&placement.generator)?;
+        let (process, address) = started?;
+        let broker = Self {
+            kind,
+            address,
+            pid: process.pid(),
+            rss_at_start_bytes: resident_bytes(process.pid())?,
+            placement: placement.clone(),
+            _process: process,
+            _folder: folder,
+        };
+        broker.pin_all_threads()?;
+        Ok(broker)
+    }
+
+    /// Threads inherit their CPUs from the one that starts them; this catches a broker that sets its own.
+    pub(crate) fn pin_all_threads(&self) -> Result<()> {
+        pin_process(self.pid, &self.placement.broker)
+    }
+}
+
+/// A child process of this very program, such as the echo of the raw ping-pong.
+pub(crate) struct Helper {
+    pub address: SocketAddr,
+    _process: RunningProcess,
+}
+
+impl Helper {
+    pub(crate) fn start(command: &str, placement: &Placement) -> Result<Self> {
+        pin_self(&placement.broker)?;
+        let spawned = dying_with_us(&std::env::current_exe()?)?.arg(command).stdout(Stdio::piped()).spawn();
+        pin_self(&placement.generator)?;
+        let mut process = RunningProcess(spawned?);
+        let address = process.read_ready_line()?;
+        Ok(Self { address, _process: process })
+    }
+}
+
+fn start_process(kind: BrokerKind, program: &Path, folder: &Path) -> Result<(RunningProcess, SocketAddr)> {
+    let log = File::create(folder.join("log"))?;
+    let mut command = dying_with_us(program)?;
+    command.stdin(Stdio::null()).stderr(log.try_clone()?).current_dir(folder);
+    match kind {
+        BrokerKind::Tautwire { threads } => {
+            command.args(["serve", "--listen", "127.0.0.1:0", "--threads", &threads.to_string()]);
+            start_announcing(command, folder)
+        }
+        BrokerKind::Relay => {
+            command.arg("relay");
+            start_announcing(command, folder)
+        }
+        BrokerKind::Mosquitto => {
+            let port = free_port()?;
+            fs::write(
+                folder.join("mosquitto.conf"),
+                // A change of user would undo `dying_with_us`; without root's rights the line has no effect.
+                // With the default of 20 in flight, 2.0.11 stops delivering at QoS 2 when more wait in its queue. Nagle's
+                // algorithm would let it wait for others where all others send at once.
+                format!(
+                    "listener {port} 127.0.0.1\nuser root\nallow_anonymous true\npersistence false\nlog_type error\n\
+                     set_tcp_nodelay true\nmax_inflight_messages 1000\nmax_queued_messages 10000\n"
+                ),
+            )?;
+            command.args(["-c", "mosquitto.conf"]).stdout(log);
+            start_probed(command, folder, port)
+        }
+        BrokerKind::Nats => {
+            let (port, client_port) = (free_port()?, free_port()?);
+            fs::write(
+                folder.join("nats.conf"),
+                format!(
+                    "server_name: bench\nlisten: \"127.0.0.1:{client_port}\"\njetstream {{ store_dir: \"store\" }}\n\
+                     mqtt {{ listen: \"127.0.0.1:{port}\" }}\n"
+                ),
+            )?;
+            command.args(["-c", "nats.conf"]).stdout(log);
+            start_probed(command, folder, port)
+        }
+    }
+}
+
+/// A command for `program` that ends when this process does, however that happens. It starts as this program, which asks
+/// the kernel for that and becomes the other.
+fn dying_with_us(program: &Path) -> Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("become").arg(program);
+    Ok(command)
+}
+
+/// The other half of [`dying_with_us`]: returns only when `program` cannot be started.
+pub(crate) fn become_program(program: &OsStr, arguments: &[OsString]) -> Failure {
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::TERM)) {
+        return error.into();
+    }
+    let error = Command::new(program).args(arguments).exec();
+    Failure::new(format!("{}: {error}", program.display()))
+}
+
+fn start_announcing(mut command: Command, folder: &Path) -> Result<(RunningProcess, SocketAddr)> {
+    let mut process = RunningProcess(command.stdout(Stdio::piped()).spawn()?);
+    let address = process.read_ready_line().map_err(|error| with_log(&error, folder))?;
+    Ok((process, address))
+}
+
+/// Starts a broker that does not say when it is ready: asks until a CONNECT is answered.
+fn start_probed(mut command: Command, folder: &Path, port: u16) -> Result<(RunningProcess, SocketAddr)> {
+    let mut process = RunningProcess(command.spawn()?);
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        if answers_connect(address)? {
+            return Ok((process, address));
+        }
+        if let Some(status) = process.0.try_wait()? {
+            return Err(with_log(&Failure::new(format!("the broker ended at start: {status}")), folder));
+        }
+        if Instant::now() > deadline {
+            return Err(with_log(&Failure::new("the broker did not answer a CONNECT in time"), folder));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn answers_connect(address: SocketAddr) -> Result<bool> {
+    let Ok(mut stream) = TcpStream::connect(address) else {
+        return Ok(false);
+    };
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    let mut answer = [0; 4];
+    let version = mqtt::ProtocolVersion::V3_1_1;
+    let asked =
+        stream.write_all(&mqtt::connect(version, "bench-probe", 0)?).and_then(|()| stream.read_exact(&mut answer));
+    if asked.is_err() || answer != [0x20, 2, 0, 0] {
+        return Ok(false);
+    }
+    // A broker that hangs up first is as ready as one that waits for us.
+    let _ = stream.write_all(&mqtt::disconnect(version)?);
+    Ok(true)
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+fn with_log(error: &Failure, folder: &Path) -> Failure {
+    let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+    let lines: Vec<&str> = log.lines().collect();
+    let tail = lines[lines.len().saturating_sub(5)..].join(" | ");
+    Failure::new(if tail.is_empty() { error.to_string() } else { format!("{error}; its log ends: {tail}") })
+}
+
+struct RunningProcess(Child);
+
+impl RunningProcess {
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Waits for `listening on SCHEME://ADDRESS:PORT` on the standard output.
+    fn read_ready_line(&mut self) -> Result<SocketAddr> {
+        let output = self.0.stdout.as_mut().ok_or_else(|| Failure::new("the standard output is not connected"))?;
+        let mut lines = BufReader::with_capacity(1, output);
+        loop {
+            let mut line = String::new();
+            if lines.read_line(&mut line)? == 0 {
+                return Err(Failure::new("the process ended before it listened"));
+            }
+            if let Some(rest) = line.trim().strip_prefix("listening on ") {
+                let address = rest.split_once("://").map_or(rest, |(_, address)| address);
+                return address.parse().during(|| format!("the address in {line:?}"));
+            }
+        }
+    }
+}
+
+impl Drop for RunningProcess {
+    fn drop(&mut self) {
+        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
+        let asked = pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok());
+        let deadline = Instant::now() + STOP_TIMEOUT;
+        while asked && Instant::now() < deadline {
+            if matches!(self.0.try_wait(), Ok(Some(_)) | Err(_)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        // It did not listen to reason; errors here mean that it is gone.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A folder for configuration, log and store of one broker, removed with it.
+struct ScratchFolder {
+    path: PathBuf,
+}
+
+impl ScratchFolder {
+    fn create(name: &str) -> Result<Self> {
+        let nanoseconds =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_nanos());
+        let path = std::env::temp_dir().join(format!("tautwire-bench-{name}-{}-{nanoseconds}", std::process::id()));
+        fs::create_dir(&path).during(|| format!("creating {}", path.display()))?;
+        // mosquitto started by root gives up its rights before it opens its files.
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for ScratchFolder {
+    fn drop(&mut self) {
+        // What cannot be removed lies in the temporary folder.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}

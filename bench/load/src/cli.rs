@@ -1,0 +1,155 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use lexopt::prelude::*;
+
+use crate::broker::{BrokerKind, Programs, become_program, repository_root};
+use crate::compare::{Definition, Options, compare, load_definitions, run_once};
+use crate::failure::{Failure, Result, While};
+use crate::mqtt::ProtocolVersion;
+use crate::net::{serve_echo, serve_relay};
+use crate::scenario::Scenario;
+use crate::system::{Placement, raise_open_files_limit};
+
+const HELP: &str = "\
+tautwire-bench: measures MQTT brokers on this machine, every message accounted for
+
+tautwire-bench compare [NAME...]   measure the scenarios of bench/scenarios (all, or those whose name begins so)
+    --list                         say which there are
+    --quick                        about a second a run, first placement only; results to bench/results/quick
+    --rounds N                     rounds in which brokers take turns (3)
+    --brokers A,B                  tautwire, tautwire-Nt (N threads), mosquitto, nats, relay
+    --pin broker=CPU,generator=CPU | --free
+    --nice N                       scheduling priority of both sides
+    --out FOLDER                   where results go (bench/results/HARDWARE)
+
+tautwire-bench rtt|flood|idle|churn|wildcards [--broker NAME] [--pin ...] [--v5] [--PARAMETER VALUE]...
+                                   one run, the measurement as JSON; parameters as in bench/scenarios,
+                                   such as --qos 1 --payload-bytes 64 --duration-ms 5000
+
+    --tautwire FILE                the program to measure instead of bin/tautwire
+
+Exit code: 0 thresholds met and every run exact; 1 not so; 2 it could not be measured.
+";
+
+/// Runs the command the arguments name.
+pub(crate) fn run() -> Result<ExitCode> {
+    let mut parser = lexopt::Parser::from_env();
+    let command = match parser.next()? {
+        Some(Value(command)) => command.string()?,
+        Some(Long("help") | Short('h')) | None => {
+            print!("{HELP}");
+            return Ok(ExitCode::SUCCESS);
+        }
+        Some(other) => return Err(other.unexpected().into()),
+    };
+    match command.as_str() {
+        "compare" => run_compare(parser),
+        "rtt" | "flood" | "idle" | "churn" | "wildcards" => run_single(&command, parser),
+        // Not for people: the processes behind the raw figures.
+        "echo" => serve_echo().map(|()| ExitCode::SUCCESS),
+        "relay" => serve_relay().map(|()| ExitCode::SUCCESS),
+        "become" => {
+            let program = parser.value()?;
+            let arguments: Vec<OsString> = parser.raw_args()?.collect();
+            Err(become_program(&program, &arguments))
+        }
+        other => Err(Failure::new(format!("there is no command {other:?}; see --help"))),
+    }
+}
+
+fn run_compare(mut parser: lexopt::Parser) -> Result<ExitCode> {
+    let mut options = Options::default();
+    let mut prefixes: Vec<String> = Vec::new();
+    let mut list = false;
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Value(name) => prefixes.push(name.string()?),
+            Long("list") => list = true,
+            Long("quick") => options.quick = true,
+            Long("rounds") => options.rounds = Some(parser.value()?.parse()?),
+            Long("brokers") => {
+                let names = parser.value()?.string()?;
+                options.brokers = names.split(',').map(str::parse).collect::<Result<_>>()?;
+            }
+            Long("pin") => options.placements = vec![parser.value()?.string()?.parse()?],
+            Long("free") => options.placements = vec![Placement::default()],
+            Long("nice") => options.nice = parser.value()?.parse()?,
+            Long("out") => options.out = Some(parser.value()?.into()),
+            Long("tautwire") => options.programs = programs_with(parser.value()?)?,
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    if options.rounds == Some(0) {
+        return Err(Failure::new("--rounds 0 measures nothing"));
+    }
+    let definitions = chosen_definitions(&prefixes)?;
+    if list {
+        for definition in &definitions {
+            println!("{:<28} {}", definition.name, definition.title);
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(if compare(&definitions, &options)? { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn chosen_definitions(prefixes: &[String]) -> Result<Vec<Definition>> {
+    let root =
+        repository_root().ok_or_else(|| Failure::new("run this inside the repository: no bench/scenarios here"))?;
+    let mut definitions = load_definitions(&root.join("bench/scenarios"))?;
+    if let Some(unknown) = prefixes.iter().find(|p| !definitions.iter().any(|d| d.name.starts_with(p.as_str()))) {
+        return Err(Failure::new(format!("no scenario begins with {unknown:?}; compare --list names them")));
+    }
+    // A whole name means that scenario alone, even where longer names begin so.
+    let whole_names: Vec<String> = definitions.iter().map(|definition| definition.name.clone()).collect();
+    definitions.retain(|definition| {
+        prefixes.is_empty()
+            || prefixes.iter().any(|prefix| match whole_names.contains(prefix) {
+                true => definition.name == *prefix,
+                false => definition.name.starts_with(prefix.as_str()),
+            })
+    });
+    Ok(definitions)
+}
+
+fn run_single(kind: &str, mut parser: lexopt::Parser) -> Result<ExitCode> {
+    let mut broker = BrokerKind::Tautwire { threads: 1 };
+    let mut programs = Programs::default();
+    let mut placement = Placement::default();
+    let mut version = ProtocolVersion::V3_1_1;
+    let mut parameters = toml::Table::new();
+    parameters.insert("kind".to_owned(), kind.into());
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("broker") => broker = parser.value()?.string()?.parse()?,
+            Long("tautwire") => programs = programs_with(parser.value()?)?,
+            Long("pin") => placement = parser.value()?.string()?.parse()?,
+            Long("free") => placement = Placement::default(),
+            Long("v5") => version = ProtocolVersion::V5,
+            Long("subscribe") => _ = parameters.insert("subscribe".to_owned(), true.into()),
+            Long(name) => {
+                let name = name.replace('-', "_");
+                let value: i64 = parser.value()?.parse().during(|| format!("--{}", name.replace('_', "-")))?;
+                parameters.insert(name, value.into());
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let scenario: Scenario = parameters.try_into().map_err(|error: toml::de::Error| Failure::new(error.message()))?;
+    if let Some(reason) = scenario.lacks(broker, version) {
+        return Err(Failure::new(reason));
+    }
+    raise_open_files_limit()?;
+    let measurement = run_once(&scenario, broker, version, &placement, &programs)?;
+    println!("{}", serde_json::to_string_pretty(&measurement).during(|| "writing JSON".to_owned())?);
+    Ok(if measurement.account.is_exact() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// The broker runs in a folder of its own, so its program is named absolutely.
+fn programs_with(tautwire: OsString) -> Result<Programs> {
+    let path = std::path::absolute(PathBuf::from(tautwire))?;
+    Ok(Programs { tautwire: Some(path) })
+}

@@ -1,0 +1,9 @@
+//! What a run yields: metrics, latencies and the account of every message.
+
+mod accounting;
+mod histogram;
+mod measurement;
+
+pub(crate) use accounting::{Account, ExpectedOrder, Sequence};
+pub(crate) use histogram::Histogram;
+pub(crate) use measurement::Measurement;

@@ -1,0 +1,60 @@
+//! Control packets, written by the shared codec.
+
+use tautwire_protocol::{
+    Connect, Disconnect, DisconnectReason, Packet, PacketId, Properties, ProtocolVersion, QoS, RetainHandling,
+    Subscribe, SubscriptionOptions, SubscriptionRequest, TopicFilter,
+};
+
+use crate::failure::{Failure, Result, While};
+
+pub(crate) fn connect(version: ProtocolVersion, client_id: &str, keep_alive_s: u16) -> Result<Vec<u8>> {
+    let packet = Packet::Connect(Connect {
+        version,
+        clean_start: true,
+        keep_alive_s,
+        client_id,
+        will: None,
+        user_name: None,
+        password: None,
+        properties: Properties::EMPTY,
+    });
+    encode(&packet, version)
+}
+
+/// One SUBSCRIBE for all `filters`, each at `qos`.
+pub(crate) fn subscribe<'a>(
+    version: ProtocolVersion,
+    packet_id: PacketId,
+    filters: impl IntoIterator<Item = &'a str>,
+    qos: QoS,
+) -> Result<Vec<u8>> {
+    let options = SubscriptionOptions {
+        qos,
+        no_local: false,
+        retain_as_published: false,
+        retain_handling: RetainHandling::SendAtSubscribe,
+    };
+    let requests: Vec<SubscriptionRequest<'_>> = filters
+        .into_iter()
+        .map(|filter| {
+            let filter =
+                TopicFilter::new(filter).map_err(|error| Failure::new(format!("filter {filter:?}: {error}")))?;
+            Ok(SubscriptionRequest { filter, options })
+        })
+        .collect::<Result<_>>()?;
+    let packet =
+        Packet::Subscribe(Subscribe { packet_id, properties: Properties::EMPTY, requests: requests.as_slice().into() });
+    encode(&packet, version)
+}
+
+pub(crate) fn disconnect(version: ProtocolVersion) -> Result<Vec<u8>> {
+    let packet =
+        Packet::Disconnect(Disconnect { reason: DisconnectReason::NormalDisconnection, properties: Properties::EMPTY });
+    encode(&packet, version)
+}
+
+fn encode(packet: &Packet<'_>, version: ProtocolVersion) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    packet.append_to(version, &mut bytes).during(|| "encoding a control packet".to_owned())?;
+    Ok(bytes)
+}

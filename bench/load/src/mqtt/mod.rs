@@ -1,0 +1,15 @@
+//! The little of MQTT a generator needs: control packets from the shared codec, publishes encoded once and patched,
+//! and incoming frames looked at no deeper than the fixed header and the packet id.
+
+mod encode;
+mod packet_ids;
+mod payload;
+mod publishes;
+mod scan;
+
+pub(crate) use encode::{connect, disconnect, subscribe};
+pub(crate) use packet_ids::PacketIds;
+pub(crate) use payload::{PayloadStamp, SMALLEST_PAYLOAD_BYTES};
+pub(crate) use publishes::Publishes;
+pub(crate) use scan::{Frame, Frames, Incoming, ack};
+pub(crate) use tautwire_protocol::{PacketId, ProtocolVersion, QoS};

@@ -1,0 +1,164 @@
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with};
+
+use crate::failure::{Failure, Result, While};
+use crate::mqtt::{Frame, Frames};
+
+/// A non-blocking connection. Input is read through one [`ReadBuffer`] shared by all connections; only the beginning of
+/// a frame that has not wholly arrived stays here, so tens of thousands of idle connections cost little.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    partial_frame: Vec<u8>,
+    unsent: Vec<u8>,
+    sent: usize,
+}
+
+/// The one read buffer of the generator.
+pub(crate) struct ReadBuffer(Vec<u8>);
+
+/// Opens a TCP connection from a given loopback source address, blocking; `None` lets the kernel choose the source.
+/// Several sources lift the limit of about 28,000 local ports per source address.
+pub(crate) fn connect_from(source: Option<Ipv4Addr>, target: SocketAddr) -> Result<TcpStream> {
+    let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
+    if let Some(source) = source {
+        bind(&socket, &SocketAddr::from((source, 0))).during(|| format!("binding to {source}"))?;
+    }
+    connect(&socket, &target).during(|| format!("connecting to {target}"))?;
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+impl Connection {
+    /// Takes over a connected stream and makes it non-blocking.
+    pub(crate) fn new(stream: TcpStream) -> Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self { stream, partial_frame: Vec::new(), unsent: Vec::new(), sent: 0 })
+    }
+
+    pub(crate) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Puts bytes behind those not yet sent; they leave at the next [`flush`](Self::flush).
+    #[inline]
+    pub(crate) fn queue(&mut self, bytes: &[u8]) {
+        self.unsent.extend_from_slice(bytes);
+    }
+
+    /// Sends `bytes` in one write together with what is queued; what the socket does not take stays queued.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.has_unsent() {
+            self.queue(bytes);
+            return self.flush();
+        }
+        let taken = self.write(bytes)?;
+        self.unsent.extend_from_slice(&bytes[taken..]);
+        Ok(())
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        if !self.has_unsent() {
+            return Ok(());
+        }
+        let unsent = std::mem::take(&mut self.unsent);
+        let taken = self.write(&unsent[self.sent..]);
+        self.unsent = unsent;
+        self.sent += taken?;
+        if self.sent == self.unsent.len() {
+            self.unsent.clear();
+            self.sent = 0;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
+    }
+
+    /// Reads once and hands over each whole frame. Level triggering brings the rest in the next turn.
+    #[inline]
+    pub(crate) fn read_frames(
+        &mut self,
+        buffer: &mut ReadBuffer,
+        mut handle: impl FnMut(Frame<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let kept = self.partial_frame.len();
+        buffer.make_room(kept);
+        buffer.0[..kept].copy_from_slice(&self.partial_frame);
+        let read = match self.stream.read(&mut buffer.0[kept..]) {
+            Ok(0) => return Err(Failure::new("the broker closed the connection")),
+            Ok(read) => read,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                return Ok(());
+            }
+            Err(error) => return Err(error).during(|| "reading".to_owned()),
+        };
+        let mut frames = Frames::of(&buffer.0[..kept + read]);
+        while let Some(frame) = frames.next_frame()? {
+            handle(frame)?;
+        }
+        self.partial_frame.clear();
+        self.partial_frame.extend_from_slice(frames.rest());
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<usize> {
+        match self.stream.write(bytes) {
+            Ok(written) => Ok(written),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
+            Err(error) => Err(error).during(|| "writing".to_owned()),
+        }
+    }
+}
+
+impl ReadBuffer {
+    const START_BYTES: usize = 256 * 1024;
+
+    pub(crate) fn new() -> Self {
+        Self(vec![0; Self::START_BYTES])
+    }
+
+    /// Grows when a partial frame would leave little room to read: a frame larger than the buffer must still fit.
+    fn make_room(&mut self, kept: usize) {
+        if kept * 2 > self.0.len() {
+            self.0.resize(kept * 4, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn frames_split_over_reads_arrive_whole() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback listens");
+        let stream = connect_from(Some(Ipv4Addr::new(127, 0, 0, 7)), listener.local_addr().expect("bound"))
+            .expect("loopback connects");
+        let (mut far, _) = listener.accept().expect("accepts");
+        stream.set_nodelay(true).expect("a socket option");
+        let mut connection = Connection::new(stream).expect("non-blocking");
+        // Blocking here keeps the test free of timing: each read waits for the bytes written before it.
+        connection.stream.set_nonblocking(false).expect("blocking");
+        let mut buffer = ReadBuffer::new();
+        let mut seen = Vec::new();
+        for part in [&[0x40, 2, 0][..], &[7, 0xD0], &[0, 0x40, 2, 0, 9]] {
+            far.write_all(part).expect("writes");
+            connection
+                .read_frames(&mut buffer, |frame| {
+                    seen.push((frame.first_byte, frame.body.to_vec()));
+                    Ok(())
+                })
+                .expect("reads");
+        }
+        assert_eq!(seen, [(0x40, vec![0, 7]), (0xD0, vec![]), (0x40, vec![0, 9])]);
+        drop(far);
+        assert!(connection.read_frames(&mut buffer, |_| Ok(())).is_err());
+    }
+}

@@ -1,0 +1,9 @@
+//! Sockets: a level-triggered poller, connections that hand over whole frames, and the bare TCP floors.
+
+mod connection;
+mod floor;
+mod poller;
+
+pub(crate) use connection::{Connection, ReadBuffer, connect_from};
+pub(crate) use floor::{Role, measure_ping_pong, serve_echo, serve_relay};
+pub(crate) use poller::Poller;

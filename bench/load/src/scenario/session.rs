@@ -1,0 +1,107 @@
+//! Sessions opened one at a time, blocking: for scenarios with few connections, before anything is measured.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use super::Context;
+use crate::failure::{Failure, Result, While};
+use crate::mqtt::{self, Frames, Incoming, PacketId, QoS};
+use crate::net::{Connection, Role, connect_from};
+
+/// How long nothing may move before a run is given up and what is missing counts as lost.
+pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the messages outstanding at the end of a phase may take before what is missing counts as lost.
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
+
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+const FILTERS_PER_SUBSCRIBE: usize = 100;
+
+/// A session that has had its CONNACK, still blocking.
+pub(super) struct Session {
+    stream: TcpStream,
+    next_packet_id: u16,
+}
+
+/// Opens a connection in a role: with the relay by its hello, with a broker by CONNECT (and SUBSCRIBE to `topic` for
+/// the roles that receive).
+pub(super) fn open_as(
+    context: &Context<'_>,
+    role: Role,
+    client_id: &str,
+    topic: &str,
+    qos: QoS,
+    packet_bytes: usize,
+) -> Result<Connection> {
+    if context.broker.kind.is_relay() {
+        let mut stream = connect(context)?;
+        let frame_bytes = u32::try_from(packet_bytes).during(|| "packet size for the relay".to_owned())?;
+        stream.write_all(&role.hello(frame_bytes))?;
+        let mut answer = [0];
+        stream.read_exact(&mut answer)?;
+        return if answer == [Role::ACCEPTED] {
+            Connection::new(stream)
+        } else {
+            Err(Failure::new("the relay refused the hello"))
+        };
+    }
+    let mut session = Session::open(context, client_id)?;
+    if role != Role::Publisher {
+        session.subscribe(context, &[topic], qos)?;
+    }
+    session.into_connection()
+}
+
+impl Session {
+    pub(super) fn open(context: &Context<'_>, client_id: &str) -> Result<Self> {
+        let mut session = Self { stream: connect(context)?, next_packet_id: 0 };
+        session.stream.write_all(&mqtt::connect(context.version, client_id, 0)?)?;
+        session.expect(context, |incoming| matches!(incoming, Incoming::ConnAck { refusal: 0 }))?;
+        Ok(session)
+    }
+
+    /// Subscribes, many filters to a packet, and checks that all are granted at `qos`.
+    pub(super) fn subscribe(&mut self, context: &Context<'_>, filters: &[&str], qos: QoS) -> Result<()> {
+        for some in filters.chunks(FILTERS_PER_SUBSCRIBE) {
+            self.next_packet_id = self.next_packet_id.checked_add(1).unwrap_or(1);
+            let id = PacketId::new(self.next_packet_id).ok_or_else(|| Failure::new("packet id 0"))?;
+            self.stream.write_all(&mqtt::subscribe(context.version, id, some.iter().copied(), qos)?)?;
+            self.expect(context, |incoming| {
+                *incoming == Incoming::SubAck { refused: false, granted_qos: qos.as_u8() }
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn into_connection(self) -> Result<Connection> {
+        Connection::new(self.stream)
+    }
+
+    /// Reads the next packet, which must satisfy `wanted` and be the only one.
+    fn expect(&mut self, context: &Context<'_>, wanted: impl FnOnce(&Incoming<'_>) -> bool) -> Result<()> {
+        let mut input = Vec::new();
+        let mut chunk = [0; 4096];
+        loop {
+            let read = self.stream.read(&mut chunk).during(|| "waiting for the broker's answer".to_owned())?;
+            if read == 0 {
+                return Err(Failure::new("the broker closed the connection instead of answering"));
+            }
+            input.extend_from_slice(&chunk[..read]);
+            let mut frames = Frames::of(&input);
+            if let Some(frame) = frames.next_frame()? {
+                let incoming = frame.read(context.version.is_v5())?;
+                if wanted(&incoming) && frames.rest().is_empty() {
+                    return Ok(());
+                }
+                return Err(Failure::new(format!("the broker answered with {incoming:?}")));
+            }
+        }
+    }
+}
+
+fn connect(context: &Context<'_>) -> Result<TcpStream> {
+    let stream = connect_from(None, context.broker.address)?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    Ok(stream)
+}

@@ -1,0 +1,223 @@
+//! Opens sessions, a few at a time, and takes each through the same steps.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use super::Context;
+use crate::failure::{Failure, Result};
+use crate::measure::Account;
+use crate::mqtt::{self, Frame, Incoming, PacketId, PayloadStamp, Publishes, QoS, SMALLEST_PAYLOAD_BYTES};
+use crate::net::{Connection, Poller, ReadBuffer, connect_from};
+
+const STALL_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Loopback source addresses in use: closed connections hold their local port for a minute, and an address has about
+/// 28,000 of them.
+const SOURCE_ADDRESSES: u64 = 200;
+
+/// What each session does after CONNECT.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Steps {
+    /// Subscribe to a topic of its own, QoS 0.
+    pub subscribe: bool,
+    /// Publish to that topic and wait for the message.
+    pub publish: bool,
+    /// Send DISCONNECT and close; otherwise the connection stays.
+    pub disconnect: bool,
+    pub keep_alive_s: u16,
+}
+
+/// When no more sessions are started.
+pub(super) enum Until {
+    Sessions(u64),
+    Elapsed(Duration),
+}
+
+pub(super) struct SessionMill<'a> {
+    context: &'a Context<'a>,
+    steps: Steps,
+    poller: Poller,
+    buffer: ReadBuffer,
+    /// By token. A session that disconnects gives its place to the next.
+    sessions: Vec<Option<Session>>,
+    disconnect: Vec<u8>,
+    pub started: u64,
+    pub finished: u64,
+    account: Account,
+}
+
+struct Session {
+    connection: Connection,
+    number: u64,
+    awaits: Awaits,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaits {
+    ConnAck,
+    SubAck,
+    OwnMessage,
+    /// All steps are done; the connection stays.
+    Nothing,
+}
+
+impl<'a> SessionMill<'a> {
+    pub(super) fn new(context: &'a Context<'a>, steps: Steps) -> Result<Self> {
+        Ok(Self {
+            context,
+            steps,
+            poller: Poller::new()?,
+            buffer: ReadBuffer::new(),
+            sessions: Vec::new(),
+            disconnect: mqtt::disconnect(context.version)?,
+            started: 0,
+            finished: 0,
+            account: Account::default(),
+        })
+    }
+
+    /// Runs with `parallel` sessions under way at any time, and finishes those begun. Returns the time taken.
+    pub(super) fn run(&mut self, parallel: u64, until: &Until) -> Result<Duration> {
+        let begun = Instant::now();
+        let mut last_progress = begun;
+        let mut free_tokens: Vec<usize> = Vec::new();
+        loop {
+            let now = Instant::now();
+            let more = |started: u64| match until {
+                Until::Sessions(count) => started < *count,
+                Until::Elapsed(duration) => now.duration_since(begun) < *duration,
+            };
+            while self.started - self.finished < parallel && more(self.started) {
+                let token = free_tokens.pop().unwrap_or(self.sessions.len());
+                self.start_session(token)?;
+            }
+            if self.started == self.finished {
+                return Ok(begun.elapsed());
+            }
+            self.poller.wait(Some(Duration::from_millis(100)))?;
+            for index in 0..self.poller.ready_count() {
+                let token = self.poller.ready(index).token;
+                if self.advance(token)? {
+                    free_tokens.push(token);
+                }
+            }
+            if self.poller.ready_count() > 0 {
+                last_progress = now;
+            } else if now.duration_since(last_progress) > STALL_TIMEOUT {
+                return Err(Failure::new(format!(
+                    "{} sessions were begun, {} finished, then nothing moved for {} s",
+                    self.started,
+                    self.finished,
+                    STALL_TIMEOUT.as_secs()
+                )));
+            }
+        }
+    }
+
+    /// Errs when the broker closed a connection or sent something since.
+    pub(super) fn expect_silence(&mut self) -> Result<()> {
+        self.poller.wait(Some(Duration::ZERO))?;
+        for index in 0..self.poller.ready_count() {
+            self.advance(self.poller.ready(index).token)?;
+        }
+        Ok(())
+    }
+
+    /// One expected delivery for each session that publishes.
+    pub(super) fn account(&self) -> Account {
+        let mut account = self.account;
+        account.lost = account.expected.saturating_sub(account.delivered);
+        account
+    }
+
+    fn start_session(&mut self, token: usize) -> Result<()> {
+        let number = self.started;
+        let [_, _, high, low] = (u32::from(Ipv4Addr::LOCALHOST) + 1 + (number % SOURCE_ADDRESSES) as u32).to_be_bytes();
+        let source = Ipv4Addr::new(127, 0, high, low);
+        let stream = connect_from(Some(source), self.context.broker.address)?;
+        let mut connection = Connection::new(stream)?;
+        self.poller.add(connection.stream(), token)?;
+        let id = format!("bench-{number}");
+        connection.send(&mqtt::connect(self.context.version, &id, self.steps.keep_alive_s)?)?;
+        let session = Some(Session { connection, number, awaits: Awaits::ConnAck });
+        match self.sessions.get_mut(token) {
+            Some(place) => *place = session,
+            None => self.sessions.push(session),
+        }
+        self.started += 1;
+        Ok(())
+    }
+
+    /// Reads for one session and takes the steps due; true when it has disconnected.
+    fn advance(&mut self, token: usize) -> Result<bool> {
+        let Some(session) = self.sessions[token].as_mut() else {
+            return Ok(false);
+        };
+        let (context, steps, account) = (self.context, self.steps, &mut self.account);
+        let number = session.number;
+        let mut awaits = session.awaits;
+        let mut output = Vec::new();
+        session.connection.read_frames(&mut self.buffer, |frame| {
+            awaits = next_step(context, steps, number, awaits, frame, account, &mut output)?;
+            Ok(())
+        })?;
+        session.connection.send(&output)?;
+        if awaits != Awaits::Nothing || session.awaits == Awaits::Nothing {
+            session.awaits = awaits;
+            return Ok(false);
+        }
+        session.awaits = awaits;
+        self.finished += 1;
+        if steps.disconnect {
+            session.connection.send(&self.disconnect)?;
+            self.sessions[token] = None;
+        }
+        Ok(steps.disconnect)
+    }
+}
+
+/// What the session awaits once it has taken `frame`; its next packet goes to `output`.
+fn next_step(
+    context: &Context<'_>,
+    steps: Steps,
+    number: u64,
+    awaits: Awaits,
+    frame: Frame<'_>,
+    account: &mut Account,
+    output: &mut Vec<u8>,
+) -> Result<Awaits> {
+    let incoming = frame.read(context.version.is_v5())?;
+    let topic = || format!("bench/{number}/own");
+    match (awaits, incoming) {
+        (Awaits::ConnAck, Incoming::ConnAck { refusal: 0 }) => {
+            if !steps.subscribe {
+                return Ok(Awaits::Nothing);
+            }
+            let id = PacketId::new(1).ok_or_else(|| Failure::new("packet id 0"))?;
+            output.extend_from_slice(&mqtt::subscribe(context.version, id, [topic().as_str()], QoS::AtMostOnce)?);
+            Ok(Awaits::SubAck)
+        }
+        (Awaits::SubAck, Incoming::SubAck { refused: false, .. }) => {
+            if !steps.publish {
+                return Ok(Awaits::Nothing);
+            }
+            let topic = topic();
+            let mut publish =
+                Publishes::encode(context.version, QoS::AtMostOnce, SMALLEST_PAYLOAD_BYTES, [topic.as_str()])?;
+            publish.stamp(0, PayloadStamp { seq: number, publisher: 0, run: context.run }, None);
+            output.extend_from_slice(publish.bytes(0..1));
+            account.published += 1;
+            account.expected += 1;
+            Ok(Awaits::OwnMessage)
+        }
+        (Awaits::OwnMessage, Incoming::Publish { qos, payload, .. }) => {
+            let stamp = PayloadStamp::read(payload, SMALLEST_PAYLOAD_BYTES, context.run);
+            let is_own = stamp.is_some_and(|stamp| stamp.seq == number);
+            account.delivered += u64::from(is_own);
+            account.corrupted += u64::from(!is_own);
+            account.violations += u64::from(qos != 0);
+            Ok(if is_own { Awaits::Nothing } else { awaits })
+        }
+        (_, incoming) => Err(Failure::new(format!("session {number} awaited {awaits:?} and got {incoming:?}"))),
+    }
+}
