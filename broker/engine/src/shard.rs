@@ -42,6 +42,9 @@ pub struct Shard<J> {
     due: Vec<Timer>,
 }
 
+/// What a connection, a session or a subscription takes at the least.
+const PLACE_BYTES: u64 = 128;
+
 /// How often expired retained messages are removed, and how many at a time.
 const RETAINED_SWEEP_MS: u64 = 5_000;
 const RETAINED_SWEEP_MAX: usize = 1_000;
@@ -351,6 +354,14 @@ impl<J: Journal> Shard<J> {
     /// This shard's counters.
     pub fn counters(&self) -> &Counters {
         self.hub.counters()
+    }
+
+    /// About how much memory connections, sessions, queues, output and retained messages take, in all shards together.
+    pub fn held_bytes(&self) -> u64 {
+        let totals = self.hub.totals();
+        let places = totals.connections + totals.sessions + totals.subscriptions;
+        let (_, retained_bytes) = self.hub.exchange.retained();
+        totals.stored_bytes + totals.output_bytes + retained_bytes as u64 + places * PLACE_BYTES
     }
 
     /// What the engine runs with.

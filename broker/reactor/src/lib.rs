@@ -4,7 +4,7 @@
 //! There is no async runtime and no lock on this path. A connection costs a slot in a table; it has buffers only while
 //! bytes of it are incomplete or unsent.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod alarm;
 mod broker;
@@ -12,6 +12,7 @@ mod clock;
 mod input;
 mod listener;
 mod mailbox;
+mod memory;
 mod sockets;
 mod worker;
 

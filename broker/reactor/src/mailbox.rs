@@ -1,7 +1,8 @@
 //! What threads hand each other: one bounded ring for each ordered pair, and a way to wake a sleeper.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use mio::Waker;
 use mio::net::TcpStream;
@@ -42,7 +43,7 @@ impl Bell {
     pub(crate) fn ring(&self) {
         // The owner says that it sleeps before it looks for mail, and mail is put in before this is read: in one order
         // of all these, one of the two sees the other.
-        std::sync::atomic::fence(Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         if self.asleep.swap(false, Ordering::SeqCst)
             && let Err(error) = self.waker.wake()
         {
@@ -59,7 +60,11 @@ pub(crate) struct Peer {
     pub(crate) incoming: Consumer<Mail>,
     pub(crate) bell: Arc<Bell>,
     /// Connections that wait for room in the ring.
-    pub(crate) moves: std::collections::VecDeque<Mail>,
+    pub(crate) moves: VecDeque<Mail>,
+    /// We wait for room in `outgoing`.
+    waiting: Arc<AtomicBool>,
+    /// The other thread waits for room in `incoming`.
+    awaited: Arc<AtomicBool>,
 }
 
 impl Peer {
@@ -67,38 +72,57 @@ impl Peer {
     pub(crate) fn post(&mut self, mail: Mail) -> Result<(), Mail> {
         self.outgoing.push(mail).map_err(|rtrb::PushError::Full(mail)| mail)
     }
+
+    /// Whether mail can be posted now. If not, the other thread will ring when it can be.
+    pub(crate) fn has_room_or_waits(&self) -> bool {
+        if !self.outgoing.is_full() {
+            return true;
+        }
+        self.waiting.store(true, Ordering::SeqCst);
+        // The receiver may have made room and looked at the flag before it was set.
+        fence(Ordering::SeqCst);
+        !self.outgoing.is_full()
+    }
+
+    /// Rings the other thread if it waits for room. To be called after mail has been taken.
+    pub(crate) fn tell_of_room(&self) {
+        fence(Ordering::SeqCst);
+        if self.awaited.load(Ordering::Relaxed) && !self.incoming_is_full() {
+            self.awaited.store(false, Ordering::SeqCst);
+            self.bell.ring();
+        }
+    }
+
+    fn incoming_is_full(&self) -> bool {
+        self.incoming.slots() == self.incoming.buffer().capacity()
+    }
+}
+
+/// One direction between two threads.
+struct Way {
+    producer: Option<Producer<Mail>>,
+    consumer: Option<Consumer<Mail>>,
+    waiting: Arc<AtomicBool>,
 }
 
 /// The peers of every thread, connected with rings of `capacity`.
 pub(crate) fn connect(bells: &[Arc<Bell>], capacity: usize) -> Vec<Vec<Peer>> {
     let count = bells.len();
-    let mut producers: Vec<Vec<Option<Producer<Mail>>>> = Vec::new();
-    let mut consumers: Vec<Vec<Option<Consumer<Mail>>>> = (0..count).map(|_| Vec::new()).collect();
-    for _from in 0..count {
-        let mut row = Vec::new();
-        for to in consumers.iter_mut() {
-            let (producer, consumer) = RingBuffer::new(capacity);
-            row.push(Some(producer));
-            to.push(Some(consumer));
-        }
-        producers.push(row);
-    }
-    let mut all = Vec::new();
-    for (own, (mut outgoing, mut incoming)) in producers.into_iter().zip(consumers).enumerate() {
-        let others = (0..count).filter(|other| *other != own);
-        all.push(
-            others
-                .filter_map(|other| {
-                    Some(Peer {
-                        shard: ShardIndex(other as u8),
-                        outgoing: outgoing[other].take()?,
-                        incoming: incoming[other].take()?,
-                        bell: bells[other].clone(),
-                        moves: Default::default(),
-                    })
-                })
-                .collect(),
-        );
-    }
-    all
+    let way = || {
+        let (producer, consumer) = RingBuffer::new(capacity);
+        Way { producer: Some(producer), consumer: Some(consumer), waiting: Arc::default() }
+    };
+    let mut ways: Vec<Vec<Way>> = (0..count).map(|_| (0..count).map(|_| way()).collect()).collect();
+    let mut peer = |own: usize, other: usize| {
+        Some(Peer {
+            shard: ShardIndex(other as u8),
+            outgoing: ways[own][other].producer.take()?,
+            incoming: ways[other][own].consumer.take()?,
+            bell: bells[other].clone(),
+            moves: VecDeque::new(),
+            waiting: ways[own][other].waiting.clone(),
+            awaited: ways[other][own].waiting.clone(),
+        })
+    };
+    (0..count).map(|own| (0..count).filter(|other| *other != own).filter_map(|other| peer(own, other)).collect()).collect()
 }

@@ -18,6 +18,7 @@ use crate::clock::Clock;
 use crate::input::{Chunks, Rest};
 use crate::listener::{Accepted, Reserve, accept};
 use crate::mailbox::{Bell, Mail, Peer};
+use crate::memory::Trimmer;
 use crate::sockets::Sockets;
 
 /// Events taken from the kernel at a time.
@@ -59,6 +60,8 @@ pub(crate) struct Worker {
     bell: Arc<Bell>,
     stop: Arc<AtomicBool>,
     alarm: Alarm,
+    /// One thread looks after the heap for all.
+    trimmer: Option<Trimmer>,
     clock: Clock,
     now_ms: u64,
 }
@@ -89,9 +92,11 @@ impl Worker {
             bell,
             stop,
             alarm,
+            trimmer: None,
             clock,
             now_ms: clock.now_ms(),
         };
+        worker.trimmer = (!worker.listeners.is_empty()).then(Trimmer::default);
         for (at, listener) in worker.listeners.iter_mut().enumerate() {
             worker.poll.registry().register(listener, Token(FIRST_LISTENER + at), Interest::READABLE)?;
         }
@@ -155,6 +160,9 @@ impl Worker {
         // Writing lets waiting messages go on, and may show that a peer is gone.
         self.act();
         self.close_drained();
+        if let Some(trimmer) = &mut self.trimmer {
+            trimmer.look(|| self.shard.held_bytes(), self.now_ms);
+        }
     }
 
     /// Waits for events, for mail or for what is due.
@@ -165,7 +173,7 @@ impl Worker {
         self.bell.before_sleep();
         let has_mail = |peer: &Peer| {
             let outgoing = !peer.moves.is_empty() || self.shard.has_batch(peer.shard);
-            !peer.incoming.is_empty() || (outgoing && !peer.outgoing.is_full())
+            !peer.incoming.is_empty() || (outgoing && peer.has_room_or_waits())
         };
         let busy = !self.readable.is_empty() || !self.writable.is_empty() || self.peers.iter().any(has_mail);
         let timeout = if busy { Some(Duration::ZERO) } else { self.alarm.set(next_ms, self.now_ms)? };
@@ -181,8 +189,6 @@ impl Worker {
 
     fn take_mail(&mut self) {
         for at in 0..self.peers.len() {
-            // A sender that found the ring full goes on when it is told that it is not any more.
-            let was_full = self.peers[at].incoming.slots() == self.peers[at].incoming.buffer().capacity();
             for _ in 0..MAIL_MAX {
                 match self.peers[at].incoming.pop() {
                     Ok(Mail::Batch(batch)) => self.shard.receive_batch(&batch, self.now_ms),
@@ -190,9 +196,7 @@ impl Worker {
                     Err(_) => break,
                 }
             }
-            if was_full {
-                self.peers[at].bell.ring();
-            }
+            self.peers[at].tell_of_room();
         }
     }
 
