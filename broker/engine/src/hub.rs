@@ -105,7 +105,9 @@ pub(crate) struct Hub<J> {
     pub(crate) outboxes: Vec<Outbox>,
     pub(crate) all_counters: Arc<[Counters]>,
     pub(crate) now_ms: u64,
-    /// All buffers of all shards together are over their limit.
+    /// Bytes of all queues and all output, of all shards together.
+    pub(crate) buffered_bytes: u64,
+    /// They are over their limit.
     pub(crate) memory_full: bool,
 }
 
@@ -142,6 +144,7 @@ impl<J: Journal> Hub<J> {
             outboxes,
             all_counters,
             now_ms,
+            buffered_bytes: 0,
             memory_full: false,
         }
     }
@@ -153,11 +156,11 @@ impl<J: Journal> Hub<J> {
 
     /// Looks at the limit that holds for all shards together; once a turn is often enough.
     pub(crate) fn measure_memory(&mut self) {
-        let limit = self.settings.buffered_bytes as u64;
-        // Gauges of different shards are read at slightly different moments, so the sum may be off by what moved.
-        let held = |counters: &Counters| counters.stored_bytes.get().wrapping_add(counters.output_bytes.get());
-        let sum = self.all_counters.iter().fold(0u64, |sum, counters| sum.wrapping_add(held(counters)));
-        self.memory_full = sum > limit && sum < u64::MAX / 2;
+        let held = self.sum(|counters| &counters.stored_bytes).wrapping_add(self.sum(|counters| &counters.output_bytes));
+        // Gauges of different shards are read at slightly different moments, so what moves from one to another may be
+        // missed; a sum below zero is none.
+        self.buffered_bytes = if held > u64::MAX / 2 { 0 } else { held };
+        self.memory_full = self.buffered_bytes > self.settings.buffered_bytes as u64;
     }
 
     /// One counter over all shards.

@@ -42,9 +42,6 @@ pub struct Shard<J> {
     due: Vec<Timer>,
 }
 
-/// What a connection, a session or a subscription takes at the least.
-const PLACE_BYTES: u64 = 128;
-
 /// How often expired retained messages are removed, and how many at a time.
 const RETAINED_SWEEP_MS: u64 = 5_000;
 const RETAINED_SWEEP_MAX: usize = 1_000;
@@ -356,12 +353,9 @@ impl<J: Journal> Shard<J> {
         self.hub.counters()
     }
 
-    /// About how much memory connections, sessions, queues, output and retained messages take, in all shards together.
-    pub fn held_bytes(&self) -> u64 {
-        let totals = self.hub.totals();
-        let places = totals.connections + totals.sessions + totals.subscriptions;
-        let (_, retained_bytes) = self.hub.exchange.retained();
-        totals.stored_bytes + totals.output_bytes + retained_bytes as u64 + places * PLACE_BYTES
+    /// Bytes of all queues and all pending output, in all shards together, as of the last turn.
+    pub fn buffered_bytes(&self) -> u64 {
+        self.hub.buffered_bytes
     }
 
     /// What the engine runs with.

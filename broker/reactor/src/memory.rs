@@ -3,7 +3,7 @@
 
 /// Less than this is kept for reuse.
 const WORTHWHILE_BYTES: u64 = 16 << 20;
-/// How often to look.
+/// At most how often, since it takes the time of going through the heap.
 const PAUSE_MS: u64 = 1_000;
 
 /// Watches how much is held, and trims the heap when much of it has been freed: glibc gives back only what lies at its end.
@@ -11,18 +11,25 @@ const PAUSE_MS: u64 = 1_000;
 pub(crate) struct Trimmer {
     peak_bytes: u64,
     next_ms: u64,
+    /// There is something to trim at `next_ms`.
+    due: bool,
 }
 
 impl Trimmer {
-    pub(crate) fn look(&mut self, held_bytes: impl FnOnce() -> u64, now_ms: u64) {
-        if now_ms < self.next_ms {
-            return;
-        }
-        self.next_ms = now_ms + PAUSE_MS;
-        let held_bytes = held_bytes();
+    /// When it wants to be called at the latest.
+    pub(crate) fn next_ms(&self) -> Option<u64> {
+        self.due.then_some(self.next_ms)
+    }
+
+    /// To be called after every turn.
+    pub(crate) fn look(&mut self, held_bytes: u64, now_ms: u64) {
         self.peak_bytes = self.peak_bytes.max(held_bytes);
-        if self.peak_bytes - held_bytes >= WORTHWHILE_BYTES.max(self.peak_bytes / 2) {
+        let freed_bytes = self.peak_bytes - held_bytes;
+        self.due = freed_bytes >= WORTHWHILE_BYTES.max(self.peak_bytes / 2);
+        if self.due && now_ms >= self.next_ms {
+            self.due = false;
             self.peak_bytes = held_bytes;
+            self.next_ms = now_ms + PAUSE_MS;
             trim();
         }
     }

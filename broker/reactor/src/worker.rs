@@ -161,7 +161,7 @@ impl Worker {
         self.act();
         self.close_drained();
         if let Some(trimmer) = &mut self.trimmer {
-            trimmer.look(|| self.shard.held_bytes(), self.now_ms);
+            trimmer.look(self.shard.buffered_bytes(), self.now_ms);
         }
     }
 
@@ -169,7 +169,8 @@ impl Worker {
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         let accept_ms = self.accepting.iter().map(|(_, at_ms)| *at_ms).min();
         let drained_ms = self.draining.front().map(|(at_ms, _)| *at_ms);
-        let next_ms = [self.shard.next_turn_ms(), accept_ms, drained_ms].into_iter().flatten().min();
+        let trim_ms = self.trimmer.as_ref().and_then(Trimmer::next_ms);
+        let next_ms = [self.shard.next_turn_ms(), accept_ms, drained_ms, trim_ms].into_iter().flatten().min();
         self.bell.before_sleep();
         let has_mail = |peer: &Peer| {
             let outgoing = !peer.moves.is_empty() || self.shard.has_batch(peer.shard);

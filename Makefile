@@ -1,0 +1,118 @@
+# The one way in: `make help` lists what there is.
+
+.DEFAULT_GOAL := help
+# The steps share two cores and one build folder: one after the other is faster.
+.NOTPARALLEL:
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+
+CARGO ?= cargo
+PYTHON ?= python3
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+FUZZ_SECONDS ?= 60
+HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+BUILT = $(TARGET_DIR)/$(HOST)/release/tautwire
+# On Linux with glibc the binary is linked statically: it runs on any such machine and takes a third less memory at start.
+RELEASE_RUSTFLAGS ?= $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt-static)
+# What `make bench` passes on, such as BENCH_ARGS='flood --rounds 5'.
+BENCH_ARGS ?=
+
+# Crates with a lock file of their own, so that what they need never enters that of the product.
+APART := bench/codec broker/fuzz tests/interop/rumqttc
+SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh)
+
+say = @printf '\n== %s\n' '$(1)'
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# Build and run.
+
+.PHONY: build
+build: ## build the release binary, bin/tautwire
+	@tools/need.sh cargo
+	@RUSTFLAGS="$(RELEASE_RUSTFLAGS)" $(CARGO) build --release --locked --target $(HOST) -p tautwire-server
+	@mkdir -p bin
+	@cmp -s $(BUILT) bin/tautwire || install -m 755 $(BUILT) bin/tautwire
+
+.PHONY: run
+run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
+	@exec bin/tautwire serve
+
+# Test.
+
+.PHONY: test
+test: tools lint test-rust test-spec test-examples test-interop ## all checks and tests; installs what they need
+
+.PHONY: tools
+tools:
+	@tools/need.sh cargo python go node npm
+
+.PHONY: lint
+lint: ## formatting, clippy, and the rules of this repository (tools/tidy)
+	$(call say,lint)
+	@$(CARGO) fmt --all --check
+	@for crate in $(wildcard $(addsuffix /Cargo.toml,$(APART))); do $(CARGO) fmt --manifest-path $$crate --check; done
+	@$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
+	@$(PYTHON) -B tools/tidy
+	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); fi
+
+.PHONY: test-rust
+test-rust: ## unit, property, vector, conformance and hostile-input tests
+	$(call say,test-rust)
+	@$(CARGO) test --workspace --locked --quiet
+
+.PHONY: test-spec
+test-spec: .venv/ready ## vectors, their schema, the ledger of statements, and the tools
+	$(call say,test-spec)
+	@.venv/bin/python -B -m unittest discover -s spec
+	@.venv/bin/python -B -m unittest discover -s tools/tidy
+
+.PHONY: test-examples
+test-examples: build ## the example configuration is right
+	$(call say,test-examples)
+	@bin/tautwire config check --config examples/tautwire.toml
+
+.PHONY: test-interop
+test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Python, Go), rumqttc
+	$(call say,test-interop)
+	@$(PYTHON) -B tests/interop/run.py
+
+.venv/ready: spec/requirements.txt tests/interop/paho-python/requirements.txt
+	@PYTHON=$(PYTHON) tools/venv.sh $^
+	@touch $@
+
+# Measure.
+
+.PHONY: bench
+bench: build ## measure beside mosquitto and nats-server; results in bench/results
+	@bench/peers/install.sh
+	@$(CARGO) run --release --locked --quiet -p tautwire-bench -- compare $(BENCH_ARGS)
+
+.PHONY: bench-quick
+bench-quick: build ## about a second a scenario, to see whether something is badly off
+	@bench/peers/install.sh
+	@$(CARGO) run --release --locked --quiet -p tautwire-bench -- compare --quick $(BENCH_ARGS)
+
+.PHONY: bench-rust
+bench-rust: ## the codec beside other Rust codecs
+	@$(CARGO) run --release --locked --manifest-path bench/codec/Cargo.toml
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZ_SECONDS (60)
+	@broker/fuzz/run.sh $(FUZZ_SECONDS)
+
+# Keep.
+
+.PHONY: fmt
+fmt: ## format all Rust code
+	@$(CARGO) fmt --all
+	@for crate in $(wildcard $(addsuffix /Cargo.toml,$(APART))); do $(CARGO) fmt --manifest-path $$crate; done
+
+.PHONY: clean
+clean: ## remove everything that was built or installed here
+	@$(CARGO) clean --quiet
+	@rm -rf bin .venv $(addsuffix /target,$(APART)) bench/peers/bin
+	@rm -rf tests/interop/mqttjs/node_modules tests/interop/paho-go/bin
