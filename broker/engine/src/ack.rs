@@ -12,12 +12,18 @@ use crate::hub::Hub;
 /// true.
 #[derive(Debug)]
 pub(crate) enum Ack {
-    PubAck(PacketId, PubAckReason, Option<&'static str>),
-    PubRec(PacketId, PubRecReason, Option<&'static str>),
-    PubRel(PacketId, PubRelReason),
-    PubComp(PacketId, PubCompReason),
-    SubAck(PacketId, Box<[SubscribeReason]>),
-    UnsubAck(PacketId, Box<[UnsubscribeReason]>),
+    /// PUBACK.
+    Published(PacketId, PubAckReason, Option<&'static str>),
+    /// PUBREC.
+    Received(PacketId, PubRecReason, Option<&'static str>),
+    /// PUBREL.
+    Release(PacketId, PubRelReason),
+    /// PUBCOMP.
+    Complete(PacketId, PubCompReason),
+    /// SUBACK.
+    Subscribed(PacketId, Box<[SubscribeReason]>),
+    /// UNSUBACK.
+    Unsubscribed(PacketId, Box<[UnsubscribeReason]>),
 }
 
 impl<J: Journal> Hub<J> {
@@ -65,7 +71,7 @@ impl<J: Journal> Hub<J> {
         let v5 = connection.is_v5();
         let explanation = match ack {
             // [MQTT-3.1.2-29]
-            Ack::PubAck(_, _, why) | Ack::PubRec(_, _, why) if v5 && connection.problem_information => *why,
+            Ack::Published(_, _, why) | Ack::Received(_, _, why) if v5 && connection.problem_information => *why,
             _ => None,
         };
         if let Some(why) = explanation {
@@ -83,30 +89,30 @@ impl Ack {
     /// Whether the client may count its message as no longer in flight [MQTT-3.3.4-7] although no identifier is held.
     fn ends_publish(&self) -> bool {
         match self {
-            Ack::PubAck(..) => true,
-            Ack::PubRec(_, reason, _) => reason.is_error(),
+            Ack::Published(..) => true,
+            Ack::Received(_, reason, _) => reason.is_error(),
             _ => false,
         }
     }
 
     fn packet<'a>(&'a self, properties: Properties<'a>, v5: bool) -> Packet<'a> {
         match self {
-            Ack::PubAck(packet_id, reason, _) => {
+            Ack::Published(packet_id, reason, _) => {
                 Packet::PubAck(PubAck { packet_id: *packet_id, reason: *reason, properties })
             }
-            Ack::PubRec(packet_id, reason, _) => {
+            Ack::Received(packet_id, reason, _) => {
                 Packet::PubRec(PubRec { packet_id: *packet_id, reason: *reason, properties })
             }
-            Ack::PubRel(packet_id, reason) => {
+            Ack::Release(packet_id, reason) => {
                 Packet::PubRel(PubRel { packet_id: *packet_id, reason: *reason, properties })
             }
-            Ack::PubComp(packet_id, reason) => {
+            Ack::Complete(packet_id, reason) => {
                 Packet::PubComp(PubComp { packet_id: *packet_id, reason: *reason, properties })
             }
-            Ack::SubAck(packet_id, reasons) => {
+            Ack::Subscribed(packet_id, reasons) => {
                 Packet::SubAck(SubAck { packet_id: *packet_id, properties, reasons: (&reasons[..]).into() })
             }
-            Ack::UnsubAck(packet_id, reasons) => {
+            Ack::Unsubscribed(packet_id, reasons) => {
                 // 3.1.1 has no codes here.
                 let reasons = if v5 { &reasons[..] } else { &[] };
                 Packet::UnsubAck(UnsubAck { packet_id: *packet_id, properties, reasons: reasons.into() })

@@ -84,7 +84,8 @@ impl<J: Journal> Hub<J> {
     /// The identifier for a message that need not wait: nothing waits before it and the client's window has room.
     fn free_packet_id(&self, session: u32, index: u32) -> Option<PacketId> {
         let outbound = self.sessions[session as usize].session.outbound();
-        let waits = outbound.is_some_and(|outbound| outbound.queued() > 0) || self.connections[index as usize].has_replays();
+        let waits =
+            outbound.is_some_and(|outbound| outbound.queued() > 0) || self.connections[index as usize].has_replays();
         if waits { None } else { self.window_room(session, index) }
     }
 
@@ -156,7 +157,7 @@ impl<J: Journal> Hub<J> {
         match outbound.resend() {
             None => false,
             Some(Resend::Release(packet_id)) => {
-                self.acknowledge(index, Ack::PubRel(packet_id, PubRelReason::Success));
+                self.acknowledge(index, Ack::Release(packet_id, PubRelReason::Success));
                 true
             }
             Some(Resend::Publish(packet_id, delivery)) => {
@@ -258,7 +259,12 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Whether the packet keeps to the client's Maximum Packet Size [MQTT-3.1.2-24].
-    fn fits(&self, index: u32, message: &tautwire_session::MessageRef<'_>, subscription_ids: &[SubscriptionId]) -> bool {
+    fn fits(
+        &self,
+        index: u32,
+        message: &tautwire_session::MessageRef<'_>,
+        subscription_ids: &[SubscriptionId],
+    ) -> bool {
         let connection = &self.connections[index as usize];
         connection.maximum_packet_size_bytes.is_none_or(|maximum| {
             let header = Header {
@@ -297,7 +303,8 @@ impl<J: Journal> Hub<J> {
             now_ms: self.now_ms,
         };
         if let Some(maximum) = connection.maximum_packet_size_bytes {
-            let longest = Header { alias: if connection.alias_maximum > 0 { Alias::Set(1) } else { Alias::None }, ..header };
+            let longest =
+                Header { alias: if connection.alias_maximum > 0 { Alias::Set(1) } else { Alias::None }, ..header };
             if longest.packet_len(&outgoing.message) > maximum.get() as usize {
                 return false;
             }

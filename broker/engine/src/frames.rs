@@ -1,7 +1,6 @@
 //! PUBLISH packets as bytes, encoded once for each layout and shared by all who receive them.
 
-
-use tautwire_protocol::{PacketId, QoS, wire, SubscriptionId};
+use tautwire_protocol::{PacketId, QoS, SubscriptionId, wire};
 use tautwire_session::{Message, MessageRef};
 
 use crate::output::{Chunk, Output};

@@ -165,6 +165,7 @@ impl<J: Journal> Shard<J> {
     fn answer(&mut self, index: u32, connect: &Connect<'_>, client_id: &str, session_present: bool) {
         let settings = self.hub.settings.clone();
         let mut properties = Vec::new();
+        let response_information = format!("{}{client_id}", settings.response_information);
         if connect.version == ProtocolVersion::V5 {
             let expiry_s = self.expiry_interval_s(connect);
             if expiry_s != connect.properties.session_expiry_interval().unwrap_or(0) {
@@ -195,6 +196,11 @@ impl<J: Journal> Shard<J> {
             let keep_alive_s = self.keep_alive_s(connect);
             if keep_alive_s != connect.keep_alive_s {
                 properties.push(Property::ServerKeepAlive(keep_alive_s));
+            }
+            // [MQTT-3.1.2-28]
+            let wanted = connect.properties.request_response_information() == Some(true);
+            if wanted && !settings.response_information.is_empty() {
+                properties.push(Property::ResponseInformation(&response_information));
             }
             if connect.client_id.is_empty() {
                 // [MQTT-3.1.3-7]

@@ -156,7 +156,8 @@ impl<J: Journal> Hub<J> {
 
     /// Looks at the limit that holds for all shards together; once a turn is often enough.
     pub(crate) fn measure_memory(&mut self) {
-        let held = self.sum(|counters| &counters.stored_bytes).wrapping_add(self.sum(|counters| &counters.output_bytes));
+        let held =
+            self.sum(|counters| &counters.stored_bytes).wrapping_add(self.sum(|counters| &counters.output_bytes));
         // Gauges of different shards are read at slightly different moments, so what moves from one to another may be
         // missed; a sum below zero is none.
         self.buffered_bytes = if held > u64::MAX / 2 { 0 } else { held };
@@ -382,7 +383,9 @@ impl<J: Journal> Hub<J> {
                 self.counters().stored_bytes.add(delivery.queued_bytes() as u64);
                 None
             }
-            Change::Completed(id) | Change::Received(id) => outbound().and_then(|outbound| outbound.unacknowledged(*id)),
+            Change::Completed(id) | Change::Received(id) => {
+                outbound().and_then(|outbound| outbound.unacknowledged(*id))
+            }
             Change::Withdrawn => outbound().and_then(|outbound| outbound.front()),
             _ => None,
         };

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use tautwire_protocol::{
-    AuthReason, DisconnectReason, Packet, PacketId, PropertyId, PubAckReason, PubCompReason, PubRecReason, PubRelReason,
-    Publish, QoS, ReasonCode,
+    AuthReason, DisconnectReason, Packet, PacketId, PropertyId, PubAckReason, PubCompReason, PubRecReason,
+    PubRelReason, Publish, QoS, ReasonCode,
 };
 use tautwire_session::{Change, Journal, MessageRef};
 
@@ -14,6 +14,15 @@ use crate::frames::Outgoing;
 use crate::output::Chunk;
 use crate::route::Origin;
 use crate::shard::{Handled, Shard};
+
+/// Why a connection must end, and what to say of it.
+struct Breach(DisconnectReason, &'static str);
+
+/// A message's topic, and the alias that is to stand for it.
+struct Resolved<'a> {
+    topic: Cow<'a, str>,
+    alias: Option<u16>,
+}
 
 /// Why a message is not taken on.
 pub(crate) struct Refusal(ReasonCode, &'static str);
@@ -56,7 +65,13 @@ impl<J: Journal> Shard<J> {
     }
 
     /// A message from a client. `payload_at` is where its payload lies in `chunk`.
-    pub(crate) fn on_publish(&mut self, index: u32, publish: &Publish<'_>, chunk: &Chunk, payload_at: usize) -> Handled {
+    pub(crate) fn on_publish(
+        &mut self,
+        index: u32,
+        publish: &Publish<'_>,
+        chunk: &Chunk,
+        payload_at: usize,
+    ) -> Handled {
         let qos = publish.qos();
         if qos != QoS::AtMostOnce && self.hub.outboxes.iter().any(|outbox| outbox.is_full()) {
             self.pause(index);
@@ -67,14 +82,14 @@ impl<J: Journal> Shard<J> {
         counters.publishes_received.add(1);
         counters.publish_bytes_received.add(publish.payload.len() as u64);
 
-        if let Err((reason, why)) = self.check_capabilities(publish) {
+        if let Err(Breach(reason, why)) = self.check_capabilities(publish) {
             self.disconnect(index, reason, why);
             return Handled::Ended;
         }
         // A topic that was given an alias earlier is taken out while the message is on its way, so as not to be copied.
-        let (topic, alias) = match self.resolve_topic(index, publish) {
+        let Resolved { topic, alias } = match self.resolve_topic(index, publish) {
             Ok(resolved) => resolved,
-            Err((reason, why)) => {
+            Err(Breach(reason, why)) => {
                 self.disconnect(index, reason, why);
                 return Handled::Ended;
             }
@@ -122,42 +137,44 @@ impl<J: Journal> Shard<J> {
     }
 
     /// What the server has said in CONNACK that it does not do.
-    fn check_capabilities(&self, publish: &Publish<'_>) -> Result<(), (DisconnectReason, &'static str)> {
+    fn check_capabilities(&self, publish: &Publish<'_>) -> Result<(), Breach> {
         let settings = &self.hub.settings;
         if publish.qos() > settings.max_qos {
-            return Err((DisconnectReason::QoSNotSupported, "the QoS is above the maximum"));
+            return Err(Breach(DisconnectReason::QoSNotSupported, "the QoS is above the maximum"));
         }
         if publish.retain && !settings.retain_available {
-            return Err((DisconnectReason::RetainNotSupported, "retained messages are not available"));
+            return Err(Breach(DisconnectReason::RetainNotSupported, "retained messages are not available"));
         }
         if publish.properties.contains(PropertyId::SubscriptionIdentifier) {
             // [MQTT-3.3.4-6]
-            return Err((DisconnectReason::ProtocolError, "a client's PUBLISH carries a subscription identifier"));
+            return Err(Breach(
+                DisconnectReason::ProtocolError,
+                "a client's PUBLISH carries a subscription identifier",
+            ));
         }
         Ok(())
     }
 
     /// The topic by name or alias, and the alias to be remembered for it.
-    fn resolve_topic<'a>(
-        &mut self,
-        index: u32,
-        publish: &Publish<'a>,
-    ) -> Result<(Cow<'a, str>, Option<u16>), (DisconnectReason, &'static str)> {
+    fn resolve_topic<'a>(&mut self, index: u32, publish: &Publish<'a>) -> Result<Resolved<'a>, Breach> {
         let Some(alias) = publish.properties.topic_alias() else {
-            return Ok((Cow::Borrowed(publish.topic.map_or("", |topic| topic.as_str())), None));
+            return Ok(Resolved {
+                topic: Cow::Borrowed(publish.topic.map_or("", |topic| topic.as_str())),
+                alias: None,
+            });
         };
         let alias = alias.get();
         if alias > self.hub.settings.topic_alias_maximum {
             // [MQTT-3.2.2-17]
-            return Err((DisconnectReason::TopicAliasInvalid, "the topic alias is above the maximum"));
+            return Err(Breach(DisconnectReason::TopicAliasInvalid, "the topic alias is above the maximum"));
         }
         if let Some(topic) = publish.topic {
-            return Ok((Cow::Borrowed(topic.as_str()), Some(alias)));
+            return Ok(Resolved { topic: Cow::Borrowed(topic.as_str()), alias: Some(alias) });
         }
         let known = self.hub.connections[index as usize].extras().aliases_in.remove(&alias);
         match known {
-            Some(topic) => Ok((Cow::Owned(topic.into()), Some(alias))),
-            None => Err((DisconnectReason::ProtocolError, "the topic alias stands for nothing")),
+            Some(topic) => Ok(Resolved { topic: Cow::Owned(topic.into()), alias: Some(alias) }),
+            None => Err(Breach(DisconnectReason::ProtocolError, "the topic alias stands for nothing")),
         }
     }
 
@@ -173,7 +190,7 @@ impl<J: Journal> Shard<J> {
         let held = self.hub.sessions[session as usize].session.held();
         if qos == QoS::ExactlyOnce && held.is_some_and(|held| held.contains(packet_id)) {
             // Sent again, because our PUBREC was lost: answered again, not delivered again [MQTT-4.3.3-10].
-            let ack = Ack::PubRec(packet_id, PubRecReason::Success, None);
+            let ack = Ack::Received(packet_id, PubRecReason::Success, None);
             self.hub.acknowledge(index, ack);
             return Some(Handled::Done);
         }
@@ -192,7 +209,8 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn check_topic(&self, topic: &str) -> Result<(), ReasonCode> {
         let settings = &self.hub.settings;
         let levels = || topic.bytes().filter(|byte| *byte == b'/').count() + 1;
-        if topic.len() > settings.topic_bytes || (topic.len() >= settings.topic_levels && levels() > settings.topic_levels)
+        if topic.len() > settings.topic_bytes
+            || (topic.len() >= settings.topic_levels && levels() > settings.topic_levels)
         {
             return Err(ReasonCode::TopicNameInvalid);
         }
@@ -233,14 +251,14 @@ impl<J: Journal> Shard<J> {
             tautwire_protocol::Delivery::AtMostOnce => {}
             tautwire_protocol::Delivery::AtLeastOnce { packet_id, .. } => {
                 let reason = PubAckReason::try_from(reason).unwrap_or(PubAckReason::UnspecifiedError);
-                self.hub.acknowledge(index, Ack::PubAck(packet_id, reason, why));
+                self.hub.acknowledge(index, Ack::Published(packet_id, reason, why));
             }
             tautwire_protocol::Delivery::ExactlyOnce { packet_id, .. } => {
                 let reason = PubRecReason::try_from(reason).unwrap_or(PubRecReason::UnspecifiedError);
                 if !reason.is_error() {
                     self.hub.commit(session, Change::Held(packet_id));
                 }
-                self.hub.acknowledge(index, Ack::PubRec(packet_id, reason, why));
+                self.hub.acknowledge(index, Ack::Received(packet_id, reason, why));
             }
         }
     }
@@ -296,7 +314,7 @@ impl<J: Journal> Shard<J> {
     fn release(&mut self, index: u32, packet_id: PacketId, reason: PubRelReason) {
         let v5 = self.hub.connections[index as usize].is_v5();
         let reason = if v5 { reason } else { PubRelReason::Success };
-        self.hub.acknowledge(index, Ack::PubRel(packet_id, reason));
+        self.hub.acknowledge(index, Ack::Release(packet_id, reason));
     }
 
     /// PUBREL.
@@ -308,7 +326,7 @@ impl<J: Journal> Shard<J> {
             self.hub.commit(session, Change::Released(packet_id));
         }
         let reason = if known || !v5 { PubCompReason::Success } else { PubCompReason::PacketIdentifierNotFound };
-        self.hub.acknowledge(index, Ack::PubComp(packet_id, reason));
+        self.hub.acknowledge(index, Ack::Complete(packet_id, reason));
     }
 
     /// PUBCOMP.

@@ -1,8 +1,6 @@
 //! How connections and sessions end, and what becomes of wills.
 
-use tautwire_protocol::{
-    Disconnect, DisconnectReason, Packet, Properties, Property, ReasonCode, TopicFilter,
-};
+use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property, ReasonCode, TopicFilter};
 use tautwire_session::{Change, Journal, Will};
 
 use crate::connection::{NonZeroMs, Phase};
@@ -169,7 +167,8 @@ impl<J: Journal> Shard<J> {
             .then(|| connection.last_received_ms + keep_alive_limit_ms(connection.keep_alive_s));
         let connect = awaiting_connect.then(|| connection.last_received_ms + connect_limit_ms);
         let incomplete = connection.incomplete_since_ms.map(|since| since.get() + incomplete_limit_ms);
-        let stalled = connection.stalled_since_ms.filter(|_| stall_limit_ms > 0).map(|since| since.get() + stall_limit_ms);
+        let stalled =
+            connection.stalled_since_ms.filter(|_| stall_limit_ms > 0).map(|since| since.get() + stall_limit_ms);
         let is_due = |deadline: Option<u64>| deadline.is_some_and(|at_ms| at_ms <= now_ms);
 
         let counters = self.hub.counters();
@@ -183,7 +182,11 @@ impl<J: Journal> Shard<J> {
         } else if is_due(keep_alive) {
             // [MQTT-3.1.2-22]
             counters.keep_alive_timeouts.add(1);
-            self.disconnect(index, DisconnectReason::KeepAliveTimeout, "nothing came for one and a half times Keep Alive");
+            self.disconnect(
+                index,
+                DisconnectReason::KeepAliveTimeout,
+                "nothing came for one and a half times Keep Alive",
+            );
         } else if is_due(stalled) {
             counters.write_stall_timeouts.add(1);
             self.disconnect(index, DisconnectReason::UnspecifiedError, "output was not taken in time");

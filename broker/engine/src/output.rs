@@ -173,6 +173,7 @@ impl Output {
 /// Outputs that are not in use: an idle connection has none.
 #[derive(Debug, Default)]
 pub(crate) struct OutputPool {
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept: they go to connections as they are")]
     free: Vec<Box<Output>>,
     bytes: usize,
 }

@@ -1,6 +1,5 @@
 //! From a published message to the sessions that want it.
 
-
 use tautwire_protocol::{QoS, SubscriptionId};
 use tautwire_router::{Batch, Entry, Member, Routes, SHARDS_MAX, ShareGroup};
 use tautwire_session::{Delivery, Journal, SubscriptionIds};
@@ -165,7 +164,8 @@ impl<J: Journal> Hub<J> {
     ) -> bool {
         let Some(highest) = wanted.clone().max_by_key(|subscription| subscription.qos) else { return false };
         // [MQTT-3.3.4-4]
-        let identifiers: Vec<SubscriptionId> = wanted.clone().filter_map(|subscription| subscription.identifier).collect();
+        let identifiers: Vec<SubscriptionId> =
+            wanted.clone().filter_map(|subscription| subscription.identifier).collect();
         let merged = Subscription {
             retain_as_published: wanted.clone().any(|subscription| subscription.retain_as_published),
             ..*highest

@@ -4,7 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tautwire_protocol::{
-    DecodeError, Disconnect, DisconnectReason, Fault, FixedHeader, Packet, PacketType, ReasonCode, decode_body, decode_publish,
+    DecodeError, Disconnect, DisconnectReason, Fault, FixedHeader, Packet, PacketType, ReasonCode, decode_body,
+    decode_publish,
 };
 use tautwire_router::{Batch, Exchange, ShardIndex};
 use tautwire_session::Journal;
@@ -297,7 +298,9 @@ impl<J: Journal> Shard<J> {
             self.hub.put_output_away(id.index);
         }
         self.unchoke(id.index, pending_bytes);
-        if written > 0 && let Some(session) = session {
+        if written > 0
+            && let Some(session) = session
+        {
             self.hub.pump(session);
         }
         self.hub.connections[id.index as usize].pending_bytes() > 0

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use tautwire_protocol::{
-    DisconnectReason, QoS, RetainHandling, Subscribe, SubscribeReason, SubscriptionId, SubscriptionRequest, TopicFilter,
-    Unsubscribe, UnsubscribeReason,
+    DisconnectReason, QoS, RetainHandling, Subscribe, SubscribeReason, SubscriptionId, SubscriptionRequest,
+    TopicFilter, Unsubscribe, UnsubscribeReason,
 };
 use tautwire_router::Member;
 use tautwire_session::{Change, Journal, Message, SubscriptionRecord};
@@ -42,7 +42,7 @@ impl<J: Journal> Shard<J> {
             });
         }
         // Every thread routes by the new subscriptions already, so the acknowledgement keeps what it promises.
-        self.hub.acknowledge(index, Ack::SubAck(subscribe.packet_id, reasons.into()));
+        self.hub.acknowledge(index, Ack::Subscribed(subscribe.packet_id, reasons.into()));
         if !replays.is_empty() {
             self.hub.connections[index as usize].extras().replays.extend(replays);
         }
@@ -65,7 +65,7 @@ impl<J: Journal> Shard<J> {
                 None => UnsubscribeReason::NoSubscriptionExisted,
             });
         }
-        self.hub.acknowledge(index, Ack::UnsubAck(unsubscribe.packet_id, reasons.into()));
+        self.hub.acknowledge(index, Ack::Unsubscribed(unsubscribe.packet_id, reasons.into()));
     }
 
     /// Whether the subscription may be made, and with which QoS.
@@ -126,7 +126,8 @@ impl<J: Journal> Shard<J> {
             RetainHandling::DoNotSend => false,
         };
         let retained = self.enter(session, filter, &record, wanted);
-        let queue_ahead = self.hub.sessions[session as usize].session.outbound().map_or(0, |outbound| outbound.queued());
+        let queue_ahead =
+            self.hub.sessions[session as usize].session.outbound().map_or(0, |outbound| outbound.queued());
         (!retained.is_empty()).then(|| Replay { queue_ahead, messages: retained.into_iter(), qos, identifier })
     }
 
@@ -156,8 +157,10 @@ impl<J: Journal> Shard<J> {
             no_local: record.options.no_local,
             retain_as_published: record.options.retain_as_published,
         };
-        let replaced =
-            self.table.tree.insert_sorted_by_key(node, subscription, |subscription: &Subscription| subscription.session);
+        let replaced = self
+            .table
+            .tree
+            .insert_sorted_by_key(node, subscription, |subscription: &Subscription| subscription.session);
         if let Some(old) = replaced {
             // [MQTT-3.8.4-4]: what is on its way from other threads for the old subscription is still for this one.
             if let Some(place) = self.table.tree.values_mut(node).iter_mut().find(|held| held.session == session) {

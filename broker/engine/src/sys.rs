@@ -14,17 +14,22 @@ use crate::shard::Shard;
 
 const VERSION: &str = concat!("tautwire ", env!("CARGO_PKG_VERSION"));
 
-/// The rates that are averaged, each with its way into [`Totals`].
-const LOADS: [(&str, fn(&Totals) -> u64); 9] = [
-    ("messages/received", |totals| totals.packets_received),
-    ("messages/sent", |totals| totals.packets_sent),
-    ("publish/dropped", Totals::dropped),
-    ("publish/received", |totals| totals.publishes_received),
-    ("publish/sent", |totals| totals.publishes_sent),
-    ("bytes/received", |totals| totals.bytes_received),
-    ("bytes/sent", |totals| totals.bytes_sent),
-    ("sockets", |totals| totals.connections_accepted),
-    ("connections", |totals| totals.connects),
+/// A rate that is averaged: a counter, and its name below `load/`.
+struct Rate {
+    name: &'static str,
+    counter: fn(&Totals) -> u64,
+}
+
+const RATES: [Rate; 9] = [
+    Rate { name: "messages/received", counter: |totals| totals.packets_received },
+    Rate { name: "messages/sent", counter: |totals| totals.packets_sent },
+    Rate { name: "publish/dropped", counter: Totals::dropped },
+    Rate { name: "publish/received", counter: |totals| totals.publishes_received },
+    Rate { name: "publish/sent", counter: |totals| totals.publishes_sent },
+    Rate { name: "bytes/received", counter: |totals| totals.bytes_received },
+    Rate { name: "bytes/sent", counter: |totals| totals.bytes_sent },
+    Rate { name: "sockets", counter: |totals| totals.connections_accepted },
+    Rate { name: "connections", counter: |totals| totals.connects },
 ];
 const WINDOWS: [(&str, f64); 3] = [("1min", 60.0), ("5min", 300.0), ("15min", 900.0)];
 
@@ -38,7 +43,7 @@ pub(crate) struct SysTopics {
     last: Totals,
     maximum_connected: u64,
     /// Exponential averages per minute, for each rate and window.
-    loads: [[f64; WINDOWS.len()]; LOADS.len()],
+    loads: [[f64; WINDOWS.len()]; RATES.len()],
 }
 
 impl SysTopics {
@@ -63,8 +68,8 @@ impl SysTopics {
     fn average(&mut self, totals: &Totals, now_ms: u64) {
         let elapsed_s = (now_ms - self.last_ms) as f64 / 1000.0;
         if elapsed_s > 0.0 {
-            for (averages, (_, value)) in self.loads.iter_mut().zip(LOADS) {
-                let per_minute = value(totals).wrapping_sub(value(&self.last)) as f64 * 60.0 / elapsed_s;
+            for (averages, Rate { counter, .. }) in self.loads.iter_mut().zip(RATES) {
+                let per_minute = counter(totals).wrapping_sub(counter(&self.last)) as f64 * 60.0 / elapsed_s;
                 for (average, (_, window_s)) in averages.iter_mut().zip(WINDOWS) {
                     let keep = (-elapsed_s / window_s).exp();
                     *average = per_minute + keep * (*average - per_minute);
@@ -121,7 +126,7 @@ impl<J: Journal> Shard<J> {
             self.publish_sys_topic(name, format_args!("{value}"));
         }
         let mut topic = String::new();
-        for (row, (name, _)) in LOADS.iter().enumerate() {
+        for (row, Rate { name, .. }) in RATES.iter().enumerate() {
             for (column, (window, _)) in WINDOWS.iter().enumerate() {
                 topic.clear();
                 // Writing to a string does not fail.
@@ -149,11 +154,8 @@ impl<J: Journal> Shard<J> {
             retain: true,
             expires_at_ms: None,
         };
-        let unchanged = self
-            .hub
-            .exchange
-            .retained_message(&topic)
-            .is_some_and(|held| held.payload() == message.payload);
+        let unchanged =
+            self.hub.exchange.retained_message(&topic).is_some_and(|held| held.payload() == message.payload);
         if !unchanged && self.publish(&mut Outgoing::new(message), Origin::Broker).is_err() {
             log::warn!("{topic} was not published: the broker retains as much as it may");
         }

@@ -110,7 +110,10 @@ mod tests {
         }
         for (index, delay_ms) in delays_ms.iter().enumerate() {
             let at_ms = seen[index].expect("came up");
-            assert!(at_ms >= start_ms + delay_ms && at_ms < start_ms + delay_ms + TICK_MS + 100, "{delay_ms} at {at_ms}");
+            assert!(
+                at_ms >= start_ms + delay_ms && at_ms < start_ms + delay_ms + TICK_MS + 100,
+                "{delay_ms} at {at_ms}"
+            );
         }
         assert_eq!(wheel.next_ms(), None);
     }

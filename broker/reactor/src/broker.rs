@@ -95,9 +95,8 @@ impl Broker {
             let shard = Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, clock.now_ms());
             // The first thread accepts; a connection moves to its client's thread when CONNECT has come.
             let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
-            let started = Worker::new(poll, shard, listeners, peers, bell, stop.clone(), clock).and_then(|worker| {
-                thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run())
-            });
+            let started = Worker::new(poll, shard, listeners, peers, bell, stop.clone(), clock)
+                .and_then(|worker| thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run()));
             match started {
                 Ok(thread) => broker.threads.push(thread),
                 Err(error) => {

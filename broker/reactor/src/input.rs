@@ -126,7 +126,8 @@ impl Chunks {
             self.give_back(chunk);
             return Some(rest);
         }
-        let packet_len = FixedHeader::decode(bytes, MAX_PACKET_SIZE_BYTES).map_or(range.len(), |header| header.total_len());
+        let packet_len =
+            FixedHeader::decode(bytes, MAX_PACKET_SIZE_BYTES).map_or(range.len(), |header| header.total_len());
         if chunk.bytes().len() == CHUNK_BYTES && packet_len <= CHUNK_BYTES && self.lanes < LANES_MAX {
             self.lanes += 1;
             return Some(Rest::Lane(chunk, range));

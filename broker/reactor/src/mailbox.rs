@@ -124,5 +124,7 @@ pub(crate) fn connect(bells: &[Arc<Bell>], capacity: usize) -> Vec<Vec<Peer>> {
             awaited: ways[other][own].waiting.clone(),
         })
     };
-    (0..count).map(|own| (0..count).filter(|other| *other != own).filter_map(|other| peer(own, other)).collect()).collect()
+    (0..count)
+        .map(|own| (0..count).filter(|other| *other != own).filter_map(|other| peer(own, other)).collect())
+        .collect()
 }

@@ -79,9 +79,7 @@ impl Batch {
                 start = *end;
                 Entry::Route { message: MessageRef::from_stored(stored), generation: *generation }
             }
-            Item::Shared { message, generation } => {
-                Entry::Route { message: message.as_ref(), generation: *generation }
-            }
+            Item::Shared { message, generation } => Entry::Route { message: message.as_ref(), generation: *generation },
             Item::Member(member) => Entry::Member(&member.0, &member.1),
         })
     }

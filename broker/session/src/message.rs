@@ -1,5 +1,6 @@
 //! An application message as the broker holds it.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,6 +10,14 @@ use tautwire_protocol::QoS;
 const HEADER_BYTES: usize = 16;
 const FLAG_RETAIN: u8 = 0b100;
 const NEVER_MS: u64 = u64::MAX;
+
+/// Up to this size a message is put together in memory that its thread keeps, and copied into its own allocation from there:
+/// one allocation instead of two.
+const SCRATCH_BYTES: usize = 16 << 10;
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A message borrowed from wherever it lies: a read buffer, a batch from another thread, or a [`Message`].
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,9 +60,16 @@ impl<'a> MessageRef<'a> {
 
     /// Copies the message into one shared allocation.
     pub fn to_message(&self) -> Message {
-        let mut bytes = Vec::with_capacity(self.stored_bytes());
-        self.append_stored(&mut bytes);
-        Message { bytes: bytes.into() }
+        if self.stored_bytes() > SCRATCH_BYTES {
+            let mut bytes = Vec::with_capacity(self.stored_bytes());
+            self.append_stored(&mut bytes);
+            return Message { bytes: bytes.into() };
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            scratch.clear();
+            self.append_stored(scratch);
+            Message { bytes: scratch.as_slice().into() }
+        })
     }
 
     /// Appends the kept form, [`MessageRef::stored_bytes`] long, to be read by [`MessageRef::from_stored`].

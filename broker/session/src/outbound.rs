@@ -104,14 +104,7 @@ pub struct Outbound {
 
 impl Default for Outbound {
     fn default() -> Self {
-        Outbound {
-            window: VecDeque::new(),
-            first: 1,
-            sent: 0,
-            in_flight: 0,
-            queue: VecDeque::new(),
-            queued_bytes: 0,
-        }
+        Outbound { window: VecDeque::new(), first: 1, sent: 0, in_flight: 0, queue: VecDeque::new(), queued_bytes: 0 }
     }
 }
 

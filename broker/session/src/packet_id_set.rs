@@ -15,7 +15,10 @@ pub struct PacketIdSet(Form);
 enum Form {
     /// Sorted.
     List(SmallVec<[u16; 4]>),
-    Bitmap { words: Box<[u64]>, len: usize },
+    Bitmap {
+        words: Box<[u64]>,
+        len: usize,
+    },
 }
 
 impl Default for Form {

@@ -1,6 +1,5 @@
 //! One session and the single door for its changes.
 
-
 use crate::change::Change;
 use crate::message::Message;
 use crate::outbound::Outbound;

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use tautwire_protocol::QoS;
 
 use super::registry::settings;
-use super::value::{LogFormat, SlowConsumer};
+use super::value::{LogFormat, SlowConsumer, TopicPrefix};
 
 settings! {
     /// The effective configuration of a broker.
@@ -41,6 +41,9 @@ settings! {
         shared_subscription_available: bool = true;
         /// Whether subscription identifiers are served (MQTT 5.0 section 3.2.2.3.12).
         subscription_identifier_available: bool = true;
+        /// What clients that ask for Response Information are given, with their client identifier behind it
+        /// (MQTT 5.0 section 3.2.2.3.15): the part of the topic tree in which they may expect responses.
+        response_information: TopicPrefix = TopicPrefix::default();
         /// Longest time a session outlives its connection. A client that asks for more is given this one
         /// (MQTT 5.0 section 3.2.2.3.2). 4294967295 means no cap.
         max_session_expiry_s: u32 = u32::MAX, in 0..=4_294_967_295;

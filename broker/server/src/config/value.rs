@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
-use tautwire_protocol::QoS;
+use tautwire_protocol::{QoS, TopicName};
 use toml::de::DeValue;
 
+use crate::json::push_string;
 use crate::nearest::nearest;
 
 /// A type that a configuration key may have.
@@ -31,6 +32,16 @@ pub(crate) enum SlowConsumer {
     DropNew,
     DropOld,
     Disconnect,
+}
+
+/// The beginning of topic names; empty for none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TopicPrefix(String);
+
+impl TopicPrefix {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// The form of the log's lines.
@@ -144,6 +155,29 @@ impl Setting for QoS {
 
     fn to_toml(&self) -> String {
         self.as_u8().to_string()
+    }
+}
+
+impl Setting for TopicPrefix {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "beginning of a topic name, \"\" for none".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let text = value.as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
+        match TopicName::new(text) {
+            Err(error) if !text.is_empty() => {
+                Err(Problem::Range(format!("{text:?} cannot begin a topic name: {error}")))
+            }
+            _ => Ok(Self(text.to_owned())),
+        }
+    }
+
+    fn to_toml(&self) -> String {
+        // A JSON string is a TOML string.
+        let mut quoted = String::new();
+        push_string(&mut quoted, &self.0);
+        quoted
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         wildcard_subscription_available: mqtt.wildcard_subscription_available,
         shared_subscription_available: mqtt.shared_subscription_available,
         subscription_identifier_available: mqtt.subscription_identifier_available,
+        response_information: mqtt.response_information.as_str().into(),
         max_session_expiry_s: mqtt.max_session_expiry_s,
         connect_timeout_s: mqtt.connect_timeout_s,
         connections: limits.connections,

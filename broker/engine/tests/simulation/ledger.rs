@@ -1,0 +1,520 @@
+//! What was published, who subscribed when, what arrived: and what follows from it.
+//!
+//! Clients see the broker late, so most facts hold for a while and not at a moment. A subscription is *certain* from SUBACK
+//! until UNSUBSCRIBE is sent, and *possible* from SUBSCRIBE being sent until UNSUBACK. Moments are numbers that only grow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tautwire_protocol::{QoS, RetainHandling, TopicFilter, topic_matches};
+
+/// A moment.
+pub(crate) type Moment = u64;
+
+/// One application message.
+#[derive(Debug)]
+pub(crate) struct Publication {
+    pub(crate) publisher: usize,
+    pub(crate) topic: String,
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) sent_at: Moment,
+    /// The broker has said that it has it.
+    pub(crate) acknowledged_at: Option<Moment>,
+    /// It was sent more than once.
+    pub(crate) resent: bool,
+    pub(crate) expiry_interval_s: Option<u32>,
+    pub(crate) is_will: bool,
+}
+
+/// One subscription of a session, from the first SUBSCRIBE on.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    pub(crate) filter: String,
+    pub(crate) possible_from: Moment,
+    pub(crate) possible_until: Option<Moment>,
+    pub(crate) certain: Vec<(Moment, Option<Moment>)>,
+    /// Every QoS that may have been in force.
+    pub(crate) qos: Vec<QoS>,
+    pub(crate) identifiers: Vec<u32>,
+    pub(crate) no_local: bool,
+    pub(crate) retain_as_published: bool,
+}
+
+/// A message as a session received it.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Received {
+    /// Times it was handed to the application at QoS 0 or 2: copies that QoS 2 filters out are not counted.
+    pub(crate) exact_times: usize,
+    /// Times it came without DUP.
+    pub(crate) first_times: usize,
+    pub(crate) qos: Option<QoS>,
+}
+
+/// A session of a client, from its beginning to its end.
+#[derive(Debug, Default)]
+pub(crate) struct Incarnation {
+    pub(crate) client: usize,
+    pub(crate) began_at: Moment,
+    pub(crate) ended_at: Option<Moment>,
+    pub(crate) subscriptions: Vec<Subscription>,
+    pub(crate) received: BTreeMap<usize, Received>,
+    /// The least Maximum Packet Size that the client ever set.
+    pub(crate) maximum_packet_bytes: Option<u32>,
+    last: BTreeMap<(usize, String, QoS, QoS), usize>,
+}
+
+/// A PUBLISH as a client received it.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrival<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) payload: &'a [u8],
+    pub(crate) qos: QoS,
+    pub(crate) dup: bool,
+    pub(crate) retain: bool,
+    pub(crate) identifiers: Vec<u32>,
+    pub(crate) expiry_interval_s: Option<u32>,
+    /// The client has it already and only answers again.
+    pub(crate) repeated: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    now: Moment,
+    pub(crate) publications: Vec<Publication>,
+    pub(crate) incarnations: Vec<Incarnation>,
+    /// Wills of clients that are connected or have said goodbye.
+    pub(crate) forbidden_wills: BTreeSet<usize>,
+    /// For each topic that retains: what may be retained, the surest first.
+    retained: BTreeMap<String, Vec<usize>>,
+}
+
+/// The last part of a topic in which only shared subscriptions are made.
+const SHARED_PREFIX: &str = "$q/";
+
+impl Ledger {
+    pub(crate) fn tick(&mut self) -> Moment {
+        self.now += 1;
+        self.now
+    }
+
+    // Publishing.
+
+    /// A new message; its payload names it. `filler` makes it longer.
+    pub(crate) fn publication(
+        &mut self,
+        publisher: usize,
+        topic: &str,
+        qos: QoS,
+        retain: bool,
+        filler: usize,
+    ) -> usize {
+        let number = self.publications.len();
+        let mut payload = format!("{number}:").into_bytes();
+        payload.resize(payload.len() + filler, b'.');
+        let sent_at = self.tick();
+        self.publications.push(Publication {
+            publisher,
+            topic: topic.into(),
+            qos,
+            retain,
+            payload,
+            sent_at,
+            acknowledged_at: None,
+            resent: false,
+            expiry_interval_s: None,
+            is_will: false,
+        });
+        number
+    }
+
+    /// The message is on its way to the broker, perhaps again.
+    pub(crate) fn sent(&mut self, number: usize, again: bool) {
+        if number == 82 { eprintln!("{} sent again={again}", self.now); }
+        let publication = &mut self.publications[number];
+        publication.resent |= again;
+        if publication.retain {
+            self.retained.entry(publication.topic.clone()).or_default().push(number);
+        }
+    }
+
+    /// The broker has answered; what was sent on the topic before is overwritten for sure.
+    pub(crate) fn acknowledged(&mut self, number: usize) {
+        let now = self.tick();
+        let publication = &mut self.publications[number];
+        if number == 82 { eprintln!("{now} acknowledged"); }
+        publication.acknowledged_at.get_or_insert(now);
+        if publication.retain
+            && let Some(sent) = self.retained.get_mut(&publication.topic)
+        {
+            // At QoS 2 it was taken on once, nobody knows which time; at QoS 1 every time.
+            let unclear = publication.qos == QoS::ExactlyOnce && publication.resent;
+            let at = sent.iter().rposition(|held| *held == number).filter(|_| !unclear);
+            sent.drain(..at.unwrap_or(0));
+        }
+    }
+
+    /// Whether `payload` may be what `topic` retains in the end.
+    pub(crate) fn may_be_retained(&self, topic: &str, payload: Option<&[u8]>) -> bool {
+        let Some(sent) = self.retained.get(topic) else { return payload.is_none() };
+        let surely_set = sent.first().is_some_and(|number| self.publications[*number].acknowledged_at.is_some());
+        let may_hold_nothing = !surely_set || sent.iter().any(|number| self.publications[*number].payload.is_empty());
+        match payload {
+            None => may_hold_nothing,
+            Some(payload) => sent.iter().any(|number| self.publications[*number].payload == payload),
+        }
+    }
+
+    /// What was sent to be retained, for messages of tests.
+    pub(crate) fn retained_history(&self, topic: &str) -> String {
+        let sent: Vec<_> = self
+            .publications
+            .iter()
+            .enumerate()
+            .filter(|(_, publication)| publication.retain && publication.topic == topic)
+            .map(|(number, held)| {
+                (number, held.qos, held.payload.len(), held.sent_at, held.acknowledged_at, held.resent)
+            })
+            .collect();
+        format!("{:?} of {sent:?}", self.retained.get(topic))
+    }
+
+    pub(crate) fn retained_topics(&self) -> impl Iterator<Item = &str> {
+        self.retained.keys().map(String::as_str)
+    }
+
+    // Sessions.
+
+    pub(crate) fn begin(&mut self, client: usize) -> usize {
+        let began_at = self.tick();
+        self.incarnations.push(Incarnation { client, began_at, ..Incarnation::default() });
+        self.incarnations.len() - 1
+    }
+
+    pub(crate) fn end(&mut self, session: usize) {
+        let now = self.tick();
+        eprintln!("{now} ended session {session} of {}", self.incarnations[session].client);
+        self.incarnations[session].ended_at.get_or_insert(now);
+    }
+
+    /// SUBSCRIBE is sent.
+    pub(crate) fn subscribing(&mut self, session: usize, request: &Request) {
+        let now = self.tick();
+        let subscriptions = &mut self.incarnations[session].subscriptions;
+        // One that an UNSUBACK has ended is another.
+        let held = subscriptions.iter_mut().find(|held| held.filter == request.filter && held.possible_until.is_none());
+        match held {
+            Some(held) => {
+                held.qos.push(request.qos);
+                held.identifiers.extend(request.identifier);
+                held.no_local |= request.no_local;
+                held.retain_as_published |= request.retain_as_published;
+            }
+            None => subscriptions.push(Subscription {
+                filter: request.filter.clone(),
+                possible_from: now,
+                possible_until: None,
+                certain: Vec::new(),
+                qos: vec![request.qos],
+                identifiers: request.identifier.into_iter().collect(),
+                no_local: request.no_local,
+                retain_as_published: request.retain_as_published,
+            }),
+        }
+    }
+
+    /// SUBACK has come.
+    pub(crate) fn subscribed(&mut self, session: usize, filter: &str) {
+        let now = self.tick();
+        let held = self.incarnations[session].possible(filter);
+        if let Some(held) = held
+            && held.certain.last().is_none_or(|(_, until)| until.is_some())
+        {
+            held.certain.push((now, None));
+        }
+    }
+
+    /// UNSUBSCRIBE is sent.
+    pub(crate) fn unsubscribing(&mut self, session: usize, filter: &str) {
+        let now = self.tick();
+        if let Some(held) = self.incarnations[session].possible(filter)
+            && let Some((_, until @ None)) = held.certain.last_mut()
+        {
+            *until = Some(now);
+        }
+    }
+
+    /// UNSUBACK has come.
+    pub(crate) fn unsubscribed(&mut self, session: usize, filter: &str) {
+        let now = self.tick();
+        if let Some(held) = self.incarnations[session].possible(filter) {
+            held.possible_until = Some(now);
+        }
+    }
+
+    // Receiving.
+
+    /// A message has come to a client of `session`. Says what is wrong with that.
+    pub(crate) fn arrived(&mut self, session: usize, arrival: &Arrival<'_>) -> Result<(), String> {
+        self.tick();
+        if arrival.topic.starts_with("$SYS/") {
+            return Ok(());
+        }
+        let number = std::str::from_utf8(arrival.payload).ok().and_then(|text| text.split(':').next()?.parse().ok());
+        let number: usize = match number {
+            Some(number) => number,
+            None if arrival.payload.is_empty() => return Ok(()),
+            None => return Err("a payload that nobody sent".into()),
+        };
+        let Some(publication) = self.publications.get(number) else { return Err("a number never given".into()) };
+        if publication.payload != arrival.payload || publication.topic != arrival.topic {
+            return Err(format!(
+                "message {number} came changed: topic {:?}, {} bytes",
+                arrival.topic,
+                arrival.payload.len()
+            ));
+        }
+        match (publication.expiry_interval_s, arrival.expiry_interval_s) {
+            (None, Some(_)) => return Err(format!("message {number} came with an expiry that nobody gave it")),
+            (Some(sent), Some(left)) if left > sent.max(1) => {
+                return Err(format!("message {number}: {left} s left of {sent}"));
+            }
+            _ => {}
+        }
+        if self.forbidden_wills.contains(&number) {
+            return Err(format!("the will {number} of a client that is connected or has said goodbye"));
+        }
+        if number == 82 { eprintln!("{} session {session} of {} qos {:?} dup {} retain {} ids {:?} repeated {} {:?}", self.now, self.incarnations[session].client, arrival.qos, arrival.dup, arrival.retain, arrival.identifiers, arrival.repeated, self.incarnations[session].subscriptions.iter().filter(|s| s.matches(&publication.topic)).collect::<Vec<_>>()); }
+        let incarnation = &mut self.incarnations[session];
+        incarnation.check_subscribed(number, publication, arrival)?;
+        if arrival.repeated {
+            return Ok(());
+        }
+        incarnation.check_order(number, publication, arrival)?;
+        let received = incarnation.received.entry(number).or_default();
+        received.exact_times += usize::from(arrival.qos != QoS::AtLeastOnce);
+        received.first_times += usize::from(!arrival.dup);
+        received.qos = received.qos.max(Some(arrival.qos));
+        let once = match publication.qos {
+            // What is retained comes once for each subscription.
+            _ if publication.retain => false,
+            QoS::AtLeastOnce => false,
+            QoS::AtMostOnce | QoS::ExactlyOnce => true,
+        };
+        // One copy for all plain subscriptions, one for each shared one.
+        let shared =
+            incarnation.subscriptions.iter().filter(|held| held.is_shared() && held.matches(&publication.topic));
+        let most = shared.map(|held| &held.filter).collect::<BTreeSet<_>>().len().max(1);
+        if once && arrival.qos != QoS::AtLeastOnce && received.exact_times > most {
+            return Err(format!(
+                "message {number} ({:?} on {:?}) came {} times, now at {:?}",
+                publication.qos, publication.topic, received.exact_times, arrival.qos
+            ));
+        }
+        let copies = received.first_times;
+        if !publication.resent && !publication.retain && copies > 1 && !publication.topic.starts_with(SHARED_PREFIX) {
+            return Err(format!("message {number} was sent once and came {copies} times without DUP"));
+        }
+        Ok(())
+    }
+
+    /// At the end, when nothing is on its way any more: what should have arrived and has not.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        for (number, publication) in self.publications.iter().enumerate() {
+            let Some(acknowledged_at) = publication.acknowledged_at else { continue };
+            let may_be_lost = publication.qos == QoS::AtMostOnce
+                || publication.is_will
+                || publication.expiry_interval_s.is_some()
+                // Without a payload it cannot be told from others.
+                || publication.payload.is_empty();
+            if may_be_lost {
+                continue;
+            }
+            if publication.topic.starts_with(SHARED_PREFIX) {
+                missing.extend(self.missing_shared(number, publication, acknowledged_at));
+                continue;
+            }
+            for incarnation in &self.incarnations {
+                let owed = incarnation.ended_at.is_none() && incarnation.is_owed(publication, acknowledged_at);
+                if owed && !incarnation.received.contains_key(&number) {
+                    missing.push(format!(
+                        "client {} did not get message {number} ({:?}, {:?}, client {})",
+                        incarnation.client, publication.topic, publication.qos, publication.publisher,
+                    ));
+                }
+            }
+        }
+        missing
+    }
+
+    fn missing_shared(&self, number: usize, publication: &Publication, acknowledged_at: Moment) -> Vec<String> {
+        let mut groups: BTreeMap<&str, Vec<&Subscription>> = BTreeMap::new();
+        let mut disturbed = false;
+        for incarnation in &self.incarnations {
+            for held in &incarnation.subscriptions {
+                if held.is_shared() && held.matches(&publication.topic) {
+                    groups.entry(&held.filter).or_default().push(held);
+                    // What was in the window of a session that ends may be lost at QoS 2, and a member whose limits are
+                    // too small for the message loses it.
+                    disturbed |= held.qos.contains(&QoS::AtMostOnce) || incarnation.refuses(publication);
+                    disturbed |= publication.qos == QoS::ExactlyOnce && incarnation.ended_at.is_some();
+                }
+            }
+        }
+        let served = |filter: &str| {
+            self.incarnations.iter().any(|incarnation| {
+                incarnation.received.contains_key(&number)
+                    && incarnation.subscriptions.iter().any(|held| held.filter == filter)
+            })
+        };
+        let is_lasting = |held: &&Subscription| {
+            held.certain.iter().any(|(from, until)| *from < publication.sent_at && until.is_none())
+        };
+        let lasting_session = |filter: &str| {
+            self.incarnations.iter().any(|incarnation| {
+                incarnation.ended_at.is_none()
+                    && incarnation
+                        .subscriptions
+                        .iter()
+                        .filter(|held| held.filter == filter)
+                        .any(|held| is_lasting(&held))
+            })
+        };
+        groups
+            .keys()
+            .filter(|filter| !disturbed && lasting_session(filter) && !served(filter))
+            .map(|filter| format!("no member of {filter} got message {number}, acknowledged at {acknowledged_at}"))
+            .collect()
+    }
+
+    /// Messages of QoS 2 that more than one member of a group got.
+    pub(crate) fn shared_twice(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for (number, publication) in self.publications.iter().enumerate() {
+            if publication.qos != QoS::ExactlyOnce || !publication.topic.starts_with(SHARED_PREFIX) {
+                continue;
+            }
+            let groups = self
+                .incarnations
+                .iter()
+                .flat_map(|incarnation| incarnation.subscriptions.iter())
+                .filter(|held| held.is_shared() && held.matches(&publication.topic))
+                .map(|held| held.filter.as_str())
+                .collect::<BTreeSet<_>>();
+            let copies: usize = self
+                .incarnations
+                .iter()
+                .filter_map(|incarnation| incarnation.received.get(&number))
+                .filter(|received| received.qos == Some(QoS::ExactlyOnce))
+                .map(|received| received.exact_times)
+                .sum();
+            if copies > groups.len() {
+                wrong.push(format!("message {number} came {copies} times to {} groups", groups.len()));
+            }
+        }
+        wrong
+    }
+}
+
+/// A subscription that a client asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    pub(crate) filter: String,
+    pub(crate) qos: QoS,
+    pub(crate) no_local: bool,
+    pub(crate) retain_as_published: bool,
+    pub(crate) retain_handling: RetainHandling,
+    pub(crate) identifier: Option<u32>,
+}
+
+impl Subscription {
+    fn is_shared(&self) -> bool {
+        self.filter.starts_with("$share/")
+    }
+
+    fn matches(&self, topic: &str) -> bool {
+        TopicFilter::new(&self.filter).is_ok_and(|filter| topic_matches(filter.matched(), topic))
+    }
+
+    /// Whether it may be that a message which was routed between these moments was for it.
+    fn was_possible(&self, from: Moment, until: Option<Moment>) -> bool {
+        self.possible_until.is_none_or(|end| end >= from) && until.is_none_or(|until| self.possible_from <= until)
+    }
+
+    fn was_certain(&self, from: Moment, until: Moment) -> bool {
+        self.certain.iter().any(|(begin, end)| *begin < from && end.is_none_or(|end| end > until))
+    }
+}
+
+impl Incarnation {
+    /// The subscription to `filter` that has not been ended for sure.
+    fn possible(&mut self, filter: &str) -> Option<&mut Subscription> {
+        self.subscriptions.iter_mut().find(|held| held.filter == filter && held.possible_until.is_none())
+    }
+
+    /// A message so large that the client may not accept it.
+    fn refuses(&self, publication: &Publication) -> bool {
+        let most = publication.payload.len() + publication.topic.len() + 64;
+        self.maximum_packet_bytes.is_some_and(|maximum| (maximum as usize) < most)
+    }
+
+    fn is_owed(&self, publication: &Publication, acknowledged_at: Moment) -> bool {
+        !self.refuses(publication)
+            && self.subscriptions.iter().any(|held| {
+                !held.is_shared()
+                    && held.matches(&publication.topic)
+                    && held.was_certain(publication.sent_at, acknowledged_at)
+                    && !held.qos.contains(&QoS::AtMostOnce)
+                    && !(held.no_local && publication.publisher == self.client)
+            })
+    }
+
+    /// A message comes only where a subscription matches, at no more than its QoS, with its identifiers.
+    fn check_subscribed(&self, number: usize, publication: &Publication, arrival: &Arrival<'_>) -> Result<(), String> {
+        let routed_until = if publication.retain || publication.is_will { None } else { publication.acknowledged_at };
+        let matching = || {
+            self.subscriptions.iter().filter(|held| {
+                let until = if held.is_shared() { None } else { routed_until };
+                held.matches(&publication.topic) && held.was_possible(publication.sent_at, until)
+            })
+        };
+        // A retained message may have been published long before.
+        let matching_now = || self.subscriptions.iter().filter(|held| held.matches(&publication.topic));
+        let is_replay = publication.retain && arrival.retain;
+        let matching: Vec<_> = if is_replay { matching_now().collect() } else { matching().collect() };
+        let all = || matching.iter();
+        let Some(highest) = all().flat_map(|held| held.qos.iter().copied()).max() else {
+            return Err(format!("message {number} ({:?}) came without a subscription", publication.topic));
+        };
+        if arrival.qos > highest.min(publication.qos) {
+            return Err(format!("message {number} came at {:?}", arrival.qos));
+        }
+        if let Some(foreign) = arrival.identifiers.iter().find(|id| !all().any(|held| held.identifiers.contains(id))) {
+            return Err(format!("message {number} came with the identifier {foreign} of no subscription that matches"));
+        }
+        if arrival.retain && !publication.retain {
+            return Err(format!("message {number} was not published with RETAIN and came with it"));
+        }
+        Ok(())
+    }
+
+    /// Messages of one publisher on one topic come in the order of publishing [MQTT-4.6.0-6]. Copies that come later do
+    /// not count, nor what was retained before the subscription.
+    fn check_order(&mut self, number: usize, publication: &Publication, arrival: &Arrival<'_>) -> Result<(), String> {
+        let apart = publication.is_will || arrival.retain || publication.topic.starts_with(SHARED_PREFIX);
+        // It may have come the first time before there was a subscription.
+        let late = publication.resent && publication.qos == QoS::AtLeastOnce;
+        if apart || late || self.received.contains_key(&number) {
+            return Ok(());
+        }
+        let key = (publication.publisher, publication.topic.clone(), publication.qos, arrival.qos);
+        match self.last.insert(key, number) {
+            Some(last) if last > number => Err(format!(
+                "message {number} ({:?} on {:?}) came at {:?} after message {last}",
+                publication.qos, publication.topic, arrival.qos
+            )),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,358 @@
+//! Random clients of a simulated broker.
+
+use tautwire_engine::{Settings, SlowConsumer};
+use tautwire_protocol::{DisconnectReason, ProtocolVersion, QoS, RetainHandling};
+use tautwire_router::RetainedLimits;
+use tautwire_session::Journal;
+
+use crate::client::{Client, Phase, Terms};
+use crate::ledger::{Ledger, Request};
+use crate::support::{Choices, Random, SimulatedBroker};
+
+const TOPICS: [&str; 8] = ["a", "a/b", "a/b/c", "x/b", "x/y", "a//c", "r/0", "r/1"];
+const FILTERS: [&str; 10] = ["a", "a/#", "+/b", "a/b", "a/+/c", "+/+", "#", "x/+", "r/#", "r/0"];
+const SHARED_TOPICS: [&str; 2] = ["$q/1", "$q/2"];
+const SHARED_FILTERS: [&str; 3] = ["$share/g/$q/+", "$share/g/$q/1", "$share/h/$q/#"];
+const QOS: [QoS; 3] = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
+
+pub(crate) const RETAINED: RetainedLimits = RetainedLimits { messages: 10_000, bytes: 100 << 20 };
+
+/// How a world is made.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) shards: usize,
+    pub(crate) clients: usize,
+    pub(crate) steps: usize,
+    /// Clients read at once and nothing is delayed between their sockets and them.
+    pub(crate) prompt_clients: bool,
+}
+
+pub(crate) struct World<J> {
+    pub(crate) broker: SimulatedBroker<J>,
+    pub(crate) ledger: Ledger,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) random: Random,
+    plan: Plan,
+}
+
+/// Settings under which nothing may be lost, with limits so low that they are reached.
+pub(crate) fn settings(random: &mut Random) -> Settings {
+    Settings {
+        receive_maximum: random.pick(&[1, 2, 5, 20]),
+        topic_alias_maximum: random.pick(&[0, 2, 10]),
+        max_session_expiry_s: 3_600,
+        in_flight_per_client: random.pick(&[1, 2, 7, 1024]),
+        connection_output_bytes: random.pick(&[1_000, 30_000, 4 << 20]),
+        shard_queue_batches: random.pick(&[1, 2, 64]),
+        incomplete_packet_timeout_s: 1_000,
+        write_stall_timeout_s: 0,
+        connect_timeout_s: 1_000,
+        sys_interval_s: random.pick(&[0, 1]),
+        slow_consumer: SlowConsumer::DropNew,
+        ..Settings::default()
+    }
+}
+
+type Outcome = Result<(), String>;
+
+impl<J: Journal> World<J> {
+    pub(crate) fn new(seed: u64, plan: Plan, journal: impl FnMut(usize) -> J) -> World<J> {
+        let mut random = Random::new(seed);
+        let broker = SimulatedBroker::new(plan.shards, settings(&mut random), RETAINED, journal);
+        let clients = (0..plan.clients)
+            .map(|index| {
+                let id = broker.client_id_on(random.below(plan.shards), &format!("client-{index}"));
+                let version = if random.chance(50) { ProtocolVersion::V5 } else { ProtocolVersion::V3_1_1 };
+                Client::new(index, id, version)
+            })
+            .collect();
+        World { broker, ledger: Ledger::default(), clients, random, plan }
+    }
+
+    /// Lets everything happen, then checks what has come of it.
+    pub(crate) fn run(&mut self) -> Outcome {
+        for _ in 0..self.plan.steps {
+            self.step()?;
+        }
+        self.finish()
+    }
+
+    pub(crate) fn step(&mut self) -> Outcome {
+        let client = self.random.below(self.clients.len());
+        match self.random.below(20) {
+            0..=5 => {
+                let shard = self.random.below(self.plan.shards);
+                self.broker.turn(shard, &mut self.random);
+            }
+            6..=8 => self.read(client)?,
+            9..=10 => {
+                let most = self.random.below(6);
+                self.clients[client].answer(&mut self.broker, most, &mut self.random);
+            }
+            11..=15 => self.publish(client),
+            16 => self.subscribe(client),
+            17 => self.come_or_go(client),
+            18 => {
+                if self.random.chance(30) {
+                    self.unsubscribe(client);
+                } else if self.clients[client].phase == Phase::Here {
+                    self.clients[client].ping(&mut self.broker);
+                }
+            }
+            _ => {
+                let ms = self.random.pick(&[0, 1, 10, 100, 1_000, 5_000]);
+                self.broker.advance(ms);
+            }
+        }
+        if self.plan.prompt_clients {
+            for client in 0..self.clients.len() {
+                self.clients[client].read(&mut self.broker, &mut self.ledger, usize::MAX)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, client: usize) -> Outcome {
+        let most = match self.random.below(4) {
+            0 => self.random.below(20),
+            _ => usize::MAX,
+        };
+        self.clients[client].read(&mut self.broker, &mut self.ledger, most)
+    }
+
+    fn publish(&mut self, client: usize) {
+        let qos = self.random.pick(&QOS);
+        if !self.clients[client].may_publish(qos) {
+            return;
+        }
+        let mut topic = self.random.pick(&TOPICS).to_owned();
+        if self.random.chance(15) {
+            topic = self.random.pick(&SHARED_TOPICS).to_owned();
+        }
+        // Each publisher has a topic for itself, so that the order in which messages are retained is known.
+        let retain = self.random.chance(15);
+        if retain {
+            topic = format!("r/{client}");
+        }
+        let filler = self.random.pick(&[0, 0, 0, 10, 200, 1_100, 5_000, 20_000]);
+        let number = self.ledger.publication(client, &topic, qos, retain, filler);
+        if retain && self.random.chance(20) {
+            self.ledger.publications[number].payload.clear();
+        } else if !retain && self.random.chance(10) {
+            self.ledger.publications[number].expiry_interval_s = Some(self.random.below(20) as u32);
+        }
+        if self.clients[client].version != ProtocolVersion::V5 {
+            self.ledger.publications[number].expiry_interval_s = None;
+        }
+        self.clients[client].publish(&mut self.broker, &mut self.ledger, number);
+    }
+
+    fn subscribe(&mut self, client: usize) {
+        if self.clients[client].phase != Phase::Here {
+            return;
+        }
+        let identifier = self.random.chance(40).then(|| self.random.below(300) as u32 + 1);
+        let mut requests: Vec<Request> = Vec::new();
+        for _ in 0..=self.random.below(3) {
+            let shared = self.random.chance(20);
+            let filter = if shared { self.random.pick(&SHARED_FILTERS) } else { self.random.pick(&FILTERS) };
+            let known = requests.iter().any(|request| request.filter == filter);
+            if known || self.clients[client].is_asking_about(filter) {
+                continue;
+            }
+            requests.push(Request {
+                filter: filter.into(),
+                qos: self.random.pick(&QOS),
+                no_local: !shared && self.random.chance(15),
+                retain_as_published: self.random.chance(30),
+                retain_handling: self.random.pick(&[
+                    RetainHandling::SendAtSubscribe,
+                    RetainHandling::SendIfNew,
+                    RetainHandling::DoNotSend,
+                ]),
+                identifier,
+            });
+        }
+        if !requests.is_empty() {
+            self.clients[client].subscribe(&mut self.broker, &mut self.ledger, requests);
+        }
+    }
+
+    fn unsubscribe(&mut self, client: usize) {
+        let filter = self.random.pick(&FILTERS);
+        let filter = if self.random.chance(30) { self.random.pick(&SHARED_FILTERS) } else { filter };
+        let client = &mut self.clients[client];
+        if client.phase == Phase::Here && !client.is_asking_about(filter) {
+            client.unsubscribe(&mut self.broker, &mut self.ledger, vec![filter.into()]);
+        }
+    }
+
+    fn come_or_go(&mut self, client: usize) {
+        let choice = self.random.below(10);
+        let phase = self.clients[client].phase;
+        match (phase, choice) {
+            (Phase::Away, _) if self.clients[client].may_connect(&self.broker) => self.connect(client),
+            (Phase::Here, 0..=2) => {
+                let reason = if self.random.chance(70) {
+                    DisconnectReason::NormalDisconnection
+                } else {
+                    DisconnectReason::DisconnectWithWillMessage
+                };
+                self.clients[client].disconnect(&mut self.broker, &mut self.ledger, reason);
+            }
+            (Phase::Here | Phase::Connecting, 3..=5) if self.clients[client].may_be_cut() => {
+                let finished = self.random.chance(50);
+                self.clients[client].cut(&mut self.broker, &mut self.ledger, finished);
+            }
+            // A second connection takes the session over while the first is still open.
+            (Phase::Here, 6) => {
+                self.clients[client].abandon(&self.broker, &mut self.ledger);
+                self.connect(client);
+            }
+            _ => {}
+        }
+    }
+
+    fn connect(&mut self, client: usize) {
+        let v5 = self.clients[client].version == ProtocolVersion::V5;
+        let clean_start = self.random.chance(20);
+        let expiry_interval_s = match (v5, clean_start) {
+            (true, _) => self.random.pick(&[0, 30, 300, 3_600]),
+            (false, true) => 0,
+            (false, false) => 3_600,
+        };
+        let will = self.random.chance(25).then(|| {
+            let topic = self.random.pick(&TOPICS[..6]);
+            let qos = self.random.pick(&QOS);
+            let number = self.ledger.publication(client, topic, qos, false, 5);
+            self.ledger.publications[number].is_will = true;
+            number
+        });
+        let terms = Terms {
+            clean_start,
+            expiry_interval_s,
+            receive_maximum: self.random.pick(&[None, Some(1), Some(3), Some(50)]),
+            maximum_packet_bytes: self.random.pick(&[None, None, None, Some(300), Some(2_000)]),
+            topic_alias_maximum: self.random.pick(&[0, 1, 5, 100]),
+            will,
+            will_delay_s: if v5 { self.random.pick(&[0, 0, 5, 400]) } else { 0 },
+            room_bytes: self.random.pick(&[200, 10_000, 1 << 30]),
+        };
+        self.connect_with(client, terms);
+    }
+
+    fn connect_with(&mut self, client: usize, terms: Terms) {
+        let shard = self.random.below(self.plan.shards);
+        self.clients[client].connect(&mut self.broker, &mut self.ledger, shard, terms);
+    }
+
+    /// Everything that is under way comes to its end; clients that have a session come back for what they are owed.
+    pub(crate) fn come_to_rest(&mut self) -> Outcome {
+        self.exchange_all()?;
+        for client in 0..self.clients.len() {
+            if self.clients[client].phase == Phase::Away && self.clients[client].session.is_some() {
+                self.connect_with(client, returning());
+            }
+        }
+        self.exchange_all()
+    }
+
+    /// Lets broker and clients talk until nobody has anything to say.
+    fn exchange_all(&mut self) -> Outcome {
+        for _ in 0..100_000 {
+            let before = self.broker.progress();
+            self.broker.settle(&mut self.random);
+            for client in 0..self.clients.len() {
+                self.clients[client].read(&mut self.broker, &mut self.ledger, usize::MAX)?;
+                self.clients[client].answer(&mut self.broker, usize::MAX, &mut self.random);
+            }
+            if self.broker.progress() == before {
+                return Ok(());
+            }
+        }
+        Err("broker and clients talk for ever".into())
+    }
+
+    fn finish(&mut self) -> Outcome {
+        self.come_to_rest()?;
+        for client in &self.clients {
+            if client.phase == Phase::Here && !client.is_idle() {
+                return Err(format!("client {} waits for something that does not come", client.index));
+            }
+        }
+        let totals = self.broker.totals();
+        if totals.dropped_queue_full + totals.dropped_memory_full + totals.protocol_errors > 0 {
+            return Err(format!("dropped, or taken for wrong: {totals:?}"));
+        }
+        let missing = self.ledger.missing();
+        if !missing.is_empty() {
+            return Err(format!("{} messages did not arrive:\n{}", missing.len(), missing.join("\n")));
+        }
+        let twice = self.ledger.shared_twice();
+        if !twice.is_empty() {
+            return Err(twice.join("\n"));
+        }
+        self.check_retained()?;
+        self.end_all()
+    }
+
+    /// What is retained is what was published last.
+    fn check_retained(&self) -> Outcome {
+        for topic in self.ledger.retained_topics() {
+            let held = self.broker.exchange().retained_message(topic);
+            if !self.ledger.may_be_retained(topic, held.as_ref().map(|message| message.payload())) {
+                let payload = held.as_ref().map(|message| String::from_utf8_lossy(message.payload()).into_owned());
+                return Err(format!("{topic} retains {payload:?}; {}", self.ledger.retained_history(topic)));
+            }
+        }
+        Ok(())
+    }
+
+    /// All connections end and all sessions expire: nothing may be left.
+    fn end_all(&mut self) -> Outcome {
+        for client in &mut self.clients {
+            if client.phase == Phase::Here {
+                client.cut(&mut self.broker, &mut self.ledger, false);
+            }
+        }
+        self.broker.settle(&mut self.random);
+        for _ in 0..5 {
+            self.broker.advance(1_000_000);
+            self.broker.settle(&mut self.random);
+        }
+        check_empty(&self.broker)
+    }
+}
+
+/// How a client comes back at the end.
+pub(crate) fn returning() -> Terms {
+    Terms {
+        clean_start: false,
+        expiry_interval_s: 3_600,
+        receive_maximum: None,
+        maximum_packet_bytes: None,
+        topic_alias_maximum: 0,
+        will: None,
+        will_delay_s: 0,
+        room_bytes: 1 << 30,
+    }
+}
+
+/// Nobody is connected and no session lives: no gauge may say otherwise.
+pub(crate) fn check_empty<J: Journal>(broker: &SimulatedBroker<J>) -> Outcome {
+    let totals = broker.totals();
+    let gauges = [
+        ("connections", totals.connections),
+        ("sessions", totals.sessions),
+        ("sessions_connected", totals.sessions_connected),
+        ("stored_messages", totals.stored_messages),
+        ("stored_bytes", totals.stored_bytes),
+        ("output_bytes", totals.output_bytes),
+        ("subscriptions", totals.subscriptions),
+        ("shared subscriptions", broker.exchange().shares() as u64),
+    ];
+    match gauges.iter().find(|(_, value)| *value != 0) {
+        Some((name, value)) => Err(format!("{name} is {} when all is over", *value as i64)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,48 @@
+//! Who decides what happens next.
+
+/// A source of decisions.
+pub(crate) trait Choices {
+    /// A number below `bound`, which is not 0.
+    fn below(&mut self, bound: usize) -> usize;
+
+    /// True in `percent` of a hundred cases.
+    fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of `items`, which is not empty.
+    fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())]
+    }
+}
+
+/// Decisions that follow from a seed (SplitMix64).
+#[derive(Debug, Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    /// The same seed gives the same decisions.
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+}
+
+impl Choices for Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
+    }
+}
+
+/// Nothing is cut and nothing waits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Prompt;
+
+impl Choices for Prompt {
+    fn below(&mut self, bound: usize) -> usize {
+        bound - 1
+    }
+}

@@ -1,0 +1,10 @@
+//! A broker without sockets, threads or a clock, for tests and fuzzing: everything that can happen on a network and between
+//! threads is a choice of the caller, so that what went wrong once goes wrong again.
+
+mod broker;
+mod choices;
+mod socket;
+
+pub(crate) use broker::SimulatedBroker;
+pub(crate) use choices::{Choices, Prompt, Random};
+pub(crate) use socket::SocketId;
