@@ -1,5 +1,5 @@
 use crate::error::{DecodeCause, DecodeError, Flaw};
-use crate::packets::flags_are_allowed;
+use crate::packets::check_flags;
 use crate::wire::reader::Reader;
 use crate::wire::{MAX_VARIABLE_BYTE_INTEGER, VariableByteIntegerError, read_variable_byte_integer};
 use crate::{
@@ -38,7 +38,7 @@ pub fn decode<'a>(input: &'a [u8], options: &DecodeOptions) -> Result<(Packet<'a
     let Some(body) = input.get(header.header_len..total_len) else {
         return Err(DecodeError::incomplete(total_len, input.len()));
     };
-    Ok((decode_body(&header, body, options.version)?, total_len))
+    decode_and_keep(header, body, options.version, |packet| (packet, total_len))
 }
 
 /// The first two to five bytes of every packet (section 2.1).
@@ -62,14 +62,14 @@ impl FixedHeader {
     /// # Errors
     /// [`Incomplete`](crate::Fault::Incomplete) until the fixed header is whole; a reserved type, wrong flags, a remaining
     /// length that is too long or padded; [`OverLimit`](crate::Fault::OverLimit) as soon as the length is known.
-    #[inline]
+    #[inline(always)]
     pub fn decode(input: &[u8], max_packet_size: u32) -> Result<Self, DecodeError> {
         let Some((&first, lengths)) = input.split_first() else { return Err(DecodeError::incomplete(2, 0)) };
         let flags = first & 0x0F;
         let Some(packet_type) = PacketType::from_u8(first >> 4) else {
             return Err(header_error(DecodeCause::PacketTypeReserved, 0));
         };
-        if let Err(cause) = flags_are_allowed(packet_type, flags) {
+        if let Err(cause) = check_flags(packet_type, flags) {
             return Err(header_error(cause, 0));
         }
         let (remaining_len, length_len) = match read_variable_byte_integer(lengths) {
@@ -114,8 +114,7 @@ pub fn decode_body<'a>(
     body: &'a [u8],
     version: ProtocolVersion,
 ) -> Result<Packet<'a>, DecodeError> {
-    let r = Reader::new(body_of(header, body)?);
-    decode_fields(header, r, version).map_err(|flaw| flaw.into_error(header.header_len))
+    decode_and_keep(*header, body_of(header, body)?, version, |packet| packet)
 }
 
 /// Decodes what follows the fixed header of a PUBLISH: the hot path of a broker.
@@ -138,28 +137,58 @@ fn body_of<'a>(header: &FixedHeader, body: &'a [u8]) -> Result<&'a [u8], DecodeE
         .ok_or_else(|| DecodeError::incomplete(header.total_len(), header.header_len + body.len()))
 }
 
-fn decode_fields<'a>(header: &FixedHeader, r: Reader<'a>, version: ProtocolVersion) -> Result<Packet<'a>, Flaw> {
-    Ok(match header.packet_type {
-        PacketType::Connect => Packet::Connect(Connect::decode(r)?),
-        PacketType::ConnAck => Packet::ConnAck(ConnAck::decode(r, version)?),
-        PacketType::Publish => Packet::Publish(Publish::decode(header.flags, r, version)?),
-        PacketType::PubAck => Packet::PubAck(PubAck::decode(r, version)?),
-        PacketType::PubRec => Packet::PubRec(PubRec::decode(r, version)?),
-        PacketType::PubRel => Packet::PubRel(PubRel::decode(r, version)?),
-        PacketType::PubComp => Packet::PubComp(PubComp::decode(r, version)?),
-        PacketType::Subscribe => Packet::Subscribe(Subscribe::decode(r, version)?),
-        PacketType::SubAck => Packet::SubAck(SubAck::decode(r, version)?),
-        PacketType::Unsubscribe => Packet::Unsubscribe(Unsubscribe::decode(r, version)?),
-        PacketType::UnsubAck => Packet::UnsubAck(UnsubAck::decode(r, version)?),
-        PacketType::PingReq => {
-            r.finish()?;
-            Packet::PingReq
-        }
-        PacketType::PingResp => {
-            r.finish()?;
-            Packet::PingResp
-        }
-        PacketType::Disconnect => Packet::Disconnect(Disconnect::decode(r, version)?),
-        PacketType::Auth => Packet::Auth(Auth::decode(r, version)?),
-    })
+/// Decodes a whole body and hands the packet to `keep`, which puts it where the caller wants to have it: a packet is
+/// large to move, so it is made in place.
+#[inline(always)]
+fn decode_and_keep<'a, T>(
+    header: FixedHeader,
+    body: &'a [u8],
+    version: ProtocolVersion,
+    keep: impl FnOnce(Packet<'a>) -> T,
+) -> Result<T, DecodeError> {
+    if header.packet_type == PacketType::Publish {
+        return kept(Publish::decode(header.flags, Reader::new(body), version), header.header_len, keep);
+    }
+    decode_other_and_keep(header.packet_type, header.header_len, body, version, keep)
+}
+
+/// All packets but PUBLISH, apart, so that the path of messages stays small.
+#[inline(never)]
+fn decode_other_and_keep<'a, T>(
+    packet_type: PacketType,
+    header_len: usize,
+    body: &'a [u8],
+    version: ProtocolVersion,
+    keep: impl FnOnce(Packet<'a>) -> T,
+) -> Result<T, DecodeError> {
+    let r = Reader::new(body);
+    match packet_type {
+        PacketType::PubAck => kept(PubAck::decode(r, version), header_len, keep),
+        PacketType::PubRec => kept(PubRec::decode(r, version), header_len, keep),
+        PacketType::PubRel => kept(PubRel::decode(r, version), header_len, keep),
+        PacketType::PubComp => kept(PubComp::decode(r, version), header_len, keep),
+        PacketType::Connect => kept(Connect::decode(r), header_len, keep),
+        PacketType::ConnAck => kept(ConnAck::decode(r, version), header_len, keep),
+        PacketType::Subscribe => kept(Subscribe::decode(r, version), header_len, keep),
+        PacketType::SubAck => kept(SubAck::decode(r, version), header_len, keep),
+        PacketType::Unsubscribe => kept(Unsubscribe::decode(r, version), header_len, keep),
+        PacketType::UnsubAck => kept(UnsubAck::decode(r, version), header_len, keep),
+        PacketType::PingResp => kept(r.finish().map(|()| Packet::PingResp), header_len, keep),
+        PacketType::Disconnect => kept(Disconnect::decode(r, version), header_len, keep),
+        PacketType::Auth => kept(Auth::decode(r, version), header_len, keep),
+        // PUBLISH has been taken by the caller.
+        PacketType::PingReq | PacketType::Publish => kept(r.finish().map(|()| Packet::PingReq), header_len, keep),
+    }
+}
+
+#[inline(always)]
+fn kept<'a, T>(
+    decoded: Result<impl Into<Packet<'a>>, Flaw>,
+    header_len: usize,
+    keep: impl FnOnce(Packet<'a>) -> T,
+) -> Result<T, DecodeError> {
+    match decoded {
+        Ok(packet) => Ok(keep(packet.into())),
+        Err(flaw) => Err(flaw.into_error(header_len)),
+    }
 }

@@ -42,8 +42,7 @@ impl Measured {
 
     #[inline]
     pub(crate) fn write_header(&self, w: &mut Writer<'_>) {
-        w.byte(self.first_byte);
-        w.variable_byte_integer(self.remaining_len as u32);
+        w.fixed_header(self.first_byte, self.remaining_len as u32);
     }
 }
 
@@ -174,19 +173,40 @@ macro_rules! with_each_packet {
     };
 }
 
-impl EncodeParts for Packet<'_> {
+impl Packet<'_> {
+    /// Bytes that [`Self::encode`] will write.
+    ///
+    /// # Errors
+    /// Everything that makes the packet impossible to write in this version.
     #[inline]
-    fn measure(&self, version: ProtocolVersion) -> Result<Measured, EncodeError> {
-        with_each_packet!(self, packet => packet.measure(version))
+    pub fn encoded_len(&self, version: ProtocolVersion) -> Result<usize, EncodeError> {
+        with_each_packet!(self, packet => encoded_len(packet, version))
     }
 
+    /// Writes the packet at the start of `out` and answers its length in bytes.
+    ///
+    /// # Errors
+    /// As [`Self::encoded_len`], and [`BufferTooSmall`](crate::EncodeError::BufferTooSmall). Nothing is written then.
     #[inline]
-    fn write_body(&self, version: ProtocolVersion, measured: &Measured, w: &mut Writer<'_>) {
-        with_each_packet!(self, packet => packet.write_body(version, measured, w));
+    pub fn encode(&self, version: ProtocolVersion, out: &mut [u8]) -> Result<usize, EncodeError> {
+        match self {
+            Packet::Publish(publish) => publish.encode(version, out),
+            other => with_each_packet!(other, packet => encode(packet, version, out)),
+        }
+    }
+
+    /// Appends the packet to `out` and answers its length in bytes.
+    ///
+    /// # Errors
+    /// As [`Self::encoded_len`]. `out` is unchanged then.
+    #[inline]
+    pub fn append_to(&self, version: ProtocolVersion, out: &mut Vec<u8>) -> Result<usize, EncodeError> {
+        match self {
+            Packet::Publish(publish) => publish.append_to(version, out),
+            other => with_each_packet!(other, packet => append_to(packet, version, out)),
+        }
     }
 }
-
-encode_methods!(Packet<'_>);
 
 /// Refuses what only MQTT 5.0 can say.
 #[inline]

@@ -1,7 +1,8 @@
 use std::hint::black_box;
 
 use bytes::BytesMut;
-use mqttbytes::v5::{Packet, read};
+use mqttbytes::Error;
+use mqttbytes::v5::{Connect, Packet, PubAck, Publish, read};
 
 use super::Case;
 use crate::measure::Contender;
@@ -19,23 +20,46 @@ pub fn add(case: &Case, contenders: &mut Vec<Contender>) {
         }
     }));
 
-    let mut stream = BytesMut::from(case.bytes.as_slice());
-    let mut packets = Vec::new();
-    while !stream.is_empty() {
-        packets.push(read(&mut stream, MAX_PACKET_SIZE).expect("the workload is right"));
-    }
+    let packets = Packets::of(&case.bytes);
     let mut out = BytesMut::with_capacity(4096);
-    contenders.push(case.encoding(LIBRARY, move || {
-        for packet in black_box(&packets) {
-            out.clear();
-            match packet {
-                Packet::Publish(publish) => publish.write(&mut out),
-                Packet::PubAck(puback) => puback.write(&mut out),
-                Packet::Connect(connect) => connect.write(&mut out),
-                _ => unreachable!("not in the workload"),
-            }
-            .expect("the packet was decoded");
-            black_box(&out);
-        }
+    contenders.push(case.encoding(LIBRARY, move || match black_box(&packets) {
+        Packets::Publish(packets) => encode_all(packets, &mut out, |packet, out| packet.write(out)),
+        Packets::PubAck(packets) => encode_all(packets, &mut out, |packet, out| packet.write(out)),
+        Packets::Connect(packets) => encode_all(packets, &mut out, |packet, out| packet.write(out)),
     }));
+}
+
+/// A batch, decoded.
+enum Packets {
+    Publish(Vec<Publish>),
+    PubAck(Vec<PubAck>),
+    Connect(Vec<Connect>),
+}
+
+impl Packets {
+    fn of(bytes: &[u8]) -> Self {
+        let (mut publish, mut puback, mut connect) = (Vec::new(), Vec::new(), Vec::new());
+        let mut stream = BytesMut::from(bytes);
+        while !stream.is_empty() {
+            match read(&mut stream, MAX_PACKET_SIZE).expect("the workload is right") {
+                Packet::Publish(packet) => publish.push(packet),
+                Packet::PubAck(packet) => puback.push(packet),
+                Packet::Connect(packet) => connect.push(packet),
+                other => unreachable!("not in the workload: {other:?}"),
+            }
+        }
+        match (publish.is_empty(), puback.is_empty()) {
+            (false, _) => Self::Publish(publish),
+            (_, false) => Self::PubAck(puback),
+            _ => Self::Connect(connect),
+        }
+    }
+}
+
+#[inline(always)]
+fn encode_all<P>(packets: &[P], out: &mut BytesMut, encode: impl Fn(&P, &mut BytesMut) -> Result<usize, Error>) {
+    for packet in packets {
+        out.clear();
+        encode(packet, black_box(out)).expect("the packet was decoded");
+    }
 }

@@ -1,6 +1,8 @@
 use std::hint::black_box;
 
-use tautwire_protocol::{DecodeOptions, OwnedPacket, Packet, ProtocolVersion, decode};
+use tautwire_protocol::{
+    Connect, DecodeError, DecodeOptions, EncodeError, Packet, ProtocolVersion, PubAck, Publish, decode,
+};
 
 use super::{Case, TAUTWIRE, TAUTWIRE_OWNED};
 use crate::measure::Contender;
@@ -10,44 +12,73 @@ const VERSION: ProtocolVersion = ProtocolVersion::V5;
 pub fn add(case: &Case, contenders: &mut Vec<Contender>) {
     let bytes = case.bytes.clone();
     contenders.push(case.decoding(TAUTWIRE, move || {
-        decode_all(&bytes, |packet| {
-            black_box(packet);
+        decode_all(&bytes, |decoded| {
+            black_box(decoded);
         });
     }));
 
     let bytes = case.bytes.clone();
     contenders.push(case.decoding(TAUTWIRE_OWNED, move || {
-        decode_all(&bytes, |packet| match packet {
-            // The type of the packet is known to whoever keeps it, as it is to a broker.
-            Packet::Publish(publish) => {
+        decode_all(&bytes, |decoded| match decoded {
+            // Whoever keeps messages knows that they are messages.
+            Ok((Packet::Publish(publish), _)) => {
                 black_box(publish.to_owned_publish().expect("the packet was decoded"));
             }
-            packet => {
+            Ok((packet, _)) => {
                 black_box(packet.to_owned_packet().expect("the packet was decoded"));
             }
+            Err(error) => unreachable!("{error}"),
         });
     }));
 
-    let mut owned: Vec<OwnedPacket> = Vec::new();
-    decode_all(&case.bytes, |packet| owned.push(packet.to_owned_packet().expect("the packet was decoded")));
-    let owned: &'static [OwnedPacket] = owned.leak();
-    let packets: Vec<Packet<'static>> = owned.iter().map(OwnedPacket::as_packet).collect();
+    let packets = Packets::of(&case.bytes);
     let mut out = vec![0; 4096];
-    contenders.push(case.encoding(TAUTWIRE, move || {
-        for packet in black_box(&packets) {
-            let len = packet.encode(VERSION, &mut out).expect("the packet was decoded");
-            black_box(&out[..len]);
-        }
+    contenders.push(case.encoding(TAUTWIRE, move || match black_box(&packets) {
+        Packets::Publish(packets) => encode_all(packets, |packet| packet.encode(VERSION, black_box(&mut out))),
+        Packets::PubAck(packets) => encode_all(packets, |packet| packet.encode(VERSION, black_box(&mut out))),
+        Packets::Connect(packets) => encode_all(packets, |packet| packet.encode(VERSION, black_box(&mut out))),
     }));
 }
 
+/// A batch, decoded.
+enum Packets {
+    Publish(Vec<Publish<'static>>),
+    PubAck(Vec<PubAck<'static>>),
+    Connect(Vec<Connect<'static>>),
+}
+
+impl Packets {
+    fn of(bytes: &[u8]) -> Self {
+        let (mut publish, mut puback, mut connect) = (Vec::new(), Vec::new(), Vec::new());
+        decode_all(bytes.to_vec().leak(), |packet| match packet {
+            Ok((Packet::Publish(packet), _)) => publish.push(*packet),
+            Ok((Packet::PubAck(packet), _)) => puback.push(*packet),
+            Ok((Packet::Connect(packet), _)) => connect.push(*packet),
+            other => unreachable!("not in the workload: {other:?}"),
+        });
+        match (publish.is_empty(), puback.is_empty()) {
+            (false, _) => Self::Publish(publish),
+            (_, false) => Self::PubAck(puback),
+            _ => Self::Connect(connect),
+        }
+    }
+}
+
 #[inline(always)]
-fn decode_all<'a>(bytes: &'a [u8], mut consume: impl FnMut(&Packet<'a>)) {
+fn encode_all<P>(packets: &[P], mut encode: impl FnMut(&P) -> Result<usize, EncodeError>) {
+    for packet in packets {
+        encode(packet).expect("the packet was decoded");
+    }
+}
+
+#[inline(always)]
+fn decode_all<'a>(bytes: &'a [u8], mut consume: impl FnMut(&Result<(Packet<'a>, usize), DecodeError>)) {
     let options = DecodeOptions::new(VERSION);
     let mut rest = black_box(bytes);
     while !rest.is_empty() {
-        let (packet, consumed) = decode(rest, &options).expect("the workload is right");
-        consume(&packet);
+        let decoded = decode(rest, &options);
+        consume(&decoded);
+        let Ok((_, consumed)) = decoded else { unreachable!("the workload is right") };
         rest = &rest[consumed..];
     }
 }

@@ -102,9 +102,9 @@ impl<'a> Connect<'a> {
 }
 
 fn read_version(r: &mut Reader<'_>) -> Result<ProtocolVersion, Flaw> {
-    let name = r.text()?;
-    let is_3_1 = name == ProtocolVersion::V3_1.protocol_name();
-    if !is_3_1 && name != ProtocolVersion::V5.protocol_name() {
+    let name = r.check_text()?;
+    let is_3_1 = name == ProtocolVersion::V3_1.protocol_name().as_bytes();
+    if !is_3_1 && name != ProtocolVersion::V5.protocol_name().as_bytes() {
         return Err(Flaw::new(DecodeCause::ProtocolNameUnknown, 0));
     }
     let at = r.at();

@@ -28,43 +28,66 @@ use core::fmt;
 
 use crate::PacketType;
 use crate::error::{DecodeCause, Flaw};
-use crate::topic::{TopicErrorKind, TopicFilter};
+use crate::topic::{TopicError, TopicErrorKind, TopicFilter, filter};
 use crate::wire::reader::Reader;
-use crate::wire::utf8;
 
-/// Whether the lower four bits of the first byte are those of the packet type `[MQTT-2.1.3-1]`.
+/// For each packet type one bit for each value of the lower four bits of the first byte that it may carry.
+const ALLOWED_FLAGS: [u16; 16] = {
+    let mut allowed = [0; 16];
+    let mut at = 0;
+    while at < PacketType::ALL.len() {
+        let packet_type = PacketType::ALL[at];
+        allowed[packet_type as usize] = match packet_type {
+            PacketType::Publish => publish::ALLOWED_FLAGS,
+            _ => 1 << packet_type.required_flags(),
+        };
+        at += 1;
+    }
+    allowed
+};
+
+/// Checks the lower four bits of the first byte `[MQTT-2.1.3-1]`.
 #[inline]
-pub(crate) fn flags_are_allowed(packet_type: PacketType, flags: u8) -> Result<(), DecodeCause> {
-    if packet_type == PacketType::Publish {
-        publish::flags_are_allowed(flags)
-    } else if flags == packet_type.required_flags() {
+pub(crate) fn check_flags(packet_type: PacketType, flags: u8) -> Result<(), DecodeCause> {
+    if ALLOWED_FLAGS[packet_type as usize] >> (flags & 0x0F) & 1 != 0 {
         Ok(())
     } else {
-        Err(DecodeCause::FlagsReserved)
+        Err(flags_fault(packet_type, flags))
     }
 }
 
-/// A topic filter of SUBSCRIBE or UNSUBSCRIBE.
-fn read_filter<'a>(r: &mut Reader<'a>) -> Result<TopicFilter<'a>, Flaw> {
-    let bytes = r.binary()?;
-    let at = r.at() - bytes.len();
-    let text = utf8::well_formed(bytes, at)?;
-    TopicFilter::new(text).map_err(|error| {
-        let cause = match error.kind {
-            TopicErrorKind::Empty => DecodeCause::TopicFilterEmpty,
-            TopicErrorKind::Null => DecodeCause::Utf8Null,
-            TopicErrorKind::MultiLevelNotLast => DecodeCause::TopicFilterMultiLevel,
-            TopicErrorKind::WildcardNotAlone | TopicErrorKind::TooLong | TopicErrorKind::WildcardInName => {
-                DecodeCause::TopicFilterWildcard
-            }
-            TopicErrorKind::ShareNameEmpty | TopicErrorKind::ShareNameWildcard => DecodeCause::ShareNameInvalid,
-            TopicErrorKind::ShareFilterMissing => DecodeCause::ShareFilterMissing,
-        };
-        Flaw::new(cause, at + error.offset)
-    })
+#[cold]
+fn flags_fault(packet_type: PacketType, flags: u8) -> DecodeCause {
+    match packet_type {
+        PacketType::Publish => publish::flags_fault(flags),
+        _ => DecodeCause::FlagsReserved,
+    }
 }
 
-/// The filter at the start of bytes that [`read_filter`] has passed, and the bytes it takes.
+/// Checks a topic filter of SUBSCRIBE or UNSUBSCRIBE; it is read when the list is.
+fn check_filter<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Flaw> {
+    let bytes = r.check_text()?;
+    match filter::check(bytes) {
+        Ok(()) => Ok(bytes),
+        Err(error) => Err(filter_flaw(error, r.at() - bytes.len())),
+    }
+}
+
+#[cold]
+fn filter_flaw(error: TopicError, start: usize) -> Flaw {
+    let cause = match error.kind {
+        TopicErrorKind::Empty => DecodeCause::TopicFilterEmpty,
+        TopicErrorKind::MultiLevelNotLast => DecodeCause::TopicFilterMultiLevel,
+        TopicErrorKind::ShareNameEmpty | TopicErrorKind::ShareNameWildcard => DecodeCause::ShareNameInvalid,
+        TopicErrorKind::ShareFilterMissing => DecodeCause::ShareFilterMissing,
+        TopicErrorKind::WildcardNotAlone => DecodeCause::TopicFilterWildcard,
+        // The string has been checked, its length has two bytes, and a filter is not a name.
+        TopicErrorKind::Null | TopicErrorKind::TooLong | TopicErrorKind::WildcardInName => DecodeCause::Utf8Null,
+    };
+    Flaw::new(cause, start + error.offset)
+}
+
+/// The filter at the start of bytes that [`check_filter`] has passed, and the bytes it takes.
 fn reread_filter(bytes: &[u8]) -> Option<(TopicFilter<'_>, usize)> {
     let (len, rest) = bytes.split_first_chunk::<2>()?;
     let text = rest.get(..usize::from(u16::from_be_bytes(*len)))?;

@@ -1,12 +1,13 @@
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::Hidden;
-use crate::encode::{EncodeParts, Measured, encode_methods, only_in_v5};
+use crate::encode::{self, EncodeParts, Measured, only_in_v5};
 use crate::error::{DecodeCause, EncodeError, Flaw};
 use crate::properties::{PayloadFormat, Properties, PropertyContext, PropertyId, len_with_prefix};
 use crate::wire::reader::Reader;
+use crate::wire::utf8;
 use crate::wire::writer::Writer;
-use crate::wire::{scan, utf8};
 use crate::{PacketId, PacketType, ProtocolVersion, QoS, TopicName};
 
 const RETAIN: u8 = 0b0001;
@@ -80,22 +81,27 @@ impl Delivery {
     /// DUP and QoS where the first byte has them.
     #[inline]
     const fn flags(self) -> u8 {
-        match self {
-            Self::AtMostOnce => 0,
-            Self::AtLeastOnce { dup, .. } => 0b0010 | (dup as u8) << 3,
-            Self::ExactlyOnce { dup, .. } => 0b0100 | (dup as u8) << 3,
-        }
+        self.qos().as_u8() << 1 | (self.dup() as u8) << 3
     }
 }
 
-/// The rules of section 3.3.1.
-#[inline]
-pub(super) fn flags_are_allowed(flags: u8) -> Result<(), DecodeCause> {
-    match flags & (DUP | 0b0110) {
-        0b0110 | 0b1110 => Err(DecodeCause::PublishQoSThree),
-        DUP => Err(DecodeCause::DupWithQoSZero),
-        _ => Ok(()),
+/// One bit for each value of the flags that section 3.3.1 allows.
+pub(super) const ALLOWED_FLAGS: u16 = {
+    let mut allowed = 0;
+    let mut flags = 0;
+    while flags < 16 {
+        let qos = flags >> 1 & 0b11;
+        if qos != 3 && (qos != 0 || flags & DUP == 0) {
+            allowed |= 1 << flags;
+        }
+        flags += 1;
     }
+    allowed
+};
+
+/// What is wrong with flags that are not allowed.
+pub(super) fn flags_fault(flags: u8) -> DecodeCause {
+    if flags & 0b0110 == 0b0110 { DecodeCause::PublishQoSThree } else { DecodeCause::DupWithQoSZero }
 }
 
 impl<'a> Publish<'a> {
@@ -139,13 +145,9 @@ impl<'a> Publish<'a> {
         Ok(needed)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn decode(flags: u8, mut r: Reader<'a>, version: ProtocolVersion) -> Result<Self, Flaw> {
-        let bytes = r.binary()?;
-        let text = utf8::well_formed(bytes, 2)?;
-        if scan::has_null_or_wildcard(bytes) {
-            return Err(topic_fault(bytes));
-        }
+        let topic = r.binary()?;
         let delivery = match flags & 0b0110 {
             0 => Delivery::AtMostOnce,
             0b0010 => Delivery::AtLeastOnce { packet_id: r.packet_id()?, dup: flags & DUP != 0 },
@@ -153,6 +155,7 @@ impl<'a> Publish<'a> {
         };
         let properties =
             if version.is_v5() { Properties::decode(&mut r, PropertyContext::Publish)? } else { Properties::EMPTY };
+        let Some(text) = utf8::topic_text(topic) else { return Err(topic_fault(topic)) };
         let topic = if text.is_empty() {
             if !properties.contains(PropertyId::TopicAlias) {
                 return Err(Flaw::new(DecodeCause::TopicMissing, 0));
@@ -165,11 +168,16 @@ impl<'a> Publish<'a> {
     }
 
     #[inline]
+    fn first_byte(&self) -> u8 {
+        PacketType::Publish.as_u8() << 4 | self.delivery.flags() | u8::from(self.retain)
+    }
+
+    #[inline]
     fn topic_bytes(&self) -> &'a [u8] {
         self.topic.map_or(&[], |topic| topic.as_str().as_bytes())
     }
 
-    #[inline]
+    #[inline(always)]
     fn write_before_payload(&self, version: ProtocolVersion, measured: &Measured, w: &mut Writer<'_>) {
         w.binary(self.topic_bytes());
         if let Some(packet_id) = self.delivery.packet_id() {
@@ -181,15 +189,29 @@ impl<'a> Publish<'a> {
     }
 }
 
+/// Writes `bytes` at the start of `out` and answers the rest of it.
+#[inline(always)]
+fn put<const N: usize>(out: &mut [u8], bytes: [u8; N]) -> Option<&mut [u8]> {
+    let (slot, rest) = out.split_first_chunk_mut::<N>()?;
+    *slot = bytes;
+    Some(rest)
+}
+
+/// What is wrong with bytes that are not the text of a topic name.
 #[cold]
 fn topic_fault(topic: &[u8]) -> Flaw {
-    let at = topic.iter().position(|byte| matches!(byte, 0 | b'+' | b'#')).unwrap_or(0);
-    let cause = if topic.get(at) == Some(&0) { DecodeCause::Utf8Null } else { DecodeCause::TopicWildcard };
-    Flaw::new(cause, 2 + at)
+    const TOPIC_AT: usize = 2;
+    match utf8::text(topic, TOPIC_AT) {
+        Err(flaw) => flaw,
+        Ok(text) => {
+            let wildcard = text.bytes().position(|byte| matches!(byte, b'+' | b'#'));
+            Flaw::new(DecodeCause::TopicWildcard, TOPIC_AT + wildcard.unwrap_or(0))
+        }
+    }
 }
 
 impl EncodeParts for Publish<'_> {
-    #[inline]
+    #[inline(always)]
     fn measure(&self, version: ProtocolVersion) -> Result<Measured, EncodeError> {
         let (properties_len, properties_space) = if version.is_v5() {
             let len = self.properties.block_len(PropertyContext::Publish)?;
@@ -203,7 +225,7 @@ impl EncodeParts for Publish<'_> {
         }
         let packet_id_space = if self.delivery == Delivery::AtMostOnce { 0 } else { 2 };
         Measured {
-            first_byte: PacketType::Publish.as_u8() << 4 | self.delivery.flags() | u8::from(self.retain),
+            first_byte: self.first_byte(),
             remaining_len: 2 + self.topic_bytes().len() + packet_id_space + properties_space + self.payload.len(),
             properties_len,
             will_properties_len: 0,
@@ -211,14 +233,85 @@ impl EncodeParts for Publish<'_> {
         .within_limit()
     }
 
-    #[inline]
+    #[inline(always)]
     fn write_body(&self, version: ProtocolVersion, measured: &Measured, w: &mut Writer<'_>) {
         self.write_before_payload(version, measured, w);
         w.bytes(self.payload);
     }
 }
 
-encode_methods!(Publish<'_>);
+impl Publish<'_> {
+    /// Bytes that [`Self::encode`] will write.
+    ///
+    /// # Errors
+    /// Everything that makes the packet impossible to write in this version.
+    #[inline]
+    pub fn encoded_len(&self, version: ProtocolVersion) -> Result<usize, EncodeError> {
+        encode::encoded_len(self, version)
+    }
+
+    /// Writes the packet at the start of `out` and answers its length in bytes.
+    ///
+    /// # Errors
+    /// As [`Self::encoded_len`], and [`EncodeError::BufferTooSmall`]. Nothing is written then.
+    #[inline]
+    pub fn encode(&self, version: ProtocolVersion, out: &mut [u8]) -> Result<usize, EncodeError> {
+        match self.encode_plain(version, out) {
+            Some(len) => Ok(len),
+            None => encode::encode(self, version, out),
+        }
+    }
+
+    /// Appends the packet to `out` and answers its length in bytes.
+    ///
+    /// # Errors
+    /// As [`Self::encoded_len`]. `out` is unchanged then.
+    pub fn append_to(&self, version: ProtocolVersion, out: &mut Vec<u8>) -> Result<usize, EncodeError> {
+        let (start, header_len) = (out.len(), self.encoded_len(version)? - self.payload.len());
+        out.reserve(header_len + self.payload.len());
+        out.resize(start + header_len, 0);
+        self.encode_header(version, &mut out[start..])?;
+        // Not written twice, as it would be if the buffer were filled with zeros for it.
+        out.extend_from_slice(self.payload);
+        Ok(header_len + self.payload.len())
+    }
+
+    /// The short way of [`Self::encode`] for what most messages are: a topic, no properties, less than 16 KiB. `None` for
+    /// all others and if `out` is too short; nothing is written then.
+    #[inline(always)]
+    fn encode_plain(&self, version: ProtocolVersion, out: &mut [u8]) -> Option<usize> {
+        if !self.properties.is_empty() {
+            return None;
+        }
+        let topic = self.topic?.as_str().as_bytes();
+        let packet_id_len = if self.delivery == Delivery::AtMostOnce { 0 } else { 2 };
+        let remaining_len = 2 + topic.len() + packet_id_len + usize::from(version.is_v5()) + self.payload.len();
+        if remaining_len >= 0x4000 {
+            return None;
+        }
+        let total_len = remaining_len + if remaining_len < 0x80 { 2 } else { 3 };
+        // From here on everything fits. The two copies come last, as calls make the compiler save what it holds.
+        let out = out.get_mut(..total_len)?;
+        let (first_byte, [topic_high, topic_low]) = (self.first_byte(), (topic.len() as u16).to_be_bytes());
+        let out = if remaining_len < 0x80 {
+            put(out, [first_byte, remaining_len as u8, topic_high, topic_low])?
+        } else {
+            let [low, high] = [remaining_len as u8 | 0x80, (remaining_len >> 7) as u8];
+            put(out, [first_byte, low, high, topic_high, topic_low])?
+        };
+        let (topic_slot, out) = out.split_at_mut_checked(topic.len())?;
+        let out = match (self.delivery.packet_id().map(|id| id.get().to_be_bytes()), version.is_v5()) {
+            (Some([high, low]), true) => put(out, [high, low, 0])?,
+            (Some(packet_id), false) => put(out, packet_id)?,
+            (None, true) => put(out, [0])?,
+            (None, false) => out,
+        };
+        let payload_slot = out.get_mut(..self.payload.len())?;
+        topic_slot.copy_from_slice(topic);
+        payload_slot.copy_from_slice(self.payload);
+        Some(total_len)
+    }
+}
 
 impl fmt::Debug for Publish<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,8 +1,9 @@
-use super::{read_filter, reread_filter};
+use super::{check_filter, reread_filter};
 use crate::encode::{EncodeParts, Measured, encode_methods, only_in_v5};
 use crate::error::{DecodeCause, EncodeError, Flaw};
 use crate::list::{List, sealed};
 use crate::properties::{Properties, PropertyContext, len_with_prefix};
+use crate::topic::filter::is_shared;
 use crate::wire::reader::Reader;
 use crate::wire::writer::Writer;
 use crate::{PacketId, PacketType, ProtocolVersion, QoS, TopicFilter};
@@ -128,10 +129,10 @@ impl<'a> Subscribe<'a> {
         let bytes = r.rest();
         let mut len = 0;
         while !r.is_empty() {
-            let filter = read_filter(&mut r)?;
+            let filter = check_filter(&mut r)?;
             let at = r.at();
             let options = SubscriptionOptions::from_u8(r.byte()?, version).map_err(|cause| Flaw::new(cause, at))?;
-            if options.no_local && filter.share().is_some() {
+            if options.no_local && is_shared(filter) {
                 return Err(Flaw::new(DecodeCause::NoLocalOnShared, at));
             }
             len += 1;

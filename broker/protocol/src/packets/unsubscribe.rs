@@ -1,4 +1,4 @@
-use super::{read_filter, reread_filter};
+use super::{check_filter, reread_filter};
 use crate::encode::{EncodeParts, Measured, encode_methods, only_in_v5};
 use crate::error::{DecodeCause, EncodeError, Flaw};
 use crate::list::{List, sealed};
@@ -26,7 +26,7 @@ impl<'a> Unsubscribe<'a> {
         let bytes = r.rest();
         let mut len = 0;
         while !r.is_empty() {
-            read_filter(&mut r)?;
+            check_filter(&mut r)?;
             len += 1;
         }
         if len == 0 {

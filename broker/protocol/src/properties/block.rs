@@ -109,12 +109,21 @@ impl<'a> Properties<'a> {
     }
 
     /// Reads the property length and the block behind it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn decode(r: &mut Reader<'a>, context: PropertyContext) -> Result<Self, Flaw> {
-        if r.rest().first() == Some(&0) {
-            r.byte()?;
+        if let Some((&0, rest)) = r.rest().split_first() {
+            r.set_rest(rest);
             return Ok(Self::EMPTY);
         }
+        // A copy goes to the function that is not inlined, so that `r` itself can stay in registers.
+        let mut copy = *r;
+        let properties = Self::decode_block(&mut copy, context)?;
+        *r = copy;
+        Ok(properties)
+    }
+
+    #[inline(never)]
+    fn decode_block(r: &mut Reader<'a>, context: PropertyContext) -> Result<Self, Flaw> {
         let (block, at) = r.property_block()?;
         Self::checked(block, at, context)
     }
@@ -134,7 +143,7 @@ impl<'a> Properties<'a> {
                 Admission::NotAllowed => return Err(Flaw::new(DecodeCause::PropertyNotAllowed, at)),
                 Admission::Repeated => return Err(Flaw::new(DecodeCause::PropertyRepeated, at)),
             }
-            Property::read(id, &mut r)?;
+            id.check_value(&mut r)?;
         }
         if is_data_without_method(seen) {
             return Err(Flaw::new(DecodeCause::AuthenticationDataAlone, at));

@@ -1,6 +1,8 @@
 use core::fmt;
 
 use crate::PacketType;
+use crate::error::{DecodeCause, Flaw};
+use crate::wire::reader::Reader;
 
 /// How a property's value is written (section 1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,11 +106,13 @@ struct Row {
     data_type: PropertyType,
     contexts: u16,
     repeatable: u16,
+    /// What is wrong with a byte above 1 or an integer of 0, where the standard does not allow them.
+    fault: Option<DecodeCause>,
 }
 
 macro_rules! properties {
     ($($(#[$doc:meta])* $variant:ident = $value:literal, $name:literal, $data_type:ident,
-        [$($context:ident)*] $(repeats in [$($repeats:ident)*])?;)*) => {
+        [$($context:ident)*] $(repeats in [$($repeats:ident)*])? $(else $fault:ident)?;)*) => {
         /// The identifier of a property (table 2-4).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
@@ -132,13 +136,16 @@ macro_rules! properties {
             data_type: PropertyType::$data_type,
             contexts: 0 $(| PropertyContext::$context.bit())*,
             repeatable: 0 $($(| PropertyContext::$repeats.bit())*)?,
+            fault: properties!(@fault $($fault)?),
         }),*];
     };
+    (@fault) => { None };
+    (@fault $fault:ident) => { Some(DecodeCause::$fault) };
 }
 
 properties! {
     /// `0x01`: whether the payload is UTF-8 text.
-    PayloadFormatIndicator = 0x01, "payload_format_indicator", Byte, [Publish Will];
+    PayloadFormatIndicator = 0x01, "payload_format_indicator", Byte, [Publish Will] else PayloadFormatUnknown;
     /// `0x02`: lifetime of the message in seconds.
     MessageExpiryInterval = 0x02, "message_expiry_interval", FourByteInteger, [Publish Will];
     /// `0x03`: what the payload is, such as a MIME type.
@@ -148,7 +155,7 @@ properties! {
     /// `0x09`: which request a response belongs to.
     CorrelationData = 0x09, "correlation_data", BinaryData, [Publish Will];
     /// `0x0B`: identifies the subscription; repeated in PUBLISH when several match.
-    SubscriptionIdentifier = 0x0B, "subscription_identifier", VariableByteInteger, [Publish Subscribe] repeats in [Publish];
+    SubscriptionIdentifier = 0x0B, "subscription_identifier", VariableByteInteger, [Publish Subscribe] repeats in [Publish] else SubscriptionIdZero;
     /// `0x11`: how long the session outlives its connection, in seconds.
     SessionExpiryInterval = 0x11, "session_expiry_interval", FourByteInteger, [Connect ConnAck Disconnect];
     /// `0x12`: the client identifier that the server chose.
@@ -160,11 +167,11 @@ properties! {
     /// `0x16`: data of the authentication method.
     AuthenticationData = 0x16, "authentication_data", BinaryData, [Connect ConnAck Auth];
     /// `0x17`: whether reason strings and user properties may come with failures.
-    RequestProblemInformation = 0x17, "request_problem_information", Byte, [Connect];
+    RequestProblemInformation = 0x17, "request_problem_information", Byte, [Connect] else PropertyNotBoolean;
     /// `0x18`: how long the will waits after the connection is lost, in seconds.
     WillDelayInterval = 0x18, "will_delay_interval", FourByteInteger, [Will];
     /// `0x19`: whether the client asks for response information.
-    RequestResponseInformation = 0x19, "request_response_information", Byte, [Connect];
+    RequestResponseInformation = 0x19, "request_response_information", Byte, [Connect] else PropertyNotBoolean;
     /// `0x1A`: the basis for response topics.
     ResponseInformation = 0x1A, "response_information", Utf8String, [ConnAck];
     /// `0x1C`: another server to use.
@@ -173,28 +180,28 @@ properties! {
     ReasonString = 0x1F, "reason_string", Utf8String,
         [ConnAck PubAck PubRec PubRel PubComp SubAck UnsubAck Disconnect Auth];
     /// `0x21`: how many QoS 1 and 2 messages the sender of this takes at once.
-    ReceiveMaximum = 0x21, "receive_maximum", TwoByteInteger, [Connect ConnAck];
+    ReceiveMaximum = 0x21, "receive_maximum", TwoByteInteger, [Connect ConnAck] else ReceiveMaximumZero;
     /// `0x22`: the highest topic alias that the sender of this takes.
     TopicAliasMaximum = 0x22, "topic_alias_maximum", TwoByteInteger, [Connect ConnAck];
     /// `0x23`: a number that stands for the topic.
-    TopicAlias = 0x23, "topic_alias", TwoByteInteger, [Publish];
+    TopicAlias = 0x23, "topic_alias", TwoByteInteger, [Publish] else TopicAliasZero;
     /// `0x24`: the highest QoS that the server supports, if not 2.
-    MaximumQoS = 0x24, "maximum_qos", Byte, [ConnAck];
+    MaximumQoS = 0x24, "maximum_qos", Byte, [ConnAck] else MaximumQoSOutOfRange;
     /// `0x25`: whether the server supports retained messages.
-    RetainAvailable = 0x25, "retain_available", Byte, [ConnAck];
+    RetainAvailable = 0x25, "retain_available", Byte, [ConnAck] else PropertyNotBoolean;
     /// `0x26`: a name and a value of the application's own.
     UserProperty = 0x26, "user_property", Utf8StringPair,
         [Connect ConnAck Publish Will PubAck PubRec PubRel PubComp Subscribe SubAck Unsubscribe UnsubAck Disconnect Auth]
         repeats in
         [Connect ConnAck Publish Will PubAck PubRec PubRel PubComp Subscribe SubAck Unsubscribe UnsubAck Disconnect Auth];
     /// `0x27`: the largest packet that the sender of this takes, in bytes.
-    MaximumPacketSize = 0x27, "maximum_packet_size", FourByteInteger, [Connect ConnAck];
+    MaximumPacketSize = 0x27, "maximum_packet_size", FourByteInteger, [Connect ConnAck] else MaximumPacketSizeZero;
     /// `0x28`: whether the server supports wildcard subscriptions.
-    WildcardSubscriptionAvailable = 0x28, "wildcard_subscription_available", Byte, [ConnAck];
+    WildcardSubscriptionAvailable = 0x28, "wildcard_subscription_available", Byte, [ConnAck] else PropertyNotBoolean;
     /// `0x29`: whether the server supports subscription identifiers.
-    SubscriptionIdentifierAvailable = 0x29, "subscription_identifier_available", Byte, [ConnAck];
+    SubscriptionIdentifierAvailable = 0x29, "subscription_identifier_available", Byte, [ConnAck] else PropertyNotBoolean;
     /// `0x2A`: whether the server supports shared subscriptions.
-    SharedSubscriptionAvailable = 0x2A, "shared_subscription_available", Byte, [ConnAck];
+    SharedSubscriptionAvailable = 0x2A, "shared_subscription_available", Byte, [ConnAck] else PropertyNotBoolean;
 }
 
 const TABLE_LEN: usize = 0x2B;
@@ -278,6 +285,36 @@ impl PropertyId {
         }
     }
 
+    /// Checks the value at the front of `r` and takes it off.
+    #[inline]
+    pub(super) fn check_value(self, r: &mut Reader<'_>) -> Result<(), Flaw> {
+        let row = self.row();
+        let at = r.at();
+        let is_faulty = match row.data_type {
+            PropertyType::Byte => r.byte()? > 1,
+            PropertyType::TwoByteInteger => r.two_bytes()? == 0,
+            PropertyType::FourByteInteger => r.four_bytes()? == 0,
+            PropertyType::VariableByteInteger => r.variable_byte_integer()? == 0,
+            PropertyType::BinaryData => {
+                r.binary()?;
+                return Ok(());
+            }
+            PropertyType::Utf8String => {
+                let text = r.check_text()?;
+                return if self == Self::ResponseTopic { check_response_topic(text, r) } else { Ok(()) };
+            }
+            PropertyType::Utf8StringPair => {
+                r.check_text()?;
+                r.check_text()?;
+                return Ok(());
+            }
+        };
+        match row.fault {
+            Some(fault) if is_faulty => Err(Flaw::new(fault, at)),
+            _ => Ok(()),
+        }
+    }
+
     #[inline]
     fn row(self) -> &'static Row {
         match TABLE.get(self as usize) {
@@ -285,6 +322,15 @@ impl PropertyId {
             // Every identifier has its row: the table is made from the list that the enum is made from.
             _ => &ROWS[0],
         }
+    }
+}
+
+/// A response topic is a topic name `[MQTT-3.3.2-14]`. `r` stands behind it.
+fn check_response_topic(topic: &[u8], r: &Reader<'_>) -> Result<(), Flaw> {
+    let start = r.at() - topic.len();
+    match topic.iter().position(|byte| matches!(byte, b'+' | b'#')) {
+        None if !topic.is_empty() => Ok(()),
+        wildcard => Err(Flaw::new(DecodeCause::ResponseTopicInvalid, start + wildcard.unwrap_or(0))),
     }
 }
 

@@ -3,10 +3,9 @@ use core::fmt;
 use core::num::{NonZeroU16, NonZeroU32};
 
 use super::PropertyId;
-use crate::error::{DecodeCause, EncodeError, Flaw};
-use crate::wire::reader::Reader;
+use crate::error::EncodeError;
 use crate::wire::writer::Writer;
-use crate::wire::{scan, utf8, variable_byte_integer_len};
+use crate::wire::{read_variable_byte_integer, scan, variable_byte_integer_len};
 use crate::{QoS, SubscriptionId, TopicName};
 
 /// Payload Format Indicator (section 3.3.2.3.2).
@@ -207,57 +206,49 @@ impl<'a> Property<'a> {
         }
     }
 
-    /// Reads and checks the value of property `id`.
+    /// The value of property `id` out of bytes that [`PropertyId::check_value`] has passed; for others it may be `None`.
     #[inline]
-    pub(super) fn read(id: PropertyId, r: &mut Reader<'a>) -> Result<Self, Flaw> {
-        Ok(match id {
-            PropertyId::PayloadFormatIndicator => {
-                Self::PayloadFormatIndicator(match flag(r, DecodeCause::PayloadFormatUnknown)? {
-                    false => PayloadFormat::Unspecified,
-                    true => PayloadFormat::Utf8,
-                })
-            }
-            PropertyId::MessageExpiryInterval => Self::MessageExpiryInterval(r.four_bytes()?),
-            PropertyId::ContentType => Self::ContentType(r.text()?),
-            PropertyId::ResponseTopic => Self::ResponseTopic(response_topic(r)?),
-            PropertyId::CorrelationData => Self::CorrelationData(r.binary()?),
+    pub(super) fn read(id: PropertyId, value: &'a [u8]) -> Option<Self> {
+        Some(match id {
+            PropertyId::PayloadFormatIndicator => Self::PayloadFormatIndicator(match flag(value)? {
+                false => PayloadFormat::Unspecified,
+                true => PayloadFormat::Utf8,
+            }),
+            PropertyId::MessageExpiryInterval => Self::MessageExpiryInterval(four_bytes(value)?),
+            PropertyId::ContentType => Self::ContentType(text(value)?),
+            PropertyId::ResponseTopic => Self::ResponseTopic(TopicName::trusted(text(value)?)),
+            PropertyId::CorrelationData => Self::CorrelationData(binary(value)?),
             PropertyId::SubscriptionIdentifier => {
-                let at = r.at();
-                match SubscriptionId::new(r.variable_byte_integer()?) {
-                    Some(id) => Self::SubscriptionIdentifier(id),
-                    None => return Err(Flaw::new(DecodeCause::SubscriptionIdZero, at)),
-                }
+                Self::SubscriptionIdentifier(SubscriptionId::new(read_variable_byte_integer(value).ok()?.0)?)
             }
-            PropertyId::SessionExpiryInterval => Self::SessionExpiryInterval(r.four_bytes()?),
-            PropertyId::AssignedClientIdentifier => Self::AssignedClientIdentifier(r.text()?),
-            PropertyId::ServerKeepAlive => Self::ServerKeepAlive(r.two_bytes()?),
-            PropertyId::AuthenticationMethod => Self::AuthenticationMethod(r.text()?),
-            PropertyId::AuthenticationData => Self::AuthenticationData(r.binary()?),
-            PropertyId::RequestProblemInformation => Self::RequestProblemInformation(boolean(r)?),
-            PropertyId::WillDelayInterval => Self::WillDelayInterval(r.four_bytes()?),
-            PropertyId::RequestResponseInformation => Self::RequestResponseInformation(boolean(r)?),
-            PropertyId::ResponseInformation => Self::ResponseInformation(r.text()?),
-            PropertyId::ServerReference => Self::ServerReference(r.text()?),
-            PropertyId::ReasonString => Self::ReasonString(r.text()?),
-            PropertyId::ReceiveMaximum => Self::ReceiveMaximum(non_zero_two_bytes(r, DecodeCause::ReceiveMaximumZero)?),
-            PropertyId::TopicAliasMaximum => Self::TopicAliasMaximum(r.two_bytes()?),
-            PropertyId::TopicAlias => Self::TopicAlias(non_zero_two_bytes(r, DecodeCause::TopicAliasZero)?),
-            PropertyId::MaximumQoS => Self::MaximumQoS(match flag(r, DecodeCause::MaximumQoSOutOfRange)? {
+            PropertyId::SessionExpiryInterval => Self::SessionExpiryInterval(four_bytes(value)?),
+            PropertyId::AssignedClientIdentifier => Self::AssignedClientIdentifier(text(value)?),
+            PropertyId::ServerKeepAlive => Self::ServerKeepAlive(two_bytes(value)?),
+            PropertyId::AuthenticationMethod => Self::AuthenticationMethod(text(value)?),
+            PropertyId::AuthenticationData => Self::AuthenticationData(binary(value)?),
+            PropertyId::RequestProblemInformation => Self::RequestProblemInformation(flag(value)?),
+            PropertyId::WillDelayInterval => Self::WillDelayInterval(four_bytes(value)?),
+            PropertyId::RequestResponseInformation => Self::RequestResponseInformation(flag(value)?),
+            PropertyId::ResponseInformation => Self::ResponseInformation(text(value)?),
+            PropertyId::ServerReference => Self::ServerReference(text(value)?),
+            PropertyId::ReasonString => Self::ReasonString(text(value)?),
+            PropertyId::ReceiveMaximum => Self::ReceiveMaximum(NonZeroU16::new(two_bytes(value)?)?),
+            PropertyId::TopicAliasMaximum => Self::TopicAliasMaximum(two_bytes(value)?),
+            PropertyId::TopicAlias => Self::TopicAlias(NonZeroU16::new(two_bytes(value)?)?),
+            PropertyId::MaximumQoS => Self::MaximumQoS(match flag(value)? {
                 false => QoS::AtMostOnce,
                 true => QoS::AtLeastOnce,
             }),
-            PropertyId::RetainAvailable => Self::RetainAvailable(boolean(r)?),
-            PropertyId::UserProperty => Self::UserProperty(r.text()?, r.text()?),
-            PropertyId::MaximumPacketSize => {
-                let at = r.at();
-                match NonZeroU32::new(r.four_bytes()?) {
-                    Some(size) => Self::MaximumPacketSize(size),
-                    None => return Err(Flaw::new(DecodeCause::MaximumPacketSizeZero, at)),
-                }
+            PropertyId::RetainAvailable => Self::RetainAvailable(flag(value)?),
+            PropertyId::UserProperty => {
+                let name = binary(value)?;
+                let value = text(value.get(2 + name.len()..)?)?;
+                Self::UserProperty(core::str::from_utf8(name).ok()?, value)
             }
-            PropertyId::WildcardSubscriptionAvailable => Self::WildcardSubscriptionAvailable(boolean(r)?),
-            PropertyId::SubscriptionIdentifierAvailable => Self::SubscriptionIdentifierAvailable(boolean(r)?),
-            PropertyId::SharedSubscriptionAvailable => Self::SharedSubscriptionAvailable(boolean(r)?),
+            PropertyId::MaximumPacketSize => Self::MaximumPacketSize(NonZeroU32::new(four_bytes(value)?)?),
+            PropertyId::WildcardSubscriptionAvailable => Self::WildcardSubscriptionAvailable(flag(value)?),
+            PropertyId::SubscriptionIdentifierAvailable => Self::SubscriptionIdentifierAvailable(flag(value)?),
+            PropertyId::SharedSubscriptionAvailable => Self::SharedSubscriptionAvailable(flag(value)?),
         })
     }
 }
@@ -298,31 +289,29 @@ impl fmt::Debug for Property<'_> {
 }
 
 #[inline]
-fn flag(r: &mut Reader<'_>, otherwise: DecodeCause) -> Result<bool, Flaw> {
-    let at = r.at();
-    match r.byte()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(Flaw::new(otherwise, at)),
-    }
+fn flag(value: &[u8]) -> Option<bool> {
+    Some(*value.first()? != 0)
 }
 
 #[inline]
-fn boolean(r: &mut Reader<'_>) -> Result<bool, Flaw> {
-    flag(r, DecodeCause::PropertyNotBoolean)
+fn two_bytes(value: &[u8]) -> Option<u16> {
+    Some(u16::from_be_bytes(*value.first_chunk()?))
 }
 
 #[inline]
-fn non_zero_two_bytes(r: &mut Reader<'_>, zero: DecodeCause) -> Result<NonZeroU16, Flaw> {
-    let at = r.at();
-    NonZeroU16::new(r.two_bytes()?).ok_or_else(|| Flaw::new(zero, at))
+fn four_bytes(value: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(*value.first_chunk()?))
 }
 
-fn response_topic<'a>(r: &mut Reader<'a>) -> Result<TopicName<'a>, Flaw> {
-    let bytes = r.binary()?;
-    let at = r.at() - bytes.len();
-    let text = utf8::text(bytes, at)?;
-    TopicName::new(text).map_err(|error| Flaw::new(DecodeCause::ResponseTopicInvalid, at + error.offset))
+#[inline]
+fn binary(value: &[u8]) -> Option<&[u8]> {
+    let (len, rest) = value.split_first_chunk()?;
+    rest.get(..usize::from(u16::from_be_bytes(*len)))
+}
+
+#[inline]
+fn text(value: &[u8]) -> Option<&str> {
+    core::str::from_utf8(binary(value)?).ok()
 }
 
 /// A string that fits and has no U+0000.

@@ -1,6 +1,5 @@
 use super::{Property, PropertyId, PropertyType};
 use crate::wire::read_variable_byte_integer;
-use crate::wire::reader::Reader;
 
 /// One property of a checked block, still in its wire form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +28,7 @@ impl<'a> RawProperty<'a> {
     /// The value. `None` cannot happen for a property out of a checked block.
     #[inline]
     pub(super) fn value(self) -> Option<Property<'a>> {
-        Property::read(self.id, &mut Reader::new(self.bytes.get(1..)?)).ok()
+        Property::read(self.id, self.bytes.get(1..)?)
     }
 }
 

@@ -24,13 +24,7 @@ impl<'a> TopicFilter<'a> {
     /// Empty, too long, U+0000, a wildcard that does not fill its level or is not last, or a broken `$share` form.
     #[inline]
     pub fn new(filter: &'a str) -> Result<Self, TopicError> {
-        if filter.len() > MAX_TOPIC_BYTES {
-            return Err(TopicError { kind: TopicErrorKind::TooLong, offset: MAX_TOPIC_BYTES });
-        }
-        match filter.strip_prefix(SHARE_PREFIX) {
-            None => check_levels(filter, 0)?,
-            Some(shared) => check_shared(shared)?,
-        }
+        check(filter.as_bytes())?;
         Ok(Self(filter))
     }
 
@@ -70,24 +64,42 @@ impl<'a> TopicFilter<'a> {
     }
 }
 
+/// The rules of [`TopicFilter::new`]. Everything that matters is ASCII, so that bytes are enough.
+#[inline]
+pub(crate) fn check(filter: &[u8]) -> Result<(), TopicError> {
+    if filter.len() > MAX_TOPIC_BYTES {
+        return fault(TopicErrorKind::TooLong, MAX_TOPIC_BYTES);
+    }
+    match filter.strip_prefix(SHARE_PREFIX.as_bytes()) {
+        None => check_levels(filter, 0),
+        Some(shared) => check_shared(shared),
+    }
+}
+
+/// Whether a filter that [`check`] has passed is a shared one.
+#[inline]
+pub(crate) fn is_shared(filter: &[u8]) -> bool {
+    filter.starts_with(SHARE_PREFIX.as_bytes())
+}
+
 #[cold]
 fn fault<T>(kind: TopicErrorKind, offset: usize) -> Result<T, TopicError> {
     Err(TopicError { kind, offset })
 }
 
-fn check_shared(shared: &str) -> Result<(), TopicError> {
+fn check_shared(shared: &[u8]) -> Result<(), TopicError> {
     let base = SHARE_PREFIX.len();
-    let group_len = shared.find('/').unwrap_or(shared.len());
+    let group_len = shared.iter().position(|&byte| byte == b'/').unwrap_or(shared.len());
     let (group, rest) = shared.split_at(group_len);
     if group.is_empty() {
         return fault(TopicErrorKind::ShareNameEmpty, base);
     }
-    if let Some(at) = group.bytes().position(|byte| matches!(byte, 0 | b'+' | b'#')) {
-        let null = group.as_bytes().get(at) == Some(&0);
-        return fault(if null { TopicErrorKind::Null } else { TopicErrorKind::ShareNameWildcard }, base + at);
+    if let Some(at) = group.iter().position(|byte| matches!(byte, 0 | b'+' | b'#')) {
+        let is_null = group.get(at) == Some(&0);
+        return fault(if is_null { TopicErrorKind::Null } else { TopicErrorKind::ShareNameWildcard }, base + at);
     }
     // `rest` is empty or starts with the slash that ends the share name.
-    let filter = rest.get(1..).unwrap_or("");
+    let filter = rest.get(1..).unwrap_or(&[]);
     if filter.is_empty() {
         return fault(TopicErrorKind::ShareFilterMissing, base + shared.len());
     }
@@ -96,19 +108,18 @@ fn check_shared(shared: &str) -> Result<(), TopicError> {
 
 /// `base`: where `filter` begins within the string that errors speak of.
 #[inline]
-fn check_levels(filter: &str, base: usize) -> Result<(), TopicError> {
-    let bytes = filter.as_bytes();
-    if bytes.is_empty() {
+fn check_levels(filter: &[u8], base: usize) -> Result<(), TopicError> {
+    if filter.is_empty() {
         return fault(TopicErrorKind::Empty, base);
     }
     let mut before = b'/';
-    for (at, &byte) in bytes.iter().enumerate() {
+    for (at, &byte) in filter.iter().enumerate() {
         match byte {
             b'+' | b'#' => {
                 if before != b'/' {
                     return fault(TopicErrorKind::WildcardNotAlone, base + at);
                 }
-                match bytes.get(at + 1) {
+                match filter.get(at + 1) {
                     None => {}
                     Some(b'/') if byte == b'#' => return fault(TopicErrorKind::MultiLevelNotLast, base + at),
                     Some(b'/') => {}

@@ -1,7 +1,7 @@
 //! Topic names, topic filters and how they match (section 4.7), shared subscriptions (section 4.8.2).
 
 mod error;
-mod filter;
+pub(crate) mod filter;
 mod matching;
 mod name;
 

@@ -59,7 +59,24 @@ impl PacketType {
     /// The type of the number in the upper four bits; `None` for 0, which is reserved, and for 16 and above.
     #[inline]
     pub const fn from_u8(value: u8) -> Option<Self> {
-        if value >= 1 && value <= 15 { Some(Self::ALL[value as usize - 1]) } else { None }
+        match value {
+            1 => Some(Self::Connect),
+            2 => Some(Self::ConnAck),
+            3 => Some(Self::Publish),
+            4 => Some(Self::PubAck),
+            5 => Some(Self::PubRec),
+            6 => Some(Self::PubRel),
+            7 => Some(Self::PubComp),
+            8 => Some(Self::Subscribe),
+            9 => Some(Self::SubAck),
+            10 => Some(Self::Unsubscribe),
+            11 => Some(Self::UnsubAck),
+            12 => Some(Self::PingReq),
+            13 => Some(Self::PingResp),
+            14 => Some(Self::Disconnect),
+            15 => Some(Self::Auth),
+            _ => None,
+        }
     }
 
     /// The number on the wire, 1 to 15.

@@ -1,7 +1,7 @@
 use super::utf8;
 use super::variable_byte_integer::{VariableByteIntegerError, read_variable_byte_integer};
+use crate::PacketId;
 use crate::error::{DecodeCause, Flaw};
-use crate::{PacketId, wire};
 
 /// Takes fields off the front of a byte string and knows how far into the packet it is.
 #[derive(Clone, Copy)]
@@ -31,6 +31,12 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
+    /// `rest` is the end of what [`Self::rest`] answered.
+    #[inline]
+    pub(crate) fn set_rest(&mut self, rest: &'a [u8]) {
+        self.rest = rest;
+    }
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
@@ -48,7 +54,8 @@ impl<'a> Reader<'a> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.flaw(DecodeCause::TrailingBytes)) }
     }
 
-    #[cold]
+    /// Inline, so that no pointer to the reader is taken and it can stay in registers.
+    #[inline(always)]
     pub(crate) fn flaw(&self, cause: DecodeCause) -> Flaw {
         Flaw::new(cause, self.at())
     }
@@ -109,6 +116,14 @@ impl<'a> Reader<'a> {
         utf8::text(bytes, self.at() - bytes.len())
     }
 
+    /// As [`Self::text`], for a string that is checked now and read later.
+    #[inline]
+    pub(crate) fn check_text(&mut self) -> Result<&'a [u8], Flaw> {
+        let bytes = self.binary()?;
+        utf8::check(bytes, self.at() - bytes.len())?;
+        Ok(bytes)
+    }
+
     /// A packet identifier, which is never zero `[MQTT-2.2.1-3]`.
     #[inline]
     pub(crate) fn packet_id(&mut self) -> Result<PacketId, Flaw> {
@@ -128,7 +143,6 @@ impl<'a> Reader<'a> {
         let Some((block, rest)) = self.rest.split_at_checked(len) else {
             return Err(Flaw::new(DecodeCause::PropertyBlockPastEnd, start));
         };
-        debug_assert!(at - start == wire::variable_byte_integer_len(len as u32));
         self.rest = rest;
         Ok((block, at))
     }

@@ -1,4 +1,4 @@
-//! Eight bytes at a time: does a byte string hold a byte that may not be there?
+//! Many bytes at a time: does a byte string hold a byte that may not be there?
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
@@ -6,14 +6,25 @@ const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 /// Whether a zero byte stands in `bytes`.
 #[inline]
 pub(crate) fn has_null(bytes: &[u8]) -> bool {
-    any_word(bytes, zero_bytes)
+    any(bytes, |byte| byte == 0, zero_bytes)
+}
+
+/// Whether every byte is ASCII and not zero.
+#[inline]
+pub(crate) fn is_plain_ascii(bytes: &[u8]) -> bool {
+    // Of bytes above zero, subtracting one sets no high bit that was not set. A borrow needs a zero byte, which is a hit.
+    !any(bytes, |byte| byte.wrapping_sub(1) >= 0x7F, |word| (word.wrapping_sub(ONES) | word) & HIGH_BITS)
 }
 
 /// Whether a zero byte, `+` or `#` stands in `bytes`.
 #[inline]
 pub(crate) fn has_null_or_wildcard(bytes: &[u8]) -> bool {
     // `+` (0x2B) and `#` (0x23) differ in one bit alone: with it masked out, one comparison finds both.
-    any_word(bytes, |word| zero_bytes(word) | zero_bytes((word & !(0x08 * ONES)) ^ (0x23 * ONES)))
+    any(
+        bytes,
+        |byte| (byte == 0) | (byte & !0x08 == 0x23),
+        |word| zero_bytes(word) | zero_bytes((word & !(0x08 * ONES)) ^ (0x23 * ONES)),
+    )
 }
 
 /// Not zero exactly if `word` has a zero byte.
@@ -22,20 +33,27 @@ fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(ONES) & !word & HIGH_BITS
 }
 
-/// Whether `found` answers other than zero for a word of `bytes`. The last word overlaps the one before it; strings
-/// shorter than a word are padded with `a`, which nothing looks for.
+/// Whether there is a hit in `bytes`. `in_byte` and `in_word` say the same of one byte and of eight (not zero: a hit).
+///
+/// Sixteen bytes at a time for the compiler to put into one register, eight for what is shorter. The last step overlaps
+/// the one before it. Less than a word is padded with `a`, which nothing looks for.
 #[inline(always)]
-fn any_word(bytes: &[u8], found: impl Fn(u64) -> u64) -> bool {
-    let Some(last) = bytes.last_chunk::<8>() else {
-        return found(short_word(bytes)) != 0;
-    };
-    let mut hits = found(u64::from_le_bytes(*last));
-    let mut rest = bytes;
-    while let Some((word, after)) = rest.split_first_chunk::<8>() {
-        hits |= found(u64::from_le_bytes(*word));
-        rest = after;
+fn any(bytes: &[u8], in_byte: impl Fn(u8) -> bool, in_word: impl Fn(u64) -> u64) -> bool {
+    let in_sixteen = |sixteen: &[u8; 16]| u128::from_ne_bytes(sixteen.map(|byte| u8::from(in_byte(byte)))) != 0;
+    if let Some(last) = bytes.last_chunk::<16>() {
+        let mut rest = bytes;
+        while let Some((sixteen, after)) = rest.split_first_chunk::<16>() {
+            if in_sixteen(sixteen) {
+                return true;
+            }
+            rest = after;
+        }
+        return in_sixteen(last);
     }
-    hits != 0
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        return in_word(u64::from_le_bytes(*first)) | in_word(u64::from_le_bytes(*last)) != 0;
+    }
+    in_word(short_word(bytes)) != 0
 }
 
 #[inline(always)]
@@ -60,6 +78,7 @@ mod tests {
                     bytes[at] = byte;
                     let bytes = &bytes[..len];
                     assert_eq!(has_null(bytes), byte == 0);
+                    assert_eq!(is_plain_ascii(bytes), (1..0x80).contains(&byte));
                     assert_eq!(has_null_or_wildcard(bytes), matches!(byte, 0 | b'+' | b'#'));
                 }
             }

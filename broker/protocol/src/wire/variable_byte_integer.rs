@@ -41,6 +41,7 @@ pub fn write_variable_byte_integer(value: u32, out: &mut [u8]) -> usize {
     write_long(value, out)
 }
 
+#[inline(never)]
 fn write_long(value: u32, out: &mut [u8]) -> usize {
     let len = variable_byte_integer_len(value);
     if value > MAX_VARIABLE_BYTE_INTEGER {

@@ -13,11 +13,24 @@ impl<'o> Writer<'o> {
         Self { rest: out }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         if let Some((slot, rest)) = core::mem::take(&mut self.rest).split_at_mut_checked(bytes.len()) {
             slot.copy_from_slice(bytes);
             self.rest = rest;
+        }
+    }
+
+    /// First byte and remaining length of a packet.
+    #[inline(always)]
+    pub(crate) fn fixed_header(&mut self, first_byte: u8, remaining_len: u32) {
+        if remaining_len < 0x80 {
+            self.array([first_byte, remaining_len as u8]);
+        } else if remaining_len < 0x4000 {
+            self.array([first_byte, remaining_len as u8 | 0x80, (remaining_len >> 7) as u8]);
+        } else {
+            self.byte(first_byte);
+            self.variable_byte_integer(remaining_len);
         }
     }
 
@@ -27,7 +40,7 @@ impl<'o> Writer<'o> {
         self.rest
     }
 
-    #[inline]
+    #[inline(always)]
     fn array<const N: usize>(&mut self, bytes: [u8; N]) {
         if let Some((slot, rest)) = core::mem::take(&mut self.rest).split_first_chunk_mut::<N>() {
             *slot = bytes;
@@ -57,7 +70,7 @@ impl<'o> Writer<'o> {
     }
 
     /// Two bytes of length, then the bytes. Whoever measured has made sure that the length fits.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn binary(&mut self, bytes: &[u8]) {
         self.two_bytes(bytes.len() as u16);
         self.bytes(bytes);

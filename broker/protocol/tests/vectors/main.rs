@@ -11,7 +11,8 @@ use files::{Vector, mqtt_vectors, topic_vectors};
 use json_packet::text;
 use serde_json::Value;
 use tautwire_protocol::{
-    DecodeOptions, Fault, FixedHeader, Packet, PacketType, PropertyId, TopicFilter, TopicName, decode, topic_matches,
+    DecodeCause, DecodeOptions, Fault, FixedHeader, Packet, PacketType, PropertyId, TopicFilter, TopicName, decode,
+    topic_matches,
 };
 
 #[test]
@@ -143,6 +144,19 @@ fn the_vectors_cover_every_packet_type_and_property() {
         .flat_map(|properties| properties.iter().map(|property| property.id()).collect::<Vec<_>>())
         .collect();
     assert_eq!(properties.len(), PropertyId::ALL.len());
+}
+
+#[test]
+fn the_vectors_reach_every_check_of_the_decoder() {
+    let mut reached: BTreeSet<&str> = BTreeSet::new();
+    for vector in mqtt_vectors() {
+        if let Err(error) = decode(&vector.input(), &vector.options()) {
+            reached.insert(error.cause.code());
+        }
+    }
+    let missed: Vec<&str> =
+        DecodeCause::ALL.iter().map(|cause| cause.code()).filter(|code| !reached.contains(code)).collect();
+    assert!(missed.is_empty(), "no vector ends in {missed:?}");
 }
 
 #[test]
