@@ -157,18 +157,23 @@ impl Connection {
     }
 
     /// How to say `topic` to a client that accepts aliases: the first topics get one each for the connection's life.
-    pub(crate) fn alias_for(&mut self, topic: &str) -> Alias {
-        let maximum = self.alias_maximum;
-        let aliases = &mut self.extras().aliases_out;
-        if let Some(alias) = aliases.get(topic) {
-            return Alias::Use(*alias);
-        }
-        let next = aliases.len() + 1;
-        if next > usize::from(maximum) {
+    pub(crate) fn alias_for(&self, topic: &str) -> Alias {
+        if self.alias_maximum == 0 {
             return Alias::None;
         }
-        aliases.insert(topic.into(), next as u16);
-        Alias::Set(next as u16)
+        let aliases = self.extras.as_ref().map(|extras| &extras.aliases_out);
+        if let Some(alias) = aliases.and_then(|aliases| aliases.get(topic)) {
+            return Alias::Use(*alias);
+        }
+        let next = aliases.map_or(0, |aliases| aliases.len()) + 1;
+        if next <= usize::from(self.alias_maximum) { Alias::Set(next as u16) } else { Alias::None }
+    }
+
+    /// The client has been told an alias.
+    pub(crate) fn note_alias(&mut self, topic: &str, alias: Alias) {
+        if let Alias::Set(alias) = alias {
+            self.extras().aliases_out.insert(topic.into(), alias);
+        }
     }
 
     pub(crate) fn extras(&mut self) -> &mut Extras {

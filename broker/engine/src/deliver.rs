@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use tautwire_protocol::{PacketId, PubRelReason, QoS, SubscriptionId};
-use tautwire_session::{Change, Delivery, Journal, Message, Resend, SubscriptionIds};
+use tautwire_session::{Change, Delivery, Journal, Message, MessageRef, Resend, SubscriptionIds};
 
 use crate::ack::Ack;
-use crate::connection::{Phase, Replay};
+use crate::connection::{Connection, Phase, Replay};
 use crate::frames::{Alias, Header, Outgoing};
 use crate::hub::Hub;
 use crate::settings::SlowConsumer;
@@ -259,26 +259,24 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Whether the packet keeps to the client's Maximum Packet Size [MQTT-3.1.2-24].
-    fn fits(
-        &self,
-        index: u32,
-        message: &tautwire_session::MessageRef<'_>,
-        subscription_ids: &[SubscriptionId],
-    ) -> bool {
+    fn fits(&self, index: u32, message: &MessageRef<'_>, subscription_ids: &[SubscriptionId]) -> bool {
         let connection = &self.connections[index as usize];
-        connection.maximum_packet_size_bytes.is_none_or(|maximum| {
-            let header = Header {
-                v5: connection.is_v5(),
-                qos: QoS::AtLeastOnce,
-                dup: false,
-                retain: false,
-                packet_id: PacketId::new(1),
-                subscription_ids,
-                alias: if connection.alias_maximum > 0 { Alias::Set(1) } else { Alias::None },
-                now_ms: self.now_ms,
-            };
-            header.packet_len(message) <= maximum.get() as usize
-        })
+        connection.maximum_packet_size_bytes.is_none()
+            || with_alias(connection, self.plain_header(connection, subscription_ids), message).is_some()
+    }
+
+    /// A header of a QoS 1 packet; for measuring, one of QoS 2 is the same.
+    fn plain_header<'i>(&self, connection: &Connection, subscription_ids: &'i [SubscriptionId]) -> Header<'i> {
+        Header {
+            v5: connection.is_v5(),
+            qos: QoS::AtLeastOnce,
+            dup: false,
+            retain: false,
+            packet_id: PacketId::new(1),
+            subscription_ids,
+            alias: Alias::None,
+            now_ms: self.now_ms,
+        }
     }
 
     /// Appends a PUBLISH packet to the output; false where it would be larger than the client accepts.
@@ -291,27 +289,17 @@ impl<J: Journal> Hub<J> {
         packet_id: Option<PacketId>,
         dup: bool,
     ) -> bool {
-        let connection = &mut self.connections[index as usize];
-        let mut header = Header {
-            v5: connection.is_v5(),
+        let connection = &self.connections[index as usize];
+        let header = Header {
             qos: terms.qos,
             dup,
             retain: terms.retain,
             packet_id,
-            subscription_ids: terms.subscription_ids,
-            alias: Alias::None,
-            now_ms: self.now_ms,
+            ..self.plain_header(connection, terms.subscription_ids)
         };
-        if let Some(maximum) = connection.maximum_packet_size_bytes {
-            let longest =
-                Header { alias: if connection.alias_maximum > 0 { Alias::Set(1) } else { Alias::None }, ..header };
-            if longest.packet_len(&outgoing.message) > maximum.get() as usize {
-                return false;
-            }
-        }
-        if connection.alias_maximum > 0 {
-            header.alias = connection.alias_for(outgoing.message.topic);
-        }
+        let Some(header) = with_alias(connection, header, &outgoing.message) else { return false };
+        let connection = &mut self.connections[index as usize];
+        connection.note_alias(outgoing.message.topic, header.alias);
         let output = connection.output.get_or_insert_with(|| self.pool.take());
         self.frames.append(&header, outgoing, terms.shared_frame, output);
         self.mark_dirty(index);
@@ -321,6 +309,15 @@ impl<J: Journal> Hub<J> {
         counters.publish_bytes_sent.add(outgoing.message.payload.len() as u64);
         true
     }
+}
+
+/// The header with the alias that is to be used; `None` where the packet is larger than the client accepts, whichever
+/// way its topic is said.
+fn with_alias<'i>(connection: &Connection, header: Header<'i>, message: &MessageRef<'_>) -> Option<Header<'i>> {
+    let header = Header { alias: connection.alias_for(message.topic), ..header };
+    let Some(maximum) = connection.maximum_packet_size_bytes else { return Some(header) };
+    let fits = |header: &Header<'_>| header.packet_len(message) <= maximum.get() as usize;
+    Some(header).filter(fits).or_else(|| Some(Header { alias: Alias::None, ..header }).filter(fits))
 }
 
 fn retained_terms(qos: QoS, subscription_ids: &[SubscriptionId]) -> Terms<'_> {

@@ -109,8 +109,8 @@ impl Header<'_> {
         if self.v5 {
             push_variable_byte_integer(out, self.properties_len(message) as u32);
             if let Some(at_ms) = message.expires_at_ms {
-                // [MQTT-3.3.2-6]; a message on its way when it expires is not said to live for ever.
-                let left_s = at_ms.saturating_sub(self.now_ms).div_ceil(1000).clamp(1, u64::from(u32::MAX));
+                // [MQTT-3.3.2-6]; a message that expires on its way, or was published with 0, is said to live for 0.
+                let left_s = at_ms.saturating_sub(self.now_ms).div_ceil(1000).min(u64::from(u32::MAX));
                 out.push(MESSAGE_EXPIRY_INTERVAL);
                 out.extend_from_slice(&(left_s as u32).to_be_bytes());
             }

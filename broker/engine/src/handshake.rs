@@ -28,6 +28,8 @@ impl<J: Journal> Shard<J> {
         let client_id = match self.admit(connect) {
             Ok(client_id) => client_id,
             Err(Refusal(reason, why)) => {
+                let maximum = connect.properties.maximum_packet_size();
+                self.hub.connections[index as usize].maximum_packet_size_bytes = maximum;
                 self.refuse_connect(index, connect.version, reason, why);
                 return Handled::Ended;
             }
@@ -252,14 +254,15 @@ impl<J: Journal> Shard<J> {
         self.hub.counters().connects_refused.add(1);
         log::info!("a CONNECT was refused: {} (0x{:02x}), {why}", ReasonCode::from(reason).name(), reason.as_u8());
         self.hub.connections[index as usize].version = version;
+        let v3_reason = if reason.v3_return_code().is_some() { reason } else { ConnectReason::ServerUnavailable };
         let properties = [Property::ReasonString(why)];
-        let connack = if version == ProtocolVersion::V5 {
-            ConnAck { session_present: false, reason, properties: Properties::from_list(&properties) }
-        } else {
-            let reason = if reason.v3_return_code().is_some() { reason } else { ConnectReason::ServerUnavailable };
-            ConnAck::refusal(reason)
-        };
-        self.hub.write_packet(index, &Packet::ConnAck(connack));
+        let explained = ConnAck { session_present: false, reason, properties: Properties::from_list(&properties) };
+        let v5 = version == ProtocolVersion::V5;
+        // [MQTT-3.2.2-19]: the reason string is left out where it is too much.
+        if !v5 || !self.hub.write_packet(index, &Packet::ConnAck(explained)) {
+            let plain = ConnAck::refusal(if v5 { reason } else { v3_reason });
+            self.hub.write_packet(index, &Packet::ConnAck(plain));
+        }
         // [MQTT-3.2.2-7]
         self.close(index);
     }

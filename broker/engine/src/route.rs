@@ -191,9 +191,15 @@ impl<J: Journal> Hub<J> {
             return false;
         };
         let delivery = share_delivery(group, &member, outgoing);
-        match self.session_at(&member.session).filter(|_| member.session.shard == self.shard) {
-            Some(session) => self.deliver_to_member(session, &delivery),
-            None => self.outboxes[usize::from(member.session.shard.0)].batch().push_member(member.session, delivery),
+        if let Some(session) = self.session_at(&member.session).filter(|_| member.session.shard == self.shard) {
+            self.deliver_to_member(session, &delivery);
+            return true;
+        }
+        let outbox = &mut self.outboxes[usize::from(member.session.shard.0)];
+        if delivery.qos == QoS::AtMostOnce && outbox.is_full() {
+            self.counters().dropped_shard_queue_full.add(1);
+        } else {
+            outbox.batch().push_member(member.session, delivery);
         }
         true
     }

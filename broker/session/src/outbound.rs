@@ -10,6 +10,9 @@ use crate::message::Message;
 /// Packet identifiers run from 1 to 65,535, so a window can span no more.
 const WINDOW_MAX: usize = 65_535;
 
+/// A window of more slots than this, with less than a quarter of them taken, has its oldest messages set aside.
+const SPARSE_WINDOW: usize = 1024;
+
 /// An emptied queue with room for more than this gives its memory back.
 const QUEUE_KEPT: usize = 64;
 
@@ -88,15 +91,20 @@ enum Slot {
 }
 
 /// Outbound state of a session. Identifiers are given out in sequence, so the window is a ring indexed by identifier:
-/// finding one is O(1), and its order is the order of sending.
+/// finding one is O(1), and its order is the order of sending. Messages that stay unacknowledged while many after them
+/// are done are set aside, so that the ring does not grow because of them.
 #[derive(Debug, Clone)]
 pub struct Outbound {
+    /// Older than all in the window, in the order of sending.
+    stragglers: Vec<(PacketId, Slot)>,
     window: VecDeque<Slot>,
     /// Packet identifier of `window[0]`.
     first: u16,
-    /// `window[..sent]` has gone out on the present connection.
+    /// Slots of the window that are not free.
+    occupied: usize,
+    /// So many of the stragglers and then of the window have gone out on the present connection.
     sent: usize,
-    /// Slots of `window[..sent]` that are not free.
+    /// Those of them that are not free.
     in_flight: usize,
     queue: VecDeque<Delivery>,
     queued_bytes: usize,
@@ -104,7 +112,16 @@ pub struct Outbound {
 
 impl Default for Outbound {
     fn default() -> Self {
-        Outbound { window: VecDeque::new(), first: 1, sent: 0, in_flight: 0, queue: VecDeque::new(), queued_bytes: 0 }
+        Outbound {
+            stragglers: Vec::new(),
+            window: VecDeque::new(),
+            first: 1,
+            occupied: 0,
+            sent: 0,
+            in_flight: 0,
+            queue: VecDeque::new(),
+            queued_bytes: 0,
+        }
     }
 }
 
@@ -127,7 +144,7 @@ impl Outbound {
 
     /// Whether nothing is owed to the client.
     pub fn is_empty(&self) -> bool {
-        self.window.is_empty() && self.queue.is_empty()
+        self.stragglers.is_empty() && self.window.is_empty() && self.queue.is_empty()
     }
 
     /// The message that has waited longest.
@@ -135,19 +152,19 @@ impl Outbound {
         self.queue.front()
     }
 
-    /// The identifier that the next message will get; `None` while 65,535 in sequence are taken.
+    /// The identifier that the next message will get; `None` while all 65,535 are taken.
     pub fn next_packet_id(&self) -> Option<PacketId> {
-        if self.window.len() == WINDOW_MAX { None } else { PacketId::new(self.id_at(self.window.len())) }
+        self.next_free().and_then(|at| PacketId::new(self.id_at(at)))
     }
 
     /// Whether all of the window has gone out on this connection, so that new messages may follow.
     pub fn is_resent(&self) -> bool {
-        self.sent == self.window.len()
+        self.sent == self.stragglers.len() + self.window.len()
     }
 
     /// A message in the window that waits for PUBACK or PUBREC.
     pub fn unacknowledged(&self, id: PacketId) -> Option<&Delivery> {
-        match self.window.get(self.index(id))? {
+        match self.slot(id)? {
             Slot::Unacknowledged(delivery) => Some(delivery),
             _ => None,
         }
@@ -155,7 +172,7 @@ impl Outbound {
 
     /// Whether PUBCOMP is due for `id`.
     pub fn is_released(&self, id: PacketId) -> bool {
-        matches!(self.window.get(self.index(id)), Some(Slot::Released))
+        matches!(self.slot(id), Some(Slot::Released))
     }
 
     /// A new connection: everything in the window is to be sent again. Not a [`crate::Change`]: it ends with the connection.
@@ -166,12 +183,15 @@ impl Outbound {
 
     /// The next packet of the window to send again, in the order of first sending [MQTT-4.6.0-1].
     pub fn resend(&mut self) -> Option<Resend<'_>> {
-        while matches!(self.window.get(self.sent), Some(Slot::Free)) {
+        let aside = self.stragglers.len();
+        while self.sent >= aside && matches!(self.window.get(self.sent - aside), Some(Slot::Free)) {
             self.sent += 1;
         }
         let at = self.sent;
-        let id = PacketId::new(self.id_at(at))?;
-        let slot = self.window.get(at)?;
+        let (id, slot) = match self.stragglers.get(at) {
+            Some((id, slot)) => (*id, slot),
+            None => (PacketId::new(self.id_at(at - aside))?, self.window.get(at - aside)?),
+        };
         self.sent += 1;
         self.in_flight += 1;
         match slot {
@@ -184,11 +204,12 @@ impl Outbound {
     /// Everything that has not been acknowledged, the window first: for handing on when the session ends.
     /// The flag tells whether the message may have reached the client.
     pub fn into_unfinished(self) -> impl Iterator<Item = (Delivery, bool)> {
-        let window = self.window.into_iter().filter_map(|slot| match slot {
+        let slots = self.stragglers.into_iter().map(|(_, slot)| slot).chain(self.window);
+        let started = slots.filter_map(|slot| match slot {
             Slot::Unacknowledged(delivery) => Some((delivery, true)),
             _ => None,
         });
-        window.chain(self.queue.into_iter().map(|delivery| (delivery, false)))
+        started.chain(self.queue.into_iter().map(|delivery| (delivery, false)))
     }
 
     pub(crate) fn enqueue(&mut self, delivery: Delivery) {
@@ -206,36 +227,93 @@ impl Outbound {
     }
 
     pub(crate) fn start(&mut self, delivery: Delivery) {
-        debug_assert!(self.window.len() < WINDOW_MAX, "asked for next_packet_id first");
-        if self.is_resent() {
-            self.sent += 1;
+        self.set_aside();
+        let Some(at) = self.next_free() else {
+            debug_assert!(false, "asked for next_packet_id first");
+            return;
+        };
+        let resent = self.is_resent();
+        // Identifiers of stragglers are passed over.
+        self.window.resize_with(at, || Slot::Free);
+        self.window.push_back(Slot::Unacknowledged(delivery));
+        self.occupied += 1;
+        if resent {
+            self.sent = self.stragglers.len() + self.window.len();
             self.in_flight += 1;
         }
-        self.window.push_back(Slot::Unacknowledged(delivery));
     }
 
     pub(crate) fn release(&mut self, id: PacketId) {
-        let at = self.index(id);
-        if let Some(slot @ Slot::Unacknowledged(_)) = self.window.get_mut(at) {
+        if let Some(slot @ Slot::Unacknowledged(_)) = self.slot_mut(id) {
             *slot = Slot::Released;
         }
     }
 
     pub(crate) fn complete(&mut self, id: PacketId) {
+        if let Some(at) = self.stragglers.iter().position(|(held, _)| *held == id) {
+            self.stragglers.remove(at);
+            if at < self.sent {
+                self.sent -= 1;
+                self.in_flight -= 1;
+            }
+            return;
+        }
         let at = self.index(id);
         let Some(slot) = self.window.get_mut(at) else { return };
         if matches!(slot, Slot::Free) {
             return;
         }
         *slot = Slot::Free;
-        if at < self.sent {
+        self.occupied -= 1;
+        if self.stragglers.len() + at < self.sent {
             self.in_flight -= 1;
         }
+        self.drop_free_front();
+    }
+
+    /// Takes done messages off the front of the window.
+    fn drop_free_front(&mut self) {
         while let Some(Slot::Free) = self.window.front() {
             self.window.pop_front();
             self.first = self.id_at(1);
-            self.sent = self.sent.saturating_sub(1);
+            if self.sent > self.stragglers.len() {
+                self.sent -= 1;
+            }
         }
+    }
+
+    /// Moves the oldest messages out of a window that is mostly free, or that spans all identifiers.
+    fn set_aside(&mut self) {
+        let sparse = |outbound: &Outbound| {
+            let len = outbound.window.len();
+            len > SPARSE_WINDOW && len / 4 > outbound.occupied
+        };
+        while sparse(self) || self.window.len() == WINDOW_MAX {
+            let (Some(id), Some(slot)) = (PacketId::new(self.first), self.window.pop_front()) else { return };
+            self.first = self.id_at(1);
+            self.occupied -= 1;
+            self.stragglers.push((id, slot));
+            self.drop_free_front();
+        }
+    }
+
+    /// The place in the window that the next message takes.
+    fn next_free(&self) -> Option<usize> {
+        (self.window.len()..WINDOW_MAX).find(|at| {
+            let id = self.id_at(*at);
+            self.stragglers.iter().all(|(held, _)| held.get() != id)
+        })
+    }
+
+    fn slot(&self, id: PacketId) -> Option<&Slot> {
+        let aside = self.stragglers.iter().find(|(held, _)| *held == id).map(|(_, slot)| slot);
+        aside.or_else(|| self.window.get(self.index(id)))
+    }
+
+    fn slot_mut(&mut self, id: PacketId) -> Option<&mut Slot> {
+        let at = self.index(id);
+        let aside = self.stragglers.iter_mut().find(|(held, _)| *held == id).map(|(_, slot)| slot);
+        aside.or_else(|| self.window.get_mut(at))
     }
 
     /// Position of `id` in the window; past its end where `id` is not in it.
@@ -292,17 +370,45 @@ mod tests {
     }
 
     #[test]
-    fn a_full_window_gives_no_identifier_until_the_oldest_is_done() {
+    fn there_is_no_identifier_only_while_all_are_taken() {
         let mut out = Outbound::default();
         for n in 0..65_535 {
             out.start(delivery(n));
         }
         assert_eq!(out.next_packet_id(), None);
-        out.complete(id(2));
-        assert_eq!(out.next_packet_id(), None, "a hole in the middle frees no identifier in sequence");
+        assert_eq!(out.in_flight(), 65_535);
         out.complete(id(1));
         assert_eq!(out.next_packet_id(), Some(id(1)));
-        assert_eq!(out.in_flight(), 65_533);
+    }
+
+    #[test]
+    fn an_old_message_holds_up_no_others() {
+        let mut out = Outbound::default();
+        let stuck = [id(1), id(7)];
+        for _ in 0..300_000u32 {
+            let given = out.next_packet_id().expect("two are taken");
+            assert!(out.unacknowledged(given).is_none(), "{given:?} is in use");
+            out.start(delivery(u32::from(given.get())));
+            if !stuck.contains(&given) || out.in_flight() > 2 {
+                out.complete(given);
+            }
+            assert!(out.in_flight() <= 2);
+            assert!(out.window.len() <= 2 * SPARSE_WINDOW, "the window stays small");
+        }
+        out.rewind();
+        for expected in stuck {
+            let Some(Resend::Publish(resent, _)) = out.resend() else { panic!("two are left") };
+            assert_eq!(resent, expected);
+        }
+        assert_eq!(out.resend(), None);
+        assert!(out.is_resent());
+        for expected in stuck {
+            out.release(expected);
+            assert!(out.is_released(expected));
+            out.complete(expected);
+        }
+        assert!(out.is_empty());
+        assert_eq!(out.in_flight(), 0);
     }
 
     #[test]

@@ -13,6 +13,9 @@ use tautwire_session::Journal;
 use crate::ledger::{Arrival, Ledger, Request};
 use crate::support::{Choices, SimulatedBroker, SocketId};
 
+/// A session that is kept longer than this is there when a CONNECT sent now takes effect.
+const SURELY_MS: u64 = 1_000_000;
+
 /// How a client connects.
 #[derive(Debug, Clone)]
 pub(crate) struct Terms {
@@ -107,7 +110,6 @@ pub(crate) struct Client {
     broker_receive_maximum: usize,
     broker_alias_maximum: u16,
     expected: Expected,
-    left_at_ms: u64,
     /// How long the broker surely keeps the session of the last connection.
     kept_until_ms: u64,
 }
@@ -139,7 +141,6 @@ impl Client {
             broker_receive_maximum: 0,
             broker_alias_maximum: 0,
             expected: Expected::Absent,
-            left_at_ms: 0,
             kept_until_ms: 0,
         }
     }
@@ -175,14 +176,11 @@ impl Client {
         terms: Terms,
     ) {
         self.allow_will(ledger);
-        self.forget_connection(broker.now_ms());
+        self.forget_connection();
         let lasting = terms.expiry_interval_s > 0;
         if terms.clean_start {
             self.expected = Expected::Absent;
         }
-        let kept_s = self.terms.as_ref().map_or(0, |terms| terms.expiry_interval_s);
-        self.kept_until_ms = self.left_at_ms + u64::from(kept_s) * 1000;
-        eprintln!("{} client {} CONNECT {:?} expect {:?} off {}", broker.now_ms()-1_700_000_000_000, self.index, terms, self.expected, self.left_at_ms);
         let will = terms.will.map(|number| &ledger.publications[number]);
         let will_delay = [Property::WillDelayInterval(terms.will_delay_s)];
         let mut properties = Vec::new();
@@ -226,10 +224,7 @@ impl Client {
     }
 
     /// Gives the present connection up, without a word and without waiting.
-    fn forget_connection(&mut self, now_ms: u64) {
-        if !matches!(self.phase, Phase::Away | Phase::Leaving) {
-            self.left_at_ms = now_ms;
-        }
+    fn forget_connection(&mut self) {
         self.phase = Phase::Away;
         self.socket = None;
         self.input.clear();
@@ -243,24 +238,40 @@ impl Client {
 
     /// The connection is gone, or the client lets it go.
     fn left(&mut self, now_ms: u64, ledger: &mut Ledger) {
-        eprintln!("{} client {} left in {:?}", now_ms-1_700_000_000_000, self.index, self.phase);
         let established = self.phase != Phase::Connecting;
         let lasting = self.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s > 0);
         self.expected = match (established, lasting) {
             (true, true) => Expected::Present,
             (true, false) => Expected::Absent,
+            (false, _) if self.expected == Expected::Present => Expected::Present,
             (false, _) => Expected::Unknown,
         };
         if self.phase != Phase::Leaving {
+            self.kept_until(now_ms);
+        }
+        if self.phase != Phase::Leaving {
             self.allow_will(ledger);
         }
-        self.forget_connection(now_ms);
-        if established
-            && !lasting
-            && let Some(session) = self.session.take()
-        {
-            ledger.end(session);
+        self.forget_connection();
+        if established && !lasting {
+            // The session ends on both sides.
+            self.outgoing.clear();
+            self.held.clear();
+            if let Some(session) = self.session.take() {
+                ledger.end(session);
+            }
         }
+    }
+
+    /// The broker's end of the connection may end from now on.
+    fn kept_until(&mut self, now_ms: u64) {
+        let kept_s = self.terms.as_ref().map_or(0, |terms| terms.expiry_interval_s);
+        let kept_until_ms = now_ms + u64::from(kept_s) * 1000;
+        self.kept_until_ms = match self.phase {
+            // The broker may not have seen this CONNECT.
+            Phase::Connecting => self.kept_until_ms.min(kept_until_ms),
+            _ => kept_until_ms,
+        };
     }
 
     /// From now on the broker may publish the will.
@@ -275,12 +286,13 @@ impl Client {
     }
 
     /// A connection may only be lost before CONNACK where that leaves no doubt about the session.
-    pub(crate) fn may_be_cut(&self) -> bool {
+    pub(crate) fn may_be_cut(&self, now_ms: u64) -> bool {
         match self.phase {
             Phase::Away | Phase::Leaving => false,
             Phase::Here => true,
             Phase::Connecting => {
-                self.terms.as_ref().is_some_and(|terms| !terms.clean_start && terms.expiry_interval_s > 0)
+                let lasts = self.terms.as_ref().is_some_and(|terms| !terms.clean_start && terms.expiry_interval_s > 0);
+                lasts && (self.session.is_none() || now_ms + SURELY_MS < self.kept_until_ms)
             }
         }
     }
@@ -320,8 +332,8 @@ impl Client {
         if let Some(socket) = self.socket {
             broker.finish(socket);
         }
+        self.kept_until(broker.now_ms());
         self.phase = Phase::Leaving;
-        self.left_at_ms = broker.now_ms();
     }
 
     pub(crate) fn may_publish(&self, qos: QoS) -> bool {
@@ -710,7 +722,6 @@ impl Client {
             (None, None) => return Err("a PUBLISH without a topic".into()),
         };
         let repeated = self.take_on(publish, ledger)?;
-        if publish.payload.starts_with(b"82:") { eprintln!("client {} gets packet id {:?}", self.index, publish.packet_id()); }
         let arrival = Arrival {
             topic: &topic,
             payload: publish.payload,

@@ -130,7 +130,6 @@ impl Ledger {
 
     /// The message is on its way to the broker, perhaps again.
     pub(crate) fn sent(&mut self, number: usize, again: bool) {
-        if number == 82 { eprintln!("{} sent again={again}", self.now); }
         let publication = &mut self.publications[number];
         publication.resent |= again;
         if publication.retain {
@@ -142,7 +141,6 @@ impl Ledger {
     pub(crate) fn acknowledged(&mut self, number: usize) {
         let now = self.tick();
         let publication = &mut self.publications[number];
-        if number == 82 { eprintln!("{now} acknowledged"); }
         publication.acknowledged_at.get_or_insert(now);
         if publication.retain
             && let Some(sent) = self.retained.get_mut(&publication.topic)
@@ -193,7 +191,6 @@ impl Ledger {
 
     pub(crate) fn end(&mut self, session: usize) {
         let now = self.tick();
-        eprintln!("{now} ended session {session} of {}", self.incarnations[session].client);
         self.incarnations[session].ended_at.get_or_insert(now);
     }
 
@@ -284,7 +281,6 @@ impl Ledger {
         if self.forbidden_wills.contains(&number) {
             return Err(format!("the will {number} of a client that is connected or has said goodbye"));
         }
-        if number == 82 { eprintln!("{} session {session} of {} qos {:?} dup {} retain {} ids {:?} repeated {} {:?}", self.now, self.incarnations[session].client, arrival.qos, arrival.dup, arrival.retain, arrival.identifiers, arrival.repeated, self.incarnations[session].subscriptions.iter().filter(|s| s.matches(&publication.topic)).collect::<Vec<_>>()); }
         let incarnation = &mut self.incarnations[session];
         incarnation.check_subscribed(number, publication, arrival)?;
         if arrival.repeated {

@@ -45,7 +45,7 @@ pub(crate) fn settings(random: &mut Random) -> Settings {
         connection_output_bytes: random.pick(&[1_000, 30_000, 4 << 20]),
         shard_queue_batches: random.pick(&[1, 2, 64]),
         incomplete_packet_timeout_s: 1_000,
-        write_stall_timeout_s: 0,
+        write_stall_timeout_s: 1_000,
         connect_timeout_s: 1_000,
         sys_interval_s: random.pick(&[0, 1]),
         slow_consumer: SlowConsumer::DropNew,
@@ -200,7 +200,7 @@ impl<J: Journal> World<J> {
                 };
                 self.clients[client].disconnect(&mut self.broker, &mut self.ledger, reason);
             }
-            (Phase::Here | Phase::Connecting, 3..=5) if self.clients[client].may_be_cut() => {
+            (Phase::Here | Phase::Connecting, 3..=5) if self.clients[client].may_be_cut(self.broker.now_ms()) => {
                 let finished = self.random.chance(50);
                 self.clients[client].cut(&mut self.broker, &mut self.ledger, finished);
             }
@@ -310,11 +310,7 @@ impl<J: Journal> World<J> {
 
     /// All connections end and all sessions expire: nothing may be left.
     fn end_all(&mut self) -> Outcome {
-        for client in &mut self.clients {
-            if client.phase == Phase::Here {
-                client.cut(&mut self.broker, &mut self.ledger, false);
-            }
-        }
+        self.broker.cut_all();
         self.broker.settle(&mut self.random);
         for _ in 0..5 {
             self.broker.advance(1_000_000);

@@ -137,6 +137,11 @@ impl<J: Journal> SimulatedBroker<J> {
         socket.outbound.clear();
     }
 
+    /// Loses all connections.
+    pub(crate) fn cut_all(&mut self) {
+        (0..self.sockets.len()).for_each(|socket| self.cut(SocketId(socket)));
+    }
+
     /// Takes up to `most` bytes that have arrived from the broker.
     pub(crate) fn take(&mut self, socket: SocketId, most: usize) -> Vec<u8> {
         let outbound = &mut self.sockets[socket.0].outbound;
