@@ -32,7 +32,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build the release binary, bin/tautwire
-	@tools/need.sh cargo
+	@tools/need.sh cargo cc
 	@RUSTFLAGS="$(RELEASE_RUSTFLAGS)" $(CARGO) build --release --locked --target $(HOST) -p tautwire-server
 	@mkdir -p bin
 	@cmp -s $(BUILT) bin/tautwire || install -m 755 $(BUILT) bin/tautwire
@@ -48,7 +48,7 @@ test: tools lint test-rust test-spec test-examples test-interop ## all checks an
 
 .PHONY: tools
 tools:
-	@tools/need.sh cargo python go node npm
+	@tools/need.sh cargo cc python go node npm
 
 .PHONY: lint
 lint: ## formatting, clippy, and the rules of this repository (tools/tidy)

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use tautwire_protocol::{ProtocolVersion, QoS, SubscriptionId};
+use tautwire_router::Snapshot;
 use tautwire_session::{LogPosition, Message};
 
 use crate::ack::Ack;
@@ -44,6 +45,10 @@ pub(crate) struct Connection {
     pub(crate) paused: bool,
     /// Not read from until the client has taken what is meant for it.
     pub(crate) choked: bool,
+    /// The session was there before the connection.
+    pub(crate) resumed: bool,
+    /// What an older connection of the same client had sent has been read; it can be taken over.
+    pub(crate) heard_older: bool,
     pub(crate) keep_alive_s: u16,
     /// The most QoS 1 and 2 messages that may be in flight towards the client.
     pub(crate) send_maximum: u16,
@@ -89,7 +94,9 @@ pub(crate) struct Extras {
 pub(crate) struct Replay {
     /// Messages of the session's queue that were there before, and are sent before.
     pub(crate) queue_ahead: usize,
-    pub(crate) messages: std::vec::IntoIter<Message>,
+    pub(crate) snapshot: Snapshot,
+    /// The next one, taken from the snapshot and not sent yet.
+    pub(crate) next: Option<Message>,
     pub(crate) qos: QoS,
     pub(crate) identifier: Option<SubscriptionId>,
 }
@@ -103,6 +110,8 @@ impl Connection {
             problem_information: true,
             paused: false,
             choked: false,
+            resumed: false,
+            heard_older: false,
             keep_alive_s: 0,
             send_maximum: 0,
             alias_maximum: 0,

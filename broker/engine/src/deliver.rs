@@ -163,11 +163,22 @@ impl<J: Journal> Hub<J> {
             Some(Resend::Publish(packet_id, delivery)) => {
                 let delivery = delivery.clone();
                 if !self.write_delivery(index, &delivery, Some(packet_id), true) {
-                    self.counters().dropped_too_large.add(1);
-                    self.commit(session, Change::Completed(packet_id));
+                    self.give_up_resending(session, index, packet_id, delivery.qos);
                 }
                 true
             }
+        }
+    }
+
+    /// A message of the window is too large for what the client accepts now [MQTT-3.1.2-25]. The client may hold its
+    /// identifier from before, so one of QoS 2 is released in order.
+    fn give_up_resending(&mut self, session: u32, index: u32, packet_id: PacketId, qos: QoS) {
+        self.counters().dropped_too_large.add(1);
+        if qos == QoS::ExactlyOnce {
+            self.commit(session, Change::Received(packet_id));
+            self.acknowledge(index, Ack::Release(packet_id, PubRelReason::Success));
+        } else {
+            self.commit(session, Change::Completed(packet_id));
         }
     }
 
@@ -209,15 +220,15 @@ impl<J: Journal> Hub<J> {
         let packet_id = self.window_room(session, index);
         let replays = &mut self.connections[index as usize].extras().replays;
         let Some(replay) = replays.front_mut() else { return false };
-        let Some(next) = replay.messages.as_slice().first() else {
+        let Some(message) = replay.next.take().or_else(|| self.exchange.next_retained(&mut replay.snapshot)) else {
             replays.pop_front();
             return true;
         };
-        let qos = replay.qos.min(next.as_ref().qos);
+        let (qos, identifier) = (replay.qos.min(message.as_ref().qos), replay.identifier);
         if qos != QoS::AtMostOnce && (replay.queue_ahead > 0 || packet_id.is_none()) {
+            replay.next = Some(message);
             return false;
         }
-        let (Some(message), identifier) = (replay.messages.next(), replay.identifier) else { return false };
         if !self.is_current(&message) {
             return true;
         }
@@ -230,14 +241,34 @@ impl<J: Journal> Hub<J> {
         true
     }
 
-    /// The client has gone before it got all retained messages it was owed: those that are acknowledged wait for it.
-    pub(crate) fn queue_replay(&mut self, session: u32, replay: Replay) {
-        for message in replay.messages {
+    /// Notes what a subscription is owed; an older debt for the same filter is settled with the new one.
+    pub(crate) fn owe_replay(&mut self, index: u32, replay: Replay) {
+        let replays = &mut self.connections[index as usize].extras().replays;
+        let older = replays.iter().position(|owed| owed.snapshot.filter() == replay.snapshot.filter());
+        if let Some(older) = older.and_then(|at| replays.remove(at)) {
+            self.exchange.abandon(older.snapshot);
+        }
+        replays.push_back(replay);
+    }
+
+    /// The client has gone before it got all retained messages it was owed. If its session goes on, those that are
+    /// acknowledged wait in its queue, as far as that has room.
+    pub(crate) fn settle_replay(&mut self, session: Option<u32>, mut replay: Replay) {
+        while let Some(session) = session.filter(|_| replay.qos != QoS::AtMostOnce)
+            && self.has_queue_room(session)
+            && let Some(message) = replay.next.take().or_else(|| self.exchange.next_retained(&mut replay.snapshot))
+        {
             let terms = retained_terms(replay.qos.min(message.as_ref().qos), replay.identifier.as_slice());
             if terms.qos != QoS::AtMostOnce && self.is_current(&message) {
                 self.enqueue(session, &mut Outgoing::of(&message), terms);
             }
         }
+        self.exchange.abandon(replay.snapshot);
+    }
+
+    fn has_queue_room(&self, session: u32) -> bool {
+        let outbound = self.sessions[session as usize].session.outbound();
+        !self.memory_full && outbound.map_or(0, |outbound| outbound.queued()) < self.settings.session_queue_messages
     }
 
     /// Whether a retained message has neither expired nor been replaced since it was looked up. Where it has been

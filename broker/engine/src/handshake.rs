@@ -43,8 +43,15 @@ impl<J: Journal> Shard<J> {
             return Handled::Later;
         }
 
-        let existing = self.hub.find_session(&client_id);
-        if let Some(session) = existing {
+        if let Some(session) = self.hub.find_session(&client_id) {
+            // What the client had sent before it connected anew counts, a DISCONNECT above all.
+            if let Some(older) = self.hub.sessions[session as usize].connection
+                && !self.hub.connections[index as usize].heard_older
+            {
+                self.hub.connections[index as usize].heard_older = true;
+                self.hub.actions.push_back(Action::HearFirst(self.hub.id(older), self.hub.id(index)));
+                return Handled::Later;
+            }
             self.take_over(session);
         }
         // Ending a connection may have ended its session.
@@ -65,6 +72,7 @@ impl<J: Journal> Shard<J> {
         }
         // [MQTT-3.1.2-6]
         let session = resumed.unwrap_or_else(|| self.hub.open_session(&client_id));
+        self.hub.connections[index as usize].resumed = resumed.is_some();
         self.open(index, session, connect);
         self.answer(index, connect, &client_id, resumed.is_some());
         self.hub.pump(session);

@@ -35,6 +35,9 @@ pub enum Action {
     Move(ConnectionId, ShardIndex),
     /// Read again: first what was not consumed, then the socket.
     Resume(ConnectionId),
+    /// Read what has come on the first connection, which is about to be taken over, and only then bring the second one's
+    /// unconsumed bytes again.
+    HearFirst(ConnectionId, ConnectionId),
 }
 
 /// A session's place in its shard.

@@ -321,11 +321,14 @@ impl<J: Journal> Shard<J> {
     fn on_release(&mut self, index: u32, session: u32, packet_id: PacketId) {
         let held = self.hub.sessions[session as usize].session.held();
         let known = held.is_some_and(|held| held.contains(packet_id));
-        let v5 = self.hub.connections[index as usize].is_v5();
+        let connection = &self.hub.connections[index as usize];
+        // In a session that was resumed, the client may not have got our PUBCOMP. The code for an unknown identifier is no
+        // error then [MQTT 5.0 section 3.7.2.1], but clients take it for one.
+        let is_mismatch = !known && connection.is_v5() && !connection.resumed;
         if known {
             self.hub.commit(session, Change::Released(packet_id));
         }
-        let reason = if known || !v5 { PubCompReason::Success } else { PubCompReason::PacketIdentifierNotFound };
+        let reason = if is_mismatch { PubCompReason::PacketIdentifierNotFound } else { PubCompReason::Success };
         self.hub.acknowledge(index, Ack::Complete(packet_id, reason));
     }
 

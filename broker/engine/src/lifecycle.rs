@@ -69,6 +69,10 @@ impl<J: Journal> Shard<J> {
         let connection = &mut self.hub.connections[index as usize];
         let replays = connection.extras.take().map(|extras| extras.replays).unwrap_or_default();
         let Some(session) = connection.session.take() else { return };
+        let lasts = self.hub.sessions[session as usize].session.expiry_interval_s() > 0;
+        for replay in replays {
+            self.hub.settle_replay(lasts.then_some(session), replay);
+        }
         self.hub.counters().sessions_connected.subtract(1);
         self.hub.set_online(session, false);
         let now_ms = self.hub.now_ms;
@@ -99,9 +103,6 @@ impl<J: Journal> Shard<J> {
             let at_ms = now_ms + u64::from(expiry_s) * 1000;
             self.hub.sessions[session as usize].expires_at_ms = NonZeroMs::new(at_ms);
             self.hub.arm_session(session, at_ms);
-        }
-        for replay in replays {
-            self.hub.queue_replay(session, replay);
         }
     }
 

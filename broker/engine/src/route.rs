@@ -15,8 +15,8 @@ use crate::shard::Shard;
 pub(crate) struct Subscription {
     pub(crate) session: u32,
     pub(crate) identifier: Option<SubscriptionId>,
-    /// The exchange's generation when the subscription was made, without its upper half.
-    pub(crate) since: u32,
+    /// The exchange's generation when the subscription was made.
+    pub(crate) since: u64,
     pub(crate) qos: QoS,
     pub(crate) no_local: bool,
     pub(crate) retain_as_published: bool,
@@ -222,7 +222,7 @@ fn wants(subscription: &Subscription, origin: Origin, published_at: u64) -> bool
         Origin::Session(session) => !(subscription.no_local && session == subscription.session),
         Origin::Broker => true,
         // Published before the subscription was made: what was retained of it has been sent already.
-        Origin::Shard => (published_at as u32).wrapping_sub(subscription.since) as i32 >= 0,
+        Origin::Shard => published_at >= subscription.since,
     }
 }
 

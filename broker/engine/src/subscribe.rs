@@ -7,8 +7,8 @@ use tautwire_protocol::{
     DisconnectReason, QoS, RetainHandling, Subscribe, SubscribeReason, SubscriptionId, SubscriptionRequest,
     TopicFilter, Unsubscribe, UnsubscribeReason,
 };
-use tautwire_router::Member;
-use tautwire_session::{Change, Journal, Message, SubscriptionRecord};
+use tautwire_router::{Member, Snapshot};
+use tautwire_session::{Change, Journal, SubscriptionRecord};
 
 use crate::ack::Ack;
 use crate::connection::Replay;
@@ -43,8 +43,8 @@ impl<J: Journal> Shard<J> {
         }
         // Every thread routes by the new subscriptions already, so the acknowledgement keeps what it promises.
         self.hub.acknowledge(index, Ack::Subscribed(subscribe.packet_id, reasons.into()));
-        if !replays.is_empty() {
-            self.hub.connections[index as usize].extras().replays.extend(replays);
+        for replay in replays {
+            self.hub.owe_replay(index, replay);
         }
         self.hub.pump(session);
     }
@@ -125,34 +125,27 @@ impl<J: Journal> Shard<J> {
             RetainHandling::SendIfNew => !existed,
             RetainHandling::DoNotSend => false,
         };
-        let retained = self.enter(session, filter, &record, wanted);
+        let snapshot = self.enter(session, filter, &record, wanted)?;
         let queue_ahead =
             self.hub.sessions[session as usize].session.outbound().map_or(0, |outbound| outbound.queued());
-        (!retained.is_empty()).then(|| Replay { queue_ahead, messages: retained.into_iter(), qos, identifier })
+        Some(Replay { queue_ahead, snapshot, next: None, qos, identifier })
     }
 
-    /// Puts a subscription where messages find it; shows the retained ones that match, if `wanted`.
+    /// Puts a subscription where messages find it; gives the retained ones that match, if `wanted`.
     fn enter(
         &mut self,
         session: u32,
         filter: TopicFilter<'_>,
         record: &SubscriptionRecord,
         wanted: bool,
-    ) -> Vec<Message> {
+    ) -> Option<Snapshot> {
         let node = self.table.tree.entry(filter.as_str());
         let first = self.table.tree.values(node).is_empty();
-        let mut retained = Vec::new();
-        let mut show = |message: &Message| retained.push(message.clone());
-        let since = self.hub.exchange.subscribe(
-            self.hub.shard,
-            filter.as_str(),
-            first,
-            if wanted { Some(&mut show) } else { None },
-        );
+        let (since, snapshot) = self.hub.exchange.subscribe(self.hub.shard, filter.as_str(), first, wanted);
         let subscription = Subscription {
             session,
             identifier: record.identifier,
-            since: since as u32,
+            since,
             qos: record.options.qos,
             no_local: record.options.no_local,
             retain_as_published: record.options.retain_as_published,
@@ -168,7 +161,7 @@ impl<J: Journal> Shard<J> {
             }
         }
         self.table.generation += 1;
-        retained
+        snapshot
     }
 
     fn join(&mut self, session: u32, filter: TopicFilter<'_>, record: &SubscriptionRecord) {

@@ -31,6 +31,8 @@ const MAIL_MAX: usize = 16;
 const WRITES_MAX: usize = 16;
 /// Pieces handed to one write.
 const SLICES_MAX: usize = 64;
+/// Reads of a connection that is about to be taken over: one that goes on sending is not heard to the end.
+const HEARINGS_MAX: usize = 16;
 /// How long a connection that we have ended may take to read our last bytes.
 const DRAIN_MS: u64 = 2_000;
 /// After an error of accepting that is nobody's fault, how long until the next attempt.
@@ -282,12 +284,13 @@ impl Worker {
         self.consume(id, true);
     }
 
-    /// Brings the engine what is kept of the connection and, if `reading`, what its socket has to give.
-    fn consume(&mut self, id: ConnectionId, reading: bool) {
-        let Some(socket) = self.sockets.get(id) else { return };
+    /// Brings the engine what is kept of the connection and, if `reading`, what its socket has to give; says whether that
+    /// was anything.
+    fn consume(&mut self, id: ConnectionId, reading: bool) -> bool {
+        let Some(socket) = self.sockets.get(id) else { return false };
         if reading && !socket.draining && self.shard.is_held(id) {
             // Told to go on by Action::Resume; until then the bytes wait in the socket, and so does the sender.
-            return;
+            return false;
         }
         let rest = socket.rest.take().map(|rest| *rest);
         let gathered = self.chunks.gather(rest, if reading { Some(&mut socket.stream) } else { None });
@@ -296,7 +299,7 @@ impl Worker {
             Err(error) => {
                 log::debug!("connection {} failed: {error}", id.index);
                 self.lose(id);
-                return;
+                return false;
             }
         };
         if arrived.read == Some(0) && !arrived.range.is_empty() && !socket.draining {
@@ -326,6 +329,7 @@ impl Worker {
         }
         // A connection that is to be moved must not be read again here.
         self.act();
+        arrived.read.is_some_and(|count| count > 0)
     }
 
     fn list_readable(&mut self, id: ConnectionId) {
@@ -347,6 +351,14 @@ impl Worker {
                 Action::Resume(id) => {
                     self.consume(id, false);
                     self.list_readable(id);
+                }
+                Action::HearFirst(first, then) => {
+                    for _ in 0..HEARINGS_MAX {
+                        if !self.consume(first, true) {
+                            break;
+                        }
+                    }
+                    self.consume(then, false);
                 }
             }
         }

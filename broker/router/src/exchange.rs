@@ -1,13 +1,13 @@
 //! What all shards must agree on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tautwire_session::{Message, MessageRef};
-use tautwire_topics::{FilterTree, RetainedTree};
+use tautwire_topics::{FilterTree, RetainedCursor, RetainedTree};
 
 use crate::share::{Member, SessionKey, ShareGroup};
 use crate::{ShardIndex, ShardSet};
@@ -45,11 +45,38 @@ pub struct Exchange {
     board: RwLock<Board>,
 }
 
+struct Retained {
+    message: Message,
+    /// The board's sequence when it was retained.
+    sequence: u64,
+}
+
+/// The retained messages that match a filter, as they were at one moment; those that are replaced before they are asked
+/// for are left out.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Found and not taken yet.
+    found: VecDeque<Message>,
+    /// Where the search goes on.
+    rest: Option<RetainedCursor>,
+    filter: Box<str>,
+    sequence: u64,
+}
+
+impl Snapshot {
+    /// The filter.
+    pub fn filter(&self) -> &str {
+        &self.filter
+    }
+}
+
 #[derive(Default)]
 struct Board {
     interest: FilterTree<ShardIndex>,
     shares: FilterTree<Arc<ShareGroup>>,
-    retained: RetainedTree<Message>,
+    retained: RetainedTree<Retained>,
+    /// Counts the messages that were retained.
+    sequence: u64,
     /// Messages and bytes of them that count against the limits: all but the broker's own.
     retained_messages: usize,
     retained_bytes: usize,
@@ -111,32 +138,40 @@ impl Exchange {
         board.shares.matches(topic, &mut |_, groups: &[Arc<ShareGroup>]| routes.shares.extend(groups.iter().cloned()));
     }
 
-    /// A session of `shard` subscribes to `filter`; `first` where no other session of that shard has it.
+    /// A session of `shard` subscribes to `filter`; `first` where no other session of that shard has it. Returns the
+    /// generation of the subscription and, if `wanted`, the retained messages that match.
     ///
-    /// Shows `retained` every retained message that matches, in the same step: each message published with RETAIN
-    /// is either shown or carries a generation not below the one returned, never both.
-    pub fn subscribe(
-        &self,
-        shard: ShardIndex,
-        filter: &str,
-        first: bool,
-        retained: Option<&mut dyn FnMut(&Message)>,
-    ) -> u64 {
-        if self.shards == 1 {
-            if let Some(show) = retained {
-                self.read().show_retained(filter, show);
-            }
-            return self.generation();
+    /// Both are of the same moment: each message published with RETAIN is either among those or carries a generation not
+    /// below the one returned, never both.
+    pub fn subscribe(&self, shard: ShardIndex, filter: &str, first: bool, wanted: bool) -> (u64, Option<Snapshot>) {
+        if self.shards == 1 && !wanted {
+            return (self.generation(), None);
         }
         let mut board = self.write();
-        if first {
+        if first && self.shards > 1 {
             let node = board.interest.entry(filter);
             board.interest.push_value(node, shard);
         }
-        if let Some(show) = retained {
-            board.show_retained(filter, show);
+        let snapshot = if wanted { board.snapshot(filter) } else { None };
+        (if self.shards > 1 { self.advance() } else { self.generation() }, snapshot)
+    }
+
+    /// The next message of a snapshot. `None` at its end, and then the snapshot is done with.
+    pub fn next_retained(&self, snapshot: &mut Snapshot) -> Option<Message> {
+        loop {
+            if let Some(message) = snapshot.found.pop_front() {
+                return Some(message);
+            }
+            snapshot.rest.as_ref()?;
+            self.write().search(snapshot);
         }
-        self.advance()
+    }
+
+    /// Gives up a snapshot before its end.
+    pub fn abandon(&self, snapshot: Snapshot) {
+        if let Some(cursor) = snapshot.rest {
+            self.write().retained.cancel(cursor);
+        }
     }
 
     /// The last session of `shard` with `filter` gave it up.
@@ -198,7 +233,7 @@ impl Exchange {
     /// Where the message would go over a limit; what was retained stays.
     pub fn retain(&self, message: &MessageRef<'_>, kept: &mut Option<Message>) -> Result<u64, RetainRefused> {
         let mut board = self.write();
-        let old_bytes = board.retained.get(message.topic).map(Message::stored_bytes);
+        let old_bytes = board.retained.get(message.topic).map(|retained| retained.message.stored_bytes());
         if message.payload.is_empty() {
             board.forget_retained(message.topic);
             return Ok(self.generation());
@@ -212,7 +247,9 @@ impl Exchange {
         }
         let kept = kept.get_or_insert_with(|| message.to_message());
         board.forget_retained(message.topic);
-        board.retained.insert(message.topic, kept.clone());
+        board.sequence += 1;
+        let retained = Retained { message: kept.clone(), sequence: board.sequence };
+        board.retained.insert(message.topic, retained);
         if counts(message.topic) {
             board.retained_messages += 1;
             board.retained_bytes += message.stored_bytes();
@@ -225,7 +262,7 @@ impl Exchange {
 
     /// The message that `topic` retains.
     pub fn retained_message(&self, topic: &str) -> Option<Message> {
-        self.read().retained.get(topic).cloned()
+        self.read().retained.get(topic).map(|retained| retained.message.clone())
     }
 
     /// Removes up to `most` retained messages that have expired [MQTT-3.3.2-5]; returns how many.
@@ -273,7 +310,7 @@ impl Exchange {
 
 impl Board {
     fn forget_retained(&mut self, topic: &str) {
-        let Some(message) = self.retained.remove(topic) else { return };
+        let Some(Retained { message, .. }) = self.retained.remove(topic) else { return };
         if counts(topic) {
             self.retained_messages -= 1;
             self.retained_bytes -= message.stored_bytes();
@@ -283,13 +320,33 @@ impl Board {
         }
     }
 
-    fn show_retained(&self, filter: &str, show: &mut dyn FnMut(&Message)) {
-        let _: ControlFlow<()> = self.retained.for_each_match(filter, |_, message| {
-            show(message);
+    fn snapshot(&mut self, filter: &str) -> Option<Snapshot> {
+        let cursor = self.retained.cursor(filter);
+        let mut snapshot =
+            Snapshot { found: VecDeque::new(), rest: Some(cursor), filter: filter.into(), sequence: self.sequence };
+        self.search(&mut snapshot);
+        (snapshot.rest.is_some() || !snapshot.found.is_empty()).then_some(snapshot)
+    }
+
+    /// Takes the search some steps further.
+    fn search(&mut self, snapshot: &mut Snapshot) {
+        let Some(mut cursor) = snapshot.rest.take() else { return };
+        let (found, sequence) = (&mut snapshot.found, snapshot.sequence);
+        let _: ControlFlow<()> = self.retained.resume(&mut cursor, SEARCH_STEPS, |_, retained| {
+            // What has been retained since was sent as it came.
+            if retained.sequence <= sequence {
+                found.push_back(retained.message.clone());
+            }
             ControlFlow::Continue(())
         });
+        if !cursor.is_finished() {
+            snapshot.rest = Some(cursor);
+        }
     }
 }
+
+/// Topics looked at while the lock is held, so that a search among millions does not hold up those who publish.
+const SEARCH_STEPS: u64 = 128;
 
 /// Whether a retained message counts against the limits. The broker's own do not: they are few, and are there always.
 fn counts(topic: &str) -> bool {

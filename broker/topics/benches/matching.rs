@@ -42,13 +42,7 @@ fn wildcard_filters() {
                 2 => write!(filter, "site/{}/+/sensor-{i}/state", i / 1000),
                 _ => write!(filter, "site/{}/device-{}/#", i / 1000, i - 3),
             };
-            tree.insert(
-                &filter,
-                Subscription {
-                    session: i,
-                    _options: [0; 3],
-                },
-            );
+            tree.insert(&filter, Subscription { session: i, _options: [0; 3] });
         }
     });
     println!(
@@ -71,10 +65,7 @@ fn wildcard_filters() {
         }
     });
     black_box(sessions);
-    println!(
-        "  {:.2} filters covered by a topic",
-        matched as f64 / f64::from(LOOKUPS)
-    );
+    println!("  {:.2} filters covered by a topic", matched as f64 / f64::from(LOOKUPS));
     report("find a filter", LOOKUPS, || {
         for topic in topics.iter().cycle().take(LOOKUPS as usize) {
             black_box(tree.find(black_box(topic)));
@@ -86,39 +77,25 @@ fn shuffled_topics(count: u32) -> Vec<String> {
     let mut state = 0x1234_5678_9abc_def0_u64;
     (0..count)
         .map(|_| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let device = (state >> 33) as u32 % (FILTERS / 4) * 4;
-            format!(
-                "site/{}/device-{device}/sensor-{}/state",
-                device / 1000,
-                device + 2
-            )
+            format!("site/{}/device-{device}/sensor-{}/state", device / 1000, device + 2)
         })
         .collect()
 }
 
 fn cache() {
     for distinct in [1, 100, 3_000] {
-        let topics: Vec<String> = (0..distinct)
-            .map(|i| format!("site/{i}/device-{i}/sensor/state"))
-            .collect();
+        let topics: Vec<String> = (0..distinct).map(|i| format!("site/{i}/device-{i}/sensor/state")).collect();
         let mut cache: MatchCache<Vec<u32>> = MatchCache::default();
-        report(
-            &format!("cache, {distinct} topics in turn"),
-            LOOKUPS,
-            || {
-                for topic in topics.iter().cycle().take(LOOKUPS as usize) {
-                    black_box(cache.get_or_fill(black_box(topic), 1, |matches| matches.push(7)));
-                }
-            },
-        );
+        report(&format!("cache, {distinct} topics in turn"), LOOKUPS, || {
+            for topic in topics.iter().cycle().take(LOOKUPS as usize) {
+                black_box(cache.get_or_fill(black_box(topic), 1, |matches| matches.push(7)));
+            }
+        });
         println!("  {:?}, {} bytes", cache.counters(), cache.memory_bytes());
     }
-    let topics: Vec<String> = (0..1_000_000)
-        .map(|i| format!("site/{i}/device-{i}/sensor/state"))
-        .collect();
+    let topics: Vec<String> = (0..1_000_000).map(|i| format!("site/{i}/device-{i}/sensor/state")).collect();
     let mut cache: MatchCache<Vec<u32>> = MatchCache::default();
     report("cache, topics that do not repeat", 1_000_000, || {
         for topic in &topics {
@@ -135,10 +112,7 @@ fn fan_out() {
     let session = |value: &Subscription| value.session;
     report("join a filter with up to 20,000 others", 20_000, || {
         for i in 0..20_000_u32 {
-            let subscription = Subscription {
-                session: i.wrapping_mul(7919) % 20_000,
-                _options: [0; 3],
-            };
+            let subscription = Subscription { session: i.wrapping_mul(7919) % 20_000, _options: [0; 3] };
             tree.insert_sorted_by_key(node, subscription, session);
         }
     });
@@ -163,10 +137,7 @@ fn retained() {
         }
     });
     println!("  longest {:.1} ms of wall time", longest_ns as f64 / 1e6);
-    println!(
-        "  {:.0} bytes per topic by memory_bytes",
-        tree.memory_bytes() as f64 / f64::from(RETAINED)
-    );
+    println!("  {:.0} bytes per topic by memory_bytes", tree.memory_bytes() as f64 / f64::from(RETAINED));
     let mut found = 0_u32;
     report("find one of them through site/+/+/state", RETAINED, || {
         let _: ControlFlow<()> = tree.for_each_match("site/+/+/state", |_, _| {
@@ -194,18 +165,13 @@ fn retained() {
 fn report(what: &str, operations: u32, run: impl FnOnce()) {
     let start = cpu_ns();
     run();
-    println!(
-        "{what}: {:.1} ns",
-        (cpu_ns() - start) as f64 / f64::from(operations)
-    );
+    println!("{what}: {:.1} ns", (cpu_ns() - start) as f64 / f64::from(operations));
 }
 
 /// CPU time of this thread so far; wall time where the kernel does not tell.
 fn cpu_ns() -> u64 {
     let from_kernel = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let on_cpu = from_kernel
-        .as_deref()
-        .and_then(|text| text.split(' ').next()?.parse().ok());
+    let on_cpu = from_kernel.as_deref().and_then(|text| text.split(' ').next()?.parse().ok());
     on_cpu.unwrap_or_else(|| {
         static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
         START.get_or_init(Instant::now).elapsed().as_nanos() as u64
@@ -216,9 +182,5 @@ fn cpu_ns() -> u64 {
 fn resident_bytes() -> usize {
     const PAGE_BYTES: usize = 4096;
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    text.split(' ')
-        .nth(1)
-        .and_then(|pages| pages.parse::<usize>().ok())
-        .unwrap_or(0)
-        * PAGE_BYTES
+    text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * PAGE_BYTES
 }

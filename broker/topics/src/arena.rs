@@ -34,10 +34,7 @@ impl<T> Arena<T> {
     /// far below.
     pub(crate) fn push(&mut self, element: T) -> u32 {
         let index = self.len();
-        assert!(
-            index < NONE as usize,
-            "a topic tree holds at most 2^32-1 nodes"
-        );
+        assert!(index < NONE as usize, "a topic tree holds at most 2^32-1 nodes");
         match self.chunks.last_mut().filter(|last| last.len() < CHUNK) {
             Some(last) => last.push(element),
             None => {
@@ -56,9 +53,7 @@ impl<T> Arena<T> {
 
     #[inline]
     pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
-        self.chunks
-            .get_mut(chunk_of(index))?
-            .get_mut(place_of(index))
+        self.chunks.get_mut(chunk_of(index))?.get_mut(place_of(index))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
@@ -67,11 +62,7 @@ impl<T> Arena<T> {
 
     /// Heap bytes, without what elements point to.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let chunks = self
-            .chunks
-            .iter()
-            .map(|chunk| chunk.capacity() * size_of::<T>())
-            .sum::<usize>();
+        let chunks = self.chunks.iter().map(|chunk| chunk.capacity() * size_of::<T>()).sum::<usize>();
         chunks + self.chunks.capacity() * size_of::<Vec<T>>()
     }
 }

@@ -39,10 +39,7 @@ impl<V> FilterTree<V> {
     /// An empty tree. Its hashing is seeded at random.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            tree: LevelTree::new(),
-            value_count: 0,
-        }
+        Self { tree: LevelTree::new(), value_count: 0 }
     }
 
     /// Number of filters that have been given values and not been pruned since.
@@ -74,10 +71,7 @@ impl<V> FilterTree<V> {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let spilled = self.tree.payload_slots().filter(|values| values.spilled());
-        self.tree.memory_bytes()
-            + spilled
-                .map(|values| values.capacity() * size_of::<V>())
-                .sum::<usize>()
+        self.tree.memory_bytes() + spilled.map(|values| values.capacity() * size_of::<V>()).sum::<usize>()
     }
 
     /// The node of `filter`, if it is in the tree.
@@ -132,12 +126,7 @@ impl<V> FilterTree<V> {
     ///
     /// For a node whose values are only ever added this way: they stay sorted and unique by key, and are found by
     /// binary search.
-    pub fn insert_sorted_by_key<K: Ord>(
-        &mut self,
-        node: NodeId,
-        value: V,
-        mut key: impl FnMut(&V) -> K,
-    ) -> Option<V> {
+    pub fn insert_sorted_by_key<K: Ord>(&mut self, node: NodeId, value: V, mut key: impl FnMut(&V) -> K) -> Option<V> {
         let values = self.tree.payload_or_default(node)?;
         let wanted = key(&value);
         match values.binary_search_by_key(&wanted, key) {
@@ -151,26 +140,13 @@ impl<V> FilterTree<V> {
     }
 
     /// The value with key `wanted` at `node`, whose values are sorted by that key.
-    pub fn get_by_key<K: Ord>(
-        &self,
-        node: NodeId,
-        wanted: &K,
-        key: impl FnMut(&V) -> K,
-    ) -> Option<&V> {
+    pub fn get_by_key<K: Ord>(&self, node: NodeId, wanted: &K, key: impl FnMut(&V) -> K) -> Option<&V> {
         let values = self.values(node);
-        values
-            .binary_search_by_key(wanted, key)
-            .ok()
-            .map(|at| &values[at])
+        values.binary_search_by_key(wanted, key).ok().map(|at| &values[at])
     }
 
     /// Removes the value with key `wanted` at `node`, whose values are sorted by that key.
-    pub fn remove_by_key<K: Ord>(
-        &mut self,
-        node: NodeId,
-        wanted: &K,
-        key: impl FnMut(&V) -> K,
-    ) -> Option<V> {
+    pub fn remove_by_key<K: Ord>(&mut self, node: NodeId, wanted: &K, key: impl FnMut(&V) -> K) -> Option<V> {
         let at = self.values(node).binary_search_by_key(wanted, key).ok()?;
         self.remove_at(node, at)
     }
@@ -222,9 +198,7 @@ impl<V> FilterTree<V> {
                 open.push((plus, depth + 1));
             }
             wildcards = true;
-            if let Some(literal) =
-                self.tree
-                    .literal_child(node, &topic[level.start..level.end], level.hash)
+            if let Some(literal) = self.tree.literal_child(node, &topic[level.start..level.end], level.hash)
                 && self.enter(literal, rest, visit)
             {
                 next = Some((literal, depth + 1));
@@ -234,12 +208,7 @@ impl<V> FilterTree<V> {
 
     /// Steps on a child whose first level is covered. Answers a tail at once; returns whether to go on below.
     #[inline]
-    fn enter(
-        &self,
-        child: NodeId,
-        topic_rest: Option<&[u8]>,
-        visit: &mut impl FnMut(NodeId, &[V]),
-    ) -> bool {
+    fn enter(&self, child: NodeId, topic_rest: Option<&[u8]>, visit: &mut impl FnMut(NodeId, &[V])) -> bool {
         if !self.tree.is_tail(child) {
             return true;
         }
@@ -285,10 +254,7 @@ struct Level {
 
 impl<'a> TopicLevels<'a> {
     fn new(topic: &'a [u8]) -> Self {
-        Self {
-            topic,
-            known: SmallVec::new(),
-        }
+        Self { topic, known: SmallVec::new() }
     }
 
     /// Level `depth` of the topic, counted from 0; `None` behind the last one. `depth` is at most the number of levels
@@ -300,11 +266,7 @@ impl<'a> TopicLevels<'a> {
         }
         let start = self.known.last().map_or(0, |last| last.end + 1);
         let (text, _) = split_level(self.topic.get(start..)?);
-        let level = Level {
-            start,
-            end: start + text.len(),
-            hash: hash(text),
-        };
+        let level = Level { start, end: start + text.len(), hash: hash(text) };
         self.known.push(level);
         Some(level)
     }

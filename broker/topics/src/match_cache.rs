@@ -105,11 +105,7 @@ struct Window {
 
 impl Default for MatchCacheLimits {
     fn default() -> Self {
-        Self {
-            max_slots: 4096,
-            max_topic_bytes: 256,
-            max_content_bytes: 4 << 20,
-        }
+        Self { max_slots: 4096, max_topic_bytes: 256, max_content_bytes: 4 << 20 }
     }
 }
 
@@ -129,18 +125,12 @@ impl<R: Reusable> MatchCache<R> {
     /// An empty cache that behaves the same every time, for tests and simulation. Not for topics of strangers.
     #[must_use]
     pub fn with_seed(limits: MatchCacheLimits, seed: u64) -> Self {
-        Self::with_hasher(
-            limits,
-            SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()),
-        )
+        Self::with_hasher(limits, SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()))
     }
 
     fn with_hasher(limits: MatchCacheLimits, hasher: SeedableRandomState) -> Self {
         Self {
-            limits: MatchCacheLimits {
-                max_slots: limits.max_slots.max(WAYS).next_power_of_two(),
-                ..limits
-            },
+            limits: MatchCacheLimits { max_slots: limits.max_slots.max(WAYS).next_power_of_two(), ..limits },
             hasher,
             sets: Vec::new(),
             scratch: R::default(),
@@ -160,9 +150,7 @@ impl<R: Reusable> MatchCache<R> {
     /// Heap bytes in use.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.sets.capacity() * size_of::<[Slot<R>; WAYS]>()
-            + self.content_bytes
-            + self.scratch.heap_bytes()
+        self.sets.capacity() * size_of::<[Slot<R>; WAYS]>() + self.content_bytes + self.scratch.heap_bytes()
     }
 
     /// The answer for `topic`: remembered if it was computed for the same `generation`, else computed by `fill` into
@@ -210,14 +198,7 @@ impl<R: Reusable> MatchCache<R> {
         Some((set, way))
     }
 
-    fn fill_slot(
-        &mut self,
-        way: usize,
-        topic: &str,
-        hash: u64,
-        generation: u64,
-        fill: impl FnOnce(&mut R),
-    ) -> &R {
+    fn fill_slot(&mut self, way: usize, topic: &str, hash: u64, generation: u64, fill: impl FnOnce(&mut R)) -> &R {
         let set = self.set_of(hash);
         let slot = &mut self.sets[set][way];
         self.content_bytes -= slot.heap_bytes();
@@ -244,9 +225,7 @@ impl<R: Reusable> MatchCache<R> {
     fn way_to_fill(&mut self, set: usize, topic: &str, generation: u64) -> Option<usize> {
         let slots = &mut self.sets[set];
         let unwanted = |slot: &Slot<R>| !slot.filled || slot.generation != generation;
-        let same = slots
-            .iter()
-            .position(|slot| slot.filled && slot.topic == topic);
+        let same = slots.iter().position(|slot| slot.filled && slot.topic == topic);
         if let Some(way) = same.or_else(|| slots.iter().position(unwanted)) {
             return Some(way);
         }
@@ -271,11 +250,7 @@ impl<R: Reusable> MatchCache<R> {
         if old_sets >= max_sets || (old_sets > 0 && !crowded) {
             return;
         }
-        let new_sets = if old_sets == 0 {
-            FIRST_SETS.min(max_sets)
-        } else {
-            old_sets * 2
-        };
+        let new_sets = if old_sets == 0 { FIRST_SETS.min(max_sets) } else { old_sets * 2 };
         self.crowded = 0;
         self.sets.reserve_exact(new_sets - old_sets);
         self.sets.resize_with(new_sets, Default::default);
@@ -303,14 +278,7 @@ impl<R: Reusable> MatchCache<R> {
             return;
         }
         let repeats = self.window.hits * LOOKUPS_PER_HIT >= self.window.lookups;
-        self.window = Window {
-            bypass: if repeats {
-                0
-            } else {
-                window_lookups * BYPASS_WINDOWS
-            },
-            ..Window::default()
-        };
+        self.window = Window { bypass: if repeats { 0 } else { window_lookups * BYPASS_WINDOWS }, ..Window::default() };
     }
 
     fn fill_scratch(&mut self, fill: impl FnOnce(&mut R)) -> &R {
@@ -359,10 +327,7 @@ mod tests {
 
     #[test]
     fn another_topic_with_the_same_hash_is_not_taken_for_this_one() {
-        let one_set = MatchCacheLimits {
-            max_slots: WAYS,
-            ..MatchCacheLimits::default()
-        };
+        let one_set = MatchCacheLimits { max_slots: WAYS, ..MatchCacheLimits::default() };
         let mut cache: MatchCache<Vec<u8>> = MatchCache::new(one_set);
         cache.get_or_fill("a", 1, |result| result.push(b'a'));
         let colliding = cache.hash("b");

@@ -44,10 +44,7 @@ impl<V> RetainedTree<V> {
     /// An empty tree. Its hashing is seeded at random.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            tree: LevelTree::new(),
-            resting: HashMap::default(),
-        }
+        Self { tree: LevelTree::new(), resting: HashMap::default() }
     }
 
     /// Number of topics.
@@ -104,21 +101,14 @@ impl<V> RetainedTree<V> {
     ///
     /// `+` and `#` at the first level do not cover topics that begin with `$` [MQTT-4.7.2-1]. A filter without
     /// wildcards is one lookup. Not recursive. For a search that may be long, see [`RetainedTree::cursor`].
-    pub fn for_each_match<B>(
-        &self,
-        filter: &str,
-        visit: impl FnMut(&str, &V) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
+    pub fn for_each_match<B>(&self, filter: &str, visit: impl FnMut(&str, &V) -> ControlFlow<B>) -> ControlFlow<B> {
         let mut position = Some(NodeId::ROOT);
         Walk::new(&self.tree, filter).run(&mut position, u64::MAX, visit)
     }
 
     /// A search for the topics that `filter` covers, to be run in portions by [`RetainedTree::resume`].
     pub fn cursor(&self, filter: &str) -> RetainedCursor {
-        RetainedCursor {
-            filter: filter.into(),
-            position: Some(NodeId::ROOT),
-        }
+        RetainedCursor { filter: filter.into(), position: Some(NodeId::ROOT) }
     }
 
     /// Goes on with a search, calling `visit` with each topic found, until `visit` breaks, `max_steps` nodes have been
@@ -133,8 +123,7 @@ impl<V> RetainedTree<V> {
         visit: impl FnMut(&str, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let rested = cursor.position;
-        let flow =
-            Walk::new(&self.tree, &cursor.filter).run(&mut cursor.position, max_steps, visit);
+        let flow = Walk::new(&self.tree, &cursor.filter).run(&mut cursor.position, max_steps, visit);
         self.rest_on(cursor.position);
         self.leave(rested);
         flow
@@ -193,22 +182,13 @@ struct Walk<'a, V> {
 
 impl<'a, V> Walk<'a, V> {
     fn new(tree: &'a LevelTree<Option<V>>, filter: &'a str) -> Self {
-        let separators = filter
-            .bytes()
-            .enumerate()
-            .filter(|&(_, byte)| byte == b'/')
-            .map(|(at, _)| at + 1);
+        let separators = filter.bytes().enumerate().filter(|&(_, byte)| byte == b'/').map(|(at, _)| at + 1);
         let mut starts: SmallVec<[usize; 16]> = core::iter::once(0).chain(separators).collect();
         let multi_level = filter == "#" || filter.ends_with("/#");
         if multi_level {
             starts.pop();
         }
-        Self {
-            tree,
-            filter,
-            starts,
-            multi_level,
-        }
+        Self { tree, filter, starts, multi_level }
     }
 
     fn run<B>(
@@ -223,11 +203,7 @@ impl<'a, V> Walk<'a, V> {
         let mut topic = String::new();
         let (mut node, mut depth, mut leads_on) = self.resume_at(start);
         for _ in 0..max_steps {
-            let below = if leads_on {
-                self.first_below(node, depth)
-            } else {
-                None
-            };
+            let below = if leads_on { self.first_below(node, depth) } else { None };
             let Some((next, parent_depth)) = below.or_else(|| self.beside(node, depth)) else {
                 *position = None;
                 return ControlFlow::Continue(());
@@ -261,10 +237,7 @@ impl<'a, V> Walk<'a, V> {
         let mut depth = 0;
         for &at in path.iter().rev() {
             let leads_on = !self.is_hidden(at)
-                && (self.is_wildcard(depth)
-                    || self
-                        .level(depth)
-                        .is_some_and(|level| level == self.tree.label(at)));
+                && (self.is_wildcard(depth) || self.level(depth).is_some_and(|level| level == self.tree.label(at)));
             depth += self.levels_of(at);
             if !leads_on {
                 return (at, depth, false);
@@ -321,8 +294,7 @@ impl<'a, V> Walk<'a, V> {
 
     /// Whether any text is covered at level `depth`.
     fn is_wildcard(&self, depth: usize) -> bool {
-        self.level(depth)
-            .map_or(self.multi_level, |level| level == b"+")
+        self.level(depth).map_or(self.multi_level, |level| level == b"+")
     }
 
     /// Level `depth` of the filter, unless the filter ends before or has its final `#` there.
@@ -340,11 +312,6 @@ impl<'a, V> Walk<'a, V> {
         if !self.tree.is_tail(node) {
             return 1;
         }
-        1 + self
-            .tree
-            .label(node)
-            .iter()
-            .filter(|&&byte| byte == b'/')
-            .count()
+        1 + self.tree.label(node).iter().filter(|&&byte| byte == b'/').count()
     }
 }

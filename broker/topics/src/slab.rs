@@ -11,10 +11,7 @@ pub(crate) struct Slab<T> {
 
 impl<T: Default> Slab<T> {
     pub(crate) const fn new() -> Self {
-        Self {
-            slots: Arena::new(),
-            vacant: Vec::new(),
-        }
+        Self { slots: Arena::new(), vacant: Vec::new() }
     }
 
     pub(crate) fn insert(&mut self, value: T) -> u32 {

@@ -14,10 +14,7 @@ const SMALL_STACK_BYTES: usize = 64 << 10;
 type Subscription = [u32; 4];
 
 fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
-    let thread = std::thread::Builder::new()
-        .stack_size(SMALL_STACK_BYTES)
-        .spawn(run)
-        .expect("a thread starts");
+    let thread = std::thread::Builder::new().stack_size(SMALL_STACK_BYTES).spawn(run).expect("a thread starts");
     assert!(thread.join().is_ok());
 }
 
@@ -66,13 +63,7 @@ fn retained_topics_of_65536_levels_are_safe() {
         for topic in [deepest.as_str(), &other, "/", "a"] {
             tree.insert(topic, 1_u8);
         }
-        for (filter, expected) in [
-            ("#", 4),
-            ("/#", 3),
-            (&deepest, 1),
-            (&all_plus, 2),
-            ("+/+", 1),
-        ] {
+        for (filter, expected) in [("#", 4), ("/#", 3), (&deepest, 1), (&all_plus, 2), ("+/+", 1)] {
             let mut count = 0;
             let _: ControlFlow<()> = tree.for_each_match(filter, |_, _| {
                 count += 1;
@@ -89,11 +80,8 @@ fn retained_topics_of_65536_levels_are_safe() {
 
 #[test]
 fn a_hundred_thousand_wildcard_filters_take_under_110_bytes_each() {
-    let shapes: [fn(u32) -> String; 3] = [
-        |i| format!("w/{i}/+/x"),
-        |i| format!("w/+/{i}"),
-        |i| format!("plant/{}/+/machine-{i}/#", i % 100),
-    ];
+    let shapes: [fn(u32) -> String; 3] =
+        [|i| format!("w/{i}/+/x"), |i| format!("w/+/{i}"), |i| format!("plant/{}/+/machine-{i}/#", i % 100)];
     for shape in shapes {
         let mut tree: FilterTree<Subscription> = FilterTree::new();
         let count = 100_000;
@@ -119,15 +107,9 @@ fn a_filter_with_many_subscribers_gives_memory_back_when_they_leave() {
     let session = |subscription: &Subscription| subscription[0];
     let alone_bytes = tree.memory_bytes();
     for i in 0..10_000_u32 {
-        assert_eq!(
-            tree.insert_sorted_by_key(node, [i.wrapping_mul(7919) % 10_000; 4], session),
-            None
-        );
+        assert_eq!(tree.insert_sorted_by_key(node, [i.wrapping_mul(7919) % 10_000; 4], session), None);
     }
-    assert_eq!(
-        tree.insert_sorted_by_key(node, [5, 9, 9, 9], session),
-        Some([5; 4])
-    );
+    assert_eq!(tree.insert_sorted_by_key(node, [5, 9, 9, 9], session), Some([5; 4]));
     assert_eq!(tree.get_by_key(node, &5, session), Some(&[5, 9, 9, 9]));
     assert!(tree.values(node).is_sorted());
     assert_eq!(tree.value_count(), 10_000);
@@ -140,10 +122,7 @@ fn a_filter_with_many_subscribers_gives_memory_back_when_they_leave() {
     assert!(tree.memory_bytes() < alone_bytes + 1024);
     tree.remove_by_key(node, &9_999, session);
     assert!(tree.prune(node));
-    assert_eq!(
-        (tree.len(), tree.node_count(), tree.value_count()),
-        (0, 0, 0)
-    );
+    assert_eq!((tree.len(), tree.node_count(), tree.value_count()), (0, 0, 0));
 }
 
 /// 2ⁿ filters of n levels, each level `a` or `+`: all cover the topic, none twice, and one level short covers none.
@@ -152,20 +131,14 @@ fn every_combination_of_plus_and_literal_is_found_once() {
     let levels = 10;
     let mut tree = FilterTree::new();
     for bits in 0..1_u32 << levels {
-        let filter: Vec<&str> = (0..levels)
-            .map(|level| if bits >> level & 1 == 1 { "+" } else { "a" })
-            .collect();
+        let filter: Vec<&str> = (0..levels).map(|level| if bits >> level & 1 == 1 { "+" } else { "a" }).collect();
         tree.insert(&filter.join("/"), bits);
     }
     let mut found = Vec::new();
-    tree.matches(&vec!["a"; levels].join("/"), &mut |_, values| {
-        found.extend_from_slice(values)
-    });
+    tree.matches(&vec!["a"; levels].join("/"), &mut |_, values| found.extend_from_slice(values));
     found.sort_unstable();
     assert_eq!(found, (0..1 << levels).collect::<Vec<u32>>());
-    tree.matches(&vec!["a"; levels - 1].join("/"), &mut |_, _| {
-        panic!("too short to be covered")
-    });
+    tree.matches(&vec!["a"; levels - 1].join("/"), &mut |_, _| panic!("too short to be covered"));
 }
 
 /// Such text is refused before it comes here; it must do no harm if it does.
@@ -198,10 +171,7 @@ fn a_pruned_node_has_no_values_and_takes_none() {
     assert!(tree.prune(node));
     let mut text = String::new();
     tree.filter_of(node, &mut text);
-    assert_eq!(
-        (text.as_str(), tree.node_count(), tree.value_count()),
-        ("", 0, 0)
-    );
+    assert_eq!((text.as_str(), tree.node_count(), tree.value_count()), ("", 0, 0));
 }
 
 #[test]
@@ -215,11 +185,7 @@ fn a_search_goes_on_where_its_visitor_broke_off() {
     while !cursor.is_finished() {
         let _ = tree.resume(&mut cursor, u64::MAX, |_, &value| {
             found.push(value);
-            if found.len() % 7 == 0 {
-                ControlFlow::Break(())
-            } else {
-                ControlFlow::Continue(())
-            }
+            if found.len() % 7 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
     }
     assert_eq!(found, (0..100).collect::<Vec<i32>>());

@@ -8,10 +8,7 @@ type Cache = MatchCache<Vec<u64>>;
 const SEEDS: std::ops::Range<u64> = 0..100;
 
 fn small(max_slots: usize, seed: u64) -> Cache {
-    let limits = MatchCacheLimits {
-        max_slots,
-        ..MatchCacheLimits::default()
-    };
+    let limits = MatchCacheLimits { max_slots, ..MatchCacheLimits::default() };
     MatchCache::with_seed(limits, seed)
 }
 
@@ -35,14 +32,7 @@ fn a_repeated_topic_is_computed_once_per_generation() {
     assert!(!ask(&mut cache, "a/b", 1, 1));
     assert!(ask(&mut cache, "a/b", 1, 2));
     assert!(!ask(&mut cache, "a/b", 1, 2));
-    assert_eq!(
-        cache.counters(),
-        CacheCounters {
-            hits: 2,
-            misses: 2,
-            ..CacheCounters::default()
-        }
-    );
+    assert_eq!(cache.counters(), CacheCounters { hits: 2, misses: 2, ..CacheCounters::default() });
 }
 
 #[test]
@@ -56,14 +46,8 @@ fn answers_stay_right_while_the_cache_grows_and_overflows() {
             }
         }
         let counters = cache.counters();
-        assert_eq!(
-            counters.hits + counters.misses + counters.bypassed,
-            6 * 500 * 2
-        );
-        assert!(
-            counters.hits > 2500,
-            "the hot topic stays in: {counters:?}, seed {seed}"
-        );
+        assert_eq!(counters.hits + counters.misses + counters.bypassed, 6 * 500 * 2);
+        assert!(counters.hits > 2500, "the hot topic stays in: {counters:?}, seed {seed}");
     }
 }
 
@@ -92,10 +76,7 @@ fn topics_taking_turns_in_a_full_cache_do_not_push_each_other_out() {
         }
         let counters = cache.counters();
         assert_eq!(counters.bypassed, 0, "{counters:?}, seed {seed}");
-        assert!(
-            counters.hits > counters.misses / 2,
-            "{counters:?}, seed {seed}"
-        );
+        assert!(counters.hits > counters.misses / 2, "{counters:?}, seed {seed}");
     }
 }
 
@@ -112,25 +93,16 @@ fn the_cache_switches_itself_off_where_topics_never_repeat_and_tries_again() {
         }
     };
     fresh(&mut cache, window);
-    assert_eq!(
-        (cache.counters().misses, cache.counters().bypassed),
-        (window, 0)
-    );
+    assert_eq!((cache.counters().misses, cache.counters().bypassed), (window, 0));
     let off = window * BYPASS_WINDOWS as u64;
     fresh(&mut cache, off);
-    assert_eq!(
-        (cache.counters().misses, cache.counters().bypassed),
-        (window, off)
-    );
+    assert_eq!((cache.counters().misses, cache.counters().bypassed), (window, off));
 
     // Now the same topic again and again: the next window sees it, and the cache stays on.
     for _ in 0..window * 3 {
         ask(&mut cache, "same", 1, 1);
     }
-    assert_eq!(
-        (cache.counters().hits, cache.counters().bypassed),
-        (window * 3 - 1, off)
-    );
+    assert_eq!((cache.counters().hits, cache.counters().bypassed), (window * 3 - 1, off));
 }
 
 #[test]
@@ -149,18 +121,12 @@ fn outdated_answers_give_way_at_once_however_used_they_were() {
         ask(&mut cache, topic, 1, 1);
     }
     assert_eq!(cache.counters().hits, 2);
-    assert!(
-        ask(&mut cache, "c", 1, 1),
-        "both were used, so it is not kept"
-    );
+    assert!(ask(&mut cache, "c", 1, 1), "both were used, so it is not kept");
     for topic in ["a", "b"] {
         assert!(!ask(&mut cache, topic, 1, 1));
     }
     assert!(ask(&mut cache, "c", 1, 2));
-    assert!(
-        !ask(&mut cache, "c", 1, 2),
-        "nothing current was in its way"
-    );
+    assert!(!ask(&mut cache, "c", 1, 2), "nothing current was in its way");
 }
 
 #[test]
@@ -189,10 +155,7 @@ fn long_topics_are_answered_and_not_kept() {
 #[test]
 fn an_unused_cache_takes_no_memory_and_a_full_one_stays_under_its_limit() {
     let max_content_bytes = 64 << 10;
-    let mut cache: Cache = MatchCache::new(MatchCacheLimits {
-        max_content_bytes,
-        ..MatchCacheLimits::default()
-    });
+    let mut cache: Cache = MatchCache::new(MatchCacheLimits { max_content_bytes, ..MatchCacheLimits::default() });
     assert_eq!(cache.memory_bytes(), 0);
     let slots_bytes = {
         let mut empty_results: Cache = MatchCache::with_seed(MatchCacheLimits::default(), 0);
@@ -202,9 +165,7 @@ fn an_unused_cache_takes_no_memory_and_a_full_one_stays_under_its_limit() {
         empty_results.memory_bytes()
     };
     for number in 0..10_000_u64 {
-        let result = cache.get_or_fill(&format!("topic/{number}"), 1, |result| {
-            result.extend([number; 100])
-        });
+        let result = cache.get_or_fill(&format!("topic/{number}"), 1, |result| result.extend([number; 100]));
         assert_eq!(result[..], [number; 100]);
         assert!(cache.memory_bytes() <= slots_bytes + max_content_bytes + max_content_bytes / 8);
     }

@@ -10,16 +10,7 @@ use tautwire_topics::{FilterTree, NodeId, RetainedTree};
 
 /// Few distinct levels, so that random filters and topics meet; one longer than a node holds.
 fn topic_level() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec![
-        "",
-        "a",
-        "b",
-        "ab",
-        "$",
-        "$SYS",
-        "é",
-        "a-level-of-25-bytes-length",
-    ])
+    prop::sample::select(vec!["", "a", "b", "ab", "$", "$SYS", "é", "a-level-of-25-bytes-length"])
 }
 
 fn topic() -> impl Strategy<Value = String> {
@@ -38,11 +29,7 @@ fn filter() -> impl Strategy<Value = String> {
 
 /// Topics and filters have at least one character [MQTT-4.7.3-1].
 fn not_empty(text: String) -> String {
-    if text.is_empty() {
-        "a".to_string()
-    } else {
-        text
-    }
+    if text.is_empty() { "a".to_string() } else { text }
 }
 
 #[derive(Debug, Clone)]
@@ -98,9 +85,7 @@ fn search_in(tree: &RetainedTree<u32>, filter: &str) -> Vec<(String, u32)> {
 
 /// Takes one of the keys, if there are any.
 fn pick<V>(model: &BTreeMap<String, V>, index: &prop::sample::Index) -> Option<String> {
-    (!model.is_empty())
-        .then(|| model.keys().nth(index.index(model.len())).cloned())
-        .flatten()
+    (!model.is_empty()).then(|| model.keys().nth(index.index(model.len())).cloned()).flatten()
 }
 
 proptest! {

@@ -8,10 +8,8 @@ use tautwire_topics::{FilterTree, RetainedTree};
 
 #[test]
 fn shared_matching_vectors_hold_in_both_trees() {
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/vectors/topics/matching.json");
-    let text =
-        std::fs::read_to_string(&path).expect("the shared vectors are part of the repository");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/vectors/topics/matching.json");
+    let text = std::fs::read_to_string(&path).expect("the shared vectors are part of the repository");
     let file: Value = serde_json::from_str(&text).expect("the shared vectors are JSON");
     let vectors = file["vectors"].as_array().expect("a list of vectors");
     assert!(!vectors.is_empty());
@@ -25,11 +23,7 @@ fn shared_matching_vectors_hold_in_both_trees() {
         filters.insert(filter, ());
         let mut found = 0;
         filters.matches(topic, &mut |_, _| found += 1);
-        assert_eq!(
-            found,
-            usize::from(matches),
-            "{id}: {filter} against {topic} in the filter tree"
-        );
+        assert_eq!(found, usize::from(matches), "{id}: {filter} against {topic} in the filter tree");
 
         let mut topics = RetainedTree::new();
         topics.insert(topic, ());
@@ -39,11 +33,7 @@ fn shared_matching_vectors_hold_in_both_trees() {
             found += 1;
             ControlFlow::Continue(())
         });
-        assert_eq!(
-            found,
-            usize::from(matches),
-            "{id}: {filter} against {topic} in the retained tree"
-        );
+        assert_eq!(found, usize::from(matches), "{id}: {filter} against {topic} in the retained tree");
     }
 }
 
@@ -52,9 +42,7 @@ fn text_of(vector: &Value, key: &str) -> String {
     if let Some(text) = vector[key].as_str() {
         return text.to_string();
     }
-    let parts = vector[format!("{key}_parts")]
-        .as_array()
-        .expect("a text or its parts");
+    let parts = vector[format!("{key}_parts")].as_array().expect("a text or its parts");
     let bytes: Vec<u8> = parts.iter().flat_map(bytes_of_part).collect();
     String::from_utf8(bytes).expect("parts of a text are UTF-8")
 }

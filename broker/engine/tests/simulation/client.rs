@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::num::{NonZeroU16, NonZeroU32};
 
 use tautwire_protocol::{
-    ConnAck, Connect, ConnectReason, DecodeOptions, Delivery, Disconnect, DisconnectReason, Packet, PacketId,
-    Properties, Property, ProtocolVersion, PubAck, PubComp, PubRec, PubRel, Publish, QoS, Subscribe, SubscriptionId,
-    SubscriptionOptions, SubscriptionRequest, TopicFilter, TopicName, Unsubscribe, Will, decode,
+    ConnAck, Connect, ConnectReason, DecodeOptions, Delivery, Disconnect, DisconnectReason, OwnedPacket, Packet,
+    PacketId, Properties, Property, ProtocolVersion, PubAck, PubComp, PubRec, PubRel, Publish, QoS, Subscribe,
+    SubscriptionId, SubscriptionOptions, SubscriptionRequest, TopicFilter, TopicName, Unsubscribe, Will, decode,
 };
 use tautwire_session::Journal;
 
@@ -145,7 +145,7 @@ impl Client {
         }
     }
 
-    fn is_v5(&self) -> bool {
+    pub(crate) fn is_v5(&self) -> bool {
         self.version == ProtocolVersion::V5
     }
 
@@ -154,16 +154,8 @@ impl Client {
         self.outgoing.is_empty() && self.owed.is_empty() && self.asked.is_empty() && self.in_flight.is_empty()
     }
 
-    pub(crate) fn unanswered(&self) -> usize {
-        self.outgoing.len()
-    }
-
     pub(crate) fn socket(&self) -> Option<SocketId> {
         self.socket
-    }
-
-    pub(crate) fn held_ids(&self) -> impl Iterator<Item = u16> {
-        self.outgoing.iter().filter(|outgoing| outgoing.received).map(|outgoing| outgoing.id.get())
     }
 
     // What the client does.
@@ -301,7 +293,7 @@ impl Client {
     pub(crate) fn cut<J: Journal>(&mut self, broker: &mut SimulatedBroker<J>, ledger: &mut Ledger, finished: bool) {
         if let Some(socket) = self.socket {
             if finished {
-                broker.finish(socket)
+                broker.abandon(socket)
             } else {
                 broker.cut(socket)
             }
@@ -505,7 +497,7 @@ impl Client {
         self.send(broker, &Packet::PingReq);
     }
 
-    fn send<J: Journal>(&mut self, broker: &mut SimulatedBroker<J>, packet: &Packet<'_>) {
+    pub(crate) fn send<J: Journal>(&mut self, broker: &mut SimulatedBroker<J>, packet: &Packet<'_>) {
         let mut bytes = Vec::new();
         packet.append_to(self.version, &mut bytes).expect("our packets are valid");
         self.send_bytes(broker, &bytes);
@@ -529,6 +521,18 @@ impl Client {
     }
 
     // What comes from the broker.
+
+    /// All packets in `bytes`, as they are.
+    pub(crate) fn decode_all(&self, bytes: &[u8]) -> Vec<OwnedPacket> {
+        let mut packets = Vec::new();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (packet, length) = decode(rest, &DecodeOptions::new(self.version)).expect("whole valid packets");
+            packets.push(packet.to_owned_packet().expect("what was decoded can be kept"));
+            rest = &rest[length..];
+        }
+        packets
+    }
 
     /// Takes up to `most` bytes and handles all whole packets.
     pub(crate) fn read<J: Journal>(

@@ -81,6 +81,8 @@ pub(crate) struct Arrival<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     now: Moment,
+    /// Messages go from shard to shard.
+    has_ways: bool,
     pub(crate) publications: Vec<Publication>,
     pub(crate) incarnations: Vec<Incarnation>,
     /// Wills of clients that are connected or have said goodbye.
@@ -93,6 +95,10 @@ pub(crate) struct Ledger {
 const SHARED_PREFIX: &str = "$q/";
 
 impl Ledger {
+    pub(crate) fn new(shards: usize) -> Ledger {
+        Ledger { has_ways: shards > 1, ..Ledger::default() }
+    }
+
     pub(crate) fn tick(&mut self) -> Moment {
         self.now += 1;
         self.now
@@ -332,7 +338,8 @@ impl Ledger {
                 continue;
             }
             for incarnation in &self.incarnations {
-                let owed = incarnation.ended_at.is_none() && incarnation.is_owed(publication, acknowledged_at);
+                let routed_at = (!self.has_ways).then_some(acknowledged_at);
+                let owed = incarnation.ended_at.is_none() && incarnation.is_owed(publication, routed_at);
                 if owed && !incarnation.received.contains_key(&number) {
                     missing.push(format!(
                         "client {} did not get message {number} ({:?}, {:?}, client {})",
@@ -438,8 +445,12 @@ impl Subscription {
         self.possible_until.is_none_or(|end| end >= from) && until.is_none_or(|until| self.possible_from <= until)
     }
 
-    fn was_certain(&self, from: Moment, until: Moment) -> bool {
-        self.certain.iter().any(|(begin, end)| *begin < from && end.is_none_or(|end| end > until))
+    /// `until` is `None` where the message may still be on its way from one shard to another when it is acknowledged, and
+    /// an UNSUBSCRIBE may overtake it.
+    fn was_certain(&self, from: Moment, until: Option<Moment>) -> bool {
+        self.certain
+            .iter()
+            .any(|(begin, end)| *begin < from && end.is_none_or(|end| until.is_some_and(|until| end > until)))
     }
 }
 
@@ -455,12 +466,12 @@ impl Incarnation {
         self.maximum_packet_bytes.is_some_and(|maximum| (maximum as usize) < most)
     }
 
-    fn is_owed(&self, publication: &Publication, acknowledged_at: Moment) -> bool {
+    fn is_owed(&self, publication: &Publication, routed_at: Option<Moment>) -> bool {
         !self.refuses(publication)
             && self.subscriptions.iter().any(|held| {
                 !held.is_shared()
                     && held.matches(&publication.topic)
-                    && held.was_certain(publication.sent_at, acknowledged_at)
+                    && held.was_certain(publication.sent_at, routed_at)
                     && !held.qos.contains(&QoS::AtMostOnce)
                     && !(held.no_local && publication.publisher == self.client)
             })

@@ -4,6 +4,7 @@
 mod support;
 
 mod client;
+mod journal;
 mod ledger;
 mod random_clients;
 mod world;

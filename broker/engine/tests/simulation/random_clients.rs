@@ -7,7 +7,7 @@ use std::env;
 use tautwire_session::Volatile;
 
 use crate::support::{Choices, Random};
-use crate::world::{Plan, World};
+use crate::world::{Plan, World, settings};
 
 const SEEDS: u64 = 200;
 
@@ -45,7 +45,7 @@ fn plan(seed: u64) -> Plan {
 fn what_is_published_arrives_as_promised() {
     for seed in seeds() {
         let _named = Named(seed);
-        let mut world = World::new(seed, plan(seed), |_| Volatile);
+        let mut world = World::new(seed, plan(seed), settings(&mut Random::new(seed)), |_| Volatile);
         if let Err(wrong) = world.run() {
             panic!("{:?}: {wrong}", plan(seed));
         }

@@ -56,9 +56,9 @@ pub(crate) fn settings(random: &mut Random) -> Settings {
 type Outcome = Result<(), String>;
 
 impl<J: Journal> World<J> {
-    pub(crate) fn new(seed: u64, plan: Plan, journal: impl FnMut(usize) -> J) -> World<J> {
+    pub(crate) fn new(seed: u64, plan: Plan, settings: Settings, journal: impl FnMut(usize) -> J) -> World<J> {
         let mut random = Random::new(seed);
-        let broker = SimulatedBroker::new(plan.shards, settings(&mut random), RETAINED, journal);
+        let broker = SimulatedBroker::new(plan.shards, settings, RETAINED, journal);
         let clients = (0..plan.clients)
             .map(|index| {
                 let id = broker.client_id_on(random.below(plan.shards), &format!("client-{index}"));
@@ -66,7 +66,7 @@ impl<J: Journal> World<J> {
                 Client::new(index, id, version)
             })
             .collect();
-        World { broker, ledger: Ledger::default(), clients, random, plan }
+        World { broker, ledger: Ledger::new(plan.shards), clients, random, plan }
     }
 
     /// Lets everything happen, then checks what has come of it.
@@ -232,7 +232,8 @@ impl<J: Journal> World<J> {
             clean_start,
             expiry_interval_s,
             receive_maximum: self.random.pick(&[None, Some(1), Some(3), Some(50)]),
-            maximum_packet_bytes: self.random.pick(&[None, None, None, Some(300), Some(2_000)]),
+            // The same each time: what has been sent must be possible to send again.
+            maximum_packet_bytes: [None, None, Some(300), None, Some(2_000)][client % 5],
             topic_alias_maximum: self.random.pick(&[0, 1, 5, 100]),
             will,
             will_delay_s: if v5 { self.random.pick(&[0, 0, 5, 400]) } else { 0 },
@@ -248,6 +249,10 @@ impl<J: Journal> World<J> {
 
     /// Everything that is under way comes to its end; clients that have a session come back for what they are owed.
     pub(crate) fn come_to_rest(&mut self) -> Outcome {
+        self.exchange_all()?;
+        // Connections that clients have given up.
+        let held: Vec<_> = self.clients.iter().filter_map(Client::socket).collect();
+        self.broker.cut_all_but(&held);
         self.exchange_all()?;
         for client in 0..self.clients.len() {
             if self.clients[client].phase == Phase::Away && self.clients[client].session.is_some() {
@@ -310,7 +315,7 @@ impl<J: Journal> World<J> {
 
     /// All connections end and all sessions expire: nothing may be left.
     fn end_all(&mut self) -> Outcome {
-        self.broker.cut_all();
+        self.broker.cut_all_but(&[]);
         self.broker.settle(&mut self.random);
         for _ in 0..5 {
             self.broker.advance(1_000_000);

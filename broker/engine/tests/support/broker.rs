@@ -128,6 +128,14 @@ impl<J: Journal> SimulatedBroker<J> {
         self.sockets[socket.0].finished = true;
     }
 
+    /// Goes away without a word; what has been sent arrives.
+    pub(crate) fn abandon(&mut self, socket: SocketId) {
+        self.finish(socket);
+        let socket = &mut self.sockets[socket.0];
+        socket.deaf = true;
+        socket.outbound.clear();
+    }
+
     /// Loses the connection and what is on its way.
     pub(crate) fn cut(&mut self, socket: SocketId) {
         self.progress += 1;
@@ -137,9 +145,11 @@ impl<J: Journal> SimulatedBroker<J> {
         socket.outbound.clear();
     }
 
-    /// Loses all connections.
-    pub(crate) fn cut_all(&mut self) {
-        (0..self.sockets.len()).for_each(|socket| self.cut(SocketId(socket)));
+    /// Loses all connections but these.
+    pub(crate) fn cut_all_but(&mut self, kept: &[SocketId]) {
+        for socket in (0..self.sockets.len()).map(SocketId).filter(|socket| !kept.contains(socket)) {
+            self.cut(socket);
+        }
     }
 
     /// Takes up to `most` bytes that have arrived from the broker.
@@ -315,6 +325,17 @@ impl<J: Journal> SimulatedBroker<J> {
                         self.consume(*id, 0, 3, chunks);
                     }
                 }
+                Action::HearFirst(first, then) => {
+                    if let Some(id) = self.owners[shard].get(&first).copied() {
+                        let all = self.sockets[id.0].inbound.len();
+                        if !self.sockets[id.0].is_held() {
+                            self.consume(id, all, 3, chunks);
+                        }
+                    }
+                    if let Some(id) = self.owners[shard].get(&then).copied() {
+                        self.consume(id, 0, 3, chunks);
+                    }
+                }
             }
         }
     }
@@ -372,13 +393,16 @@ impl<J: Journal> SimulatedBroker<J> {
             for slice in &slices[..filled] {
                 let part = &slice[..slice.len().min(room - written)];
                 written += part.len();
-                if !socket.broken {
+                if !socket.broken && !socket.deaf {
                     socket.outbound.extend_from_slice(part);
                 }
             }
             if let Some(single) = output.single() {
                 assert_eq!(single.len(), pending, "one piece is all there is");
-                assert!(socket.broken || single.starts_with(&socket.outbound[before..]), "both views agree");
+                assert!(
+                    socket.broken || socket.deaf || single.starts_with(&socket.outbound[before..]),
+                    "both views agree"
+                );
             }
             assert!(written <= pending && (written > 0 || pending == 0 || room == 0), "what is pending can be had");
             self.progress += written as u64;

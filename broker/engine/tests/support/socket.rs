@@ -20,6 +20,8 @@ pub(super) struct Socket {
     pub(super) rest: Vec<u8>,
     /// The client sends nothing after what is in `inbound`.
     pub(super) finished: bool,
+    /// The client is gone: what the broker sends vanishes.
+    pub(super) deaf: bool,
     /// The network has lost the connection.
     pub(super) broken: bool,
     /// The broker writes what is pending, then closes, at this moment at the latest.
@@ -41,6 +43,7 @@ impl Socket {
             inbound: VecDeque::new(),
             rest: Vec::new(),
             finished: false,
+            deaf: false,
             broken: false,
             draining_until_ms: None,
             write_waits: false,
@@ -51,7 +54,7 @@ impl Socket {
     }
 
     pub(super) fn room(&self) -> usize {
-        if self.broken { usize::MAX } else { self.room_bytes.saturating_sub(self.outbound.len()) }
+        if self.broken || self.deaf { usize::MAX } else { self.room_bytes.saturating_sub(self.outbound.len()) }
     }
 
     /// A whole packet that the engine did not take: it does not want to be brought more.

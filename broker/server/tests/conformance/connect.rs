@@ -258,7 +258,7 @@ fn packets_after_a_refused_connect_are_not_processed() {
     witness.expect_nothing();
 }
 
-/// A CONNECT may arrive in any number of pieces.
+/// [MQTT-4.2-1]: TCP is a stream: a CONNECT may arrive in any number of pieces.
 #[test]
 fn a_connect_sent_byte_by_byte_is_accepted() {
     every_version(|case| {
@@ -272,12 +272,27 @@ fn a_connect_sent_byte_by_byte_is_accepted() {
     });
 }
 
-/// 5.0, 3.1.2.11.4: the broker sends no packet larger than the client takes, CONNACK included [MQTT-3.1.2-24].
+/// 5.0, 3.1.2.11.4: the broker sends no packet larger than the client takes, CONNACK included [MQTT-3.1.2-24],
+/// [MQTT-3.2.2-19], [MQTT-3.2.2-20].
 #[test]
 fn connack_fits_the_clients_maximum_packet_size() {
     let broker = Broker::set(&["mqtt.receive_maximum=10", "mqtt.maximum_packet_size=70000"]);
     let mut client = broker.connecting(V5, "small").property(maximum_packet_size(40)).open();
     client.ping();
+}
+
+/// [MQTT-3.2.2-19], [MQTT-3.2.2-20]: a refusal gives its reason in words only where they fit.
+#[test]
+fn a_refusal_fits_the_clients_maximum_packet_size() {
+    let broker = Broker::start();
+    let mut client = broker
+        .connecting(V5, "tiny")
+        .property(maximum_packet_size(10))
+        .property(Property::AuthenticationMethod("unknown"))
+        .send();
+    let bytes = client.bytes_until_closed();
+    assert!(bytes.len() <= 10, "{bytes:02x?}");
+    assert!(bytes.is_empty() || bytes[3] == 0x8c, "{bytes:02x?}");
 }
 
 /// [MQTT-3.14.4-3]: the connection ends when the client says so.

@@ -10,7 +10,7 @@ use crate::support::{
     every_version,
 };
 
-/// [MQTT-3.3.4-9], [MQTT-4.9.0-2]: the client's Receive Maximum bounds what is in flight to it.
+/// [MQTT-3.3.4-9], [MQTT-4.9.0-1], [MQTT-4.9.0-2]: the client's Receive Maximum bounds what is in flight to it.
 #[test]
 fn no_more_than_the_clients_receive_maximum_is_in_flight() {
     every_thread_count(|case| {
@@ -139,4 +139,35 @@ fn a_3_1_1_publisher_may_have_many_exchanges_open() {
         client.expect_pubcomp(id);
     }
     assert_eq!(subscriber.receive_texts(100).len(), 100);
+}
+
+/// [MQTT-3.3.4-9], [MQTT-4.4.0-1]: each connection brings its own Receive Maximum, also for what is sent again.
+#[test]
+fn a_smaller_receive_maximum_holds_for_messages_sent_again() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let connecting = broker.connecting(V5, "subscriber").persistent();
+        let mut subscriber = connecting.open();
+        subscriber.subscribe("window", ExactlyOnce);
+        let mut publisher = broker.connect(V5, "publisher");
+        for number in 0..6 {
+            let qos = if number % 2 == 0 { AtLeastOnce } else { ExactlyOnce };
+            publisher.publish("window", qos, number.to_string().as_bytes());
+            subscriber.expect_publish();
+        }
+        subscriber.cut();
+        publisher.publish("window", AtLeastOnce, b"6");
+        let mut subscriber = connecting.clone().property(receive_maximum(2)).open();
+        let mut window = vec![subscriber.expect_publish(), subscriber.expect_publish()];
+        for number in 0..7 {
+            // Whatever else may be on its way to this client has arrived with the answer.
+            subscriber.expect_nothing();
+            let oldest = window.remove(0);
+            assert_eq!((oldest.text(), oldest.dup()), (number.to_string().as_str(), number < 6));
+            subscriber.acknowledge(&oldest);
+            if number < 5 {
+                window.push(subscriber.expect_publish());
+            }
+        }
+    });
 }

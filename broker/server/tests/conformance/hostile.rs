@@ -4,30 +4,13 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use tautwire_protocol::{Packet, Property};
+
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Client, EXPECTATION, Outgoing, V3_1_1, V5, every_thread_count, every_version,
-    packet_id, time_passes,
+    AtLeastOnce, AtMostOnce, Broker, Client, EXPECTATION, ExactlyOnce, Outgoing, Scatter, V3_1_1, V5, WillMessage,
+    every_thread_count, every_version, packet_id, time_passes,
 };
 use crate::sys::await_number;
-use tautwire_protocol::Packet;
-
-/// Numbers that look random and are the same in every run.
-struct Scatter(u64);
-
-impl Scatter {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        self.0 >> 33
-    }
-
-    fn byte(&mut self) -> u8 {
-        (self.next() & 0xff) as u8
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        self.next() as usize % bound
-    }
-}
 
 /// A client that must notice nothing of what the others do.
 struct Bystander(Client);
@@ -202,6 +185,96 @@ fn packets_with_one_wrong_byte_harm_nobody_else() {
         }
         bystander.still_served();
     });
+}
+
+/// Sends pings until the kernel takes no more, or `limit` bytes have gone; says how many bytes that were.
+fn flood_with_pings(client: &mut Client, limit: usize) -> usize {
+    let pings = [0xc0, 0x00].repeat(32 * 1024);
+    let mut sent = 0;
+    while sent < limit {
+        // What the last write left of a packet comes first.
+        match client.send_what_fits(&pings[sent % 2..]) {
+            0 => break,
+            count => sent += count,
+        }
+    }
+    sent
+}
+
+/// A client that asks and never listens is not heard any more once its answers pile up; memory stays, others go on.
+#[test]
+fn a_client_that_asks_and_never_reads_is_not_heard_any_more() {
+    every_version(|case| {
+        let broker = case.broker_set(&["limits.connection_output_bytes=1000000", "sys.interval_s=1"]);
+        let mut bystander = Bystander::join(&broker);
+        let before = broker.resident_bytes();
+        let mut asking = broker.connect(case.version, "asking");
+        let sent = flood_with_pings(&mut asking, 128 * 1024 * 1024);
+        assert!(sent < 128 * 1024 * 1024, "the broker has read {sent} bytes of pings from a client that does not read");
+        let held = broker.resident_bytes().saturating_sub(before);
+        assert!(held < 16 * 1024 * 1024, "the broker holds {held} bytes");
+        bystander.still_served();
+        await_number(&mut bystander.0, "tautwire/clients_choked", |count| count >= 1.0);
+        // Once it reads, every question has its answer.
+        assert!(asking.bytes(sent / 2 * 2).chunks(2).all(|answer| answer == [0xd0, 0x00]));
+    });
+}
+
+/// Whatever stays undone - output nobody takes, half a packet, no CONNECT, questions not heard - is waited for asleep.
+#[test]
+fn nothing_that_is_left_undone_keeps_the_broker_busy() {
+    every_thread_count(|case| {
+        let broker = case.broker_set(&["limits.connection_output_bytes=100000", "sys.interval_s=0"]);
+        let mut bystander = Bystander::join(&broker);
+        let mut stuck = broker.connect(V5, "stuck");
+        stuck.subscribe("flood", AtLeastOnce);
+        let payload = vec![b'x'; 64 * 1024];
+        for _ in 0..300 {
+            bystander.0.publish("flood", AtLeastOnce, &payload);
+        }
+        let mut half = broker.connect(V5, "half");
+        half.send_bytes(&[0x30, 100, 0]);
+        let mut stranger = broker.dial(V5);
+        stranger.send_bytes(&[0x10]);
+        let mut asking = broker.connect(V5, "asking");
+        flood_with_pings(&mut asking, 128 * 1024 * 1024);
+        let mut absent = broker.connecting(V5, "absent").persistent().open();
+        absent.subscribe("flood", AtLeastOnce);
+        absent.cut();
+        bystander.still_served();
+        let before = broker.cpu_time();
+        time_passes(Duration::from_secs(1));
+        let used = broker.cpu_time() - before;
+        assert!(used < Duration::from_millis(200), "{used:?} of processor time in a second of nothing");
+        bystander.still_served();
+    });
+}
+
+/// What clients say in confidence is no business of the log, at any level.
+#[test]
+fn the_log_holds_no_passwords_and_no_payloads() {
+    let broker = Broker::set(&["log.level=debug"]);
+    let will = WillMessage::new("will/topic", b"secret-will").qos(AtLeastOnce).retained();
+    let connecting = broker.connecting(V5, "logged").user_name("someone").password(b"secret-password").will(will);
+    let mut client = connecting.open();
+    client.subscribe("#", ExactlyOnce);
+    for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
+        client.deliver(&Outgoing::new("a", qos, b"secret-payload").retained());
+        client.deliver(&Outgoing::new("$SYS/x", qos, b"secret-payload"));
+        client.receive();
+    }
+    client.cut();
+    // Refused and malformed ones too.
+    connecting.clone().property(Property::AuthenticationMethod("none")).refused();
+    let mut client = broker.connect(V5, "logged");
+    client.send_bytes(b"\x36\x13\x00\x01asecret-payload\x00\x01");
+    client.packets_until_closed();
+    let mut stranger = broker.dial(V5);
+    stranger.send_bytes(b"GET /secret-payload HTTP/1.1\r\n\r\n");
+    stranger.bytes_until_closed();
+    let log = broker.end();
+    assert!(log.contains("logged"), "the log at its most talkative names the client:\n{log}");
+    assert!(!log.contains("secret"), "{log}");
 }
 
 /// Connections that come and go leave no descriptors and no memory behind.

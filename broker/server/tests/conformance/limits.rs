@@ -61,6 +61,7 @@ fn too_many_subscriptions_in_one_packet_are_refused() {
         client.expect_thrown_out(ReasonCode::QuotaExceeded);
         let mut client = broker.connect(case.version, "modest");
         assert_eq!(client.subscribe_all(&vec![("a", options(AtLeastOnce)); 100], &[]), vec![1; 100]);
+        client.unsubscribe(&["a"; 100]);
     });
 }
 
@@ -160,6 +161,51 @@ fn a_subscriber_may_leave_65_535_messages_unacknowledged() {
             subscriber.send_puback(id);
         }
         subscriber.expect_nothing();
+    });
+}
+
+/// 4.9 of 5.0: only what is in flight counts: one message left unacknowledged holds up no others.
+#[test]
+fn one_unacknowledged_message_does_not_hold_up_the_others() {
+    every_version(|case| {
+        let broker = case.broker_set(&["limits.session_queue_messages=100000"]);
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut subscriber = broker.connect(case.version, "subscriber");
+        subscriber.subscribe("a", AtLeastOnce);
+        publisher.publish("a", AtLeastOnce, b"patient");
+        let patient = subscriber.expect_publish();
+        publish_numbers(&mut publisher, "a", AtLeastOnce, 70_000);
+        for number in 0..70_000 {
+            let message = subscriber.receive();
+            assert_eq!(message.text(), number.to_string());
+            assert_ne!(message.id(), patient.id(), "[MQTT-2.2.1-4]");
+        }
+        subscriber.acknowledge(&patient);
+        subscriber.expect_nothing();
+    });
+}
+
+/// `limits.retained_bytes`: beyond it nothing is kept, and a publisher of 5.0 is told so.
+#[test]
+fn the_bytes_of_retained_messages_are_bounded() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.retained_bytes=100000"]);
+        let mut publisher = broker.connect(case.version, "publisher");
+        let payload = vec![b'x'; 30_000];
+        let reasons: Vec<u8> = (0..4)
+            .map(|number| {
+                publisher.deliver(&Outgoing::new(&format!("kept/{number}"), AtLeastOnce, &payload).retained())
+            })
+            .collect();
+        if case.version.is_v5() {
+            assert!(reasons[..3].iter().all(|&reason| reason < 0x80) && reasons[3] == 0x97, "{reasons:x?}");
+        }
+        let mut late = broker.connect(case.version, "late");
+        late.subscribe("kept/#", AtLeastOnce);
+        for _ in 0..3 {
+            assert_eq!(late.receive().payload().len(), 30_000);
+        }
+        late.expect_nothing();
     });
 }
 

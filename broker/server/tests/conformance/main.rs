@@ -5,6 +5,7 @@
 //! `TAUTWIRE_TEST_BINARY` runs the same tests against another build of the program.
 
 mod auth;
+mod broken_connections;
 mod connect;
 mod cross_thread;
 mod flow_control;
@@ -18,6 +19,7 @@ mod refusals;
 mod retained;
 mod session;
 mod shared;
+mod stopping;
 mod subscribe;
 mod support;
 mod sys;

@@ -127,6 +127,17 @@ fn messages_lowered_to_qos_1_arrive_complete_and_in_order() {
     });
 }
 
+/// `limits.shard_queue_batches`: with hardly any room between the threads, publishers wait; nothing is lost, and
+/// threads that wait for one another do not wait for ever.
+#[test]
+fn full_queues_between_threads_lose_nothing_of_qos_1_and_2() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.shard_queue_batches=2"]);
+        expect_complete(&run(case, &broker, AtLeastOnce, AtLeastOnce));
+        expect_complete(&run(case, &broker, ExactlyOnce, ExactlyOnce));
+    });
+}
+
 fn expect_complete(taken: &[HashMap<String, Vec<usize>>]) {
     let expected: Vec<usize> = (0..MESSAGES).collect();
     for by_origin in taken {

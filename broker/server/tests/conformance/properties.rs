@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use tautwire_protocol::{Packet, PayloadFormat, Property};
+use tautwire_protocol::{OwnedPacket, Packet, PayloadFormat, Property};
 
 use crate::support::property::{maximum_packet_size, receive_maximum, response_topic, topic_alias};
 use crate::support::{
@@ -69,6 +69,23 @@ fn the_payload_format_indicator_is_forwarded_as_it_was() {
     });
 }
 
+/// 3.3.2.3.2 of 5.0: a payload that is not what it is said to be is refused with 0x99, and the connection stays.
+#[test]
+fn a_payload_that_is_not_as_indicated_is_refused() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut client = broker.connect(V5, "client");
+        client.subscribe("a", AtLeastOnce);
+        let indicator = Property::PayloadFormatIndicator(PayloadFormat::Utf8);
+        for qos in [AtLeastOnce, ExactlyOnce] {
+            assert_eq!(client.deliver(&Outgoing::new("a", qos, b"\xff").property(indicator)), 0x99);
+        }
+        client.publish("a", AtLeastOnce, b"\xff");
+        assert_eq!(client.receive().payload(), b"\xff");
+        client.expect_nothing();
+    });
+}
+
 /// [MQTT-3.3.2-6]
 #[test]
 fn the_message_expiry_interval_counts_down_while_waiting() {
@@ -87,6 +104,25 @@ fn the_message_expiry_interval_counts_down_while_waiting() {
         let mut subscriber = connecting.open();
         let left = subscriber.receive().properties().message_expiry_interval();
         assert!(matches!(left, Some(96..=98)), "{left:?}");
+    });
+}
+
+/// [MQTT-3.3.2-6]: an interval of 0 is not made longer.
+#[test]
+fn a_message_expiry_interval_of_0_stays_0() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut subscriber = broker.connect(V5, "subscriber");
+        subscriber.subscribe("a", AtLeastOnce);
+        publisher.deliver(&Outgoing::new("a", AtLeastOnce, b"now").property(Property::MessageExpiryInterval(0)));
+        publisher.publish("a", AtLeastOnce, b"last");
+        // Delivered at once or expired already: both are right.
+        let message = subscriber.receive();
+        if message.text() == "now" {
+            assert_eq!(message.properties().message_expiry_interval(), Some(0));
+            assert_eq!(subscriber.receive().text(), "last");
+        }
     });
 }
 
@@ -369,6 +405,28 @@ fn the_maximum_packet_size_counts_what_is_added_for_the_client() {
     });
 }
 
+/// [MQTT-3.1.2-25]: a message is left out where it is too large, not where an alias would make it so.
+#[test]
+fn a_message_that_fits_only_without_an_alias_is_sent_without() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut subscriber = broker
+            .connecting(V5, "subscriber")
+            .property(maximum_packet_size(100))
+            .property(Property::TopicAliasMaximum(3))
+            .open();
+        subscriber.subscribe("size/x", AtLeastOnce);
+        let mut aliases = HashMap::new();
+        for (qos, fits) in [(AtMostOnce, 89), (AtLeastOnce, 87)] {
+            publisher.publish("size/x", qos, &vec![b'x'; fits]);
+            let message = subscriber.receive();
+            assert_eq!(resolve(&mut aliases, &message, 3), "size/x");
+            assert_eq!(message.payload().len(), fits);
+        }
+    });
+}
+
 /// Whether any of these properties explains in words or user properties.
 fn explains(properties: tautwire_protocol::Properties<'_>) -> bool {
     properties.iter().any(|property| matches!(property, Property::ReasonString(_) | Property::UserProperty(..)))
@@ -423,15 +481,37 @@ fn a_disconnect_explains_itself_unless_the_client_declined() {
     assert!(reason_string(&mut asking.open()).is_some_and(|text| !text.is_empty()));
 }
 
-/// [MQTT-3.14.2-3]: a DISCONNECT fits the client's Maximum Packet Size, without the words if need be.
+/// What a packet of the broker's takes on the wire.
+fn encoded_len(packet: &OwnedPacket) -> usize {
+    packet.as_packet().encoded_len(V5).expect("what was decoded can be encoded")
+}
+
+/// [MQTT-3.14.2-3], [MQTT-3.14.2-4]: a DISCONNECT fits the Maximum Packet Size, without the words if need be.
 #[test]
 fn a_disconnect_fits_the_clients_maximum_packet_size() {
     let broker = Broker::start();
     let mut client = broker.connecting(V5, "tiny").property(maximum_packet_size(20)).open();
     client.send_bytes(&[0xf0, 0x00]);
     let packet = client.next();
-    let mut bytes = Vec::new();
     assert!(matches!(packet.as_packet(), Packet::Disconnect(_)));
-    packet.as_packet().append_to(V5, &mut bytes).expect("what was decoded can be encoded");
-    assert!(bytes.len() <= 20, "{} bytes", bytes.len());
+    assert!(encoded_len(&packet) <= 20, "{packet:?}");
+}
+
+/// [MQTT-3.4.2-2], [MQTT-3.4.2-3], [MQTT-3.5.2-2], [MQTT-3.5.2-3], [MQTT-3.6.2-2], [MQTT-3.6.2-3], [MQTT-3.7.2-2],
+/// [MQTT-3.7.2-3], [MQTT-3.9.2-1], [MQTT-3.9.2-2], [MQTT-3.11.2-1], [MQTT-3.11.2-2]: words only where they fit.
+#[test]
+fn acknowledgements_fit_the_clients_maximum_packet_size() {
+    let broker = Broker::set(&["mqtt.wildcard_subscription_available=false"]);
+    let mut client = broker.connecting(V5, "tiny").property(maximum_packet_size(20)).open();
+    client.send_publish(&Outgoing::new("$SYS/mine", AtLeastOnce, b"x"));
+    client.send_publish(&Outgoing::new("$SYS/mine", ExactlyOnce, b"x"));
+    client.send_pubrel(99);
+    client.send_pubrec(98);
+    client.send_subscribe(&[("a/#", options(AtLeastOnce))], &[]);
+    client.send_bytes(&[0xa2, 6, 0, 9, 0, 0, 1, b'a']);
+    for _ in 0..6 {
+        let packet = client.next();
+        assert!(encoded_len(&packet) <= 20, "{packet:?}");
+    }
+    client.expect_nothing();
 }

@@ -1,17 +1,16 @@
-//! Delivery at QoS 0, 1 and 2, in both directions, across reconnects, and within the windows.
+//! Delivery at QoS 0, 1 and 2, in both directions and across reconnects.
 
-use std::num::NonZeroU16;
 use std::time::Duration;
 
-use tautwire_protocol::{Packet, PubAckReason, PubRecReason, ReasonCode};
+use tautwire_protocol::{Packet, Property, PubAckReason, PubRecReason, ReasonCode};
 
-use crate::support::property::receive_maximum;
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Message, Outgoing, QoS, V3_1_1, V5, every_case,
     every_thread_count, every_version, expect_nothing_from, options, packet_id, time_passes,
 };
 
-/// [MQTT-4.3.1-1], [MQTT-4.3.2-2], [MQTT-4.3.3-2], [MQTT-3.8.4-8]; 3.1.1: [MQTT-4.3.x], [MQTT-3.8.4-6]
+/// [MQTT-4.3.1-1], [MQTT-4.3.2-2], [MQTT-4.3.3-2], [MQTT-3.8.4-8]; 3.1.1: [MQTT-4.3.1-1], [MQTT-4.3.2-1],
+/// [MQTT-4.3.3-1], [MQTT-3.8.4-6]
 #[test]
 fn messages_arrive_at_the_lower_of_published_and_granted_qos() {
     every_case(|case| {
@@ -47,6 +46,24 @@ fn acknowledgements_say_whether_anybody_subscribed() {
         assert_eq!(publisher.publish("somebody", ExactlyOnce, b"x"), 0x00);
         assert_eq!(subscriber.receive_texts(2), ["x", "x"]);
     });
+}
+
+/// [MQTT-2.2.1-2], [MQTT-2.2.2-1]; 3.1.1: [MQTT-2.3.1-5]: a forwarded message is these bytes and no others.
+#[test]
+fn a_forwarded_message_has_exactly_the_bytes_of_the_standard() {
+    let broker = Broker::start();
+    for (version, expected) in [
+        (V3_1_1, &[0x30, 4, 0, 1, b'a', b'x', 0x32, 6, 0, 1, b'a', 0, 1, b'x'][..]),
+        (V5, &[0x30, 5, 0, 1, b'a', 0, b'x', 0x32, 7, 0, 1, b'a', 0, 1, 0, b'x']),
+    ] {
+        let mut publisher = broker.connect(version, "publisher");
+        let mut subscriber = broker.connect(version, "subscriber");
+        subscriber.subscribe("a", AtLeastOnce);
+        publisher.publish("a", AtMostOnce, b"x");
+        publisher.publish("a", AtLeastOnce, b"x");
+        subscriber.send_bytes(&[0xe0, 0]);
+        assert_eq!(subscriber.bytes_until_closed(), expected);
+    }
 }
 
 /// 3.1 of both: payloads may be anything, and nothing at all.
@@ -183,7 +200,8 @@ fn a_packet_id_may_be_used_again_once_its_exchange_is_complete() {
     });
 }
 
-/// [MQTT-4.4.0-1], [MQTT-3.3.1-1], [MQTT-2.2.1-4]; 3.1.1: [MQTT-4.4.0-1], [MQTT-3.3.1-1]
+/// [MQTT-4.4.0-1], [MQTT-3.3.1-1], [MQTT-2.2.1-4], [MQTT-4.3.2-1], [MQTT-4.3.2-3], [MQTT-4.3.3-1], [MQTT-4.3.3-3],
+/// [MQTT-4.6.0-1]; 3.1.1: [MQTT-4.4.0-1], [MQTT-3.3.1-1], [MQTT-2.3.1-4], [MQTT-4.6.0-1]
 #[test]
 fn unacknowledged_messages_are_resent_in_order_with_dup_and_the_same_ids() {
     every_case(|case| {
@@ -236,7 +254,7 @@ fn nothing_is_resent_on_a_live_connection() {
     });
 }
 
-/// [MQTT-4.4.0-1], [MQTT-4.3.3-6]; 3.1.1: [MQTT-4.3.3-1]: after PUBREC it is the PUBREL that is resent.
+/// [MQTT-4.4.0-1], [MQTT-4.3.3-4] to [MQTT-4.3.3-6]; 3.1.1: [MQTT-4.3.3-1]: after PUBREC it is the PUBREL that is resent.
 #[test]
 fn after_pubrec_the_pubrel_is_resent_and_not_the_publish() {
     every_case(|case| {
@@ -330,7 +348,7 @@ fn unexpected_acknowledgements_are_survived() {
     });
 }
 
-/// [MQTT-2.2.1-5], [MQTT-4.6.0-2], [MQTT-4.6.0-3]: acknowledgements carry the ids of the publishes, in their order.
+/// [MQTT-2.2.1-5], [MQTT-3.3.4-1], [MQTT-4.6.0-2], [MQTT-4.6.0-3]; 3.1.1: [MQTT-2.3.1-6], [MQTT-3.3.4-1]: acknowledgements carry the ids of the publishes, in their order.
 #[test]
 fn acknowledgements_come_in_the_order_of_the_publishes() {
     every_case(|case| {
@@ -407,6 +425,21 @@ fn both_sides_may_use_the_same_packet_id_at_once() {
         client.expect_pubcomp(id);
         client.send_pubcomp(id);
         client.ping();
+    });
+}
+
+/// [MQTT-4.3.3-13]: an expired message does not break off its handshake.
+#[test]
+fn an_expired_qos_2_message_is_still_released_and_completed() {
+    every_thread_count(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(V5, "publisher");
+        let short = Property::MessageExpiryInterval(1);
+        let id = publisher.send_publish(&Outgoing::new("a", ExactlyOnce, b"x").property(short));
+        publisher.expect_pubrec(id);
+        time_passes(Duration::from_millis(2200));
+        publisher.send_pubrel(id);
+        assert_eq!(publisher.expect_pubcomp(id), 0);
     });
 }
 

@@ -124,7 +124,7 @@ fn packets_of_a_server_are_refused_in_5_0() {
     );
 }
 
-/// [MQTT-3.1.0-2]; 3.1.1: [MQTT-3.1.0-2]
+/// [MQTT-3.1.0-2], [MQTT-3.2.0-2], [MQTT-3.14.2-2]; 3.1.1: [MQTT-3.1.0-2]
 #[test]
 fn a_second_connect_is_refused() {
     every_version(|case| {
@@ -136,8 +136,8 @@ fn a_second_connect_is_refused() {
     });
 }
 
-/// [MQTT-3.3.1-2], [MQTT-3.3.1-4], [MQTT-3.3.2-1], [MQTT-3.3.2-2], [MQTT-3.3.2-8], [MQTT-3.3.2-14], [MQTT-3.3.4-6],
-/// [MQTT-1.5.4-1], [MQTT-1.5.4-2], [MQTT-1.5.7-1], [MQTT-2.2.1-3]
+/// [MQTT-3.3.1-2], [MQTT-3.3.1-4], [MQTT-3.3.2-1], [MQTT-3.3.2-2], [MQTT-3.3.2-8], [MQTT-3.3.2-13], [MQTT-3.3.2-14],
+/// [MQTT-3.3.2-19], [MQTT-3.3.4-6], [MQTT-4.7.0-1], [MQTT-1.5.4-1], [MQTT-1.5.4-2], [MQTT-1.5.7-1], [MQTT-2.2.1-3]
 #[test]
 fn wrong_publishes_are_refused_in_5_0() {
     after_connect(
@@ -173,6 +173,8 @@ fn wrong_publishes_are_refused_in_5_0() {
             ("Topic Alias 0", "30 07 0001'a' 03 230000", ALIAS_INVALID),
             ("invalid UTF-8 in a User Property", "30 0b 0001'a' 07 26 0001'k' 0001 ff", MALFORMED),
             ("U+0000 in the Content Type", "30 08 0001'a' 04 030001 00", MALFORMED),
+            ("invalid UTF-8 in the Content Type", "30 08 0001'a' 04 030001 ff", MALFORMED),
+            ("invalid UTF-8 in the Response Topic", "30 08 0001'a' 04 080001 ff", MALFORMED),
         ],
     );
 }
@@ -394,7 +396,8 @@ fn connect_5_0(flags: u8, properties: &str, payload: &str) -> Vec<u8> {
 }
 
 /// [MQTT-3.1.2-3], [MQTT-3.1.2-9], [MQTT-3.1.2-11] to [MQTT-3.1.2-13], [MQTT-3.1.2-16] to [MQTT-3.1.2-19],
-/// [MQTT-3.1.3-1], [MQTT-3.1.3-3], [MQTT-3.1.3-4], [MQTT-3.1.3-11], [MQTT-3.1.3-12], [MQTT-3.1.4-1], [MQTT-3.2.2-7]
+/// [MQTT-3.1.3-1], [MQTT-3.1.3-3], [MQTT-3.1.3-4], [MQTT-3.1.3-11], [MQTT-3.1.3-12], [MQTT-3.1.4-1], [MQTT-3.2.2-6] to
+/// [MQTT-3.2.2-8]
 #[test]
 fn wrong_connects_are_refused_in_5_0() {
     let malformed = Answer::ConnAck(0x81);

@@ -1,10 +1,12 @@
 //! Shared subscriptions.
 
+use std::time::Instant;
+
 use tautwire_protocol::{Property, PubAckReason, PubRecReason};
 
 use crate::support::property::receive_maximum;
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Case, Client, ExactlyOnce, Outgoing, QoS, V3_1_1, V5, every_case,
+    AtLeastOnce, AtMostOnce, Broker, Case, Client, EXPECTATION, ExactlyOnce, Outgoing, QoS, V3_1_1, V5, every_case,
     every_thread_count, expect_nothing_from,
 };
 
@@ -38,6 +40,18 @@ fn collect(publisher: &mut Client, clients: &mut [Client]) -> Vec<Vec<String>> {
         texts
     };
     clients.iter_mut().map(up_to_sentinel).collect()
+}
+
+/// Takes what the clients are sent until it is `count` messages altogether.
+#[track_caller]
+fn collect_count(publisher: &mut Client, clients: &mut [Client], count: usize) -> Vec<String> {
+    let deadline = Instant::now() + EXPECTATION;
+    let mut received: Vec<String> = Vec::new();
+    while received.len() < count {
+        assert!(Instant::now() < deadline, "only {} of {count} messages came: {received:?}", received.len());
+        received.extend(collect(publisher, clients).into_iter().flatten());
+    }
+    received
 }
 
 fn sorted(texts: impl IntoIterator<Item = String>) -> Vec<String> {
@@ -158,10 +172,7 @@ fn messages_in_flight_to_a_leaving_member_go_to_the_others_at_qos_1() {
         // Its session ends with the connection; it has acknowledged nothing.
         let leaver = members.remove(1);
         leaver.cut();
-        let mut received = Vec::new();
-        while received.len() < 40 {
-            received.extend(collect(&mut publisher, &mut members).into_iter().flatten());
-        }
+        let received = collect_count(&mut publisher, &mut members, 40);
         assert_eq!(sorted(received), numbers(0..40));
     });
 }
@@ -183,12 +194,8 @@ fn messages_queued_for_a_leaving_member_go_to_the_others() {
             let mut stayer = broker.connect(V5, "stayer");
             stayer.subscribe("$share/group/a", qos);
             leaver.cut();
-            let mut received = Vec::new();
             let wanted = if qos == AtLeastOnce { 0..10 } else { 1..10 };
-            while received.len() < wanted.len() {
-                received.push(stayer.receive().text().to_owned());
-            }
-            assert_eq!(sorted(received), numbers(wanted));
+            assert_eq!(sorted(stayer.receive_texts(wanted.len())), numbers(wanted));
             expect_nothing_from(&mut publisher, &mut stayer);
         }
     });
@@ -259,11 +266,8 @@ fn nothing_is_lost_while_a_persistent_member_is_away() {
                 publisher.publish("a", qos, number.to_string().as_bytes());
             }
             let away = connecting.open();
-            let mut received = Vec::new();
             let mut members = [away, present];
-            while received.len() < 20 {
-                received.extend(collect(&mut publisher, &mut members).into_iter().flatten());
-            }
+            let received = collect_count(&mut publisher, &mut members, 20);
             assert_eq!(sorted(received), numbers(0..20), "{qos:?}");
         }
     });
@@ -286,10 +290,7 @@ fn messages_wait_while_every_member_is_away() {
             publisher.publish("a", AtLeastOnce, number.to_string().as_bytes());
         }
         let mut members = connectings.map(|connecting| connecting.open());
-        let mut received = Vec::new();
-        while received.len() < 12 {
-            received.extend(collect(&mut publisher, &mut members).into_iter().flatten());
-        }
+        let received = collect_count(&mut publisher, &mut members, 12);
         assert_eq!(sorted(received), numbers(0..12));
     });
 }

@@ -8,7 +8,7 @@ use crate::support::{
     expect_nothing_from, options,
 };
 
-/// [MQTT-3.8.4-1], [MQTT-3.8.4-2], [MQTT-3.8.4-5], [MQTT-3.8.4-6], [MQTT-3.9.3-1], [MQTT-2.2.1-6];
+/// [MQTT-3.8.4-1], [MQTT-3.8.4-2], [MQTT-3.8.4-5] to [MQTT-3.8.4-7], [MQTT-3.9.3-1], [MQTT-3.9.3-2], [MQTT-2.2.1-6];
 /// 3.1.1: [MQTT-3.8.4-1], [MQTT-3.8.4-2], [MQTT-3.8.4-4], [MQTT-3.8.4-5], [MQTT-3.9.3-1]
 #[test]
 fn suback_grants_each_filter_in_order() {
@@ -86,6 +86,35 @@ fn wildcards_match_as_the_standard_says() {
             assert_eq!(subscriber.receive_texts(expected.len()), expected, "{filter}");
             expect_nothing_from(&mut publisher, &mut subscriber);
         }
+    });
+}
+
+/// [MQTT-1.5.4-3], [MQTT-4.7.3-4]: U+FEFF is a character like any other, at the front as well.
+#[test]
+fn a_zero_width_no_break_space_is_kept() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut with = broker.connect(case.version, "with");
+        with.subscribe("\u{feff}a", AtLeastOnce);
+        let mut without = broker.connect(case.version, "without");
+        without.subscribe("a", AtLeastOnce);
+        publisher.publish("\u{feff}a", AtLeastOnce, b"x");
+        assert_eq!(with.receive().topic(), "\u{feff}a");
+        expect_nothing_from(&mut publisher, &mut without);
+    });
+}
+
+/// [MQTT-4.7.3-3]: topics and filters may be as long as a string can be.
+#[test]
+fn a_topic_of_65_535_bytes_works() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut client = broker.connect(case.version, "client");
+        let longest = "x".repeat(65_535);
+        client.subscribe(&longest, AtLeastOnce);
+        client.publish(&longest, AtLeastOnce, b"x");
+        assert_eq!(client.receive().topic().len(), 65_535);
     });
 }
 

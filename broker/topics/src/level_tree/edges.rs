@@ -19,36 +19,24 @@ pub(super) struct Edges {
 
 impl Edges {
     pub(super) fn new() -> Self {
-        Self {
-            segments: vec![HashTable::new()],
-            len: 0,
-        }
+        Self { segments: vec![HashTable::new()], len: 0 }
     }
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        debug_assert_eq!(
-            self.len,
-            self.segments.iter().map(HashTable::len).sum::<usize>()
-        );
+        debug_assert_eq!(self.len, self.segments.iter().map(HashTable::len).sum::<usize>());
         self.len
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         self.segments.capacity() * size_of::<HashTable<u32>>()
-            + self
-                .segments
-                .iter()
-                .map(HashTable::allocation_size)
-                .sum::<usize>()
+            + self.segments.iter().map(HashTable::allocation_size).sum::<usize>()
     }
 
     #[inline]
     pub(super) fn find(&self, hash: u64, is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut is_it = is_it;
-        self.segments[self.segment_of(hash)]
-            .find(hash, |&node| is_it(node))
-            .copied()
+        self.segments[self.segment_of(hash)].find(hash, |&node| is_it(node)).copied()
     }
 
     /// Adds `node` under its `hash`; `rehash` computes the hash of nodes added before.
@@ -90,11 +78,7 @@ impl Edges {
         let count = self.segments.len();
         let mask = count.next_power_of_two() - 1;
         let segment = (hash >> 32) as usize & mask;
-        if segment < count {
-            segment
-        } else {
-            segment & (mask >> 1)
-        }
+        if segment < count { segment } else { segment & (mask >> 1) }
     }
 }
 

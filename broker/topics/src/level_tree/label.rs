@@ -23,19 +23,13 @@ pub(super) struct LongLabels {
 }
 
 impl Label {
-    pub(super) const EMPTY: Self = Self {
-        tag: 0,
-        bytes: [0; INLINE_BYTES],
-    };
+    pub(super) const EMPTY: Self = Self { tag: 0, bytes: [0; INLINE_BYTES] };
 
     pub(super) fn new(text: &[u8], long: &mut LongLabels) -> Self {
         let mut bytes = [0; INLINE_BYTES];
         if text.len() <= INLINE_BYTES {
             bytes[..text.len()].copy_from_slice(text);
-            return Self {
-                tag: text.len() as u8,
-                bytes,
-            };
+            return Self { tag: text.len() as u8, bytes };
         }
         long.text_bytes += text.len();
         let index = long.texts.insert(text.into());
@@ -67,10 +61,7 @@ impl Label {
 
 impl LongLabels {
     pub(super) const fn new() -> Self {
-        Self {
-            texts: Slab::new(),
-            text_bytes: 0,
-        }
+        Self { texts: Slab::new(), text_bytes: 0 }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -85,17 +76,7 @@ mod tests {
     #[test]
     fn text_of_every_length_around_the_inline_limit_comes_back() {
         let mut long = LongLabels::new();
-        for len in [
-            0,
-            1,
-            INLINE_BYTES - 1,
-            INLINE_BYTES,
-            INLINE_BYTES + 1,
-            254,
-            255,
-            256,
-            65_535,
-        ] {
+        for len in [0, 1, INLINE_BYTES - 1, INLINE_BYTES, INLINE_BYTES + 1, 254, 255, 256, 65_535] {
             let text: Vec<u8> = (0..len).map(|i| b'a' + (i % 26) as u8).collect();
             let label = Label::new(&text, &mut long);
             assert_eq!(label.text(&long), text);

@@ -116,10 +116,7 @@ impl<P: Default> LevelTree<P> {
 
     /// Heap bytes of the tree, without what its payloads point to.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.nodes.memory_bytes()
-            + self.edges.memory_bytes()
-            + self.payloads.memory_bytes()
-            + self.long.memory_bytes()
+        self.nodes.memory_bytes() + self.edges.memory_bytes() + self.payloads.memory_bytes() + self.long.memory_bytes()
     }
 
     pub(crate) fn payload_slots(&self) -> impl Iterator<Item = &P> {
@@ -177,13 +174,7 @@ impl<P: Default> LevelTree<P> {
     pub(crate) fn prune(&mut self, node: NodeId) {
         let mut node = node;
         while node != NodeId::ROOT && self.is_live(node) {
-            let Node {
-                parent,
-                first_child,
-                payload,
-                flags,
-                ..
-            } = self.nodes[node.0];
+            let Node { parent, first_child, payload, flags, .. } = self.nodes[node.0];
             if first_child != NONE || payload != NONE || flags & PINNED != 0 {
                 return;
             }
@@ -219,9 +210,7 @@ impl<P: Default> LevelTree<P> {
 
     #[inline]
     pub(crate) fn is_live(&self, node: NodeId) -> bool {
-        self.nodes
-            .get(node.0)
-            .is_some_and(|node| node.flags & FREE == 0)
+        self.nodes.get(node.0).is_some_and(|node| node.flags & FREE == 0)
     }
 
     pub(crate) fn payload(&self, node: NodeId) -> Option<&P> {
@@ -256,11 +245,7 @@ impl<P: Default> LevelTree<P> {
     /// A pinned node is not freed by [`LevelTree::prune`], so that a walk may rest on it while the tree changes.
     pub(crate) fn set_pinned(&mut self, node: NodeId, pinned: bool) {
         let flags = &mut self.nodes[node.0].flags;
-        *flags = if pinned {
-            *flags | PINNED
-        } else {
-            *flags & !PINNED
-        };
+        *flags = if pinned { *flags | PINNED } else { *flags & !PINNED };
     }
 
     // Walking. These take nodes of this tree that are in use.
@@ -310,12 +295,7 @@ impl<P: Default> LevelTree<P> {
     /// The child of `node` whose first level is `level`, which is neither `+` nor `#`. `level_hash` is from
     /// [`LevelTree::hash_level`].
     #[inline]
-    pub(crate) fn literal_child(
-        &self,
-        node: NodeId,
-        level: &[u8],
-        level_hash: u64,
-    ) -> Option<NodeId> {
+    pub(crate) fn literal_child(&self, node: NodeId, level: &[u8], level_hash: u64) -> Option<NodeId> {
         if self.nodes[node.0].first_child == NONE {
             return None;
         }
@@ -418,10 +398,7 @@ impl<P: Default> LevelTree<P> {
     fn free_node(&mut self, node: NodeId) {
         let freed = &mut self.nodes[node.0];
         freed.label.free(&mut self.long);
-        *freed = Node {
-            next: self.free,
-            ..Node::new(NONE, Label::EMPTY, FREE)
-        };
+        *freed = Node { next: self.free, ..Node::new(NONE, Label::EMPTY, FREE) };
         self.free = node.0;
         self.free_count += 1;
     }
@@ -474,9 +451,7 @@ impl<P: Default> LevelTree<P> {
     }
 
     fn unlink(&mut self, node: NodeId) {
-        let Node {
-            parent, next, prev, ..
-        } = self.nodes[node.0];
+        let Node { parent, next, prev, .. } = self.nodes[node.0];
         match self.first_level(node) {
             b"#" => self.nodes[parent].flags &= !HAS_HASH,
             b"+" => self.nodes[parent].flags &= !HAS_PLUS,
@@ -499,9 +474,7 @@ impl<P: Default> LevelTree<P> {
 
     /// Lets `new` stand where `old` stood in the list of children. Their parent is the same.
     fn replace_in_siblings(&mut self, old: NodeId, new: NodeId) {
-        let Node {
-            parent, next, prev, ..
-        } = self.nodes[old.0];
+        let Node { parent, next, prev, .. } = self.nodes[old.0];
         let alone = prev == old.0;
         let replacing = &mut self.nodes[new.0];
         replacing.next = next;
@@ -528,13 +501,7 @@ impl<P: Default> LevelTree<P> {
             return;
         }
         let hash = self.edge_hash_of(node);
-        let Self {
-            nodes,
-            long,
-            hasher,
-            edges,
-            ..
-        } = self;
+        let Self { nodes, long, hasher, edges, .. } = self;
         edges.insert(hash, node.0, |node| {
             let node = &nodes[node];
             let mut state = hasher.build_hasher();
@@ -562,15 +529,7 @@ impl<P: Default> LevelTree<P> {
 
 impl Node {
     fn new(parent: u32, label: Label, flags: u8) -> Self {
-        Self {
-            parent,
-            first_child: NONE,
-            next: NONE,
-            prev: NONE,
-            payload: NONE,
-            flags,
-            label,
-        }
+        Self { parent, first_child: NONE, next: NONE, prev: NONE, payload: NONE, flags, label }
     }
 }
 

@@ -16,8 +16,7 @@ fn children(tree: &LevelTree<u32>, node: NodeId) -> Vec<String> {
         if let Some(last) = last {
             assert_eq!(tree.nodes[child.0].prev, NodeId::get(last));
         }
-        labels
-            .push(String::from_utf8(tree.label(child).to_vec()).expect("labels are cut from text"));
+        labels.push(String::from_utf8(tree.label(child).to_vec()).expect("labels are cut from text"));
         last = Some(child);
         next = tree.next_sibling(child);
     }
@@ -29,9 +28,7 @@ fn children(tree: &LevelTree<u32>, node: NodeId) -> Vec<String> {
 
 fn put(tree: &mut LevelTree<u32>, path: &str, value: u32) -> NodeId {
     let node = tree.entry(path);
-    *tree
-        .payload_or_default(node)
-        .expect("the node was just made") = value;
+    *tree.payload_or_default(node).expect("the node was just made") = value;
     node
 }
 
@@ -72,21 +69,13 @@ fn a_path_inside_and_a_path_behind_a_tail_are_told_apart() {
     assert_eq!(tree.find("a/b/"), None);
     let above = put(&mut tree, "a", 2);
     let below = put(&mut tree, "a/b/", 3);
-    assert_eq!(
-        [tree.payload(tail), tree.payload(above), tree.payload(below)],
-        [Some(&1), Some(&2), Some(&3)]
-    );
+    assert_eq!([tree.payload(tail), tree.payload(above), tree.payload(below)], [Some(&1), Some(&2), Some(&3)]);
     assert_eq!(path_of(&tree, below), "a/b/");
 }
 
 #[test]
 fn wildcards_stand_first_among_children_whatever_the_order_of_arrival() {
-    for order in [
-        ["x", "+", "#", "y"],
-        ["#", "x", "y", "+"],
-        ["+", "x", "y", "#"],
-        ["x", "#", "y", "+"],
-    ] {
+    for order in [["x", "+", "#", "y"], ["#", "x", "y", "+"], ["+", "x", "y", "#"], ["x", "#", "y", "+"]] {
         let mut tree = LevelTree::new();
         for (value, path) in (0..).zip(order) {
             put(&mut tree, path, value);
@@ -107,12 +96,7 @@ fn wildcards_stand_first_among_children_whatever_the_order_of_arrival() {
 
 #[test]
 fn removing_first_middle_last_and_only_children_keeps_the_links() {
-    for removal in [
-        ["a", "b", "c"],
-        ["b", "a", "c"],
-        ["c", "b", "a"],
-        ["b", "c", "a"],
-    ] {
+    for removal in [["a", "b", "c"], ["b", "a", "c"], ["c", "b", "a"], ["b", "c", "a"]] {
         let mut tree = LevelTree::new();
         for path in ["a", "b", "c"] {
             put(&mut tree, path, 0);
@@ -134,11 +118,7 @@ fn pruning_stops_at_what_is_still_needed() {
     put(&mut tree, "a/b", 1);
     let below = put(&mut tree, "a/b/c/d", 2);
     tree.prune(below);
-    assert_eq!(
-        tree.find("a/b/c/d"),
-        Some(below),
-        "a payload keeps its node"
-    );
+    assert_eq!(tree.find("a/b/c/d"), Some(below), "a payload keeps its node");
     tree.set_pinned(below, true);
     tree.take_payload(below);
     tree.prune(below);
@@ -146,10 +126,7 @@ fn pruning_stops_at_what_is_still_needed() {
     tree.set_pinned(below, false);
     tree.prune(below);
     assert_eq!(tree.find("a/b/c/d"), None);
-    assert_eq!(
-        tree.payload(tree.find("a/b").expect("it has a payload")),
-        Some(&1)
-    );
+    assert_eq!(tree.payload(tree.find("a/b").expect("it has a payload")), Some(&1));
     tree.prune(NodeId::ROOT);
     tree.prune(NodeId(4_000_000));
 }
@@ -158,15 +135,8 @@ fn pruning_stops_at_what_is_still_needed() {
 fn an_emptied_large_tree_gives_its_memory_back() {
     let mut tree = LevelTree::new();
     let empty_bytes = tree.memory_bytes();
-    let nodes: Vec<NodeId> = (0..5000)
-        .map(|i| {
-            put(
-                &mut tree,
-                &format!("some/quite/long/level/{i}-{:0>30}", i),
-                i,
-            )
-        })
-        .collect();
+    let nodes: Vec<NodeId> =
+        (0..5000).map(|i| put(&mut tree, &format!("some/quite/long/level/{i}-{:0>30}", i), i)).collect();
     assert!(tree.memory_bytes() > 5000 * size_of::<Node>());
     for node in nodes {
         tree.take_payload(node);

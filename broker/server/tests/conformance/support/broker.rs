@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tautwire_protocol::ProtocolVersion;
 
@@ -135,6 +135,36 @@ impl Broker {
                 self.resident_bytes()
             );
             witness.ping();
+            thread::yield_now();
+        }
+    }
+
+    /// Processor time the broker has used so far.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        /// Clock ticks of `/proc` in a second; Linux has shown programs this number on every machine for decades.
+        const TICKS_PER_SECOND: u64 = 100;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).expect("the broker is running");
+        // The name in parentheses is the second field; user and system time are the 14th and 15th.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
+        let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
+        Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)
+    }
+
+    /// Ends the broker at once; gives what it has logged.
+    pub(crate) fn end(mut self) -> String {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        self.log.take().and_then(|log| log.join().ok()).unwrap_or_default()
+    }
+
+    /// Waits for the process to end by itself; gives its exit code.
+    pub(crate) fn exit_code(&mut self) -> Option<i32> {
+        let deadline = Instant::now() + EXPECTATION;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the process can be asked for") {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "the broker still runs {EXPECTATION:?} later");
             thread::yield_now();
         }
     }

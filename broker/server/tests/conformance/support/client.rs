@@ -18,11 +18,16 @@ use super::property::subscription_identifier;
 /// How long one expectation may take. No test waits this long unless it fails.
 pub(crate) const EXPECTATION: Duration = Duration::from_secs(10);
 
+/// How long a write may wait for room in the kernel before that counts as full.
+const WRITE_PATIENCE: Duration = Duration::from_millis(500);
+
 /// One TCP connection to the broker.
 pub(crate) struct Client {
     stream: TcpStream,
     version: ProtocolVersion,
+    /// What has arrived; the first `taken` bytes have been handed out.
     received: Vec<u8>,
+    taken: usize,
     /// Messages that arrived while the test waited for an acknowledgement.
     waiting: VecDeque<OwnedPacket>,
     last_packet_id: u16,
@@ -40,7 +45,15 @@ impl Client {
     pub(crate) fn dial(address: SocketAddr, version: ProtocolVersion) -> Client {
         let stream = TcpStream::connect(address).expect("the broker accepts connections");
         stream.set_nodelay(true).expect("a TCP socket takes TCP_NODELAY");
-        Client { stream, version, received: Vec::new(), waiting: VecDeque::new(), last_packet_id: 0, connack: None }
+        Client {
+            stream,
+            version,
+            received: Vec::new(),
+            taken: 0,
+            waiting: VecDeque::new(),
+            last_packet_id: 0,
+            connack: None,
+        }
     }
 
     pub(crate) fn version(&self) -> ProtocolVersion {
@@ -98,6 +111,17 @@ impl Client {
     /// Sends what the broker may refuse midway: a reset while writing is no failure here.
     pub(crate) fn send_bytes_unless_closed(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
+    }
+
+    /// Writes as much as the kernel takes within a moment; says how many bytes that were, which may end in the midst of
+    /// a packet.
+    pub(crate) fn send_what_fits(&mut self, bytes: &[u8]) -> usize {
+        self.stream.set_write_timeout(Some(WRITE_PATIENCE)).expect("a positive time is a valid timeout");
+        match self.stream.write(bytes) {
+            Ok(count) => count,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => 0,
+            Err(error) => panic!("writing failed: {error}"),
+        }
     }
 
     pub(crate) fn send(&mut self, packet: &Packet<'_>) {
@@ -313,11 +337,24 @@ impl Client {
         }
     }
 
+    /// The next `count` bytes, whatever they mean.
+    #[track_caller]
+    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
+        self.stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+        let mut bytes = self.received.split_off(std::mem::take(&mut self.taken));
+        self.received.clear();
+        let arrived = bytes.len();
+        bytes.resize(count, 0);
+        self.stream.read_exact(&mut bytes[arrived..]).expect("the broker sends so many bytes");
+        bytes
+    }
+
     /// Everything that still comes until the broker closes, as bytes.
     #[track_caller]
     pub(crate) fn bytes_until_closed(&mut self) -> Vec<u8> {
         self.stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
-        let mut bytes = std::mem::take(&mut self.received);
+        let mut bytes = self.received.split_off(std::mem::take(&mut self.taken));
+        self.received.clear();
         match self.stream.read_to_end(&mut bytes) {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
@@ -348,6 +385,15 @@ impl Client {
         let message = self.expect_publish();
         assert_eq!(message.qos(), QoS::AtMostOnce, "{message:?}");
         Some(message)
+    }
+
+    /// A message that came while the test waited for something else.
+    pub(crate) fn waiting_message(&mut self) -> Option<Message> {
+        let packet = self.waiting.pop_front()?;
+        match packet.as_packet() {
+            Packet::Publish(publish) => Some(Message::from(publish)),
+            other => panic!("expected PUBLISH, got {other:?}"),
+        }
     }
 
     /// Forgets messages that came while the test waited for something else.
@@ -517,6 +563,7 @@ impl Client {
             if left.is_zero() {
                 return None;
             }
+            self.received.drain(..std::mem::take(&mut self.taken));
             self.stream.set_read_timeout(Some(left)).expect("a positive time is a valid timeout");
             let mut chunk = [0; 16 * 1024];
             match self.stream.read(&mut chunk) {
@@ -530,16 +577,20 @@ impl Client {
     }
 
     fn closed(&self) -> Arrival {
-        assert!(self.received.is_empty(), "the broker closed in the middle of a packet: {:02x?}", self.received);
+        assert!(
+            self.received.len() == self.taken,
+            "the broker closed in the middle of a packet: {:02x?}",
+            self.received
+        );
         Arrival::Closed
     }
 
     fn take_packet(&mut self) -> Option<OwnedPacket> {
         let options = DecodeOptions::new(self.version);
-        match decode(&self.received, &options) {
+        match decode(&self.received[self.taken..], &options) {
             Ok((packet, consumed)) => {
                 let packet = packet.to_owned_packet().expect("what was decoded can be owned");
-                self.received.drain(..consumed);
+                self.taken += consumed;
                 Some(packet)
             }
             Err(error) if matches!(error.fault, Fault::Incomplete { .. }) => None,

@@ -7,14 +7,16 @@ pub(crate) mod connecting;
 pub(crate) mod fence;
 pub(crate) mod message;
 pub(crate) mod property;
+pub(crate) mod scatter;
 pub(crate) mod time;
 
 pub(crate) use broker::Broker;
 pub(crate) use cases::{Case, every_case, every_thread_count, every_version};
 pub(crate) use client::{Client, EXPECTATION, options, packet_id};
-pub(crate) use connecting::{NEVER, WillMessage};
+pub(crate) use connecting::{Connecting, NEVER, WillMessage};
 pub(crate) use fence::expect_nothing_from;
 pub(crate) use message::{Message, Outgoing};
+pub(crate) use scatter::Scatter;
 pub(crate) use tautwire_protocol::ProtocolVersion::{self, V3_1, V3_1_1, V5};
 pub(crate) use tautwire_protocol::QoS::{self, AtLeastOnce, AtMostOnce, ExactlyOnce};
 pub(crate) use time::time_passes;

@@ -1,0 +1,300 @@
+//! A journal that is slow: what it is told is enough to rebuild all state, and nobody is told of anything before it is safe.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use tautwire_engine::Settings;
+use tautwire_protocol::{Packet, PacketId, PubCompReason, PubRel, QoS};
+use tautwire_session::{Change, Delivery, Journal, LogPosition, Message, Record, Resend, RetainedChange, Session};
+
+use crate::client::{Acknowledged, Phase};
+use crate::random_clients::{Named, seeds};
+use crate::support::{Choices, Random};
+use crate::world::{Plan, World, returning, settings};
+
+/// A record that has been kept.
+#[derive(Debug)]
+enum Kept {
+    Opened(String),
+    Changed(String, Change),
+    Ended(String),
+    Retained(RetainedChange),
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    records: Vec<Kept>,
+    durable: u64,
+}
+
+/// One log, written to by all shards. A record's position is its number, from 1.
+#[derive(Debug, Default, Clone)]
+struct SlowJournal(Rc<RefCell<Log>>);
+
+impl Journal for SlowJournal {
+    fn record(&mut self, record: Record<'_>) -> LogPosition {
+        let mut log = self.0.borrow_mut();
+        log.records.push(match record {
+            Record::Opened(client_id) => Kept::Opened(client_id.into()),
+            Record::Changed(client_id, change) => Kept::Changed(client_id.into(), change.clone()),
+            Record::Ended(client_id) => Kept::Ended(client_id.into()),
+            Record::Retained(change) => Kept::Retained(change.clone()),
+        });
+        LogPosition(log.records.len() as u64)
+    }
+
+    fn durable(&self) -> LogPosition {
+        LogPosition(self.0.borrow().durable)
+    }
+}
+
+impl SlowJournal {
+    fn make_durable(&self, choices: &mut impl Choices) {
+        let mut log = self.0.borrow_mut();
+        let behind = log.records.len() as u64 - log.durable;
+        log.durable += choices.below(behind as usize + 1) as u64;
+    }
+
+    fn make_all_durable(&self) {
+        let mut log = self.0.borrow_mut();
+        log.durable = log.records.len() as u64;
+    }
+
+    /// Whether every record that `concerns` holds for is safe.
+    fn is_safe(&self, concerns: impl Fn(&Kept) -> bool) -> bool {
+        let log = self.0.borrow();
+        log.records[log.durable as usize..].iter().all(|record| !concerns(record))
+    }
+
+    /// All sessions and all retained messages, from the records alone.
+    fn replay(&self) -> (BTreeMap<String, Session>, BTreeMap<String, Message>) {
+        let mut sessions = BTreeMap::new();
+        let mut retained = BTreeMap::new();
+        for record in &self.0.borrow().records {
+            match record {
+                Kept::Opened(client_id) => {
+                    let old = sessions.insert(client_id.clone(), Session::new(client_id));
+                    assert!(old.is_none(), "a session begins where there is none");
+                }
+                Kept::Changed(client_id, change) => {
+                    let session = sessions.get_mut(client_id).expect("a session changes while it exists");
+                    session.apply(change.clone());
+                }
+                Kept::Ended(client_id) => assert!(sessions.remove(client_id).is_some(), "a session ends once"),
+                Kept::Retained(RetainedChange::Set(message)) => {
+                    retained.insert(message.topic().to_owned(), message.clone());
+                }
+                Kept::Retained(RetainedChange::Cleared(topic)) => {
+                    retained.remove(&**topic);
+                }
+            }
+        }
+        (sessions, retained)
+    }
+}
+
+/// Limits that let everything that waits go out at once, so that it can be compared with the replayed state.
+fn roomy(random: &mut Random) -> Settings {
+    Settings { in_flight_per_client: 10_000, connection_output_bytes: 100 << 20, sys_interval_s: 0, ..settings(random) }
+}
+
+fn world(seed: u64, shards: usize) -> (World<SlowJournal>, SlowJournal) {
+    let journal = SlowJournal::default();
+    let mut random = Random::new(!seed);
+    let plan = Plan { shards, clients: 2 + random.below(5), steps: 600, prompt_clients: true };
+    let world = World::new(seed, plan, roomy(&mut random), |_| journal.clone());
+    (world, journal)
+}
+
+#[test]
+fn acknowledgements_wait_until_what_they_promise_is_safe() {
+    for seed in seeds() {
+        let _named = Named(seed);
+        let (mut world, journal) = world(seed, 1);
+        let mut random = Random::new(seed ^ 0x5EED);
+        for _ in 0..600 {
+            world.step().unwrap_or_else(|wrong| panic!("{wrong}"));
+            check_acknowledged(&mut world, &journal);
+            if random.chance(20) {
+                journal.make_durable(&mut random);
+            }
+        }
+        journal.make_all_durable();
+        world.broker.settle(&mut random);
+    }
+}
+
+fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SlowJournal) {
+    for client in &mut world.clients {
+        let lasts = client.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s > 0);
+        for acknowledged in std::mem::take(&mut client.acknowledged) {
+            let own = |record: &Kept, is_meant: &dyn Fn(&Change) -> bool| matches!(record, Kept::Changed(id, change) if *id == client.id && is_meant(change));
+            let safe = match &acknowledged {
+                Acknowledged::Message(number) => {
+                    let payload = &world.ledger.publications[*number].payload;
+                    payload.is_empty() || journal.is_safe(|record| speaks_of(record, payload))
+                }
+                Acknowledged::Received(id) => {
+                    journal.is_safe(|record| own(record, &|change| *change == Change::Received(*id)))
+                }
+                Acknowledged::Release(id) => {
+                    journal.is_safe(|record| own(record, &|change| *change == Change::Released(*id)))
+                }
+                Acknowledged::Subscribed(filters) => journal.is_safe(|record| {
+                    own(record, &|change| matches!(change, Change::Subscribed(filter, _) if filters.iter().any(|held| **held == **filter)))
+                }),
+                Acknowledged::Unsubscribed(filters) => journal.is_safe(|record| {
+                    own(record, &|change| matches!(change, Change::Unsubscribed(filter) if filters.iter().any(|held| **held == **filter)))
+                }),
+            };
+            assert!(safe || !lasts, "client {} was told {acknowledged:?} too early", client.index);
+        }
+    }
+}
+
+/// Whether a record holds a message with this payload.
+fn speaks_of(record: &Kept, payload: &[u8]) -> bool {
+    match record {
+        Kept::Changed(_, Change::Queued(delivery) | Change::Started(delivery)) => delivery.message.payload() == payload,
+        Kept::Retained(RetainedChange::Set(message)) => message.payload() == payload,
+        _ => false,
+    }
+}
+
+#[test]
+fn replayed_records_give_the_state_that_the_broker_has() {
+    for seed in seeds() {
+        let _named = Named(seed);
+        let (mut world, journal) = world(seed, 1 + seed as usize % 3);
+        for _ in 0..600 {
+            world.step().unwrap_or_else(|wrong| panic!("{wrong}"));
+            journal.make_all_durable();
+        }
+        // Everybody goes; what is on its way between shards arrives.
+        world.broker.cut_all_but(&[]);
+        world.broker.settle(&mut Random::new(seed));
+        journal.make_all_durable();
+        compare(&mut world, &journal);
+    }
+}
+
+/// What goes out when a client comes back.
+#[derive(Debug, PartialEq, Eq)]
+enum Sent {
+    Publish { id: PacketId, dup: bool, retain: bool, qos: QoS, topic: String, payload: Vec<u8> },
+    Release(PacketId),
+}
+
+fn compare(world: &mut World<SlowJournal>, journal: &SlowJournal) {
+    let (mut sessions, retained) = journal.replay();
+    for topic in world.ledger.retained_topics() {
+        assert_eq!(world.broker.exchange().retained_message(topic).as_ref(), retained.get(topic), "{topic}");
+    }
+    assert_eq!(world.broker.exchange().retained().0, retained.len());
+    assert_eq!(world.broker.totals().sessions, sessions.len() as u64);
+    for index in 0..world.clients.len() {
+        let client = &mut world.clients[index];
+        let session = sessions.remove(&client.id);
+        let now_ms = world.broker.now_ms();
+        let shard = index % world.broker.shards();
+        client.connect(&mut world.broker, &mut world.ledger, shard, returning());
+        let socket = client.socket().expect("the client connects");
+        world.broker.settle(&mut Random::new(7));
+        let bytes = world.broker.take(socket, usize::MAX);
+        let mut packets = client.decode_all(&bytes).into_iter();
+        let connack = packets.next().expect("a CONNACK");
+        let Packet::ConnAck(connack) = connack.as_packet() else { panic!("{connack:?}") };
+        assert_eq!(connack.session_present, session.is_some(), "client {index}");
+        let Some(mut session) = session else { continue };
+        let seen: Vec<Sent> = packets.map(|packet| sent(&packet.as_packet())).collect();
+        assert_eq!(seen, expected(&mut session, now_ms), "client {index}");
+        check_subscriptions(world, index, &session);
+        check_held(world, index, &session);
+    }
+}
+
+fn sent(packet: &Packet<'_>) -> Sent {
+    match packet {
+        Packet::Publish(publish) => Sent::Publish {
+            id: publish.packet_id().expect("no QoS 0 for who was away"),
+            dup: publish.dup(),
+            retain: publish.retain,
+            qos: publish.qos(),
+            topic: publish.topic.expect("no aliases are accepted").as_str().to_owned(),
+            payload: publish.payload.to_vec(),
+        },
+        Packet::PubRel(release) => Sent::Release(release.packet_id),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What a session says that must be sent to its client when it comes back.
+fn expected(session: &mut Session, now_ms: u64) -> Vec<Sent> {
+    let mut expected = Vec::new();
+    let publish = |id, dup, delivery: &Delivery| Sent::Publish {
+        id,
+        dup,
+        retain: delivery.retain,
+        qos: delivery.qos,
+        topic: delivery.message.topic().to_owned(),
+        payload: delivery.message.payload().to_vec(),
+    };
+    if let Some(outbound) = session.outbound_mut() {
+        outbound.rewind();
+    }
+    while let Some(resend) = session.outbound_mut().and_then(|outbound| outbound.resend()) {
+        expected.push(match resend {
+            Resend::Publish(id, delivery) => publish(id, true, delivery),
+            Resend::Release(id) => Sent::Release(id),
+        });
+    }
+    while let Some(delivery) = session.outbound().and_then(|outbound| outbound.front()).cloned() {
+        if delivery.message.as_ref().is_expired(now_ms) {
+            session.apply(Change::Withdrawn);
+            continue;
+        }
+        let id = session.outbound().and_then(|outbound| outbound.next_packet_id()).expect("few are in flight");
+        session.apply(Change::StartedQueued);
+        expected.push(publish(id, false, &delivery));
+    }
+    expected
+}
+
+/// What is certain is there, and nothing is there that cannot be.
+fn check_subscriptions(world: &World<SlowJournal>, client: usize, session: &Session) {
+    let Some(incarnation) = world.clients[client].session.map(|number| &world.ledger.incarnations[number]) else {
+        return;
+    };
+    for (filter, record) in session.subscriptions().iter() {
+        let held = incarnation.subscriptions.iter().find(|held| held.filter == filter && held.possible_until.is_none());
+        let held = held.unwrap_or_else(|| panic!("client {client} never asked for {filter:?}"));
+        assert!(held.qos.contains(&record.options.qos), "{filter:?} at {:?}", record.options.qos);
+    }
+    let certain = |held: &&crate::ledger::Subscription| held.certain.last().is_some_and(|(_, until)| until.is_none());
+    for held in incarnation.subscriptions.iter().filter(certain) {
+        assert!(session.subscriptions().get(&held.filter).is_some(), "client {client} has {:?}", held.filter);
+    }
+}
+
+/// The broker knows the same QoS 2 identifiers of the client; 5.0 tells.
+fn check_held(world: &mut World<SlowJournal>, client: usize, session: &Session) {
+    let client = &mut world.clients[client];
+    let socket = client.socket().expect("the client is connected");
+    let ids: Vec<PacketId> = (1..=300).filter_map(PacketId::new).collect();
+    for id in &ids {
+        client.send(&mut world.broker, &Packet::PubRel(PubRel::success(*id)));
+    }
+    world.broker.settle(&mut Random::new(8));
+    let bytes = world.broker.take(socket, usize::MAX);
+    let completed: Vec<_> = client.decode_all(&bytes);
+    assert_eq!(completed.len(), ids.len());
+    for (id, packet) in ids.into_iter().zip(completed) {
+        let Packet::PubComp(complete) = packet.as_packet() else { panic!("{packet:?}") };
+        assert_eq!(complete.packet_id, id);
+        let known = complete.reason == PubCompReason::Success;
+        let held = session.held().is_some_and(|held| held.contains(id));
+        assert!(known == held || !client.is_v5(), "identifier {}: held {held}", id.get());
+    }
+    client.phase = Phase::Away;
+}

@@ -1,0 +1,7 @@
+//! A whole broker on real sockets, in this process: bytes arrive intact and in order, whatever the network does to them.
+
+mod client;
+mod ends;
+mod large;
+mod small;
+mod threads;

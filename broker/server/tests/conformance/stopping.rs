@@ -1,0 +1,25 @@
+//! How the broker ends.
+
+use std::process::Command;
+
+use crate::support::{AtLeastOnce, V3_1_1, V5, every_thread_count};
+
+/// 3.14.2.1 of 5.0: Server shutting down. A signal ends the broker cleanly, and every client is told where it can be.
+#[test]
+fn a_signal_ends_the_broker_and_tells_the_clients() {
+    every_thread_count(|case| {
+        for signal in ["-INT", "-TERM"] {
+            let mut broker = case.broker();
+            let mut old = broker.connect(V3_1_1, "old");
+            let mut new: Vec<_> = ["a", "b", "c", "d"].map(|client_id| broker.connect(V5, client_id)).into();
+            new[0].publish("a", AtLeastOnce, b"x");
+            let sent = Command::new("kill").args([signal, &broker.pid().to_string()]).status();
+            assert!(sent.is_ok_and(|status| status.success()));
+            for client in &mut new {
+                assert_eq!(client.expect_disconnect(), 0x8b);
+            }
+            old.expect_closed();
+            assert_eq!(broker.exit_code(), Some(0));
+        }
+    });
+}

@@ -1,0 +1,20 @@
+//! Numbers that look random and are the same in every run.
+
+/// A generator; the seed decides all its numbers.
+pub(crate) struct Scatter(pub(crate) u64);
+
+impl Scatter {
+    pub(crate) fn byte(&mut self) -> u8 {
+        (self.next() & 0xff) as u8
+    }
+
+    /// A number from 0 up to, not including, `bound`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.next() as usize % bound
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+}

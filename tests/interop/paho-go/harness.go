@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"reflect"
+	"sync"
+	"time"
+)
+
+// caseTimeout bounds a whole case: one that waits longer for an event has failed.
+const caseTimeout = 20 * time.Second
+
+// run is one run of one case: where the broker is, names nobody else uses, and when to give up.
+type run struct {
+	context.Context
+	host, port string
+	tag        string
+	mutex      sync.Mutex
+	cleanups   []func()
+}
+
+// failure ends a case by a panic, as testing.T.FailNow ends a test; attempt recovers it.
+type failure struct{ reason string }
+
+func attempt(each testCase, host, port string) (err error) {
+	var random [6]byte
+	_, _ = rand.Read(random[:])
+	deadline, cancel := context.WithTimeout(context.Background(), caseTimeout)
+	r := &run{Context: deadline, host: host, port: port, tag: hex.EncodeToString(random[:])}
+	defer func() {
+		cancel()
+		for _, cleanup := range r.cleanups {
+			cleanup()
+		}
+		switch recovered := recover().(type) {
+		case nil:
+		case failure:
+			err = fmt.Errorf("%s", recovered.reason)
+		default:
+			panic(recovered)
+		}
+	}()
+	each.run(r)
+	return nil
+}
+
+func (r *run) failf(format string, arguments ...any) {
+	panic(failure{fmt.Sprintf(format, arguments...)})
+}
+
+func (r *run) expect(condition bool, format string, arguments ...any) {
+	if !condition {
+		r.failf(format, arguments...)
+	}
+}
+
+func (r *run) expectEqual(got, want any, what string) {
+	if !reflect.DeepEqual(got, want) {
+		r.failf("%s: got %s, want %s", what, short(got), short(want))
+	}
+}
+
+func (r *run) must(err error, what string) {
+	if err != nil {
+		r.failf("%s: %v", what, err)
+	}
+}
+
+// expectBalanced holds when every message went to exactly one member, and none got less than half a fair share.
+func (r *run) expectBalanced(shares [][]string, total int) {
+	var counts []int
+	sum := 0
+	for _, share := range shares {
+		counts = append(counts, len(share))
+		sum += len(share)
+	}
+	r.expectEqual(sum, total, fmt.Sprintf("messages delivered across the group %v", counts))
+	for _, count := range counts {
+		r.expect(2*count*len(shares) >= total, "unbalanced shared subscription: %v", counts)
+	}
+}
+
+// letPass lets time pass where passing time is what is tested; it is never used to wait for an event.
+func (r *run) letPass(duration time.Duration) { time.Sleep(duration) }
+
+func (r *run) topic(suffix string) string    { return "interop/" + r.tag + "/" + suffix }
+func (r *run) clientID(suffix string) string { return "interop-" + r.tag + "-" + suffix }
+
+func (r *run) onEnd(cleanup func()) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.cleanups = append(r.cleanups, cleanup)
+}
+
+// dial opens the TCP connection that a client is given, so that a case can cut it.
+func (r *run) dial() net.Conn {
+	connection, err := (&net.Dialer{}).DialContext(r, "tcp", net.JoinHostPort(r.host, r.port))
+	r.must(err, "dial")
+	r.onEnd(func() { _ = connection.Close() })
+	return connection
+}
+
+// await waits for one value from a channel, such as the end of a connection.
+func await[T any](r *run, channel <-chan T, what string) T {
+	select {
+	case value := <-channel:
+		return value
+	case <-r.Done():
+		r.failf("no %s within %v", what, caseTimeout)
+		panic("unreachable")
+	}
+}
+
+// inbox keeps received messages in order and without limit, so that a handler never blocks a client.
+type inbox struct {
+	mutex    sync.Mutex
+	messages []message
+	arrived  chan struct{}
+}
+
+func newInbox() *inbox { return &inbox{arrived: make(chan struct{}, 1)} }
+
+func (i *inbox) put(m message) {
+	i.mutex.Lock()
+	i.messages = append(i.messages, m)
+	i.mutex.Unlock()
+	select {
+	case i.arrived <- struct{}{}:
+	default:
+	}
+}
+
+func (i *inbox) take() (message, bool) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	if len(i.messages) == 0 {
+		return message{}, false
+	}
+	first := i.messages[0]
+	i.messages = i.messages[1:]
+	return first, true
+}
+
+func short(value any) string {
+	text := fmt.Sprintf("%v", value)
+	if len(text) > 300 {
+		return fmt.Sprintf("%s… (%d bytes)", text[:300], len(text))
+	}
+	return text
+}

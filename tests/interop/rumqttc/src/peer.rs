@@ -1,0 +1,429 @@
+//! One connection whose every step is awaited, whichever of rumqttc's two clients carries it.
+
+use std::collections::VecDeque;
+
+use rumqttc::v5::mqttbytes::v5::{ConnAckProperties, ConnectProperties, LastWillProperties, PublishProperties};
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+
+use crate::harness::{Failure, Outcome, Run, expect};
+use crate::{v3, v5};
+
+/// What every will of these cases says.
+pub const WILL_PAYLOAD: &str = "gone";
+
+/// rumqttc refuses packets beyond its limit, which by default is far below the large payload.
+pub const MAXIMUM_PACKET_SIZE_BYTES: u32 = 2 * 1024 * 1024;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Version {
+    V3,
+    V5,
+}
+
+/// Options of a connection; the default is a clean session with an identifier of its own.
+#[derive(Default)]
+pub struct Options {
+    pub client_id: String,
+    /// Asks for a session that outlives the connection.
+    pub persistent: bool,
+    /// Leaves messages unacknowledged unless the case acknowledges them.
+    pub manual_acks: bool,
+    pub will: Option<Will>,
+    /// MQTT 5.0 only.
+    pub properties: Option<ConnectProperties>,
+}
+
+#[derive(Default)]
+pub struct Will {
+    pub topic: String,
+    pub qos: u8,
+    pub retain: bool,
+    /// MQTT 5.0 only.
+    pub properties: Option<LastWillProperties>,
+}
+
+/// A received PUBLISH.
+#[derive(Debug)]
+pub struct Message {
+    pub topic: String,
+    pub payload: Vec<u8>,
+    pub qos: u8,
+    pub retain: bool,
+    pub dup: bool,
+    pub packet_id: u16,
+    pub properties: PublishProperties,
+    pub original: Original,
+}
+
+impl Message {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.payload).into_owned()
+    }
+}
+
+/// The library's own packet, which it wants back to acknowledge it.
+#[derive(Debug)]
+pub enum Original {
+    V3(rumqttc::Publish),
+    V5(rumqttc::v5::mqttbytes::v5::Publish),
+}
+
+/// What the network side reports.
+#[derive(Debug)]
+pub enum Event {
+    Connected {
+        session_present: bool,
+        properties: Option<Box<ConnAckProperties>>,
+    },
+    Received(Box<Message>),
+    SubAck(Vec<u8>),
+    UnsubAck(Vec<u8>),
+    /// PUBACK, or PUBCOMP.
+    Published(u8),
+    /// The connection has ended, with the broker's reason code if it gave one.
+    Closed {
+        reason: Option<u8>,
+        error: String,
+    },
+}
+
+/// What the network side is told.
+pub enum Command {
+    /// End the TCP connection without a DISCONNECT packet, as a crash does.
+    Cut,
+    /// Connect again as the same client, with what it has in flight.
+    Resume,
+}
+
+/// rumqttc's two event loops seen alike.
+pub trait EventLoop {
+    async fn next(&mut self) -> Option<Event>;
+    fn cut(&mut self);
+}
+
+pub enum Client {
+    V3(rumqttc::AsyncClient),
+    V5(rumqttc::v5::AsyncClient),
+}
+
+pub struct Peer<'a> {
+    pub client: Client,
+    pub session_present: bool,
+    pub connack: ConnAckProperties,
+    run: &'a Run,
+    events: UnboundedReceiver<Event>,
+    commands: UnboundedSender<Command>,
+    inbox: VecDeque<Message>,
+    others: VecDeque<Event>,
+}
+
+impl<'a> Peer<'a> {
+    pub async fn connect(run: &'a Run, version: Version, options: Options) -> Outcome<Peer<'a>> {
+        let (event_sender, events) = mpsc::unbounded_channel();
+        let (commands, command_receiver) = mpsc::unbounded_channel();
+        let client = match version {
+            Version::V3 => {
+                let (client, event_loop) = v3::open(run, options);
+                tokio::task::spawn_local(drive(event_loop, event_sender, command_receiver));
+                Client::V3(client)
+            }
+            Version::V5 => {
+                let (client, event_loop) = v5::open(run, options);
+                tokio::task::spawn_local(drive(event_loop, event_sender, command_receiver));
+                Client::V5(client)
+            }
+        };
+        let mut peer = Peer {
+            client,
+            session_present: false,
+            connack: empty_connack(),
+            run,
+            events,
+            commands,
+            inbox: VecDeque::new(),
+            others: VecDeque::new(),
+        };
+        peer.connected().await?;
+        Ok(peer)
+    }
+
+    /// A plain client with a clean session.
+    pub async fn plain(run: &'a Run, version: Version) -> Outcome<Peer<'a>> {
+        Peer::connect(run, version, Options { client_id: run.client_id(unique()), ..Options::default() }).await
+    }
+
+    /// Subscribes with one QoS for all filters and returns the SUBACK's reason codes.
+    pub async fn subscribe(&mut self, qos: u8, filters: &[&str]) -> Outcome<Vec<u8>> {
+        match &self.client {
+            Client::V3(client) => v3::subscribe(client, qos, filters).await?,
+            Client::V5(client) => v5::subscribe(client, qos, filters).await?,
+        }
+        self.subscribed().await
+    }
+
+    /// Waits for the SUBACK of a SUBSCRIBE that has been requested.
+    pub async fn subscribed(&mut self) -> Outcome<Vec<u8>> {
+        let codes = self
+            .other("SUBACK", |event| match event {
+                Event::SubAck(codes) => Ok(codes),
+                event => Err(event),
+            })
+            .await?;
+        expect(codes.iter().all(|code| *code <= 2), format!("subscription refused: {codes:?}"))?;
+        Ok(codes)
+    }
+
+    /// Unsubscribes and returns the UNSUBACK's reason codes (none in 3.1.1).
+    pub async fn unsubscribe(&mut self, filter: &str) -> Outcome<Vec<u8>> {
+        let requested = match &self.client {
+            Client::V3(client) => client.unsubscribe(filter).await.map_err(|error| error.to_string()),
+            Client::V5(client) => client.unsubscribe(filter).await.map_err(|error| error.to_string()),
+        };
+        requested.map_err(Failure)?;
+        self.other("UNSUBACK", |event| match event {
+            Event::UnsubAck(codes) => Ok(codes),
+            event => Err(event),
+        })
+        .await
+    }
+
+    /// Publishes and waits until the exchange of its QoS is over; at QoS 0 there is nothing to wait for.
+    pub async fn publish(&mut self, topic: &str, payload: impl Into<Vec<u8>>, qos: u8) -> Outcome {
+        self.send(topic, payload.into(), qos, false).await?;
+        self.published(u8::from(qos > 0).into()).await.map(drop)
+    }
+
+    pub async fn retain(&mut self, topic: &str, payload: &str, qos: u8) -> Outcome {
+        self.send(topic, payload.into(), qos, true).await?;
+        self.published(u8::from(qos > 0).into()).await.map(drop)
+    }
+
+    pub async fn publish_all(&mut self, topic: &str, payloads: &[String], qos: u8) -> Outcome {
+        for payload in payloads {
+            self.send(topic, payload.clone().into_bytes(), qos, false).await?;
+        }
+        self.published(if qos > 0 { payloads.len() } else { 0 }).await.map(drop)
+    }
+
+    /// Publishes with MQTT 5.0 properties and returns the reason code.
+    pub async fn publish_with(
+        &mut self,
+        topic: &str,
+        payload: &str,
+        qos: u8,
+        properties: PublishProperties,
+    ) -> Outcome<u8> {
+        v5::publish(self.v5(), topic, payload.into(), qos, false, properties).await?;
+        Ok(self.published(u8::from(qos > 0).into()).await?.pop().unwrap_or(0))
+    }
+
+    /// Waits for the end of this many publish exchanges and returns their reason codes.
+    async fn published(&mut self, count: usize) -> Outcome<Vec<u8>> {
+        let mut codes = Vec::new();
+        while codes.len() < count {
+            let code = self.other("end of a publish", |event| match event {
+                Event::Published(code) => Ok(code),
+                event => Err(event),
+            });
+            codes.push(code.await?);
+        }
+        Ok(codes)
+    }
+
+    pub async fn receive(&mut self) -> Outcome<Message> {
+        loop {
+            if let Some(message) = self.inbox.pop_front() {
+                return Ok(message);
+            }
+            self.read("message").await?;
+        }
+    }
+
+    pub async fn receive_many(&mut self, count: usize) -> Outcome<Vec<Message>> {
+        let mut messages = Vec::new();
+        while messages.len() < count {
+            if self.inbox.is_empty() {
+                self.read(&format!("message ({} of {count} so far)", messages.len())).await?;
+            }
+            messages.extend(self.inbox.pop_front());
+        }
+        Ok(messages)
+    }
+
+    /// Everything that arrives before the message with this payload: the fence, which is not returned.
+    pub async fn receive_until(&mut self, payload: &str) -> Outcome<Vec<Message>> {
+        let mut messages = Vec::new();
+        loop {
+            let message = self.receive().await?;
+            if message.payload == payload.as_bytes() {
+                return Ok(messages);
+            }
+            messages.push(message);
+        }
+    }
+
+    /// Acknowledges by hand (only with `manual_acks`).
+    pub async fn acknowledge(&self, message: &Message) -> Outcome {
+        let requested = match (&self.client, &message.original) {
+            (Client::V3(client), Original::V3(publish)) => client.ack(publish).await.map_err(|error| error.to_string()),
+            (Client::V5(client), Original::V5(publish)) => client.ack(publish).await.map_err(|error| error.to_string()),
+            _ => Err("a message of the other protocol version".to_owned()),
+        };
+        requested.map_err(Failure)
+    }
+
+    /// Leaves with a DISCONNECT packet.
+    pub async fn disconnect(&mut self) -> Outcome {
+        let requested = match &self.client {
+            Client::V3(client) => client.disconnect().await.map_err(|error| error.to_string()),
+            Client::V5(client) => client.disconnect().await.map_err(|error| error.to_string()),
+        };
+        requested.map_err(Failure)?;
+        self.closed().await.map(drop)
+    }
+
+    pub async fn cut(&mut self) -> Outcome {
+        self.command(Command::Cut)?;
+        self.closed().await.map(drop)
+    }
+
+    pub async fn resume(&mut self) -> Outcome {
+        self.command(Command::Resume)?;
+        self.connected().await
+    }
+
+    /// Waits for the end of the connection and returns the broker's reason code, if it gave one.
+    pub async fn closed(&mut self) -> Outcome<Option<u8>> {
+        loop {
+            let at = self.others.iter().position(|event| matches!(event, Event::Closed { .. }));
+            if let Some(Event::Closed { reason, .. }) = at.and_then(|at| self.others.remove(at)) {
+                return Ok(reason);
+            }
+            self.take("end of the connection").await?;
+        }
+    }
+
+    /// The MQTT 5.0 client, for what 3.1.1 does not have. Only cases of 5.0 ask for it.
+    pub fn v5(&self) -> &rumqttc::v5::AsyncClient {
+        match &self.client {
+            Client::V5(client) => client,
+            Client::V3(_) => unreachable!("a case of MQTT 5.0 runs with the MQTT 5.0 client"),
+        }
+    }
+
+    async fn send(&self, topic: &str, payload: Vec<u8>, qos: u8, retain: bool) -> Outcome {
+        match &self.client {
+            Client::V3(client) => v3::publish(client, topic, payload, qos, retain).await,
+            Client::V5(client) => v5::publish(client, topic, payload, qos, retain, PublishProperties::default()).await,
+        }
+    }
+
+    async fn connected(&mut self) -> Outcome {
+        let (present, properties) = self
+            .other("CONNACK", |event| match event {
+                Event::Connected { session_present, properties } => Ok((session_present, properties)),
+                event => Err(event),
+            })
+            .await?;
+        self.session_present = present;
+        self.connack = properties.map_or_else(empty_connack, |properties| *properties);
+        Ok(())
+    }
+
+    fn command(&self, command: Command) -> Outcome {
+        self.commands.send(command).map_err(|_| Failure("the client has ended already".to_owned()))
+    }
+
+    /// The first event that `pick` takes; others stay for whoever waits for them.
+    async fn other<T>(&mut self, what: &str, pick: impl Fn(Event) -> Result<T, Event>) -> Outcome<T> {
+        loop {
+            for _ in 0..self.others.len() {
+                let Some(event) = self.others.pop_front() else { break };
+                match pick(event) {
+                    Ok(value) => return Ok(value),
+                    Err(event) => self.others.push_back(event),
+                }
+            }
+            self.read(what).await?;
+        }
+    }
+
+    /// Waits for one more event; the end of the connection is a failure.
+    async fn read(&mut self, what: &str) -> Outcome {
+        self.take(what).await?;
+        match self.others.back() {
+            Some(Event::Closed { error, .. }) => Err(Failure(format!("no {what}: the connection ended: {error}"))),
+            _ => Ok(()),
+        }
+    }
+
+    async fn take(&mut self, what: &str) -> Outcome {
+        self.run.waits_for(what);
+        match self.events.recv().await {
+            Some(Event::Received(message)) => self.inbox.push_back(*message),
+            Some(event) => self.others.push_back(event),
+            None => return Err(Failure(format!("no {what}: the client has ended"))),
+        }
+        Ok(())
+    }
+}
+
+pub fn texts(messages: &[Message]) -> Vec<String> {
+    messages.iter().map(Message::text).collect()
+}
+
+/// Polls rumqttc, which does all its work in there, until the connection ends or the peer is dropped.
+async fn drive(
+    mut event_loop: impl EventLoop,
+    events: UnboundedSender<Event>,
+    mut commands: UnboundedReceiver<Command>,
+) {
+    loop {
+        tokio::select! {
+            command = commands.recv() => {
+                let Some(Command::Cut) = command else { return };
+                event_loop.cut();
+                let _ = events.send(Event::Closed { reason: None, error: "cut".to_owned() });
+                let Some(Command::Resume) = commands.recv().await else { return };
+            }
+            event = event_loop.next() => {
+                let Some(event) = event else { continue };
+                let ended = matches!(event, Event::Closed { .. });
+                let _ = events.send(event);
+                if ended {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Numbers clients whose identifier does not matter.
+fn unique() -> usize {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+fn empty_connack() -> ConnAckProperties {
+    ConnAckProperties {
+        session_expiry_interval: None,
+        receive_max: None,
+        max_qos: None,
+        retain_available: None,
+        max_packet_size: None,
+        assigned_client_identifier: None,
+        topic_alias_max: None,
+        reason_string: None,
+        user_properties: Vec::new(),
+        wildcard_subscription_available: None,
+        subscription_identifiers_available: None,
+        shared_subscription_available: None,
+        server_keep_alive: None,
+        response_information: None,
+        server_reference: None,
+        authentication_method: None,
+        authentication_data: None,
+    }
+}

@@ -1,0 +1,227 @@
+"""The rules. Each takes the tree and gives a line for everything that breaks it."""
+
+import ast
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+FILE_MAX_LINES = 700
+CODE = {".rs", ".py", ".mjs", ".js", ".ts", ".go", ".c", ".h", ".sh"}
+TEXT = CODE | {".md", ".toml", ".json", ".yml", ".yaml", ".txt", ".service", ".lock", ""}
+
+# In pieces, so that this file keeps its own rules.
+BANNED_WORDS = ["FIX" + "ME", "XX" + "X", "to" + "do!", "unimpl" + "emented!", "dbg" + "!(", "#[ig" + "nore"]
+MACHINE_PATHS = ["/wo" + "rk/", "/ho" + "me/", "/ro" + "ot/"]
+MACHINE_PATH = re.compile(r"(?<![\w/+#$-])(" + "|".join(MACHINE_PATHS) + r")\w")
+
+# A crate may depend on those before it.
+LAYERS = ["protocol", "topics", "session", "router", "engine", "reactor", "server"]
+# These get the time and the bytes from outside.
+WITHOUT_IO = ["protocol", "topics", "session", "router", "engine"]
+IO_NAMES = re.compile(r"\b(std::net|std::fs|std::thread|Instant::now|SystemTime::now|mio::)")
+
+# Each with a reason in the file, and a line in ARCHITECTURE.md.
+WITH_UNSAFE_CODE = ["broker/reactor/src/memory.rs"]
+ALLOWS_UNSAFE = re.compile(r"\b(allow|expect)\(\s*unsafe_code")
+
+CITATION = re.compile(r"\[(MQTT-\d[\w.]*-\d+)\]")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+@dataclass(frozen=True)
+class Tree:
+    """What there is to look at: the files that are or could be committed."""
+
+    root: Path
+    files: list[Path]
+
+    def name(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix()
+
+    @cached_property
+    def texts(self) -> dict[Path, str]:
+        texts = {}
+        for path in self.files:
+            if path.suffix in TEXT and not self.is_corpus(path):
+                try:
+                    texts[path] = path.read_text()
+                except UnicodeDecodeError:
+                    continue
+        return texts
+
+    def code(self) -> Iterator[tuple[Path, str]]:
+        return ((path, text) for path, text in self.texts.items() if path.suffix in CODE)
+
+    def under(self, folder: str, suffix: str) -> Iterator[tuple[Path, str]]:
+        for path, text in self.texts.items():
+            if self.name(path).startswith(folder) and path.suffix == suffix:
+                yield path, text
+
+    def text(self, name: str) -> str | None:
+        return self.texts.get(self.root / name)
+
+    def is_corpus(self, path: Path) -> bool:
+        return "/corpus/" in f"/{self.name(path)}"
+
+
+def lines(tree: Tree, path: Path, text: str, wrong: Callable[[str], str | None]) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if what := wrong(line):
+            yield f"{tree.name(path)}:{number}: {what}"
+
+
+def files_are_short(tree: Tree) -> Iterator[str]:
+    for path, text in tree.code():
+        count = text.count("\n")
+        if count > FILE_MAX_LINES:
+            yield f"{tree.name(path)}: {count} lines, at most {FILE_MAX_LINES}: split it by idea"
+
+
+def whitespace_is_plain(tree: Tree) -> Iterator[str]:
+    for path, text in tree.texts.items():
+        tabs = path.suffix == ".go" or path.name in ("Makefile", "go.mod", "go.sum", ".gitmodules")
+
+        def wrong(line: str, tabs: bool = tabs) -> str | None:
+            if line != line.rstrip():
+                return "space at the end of the line"
+            return "a tab" if "\t" in line and not tabs else None
+
+        yield from lines(tree, path, text, wrong)
+        if text and not text.endswith("\n"):
+            yield f"{tree.name(path)}: no line end at the end of the file"
+
+
+def nothing_is_left_undone(tree: Tree) -> Iterator[str]:
+    def wrong(line: str) -> str | None:
+        return next((f"{word} is not committed" for word in BANNED_WORDS if word in line), None)
+
+    for path, text in tree.code():
+        yield from lines(tree, path, text, wrong)
+
+
+def no_path_of_a_machine(tree: Tree) -> Iterator[str]:
+    def wrong(line: str) -> str | None:
+        return f"a path of one machine, {found[1]}" if (found := MACHINE_PATH.search(line)) else None
+
+    for path, text in tree.texts.items():
+        yield from lines(tree, path, text, wrong)
+
+
+def locks_name_no_mirror(tree: Tree) -> Iterator[str]:
+    for path, text in tree.texts.items():
+        if path.name == "Cargo.lock":
+            sources = {package.get("source") for package in tomllib.loads(text).get("package", [])}
+            for source in sources - {None, "registry+https://github.com/rust-lang/crates.io-index"}:
+                yield f"{tree.name(path)}: a source other than the default registry, {source}"
+        if path.name == "package-lock.json":
+            for name, package in json.loads(text).get("packages", {}).items():
+                resolved = package.get("resolved", "")
+                if "://" in resolved and not resolved.startswith("https://registry.npmjs.org/"):
+                    yield f"{tree.name(path)}: {name} is resolved elsewhere; set omit-lockfile-registry-resolved"
+        if path.name in (".npmrc", "pip.conf") and re.search(r"(?m)^\s*(registry|index-url)\s*=", text):
+            yield f"{tree.name(path)}: it names a registry; leave that to the machine"
+
+
+def files_can_be_parsed(tree: Tree) -> Iterator[str]:
+    parsers = {".py": ast.parse, ".json": json.loads, ".toml": tomllib.loads}
+    for path, text in tree.texts.items():
+        if parse := parsers.get(path.suffix):
+            try:
+                parse(text)
+            except (SyntaxError, ValueError) as error:
+                yield f"{tree.name(path)}: {error}"
+
+
+def crates_depend_downwards(tree: Tree) -> Iterator[str]:
+    for height, layer in enumerate(LAYERS):
+        name = f"broker/{layer}/Cargo.toml"
+        manifest = tomllib.loads(tree.text(name) or "")
+        below = {f"tautwire-{lower}" for lower in LAYERS[:height]}
+        for table in ("dependencies", "dev-dependencies", "build-dependencies"):
+            ours = {crate for crate in manifest.get(table, {}) if crate.startswith("tautwire-")}
+            for crate in sorted(ours - below):
+                yield f"{name}: {table}: {crate} is not below it; the order is {' < '.join(LAYERS)}"
+        if layer == "protocol" and manifest.get("dependencies"):
+            yield f"{name}: the protocol crate depends on nothing"
+
+
+def unsafe_code_is_where_it_is_known(tree: Tree) -> Iterator[str]:
+    for layer in LAYERS:
+        name = f"broker/{layer}/src/{'main' if layer == 'server' else 'lib'}.rs"
+        excepted = any(known.startswith(f"broker/{layer}/") for known in WITH_UNSAFE_CODE)
+        wanted = "#![deny(unsafe_code)]" if excepted else "#![forbid(unsafe_code)]"
+        if wanted not in (tree.text(name) or ""):
+            yield f"{name}: {wanted} is missing"
+    for path, text in tree.under("", ".rs"):
+        if ALLOWS_UNSAFE.search(text) and tree.name(path) not in WITH_UNSAFE_CODE:
+            yield f"{tree.name(path)}: unsafe code is allowed here, and tools/tidy does not know of it"
+
+
+def the_core_does_no_io(tree: Tree) -> Iterator[str]:
+    for layer in WITHOUT_IO:
+        for path, text in tree.under(f"broker/{layer}/src/", ".rs"):
+            yield from lines(
+                tree, path, text,
+                lambda line: f"{found[1]} in a crate without I/O" if (found := IO_NAMES.search(line)) else None,
+            )
+
+
+def citations_exist(tree: Tree) -> Iterator[str]:
+    known = set()
+    for _path, text in tree.under("spec/statements/mqtt-", ".json"):
+        known |= {statement["id"] for statement in json.loads(text)["statements"]}
+    if not known:
+        return
+
+    def wrong(line: str) -> str | None:
+        unknown = next((name for name in CITATION.findall(line) if name not in known), None)
+        return f"{unknown} is in no ledger of spec/statements" if unknown else None
+
+    for path, text in [*tree.under("broker/", ".rs"), *tree.under("", ".md")]:
+        yield from lines(tree, path, text, wrong)
+
+
+def limits_are_documented(tree: Tree) -> Iterator[str]:
+    page = "docs/operating/limits.md"
+    keys = tree.text("docs/configuration.md") or ""
+    for key in re.findall(r"^\| `(limits\.\w+|mqtt\.\w+_s|mqtt\.\w*maximum\w*)` ", keys, re.M):
+        if f"`{key}`" not in (tree.text(page) or ""):
+            yield f"{page}: {key} is missing"
+
+
+def counters_are_documented(tree: Tree) -> Iterator[str]:
+    page = "docs/operating/metrics.md"
+    source = tree.text("broker/engine/src/counters.rs") or ""
+    declared = source.partition("\ncounters! {")[2].partition("\n}")[0]
+    for name in re.findall(r"^    (\w+),$", declared, re.M):
+        if f"`{name}`" not in (tree.text(page) or ""):
+            yield f"{page}: the counter {name} is missing"
+
+
+def links_lead_somewhere(tree: Tree) -> Iterator[str]:
+    for path, text in tree.under("", ".md"):
+        for target in LINK.findall(re.sub(r"```.*?```", "", text, flags=re.S)):
+            place = target.partition("#")[0]
+            if place and not re.match(r"[a-z]+:", place) and not (path.parent / place).exists():
+                yield f"{tree.name(path)}: the link {target} leads nowhere"
+
+
+ALL = [
+    files_are_short,
+    whitespace_is_plain,
+    nothing_is_left_undone,
+    no_path_of_a_machine,
+    locks_name_no_mirror,
+    files_can_be_parsed,
+    crates_depend_downwards,
+    unsafe_code_is_where_it_is_known,
+    the_core_does_no_io,
+    citations_exist,
+    limits_are_documented,
+    counters_are_documented,
+    links_lead_somewhere,
+]

@@ -1,0 +1,106 @@
+"""Each rule finds what it is for and lets pass what it should."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+import rules
+
+
+class Rules(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+
+    def tree(self, files):
+        for name, text in files.items():
+            (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / name).write_text(text)
+        return rules.Tree(self.root, [self.root / name for name in files])
+
+    def check(self, rule, files, *expected):
+        findings = list(rule(self.tree(files)))
+        self.assertEqual(len(findings), len(expected), findings)
+        for finding, part in zip(findings, expected, strict=True):
+            self.assertIn(part, finding)
+
+    def test_long_files_are_found(self):
+        files = {"a.rs": "x\n" * 700, "b.rs": "x\n" * 701, "vectors.json": "[]\n" * 900}
+        self.check(rules.files_are_short, files, "b.rs: 701 lines")
+
+    def test_tabs_and_trailing_space_are_found(self):
+        files = {"a.rs": "fn a() {}\n\tlet\nb \n", "Makefile": "all:\n\ttrue\n", "b.md": "no end"}
+        self.check(rules.whitespace_is_plain, files, "a.rs:2: a tab", "a.rs:3: space", "b.md: no line end")
+
+    def test_unfinished_work_is_found(self):
+        files = {"a.rs": "// " + rules.BANNED_WORDS[0] + "\n", "notes.md": rules.BANNED_WORDS[1] + "\n"}
+        self.check(rules.nothing_is_left_undone, files, "a.rs:1")
+
+    def test_paths_of_a_machine_are_found(self):
+        path = rules.MACHINE_PATHS[0] + "main"
+        files = {"a.md": f"in {path}\n", "b.rs": f'"{path}"\n', "topics.rs": f"jobs{path} $share/g{path}\n"}
+        self.check(rules.no_path_of_a_machine, files, "a.md:1", "b.rs:1")
+
+    def test_foreign_registries_are_found(self):
+        good = '[[package]]\nname = "a"\nsource = "registry+https://github.com/rust-lang/crates.io-index"\n'
+        files = {
+            "Cargo.lock": good,
+            "b/Cargo.lock": good.replace("github.com", "mirror.example"),
+            "package-lock.json": '{"packages": {"x": {"resolved": "https://mirror.example/x.tgz"}, "y": {"resolved": "local/y"}}}\n',
+            ".npmrc": "registry=https://mirror.example\n",
+        }
+        self.check(rules.locks_name_no_mirror, files, "b/Cargo.lock", "package-lock.json: x", ".npmrc")
+
+    def test_broken_files_are_found(self):
+        files = {"a.py": "def\n", "b.json": "{,}\n", "c.toml": "a = \n", "d.py": "pass\n"}
+        self.check(rules.files_can_be_parsed, files, "a.py", "b.json", "c.toml")
+
+    def test_dependencies_upwards_are_found(self):
+        files = {
+            "broker/protocol/Cargo.toml": "[dependencies]\nlibc = '1'\n",
+            "broker/session/Cargo.toml": "[dev-dependencies]\ntautwire-engine.workspace = true\n",
+            "broker/engine/Cargo.toml": "[dependencies]\ntautwire-session.workspace = true\n",
+        }
+        self.check(rules.crates_depend_downwards, files, "depends on nothing", "tautwire-engine is not below it")
+
+    def test_unsafe_code_in_a_new_place_is_found(self):
+        roots = {layer: f"broker/{layer}/src/{'main' if layer == 'server' else 'lib'}.rs" for layer in rules.LAYERS}
+        files = {name: "#![forbid(unsafe_code)]\n" for name in roots.values()}
+        files[roots["reactor"]] = "#![deny(unsafe_code)]\n"
+        files[rules.WITH_UNSAFE_CODE[0]] = "#![allow(unsafe_code)]\n"
+        self.check(rules.unsafe_code_is_where_it_is_known, files)
+        files[roots["engine"]] = "#![deny(unsafe_code)]\n"
+        files["broker/engine/src/a.rs"] = "#![allow(unsafe_code)]\n"
+        self.check(rules.unsafe_code_is_where_it_is_known, files, "broker/engine/src/lib.rs", "a.rs: unsafe code")
+
+    def test_clocks_and_sockets_in_the_core_are_found(self):
+        files = {
+            "broker/engine/src/a.rs": "let now = Instant::now();\nuse std::net::TcpStream;\n",
+            "broker/reactor/src/a.rs": "let now = Instant::now();\n",
+        }
+        self.check(rules.the_core_does_no_io, files, "a.rs:1: Instant::now", "a.rs:2: std::net")
+
+    def test_citations_of_unknown_statements_are_found(self):
+        ledger = '{"statements": [{"id": "MQTT-3.1.0-1"}]}\n'
+        code = {"broker/a.rs": "// [MQTT-3.1.0-1]\n// [MQTT-3.1.0-9]\n"}
+        self.check(rules.citations_exist, code)
+        self.check(rules.citations_exist, {"spec/statements/mqtt-5.0.json": ledger, **code}, "a.rs:2: MQTT-3.1.0-9")
+
+    def test_undocumented_limits_and_counters_are_found(self):
+        files = {
+            "docs/configuration.md": "| `limits.sessions` | x |\n| `limits.connections` | x |\n| `log.level` | x |\n",
+            "docs/operating/limits.md": "`limits.sessions`\n",
+            "broker/engine/src/counters.rs": "\ncounters! {\n    /// A.\n    connects,\n    /// B.\n    sessions,\n}\n",
+            "docs/operating/metrics.md": "`connects`\n",
+        }
+        self.check(rules.limits_are_documented, files, "limits.connections")
+        self.check(rules.counters_are_documented, files, "the counter sessions")
+
+    def test_dead_links_are_found(self):
+        text = "[a](b.md#part) [c](gone.md) [d](https://example.org) [e](#here)\n```\n[x](y)\n```\n"
+        self.check(rules.links_lead_somewhere, {"a.md": text, "b.md": "b\n"}, "gone.md")
+
+
+if __name__ == "__main__":
+    unittest.main()
