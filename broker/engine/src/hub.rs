@@ -358,12 +358,12 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Writes down what a message has changed of the retained messages.
-    pub(crate) fn record_retained(&mut self, outgoing: &Outgoing<'_>) {
+    pub(crate) fn record_retained(&mut self, outgoing: &Outgoing<'_>, sequence: u64) {
         let change = match &outgoing.kept {
             Some(message) if !outgoing.message.payload.is_empty() => RetainedChange::Set(message.clone()),
             _ => RetainedChange::Cleared(outgoing.message.topic.into()),
         };
-        self.written = self.journal.record(Record::Retained(&change));
+        self.written = self.journal.record(Record::Retained { sequence, change: &change });
     }
 
     /// A number that nobody can foretell.

@@ -128,12 +128,12 @@ impl<J: Journal> Shard<J> {
             let generation = self.hub.exchange.generation();
             return Ok(self.route(outgoing, origin, generation));
         }
-        let Ok(generation) = self.hub.exchange.retain(&outgoing.message, &mut outgoing.kept) else {
+        let Ok(retention) = self.hub.exchange.retain(&outgoing.message, &mut outgoing.kept) else {
             self.hub.counters().retained_refused.add(1);
             return Err(Refusal(ReasonCode::QuotaExceeded, "the broker retains as much as it may"));
         };
-        self.hub.record_retained(outgoing);
-        Ok(self.route(outgoing, origin, generation))
+        self.hub.record_retained(outgoing, retention.sequence);
+        Ok(self.route(outgoing, origin, retention.generation))
     }
 
     /// What the server has said in CONNACK that it does not do.

@@ -21,6 +21,15 @@ pub struct RetainedLimits {
     pub bytes: usize,
 }
 
+/// What is to be known of a change of the retained messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// The generation with which the message must be routed.
+    pub generation: u64,
+    /// The number of the change among all changes of retained messages.
+    pub sequence: u64,
+}
+
 /// A retained message would go over a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetainRefused;
@@ -75,7 +84,7 @@ struct Board {
     interest: FilterTree<ShardIndex>,
     shares: FilterTree<Arc<ShareGroup>>,
     retained: RetainedTree<Retained>,
-    /// Counts the messages that were retained.
+    /// Counts the changes of the retained messages.
     sequence: u64,
     /// Messages and bytes of them that count against the limits: all but the broker's own.
     retained_messages: usize,
@@ -227,16 +236,17 @@ impl Exchange {
     }
 
     /// Replaces the retained message of the topic [MQTT-3.3.1-5], or removes it where the payload is empty
-    /// [MQTT-3.3.1-6]. Returns the generation with which the message must be routed.
+    /// [MQTT-3.3.1-6].
     ///
     /// # Errors
     /// Where the message would go over a limit; what was retained stays.
-    pub fn retain(&self, message: &MessageRef<'_>, kept: &mut Option<Message>) -> Result<u64, RetainRefused> {
+    pub fn retain(&self, message: &MessageRef<'_>, kept: &mut Option<Message>) -> Result<Retention, RetainRefused> {
         let mut board = self.write();
         let old_bytes = board.retained.get(message.topic).map(|retained| retained.message.stored_bytes());
         if message.payload.is_empty() {
             board.forget_retained(message.topic);
-            return Ok(self.generation());
+            board.sequence += 1;
+            return Ok(Retention { generation: self.generation(), sequence: board.sequence });
         }
         if counts(message.topic) {
             let bytes = board.retained_bytes - old_bytes.unwrap_or(0) + message.stored_bytes();
@@ -257,7 +267,7 @@ impl Exchange {
         if let Some(at_ms) = message.expires_at_ms {
             board.expiring.insert((at_ms, message.topic.into()));
         }
-        Ok(self.generation())
+        Ok(Retention { generation: self.generation(), sequence: board.sequence })
     }
 
     /// The message that `topic` retains.

@@ -12,7 +12,7 @@ mod exchange;
 mod share;
 
 pub use batch::{Batch, Entry};
-pub use exchange::{Exchange, RetainRefused, RetainedLimits, Routes, Snapshot};
+pub use exchange::{Exchange, RetainRefused, RetainedLimits, Retention, Routes, Snapshot};
 pub use share::{Member, SessionKey, ShareGroup};
 
 /// A shard's number, from 0.

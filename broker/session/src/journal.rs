@@ -25,8 +25,14 @@ pub enum Record<'a> {
     Changed(&'a str, &'a Change),
     /// A session ends and its state goes with it.
     Ended(&'a str),
-    /// The retained messages change.
-    Retained(&'a RetainedChange),
+    /// The retained messages change. They are common to all shards: of two changes of one topic, the one with the higher
+    /// number took effect later, whichever was written down first.
+    Retained {
+        /// Counts the changes of all retained messages.
+        sequence: u64,
+        /// What changes.
+        change: &'a RetainedChange,
+    },
 }
 
 /// Where changes are written down before they take effect.

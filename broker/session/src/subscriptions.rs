@@ -101,7 +101,7 @@ fn position(list: &[(Box<str>, SubscriptionRecord)], filter: &str) -> Result<usi
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tautwire_protocol::{QoS, RetainHandling, SubscriptionId};
+    use tautwire_protocol::{QoS, RetainHandling};
 
     fn record(qos: QoS) -> SubscriptionRecord {
         SubscriptionRecord {
