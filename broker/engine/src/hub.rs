@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hashbrown::HashTable;
 use tautwire_protocol::Packet;
-use tautwire_router::{Batch, Exchange, SessionKey, ShardIndex};
+use tautwire_router::{Batch, BatchSize, Exchange, SessionKey, ShardIndex};
 use tautwire_session::{Change, Delivery, Journal, LogPosition, Record, RetainedChange, Session};
 
 use crate::connection::{Connection, ConnectionId, NonZeroMs, Phase};
@@ -62,6 +62,7 @@ pub(crate) struct Outbox {
     pub(crate) batches: VecDeque<Batch>,
     /// How many batches the way to the shard takes at present.
     pub(crate) room: usize,
+    last: BatchSize,
 }
 
 impl Outbox {
@@ -69,9 +70,15 @@ impl Outbox {
         self.batches.len() > self.room
     }
 
+    pub(crate) fn take(&mut self) -> Option<Batch> {
+        let batch = self.batches.pop_front()?;
+        self.last = batch.size();
+        Some(batch)
+    }
+
     pub(crate) fn batch(&mut self) -> &mut Batch {
         if self.batches.back().is_none_or(|batch| batch.held_bytes() >= BATCH_BYTES) {
-            self.batches.push_back(Batch::default());
+            self.batches.push_back(Batch::like(&self.last));
         }
         let last = self.batches.len() - 1;
         &mut self.batches[last]
@@ -344,14 +351,19 @@ impl<J: Journal> Hub<J> {
 
     /// Writes a change down and applies it. Changes of sessions that end with their connection are not written down.
     pub(crate) fn commit(&mut self, index: u32, change: Change) {
-        self.count_stored(index, &change);
+        if let Change::Queued(delivery) | Change::Started(delivery) = &change {
+            self.counters().stored_messages.add(1);
+            self.counters().stored_bytes.add(delivery.queued_bytes() as u64);
+        }
         let session = &mut self.sessions[index as usize].session;
         let lasting = session.expiry_interval_s() > 0 || matches!(change, Change::ExpiryInterval(_));
         if lasting {
             self.written = self.journal.record(Record::Changed(session.client_id(), &change));
         }
         let left_queue = matches!(change, Change::StartedQueued | Change::Withdrawn);
-        session.apply(change);
+        if let Some(gone) = session.apply(change) {
+            self.uncount_stored(&gone);
+        }
         if left_queue && let Some(connection) = self.sessions[index as usize].connection {
             self.connections[connection as usize].note_queue_moved();
         }
@@ -375,25 +387,6 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn set_online(&self, index: u32, online: bool) {
         if let Some(flag) = &self.sessions[index as usize].online {
             flag.store(online, Ordering::Relaxed);
-        }
-    }
-
-    fn count_stored(&self, index: u32, change: &Change) {
-        let outbound = || self.sessions[index as usize].session.outbound();
-        let gone = match change {
-            Change::Queued(delivery) | Change::Started(delivery) => {
-                self.counters().stored_messages.add(1);
-                self.counters().stored_bytes.add(delivery.queued_bytes() as u64);
-                None
-            }
-            Change::Completed(id) | Change::Received(id) => {
-                outbound().and_then(|outbound| outbound.unacknowledged(*id))
-            }
-            Change::Withdrawn => outbound().and_then(|outbound| outbound.front()),
-            _ => None,
-        };
-        if let Some(delivery) = gone {
-            self.uncount_stored(delivery);
         }
     }
 

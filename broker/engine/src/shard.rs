@@ -348,7 +348,7 @@ impl<J: Journal> Shard<J> {
 
     /// The next batch for another shard.
     pub fn next_batch(&mut self, shard: ShardIndex) -> Option<Batch> {
-        self.hub.outboxes[usize::from(shard.0)].batches.pop_front()
+        self.hub.outboxes[usize::from(shard.0)].take()
     }
 
     /// This shard's counters.

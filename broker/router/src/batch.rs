@@ -15,6 +15,13 @@ pub struct Batch {
     shared_bytes: usize,
 }
 
+/// The size of a batch, to make the next one of it in one piece.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct BatchSize {
+    bytes: usize,
+    entries: usize,
+}
+
 #[derive(Debug)]
 enum Item {
     Copied { end: usize, generation: u64 },
@@ -37,6 +44,20 @@ pub enum Entry<'a> {
 }
 
 impl Batch {
+    /// An empty batch with room for what one like `earlier` holds.
+    pub fn like(earlier: &BatchSize) -> Batch {
+        Batch {
+            bytes: Vec::with_capacity(earlier.bytes),
+            entries: Vec::with_capacity(earlier.entries),
+            shared_bytes: 0,
+        }
+    }
+
+    /// How large it is.
+    pub fn size(&self) -> BatchSize {
+        BatchSize { bytes: self.bytes.len(), entries: self.entries.len() }
+    }
+
     /// Adds a message for the subscriptions of the receiving shard.
     pub fn push_route(&mut self, message: &MessageRef<'_>, kept: &mut Option<Message>, generation: u64) {
         if message.stored_bytes() <= COPIED_MAX_BYTES {

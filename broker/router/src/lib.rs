@@ -11,7 +11,7 @@ mod batch;
 mod exchange;
 mod share;
 
-pub use batch::{Batch, Entry};
+pub use batch::{Batch, BatchSize, Entry};
 pub use exchange::{Exchange, RetainRefused, RetainedLimits, Retention, Routes, Snapshot};
 pub use share::{Member, SessionKey, ShareGroup};
 

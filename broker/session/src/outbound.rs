@@ -90,6 +90,15 @@ enum Slot {
     Released,
 }
 
+impl Slot {
+    fn into_delivery(self) -> Option<Delivery> {
+        match self {
+            Slot::Unacknowledged(delivery) => Some(delivery),
+            Slot::Free | Slot::Released => None,
+        }
+    }
+}
+
 /// Outbound state of a session. Identifiers are given out in sequence, so the window is a ring indexed by identifier:
 /// finding one is O(1), and its order is the order of sending. Messages that stay unacknowledged while many after them
 /// are done are set aside, so that the ring does not grow because of them.
@@ -243,32 +252,29 @@ impl Outbound {
         }
     }
 
-    pub(crate) fn release(&mut self, id: PacketId) {
-        if let Some(slot @ Slot::Unacknowledged(_)) = self.slot_mut(id) {
-            *slot = Slot::Released;
-        }
+    pub(crate) fn release(&mut self, id: PacketId) -> Option<Delivery> {
+        let slot = self.slot_mut(id).filter(|slot| matches!(slot, Slot::Unacknowledged(_)))?;
+        std::mem::replace(slot, Slot::Released).into_delivery()
     }
 
-    pub(crate) fn complete(&mut self, id: PacketId) {
+    pub(crate) fn complete(&mut self, id: PacketId) -> Option<Delivery> {
         if let Some(at) = self.stragglers.iter().position(|(held, _)| *held == id) {
-            self.stragglers.remove(at);
+            let (_, slot) = self.stragglers.remove(at);
             if at < self.sent {
                 self.sent -= 1;
                 self.in_flight -= 1;
             }
-            return;
+            return slot.into_delivery();
         }
         let at = self.index(id);
-        let Some(slot) = self.window.get_mut(at) else { return };
-        if matches!(slot, Slot::Free) {
-            return;
-        }
-        *slot = Slot::Free;
+        let slot = self.window.get_mut(at).filter(|slot| !matches!(slot, Slot::Free))?;
+        let done = std::mem::replace(slot, Slot::Free);
         self.occupied -= 1;
         if self.stragglers.len() + at < self.sent {
             self.in_flight -= 1;
         }
         self.drop_free_front();
+        done.into_delivery()
     }
 
     /// Takes done messages off the front of the window.

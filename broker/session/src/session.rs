@@ -2,7 +2,7 @@
 
 use crate::change::Change;
 use crate::message::Message;
-use crate::outbound::Outbound;
+use crate::outbound::{Delivery, Outbound};
 use crate::packet_id_set::PacketIdSet;
 use crate::subscriptions::SubscriptionSet;
 
@@ -69,14 +69,24 @@ impl Session {
         self.held.as_deref()
     }
 
-    /// Applies one change. The only way in which a session's lasting state changes.
+    /// Applies one change. The only way in which a session's lasting state changes. Returns the message that the session
+    /// no longer holds because of it.
     ///
     /// Changes that speak of identifiers or queue places that do not exist do nothing.
-    pub fn apply(&mut self, change: Change) {
+    pub fn apply(&mut self, change: Change) -> Option<Delivery> {
         match change {
             Change::Started(delivery) => self.outbound_or_new().start(delivery),
-            Change::Completed(id) => self.with_outbound(|outbound| outbound.complete(id)),
-            Change::Received(id) => self.with_outbound(|outbound| outbound.release(id)),
+            Change::Queued(delivery) => self.outbound_or_new().enqueue(delivery),
+            Change::StartedQueued => {
+                if let Some(outbound) = &mut self.outbound
+                    && let Some(delivery) = outbound.withdraw()
+                {
+                    outbound.start(delivery);
+                }
+            }
+            Change::Withdrawn => return self.outbound.as_mut()?.withdraw(),
+            Change::Received(id) => return self.outbound.as_mut()?.release(id),
+            Change::Completed(id) => return self.outbound.as_mut()?.complete(id),
             Change::Held(id) => {
                 self.held.get_or_insert_default().insert(id);
             }
@@ -85,15 +95,6 @@ impl Session {
                     held.remove(id);
                 }
             }
-            Change::Queued(delivery) => self.outbound_or_new().enqueue(delivery),
-            Change::StartedQueued => self.with_outbound(|outbound| {
-                if let Some(delivery) = outbound.withdraw() {
-                    outbound.start(delivery);
-                }
-            }),
-            Change::Withdrawn => self.with_outbound(|outbound| {
-                outbound.withdraw();
-            }),
             Change::ExpiryInterval(seconds) => self.expiry_interval_s = seconds,
             Change::Will(will) => self.will = will,
             Change::Subscribed(filter, record) => {
@@ -103,6 +104,7 @@ impl Session {
                 self.subscriptions.remove(&filter);
             }
         }
+        None
     }
 
     /// Gives back memory that an idle session does not need.
@@ -118,11 +120,5 @@ impl Session {
 
     fn outbound_or_new(&mut self) -> &mut Outbound {
         self.outbound.get_or_insert_default()
-    }
-
-    fn with_outbound(&mut self, change: impl FnOnce(&mut Outbound)) {
-        if let Some(outbound) = &mut self.outbound {
-            change(outbound);
-        }
     }
 }
