@@ -95,13 +95,11 @@ impl<J: Journal> Hub<J> {
         if connection.pending_bytes() > self.settings.connection_output_bytes {
             return None;
         }
-        match self.sessions[session as usize].session.outbound() {
-            None => PacketId::new(1),
-            Some(outbound) => {
-                let open = outbound.is_resent() && outbound.in_flight() < usize::from(connection.send_maximum);
-                if open { outbound.next_packet_id() } else { None }
-            }
-        }
+        let session = &self.sessions[session as usize].session;
+        let open = session
+            .outbound()
+            .is_none_or(|outbound| outbound.is_resent() && outbound.in_flight() < usize::from(connection.send_maximum));
+        if open { session.next_packet_id() } else { None }
     }
 
     fn enqueue(&mut self, session: u32, outgoing: &mut Outgoing<'_>, terms: Terms<'_>) {

@@ -119,12 +119,29 @@ pub struct Outbound {
     queued_bytes: usize,
 }
 
+/// A place in the sequence of packet identifiers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sequence(u16);
+
+impl Default for Sequence {
+    fn default() -> Self {
+        Sequence(1)
+    }
+}
+
 impl Default for Outbound {
     fn default() -> Self {
+        Outbound::resuming(Sequence::default())
+    }
+}
+
+impl Outbound {
+    /// Nothing to send, and identifiers from `sequence` on.
+    pub(crate) fn resuming(sequence: Sequence) -> Outbound {
         Outbound {
             stragglers: Vec::new(),
             window: VecDeque::new(),
-            first: 1,
+            first: sequence.0,
             occupied: 0,
             sent: 0,
             in_flight: 0,
@@ -132,9 +149,12 @@ impl Default for Outbound {
             queued_bytes: 0,
         }
     }
-}
 
-impl Outbound {
+    /// The identifier that the next message would get if nothing were in the window.
+    pub(crate) fn sequence(&self) -> Sequence {
+        Sequence(self.id_at(self.window.len()))
+    }
+
     /// Messages sent on this connection and not yet acknowledged to the end; to be kept at or below the client's Receive
     /// Maximum [MQTT-3.3.4-9].
     pub fn in_flight(&self) -> usize {

@@ -1,8 +1,10 @@
 //! One session and the single door for its changes.
 
+use tautwire_protocol::PacketId;
+
 use crate::change::Change;
 use crate::message::Message;
-use crate::outbound::{Delivery, Outbound};
+use crate::outbound::{Delivery, Outbound, Sequence};
 use crate::packet_id_set::PacketIdSet;
 use crate::subscriptions::SubscriptionSet;
 
@@ -26,6 +28,9 @@ pub struct Session {
     outbound: Option<Box<Outbound>>,
     held: Option<Box<PacketIdSet>>,
     expiry_interval_s: u32,
+    /// Where the sequence of packet identifiers goes on when there is something to send again: a client may still hold the
+    /// last ones.
+    sequence: Sequence,
 }
 
 impl Session {
@@ -57,6 +62,14 @@ impl Session {
     /// Messages on their way to the client, where there are any.
     pub fn outbound(&self) -> Option<&Outbound> {
         self.outbound.as_deref()
+    }
+
+    /// The identifier that the next message will get; `None` while all 65,535 are taken.
+    pub fn next_packet_id(&self) -> Option<PacketId> {
+        match &self.outbound {
+            Some(outbound) => outbound.next_packet_id(),
+            None => Outbound::resuming(self.sequence).next_packet_id(),
+        }
     }
 
     /// For the parts of outbound state that end with a connection: [`Outbound::rewind`] and [`Outbound::resend`].
@@ -109,7 +122,9 @@ impl Session {
 
     /// Gives back memory that an idle session does not need.
     pub fn shrink(&mut self) {
-        self.outbound.take_if(|outbound| outbound.is_empty());
+        if let Some(outbound) = self.outbound.take_if(|outbound| outbound.is_empty()) {
+            self.sequence = outbound.sequence();
+        }
         self.held.take_if(|held| held.is_empty());
     }
 
@@ -119,6 +134,7 @@ impl Session {
     }
 
     fn outbound_or_new(&mut self) -> &mut Outbound {
-        self.outbound.get_or_insert_default()
+        let sequence = self.sequence;
+        self.outbound.get_or_insert_with(|| Box::new(Outbound::resuming(sequence)))
     }
 }

@@ -73,7 +73,7 @@ impl Life {
     }
 
     fn next_id(&self) -> Option<PacketId> {
-        self.session.outbound().map_or(PacketId::new(1), |outbound| outbound.next_packet_id())
+        self.session.next_packet_id()
     }
 
     fn number(&mut self) -> u32 {
@@ -215,14 +215,16 @@ fn live(seed: u64, steps: usize, laziness: usize) {
                     life.receive(at);
                 }
             }
-            90 if random.below(40) == 0 => {
+            90 if life.model.started.is_empty() || random.below(40) == 0 => {
                 life.rewind();
                 life.session.shrink();
             }
             91..=99 => life.resend(),
             _ => {}
         }
-        life.check();
+        if step.is_multiple_of(8) {
+            life.check();
+        }
         if step.is_multiple_of(997) {
             life.check_each();
         }
@@ -241,9 +243,7 @@ fn random_lives_agree_with_the_model_and_can_be_replayed() {
 /// Old messages stay while identifiers go round more than once.
 #[test]
 fn long_lives_with_stragglers_agree_with_the_model_and_can_be_replayed() {
-    for seed in 0..3 {
-        live(1_000 + seed, 400_000, 10);
-    }
+    live(1_000, 250_000, 10);
 }
 
 /// A few messages stay unacknowledged while the others come and go one at a time, so that the window is nearly empty.
@@ -253,7 +253,7 @@ fn stragglers_keep_their_identifiers_while_all_others_go_round() {
     for _ in 0..3 {
         life.start();
     }
-    for step in 0..200_000 {
+    for step in 0..150_000 {
         life.start();
         if step % 5_000 == 17 {
             // This one stays too, for a while.

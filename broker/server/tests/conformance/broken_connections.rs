@@ -214,11 +214,11 @@ fn a_shared_subscription_loses_nothing_while_members_come_and_go() {
                             for _ in 0..scatter.below(6) {
                                 // Whether anything comes is up to the others: a ping bounds the wait.
                                 member.ping();
-                                if let Some(message) = member.waiting_message() {
-                                    if scatter.below(3) > 0 {
-                                        member.acknowledge(&message);
-                                        acknowledged.push(message.text().to_owned());
-                                    }
+                                if let Some(message) = member.waiting_message()
+                                    && scatter.below(3) > 0
+                                {
+                                    member.acknowledge(&message);
+                                    acknowledged.push(message.text().to_owned());
                                 }
                             }
                             if scatter.below(2) == 0 { member.cut() } else { member.disconnect() }
