@@ -62,6 +62,8 @@ pub(crate) struct Worker {
     bell: Arc<Bell>,
     stop: Arc<AtomicBool>,
     alarm: Alarm,
+    /// In the midst of [`Worker::act`].
+    acting: bool,
     /// One thread looks after the heap for all.
     trimmer: Option<Trimmer>,
     clock: Clock,
@@ -94,6 +96,7 @@ impl Worker {
             bell,
             stop,
             alarm,
+            acting: false,
             trimmer: None,
             clock,
             now_ms: clock.now_ms(),
@@ -341,8 +344,12 @@ impl Worker {
         }
     }
 
-    /// Does what the engine wants done.
+    /// Does what the engine wants done. Doing it may make the engine want more; that is seen to here too, one after the
+    /// other, so that thousands of clients who are heard again do not stand on each other's shoulders on the stack.
     fn act(&mut self) {
+        if std::mem::replace(&mut self.acting, true) {
+            return;
+        }
         while let Some(action) = self.shard.next_action() {
             match action {
                 Action::Close(id) => self.begin_drain(id),
@@ -362,6 +369,7 @@ impl Worker {
                 }
             }
         }
+        self.acting = false;
     }
 
     /// Writes the last bytes of a connection and waits for the peer to close it, since closing a socket with bytes unread
