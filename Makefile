@@ -60,9 +60,10 @@ lint: ## formatting, clippy, and the rules of this repository (tools/tidy)
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); fi
 
 .PHONY: test-rust
+# Most of them wait for sockets, not for the processor: hence more threads than cores.
 test-rust: ## unit, property, vector, conformance and hostile-input tests
 	$(call say,test-rust)
-	@$(CARGO) test --workspace --locked --quiet
+	@RUST_TEST_THREADS=8 $(CARGO) test --workspace --locked --quiet
 
 .PHONY: test-spec
 test-spec: .venv/ready ## vectors, their schema, the ledger of statements, and the tools
