@@ -262,14 +262,15 @@ impl<J: Journal> Shard<J> {
         self.hub.counters().connects_refused.add(1);
         log::info!("a CONNECT was refused: {} (0x{:02x}), {why}", ReasonCode::from(reason).name(), reason.as_u8());
         self.hub.connections[index as usize].version = version;
-        let v3_reason = if reason.v3_return_code().is_some() { reason } else { ConnectReason::ServerUnavailable };
         let properties = [Property::ReasonString(why)];
         let explained = ConnAck { session_present: false, reason, properties: Properties::from_list(&properties) };
-        let v5 = version == ProtocolVersion::V5;
-        // [MQTT-3.2.2-19]: the reason string is left out where it is too much.
-        if !v5 || !self.hub.write_packet(index, &Packet::ConnAck(explained)) {
-            let plain = ConnAck::refusal(if v5 { reason } else { v3_reason });
-            self.hub.write_packet(index, &Packet::ConnAck(plain));
+        if version != ProtocolVersion::V5 {
+            if let Some(reason) = reason_for_v3(reason) {
+                self.hub.write_packet(index, &Packet::ConnAck(ConnAck::refusal(reason)));
+            }
+        } else if !self.hub.write_packet(index, &Packet::ConnAck(explained)) {
+            // [MQTT-3.2.2-19]: the reason string is left out where it is too much.
+            self.hub.write_packet(index, &Packet::ConnAck(ConnAck::refusal(reason)));
         }
         // [MQTT-3.2.2-7]
         self.close(index);
@@ -280,8 +281,8 @@ impl<J: Journal> Shard<J> {
         self.hub.counters().connects_refused.add(1);
         let connection = &mut self.hub.connections[index as usize];
         let unsupported = error.reason == ReasonCode::UnsupportedProtocolVersion;
-        connection.version = match announced_level(bytes) {
-            Some(5..) => ProtocolVersion::V5,
+        connection.version = match announced(bytes) {
+            Some((Name::Mqtt, 5..)) => ProtocolVersion::V5,
             Some(_) if unsupported => ProtocolVersion::V3_1_1,
             // 3.1.1 has no return code for a CONNECT that is wrong [MQTT-3.1.4-1].
             _ => {
@@ -297,12 +298,32 @@ impl<J: Journal> Shard<J> {
     }
 }
 
-/// The protocol level that a CONNECT gives behind the name `MQTT`.
-fn announced_level(bytes: &[u8]) -> Option<u8> {
+/// The protocol names that there are.
+enum Name {
+    /// From 3.1.1 on.
+    Mqtt,
+    /// Of 3.1.
+    MqIsdp,
+}
+
+/// The protocol name and level that a CONNECT gives.
+fn announced(bytes: &[u8]) -> Option<(Name, u8)> {
     let body_at = 1 + bytes.iter().skip(1).take(4).position(|byte| byte & 0x80 == 0)? + 1;
     let body = bytes.get(body_at..)?;
-    let rest = body.strip_prefix(b"\x00\x04MQTT").or_else(|| body.strip_prefix(b"\x00\x06MQIsdp"))?;
-    rest.first().copied()
+    let (name, rest) = match body.strip_prefix(b"\x00\x04MQTT") {
+        Some(rest) => (Name::Mqtt, rest),
+        None => (Name::MqIsdp, body.strip_prefix(b"\x00\x06MQIsdp")?),
+    };
+    Some((name, *rest.first()?))
+}
+
+/// What 3.1.1 says for a reason. Where no return code fits, the connection is closed without CONNACK (3.1.1:
+/// [MQTT-3.2.2-6]).
+fn reason_for_v3(reason: ConnectReason) -> Option<ConnectReason> {
+    match reason {
+        ConnectReason::QuotaExceeded => Some(ConnectReason::ServerUnavailable),
+        reason => reason.v3_return_code().map(|_| reason),
+    }
 }
 
 fn will_of(will: &tautwire_protocol::Will<'_>) -> Will {

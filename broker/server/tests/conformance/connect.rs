@@ -7,7 +7,7 @@ use tautwire_protocol::{Packet, Property};
 use crate::support::property::{maximum_packet_size, receive_maximum};
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, Outgoing, V3_1, V3_1_1, V5, WillMessage, every_case,
-    every_thread_count, every_version, packet_id,
+    every_thread_count, every_version, expect_nothing_from, packet_id,
 };
 
 /// [MQTT-3.1.4-5], [MQTT-3.2.2-2]; 3.1.1: [MQTT-3.1.4-4], [MQTT-3.2.2-1]
@@ -256,6 +256,46 @@ fn packets_after_a_refused_connect_are_not_processed() {
     assert_eq!(client.expect_connack_code(), 0x9b);
     client.expect_closed();
     witness.expect_nothing();
+}
+
+/// [MQTT-3.1.4-6], [MQTT-3.2.2-6]; 3.1.1: [MQTT-3.1.4-5], [MQTT-3.2.2-4], [MQTT-3.2.2-5]: a refusal says that no session
+/// is present where there is one, ends the connection, and leaves the session and its connection as they were.
+#[test]
+fn a_refused_connect_changes_nothing_and_what_is_behind_it_is_not_processed() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.client_id_bytes=30"]);
+        let mut witness = broker.connect(case.version, "witness");
+        witness.subscribe("after/#", AtMostOnce);
+        let kept = broker.connecting(case.version, "kept").persistent();
+        let mut client = kept.open();
+        client.subscribe("kept", AtLeastOnce);
+
+        let too_long = "x".repeat(31);
+        let [not_authorized, id_rejected] = if case.version.is_v5() { [0x87, 0x85] } else { [5, 2] };
+        for (refused, code) in [
+            (kept.clone().clean_start(true).will(WillMessage::new("$SYS/mine", b"will")), not_authorized),
+            (broker.connecting(case.version, &too_long).will(WillMessage::new("after/will", b"will")), id_rejected),
+        ] {
+            let mut sneaking = broker.dial(case.version);
+            let mut bytes = refused.bytes();
+            let publish = Outgoing::new("after/it", AtMostOnce, b"sneaked in");
+            bytes.extend(sneaking.encoded(&Packet::Publish(publish.publish(packet_id(1)))));
+            bytes.extend([0xc0, 0x00]);
+            sneaking.send_bytes(&bytes);
+            if case.version.is_v5() {
+                assert_eq!(sneaking.expect_connack_code(), code);
+                sneaking.expect_closed();
+            } else {
+                assert_eq!(sneaking.bytes_until_closed(), [0x20, 2, 0, code]);
+            }
+        }
+        let mut publisher = broker.connect(case.version, "publisher");
+        expect_nothing_from(&mut publisher, &mut witness);
+        publisher.publish("kept", AtLeastOnce, b"1");
+        assert_eq!(client.receive().text(), "1");
+        client.disconnect();
+        assert!(kept.open().session_present());
+    });
 }
 
 /// [MQTT-4.2-1]: TCP is a stream: a CONNECT may arrive in any number of pieces.

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use tautwire_protocol::ReasonCode;
+use tautwire_protocol::{DisconnectReason, Packet, ReasonCode};
 
-use crate::support::{AtLeastOnce, AtMostOnce, Broker, V5, every_case, every_version, time_passes};
+use crate::support::{AtLeastOnce, AtMostOnce, Broker, EXPECTATION, V5, every_case, every_version, time_passes};
 
 /// [MQTT-3.1.2-22]; 3.1.1: [MQTT-3.1.2-24]
 #[test]
@@ -17,7 +17,6 @@ fn a_silent_client_is_closed_after_one_and_a_half_times_its_keep_alive() {
         client.expect_thrown_out(ReasonCode::KeepAliveTimeout);
         let lasted = start.elapsed();
         assert!(lasted >= Duration::from_millis(1400), "closed after {lasted:?}");
-        assert!(lasted < Duration::from_millis(4000), "closed after {lasted:?}");
     });
 }
 
@@ -26,9 +25,9 @@ fn a_silent_client_is_closed_after_one_and_a_half_times_its_keep_alive() {
 fn any_packet_keeps_a_client_alive() {
     every_version(|case| {
         let broker = case.broker();
-        let mut client = broker.connecting(case.version, "busy").keep_alive_s(1).open();
-        for round in 0..5 {
-            time_passes(Duration::from_millis(700));
+        let mut client = broker.connecting(case.version, "busy").keep_alive_s(3).open();
+        for round in 0..3 {
+            time_passes(Duration::from_millis(1600));
             match round % 3 {
                 0 => client.ping(),
                 1 => client.subscribe("a", AtLeastOnce),
@@ -46,16 +45,25 @@ fn receiving_messages_does_not_keep_a_client_alive() {
         let broker = case.broker();
         let mut silent = broker.connecting(case.version, "silent").keep_alive_s(1).open();
         silent.subscribe("a", AtMostOnce);
-        let start = Instant::now();
         let mut publisher = broker.connect(case.version, "publisher");
-        while start.elapsed() < Duration::from_millis(3500) {
+        let deadline = Instant::now() + EXPECTATION;
+        loop {
             publisher.publish("a", AtMostOnce, b"x");
-            publisher.ping();
-            time_passes(Duration::from_millis(100));
+            match silent.next_or_closed() {
+                Some(packet) if matches!(packet.as_packet(), Packet::Publish(_)) => {
+                    assert!(Instant::now() < deadline, "still served {EXPECTATION:?} later");
+                    time_passes(Duration::from_millis(100));
+                }
+                Some(packet) => match packet.as_packet() {
+                    Packet::Disconnect(disconnect) if case.version.is_v5() => {
+                        break assert_eq!(disconnect.reason, DisconnectReason::KeepAliveTimeout);
+                    }
+                    other => panic!("expected PUBLISH or the end, got {other:?}"),
+                },
+                None => break assert!(!case.version.is_v5(), "closed without DISCONNECT"),
+            }
         }
-        // It gets what was published in the first second and a half, and no more than that.
-        let received = silent.packets_until_closed().len();
-        assert!((1..=28).contains(&received), "{received} packets before the end");
+        silent.expect_closed();
     });
 }
 
@@ -65,7 +73,7 @@ fn a_keep_alive_of_zero_never_closes() {
     every_version(|case| {
         let broker = case.broker();
         let mut client = broker.connecting(case.version, "patient").keep_alive_s(0).open();
-        time_passes(Duration::from_millis(3500));
+        time_passes(Duration::from_millis(2000));
         client.ping();
     });
 }
@@ -74,13 +82,14 @@ fn a_keep_alive_of_zero_never_closes() {
 #[test]
 fn the_server_keep_alive_is_told_and_used() {
     let broker = Broker::set(&["mqtt.max_keep_alive_s=1"]);
-    for keep_alive_s in [0, 60] {
-        let start = Instant::now();
-        let mut client = broker.connecting(V5, "capped").keep_alive_s(keep_alive_s).open();
+    let start = Instant::now();
+    let none = broker.connecting(V5, "none").keep_alive_s(0).open();
+    let long = broker.connecting(V5, "long").keep_alive_s(60).open();
+    for mut client in [none, long] {
         assert_eq!(client.connack().properties.server_keep_alive(), Some(1));
         client.expect_thrown_out(ReasonCode::KeepAliveTimeout);
         let lasted = start.elapsed();
-        assert!(lasted >= Duration::from_millis(1400) && lasted < Duration::from_millis(4000), "{lasted:?}");
+        assert!(lasted >= Duration::from_millis(1400), "{lasted:?}");
     }
 }
 
@@ -96,14 +105,9 @@ fn no_server_keep_alive_is_told_when_the_clients_is_used() {
 #[test]
 fn trickling_bytes_do_not_keep_a_client_alive() {
     every_version(|case| {
-        let broker = case.broker();
-        let start = Instant::now();
+        let broker = case.broker_set(&["limits.incomplete_packet_timeout_s=3600"]);
         let mut client = broker.connecting(case.version, "trickler").keep_alive_s(1).open();
-        client.send_bytes(&[0x30, 100]);
-        while start.elapsed() < Duration::from_millis(3500) {
-            client.send_bytes_unless_closed(b"\0");
-            time_passes(Duration::from_millis(100));
-        }
+        client.trickle_until_answered([0x30, 0xff, 0x7f].into_iter().chain(std::iter::repeat(0)));
         client.expect_thrown_out(ReasonCode::KeepAliveTimeout);
     });
 }

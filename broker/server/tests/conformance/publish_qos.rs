@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tautwire_protocol::{Packet, Property, PubAckReason, PubRecReason, ReasonCode};
+use tautwire_protocol::{Packet, PayloadFormat, Property, PubAckReason, PubRecReason, ReasonCode};
 
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Message, Outgoing, QoS, V3_1_1, V5, every_case,
@@ -197,6 +197,39 @@ fn a_packet_id_may_be_used_again_once_its_exchange_is_complete() {
             assert_eq!(message.text(), text);
             assert!(!message.dup(), "[MQTT-3.3.1-3] DUP is not propagated");
         }
+    });
+}
+
+/// [MQTT-4.3.3-9]: a PUBREC of 0x80 or more ends the exchange, so the same Packet Identifier means a new message.
+#[test]
+fn a_packet_id_may_be_used_again_after_a_pubrec_with_an_error() {
+    every_thread_count(|case| {
+        let broker = case.broker_set(&["limits.topic_levels=3"]);
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut subscriber = broker.connect(V5, "subscriber");
+        subscriber.subscribe("reuse", ExactlyOnce);
+        let text = Property::PayloadFormatIndicator(PayloadFormat::Utf8);
+        for (round, (refused, reason)) in [
+            (Outgoing::new("$SYS/mine", ExactlyOnce, b"x"), 0x87),
+            (Outgoing::new("a/b/c/d", ExactlyOnce, b"x"), 0x90),
+            (Outgoing::new("reuse", ExactlyOnce, b"\xff").property(text), 0x99),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            // Refused again when sent again: nothing remembers the first time.
+            for outgoing in [refused.clone(), refused.dup()] {
+                publisher.send_publish_as(&outgoing, 5);
+                assert_eq!(publisher.expect_pubrec(5), reason);
+            }
+            let text = round.to_string();
+            publisher.send_publish_as(&Outgoing::new("reuse", ExactlyOnce, text.as_bytes()), 5);
+            assert_eq!(publisher.expect_pubrec(5), 0x00);
+            publisher.send_pubrel(5);
+            assert_eq!(publisher.expect_pubcomp(5), 0x00);
+            assert_eq!(subscriber.receive().text(), text);
+        }
+        expect_nothing_from(&mut publisher, &mut subscriber);
     });
 }
 

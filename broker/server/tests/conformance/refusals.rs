@@ -4,7 +4,7 @@
 //! 3.1.1 client is closed without a word, for that version has no server DISCONNECT [MQTT-4.8.0-1 of 3.1.1]. Before
 //! CONNECT nobody is answered. A refused CONNECT gets a CONNACK where the version is known.
 
-use tautwire_protocol::{Packet, Property, ReasonCode};
+use tautwire_protocol::{ConnectReason, DecodeOptions, Packet, Property, ReasonCode, decode};
 
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Outgoing, ProtocolVersion, V3_1_1, V5, every_version,
@@ -458,36 +458,73 @@ fn wills_to_invalid_topics_are_refused_in_5_0() {
     }
 }
 
-/// [MQTT-3.1.2-1], [MQTT-3.1.2-2]; 3.1.1: [MQTT-3.1.2-1], [MQTT-3.1.2-2]
+/// [MQTT-3.1.2-2]; 3.1.1: [MQTT-3.1.2-2], [MQTT-3.2.2-5]: below 5 the answer is of 3.1.1, above it is of 5.0, which is what
+/// later versions are expected to know.
 #[test]
-fn unknown_protocols_are_refused() {
+fn unknown_protocol_levels_are_refused_with_the_code_for_that() {
     let broker = Broker::start();
-    for bytes in [
-        "10 0e 0004'MQTT' 06 02 003c 00 0001'a'",
-        "10 0d 0004'MQTT' 02 02 003c 0001'a'",
-        "10 0d 0004'MQTT' 00 02 003c 0001'a'",
-        "10 0d 0004'MQTT' ff 02 003c 0001'a'",
-        "10 0d 0004'MQTX' 04 02 003c 0001'a'",
-        "10 0d 0004'mqtt' 04 02 003c 0001'a'",
-        "10 0f 0006'MQIsdp' 05 02 003c 0001'a'",
-    ] {
-        // A broker may say that it speaks another version, in the one form or the other, or say nothing.
-        let mut stream = broker.dial(V3_1_1);
-        stream.send_bytes(&hex(bytes));
-        let received = stream.bytes_until_closed();
-        assert!(
-            received.is_empty() || received == [0x20, 2, 0, 1] || received.starts_with(&[0x20, 3, 0, 0x84]) || {
-                // With properties, a Reason String say.
-                received.len() > 5 && received[0] == 0x20 && received[2..4] == [0, 0x84]
-            },
-            "{bytes}: {received:02x?}"
-        );
+    for level in ["00", "01", "02", "03", "84", "ff", "06"] {
+        for version in [V3_1_1, V5] {
+            // With the byte for no properties, as 5.0 and later have it, and without, as 3.1.1 has it.
+            let (length, properties) = if version.is_v5() { ("0e", "00") } else { ("0d", "") };
+            let mut stream = broker.dial(version);
+            // The ping behind it is not answered.
+            stream.send_bytes(&hex(&format!("10 {length} 0004'MQTT' {level} 02 003c {properties} 0001'a' c000")));
+            let received = stream.bytes_until_closed();
+            if level < "05" {
+                assert_eq!(received, [0x20, 2, 0, 1], "level {level}");
+            } else {
+                let packet = decode(&received, &DecodeOptions::new(V5));
+                let Ok((Packet::ConnAck(connack), length)) = packet else { panic!("level {level}: {received:02x?}") };
+                assert_eq!(length, received.len(), "level {level}: {received:02x?}");
+                assert_eq!(connack.reason, ConnectReason::UnsupportedProtocolVersion, "level {level}");
+                assert!(!connack.session_present, "level {level}");
+            }
+        }
     }
     broker.connect(V5, "bystander").ping();
 }
 
+/// [MQTT-3.1.2-1]; 3.1.1: [MQTT-3.1.2-1]
+#[test]
+fn unknown_protocol_names_are_refused() {
+    let broker = Broker::start();
+    for bytes in [
+        "10 0d 0004'MQTX' 04 02 003c 0001'a'",
+        "10 0d 0004'mqtt' 04 02 003c 0001'a'",
+        "10 0e 0005'MQTT5' 05 02 003c 0001'a'",
+        "10 0c 0003'MQT' 04 02 003c 0001'a'",
+        "10 09 0000 04 02 003c 0001'a'",
+    ] {
+        let mut stream = broker.dial(V3_1_1);
+        stream.send_bytes(&hex(bytes));
+        assert!(stream.bytes_until_closed().is_empty(), "{bytes}");
+    }
+    // MQIsdp is the name of level 3 alone, so whoever says it is answered in the form of 3.1.
+    for level in ["04", "05", "06"] {
+        let mut client = broker.dial(V3_1_1);
+        let connect = hex(&format!("10 0f 0006'MQIsdp' {level} 02 003c 0001'a'"));
+        assert_eq!(answer(&mut client, &connect), Answer::ConnAck(1), "{level}");
+    }
+    broker.connect(V5, "bystander").ping();
+}
+
+/// 3.1.1: [MQTT-3.2.2-6]: a CONNECT that is closed without CONNACK because no return code fits it.
+#[test]
+fn wills_that_no_return_code_refuses_are_closed_on_in_3_1_1() {
+    let broker = Broker::with(1, &["mqtt.max_qos=1", "mqtt.retain_available=false"]);
+    // A will at QoS 2, and a retained one.
+    for flags in ["16", "26"] {
+        let mut client = broker.dial(V3_1_1);
+        client.send_bytes(&hex(&format!("10 13 0004'MQTT' 04 {flags} 003c 0001'a' 0001'w' 0001'x'")));
+        assert!(client.bytes_until_closed().is_empty(), "{flags}");
+    }
+    broker.connect(V3_1_1, "bystander").ping();
+}
+
 /// 3.1.1: [MQTT-3.1.2-3], [MQTT-3.1.2-11], [MQTT-3.1.2-13] to [MQTT-3.1.2-15], [MQTT-3.1.2-22], [MQTT-3.1.3-3],
-/// [MQTT-3.1.3-4], [MQTT-3.1.4-1]: a CONNECT that breaks the format is closed without CONNACK.
+/// [MQTT-3.1.3-4], [MQTT-3.1.4-1], [MQTT-3.2.2-6]: a CONNECT that breaks the format is closed without CONNACK; no return
+/// code fits it.
 #[test]
 fn wrong_connects_are_closed_in_3_1_1() {
     let broker = Broker::start();

@@ -9,6 +9,7 @@ use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, NEVER, Outgoing, V3_1_1, V5, every_case, every_thread_count,
     expect_nothing_from, options, time_passes,
 };
+use crate::sys::await_number;
 
 /// [MQTT-3.1.2-5], [MQTT-3.1.2-23], [MQTT-3.2.2-3], [MQTT-4.5.0-1]; 3.1.1: [MQTT-3.1.2-4], [MQTT-3.1.2-5]
 #[test]
@@ -102,7 +103,7 @@ fn a_session_without_expiry_interval_ends_with_its_connection() {
 fn a_session_ends_when_its_expiry_interval_has_passed() {
     every_thread_count(|case| {
         let broker = case.broker();
-        let connecting = broker.connecting(V5, "expiring").clean_start(false).session_expiry_s(1);
+        let connecting = broker.connecting(V5, "expiring").clean_start(false).session_expiry_s(3);
         let mut client = connecting.open();
         client.subscribe("news", AtLeastOnce);
         client.disconnect();
@@ -110,7 +111,7 @@ fn a_session_ends_when_its_expiry_interval_has_passed() {
         let client = connecting.open();
         assert!(client.session_present());
         client.disconnect();
-        time_passes(Duration::from_millis(2200));
+        time_passes(Duration::from_millis(4200));
         let client = connecting.open();
         assert!(!client.session_present());
     });
@@ -148,12 +149,12 @@ fn an_expiry_interval_on_disconnect_replaces_the_one_of_connect() {
         let broker = case.broker();
         let connecting = broker.connecting(V5, "changing").clean_start(false);
         let long = connecting.clone().session_expiry_s(NEVER);
-        long.open().disconnect_as(DisconnectReason::NormalDisconnection, &[Property::SessionExpiryInterval(1)]);
-        assert!(connecting.clone().session_expiry_s(1).open().session_present());
+        long.open().disconnect_as(DisconnectReason::NormalDisconnection, &[Property::SessionExpiryInterval(3)]);
+        assert!(connecting.clone().session_expiry_s(3).open().session_present());
 
         let short = broker.connecting(V5, "lengthened").clean_start(false).session_expiry_s(1);
         short.open().disconnect_as(DisconnectReason::NormalDisconnection, &[Property::SessionExpiryInterval(NEVER)]);
-        time_passes(Duration::from_millis(2200));
+        time_passes(Duration::from_millis(4200));
         assert!(short.open().session_present());
         assert!(!long.open().session_present());
     });
@@ -362,7 +363,7 @@ fn subscription_options_and_identifiers_survive_in_the_session() {
 #[test]
 fn the_queue_of_an_absent_session_is_bounded_and_drops_the_newest_by_default() {
     every_case(|case| {
-        let broker = case.broker_set(&["limits.session_queue_messages=5"]);
+        let broker = case.broker_set(&["limits.session_queue_messages=5", "sys.interval_s=1"]);
         let connecting = broker.connecting(case.version, "absent").persistent();
         let mut client = connecting.open();
         client.subscribe("a", AtLeastOnce);
@@ -371,6 +372,8 @@ fn the_queue_of_an_absent_session_is_bounded_and_drops_the_newest_by_default() {
         for number in 0..10 {
             publisher.publish("a", AtLeastOnce, number.to_string().as_bytes());
         }
+        // All ten have come to the session, on whichever thread it lives.
+        await_number(&mut publisher, "publish/messages/dropped", |count| count == 5.0);
         let mut client = connecting.open();
         assert_eq!(client.receive_texts(5), ["0", "1", "2", "3", "4"]);
         expect_nothing_from(&mut publisher, &mut client);
@@ -381,7 +384,8 @@ fn the_queue_of_an_absent_session_is_bounded_and_drops_the_newest_by_default() {
 #[test]
 fn the_queue_of_an_absent_session_drops_the_oldest_when_told_so() {
     every_case(|case| {
-        let broker = case.broker_set(&["limits.session_queue_messages=5", "limits.slow_consumer=drop_old"]);
+        let broker =
+            case.broker_set(&["limits.session_queue_messages=5", "limits.slow_consumer=drop_old", "sys.interval_s=1"]);
         let connecting = broker.connecting(case.version, "absent").persistent();
         let mut client = connecting.open();
         client.subscribe("a", AtLeastOnce);
@@ -390,6 +394,8 @@ fn the_queue_of_an_absent_session_drops_the_oldest_when_told_so() {
         for number in 0..10 {
             publisher.publish("a", AtLeastOnce, number.to_string().as_bytes());
         }
+        // All ten have come to the session, on whichever thread it lives.
+        await_number(&mut publisher, "publish/messages/dropped", |count| count == 5.0);
         let mut client = connecting.open();
         assert_eq!(client.receive_texts(5), ["5", "6", "7", "8", "9"]);
         expect_nothing_from(&mut publisher, &mut client);
@@ -400,7 +406,7 @@ fn the_queue_of_an_absent_session_drops_the_oldest_when_told_so() {
 #[test]
 fn the_queue_of_an_absent_session_is_bounded_in_bytes() {
     every_case(|case| {
-        let broker = case.broker_set(&["limits.session_queue_bytes=100000"]);
+        let broker = case.broker_set(&["limits.session_queue_bytes=100000", "sys.interval_s=1"]);
         let connecting = broker.connecting(case.version, "absent").persistent();
         let mut client = connecting.open();
         client.subscribe("a", AtLeastOnce);
@@ -410,6 +416,7 @@ fn the_queue_of_an_absent_session_is_bounded_in_bytes() {
         for _ in 0..10 {
             publisher.publish("a", AtLeastOnce, &payload);
         }
+        await_number(&mut publisher, "publish/messages/dropped", |count| count == 7.0);
         let mut client = connecting.open();
         for _ in 0..3 {
             assert_eq!(client.receive().payload().len(), payload.len());

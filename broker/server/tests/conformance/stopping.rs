@@ -19,6 +19,7 @@ fn a_signal_ends_the_broker_and_tells_the_clients() {
                 assert_eq!(client.expect_disconnect(), 0x8b);
             }
             old.expect_closed();
+            drop((old, new));
             assert_eq!(broker.exit_code(), Some(0));
         }
     });

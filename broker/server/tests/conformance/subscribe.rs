@@ -305,6 +305,26 @@ fn unsubscribing_stops_delivery_and_is_always_acknowledged() {
     });
 }
 
+/// [MQTT-3.10.4-6]; 3.1.1: [MQTT-3.10.4-6]: several filters in one packet, one answer for all.
+#[test]
+fn one_unsubscribe_ends_several_subscriptions_with_one_answer() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect(case.version, "publisher");
+        let mut client = broker.connect(case.version, "client");
+        let filters = ["a", "b/+", "c/#", "d"].map(|filter| (filter, options(AtLeastOnce)));
+        assert_eq!(client.subscribe_all(&filters, &[]), [1, 1, 1, 1]);
+        let codes = client.unsubscribe(&["c/#", "never/there", "a", "b/+", "a"]);
+        assert_eq!(codes, if case.version.is_v5() { vec![0x00, 0x11, 0x00, 0x00, 0x11] } else { vec![] });
+        client.expect_nothing();
+        for topic in ["a", "b/x", "c/x/y", "d"] {
+            publisher.publish(topic, AtLeastOnce, b"x");
+        }
+        assert_eq!(client.receive().topic(), "d");
+        expect_nothing_from(&mut publisher, &mut client);
+    });
+}
+
 /// [MQTT-3.10.4-3]: what has begun is completed.
 #[test]
 fn messages_in_flight_are_completed_after_unsubscribing() {

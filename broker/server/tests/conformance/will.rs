@@ -7,7 +7,7 @@ use tautwire_protocol::{DisconnectReason, PayloadFormat, Property, ReasonCode};
 use crate::support::property::response_topic;
 use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Case, Client, ExactlyOnce, NEVER, V3_1_1, V5, WillMessage, every_case,
-    every_thread_count, expect_nothing_from, options,
+    every_thread_count, expect_nothing_from, left_of, options,
 };
 
 /// A watcher subscribed to `will/#` at QoS 2, and a second client to build fences with.
@@ -222,13 +222,13 @@ fn a_delayed_will_is_published_after_its_delay() {
     every_thread_count(|case| {
         let broker = case.broker();
         let (mut watcher, mut fencer) = watchers(case, &broker);
-        let client = broker.connecting(V5, "mortal").session_expiry_s(NEVER).will(will().delay_s(2)).open();
+        let client = broker.connecting(V5, "mortal").session_expiry_s(NEVER).will(will().delay_s(3)).open();
         let start = Instant::now();
         client.cut();
         expect_nothing_from(&mut fencer, &mut watcher);
         assert_eq!(watcher.receive().text(), "gone");
         let waited = start.elapsed();
-        assert!(waited >= Duration::from_millis(1900) && waited < Duration::from_millis(4500), "{waited:?}");
+        assert!(waited >= Duration::from_millis(2900), "{waited:?}");
     });
 }
 
@@ -239,10 +239,8 @@ fn a_delayed_will_is_published_when_the_session_expires_first() {
         let broker = case.broker();
         let (mut watcher, _) = watchers(case, &broker);
         // The session ends with the connection: no delay at all.
-        let start = Instant::now();
         broker.connecting(V5, "brief").will(will().delay_s(3600)).open().cut();
         assert_eq!(watcher.receive().text(), "gone");
-        assert!(start.elapsed() < Duration::from_secs(1));
         // The session ends one second later.
         broker.connecting(V5, "second").session_expiry_s(1).will(will().delay_s(3600)).open().cut();
         assert_eq!(watcher.receive().text(), "gone");
@@ -307,11 +305,12 @@ fn will_properties_are_published_with_the_will() {
             .property(Property::UserProperty("b", "1"))
             .property(Property::UserProperty("a", "2"))
             .property(Property::UserProperty("b", "3"));
+        let start = Instant::now();
         broker.connecting(V5, "mortal").will(full).open().cut();
         let message = watcher.receive();
         let properties = message.properties();
         assert_eq!(properties.payload_format_indicator(), Some(PayloadFormat::Utf8));
-        assert!(matches!(properties.message_expiry_interval(), Some(99..=100)));
+        assert!(properties.message_expiry_interval().is_some_and(|left_s| left_of(100, start).contains(&left_s)));
         assert_eq!(properties.content_type(), Some("text/plain"));
         assert_eq!(properties.response_topic().map(|topic| topic.as_str().to_owned()), Some("answers/here".to_owned()));
         assert_eq!(properties.correlation_data(), Some(&b"\x00\xff"[..]));

@@ -16,10 +16,10 @@ use super::message::{Message, Outgoing};
 use super::property::subscription_identifier;
 
 /// How long one expectation may take. No test waits this long unless it fails.
-pub(crate) const EXPECTATION: Duration = Duration::from_secs(10);
+pub(crate) const EXPECTATION: Duration = Duration::from_secs(30);
 
 /// How long a write may wait for room in the kernel before that counts as full.
-const WRITE_PATIENCE: Duration = Duration::from_millis(500);
+const WRITE_PATIENCE: Duration = Duration::from_millis(200);
 
 /// One TCP connection to the broker.
 pub(crate) struct Client {
@@ -335,6 +335,29 @@ impl Client {
             Arrival::Packet(packet) => Some(packet),
             Arrival::Closed => None,
         }
+    }
+
+    /// Whether anything, the end of the connection included, arrives within `patience` or has arrived unread.
+    pub(crate) fn anything_arrives_within(&self, patience: Duration) -> bool {
+        self.stream.set_read_timeout(Some(patience)).expect("a positive time is a valid timeout");
+        match self.stream.peek(&mut [0]) {
+            Ok(_) => true,
+            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        }
+    }
+
+    /// Sends one byte after the other, ten a second, until the broker answers or closes.
+    #[track_caller]
+    pub(crate) fn trickle_until_answered(&mut self, bytes: impl IntoIterator<Item = u8>) {
+        let deadline = Instant::now() + EXPECTATION;
+        for byte in bytes {
+            self.send_bytes_unless_closed(&[byte]);
+            if self.anything_arrives_within(Duration::from_millis(100)) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "the broker still takes single bytes {EXPECTATION:?} later");
+        }
+        panic!("the broker took every byte and did not answer");
     }
 
     /// The next `count` bytes, whatever they mean.

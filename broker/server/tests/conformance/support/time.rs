@@ -1,11 +1,19 @@
 //! Time, for the tests whose subject it is.
 
+use std::ops::RangeInclusive;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Lets real time pass, because the standard counts seconds: an expiry is due only after it.
 ///
 /// Never a way to wait for the broker to have done something.
 pub(crate) fn time_passes(duration: Duration) {
     thread::sleep(duration);
+}
+
+/// What may be left of a Message Expiry Interval of `interval_s` that began after `since`, however slow the machine is:
+/// the broker rounds to seconds, and so does this.
+pub(crate) fn left_of(interval_s: u32, since: Instant) -> RangeInclusive<u32> {
+    let passed_s = u32::try_from(since.elapsed().as_secs() + 2).unwrap_or(u32::MAX);
+    interval_s.saturating_sub(passed_s)..=interval_s
 }
