@@ -486,19 +486,16 @@ impl Worker {
 
     /// Says goodbye to everybody and closes what is left.
     fn wind_down(mut self, mut events: Events) -> io::Result<()> {
+        // What came with the word to stop does not come again.
+        self.turn(&events);
         self.listeners.clear();
         self.accepting.clear();
-        self.now_ms = self.clock.now_ms();
         self.shard.shut_down(self.now_ms);
         self.act();
         self.flush_all();
-        let deadline_ms = self.now_ms + DRAIN_MS;
-        while !self.sockets.is_empty() && self.now_ms < deadline_ms {
-            let left = Duration::from_millis(deadline_ms - self.now_ms);
-            self.poll.poll(&mut events, Some(left)).or_else(|error| match error.kind() {
-                io::ErrorKind::Interrupted => Ok(()),
-                _ => Err(error),
-            })?;
+        // Every socket is being drained now, which has an end.
+        while !self.sockets.is_empty() {
+            self.wait(&mut events)?;
             self.turn(&events);
         }
         Ok(())
