@@ -198,6 +198,8 @@ impl Worker {
             for _ in 0..MAIL_MAX {
                 match self.peers[at].incoming.pop() {
                     Ok(Mail::Batch(batch)) => self.shard.receive_batch(&batch, self.now_ms),
+                    // Who comes while the broker stops is not let in.
+                    Ok(Mail::Adopt(..)) if self.stop.load(Ordering::Relaxed) => {}
                     Ok(Mail::Adopt(stream, bytes)) => self.admit(stream, Some(Rest::from(bytes))),
                     Err(_) => break,
                 }

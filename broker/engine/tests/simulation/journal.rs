@@ -192,7 +192,11 @@ fn replayed_records_give_the_state_that_the_broker_has() {
         for _ in 0..600 {
             world.step().unwrap_or_else(|wrong| panic!("{wrong}"));
         }
-        // Everybody goes; what is on its way between shards arrives.
+        // Who is connecting learns which session it has; then everybody goes, and what is between shards arrives.
+        world.broker.settle(&mut Random::new(seed));
+        for client in &mut world.clients {
+            client.read(&mut world.broker, &mut world.ledger, usize::MAX).unwrap_or_else(|wrong| panic!("{wrong}"));
+        }
         world.broker.cut_all_but(&[]);
         world.broker.settle(&mut Random::new(seed));
         compare(&mut world, &journal);

@@ -55,7 +55,6 @@ pub(crate) struct Received {
 #[derive(Debug, Default)]
 pub(crate) struct Incarnation {
     pub(crate) client: usize,
-    pub(crate) began_at: Moment,
     pub(crate) ended_at: Option<Moment>,
     pub(crate) subscriptions: Vec<Subscription>,
     pub(crate) received: BTreeMap<usize, Received>,
@@ -190,8 +189,8 @@ impl Ledger {
     // Sessions.
 
     pub(crate) fn begin(&mut self, client: usize) -> usize {
-        let began_at = self.tick();
-        self.incarnations.push(Incarnation { client, began_at, ..Incarnation::default() });
+        self.tick();
+        self.incarnations.push(Incarnation { client, ..Incarnation::default() });
         self.incarnations.len() - 1
     }
 

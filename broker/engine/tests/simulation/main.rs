@@ -6,5 +6,7 @@ mod support;
 mod client;
 mod journal;
 mod ledger;
+mod limits;
+mod packets;
 mod random_clients;
 mod world;

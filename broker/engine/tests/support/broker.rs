@@ -54,7 +54,7 @@ impl<J: Journal> SimulatedBroker<J> {
         let link_capacity = settings.shard_queue_batches;
         let shared = Shared {
             settings: Arc::new(settings),
-            exchange: Arc::new(Exchange::new(shards, retained)),
+            exchange: Arc::new(Exchange::with_seed(shards, retained, 0)),
             counters: (0..shards).map(|_| Counters::default()).collect(),
         };
         let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), journal(index), START_MS);
@@ -96,8 +96,7 @@ impl<J: Journal> SimulatedBroker<J> {
         self.progress
     }
 
-    /// A Client Identifier of a fixed length whose session lives on `shard`. Placement is seeded at random, so only
-    /// such identifiers make a simulation repeatable.
+    /// A Client Identifier whose session lives on `shard`.
     pub(crate) fn client_id_on(&self, shard: usize, name: &str) -> String {
         (0..100_000)
             .map(|n| format!("{name}-{n:05}"))
@@ -176,13 +175,17 @@ impl<J: Journal> SimulatedBroker<J> {
     pub(crate) fn settle(&mut self, choices: &mut impl Choices) {
         let mut idle_turns = 0;
         // A choice may leave something lie; for ever only by ill luck.
-        while idle_turns < 8 {
+        while idle_turns < 8 || self.has_mail() {
             let before = self.progress;
             for shard in 0..self.shards.len() {
                 self.turn(shard, choices);
             }
             idle_turns = if self.progress == before { idle_turns + 1 } else { 0 };
         }
+    }
+
+    fn has_mail(&self) -> bool {
+        self.links.iter().flatten().any(|link| !link.mail.is_empty() || !link.moves.is_empty())
     }
 
     /// One turn of a shard, as a reactor would make it.
