@@ -1,0 +1,255 @@
+//! What a client makes of the packets that come, and what is wrong with them.
+
+use std::num::NonZeroU16;
+
+use tautwire_protocol::{
+    ConnAck, ConnectReason, DecodeOptions, OwnedPacket, Packet, PacketId, PubRel, Publish, QoS, SubscriptionId, decode,
+};
+use tautwire_session::Journal;
+
+use super::{Acknowledged, Asked, Client, Expected, Outcome, Owed, Phase};
+use crate::ledger::{Arrival, Ledger};
+use crate::support::SimulatedBroker;
+
+impl Client {
+    /// All packets in `bytes`, as they are.
+    pub(crate) fn decode_all(&self, bytes: &[u8]) -> Vec<OwnedPacket> {
+        let mut packets = Vec::new();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (packet, length) = decode(rest, &DecodeOptions::new(self.version)).expect("whole valid packets");
+            packets.push(packet.to_owned_packet().expect("what was decoded can be kept"));
+            rest = &rest[length..];
+        }
+        packets
+    }
+
+    /// Takes up to `most` bytes and handles all whole packets.
+    pub(crate) fn read<J: Journal>(
+        &mut self,
+        broker: &mut SimulatedBroker<J>,
+        ledger: &mut Ledger,
+        most: usize,
+    ) -> Outcome {
+        let Some(socket) = self.socket else { return Ok(()) };
+        let bytes = broker.take(socket, most);
+        self.input.extend_from_slice(&bytes);
+        let input = std::mem::take(&mut self.input);
+        let mut at = 0;
+        while at < input.len() {
+            let options = DecodeOptions::new(self.version);
+            let (packet, length) = match decode(&input[at..], &options) {
+                Ok(decoded) => decoded,
+                Err(error) if error.is_incomplete() => break,
+                Err(error) => return Err(format!("client {} got bytes that are no packet: {error}", self.index)),
+            };
+            let maximum = self.terms.as_ref().and_then(|terms| terms.maximum_packet_bytes).filter(|_| self.is_v5());
+            if maximum.is_some_and(|maximum| length > maximum as usize) {
+                return Err(format!("{length} bytes of {:?}, accepted {maximum:?}", packet.packet_type()));
+            }
+            self.on_packet(broker, ledger, &packet)
+                .map_err(|wrong| format!("client {} ({}): {wrong}", self.index, self.version))?;
+            at += length;
+        }
+        self.input = input[at..].to_vec();
+        let drained = bytes.len() < most;
+        if drained && self.socket == Some(socket) && broker.closed_at_ms(socket).is_some() {
+            self.left(broker.now_ms(), ledger);
+        }
+        Ok(())
+    }
+
+    fn on_packet<J: Journal>(
+        &mut self,
+        broker: &mut SimulatedBroker<J>,
+        ledger: &mut Ledger,
+        packet: &Packet<'_>,
+    ) -> Outcome {
+        match (self.phase, packet) {
+            (Phase::Connecting, Packet::ConnAck(connack)) => self.on_connack(broker, ledger, connack),
+            (Phase::Connecting, Packet::Disconnect(_)) => Ok(()),
+            (Phase::Connecting, other) => Err(format!("{:?} before CONNACK", other.packet_type())),
+            (_, Packet::Publish(publish)) => self.on_publish(ledger, publish),
+            (_, Packet::PubAck(ack)) => {
+                self.on_acknowledgement(ledger, QoS::AtLeastOnce, ack.packet_id, ack.reason.is_error())
+            }
+            (_, Packet::PubRec(ack)) => {
+                self.on_acknowledgement(ledger, QoS::ExactlyOnce, ack.packet_id, ack.reason.is_error())?;
+                self.send(broker, &Packet::PubRel(PubRel::success(ack.packet_id)));
+                Ok(())
+            }
+            (_, Packet::PubRel(release)) => {
+                self.acknowledged.push(Acknowledged::Received(release.packet_id));
+                self.held.remove(&release.packet_id.get());
+                self.owed.push_back(Owed::Complete(release.packet_id));
+                Ok(())
+            }
+            (_, Packet::PubComp(complete)) => {
+                self.acknowledged.push(Acknowledged::Release(complete.packet_id));
+                self.outgoing.retain(|outgoing| outgoing.id != complete.packet_id);
+                Ok(())
+            }
+            (_, Packet::SubAck(suback)) => {
+                let Some(Asked::Subscribe(requests)) = self.asked.remove(&suback.packet_id.get()) else {
+                    return Err("a SUBACK for nothing".into());
+                };
+                let granted: Vec<u8> = suback.reasons.iter().map(|reason| reason.as_u8()).collect();
+                let wanted: Vec<u8> = requests.iter().map(|request| request.qos.as_u8()).collect();
+                if granted != wanted {
+                    return Err(format!("{wanted:?} wanted, {granted:?} granted"));
+                }
+                if let Some(session) = self.session {
+                    requests.iter().for_each(|request| ledger.subscribed(session, &request.filter));
+                }
+                let filters = requests.into_iter().map(|request| request.filter).collect();
+                self.acknowledged.push(Acknowledged::Subscribed(filters));
+                Ok(())
+            }
+            (_, Packet::UnsubAck(unsuback)) => {
+                let Some(Asked::Unsubscribe(filters)) = self.asked.remove(&unsuback.packet_id.get()) else {
+                    return Err("an UNSUBACK for nothing".into());
+                };
+                if let Some(session) = self.session {
+                    filters.iter().for_each(|filter| ledger.unsubscribed(session, filter));
+                }
+                self.acknowledged.push(Acknowledged::Unsubscribed(filters));
+                Ok(())
+            }
+            (_, Packet::PingResp) => Ok(()),
+            // The client may have come back on another connection, which ends this one.
+            (_, Packet::Disconnect(disconnect)) => Err(format!("disconnected: {:?}", disconnect.reason)),
+            (_, other) => Err(format!("{:?} from a server", other.packet_type())),
+        }
+    }
+
+    fn on_connack<J: Journal>(
+        &mut self,
+        broker: &mut SimulatedBroker<J>,
+        ledger: &mut Ledger,
+        connack: &ConnAck<'_>,
+    ) -> Outcome {
+        if connack.reason != ConnectReason::Success {
+            return Err(format!("refused: {:?}", connack.reason));
+        }
+        match (self.expected, connack.session_present) {
+            (Expected::Present, false) if broker.now_ms() < self.kept_until_ms => {
+                return Err("the session is lost".into());
+            }
+            (Expected::Absent, true) => return Err("a session that cannot be".into()),
+            _ => {}
+        }
+        self.phase = Phase::Here;
+        ledger.forbidden_wills.extend(self.terms.as_ref().and_then(|terms| terms.will));
+        self.broker_receive_maximum =
+            connack.properties.receive_maximum().map_or(65_535, |maximum| maximum.get().into());
+        self.broker_alias_maximum = connack.properties.topic_alias_maximum().unwrap_or(0);
+        if !connack.session_present {
+            if let Some(session) = self.session.take() {
+                ledger.end(session);
+            }
+            self.outgoing.clear();
+            self.held.clear();
+        }
+        let session = *self.session.get_or_insert_with(|| ledger.begin(self.index));
+        self.note_maximum(ledger, session);
+        self.resend(broker, ledger);
+        Ok(())
+    }
+
+    /// [MQTT-4.4.0-1]
+    fn resend<J: Journal>(&mut self, broker: &mut SimulatedBroker<J>, ledger: &mut Ledger) {
+        let outgoing: Vec<_> =
+            self.outgoing.iter().map(|outgoing| (outgoing.id, outgoing.number, outgoing.received)).collect();
+        for (id, number, received) in outgoing {
+            if received {
+                self.send(broker, &Packet::PubRel(PubRel::success(id)));
+            } else {
+                self.send_publish(broker, ledger, number, Some(id), true);
+            }
+        }
+    }
+
+    /// PUBACK and PUBREC come in the order of the messages [MQTT-4.6.0-2], [MQTT-4.6.0-3].
+    fn on_acknowledgement(&mut self, ledger: &mut Ledger, qos: QoS, id: PacketId, is_error: bool) -> Outcome {
+        if is_error {
+            return Err(format!("message refused, packet {}", id.get()));
+        }
+        let Some(at) = self.awaited_acks.iter().position(|(awaited, _)| *awaited == qos) else {
+            return Err(format!("an acknowledgement of {} that nobody waits for", id.get()));
+        };
+        match self.awaited_acks.remove(at) {
+            Some((_, awaited)) if awaited == id.get() => {}
+            other => return Err(format!("packet {} acknowledged, {other:?} was the next", id.get())),
+        }
+        let Some(outgoing) = self.outgoing.iter_mut().find(|outgoing| outgoing.id == id && outgoing.qos == qos) else {
+            return Err(format!("an acknowledgement of {}, which is not in flight", id.get()));
+        };
+        outgoing.received = true;
+        let number = outgoing.number;
+        ledger.acknowledged(number);
+        self.acknowledged.push(Acknowledged::Message(number));
+        if qos == QoS::AtLeastOnce {
+            self.outgoing.retain(|outgoing| outgoing.id != id);
+        }
+        Ok(())
+    }
+
+    fn on_publish(&mut self, ledger: &mut Ledger, publish: &Publish<'_>) -> Outcome {
+        let alias = publish.properties.topic_alias().map(NonZeroU16::get);
+        let accepted = self.terms.as_ref().map_or(0, |terms| terms.topic_alias_maximum);
+        if alias.is_some_and(|alias| alias > accepted) {
+            return Err(format!("topic alias {alias:?}, accepted {accepted}"));
+        }
+        let topic = match (publish.topic, alias) {
+            (Some(topic), Some(alias)) => {
+                self.aliases_in.insert(alias, topic.as_str().into());
+                topic.as_str().to_owned()
+            }
+            (Some(topic), None) => topic.as_str().to_owned(),
+            (None, Some(alias)) => self.aliases_in.get(&alias).cloned().ok_or("an alias that stands for nothing")?,
+            (None, None) => return Err("a PUBLISH without a topic".into()),
+        };
+        let repeated = self.take_on(publish, ledger)?;
+        let arrival = Arrival {
+            topic: &topic,
+            payload: publish.payload,
+            qos: publish.qos(),
+            dup: publish.dup(),
+            retain: publish.retain,
+            identifiers: publish.properties.subscription_identifiers().map(SubscriptionId::get).collect(),
+            expiry_interval_s: publish.properties.message_expiry_interval(),
+            repeated,
+        };
+        match self.session {
+            Some(session) => ledger.arrived(session, &arrival),
+            None => Err("a PUBLISH without a session".into()),
+        }
+    }
+
+    /// Keeps account of packet identifiers; true where QoS 2 says that the message is here already.
+    fn take_on(&mut self, publish: &Publish<'_>, ledger: &Ledger) -> Result<bool, String> {
+        let Some(id) = publish.packet_id() else { return Ok(false) };
+        if self.in_flight.insert(id.get(), publish.qos()).is_some() {
+            return Err(format!("packet identifier {} is in use", id.get()));
+        }
+        let terms = self.terms.as_ref();
+        let maximum = terms.and_then(|terms| terms.receive_maximum).filter(|_| self.is_v5()).unwrap_or(65_535);
+        if self.in_flight.len() > usize::from(maximum) {
+            return Err(format!("{} messages in flight, accepted {maximum}", self.in_flight.len()));
+        }
+        if publish.qos() == QoS::AtLeastOnce {
+            self.owed.push_back(Owed::Published(id));
+            return Ok(false);
+        }
+        self.owed.push_back(Owed::Received(id));
+        let number = ledger.publications.iter().position(|held| held.payload == publish.payload);
+        match (self.held.get(&id.get()), number) {
+            (Some(held), Some(number)) if *held == number => Ok(true),
+            (Some(_), _) => Err(format!("packet identifier {} is of a message not released", id.get())),
+            (None, _) => {
+                self.held.insert(id.get(), number.unwrap_or(usize::MAX));
+                Ok(false)
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Deadlines and limits that random clients do not reach.
+
+use tautwire_engine::Settings;
+use tautwire_protocol::{
+    DecodeOptions, Delivery, OwnedPacket, Packet, PacketId, Properties, ProtocolVersion, PubRec, Publish, QoS,
+    RetainHandling, TopicName, decode,
+};
+use tautwire_session::Volatile;
+
+use crate::ledger::Request;
+use crate::packets::{Terms, connect_bytes, subscribe_bytes};
+use crate::support::{Prompt, SimulatedBroker, SocketId};
+use crate::world::{RETAINED, returning};
+
+type Broker = SimulatedBroker<Volatile>;
+
+fn broker(settings: Settings) -> Broker {
+    SimulatedBroker::new(1, Settings { sys_interval_s: 0, ..settings }, RETAINED, |_| Volatile)
+}
+
+fn connect(broker: &mut Broker, id: &str, room_bytes: usize) -> SocketId {
+    let socket = broker.connect(0, room_bytes);
+    broker.send(socket, &connect_bytes(id, ProtocolVersion::V5, &returning(), None));
+    broker.settle(&mut Prompt);
+    let packets = packets(&broker.take(socket, usize::MAX));
+    assert!(matches!(packets[0].as_packet(), Packet::ConnAck(_)));
+    socket
+}
+
+fn packets(mut bytes: &[u8]) -> Vec<OwnedPacket> {
+    let mut packets = Vec::new();
+    while !bytes.is_empty() {
+        let (packet, length) = decode(bytes, &DecodeOptions::new(ProtocolVersion::V5)).expect("whole valid packets");
+        packets.push(packet.to_owned_packet().expect("what was decoded can be kept"));
+        bytes = &bytes[length..];
+    }
+    packets
+}
+
+fn bytes_of(packet: &Packet<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    packet.append_to(ProtocolVersion::V5, &mut bytes).expect("our packets are valid");
+    bytes
+}
+
+fn id(n: u16) -> PacketId {
+    PacketId::new(n).expect("not zero")
+}
+
+fn publish(delivery: Delivery, payload: &[u8]) -> Vec<u8> {
+    let topic = TopicName::new("t").ok();
+    bytes_of(&Packet::Publish(Publish { delivery, retain: false, topic, properties: Properties::EMPTY, payload }))
+}
+
+#[test]
+fn a_publisher_whose_every_read_ends_within_a_packet_is_not_cut_off() {
+    let mut broker = broker(Settings { incomplete_packet_timeout_s: 30, ..Settings::default() });
+    let socket = connect(&mut broker, "c", 1 << 30);
+    let packet = publish(Delivery::AtMostOnce, &[0; 100]);
+    let (begin, end) = packet.split_at(40);
+    broker.send(socket, begin);
+    for _ in 0..100 {
+        broker.settle(&mut Prompt);
+        broker.advance(1_000);
+        broker.send(socket, end);
+        broker.send(socket, begin);
+    }
+    broker.settle(&mut Prompt);
+    assert_eq!(broker.closed_at_ms(socket), None);
+    assert_eq!(broker.totals().publishes_received, 100);
+}
+
+#[test]
+fn a_packet_that_is_never_finished_ends_its_connection() {
+    let mut broker = broker(Settings { incomplete_packet_timeout_s: 30, ..Settings::default() });
+    let socket = connect(&mut broker, "c", 1 << 30);
+    let packet = publish(Delivery::AtMostOnce, &[0; 100]);
+    // More bytes do not help while the packet does not come to its end.
+    for byte in &packet[..60] {
+        broker.send(socket, &[*byte]);
+        broker.settle(&mut Prompt);
+        broker.advance(1_000);
+    }
+    broker.settle(&mut Prompt);
+    assert!(broker.closed_at_ms(socket).is_some());
+    assert_eq!(broker.totals().incomplete_packet_timeouts, 1);
+}
+
+#[test]
+fn answers_to_a_client_that_does_not_read_are_bounded_and_not_lost() {
+    const PINGS: usize = 100_000;
+    let limit = 10_000;
+    let mut broker = broker(Settings { connection_output_bytes: limit, ..Settings::default() });
+    let socket = connect(&mut broker, "c", 1_000);
+    for _ in 0..PINGS / 1_000 {
+        broker.send(socket, &[0xC0, 0].repeat(1_000));
+        broker.settle(&mut Prompt);
+        let pending = broker.totals().output_bytes;
+        assert!(pending <= limit as u64 + 4_000, "{pending} bytes wait");
+    }
+    assert!(broker.totals().clients_choked > 0);
+    let mut answers = 0;
+    while answers < PINGS {
+        let bytes = broker.take(socket, usize::MAX);
+        assert!(!bytes.is_empty(), "{answers} answers came");
+        answers += bytes.len() / 2;
+        broker.settle(&mut Prompt);
+    }
+}
+
+/// The client has the message and the broker does not know; then the client comes back and accepts only smaller packets.
+#[test]
+fn an_identifier_that_the_client_holds_is_not_given_to_another_message() {
+    let mut broker = broker(Settings::default());
+    let publisher = connect(&mut broker, "publisher", 1 << 30);
+    let subscriber = connect(&mut broker, "subscriber", 1 << 30);
+    let request = Request {
+        filter: "t".into(),
+        qos: QoS::ExactlyOnce,
+        no_local: false,
+        retain_as_published: false,
+        retain_handling: RetainHandling::SendAtSubscribe,
+        identifier: None,
+    };
+    broker.send(subscriber, &subscribe_bytes(ProtocolVersion::V5, id(1), &[request]));
+    broker.settle(&mut Prompt);
+    broker.take(subscriber, usize::MAX);
+    broker.send(publisher, &publish(Delivery::ExactlyOnce { packet_id: id(1), dup: false }, &[0; 1_000]));
+    broker.settle(&mut Prompt);
+    let first = packets(&broker.take(subscriber, usize::MAX));
+    let Packet::Publish(held) = first[0].as_packet() else { panic!("{first:?}") };
+    let held_id = held.packet_id().expect("QoS 2");
+    // The client holds the message; its PUBREC does not arrive.
+    broker.cut(subscriber);
+    broker.settle(&mut Prompt);
+
+    let subscriber = broker.connect(0, 1 << 30);
+    let terms = Terms { maximum_packet_bytes: Some(500), ..returning() };
+    broker.send(subscriber, &connect_bytes("subscriber", ProtocolVersion::V5, &terms, None));
+    broker.settle(&mut Prompt);
+    broker.send(publisher, &publish(Delivery::ExactlyOnce { packet_id: id(2), dup: false }, b"small"));
+    broker.settle(&mut Prompt);
+    for packet in packets(&broker.take(subscriber, usize::MAX)) {
+        if let Packet::Publish(publish) = packet.as_packet() {
+            assert_ne!(publish.packet_id(), Some(held_id), "the client would take it for the one it holds");
+        }
+    }
+    broker.send(subscriber, &bytes_of(&Packet::PubRec(PubRec::success(held_id))));
+    broker.settle(&mut Prompt);
+    assert_eq!(broker.closed_at_ms(subscriber), None);
+}

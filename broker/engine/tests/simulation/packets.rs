@@ -1,0 +1,86 @@
+//! Packets that clients send.
+
+use std::num::{NonZeroU16, NonZeroU32};
+
+use tautwire_protocol::{
+    Connect, PacketId, Properties, Property, ProtocolVersion, Subscribe, SubscriptionId, SubscriptionOptions,
+    SubscriptionRequest, TopicFilter, TopicName, Will,
+};
+
+use crate::ledger::{Publication, Request};
+
+/// How a client connects.
+#[derive(Debug, Clone)]
+pub(crate) struct Terms {
+    pub(crate) clean_start: bool,
+    /// `u32::MAX` for 3.1.1 without Clean Session.
+    pub(crate) expiry_interval_s: u32,
+    pub(crate) receive_maximum: Option<u16>,
+    pub(crate) maximum_packet_bytes: Option<u32>,
+    pub(crate) topic_alias_maximum: u16,
+    pub(crate) will: Option<usize>,
+    pub(crate) will_delay_s: u32,
+    pub(crate) room_bytes: usize,
+}
+
+pub(crate) fn connect_bytes(id: &str, version: ProtocolVersion, terms: &Terms, will: Option<&Publication>) -> Vec<u8> {
+    let will_delay = [Property::WillDelayInterval(terms.will_delay_s)];
+    let mut properties = Vec::new();
+    if version.is_v5() {
+        if terms.expiry_interval_s > 0 {
+            properties.push(Property::SessionExpiryInterval(terms.expiry_interval_s));
+        }
+        properties.extend(terms.receive_maximum.and_then(NonZeroU16::new).map(Property::ReceiveMaximum));
+        properties.extend(terms.maximum_packet_bytes.and_then(NonZeroU32::new).map(Property::MaximumPacketSize));
+        if terms.topic_alias_maximum > 0 {
+            properties.push(Property::TopicAliasMaximum(terms.topic_alias_maximum));
+        }
+    }
+    let connect = Connect {
+        version,
+        clean_start: terms.clean_start,
+        keep_alive_s: 0,
+        client_id: id,
+        will: will.map(|message| Will {
+            topic: TopicName::new(&message.topic).expect("our topics are valid"),
+            payload: &message.payload,
+            qos: message.qos,
+            retain: message.retain,
+            properties: if terms.will_delay_s > 0 { Properties::from_list(&will_delay) } else { Properties::EMPTY },
+        }),
+        user_name: None,
+        password: None,
+        properties: Properties::from_list(&properties),
+    };
+    let mut bytes = Vec::new();
+    connect.append_to(version, &mut bytes).expect("our CONNECT is valid");
+    bytes
+}
+
+/// The requests share the identifier of the first.
+pub(crate) fn subscribe_bytes(version: ProtocolVersion, packet_id: PacketId, requests: &[Request]) -> Vec<u8> {
+    let v5 = version.is_v5();
+    let items: Vec<SubscriptionRequest<'_>> = requests
+        .iter()
+        .map(|request| SubscriptionRequest {
+            filter: TopicFilter::new(&request.filter).expect("our filters are valid"),
+            options: if v5 {
+                SubscriptionOptions {
+                    qos: request.qos,
+                    no_local: request.no_local,
+                    retain_as_published: request.retain_as_published,
+                    retain_handling: request.retain_handling,
+                }
+            } else {
+                SubscriptionOptions::with_qos(request.qos)
+            },
+        })
+        .collect();
+    let identifier = requests.first().and_then(|request| request.identifier);
+    let property = identifier.and_then(SubscriptionId::new).map(Property::SubscriptionIdentifier);
+    let subscribe =
+        Subscribe { packet_id, properties: Properties::from_list(property.as_slice()), requests: (&items[..]).into() };
+    let mut bytes = Vec::new();
+    subscribe.append_to(version, &mut bytes).expect("our SUBSCRIBE is valid");
+    bytes
+}

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Runs every fuzz target for SECONDS (60) each, or those named behind: run.sh [SECONDS [TARGET…]]
+#
+# Coverage comes from flags that every compiler takes, so stable Rust will do and nothing need be installed. Findings are
+# written to artifacts/ here; new inputs stay in the build folder and leave the committed corpus alone.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+seconds=${1:-60}
+shift || true
+targets=("$@")
+[[ ${#targets[@]} -gt 0 ]] || targets=(decode broker)
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+folder=${CARGO_TARGET_DIR:-$PWD/target}
+coverage=(
+    -Cpasses=sancov-module
+    -Cllvm-args=-sanitizer-coverage-level=4
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
+    -Cllvm-args=-sanitizer-coverage-pc-table
+    -Cllvm-args=-sanitizer-coverage-trace-compares
+)
+
+# With --target the flags are for the targets alone, not for build scripts.
+RUSTFLAGS="${coverage[*]} --cfg fuzzing" CARGO_TARGET_DIR="$folder" \
+    cargo build --quiet --locked --release --target "$host"
+
+for target in "${targets[@]}"; do
+    printf '== fuzz %s for %s s\n' "$target" "$seconds"
+    mkdir -p "artifacts/$target" "$folder/fuzz-corpus/$target"
+    log="$folder/fuzz-$target.log"
+    if ! "$folder/$host/release/$target" "$folder/fuzz-corpus/$target" "corpus/$target" \
+        -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1 \
+        -artifact_prefix="$PWD/artifacts/$target/" >"$log" 2>&1; then
+        tail -n 60 "$log" >&2
+        echo "$target: a finding, see broker/fuzz/artifacts/$target" >&2
+        exit 1
+    fi
+    grep -E 'stat::(number_of_executed_units|peak_rss_mb)' "$log"
+done

@@ -1,0 +1,204 @@
+//! The exchange against plain models of it, and from several threads at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use tautwire_protocol::{QoS, topic_matches};
+use tautwire_router::{Exchange, Member, RetainedLimits, Routes, SessionKey, ShardIndex};
+use tautwire_session::MessageRef;
+
+const ROOMY: RetainedLimits = RetainedLimits { messages: 100_000, bytes: 100 << 20 };
+const TOPICS: [&str; 6] = ["a", "a/b", "a/b/c", "b", "b/b", "$s/b"];
+const FILTERS: [&str; 8] = ["a", "a/#", "+/b", "#", "+/+", "a/b/c", "$s/#", "b/b"];
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
+    }
+}
+
+fn message<'a>(topic: &'a str, payload: &'a [u8], expires_at_ms: Option<u64>) -> MessageRef<'a> {
+    MessageRef { topic, properties: &[], payload, qos: QoS::AtLeastOnce, retain: true, expires_at_ms }
+}
+
+fn member(shard: u8, index: u32) -> Member {
+    Member {
+        session: SessionKey { shard: ShardIndex(shard), index, generation: 0 },
+        qos: QoS::AtLeastOnce,
+        retain_as_published: false,
+        identifier: None,
+        online: Arc::new(AtomicBool::new(true)),
+    }
+}
+
+#[test]
+fn routes_lead_to_the_shards_and_groups_that_care() {
+    let exchange = Exchange::new(4, ROOMY);
+    let mut random = Random(1);
+    let mut interest: BTreeSet<(u8, &str)> = BTreeSet::new();
+    let mut members: BTreeSet<(String, u32)> = BTreeSet::new();
+    let mut known: BTreeMap<&str, (u64, Vec<u8>, BTreeSet<String>)> = BTreeMap::new();
+    for _ in 0..5_000 {
+        let shard = random.below(4) as u8;
+        let filter = FILTERS[random.below(FILTERS.len())];
+        if random.below(2) == 0 {
+            if interest.insert((shard, filter)) {
+                exchange.subscribe(ShardIndex(shard), filter, true, false);
+            } else if random.below(2) == 0 {
+                interest.remove(&(shard, filter));
+                exchange.unsubscribe(ShardIndex(shard), filter);
+            }
+        } else {
+            let whole = format!("$share/g{}/{filter}", random.below(2));
+            let session = random.below(3) as u32;
+            if members.insert((whole.clone(), session)) {
+                exchange.join(&whole, filter, member(shard, session));
+            } else {
+                members.remove(&(whole.clone(), session));
+                // A member leaves by its session, wherever it said that it lives when it joined.
+                for shard in 0..4 {
+                    exchange.leave(&whole, filter, member(shard, session).session);
+                }
+            }
+        }
+
+        let groups: BTreeSet<&String> = members.iter().map(|(filter, _)| filter).collect();
+        assert_eq!(exchange.shares(), groups.len());
+        let topic = TOPICS[random.below(TOPICS.len())];
+        let generation = exchange.generation();
+        let mut routes = Routes::default();
+        exchange.routes(topic, &mut routes);
+        let shards: Vec<u8> = routes.shards.map(|shard| shard.0).collect();
+        let cares = |shard: &u8| interest.iter().any(|(held, filter)| held == shard && topic_matches(filter, topic));
+        assert_eq!(shards, (0..4).filter(cares).collect::<Vec<_>>(), "{topic}");
+        let shares: BTreeSet<String> = routes.shares.iter().map(|group| group.filter().to_string()).collect();
+        let matched =
+            |filter: &&&String| filter.splitn(3, '/').nth(2).is_some_and(|filter| topic_matches(filter, topic));
+        assert_eq!(shares, groups.iter().filter(matched).map(|filter| filter.to_string()).collect(), "{topic}");
+
+        // Whoever remembers routes is told when they change.
+        let now = (generation, shards, shares);
+        if let Some(before) = known.insert(topic, now.clone()) {
+            assert!(before.0 < generation || before == now, "the routes of {topic} changed and the generation did not");
+        }
+    }
+}
+
+#[test]
+fn retained_messages_are_the_last_of_their_topics_within_the_limits() {
+    const LIMITS: RetainedLimits = RetainedLimits { messages: 4, bytes: 400 };
+    let exchange = Exchange::new(1, LIMITS);
+    let mut random = Random(2);
+    let mut model: BTreeMap<&str, (Vec<u8>, Option<u64>)> = BTreeMap::new();
+    let stored = |topic: &str, payload: &[u8]| message(topic, payload, None).stored_bytes();
+    let mut last_sequence = 0;
+    for now_ms in 0..5_000u64 {
+        let topic = TOPICS[random.below(TOPICS.len())];
+        let payload = vec![b'x'; random.below(200)];
+        let expires_at_ms = (random.below(3) == 0).then(|| now_ms + random.below(20) as u64);
+        let kept = exchange.retain(&message(topic, &payload, expires_at_ms), &mut None);
+        let others = model.iter().filter(|(held, _)| **held != topic);
+        let bytes: usize = others.clone().map(|(topic, (payload, _))| stored(topic, payload)).sum();
+        let fits = others.count() < LIMITS.messages && bytes + stored(topic, &payload) <= LIMITS.bytes;
+        assert_eq!(kept.is_ok(), payload.is_empty() || fits);
+        if let Ok(kept) = kept {
+            assert!(kept.sequence > last_sequence);
+            last_sequence = kept.sequence;
+            model.remove(topic);
+            if !payload.is_empty() {
+                model.insert(topic, (payload, expires_at_ms));
+            }
+        }
+        if random.below(4) == 0 {
+            let expired =
+                |(_, expires_at_ms): &(Vec<u8>, Option<u64>)| expires_at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+            let due = model.values().filter(|held| expired(held)).count();
+            assert_eq!(exchange.drop_expired_retained(now_ms, 100), due);
+            model.retain(|_, held| !expired(held));
+        }
+        for topic in TOPICS {
+            let held = exchange.retained_message(topic);
+            assert_eq!(held.as_ref().map(|held| held.payload()), model.get(topic).map(|(payload, _)| &payload[..]));
+        }
+        let bytes = model.iter().map(|(topic, (payload, _))| stored(topic, payload)).sum();
+        assert_eq!(exchange.retained(), (model.len(), bytes));
+        if random.below(10) == 0 {
+            let filter = FILTERS[random.below(FILTERS.len())];
+            let shown = shown(&exchange, ShardIndex(0), filter).1.into_keys().collect();
+            let expected: BTreeSet<String> =
+                model.keys().filter(|topic| topic_matches(filter, topic)).map(|topic| topic.to_string()).collect();
+            assert_eq!(expected, shown, "{filter}");
+        }
+    }
+}
+
+/// Subscribes and takes all retained messages: the generation, and the payload of each topic.
+fn shown(exchange: &Exchange, shard: ShardIndex, filter: &str) -> (u64, BTreeMap<String, Vec<u8>>) {
+    let (since, snapshot) = exchange.subscribe(shard, filter, false, true);
+    let mut shown = BTreeMap::new();
+    if let Some(mut snapshot) = snapshot {
+        while let Some(message) = exchange.next_retained(&mut snapshot) {
+            let twice = shown.insert(message.topic().to_owned(), message.payload().to_vec());
+            assert!(twice.is_none(), "{} is shown twice", message.topic());
+        }
+    }
+    (since, shown)
+}
+
+/// A subscriber gets each retained message once: shown when it subscribes, or as it is published, by its generation.
+#[test]
+fn a_message_is_shown_or_routed_and_never_both() {
+    const MESSAGES: usize = 10_000;
+    // More topics than one step of a search looks at.
+    const SPREAD: usize = 300;
+    let exchange = Exchange::new(2, ROOMY);
+    let is_over = AtomicBool::new(false);
+    let topic_of = |number: usize| format!("t/{}", number % SPREAD);
+    // The topic's place and the number of the message.
+    let number_of = |payload: &[u8]| {
+        let number: usize = String::from_utf8_lossy(payload).parse().expect("a number was sent");
+        (number % SPREAD, number)
+    };
+    thread::scope(|scope| {
+        let publisher = scope.spawn(|| {
+            let generations: Vec<u64> = (0..MESSAGES)
+                .map(|number| {
+                    let (topic, payload) = (topic_of(number), number.to_string());
+                    let kept = exchange.retain(&message(&topic, payload.as_bytes(), None), &mut None);
+                    kept.expect("there is room").generation
+                })
+                .collect();
+            is_over.store(true, Ordering::Release);
+            generations
+        });
+        let mut rounds = Vec::new();
+        while !is_over.load(Ordering::Acquire) {
+            rounds.push(shown(&exchange, ShardIndex(1), "t/#"));
+        }
+        let generations = publisher.join().expect("the publisher comes to its end");
+        assert!(generations.is_sorted(), "one thread published them all");
+        for (since, shown) in rounds {
+            // The subscription stands between these two.
+            let (before, after) = generations.split_at(generations.partition_point(|generation| *generation < since));
+            let shown: BTreeMap<usize, usize> = shown.into_values().map(|payload| number_of(&payload)).collect();
+            for topic in 0..SPREAD.min(before.len()) {
+                let last_before = (0..before.len()).rev().find(|number| number % SPREAD == topic);
+                let published_since = (before.len()..MESSAGES).find(|number| number % SPREAD == topic);
+                match shown.get(&topic) {
+                    Some(number) => assert_eq!(Some(*number), last_before, "shown as of generation {since}"),
+                    None => assert!(published_since.is_some(), "topic {topic} was neither shown nor published since"),
+                }
+            }
+            assert!(shown.keys().all(|topic| *topic < before.len()), "{} messages came after", after.len());
+        }
+    });
+}
