@@ -1,0 +1,63 @@
+//! Says what this crate thinks of packets, for comparison with decoders in other languages.
+//!
+//! Each line of the input is `VERSION MAX_PACKET_SIZE HEX`, with version 3, 4 or 5. Each line of the output is one of
+//! `valid CONSUMED HEX`, with the packet encoded again, `incomplete`, or `CLASS REASON CODE OFFSET`, with the class
+//! `malformed`, `protocol_error` or `too_large`.
+//!
+//! ```text
+//! printf '4 100 c000\n' | cargo run -q -p tautwire-protocol --example verdict
+//! ```
+
+use std::error::Error;
+use std::io::{BufRead, BufWriter, Write, stdin, stdout};
+
+use tautwire_protocol::{DecodeOptions, Fault, Packet, ProtocolVersion, decode};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut out = BufWriter::new(stdout().lock());
+    for line in stdin().lock().lines() {
+        writeln!(out, "{}", verdict(&line?)?)?;
+    }
+    Ok(out.flush()?)
+}
+
+fn verdict(line: &str) -> Result<String, Box<dyn Error>> {
+    let mut words = line.split(' ');
+    let version = match words.next() {
+        Some("3") => ProtocolVersion::V3_1,
+        Some("4") => ProtocolVersion::V3_1_1,
+        Some("5") => ProtocolVersion::V5,
+        _ => return Err("the first word is not 3, 4 or 5".into()),
+    };
+    let max_packet_size = words.next().ok_or("the maximum packet size is missing")?.parse()?;
+    let input = from_hex(words.next().unwrap_or(""))?;
+    Ok(match decode(&input, &DecodeOptions { version, max_packet_size }) {
+        Ok((packet, consumed)) => format!("valid {consumed} {}", to_hex(&encode_again(&packet, version)?)),
+        Err(error) => {
+            let class = match error.fault {
+                Fault::Incomplete { .. } => return Ok("incomplete".into()),
+                Fault::Malformed => "malformed",
+                Fault::ProtocolError => "protocol_error",
+                Fault::OverLimit => "too_large",
+            };
+            format!("{class} {} {} {}", error.reason.as_u8(), error.cause.code(), error.offset)
+        }
+    })
+}
+
+fn encode_again(packet: &Packet<'_>, version: ProtocolVersion) -> Result<Vec<u8>, Box<dyn Error>> {
+    let mut bytes = Vec::new();
+    packet.append_to(version, &mut bytes)?;
+    Ok(bytes)
+}
+
+fn from_hex(text: &str) -> Result<Vec<u8>, Box<dyn Error>> {
+    (0..text.len())
+        .step_by(2)
+        .map(|at| Ok(u8::from_str_radix(text.get(at..at + 2).ok_or("half a byte")?, 16)?))
+        .collect()
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,30 @@
+/**
+ * A codec for MQTT 3.1, 3.1.1 and 5.0: {@link MqttDecoder} takes the bytes of a connection and gives packets, {@link encode}
+ * takes packets and gives bytes.
+ *
+ * @packageDocumentation
+ */
+
+export { MqttDecodeError, type DecodeErrorCode, type DecodeFault } from "./decode-error.js";
+export { MqttDecoder, type DecoderOptions } from "./decode/decoder.js";
+export { MAX_PACKET_SIZE } from "./decode/fixed-header.js";
+export type { Frame } from "./decode/frame.js";
+export { encode, encodedLength, encodeInto, encodePublishHeader } from "./encode/encode.js";
+export { MqttEncodeError, type EncodeErrorCode } from "./encode-error.js";
+export type * from "./packets.js";
+export type {
+  AckProperties,
+  AuthenticationProperties,
+  AuthProperties,
+  ConnackProperties,
+  ConnectProperties,
+  DisconnectProperties,
+  MessageProperties,
+  PublishProperties,
+  SubscribeProperties,
+  UnsubscribeProperties,
+  UserProperties,
+  UserProperty,
+  WillProperties,
+} from "./properties.js";
+export { ReasonCode } from "./reason-codes.js";

@@ -1,0 +1,104 @@
+import type { Connect, Packet, PacketType, Publish } from "../packets.js";
+import { CONNACK_V3_REASONS } from "../reason-codes.js";
+import { asBuffer } from "./bytes.js";
+import { INDICATOR, RENAMED } from "./names.js";
+import type { AnyPacket, PropertiesMap, UserPropertiesMap } from "./types.js";
+
+/** A decoded packet as `mqtt-packet` gives it. `length`: the remaining length in bytes. */
+export function fromPacket(packet: Packet, length: number, isV5: boolean): AnyPacket {
+  const out: AnyPacket = {
+    cmd: packet.type,
+    retain: false,
+    qos: HAS_FLAG_BIT_1.has(packet.type) ? 1 : 0,
+    dup: false,
+    length,
+    topic: null,
+    payload: null,
+  };
+  if ("packetId" in packet && packet.packetId !== null) out.messageId = packet.packetId;
+  switch (packet.type) {
+    case "connect":
+      fromConnect(out, packet);
+      break;
+    case "publish":
+      fromPublish(out, packet);
+      break;
+    case "connack":
+      out["sessionPresent"] = packet.sessionPresent;
+      if (isV5) out["reasonCode"] = packet.reason;
+      else out["returnCode"] = CONNACK_V3_REASONS.indexOf(packet.reason);
+      break;
+    case "subscribe":
+      out["subscriptions"] = packet.requests.map(({ filter, qos, noLocal, retainAsPublished, retainHandling }) =>
+        isV5 ? { topic: filter, qos, nl: noLocal, rap: retainAsPublished, rh: retainHandling } : { topic: filter, qos },
+      );
+      break;
+    case "unsubscribe":
+      out["unsubscriptions"] = packet.filters;
+      break;
+    case "suback":
+      out["granted"] = packet.reasons;
+      break;
+    case "unsuback":
+      if (isV5) out["granted"] = packet.reasons;
+      break;
+    case "pingreq":
+    case "pingresp":
+      return out;
+    default:
+      if (isV5) out["reasonCode"] = packet.reason;
+  }
+  const properties = fromProperties(packet.properties);
+  if (properties !== undefined) out.properties = properties;
+  return out;
+}
+
+/** Types whose first byte has a flag where PUBLISH has its QoS. */
+const HAS_FLAG_BIT_1: ReadonlySet<PacketType> = /* @__PURE__ */ new Set<PacketType>(["pubrel", "subscribe", "unsubscribe"]);
+
+function fromConnect(out: AnyPacket, packet: Connect): void {
+  out["protocolId"] = packet.protocolVersion === 3 ? "MQIsdp" : "MQTT";
+  out["protocolVersion"] = packet.protocolVersion;
+  out["clean"] = packet.cleanStart;
+  out["keepalive"] = packet.keepAliveS;
+  out["clientId"] = packet.clientId;
+  const { will, userName, password } = packet;
+  if (will !== null) {
+    const properties = fromProperties(will.properties);
+    const { topic, payload, qos, retain } = will;
+    out["will"] = { retain, qos, ...(properties && { properties }), topic, payload: asBuffer(payload) };
+  }
+  if (userName !== null) out["username"] = userName;
+  if (password !== null) out["password"] = asBuffer(password);
+}
+
+function fromPublish(out: AnyPacket, packet: Publish): void {
+  out["retain"] = packet.retain;
+  out["qos"] = packet.qos;
+  out["dup"] = packet.dup;
+  out["topic"] = packet.topic;
+  out["payload"] = asBuffer(packet.payload);
+}
+
+function fromProperties(properties: object): PropertiesMap | undefined {
+  const out: PropertiesMap = {};
+  for (const [key, value] of Object.entries(properties) as [string, unknown][]) {
+    if (key === "userProperties") out.userProperties = fromUserProperties(value as [string, string][]);
+    else if (key === INDICATOR) out[key] = value === 1;
+    else if (Array.isArray(value)) out[RENAMED[key] ?? key] = value.length === 1 ? (value[0] as number) : value;
+    else out[RENAMED[key] ?? key] = value instanceof Uint8Array ? asBuffer(value) : value;
+  }
+  return Object.keys(out).length === 0 ? undefined : out;
+}
+
+/** Names are the sender's: an object without a prototype, so that none of them means anything else. */
+function fromUserProperties(pairs: readonly (readonly [string, string])[]): UserPropertiesMap {
+  const out = Object.create(null) as UserPropertiesMap;
+  for (const [name, value] of pairs) {
+    const before = out[name];
+    if (before === undefined) out[name] = value;
+    else if (Array.isArray(before)) before.push(value);
+    else out[name] = [before, value];
+  }
+  return out;
+}

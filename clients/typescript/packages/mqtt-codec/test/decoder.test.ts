@@ -1,0 +1,201 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { encode, MqttDecoder, type Packet, type PublishInit } from "@tautwire/mqtt-codec";
+import { TextCache, TOPICS } from "#esm/decode/text-cache.js";
+import { decodeText, usePlatformText } from "#esm/decode/text.js";
+import { usePlatformWrite } from "#esm/encode/text.js";
+
+function message(topic: string, payload: Uint8Array | string = ""): PublishInit {
+  return { type: "publish", topic, payload };
+}
+
+function readAll(decoder: MqttDecoder, ...chunks: Uint8Array[]): Packet[] {
+  return chunks.flatMap((chunk) => {
+    decoder.push(chunk);
+    return [...decoder];
+  });
+}
+
+test("payload views of cut packets are never written to again", () => {
+  const decoder = new MqttDecoder();
+  const payloads: { view: Uint8Array; copy: Uint8Array }[] = [];
+  const stream = Buffer.concat(
+    Array.from({ length: 4000 }, (_, at) => encode(message("t", Buffer.alloc(1 + (at % 97), at)))),
+  );
+  for (let at = 0; at < stream.length; at += 13) {
+    for (const packet of readAll(decoder, Uint8Array.from(stream.subarray(at, at + 13)))) {
+      assert.ok(packet.type === "publish");
+      payloads.push({ view: packet.payload, copy: packet.payload.slice() });
+    }
+  }
+  assert.equal(payloads.length, 4000);
+  for (const { view, copy } of payloads) assert.deepEqual(view, copy);
+});
+
+test("payloads of whole packets are views of the chunk, also of a Buffer inside of a larger one", () => {
+  const pool = Buffer.alloc(100);
+  const bytes = encode(message("a", "payload"));
+  pool.set(bytes, 17);
+  const chunk = pool.subarray(17, 17 + bytes.length);
+  const [packet] = readAll(new MqttDecoder(), chunk);
+  assert.ok(packet?.type === "publish");
+  assert.equal(packet.payload.buffer, pool.buffer);
+  assert.equal(Buffer.from(packet.payload).toString(), "payload");
+  assert.equal(Object.getPrototypeOf(packet.payload), Uint8Array.prototype);
+});
+
+test("several chunks may be pushed before packets are taken", () => {
+  const bytes = Buffer.concat([encode(message("a", "1".repeat(300))), encode(message("b", "2")), encode({ type: "pingreq" })]);
+  for (const size of [1, 5, 64, 65, 200]) {
+    const decoder = new MqttDecoder();
+    for (let at = 0; at < bytes.length; at += size) decoder.push(bytes.subarray(at, at + size));
+    assert.equal(decoder.bufferedBytes, bytes.length);
+    assert.deepEqual([...decoder].map((packet) => packet.type), ["publish", "publish", "pingreq"]);
+    assert.equal(decoder.bufferedBytes, 0);
+  }
+});
+
+test("a large packet in many chunks is put together once", () => {
+  const payload = Buffer.alloc(3_000_000, "x");
+  const bytes = encode(message("large", payload));
+  const decoder = new MqttDecoder();
+  const chunks: Uint8Array[] = [];
+  for (let at = 0; at < bytes.length; at += 1460) chunks.push(bytes.subarray(at, at + 1460));
+  const [packet] = readAll(decoder, ...chunks);
+  assert.ok(packet?.type === "publish");
+  assert.equal(Buffer.compare(packet.payload, payload), 0);
+});
+
+test("five bytes reserve no memory for the packet that they announce", () => {
+  const decoder = new MqttDecoder();
+  const before = process.memoryUsage().arrayBuffers;
+  decoder.push(Uint8Array.of(0x30, 0xff, 0xff, 0xff, 0x7f));
+  assert.equal(decoder.read(), null);
+  assert.ok(process.memoryUsage().arrayBuffers - before < 1_000_000);
+});
+
+test("a packet over maxPacketSize is refused by its fixed header, one of that size is not", () => {
+  const bytes = encode(message("t", "x".repeat(200)));
+  const decoder = new MqttDecoder({ maxPacketSize: bytes.length });
+  assert.equal(readAll(decoder, bytes).length, 1);
+  const strict = new MqttDecoder({ maxPacketSize: bytes.length - 1 });
+  strict.push(bytes.subarray(0, 3));
+  assert.throws(() => strict.read(), { code: "packet_too_large", fault: "too_large", reason: 0x95, offset: 1 });
+});
+
+test("packets before an error are given, the error stays, and reset begins anew", () => {
+  const decoder = new MqttDecoder();
+  decoder.push(Uint8Array.of(0xc0, 0, 0xd0, 0, 0x30, 3, 0, 1, 0x23));
+  assert.equal(decoder.read()?.type, "pingreq");
+  assert.equal(decoder.read()?.type, "pingresp");
+  const expected = { name: "MqttDecodeError", code: "field_past_end" };
+  assert.throws(() => decoder.read(), expected);
+  decoder.push(Uint8Array.of(0xc0, 0));
+  assert.throws(() => decoder.read(), expected);
+  assert.throws(() => decoder.readFrame(), expected);
+  decoder.reset();
+  assert.equal(readAll(decoder, Uint8Array.of(0xc0, 0))[0]?.type, "pingreq");
+});
+
+test("errors carry a code, a reason code, an offset, and no payload", () => {
+  const decoder = new MqttDecoder({ protocolVersion: 4 });
+  decoder.push(Uint8Array.of(0x30, 8, 0, 3, 0x61, 0x2f, 0x23, 0x73, 0x65, 0x63));
+  assert.throws(
+    () => decoder.read(),
+    (error: Error & { code: string; reason: number; offset: number }) =>
+      error.code === "topic_wildcard" && error.reason === 0x90 && error.offset === 6 && !error.message.includes("sec"),
+  );
+});
+
+test("a CONNECT sets the version of what follows, reset takes it back", () => {
+  const decoder = new MqttDecoder({ protocolVersion: 5 });
+  const connect = encode({ type: "connect", protocolVersion: 4, clientId: "c" });
+  const [, publish] = readAll(decoder, connect, encode(message("t", "p"), 4));
+  assert.ok(publish?.type === "publish");
+  assert.equal(Buffer.from(publish.payload).toString(), "p");
+  assert.equal(decoder.protocolVersion, 4);
+  decoder.reset();
+  assert.equal(decoder.protocolVersion, 5);
+});
+
+test("frames give type, flags, topic and raw bytes, and decode to the packet", () => {
+  const publish = encode({ type: "publish", topic: "a/b", qos: 1, packetId: 9, retain: true, payload: "x".repeat(200) });
+  const stream = Buffer.concat([publish, encode({ type: "pingreq" })]);
+  for (const size of [1, 7, 100, stream.length]) {
+    const decoder = new MqttDecoder();
+    const frames = [];
+    for (let at = 0; at < stream.length; at += size) {
+      decoder.push(stream.subarray(at, at + size));
+      for (let frame = decoder.readFrame(); frame !== null; frame = decoder.readFrame()) frames.push(frame);
+    }
+    const [first, second] = frames;
+    assert.ok(first && second && frames.length === 2);
+    assert.deepEqual([first.packetType, first.qos, first.retain, first.dup, first.flags], [3, 1, true, false, 3]);
+    assert.equal(first.topic, "a/b");
+    assert.equal(Buffer.from(first.topicBytes).toString(), "a/b");
+    assert.deepEqual(first.raw, publish);
+    assert.equal(first.length, publish.length);
+    assert.deepEqual(first.decode(), readAll(new MqttDecoder(), publish)[0]);
+    assert.equal(second.packetType, 12);
+    assert.equal(second.topic, "");
+    assert.equal(second.topicBytes.length, 0);
+  }
+});
+
+test("frames follow the version of a CONNECT and refuse wrong fixed headers and topics", () => {
+  const decoder = new MqttDecoder();
+  decoder.push(Buffer.concat([encode({ type: "connect", protocolVersion: 4, clientId: "" }), encode(message("t"), 4)]));
+  assert.equal(decoder.readFrame()?.packetType, 1);
+  assert.equal(decoder.readFrame()?.protocolVersion, 4);
+  decoder.push(Uint8Array.of(0x30, 3, 0, 1, 0x23, 0xc1));
+  const frame = decoder.readFrame();
+  assert.throws(() => frame?.topic, { code: "topic_wildcard" });
+  assert.throws(() => decoder.readFrame(), { code: "flags_reserved" });
+});
+
+test("topics that repeat are one string, and the cache rests where they do not", () => {
+  const bytes = Buffer.from("0123456789abcdef".repeat(8));
+  const cache = new TextCache(TOPICS);
+  cache.find(bytes, 0, 16);
+  cache.keep("0123456789abcdef", bytes, 0, 16);
+  assert.equal(cache.find(bytes, 16, 32), "0123456789abcdef");
+  for (let at = 0; at < 600; at++) {
+    const topic = Buffer.from(`never/${at}/again`);
+    if (cache.find(topic, 0, topic.length) === undefined) cache.keep(topic.toString(), topic, 0, topic.length);
+  }
+  assert.equal(cache.find(bytes, 0, 16), undefined, "it rests");
+});
+
+test("a text that only a property may hold is not taken for a topic", () => {
+  const decoder = new MqttDecoder();
+  const properties = { contentType: "a/+/b" };
+  for (let at = 0; at < 3; at++) {
+    assert.equal(readAll(decoder, encode({ type: "publish", topic: "t", properties })).length, 1);
+  }
+  decoder.push(Uint8Array.of(0x30, 8, 0, 5, 0x61, 0x2f, 0x2b, 0x2f, 0x62, 0));
+  assert.throws(() => decoder.read(), { code: "topic_wildcard" });
+});
+
+test("texts of all lengths come out as they went in, with and without the platform's functions", () => {
+  for (const platform of [true, false]) {
+    usePlatformText(platform);
+    usePlatformWrite(platform);
+    for (let length = 1; length < 150; length++) {
+      for (const letter of ["a", "é", "漢", "😀", "\ufeff", "\ufffd"]) {
+        const text = "b".repeat(length - 1) + letter;
+        const bytes = Buffer.from(text);
+        assert.equal(decodeText(bytes, 0, bytes.length), text);
+        const [packet] = readAll(new MqttDecoder(), encode(message(text)));
+        assert.equal(packet?.type === "publish" && packet.topic, text);
+      }
+    }
+    usePlatformText(true);
+    usePlatformWrite(true);
+  }
+});
+
+test("user properties keep their order over all names", () => {
+  const userProperties = [["b", "1"], ["a", "2"], ["b", "3"], ["__proto__", "4"]] as const;
+  const [packet] = readAll(new MqttDecoder(), encode({ type: "publish", topic: "t", properties: { userProperties } }));
+  assert.deepEqual(packet?.type === "publish" && packet.properties, { userProperties });
+});

@@ -1,0 +1,137 @@
+import { MsgpackError } from "./error.js";
+import type { Extension } from "./extension.js";
+import { ReadShapes } from "./read-shapes.js";
+import { Reader } from "./reader.js";
+
+export interface DecoderOptions {
+  /**
+   * What int64 and uint64 become: `"safe"` (the default) a number up to ±(2^53−1) and a bigint beyond; `"bigint"` always a
+   * bigint; `"number"` always a number, rounded where need be. Shorter integers are numbers.
+   */
+  readonly int64?: "safe" | "bigint" | "number" | undefined;
+  /**
+   * What maps become: `"object"` (the default) plain objects, whose keys must be strings or numbers; `"map"` a `Map` with
+   * keys of any type. In both, a key that comes again replaces the value. `__proto__` is a property like any other.
+   */
+  readonly maps?: "object" | "map" | undefined;
+  /** `"view"` (the default) gives bin and ext data as views of the input, `"copy"` as memory of their own. */
+  readonly binary?: "view" | "copy" | undefined;
+  /** Whether a string that is not UTF-8 is refused (`invalid_utf8`) instead of read with U+FFFD. Default false. */
+  readonly strictUtf8?: boolean | undefined;
+  /** `"date"` (the default) gives a `Date`, which drops below the millisecond; `"exact"` gives a `Timestamp`. */
+  readonly timestamps?: "date" | "exact" | undefined;
+  /** Containers within containers. Default 256. */
+  readonly maxDepth?: number | undefined;
+  /** Bytes of one message. Default 1 GiB. */
+  readonly maxBytes?: number | undefined;
+  /** Bytes of one string. Default: as `maxBytes` allows. */
+  readonly maxStringBytes?: number | undefined;
+  /** Bytes of one bin or ext. Default: as `maxBytes` allows. */
+  readonly maxBinaryBytes?: number | undefined;
+  /** Items of one array. Default: as `maxBytes` allows; an item takes a byte at least. */
+  readonly maxArrayItems?: number | undefined;
+  /** Entries of one map. Default: as `maxBytes` allows; an entry takes two bytes at least. */
+  readonly maxMapEntries?: number | undefined;
+  /** Types of yours. */
+  readonly extensions?: readonly Extension[] | undefined;
+  /** Whether to remember the shapes of maps. The values are the same. Default true. */
+  readonly learnShapes?: boolean | undefined;
+  /** Whether known shapes may become compiled functions; see the encoder's option of this name. Default `"auto"`. */
+  readonly generate?: boolean | "auto" | undefined;
+}
+
+/** One value and how far it reached. */
+export interface Decoded {
+  readonly value: unknown;
+  /** Bytes of the input that the value took. */
+  readonly bytesConsumed: number;
+}
+
+/**
+ * Turns MessagePack into values. Keep one instance: it learns the shapes of your maps. No length in the input is believed
+ * before as many bytes are seen to be there, and nothing is allocated for what is not.
+ */
+export class Decoder {
+  private readonly options: DecoderOptions;
+  private readonly reader: Reader;
+
+  constructor(options: DecoderOptions = {}) {
+    const maxBytes = options.maxBytes ?? 2 ** 30;
+    const extensions = (options.extensions ?? []);
+    this.options = options;
+    this.reader = new Reader(
+      {
+        int64: options.int64 ?? "safe",
+        asMap: options.maps === "map",
+        copyBinary: options.binary === "copy",
+        strictUtf8: options.strictUtf8 ?? false,
+        timestamps: options.timestamps ?? "date",
+        maxDepth: options.maxDepth ?? 256,
+        maxBytes,
+        maxStringBytes: options.maxStringBytes ?? 2 ** 32,
+        maxBinaryBytes: options.maxBinaryBytes ?? 2 ** 32,
+        maxArrayItems: options.maxArrayItems ?? 2 ** 32,
+        maxMapEntries: options.maxMapEntries ?? 2 ** 32,
+        extensions: new Map(extensions.map((extension) => [extension.type, extension])),
+      },
+      new ReadShapes(options.learnShapes ?? true, options.generate ?? "auto"),
+    );
+  }
+
+  /**
+   * The one value that `input` holds.
+   *
+   * @throws MsgpackError every code but those of encoding; `trailing_bytes` when more follows
+   */
+  decode(input: Uint8Array): unknown {
+    const { reader } = this;
+    if (reader.busy) return this.another().decode(input);
+    reader.busy = true;
+    try {
+      reader.begin(input, 0);
+      const value = reader.message();
+      if (reader.position !== reader.end) trailing(reader);
+      return value;
+    } finally {
+      reader.busy = false;
+      reader.release();
+    }
+  }
+
+  /** The value at `offset` (default 0) and how many bytes it took, whatever follows. */
+  decodeFirst(input: Uint8Array, offset = 0): Decoded {
+    const { reader } = this;
+    if (reader.busy) return this.another().decodeFirst(input, offset);
+    if (!(offset >= 0 && offset <= input.length)) throw new RangeError("the offset is outside of the input");
+    reader.busy = true;
+    try {
+      reader.begin(input, offset);
+      const value = reader.message();
+      return { value, bytesConsumed: reader.offset - offset };
+    } finally {
+      reader.busy = false;
+      reader.release();
+    }
+  }
+
+  /**
+   * Every value of `input`, one after the other; throws `truncated` where the last one ends early. Leave `input` unchanged
+   * until you have them all.
+   */
+  *decodeMany(input: Uint8Array): Generator<unknown, void, undefined> {
+    for (let at = 0; at < input.length; ) {
+      const { value, bytesConsumed } = this.decodeFirst(input, at);
+      at += bytesConsumed;
+      yield value;
+    }
+  }
+
+  /** A decoder that is not in the middle of a message: extensions may decode with this very one. */
+  private another(): Decoder {
+    return new Decoder({ ...this.options, learnShapes: false });
+  }
+}
+
+function trailing(reader: Reader): never {
+  throw new MsgpackError("trailing_bytes", reader.offset, `${reader.end - reader.position} bytes follow the value`);
+}

@@ -1,0 +1,91 @@
+import type { Extension } from "./extension.js";
+import { WriteShapes } from "./write-shapes.js";
+import { Writer } from "./writer.js";
+
+export interface EncoderOptions {
+  /**
+   * `"never"` (the default) writes every fraction as float64. `"exact"` writes float32 where it loses nothing: shorter,
+   * and decoders give the same number.
+   */
+  readonly float32?: "never" | "exact" | undefined;
+  /** Containers within containers, beyond which (or in a cycle) `limit_depth` is thrown. Default 256. */
+  readonly maxDepth?: number | undefined;
+  /** Bytes of one message, beyond which `limit_total` is thrown. Default 1 GiB. */
+  readonly maxBytes?: number | undefined;
+  /** Types of yours; the first whose class matches is taken, before everything but arrays and plain objects. */
+  readonly extensions?: readonly Extension[] | undefined;
+  /** Whether to remember the shapes of plain objects. The bytes are the same. Default true. */
+  readonly learnShapes?: boolean | undefined;
+  /**
+   * Whether known shapes may become compiled functions (`new Function`). The bytes are the same. `"auto"`, the default,
+   * does so on servers only, as a page's Content Security Policy reports even an attempt; `true` attempts it everywhere.
+   */
+  readonly generate?: boolean | "auto" | undefined;
+}
+
+/**
+ * Turns values into MessagePack, always in its shortest form. Keep one instance: it learns the shapes of your objects.
+ *
+ * | JavaScript | MessagePack |
+ * |---|---|
+ * | `null`, and `undefined`, functions and symbols outside of objects | nil |
+ * | `undefined`, functions and symbols as property values | left out, as in JSON |
+ * | integers up to ±(2^53−1) | the shortest integer |
+ * | other numbers, −0, NaN, infinities | float64 (see `float32`) |
+ * | bigint | int64 when negative, else uint64 |
+ * | string | str; lone surrogates become U+FFFD |
+ * | `Uint8Array`, every other view, `ArrayBuffer` | bin with exactly its bytes |
+ * | array, `Set` | array |
+ * | `Map` | map with keys of any type |
+ * | `Date`, {@link Timestamp} | timestamp extension (type −1) |
+ * | {@link ExtensionValue}, classes with an {@link Extension} | ext |
+ * | objects with `toJSON` | what that returns |
+ * | other objects | map of their own enumerable properties with string keys |
+ */
+export class Encoder {
+  private readonly options: EncoderOptions;
+  private readonly shapes: WriteShapes;
+  private readonly writer: Writer;
+
+  constructor(options: EncoderOptions = {}) {
+    const float32 = options.float32 === "exact";
+    this.options = options;
+    this.shapes = new WriteShapes(options.learnShapes ?? true, options.generate ?? "auto", float32);
+    this.writer = new Writer(
+      {
+        float32,
+        maxDepth: options.maxDepth ?? 256,
+        maxBytes: options.maxBytes ?? 2 ** 30,
+        extensions: (options.extensions ?? []),
+      },
+      this.shapes,
+    );
+  }
+
+  /**
+   * The bytes of `value`. They stay yours and are never written again, but small results are views into a memory block
+   * that they share: use `.slice()` before you transfer `.buffer` elsewhere.
+   *
+   * @throws MsgpackError `limit_depth`, `limit_total`, `out_of_range`
+   */
+  encode(value: unknown): Uint8Array {
+    return this.idle().encode(value);
+  }
+
+  /**
+   * Writes `value` into `target` from `offset` (default 0) and gives the count of bytes written. Nothing outside of
+   * `target` is touched. After an error, the contents of `target` from `offset` on are undefined.
+   *
+   * @throws MsgpackError as `encode`, and `no_room`
+   */
+  encodeInto(value: unknown, target: Uint8Array, offset = 0): number {
+    return this.idle().encodeInto(value, target, offset);
+  }
+
+  /** A writer that is not in the middle of a message: `toJSON` and extensions may encode with this very encoder. */
+  private idle(): Writer {
+    if (this.writer.busy) return new Encoder({ ...this.options, learnShapes: false }).writer;
+    this.shapes.begin();
+    return this.writer;
+  }
+}

@@ -1,0 +1,43 @@
+/**
+ * What went wrong, stable across versions.
+ *
+ * | code | meaning |
+ * |---|---|
+ * | `truncated` | the input ends before the value does |
+ * | `trailing_bytes` | bytes follow the value; `offset` says where they begin |
+ * | `invalid_format` | the byte 0xc1, which the format never uses |
+ * | `invalid_utf8` | a string is not UTF-8 (with `strictUtf8`) |
+ * | `invalid_key` | a map key that cannot name a property (with `maps: "object"`) |
+ * | `invalid_timestamp` | a timestamp of wrong length, with 10^9 nanoseconds or more, or past what a `Date` holds |
+ * | `limit_depth` | containers nested deeper than `maxDepth`, or a cycle |
+ * | `limit_length` | a string, binary, extension, array or map above its limit |
+ * | `limit_total` | the whole message is above `maxBytes` |
+ * | `out_of_range` | a value that the format cannot hold, such as a bigint over 64 bits or an invalid `Date` |
+ * | `no_room` | the target of `encodeInto` is too small |
+ */
+export type MsgpackErrorCode =
+  | "truncated"
+  | "trailing_bytes"
+  | "invalid_format"
+  | "invalid_utf8"
+  | "invalid_key"
+  | "invalid_timestamp"
+  | "limit_depth"
+  | "limit_length"
+  | "limit_total"
+  | "out_of_range"
+  | "no_room";
+
+/** Every refusal of this package. The message never holds data from the input. */
+export class MsgpackError extends Error {
+  override readonly name = "MsgpackError";
+  readonly code: MsgpackErrorCode;
+  /** Bytes from the start of the input (decoding) or of the output (encoding). */
+  readonly offset: number;
+
+  constructor(code: MsgpackErrorCode, offset: number, message: string) {
+    super(`${message} (${code} at byte ${offset})`);
+    this.code = code;
+    this.offset = offset;
+  }
+}

@@ -1,0 +1,160 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Decoder, Encoder } from "@tautwire/msgpack";
+import { hex } from "./notation.js";
+
+/** Enough for a shape to be learned and compiled. */
+const LEARNED = 50;
+const modes = [{ generate: true }, { generate: false }];
+const plainEncoder = new Encoder({ learnShapes: false });
+const plainDecoder = new Decoder({ learnShapes: false });
+
+function agree(encoder, decoder, v) {
+  const expected = plainEncoder.encode(v);
+  assert.equal(hex(encoder.encode(v)), hex(expected));
+  assert.deepEqual(decoder.decode(expected), v);
+  assert.deepEqual(plainDecoder.decode(expected), v);
+}
+
+const base = { id: 1, name: "n", temperature: 1.5, unicodé: "é", "": null, "key with spaces": [1], "quote\"\\\n\u2028": true, sub: { a: 1 } };
+
+for (const mode of modes) {
+  const label = JSON.stringify(mode);
+
+  test(`a learned shape gives the same for every kind of value in every field ${label}`, () => {
+    const encoder = new Encoder(mode);
+    const decoder = new Decoder(mode);
+    for (let i = 0; i < LEARNED; i++) agree(encoder, decoder, base);
+    const values = [0, -0, 1, 127, 128, 255, 256, 65535, 65536, -1, -33, -129, 2 ** 40, 1.5, NaN, 1e300, "", "short", "é", "x".repeat(300), null, true, false, [], [1, 2], {}, { b: 2 }];
+    for (const key of Object.keys(base)) for (const v of values) agree(encoder, decoder, { ...base, [key]: v });
+    assert.equal(hex(encoder.encode({ ...base, name: 2n ** 60n })), hex(plainEncoder.encode({ ...base, name: 2n ** 60n })));
+  });
+
+  test(`a map that differs at any key from its learned shape is read right ${label}`, () => {
+    const encoder = new Encoder(mode);
+    const decoder = new Decoder(mode);
+    for (let i = 0; i < LEARNED; i++) agree(encoder, decoder, base);
+    const keys = Object.keys(base);
+    for (let at = 0; at < keys.length; at++) {
+      for (const other of ["other", `${keys[at]}x`, keys[at].slice(1), "__proto__", "é", "k".repeat(40)]) {
+        if (keys.includes(other)) continue;
+        const entries = keys.map((key, i) => [i === at ? other : key, base[key]]);
+        const v = {};
+        for (const [key, item] of entries) Object.defineProperty(v, key, { value: item, enumerable: true, writable: true, configurable: true });
+        agree(encoder, decoder, v);
+      }
+    }
+    agree(encoder, decoder, Object.fromEntries(Object.entries(base).reverse()));
+  });
+
+  test(`a learned shape cut anywhere is truncated, also inside of larger memory ${label}`, () => {
+    const encoder = new Encoder(mode);
+    const decoder = new Decoder(mode);
+    for (let i = 0; i < LEARNED; i++) agree(encoder, decoder, base);
+    const whole = plainEncoder.encode(base).slice();
+    for (let n = 0; n < whole.length; n++) {
+      assert.throws(() => decoder.decode(whole.subarray(0, n)), { code: "truncated" });
+      assert.throws(() => decoder.decode(whole.slice(0, n)), { code: "truncated" });
+    }
+  });
+
+  test(`a key that comes twice keeps its last value ${label}`, () => {
+    const decoder = new Decoder(mode);
+    for (let i = 0; i < LEARNED; i++) {
+      assert.deepEqual(decoder.decode(Uint8Array.of(0x82, 0xa1, 0x61, 1, 0xa1, 0x61, 2)), { a: 2 });
+      assert.deepEqual(decoder.decode(Uint8Array.of(0x82, 0xa1, 0x61, 1, 0xa1, 0x62, 2)), { a: 1, b: 2 });
+    }
+  });
+
+  test(`names like numbers keep their values ${label}`, () => {
+    const encoder = new Encoder(mode);
+    const decoder = new Decoder(mode);
+    for (let i = 0; i < LEARNED; i++) {
+      agree(encoder, decoder, { b: 1, 2: "two", 1: "one", a: 3 });
+      assert.deepEqual(decoder.decode(Uint8Array.of(0x82, 0xa1, 0x62, 1, 0xa1, 0x31, 2)), { b: 1, 1: 2 });
+    }
+  });
+
+  test(`shapes that start alike do not mix ${label}`, () => {
+    const encoder = new Encoder(mode);
+    const decoder = new Decoder(mode);
+    for (let i = 0; i < 200; i++) {
+      agree(encoder, decoder, { type: "a", one: i, two: 2 });
+      agree(encoder, decoder, { type: "b", three: i, four: 4 });
+      agree(encoder, decoder, { temperatureIn: i, x: 1 });
+      agree(encoder, decoder, { temperatureOut: i, x: 1 });
+      agree(encoder, decoder, { a: i, x: 1 });
+      agree(encoder, decoder, { a: "text", x: 1 });
+    }
+  });
+
+  test(`a property that vanishes or appears while the object is written leaves the bytes right ${label}`, () => {
+    const encoder = new Encoder(mode);
+    const make = (meddle) => {
+      const o = { first: null, second: 2, third: 3 };
+      o.first = {
+        toJSON() {
+          meddle(o);
+          return 1;
+        },
+      };
+      return o;
+    };
+    for (let i = 0; i < LEARNED; i++) {
+      const gone = make((o) => delete o.second);
+      assert.deepEqual(plainDecoder.decode(encoder.encode(gone)), { first: 1, third: 3 });
+      const changed = make((o) => (o.second = "x".repeat(9000)));
+      assert.deepEqual(plainDecoder.decode(encoder.encode(changed)), { first: 1, second: "x".repeat(9000), third: 3 });
+      const more = make((o) => (o.fourth = 4));
+      assert.deepEqual(plainDecoder.decode(encoder.encode(more)), { first: 1, second: 2, third: 3 });
+    }
+  });
+
+  test(`objects of 15, 16, 64, 65 and 70,000 fields ${label}`, () => {
+    const encoder = new Encoder(mode);
+    const decoder = new Decoder(mode);
+    for (const n of [15, 16, 17, 64, 65, 70000]) {
+      const v = Object.fromEntries(Array.from({ length: n }, (_, i) => [`field${i}`, i]));
+      for (let i = 0; i < (n > 100 ? 3 : LEARNED); i++) agree(encoder, decoder, v);
+    }
+  });
+
+  test(`random keys stay right and do not grow the memory without end ${label}`, () => {
+    const encoder = new Encoder(mode);
+    const decoder = new Decoder(mode);
+    let state = 1;
+    const next = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0);
+    for (let i = 0; i < 5000; i++) agree(encoder, decoder, { [`k${next()}`]: i, [`m${next() % 50}`]: 1, same: "s" });
+    // Learning comes back when names repeat.
+    for (let i = 0; i < 3000; i++) agree(encoder, decoder, { steady: i, shape: "s" });
+  });
+
+  test(`many shapes at once ${label}`, () => {
+    const encoder = new Encoder(mode);
+    const decoder = new Decoder(mode);
+    const shapes = Array.from({ length: 600 }, (_, i) => ({ [`name${i}`]: i, common: "c", [`tail${i % 7}`]: [i, { inner: i }] }));
+    for (let round = 0; round < 20; round++) for (const v of shapes) agree(encoder, decoder, v);
+  });
+}
+
+test("a shape in use is compiled where that is allowed, and nowhere else", () => {
+  const original = globalThis.Function;
+  let made = 0;
+  globalThis.Function = new Proxy(original, {
+    construct(target, args) {
+      made++;
+      return Reflect.construct(target, args);
+    },
+  });
+  try {
+    for (const [mode, expected] of [[{ generate: true }, 2], [{ generate: "auto" }, 2], [{ generate: false }, 0], [{ learnShapes: false }, 0]]) {
+      made = 0;
+      const encoder = new Encoder(mode);
+      const decoder = new Decoder(mode);
+      for (let i = 0; i < LEARNED; i++) agree(encoder, decoder, { a: i, b: "text" });
+      assert.equal(made, expected, JSON.stringify(mode));
+    }
+  } finally {
+    globalThis.Function = original;
+  }
+});
