@@ -44,7 +44,7 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint test-rust test-spec test-examples test-interop ## all checks and tests; installs what they need
+test: tools lint test-rust test-spec test-examples test-interop test-typescript ## all checks and tests; installs what they need
 
 .PHONY: tools
 tools:
@@ -81,6 +81,12 @@ test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Pytho
 	$(call say,test-interop)
 	@$(PYTHON) -B tests/interop/run.py
 
+.PHONY: test-typescript
+test-typescript: ## the TypeScript packages: types, tests, lint, size
+	$(call say,test-typescript)
+	@cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --silent; }
+	@cd clients/typescript && npm run --silent build && npm test --silent && npm run --silent lint && npm run --silent size
+
 .venv/ready: spec/requirements.txt tests/interop/paho-python/requirements.txt
 	@PYTHON=$(PYTHON) tools/venv.sh $^
 	@touch $@
@@ -101,6 +107,10 @@ bench-quick: build ## about a second a scenario, to see whether something is bad
 bench-rust: ## the codec beside other Rust codecs
 	@$(CARGO) run --release --locked --manifest-path bench/codec/Cargo.toml
 
+.PHONY: bench-typescript
+bench-typescript: ## the TypeScript packages beside others on npm
+	@cd clients/typescript && npm ci --no-audit --no-fund --silent && npm run --silent build && npm run --silent bench
+
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 	@broker/fuzz/run.sh $(FUZZ_SECONDS)
@@ -117,3 +127,4 @@ clean: ## remove everything that was built or installed here
 	@$(CARGO) clean --quiet
 	@rm -rf bin .venv $(addsuffix /target,$(APART)) bench/peers/bin
 	@rm -rf tests/interop/mqttjs/node_modules tests/interop/paho-go/bin
+	@rm -rf clients/typescript/node_modules clients/typescript/packages/*/dist

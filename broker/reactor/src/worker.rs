@@ -62,6 +62,8 @@ pub(crate) struct Worker {
     bell: Arc<Bell>,
     stop: Arc<AtomicBool>,
     alarm: Alarm,
+    /// In the midst of [`Worker::wind_down`].
+    stopping: bool,
     /// In the midst of [`Worker::act`].
     acting: bool,
     /// One thread looks after the heap for all.
@@ -96,6 +98,7 @@ impl Worker {
             bell,
             stop,
             alarm,
+            stopping: false,
             acting: false,
             trimmer: None,
             clock,
@@ -181,7 +184,10 @@ impl Worker {
             let outgoing = !peer.moves.is_empty() || self.shard.has_batch(peer.shard);
             !peer.incoming.is_empty() || (outgoing && peer.has_room_or_waits())
         };
-        let busy = !self.readable.is_empty() || !self.writable.is_empty() || self.peers.iter().any(has_mail);
+        // The bell does not ring for who is awake: the word to stop may have come during the turn.
+        let told_to_stop = !self.stopping && self.stop.load(Ordering::SeqCst);
+        let has_work = !self.readable.is_empty() || !self.writable.is_empty() || self.peers.iter().any(has_mail);
+        let busy = told_to_stop || has_work;
         let timeout = if busy { Some(Duration::ZERO) } else { self.alarm.set(next_ms, self.now_ms)? };
         let result = self.poll.poll(events, timeout);
         self.bell.after_sleep();
@@ -199,7 +205,7 @@ impl Worker {
                 match self.peers[at].incoming.pop() {
                     Ok(Mail::Batch(batch)) => self.shard.receive_batch(&batch, self.now_ms),
                     // Who comes while the broker stops is not let in.
-                    Ok(Mail::Adopt(..)) if self.stop.load(Ordering::Relaxed) => {}
+                    Ok(Mail::Adopt(..)) if self.stopping => {}
                     Ok(Mail::Adopt(stream, bytes)) => self.admit(stream, Some(Rest::from(bytes))),
                     Err(_) => break,
                 }
@@ -488,6 +494,7 @@ impl Worker {
 
     /// Says goodbye to everybody and closes what is left.
     fn wind_down(mut self, mut events: Events) -> io::Result<()> {
+        self.stopping = true;
         // What came with the word to stop does not come again.
         self.turn(&events);
         self.listeners.clear();
