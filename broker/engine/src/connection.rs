@@ -165,6 +165,12 @@ impl Connection {
         }
     }
 
+    /// Whether any PUBLISH may be sent with its topic by name: the client has set no Maximum Packet Size and takes no aliases.
+    #[inline]
+    pub(crate) fn takes_any_publish(&self) -> bool {
+        self.maximum_packet_size_bytes.is_none() && self.alias_maximum == 0
+    }
+
     /// How to say `topic` to a client that accepts aliases: the first topics get one each for the connection's life.
     pub(crate) fn alias_for(&self, topic: &str) -> Alias {
         if self.alias_maximum == 0 {

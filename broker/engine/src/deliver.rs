@@ -290,7 +290,7 @@ impl<J: Journal> Hub<J> {
     /// Whether the packet keeps to the client's Maximum Packet Size [MQTT-3.1.2-24].
     fn fits(&self, index: u32, message: &MessageRef<'_>, subscription_ids: &[SubscriptionId]) -> bool {
         let connection = &self.connections[index as usize];
-        connection.maximum_packet_size_bytes.is_none()
+        connection.takes_any_publish()
             || with_alias(connection, self.plain_header(connection, subscription_ids), message).is_some()
     }
 
@@ -326,22 +326,32 @@ impl<J: Journal> Hub<J> {
             packet_id,
             ..self.plain_header(connection, terms.subscription_ids)
         };
+        if connection.takes_any_publish() {
+            self.append_publish(index, &header, outgoing, terms.shared_frame);
+            return true;
+        }
         let Some(header) = with_alias(connection, header, &outgoing.message) else { return false };
+        self.connections[index as usize].note_alias(outgoing.message.topic, header.alias);
+        self.append_publish(index, &header, outgoing, terms.shared_frame);
+        true
+    }
+
+    #[inline]
+    fn append_publish(&mut self, index: u32, header: &Header<'_>, outgoing: &Outgoing<'_>, shared_frame: bool) {
         let connection = &mut self.connections[index as usize];
-        connection.note_alias(outgoing.message.topic, header.alias);
         let output = connection.output.get_or_insert_with(|| self.pool.take());
-        self.frames.append(&header, outgoing, terms.shared_frame, output);
+        self.frames.append(header, outgoing, shared_frame, output);
         self.mark_dirty(index);
         let counters = self.counters();
         counters.packets_sent.add(1);
         counters.publishes_sent.add(1);
         counters.publish_bytes_sent.add(outgoing.message.payload.len() as u64);
-        true
     }
 }
 
 /// The header with the alias that is to be used; `None` where the packet is larger than the client accepts, whichever
 /// way its topic is said.
+#[cold]
 fn with_alias<'i>(connection: &Connection, header: Header<'i>, message: &MessageRef<'_>) -> Option<Header<'i>> {
     let header = Header { alias: connection.alias_for(message.topic), ..header };
     let Some(maximum) = connection.maximum_packet_size_bytes else { return Some(header) };

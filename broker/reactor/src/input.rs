@@ -9,6 +9,9 @@ use tautwire_protocol::{FixedHeader, MAX_PACKET_SIZE_BYTES};
 
 /// Size of the memory that a thread reads into.
 const CHUNK_BYTES: usize = 256 << 10;
+/// Most that is read at a time, so that what has been read is sent on while it is still in the processor's cache: with
+/// payloads of 64 KiB, twice as much or half as much costs up to half as much CPU again.
+const READ_MAX_BYTES: usize = 128 << 10;
 /// Room in front of what is read, where the beginning of a packet that came earlier is put.
 const HEADROOM_BYTES: usize = 8 << 10;
 /// A connection in the midst of a large packet may keep the chunk that the packet lies in. No more than so many
@@ -97,7 +100,8 @@ impl Chunks {
         };
         let Some(stream) = stream else { return Ok(Arrived { chunk, range, read: None, more: false }) };
         let room = &mut bytes_of(&mut chunk)[range.end..];
-        let size = room.len();
+        let size = room.len().min(READ_MAX_BYTES);
+        let room = &mut room[..size];
         if size == 0 {
             // Whole packets fill the chunk and wait to be let through.
             return Ok(Arrived { chunk, range, read: None, more: true });
