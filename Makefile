@@ -84,7 +84,7 @@ test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Pytho
 .PHONY: test-typescript
 test-typescript: ## the TypeScript packages: types, tests, lint, size
 	$(call say,test-typescript)
-	@cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --silent; }
+	@cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
 	@cd clients/typescript && npm run --silent build && npm test --silent && npm run --silent lint && npm run --silent size
 
 .venv/ready: spec/requirements.txt tests/interop/paho-python/requirements.txt
@@ -109,7 +109,7 @@ bench-rust: ## the codec beside other Rust codecs
 
 .PHONY: bench-typescript
 bench-typescript: ## the TypeScript packages beside others on npm
-	@cd clients/typescript && npm ci --no-audit --no-fund --silent && npm run --silent build && npm run --silent bench
+	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build && npm run --silent bench
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)
