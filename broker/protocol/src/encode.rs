@@ -51,6 +51,12 @@ pub(crate) trait EncodeParts {
     /// Checks everything that can make the packet impossible to write.
     fn measure(&self, version: ProtocolVersion) -> Result<Measured, EncodeError>;
 
+    /// The whole packet, where it is one of the shortest: an acknowledgement of success without properties.
+    #[inline]
+    fn shortest(&self) -> Option<[u8; 4]> {
+        None
+    }
+
     /// Writes everything behind the fixed header.
     fn write_body(&self, version: ProtocolVersion, measured: &Measured, w: &mut Writer<'_>);
 }
@@ -66,6 +72,10 @@ pub(crate) fn encode<P: EncodeParts>(
     version: ProtocolVersion,
     out: &mut [u8],
 ) -> Result<usize, EncodeError> {
+    if let (Some(bytes), Some(out)) = (packet.shortest(), out.first_chunk_mut()) {
+        *out = bytes;
+        return Ok(bytes.len());
+    }
     let measured = packet.measure(version)?;
     let needed = measured.total_len();
     let Some(out) = out.get_mut(..needed) else { return Err(EncodeError::BufferTooSmall { needed }) };
@@ -81,6 +91,10 @@ pub(crate) fn append_to<P: EncodeParts>(
     version: ProtocolVersion,
     out: &mut Vec<u8>,
 ) -> Result<usize, EncodeError> {
+    if let Some(bytes) = packet.shortest() {
+        out.extend_from_slice(&bytes);
+        return Ok(bytes.len());
+    }
     let measured = packet.measure(version)?;
     let (start, len) = (out.len(), measured.total_len());
     out.resize(start + len, 0);

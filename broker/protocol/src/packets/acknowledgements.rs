@@ -65,6 +65,14 @@ macro_rules! acknowledgement {
             }
 
             #[inline]
+            fn shortest(&self) -> Option<[u8; 4]> {
+                let first_byte = const { PacketType::$name.as_u8() << 4 | PacketType::$name.required_flags() };
+                let [high, low] = self.packet_id.get().to_be_bytes();
+                let is_short = self.reason == $reason::Success && self.properties.is_empty();
+                is_short.then_some([first_byte, 2, high, low])
+            }
+
+            #[inline]
             fn write_body(&self, _: ProtocolVersion, measured: &Measured, w: &mut Writer<'_>) {
                 w.two_bytes(self.packet_id.get());
                 Tail::of(self.reason.as_u8(), measured.properties_len).write(&self.properties, w);
