@@ -52,7 +52,7 @@ pub(crate) trait EncodeParts {
     fn measure(&self, version: ProtocolVersion) -> Result<Measured, EncodeError>;
 
     /// The whole packet, where it is one of the shortest: an acknowledgement of success without properties.
-    #[inline]
+    #[inline(always)]
     fn shortest(&self) -> Option<[u8; 4]> {
         None
     }
@@ -72,10 +72,6 @@ pub(crate) fn encode<P: EncodeParts>(
     version: ProtocolVersion,
     out: &mut [u8],
 ) -> Result<usize, EncodeError> {
-    if let (Some(bytes), Some(out)) = (packet.shortest(), out.first_chunk_mut()) {
-        *out = bytes;
-        return Ok(bytes.len());
-    }
     let measured = packet.measure(version)?;
     let needed = measured.total_len();
     let Some(out) = out.get_mut(..needed) else { return Err(EncodeError::BufferTooSmall { needed }) };

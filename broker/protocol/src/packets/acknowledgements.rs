@@ -64,7 +64,7 @@ macro_rules! acknowledgement {
                 Measured::new(PacketType::$name, 2 + tail_len, properties_len)
             }
 
-            #[inline]
+            #[inline(always)]
             fn shortest(&self) -> Option<[u8; 4]> {
                 let first_byte = const { PacketType::$name.as_u8() << 4 | PacketType::$name.required_flags() };
                 let [high, low] = self.packet_id.get().to_be_bytes();
