@@ -175,7 +175,10 @@ impl<J: Journal> Shard<J> {
     fn answer(&mut self, index: u32, connect: &Connect<'_>, client_id: &str, session_present: bool) {
         let settings = self.hub.settings.clone();
         let mut properties = Vec::new();
-        let response_information = format!("{}{client_id}", settings.response_information);
+        // [MQTT-3.1.2-28]
+        let response_information = (connect.properties.request_response_information() == Some(true)
+            && !settings.response_information.is_empty())
+        .then(|| format!("{}{client_id}", settings.response_information));
         if connect.version == ProtocolVersion::V5 {
             let expiry_s = self.expiry_interval_s(connect);
             if expiry_s != connect.properties.session_expiry_interval().unwrap_or(0) {
@@ -207,11 +210,7 @@ impl<J: Journal> Shard<J> {
             if keep_alive_s != connect.keep_alive_s {
                 properties.push(Property::ServerKeepAlive(keep_alive_s));
             }
-            // [MQTT-3.1.2-28]
-            let wanted = connect.properties.request_response_information() == Some(true);
-            if wanted && !settings.response_information.is_empty() {
-                properties.push(Property::ResponseInformation(&response_information));
-            }
+            properties.extend(response_information.as_deref().map(Property::ResponseInformation));
             if connect.client_id.is_empty() {
                 // [MQTT-3.1.3-7]
                 properties.push(Property::AssignedClientIdentifier(client_id));
@@ -226,7 +225,7 @@ impl<J: Journal> Shard<J> {
         if !self.hub.write_packet(index, &Packet::ConnAck(connack)) {
             // A client that cannot take its CONNACK cannot be served, nor told so [MQTT-3.14.0-1].
             self.log_end(index, ReasonCode::PacketTooLarge, "CONNACK is larger than the client accepts");
-            self.detach(index, Some(ReasonCode::PacketTooLarge));
+            self.detach(index);
             self.close(index);
             return;
         }

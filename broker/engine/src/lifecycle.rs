@@ -1,6 +1,6 @@
 //! How connections and sessions end, and what becomes of wills.
 
-use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property, ReasonCode, TopicFilter};
+use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property, TopicFilter};
 use tautwire_session::{Change, Journal, Will};
 
 use crate::connection::{NonZeroMs, Phase};
@@ -25,7 +25,7 @@ impl<J: Journal> Shard<J> {
             }
         }
         self.log_end(index, reason.into(), why);
-        self.detach(index, Some(reason.into()));
+        self.detach(index);
         self.close(index);
     }
 
@@ -58,14 +58,14 @@ impl<J: Journal> Shard<J> {
             self.hub.commit(session, Change::Will(None));
         }
         self.log_end(index, disconnect.reason.into(), "by the client");
-        self.detach(index, None);
+        self.detach(index);
         self.hub.connections[index as usize].phase = Phase::Closing;
         let id = self.hub.id(index);
         self.hub.actions.push_back(Action::Drop(id));
     }
 
     /// Parts a connection from its session, which then waits, or ends if it ends with its connection.
-    pub(crate) fn detach(&mut self, index: u32, reason: Option<ReasonCode>) {
+    pub(crate) fn detach(&mut self, index: u32) {
         let connection = &mut self.hub.connections[index as usize];
         let replays = connection.extras.take().map(|extras| extras.replays).unwrap_or_default();
         let Some(session) = connection.session.take() else { return };
@@ -78,9 +78,6 @@ impl<J: Journal> Shard<J> {
         let now_ms = self.hub.now_ms;
         let slot = &mut self.hub.sessions[session as usize];
         slot.connection = None;
-        if let Some(outbound) = slot.session.outbound_mut() {
-            outbound.rewind();
-        }
         slot.session.shrink();
         let expiry_s = slot.session.expiry_interval_s();
         if expiry_s == 0 {
@@ -90,10 +87,10 @@ impl<J: Journal> Shard<J> {
         if let Some(will) = slot.session.will() {
             // The will's delay ends with the session at the latest [MQTT-3.1.2-8].
             let delay_s = will.delay_s.min(expiry_s);
-            let taken_over = reason == Some(ReasonCode::SessionTakenOver);
             if delay_s == 0 {
                 self.publish_will(session);
-            } else if !taken_over {
+            } else {
+                // A connection that takes over sets it aside again at once [MQTT-3.1.3-9].
                 let at_ms = now_ms + u64::from(delay_s) * 1000;
                 self.hub.sessions[session as usize].will_at_ms = NonZeroMs::new(at_ms);
                 self.hub.arm_session(session, at_ms);

@@ -1,7 +1,7 @@
 //! From a published message to the sessions that want it.
 
 use tautwire_protocol::{QoS, SubscriptionId};
-use tautwire_router::{Batch, Entry, Member, Routes, SHARDS_MAX, ShareGroup};
+use tautwire_router::{Batch, Entry, Member, Routes, ShareGroup};
 use tautwire_session::{Delivery, Journal, SubscriptionIds};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
@@ -251,5 +251,3 @@ fn share_delivery(group: &ShareGroup, member: &Member, outgoing: &mut Outgoing<'
         share: Some(group.filter().clone()),
     }
 }
-
-const _: () = assert!(SHARDS_MAX <= 64, "a set of shards is one word");

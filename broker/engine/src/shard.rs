@@ -206,7 +206,7 @@ impl<J: Journal> Shard<J> {
     pub fn lost(&mut self, id: ConnectionId, now_ms: u64) {
         self.hub.now_ms = now_ms;
         if self.hub.connection(id).is_some() {
-            self.detach(id.index, Some(DisconnectReason::UnspecifiedError.into()));
+            self.detach(id.index);
             self.hub.vacate(id.index);
         }
     }

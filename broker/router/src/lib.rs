@@ -20,7 +20,7 @@ pub use share::{Member, SessionKey, ShareGroup};
 pub struct ShardIndex(pub u8);
 
 /// A broker has at most this many shards: sets of them are the bits of a word.
-pub const SHARDS_MAX: usize = 64;
+pub const SHARDS_MAX: usize = u64::BITS as usize;
 
 /// A set of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
