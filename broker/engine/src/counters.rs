@@ -138,6 +138,16 @@ counters! {
     subscriptions,
     /// Subscriptions refused by a limit.
     subscriptions_refused,
+    /// WebSocket handshakes answered with success.
+    websocket_handshakes,
+    /// WebSocket handshakes answered with an error.
+    websocket_handshakes_refused,
+    /// Connections that were ended for breaking the rules of WebSocket.
+    websocket_errors,
+    /// Connections that were ended for a WebSocket frame or message over its limit.
+    websocket_frames_too_large,
+    /// WebSocket pings left unanswered for newer ones.
+    websocket_pings_passed_over,
 }
 
 impl Totals {

@@ -211,7 +211,7 @@ mod tests {
 
     fn bytes_of(output: &Output) -> Vec<u8> {
         let mut slices = [std::io::IoSlice::new(&[]); 4];
-        let filled = output.fill(&mut slices);
+        let filled = output.fill(&mut slices, usize::MAX);
         slices[..filled].iter().flat_map(|slice| slice.to_vec()).collect()
     }
 

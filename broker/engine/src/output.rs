@@ -110,15 +110,22 @@ impl Output {
         self.segments.push_back(segment);
     }
 
-    /// Fills `slices` with what is to be written next, in order; returns how many it filled.
-    pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+    /// Fills `slices` with what is to be written next, in order, `max_bytes` of it at most; returns how many it filled.
+    pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>], max_bytes: usize) -> usize {
         let mut skip = self.written;
+        let mut room = max_bytes;
         let rows = self.segments.iter().map(Segment::bytes).chain(std::iter::once(&self.tail[..]));
         let mut filled = 0;
         for (slice, bytes) in slices.iter_mut().zip(rows) {
-            *slice = IoSlice::new(&bytes[skip..]);
+            let bytes = &bytes[skip..];
+            let bytes = &bytes[..bytes.len().min(room)];
+            *slice = IoSlice::new(bytes);
             skip = 0;
+            room -= bytes.len();
             filled += 1;
+            if room == 0 {
+                break;
+            }
         }
         filled
     }
@@ -201,7 +208,7 @@ mod tests {
 
     fn all(output: &Output) -> Vec<u8> {
         let mut slices = [IoSlice::new(&[]); 8];
-        let filled = output.fill(&mut slices);
+        let filled = output.fill(&mut slices, usize::MAX);
         slices[..filled].iter().flat_map(|slice| slice.iter().copied()).collect()
     }
 
@@ -226,6 +233,22 @@ mod tests {
             }
             assert_eq!(seen, b"abc2345de01fg", "step {step}");
             assert_eq!(output.single(), Some(&b""[..]));
+        }
+    }
+
+    #[test]
+    fn no_more_is_given_than_asked_for() {
+        let chunk = Chunk::from(b"0123456789".to_vec());
+        let mut output = Output::default();
+        output.append(|tail| tail.extend_from_slice(b"abc"));
+        output.append_chunk(&chunk, 2..6);
+        output.append(|tail| tail.extend_from_slice(b"de"));
+        output.advance(1);
+        for max_bytes in 0..=8 {
+            let mut slices = [IoSlice::new(&[]); 8];
+            let filled = output.fill(&mut slices, max_bytes);
+            let bytes: Vec<u8> = slices[..filled].iter().flat_map(|slice| slice.iter().copied()).collect();
+            assert_eq!(bytes, b"bc2345de"[..max_bytes]);
         }
     }
 

@@ -211,6 +211,31 @@ impl<J: Journal> Shard<J> {
         }
     }
 
+    /// Whether bytes of the connection are taken in now: it is neither held nor being closed or moved.
+    pub fn is_heard(&mut self, id: ConnectionId) -> bool {
+        self.hub.connection(id).is_some_and(|connection| connection.phase != Phase::Closing && !connection.is_held())
+    }
+
+    /// The peer has ended the connection as [`Shard::lost`] has it, but by a word of its transport that is to be answered:
+    /// what is pending is written, then the connection is closed.
+    #[cold]
+    pub fn hang_up(&mut self, id: ConnectionId, now_ms: u64) {
+        self.hub.now_ms = now_ms;
+        if self.is_heard(id) {
+            self.detach(id.index);
+            self.close(id.index);
+        }
+    }
+
+    /// The peer has broken the rules of its transport. It is told `reason` and `why` where its version has a way.
+    #[cold]
+    pub fn fail(&mut self, id: ConnectionId, reason: DisconnectReason, why: &str, now_ms: u64) {
+        self.hub.now_ms = now_ms;
+        if self.is_heard(id) {
+            self.disconnect(id.index, reason, why);
+        }
+    }
+
     /// The broker is going down: every client that can be told is told.
     pub fn shut_down(&mut self, now_ms: u64) {
         self.hub.now_ms = now_ms;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use tautwire_engine::{Counters, Settings, Shard, Shared, Totals};
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
 use tautwire_session::Volatile;
 
 use crate::clock::Clock;
+use crate::listener::{Listen, Listener};
 use crate::mailbox::{Bell, connect};
 use crate::worker::{BELL, Worker};
 
@@ -52,22 +52,22 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 impl Broker {
-    /// Starts `threads` threads, at most [`SHARDS_MAX`], and listens on `addresses`; port 0 lets the kernel choose.
+    /// Starts `threads` threads, at most [`SHARDS_MAX`], and listens.
     ///
     /// # Errors
     /// Where an address cannot be listened on or a thread cannot be started; nothing runs then.
     pub fn start(
         settings: Settings,
         retained: RetainedLimits,
-        addresses: &[SocketAddr],
+        listens: &[Listen],
         threads: usize,
     ) -> Result<Broker, StartError> {
         let threads = threads.clamp(1, SHARDS_MAX);
         let mut listeners = Vec::new();
-        for address in addresses {
-            listeners.push(TcpListener::bind(*address).map_err(|error| StartError::Listen(*address, error))?);
+        for listen in listens {
+            listeners.push(Listener::bind(listen).map_err(|(address, error)| StartError::Listen(address, error))?);
         }
-        let bound = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>();
+        let bound = listeners.iter().map(|listener| listener.socket.local_addr()).collect::<io::Result<_>>();
         let queue_batches = settings.shard_queue_batches;
         let shared = Shared {
             settings: Arc::new(settings),

@@ -14,6 +14,8 @@ mod listener;
 mod mailbox;
 mod memory;
 mod sockets;
+mod websockets;
 mod worker;
 
 pub use broker::{Broker, StartError};
+pub use listener::Listen;

@@ -3,8 +3,44 @@
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use mio::net::{TcpListener, TcpStream};
+use tautwire_websocket::{Rules, WebSocket};
+
+/// An address to listen on, and what is spoken there. Port 0 lets the kernel choose.
+#[derive(Debug, Clone)]
+pub enum Listen {
+    /// MQTT over TCP.
+    Tcp(SocketAddr),
+    /// MQTT over WebSocket, by these rules.
+    WebSocket(SocketAddr, Rules),
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) socket: TcpListener,
+    rules: Option<Arc<Rules>>,
+}
+
+impl Listener {
+    /// # Errors
+    /// The address, and why it could not be listened on.
+    pub(crate) fn bind(listen: &Listen) -> Result<Listener, (SocketAddr, io::Error)> {
+        let (address, rules) = match listen {
+            Listen::Tcp(address) => (*address, None),
+            Listen::WebSocket(address, rules) => (*address, Some(Arc::new(rules.clone()))),
+        };
+        let socket = TcpListener::bind(address).map_err(|error| (address, error))?;
+        Ok(Listener { socket, rules })
+    }
+
+    /// What stands between a new connection and MQTT.
+    pub(crate) fn websocket(&self) -> Option<Box<WebSocket>> {
+        self.rules.as_ref().map(|rules| Box::new(WebSocket::new(rules.clone())))
+    }
+}
 
 /// Descriptor kept free so that a connection can be accepted and closed when there are no others: left in the queue it
 /// would be reported for ever and the client would wait.

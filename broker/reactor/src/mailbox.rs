@@ -8,14 +8,24 @@ use mio::Waker;
 use mio::net::TcpStream;
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautwire_router::{Batch, ShardIndex};
+use tautwire_websocket::WebSocket;
 
 /// One piece of mail.
 #[derive(Debug)]
 pub(crate) enum Mail {
     /// Messages.
     Batch(Batch),
-    /// A connection whose client belongs to the receiver, with the bytes read and not consumed.
-    Adopt(TcpStream, Vec<u8>),
+    /// A connection whose client belongs to the receiver.
+    Adopt(Adopted),
+}
+
+/// A connection on its way.
+#[derive(Debug)]
+pub(crate) struct Adopted {
+    pub(crate) stream: TcpStream,
+    /// What has been read and not consumed.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) websocket: Option<Box<WebSocket>>,
 }
 
 /// How a thread is woken.

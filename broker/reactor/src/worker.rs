@@ -7,19 +7,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use tautwire_engine::{Action, ConnectionId, Shard};
 use tautwire_router::ShardIndex;
 use tautwire_session::Volatile;
+use tautwire_websocket::WebSocket;
 
 use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::input::{Chunks, Rest};
-use crate::listener::{Accepted, Reserve, accept};
-use crate::mailbox::{Bell, Mail, Peer};
+use crate::listener::{Accepted, Listener, Reserve, accept};
+use crate::mailbox::{Adopted, Bell, Mail, Peer};
 use crate::memory::Trimmer;
-use crate::sockets::Sockets;
+use crate::sockets::{Removed, Sockets};
 
 /// Events taken from the kernel at a time.
 pub(crate) const EVENTS_MAX: usize = 256;
@@ -28,9 +29,9 @@ const ACCEPTS_MAX: usize = 64;
 /// Pieces of mail taken from one peer in one turn, so that threads which flood each other still read their sockets.
 const MAIL_MAX: usize = 16;
 /// Writes to one connection in one turn.
-const WRITES_MAX: usize = 16;
+pub(crate) const WRITES_MAX: usize = 16;
 /// Pieces handed to one write.
-const SLICES_MAX: usize = 64;
+pub(crate) const SLICES_MAX: usize = 64;
 /// Reads of a connection that is about to be taken over: one that goes on sending is not heard to the end.
 const HEARINGS_MAX: usize = 16;
 /// How long a connection that we have ended may take to read our last bytes.
@@ -45,16 +46,18 @@ const FIRST_LISTENER: usize = usize::MAX - 1024;
 /// One thread's state.
 pub(crate) struct Worker {
     poll: Poll,
-    shard: Shard<Volatile>,
-    sockets: Sockets,
+    pub(crate) shard: Shard<Volatile>,
+    pub(crate) sockets: Sockets,
     chunks: Chunks,
     /// Sockets that may have more to read than one turn took.
     readable: VecDeque<ConnectionId>,
     /// Sockets that can be written to again.
     writable: Vec<ConnectionId>,
+    /// WebSockets that have something of their own to say.
+    pub(crate) replying: Vec<ConnectionId>,
     /// Connections that have ended, with the moment at which their sockets are closed at the latest.
     draining: VecDeque<(u64, ConnectionId)>,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     /// Listeners that may have more connections than one turn took, with the moment of the next attempt.
     accepting: Vec<(usize, u64)>,
     reserve: Reserve,
@@ -63,20 +66,20 @@ pub(crate) struct Worker {
     stop: Arc<AtomicBool>,
     alarm: Alarm,
     /// In the midst of [`Worker::wind_down`].
-    stopping: bool,
+    pub(crate) stopping: bool,
     /// In the midst of [`Worker::act`].
     acting: bool,
     /// One thread looks after the heap for all.
     trimmer: Option<Trimmer>,
     clock: Clock,
-    now_ms: u64,
+    pub(crate) now_ms: u64,
 }
 
 impl Worker {
     pub(crate) fn new(
         poll: Poll,
         shard: Shard<Volatile>,
-        listeners: Vec<TcpListener>,
+        listeners: Vec<Listener>,
         peers: Vec<Peer>,
         bell: Arc<Bell>,
         stop: Arc<AtomicBool>,
@@ -90,6 +93,7 @@ impl Worker {
             chunks: Chunks::default(),
             readable: VecDeque::new(),
             writable: Vec::new(),
+            replying: Vec::new(),
             draining: VecDeque::new(),
             listeners,
             accepting: Vec::new(),
@@ -106,7 +110,7 @@ impl Worker {
         };
         worker.trimmer = (!worker.listeners.is_empty()).then(Trimmer::default);
         for (at, listener) in worker.listeners.iter_mut().enumerate() {
-            worker.poll.registry().register(listener, Token(FIRST_LISTENER + at), Interest::READABLE)?;
+            worker.poll.registry().register(&mut listener.socket, Token(FIRST_LISTENER + at), Interest::READABLE)?;
         }
         Ok(worker)
     }
@@ -186,7 +190,8 @@ impl Worker {
         };
         // The bell does not ring for who is awake: the word to stop may have come during the turn.
         let told_to_stop = !self.stopping && self.stop.load(Ordering::SeqCst);
-        let has_work = !self.readable.is_empty() || !self.writable.is_empty() || self.peers.iter().any(has_mail);
+        let connections_wait = !self.readable.is_empty() || !self.writable.is_empty() || !self.replying.is_empty();
+        let has_work = connections_wait || self.peers.iter().any(has_mail);
         let busy = told_to_stop || has_work;
         let timeout = if busy { Some(Duration::ZERO) } else { self.alarm.set(next_ms, self.now_ms)? };
         let result = self.poll.poll(events, timeout);
@@ -205,8 +210,10 @@ impl Worker {
                 match self.peers[at].incoming.pop() {
                     Ok(Mail::Batch(batch)) => self.shard.receive_batch(&batch, self.now_ms),
                     // Who comes while the broker stops is not let in.
-                    Ok(Mail::Adopt(..)) if self.stopping => {}
-                    Ok(Mail::Adopt(stream, bytes)) => self.admit(stream, Some(Rest::from(bytes))),
+                    Ok(Mail::Adopt(_)) if self.stopping => {}
+                    Ok(Mail::Adopt(Adopted { stream, bytes, websocket })) => {
+                        self.admit(stream, Some(Rest::from(bytes)), websocket);
+                    }
                     Err(_) => break,
                 }
             }
@@ -253,11 +260,12 @@ impl Worker {
 
     fn accept_from(&mut self, at: usize) {
         for _ in 0..ACCEPTS_MAX {
-            match accept(&self.listeners[at], &mut self.reserve) {
+            match accept(&self.listeners[at].socket, &mut self.reserve) {
                 Ok(Accepted::Connection(stream, peer)) => {
                     log::trace!("connection from {peer}");
                     self.shard.counters().connections_accepted.add(1);
-                    self.admit(stream, None);
+                    let websocket = self.listeners[at].websocket();
+                    self.admit(stream, None, websocket);
                 }
                 Ok(Accepted::Refused) => {
                     self.shard.counters().connections_refused.add(1);
@@ -274,7 +282,7 @@ impl Worker {
         self.accepting.push((at, self.now_ms));
     }
 
-    fn admit(&mut self, mut stream: TcpStream, rest: Option<Rest>) {
+    fn admit(&mut self, mut stream: TcpStream, rest: Option<Rest>, websocket: Option<Box<WebSocket>>) {
         let Some(id) = self.shard.accept(self.now_ms) else {
             log::warn!("a connection was refused: limits.connections is reached");
             return;
@@ -285,7 +293,7 @@ impl Worker {
             return;
         }
         let has_rest = rest.is_some();
-        self.sockets.insert(id, stream, rest);
+        self.sockets.insert(id, stream, rest, websocket);
         if has_rest {
             self.consume(id, false);
         }
@@ -305,7 +313,7 @@ impl Worker {
         }
         let rest = socket.rest.take().map(|rest| *rest);
         let gathered = self.chunks.gather(rest, if reading { Some(&mut socket.stream) } else { None });
-        let arrived = match gathered {
+        let mut arrived = match gathered {
             Ok(arrived) => arrived,
             Err(error) => {
                 log::debug!("connection {} failed: {error}", id.index);
@@ -317,8 +325,12 @@ impl Worker {
             log::debug!("connection {} ended in the midst of a packet", id.index);
         }
         self.shard.counters().bytes_received.add(arrived.read.unwrap_or(0) as u64);
+        let (draining, framed) = (socket.draining, socket.framed);
+        if framed && !draining {
+            self.unframe(id, &mut arrived);
+        }
         let mut rest = arrived.range.clone();
-        if socket.draining {
+        if draining {
             rest.start = rest.end;
         } else if !rest.is_empty() && arrived.read != Some(0) {
             rest.start += self.shard.receive(id, &arrived.chunk, rest.clone(), self.now_ms);
@@ -332,6 +344,9 @@ impl Worker {
                 more |= socket.ended && arrived.read.is_some();
             }
             None => self.chunks.forget(rest),
+        }
+        if framed {
+            self.settle_websocket(id);
         }
         if arrived.read == Some(0) {
             self.lose(id);
@@ -361,7 +376,11 @@ impl Worker {
         while let Some(action) = self.shard.next_action() {
             match action {
                 Action::Close(id) => self.begin_drain(id),
-                Action::Drop(id) => self.release(id),
+                Action::Drop(id) => match self.sockets.get(id) {
+                    // The client may be waiting for a word of the transport.
+                    Some(socket) if socket.framed => self.begin_drain(id),
+                    _ => self.release(id),
+                },
                 Action::Move(id, shard) => self.hand_over(id, shard),
                 Action::Resume(id) => {
                     self.consume(id, false);
@@ -385,6 +404,9 @@ impl Worker {
     fn begin_drain(&mut self, id: ConnectionId) {
         let Some(socket) = self.sockets.get(id) else { return };
         socket.draining = true;
+        if socket.framed {
+            self.say_close(id);
+        }
         self.draining.push_back((self.now_ms + DRAIN_MS, id));
         self.flush(id);
     }
@@ -401,7 +423,7 @@ impl Worker {
     /// The peer is gone.
     fn lose(&mut self, id: ConnectionId) {
         if let Some(socket) = self.sockets.remove(id) {
-            self.chunks.forget(socket.rest.map(|rest| *rest));
+            self.chunks.forget(socket.rest);
             self.shard.lost(id, self.now_ms);
         }
     }
@@ -409,23 +431,22 @@ impl Worker {
     /// The engine is done with the connection.
     fn release(&mut self, id: ConnectionId) {
         if let Some(socket) = self.sockets.remove(id) {
-            self.chunks.forget(socket.rest.map(|rest| *rest));
+            self.chunks.forget(socket.rest);
             self.shard.released(id);
         }
     }
 
     fn hand_over(&mut self, id: ConnectionId, shard: ShardIndex) {
-        let Some(mut socket) = self.sockets.remove(id) else { return };
-        let rest = socket.rest.take().map(|rest| *rest);
+        let Some(Removed { mut stream, rest, websocket }) = self.sockets.remove(id) else { return };
         let bytes = rest.as_ref().map(|rest| rest.bytes().to_vec()).unwrap_or_default();
         self.chunks.forget(rest);
         self.shard.released(id);
-        if let Err(error) = self.poll.registry().deregister(&mut socket.stream) {
+        if let Err(error) = self.poll.registry().deregister(&mut stream) {
             log::error!("a connection cannot be moved to another thread: {error}");
             return;
         }
         if let Some(peer) = self.peers.iter_mut().find(|peer| peer.shard == shard) {
-            peer.moves.push_back(Mail::Adopt(socket.stream, bytes));
+            peer.moves.push_back(Mail::Adopt(Adopted { stream, bytes, websocket }));
         }
     }
 
@@ -437,6 +458,9 @@ impl Worker {
                 socket.write_armed = false;
                 self.flush(id);
             }
+        }
+        for id in std::mem::take(&mut self.replying) {
+            self.flush(id);
         }
         while let Some(id) = self.shard.next_dirty() {
             self.flush(id);
@@ -450,13 +474,17 @@ impl Worker {
             self.shard.sent(id, 0, self.now_ms);
             return;
         }
+        if socket.framed {
+            self.flush_framed(id);
+            return;
+        }
         for _ in 0..WRITES_MAX {
             let Some(output) = self.shard.output(id) else { break };
             let result = match output.single() {
                 Some(bytes) => socket.stream.write(bytes),
                 None => {
                     let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-                    let filled = output.fill(&mut slices);
+                    let filled = output.fill(&mut slices, usize::MAX);
                     socket.stream.write_vectored(&slices[..filled])
                 }
             };
@@ -466,24 +494,34 @@ impl Worker {
                         break;
                     }
                 }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.shard.sent(id, 0, self.now_ms);
-                    socket.write_armed = true;
-                    let both = Interest::READABLE | Interest::WRITABLE;
-                    if self.poll.registry().reregister(&mut socket.stream, token_of(id), both).is_err() {
-                        self.lose(id);
-                    }
-                    return;
-                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    log::debug!("connection {} cannot be written to: {error}", id.index);
-                    self.lose(id);
-                    return;
-                }
+                Err(error) => return self.stop_writing(id, &error),
             }
         }
-        if self.shard.output(id).is_some_and(|output| output.pending_bytes() > 0) {
+        let pending = self.shard.output(id).is_some_and(|output| output.pending_bytes() > 0);
+        self.finish_writing(id, pending);
+    }
+
+    /// A write has failed, which may only mean that the socket is full.
+    pub(crate) fn stop_writing(&mut self, id: ConnectionId, error: &io::Error) {
+        let Some(socket) = self.sockets.get(id) else { return };
+        if error.kind() != io::ErrorKind::WouldBlock {
+            log::debug!("connection {} cannot be written to: {error}", id.index);
+            self.lose(id);
+            return;
+        }
+        self.shard.sent(id, 0, self.now_ms);
+        socket.write_armed = true;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        if self.poll.registry().reregister(&mut socket.stream, token_of(id), both).is_err() {
+            self.lose(id);
+        }
+    }
+
+    /// The turn's writes to a connection are done, and its socket would take more.
+    pub(crate) fn finish_writing(&mut self, id: ConnectionId, pending: bool) {
+        let Some(socket) = self.sockets.get(id) else { return };
+        if pending {
             // Others are to have their turn.
             self.writable.push(id);
         } else if socket.draining {

@@ -389,7 +389,7 @@ impl<J: Journal> SimulatedBroker<J> {
             let Some(output) = engine.output(connection) else { break };
             let pending = output.pending_bytes();
             let mut slices = [IoSlice::new(&[]); 3];
-            let filled = output.fill(&mut slices);
+            let filled = output.fill(&mut slices, usize::MAX);
             let room = socket.room();
             let before = socket.outbound.len();
             let mut written = 0;

@@ -10,7 +10,7 @@ use tautwire_protocol::{
     Connect, DecodeOptions, Delivery, OwnedPacket, Packet, PacketId, Properties, ProtocolVersion, PubAck, Publish, QoS,
     Subscribe, SubscriptionOptions, SubscriptionRequest, TopicFilter, TopicName, decode,
 };
-use tautwire_reactor::Broker;
+use tautwire_reactor::{Broker, Listen};
 use tautwire_router::RetainedLimits;
 
 /// Longer than anything here may take; a test that waits so long has failed.
@@ -47,7 +47,7 @@ impl Drop for Running {
 pub(crate) fn start(settings: Settings, threads: usize) -> Running {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let retained = RetainedLimits { messages: 100_000, bytes: 100 << 20 };
-    let broker = Broker::start(settings, retained, &[address], threads);
+    let broker = Broker::start(settings, retained, &[Listen::Tcp(address)], threads);
     Running(Some(broker.expect("a broker starts on a port of the kernel's choice")))
 }
 

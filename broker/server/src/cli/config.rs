@@ -10,7 +10,7 @@ use crate::config::{to_markdown, to_toml};
 
 pub(crate) static CHECK: Command = Command {
     name: "config check",
-    usage: &["[--config FILE] [--listen ADDRESS:PORT]… [--threads N] [--set KEY=VALUE]…"],
+    usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--set KEY=VALUE]…"],
     about: "Says whether a configuration is right, and everything that is wrong with it.",
     groups: &[OptionGroup { title: "Options", options: CONFIG_OPTIONS }],
     notes: &["Exit codes: 0 right; 1 wrong."],
@@ -18,7 +18,7 @@ pub(crate) static CHECK: Command = Command {
 
 pub(crate) static SHOW: Command = Command {
     name: "config show",
-    usage: &["[--config FILE] [--listen ADDRESS:PORT]… [--threads N] [--set KEY=VALUE]…"],
+    usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--set KEY=VALUE]…"],
     about: "Prints the effective configuration as a TOML file, each key with its meaning and default.",
     groups: &[OptionGroup { title: "Options", options: CONFIG_OPTIONS }],
     notes: &["Exit codes: 0 shown; 1 the configuration is wrong."],

@@ -9,8 +9,9 @@ use crate::config::{Config, ConfigError, Override};
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
-    usage: &["[--config FILE] [--listen ADDRESS:PORT]… [--threads N] [--set KEY=VALUE]…"],
-    about: "Runs the broker until it is interrupted (Ctrl-C or SIGTERM). Without options it serves 127.0.0.1:1883.\n\
+    usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--set KEY=VALUE]…"],
+    about: "Runs the broker until it is interrupted (Ctrl-C or SIGTERM). Without options it serves 127.0.0.1:1883,\n\
+            and MQTT over WebSocket on ws://127.0.0.1:8083/mqtt.\n\
             The line `listening on mqtt://ADDRESS:PORT` on standard output means ready; the log goes to standard error.",
     groups: &[OptionGroup { title: "Options", options: CONFIG_OPTIONS }],
     notes: &["`tautwire config show` lists every key with its meaning and default.\n\n\
@@ -23,8 +24,9 @@ pub(super) const CONFIG_OPTIONS: &[OptionSpec] = &[
     value(
         None,
         "listen",
-        "ADDRESS:PORT",
-        "Serve MQTT here, instead of the addresses of the configuration. Port 0 lets the kernel choose. May be repeated.",
+        "ADDRESS",
+        "Serve MQTT here, and only here, instead of at the addresses of the configuration: ADDRESS:PORT, or \
+         ws://ADDRESS:PORT/PATH for WebSocket. Port 0 lets the kernel choose. May be repeated.",
     ),
     value(None, "threads", "N", "Reactor threads; 0 means one per core."),
     value(
@@ -105,7 +107,8 @@ mod tests {
         let config =
             config(&["--listen", "127.0.0.1:0", "--set", "listen=127.0.0.1:9", "--threads", "2", "--listen=[::1]:0"]);
         let config = config.expect("good");
-        assert_eq!(config.listen, ["127.0.0.1:0".parse().expect("an address"), "[::1]:0".parse().expect("an address")]);
+        let listen: Vec<String> = config.listen.addresses().iter().map(ToString::to_string).collect();
+        assert_eq!(listen, ["mqtt://127.0.0.1:0", "mqtt://[::1]:0"]);
         assert_eq!(config.threads, 2);
     }
 

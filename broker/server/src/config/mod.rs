@@ -3,6 +3,7 @@
 //! [`settings`] says each key once; everything else here derives from it.
 
 mod error;
+pub(crate) mod listen;
 mod registry;
 mod render;
 pub(crate) mod settings;
@@ -48,13 +49,28 @@ impl Config {
     /// What is allowed but probably not meant, one sentence each.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        for address in self.listen.iter().filter(|address| !address.ip().to_canonical().is_loopback()) {
+        let addresses = self.listen.addresses();
+        for address in addresses.iter().filter(|address| !address.socket().ip().to_canonical().is_loopback()) {
             warnings.push(format!(
                 "listening on {address} is open to the network, and there is no access control yet: \
                  anyone who can reach it can read and publish everything"
             ));
         }
+        if self.websocket.origins.iter().any(|origin| origin.as_str() == "*") {
+            warnings.push(
+                "websocket.origins has \"*\": any web page that a browser near the broker opens can read and publish \
+                 everything"
+                    .to_owned(),
+            );
+        }
         let limits = &self.limits;
+        if limits.websocket_frame_bytes < u64::from(self.mqtt.maximum_packet_size) {
+            warnings.push(format!(
+                "limits.websocket_frame_bytes ({}) is below mqtt.maximum_packet_size ({}): clients that send a packet in \
+                 one frame reach it first",
+                limits.websocket_frame_bytes, self.mqtt.maximum_packet_size
+            ));
+        }
         for (name, bytes) in [
             ("limits.session_queue_bytes", limits.session_queue_bytes),
             ("limits.connection_output_bytes", limits.connection_output_bytes),

@@ -1,18 +1,20 @@
 //! Every key of the configuration: its meaning, type, default, range and unit, said once.
 
-use std::net::{Ipv4Addr, SocketAddr};
-
 use tautwire_protocol::QoS;
+use tautwire_websocket::AllowedOrigin;
 
+use super::listen::Listen;
 use super::registry::settings;
 use super::value::{LogFormat, SlowConsumer, TopicPrefix};
 
 settings! {
     /// The effective configuration of a broker.
     Config {
-        /// Addresses and ports on which MQTT over TCP is served. Port 0 lets the kernel choose.
-        /// The default serves this machine only: there is no access control yet, so open it to a network knowingly.
-        listen: Vec<SocketAddr> = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 1883))];
+        /// Addresses and ports on which MQTT is served, over TCP or, with `ws://`, over WebSocket. Port 0 lets the kernel
+        /// choose; a WebSocket address without a path has `/mqtt`. The default serves this machine only: there is no access
+        /// control yet, so open it to a network knowingly. Where the port of the default's WebSocket is taken, the broker
+        /// goes on without it; an address that was asked for must be free.
+        listen: Listen = Listen::default();
         /// Reactor threads, each with its own share of the clients. 0 means one per core, 64 at most.
         threads: usize = 0, in 0..=64;
     }
@@ -49,6 +51,14 @@ settings! {
         max_session_expiry_s: u32 = u32::MAX, in 0..=4_294_967_295;
         /// Time from accepting a connection until its CONNECT has arrived whole, else the connection is closed.
         connect_timeout_s: u32 = 10, in 1..=3_600;
+    }
+
+    /// MQTT over WebSocket (MQTT 5.0 section 6), with the subprotocol `mqtt`.
+    websocket: WebSocketConfig {
+        /// Web pages that may connect, by their origin such as `https://example.org` or `http://10.0.0.7:3000`; `*` for all,
+        /// `null` for files and sandboxed frames. Always allowed are pages of this machine (`localhost`, 127.0.0.0/8,
+        /// `[::1]`), pages from the IP address that the request is for, and programs that are no browser (without Origin).
+        origins: Vec<AllowedOrigin> = Vec::new();
     }
 
     /// Bounds on what clients may make the broker hold.
@@ -92,6 +102,12 @@ settings! {
         /// Batches waiting from one reactor thread to another. When full, QoS 0 is dropped and counted,
         /// and reading from publishers of QoS 1 and QoS 2 stops until there is room.
         shard_queue_batches: usize = 64, in 2..=65_536;
+        /// Payload of one WebSocket frame of a client. A larger one ends the connection with Packet too large (0x95) and
+        /// close code 1009. Nothing is reserved for a frame: `mqtt.maximum_packet_size` bounds what a client makes the broker
+        /// hold.
+        websocket_frame_bytes: u64 = 33_554_432, in 125..=1_099_511_627_776;
+        /// Payload of one WebSocket message of a client, all its frames together. A larger one ends the connection likewise.
+        websocket_message_bytes: u64 = 67_108_864, in 125..=1_099_511_627_776;
         /// Time within which a packet that has begun must be complete, else the connection is closed.
         incomplete_packet_timeout_s: u32 = 30, in 1..=86_400;
         /// Time a connection with pending output may take no byte before it is closed. 0 means for ever.

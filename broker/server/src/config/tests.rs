@@ -28,6 +28,10 @@ fn one_error(result: Result<Config, Vec<String>>) -> String {
     errors.into_iter().next().unwrap_or_default()
 }
 
+fn addresses(config: &Config) -> Vec<String> {
+    config.listen.addresses().iter().map(ToString::to_string).collect()
+}
+
 #[test]
 fn an_empty_file_is_the_default() {
     assert_eq!(from_file(""), Ok(Config::default()));
@@ -37,7 +41,7 @@ fn an_empty_file_is_the_default() {
 #[test]
 fn the_default_listens_on_loopback_only_and_warns_of_nothing() {
     let config = Config::default();
-    assert_eq!(config.listen, ["127.0.0.1:1883".parse().expect("an address")]);
+    assert_eq!(addresses(&config), ["mqtt://127.0.0.1:1883", "ws://127.0.0.1:8083/mqtt"]);
     assert!(config.warnings().is_empty());
 }
 
@@ -49,7 +53,7 @@ fn a_file_sets_keys_of_every_type() {
          [limits]\nslow_consumer = \"drop_old\"\n[log]\nlevel = \"debug\"\nformat = 'json'\n",
     )
     .expect("a good file");
-    assert_eq!(config.listen.len(), 2);
+    assert_eq!(addresses(&config), ["mqtt://127.0.0.1:0", "mqtt://[::1]:1884"]);
     assert_eq!(config.threads, 2);
     assert_eq!(config.mqtt.max_qos, QoS::AtLeastOnce);
     assert!(!config.mqtt.retain_available);
@@ -142,7 +146,7 @@ fn the_command_line_goes_over_the_file_and_later_over_earlier() {
         from_options(&["threads=2", "log.level=warn", "threads=3", "listen=127.0.0.1:7,[::1]:8"]).expect("good");
     assert_eq!(config.threads, 3);
     assert_eq!(config.log.level, ::log::Level::Warn);
-    assert_eq!(config.listen.len(), 2);
+    assert_eq!(addresses(&config), ["mqtt://127.0.0.1:7", "mqtt://[::1]:8"]);
     assert!(one_error(from_options(&["threads"])).contains("write --set KEY=VALUE"));
 }
 
@@ -161,10 +165,49 @@ fn listening_beyond_loopback_is_warned_about() {
 }
 
 #[test]
+fn what_is_spoken_at_an_address_stands_before_it() {
+    let config =
+        from_options(&["listen=mqtt://127.0.0.1:1,ws://127.0.0.1:2/a/b,ws://[::1]:3,ws://127.0.0.1:0/"]).expect("good");
+    assert_eq!(
+        addresses(&config),
+        ["mqtt://127.0.0.1:1", "ws://127.0.0.1:2/a/b", "ws://[::1]:3/mqtt", "ws://127.0.0.1:0/"]
+    );
+    assert!(one_error(from_options(&["listen=wss://127.0.0.1:1/mqtt"])).contains("TLS"));
+    assert!(one_error(from_options(&["listen=http://127.0.0.1:1"])).contains("neither mqtt:// nor ws://"));
+    assert!(one_error(from_options(&["listen=ws://127.0.0.1:1/a b"])).contains("a path that cannot be asked for"));
+    assert!(one_error(from_options(&["listen=ws://localhost:1/mqtt"])).contains("is not an IP address and port"));
+    assert!(one_error(from_options(&["listen=127.0.0.1:1,ws://127.0.0.1:1"])).contains("listed twice"));
+}
+
+#[test]
+fn only_the_websocket_of_the_default_can_be_given_up() {
+    let default = Config::default().listen;
+    let mut given = from_file(&to_toml(&Config::default())).expect("good").listen;
+    assert_eq!(given, default);
+    for address in default.addresses() {
+        assert!(!given.give_up(address.socket()), "{address}");
+        let is_websocket = address.to_string().starts_with("ws://");
+        assert_eq!(default.clone().give_up(address.socket()), is_websocket, "{address}");
+    }
+}
+
+#[test]
+fn origins_are_listed_without_paths() {
+    let config = from_options(&["websocket.origins=https://example.org,null"]).expect("good");
+    let origins: Vec<_> = config.websocket.origins.iter().map(|origin| origin.as_str()).collect();
+    assert_eq!(origins, ["https://example.org", "null"]);
+    assert!(config.warnings().is_empty());
+    assert!(one_error(from_options(&["websocket.origins=example.org"])).contains("is not an origin"));
+    assert_eq!(from_options(&["websocket.origins=*"]).expect("good").warnings().len(), 1);
+    assert_eq!(from_options(&["limits.websocket_frame_bytes=1000"]).expect("good").warnings().len(), 1);
+}
+
+#[test]
 fn what_is_shown_reads_back_as_the_same_configuration() {
     assert_eq!(from_file(&to_toml(&Config::default())), Ok(Config::default()));
     let other = from_options(&[
-        "listen=0.0.0.0:0",
+        "listen=0.0.0.0:0,ws://127.0.0.1:1/a",
+        "websocket.origins=https://example.org,*",
         "threads=7",
         "mqtt.max_qos=0",
         "mqtt.retain_available=false",

@@ -1,9 +1,9 @@
 //! The types a key may have, each with its way from and to TOML.
 
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 use tautwire_protocol::{QoS, TopicName};
+use tautwire_websocket::AllowedOrigin;
 use toml::de::DeValue;
 
 use crate::json::push_string;
@@ -138,7 +138,7 @@ macro_rules! whole_number {
         }
     )+ };
 }
-whole_number!(u16, u32, usize);
+whole_number!(u16, u32, u64, usize);
 
 impl Setting for QoS {
     fn takes(_: Option<&RangeInclusive<u64>>) -> String {
@@ -181,48 +181,38 @@ impl Setting for TopicPrefix {
     }
 }
 
-impl Setting for Vec<SocketAddr> {
+impl Setting for Vec<AllowedOrigin> {
     fn takes(_: Option<&RangeInclusive<u64>>) -> String {
-        "list of \"ADDRESS:PORT\"".to_owned()
+        "list of \"SCHEME://HOST[:PORT]\", \"null\" or \"*\"".to_owned()
     }
 
     fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
-        let mut addresses: Self = Vec::new();
-        // One address may stand alone, without the brackets of a list.
-        if let Some(one) = value.as_str() {
-            addresses.push(socket_address(one)?);
-            return Ok(addresses);
-        }
-        let list = value.as_array().ok_or_else(|| wrong_type::<Self>(value, None))?;
-        for item in list.iter() {
-            let text = item.get_ref().as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
-            let address = socket_address(text)?;
-            if address.port() != 0 && addresses.contains(&address) {
-                return Err(Problem::Range(format!("{address} is listed twice; keep one of them")));
-            }
-            addresses.push(address);
-        }
-        if addresses.is_empty() {
-            return Err(Problem::Range(
-                "the list is empty; name at least one address, such as \"127.0.0.1:1883\"".into(),
-            ));
-        }
-        Ok(addresses)
+        texts::<Self>(value)?
+            .into_iter()
+            .map(|text| {
+                AllowedOrigin::new(text).ok_or_else(|| {
+                    Problem::Range(format!(
+                        "\"{}\" is not an origin; write it like \"https://example.org\" or \"http://10.0.0.7:3000\", without a path",
+                        text.escape_debug()
+                    ))
+                })
+            })
+            .collect()
     }
 
     fn to_toml(&self) -> String {
-        let items: Vec<String> = self.iter().map(|address| format!("\"{address}\"")).collect();
+        let items: Vec<String> = self.iter().map(|origin| format!("\"{origin}\"")).collect();
         format!("[{}]", items.join(", "))
     }
 }
 
-fn socket_address(text: &str) -> Result<SocketAddr, Problem> {
-    text.parse().map_err(|_| {
-        Problem::Range(format!(
-            "\"{}\" is not an IP address and port; write it like \"127.0.0.1:1883\", \"[::1]:1883\" or \"0.0.0.0:1883\" (host names are not looked up)",
-            text.escape_debug()
-        ))
-    })
+/// The strings of a list; one may stand alone, without the brackets.
+pub(super) fn texts<'a, S: Setting>(value: &'a DeValue<'_>) -> Result<Vec<&'a str>, Problem> {
+    if let Some(one) = value.as_str() {
+        return Ok(vec![one]);
+    }
+    let list = value.as_array().ok_or_else(|| wrong_type::<S>(value, None))?;
+    list.iter().map(|item| item.get_ref().as_str().ok_or_else(|| wrong_type::<S>(value, None))).collect()
 }
 
 fn whole_number(value: &DeValue<'_>) -> Option<i128> {

@@ -1,8 +1,11 @@
 //! From configuration keys to what the engine runs with.
 
 use tautwire_engine::{Settings, SlowConsumer};
+use tautwire_reactor::Listen;
 use tautwire_router::RetainedLimits;
+use tautwire_websocket::{FrameLimits, Origins, Rules};
 
+use crate::config::listen::Address;
 use crate::config::{Config, value};
 
 pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
@@ -43,4 +46,20 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         sys_interval_s: config.sys.interval_s,
     };
     (settings, RetainedLimits { messages: limits.retained_messages, bytes: limits.retained_bytes })
+}
+
+/// Where to listen, and by which rules.
+pub(crate) fn listens(config: &Config) -> Vec<Listen> {
+    let limits = FrameLimits {
+        frame_bytes: config.limits.websocket_frame_bytes,
+        message_bytes: config.limits.websocket_message_bytes,
+    };
+    let origins = Origins::new(config.websocket.origins.clone());
+    let listen = |address: &Address| match address {
+        Address::Tcp(socket) => Listen::Tcp(*socket),
+        Address::WebSocket(socket, path) => {
+            Listen::WebSocket(*socket, Rules { path: path.clone(), origins: origins.clone(), limits })
+        }
+    };
+    config.listen.addresses().iter().map(listen).collect()
 }

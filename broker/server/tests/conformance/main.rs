@@ -2,7 +2,8 @@
 //!
 //! Each file holds one theme; each test is named after what it holds and cites the statements of the standard.
 //! Absence is proved by a fence, a later message or ping that must be the next to arrive, never by waiting.
-//! `TAUTWIRE_TEST_BINARY` runs the same tests against another build of the program.
+//! `TAUTWIRE_TEST_BINARY` runs the same tests against another build of the program, and
+//! `TAUTWIRE_TEST_TRANSPORT=websocket` over WebSocket.
 
 mod auth;
 mod broken_connections;
@@ -23,4 +24,5 @@ mod stopping;
 mod subscribe;
 mod support;
 mod sys;
+mod websocket;
 mod will;

@@ -12,16 +12,23 @@ use tautwire_protocol::ProtocolVersion;
 
 use super::client::{Client, EXPECTATION};
 use super::connecting::Connecting;
+use super::wire::Way;
 
 /// The program under test. `TAUTWIRE_TEST_BINARY` names another build of it (a release build, say).
 pub(crate) fn program() -> String {
     std::env::var("TAUTWIRE_TEST_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_tautwire").to_owned())
 }
 
+/// Whether tests that do not care how they reach the broker do so by WebSocket: `TAUTWIRE_TEST_TRANSPORT=websocket`.
+fn prefers_websocket() -> bool {
+    std::env::var("TAUTWIRE_TEST_TRANSPORT").is_ok_and(|transport| transport == "websocket")
+}
+
 /// A running broker, ended when this is dropped.
 pub(crate) struct Broker {
     child: Child,
     address: SocketAddr,
+    websocket_address: SocketAddr,
     log: Option<JoinHandle<String>>,
 }
 
@@ -52,8 +59,9 @@ impl Broker {
     }
 
     fn arguments(threads: usize, settings: &[&str]) -> Vec<String> {
-        let mut arguments: Vec<String> = ["serve", "--listen", "127.0.0.1:0", "--threads"].map(str::to_owned).to_vec();
-        arguments.push(threads.to_string());
+        let threads = threads.to_string();
+        let listen = ["serve", "--listen", "127.0.0.1:0", "--listen", "ws://127.0.0.1:0/mqtt", "--threads", &threads];
+        let mut arguments: Vec<String> = listen.map(str::to_owned).to_vec();
         for setting in settings {
             arguments.extend(["--set".to_owned(), (*setting).to_owned()]);
         }
@@ -73,7 +81,7 @@ impl Broker {
         // Both pipes are drained for the life of the process: a full pipe would stop the broker.
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                if let Some(address) = line.strip_prefix("listening on mqtt://") {
+                if let Some(address) = line.strip_prefix("listening on ") {
                     let _ = ready.send(address.trim().to_owned());
                 }
             }
@@ -83,17 +91,30 @@ impl Broker {
             let _ = stderr.read_to_string(&mut text);
             text
         });
-        let Ok(address) = address.recv_timeout(EXPECTATION) else {
+        let next = |scheme: &str, path: &str| {
+            let said = address.recv_timeout(EXPECTATION).unwrap_or_default();
+            said.strip_prefix(scheme).and_then(|rest| rest.strip_suffix(path)?.parse().ok())
+        };
+        let (Some(address), Some(websocket_address)) = (next("mqtt://", ""), next("ws://", "/mqtt")) else {
             let _ = child.kill();
             let _ = child.wait();
-            panic!("the broker did not say `listening on mqtt://…`; its log:\n{}", log.join().unwrap_or_default());
+            panic!("the broker did not say where it is listening; its log:\n{}", log.join().unwrap_or_default());
         };
-        Broker { child, address: address.parse().expect("an address and a port follow mqtt://"), log: Some(log) }
+        Broker { child, address, websocket_address, log: Some(log) }
     }
 
     /// Where the broker listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where the broker listens for WebSockets, with the path `/mqtt`.
+    pub(crate) fn websocket_address(&self) -> SocketAddr {
+        self.websocket_address
+    }
+
+    fn way(&self) -> Way {
+        if prefers_websocket() { Way::WebSocket(self.websocket_address) } else { Way::Tcp(self.address) }
     }
 
     /// The process id of the broker.
@@ -108,12 +129,22 @@ impl Broker {
 
     /// A connection whose CONNECT is still to be filled in.
     pub(crate) fn connecting<'a>(&self, version: ProtocolVersion, client_id: &'a str) -> Connecting<'a> {
-        Connecting::new(self.address, version, client_id)
+        Connecting::new(self.way(), version, client_id)
     }
 
-    /// A TCP connection on which nothing has been said yet.
+    /// The same by WebSocket.
+    pub(crate) fn connecting_by_websocket<'a>(&self, version: ProtocolVersion, client_id: &'a str) -> Connecting<'a> {
+        Connecting::new(Way::WebSocket(self.websocket_address), version, client_id)
+    }
+
+    /// A clean-start connection by WebSocket, accepted.
+    pub(crate) fn connect_by_websocket(&self, version: ProtocolVersion, client_id: &str) -> Client {
+        self.connecting_by_websocket(version, client_id).open()
+    }
+
+    /// A connection on which nothing has been said yet.
     pub(crate) fn dial(&self, version: ProtocolVersion) -> Client {
-        Client::dial(self.address, version)
+        Client::dial(self.way(), version)
     }
 
     /// Resident memory of the broker in bytes.

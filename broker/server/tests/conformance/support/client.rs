@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
 use tautwire_protocol::{
@@ -14,6 +14,7 @@ use tautwire_protocol::{
 
 use super::message::{Message, Outgoing};
 use super::property::subscription_identifier;
+use super::wire::{Way, Wire};
 
 /// How long one expectation may take. No test waits this long unless it fails.
 pub(crate) const EXPECTATION: Duration = Duration::from_secs(30);
@@ -21,9 +22,9 @@ pub(crate) const EXPECTATION: Duration = Duration::from_secs(30);
 /// How long a write may wait for room in the kernel before that counts as full.
 const WRITE_PATIENCE: Duration = Duration::from_millis(200);
 
-/// One TCP connection to the broker.
+/// One connection to the broker.
 pub(crate) struct Client {
-    stream: TcpStream,
+    stream: Wire,
     version: ProtocolVersion,
     /// What has arrived; the first `taken` bytes have been handed out.
     received: Vec<u8>,
@@ -42,11 +43,9 @@ enum Arrival {
 
 // Connecting.
 impl Client {
-    pub(crate) fn dial(address: SocketAddr, version: ProtocolVersion) -> Client {
-        let stream = TcpStream::connect(address).expect("the broker accepts connections");
-        stream.set_nodelay(true).expect("a TCP socket takes TCP_NODELAY");
+    pub(crate) fn dial(way: Way, version: ProtocolVersion) -> Client {
         Client {
-            stream,
+            stream: Wire::dial(way),
             version,
             received: Vec::new(),
             taken: 0,

@@ -1,10 +1,9 @@
 //! A CONNECT being filled in, and what becomes of it.
 
-use std::net::SocketAddr;
-
 use tautwire_protocol::{Connect, Packet, Properties, Property, ProtocolVersion, QoS, TopicName, Will};
 
 use super::client::Client;
+use super::wire::Way;
 
 /// Never: the largest Session Expiry Interval.
 pub(crate) const NEVER: u32 = u32::MAX;
@@ -12,7 +11,7 @@ pub(crate) const NEVER: u32 = u32::MAX;
 /// A CONNECT to send. Clean start, a keep alive of 60 s and no properties unless told otherwise.
 #[derive(Clone)]
 pub(crate) struct Connecting<'a> {
-    address: SocketAddr,
+    way: Way,
     version: ProtocolVersion,
     client_id: &'a str,
     clean_start: bool,
@@ -60,9 +59,9 @@ impl<'a> WillMessage<'a> {
 }
 
 impl<'a> Connecting<'a> {
-    pub(crate) fn new(address: SocketAddr, version: ProtocolVersion, client_id: &'a str) -> Connecting<'a> {
+    pub(crate) fn new(way: Way, version: ProtocolVersion, client_id: &'a str) -> Connecting<'a> {
         Connecting {
-            address,
+            way,
             version,
             client_id,
             clean_start: true,
@@ -133,14 +132,14 @@ impl<'a> Connecting<'a> {
 
     /// Sends the CONNECT and reads nothing.
     pub(crate) fn send(&self) -> Client {
-        let mut client = Client::dial(self.address, self.version);
+        let mut client = Client::dial(self.way, self.version);
         client.send_bytes(&self.bytes());
         client
     }
 
     /// Sends the CONNECT, if the broker does not close the connection before that.
     pub(crate) fn send_unless_closed(&self) -> Client {
-        let mut client = Client::dial(self.address, self.version);
+        let mut client = Client::dial(self.way, self.version);
         client.send_bytes_unless_closed(&self.bytes());
         client
     }

@@ -9,6 +9,8 @@ pub(crate) mod message;
 pub(crate) mod property;
 pub(crate) mod scatter;
 pub(crate) mod time;
+pub(crate) mod websocket;
+pub(crate) mod wire;
 
 pub(crate) use broker::Broker;
 pub(crate) use cases::{Case, every_case, every_thread_count, every_version};

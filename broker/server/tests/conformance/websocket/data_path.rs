@@ -1,0 +1,74 @@
+//! The same broker behind it: sessions, limits and messages are those of TCP.
+
+use tautwire_protocol::ReasonCode;
+
+use crate::support::{
+    AtLeastOnce, AtMostOnce, Client, ExactlyOnce, Outgoing, every_case, every_version, expect_nothing_from,
+};
+
+/// The same client by WebSocket and by TCP: either takes the other's connection over, and the session stays.
+#[test]
+fn a_session_moves_between_websocket_and_tcp() {
+    every_case(|case| {
+        let broker = case.broker();
+        let mut publisher = broker.connect_by_websocket(case.version, "publisher");
+        for client_id in ["a", "b", "c"] {
+            let by_tcp = || broker.connecting(case.version, client_id).persistent().open();
+            let by_websocket = || broker.connecting_by_websocket(case.version, client_id).persistent().open();
+            let mut client = by_tcp();
+            client.subscribe("t", ExactlyOnce);
+            for round in 0..4 {
+                let newer = if round % 2 == 0 { by_websocket() } else { by_tcp() };
+                client.expect_thrown_out(ReasonCode::SessionTakenOver);
+                client = newer;
+                assert!(client.session_present());
+                publisher.publish("t", ExactlyOnce, client_id.as_bytes());
+                assert_eq!(client.receive().text(), client_id);
+            }
+            client.disconnect();
+        }
+    });
+}
+
+/// Payloads larger than any buffer on the way, at every QoS, in both directions and between transports.
+#[test]
+fn large_payloads_pass_whole_between_websocket_and_tcp() {
+    every_case(|case| {
+        let broker = case.broker();
+        let payload: Vec<u8> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(31) >> 7) as u8).collect();
+        let mut by_websocket = broker.connect_by_websocket(case.version, "by-websocket");
+        let mut by_tcp = broker.connect(case.version, "by-tcp");
+        by_websocket.subscribe("t", ExactlyOnce);
+        by_tcp.subscribe("t", ExactlyOnce);
+        let check = |client: &mut Client| assert!(client.receive().payload() == payload, "{case:?}");
+        for qos in [AtMostOnce, AtLeastOnce, ExactlyOnce] {
+            by_websocket.send_publish(&Outgoing::new("t", AtMostOnce, b"before"));
+            by_websocket.publish("t", qos, &payload);
+            by_tcp.publish("t", qos, &payload);
+            for client in [&mut by_websocket, &mut by_tcp] {
+                assert_eq!(client.receive().text(), "before");
+                check(client);
+                check(client);
+            }
+        }
+    });
+}
+
+/// A slow reader over WebSocket is braked by the same limits, and what it gets is in order and whole.
+#[test]
+fn a_reader_that_is_behind_gets_everything_in_the_end() {
+    every_version(|case| {
+        let broker = case.broker_set(&["limits.connection_output_bytes=65536"]);
+        let mut subscriber = broker.connect_by_websocket(case.version, "subscriber");
+        subscriber.subscribe("t", AtLeastOnce);
+        let mut publisher = broker.connect(case.version, "publisher");
+        let payload = |n: usize| [&(n as u32).to_be_bytes()[..], &vec![n as u8; 60_000]].concat();
+        for n in 0..200 {
+            publisher.publish("t", AtLeastOnce, &payload(n));
+        }
+        for n in 0..200 {
+            assert!(subscriber.receive().payload() == payload(n), "message {n}");
+        }
+        expect_nothing_from(&mut publisher, &mut subscriber);
+    });
+}

@@ -1,0 +1,189 @@
+//! Whose web pages may connect (RFC 6455 section 10.2).
+//!
+//! A browser lets any page open a WebSocket to any address that it can reach, the user's own machine included, and says in
+//! Origin where the page comes from. Programs other than browsers send no Origin, or any they like.
+
+use std::fmt;
+// Addresses as text; no sockets.
+use core::net::IpAddr;
+
+/// An origin whose pages may connect, besides those that always may.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AllowedOrigin(Box<str>);
+
+impl AllowedOrigin {
+    /// `*` for all, `null` for pages that are not told apart (files, sandboxed frames), or a scheme, a host and where it is
+    /// not the scheme's own a port: `https://example.org`, `http://10.0.0.7:3000`.
+    pub fn new(text: &str) -> Option<AllowedOrigin> {
+        let is_origin = Origin::parse(text).is_some_and(|origin| !origin.host.is_empty());
+        (text == "*" || text == "null" || is_origin).then(|| AllowedOrigin(text.into()))
+    }
+
+    /// The text as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn allows(&self, origin: &str) -> bool {
+        &*self.0 == "*" || self.0.eq_ignore_ascii_case(origin)
+    }
+}
+
+impl fmt::Display for AllowedOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The origins whose pages may connect. Always among them are pages of this machine (`localhost`, 127.0.0.0/8, `[::1]`),
+/// and pages from the very address that the request is for, where that is said as an IP address.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origins(Vec<AllowedOrigin>);
+
+impl Origins {
+    /// Those that always may, and these.
+    pub fn new(allowed: Vec<AllowedOrigin>) -> Origins {
+        Origins(allowed)
+    }
+
+    /// Whether a page from `origin` may connect to `host`, which is what the field Host says.
+    pub(crate) fn allow(&self, origin: &str, host: &str) -> bool {
+        self.0.iter().any(|allowed| allowed.allows(origin)) || is_near(origin, host)
+    }
+}
+
+/// A page of this machine, or of the machine that is asked. The latter only by address: a name proves nothing, since who
+/// owns the name can let it point to this machine after the page was loaded from another.
+fn is_near(origin: &str, host: &str) -> bool {
+    let Some(origin) = Origin::parse(origin) else { return false };
+    if !matches!(origin.scheme, "http" | "https") {
+        return false;
+    }
+    if origin.host == "localhost" || origin.host.ends_with(".localhost") {
+        return true;
+    }
+    let Some(address) = address(origin.host) else { return false };
+    let asked = split_port(host).and_then(|(host, _)| self::address(host));
+    address.is_loopback() || asked == Some(address)
+}
+
+/// An origin in its parts.
+struct Origin<'a> {
+    scheme: &'a str,
+    host: &'a str,
+}
+
+impl<'a> Origin<'a> {
+    fn parse(text: &'a str) -> Option<Origin<'a>> {
+        let (scheme, authority) = text.split_once("://")?;
+        let (host, _) = split_port(authority)?;
+        let scheme_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+        let host_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~[]:".contains(&byte);
+        let valid = !scheme.is_empty() && scheme.bytes().all(scheme_byte) && host.bytes().all(host_byte);
+        valid.then_some(Origin { scheme, host })
+    }
+}
+
+/// Host and port of an authority; the brackets of an IPv6 address stay.
+fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
+    let name_end = if authority.starts_with('[') { authority.find(']')? + 1 } else { 0 };
+    match authority[name_end..].split_once(':') {
+        None if name_end > 0 && name_end < authority.len() => None,
+        None => Some((authority, None)),
+        Some((rest, port)) => {
+            let host = &authority[..name_end + rest.len()];
+            let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+            let whole = name_end == 0 || rest.is_empty();
+            Some((host, Some(port.parse().ok().filter(|_| digits && whole)?)))
+        }
+    }
+}
+
+fn address(host: &str) -> Option<IpAddr> {
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.parse::<IpAddr>().ok().map(|address| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: &str = "192.0.2.7:8083";
+
+    fn origins(allowed: &[&str]) -> Origins {
+        Origins::new(allowed.iter().map(|text| AllowedOrigin::new(text).expect("an origin")).collect())
+    }
+
+    #[test]
+    fn pages_of_this_machine_and_of_the_asked_address_may_connect() {
+        for origin in [
+            "http://localhost",
+            "http://localhost:3000",
+            "https://app.localhost",
+            "http://127.0.0.1:8080",
+            "http://127.8.9.10",
+            "http://[::1]:5173",
+            "http://192.0.2.7",
+            "https://192.0.2.7:8443",
+        ] {
+            assert!(origins(&[]).allow(origin, HOST), "{origin}");
+        }
+        assert!(origins(&[]).allow("http://[2001:db8::1]", "[2001:0db8::1]:8083"));
+    }
+
+    #[test]
+    fn other_pages_may_not() {
+        for origin in [
+            "",
+            "null",
+            "http://example.org",
+            "http://192.0.2.8",
+            "http://127.0.0.1.example.org",
+            "http://localhost.example.org",
+            "http://notlocalhost",
+            "http://127.0.0.1@example.org",
+            "http://example.org:80:127.0.0.1",
+            "http://[::1]example.org",
+            "http://[::1",
+            "http://127.0.0.1:http",
+            "http://127.0.0.1:+80",
+            "file://localhost",
+            "localhost",
+            "http:localhost",
+        ] {
+            assert!(!origins(&[]).allow(origin, HOST), "{origin}");
+        }
+        // The page's own name may point to this machine by now.
+        assert!(!origins(&[]).allow("http://example.org", "example.org:8083"));
+    }
+
+    #[test]
+    fn origins_that_are_listed_may_connect() {
+        let listed = origins(&["https://example.org", "http://dash.example.org:3000", "null"]);
+        for origin in ["https://example.org", "HTTPS://Example.ORG", "http://dash.example.org:3000", "null"] {
+            assert!(listed.allow(origin, HOST), "{origin}");
+        }
+        for origin in
+            ["http://example.org", "https://example.org:444", "https://www.example.org", "http://dash.example.org"]
+        {
+            assert!(!listed.allow(origin, HOST), "{origin}");
+        }
+        assert!(origins(&["*"]).allow("http://example.org", HOST));
+        assert!(origins(&["*"]).allow("whatever", HOST));
+    }
+
+    #[test]
+    fn what_is_no_origin_cannot_be_listed() {
+        for text in [
+            "",
+            "example.org",
+            "https://",
+            "https://example.org/",
+            "https://example.org/path",
+            "https://*.example.org",
+            "http://a:b",
+        ] {
+            assert!(AllowedOrigin::new(text).is_none(), "{text}");
+        }
+    }
+}

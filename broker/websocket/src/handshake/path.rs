@@ -1,0 +1,70 @@
+//! The place of MQTT among what a server may serve.
+
+use std::fmt;
+
+/// Longest path.
+const PATH_MAX_BYTES: usize = 255;
+
+/// The path of a WebSocket address: `/mqtt`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path(Box<str>);
+
+impl Path {
+    /// A path that begins with `/`, of visible ASCII characters without `?`, `#`, `"`, `'`, `,` and backslash, of 255
+    /// characters at most.
+    pub fn new(path: &str) -> Option<Path> {
+        let allowed = |byte: u8| byte.is_ascii_graphic() && !b"?#\"',\\".contains(&byte);
+        let valid = path.starts_with('/') && path.len() <= PATH_MAX_BYTES && path.bytes().all(allowed);
+        valid.then(|| Path(path.into()))
+    }
+
+    /// The path as it was given.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether a request is for this path, whatever its query.
+    pub(crate) fn is_path_of(&self, target: &str) -> bool {
+        target.split_once('?').map_or(target, |(path, _)| path) == self.as_str()
+    }
+}
+
+impl Default for Path {
+    /// The one that clients use where they are not told another.
+    fn default() -> Path {
+        Path("/mqtt".into())
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_does_not_matter_and_all_else_does() {
+        let path = Path::default();
+        for target in ["/mqtt", "/mqtt?", "/mqtt?a=/b"] {
+            assert!(path.is_path_of(target), "{target}");
+        }
+        for target in ["/", "/mqtt/", "/MQTT", "/mqttt", "?/mqtt", "http://127.0.0.1/mqtt"] {
+            assert!(!path.is_path_of(target), "{target}");
+        }
+    }
+
+    #[test]
+    fn only_what_can_stand_in_a_request_line_is_a_path() {
+        for path in ["/", "/mqtt", "/a/b-c_%20~"] {
+            assert!(Path::new(path).is_some(), "{path}");
+        }
+        let long = format!("/{}", "x".repeat(PATH_MAX_BYTES));
+        for path in ["", "mqtt", "/a b", "/a?b", "/a#b", "/é", "/\n", &long] {
+            assert!(Path::new(path).is_none(), "{path}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Answers to requests that do not become WebSockets.
+
+use std::fmt;
+
+/// Why a handshake was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// Not a request of HTTP/1.1, or a field is missing or wrong: 400.
+    Malformed(&'static str),
+    /// The subprotocol `mqtt` was not offered [MQTT-6.0.0-3]: 400.
+    Subprotocol,
+    /// A page of this origin may not connect: 403.
+    Origin(String),
+    /// Another path than the listener's: 404.
+    NotFound,
+    /// Another method than GET: 405.
+    Method,
+    /// The request was not complete in time: 408.
+    TooSlow,
+    /// A request of HTTP that does not ask for WebSocket: 426.
+    NotWebSocket,
+    /// Another version of WebSocket than 13: 426.
+    WebSocketVersion,
+    /// The request is over [`HEAD_MAX_BYTES`](crate::HEAD_MAX_BYTES): 431.
+    HeadTooLarge,
+    /// The server is going down: 503.
+    Stopping,
+    /// Another version of HTTP than 1.1: 505.
+    HttpVersion,
+}
+
+impl Refusal {
+    /// The status of the answer, with its name.
+    pub fn status(&self) -> &'static str {
+        match self {
+            Refusal::Malformed(_) | Refusal::Subprotocol => "400 Bad Request",
+            Refusal::Origin(_) => "403 Forbidden",
+            Refusal::NotFound => "404 Not Found",
+            Refusal::Method => "405 Method Not Allowed",
+            Refusal::TooSlow => "408 Request Timeout",
+            Refusal::NotWebSocket | Refusal::WebSocketVersion => "426 Upgrade Required",
+            Refusal::HeadTooLarge => "431 Request Header Fields Too Large",
+            Refusal::Stopping => "503 Service Unavailable",
+            Refusal::HttpVersion => "505 HTTP Version Not Supported",
+        }
+    }
+
+    /// What was wrong, for the client. It repeats nothing of the request.
+    fn why(&self) -> &'static str {
+        match self {
+            Refusal::Malformed(why) => why,
+            Refusal::Subprotocol => "offer the WebSocket subprotocol mqtt",
+            Refusal::Origin(_) => "pages of this origin may not connect; websocket.origins lists those that may",
+            Refusal::NotFound => "MQTT is not served here",
+            Refusal::Method => "a WebSocket begins with GET",
+            Refusal::TooSlow => "the request was not complete in time",
+            Refusal::NotWebSocket => "this address speaks MQTT over WebSocket",
+            Refusal::WebSocketVersion => "this server speaks version 13 of WebSocket",
+            Refusal::HeadTooLarge => "the request is too large",
+            Refusal::Stopping => "the server is going down",
+            Refusal::HttpVersion => "this server speaks HTTP/1.1",
+        }
+    }
+
+    /// Fields that belong to the status.
+    fn fields(&self) -> &'static str {
+        match self {
+            Refusal::Method => "Allow: GET\r\n",
+            Refusal::NotWebSocket => "Upgrade: websocket\r\n",
+            // Section 4.2.2, item 4.
+            Refusal::WebSocketVersion => "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n",
+            _ => "",
+        }
+    }
+
+    /// The whole answer, behind which the connection is closed.
+    pub(crate) fn answer(&self) -> String {
+        let (status, fields, why) = (self.status(), self.fields(), self.why());
+        format!(
+            "HTTP/1.1 {status}\r\n\
+             {fields}\
+             Connection: close\r\n\
+             Content-Type: text/plain\r\n\
+             Content-Length: {}\r\n\
+             \r\n\
+             {why}\n",
+            why.len() + 1
+        )
+    }
+}
+
+/// Longest part of an origin that is shown.
+const ORIGIN_SHOWN_CHARS: usize = 100;
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.status(), self.why())?;
+        if let Refusal::Origin(origin) = self {
+            let shown: String = origin.chars().take(ORIGIN_SHOWN_CHARS).collect();
+            write!(f, " (it is {shown:?})")?;
+        }
+        Ok(())
+    }
+}
