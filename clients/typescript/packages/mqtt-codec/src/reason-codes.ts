@@ -27,7 +27,7 @@ const FAILURES: readonly number[] = [
 ];
 
 /** By reason code: one bit for each packet type number that may carry it. */
-export const REASON_PACKETS: Uint16Array = /* @__PURE__ */ (() => {
+const REASON_PACKETS: Uint16Array = /* @__PURE__ */ (() => {
   const table = new Uint16Array(256);
   table[0x00] = ALL_BUT_RELEASED | RELEASED | AUTH;
   table[0x01] = table[0x02] = SUBACK;
@@ -38,6 +38,11 @@ export const REASON_PACKETS: Uint16Array = /* @__PURE__ */ (() => {
   table.set(FAILURES, 0x80);
   return table;
 })();
+
+/** Whether packets of that type number may carry the reason code. */
+export function mayCarry(packetNumber: number, reason: number): boolean {
+  return ((REASON_PACKETS[reason]! >> packetNumber) & 1) !== 0;
+}
 
 /** MQTT 5.0 reasons of CONNACK in the order of the return codes 0 to 5 of 3.1.1. */
 export const CONNACK_V3_REASONS: readonly number[] = [0, 0x84, 0x85, 0x88, 0x86, 0x87];

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { encode, encodedLength, encodeInto, MqttDecodeError, MqttDecoder, type Packet } from "@tautwire/mqtt-codec";
 import { usePlatformText } from "#esm/decode/text.js";
-import { usePlatformWrite } from "#esm/encode/text.js";
 import { bytesOf, packetOf, readVectors, VERSIONS, type Vector } from "./vectors.js";
 
 const vectors = readVectors();
@@ -67,13 +66,11 @@ for (const platform of [true, false]) {
     for (const vector of vectors) checkDecoding(vector);
     usePlatformText(true);
   });
-
-  test(`every valid vector is encoded as it says, ${way}`, () => {
-    usePlatformWrite(platform);
-    for (const vector of vectors) if (vector.result === "valid") checkEncoding(vector);
-    usePlatformWrite(true);
-  });
 }
+
+test("every valid vector is encoded as it says", () => {
+  for (const vector of vectors) if (vector.result === "valid") checkEncoding(vector);
+});
 
 test("every valid vector can be cut after each byte", () => {
   for (const vector of vectors) {

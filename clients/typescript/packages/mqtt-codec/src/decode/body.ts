@@ -19,40 +19,40 @@ import type {
   Unsubscribe,
   Will,
 } from "../packets.js";
-import { NO_PROPERTIES, type PublishProperties } from "../properties.js";
-import { IN_AUTH, IN_CONNACK, IN_CONNECT, IN_DISCONNECT, IN_SUBSCRIBE, IN_WILL } from "../property-places.js";
-import { CONNACK_V3_REASONS, REASON_PACKETS } from "../reason-codes.js";
-import { filterFlaw, firstWildcard, isShared } from "../topics.js";
-import { messageProperties, otherProperties, publishProperties } from "./property-block.js";
-import type { Reader } from "./reader.js";
-import { SHORT_ASCII_MAX, shortTopic } from "./short-ascii.js";
-import { decodeText, scanText } from "./text.js";
-import type { TextCache } from "./text-cache.js";
+import { NO_PROPERTIES } from "../properties.js";
+import { IN_AUTH, IN_PUBLISH, IN_WILL } from "../property-places.js";
+import { CONNACK_V3_REASONS, mayCarry } from "../reason-codes.js";
+import { filterFlaw, isShared } from "../topics.js";
+import { readProperties, type AnyProperties } from "./property-block.js";
+import * as r from "./reader.js";
 
-/** Decodes any body but that of PUBLISH. `first`: the checked first byte of the packet. */
-export function decodeBody(r: Reader, first: number, version: ProtocolVersion): Packet {
+/** Decodes the body that the reader has begun. `first`: the checked first byte of the packet. */
+export function decodeBody(first: number, version: ProtocolVersion): Packet {
   const isV5 = version === 5;
-  switch (first >> 4) {
+  const type = first >> 4;
+  switch (type) {
     case 1:
-      return connect(r);
+      return connect();
     case 2:
-      return connack(r, isV5);
+      return connack(isV5);
+    case 3:
+      return publish(first, isV5);
     case 4:
-      return acknowledgement(r, "puback", 4, isV5);
+      return acknowledgement("puback", type, isV5);
     case 5:
-      return acknowledgement(r, "pubrec", 5, isV5);
+      return acknowledgement("pubrec", type, isV5);
     case 6:
-      return acknowledgement(r, "pubrel", 6, isV5);
+      return acknowledgement("pubrel", type, isV5);
     case 7:
-      return acknowledgement(r, "pubcomp", 7, isV5);
+      return acknowledgement("pubcomp", type, isV5);
     case 8:
-      return subscribe(r, isV5);
+      return subscribe(isV5);
     case 9:
-      return suback(r, isV5);
+      return suback(isV5);
     case 10:
-      return unsubscribe(r, isV5);
+      return unsubscribe(isV5);
     case 11:
-      return unsuback(r, isV5);
+      return unsuback(isV5);
     case 12:
       r.finish();
       return { type: "pingreq" };
@@ -60,25 +60,26 @@ export function decodeBody(r: Reader, first: number, version: ProtocolVersion): 
       r.finish();
       return { type: "pingresp" };
     case 14:
-      return disconnect(r, isV5);
+      return disconnect(isV5);
     default:
-      return auth(r, isV5);
+      return auth(isV5);
   }
 }
 
+/** The properties of that packet type in MQTT 5.0. */
+function properties(type: number, isV5: boolean): AnyProperties {
+  return isV5 ? readProperties(1 << type) : NO_PROPERTIES;
+}
+
 /** Section 3.3. */
-export function decodePublish(r: Reader, first: number, version: ProtocolVersion, topics: TextCache): Publish {
+function publish(first: number, isV5: boolean): Publish {
   const topicAt = r.field();
-  const topicEnd = r.at;
+  const topicEnd = r.position();
   const qos = (first >> 1) & 3;
   const packetId = qos === 0 ? null : r.packetId();
-  const properties = version === 5 ? publishProperties(r) : NO_PROPERTIES;
-  let topic = topics.find(r.bytes, topicAt, topicEnd);
-  if (topic === undefined) {
-    topic = newTopic(r, topicAt, topicEnd, properties);
-    topics.keep(topic, r.bytes, topicAt, topicEnd);
-  }
-  const payload = r.view(r.at, r.end);
+  const given: AnyProperties = isV5 ? readProperties(IN_PUBLISH) : NO_PROPERTIES;
+  const topic = r.topicIn(topicAt, topicEnd, "topic_wildcard");
+  if (topic === "" && given.topicAlias === undefined) r.fail("topic_missing", topicAt - 2, 0x82);
   // The flags have been checked: QoS 3 does not come here, and QoS 0 comes without DUP.
   return {
     type: "publish",
@@ -87,36 +88,18 @@ export function decodePublish(r: Reader, first: number, version: ProtocolVersion
     retain: (first & 1) !== 0,
     packetId: packetId!,
     topic,
-    properties,
-    payload,
+    properties: given,
+    payload: r.rest(),
   } satisfies PublishAcknowledged;
 }
 
-function newTopic(r: Reader, start: number, end: number, properties: PublishProperties): string {
-  const topic = topicName(r, start, end);
-  if (topic.length === 0 && properties.topicAlias === undefined) r.fail("topic_missing", start - 2, 0x82);
-  return topic;
-}
-
-/** The text of those bytes, which is a topic name or empty. */
-export function topicName(r: Reader, start: number, end: number): string {
-  if (end - start <= SHORT_ASCII_MAX) {
-    const topic = shortTopic(r.bytes, start, end);
-    if (topic !== null) return topic;
-  }
-  const topic = r.textIn(start, end);
-  const wildcard = firstWildcard(r.bytes, start, end);
-  if (wildcard < end) r.fail("topic_wildcard", wildcard, 0x90);
-  return topic;
-}
-
-function connect(r: Reader): Connect {
-  const version = connectVersion(r);
-  const flags = connectFlags(r, version);
+function connect(): Connect {
+  const version = connectVersion();
+  const flags = connectFlags(version);
   const keepAliveS = r.twoBytes();
-  const properties = version === 5 ? otherProperties(r, IN_CONNECT) : NO_PROPERTIES;
+  const given = properties(1, version === 5);
   const clientId = r.text();
-  const will = (flags & 0x04) !== 0 ? readWill(r, flags, version) : null;
+  const will = (flags & 0x04) !== 0 ? readWill(flags, version) : null;
   const userName = (flags & 0x80) !== 0 ? r.text() : null;
   const password = (flags & 0x40) !== 0 ? r.binary() : null;
   r.finish();
@@ -129,21 +112,22 @@ function connect(r: Reader): Connect {
     will,
     userName,
     password,
-    properties,
+    properties: given,
   };
 }
 
-function connectVersion(r: Reader): ProtocolVersion {
-  const start = r.at;
+function connectVersion(): ProtocolVersion {
+  const start = r.position();
   const name = r.text();
   if (name !== "MQTT" && name !== "MQIsdp") r.fail("protocol_name_unknown", start, 0x84);
+  const at = r.position();
   const level = r.byte();
   if (name === "MQTT" ? level === 4 || level === 5 : level === 3) return level as ProtocolVersion;
-  return r.fail("protocol_level_unsupported", r.at - 1, 0x84);
+  return r.fail("protocol_level_unsupported", at, 0x84);
 }
 
-function connectFlags(r: Reader, version: ProtocolVersion): number {
-  const at = r.at;
+function connectFlags(version: ProtocolVersion): number {
+  const at = r.position();
   const flags = r.byte();
   if ((flags & 0x01) !== 0) r.fail("connect_flag_reserved", at);
   if ((flags & 0x04) === 0 && (flags & 0x38) !== 0) r.fail("will_flags_without_will", at);
@@ -152,86 +136,80 @@ function connectFlags(r: Reader, version: ProtocolVersion): number {
   return flags;
 }
 
-function readWill(r: Reader, flags: number, version: ProtocolVersion): Will {
-  const properties = version === 5 ? messageProperties(r, IN_WILL) : NO_PROPERTIES;
+function readWill(flags: number, version: ProtocolVersion): Will {
+  const properties = version === 5 ? readProperties(IN_WILL) : NO_PROPERTIES;
   const start = r.field();
-  const end = r.at;
-  const topic = willTopic(r, start, end);
+  const topic = r.topicIn(start, r.position(), "will_topic_invalid");
   const payload = r.binary();
   return { topic, payload, qos: ((flags >> 3) & 3) as QoS, retain: (flags & 0x20) !== 0, properties };
 }
 
-function willTopic(r: Reader, start: number, end: number): string {
-  if (start === end) r.fail("will_topic_invalid", start, 0x90);
-  const topic = decodeText(r.bytes, start, end);
-  const wildcard = firstWildcard(r.bytes, start, end);
-  if (topic === null) {
-    const flaw = scanText(r.bytes, start, end);
-    // What comes first is named; text that is not UTF-8 has no characters at all.
-    if (flaw.code === "utf8_invalid" || flaw.at < wildcard) r.fail(flaw.code, flaw.at);
-  }
-  if (topic === null || wildcard < end) return r.fail("will_topic_invalid", wildcard, 0x90);
-  return topic;
-}
-
-function connack(r: Reader, isV5: boolean): Connack {
-  const at = r.at;
+function connack(isV5: boolean): Connack {
+  const at = r.position();
   const flags = r.byte();
   if (flags > 1) r.fail("connack_flags_reserved", at);
   const code = r.byte();
   const reason = isV5 ? code : (CONNACK_V3_REASONS[code] ?? 0x01);
-  if (((REASON_PACKETS[reason]! >> 2) & 1) === 0) r.fail("reason_code_unknown", at + 1, 0x82);
+  if (!mayCarry(2, reason)) r.fail("reason_code_unknown", at + 1, 0x82);
   if (flags === 1 && reason !== 0) r.fail("session_present_on_failure", at, 0x82);
-  const properties = isV5 ? otherProperties(r, IN_CONNACK) : NO_PROPERTIES;
+  const given = properties(2, isV5);
   r.finish();
-  return { type: "connack", sessionPresent: flags === 1, reason, properties };
+  return { type: "connack", sessionPresent: flags === 1, reason, properties: given };
 }
 
 function acknowledgement<T extends "puback" | "pubrec" | "pubrel" | "pubcomp">(
-  r: Reader,
   type: T,
   number: number,
   isV5: boolean,
 ): Acknowledgement<T> {
   const packetId = r.packetId();
-  if (r.at === r.end) return { type, packetId, reason: 0, properties: NO_PROPERTIES };
-  if (!isV5) r.finish();
-  const reason = reasonCode(r, number);
-  const properties = r.at === r.end ? NO_PROPERTIES : otherProperties(r, 1 << number);
-  r.finish();
-  return { type, packetId, reason, properties };
+  const reason = lastReason(number, isV5);
+  return { type, packetId, reason, properties: lastProperties(number) };
 }
 
-function reasonCode(r: Reader, packetNumber: number): number {
+/** A reason code that may be left out if it is 0 and no properties follow. Before MQTT 5.0 there is none. */
+function lastReason(number: number, isV5: boolean): number {
+  if (r.left() === 0) return 0;
+  if (!isV5) r.finish();
+  return reasonCode(number, 0xff);
+}
+
+/** Properties that may be left out, then the end of the packet. */
+function lastProperties(number: number): AnyProperties {
+  if (r.left() === 0) return NO_PROPERTIES;
+  const given = readProperties(1 << number);
+  r.finish();
+  return given;
+}
+
+function reasonCode(packetNumber: number, highest: number): number {
+  const at = r.position();
   const code = r.byte();
-  if (((REASON_PACKETS[code]! >> packetNumber) & 1) === 0) r.fail("reason_code_unknown", r.at - 1, 0x82);
+  if (!mayCarry(packetNumber, code) || code > highest) r.fail("reason_code_unknown", at, 0x82);
   return code;
 }
 
-function subscribe(r: Reader, isV5: boolean): Subscribe {
+function subscribe(isV5: boolean): Subscribe {
   const packetId = r.packetId();
-  const properties = isV5 ? otherProperties(r, IN_SUBSCRIBE) : NO_PROPERTIES;
-  if (r.at === r.end) r.fail("no_topic_filters", r.at, 0x82);
+  const given = properties(8, isV5);
   const requests: SubscriptionRequest[] = [];
-  while (r.at < r.end) requests.push(subscriptionRequest(r, isV5));
-  return { type: "subscribe", packetId, properties, requests };
+  do requests.push(subscriptionRequest(isV5));
+  while (r.left() > 0);
+  return { type: "subscribe", packetId, properties: given, requests };
 }
 
-function subscriptionRequest(r: Reader, isV5: boolean): SubscriptionRequest {
-  const filterAt = r.at + 2;
-  const filter = topicFilter(r);
-  const at = r.at;
+function subscriptionRequest(isV5: boolean): SubscriptionRequest {
+  const filterAt = r.position() + 2;
+  const filter = topicFilter();
+  const at = r.position();
   const options = r.byte();
-  if ((options & (isV5 ? 0xc0 : 0xfc)) !== 0) r.fail("subscription_options_reserved", at);
   const qos = options & 3;
-  if (qos === 3) {
-    if (isV5) r.fail("subscription_qos_three", at, 0x82);
-    r.fail("subscription_options_reserved", at);
-  }
+  if ((options & (isV5 ? 0xc0 : 0xfc)) !== 0 || (qos === 3 && !isV5)) r.fail("subscription_options_reserved", at);
+  if (qos === 3) r.fail("subscription_qos_three", at, 0x82);
   const retainHandling = options >> 4;
   if (retainHandling === 3) r.fail("retain_handling_three", at, 0x82);
   const noLocal = (options & 4) !== 0;
-  if (noLocal && isShared(r.bytes, filterAt, at)) r.fail("no_local_on_shared", at, 0x82);
+  if (noLocal && isShared(r.source(), filterAt, at)) r.fail("no_local_on_shared", at, 0x82);
   return {
     filter,
     qos: qos as QoS,
@@ -241,73 +219,60 @@ function subscriptionRequest(r: Reader, isV5: boolean): SubscriptionRequest {
   };
 }
 
-function topicFilter(r: Reader): string {
-  const start = r.field();
-  const filter = r.textIn(start, r.at);
-  const flaw = filterFlaw(r.bytes, start, r.at);
+/** One of the topic filters of a packet that holds at least one. */
+function topicFilter(): string {
+  const at = r.position();
+  if (r.left() === 0) r.fail("no_topic_filters", at, 0x82);
+  const filter = r.text();
+  const flaw = filterFlaw(r.source(), at + 2, r.position());
   if (flaw !== null) r.fail(flaw.code, flaw.at, 0x8f);
   return filter;
 }
 
-function suback(r: Reader, isV5: boolean): Suback {
+function suback(isV5: boolean): Suback {
   const packetId = r.packetId();
-  const properties = isV5 ? otherProperties(r, 1 << 9) : NO_PROPERTIES;
-  return { type: "suback", packetId, properties, reasons: reasonCodes(r, 9, isV5) };
+  const given = properties(9, isV5);
+  return { type: "suback", packetId, properties: given, reasons: reasonCodes(9, isV5 ? 0xff : 0x80) };
 }
 
 /** What is left of the packet, as reason codes. Before MQTT 5.0 none is above 0x80. */
-function reasonCodes(r: Reader, packetNumber: number, isV5: boolean): number[] {
-  const { bytes, end } = r;
-  let at = r.at;
-  if (at === end) r.fail("no_reason_codes", at, 0x82);
+function reasonCodes(packetNumber: number, highest: number): number[] {
+  if (r.left() === 0) r.fail("no_reason_codes", r.position(), 0x82);
   const reasons: number[] = [];
-  for (; at < end; at++) {
-    const code = bytes[at]!;
-    if (((REASON_PACKETS[code]! >> packetNumber) & 1) === 0 || (!isV5 && code > 0x80)) {
-      r.fail("reason_code_unknown", at, 0x82);
-    }
-    reasons.push(code);
-  }
-  r.at = end;
+  do reasons.push(reasonCode(packetNumber, highest));
+  while (r.left() > 0);
   return reasons;
 }
 
-function unsubscribe(r: Reader, isV5: boolean): Unsubscribe {
+function unsubscribe(isV5: boolean): Unsubscribe {
   const packetId = r.packetId();
-  const properties = isV5 ? otherProperties(r, 1 << 10) : NO_PROPERTIES;
-  if (r.at === r.end) r.fail("no_topic_filters", r.at, 0x82);
+  const given = properties(10, isV5);
   const filters: string[] = [];
-  while (r.at < r.end) filters.push(topicFilter(r));
-  return { type: "unsubscribe", packetId, properties, filters };
+  do filters.push(topicFilter());
+  while (r.left() > 0);
+  return { type: "unsubscribe", packetId, properties: given, filters };
 }
 
-function unsuback(r: Reader, isV5: boolean): Unsuback {
+function unsuback(isV5: boolean): Unsuback {
   const packetId = r.packetId();
-  if (!isV5) {
-    r.finish();
-    return { type: "unsuback", packetId, properties: NO_PROPERTIES, reasons: [] };
-  }
-  const properties = otherProperties(r, 1 << 11);
-  return { type: "unsuback", packetId, properties, reasons: reasonCodes(r, 11, true) };
-}
-
-function disconnect(r: Reader, isV5: boolean): Disconnect {
-  if (r.at === r.end) return { type: "disconnect", reason: 0, properties: NO_PROPERTIES };
+  const given = properties(11, isV5);
   if (!isV5) r.finish();
-  const reason = reasonCode(r, 14);
-  const properties = r.at === r.end ? NO_PROPERTIES : otherProperties(r, IN_DISCONNECT);
-  r.finish();
-  return { type: "disconnect", reason, properties };
+  return { type: "unsuback", packetId, properties: given, reasons: isV5 ? reasonCodes(11, 0xff) : [] };
 }
 
-function auth(r: Reader, isV5: boolean): Auth {
-  if (!isV5) r.fail("auth_before_v5", r.at);
-  if (r.at === r.end) return { type: "auth", reason: 0, properties: NO_PROPERTIES };
-  const reason = reasonCode(r, 15);
-  const at = r.at;
-  const properties = otherProperties(r, IN_AUTH);
+function disconnect(isV5: boolean): Disconnect {
+  const reason = lastReason(14, isV5);
+  return { type: "disconnect", reason, properties: lastProperties(14) };
+}
+
+function auth(isV5: boolean): Auth {
+  if (!isV5) r.fail("auth_before_v5", r.position());
+  if (r.left() === 0) return { type: "auth", reason: 0, properties: NO_PROPERTIES };
+  const reason = reasonCode(15, 0xff);
+  const at = r.position();
+  const given = readProperties(IN_AUTH);
   r.finish();
-  const isBareSuccess = reason === 0 && properties === NO_PROPERTIES;
-  if (!isBareSuccess && properties.authenticationMethod === undefined) r.fail("authentication_method_missing", at, 0x82);
-  return { type: "auth", reason, properties };
+  const isBareSuccess = reason === 0 && given === NO_PROPERTIES;
+  if (!isBareSuccess && given.authenticationMethod === undefined) r.fail("authentication_method_missing", at, 0x82);
+  return { type: "auth", reason, properties: given };
 }

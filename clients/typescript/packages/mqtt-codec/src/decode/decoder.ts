@@ -1,10 +1,10 @@
-import { MqttDecodeError } from "../decode-error.js";
-import type { Packet, ProtocolVersion } from "../packets.js";
-import { decodeBody, decodePublish } from "./body.js";
+import { MqttDecodeError, type DecodeErrorCode } from "../decode-error.js";
+import type { Connect, Packet, ProtocolVersion } from "../packets.js";
+import { decodeBody } from "./body.js";
 import { firstByteFlaw, isLegalFirst, MAX_PACKET_SIZE } from "./fixed-header.js";
 import { Frame } from "./frame.js";
-import { Reader } from "./reader.js";
-import { TextCache, TOPICS } from "./text-cache.js";
+import { begin, NOTHING, release, type Caches } from "./reader.js";
+import { TextCache, TEXTS, TOPICS } from "./text-cache.js";
 
 /** Packets that are cut by the end of a chunk are put together in blocks of this many bytes. */
 const BLOCK_BYTES = 16 * 1024;
@@ -40,26 +40,26 @@ export class MqttDecoder {
   readonly maxPacketSize: number;
 
   private readonly initialVersion: ProtocolVersion;
-  private readonly reader = new Reader();
-  private readonly topics = new TextCache(TOPICS);
+  private readonly caches: Caches = { topics: new TextCache(TOPICS), texts: new TextCache(TEXTS) };
   /** What is being read: a pushed chunk, or the block below. Bytes from `at` to `end` have not been taken yet. */
-  private bytes: Uint8Array;
+  private bytes = NOTHING;
   private at = 0;
   private end = 0;
+  /** The end of the packet that has been found. */
+  private packetEnd = 0;
   /** Where cut packets are put together. Written only behind `blockEnd`, so that views into it stay as they are. */
-  private block: Uint8Array;
+  private block = NOTHING;
   private blockEnd = 0;
   /** The rest of a chunk whose beginning completes the packet in the block. */
   private chunk: Uint8Array | null = null;
   private chunkAt = 0;
   private failure: MqttDecodeError | null = null;
+  /** The largest packet, or -1 after a failure: one check for both. */
+  private limit: number;
 
   constructor(options: DecoderOptions = {}) {
-    this.initialVersion = options.protocolVersion ?? 5;
-    this.protocolVersion = this.initialVersion;
-    this.maxPacketSize = options.maxPacketSize ?? MAX_PACKET_SIZE;
-    this.block = NOTHING;
-    this.bytes = NOTHING;
+    this.protocolVersion = this.initialVersion = options.protocolVersion ?? 5;
+    this.maxPacketSize = this.limit = options.maxPacketSize ?? MAX_PACKET_SIZE;
   }
 
   /** How many bytes have been pushed and not been taken as packets. */
@@ -69,24 +69,19 @@ export class MqttDecoder {
 
   /** Gives the decoder the next bytes of the stream. Costs nothing but a copy of a packet that the last chunk cut. */
   push(chunk: Uint8Array): void {
-    if (this.at === this.end && this.chunk === null) {
+    const rest = this.chunk;
+    if (this.at === this.end && rest === null) {
       this.bytes = chunk;
       this.at = 0;
       this.end = chunk.length;
       return;
     }
-    const { length } = chunk;
-    const { block, end } = this;
-    if (this.chunk !== null) {
-      this.absorb(this.chunk, this.chunkAt, this.chunk.length);
+    if (rest !== null) {
       this.chunk = null;
-    } else if (length <= SMALL_CHUNK_BYTES && this.bytes === block && end === this.blockEnd && end + length <= block.length) {
-      copy(chunk, 0, length, block, end);
-      this.end = this.blockEnd = end + length;
-      return;
+      this.absorb(rest.subarray(this.chunkAt));
     }
-    if (length <= SMALL_CHUNK_BYTES) {
-      this.absorb(chunk, 0, length);
+    if (chunk.length <= SMALL_CHUNK_BYTES) {
+      this.absorb(chunk);
     } else {
       this.chunk = chunk;
       this.chunkAt = 0;
@@ -99,23 +94,11 @@ export class MqttDecoder {
    * @throws {MqttDecodeError} The stream is not MQTT from here on. Every later call throws the same, until {@link reset}.
    */
   read(): Packet | null {
-    const { at, end, bytes } = this;
-    if (this.failure === null) {
-      if (end - at >= 2) {
-        // The common case: a packet of less than 130 bytes.
-        const first = bytes[at]!;
-        const length = bytes[at + 1]!;
-        if (length < 0x80 && isLegalFirst(first) && length + 2 <= this.maxPacketSize) {
-          const packetEnd = at + 2 + length;
-          if (packetEnd <= end) return this.decode(first, at, at + 2, packetEnd);
-          if (this.chunk === null && bytes === this.block) return null;
-        }
-      } else if (at === end && this.chunk === null) {
-        return null;
-      }
-    }
     const bodyAt = this.next();
-    return bodyAt < 0 ? null : this.decode(this.bytes[this.at]!, this.at, bodyAt, this.packetEnd);
+    if (bodyAt < 0) return null;
+    const start = this.at;
+    this.at = this.packetEnd;
+    return this.decode(start, bodyAt);
   }
 
   /**
@@ -125,29 +108,12 @@ export class MqttDecoder {
    * @throws {MqttDecodeError} As {@link read}.
    */
   readFrame(): Frame | null {
-    const { at, end, bytes } = this;
-    let bodyAt = at + 2;
-    let packetEnd: number;
-    const first = bytes[at]!;
-    const length = bytes[at + 1]!;
-    if (
-      this.failure === null &&
-      end - at >= 2 &&
-      length < 0x80 &&
-      bodyAt + length <= end &&
-      isLegalFirst(first) &&
-      length + 2 <= this.maxPacketSize
-    ) {
-      packetEnd = bodyAt + length;
-    } else {
-      bodyAt = this.next();
-      if (bodyAt < 0) return null;
-      packetEnd = this.packetEnd;
-    }
+    const bodyAt = this.next();
+    if (bodyAt < 0) return null;
     const start = this.at;
-    if (this.bytes[start]! >> 4 === 1) this.decode(this.bytes[start]!, start, bodyAt, packetEnd);
-    this.at = packetEnd;
-    return new Frame(this.bytes, start, bodyAt, packetEnd, this.protocolVersion, this.topics);
+    this.at = this.packetEnd;
+    if (this.bytes[start]! >> 4 === 1) this.decode(start, bodyAt);
+    return new Frame(this.bytes, start, this.packetEnd, this.protocolVersion, this.caches);
   }
 
   /** Packets until more bytes are needed. */
@@ -159,131 +125,142 @@ export class MqttDecoder {
   reset(): void {
     this.protocolVersion = this.initialVersion;
     this.bytes = NOTHING;
-    this.at = 0;
-    this.end = 0;
-    this.chunk = null;
-    this.failure = null;
-    this.reader.short = "field_past_end";
-    this.reader.release();
+    this.at = this.end = 0;
+    this.chunk = this.failure = null;
+    this.limit = this.maxPacketSize;
+    release();
   }
 
-  private packetEnd = 0;
-
-  private decode(first: number, start: number, bodyAt: number, packetEnd: number): Packet {
-    const r = this.reader;
-    r.bytes = this.bytes;
-    r.start = start;
-    r.at = bodyAt;
-    r.end = packetEnd;
-    this.at = packetEnd;
+  private decode(start: number, bodyAt: number): Packet {
+    const first = this.bytes[start]!;
+    begin(this.bytes, start, bodyAt, this.packetEnd, this.caches);
     try {
-      if (first >> 4 === 3) return decodePublish(r, first, this.protocolVersion, this.topics);
-      const packet = decodeBody(r, first, this.protocolVersion);
-      if (packet.type === "connect") this.protocolVersion = packet.protocolVersion;
+      const packet = decodeBody(first, this.protocolVersion);
+      if (first >> 4 === 1) this.protocolVersion = (packet as Connect).protocolVersion;
       return packet;
     } catch (error) {
-      if (error instanceof MqttDecodeError) this.failure = error;
-      throw error;
+      throw this.failed(error as MqttDecodeError);
     }
   }
 
   /** Looks for the next whole packet: answers where its body begins, with `packetEnd` set, or -1. */
   private next(): number {
+    const at = this.at;
+    const end = this.end;
+    const bytes = this.bytes;
+    if (end - at >= 2) {
+      // The common case: a packet of less than 130 bytes.
+      const length = bytes[at + 1]!;
+      if (length < 0x80 && isLegalFirst(bytes[at]!) && length + 2 <= this.limit) {
+        const packetEnd = at + 2 + length;
+        if (packetEnd <= end) {
+          this.packetEnd = packetEnd;
+          return at + 2;
+        }
+        if (bytes === this.block && this.chunk === null) return -1;
+      }
+    } else if (at === end && this.chunk === null && this.failure === null) {
+      return -1;
+    }
+    return this.find();
+  }
+
+  private find(): number {
     if (this.failure !== null) throw this.failure;
     for (;;) {
-      const bodyAt = this.header();
-      if (bodyAt > 0 && this.packetEnd <= this.end) return bodyAt;
+      const at = this.at;
+      const have = this.end - at;
       // One more byte, if it is the header that is cut: what lies behind it is taken from the chunk itself.
-      const wanted = bodyAt > 0 ? this.packetEnd - this.at : this.end - this.at + 1;
+      let wanted = have + 1;
+      if (have > 0) {
+        const flaw = firstByteFlaw(this.bytes[at]!);
+        if (flaw !== null) this.fail(flaw, 0);
+      }
+      let length = 0;
+      for (let count = 1; count < have; count++) {
+        const byte = this.bytes[at + count]!;
+        length |= (byte & 0x7f) << (7 * count - 7);
+        if (byte < 0x80) {
+          if (byte === 0 && count > 1) this.fail("variable_byte_integer_not_minimal", 1);
+          wanted = 1 + count + length;
+          if (wanted > this.limit) this.fail("packet_too_large", 1, 0x95);
+          this.packetEnd = at + wanted;
+          if (wanted <= have) return at + 1 + count;
+          break;
+        }
+        if (count === 4) this.fail("variable_byte_integer_too_long", 1);
+      }
       if (!this.more(wanted)) return -1;
     }
   }
 
-  /** Checks as much of the fixed header as there is: answers where the body begins, or 0 if the header is cut. */
-  private header(): number {
-    const { bytes, at, end } = this;
-    if (at === end) return 0;
-    if (!isLegalFirst(bytes[at]!)) this.fail(firstByteFlaw(bytes[at]!) ?? "flags_reserved", 0);
-    let length = 0;
-    for (let count = 0; count < 4; count++) {
-      const lengthAt = at + 1 + count;
-      if (lengthAt >= end) return 0;
-      const byte = bytes[lengthAt]!;
-      length |= (byte & 0x7f) << (7 * count);
-      if (byte < 0x80) {
-        if (byte === 0 && count > 0) this.fail("variable_byte_integer_not_minimal", 1);
-        if (lengthAt + 1 - at + length > this.maxPacketSize) this.fail("packet_too_large", 1, 0x95);
-        this.packetEnd = lengthAt + 1 + length;
-        return lengthAt + 1;
-      }
-    }
-    return this.fail("variable_byte_integer_too_long", 1);
-  }
-
   /** Makes `wanted` bytes of the packet at `at` available in one piece, if they have arrived. */
   private more(wanted: number): boolean {
-    const { chunk } = this;
+    const chunk = this.chunk;
+    const have = this.end - this.at;
     if (chunk === null) {
-      this.stash();
+      // The beginning of a packet: the chunk it came in may be reused once it is copied.
+      if (have > 0 && this.bytes !== this.block) this.absorb(NOTHING);
       return false;
     }
-    if (this.at === this.end) {
+    if (have === 0) {
       this.bytes = chunk;
       this.at = this.chunkAt;
       this.end = chunk.length;
       this.chunk = null;
       return this.at < this.end;
     }
-    const missing = wanted - (this.end - this.at);
-    const taken = Math.min(missing, chunk.length - this.chunkAt);
-    this.absorb(chunk, this.chunkAt, this.chunkAt + taken);
-    this.chunkAt += taken;
-    if (this.chunkAt === chunk.length) this.chunk = null;
-    return taken === missing;
-  }
-
-  /** The bytes that are left are the beginning of a packet: the chunk they came in may be reused once they are copied. */
-  private stash(): void {
-    if (this.at < this.end && this.bytes !== this.block) this.absorb(NOTHING, 0, 0);
+    const missing = wanted - have;
+    const from = this.chunkAt;
+    const to = Math.min(from + missing, chunk.length);
+    this.chunkAt = to;
+    if (to === chunk.length) this.chunk = null;
+    this.absorb(chunk.subarray(from, to));
+    return to - from === missing;
   }
 
   /** Puts these bytes behind those that are left, in the block. */
-  private absorb(from: Uint8Array, start: number, end: number): void {
-    const have = this.end - this.at;
-    const added = end - start;
-    const isInBlock = this.bytes === this.block && this.end === this.blockEnd;
-    if (isInBlock && this.end + added <= this.block.length) {
-      copy(from, start, end, this.block, this.end);
-      this.end += added;
-      this.blockEnd = this.end;
-      return;
-    }
-    const old = this.bytes;
-    const oldAt = this.at;
-    if (have + added > this.block.length - this.blockEnd) {
-      // Grows with what has arrived, not with what a header has announced: 5 bytes cannot reserve 256 MB.
-      this.block = new Uint8Array(Math.max(BLOCK_BYTES, have + added > BLOCK_BYTES / 4 ? 2 * (have + added) : 0));
-      this.blockEnd = 0;
-    }
-    const at = this.blockEnd;
-    copy(old, oldAt, oldAt + have, this.block, at);
-    copy(from, start, end, this.block, at + have);
-    this.bytes = this.block;
-    this.at = at;
-    this.end = at + have + added;
-    this.blockEnd = this.end;
+  private absorb(more: Uint8Array): void {
+    const { length } = more;
+    let at = this.blockEnd;
+    if (this.bytes !== this.block || at + length > this.block.length) at = this.move(length);
+    this.block.set(more, at);
+    this.end = this.blockEnd = at + length;
   }
 
-  private fail(code: MqttDecodeError["code"], offset: number, reason = 0x81): never {
-    this.failure = new MqttDecodeError(code, offset, reason);
-    throw this.failure;
+  /** Puts the bytes that are left where so many more can be put behind them: answers where. */
+  private move(added: number): number {
+    const left = this.bytes.subarray(this.at, this.end);
+    const size = left.length + added;
+    let at = this.blockEnd;
+    if (at + size > this.block.length) {
+      // Grows with what has arrived, not with what a header has announced: 5 bytes cannot reserve 256 MB.
+      this.block = new Uint8Array(size > BLOCK_BYTES / 4 ? 2 * size : BLOCK_BYTES);
+      at = 0;
+    }
+    this.block.set(left, at);
+    this.bytes = this.block;
+    this.at = at;
+    return at + left.length;
+  }
+
+  private fail(code: DecodeErrorCode, offset: number, reason = 0x81): never {
+    throw this.failed(new MqttDecodeError(code, offset, reason));
+  }
+
+  /** From here on the stream is of no use. */
+  private failed(error: MqttDecodeError): MqttDecodeError {
+    this.limit = -1;
+    return (this.failure = error);
   }
 }
 
-const NOTHING: Uint8Array = /* @__PURE__ */ new Uint8Array(0);
-
 class Packets implements IterableIterator<Packet> {
-  constructor(private readonly decoder: MqttDecoder) {}
+  private readonly decoder: MqttDecoder;
+
+  constructor(decoder: MqttDecoder) {
+    this.decoder = decoder;
+  }
 
   next(): IteratorResult<Packet> {
     const value = this.decoder.read();
@@ -293,20 +270,4 @@ class Packets implements IterableIterator<Packet> {
   [Symbol.iterator](): this {
     return this;
   }
-}
-
-/** A loop, four bytes at a time, is faster than a call for the few bytes that most cut packets have. */
-function copy(from: Uint8Array, start: number, end: number, to: Uint8Array, at: number): void {
-  if (end - start > 64) {
-    to.set(from.subarray(start, end), at);
-    return;
-  }
-  let i = start;
-  for (; i + 4 <= end; i += 4, at += 4) {
-    to[at] = from[i]!;
-    to[at + 1] = from[i + 1]!;
-    to[at + 2] = from[i + 2]!;
-    to[at + 3] = from[i + 3]!;
-  }
-  for (; i < end; i++) to[at++] = from[i]!;
 }

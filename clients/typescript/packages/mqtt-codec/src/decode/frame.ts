@@ -1,10 +1,7 @@
 import type { Packet, ProtocolVersion, QoS } from "../packets.js";
-import { decodeBody, decodePublish, topicName } from "./body.js";
-import { Reader } from "./reader.js";
-import type { TextCache } from "./text-cache.js";
-
-/** No frame keeps it beyond one call. */
-const scratch = /* @__PURE__ */ new Reader();
+import { decodeBody } from "./body.js";
+import { bodyOf } from "./fixed-header.js";
+import * as r from "./reader.js";
 
 /**
  * A packet whose bytes are known and whose fields have not been read: for routers that need the topic, the flags and the
@@ -14,36 +11,39 @@ export class Frame {
   constructor(
     private readonly bytes: Uint8Array,
     private readonly start: number,
-    private readonly bodyAt: number,
     private readonly end: number,
     /** The version that the packet is to be read in. */
     readonly protocolVersion: ProtocolVersion,
-    private readonly topics: TextCache,
+    private readonly caches: r.Caches,
   ) {}
+
+  private get first(): number {
+    return this.bytes[this.start]!;
+  }
 
   /** The packet type as the number of section 2.1.2: 1 for CONNECT, 3 for PUBLISH, up to 15 for AUTH. */
   get packetType(): number {
-    return this.bytes[this.start]! >> 4;
+    return this.first >> 4;
   }
 
   /** The lower four bits of the first byte. */
   get flags(): number {
-    return this.bytes[this.start]! & 15;
+    return this.first & 15;
   }
 
   /** The QoS of a PUBLISH. */
   get qos(): QoS {
-    return ((this.bytes[this.start]! >> 1) & 3) as QoS;
+    return ((this.first >> 1) & 3) as QoS;
   }
 
   /** Whether a PUBLISH has its RETAIN flag. */
   get retain(): boolean {
-    return (this.bytes[this.start]! & 1) !== 0;
+    return (this.first & 1) !== 0;
   }
 
   /** Whether a PUBLISH has its DUP flag. */
   get dup(): boolean {
-    return (this.bytes[this.start]! & 8) !== 0;
+    return (this.first & 8) !== 0;
   }
 
   /** Bytes of the whole packet, fixed header included. */
@@ -53,7 +53,7 @@ export class Frame {
 
   /** The whole packet as it came. */
   get raw(): Uint8Array {
-    return new Uint8Array(this.bytes.buffer, this.bytes.byteOffset + this.start, this.end - this.start);
+    return new Uint8Array(this.bytes.buffer, this.bytes.byteOffset + this.start, this.length);
   }
 
   /**
@@ -63,9 +63,8 @@ export class Frame {
    */
   get topic(): string {
     if (this.packetType !== 3) return "";
-    const r = this.reader();
-    const start = r.field();
-    return this.topics.find(r.bytes, start, r.at) ?? this.newTopic(r, start, r.at);
+    this.begin();
+    return r.topicIn(r.field(), r.position(), "topic_wildcard");
   }
 
   /**
@@ -75,7 +74,8 @@ export class Frame {
    */
   get topicBytes(): Uint8Array {
     if (this.packetType !== 3) return new Uint8Array(0);
-    return this.reader().binary();
+    this.begin();
+    return r.binary();
   }
 
   /**
@@ -84,24 +84,12 @@ export class Frame {
    * @throws {MqttDecodeError} It is malformed, or says what is not allowed.
    */
   decode(): Packet {
-    const first = this.bytes[this.start]!;
-    if (first >> 4 === 3) return decodePublish(this.reader(), first, this.protocolVersion, this.topics);
-    return decodeBody(this.reader(), first, this.protocolVersion);
+    this.begin();
+    return decodeBody(this.first, this.protocolVersion);
   }
 
-  private newTopic(r: Reader, start: number, end: number): string {
-    const topic = topicName(r, start, end);
-    this.topics.keep(topic, r.bytes, start, end);
-    return topic;
-  }
-
-  private reader(): Reader {
-    const r = scratch;
-    r.short = "field_past_end";
-    r.bytes = this.bytes;
-    r.start = this.start;
-    r.at = this.bodyAt;
-    r.end = this.end;
-    return r;
+  private begin(): void {
+    const start = this.start;
+    r.begin(this.bytes, start, bodyOf(this.bytes, start), this.end, this.caches);
   }
 }

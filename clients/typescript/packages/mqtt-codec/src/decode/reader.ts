@@ -1,159 +1,226 @@
-// Takes the fields of one packet off its bytes. One reader lives as long as its decoder.
+// Takes the fields of one packet off its bytes. A packet is read in one go, so that all decoders can share one state.
 
 import { MqttDecodeError, type DecodeErrorCode } from "../decode-error.js";
-import { PROPERTIES, TextCache } from "./text-cache.js";
+import { flagsOf, WILDCARD } from "../bytes.js";
+import { firstWildcard } from "../topics.js";
 import { decodeText, scanText } from "./text.js";
+import type { TextCache } from "./text-cache.js";
 
-const NOTHING: Uint8Array = /* @__PURE__ */ new Uint8Array(0);
+/** No bytes. */
+export const NOTHING: Uint8Array = /* @__PURE__ */ new Uint8Array(0);
 
-/** A packet's body, the position in it, and what belongs to all fields. Positions are indices into `bytes`. */
-export class Reader {
-  bytes: Uint8Array = NOTHING;
+/** The texts that a decoder has seen: names of topics, which have been checked for wildcards, and all others. */
+export interface Caches {
+  readonly topics: TextCache;
+  readonly texts: TextCache;
+}
+
+interface State {
+  bytes: Uint8Array;
   /** The first byte of the packet's fixed header: what offsets in errors count from. */
-  start = 0;
+  start: number;
   /** The next byte. */
-  at = 0;
+  at: number;
   /** Behind the last byte that fields may take: the end of the packet, or of the property block that is being read. */
-  end = 0;
-  /** What a field is that does not fit. */
-  short: DecodeErrorCode = "field_past_end";
+  end: number;
+  /** The end of the packet while a property block is read; 0 at other times. */
+  packetEnd: number;
+  caches: Caches;
   /** Asking bytes for their buffer takes longer than making a view of it: the answer is kept for the next view. */
-  private viewed: Uint8Array = this.bytes;
-  private buffer: ArrayBufferLike = this.bytes.buffer;
-  private base = 0;
-  private readonly texts = new TextCache(PROPERTIES);
+  viewed: Uint8Array;
+  buffer: ArrayBufferLike;
+  base: number;
+}
 
-  byte(): number {
-    const at = this.at;
-    if (at >= this.end) this.failShort(at);
-    this.at = at + 1;
-    return this.bytes[at]!;
-  }
+const s: State = {
+  bytes: NOTHING,
+  start: 0,
+  at: 0,
+  end: 0,
+  packetEnd: 0,
+  // Set before anything is read.
+  caches: null as unknown as Caches,
+  viewed: NOTHING,
+  buffer: null as unknown as ArrayBufferLike,
+  base: 0,
+};
 
-  twoBytes(): number {
-    const at = this.at;
-    if (at + 2 > this.end) this.failShort(at);
-    this.at = at + 2;
-    const bytes = this.bytes;
-    return (bytes[at]! << 8) | bytes[at + 1]!;
-  }
+/** Begins to read the packet in `from`: its first byte, the first of its body, and its end are at those indices. */
+export function begin(from: Uint8Array, first: number, body: number, behind: number, known: Caches): void {
+  // To compare a reference takes less time than to store it.
+  if (s.bytes !== from) s.bytes = from;
+  if (s.caches !== known) s.caches = known;
+  s.start = first;
+  s.at = body;
+  s.end = behind;
+}
 
-  fourBytes(): number {
-    const at = this.at;
-    if (at + 4 > this.end) this.failShort(at);
-    this.at = at + 4;
-    const bytes = this.bytes;
-    return ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0;
-  }
+/** What is being read. */
+export function source(): Uint8Array {
+  return s.bytes;
+}
 
-  variableByteInteger(): number {
-    const at = this.at;
-    if (at >= this.end) this.failShort(at);
-    const byte = this.bytes[at]!;
+/** The index of the next byte. */
+export function position(): number {
+  return s.at;
+}
+
+/** How many bytes are left of the packet, or of the property block. */
+export function left(): number {
+  return s.end - s.at;
+}
+
+/** Lets go of the bytes. */
+export function release(): void {
+  s.bytes = s.viewed = NOTHING;
+  s.buffer = NOTHING.buffer;
+  s.base = 0;
+}
+
+/** Narrows what is read to a block of so many bytes, which begin here; `false` if they are not there. */
+export function enterBlock(length: number): boolean {
+  if (length > s.end - s.at) return false;
+  s.packetEnd = s.end;
+  s.end = s.at + length;
+  return true;
+}
+
+/** Widens what is read to the whole packet again. */
+export function leaveBlock(): void {
+  s.end = s.packetEnd;
+  s.packetEnd = 0;
+}
+
+export function byte(): number {
+  const { at } = s;
+  if (at >= s.end) failShort(at);
+  s.at = at + 1;
+  return s.bytes[at]!;
+}
+
+export function twoBytes(): number {
+  const { at, bytes } = s;
+  if (at + 2 > s.end) failShort(at);
+  s.at = at + 2;
+  return (bytes[at]! << 8) | bytes[at + 1]!;
+}
+
+export function fourBytes(): number {
+  const { at, bytes } = s;
+  if (at + 4 > s.end) failShort(at);
+  s.at = at + 4;
+  return ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0;
+}
+
+export function variableByteInteger(): number {
+  const { at, bytes, end } = s;
+  let value = 0;
+  for (let count = 0; count < 4; count++) {
+    if (at + count >= end) failShort(at);
+    const byte = bytes[at + count]!;
+    value |= (byte & 0x7f) << (7 * count);
     if (byte < 0x80) {
-      this.at = at + 1;
-      return byte;
+      if (byte === 0 && count > 0) fail("variable_byte_integer_not_minimal", at);
+      s.at = at + count + 1;
+      return value;
     }
-    return this.longVariableByteInteger(at);
   }
+  return fail("variable_byte_integer_too_long", at);
+}
 
-  private longVariableByteInteger(start: number): number {
-    const { bytes, end } = this;
-    let value = 0;
-    for (let count = 0; count < 4; count++) {
-      const at = start + count;
-      if (at >= end) this.failShort(start);
-      const byte = bytes[at]!;
-      value |= (byte & 0x7f) << (7 * count);
-      if (byte < 0x80) {
-        if (byte === 0) this.fail("variable_byte_integer_not_minimal", start);
-        this.at = at + 1;
-        return value;
-      }
-    }
-    return this.fail("variable_byte_integer_too_long", start);
-  }
+/** A packet identifier, which is never zero `[MQTT-2.2.1-3]`. */
+export function packetId(): number {
+  const id = twoBytes();
+  if (id === 0) fail("packet_id_zero", s.at - 2, 0x82);
+  return id;
+}
 
-  /** A packet identifier, which is never zero `[MQTT-2.2.1-3]`. */
-  packetId(): number {
-    const id = this.twoBytes();
-    if (id === 0) this.fail("packet_id_zero", this.at - 2, 0x82);
-    return id;
-  }
+/** Two bytes of length, then so many bytes: answers where they begin; they end at {@link position}. */
+export function field(): number {
+  const { at, bytes, end } = s;
+  const start = at + 2;
+  if (start > end) failShort(at);
+  const behind = start + ((bytes[at]! << 8) | bytes[at + 1]!);
+  if (behind > end) failShort(at);
+  s.at = behind;
+  return start;
+}
 
-  /** Two bytes of length, then so many bytes (section 1.5.6), as a view. */
-  binary(): Uint8Array {
-    const start = this.field();
-    return this.view(start, this.at);
-  }
+/** Two bytes of length, then so many bytes (section 1.5.6), as a view. */
+export function binary(): Uint8Array {
+  const from = field();
+  return view(from, s.at);
+}
 
-  /** A view of those bytes. Always a plain `Uint8Array`, also of a Node.js `Buffer`: that is faster, and the same everywhere. */
-  view(start: number, end: number): Uint8Array {
-    if (this.viewed !== this.bytes) {
-      this.viewed = this.bytes;
-      this.buffer = this.bytes.buffer;
-      this.base = this.bytes.byteOffset;
-    }
-    return new Uint8Array(this.buffer, this.base + start, end - start);
-  }
+/** All that is left, as a view. */
+export function rest(): Uint8Array {
+  return view(s.at, s.end);
+}
 
-  /** Two bytes of length, then so many bytes: answers where they begin; they end at `at`. */
-  field(): number {
-    const at = this.at;
-    const start = at + 2;
-    if (start > this.end) this.failShort(at);
-    const bytes = this.bytes;
-    const end = start + ((bytes[at]! << 8) | bytes[at + 1]!);
-    if (end > this.end) this.failShort(at);
-    this.at = end;
-    return start;
+/** Always a plain `Uint8Array`, also of a Node.js `Buffer`: that is faster, and the same everywhere. */
+function view(from: number, to: number): Uint8Array {
+  const { bytes } = s;
+  if (s.viewed !== bytes) {
+    s.viewed = bytes;
+    s.buffer = bytes.buffer;
+    s.base = bytes.byteOffset;
   }
+  return new Uint8Array(s.buffer, s.base + from, to - from);
+}
 
-  /** A UTF-8 encoded string (section 1.5.4). */
-  text(): string {
-    const start = this.field();
-    return this.textIn(start, this.at);
-  }
+/** A UTF-8 encoded string (section 1.5.4). */
+export function text(): string {
+  const from = field();
+  return s.caches.texts.find(s.bytes, from, s.at) ?? newText(from, s.at);
+}
 
-  /** As {@link text}, for texts that often repeat. */
-  propertyText(): string {
-    const start = this.field();
-    const end = this.at;
-    const known = this.texts.find(this.bytes, start, end);
-    if (known !== undefined) return known;
-    const text = this.textIn(start, end);
-    this.texts.keep(text, this.bytes, start, end);
-    return text;
-  }
+function newText(from: number, to: number): string {
+  const { bytes } = s;
+  const made = decodeText(bytes, from, to, flagsOf(bytes, from, to)) ?? failText(from, to);
+  s.caches.texts.keep(made, bytes, from, to);
+  return made;
+}
 
-  /** The text of those bytes: well-formed `[MQTT-1.5.4-1]`, without U+0000 `[MQTT-1.5.4-2]`, U+FEFF kept `[MQTT-1.5.4-3]`. */
-  textIn(start: number, end: number): string {
-    return decodeText(this.bytes, start, end) ?? this.failText(start, end);
-  }
+/** The text of those bytes, which is a topic name: what else is wrong with it than its UTF-8 is `code`. */
+export function topicIn(from: number, to: number, code: TopicErrorCode): string {
+  return s.caches.topics.find(s.bytes, from, to) ?? newTopic(from, to, code);
+}
 
-  /** Lets go of the bytes. */
-  release(): void {
-    this.bytes = this.viewed = NOTHING;
-    this.buffer = NOTHING.buffer;
+function newTopic(from: number, to: number, code: TopicErrorCode): string {
+  const { bytes } = s;
+  const flags = flagsOf(bytes, from, to);
+  const made = decodeText(bytes, from, to, flags);
+  if (made === null || (flags & WILDCARD) !== 0 || (from === to && code !== "topic_wildcard")) {
+    const wildcard = firstWildcard(bytes, from, to);
+    // In a will topic a wildcard is named before U+0000 if it stands before it.
+    if (made === null) failText(from, to, code === "will_topic_invalid" ? wildcard : to);
+    return fail(code, wildcard, 0x90);
   }
+  s.caches.topics.keep(made, bytes, from, to);
+  return made;
+}
 
-  /** The packet ends here: what follows its last field belongs to nothing. */
-  finish(): void {
-    if (this.at !== this.end) this.fail("trailing_bytes", this.at);
-  }
+type TopicErrorCode = "topic_wildcard" | "will_topic_invalid" | "response_topic_invalid";
 
-  /** `at`: an index into `bytes`. `reason`: what to answer, 0x81 for all that is malformed. */
-  fail(code: DecodeErrorCode, at: number, reason = 0x81): never {
-    throw new MqttDecodeError(code, at - this.start, reason);
-  }
+/** Says what is wrong with the UTF-8 of those bytes, unless that is U+0000 behind `limit`. */
+function failText(from: number, to: number): never;
+function failText(from: number, to: number, limit: number): void;
+function failText(from: number, to: number, limit = to): void {
+  const flaw = scanText(s.bytes, from, to);
+  if (flaw.code === "utf8_invalid" || flaw.at < limit) fail(flaw.code, flaw.at);
+}
 
-  private failShort(at: number): never {
-    this.fail(this.short, at);
-  }
+/** The packet ends here: what follows its last field belongs to nothing. */
+export function finish(): void {
+  if (s.at !== s.end) fail("trailing_bytes", s.at);
+}
 
-  /** Says what is wrong with bytes that are not the text of a string. */
-  failText(start: number, end: number): never {
-    const flaw = scanText(this.bytes, start, end);
-    return this.fail(flaw.code, flaw.at);
-  }
+/** `index`: into the bytes. `reason`: what to answer, 0x81 for all that is malformed. */
+export function fail(code: DecodeErrorCode, index: number, reason = 0x81): never {
+  s.packetEnd = 0;
+  throw new MqttDecodeError(code, index - s.start, reason);
+}
+
+function failShort(index: number): never {
+  fail(s.packetEnd > 0 ? "property_past_block" : "field_past_end", index);
 }

@@ -1,24 +1,13 @@
 // Text of up to 32 ASCII bytes without a call into the platform: `String.fromCharCode` with as many arguments as there are
 // bytes. It is written out because a list of arguments would have to be made first, which takes longer than the call.
 
-import { flagsOf, UNUSUAL } from "../bytes.js";
-
 const text = String.fromCharCode;
 
 /** The longest text that is made here, in bytes. */
 export const SHORT_ASCII_MAX = 32;
 
-/** The text of at most {@link SHORT_ASCII_MAX} bytes, or null if one of them is U+0000 or not ASCII. */
-export function shortAscii(b: Uint8Array, start: number, end: number): string | null {
-  return (flagsOf(b, start, end) & UNUSUAL) === 0 ? make(b, start, end) : null;
-}
-
-/** As {@link shortAscii}, and null too if one of them is a wildcard: what it answers is a topic name or empty. */
-export function shortTopic(b: Uint8Array, start: number, end: number): string | null {
-  return flagsOf(b, start, end) === 0 ? make(b, start, end) : null;
-}
-
-function make(b: Uint8Array, start: number, end: number): string {
+/** The text of at most {@link SHORT_ASCII_MAX} bytes, all of which are ASCII. */
+export function shortAscii(b: Uint8Array, start: number, end: number): string {
   const length = end - start;
   return length <= 8 ? upTo8(b, start, length) : length <= 16 ? upTo16(b, start, length) : upTo32(b, start, length);
 }

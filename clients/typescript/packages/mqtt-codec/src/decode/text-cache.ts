@@ -5,11 +5,9 @@
 const SLOTS = 512;
 /** Longer texts are not kept. */
 const TEXT_MAX_BYTES = 64;
-/** After so many lookups the hits are counted. */
-const TRIAL = 512;
-/** With fewer hits than this in a trial the connection does without the cache for a while. */
-const ENOUGH_HITS = TRIAL / 2;
-/** The first rest in lookups. Each following one is twice as long, up to the longest. */
+/** A connection begins with so much credit. A hit adds one up to this, a miss takes one. */
+const CREDIT = 256;
+/** Without credit a connection does without the cache for so many lookups. Each following rest is twice as long. */
 const FIRST_REST = 4096;
 const LONGEST_REST = 1 << 20;
 
@@ -23,7 +21,7 @@ const stores: (Store | undefined)[] = [];
 
 /** What the texts are. Topics have been checked for wildcards, so that other texts must not be taken for topics. */
 export const TOPICS = 0;
-export const PROPERTIES = 1;
+export const TEXTS = 1;
 
 function storeOf(kind: number): Store {
   return (stores[kind] ??= {
@@ -36,14 +34,11 @@ function storeOf(kind: number): Store {
 export class TextCache {
   private readonly texts: string[];
   private readonly kept: Uint8Array;
-  private lookups = 0;
-  private hits = 0;
-  /** Lookups until the next trial; 0 while the cache is in use. */
-  private resting = 0;
+  /** Above 0: the credit. Below: the lookups that are left of a rest. */
+  private credit = CREDIT;
   private rest = FIRST_REST;
-  private slot = -1;
 
-  constructor(kind: typeof TOPICS | typeof PROPERTIES) {
+  constructor(kind: typeof TOPICS | typeof TEXTS) {
     const { texts, bytes } = storeOf(kind);
     this.texts = texts;
     this.kept = bytes;
@@ -51,24 +46,14 @@ export class TextCache {
 
   /** The text of those bytes if it is kept. If not, {@link keep} may be called with it. */
   find(bytes: Uint8Array, start: number, end: number): string | undefined {
-    this.slot = -1;
-    if (this.resting !== 0) {
-      this.resting--;
+    const { credit } = this;
+    const length = end - start;
+    if (credit < 0) {
+      this.credit = credit + 1 || CREDIT;
       return undefined;
     }
-    const length = end - start;
     if (length === 0 || length > TEXT_MAX_BYTES) return undefined;
-    if (this.lookups === TRIAL && !this.judge()) return undefined;
-    this.lookups++;
-    // Texts of one system differ at their ends or in their middles.
-    const slot =
-      (bytes[end - 1]! * 3 +
-        bytes[start + (length >> 2)]! * 11 +
-        bytes[start + (length >> 1)]! * 7 +
-        bytes[start + ((length * 3) >> 2)]! * 31 +
-        length * 5) &
-      (SLOTS - 1);
-    this.slot = slot;
+    const slot = slotOf(bytes, start, end);
     const text = this.texts[slot]!;
     // All that is kept is ASCII: as many bytes as UTF-16 units.
     if (text.length !== length) return undefined;
@@ -90,30 +75,34 @@ export class TextCache {
     for (; at < end; at++) {
       if (kept[at + shift] !== bytes[at]) return undefined;
     }
-    this.hits++;
+    if (credit < CREDIT && (this.credit = credit + 1) === CREDIT) this.rest = FIRST_REST;
     return text;
   }
 
-  /** Keeps the text of the last {@link find} that found none, if it is ASCII. */
+  /** Keeps the text of the last {@link find} that found none, if it is ASCII and the cache does not rest. */
   keep(text: string, bytes: Uint8Array, start: number, end: number): void {
-    const { slot, kept } = this;
-    if (slot < 0 || text.length !== end - start) return;
-    this.texts[slot] = text;
-    let at = slot * TEXT_MAX_BYTES;
-    for (let i = start; i < end; i++) kept[at++] = bytes[i]!;
-  }
-
-  /** Whether to go on. */
-  private judge(): boolean {
-    const goOn = this.hits >= ENOUGH_HITS;
-    this.lookups = 0;
-    this.hits = 0;
-    if (goOn) {
-      this.rest = FIRST_REST;
-    } else {
-      this.resting = this.rest;
-      this.rest = Math.min(this.rest * 2, LONGEST_REST);
+    const { length } = text;
+    if (this.credit < 0 || length !== end - start || length === 0 || length > TEXT_MAX_BYTES) return;
+    if (--this.credit === 0) {
+      this.credit = -this.rest;
+      if (this.rest < LONGEST_REST) this.rest *= 2;
+      return;
     }
-    return goOn;
+    const slot = slotOf(bytes, start, end);
+    this.texts[slot] = text;
+    for (let at = 0; at < length; at++) this.kept[slot * TEXT_MAX_BYTES + at] = bytes[start + at]!;
   }
+}
+
+/** Texts of one system differ at their ends or in their middles. */
+function slotOf(bytes: Uint8Array, start: number, end: number): number {
+  const length = end - start;
+  return (
+    (bytes[end - 1]! * 3 +
+      bytes[start + (length >> 2)]! * 11 +
+      bytes[start + (length >> 1)]! * 7 +
+      bytes[start + ((length * 3) >> 2)]! * 31 +
+      length * 5) &
+    (SLOTS - 1)
+  );
 }

@@ -1,6 +1,7 @@
 // UTF-8 to text. Short ASCII strings, which most are, are made here: a call into the platform costs more than they do.
 
 import type { DecodeErrorCode } from "../decode-error.js";
+import { UNUSUAL } from "../bytes.js";
 import { shortAscii, SHORT_ASCII_MAX } from "./short-ascii.js";
 
 type Slice = (this: Uint8Array, start: number, end: number) => string;
@@ -21,18 +22,15 @@ export function usePlatformText(allowed: boolean): void {
   utf8Slice = allowed ? platformSlice : undefined;
 }
 
-/** The text of those bytes, or null if they are not well-formed UTF-8 without U+0000. */
-export function decodeText(bytes: Uint8Array, start: number, end: number): string | null {
-  if (end - start <= SHORT_ASCII_MAX) {
-    const text = shortAscii(bytes, start, end);
-    if (text !== null) return text;
-  }
-  return longText(bytes, start, end);
-}
-
-function longText(bytes: Uint8Array, start: number, end: number): string | null {
+/**
+ * The text of those bytes, or null if they are not well-formed UTF-8 without U+0000. `flags`: what the bytes say about it.
+ */
+export function decodeText(bytes: Uint8Array, start: number, end: number, flags: number): string | null {
+  const isPlain = (flags & UNUSUAL) === 0;
+  if (isPlain && end - start <= SHORT_ASCII_MAX) return shortAscii(bytes, start, end);
   const text =
     utf8Slice === undefined ? decoder.decode(bytes.subarray(start, end)) : utf8Slice.call(bytes, start, end);
+  if (isPlain) return text;
   // Malformed bytes come out as U+FFFD, and so does U+FFFD itself.
   if (text.includes("\ufffd") && scanUtf8(bytes, start, end) >= 0) return null;
   return text.includes("\0") ? null : text;

@@ -1,105 +1,106 @@
 // Writes a property block in the order of the object's keys, and checks what decoding would refuse.
 
+import { NO_PROPERTIES } from "../properties.js";
 import { IN_PUBLISH, IN_SUBSCRIBE, PROPERTY_PLACES } from "../property-places.js";
-import type { Writer } from "./writer.js";
+import * as w from "./writer.js";
 
-/** Writes the property length and the block. `place`: the bit of where it stands. */
-export function writeProperties(w: Writer, properties: object, place: number): void {
+/**
+ * Writes the property length and the block, and answers whether an authentication method is in it. `place`: the bit of where
+ * it stands.
+ */
+export function writeProperties(given: object, place: number): boolean {
   const start = w.beginBlock();
   let hasMethod = false;
   let hasData = false;
-  for (const key in properties) {
-    const value = (properties as Record<string, unknown>)[key];
+  for (const key in given) {
+    const value = (given as Record<string, unknown>)[key];
     if (value === undefined) continue;
     switch (key) {
       case "userProperties":
-        userProperties(w, value);
-        break;
-      case "payloadFormatIndicator":
-        byte(w, 0x01, key, value, place);
-        break;
-      case "messageExpiryInterval":
-        fourBytes(w, 0x02, key, value, 0, place);
-        break;
-      case "contentType":
-        text(w, 0x03, key, value, place);
-        break;
-      case "responseTopic":
-        identifier(w, 0x08, key, place);
-        if (value === "") w.fail("topic_wildcard", key);
-        w.topic(value as string, key);
-        break;
-      case "correlationData":
-        binary(w, 0x09, key, value, place);
-        break;
-      case "topicAlias":
-        twoBytes(w, 0x23, key, value, 1, place);
-        break;
-      case "subscriptionIdentifiers":
-        if (!Array.isArray(value)) w.fail("wrong_type", key);
-        for (let at = 0; at < value.length; at++) subscriptionIdentifier(w, key, value[at], place & IN_PUBLISH);
-        break;
-      case "subscriptionIdentifier":
-        subscriptionIdentifier(w, key, value, place & IN_SUBSCRIBE);
+        userProperties(value);
         break;
       case "reasonString":
-        text(w, 0x1f, key, value, place);
+        text(0x1f, value, key, place);
+        break;
+      case "payloadFormatIndicator":
+        zeroOrOne(0x01, value, key, place);
+        break;
+      case "messageExpiryInterval":
+        fourBytes(0x02, value, key, place, 0);
+        break;
+      case "topicAlias":
+        twoBytes(0x23, value, key, place, 1);
+        break;
+      case "responseTopic":
+        topic(0x08, value, key, place);
+        break;
+      case "correlationData":
+        binary(0x09, value, key, place);
+        break;
+      case "subscriptionIdentifiers":
+        subscriptionIdentifiers(value, key, place & IN_PUBLISH);
+        break;
+      case "contentType":
+        text(0x03, value, key, place);
         break;
       case "sessionExpiryInterval":
-        fourBytes(w, 0x11, key, value, 0, place);
+        fourBytes(0x11, value, key, place, 0);
         break;
       case "receiveMaximum":
-        twoBytes(w, 0x21, key, value, 1, place);
+        twoBytes(0x21, value, key, place, 1);
         break;
       case "maximumPacketSize":
-        fourBytes(w, 0x27, key, value, 1, place);
+        fourBytes(0x27, value, key, place, 1);
         break;
       case "topicAliasMaximum":
-        twoBytes(w, 0x22, key, value, 0, place);
+        twoBytes(0x22, value, key, place, 0);
         break;
       case "authenticationMethod":
-        text(w, 0x15, key, value, place);
+        text(0x15, value, key, place);
         hasMethod = true;
         break;
       case "authenticationData":
-        binary(w, 0x16, key, value, place);
+        binary(0x16, value, key, place);
         hasData = true;
         break;
+      case "subscriptionIdentifier":
+        subscriptionIdentifier(value, key, place & IN_SUBSCRIBE);
+        break;
       case "requestProblemInformation":
-        flag(w, 0x17, key, value, place);
+        flag(0x17, value, key, place);
         break;
       case "requestResponseInformation":
-        flag(w, 0x19, key, value, place);
+        flag(0x19, value, key, place);
         break;
       case "willDelayInterval":
-        fourBytes(w, 0x18, key, value, 0, place);
+        fourBytes(0x18, value, key, place, 0);
         break;
       case "assignedClientIdentifier":
-        text(w, 0x12, key, value, place);
+        text(0x12, value, key, place);
         break;
       case "serverKeepAlive":
-        twoBytes(w, 0x13, key, value, 0, place);
+        twoBytes(0x13, value, key, place, 0);
         break;
       case "responseInformation":
-        text(w, 0x1a, key, value, place);
+        text(0x1a, value, key, place);
         break;
       case "serverReference":
-        text(w, 0x1c, key, value, place);
+        text(0x1c, value, key, place);
         break;
       case "maximumQoS":
-        byte(w, 0x24, key, value, place);
+        zeroOrOne(0x24, value, key, place);
         break;
       case "retainAvailable":
-        flag(w, 0x25, key, value, place);
+        flag(0x25, value, key, place);
         break;
       case "wildcardSubscriptionAvailable":
-        flag(w, 0x28, key, value, place);
+        flag(0x28, value, key, place);
         break;
       case "subscriptionIdentifierAvailable":
-        flag(w, 0x29, key, value, place);
+        flag(0x29, value, key, place);
         break;
       case "sharedSubscriptionAvailable":
-        flag(w, 0x2a, key, value, place);
+        flag(0x2a, value, key, place);
         break;
       default:
         w.fail("property_not_allowed", key);
@@ -107,72 +108,82 @@ export function writeProperties(w: Writer, properties: object, place: number): v
   }
   if (hasData && !hasMethod) w.fail("authentication_method_missing", "authenticationMethod");
   w.endBlock(start);
+  return hasMethod;
 }
 
 /** Whether any property has a value. */
-export function hasProperties(properties: object): boolean {
-  for (const key in properties) {
-    const value = (properties as Record<string, unknown>)[key];
+export function hasProperties(given: object | undefined): boolean {
+  if (given === NO_PROPERTIES) return false;
+  for (const key in given) {
+    const value = (given as Record<string, unknown>)[key];
     if (value !== undefined && !(Array.isArray(value) && value.length === 0)) return true;
   }
   return false;
 }
 
-function userProperties(w: Writer, pairs: unknown): void {
-  if (!Array.isArray(pairs)) return w.fail("wrong_type", "userProperties");
-  for (let at = 0; at < pairs.length; at++) {
-    const pair: unknown = pairs[at];
-    if (!Array.isArray(pair) || pair.length !== 2) return w.fail("wrong_type", "userProperties");
-    w.byte(0x26);
-    w.text(pair[0] as string, "userProperties");
-    w.text(pair[1] as string, "userProperties");
-  }
-}
-
-function identifier(w: Writer, id: number, key: string, place: number): void {
+function identifier(id: number, key: string, place: number): void {
   if ((PROPERTY_PLACES[id]! & place) === 0) w.fail("property_not_allowed", key);
   w.byte(id);
 }
 
-function flag(w: Writer, id: number, key: string, value: unknown, place: number): void {
-  identifier(w, id, key, place);
+function text(id: number, value: unknown, key: string, place: number): void {
+  identifier(id, key, place);
+  w.text(value as string, key);
+}
+
+function topic(id: number, value: unknown, key: string, place: number): void {
+  identifier(id, key, place);
+  w.topic(value as string, key);
+}
+
+function binary(id: number, value: unknown, key: string, place: number): void {
+  identifier(id, key, place);
+  w.binary(value as Uint8Array, key);
+}
+
+function flag(id: number, value: unknown, key: string, place: number): void {
+  identifier(id, key, place);
   if (typeof value !== "boolean") w.fail("wrong_type", key);
   w.byte(value ? 1 : 0);
 }
 
-function byte(w: Writer, id: number, key: string, value: unknown, place: number): void {
-  identifier(w, id, key, place);
-  w.byte(integer(w, key, value, 0, 1));
+function zeroOrOne(id: number, value: unknown, key: string, place: number): void {
+  identifier(id, key, place);
+  w.byte(w.integer(value, 0, 1, key));
 }
 
-function twoBytes(w: Writer, id: number, key: string, value: unknown, low: number, place: number): void {
-  identifier(w, id, key, place);
-  w.twoBytes(integer(w, key, value, low, 0xffff));
+function twoBytes(id: number, value: unknown, key: string, place: number, low: number): void {
+  identifier(id, key, place);
+  w.twoBytes(w.integer(value, low, 0xffff, key));
 }
 
-function fourBytes(w: Writer, id: number, key: string, value: unknown, low: number, place: number): void {
-  identifier(w, id, key, place);
-  w.fourBytes(integer(w, key, value, low, 0xffff_ffff));
+function fourBytes(id: number, value: unknown, key: string, place: number, low: number): void {
+  identifier(id, key, place);
+  w.fourBytes(w.integer(value, low, 0xffff_ffff, key));
 }
 
-function subscriptionIdentifier(w: Writer, key: string, value: unknown, place: number): void {
-  identifier(w, 0x0b, key, place);
-  w.variableByteInteger(integer(w, key, value, 1, 0xfff_ffff));
+function subscriptionIdentifiers(value: unknown, key: string, place: number): void {
+  const all = list(value, key);
+  for (let at = 0; at < all.length; at++) subscriptionIdentifier(all[at], key, place);
 }
 
-function text(w: Writer, id: number, key: string, value: unknown, place: number): void {
-  identifier(w, id, key, place);
-  w.text(value as string, key);
+function subscriptionIdentifier(value: unknown, key: string, place: number): void {
+  identifier(0x0b, key, place);
+  w.variableByteInteger(w.integer(value, 1, 0xfff_ffff, key));
 }
 
-function binary(w: Writer, id: number, key: string, value: unknown, place: number): void {
-  identifier(w, id, key, place);
-  w.binary(value as Uint8Array, key);
+function userProperties(value: unknown): void {
+  const field = "userProperties";
+  const all = list(value, field);
+  for (let at = 0; at < all.length; at++) {
+    const pair = list(all[at], field);
+    if (pair.length !== 2) w.fail("wrong_type", field);
+    w.byte(0x26);
+    w.text(pair[0] as string, field);
+    w.text(pair[1] as string, field);
+  }
 }
 
-/** The value, if it is a whole number in that range. */
-export function integer(w: Writer, field: string, value: unknown, low: number, high: number): number {
-  if (typeof value !== "number") return w.fail("wrong_type", field);
-  if (!(value >= low && value <= high) || Math.floor(value) !== value) w.fail("out_of_range", field);
-  return value;
+function list(value: unknown, field: string): readonly unknown[] {
+  return Array.isArray(value) ? value : w.fail("wrong_type", field);
 }

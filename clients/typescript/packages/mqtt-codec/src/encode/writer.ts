@@ -1,234 +1,324 @@
-// Writes the fields of one packet. Where the bytes go is one of two things: a slab of this writer's own, which is handed out
-// piece by piece and never written twice, or a buffer of the caller.
+// Writes the fields of one packet. A packet is written in one go, so that all can share one state. Where the bytes go is one
+// of two things: a slab, which is handed out piece by piece and never written twice, or a buffer of the caller.
 
+import { flagsOf, WILDCARD } from "../bytes.js";
 import { MqttEncodeError, type EncodeErrorCode } from "../encode-error.js";
-import { firstWildcard } from "../topics.js";
-import { TEXT_DOES_NOT_FIT, TEXT_HAS_NULL, writeText } from "./text.js";
+import { filterFlaw, isShared } from "../topics.js";
 
 /** Packets of up to a quarter of this share a slab of so many bytes. */
 const SLAB_BYTES = 64 * 1024;
+/** A packet does not begin in a slab with less room than this. */
+const ROOM_BYTES = 128;
+/** Up to so many UTF-16 units, less than 128, a loop is faster than a call into the platform. */
+const SHORT_MAX = 40;
 /** The most that a fixed header takes. */
 const HEADER_MAX = 5;
 const MAX_REMAINING = 268_435_455;
 
 const encoder = /* @__PURE__ */ new TextEncoder();
+const NOTHING: Uint8Array = /* @__PURE__ */ new Uint8Array(0);
 
-/** What has been written so far lies between `start` and `at` in `bytes`. */
-export class Writer {
-  bytes: Uint8Array = new Uint8Array(0);
-  at = 0;
-  private limit = 0;
-  private start = 0;
-  /** Where the body begins, if the guess of its length is right. */
-  private guess = 0;
-  /** Where the free part of the slab begins. */
-  private slabAt = 0;
-  private slab: Uint8Array = this.bytes;
+const s = {
+  /** Where the packet is written: the slab, bytes of its own if it is large, or a buffer of the caller. */
+  bytes: NOTHING,
+  /** The next byte. */
+  at: 0,
+  /** Behind the last byte that may be written. */
+  limit: 0,
+  /** Where the body begins. */
+  bodyAt: 0,
+  slab: NOTHING,
   /** Kept, because asking bytes for their buffer takes longer than making a view of it. */
-  private slabBuffer: ArrayBufferLike = this.slab.buffer;
-  private isSlab = true;
+  buffer: NOTHING.buffer,
+  /** Where the free part of the slab begins. */
+  free: 0,
+  /** Where a packet in a buffer of the caller begins; -1 if it is not in one. */
+  start: -1,
+};
 
-  /** Begins a packet in the slab. `size`: bytes that it will take at least, a guess. */
-  beginInSlab(size: number): void {
-    const wanted = size + 128;
-    if (this.slab.length - this.slabAt < wanted) {
-      this.takeSlab(new Uint8Array(wanted > SLAB_BYTES / 4 ? wanted : SLAB_BYTES));
-    }
-    this.isSlab = true;
-    this.bytes = this.slab;
-    this.start = this.slabAt;
-    this.at = this.start + HEADER_MAX;
-    this.limit = this.slab.length;
-  }
+/** Begins a packet in the slab. */
+export function begin(): void {
+  if (s.bytes !== s.slab || s.free + ROOM_BYTES > s.limit) useSlab();
+  s.at = s.bodyAt = s.free + HEADER_MAX;
+}
 
-  private takeSlab(slab: Uint8Array): void {
-    this.slab = slab;
-    this.slabBuffer = slab.buffer;
-    this.slabAt = 0;
+function useSlab(): void {
+  if (s.free + ROOM_BYTES > s.slab.length) {
+    s.slab = new Uint8Array(SLAB_BYTES);
+    s.buffer = s.slab.buffer;
+    s.free = 0;
   }
+  s.bytes = s.slab;
+  s.limit = SLAB_BYTES;
+  s.start = -1;
+}
 
-  /** Begins a packet in a buffer of the caller. `size`: bytes that it will take, a guess. */
-  beginIn(buffer: Uint8Array, offset: number, size: number): void {
-    this.isSlab = false;
-    this.bytes = buffer;
-    this.start = offset;
-    this.at = offset + headerLength(size);
-    this.limit = buffer.length;
-    this.guess = this.at;
-    if (this.at > this.limit) this.fail("buffer_too_small", "buffer");
-  }
+/** Begins a packet in a buffer of the caller. */
+export function beginIn(buffer: Uint8Array, offset: number): void {
+  // To compare a reference takes less time than to store it.
+  if (s.bytes !== buffer) s.bytes = buffer;
+  s.limit = buffer.length;
+  s.start = offset;
+  expect(0);
+  need(0);
+}
 
-  /** Puts the fixed header before the body. `more`: bytes of the body that will be sent by themselves. Answers a view. */
-  endInSlab(first: number, more: number): Uint8Array {
-    const bodyAt = this.start + HEADER_MAX;
-    const remaining = this.at - bodyAt + more;
-    const begin = bodyAt - headerLength(remaining);
-    putHeader(this.bytes, begin, first, remaining);
-    // Packets larger than a slab have one of their own, which may be longer than they are.
-    this.slabAt = this.at;
-    return new Uint8Array(this.slabBuffer, begin, this.at - begin);
-  }
+/** At the beginning of a body: how long it will be, as a guess. If the guess is right the body need not move. */
+function expect(remaining: number): void {
+  s.at = s.bodyAt = s.start + headerLength(remaining);
+}
 
-  /** As {@link endInSlab}, without a view and without taking the bytes: for their number alone. */
-  measureInSlab(more: number): number {
-    const remaining = this.at - this.start - HEADER_MAX + more;
-    return headerLength(remaining) + remaining;
-  }
+/** At the beginning of a PUBLISH, which may be long: what decides how long it will be. */
+export function expectMessage(topic: string | undefined, payload: Uint8Array | string | undefined): void {
+  if (s.start >= 0) expect((topic?.length ?? 0) + (payload?.length ?? 0) + 2);
+}
 
-  /** Puts the fixed header before the body, which moves if it does not begin where it was guessed. Answers the length. */
-  endIn(first: number): number {
-    const bodyAt = this.guess;
-    const remaining = this.at - bodyAt;
-    const begin = this.start + headerLength(remaining);
-    if (begin !== bodyAt) {
-      if (begin + remaining > this.limit) this.fail("buffer_too_small", "buffer");
-      this.bytes.copyWithin(begin, bodyAt, this.at);
-    }
-    putHeader(this.bytes, this.start, first, remaining);
-    return begin + remaining - this.start;
+/** A whole packet of two or four bytes in the slab. `body`: the two bytes, or -1 for none. */
+export function small(first: number, body: number): Uint8Array {
+  begin();
+  const { bytes, free } = s;
+  bytes[free] = first;
+  bytes[free + 1] = 0;
+  s.at = free + 2;
+  if (body >= 0) {
+    bytes[free + 1] = 2;
+    twoBytes(body);
   }
+  return take(free);
+}
 
-  /** Makes sure that `size` more bytes fit. */
-  need(size: number): void {
-    if (this.at + size > this.limit) this.grow(size);
-  }
+/** Puts the fixed header before the body. `more`: bytes of the body that are sent by themselves. Answers where it begins. */
+export function end(first: number, more: number): number {
+  const remaining = s.at - s.bodyAt + more;
+  if (s.start >= 0) place(remaining);
+  const at = s.bodyAt - headerLength(remaining);
+  s.bytes[at] = first;
+  if (remaining < 0x80) s.bytes[at + 1] = remaining;
+  else if (remaining > MAX_REMAINING) fail("packet_too_large", "packet");
+  else putVariableByteInteger(s.bytes, at + 1, remaining);
+  return at;
+}
 
-  private grow(size: number): void {
-    if (!this.isSlab) this.fail("buffer_too_small", "buffer");
-    const written = this.at - this.start;
-    if (written + size > MAX_REMAINING + HEADER_MAX) this.fail("packet_too_large", "packet");
-    const slab = new Uint8Array(Math.max(SLAB_BYTES, 2 * written + size));
-    slab.set(this.bytes.subarray(this.start, this.at));
-    this.takeSlab(slab);
-    this.bytes = slab;
-    this.start = 0;
-    this.at = written;
-    this.limit = slab.length;
-  }
+/** How many bytes of the body have been written. */
+export function written(): number {
+  return s.at - s.bodyAt;
+}
 
-  byte(value: number): void {
-    this.need(1);
-    this.bytes[this.at++] = value;
-  }
+/** Hands out what has been written from `from` on. */
+export function take(from: number): Uint8Array {
+  const { at } = s;
+  if (s.bytes !== s.slab) return s.bytes.subarray(from, at);
+  s.free = at;
+  return new Uint8Array(s.buffer, from, at - from);
+}
 
-  twoBytes(value: number): void {
-    this.need(2);
-    const { bytes, at } = this;
-    bytes[at] = value >> 8;
-    bytes[at + 1] = value;
-    this.at = at + 2;
-  }
+/** How many bytes have been written from `from` on. */
+export function lengthFrom(from: number): number {
+  return s.at - from;
+}
 
-  fourBytes(value: number): void {
-    this.need(4);
-    const { bytes, at } = this;
-    bytes[at] = value >>> 24;
-    bytes[at + 1] = value >>> 16;
-    bytes[at + 2] = value >>> 8;
-    bytes[at + 3] = value;
-    this.at = at + 4;
-  }
+/** In a buffer of the caller: moves the body to where it belongs if it is to have that length. */
+function place(remaining: number): void {
+  const extra = s.start + headerLength(remaining) - s.bodyAt;
+  if (extra === 0) return;
+  need(extra);
+  s.bytes.copyWithin(s.bodyAt + extra, s.bodyAt, s.at);
+  s.bodyAt += extra;
+  s.at += extra;
+}
 
-  variableByteInteger(value: number): void {
-    this.need(headerLength(value) - 1);
-    this.at = putVariableByteInteger(this.bytes, this.at, value);
-  }
+/** Makes sure that `size` more bytes fit. */
+function need(size: number): void {
+  if (s.at + size > s.limit) grow(size);
+}
 
-  /** A text that is a topic name or empty. */
-  topic(text: string, field: string): void {
-    const start = this.text(text, field);
-    if (firstWildcard(this.bytes, start, this.at) < this.at) this.fail("topic_wildcard", field);
+function grow(size: number): void {
+  if (s.start >= 0) fail("buffer_too_small", "buffer");
+  const start = s.bodyAt - HEADER_MAX;
+  const written = s.at - start;
+  if (written + size > MAX_REMAINING + HEADER_MAX) fail("packet_too_large", "packet");
+  // A large packet gets bytes of its own, and the slab stays for others.
+  const isLarge = written + size > SLAB_BYTES / 4;
+  const bytes = new Uint8Array(isLarge ? 2 * written + size : SLAB_BYTES);
+  bytes.set(s.bytes.subarray(start, s.at));
+  if (!isLarge) {
+    s.slab = bytes;
+    s.buffer = bytes.buffer;
+    s.free = 0;
   }
+  s.bytes = bytes;
+  s.bodyAt = HEADER_MAX;
+  s.at = written;
+  s.limit = bytes.length;
+}
 
-  /** Two bytes of length, then the UTF-8 of the text. `field` names it in errors. Answers where the UTF-8 begins. */
-  text(text: string, field: string): number {
-    if (typeof text !== "string") this.fail("wrong_type", field);
-    if (text.length > 65_535) this.fail("field_too_long", field);
-    // One UTF-16 unit takes at most three bytes. In the slab there is room for the most, so that a text always fits.
-    this.need(2 + (this.isSlab ? text.length * 3 : text.length));
-    const start = this.at + 2;
-    const end = writeText(this.bytes, start, this.limit, text);
-    if (end < 0) this.failText(end, field);
-    const length = end - start;
-    if (length > 65_535) this.fail("field_too_long", field);
-    this.bytes[start - 2] = length >> 8;
-    this.bytes[start - 1] = length;
-    this.at = end;
-    return start;
-  }
+export function byte(value: number): void {
+  need(1);
+  s.bytes[s.at++] = value;
+}
 
-  private failText(flaw: number, field: string): never {
-    if (flaw === TEXT_DOES_NOT_FIT) this.fail("buffer_too_small", "buffer");
-    return this.fail(flaw === TEXT_HAS_NULL ? "utf8_null" : "utf8_invalid", field);
-  }
+export function twoBytes(value: number): void {
+  need(2);
+  const { bytes, at } = s;
+  bytes[at] = value >> 8;
+  bytes[at + 1] = value;
+  s.at = at + 2;
+}
 
-  /** Two bytes of length, then the bytes. */
-  binary(data: Uint8Array | string, field: string): void {
-    this.need(2);
-    // Counted from the start of the packet: the bytes move to another slab when this one is full.
-    const position = this.at - this.start;
-    this.at += 2;
-    this.payload(data, field);
-    const at = this.start + position;
-    const length = this.at - at - 2;
-    if (length > 65_535) this.fail("field_too_long", field);
-    this.bytes[at] = length >> 8;
-    this.bytes[at + 1] = length;
-  }
+export function fourBytes(value: number): void {
+  need(4);
+  const { bytes, at } = s;
+  bytes[at] = value >>> 24;
+  bytes[at + 1] = value >>> 16;
+  bytes[at + 2] = value >>> 8;
+  bytes[at + 3] = value;
+  s.at = at + 4;
+}
 
-  /** The bytes alone, or the UTF-8 of text. */
-  payload(data: Uint8Array | string, field: string): void {
-    if (typeof data === "string") data = encoder.encode(data);
-    else if (!(data instanceof Uint8Array)) this.fail("wrong_type", field);
-    const length = data.length;
-    this.need(length);
-    const { bytes, at } = this;
-    if (length > 24) {
-      bytes.set(data, at);
-    } else {
-      for (let i = 0; i < length; i++) bytes[at + i] = data[i]!;
-    }
-    this.at = at + length;
-  }
+export function variableByteInteger(value: number): void {
+  need(headerLength(value) - 1);
+  s.at = putVariableByteInteger(s.bytes, s.at, value);
+}
 
-  /** Leaves room for a property length of one byte. Answers where the block begins, counted from the packet's start. */
-  beginBlock(): number {
-    this.need(1);
-    this.at++;
-    return this.at - this.start;
-  }
+/** The value, if it is a whole number in that range. */
+export function integer(value: unknown, low: number, high: number, field: string): number {
+  if (typeof value !== "number") return fail("wrong_type", field);
+  if (!(value >= low && value <= high) || Math.floor(value) !== value) fail("out_of_range", field);
+  return value;
+}
 
-  /** Puts the property length before the block that begins there. Longer blocks move to make room. */
-  endBlock(position: number): void {
-    const length = this.at - this.start - position;
-    if (length >= 0x80) this.endLongBlock(length);
-    else this.bytes[this.start + position - 1] = length;
-  }
+/** Two bytes of length, then the UTF-8 of the text. `field` names it in errors. Answers where the UTF-8 begins. */
+export function text(value: string, field: string): number {
+  if (typeof value !== "string") fail("wrong_type", field);
+  const { length } = value;
+  if (length > SHORT_MAX) return anyText(value, field);
+  need(length + 2);
+  const { bytes, at } = s;
+  const behind = putAscii(bytes, at + 2, value);
+  if (behind < 0) return anyText(value, field);
+  bytes[at] = 0;
+  bytes[at + 1] = length;
+  s.at = behind;
+  return at + 2;
+}
 
-  private endLongBlock(length: number): void {
-    const extra = headerLength(length) - 2;
-    this.need(extra);
-    const from = this.at - length;
-    this.bytes.copyWithin(from + extra, from, this.at);
-    putVariableByteInteger(this.bytes, from - 1, length);
-    this.at += extra;
+/** Writes the text if it is ASCII without U+0000: answers where it ends, or -1. */
+function putAscii(bytes: Uint8Array, at: number, value: string): number {
+  const { length } = value;
+  let i = 0;
+  for (; i + 4 <= length; i += 4) {
+    const u0 = value.charCodeAt(i);
+    const u1 = value.charCodeAt(i + 1);
+    const u2 = value.charCodeAt(i + 2);
+    const u3 = value.charCodeAt(i + 3);
+    // 0 becomes negative, all above ASCII stays above.
+    if ((u0 | u1 | u2 | u3) > 0x7f || ((u0 - 1) | (u1 - 1) | (u2 - 1) | (u3 - 1)) < 0) return -1;
+    bytes[at + i] = u0;
+    bytes[at + i + 1] = u1;
+    bytes[at + i + 2] = u2;
+    bytes[at + i + 3] = u3;
   }
+  for (; i < length; i++) {
+    const unit = value.charCodeAt(i);
+    if ((unit - 1) >>> 0 > 0x7e) return -1;
+    bytes[at + i] = unit;
+  }
+  return at + length;
+}
 
-  fail(code: EncodeErrorCode, field: string): never {
-    throw new MqttEncodeError(code, field);
+/** As {@link text}, for texts that are long or not ASCII. */
+function anyText(value: string, field: string): number {
+  const { length } = value;
+  if (length > 65_535) fail("field_too_long", field);
+  if (value.includes("\0")) fail("utf8_null", field);
+  // One UTF-16 unit takes at most three bytes. Where there can be more bytes there is room for the most, so that it fits.
+  need(2 + (s.start < 0 ? length * 3 : length));
+  const start = s.at + 2;
+  const { read, written } = encoder.encodeInto(value, s.bytes.subarray(start, s.limit));
+  if (read < length) fail("buffer_too_small", "buffer");
+  if (written > 65_535) fail("field_too_long", field);
+  // The encoder puts U+FFFD in the place of half a surrogate pair.
+  if (written > length && /\p{Surrogate}/u.test(value)) fail("utf8_invalid", field);
+  s.bytes[start - 2] = written >> 8;
+  s.bytes[start - 1] = written;
+  s.at = start + written;
+  return start;
+}
+
+/** A text that is a topic name. */
+export function topic(value: string, field: string): void {
+  const start = text(value, field);
+  if (start === s.at || (flagsOf(s.bytes, start, s.at) & WILDCARD) !== 0) fail("topic_wildcard", field);
+}
+
+/** A text that is a topic filter. Answers whether it is a shared one. */
+export function topicFilter(value: string, field: string): boolean {
+  const start = text(value, field);
+  if (filterFlaw(s.bytes, start, s.at) !== null) fail("topic_filter_invalid", field);
+  return isShared(s.bytes, start, s.at);
+}
+
+/** Two bytes of length, then the bytes. */
+export function binary(data: Uint8Array | string, field: string): void {
+  twoBytes(0);
+  // Counted from the body, which moves to other bytes when these are full.
+  const position = s.at - s.bodyAt;
+  raw(data, field);
+  const start = s.bodyAt + position;
+  const length = s.at - start;
+  if (length > 65_535) fail("field_too_long", field);
+  s.bytes[start - 2] = length >> 8;
+  s.bytes[start - 1] = length;
+}
+
+/** All that is left of the packet. */
+export function payload(data: Uint8Array | string, field: string): void {
+  // Before it is written, so that it need not be moved.
+  if (s.start >= 0 && data instanceof Uint8Array) place(s.at - s.bodyAt + data.length);
+  raw(data, field);
+}
+
+/** The bytes alone, or the UTF-8 of text. */
+function raw(data: Uint8Array | string, field: string): void {
+  if (typeof data === "string") data = encoder.encode(data);
+  else if (!(data instanceof Uint8Array)) fail("wrong_type", field);
+  const { length } = data;
+  need(length);
+  const { bytes, at } = s;
+  if (length > 24) {
+    bytes.set(data, at);
+  } else {
+    for (let i = 0; i < length; i++) bytes[at + i] = data[i]!;
   }
+  s.at = at + length;
+}
+
+/** Leaves room for a property length of one byte. Answers where the block begins, counted from the packet's body. */
+export function beginBlock(): number {
+  byte(0);
+  return s.at - s.bodyAt;
+}
+
+/** Puts the property length before the block that begins there. Longer blocks move to make room. */
+export function endBlock(position: number): void {
+  const length = s.at - s.bodyAt - position;
+  const extra = headerLength(length) - 2;
+  if (extra > 0) {
+    need(extra);
+    const from = s.at - length;
+    s.bytes.copyWithin(from + extra, from, s.at);
+    s.at += extra;
+  }
+  putVariableByteInteger(s.bytes, s.bodyAt + position - 1, length);
+}
+
+export function fail(code: EncodeErrorCode, field: string): never {
+  throw new MqttEncodeError(code, field);
 }
 
 /** Bytes of the fixed header of a packet with that remaining length. */
 export function headerLength(remaining: number): number {
   return remaining < 0x80 ? 2 : remaining < 0x4000 ? 3 : remaining < 0x20_0000 ? 4 : HEADER_MAX;
-}
-
-function putHeader(bytes: Uint8Array, at: number, first: number, remaining: number): void {
-  bytes[at] = first;
-  if (remaining < 0x80) bytes[at + 1] = remaining;
-  else if (remaining > MAX_REMAINING) throw new MqttEncodeError("packet_too_large", "packet");
-  else putVariableByteInteger(bytes, at + 1, remaining);
 }
 
 function putVariableByteInteger(bytes: Uint8Array, at: number, value: number): number {
