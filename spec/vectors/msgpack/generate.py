@@ -244,11 +244,16 @@ def broken():
         refused(f"trailing-{name}", f"one byte after a whole {name}", hex_, "trailing_bytes")
 
 
-def main():
+def collect():
+    VECTORS.clear()
     for cases in (simple, integers, floats, strings, binaries, containers, extensions, broken):
         cases()
     ids = [vector["id"] for vector in VECTORS]
     assert len(ids) == len(set(ids)), "an id comes twice"
+    return VECTORS
+
+
+def file_text(vectors):
     notes = {
         "hex": "lower case; (61*300) is the bytes 61, 300 times",
         "encode": "true: an encoder given the value writes exactly these bytes; false: legal, but longer than need be, or another number format",
@@ -257,10 +262,15 @@ def main():
         "repeat": "an array of one value, so many times",
         "invalid_utf8": "for a decoder that checks; another reads U+FFFD",
     }
-    lines = ",\n".join("  " + json.dumps(vector, ensure_ascii=True) for vector in VECTORS)
+    lines = ",\n".join("  " + json.dumps(vector, ensure_ascii=True) for vector in vectors)
     head = json.dumps({"format": "msgpack", "notes": notes}, indent=1)[:-2]
-    (HERE / "cases.json").write_text(f"{head},\n \"vectors\": [\n{lines}\n ]\n}}\n")
-    print(len(VECTORS), "vectors")
+    return f"{head},\n \"vectors\": [\n{lines}\n ]\n}}\n"
+
+
+def main():
+    vectors = collect()
+    (HERE / "cases.json").write_text(file_text(vectors))
+    print(len(vectors), "vectors")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 // Runs every library in a process of its own and writes the table and the raw numbers.
+// Its peers are in a package of their own: `npm ci` in this folder, which `npm run bench` does.
 //   node bench/run.js [--processes 3] [--only name,name] [--write]
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -36,6 +37,11 @@ for (const kind of ["encode", "decode"]) {
     console.log(`| ${name} |${ratios.map((ratio) => ` ${ratio.toFixed(2)} |`).join("")} ${mean.toFixed(2)} |`);
   }
 }
+const inexact = names.flatMap((name) => {
+  const sets = results[name].filter((row) => row.kind === "decode" && !row.exact).map((row) => row.set);
+  return sets.length ? [`${name} (${sets.join(", ")})`] : [];
+});
+console.log(`\nround trips that change the value: ${inexact.join("; ") || "none"}`);
 if (process.argv.includes("--write")) {
   mkdirSync(new URL(".", OUTPUT), { recursive: true });
   const meta = {

@@ -1,7 +1,5 @@
-import { MsgpackError } from "./error.js";
 import type { Extension } from "./extension.js";
-import { ReadShapes } from "./read-shapes.js";
-import { Reader } from "./reader.js";
+import { read, Reader } from "./reader.js";
 
 export interface DecoderOptions {
   /**
@@ -56,26 +54,23 @@ export class Decoder {
   private readonly reader: Reader;
 
   constructor(options: DecoderOptions = {}) {
-    const maxBytes = options.maxBytes ?? 2 ** 30;
-    const extensions = (options.extensions ?? []);
     this.options = options;
-    this.reader = new Reader(
-      {
-        int64: options.int64 ?? "safe",
-        asMap: options.maps === "map",
-        copyBinary: options.binary === "copy",
-        strictUtf8: options.strictUtf8 ?? false,
-        timestamps: options.timestamps ?? "date",
-        maxDepth: options.maxDepth ?? 256,
-        maxBytes,
-        maxStringBytes: options.maxStringBytes ?? 2 ** 32,
-        maxBinaryBytes: options.maxBinaryBytes ?? 2 ** 32,
-        maxArrayItems: options.maxArrayItems ?? 2 ** 32,
-        maxMapEntries: options.maxMapEntries ?? 2 ** 32,
-        extensions: new Map(extensions.map((extension) => [extension.type, extension])),
-      },
-      new ReadShapes(options.learnShapes ?? true, options.generate ?? "auto"),
-    );
+    this.reader = new Reader({
+      int64: options.int64 ?? "safe",
+      asMap: options.maps === "map",
+      copyBinary: options.binary === "copy",
+      strictUtf8: options.strictUtf8 ?? false,
+      exact: options.timestamps === "exact",
+      maxDepth: options.maxDepth ?? 256,
+      maxBytes: options.maxBytes ?? 2 ** 30,
+      maxStringBytes: options.maxStringBytes ?? Infinity,
+      maxBinaryBytes: options.maxBinaryBytes ?? Infinity,
+      maxArrayItems: options.maxArrayItems ?? Infinity,
+      maxMapEntries: options.maxMapEntries ?? Infinity,
+      extensions: new Map(options.extensions?.map((extension) => [extension.type, extension])),
+      learn: options.learnShapes ?? true,
+      generate: options.generate ?? "auto",
+    });
   }
 
   /**
@@ -84,34 +79,15 @@ export class Decoder {
    * @throws MsgpackError every code but those of encoding; `trailing_bytes` when more follows
    */
   decode(input: Uint8Array): unknown {
-    const { reader } = this;
-    if (reader.busy) return this.another().decode(input);
-    reader.busy = true;
-    try {
-      reader.begin(input, 0);
-      const value = reader.message();
-      if (reader.position !== reader.end) trailing(reader);
-      return value;
-    } finally {
-      reader.busy = false;
-      reader.release();
-    }
+    return read(this.idle(), input, 0, true);
   }
 
   /** The value at `offset` (default 0) and how many bytes it took, whatever follows. */
   decodeFirst(input: Uint8Array, offset = 0): Decoded {
-    const { reader } = this;
-    if (reader.busy) return this.another().decodeFirst(input, offset);
     if (!(offset >= 0 && offset <= input.length)) throw new RangeError("the offset is outside of the input");
-    reader.busy = true;
-    try {
-      reader.begin(input, offset);
-      const value = reader.message();
-      return { value, bytesConsumed: reader.offset - offset };
-    } finally {
-      reader.busy = false;
-      reader.release();
-    }
+    const reader = this.idle();
+    const value = read(reader, input, offset, false);
+    return { value, bytesConsumed: reader.at - reader.start - offset };
   }
 
   /**
@@ -126,12 +102,8 @@ export class Decoder {
     }
   }
 
-  /** A decoder that is not in the middle of a message: extensions may decode with this very one. */
-  private another(): Decoder {
-    return new Decoder({ ...this.options, learnShapes: false });
+  /** A reader that is not in the middle of a message: extensions may decode with this very decoder. */
+  private idle(): Reader {
+    return this.reader.busy ? new Decoder({ ...this.options, learnShapes: false }).reader : this.reader;
   }
-}
-
-function trailing(reader: Reader): never {
-  throw new MsgpackError("trailing_bytes", reader.offset, `${reader.end - reader.position} bytes follow the value`);
 }

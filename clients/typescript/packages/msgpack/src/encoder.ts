@@ -1,6 +1,5 @@
 import type { Extension } from "./extension.js";
-import { WriteShapes } from "./write-shapes.js";
-import { Writer } from "./writer.js";
+import { encode, encodeInto, Writer } from "./writer.js";
 
 export interface EncoderOptions {
   /**
@@ -44,32 +43,28 @@ export interface EncoderOptions {
  */
 export class Encoder {
   private readonly options: EncoderOptions;
-  private readonly shapes: WriteShapes;
   private readonly writer: Writer;
 
   constructor(options: EncoderOptions = {}) {
-    const float32 = options.float32 === "exact";
     this.options = options;
-    this.shapes = new WriteShapes(options.learnShapes ?? true, options.generate ?? "auto", float32);
-    this.writer = new Writer(
-      {
-        float32,
-        maxDepth: options.maxDepth ?? 256,
-        maxBytes: options.maxBytes ?? 2 ** 30,
-        extensions: (options.extensions ?? []),
-      },
-      this.shapes,
-    );
+    this.writer = new Writer({
+      float32: options.float32 === "exact",
+      maxDepth: options.maxDepth ?? 256,
+      maxBytes: options.maxBytes ?? 2 ** 30,
+      extensions: options.extensions ?? [],
+      learn: options.learnShapes ?? true,
+      generate: options.generate ?? "auto",
+    });
   }
 
   /**
    * The bytes of `value`. They stay yours and are never written again, but small results are views into a memory block
-   * that they share: use `.slice()` before you transfer `.buffer` elsewhere.
+   * that they share: use `.slice()` before you transfer `.buffer` elsewhere, and for what you keep for long.
    *
    * @throws MsgpackError `limit_depth`, `limit_total`, `out_of_range`
    */
   encode(value: unknown): Uint8Array {
-    return this.idle().encode(value);
+    return encode(this.idle(), value);
   }
 
   /**
@@ -79,13 +74,11 @@ export class Encoder {
    * @throws MsgpackError as `encode`, and `no_room`
    */
   encodeInto(value: unknown, target: Uint8Array, offset = 0): number {
-    return this.idle().encodeInto(value, target, offset);
+    return encodeInto(this.idle(), value, target, offset);
   }
 
   /** A writer that is not in the middle of a message: `toJSON` and extensions may encode with this very encoder. */
   private idle(): Writer {
-    if (this.writer.busy) return new Encoder({ ...this.options, learnShapes: false }).writer;
-    this.shapes.begin();
-    return this.writer;
+    return this.writer.busy ? new Encoder({ ...this.options, learnShapes: false }).writer : this.writer;
   }
 }

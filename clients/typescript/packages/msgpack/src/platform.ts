@@ -17,33 +17,33 @@ interface Host {
 const host = globalThis as Host;
 const bytes = host.Buffer?.prototype;
 
-export type Utf8Write = (target: Uint8Array, text: string, offset: number, lengthBytes: number) => number;
-export type Slice = (source: Uint8Array, start: number, end: number) => string;
-
 const textEncoder = /* @__PURE__ */ new TextEncoder();
-// The BOM is a character like any other here: it is kept.
-const textDecoder = /* @__PURE__ */ new TextDecoder("utf-8", { ignoreBOM: true });
-const fatalTextDecoder = /* @__PURE__ */ new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
 
 /** Writes UTF-8 (lone surrogates as U+FFFD) and returns the count of bytes. */
 const nodeWrite = bytes?.utf8Write;
-export const utf8Write: Utf8Write = nodeWrite
+export const utf8Write: (target: Uint8Array, text: string, offset: number, lengthBytes: number) => number = nodeWrite
   ? (target, text, offset, lengthBytes) => nodeWrite.call(target, text, offset, lengthBytes)
   : (target, text, offset) => textEncoder.encodeInto(text, target.subarray(offset)).written;
 
 /** Reads UTF-8; every ill-formed sequence becomes U+FFFD as the WHATWG Encoding Standard says. */
-const nodeSlice = bytes?.utf8Slice;
-export const utf8Slice: Slice = nodeSlice
-  ? (source, start, end) => nodeSlice.call(source, start, end)
-  : (source, start, end) => textDecoder.decode(unshared(source, start, end));
+export const utf8Slice = /* @__PURE__ */ slicer(bytes?.utf8Slice, "utf-8");
 
-/** One character per byte, or `undefined` where the platform cannot do it fast. */
-const nodeLatin1 = bytes?.latin1Slice;
-export const latin1Slice: Slice | undefined = nodeLatin1 && ((source, start, end) => nodeLatin1.call(source, start, end));
+/** One character per byte; asked for ASCII only. */
+export const latin1Slice = /* @__PURE__ */ slicer(bytes?.latin1Slice, "latin1");
+
+type Slice = (source: Uint8Array, start: number, end: number) => string;
+
+function slicer(native: NodeBytes["utf8Slice"] | undefined, label: string, fatal = false): Slice {
+  if (native) return (source, start, end) => native.call(source, start, end);
+  // The BOM is a character like any other here: it is kept.
+  const decoder = new TextDecoder(label, { ignoreBOM: true, fatal });
+  // Browsers refuse to decode text straight from shared memory.
+  return (source, start, end) => decoder.decode(source.buffer instanceof ArrayBuffer ? source.subarray(start, end) : source.slice(start, end));
+}
 
 export function isUtf8(source: Uint8Array, start: number, end: number): boolean {
   try {
-    fatalTextDecoder.decode(unshared(source, start, end));
+    slicer(undefined, "utf-8", true)(source, start, end);
     return true;
   } catch {
     return false;
@@ -54,18 +54,13 @@ export function isUtf8(source: Uint8Array, start: number, end: number): boolean 
  * Compiles `body` as a function of `parameter`, or answers `undefined` where that is not allowed.
  * `"auto"` asks only on servers: in a page with a Content Security Policy, even a caught attempt is reported as a violation.
  */
-export function compile(setting: boolean | "auto", parameter: string, body: string): ((argument: unknown) => unknown) | undefined {
+export function compile(setting: boolean | "auto", parameter: string, body: string): ((...values: unknown[]) => unknown) | undefined {
   if (setting === false || (setting === "auto" && !host.process?.versions?.node)) return undefined;
   try {
     // Only text made from JSON.stringify and integers gets here.
     // eslint-disable-next-line @typescript-eslint/no-implied-eval
-    return new Function(parameter, body) as (argument: unknown) => unknown;
+    return new Function(parameter, body) as (...values: unknown[]) => unknown;
   } catch {
     return undefined;
   }
-}
-
-/** Browsers refuse to decode text straight from shared memory. */
-function unshared(source: Uint8Array, start: number, end: number): Uint8Array {
-  return source.buffer instanceof ArrayBuffer ? source.subarray(start, end) : source.slice(start, end);
 }

@@ -1,28 +1,30 @@
 import { MsgpackError, type MsgpackErrorCode } from "./error.js";
 import { type Extension, ExtensionValue, Timestamp } from "./extension.js";
-import { isUtf8, latin1Slice, utf8Slice } from "./platform.js";
-import { KeyCache } from "./key-cache.js";
-import { FIRST_KEY_MASKS, ReadShapes } from "./read-shapes.js";
+import { compile, isUtf8, latin1Slice, utf8Slice } from "./platform.js";
+import { MAX_FIELDS, none, type Shape, Shapes } from "./shapes.js";
 
 /** Views of the last input's memory are kept while it is no larger than this. */
 const KEPT_BYTES = 1024 * 1024;
 /** Short strings are cut from longer ones, which they keep alive: the first of a message is small, none is large. */
 const FIRST_WINDOW_BYTES = 256;
 const LAST_WINDOW_BYTES = 2048;
-/** Up to this length a string is made from its characters, or cut from the window. */
-const SHORT_TEXT_BYTES = 8;
 const WINDOW_TEXT_BYTES = 256;
+const MAX_NAME_SLOTS = 4096;
 /** The latest moment of a `Date`, in milliseconds. */
 const MAX_DATE_MS = 8.64e15;
 
-const NOTHING = new Uint8Array(0);
+const NOTHING = /* @__PURE__ */ new Uint8Array(0);
+const NO_VIEW = /* @__PURE__ */ new DataView(NOTHING.buffer);
+
+/** Reads a map of a known shape whose first value is at `p`; `depth` is that of its values. */
+type ReadShape = (r: Reader, p: number, depth: number) => Record<string, unknown>;
 
 export interface ReaderOptions {
   readonly int64: "safe" | "bigint" | "number";
   readonly asMap: boolean;
   readonly copyBinary: boolean;
   readonly strictUtf8: boolean;
-  readonly timestamps: "date" | "exact";
+  readonly exact: boolean;
   readonly maxDepth: number;
   readonly maxBytes: number;
   readonly maxStringBytes: number;
@@ -30,407 +32,425 @@ export interface ReaderOptions {
   readonly maxArrayItems: number;
   readonly maxMapEntries: number;
   readonly extensions: ReadonlyMap<number, Extension>;
+  readonly learn: boolean;
+  readonly generate: boolean | "auto";
 }
 
 /**
- * Reads values at `position`, which counts from the start of the memory that the input lies in, not of the input.
- * `depth` counts the containers around a value.
+ * What is being read. Positions count from the start of the memory that the input lies in, not of the input; `depth` counts
+ * the containers around a value.
  */
 export class Reader {
   bytes: Uint8Array = NOTHING;
-  view: DataView = new DataView(NOTHING.buffer);
-  position = 0;
-  /** Where the input ends. The memory may go on. */
+  view: DataView = NO_VIEW;
+  memory: ArrayBufferLike = NOTHING.buffer;
+  /** What is read next. */
+  at = 0;
+  /** Where the input begins and ends. The memory may go on. */
+  start = 0;
   end = 0;
   busy = false;
-
-  private start = 0;
-  private memory: ArrayBufferLike = NOTHING.buffer;
   /** Items that the arrays being read have announced and that are not read yet: each takes a byte at least. */
-  private owed = 0;
-  private window = "";
-  private windowStart = 0;
-  private windowEnd = 0;
-  private windowBytes = FIRST_WINDOW_BYTES;
-  private readonly keys = new KeyCache();
+  owed = 0;
+  window = "";
+  windowStart = 0;
+  windowEnd = 0;
+  windowBytes = 0;
+  /** Property names by their bytes: engines keep one copy of each, and finding that copy again costs more than comparing. */
+  names: string[] = [];
+  readonly shapes: Shapes<ReadShape>;
 
-  constructor(
-    private readonly options: ReaderOptions,
-    private readonly shapes: ReadShapes,
-  ) {}
-
-  /** Points at `input`, from `offset` on. */
-  begin(input: Uint8Array, offset: number): void {
-    const memory = input.buffer;
-    if (memory !== this.memory) {
-      this.memory = memory;
-      this.bytes = new Uint8Array(memory);
-      this.view = new DataView(memory);
-    }
-    this.start = input.byteOffset;
-    this.end = this.start + input.length;
-    this.position = this.start + offset;
-    this.windowBytes = FIRST_WINDOW_BYTES;
-  }
-
-  /** Lets go of the input if it is large. */
-  release(): void {
-    this.windowEnd = 0;
-    this.window = "";
-    if (this.bytes.length > KEPT_BYTES) {
-      this.memory = NOTHING.buffer;
-      this.bytes = NOTHING;
-    }
-  }
-
-  /** Bytes from the start of the input to `position`. */
-  get offset(): number {
-    return this.position - this.start;
-  }
-
-  /** Reads one value, whole. */
-  message(): unknown {
-    this.owed = 0;
-    const { maxBytes } = this.options;
-    const begin = this.position;
-    const { end } = this;
-    if (end - begin <= maxBytes) return this.value(0);
-    // The message may be shorter than what is there: it must not look beyond its limit.
-    this.end = begin + maxBytes;
-    try {
-      return this.value(0);
-    } catch (error) {
-      if (error instanceof MsgpackError && error.code === "truncated") {
-        this.fail("limit_total", this.end, `the message is above ${maxBytes} bytes`);
-      }
-      throw error;
-    } finally {
-      this.end = end;
-    }
-  }
-
-  value(depth: number): unknown {
-    const p = this.position;
-    if (p >= this.end) this.truncated(p);
-    const t = this.bytes[p]!;
-    this.position = p + 1;
-    if (t < 0x80) return t;
-    if (t >= 0xe0) return t - 0x100;
-    if (t < 0x90) return this.map(t & 15, depth + 1);
-    if (t < 0xa0) return this.array(t & 15, depth + 1);
-    if (t < 0xc0) return this.text(p + 1, t & 31);
-    return this.tagged(t, p + 1, depth);
-  }
-
-  private tagged(t: number, p: number, depth: number): unknown {
-    switch (t) {
-      case 0xc0:
-        return null;
-      case 0xc2:
-        return false;
-      case 0xc3:
-        return true;
-      case 0xc4:
-      case 0xc5:
-      case 0xc6:
-        return this.binary(this.length(t - 0xc4));
-      case 0xc7:
-      case 0xc8:
-      case 0xc9:
-        return this.extension(this.length(t - 0xc7));
-      case 0xca:
-        this.need(4);
-        return this.view.getFloat32(p);
-      case 0xcb:
-        this.need(8);
-        return this.view.getFloat64(p);
-      case 0xcc:
-      case 0xcd:
-      case 0xce:
-        return this.length(t - 0xcc);
-      case 0xcf:
-      case 0xd3:
-        this.need(8);
-        return this.int64(t === 0xd3, p);
-      case 0xd0:
-        this.need(1);
-        return this.view.getInt8(p);
-      case 0xd1:
-        this.need(2);
-        return this.view.getInt16(p);
-      case 0xd2:
-        this.need(4);
-        return this.view.getInt32(p);
-      case 0xd4:
-      case 0xd5:
-      case 0xd6:
-      case 0xd7:
-      case 0xd8:
-        return this.extension(1 << (t - 0xd4));
-      case 0xd9:
-      case 0xda:
-      case 0xdb: {
-        const n = this.length(t - 0xd9);
-        return this.text(this.position, n);
-      }
-      case 0xdc:
-      case 0xdd:
-        return this.array(this.length(t - 0xdb), depth + 1);
-      case 0xde:
-      case 0xdf:
-        return this.map(this.length(t - 0xdd), depth + 1);
-      default:
-        return this.fail("invalid_format", p - 1, "the byte 0xc1 is never used");
-    }
-  }
-
-  /** An unsigned integer of 1, 2 or 4 bytes, for `size` 0, 1 or 2. */
-  private length(size: number): number {
-    const p = this.position;
-    this.need(1 << size);
-    return size === 0 ? this.bytes[p]! : size === 1 ? this.view.getUint16(p) : this.view.getUint32(p);
-  }
-
-  private int64(signed: boolean, p: number): number | bigint {
-    const { int64 } = this.options;
-    if (int64 !== "bigint") {
-      const n = (signed ? this.view.getInt32(p) : this.view.getUint32(p)) * 0x100000000 + this.view.getUint32(p + 4);
-      if (int64 === "number" || Number.isSafeInteger(n)) return n;
-    }
-    return signed ? this.view.getBigInt64(p) : this.view.getBigUint64(p);
-  }
-
-  /** The string of `n` bytes at `a`, which becomes what was read last. */
-  text(a: number, n: number): string {
-    const b = a + n;
-    if (n > this.options.maxStringBytes) this.tooLong("string", n);
-    if (b > this.end) this.truncated(a);
-    this.position = b;
-    const u = this.bytes;
-    const from = String.fromCharCode;
-    if (n <= SHORT_TEXT_BYTES) {
-      if (n < 4) {
-        if (n === 0) return "";
-        const c0 = u[a]!;
-        if (n === 1) {
-          if (c0 < 0x80) return from(c0);
-        } else if (n === 2) {
-          const c1 = u[a + 1]!;
-          if ((c0 | c1) < 0x80) return from(c0, c1);
-        } else {
-          const c1 = u[a + 1]!;
-          const c2 = u[a + 2]!;
-          if ((c0 | c1 | c2) < 0x80) return from(c0, c1, c2);
-        }
-        return this.unicode(a, b);
-      }
-      const d = this.view;
-      const w = d.getInt32(a);
-      const x = d.getInt32(b - 4);
-      if (((w | x) & 0x80808080) !== 0) return this.unicode(a, b);
-      if (n === 4) return from(w >> 24, (w >> 16) & 255, (w >> 8) & 255, w & 255);
-      if (b <= this.windowEnd && a >= this.windowStart) return this.window.substring(a - this.windowStart, b - this.windowStart);
-      const c3 = w & 255;
-      if (n === 5) return from(w >> 24, (w >> 16) & 255, (w >> 8) & 255, c3, x & 255);
-      if (n === 6) return from(w >> 24, (w >> 16) & 255, (w >> 8) & 255, c3, (x >> 8) & 255, x & 255);
-      if (n === 7) return from(w >> 24, (w >> 16) & 255, (w >> 8) & 255, c3, (x >> 16) & 255, (x >> 8) & 255, x & 255);
-      return from(w >> 24, (w >> 16) & 255, (w >> 8) & 255, c3, x >> 24, (x >> 16) & 255, (x >> 8) & 255, x & 255);
-    }
-    if (n > WINDOW_TEXT_BYTES || latin1Slice === undefined) return this.unicode(a, b);
-    const d = this.view;
-    let p = a;
-    for (; p <= b - 4; p += 4) if ((d.getInt32(p) & 0x80808080) !== 0) return this.unicode(a, b);
-    if ((d.getInt32(b - 4) & 0x80808080) !== 0) return this.unicode(a, b);
-    if (b > this.windowEnd || a < this.windowStart) {
-      this.windowStart = a;
-      this.windowEnd = Math.min(a + this.windowBytes, this.end);
-      if (this.windowBytes < LAST_WINDOW_BYTES) this.windowBytes *= 2;
-      this.window = latin1Slice(u, a, this.windowEnd);
-    }
-    return this.window.substring(a - this.windowStart, b - this.windowStart);
-  }
-
-  private unicode(a: number, b: number): string {
-    const s = utf8Slice(this.bytes, a, b);
-    // Only a string with U+FFFD in it can have been ill-formed.
-    if (this.options.strictUtf8 && s.includes("\ufffd") && !isUtf8(this.bytes, a, b)) {
-      this.fail("invalid_utf8", a, "the string is not UTF-8");
-    }
-    return s;
-  }
-
-  private array(n: number, depth: number): unknown[] {
-    const { end, bytes: u, view: d } = this;
-    let p = this.position;
-    if (depth > this.options.maxDepth) this.tooDeep();
-    if (n > this.options.maxArrayItems) this.tooLong("array", n);
-    if (n + this.owed > end - p) this.truncated(p);
-    if (n === 0) return [];
-    const { owed } = this;
-    // Two places that make arrays: engines learn that one of them holds floats.
-    const a = u[p] === 0xcb ? new Array<unknown>(n) : new Array<unknown>(n);
-    for (let i = 0; i < n; i++) {
-      // Past the end, `value` says what is wrong.
-      const t = p < end ? u[p]! : 0xc1;
-      if (t < 0x80) {
-        a[i] = t;
-        p++;
-      } else if (t === 0xcb && p + 9 <= end) {
-        a[i] = d.getFloat64(p + 1);
-        p += 9;
-      } else if (t === 0xcd && p + 3 <= end) {
-        a[i] = d.getUint16(p + 1);
-        p += 3;
-      } else {
-        this.position = p;
-        this.owed = owed + n - i - 1;
-        a[i] = this.value(depth);
-        p = this.position;
-      }
-    }
-    this.owed = owed;
-    this.position = p;
-    return a;
-  }
-
-  private map(n: number, depth: number): unknown {
-    if (depth > this.options.maxDepth) this.tooDeep();
-    if (n > this.options.maxMapEntries) this.tooLong("map", n);
-    const p = this.position;
-    if (n * 2 > this.end - p) this.truncated(p);
-    if (this.options.asMap) return this.realMap(n, depth);
-    if (n === 0) return {};
-    const tag = this.bytes[p]!;
-    if (p + 4 > this.end || (tag & 0xe0) !== 0xa0) return this.entries({}, n, depth);
-    const first = this.view.getInt32(p, true) & FIRST_KEY_MASKS[tag & 31]!;
-    const shape = this.shapes.find(first, n);
-    if (shape !== null) return shape.read(this, p, depth);
-    const o = this.entries({}, n, depth);
-    this.shapes.learn(first, n, o);
-    return o;
-  }
-
-  /** Reads `n` more entries into `o`. */
-  entries(o: Record<string, unknown>, n: number, depth: number): Record<string, unknown> {
-    for (let i = 0; i < n; i++) {
-      const k = this.key();
-      const v = this.value(depth);
-      if (k === "__proto__") define(o, k, v);
-      else o[k] = v;
-    }
-    return o;
-  }
-
-  /** Goes on without a shape: the first `values.length` of its names have been seen, and what follows differs. */
-  resume(keys: readonly string[], values: readonly unknown[], p: number, depth: number): Record<string, unknown> {
-    const o: Record<string, unknown> = {};
-    for (let i = 0; i < values.length; i++) o[keys[i]!] = values[i];
-    this.position = p;
-    this.shapes.missed();
-    return this.entries(o, keys.length - values.length, depth);
-  }
-
-  private realMap(n: number, depth: number): Map<unknown, unknown> {
-    const map = new Map<unknown, unknown>();
-    for (let i = 0; i < n; i++) {
-      const k = this.value(depth);
-      map.set(k, this.value(depth));
-    }
-    return map;
-  }
-
-  private key(): string {
-    const p = this.position;
-    if (p >= this.end) this.truncated(p);
-    const t = this.bytes[p]!;
-    if (t >= 0xa0 && t < 0xc0) {
-      const n = t & 31;
-      const b = p + 1 + n;
-      if (b <= this.end && n <= this.options.maxStringBytes) {
-        const known = this.keys.find(this.bytes, p + 1, n);
-        if (known !== undefined) {
-          this.position = b;
-          return known;
-        }
-      }
-      const k = this.text(p + 1, n);
-      this.keys.add(k);
-      return k;
-    }
-    // Strings and numbers can name a property; true, nil and what has a structure cannot.
-    if (t < 0x80 || t >= 0xe0 || (t >= 0xca && t <= 0xd3) || (t >= 0xd9 && t <= 0xdb)) return String(this.value(0));
-    if (t === 0xc1) this.value(0);
-    return this.fail("invalid_key", p, 'a map key that is neither a string nor a number (see maps: "map")');
-  }
-
-  private binary(n: number): Uint8Array {
-    const p = this.position;
-    if (n > this.options.maxBinaryBytes) this.tooLong("binary", n);
-    this.need(n);
-    const data = new Uint8Array(this.memory, p, n);
-    return this.options.copyBinary ? data.slice() : data;
-  }
-
-  private extension(n: number): unknown {
-    const p = this.position;
-    this.need(1);
-    const type = this.view.getInt8(p);
-    const extension = this.options.extensions.get(type);
-    if (n > this.options.maxBinaryBytes) this.tooLong("extension", n);
-    this.need(n);
-    if (type === -1 && extension === undefined) return this.timestamp(p + 1, n);
-    const view = new Uint8Array(this.memory, p + 1, n);
-    const data = this.options.copyBinary ? view.slice() : view;
-    return extension === undefined ? new ExtensionValue(type, data) : extension.decode(data);
-  }
-
-  private timestamp(p: number, n: number): Date | Timestamp {
-    const d = this.view;
-    let seconds = 0n;
-    let nanoseconds = 0;
-    if (n === 4) {
-      seconds = BigInt(d.getUint32(p));
-    } else if (n === 8) {
-      nanoseconds = d.getUint32(p) >>> 2;
-      seconds = d.getBigUint64(p) & 0x3_ffff_ffffn;
-    } else if (n === 12) {
-      nanoseconds = d.getUint32(p);
-      seconds = d.getBigInt64(p + 4);
-    } else {
-      this.fail("invalid_timestamp", p, "a timestamp has 4, 8 or 12 bytes");
-    }
-    if (nanoseconds >= 1e9) this.fail("invalid_timestamp", p, "a timestamp with a second or more of nanoseconds");
-    if (this.options.timestamps === "exact") return new Timestamp(seconds, nanoseconds);
-    const ms = Number(seconds) * 1000 + Math.floor(nanoseconds / 1e6);
-    if (Math.abs(ms) > MAX_DATE_MS) this.fail("invalid_timestamp", p, 'a timestamp past what a Date holds (see timestamps: "exact")');
-    return new Date(ms);
-  }
-
-  /** Takes `n` bytes. */
-  private need(n: number): void {
-    const p = this.position;
-    if (p + n > this.end) this.truncated(p);
-    this.position = p + n;
-  }
-
-  private truncated(p: number): never {
-    return this.fail("truncated", p, "the input ends before the value does");
-  }
-
-  private tooDeep(): never {
-    return this.fail("limit_depth", this.position, `nested deeper than ${this.options.maxDepth}`);
-  }
-
-  private tooLong(what: string, n: number): never {
-    return this.fail("limit_length", this.position, `a length of ${n} is above the limit for this ${what}`);
-  }
-
-  fail(code: MsgpackErrorCode, p: number, message: string): never {
-    throw new MsgpackError(code, p - this.start, message);
+  constructor(readonly options: ReaderOptions) {
+    this.shapes = new Shapes(options.learn);
   }
 }
 
+/** Reads the value at `offset` of `input` and gives it; `r.at - r.start` is where it ends. */
+export function read(r: Reader, input: Uint8Array, offset: number, whole: boolean): unknown {
+  const memory = input.buffer;
+  if (memory !== r.memory) {
+    r.memory = memory;
+    r.bytes = new Uint8Array(memory);
+    r.view = new DataView(memory);
+  }
+  const { maxBytes } = r.options;
+  r.start = input.byteOffset;
+  r.at = r.start + offset;
+  const end = r.start + input.length;
+  // The message may be shorter than what is there: it must not look beyond its limit.
+  r.end = Math.min(end, r.at + maxBytes);
+  r.windowBytes = FIRST_WINDOW_BYTES;
+  r.owed = r.windowEnd = 0;
+  r.busy = true;
+  try {
+    const v = value(r, 0);
+    if (whole && r.at !== end) refuse(r, "trailing_bytes", r.at, `${end - r.at} bytes follow the value`);
+    return v;
+  } catch (error) {
+    if (r.end < end && error instanceof MsgpackError && error.code === "truncated") {
+      refuse(r, "limit_total", r.end, `the message is above ${maxBytes} bytes`);
+    }
+    throw error;
+  } finally {
+    r.busy = false;
+    r.window = "";
+    if (memory.byteLength > KEPT_BYTES) {
+      r.memory = NOTHING.buffer;
+      r.bytes = NOTHING;
+      r.view = NO_VIEW;
+    }
+  }
+}
+
+function value(r: Reader, depth: number): unknown {
+  const p = r.at;
+  if (p >= r.end) truncated(r, p);
+  const t = r.bytes[p]!;
+  r.at = p + 1;
+  if (t < 0x80) return t;
+  if (t >= 0xe0) return t - 0x100;
+  if (t < 0x90) return map(r, t & 15, depth + 1);
+  if (t < 0xa0) return array(r, t & 15, depth + 1);
+  if (t < 0xc0) return text(r, t & 31);
+  return tagged(r, t, p + 1, depth);
+}
+
+function tagged(r: Reader, t: number, p: number, depth: number): unknown {
+  const { view } = r;
+  switch (t) {
+    case 0xc0:
+      return null;
+    case 0xc2:
+    case 0xc3:
+      return t === 0xc3;
+    case 0xc4:
+    case 0xc5:
+    case 0xc6:
+      return binary(r, length(r, t - 0xc4));
+    case 0xc7:
+    case 0xc8:
+    case 0xc9:
+      return extension(r, length(r, t - 0xc7));
+    case 0xca:
+      take(r, 4);
+      return view.getFloat32(p);
+    case 0xcb:
+      take(r, 8);
+      return view.getFloat64(p);
+    case 0xcc:
+    case 0xcd:
+    case 0xce:
+      return length(r, t - 0xcc);
+    case 0xcf:
+    case 0xd3: {
+      take(r, 8);
+      const { int64 } = r.options;
+      if (int64 !== "bigint") {
+        const n = (t === 0xd3 ? view.getInt32(p) : view.getUint32(p)) * 0x100000000 + view.getUint32(p + 4);
+        if (int64 === "number" || Number.isSafeInteger(n)) return n;
+      }
+      return t === 0xd3 ? view.getBigInt64(p) : view.getBigUint64(p);
+    }
+    case 0xd0:
+      take(r, 1);
+      return view.getInt8(p);
+    case 0xd1:
+      take(r, 2);
+      return view.getInt16(p);
+    case 0xd2:
+      take(r, 4);
+      return view.getInt32(p);
+    case 0xd9:
+    case 0xda:
+    case 0xdb:
+      return text(r, length(r, t - 0xd9));
+    case 0xdc:
+    case 0xdd:
+      return array(r, length(r, t - 0xdb), depth + 1);
+    case 0xde:
+    case 0xdf:
+      return map(r, length(r, t - 0xdd), depth + 1);
+    case 0xc1:
+      return refuse(r, "invalid_format", p - 1, "the byte 0xc1 is never used");
+    default:
+      return extension(r, 1 << (t - 0xd4));
+  }
+}
+
+/** Moves on by `n` bytes and gives the position before. */
+function take(r: Reader, n: number): number {
+  const p = r.at;
+  if (p + n > r.end) truncated(r, p);
+  r.at = p + n;
+  return p;
+}
+
+/** An unsigned integer of 1, 2 or 4 bytes, for `size` 0, 1 or 2. */
+function length(r: Reader, size: number): number {
+  const p = take(r, 1 << size);
+  return size === 0 ? r.bytes[p]! : size === 1 ? r.view.getUint16(p) : r.view.getUint32(p);
+}
+
+/** The string of the next `n` bytes. */
+function text(r: Reader, n: number): string {
+  if (n > r.options.maxStringBytes) tooLong(r, "string", n);
+  const a = take(r, n);
+  const b = r.at;
+  if (n === 0) return "";
+  if (n > WINDOW_TEXT_BYTES) return unicode(r, a, b);
+  const u = r.bytes;
+  const d = r.view;
+  let all = 0;
+  let p = a;
+  for (; p < b - 3; p += 4) all |= d.getInt32(p);
+  for (; p < b; p++) all |= u[p]!;
+  if ((all & 0x80808080) !== 0) return unicode(r, a, b);
+  if (n < 3) return n === 1 ? String.fromCharCode(u[a]!) : String.fromCharCode(u[a]!, u[a + 1]!);
+  if (b > r.windowEnd || a < r.windowStart) {
+    if (n === 3) return String.fromCharCode(u[a]!, u[a + 1]!, u[a + 2]!);
+    r.windowStart = a;
+    r.windowEnd = Math.min(a + r.windowBytes, r.end);
+    if (r.windowBytes < LAST_WINDOW_BYTES) r.windowBytes *= 2;
+    r.window = latin1Slice(u, a, r.windowEnd);
+  }
+  return r.window.substring(a - r.windowStart, b - r.windowStart);
+}
+
+function unicode(r: Reader, a: number, b: number): string {
+  const s = utf8Slice(r.bytes, a, b);
+  // Only a string with U+FFFD in it can have been ill-formed.
+  if (r.options.strictUtf8 && s.includes("\ufffd") && !isUtf8(r.bytes, a, b)) refuse(r, "invalid_utf8", a, "the string is not UTF-8");
+  return s;
+}
+
+function array(r: Reader, n: number, depth: number): unknown[] {
+  const { end, bytes: u, view: d, owed } = r;
+  let p = r.at;
+  if (depth > r.options.maxDepth) tooDeep(r);
+  if (n > r.options.maxArrayItems) tooLong(r, "array", n);
+  if (n + owed > end - p) truncated(r, p);
+  if (n === 0) return [];
+  // Two places that make arrays: engines learn that one of them holds floats.
+  const a = u[p] === 0xcb ? new Array<unknown>(n) : new Array<unknown>(n);
+  for (let i = 0; i < n; i++) {
+    // Past the end, `value` says what is wrong.
+    const t = p < end ? u[p]! : 0xc1;
+    if (t < 0x80) {
+      a[i] = t;
+      p++;
+    } else if (t === 0xcb && p + 9 <= end) {
+      a[i] = d.getFloat64(p + 1);
+      p += 9;
+    } else if (t === 0xcd && p + 3 <= end) {
+      a[i] = d.getUint16(p + 1);
+      p += 3;
+    } else {
+      r.at = p;
+      r.owed = owed + n - i - 1;
+      a[i] = value(r, depth);
+      p = r.at;
+    }
+  }
+  r.owed = owed;
+  r.at = p;
+  return a;
+}
+
+function map(r: Reader, n: number, depth: number): unknown {
+  const { shapes, end, options } = r;
+  if (depth > options.maxDepth) tooDeep(r);
+  if (n > options.maxMapEntries) tooLong(r, "map", n);
+  if (n * 2 > end - r.at) truncated(r, r.at);
+  if (options.asMap) {
+    const entries = new Map<unknown, unknown>();
+    for (; n > 0; n--) {
+      const k = value(r, depth);
+      entries.set(k, value(r, depth));
+    }
+    return entries;
+  }
+  if (n === 0 || n > MAX_FIELDS) return rest(r, {}, n, depth);
+  const root = shapes.begin();
+  let first = root.last;
+  if (root === none) return rest(r, {}, n, depth);
+  if (!isNext(r, first)) {
+    const k = key(r);
+    first = shapes.next(root, k);
+    if (first === none) return unknown(r, root, [], k, n, depth);
+  }
+  const fast = first.byFields?.[n];
+  return fast === undefined ? entries(r, first, [], n, depth) : fast(r, r.at, depth);
+}
+
+/**
+ * Goes on in a map of `n` entries: the names of `shape` have been read, with `values`. When there is one value less, that
+ * of the last name comes next.
+ */
+function entries(r: Reader, shape: Shape<ReadShape>, values: unknown[], n: number, depth: number): Record<string, unknown> {
+  const { shapes } = r;
+  for (;;) {
+    if (shape.fields > values.length) values.push(value(r, depth));
+    const i = values.length;
+    if (i === n) break;
+    const next = shape.last;
+    if (isNext(r, next)) {
+      shape = next;
+    } else {
+      const k = key(r);
+      const found = shapes.next(shape, k);
+      if (found === none) return unknown(r, shape, values, k, n, depth);
+      shape = found;
+    }
+  }
+  if (shapes.isDue(shape)) compileReader(shape, r.options.generate);
+  return make(shape, values);
+}
+
+/** Goes on in a map of `n` entries without a shape: after those of `shape`, there is the value of `k`. */
+function unknown(r: Reader, shape: Shape<ReadShape>, values: readonly unknown[], k: string, n: number, depth: number): Record<string, unknown> {
+  const o = make(shape, values);
+  define(o, k, value(r, depth));
+  return rest(r, o, n - values.length - 1, depth);
+}
+
+/** Whether the name of `shape` comes next; if so, it is taken. */
+function isNext(r: Reader, { size, name }: Shape<ReadShape>): boolean {
+  let p = r.at;
+  if (size === 0 || p + size > r.end) return false;
+  const u = r.bytes;
+  const d = r.view;
+  let i = 0;
+  for (; i < size >> 2; i++, p += 4) if (d.getInt32(p) !== name[i]) return false;
+  for (; i < name.length; i++) if (u[p++] !== name[i]) return false;
+  r.at = p;
+  return true;
+}
+
+/** The object of `shape` with `values`. */
+function make(shape: Shape<ReadShape>, values: readonly unknown[]): Record<string, unknown> {
+  const keys: string[] = [];
+  for (let at = shape; at.parent; at = at.parent) keys[at.fields - 1] = at.key!;
+  const o: Record<string, unknown> = {};
+  for (let i = 0; i < keys.length; i++) o[keys[i]!] = values[i];
+  return o;
+}
+
+/**
+ * What `map` does after the first name of a shape as compiled code, where that is allowed: names become constant words,
+ * values are dispatched in place, and the object comes from one literal.
+ */
+function compileReader(shape: Shape<ReadShape>, generate: boolean | "auto"): void {
+  const path: Shape<ReadShape>[] = [];
+  for (let at: Shape<ReadShape> | undefined = shape; at; at = at.parent) path.unshift(at);
+  let body = "";
+  const values: string[] = [];
+  path.forEach(({ name, size }, i) => {
+    if (i === 0) return;
+    const words = size >> 2;
+    const differs = name.map((c, j) => (j < words ? `d.getInt32(p+${j * 4})!==${c}` : `u[p+${j + words * 3}]!==${c}`)).join("||");
+    if (i > 1) body += `if(p+${size}>=e||${differs}){r.at=p;return E(r,K[${i - 1}],[${values.join()}],${path.length - 1},z)}p+=${size};`;
+    body += `var v${i};t=u[p];
+if(t<128&&p<e){v${i}=t;p++}else if(t===203&&p+9<=e){v${i}=d.getFloat64(p+1);p+=9}else{r.at=p;v${i}=V(r,z);p=r.at}
+`;
+    values.push(`v${i}`);
+  });
+  const literal = values.map((v, i) => `${JSON.stringify(path[i + 1]!.key)}:${v}`).join();
+  const text = `return function(r,p,z){var u=r.bytes,d=r.view,e=r.end,t;${body}r.at=p;return {${literal}}}`;
+  const made = compile(generate, "E,K,V", text)?.(entries, path, value) as ReadShape | undefined;
+  if (made !== undefined) (path[1]!.byFields ??= [])[shape.fields] = made;
+}
+
+/** Reads `n` more entries into `o`. */
+function rest(r: Reader, o: Record<string, unknown>, n: number, depth: number): Record<string, unknown> {
+  for (; n > 0; n--) {
+    const k = key(r);
+    define(o, k, value(r, depth));
+  }
+  return o;
+}
+
+function key(r: Reader): string {
+  const p = r.at;
+  const u = r.bytes;
+  const t = p < r.end ? u[p]! : 0xc1;
+  const n = t & 31;
+  if ((t & 0xe0) === 0xa0 && p + n < r.end && n <= r.options.maxStringBytes) {
+    let hash = n;
+    for (let i = p + n; i > p; i--) hash = Math.imul(hash, 31) + u[i]!;
+    const names = namesOf(r);
+    const slot = (hash ^ (hash >>> 15)) & (names.length - 1);
+    const known = names[slot]!;
+    let i = known.length === n ? n : -1;
+    while (i > 0 && known.charCodeAt(i - 1) === u[p + i]) i--;
+    if (i === 0) {
+      r.at = p + n + 1;
+      return known;
+    }
+    r.at = p + 1;
+    const name = text(r, n);
+    // As many characters as bytes: ASCII, so that the name can be found by its bytes.
+    if (name.length === n) names[slot] = name;
+    return name;
+  }
+  // Strings and numbers can name a property; true, nil and what has a structure cannot.
+  if (t < 0x80 || t >= 0xe0 || (t & 0xe0) === 0xa0 || (t >= 0xca && t <= 0xd3) || (t >= 0xd9 && t <= 0xdb) || t === 0xc1) {
+    return String(value(r, 0));
+  }
+  return refuse(r, "invalid_key", p, 'a map key that is neither a string nor a number (see maps: "map")');
+}
+
+/** The table of names, as large as the longest input so far deserves. */
+function namesOf(r: Reader): string[] {
+  const slots = Math.min(1 << (30 - Math.clz32(r.end - r.start)), MAX_NAME_SLOTS);
+  if (r.names.length < slots) r.names = new Array<string>(slots).fill("");
+  return r.names;
+}
+
 /** Sets an own property, whatever the name would mean to an assignment. */
-function define(o: object, key: string, value: unknown): void {
-  Object.defineProperty(o, key, { value, configurable: true, enumerable: true, writable: true });
+function define(o: Record<string, unknown>, k: string, v: unknown): void {
+  if (k === "__proto__") Object.defineProperty(o, k, { value: v, configurable: true, enumerable: true, writable: true });
+  else o[k] = v;
+}
+
+function binary(r: Reader, n: number): Uint8Array {
+  if (n > r.options.maxBinaryBytes) tooLong(r, "binary", n);
+  const data = new Uint8Array(r.memory, take(r, n), n);
+  return r.options.copyBinary ? data.slice() : data;
+}
+
+function extension(r: Reader, n: number): unknown {
+  const type = r.view.getInt8(take(r, 1));
+  const known = r.options.extensions.get(type);
+  const data = binary(r, n);
+  if (known !== undefined) return known.decode(data);
+  return type === -1 ? timestamp(r, data) : new ExtensionValue(type, data);
+}
+
+function timestamp(r: Reader, { buffer, byteOffset, length: n }: Uint8Array): Date | Timestamp {
+  const d = new DataView(buffer, byteOffset, n);
+  const bad = (message: string): never => refuse(r, "invalid_timestamp", r.at - n, message);
+  if (n !== 4 && n !== 8 && n !== 12) bad("a timestamp has 4, 8 or 12 bytes");
+  const nanoseconds = n === 4 ? 0 : d.getUint32(0) >>> (n === 8 ? 2 : 0);
+  const seconds = n === 4 ? BigInt(d.getUint32(0)) : n === 8 ? d.getBigUint64(0) & 0x3_ffff_ffffn : d.getBigInt64(4);
+  if (nanoseconds >= 1e9) bad("a timestamp with a second or more of nanoseconds");
+  if (r.options.exact) return new Timestamp(seconds, nanoseconds);
+  const ms = Number(seconds) * 1000 + Math.floor(nanoseconds / 1e6);
+  if (Math.abs(ms) > MAX_DATE_MS) bad('a timestamp past what a Date holds (see timestamps: "exact")');
+  return new Date(ms);
+}
+
+function truncated(r: Reader, p: number): never {
+  return refuse(r, "truncated", p, "the input ends before the value does");
+}
+
+function tooDeep(r: Reader): never {
+  return refuse(r, "limit_depth", r.at, `nested deeper than ${r.options.maxDepth}`);
+}
+
+function tooLong(r: Reader, what: string, n: number): never {
+  return refuse(r, "limit_length", r.at, `a length of ${n} is above the limit for this ${what}`);
+}
+
+function refuse(r: Reader, code: MsgpackErrorCode, p: number, message: string): never {
+  throw new MsgpackError(code, p - r.start, message);
 }

@@ -1,518 +1,487 @@
 import { MsgpackError } from "./error.js";
 import { type Extension, ExtensionValue, Timestamp } from "./extension.js";
-import { utf8Write } from "./platform.js";
-import { WriteShapes } from "./write-shapes.js";
+import { compile, utf8Write } from "./platform.js";
+import { none, type Shape, Shapes } from "./shapes.js";
 
-/** Small results share blocks of this size. */
-const BLOCK_BYTES = 8 * 1024;
-/** A message starts in a block only while this much is left of it. */
-const BLOCK_LEFT_BYTES = 1024;
+/** Small results share blocks. The first is small, for those who encode once; each is twice the one before, up to this. */
+const FIRST_BLOCK_BYTES = 512;
+const LAST_BLOCK_BYTES = 64 * 1024;
+/** A message starts in a block only while one of so many parts is left of it. */
+const BLOCK_PARTS = 8;
+/** The least of working memory for messages that a block does not hold. */
+const LARGE_BYTES = 16 * 1024;
 /** The working memory for large messages is kept for the next one up to this size. */
 const KEPT_BYTES = 1024 * 1024;
 /** Up to this length a loop over the characters beats a call into the platform. */
 const SHORT_TEXT = 32;
 
-const NOTHING = new Uint8Array(0);
+const NOTHING = /* @__PURE__ */ new Uint8Array(0);
+const NO_VIEW = /* @__PURE__ */ new DataView(NOTHING.buffer);
+const EMPTY = {};
+const plainPrototype = Object.prototype;
+const { getPrototypeOf } = Object;
 
 export interface WriterOptions {
   readonly float32: boolean;
   readonly maxDepth: number;
   readonly maxBytes: number;
   readonly extensions: readonly Extension[];
+  readonly learn: boolean;
+  readonly generate: boolean | "auto";
 }
 
-/** A set of own properties, in order of their names. */
-export type Properties = Record<string, unknown>;
-
 /**
- * Writes values. Every method takes the position to write at and gives the one after what it wrote; `depth` counts the
- * containers around the value. Positions are relative to `bytes`; only `grow` changes `bytes`, and moves the message.
+ * What is being written. All functions below take the position to write at and give the one after what they wrote; `depth`
+ * counts the containers around the value. Positions are relative to `bytes`; only `grow` changes `bytes`, and moves the
+ * message.
  */
 export class Writer {
   bytes: Uint8Array = NOTHING;
-  view: DataView = new DataView(NOTHING.buffer);
-  /** Where the memory that may be written ends. */
+  view: DataView = NO_VIEW;
+  /** Where the memory that may be written ends, and where the message begins. */
   end = 0;
-  /** Where the message begins. */
   origin = 0;
   busy = false;
+  /** Whether nobody made `Object.prototype` enumerable: else only own properties may be taken, the slow way. */
+  clean = true;
 
-  private block = NOTHING;
-  private blockMemory = NOTHING.buffer;
-  private blockView = this.view;
-  private blockAt = 0;
-  private large = NOTHING;
-  private largeView = this.view;
-  private target: ArrayBufferLike | undefined;
-  private targetBytes: Uint8Array = NOTHING;
-  private targetView: DataView = this.view;
+  memory = NOTHING.buffer;
+  block = this.bytes;
+  blockView = this.view;
+  blockAt = 0;
+  blockBytes = FIRST_BLOCK_BYTES / 2;
+  large = this.bytes;
+  largeView = this.view;
+  readonly float32: boolean;
+  readonly shapes: Shapes<WriteShape>;
 
-  private readonly float32: boolean;
-  private readonly maxDepth: number;
-
-  constructor(
-    private readonly options: WriterOptions,
-    private readonly shapes: WriteShapes,
-  ) {
+  constructor(readonly options: WriterOptions) {
     this.float32 = options.float32;
-    this.maxDepth = options.maxDepth;
+    this.shapes = new Shapes<WriteShape>(options.learn);
   }
+}
 
-  /** Encodes into memory of this writer and gives a view of it, never written again. */
-  encode(value: unknown): Uint8Array {
-    if (this.blockAt + BLOCK_LEFT_BYTES > this.block.length) {
-      this.blockMemory = new ArrayBuffer(BLOCK_BYTES);
-      this.block = new Uint8Array(this.blockMemory);
-      this.blockView = new DataView(this.blockMemory);
-      this.blockAt = 0;
-    }
-    this.bytes = this.block;
-    this.view = this.blockView;
-    this.end = this.block.length;
-    this.origin = this.blockAt;
-    const p = this.write(value);
-    if (this.bytes === this.block) {
-      this.blockAt = p;
-      return new Uint8Array(this.blockMemory, this.origin, p - this.origin);
-    }
-    if (this.bytes.length <= KEPT_BYTES) return this.bytes.slice(0, p);
-    return this.bytes.subarray(0, p);
+/** Encodes into memory of this writer and gives a view of it, never written again. */
+export function encode(w: Writer, v: unknown): Uint8Array {
+  // A block that was transferred elsewhere has no length.
+  if (w.blockAt + w.blockBytes / BLOCK_PARTS > w.block.length) {
+    w.blockBytes = Math.min(w.blockBytes * 2, LAST_BLOCK_BYTES);
+    w.memory = new ArrayBuffer(w.blockBytes);
+    w.block = new Uint8Array(w.memory);
+    w.blockView = new DataView(w.memory);
+    w.blockAt = 0;
   }
-
-  /** Encodes to `target` at `offset` and gives the count of bytes; throws if it does not fit. */
-  encodeInto(value: unknown, target: Uint8Array, offset: number): number {
-    const room = target.length - offset;
-    if (!(room >= 0 && offset >= 0)) throw new RangeError("the offset is outside of the target");
-    if (this.target !== target.buffer) {
-      this.target = target.buffer;
-      this.targetBytes = new Uint8Array(target.buffer);
-      this.targetView = new DataView(target.buffer);
-    }
-    this.bytes = this.targetBytes;
-    this.view = this.targetView;
-    this.origin = target.byteOffset + offset;
-    this.end = this.origin + room;
-    const p = this.write(value);
-    const written = p - this.origin;
-    if (this.bytes !== this.targetBytes) {
-      // Room is asked for generously: what left the target may still fit.
-      if (written > room) throw new MsgpackError("no_room", room, `the target has ${room} bytes, the value needs ${written}`);
-      target.set(this.bytes.subarray(0, written), offset);
-    }
-    if (target.buffer.byteLength > KEPT_BYTES) this.target = undefined;
-    return written;
+  const { block } = w;
+  w.bytes = block;
+  w.view = w.blockView;
+  w.end = block.length;
+  w.origin = w.blockAt;
+  const p = message(w, v);
+  const { bytes, origin } = w;
+  if (bytes === block) {
+    w.blockAt = p;
+    return new Uint8Array(w.memory, origin, p - origin);
   }
+  release(w);
+  return bytes.length > KEPT_BYTES ? bytes.subarray(0, p) : bytes.slice(0, p);
+}
 
-  private write(value: unknown): number {
-    this.busy = true;
-    try {
-      const p = this.value(value, this.origin, 0);
-      this.checkTotal(p - this.origin);
-      return p;
-    } finally {
-      this.busy = false;
-      if (this.large.length > KEPT_BYTES) this.large = NOTHING;
-    }
+/** Encodes to `target` at `offset` and gives the count of bytes; throws if it does not fit. */
+export function encodeInto(w: Writer, v: unknown, target: Uint8Array, offset: number): number {
+  const room = target.length - offset;
+  if (!(room >= 0 && offset >= 0)) throw new RangeError("the offset is outside of the target");
+  w.bytes = target;
+  w.view = new DataView(target.buffer, target.byteOffset, target.length);
+  w.origin = offset;
+  w.end = target.length;
+  const p = message(w, v);
+  const n = p - w.origin;
+  if (w.bytes !== target) {
+    // Room is asked for generously: what left the target may still fit.
+    if (n > room) refuse(w, "no_room", room, `the target has ${room} bytes, the value needs ${n}`);
+    target.set(w.bytes.subarray(0, n), offset);
   }
+  release(w);
+  return n;
+}
 
-  value(v: unknown, p: number, depth: number): number {
-    switch (typeof v) {
-      case "string":
-        return this.string(v, p);
-      case "number":
-        return this.number(v, p);
-      case "object":
-        if (v !== null) return this.object(v, p, depth);
-        break;
-      case "boolean":
-        p = this.ensure(p, 1);
-        this.bytes[p] = v ? 0xc3 : 0xc2;
-        return p + 1;
-      case "bigint":
-        return this.bigint(v, p);
-    }
-    p = this.ensure(p, 1);
-    this.bytes[p] = 0xc0;
-    return p + 1;
-  }
+/** Lets go of memory that is not the writer's to keep. */
+function release(w: Writer): void {
+  w.bytes = NOTHING;
+  w.view = NO_VIEW;
+}
 
-  number(v: number, p: number): number {
-    if (p + 9 > this.end) p = this.grow(p, 9);
-    const u = this.bytes;
-    if ((v | 0) === v) {
-      if (v > 0 ? v < 128 : v >= -32 && (v !== 0 || 1 / v > 0)) {
-        u[p] = v;
-        return p + 1;
-      }
-      if (v > 0) {
-        if (v < 0x100) return this.tagged8(0xcc, v, p);
-        if (v < 0x10000) return this.tagged16(0xcd, v, p);
-        return this.tagged32(0xce, v, p);
-      }
-      if (v !== 0) {
-        if (v >= -0x80) return this.tagged8(0xd0, v, p);
-        if (v >= -0x8000) return this.tagged16(0xd1, v, p);
-        return this.tagged32(0xd2, v, p);
-      }
-      // −0 is not an integer of the format: a float keeps its sign.
-    } else if (Math.floor(v) === v && v <= Number.MAX_SAFE_INTEGER && v >= Number.MIN_SAFE_INTEGER) {
-      if (v > 0 && v <= 0xffffffff) return this.tagged32(0xce, v, p);
-      u[p] = v > 0 ? 0xcf : 0xd3;
-      this.view.setInt32(p + 1, Math.floor(v / 0x100000000));
-      this.view.setUint32(p + 5, v >>> 0);
-      return p + 9;
-    }
-    if (v !== v) return this.nan(p);
-    if (this.float32 && Math.fround(v) === v) {
-      u[p] = 0xca;
-      this.view.setFloat32(p + 1, v);
-      return p + 5;
-    }
-    u[p] = 0xcb;
-    this.view.setFloat64(p + 1, v);
-    return p + 9;
-  }
-
-  string(s: string, p: number): number {
-    const n = s.length;
-    if (n >= SHORT_TEXT) return this.longString(s, n, p);
-    if (p + 96 > this.end) p = this.grow(p, 96);
-    const u = this.bytes;
-    let q = p + 1;
-    for (let i = 0; i < n; i++) {
-      const c = s.charCodeAt(i);
-      if (c > 0x7f) return this.shortUnicode(s, i, p, q);
-      u[q++] = c;
-    }
-    u[p] = 0xa0 | n;
-    return q;
-  }
-
-  /** The rest of a string of fewer than 32 characters, of which `i` are written and end at `q`. At most 93 bytes. */
-  private shortUnicode(s: string, i: number, p: number, q: number): number {
-    const u = this.bytes;
-    for (; i < s.length; i++) {
-      let c = s.charCodeAt(i);
-      if (c < 0x80) {
-        u[q++] = c;
-        continue;
-      }
-      if (c < 0x800) {
-        u[q++] = 0xc0 | (c >> 6);
-      } else {
-        if ((c & 0xf800) === 0xd800) {
-          const low = s.charCodeAt(i + 1);
-          if (c < 0xdc00 && (low & 0xfc00) === 0xdc00) {
-            i++;
-            c = ((c & 0x3ff) << 10) + (low & 0x3ff) + 0x10000;
-            u[q++] = 0xf0 | (c >> 18);
-            u[q++] = 0x80 | ((c >> 12) & 0x3f);
-          } else {
-            c = 0xfffd;
-            u[q++] = 0xef;
-          }
-        } else {
-          u[q++] = 0xe0 | (c >> 12);
-        }
-        u[q++] = 0x80 | ((c >> 6) & 0x3f);
-      }
-      u[q++] = 0x80 | (c & 0x3f);
-    }
-    const written = q - p - 1;
-    if (written < 32) {
-      u[p] = 0xa0 | written;
-      return q;
-    }
-    u.copyWithin(p + 2, p + 1, q);
-    u[p] = 0xd9;
-    u[p + 1] = written;
-    return q + 1;
-  }
-
-  private longString(s: string, n: number, p: number): number {
-    // All ASCII is the guess; what is longer moves up.
-    const guess = lengthHeader(n);
-    p = this.ensure(p, n * 3 + 5);
-    const written = utf8Write(this.bytes, s, p + guess, n * 3);
-    const header = lengthHeader(written);
-    if (header !== guess) this.bytes.copyWithin(p + header, p + guess, p + guess + written);
-    return this.length(0xd9, written, p) + written;
-  }
-
-  /** A header of the 8, 16 or 32-bit family of `tag`; room for five bytes is there. */
-  private length(tag: number, n: number, p: number): number {
-    if (n < 0x100) return this.tagged8(tag, n, p);
-    if (n < 0x10000) return this.tagged16(tag + 1, n, p);
-    return this.tagged32(tag + 2, n, p);
-  }
-
-  private tagged8(tag: number, v: number, p: number): number {
-    this.bytes[p] = tag;
-    this.bytes[p + 1] = v;
-    return p + 2;
-  }
-
-  private tagged16(tag: number, v: number, p: number): number {
-    const u = this.bytes;
-    u[p] = tag;
-    u[p + 1] = v >> 8;
-    u[p + 2] = v;
-    return p + 3;
-  }
-
-  private tagged32(tag: number, v: number, p: number): number {
-    this.bytes[p] = tag;
-    this.view.setUint32(p + 1, v);
-    return p + 5;
-  }
-
-  /** Every NaN is written alike, whatever bits the engine carries in it. */
-  private nan(p: number): number {
-    if (this.float32) {
-      this.bytes[p] = 0xca;
-      this.view.setUint32(p + 1, 0x7fc00000);
-      return p + 5;
-    }
-    this.bytes[p] = 0xcb;
-    this.view.setUint32(p + 1, 0x7ff80000);
-    this.view.setUint32(p + 5, 0);
-    return p + 9;
-  }
-
-  private bigint(v: bigint, p: number): number {
-    p = this.ensure(p, 9);
-    if (v < 0n ? BigInt.asIntN(64, v) !== v : BigInt.asUintN(64, v) !== v) {
-      throw new MsgpackError("out_of_range", p - this.origin, "a bigint outside of -2^63 to 2^64-1");
-    }
-    this.bytes[p] = v < 0n ? 0xd3 : 0xcf;
-    this.view.setBigInt64(p + 1, v);
-    return p + 9;
-  }
-
-  object(v: object, p: number, depth: number): number {
-    if (depth >= this.maxDepth) {
-      throw new MsgpackError("limit_depth", p - this.origin, `nested deeper than ${this.maxDepth}, or a cycle`);
-    }
-    if (Array.isArray(v)) return this.array(v, p, depth + 1);
-    // Nearly always plain. Asking for the prototype is slow here, and fast where the shape is known: it is left to there.
-    if (v.constructor === Object) return this.map(v as Properties, p, depth + 1);
-    return this.special(v, p, depth + 1);
-  }
-
-  private array(a: readonly unknown[], p: number, depth: number): number {
-    const n = a.length;
-    p = this.arrayHeader(n, p);
-    for (let i = 0; i < n; i++) {
-      const v = a[i];
-      if (typeof v !== "number") {
-        p = this.value(v, p, depth);
-        continue;
-      }
-      if (p + 9 > this.end) p = this.grow(p, 9);
-      const u = this.bytes;
-      const i32 = v | 0;
-      // The common numbers in place: a call would allocate every fraction.
-      if (i32 === v && i32 !== 0) {
-        if (i32 < 128 && i32 >= -32) {
-          u[p++] = i32;
-        } else if (i32 > 0 && i32 < 0x10000) {
-          u[p] = i32 < 0x100 ? 0xcc : 0xcd;
-          if (i32 >= 0x100) u[++p] = i32 >> 8;
-          u[p + 1] = i32;
-          p += 2;
-        } else if (i32 > 0 || i32 < -0x8000) {
-          u[p] = i32 > 0 ? 0xce : 0xd2;
-          this.view.setInt32(p + 1, i32);
-          p += 5;
-        } else {
-          p = this.number(i32, p);
-        }
-      } else if (!this.float32 && v !== Math.floor(v) && v === v) {
-        u[p] = 0xcb;
-        this.view.setFloat64(p + 1, v);
-        p += 9;
-      } else {
-        p = this.number(v, p);
-      }
-    }
+function message(w: Writer, v: unknown): number {
+  w.busy = true;
+  w.clean = true;
+  for (const k in EMPTY) w.clean = k === "";
+  try {
+    const p = value(w, v, w.origin, 0);
+    checkTotal(w, p);
     return p;
-  }
-
-  private map(o: Properties, p: number, depth: number): number {
-    const write = this.shapes.find(o);
-    if (write !== null) return write(this, o, p, depth);
-    if (!isPlain(o) || !this.shapes.clean) return this.special(o, p, depth);
-    let n = 0;
-    let custom = false;
-    for (const k in o) {
-      n++;
-      if (k === "toJSON") custom = true;
-    }
-    if (custom && typeof o["toJSON"] === "function") return this.special(o, p, depth);
-    const start = p - this.origin;
-    p = this.mapHeader(n, p);
-    let written = 0;
-    for (const k in o) {
-      const v = o[k];
-      if (isAbsent(v)) continue;
-      p = this.value(v, this.string(k, p), depth);
-      written++;
-    }
-    return written === n ? p : this.recount(start, n, written, p);
-  }
-
-  /** Whatever is neither an array nor a plain object. */
-  special(v: object, p: number, depth: number): number {
-    for (const extension of this.options.extensions) {
-      if (v instanceof extension.class) return this.extension(extension.type, extension.encode(v), p);
-    }
-    if (ArrayBuffer.isView(v)) return this.binary(new Uint8Array(v.buffer, v.byteOffset, v.byteLength), p);
-    if (v instanceof ArrayBuffer || (typeof SharedArrayBuffer !== "undefined" && v instanceof SharedArrayBuffer)) {
-      return this.binary(new Uint8Array(v), p);
-    }
-    if (v instanceof Date) return this.date(v, p);
-    if (v instanceof Timestamp) return this.timestamp(v.seconds, v.nanoseconds, p);
-    if (v instanceof ExtensionValue) return this.extension(v.type, v.data, p);
-    if (v instanceof Map) {
-      const entries = [...v];
-      p = this.mapHeader(entries.length, p);
-      for (const [key, item] of entries) p = this.value(item, this.value(key, p, depth), depth);
-      return p;
-    }
-    if (v instanceof Set) return this.array([...v], p, depth);
-    const custom = v as { toJSON?: unknown };
-    if (typeof custom.toJSON === "function") return this.value((custom as { toJSON(): unknown }).toJSON(), p, depth);
-    if (v instanceof Number || v instanceof String || v instanceof Boolean) return this.value(v.valueOf(), p, depth);
-    const o = v as Properties;
-    const keys = Object.keys(o);
-    const start = p - this.origin;
-    p = this.mapHeader(keys.length, p);
-    let written = 0;
-    for (const k of keys) {
-      const item = o[k];
-      if (isAbsent(item)) continue;
-      p = this.value(item, this.string(k, p), depth);
-      written++;
-    }
-    return this.recount(start, keys.length, written, p);
-  }
-
-  private binary(data: Uint8Array, p: number): number {
-    p = this.ensure(p, data.length + 5);
-    p = this.length(0xc4, data.length, p);
-    this.bytes.set(data, p);
-    return p + data.length;
-  }
-
-  private extension(type: number, data: Uint8Array, p: number): number {
-    const n = data.length;
-    p = this.ensure(p, n + 6);
-    const fixed = n === 1 || n === 2 || n === 4 || n === 8 || n === 16;
-    if (fixed) this.bytes[p++] = 0xd4 + 31 - Math.clz32(n);
-    else p = this.length(0xc7, n, p);
-    this.bytes[p++] = type;
-    this.bytes.set(data, p);
-    return p + n;
-  }
-
-  private date(v: Date, p: number): number {
-    const ms = v.getTime();
-    if (ms !== ms) throw new MsgpackError("out_of_range", p - this.origin, "an invalid Date");
-    const seconds = Math.floor(ms / 1000);
-    return this.timestamp(BigInt(seconds), (ms - seconds * 1000) * 1e6, p);
-  }
-
-  private timestamp(seconds: bigint, nanoseconds: number, p: number): number {
-    p = this.ensure(p, 15);
-    if (seconds >> 34n !== 0n) {
-      this.bytes[p] = 0xc7;
-      this.bytes[p + 1] = 12;
-      this.bytes[p + 2] = 0xff;
-      this.view.setUint32(p + 3, nanoseconds);
-      this.view.setBigInt64(p + 7, seconds);
-      return p + 15;
-    }
-    const small = nanoseconds === 0 && seconds >> 32n === 0n;
-    this.bytes[p] = small ? 0xd6 : 0xd7;
-    this.bytes[p + 1] = 0xff;
-    if (small) {
-      this.view.setUint32(p + 2, Number(seconds));
-      return p + 6;
-    }
-    this.view.setBigUint64(p + 2, (BigInt(nanoseconds) << 34n) | seconds);
-    return p + 10;
-  }
-
-  arrayHeader(n: number, p: number): number {
-    p = this.ensure(p, 5);
-    if (n < 16) {
-      this.bytes[p] = 0x90 | n;
-      return p + 1;
-    }
-    return n < 0x10000 ? this.tagged16(0xdc, n, p) : this.tagged32(0xdd, n, p);
-  }
-
-  mapHeader(n: number, p: number): number {
-    p = this.ensure(p, 5);
-    if (n < 16) {
-      this.bytes[p] = 0x80 | n;
-      return p + 1;
-    }
-    return n < 0x10000 ? this.tagged16(0xde, n, p) : this.tagged32(0xdf, n, p);
-  }
-
-  /** Corrects a map header for `announced` entries, `start` bytes into the message, when `written` followed. */
-  recount(start: number, announced: number, written: number, p: number): number {
-    if (announced === written) return p;
-    const header = this.origin + start;
-    const from = header + mapHeaderBytes(announced);
-    const to = header + mapHeaderBytes(written);
-    if (from !== to) this.bytes.copyWithin(to, from, p);
-    this.mapHeader(written, header);
-    return p - from + to;
-  }
-
-  ensure(p: number, need: number): number {
-    return p + need > this.end ? this.grow(p, need) : p;
-  }
-
-  /** Moves the message to where `need` more bytes have room. Gives the new position. */
-  grow(p: number, need: number): number {
-    const used = p - this.origin;
-    this.checkTotal(used);
-    const size = used + need;
-    const old = this.bytes;
-    if (old === this.large || this.large.length < size) {
-      this.large = new Uint8Array(Math.max(size, used * 2, 2 * BLOCK_BYTES));
-      this.largeView = new DataView(this.large.buffer);
-    }
-    this.large.set(old.subarray(this.origin, p));
-    this.bytes = this.large;
-    this.view = this.largeView;
-    this.end = this.large.length;
-    this.origin = 0;
-    return used;
-  }
-
-  private checkTotal(used: number): void {
-    if (used > this.options.maxBytes) {
-      throw new MsgpackError("limit_total", used, `the message is above ${this.options.maxBytes} bytes`);
+  } finally {
+    w.busy = false;
+    if (w.large.length > KEPT_BYTES) {
+      w.large = NOTHING;
+      w.largeView = NO_VIEW;
     }
   }
 }
 
-/** Whether all that `for…in` finds in `o` is its own, unless `Object.prototype` itself was made enumerable. */
-export function isPlain(o: object): boolean {
-  return Object.getPrototypeOf(o) === Object.prototype;
+function refuse(w: Writer, code: "limit_depth" | "limit_total" | "out_of_range" | "no_room", p: number, message: string): never {
+  throw new MsgpackError(code, p - w.origin, message);
+}
+
+function checkTotal(w: Writer, p: number): void {
+  if (p - w.origin > w.options.maxBytes) refuse(w, "limit_total", p, `the message is above ${w.options.maxBytes} bytes`);
+}
+
+/** Moves the message to where `need` more w.bytes have room. Gives the new position. */
+function grow(w: Writer, p: number, need: number): number {
+  checkTotal(w, p);
+  const used = p - w.origin;
+  const size = used + need;
+  const old = w.bytes;
+  if (old === w.large || w.large.length < size) {
+    w.large = new Uint8Array(Math.max(size, used * 2, LARGE_BYTES));
+    w.largeView = new DataView(w.large.buffer);
+  }
+  w.large.set(old.subarray(w.origin, p));
+  w.bytes = w.large;
+  w.view = w.largeView;
+  w.end = w.large.length;
+  w.origin = 0;
+  return used;
+}
+
+/** A header of the 8 (where there is one), 16 or 32-bit family of `tag`; room for five w.bytes is there. */
+function header(w: Writer, tag: number, n: number, p: number): number {
+  const u = w.bytes;
+  if (n < 0x100 && tag < 0xda) {
+    u[p] = tag;
+    u[p + 1] = n;
+    return p + 2;
+  }
+  if (n < 0x10000) {
+    u[p] = tag + 1;
+    u[p + 1] = n >> 8;
+    u[p + 2] = n;
+    return p + 3;
+  }
+  u[p] = tag + 2;
+  w.view.setUint32(p + 1, n);
+  return p + 5;
+}
+
+/** Small enough to be inlined: a call would allocate every fraction. */
+function number(w: Writer, v: number, p: number): number {
+  if (p + 9 > w.end) p = grow(w, p, 9);
+  const u = w.bytes;
+  const i = v | 0;
+  // −0 is not an integer of the format: a float keeps its sign.
+  if (i === v && (i !== 0 || 1 / v > 0)) {
+    if (i < 128 && i >= -32) {
+      u[p] = i;
+      return p + 1;
+    }
+    if (i > 0) return header(w, 0xcc, i, p);
+    if (i >= -0x80) {
+      u[p] = 0xd0;
+      u[p + 1] = i;
+      return p + 2;
+    }
+    if (i >= -0x8000) {
+      u[p] = 0xd1;
+      w.view.setInt16(p + 1, i);
+      return p + 3;
+    }
+    u[p] = 0xd2;
+    w.view.setInt32(p + 1, i);
+    return p + 5;
+  }
+  if (w.float32 || v === Math.floor(v) || v !== v) return otherNumber(w, v, p);
+  u[p] = 0xcb;
+  w.view.setFloat64(p + 1, v);
+  return p + 9;
+}
+
+function otherNumber(w: Writer, v: number, p: number): number {
+  const u = w.bytes;
+  const d = w.view;
+  if (v !== 0 && Number.isSafeInteger(v)) {
+    if (v > 0 && v <= 0xffffffff) return header(w, 0xcc, v, p);
+    u[p] = v > 0 ? 0xcf : 0xd3;
+    d.setInt32(p + 1, Math.floor(v / 0x100000000));
+    d.setUint32(p + 5, v >>> 0);
+    return p + 9;
+  }
+  // Every NaN is written alike, whatever bits the engine carries in it.
+  if (v !== v) v = NaN;
+  if (w.float32 && (Math.fround(v) === v || v !== v)) {
+    u[p] = 0xca;
+    d.setFloat32(p + 1, v);
+    return p + 5;
+  }
+  u[p] = 0xcb;
+  d.setFloat64(p + 1, v);
+  return p + 9;
+}
+
+function string(w: Writer, s: string, p: number): number {
+  const n = s.length;
+  if (n >= SHORT_TEXT) return longString(w, s, p);
+  if (p + SHORT_TEXT > w.end) p = grow(w, p, SHORT_TEXT);
+  const u = w.bytes;
+  let q = p + 1;
+  let all = 0;
+  let i = 1;
+  for (; i < n; i += 2) {
+    const b = s.charCodeAt(i - 1);
+    const c = s.charCodeAt(i);
+    all |= b | c;
+    u[q++] = b;
+    u[q++] = c;
+  }
+  if (i === n) {
+    const c = s.charCodeAt(n - 1);
+    all |= c;
+    u[q++] = c;
+  }
+  if (all > 0x7f) return longString(w, s, p);
+  u[p] = 0xa0 | n;
+  return q;
+}
+
+function longString(w: Writer, s: string, p: number): number {
+  const n = s.length;
+  if (p + n * 3 + 5 > w.end) p = grow(w, p, n * 3 + 5);
+  // All ASCII is the guess; what is longer moves up.
+  const guess = textHeaderBytes(n);
+  const written = utf8Write(w.bytes, s, p + guess, n * 3);
+  const size = textHeaderBytes(written);
+  if (size !== guess) w.bytes.copyWithin(p + size, p + guess, p + guess + written);
+  if (size > 1) return header(w, 0xd9, written, p) + written;
+  w.bytes[p] = 0xa0 | written;
+  return p + 1 + written;
+}
+
+function value(w: Writer, v: unknown, p: number, depth: number): number {
+  let tag = 0xc0;
+  switch (typeof v) {
+    case "string":
+      return string(w, v, p);
+    case "number":
+      return number(w, v, p);
+    case "object":
+      if (v !== null) return object(w, v, p, depth);
+      break;
+    case "boolean":
+      tag = v ? 0xc3 : 0xc2;
+      break;
+    case "bigint":
+      return bigint(w, v, p);
+  }
+  if (p >= w.end) p = grow(w, p, 1);
+  w.bytes[p] = tag;
+  return p + 1;
+}
+
+function bigint(w: Writer, v: bigint, p: number): number {
+  if (p + 9 > w.end) p = grow(w, p, 9);
+  if (v < 0n ? BigInt.asIntN(64, v) !== v : BigInt.asUintN(64, v) !== v) {
+    refuse(w, "out_of_range", p, "a bigint outside of -2^63 to 2^64-1");
+  }
+  w.bytes[p] = v < 0n ? 0xd3 : 0xcf;
+  w.view.setBigInt64(p + 1, v);
+  return p + 9;
+}
+
+function object(w: Writer, v: object, p: number, depth: number): number {
+  if (depth >= w.options.maxDepth) refuse(w, "limit_depth", p, `nested deeper than ${w.options.maxDepth}, or a cycle`);
+  if (Array.isArray(v)) return array(w, v, p, depth + 1);
+  if (ArrayBuffer.isView(v)) return special(w, v, p, depth + 1);
+  return map(w, v as Record<string, unknown>, p, depth + 1);
+}
+
+function containerHeader(w: Writer, fixed: number, n: number, p: number): number {
+  if (p + 5 > w.end) p = grow(w, p, 5);
+  if (n > 15) return header(w, fixed === 0x80 ? 0xdd : 0xdb, n, p);
+  w.bytes[p] = fixed | n;
+  return p + 1;
+}
+
+function array(w: Writer, a: readonly unknown[], p: number, depth: number): number {
+  p = containerHeader(w, 0x90, a.length, p);
+  for (let i = 0; i < a.length; i++) {
+    const v = a[i];
+    p = typeof v === "number" ? number(w, v, p) : value(w, v, p, depth);
+  }
+  return p;
+}
+
+function map(w: Writer, o: Record<string, unknown>, p: number, depth: number): number {
+  const { shapes } = w;
+  let node = w.clean ? shapes.begin() : none;
+  for (const k in o) {
+    const { last } = node;
+    if (last.key === k) node = last;
+    else if ((node = shapes.next(node, k)) === none) break;
+  }
+  if (node.write !== undefined) return node.write(w, o, p, depth);
+  if (getPrototypeOf(o) !== plainPrototype || !w.clean) return special(w, o, p, depth);
+  let n = node.fields;
+  if (node === none) {
+    n = Object.keys(o).length;
+  } else {
+    if (shapes.isDue(node)) node.write = compileWriter(node, w.options);
+    node = shapes.root;
+  }
+  const start = p - w.origin;
+  p = containerHeader(w, 0x80, n, p);
+  let written = 0;
+  for (const k in o) {
+    const v = o[k];
+    const { last } = node;
+    node = last.key === k ? last : shapes.next(node, k);
+    if (v === undefined || typeof v === "function" || typeof v === "symbol") {
+      if (k === "toJSON" && v !== undefined) return special(w, o, w.origin + start, depth);
+      continue;
+    }
+    written++;
+    if (node.size === 0) {
+      p = string(w, k, p);
+    } else {
+      const { size, name } = node;
+      if (p + size > w.end) p = grow(w, p, size);
+      const d = w.view;
+      let i = 0;
+      for (; i < size >> 2; i++, p += 4) d.setInt32(p, name[i]!);
+      for (; i < name.length; i++) w.bytes[p++] = name[i]!;
+    }
+    p = typeof v === "string" ? string(w, v, p) : typeof v === "number" ? number(w, v, p) : value(w, v, p, depth);
+  }
+  return written === n ? p : recount(w, start, n, written, p);
+}
+
+/** Corrects a map header for `announced` entries, `start` w.bytes into the message, when `written` followed. */
+function recount(w: Writer, start: number, announced: number, written: number, p: number): number {
+  const head = w.origin + start;
+  const from = head + mapHeaderBytes(announced);
+  const to = head + mapHeaderBytes(written);
+  if (from !== to) w.bytes.copyWithin(to, from, p);
+  containerHeader(w, 0x80, written, head);
+  return p - from + to;
+}
+
+/** Whatever is neither an array nor a plain object. */
+function special(w: Writer, v: object, p: number, depth: number): number {
+  for (const e of w.options.extensions) if (v instanceof e.class) return extension(w, e.type, e.encode(v), p);
+  if (ArrayBuffer.isView(v)) return binary(w, new Uint8Array(v.buffer, v.byteOffset, v.byteLength), p);
+  if (v instanceof ArrayBuffer || (typeof SharedArrayBuffer !== "undefined" && v instanceof SharedArrayBuffer)) {
+    return binary(w, new Uint8Array(v), p);
+  }
+  if (v instanceof Date) {
+    const ms = v.getTime();
+    if (ms !== ms) refuse(w, "out_of_range", p, "an invalid Date");
+    const seconds = Math.floor(ms / 1000);
+    return timestamp(w, BigInt(seconds), (ms - seconds * 1000) * 1e6, p);
+  }
+  if (v instanceof Timestamp) return timestamp(w, v.seconds, v.nanoseconds, p);
+  if (v instanceof ExtensionValue) return extension(w, v.type, v.data, p);
+  if (v instanceof Set) return array(w, [...(v as Set<unknown>)], p, depth);
+  const { toJSON } = v as { toJSON?: unknown };
+  if (v instanceof Map || typeof toJSON !== "function") {
+    if (v instanceof Number || v instanceof String || v instanceof Boolean) return value(w, v.valueOf(), p, depth);
+    const entries = v instanceof Map ? [...(v as Map<unknown, unknown>)] : Object.entries(v).filter(([, item]) => !isAbsent(item));
+    p = containerHeader(w, 0x80, entries.length, p);
+    for (const [key, item] of entries) p = value(w, item, value(w, key, p, depth), depth);
+    return p;
+  }
+  return value(w, (v as { toJSON(): unknown }).toJSON(), p, depth);
+}
+
+function binary(w: Writer, data: Uint8Array, p: number): number {
+  const n = data.length;
+  if (p + n + 5 > w.end) p = grow(w, p, n + 5);
+  p = header(w, 0xc4, n, p);
+  w.bytes.set(data, p);
+  return p + n;
+}
+
+function extension(w: Writer, type: number, data: Uint8Array, p: number): number {
+  const n = data.length;
+  if (p + n + 6 > w.end) p = grow(w, p, n + 6);
+  if (n === 1 || n === 2 || n === 4 || n === 8 || n === 16) w.bytes[p++] = 0xd4 + 31 - Math.clz32(n);
+  else p = header(w, 0xc7, n, p);
+  w.bytes[p++] = type;
+  w.bytes.set(data, p);
+  return p + n;
+}
+
+function timestamp(w: Writer, seconds: bigint, nanoseconds: number, p: number): number {
+  const data = new DataView(new ArrayBuffer(12));
+  let n = 8;
+  if (seconds >> 34n !== 0n) {
+    n = 12;
+    data.setUint32(0, nanoseconds);
+    data.setBigInt64(4, seconds);
+  } else if (nanoseconds === 0 && seconds >> 32n === 0n) {
+    n = 4;
+    data.setUint32(0, Number(seconds));
+  } else {
+    data.setBigUint64(0, (BigInt(nanoseconds) << 34n) | seconds);
+  }
+  return extension(w, -1, new Uint8Array(data.buffer, 0, n), p);
+}
+
+/** Writes one plain object of a known shape; `depth` is that of its values. */
+type WriteShape = (w: Writer, o: Record<string, unknown>, p: number, depth: number) => number;
+
+/**
+ * What `map` does for objects of one shape as compiled code, where that is allowed: names become constant words, values
+ * are dispatched in place. One check per stretch makes room for all names and numbers up to the next value of unknown
+ * length.
+ */
+function compileWriter(node: Shape<WriteShape>, options: WriterOptions): WriteShape | undefined {
+  const n = node.fields;
+  const float = options.float32 ? "" : "if(v!==Math.floor(v)&&v===v){u[p]=203;d.setFloat64(p+1,v);p+=9}else ";
+  let room = 9;
+  let body = "";
+  for (let at = node; at.parent; at = at.parent) {
+    const { name, size } = at;
+    const words = size >> 2;
+    const stores = name.map((c, i) => (i < words ? `d.setInt32(p+${i * 4},${c});` : `u[p+${i + words * 3}]=${c};`)).join("");
+    body = `v=o[${JSON.stringify(at.key)}];${at.fields > 1 ? "" : PLAIN}q=p;${stores}p+=${size};
+if(typeof v==="number"){if((v|0)===v&&v>0&&v<128)u[p++]=v;else ${float}p=N(w,v,p)}
+else{if(typeof v==="string")p=S(w,v,p);else if(typeof v==="object"&&v!==null)p=O(w,v,p,z);else if(v===true||v===false)u[p++]=v?195:194;else if(A(v)){p=q;m--}else p=V(w,v,p,z);if(p+${room}>w.end)p=G(w,p,${room});u=w.bytes;d=w.view}
+${body}`;
+    room += size + 9;
+  }
+  return compile(
+    options.generate,
+    "A,C,G,N,O,P,R,S,V,X",
+    `return function(w,o,p,z){var u,d,v,q,m=${n},s=p-w.origin;if(p+${room}>w.end)p=G(w,p,${room});p=C(w,128,${n},p);u=w.bytes;d=w.view;${body}${n ? "" : PLAIN}return m===${n}?p:R(w,s,${n},m,p)}`,
+  )?.(isAbsent, containerHeader, grow, number, object, plainPrototype, recount, string, value, special) as WriteShape | undefined;
+}
+
+/** After the first property is read, engines know the prototype: but only by this name, which a host may forbid. */
+const PLAIN = `if(${protoIsReadable() ? "o.__proto__" : "Object.getPrototypeOf(o)"}!==P)return X(w,o,w.origin+s,z);`;
+
+function protoIsReadable(): boolean {
+  try {
+    return (EMPTY as { __proto__?: unknown }).__proto__ === plainPrototype;
+  } catch {
+    return false;
+  }
 }
 
 /** As in JSON: such a property is left out, and elsewhere such a value is nil. */
-export function isAbsent(v: unknown): boolean {
+function isAbsent(v: unknown): boolean {
   return v === undefined || typeof v === "function" || typeof v === "symbol";
 }
 
-function lengthHeader(n: number): number {
-  return n < 0x100 ? 2 : n < 0x10000 ? 3 : 5;
+function textHeaderBytes(n: number): number {
+  return n < 32 ? 1 : n < 0x100 ? 2 : n < 0x10000 ? 3 : 5;
 }
 
 function mapHeaderBytes(n: number): number {

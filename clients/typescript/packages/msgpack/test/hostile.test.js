@@ -103,6 +103,18 @@ test("what is not UTF-8 is refused when asked, and otherwise read with U+FFFD, n
   assert.equal(decode(encode("really \ufffd"), { strictUtf8: true }), "really \ufffd");
 });
 
+test("a name that was seen is never taken for other bytes", () => {
+  for (const options of [{ generate: true }, { generate: false }, { learnShapes: false }]) {
+    const decoder = new Decoder({ ...options, strictUtf8: true });
+    for (let c = 0x80; c < 0x100; c++) {
+      const name = String.fromCharCode(c);
+      assert.deepEqual(decoder.decode(encode({ a: 1, [name]: 1 })), { a: 1, [name]: 1 });
+      assert.throws(() => decoder.decode(Uint8Array.of(0x82, 0xa1, 0x61, 1, 0xa1, c, 1)), { code: "invalid_utf8" });
+    }
+    for (let c = 0x80; c < 0x100; c++) assert.throws(() => decoder.decode(Uint8Array.of(0x81, 0xa1, c, 1)), { code: "invalid_utf8" });
+  }
+});
+
 test("a decoder goes on after any error", () => {
   const decoder = new Decoder();
   for (const bad of ["c1", "9201", "81a161", "ddffffffff", "(91*300)90", "0101"]) {

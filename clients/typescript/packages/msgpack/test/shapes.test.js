@@ -129,6 +129,13 @@ for (const mode of modes) {
     for (let i = 0; i < 3000; i++) agree(encoder, decoder, { steady: i, shape: "s" });
   });
 
+  test(`empty and short maps are right while learning pauses ${label}`, () => {
+    const encoder = new Encoder(mode);
+    const decoder = new Decoder(mode);
+    for (let i = 0; i < 600; i++) agree(encoder, decoder, { [`only${i}`]: i });
+    for (let i = 0; i < LEARNED; i++) for (const v of [{}, [{}], { a: {} }]) agree(encoder, decoder, v);
+  });
+
   test(`many shapes at once ${label}`, () => {
     const encoder = new Encoder(mode);
     const decoder = new Decoder(mode);

@@ -1,8 +1,33 @@
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { test } from "node:test";
-import { decode, decodeMany, Decoder, encode, encodeInto, Encoder, ExtensionValue, MsgpackError, Timestamp } from "@tautwire/msgpack";
+import * as once from "@tautwire/msgpack";
+import { decodeMany, Decoder, Encoder, ExtensionValue, MsgpackError, Timestamp } from "@tautwire/msgpack";
 import { hex } from "./notation.js";
+
+const learned = { encoder: new Encoder(), decoder: new Decoder() };
+
+/** What instances that know the shapes by now give, and the functions as well. */
+function encode(v) {
+  const bytes = learned.encoder.encode(v);
+  assert.equal(hex(once.encode(v)), hex(bytes));
+  return bytes;
+}
+
+function decode(bytes, options) {
+  if (options !== undefined) return once.decode(bytes, options);
+  const v = learned.decoder.decode(bytes);
+  assert.deepEqual(once.decode(bytes), v);
+  return v;
+}
+
+function encodeInto(v, target, offset) {
+  const twin = target.slice();
+  const n = learned.encoder.encodeInto(v, target, offset);
+  assert.equal(once.encodeInto(v, twin, offset), n);
+  assert.deepEqual(twin, target);
+  return n;
+}
 
 const roundTrip = (v) => decode(encode(v));
 
@@ -281,6 +306,21 @@ test("instances do not share options", () => {
   assert.equal(decode(encode(7n)), 7);
   assert.ok(copies.decode(encode({ a: 1 })) instanceof Map);
   assert.deepEqual(decode(encode({ a: 1 })), { a: 1 });
+});
+
+test("the functions share nothing between calls", () => {
+  assert.notEqual(once.encode({ a: 1 }).buffer, once.encode({ a: 1 }).buffer);
+  const original = globalThis.Function;
+  globalThis.Function = class {
+    constructor() {
+      assert.fail("a function was compiled");
+    }
+  };
+  try {
+    for (let i = 0; i < 100; i++) assert.deepEqual(once.decode(once.encode({ a: 1 })), { a: 1 });
+  } finally {
+    globalThis.Function = original;
+  }
 });
 
 test("require gives the same package", () => {
