@@ -1,0 +1,3 @@
+module github.com/tautwire/tautwire/clients/go
+
+go 1.24

@@ -1,0 +1,369 @@
+package packets
+
+import (
+	"iter"
+	"slices"
+	"strings"
+)
+
+// Properties are the properties of a packet or a will, in their order, to read. They have been checked: allowed where they
+// stand, repeated only where that is allowed, in range, well formed. Change them through the packet.
+type Properties struct{ props }
+
+// All gives the properties in their order.
+func (p Properties) All() iter.Seq[Property] {
+	return func(yield func(Property) bool) {
+		for block := p.block; len(block) > 0; {
+			property, n := readProperty(block)
+			block = block[n:]
+			if p.isView() {
+				property.Name, property.Text = strings.Clone(property.Name), strings.Clone(property.Text)
+			}
+			if !yield(property) {
+				return
+			}
+		}
+	}
+}
+
+// Has says whether the property is there.
+func (p Properties) Has(id PropertyID) bool { return id.row() != nil && p.has(id) }
+
+// Get gives the first property of that identifier.
+func (p Properties) Get(id PropertyID) (property Property, ok bool) {
+	if !p.Has(id) {
+		return Property{ID: id}, false
+	}
+	property = p.get(id)
+	property.Name, property.Text = p.text(property.Name), p.text(property.Text)
+	return property, true
+}
+
+// IsEmpty says whether there are none.
+func (p Properties) IsEmpty() bool { return len(p.block) == 0 }
+
+// String lists them on one line.
+func (p Properties) String() string {
+	var list []string
+	for property := range p.All() {
+		list = append(list, property.String())
+	}
+	return strings.Join(list, " ")
+}
+
+// props is a block of properties in wire form, which is checked when it is read or written to.
+type props struct {
+	block []byte
+	// seen has the bit of every property in the block, and viewBit.
+	seen uint32
+}
+
+// viewBit marks packets whose strings and bytes lie in memory that will be used again: what is handed out is copied, unless
+// the caller asks for a view. There are 27 properties, so that the bit is free.
+const viewBit = 1 << 31
+
+// firstBlockBytes is the memory for the first property that is added: most packets have few more.
+const firstBlockBytes = 64
+
+func (p *props) isView() bool { return p.seen&viewBit != 0 }
+
+// text makes a string fit to be handed out.
+func (p *props) text(view string) string {
+	if p.isView() {
+		return strings.Clone(view)
+	}
+	return view
+}
+
+func (p *props) has(id PropertyID) bool { return p.seen&id.bit() != 0 }
+
+// get finds the first property of that identifier; a zero Property if it is not there.
+func (p *props) get(id PropertyID) (found Property) {
+	if p.has(id) {
+		for block := p.block; len(block) > 0; {
+			property, n := readProperty(block)
+			if property.ID == id {
+				return property
+			}
+			block = block[n:]
+		}
+	}
+	return found
+}
+
+func (p *props) getNumber(id PropertyID) (uint32, bool) {
+	return p.get(id).Number, p.has(id)
+}
+
+// getNumberOr is for properties whose absence has a value.
+func (p *props) getNumberOr(id PropertyID, absent uint32) uint32 {
+	if !p.has(id) {
+		return absent
+	}
+	return p.get(id).Number
+}
+
+func (p *props) getText(id PropertyID) (string, bool) {
+	return p.text(p.get(id).Text), p.has(id)
+}
+
+func (p *props) getData(id PropertyID) ([]byte, bool) {
+	return p.get(id).Data, p.has(id)
+}
+
+func (p *props) userProperties() iter.Seq2[string, string] {
+	all := Properties{*p}
+	return func(yield func(string, string) bool) {
+		if !all.has(UserProperty) {
+			return
+		}
+		for property := range all.All() {
+			if property.ID == UserProperty && !yield(property.Name, property.Text) {
+				return
+			}
+		}
+	}
+}
+
+// add appends the property if it is well formed and may stand in that place, once more.
+func (p *props) add(where place, property Property) error {
+	row := property.ID.row()
+	cause := causeNone
+	switch {
+	case row == nil:
+		cause = CausePropertyUnknown
+	case row.places>>where&1 == 0:
+		cause = CausePropertyNotAllowed
+	case p.seen&row.bit != 0 && row.repeats>>where&1 == 0:
+		cause = CausePropertyRepeated
+	default:
+		cause = property.check()
+	}
+	if cause != causeNone {
+		return fieldError(cause, property.ID.String())
+	}
+	p.append(&property)
+	return nil
+}
+
+// set puts the property in the place of all of the same identifier, behind the others, if it is well formed. It is one that may
+// stand there.
+func (p *props) set(property Property) error {
+	if cause := property.check(); cause != causeNone {
+		return fieldError(cause, property.ID.String())
+	}
+	p.remove(property.ID)
+	p.append(&property)
+	return nil
+}
+
+// append appends a property that has been checked.
+func (p *props) append(property *Property) {
+	if p.block == nil {
+		p.block = make([]byte, 0, firstBlockBytes)
+	}
+	p.block = property.appendTo(p.block)
+	p.seen |= property.ID.bit()
+}
+
+// setNumber is set for values that are always well formed.
+func (p *props) setNumber(id PropertyID, number uint32) {
+	p.remove(id)
+	p.append(&Property{ID: id, Number: number})
+}
+
+func (p *props) setText(id PropertyID, text string) error {
+	return p.set(Property{ID: id, Text: text})
+}
+
+func (p *props) setData(id PropertyID, data []byte) error {
+	return p.set(Property{ID: id, Data: data})
+}
+
+// remove takes all properties of that identifier away.
+func (p *props) remove(id PropertyID) {
+	if id.row() == nil || !p.has(id) {
+		return
+	}
+	// A block of its own: the old one may belong to a decoder, or to a copy of the packet.
+	kept := make([]byte, 0, len(p.block))
+	for block := p.block; len(block) > 0; {
+		property, n := readProperty(block)
+		if property.ID != id {
+			kept = append(kept, block[:n]...)
+		}
+		block = block[n:]
+	}
+	p.block, p.seen = kept, p.seen&^id.bit()
+}
+
+// setAll replaces all properties by those, as far as they may stand in that place; on an error nothing changes.
+func (p *props) setAll(where place, from Properties) error {
+	next := props{seen: p.seen & viewBit}
+	for block := from.block; len(block) > 0; {
+		property, n := readProperty(block)
+		if err := next.add(where, property); err != nil {
+			return err
+		}
+		block = block[n:]
+	}
+	*p = next
+	return nil
+}
+
+// lacksMethod says whether authentication data stands there without a method.
+func (p *props) lacksMethod() bool { return p.has(AuthenticationData) && !p.has(AuthenticationMethod) }
+
+// size is the bytes of the property length and the block.
+func (p *props) size() int { return varintLen(len(p.block)) + len(p.block) }
+
+func (p *props) appendTo(dst []byte) []byte {
+	return append(appendVarint(dst, len(p.block)), p.block...)
+}
+
+// decode reads the property length and the block at the given byte of the body, and answers the byte behind them. mode is
+// viewBit or 0. Where it fails, next is the byte at fault.
+func (p *props) decode(body []byte, at int, where place, mode uint32) (next int, cause Cause) {
+	if at < len(body) && body[at] == 0 {
+		p.block, p.seen = nil, mode
+		return at + 1, causeNone
+	}
+	return p.decodeBlock(body, at, where, mode)
+}
+
+func (p *props) decodeBlock(body []byte, at int, where place, mode uint32) (next int, cause Cause) {
+	length, n, cause := readVarint(body[at:])
+	if cause == CauseIncomplete {
+		return at, CauseFieldPastEnd
+	} else if cause != causeNone {
+		return at, cause
+	}
+	start := at + n
+	end := start + length
+	if end > len(body) {
+		return at, CausePropertyBlockPastEnd
+	}
+	// The capacity ends where the block does: appending to it must not write over what follows.
+	block := body[start:end:end]
+	seen, at, cause := checkBlock(block, where)
+	if cause != causeNone {
+		return start + at, cause
+	}
+	p.block, p.seen = block, seen|mode
+	return end, causeNone
+}
+
+// checkBlock checks properties in wire form.
+func checkBlock(block []byte, where place) (seen uint32, at int, cause Cause) {
+	for at < len(block) {
+		id := block[at]
+		// Every identifier fits one byte. A longer form of one is padded and as malformed as an unknown one.
+		if int(id) >= len(propertyRows) {
+			return 0, at, CausePropertyUnknown
+		}
+		row := &propertyRows[id]
+		if row.places>>where&1 == 0 {
+			if row.name == "" {
+				return 0, at, CausePropertyUnknown
+			}
+			return 0, at, CausePropertyNotAllowed
+		}
+		if seen&row.bit != 0 && row.repeats>>where&1 == 0 {
+			return 0, at, CausePropertyRepeated
+		}
+		seen |= row.bit
+		at++
+		n, failedAt, cause := checkValue(row, block[at:])
+		if cause != causeNone {
+			return 0, at + failedAt, cause
+		}
+		at += n
+	}
+	if seen&AuthenticationData.bit() != 0 && seen&AuthenticationMethod.bit() == 0 {
+		return 0, 0, CauseAuthenticationDataAlone
+	}
+	return seen, 0, causeNone
+}
+
+// checkValue checks the value at the start of b, and says how many bytes it takes or at which byte it fails.
+func checkValue(row *propertyRow, b []byte) (n, failedAt int, cause Cause) {
+	isFaulty := false
+	switch row.dataType {
+	case PropertyByte:
+		if len(b) < 1 {
+			return 0, 0, CausePropertyPastBlock
+		}
+		n, isFaulty = 1, b[0] > 1
+	case PropertyTwoByteInteger:
+		if len(b) < 2 {
+			return 0, 0, CausePropertyPastBlock
+		}
+		n, isFaulty = 2, b[0]|b[1] == 0
+	case PropertyFourByteInteger:
+		if len(b) < 4 {
+			return 0, 0, CausePropertyPastBlock
+		}
+		n, isFaulty = 4, b[0]|b[1]|b[2]|b[3] == 0
+	case PropertyVariableByteInteger:
+		var value int
+		value, n, cause = readVarint(b)
+		if cause == CauseIncomplete {
+			return 0, 0, CausePropertyPastBlock
+		} else if cause != causeNone {
+			return 0, 0, cause
+		}
+		isFaulty = value == 0
+	case PropertyUTF8String:
+		n, failedAt, cause = checkText(b)
+		if cause == causeNone && row.fault == CauseResponseTopicInvalid {
+			if at := responseTopicFault(viewString(b[2:n])); at >= 0 {
+				return 0, 2 + at, CauseResponseTopicInvalid
+			}
+		}
+		return n, failedAt, cause
+	case PropertyUTF8StringPair:
+		if n, failedAt, cause = checkText(b); cause != causeNone {
+			return 0, failedAt, cause
+		}
+		nameLen := n
+		n, failedAt, cause = checkText(b[nameLen:])
+		return nameLen + n, nameLen + failedAt, cause
+	default:
+		if n = fieldLen(b); n == 0 {
+			return 0, 0, CausePropertyPastBlock
+		}
+	}
+	if isFaulty && row.fault != causeNone {
+		return 0, 0, row.fault
+	}
+	return n, 0, causeNone
+}
+
+// fieldLen is the bytes of the string or binary field at the start of b, with its length; 0 if it runs past the end.
+func fieldLen(b []byte) int {
+	if len(b) < 2 {
+		return 0
+	}
+	if n := 2 + (int(b[0])<<8 | int(b[1])); n <= len(b) {
+		return n
+	}
+	return 0
+}
+
+func checkText(b []byte) (n, failedAt int, cause Cause) {
+	if n = fieldLen(b); n == 0 {
+		return 0, 0, CausePropertyPastBlock
+	}
+	if isPlainASCII(b[2:n]) {
+		return n, 0, causeNone
+	}
+	cause, failedAt = textFaultSlowly(b[2:n])
+	return n, 2 + failedAt, cause
+}
+
+// cloneInto copies the block to the end of a buffer that has room for it, and answers the buffer.
+func (p *props) cloneInto(buffer []byte) ([]byte, props) {
+	start := len(buffer)
+	buffer = append(buffer, p.block...)
+	return buffer, props{block: slices.Clip(buffer[start:]), seen: p.seen &^ viewBit}
+}

@@ -1,0 +1,162 @@
+package packets
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Property is one property with its value. Which field has the value depends on the [PropertyType] of the ID; the others are
+// left alone.
+type Property struct {
+	ID PropertyID
+	// Number is the value of a byte or an integer of two, four or a variable number of bytes. Yes and no are 1 and 0.
+	Number uint32
+	// Name is the name of a user property.
+	Name string
+	// Text is the value of a string or of a user property.
+	Text string
+	// Data is the value of binary data.
+	Data []byte
+}
+
+// String gives the name and the value; of binary data, which may be a secret, the size alone.
+func (p Property) String() string {
+	switch p.ID.Type() {
+	case PropertyUTF8String:
+		return fmt.Sprintf("%s=%q", p.ID, p.Text)
+	case PropertyUTF8StringPair:
+		return fmt.Sprintf("%s=%q:%q", p.ID, p.Name, p.Text)
+	case PropertyBinaryData:
+		return fmt.Sprintf("%s=<%d bytes>", p.ID, len(p.Data))
+	}
+	return fmt.Sprintf("%s=%d", p.ID, p.Number)
+}
+
+// check says what is wrong with the value, whatever the place.
+func (p *Property) check() Cause {
+	row := p.ID.row()
+	if row == nil {
+		return CausePropertyUnknown
+	}
+	isFaulty := p.Number == 0
+	switch row.dataType {
+	case PropertyByte:
+		isFaulty = p.Number > 1
+	case PropertyTwoByteInteger:
+		if p.Number > 0xFFFF {
+			return CausePropertyTypeWrong
+		}
+	case PropertyVariableByteInteger:
+		if p.Number > MaxRemainingLength {
+			return CauseSubscriptionIDTooLarge
+		}
+	case PropertyUTF8String:
+		if cause := stringCause(p.Text); cause != causeNone || p.ID != ResponseTopic {
+			return cause
+		}
+		if responseTopicFault(p.Text) >= 0 {
+			return CauseResponseTopicInvalid
+		}
+		return causeNone
+	case PropertyUTF8StringPair:
+		if cause := stringCause(p.Name); cause != causeNone {
+			return cause
+		}
+		return stringCause(p.Text)
+	case PropertyBinaryData:
+		if len(p.Data) > maxFieldBytes {
+			return CauseFieldTooLong
+		}
+		return causeNone
+	}
+	if isFaulty {
+		return row.fault
+	}
+	return causeNone
+}
+
+// appendTo appends the property in wire form. It has been checked.
+func (p *Property) appendTo(block []byte) []byte {
+	block = append(block, byte(p.ID))
+	switch p.ID.row().dataType {
+	case PropertyByte:
+		return append(block, byte(p.Number))
+	case PropertyTwoByteInteger:
+		return binary.BigEndian.AppendUint16(block, uint16(p.Number))
+	case PropertyFourByteInteger:
+		return binary.BigEndian.AppendUint32(block, p.Number)
+	case PropertyVariableByteInteger:
+		return appendVarint(block, int(p.Number))
+	case PropertyUTF8String:
+		return appendString(block, p.Text)
+	case PropertyUTF8StringPair:
+		return appendString(appendString(block, p.Name), p.Text)
+	default:
+		return appendString(block, viewString(p.Data))
+	}
+}
+
+// appendString appends two bytes of length and the text.
+func appendString(dst []byte, text string) []byte {
+	return append(binary.BigEndian.AppendUint16(dst, uint16(len(text))), text...)
+}
+
+// readProperty reads the property at the start of a block that has been checked, and says how many bytes it takes. Its text
+// and data are views of the block.
+func readProperty(block []byte) (p Property, n int) {
+	p.ID = PropertyID(block[0])
+	value := block[1:]
+	switch p.ID.row().dataType {
+	case PropertyByte:
+		p.Number = uint32(value[0])
+		return p, 2
+	case PropertyTwoByteInteger:
+		p.Number = uint32(binary.BigEndian.Uint16(value))
+		return p, 3
+	case PropertyFourByteInteger:
+		p.Number = binary.BigEndian.Uint32(value)
+		return p, 5
+	case PropertyVariableByteInteger:
+		number, n, _ := readVarint(value)
+		p.Number = uint32(number)
+		return p, 1 + n
+	case PropertyUTF8String:
+		text := fieldAt(value)
+		p.Text = viewString(text)
+		return p, 3 + len(text)
+	case PropertyUTF8StringPair:
+		name := fieldAt(value)
+		text := fieldAt(value[2+len(name):])
+		p.Name, p.Text = viewString(name), viewString(text)
+		return p, 5 + len(name) + len(text)
+	default:
+		p.Data = fieldAt(value)
+		return p, 3 + len(p.Data)
+	}
+}
+
+// fieldAt is the string or binary field at the start of bytes that have been checked.
+func fieldAt(b []byte) []byte {
+	end := 2 + int(binary.BigEndian.Uint16(b))
+	return b[2:end:end]
+}
+
+// responseTopicFault is the byte at which well-formed text is no topic name [MQTT-3.3.2-14]; -1 if it is one.
+func responseTopicFault(topic string) int {
+	if topic == "" {
+		return 0
+	}
+	for at := range len(topic) {
+		if topic[at] == '+' || topic[at] == '#' {
+			return at
+		}
+	}
+	return -1
+}
+
+func oneIf(is bool) uint32 {
+	if is {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,98 @@
+package packets
+
+import (
+	"encoding/binary"
+	"io"
+)
+
+// Raw builds the bytes of one packet, right or wrong, for tests: nothing is checked. Do not use it to talk to anybody else.
+//
+//	// PUBLISH with both QoS bits set [MQTT-3.3.1-4].
+//	b := packets.NewRaw(0x36).Text("a/b").Uint16(1).Bytes([]byte("hi")).Build()
+type Raw struct {
+	// FirstByte is the type and the flags.
+	FirstByte byte
+	// Body is what follows the fixed header.
+	Body []byte
+	// length is what stands for the remaining length; nil if that is to be right.
+	length []byte
+}
+
+// NewRaw begins a packet with that type and those flags, and an empty body.
+func NewRaw(firstByte byte) *Raw { return &Raw{FirstByte: firstByte} }
+
+// RawOf begins with the bytes of a packet, well formed or not, to change them.
+func RawOf(p Packet) *Raw { return &Raw{FirstByte: p.firstByte(), Body: p.appendBody(nil)} }
+
+// RemainingLength says this remaining length, whatever the length of the body is. Above [MaxRemainingLength] it takes five bytes.
+func (r *Raw) RemainingLength(claimed uint32) *Raw {
+	r.length = appendVarint(nil, int(claimed))
+	return r
+}
+
+// RemainingLengthBytes puts these bytes where the remaining length stands.
+func (r *Raw) RemainingLengthBytes(b ...byte) *Raw {
+	r.length = append([]byte{}, b...)
+	return r
+}
+
+// Byte appends one byte to the body.
+func (r *Raw) Byte(value byte) *Raw { return r.Bytes([]byte{value}) }
+
+// Uint16 appends two bytes, big-endian: a packet identifier, also 0, or a keep alive.
+func (r *Raw) Uint16(value uint16) *Raw {
+	r.Body = binary.BigEndian.AppendUint16(r.Body, value)
+	return r
+}
+
+// Uint32 appends four bytes, big-endian.
+func (r *Raw) Uint32(value uint32) *Raw {
+	r.Body = binary.BigEndian.AppendUint32(r.Body, value)
+	return r
+}
+
+// Varint appends a variable byte integer in its shortest form; five bytes above [MaxRemainingLength]. For other forms use Bytes.
+func (r *Raw) Varint(value uint32) *Raw {
+	r.Body = appendVarint(r.Body, int(value))
+	return r
+}
+
+// Bytes appends bytes as they are.
+func (r *Raw) Bytes(b []byte) *Raw {
+	r.Body = append(r.Body, b...)
+	return r
+}
+
+// Text appends two bytes of length and the text: a topic with wildcards, a broken filter, U+0000, what is not UTF-8. Of a text
+// of more than 65,535 bytes the length is cut to 16 bits.
+func (r *Raw) Text(text string) *Raw { return r.TextClaiming(uint16(len(text)), text) }
+
+// TextClaiming appends a text behind a length that need not be its own.
+func (r *Raw) TextClaiming(length uint16, text string) *Raw {
+	return r.Uint16(length).Bytes([]byte(text))
+}
+
+// Properties appends the length of a block of properties, and the block: unknown, repeated or broken ones.
+func (r *Raw) Properties(block []byte) *Raw {
+	return r.PropertiesClaiming(uint32(len(block)), block)
+}
+
+// PropertiesClaiming appends a block behind a property length that need not be its own.
+func (r *Raw) PropertiesClaiming(length uint32, block []byte) *Raw {
+	return r.Varint(length).Bytes(block)
+}
+
+// Build gives the bytes of the packet.
+func (r *Raw) Build() []byte {
+	length := r.length
+	if length == nil {
+		length = appendVarint(nil, len(r.Body))
+	}
+	return append(append([]byte{r.FirstByte}, length...), r.Body...)
+}
+
+// WriteTo writes the bytes of the packet in one Write.
+func (r *Raw) WriteTo(w io.Writer) (int64, error) {
+	n, err := w.Write(r.Build())
+	return int64(n), err
+}
