@@ -1,0 +1,377 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tautwire/tautwire/clients/go/client/store"
+	"github.com/tautwire/tautwire/clients/go/internal/session"
+	"github.com/tautwire/tautwire/clients/go/packets"
+)
+
+// Client is a connection to a server that is made anew whenever it breaks. Its methods may be called from any goroutine, from
+// handlers too.
+type Client struct {
+	options Options
+	target  *url.URL
+	log     *slog.Logger
+	// clientID is ours, or the server's from the first CONNACK on. It is guarded by mutex.
+	clientID  string
+	generated bool
+
+	// mutex guards what follows. It is held for short whiles, never while waiting.
+	mutex   sync.Mutex
+	session *session.Session
+	current *connection
+	// changed is closed when somebody who waits should look again.
+	changed chan struct{}
+	// ended says that nothing is taken any more; failure is why, if it is not Close.
+	ended   bool
+	failure error
+	closing bool
+	subscriptions
+	// queueWaiters counts who waits for room in the queue.
+	queueWaiters int
+
+	stats    statistics
+	waiting  atomic.Int64
+	paused   atomic.Bool
+	hurry    chan struct{}
+	requests requests
+	events   events
+
+	// life ends when connections are to end, work when handlers are.
+	life    context.Context
+	endLife context.CancelCauseFunc
+	work    context.Context
+	endWork context.CancelCauseFunc
+	done    chan struct{}
+}
+
+// Connect makes a client and waits for its first connection: until ctx ends, or the server refuses in a way that trying
+// again does not change. See [New] for the address.
+func Connect(ctx context.Context, address string, options Options) (*Client, error) {
+	c, err := New(address, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.AwaitConnection(ctx); err != nil {
+		closed, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = c.Close(closed)
+		return nil, err
+	}
+	return c, nil
+}
+
+// New makes a client of the server at address, such as "mqtt://HOST", "mqtts://HOST:8883", "ws://HOST/mqtt" or
+// "wss://HOST/mqtt". It connects in the background; messages of QoS 1 and 2 may be published, and subscriptions be
+// made, before it has. With [Options.Dial] the address is a name only.
+func New(address string, options Options) (*Client, error) {
+	options, err := options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	target, err := parseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		options: options, target: target, clientID: options.ClientID,
+		changed: make(chan struct{}), hurry: make(chan struct{}, 1), done: make(chan struct{}),
+	}
+	c.subscriptions.init()
+	var state store.State
+	if options.Store != nil {
+		if state, err = options.Store.Load(); err != nil {
+			return nil, wrap(ErrStore, "load the session", err)
+		}
+		if state.Began && c.clientID == "" {
+			c.clientID = state.ClientID
+		}
+		if state.Began && c.clientID != state.ClientID {
+			_ = options.Store.Close()
+			return nil, failure(ErrInvalidOptions, "load the session", "the store is of the client identifier %q, not of %q",
+				state.ClientID, c.clientID)
+		}
+	}
+	if c.clientID == "" {
+		c.clientID, c.generated = generatedClientID(), true
+	}
+	c.session = session.New(session.Config{
+		Version: options.Version, ReceiveMaximum: uint16(options.ReceiveMaximum), MaxInFlight: options.MaxInFlight,
+		MaxQueuedMessages: options.MaxQueuedMessages, MaxQueuedBytes: options.MaxQueuedBytes,
+		MaxOutputBytes: options.MaxOutputBytes, MaxAliases: options.TopicAliasMaximum, Store: options.Store,
+	}, state)
+	c.log = options.Logger.With("client_id", c.clientID, "server", target.Host)
+	c.life, c.endLife = context.WithCancelCause(context.Background())
+	c.work, c.endWork = context.WithCancelCause(context.Background())
+	if err := c.beginSubscriptions(); err != nil {
+		c.endWork(err)
+		if options.Store != nil {
+			_ = options.Store.Close()
+		}
+		return nil, err
+	}
+	go c.run()
+	return c, nil
+}
+
+// AwaitConnection returns when there is a connection, or with the error for which there will be none. The error for an
+// ended ctx tells of the last attempt.
+func (c *Client) AwaitConnection(ctx context.Context) error {
+	for {
+		c.mutex.Lock()
+		connected, ended, changed := c.current != nil, c.ended, c.changed
+		c.mutex.Unlock()
+		switch {
+		case ended:
+			return c.endedError("connect")
+		case connected:
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			err := contextError(ErrNotConnected, "connect", ctx)
+			if last := c.stats.lastFailure.Load(); last != nil {
+				err = wrap(ErrNotConnected, "connect", fmt.Errorf("%w; the last attempt: %w", context.Cause(ctx), *last))
+			}
+			return err
+		}
+	}
+}
+
+// Connected says whether there is a connection now.
+func (c *Client) Connected() bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.current != nil
+}
+
+// ClientID gives the client identifier: that of the options, or the one that was made up.
+func (c *Client) ClientID() string {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.clientID
+}
+
+// Server tells what the server said at the last connection; false before the first.
+func (c *Client) Server() (ServerInfo, bool) {
+	info := c.stats.server.Load()
+	if info == nil {
+		return ServerInfo{}, false
+	}
+	return *info, true
+}
+
+// Done gives a channel that is closed when the client has ended: by Close, or because connecting again cannot help. See Err.
+func (c *Client) Done() <-chan struct{} { return c.done }
+
+// Err says why the client ended by itself; nil while it lives, and after Close.
+func (c *Client) Err() error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return c.failure
+}
+
+// endedError is for operations on a client that has ended.
+func (c *Client) endedError(operation string) error {
+	if err := c.Err(); err != nil {
+		return err
+	}
+	return closedError(operation, nil)
+}
+
+// broadcast wakes all who wait for a change. The mutex is held.
+func (c *Client) broadcast() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// await waits until check answers true. The mutex is held when check is called, and when await returns without an error.
+func (c *Client) await(ctx context.Context, check func() bool) error {
+	for {
+		c.mutex.Lock()
+		if check() {
+			return nil
+		}
+		changed := c.changed
+		c.mutex.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// beginWait tells the reader that somebody waits for what only reading can bring, so that it does not pause.
+func (c *Client) beginWait() {
+	c.waiting.Add(1)
+	if c.paused.Load() {
+		signal(c.hurry)
+	}
+}
+
+func (c *Client) endWait() { c.waiting.Add(-1) }
+
+// wakeWriter lets the writer see new output. The mutex is held.
+func (c *Client) wakeWriter() {
+	if n := c.current; n != nil && n.idle && c.session.HasOutput() {
+		n.idle = false
+		signal(n.wake)
+	}
+}
+
+// workerKey marks the context of a handler with its subscription, which Close does not wait for.
+type workerKey struct{}
+
+// Close ends the client: no more messages are given to handlers, and those that run may finish; messages that were published
+// are delivered, if there is a connection; then the server is told (DISCONNECT), which discards the will. All that within
+// ctx, or [Options.CloseTimeout] if it has no deadline; with an ended ctx it happens at once. What was not delivered then
+// stays in the store, if there is one, and whoever waits for it gets [ErrClosed]. When Close returns nil no goroutine of
+// the client is left; it returns an error if something had to be cut short.
+func (c *Client) Close(ctx context.Context) error {
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.options.CloseTimeout)
+		defer cancel()
+	}
+	c.mutex.Lock()
+	first := !c.closing
+	c.closing = true
+	c.broadcast()
+	c.mutex.Unlock()
+	if !first {
+		select {
+		case <-c.done:
+			return nil
+		case <-ctx.Done():
+			return contextError(ErrClosed, "close", ctx)
+		}
+	}
+	c.beginWait()
+	defer c.endWait()
+	err := c.stopWorkers(ctx)
+	if drained := c.drain(ctx); err == nil {
+		err = drained
+	}
+	c.mutex.Lock()
+	c.ended = true
+	c.broadcast()
+	n := c.current
+	if n != nil {
+		c.sayGoodbye(n)
+	}
+	c.mutex.Unlock()
+	if n != nil {
+		select {
+		case <-n.ended:
+		case <-ctx.Done():
+		}
+	}
+	c.endLife(closedError("connection", nil))
+	<-c.done
+	c.endWork(closedError("handler", nil))
+	c.events.wait(ctx)
+	return err
+}
+
+// drain waits until all messages are delivered, as long as there is a connection.
+func (c *Client) drain(ctx context.Context) error {
+	err := c.await(ctx, func() bool { return c.ended || c.current == nil || c.session.Held() == 0 })
+	if err != nil {
+		return wrap(ErrClosed, "close", err)
+	}
+	c.mutex.Unlock()
+	return nil
+}
+
+// sayGoodbye queues DISCONNECT as the last packet [MQTT-3.14.4-1]. The mutex is held.
+func (c *Client) sayGoodbye(n *connection) {
+	disconnect := &packets.Disconnect{}
+	disconnect.SetVersion(c.options.Version)
+	if c.generated && c.options.Version == packets.V5 && c.options.Store == nil {
+		// Nobody can come back to this session.
+		disconnect.SetSessionExpiryInterval(0)
+	}
+	n.finish(disconnect, closedError("connection", nil))
+}
+
+// terminate ends the client for good, from within run. err is nil after Close.
+func (c *Client) terminate(err error) {
+	c.mutex.Lock()
+	c.ended = true
+	if err != nil && !c.closing {
+		c.failure = err
+	}
+	cause := closedError("publish", err)
+	c.session.AbandonAll(cause)
+	c.failRequests(cause)
+	c.endSubscriptions(c.failure)
+	c.broadcast()
+	c.mutex.Unlock()
+	if c.options.Store != nil {
+		if err := c.options.Store.Close(); err != nil {
+			c.log.Warn("mqtt: the store could not be closed", "error", err)
+		}
+	}
+	if err != nil {
+		// Without Close there is nobody else to end the handlers.
+		c.endWork(err)
+	}
+	close(c.done)
+}
+
+// run keeps a connection, until the client ends.
+func (c *Client) run() {
+	wait := backoff{least: c.options.ReconnectMin, most: c.options.ReconnectMax}
+	for {
+		began := time.Now()
+		served, err := c.connect()
+		if c.life.Err() != nil {
+			c.terminate(nil)
+			return
+		}
+		c.stats.noteFailure(err)
+		if served {
+			c.log.Warn("mqtt: the connection is lost", "error", err)
+		} else {
+			c.log.Warn("mqtt: the connection could not be made", "error", err)
+		}
+		c.events.add(func() {
+			if c.options.OnDisconnect != nil {
+				c.options.OnDisconnect(err)
+			}
+		})
+		c.mutex.Lock()
+		over := c.ended
+		c.broadcast()
+		c.mutex.Unlock()
+		switch {
+		case over:
+			c.terminate(nil)
+			return
+		case isPermanent(err):
+			c.terminate(err)
+			return
+		}
+		if served && time.Since(began) >= c.options.StableAfter {
+			wait.reset()
+		}
+		timer := time.NewTimer(wait.next())
+		select {
+		case <-timer.C:
+		case <-c.life.Done():
+			timer.Stop()
+			c.terminate(nil)
+			return
+		}
+	}
+}

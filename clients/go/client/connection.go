@@ -1,0 +1,300 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tautwire/tautwire/clients/go/internal/session"
+	"github.com/tautwire/tautwire/clients/go/packets"
+)
+
+const (
+	// readBufferBytes is what is read at once.
+	readBufferBytes = 32 * 1024
+	// keptBufferBytes is the largest output buffer that is kept for the next use.
+	keptBufferBytes = 1024 * 1024
+	// goodbyeTimeout bounds the wait for a connection to take DISCONNECT.
+	goodbyeTimeout = time.Second
+)
+
+// connection is one network connection. A reader and a writer serve it.
+type connection struct {
+	client *Client
+	conn   net.Conn
+	wake   chan struct{}
+	// stop is closed when the connection is to end, ended when both have.
+	stop, ended chan struct{}
+	once        sync.Once
+	err         error
+
+	// These are guarded by the client's mutex. idle: the writer waits. last: the last output, after which the connection
+	// ends with the error farewell.
+	idle     bool
+	last     []byte
+	farewell error
+
+	// Of the reader.
+	reader  *packets.Reader
+	aliases *session.IncomingAliases
+	router  router
+	// receivedAt is when the reader got something, in nanoseconds since opened.
+	opened     time.Time
+	receivedAt atomic.Int64
+	readPaused atomic.Bool
+}
+
+// connect makes a connection and serves it until it ends. served says whether there was one.
+func (c *Client) connect() (served bool, err error) {
+	ctx, cancel := context.WithTimeout(c.life, c.options.ConnectTimeout)
+	defer cancel()
+	c.log.Debug("mqtt: connecting")
+	clean := !c.keepsSession() || c.options.Version == packets.V5 && !c.knowsSession()
+	n, connAck, info, err := c.open(ctx, clean)
+	if err == nil && c.options.Version != packets.V5 && info.SessionPresent && !c.knowsSession() {
+		// Before 5.0 a session that begins clean also ends with its connection. What is there is nobody's: it is discarded by
+		// a connection that does just that, and begun anew [MQTT-3.2.2-4].
+		n.leaveAtOnce()
+		if n, _, _, err = c.open(ctx, true); err == nil {
+			n.leaveAtOnce()
+			n, connAck, info, err = c.open(ctx, false)
+		}
+	}
+	if err != nil {
+		return false, err
+	}
+	cancel()
+	defer n.end(errors.New("the connection was given up"))
+	n.aliases = session.NewIncomingAliases(uint16(c.options.TopicAliasMaximum))
+	n.router.init()
+	if err := c.begin(n, connAck, info); err != nil {
+		return false, err
+	}
+	n.serve(info)
+	return true, n.err
+}
+
+// open dials and does the handshake.
+func (c *Client) open(ctx context.Context, clean bool) (*connection, *packets.ConnAck, ServerInfo, error) {
+	conn, err := dial(ctx, c.target, &c.options)
+	if err != nil {
+		return nil, nil, ServerInfo{}, wrap(ErrDial, "connect", err)
+	}
+	n := &connection{
+		client: c, conn: conn, opened: time.Now(),
+		wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}),
+	}
+	n.reader = packets.NewReader(bufio.NewReaderSize(counted{n}, readBufferBytes), packets.Options{
+		Version: c.options.Version, MaxPacketSize: uint32(c.options.MaximumPacketSize),
+	})
+	connAck, info, err := n.handshake(ctx, clean)
+	if err != nil {
+		n.end(err)
+		return nil, nil, info, err
+	}
+	return n, connAck, info, nil
+}
+
+// leaveAtOnce ends a connection that was not begun, with DISCONNECT so that there is no will.
+func (n *connection) leaveAtOnce() {
+	disconnect := &packets.Disconnect{}
+	disconnect.SetVersion(n.client.options.Version)
+	_ = n.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
+	_, _ = disconnect.WriteTo(n.conn)
+	n.end(errors.New("the connection was for discarding a session"))
+}
+
+// begin hands the connection to the session.
+func (c *Client) begin(n *connection, connAck *packets.ConnAck, info ServerInfo) error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.life.Err() != nil {
+		return closedError("connect", nil)
+	}
+	limits := session.Limits{
+		ReceiveMaximum: info.ReceiveMaximum, MaximumQoS: info.MaximumQoS, RetainAvailable: info.RetainAvailable,
+		MaximumPacketSize: info.MaximumPacketSize, TopicAliasMaximum: int(connAck.TopicAliasMaximum()),
+	}
+	c.clientID = info.ClientID
+	c.session.Connected(info.ClientID, info.SessionPresent, limits, time.Now())
+	c.current = n
+	c.renewSubscriptions(info.SessionPresent)
+	c.stats.connects.Add(1)
+	c.stats.server.Store(&info)
+	c.broadcast()
+	c.log.Info("mqtt: connected", "session_present", info.SessionPresent, "version", c.options.Version)
+	c.events.add(func() {
+		if c.options.OnConnect != nil {
+			c.options.OnConnect(info)
+		}
+	})
+	return nil
+}
+
+func (n *connection) serve(info ServerInfo) {
+	c := n.client
+	var both sync.WaitGroup
+	both.Add(2)
+	go func() {
+		defer both.Done()
+		n.write(session.NewKeepAlive(info.KeepAlive, c.options.PingTimeout, time.Now()))
+	}()
+	go func() {
+		defer both.Done()
+		n.end(n.read())
+	}()
+	select {
+	case <-n.stop:
+	case <-c.life.Done():
+		n.end(context.Cause(c.life))
+	}
+	both.Wait()
+	c.mutex.Lock()
+	if c.current == n {
+		c.current = nil
+		c.session.Disconnected()
+		c.forgetRequests()
+	}
+	c.broadcast()
+	c.mutex.Unlock()
+	close(n.ended)
+}
+
+// end closes the connection. The first reason counts.
+func (n *connection) end(err error) {
+	n.once.Do(func() {
+		n.err = err
+		close(n.stop)
+		_ = n.conn.Close()
+	})
+}
+
+// finish makes a packet the last one that is sent. The client's mutex is held.
+func (n *connection) finish(last *packets.Disconnect, err error) {
+	c := n.client
+	if c.current != n {
+		return
+	}
+	if last.WellFormed() == nil {
+		_ = c.session.Append(last)
+	}
+	n.last, _ = c.session.TakeOutput(nil, time.Now())
+	n.farewell = err
+	if n.last == nil {
+		n.last = []byte{}
+	}
+	c.current = nil
+	c.session.Disconnected()
+	c.forgetRequests()
+	// A write that the server does not take must not hold up the end.
+	_ = n.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
+	signal(n.wake)
+}
+
+// write is the writer. It sends all that is there with one call, while more gathers.
+func (n *connection) write(alive session.KeepAlive) {
+	c := n.client
+	var buffer []byte
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	received := int64(0)
+	for {
+		now := time.Now()
+		if at := n.receivedAt.Load(); at != received {
+			received = at
+			alive.Received(n.opened.Add(time.Duration(at)))
+		}
+		c.mutex.Lock()
+		if n.last != nil {
+			last, farewell := n.last, n.farewell
+			c.mutex.Unlock()
+			n.writeLast(last)
+			n.end(farewell)
+			return
+		}
+		ping, lost := alive.Check(now)
+		if lost && !n.readPaused.Load() {
+			c.mutex.Unlock()
+			n.end(failure(ErrKeepAliveTimeout, "connection", "no answer to a ping within %v", c.options.PingTimeout))
+			return
+		}
+		if ping {
+			_ = c.session.Append(pingReq(c.options.Version)) // [MQTT-3.1.2-20]
+		}
+		if !c.session.HasOutput() {
+			n.idle = true
+			c.mutex.Unlock()
+			timer.Reset(untilNext(&alive, now))
+			select {
+			case <-n.wake:
+			case <-timer.C:
+			case <-n.stop:
+				return
+			}
+			c.mutex.Lock()
+			n.idle = false
+			c.mutex.Unlock()
+			continue
+		}
+		wasFull := c.session.OutputIsFull()
+		output, sync := c.session.TakeOutput(buffer, now)
+		if wasFull {
+			c.broadcast()
+		}
+		c.mutex.Unlock()
+		if sync && !c.syncStore(n) {
+			return
+		}
+		_ = n.conn.SetWriteDeadline(now.Add(c.options.WriteTimeout))
+		if _, err := n.conn.Write(output); err != nil {
+			n.end(wrap(ErrConnectionLost, "write", err))
+			return
+		}
+		c.stats.bytesSent.Add(uint64(len(output)))
+		alive.Sent(now)
+		if buffer = output; cap(buffer) > keptBufferBytes {
+			buffer = nil
+		}
+	}
+}
+
+// syncStore makes durable what the output depends on.
+func (c *Client) syncStore(n *connection) bool {
+	err := c.options.Store.Sync()
+	if err == nil {
+		return true
+	}
+	c.mutex.Lock()
+	c.session.MarkUnsynced()
+	c.mutex.Unlock()
+	n.end(wrap(ErrStore, "sync", err))
+	return false
+}
+
+func (n *connection) writeLast(last []byte) {
+	_ = n.conn.SetWriteDeadline(time.Now().Add(goodbyeTimeout))
+	if c := n.client; c.options.Store != nil && c.options.Store.Sync() != nil {
+		// The packets that depend on it must not go out; a connection that just ends is no harm.
+		last = nil
+	}
+	_, _ = n.conn.Write(last)
+}
+
+func untilNext(alive *session.KeepAlive, now time.Time) time.Duration {
+	next := alive.Next()
+	if next.IsZero() {
+		return time.Hour
+	}
+	// At least a little, for a ping whose answer is overdue while the reader pauses.
+	return max(next.Sub(now), 10*time.Millisecond)
+}
+
+func pingReq(version packets.Version) *packets.PingReq {
+	ping := &packets.PingReq{}
+	ping.SetVersion(version)
+	return ping
+}

@@ -1,0 +1,62 @@
+package client
+
+import (
+	"context"
+	"sync"
+)
+
+// MaxEvents bounds the calls of [Options.OnConnect] and [Options.OnDisconnect] that wait for one that blocks. Beyond it they are
+// dropped, and counted in [Stats].
+const MaxEvents = 1024
+
+// events calls functions one after another, on a goroutine that lives while there are some.
+type events struct {
+	mutex   sync.Mutex
+	queue   []func()
+	running chan struct{}
+	dropped uint64
+}
+
+func (e *events) add(call func()) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	if len(e.queue) >= MaxEvents {
+		e.dropped++
+		return
+	}
+	e.queue = append(e.queue, call)
+	if e.running == nil {
+		e.running = make(chan struct{})
+		go e.run(e.running)
+	}
+}
+
+func (e *events) run(done chan struct{}) {
+	defer close(done)
+	for {
+		e.mutex.Lock()
+		if len(e.queue) == 0 {
+			e.running = nil
+			e.mutex.Unlock()
+			return
+		}
+		call := e.queue[0]
+		e.queue = e.queue[1:]
+		e.mutex.Unlock()
+		call()
+	}
+}
+
+// wait waits for the calls that were added.
+func (e *events) wait(ctx context.Context) {
+	e.mutex.Lock()
+	running := e.running
+	e.mutex.Unlock()
+	if running == nil {
+		return
+	}
+	select {
+	case <-running:
+	case <-ctx.Done():
+	}
+}

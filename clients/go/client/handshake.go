@@ -1,0 +1,332 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tautwire/tautwire/clients/go/packets"
+)
+
+// ServerInfo is what a server said when it accepted a connection.
+type ServerInfo struct {
+	// ClientID is the one of the session, which the server may have assigned.
+	ClientID string
+	// SessionPresent says that the server had the session, with its subscriptions.
+	SessionPresent bool
+	// KeepAlive is the one in force, the server's if it set one [MQTT-3.1.2-21]; 0 for none.
+	KeepAlive time.Duration
+	// SessionExpiry is how long the session outlives the connection.
+	SessionExpiry time.Duration
+	// ReceiveMaximum is how many QoS 1 and 2 messages the server takes at once.
+	ReceiveMaximum int
+	// MaximumQoS is the highest that it takes.
+	MaximumQoS packets.QoS
+	// MaximumPacketSize is the largest packet that it takes, in bytes.
+	MaximumPacketSize int
+	// TopicAliasMaximum is how many topic aliases it takes.
+	TopicAliasMaximum int
+
+	RetainAvailable, WildcardSubscriptions, SharedSubscriptions, SubscriptionIdentifiers bool
+
+	// ResponseInformation is the beginning of topics for responses, if the server gave one.
+	ResponseInformation string
+	// ServerReference names another server, if it gave one.
+	ServerReference string
+	UserProperties  []UserProperty
+}
+
+// Authenticator is one side of an enhanced authentication (section 4.12), such as SCRAM. Each of its methods is called from
+// one goroutine at a time.
+type Authenticator interface {
+	// Method names the authentication method.
+	Method() string
+	// Begin gives the data that goes with CONNECT or with a re-authentication; it may be nil.
+	Begin(ctx context.Context) ([]byte, error)
+	// Continue answers data of the server.
+	Continue(ctx context.Context, data []byte) ([]byte, error)
+	// Finish is given the data with which the server ends the authentication. An error refuses the server.
+	Finish(data []byte) error
+}
+
+// handshake sends CONNECT and waits for CONNACK. What it returns is not a view.
+func (n *connection) handshake(ctx context.Context, clean bool) (*packets.ConnAck, ServerInfo, error) {
+	c := n.client
+	connect, err := c.connectPacket(ctx, clean)
+	if err != nil {
+		return nil, ServerInfo{}, err
+	}
+	deadline, _ := ctx.Deadline()
+	_ = n.conn.SetDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { _ = n.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	broken := func(err error) error {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return wrap(ErrHandshake, "connect", err)
+	}
+	if _, err := connect.WriteTo(n.conn); err != nil {
+		return nil, ServerInfo{}, broken(err)
+	}
+	for {
+		received, err := n.reader.Next()
+		if err != nil {
+			return nil, ServerInfo{}, broken(err)
+		}
+		switch p := received.(type) {
+		case *packets.ConnAck:
+			if !stop() {
+				return nil, ServerInfo{}, broken(errors.New("it took too long"))
+			}
+			_ = n.conn.SetDeadline(time.Time{})
+			return c.accept(connect, p.Clone())
+		case *packets.Auth:
+			answer, err := c.continueAuthentication(ctx, p)
+			if err != nil {
+				return nil, ServerInfo{}, err
+			}
+			if _, err := answer.WriteTo(n.conn); err != nil {
+				return nil, ServerInfo{}, broken(err)
+			}
+		default:
+			// [MQTT-3.2.0-1]
+			return nil, ServerInfo{}, failure(ErrProtocol, "connect", "%v came before CONNACK", received.Type())
+		}
+	}
+}
+
+// connectPacket makes CONNECT out of the options.
+func (c *Client) connectPacket(ctx context.Context, clean bool) (*packets.Connect, error) {
+	o := &c.options
+	c.mutex.Lock()
+	clientID := c.clientID
+	c.mutex.Unlock()
+	connect, err := packets.NewConnect(clientID)
+	if err != nil {
+		return nil, wrap(ErrInvalidOptions, "connect", err)
+	}
+	connect.SetVersion(o.Version)
+	connect.SetCleanStart(clean)
+	if o.KeepAlive > 0 {
+		connect.SetKeepAlive(uint16(seconds(o.KeepAlive)))
+	}
+	connect.SetWill(o.Will)
+	username, password := o.Username, o.Password
+	if o.Credentials != nil {
+		if username, password, err = o.Credentials(ctx); err != nil {
+			return nil, wrap(ErrAuthentication, "credentials", err)
+		}
+	}
+	var failed []error
+	note := func(err error) { failed = append(failed, err) }
+	if username != "" {
+		note(connect.SetUserName(username))
+	}
+	if len(password) > 0 {
+		note(connect.SetPassword(password))
+	}
+	if o.Version == packets.V5 {
+		if c.keepsSession() {
+			connect.SetSessionExpiryInterval(seconds(o.SessionExpiry))
+		}
+		note(connect.SetReceiveMaximum(uint16(o.ReceiveMaximum)))
+		note(connect.SetMaximumPacketSize(uint32(o.MaximumPacketSize)))
+		if o.TopicAliasMaximum > 0 {
+			connect.SetTopicAliasMaximum(uint16(o.TopicAliasMaximum))
+		}
+		connect.SetRequestResponseInformation(true)
+		for _, property := range o.UserProperties {
+			note(connect.AddUserProperty(property.Name, property.Value))
+		}
+		if o.Authenticator != nil {
+			note(connect.SetAuthenticationMethod(o.Authenticator.Method()))
+			data, err := o.Authenticator.Begin(ctx)
+			if err != nil {
+				return nil, wrap(ErrAuthentication, "connect", err)
+			}
+			if data != nil {
+				note(connect.SetAuthenticationData(data))
+			}
+		}
+	}
+	note(connect.WellFormed())
+	for _, err := range failed {
+		if err != nil {
+			return nil, wrap(ErrInvalidOptions, "connect", err)
+		}
+	}
+	return connect, nil
+}
+
+// keepsSession says whether the session is to outlive a connection. A client of 3.1.1 without an identifier of its own would
+// leave one behind that never ends.
+func (c *Client) keepsSession() bool {
+	return c.options.SessionExpiry > 0 && (c.options.Version == packets.V5 || !c.generated)
+}
+
+// knowsSession says whether a session that the server has is this client's.
+func (c *Client) knowsSession() bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	_, began := c.session.Began()
+	return began || c.options.Resume
+}
+
+// accept judges CONNACK.
+func (c *Client) accept(connect *packets.Connect, p *packets.ConnAck) (*packets.ConnAck, ServerInfo, error) {
+	info := ServerInfo{
+		ClientID: connect.ClientID(), SessionPresent: p.SessionPresent(),
+		KeepAlive:         time.Duration(connect.KeepAlive()) * time.Second,
+		SessionExpiry:     max(c.options.SessionExpiry, 0),
+		ReceiveMaximum:    int(p.ReceiveMaximum()),
+		MaximumQoS:        p.MaximumQoS(),
+		MaximumPacketSize: packets.MaxPacketSize,
+		TopicAliasMaximum: int(p.TopicAliasMaximum()),
+		RetainAvailable:   p.RetainAvailable(), WildcardSubscriptions: p.WildcardSubscriptionAvailable(),
+		SharedSubscriptions: p.SharedSubscriptionAvailable(),
+		// Before 5.0 there are none.
+		SubscriptionIdentifiers: c.options.Version == packets.V5 && p.SubscriptionIdentifierAvailable(),
+	}
+	info.ServerReference, _ = p.ServerReference()
+	info.ResponseInformation, _ = p.ResponseInformation()
+	for name, value := range p.UserProperties() {
+		info.UserProperties = append(info.UserProperties, UserProperty{name, value})
+	}
+	if p.Reason() != packets.ReasonSuccess {
+		refused := &Error{
+			Code: ErrRefused, Operation: "connect", Reason: p.Reason(), ServerReference: info.ServerReference,
+		}
+		refused.ReasonString, _ = p.ReasonString()
+		return nil, info, refused
+	}
+	if p.SessionPresent() && connect.CleanStart() {
+		// [MQTT-3.2.2-4]
+		return nil, info, failure(ErrProtocol, "connect", "the server has a session, though a new one was asked for")
+	}
+	if bytes, ok := p.MaximumPacketSize(); ok {
+		info.MaximumPacketSize = int(min(bytes, packets.MaxPacketSize))
+	}
+	if keepAlive, ok := p.ServerKeepAlive(); ok {
+		info.KeepAlive = time.Duration(keepAlive) * time.Second
+	}
+	if expiry, ok := p.SessionExpiryInterval(); ok {
+		info.SessionExpiry = time.Duration(expiry) * time.Second
+	}
+	if assigned, ok := p.AssignedClientIdentifier(); ok {
+		info.ClientID = assigned
+	}
+	if authenticator := c.options.Authenticator; authenticator != nil {
+		data, _ := p.AuthenticationData()
+		if err := authenticator.Finish(data); err != nil {
+			return nil, info, wrap(ErrAuthentication, "connect", err)
+		}
+	}
+	return p, info, nil
+}
+
+// continueAuthentication answers AUTH of the server [MQTT-4.12.0-3].
+func (c *Client) continueAuthentication(ctx context.Context, p *packets.Auth) (*packets.Auth, error) {
+	authenticator := c.options.Authenticator
+	if authenticator == nil {
+		// [MQTT-4.12.0-6]
+		return nil, failure(ErrProtocol, "authenticate", "AUTH came, though no authentication was begun")
+	}
+	method, _ := p.AuthenticationMethod()
+	if p.Reason() != packets.ReasonContinueAuthentication || method != authenticator.Method() {
+		// [MQTT-4.12.0-2] [MQTT-4.12.0-5]
+		return nil, failure(ErrProtocol, "authenticate", "AUTH came with %v and the method %q", p.Reason(), method)
+	}
+	data, _ := p.AuthenticationData()
+	answer, err := authenticator.Continue(ctx, append([]byte(nil), data...))
+	if err != nil {
+		return nil, wrap(ErrAuthentication, "authenticate", err)
+	}
+	return authPacket(packets.ReasonContinueAuthentication, method, answer)
+}
+
+func authPacket(reason packets.ReasonCode, method string, data []byte) (*packets.Auth, error) {
+	auth, err := packets.NewAuth(reason, method)
+	if err == nil && data != nil {
+		err = auth.SetAuthenticationData(data)
+	}
+	if err != nil {
+		return nil, wrap(ErrAuthentication, "authenticate", err)
+	}
+	return auth, nil
+}
+
+// Reauthenticate begins an authentication on the connection that is there [MQTT-4.12.1-1], and returns when the server has
+// agreed. If the server does not it ends the connection.
+func (c *Client) Reauthenticate(ctx context.Context) error {
+	authenticator := c.options.Authenticator
+	if authenticator == nil {
+		return failure(ErrNotSupported, "authenticate", "the client has no Authenticator")
+	}
+	data, err := authenticator.Begin(ctx)
+	if err != nil {
+		return wrap(ErrAuthentication, "authenticate", err)
+	}
+	auth, err := authPacket(packets.ReasonReAuthenticate, authenticator.Method(), data)
+	if err != nil {
+		return err
+	}
+	request := &request{done: make(chan struct{})}
+	c.mutex.Lock()
+	switch {
+	case c.current == nil:
+		c.mutex.Unlock()
+		return failure(ErrNotConnected, "authenticate", "there is no connection")
+	case c.reauthentication != nil:
+		c.mutex.Unlock()
+		return failure(ErrNotSupported, "authenticate", "one goes on already")
+	}
+	c.reauthentication = request
+	err = c.session.Append(auth)
+	c.wakeWriter()
+	c.mutex.Unlock()
+	if err != nil {
+		return fromSession("authenticate", err)
+	}
+	return c.waitRequest(ctx, request, "authenticate")
+}
+
+// onAuth goes on with a re-authentication. It runs on the reader, and calls the authenticator there.
+func (n *connection) onAuth(p *packets.Auth) error {
+	c := n.client
+	c.mutex.Lock()
+	request := c.reauthentication
+	c.mutex.Unlock()
+	if request == nil {
+		return failure(ErrProtocol, "authenticate", "AUTH came, though no authentication was begun")
+	}
+	if p.Reason() == packets.ReasonSuccess {
+		data, _ := p.AuthenticationData()
+		err := c.options.Authenticator.Finish(append([]byte(nil), data...))
+		if err != nil {
+			err = wrap(ErrAuthentication, "authenticate", err)
+		}
+		c.mutex.Lock()
+		c.reauthentication = nil
+		request.finish(err)
+		c.mutex.Unlock()
+		return err
+	}
+	ctx, cancel := context.WithTimeout(c.life, c.options.ConnectTimeout)
+	defer cancel()
+	answer, err := c.continueAuthentication(ctx, p)
+	if err != nil {
+		return err
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.current != n {
+		return nil
+	}
+	if err := c.session.Append(answer); err != nil {
+		return fmt.Errorf("authenticate: %w", err)
+	}
+	c.wakeWriter()
+	return nil
+}

@@ -1,0 +1,241 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/hex"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/tautwire/tautwire/clients/go/client/store"
+	"github.com/tautwire/tautwire/clients/go/internal/session"
+	"github.com/tautwire/tautwire/clients/go/packets"
+)
+
+// The defaults of [Options], each for the option of its name.
+const (
+	DefaultKeepAlive      = 60 * time.Second
+	DefaultPingTimeout    = 10 * time.Second
+	DefaultConnectTimeout = 30 * time.Second
+	DefaultWriteTimeout   = 30 * time.Second
+	DefaultCloseTimeout   = 10 * time.Second
+	DefaultSessionExpiry  = time.Hour
+	DefaultReceiveMaximum = 1024
+	DefaultMaxInFlight    = 1024
+	// DefaultMaxInFlightV311 is for MQTT 3.1.1, in which a server cannot say how many it takes: more of QoS 2 make some stall.
+	DefaultMaxInFlightV311   = 20
+	DefaultMaximumPacketSize = 16 * 1024 * 1024
+	DefaultTopicAliasMaximum = 64
+	DefaultMaxQueuedMessages = 1_000_000
+	DefaultMaxQueuedBytes    = 64 * 1024 * 1024
+	DefaultMaxOutputBytes    = 256 * 1024
+	DefaultMaxInboxMessages  = 65_536
+	DefaultMaxInboxBytes     = 64 * 1024 * 1024
+	DefaultMaxReadPause      = time.Second
+	DefaultReconnectMin      = 250 * time.Millisecond
+	DefaultReconnectMax      = 60 * time.Second
+	DefaultStableAfter       = 5 * time.Second
+)
+
+// NoSession is for [Options.SessionExpiry]: the session ends with its connection.
+const NoSession = time.Duration(-1)
+
+// SessionNeverExpires is for [Options.SessionExpiry].
+const SessionNeverExpires = time.Duration(math.MaxInt64)
+
+// NoKeepAlive is for [Options.KeepAlive]: no pings, and a connection that is silently dead is found by writing only.
+const NoKeepAlive = time.Duration(-1)
+
+// Options are what a client can be told. The zero value is a client of MQTT 5.0 with a client identifier of its own.
+type Options struct {
+	// Version is [packets.V5], which the zero value means too, or [packets.V311].
+	Version packets.Version
+	// ClientID names the session. Without one the client makes one up, and its session ends when the client is closed.
+	ClientID string
+	// Username and Password are sent if they are not empty. Before 5.0 a password needs a user name.
+	Username string
+	Password []byte
+	// Credentials, if set, is asked for them at each connection instead.
+	Credentials func(ctx context.Context) (username string, password []byte, err error)
+	// Authenticator does enhanced authentication (section 4.12). It needs 5.0.
+	Authenticator Authenticator
+	// Will is published by the server when the connection breaks.
+	Will *packets.Will
+	// UserProperties go with CONNECT.
+	UserProperties []UserProperty
+
+	// SessionExpiry is how long the server keeps the session without a connection: [NoSession], [SessionNeverExpires], or
+	// a time, rounded up to seconds. In MQTT 3.1.1 a session has no end: any time but NoSession asks for one that stays.
+	// A client of 3.1.1 without ClientID has no session.
+	SessionExpiry time.Duration
+	// Resume takes up, at the first connection, a session that the server may have from an earlier process. Without it the
+	// first connection begins a new session, unless Store has one.
+	Resume bool
+	// Store keeps messages of QoS 1 and 2 beyond this process; nil keeps them in memory. The client closes it.
+	Store store.Store
+
+	// KeepAlive is the longest silence before a ping, rounded up to seconds, or [NoKeepAlive].
+	KeepAlive time.Duration
+	// PingTimeout bounds the wait for an answer to a ping.
+	PingTimeout time.Duration
+	// ConnectTimeout bounds an attempt to connect, from dialling to CONNACK.
+	ConnectTimeout time.Duration
+	// WriteTimeout bounds a write that the connection does not take.
+	WriteTimeout time.Duration
+	// CloseTimeout bounds [Client.Close] for a context without a deadline.
+	CloseTimeout time.Duration
+	// ReconnectMin and ReconnectMax bound the wait before connecting again: a random time up to a limit that doubles with
+	// each failure. StableAfter is how long a connection must have lasted to begin with the least again.
+	ReconnectMin, ReconnectMax, StableAfter time.Duration
+
+	// ReceiveMaximum is how many incoming QoS 1 and 2 messages may be unacknowledged: 1 to 65,535. The server stops sending
+	// then. Before 5.0 the server decides.
+	ReceiveMaximum int
+	// MaxInFlight bounds outgoing messages that are sent and unacknowledged, besides the server's Receive Maximum. Its default
+	// is [DefaultMaxInFlightV311] in 3.1.1.
+	MaxInFlight int
+	// MaximumPacketSize bounds incoming packets, in bytes.
+	MaximumPacketSize int
+	// TopicAliasMaximum is how many topic aliases the server may use, and this client uses if the server allows. -1 for none.
+	TopicAliasMaximum int
+	// MaxQueuedMessages and MaxQueuedBytes bound outgoing messages that are not acknowledged yet, whether sent or waiting.
+	MaxQueuedMessages, MaxQueuedBytes int
+	// RejectWhenFull makes publishing fail with [ErrQueueFull] at once, instead of waiting for room.
+	RejectWhenFull bool
+	// QueueQoS0 queues messages of QoS 0 while there is no connection. Without it they fail with [ErrNotConnected].
+	QueueQoS0 bool
+	// MaxOutputBytes bounds what waits to be written to the connection. Publishing at QoS 0 waits for room.
+	MaxOutputBytes int
+	// MaxInboxMessages and MaxInboxBytes bound the messages of QoS 0 that wait for the handler of one subscription. When it
+	// is full the client stops reading for a while, at most MaxReadPause and not while anybody waits for an answer of
+	// the server, and then drops what has no room. Those of QoS 1 and 2 are bounded by ReceiveMaximum, and never dropped.
+	MaxInboxMessages, MaxInboxBytes int
+	MaxReadPause                    time.Duration
+
+	// TLS is the configuration for mqtts and wss.
+	TLS *tls.Config
+	// Header goes with the opening request of WebSocket.
+	Header http.Header
+	// Dial opens the connection instead of the client: over a proxy, a serial line, a pipe. Over what it gives, MQTT is
+	// spoken directly.
+	Dial func(ctx context.Context) (net.Conn, error)
+
+	// Unrouted is given messages that no subscription of this client asked for, such as those of a session of an earlier
+	// process. Without it they are acknowledged, counted and dropped.
+	Unrouted Handler
+	// Subscriptions are there from the first connection on, before any message can arrive.
+	Subscriptions []InitialSubscription
+
+	// OnConnect is called after each CONNACK that accepts, OnDisconnect after each connection that ended and each attempt that
+	// failed. They are called one after another, apart from everything else, and may block; Close waits for them, so that they
+	// must not call it.
+	OnConnect    func(ServerInfo)
+	OnDisconnect func(error)
+	// Logger is told of connections at Info, of trouble at Warn, of attempts at Debug; nil for no logs. Payloads and secrets
+	// are never logged.
+	Logger *slog.Logger
+}
+
+// UserProperty is a name and a value.
+type UserProperty struct{ Name, Value string }
+
+// InitialSubscription is a subscription that a client begins with.
+type InitialSubscription struct {
+	Filter  string
+	Options SubscribeOptions
+	Handler Handler
+}
+
+// generatedIDBytes makes identifiers of 23 characters, which every server takes [MQTT-3.1.3-5].
+const generatedIDBytes = 7
+
+func generatedClientID() string {
+	var random [generatedIDBytes]byte
+	_, _ = rand.Read(random[:])
+	return "tautwire" + hex.EncodeToString(random[:])
+}
+
+// withDefaults gives what is not set its default, and refuses what is out of range.
+func (o Options) withDefaults() (Options, error) {
+	for _, each := range []struct {
+		value    *time.Duration
+		standard time.Duration
+	}{
+		{&o.KeepAlive, DefaultKeepAlive}, {&o.PingTimeout, DefaultPingTimeout},
+		{&o.ConnectTimeout, DefaultConnectTimeout}, {&o.WriteTimeout, DefaultWriteTimeout},
+		{&o.CloseTimeout, DefaultCloseTimeout}, {&o.SessionExpiry, DefaultSessionExpiry},
+		{&o.ReconnectMin, DefaultReconnectMin}, {&o.ReconnectMax, DefaultReconnectMax},
+		{&o.StableAfter, DefaultStableAfter}, {&o.MaxReadPause, DefaultMaxReadPause},
+	} {
+		if *each.value == 0 {
+			*each.value = each.standard
+		}
+		if *each.value < 0 && each.value != &o.KeepAlive && each.value != &o.SessionExpiry {
+			return o, failure(ErrInvalidOptions, "options", "a time of %v is less than none", *each.value)
+		}
+	}
+	inFlight := DefaultMaxInFlight
+	if o.Version == packets.V311 {
+		inFlight = DefaultMaxInFlightV311
+	}
+	for _, each := range []struct {
+		name                      string
+		value                     *int
+		standard, least, greatest int
+	}{
+		{"ReceiveMaximum", &o.ReceiveMaximum, DefaultReceiveMaximum, 1, 65_535},
+		{"MaxInFlight", &o.MaxInFlight, inFlight, 1, session.MaxInFlight},
+		{"MaximumPacketSize", &o.MaximumPacketSize, DefaultMaximumPacketSize, 16, packets.MaxPacketSize},
+		{"TopicAliasMaximum", &o.TopicAliasMaximum, DefaultTopicAliasMaximum, -1, 65_535},
+		{"MaxQueuedMessages", &o.MaxQueuedMessages, DefaultMaxQueuedMessages, 1, math.MaxInt},
+		{"MaxQueuedBytes", &o.MaxQueuedBytes, DefaultMaxQueuedBytes, 1, math.MaxInt},
+		{"MaxOutputBytes", &o.MaxOutputBytes, DefaultMaxOutputBytes, 1, math.MaxInt},
+		{"MaxInboxMessages", &o.MaxInboxMessages, DefaultMaxInboxMessages, 1, math.MaxInt},
+		{"MaxInboxBytes", &o.MaxInboxBytes, DefaultMaxInboxBytes, 1, math.MaxInt},
+	} {
+		if *each.value == 0 {
+			*each.value = each.standard
+		}
+		if *each.value < each.least || *each.value > each.greatest {
+			return o, failure(ErrInvalidOptions, "options", "%s is %d, not from %d to %d",
+				each.name, *each.value, each.least, each.greatest)
+		}
+	}
+	o.TopicAliasMaximum = max(o.TopicAliasMaximum, 0)
+	switch {
+	case o.Version == 0:
+		o.Version = packets.V5
+	case o.Version != packets.V5 && o.Version != packets.V311:
+		return o, failure(ErrInvalidOptions, "options", "Version is %v; 5.0 and 3.1.1 are spoken here", o.Version)
+	}
+	if o.Version != packets.V5 {
+		switch {
+		case o.Authenticator != nil:
+			return o, failure(ErrInvalidOptions, "options", "Authenticator needs MQTT 5.0")
+		case len(o.UserProperties) > 0:
+			return o, failure(ErrInvalidOptions, "options", "UserProperties need MQTT 5.0")
+		case len(o.Password) > 0 && o.Username == "":
+			return o, failure(ErrInvalidOptions, "options", "a Password without Username needs MQTT 5.0")
+		}
+		o.TopicAliasMaximum = 0
+	}
+	if o.KeepAlive > 65_535*time.Second {
+		return o, failure(ErrInvalidOptions, "options", "KeepAlive is more than 65,535 s")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o, nil
+}
+
+// seconds rounds up: an interval may be longer than asked for, but never zero, which has meanings of its own.
+func seconds(d time.Duration) uint32 {
+	if d >= math.MaxUint32*time.Second {
+		return math.MaxUint32
+	}
+	return uint32((max(d, 0) + time.Second - 1) / time.Second)
+}

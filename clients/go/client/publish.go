@@ -1,0 +1,264 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/tautwire/tautwire/clients/go/internal/session"
+	"github.com/tautwire/tautwire/clients/go/packets"
+)
+
+// Publication is a message to publish. What it refers to may be used again once the call that takes it has returned.
+type Publication struct {
+	Topic   string
+	Payload []byte
+	QoS     packets.QoS
+	// Retain asks the server to keep the message for later subscriptions; with an empty payload, to keep none.
+	Retain bool
+
+	// What follows needs MQTT 5.0, and is left away if it is zero.
+
+	// Expiry is how long the message is of use, rounded up to seconds. Waiting to be sent counts.
+	Expiry time.Duration
+	// Text says that the payload is UTF-8 text.
+	Text            bool
+	ContentType     string
+	ResponseTopic   string
+	CorrelationData []byte
+	UserProperties  []UserProperty
+}
+
+// encode fills a packet.
+func (m *Publication) encode(p *packets.Publish, version packets.Version) error {
+	if err := p.SetTopic(m.Topic); err != nil {
+		return err
+	}
+	if err := p.SetQoS(m.QoS); err != nil {
+		return err
+	}
+	p.SetPayload(m.Payload)
+	p.SetRetain(m.Retain)
+	p.SetVersion(version)
+	if m.Expiry == 0 && !m.Text && m.ContentType == "" && m.ResponseTopic == "" && m.CorrelationData == nil &&
+		len(m.UserProperties) == 0 {
+		return nil
+	}
+	return m.encodeProperties(p)
+}
+
+func (m *Publication) encodeProperties(p *packets.Publish) error {
+	if m.Text {
+		if err := p.SetPayloadFormat(packets.PayloadUTF8); err != nil {
+			return err
+		}
+	}
+	if m.Expiry > 0 {
+		p.SetMessageExpiryInterval(seconds(m.Expiry))
+	}
+	if m.ContentType != "" {
+		if err := p.SetContentType(m.ContentType); err != nil {
+			return err
+		}
+	}
+	if m.ResponseTopic != "" {
+		if err := p.SetResponseTopic(m.ResponseTopic); err != nil {
+			return err
+		}
+	}
+	if m.CorrelationData != nil {
+		if err := p.SetCorrelationData(m.CorrelationData); err != nil {
+			return err
+		}
+	}
+	for _, property := range m.UserProperties {
+		if err := p.AddUserProperty(property.Name, property.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Publish publishes a message and waits until the server has taken it over: at QoS 1 for PUBACK, at QoS 2 for PUBCOMP. At
+// QoS 0 it returns when the message is on its way to the connection. If ctx ends first the error is [ErrCanceled] for a
+// message that was not sent, and will not be, and [ErrUnacknowledged] for one that was.
+func (c *Client) Publish(ctx context.Context, m Publication) error {
+	if m.QoS == packets.AtMostOnce {
+		return c.publishNow(ctx, &m)
+	}
+	token, err := c.PublishAsync(ctx, m)
+	if err != nil {
+		return err
+	}
+	return token.Wait(ctx)
+}
+
+// publishNow puts a QoS 0 message into the output.
+func (c *Client) publishNow(ctx context.Context, m *Publication) error {
+	var p packets.Publish
+	if err := m.encode(&p, c.options.Version); err != nil {
+		return wrap(ErrInvalidPublication, "publish", err)
+	}
+	c.mutex.Lock()
+	if c.current != nil && c.session.OutputIsFull() {
+		c.mutex.Unlock()
+		c.stats.outputFull.Add(1)
+		if c.options.RejectWhenFull {
+			return failure(ErrQueueFull, "publish", "MaxOutputBytes is reached")
+		}
+		c.beginWait()
+		err := c.await(ctx, func() bool { return c.ended || c.current == nil || !c.session.OutputIsFull() })
+		c.endWait()
+		if err != nil {
+			return wrap(ErrCanceled, "publish", err)
+		}
+	}
+	defer c.mutex.Unlock()
+	switch {
+	case c.ended:
+		return closedError("publish", c.failure)
+	case c.current != nil:
+		if err := c.session.SendNow(&p); err != nil {
+			return fromSession("publish", err)
+		}
+		c.stats.sent.Add(1)
+		c.wakeWriter()
+		return nil
+	case !c.options.QueueQoS0:
+		c.stats.notConnected.Add(1)
+		return failure(ErrNotConnected, "publish", "QoS 0 is not queued without Options.QueueQoS0")
+	}
+	queued, err := session.NewOutgoing(&p, c.options.Version, time.Now())
+	if err == nil {
+		err = c.session.Enqueue(queued, time.Now())
+	}
+	return fromSession("publish", err)
+}
+
+// Token is a message of QoS 1 or 2 on its way.
+type Token struct {
+	client  *Client
+	message *session.Outgoing
+}
+
+// PublishAsync queues a message, and returns before it is delivered. At QoS 1 and 2 it waits for room in the queue, unless
+// the options say [Options.RejectWhenFull]; ctx bounds that, and nothing else. Without a connection the message is in
+// the store, if there is one, when PublishAsync returns; with one it is before it is sent. At QoS 0 the token is done.
+func (c *Client) PublishAsync(ctx context.Context, m Publication) (*Token, error) {
+	if m.QoS == packets.AtMostOnce {
+		if err := c.publishNow(ctx, &m); err != nil {
+			return nil, err
+		}
+		return &Token{client: c}, nil
+	}
+	var p packets.Publish
+	if err := m.encode(&p, c.options.Version); err != nil {
+		return nil, wrap(ErrInvalidPublication, "publish", err)
+	}
+	queued, err := session.NewOutgoing(&p, c.options.Version, time.Now())
+	if err != nil {
+		return nil, wrap(ErrInvalidPublication, "publish", err)
+	}
+	size := p.Size()
+	c.mutex.Lock()
+	if !c.options.RejectWhenFull && !c.ended && !c.session.HasRoom(size) {
+		c.session.Counters.QueueFull++
+		c.queueWaiters++
+		c.mutex.Unlock()
+		c.beginWait()
+		err := c.await(ctx, func() bool { return c.ended || c.session.HasRoom(size) })
+		c.endWait()
+		if err != nil {
+			c.mutex.Lock()
+			c.queueWaiters--
+			c.mutex.Unlock()
+			return nil, wrap(ErrCanceled, "publish", err)
+		}
+		c.queueWaiters--
+	}
+	if c.ended {
+		defer c.mutex.Unlock()
+		return nil, closedError("publish", c.failure)
+	}
+	err = c.session.Enqueue(queued, time.Now())
+	offline := c.current == nil
+	c.wakeWriter()
+	c.mutex.Unlock()
+	if err != nil {
+		return nil, fromSession("publish", err)
+	}
+	if offline && c.options.Store != nil {
+		if err := c.options.Store.Sync(); err != nil {
+			return nil, wrap(ErrStore, "publish", err)
+		}
+	}
+	return &Token{client: c, message: queued}, nil
+}
+
+// Done gives a channel that is closed when the message is delivered, or will not be. See Result.
+func (t *Token) Done() <-chan struct{} {
+	if t.message == nil {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	t.client.mutex.Lock()
+	defer t.client.mutex.Unlock()
+	return t.message.Done()
+}
+
+// Result gives the server's reason code, such as [packets.ReasonNoMatchingSubscribers], and the error for which the message
+// was not delivered; done is false as long as that is open.
+func (t *Token) Result() (reason packets.ReasonCode, err error, done bool) {
+	if t.message == nil {
+		return packets.ReasonSuccess, nil, true
+	}
+	t.client.mutex.Lock()
+	reason, err, done = t.message.Result()
+	t.client.mutex.Unlock()
+	switch {
+	case err != nil:
+		err = fromSession("publish", err)
+	case reason.IsError():
+		err = &Error{Code: ErrRejected, Operation: "publish", Reason: reason}
+	}
+	return reason, err, done
+}
+
+// Wait waits for Done, and gives the error of Result. If ctx ends first, see [Client.Publish].
+func (t *Token) Wait(ctx context.Context) error {
+	if _, err, done := t.Result(); done {
+		return err
+	}
+	t.client.beginWait()
+	defer t.client.endWait()
+	select {
+	case <-t.Done():
+		_, err, _ := t.Result()
+		return err
+	case <-ctx.Done():
+	}
+	if t.Cancel() {
+		return contextError(ErrCanceled, "publish", ctx)
+	}
+	if _, err, done := t.Result(); done {
+		return err
+	}
+	return contextError(ErrUnacknowledged, "publish", ctx)
+}
+
+// Cancel withdraws a message that has not been sent, and says whether it was so. The token is done then.
+func (t *Token) Cancel() bool {
+	if t.message == nil {
+		return false
+	}
+	c := t.client
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if !c.session.Abandon(t.message, failure(ErrCanceled, "publish", "it was withdrawn")) {
+		return false
+	}
+	if c.queueWaiters > 0 {
+		c.broadcast()
+	}
+	return true
+}

@@ -1,0 +1,209 @@
+package client
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/tautwire/tautwire/clients/go/internal/session"
+	"github.com/tautwire/tautwire/clients/go/packets"
+)
+
+// counted is the connection as the reader sees it.
+type counted struct{ n *connection }
+
+func (s counted) Read(p []byte) (int, error) {
+	length, err := s.n.conn.Read(p)
+	if length > 0 {
+		s.n.client.stats.bytesReceived.Add(uint64(length))
+		s.n.receivedAt.Store(int64(time.Since(s.n.opened)))
+	}
+	return length, err
+}
+
+// read is the reader. It ends with the connection.
+func (n *connection) read() error {
+	for {
+		p, err := n.reader.Next()
+		if err == nil {
+			err = n.handle(p)
+		} else if malformed := (*packets.Error)(nil); !errors.As(err, &malformed) || errors.Is(err, io.ErrUnexpectedEOF) {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return wrap(ErrConnectionLost, "read", err)
+		}
+		if err != nil {
+			return n.leave(err)
+		}
+	}
+}
+
+// leave tells the server why the connection ends, as far as the version allows (section 4.13).
+func (n *connection) leave(err error) error {
+	var own *Error
+	var malformed *packets.Error
+	switch {
+	case errors.As(err, &own):
+	case errors.As(err, &malformed):
+		own = &Error{Code: ErrProtocol, Operation: "read", Reason: malformed.Reason(), Err: err}
+	default:
+		own = wrap(ErrProtocol, "read", err)
+	}
+	if own.Code == ErrDisconnected {
+		return own
+	}
+	disconnect := &packets.Disconnect{}
+	disconnect.SetVersion(n.client.options.Version)
+	if own.Reason == 0 || disconnect.SetReason(own.Reason) != nil {
+		_ = disconnect.SetReason(packets.ReasonProtocolError)
+	}
+	c := n.client
+	c.mutex.Lock()
+	n.finish(disconnect, own)
+	c.mutex.Unlock()
+	<-n.stop
+	return own
+}
+
+// handle deals with one packet. An error ends the connection.
+func (n *connection) handle(p packets.Packet) error {
+	switch p := p.(type) {
+	case *packets.Publish:
+		return n.onPublish(p)
+	case *packets.PubAck:
+		n.onAck(func(s *session.Session, now time.Time) { s.OnPubAck(p.PacketID(), p.Reason(), now) })
+	case *packets.PubRec:
+		n.onAck(func(s *session.Session, now time.Time) { s.OnPubRec(p.PacketID(), p.Reason(), now) })
+	case *packets.PubRel:
+		n.onAck(func(s *session.Session, _ time.Time) { s.OnPubRel(p.PacketID()) })
+	case *packets.PubComp:
+		n.onAck(func(s *session.Session, now time.Time) { s.OnPubComp(p.PacketID(), now) })
+	case *packets.SubAck:
+		return n.onSubAck(p.PacketID(), p.Len(), p.Reason, p.ReasonString)
+	case *packets.UnsubAck:
+		return n.onUnsubAck(p)
+	case *packets.PingResp:
+	case *packets.Disconnect:
+		ended := &Error{Code: ErrDisconnected, Operation: "connection", Reason: p.Reason()}
+		ended.ReasonString, _ = p.ReasonString()
+		ended.ServerReference, _ = p.ServerReference()
+		if n.client.options.Version != packets.V5 {
+			return failure(ErrProtocol, "read", "DISCONNECT is for clients in MQTT 3.1.1")
+		}
+		return ended
+	case *packets.Auth:
+		return n.onAuth(p)
+	default:
+		return failure(ErrProtocol, "read", "%v came, which is for servers", p.Type())
+	}
+	return nil
+}
+
+// onAck lets the session go on, and wakes who waited for it.
+func (n *connection) onAck(step func(*session.Session, time.Time)) {
+	c := n.client
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.current != n {
+		return
+	}
+	step(c.session, time.Now())
+	c.wakeWriter()
+	if c.queueWaiters > 0 || c.closing && c.session.Held() == 0 {
+		c.broadcast()
+	}
+}
+
+// onPublish gives a message to the subscriptions that it is for.
+func (n *connection) onPublish(p *packets.Publish) error {
+	c := n.client
+	if reason := n.aliases.Resolve(p); reason != packets.ReasonSuccess {
+		return &Error{Code: ErrProtocol, Operation: "read", Detail: "a topic alias is wrong", Reason: reason}
+	}
+	c.stats.received.Add(1)
+	receivers := n.router.route(c, p)
+	if p.QoS() == packets.AtMostOnce {
+		if len(receivers) == 0 {
+			c.stats.unrouted.Add(1)
+			return nil
+		}
+		publish := p.Clone()
+		for _, receiver := range receivers {
+			n.deliver(receiver, &Message{Publish: publish, client: c})
+		}
+		return nil
+	}
+	c.mutex.Lock()
+	if c.current != n {
+		c.mutex.Unlock()
+		return nil
+	}
+	pending, reason := c.session.OnPublish(p.PacketID(), p.QoS(), p.Dup(), max(len(receivers), 1))
+	c.wakeWriter()
+	c.mutex.Unlock()
+	if reason != packets.ReasonSuccess {
+		return &Error{
+			Code: ErrProtocol, Operation: "read", Detail: "more messages came than ReceiveMaximum allows", Reason: reason,
+		}
+	}
+	if pending == nil {
+		return nil
+	}
+	if len(receivers) == 0 {
+		c.stats.unrouted.Add(1)
+		c.log.Warn("mqtt: a message came that no subscription asked for", "topic", p.Topic())
+		(&Message{client: c, pending: pending}).Ack() // [MQTT-4.5.0-2]
+		return nil
+	}
+	publish := p.Clone()
+	for _, receiver := range receivers {
+		n.deliver(receiver, &Message{Publish: publish, client: c, pending: pending})
+	}
+	return nil
+}
+
+// deliver puts a message into an inbox, and waits a while for room if it has none: unless somebody waits for what only
+// reading brings.
+func (n *connection) deliver(to *Subscription, m *Message) {
+	c := n.client
+	switch to.inbox.put(m) {
+	case taken:
+		return
+	case over:
+		m.Ack()
+		return
+	case stuck:
+		c.stats.droppedIncoming.Add(1)
+		return
+	}
+	c.stats.readPauses.Add(1)
+	timer := time.NewTimer(c.options.MaxReadPause)
+	defer timer.Stop()
+	c.paused.Store(true)
+	n.readPaused.Store(true)
+	defer func() {
+		c.paused.Store(false)
+		n.readPaused.Store(false)
+		// The server's answers have not been seen meanwhile.
+		n.receivedAt.Store(int64(time.Since(n.opened)))
+	}()
+	for c.waiting.Load() == 0 {
+		select {
+		case <-to.inbox.room:
+			if to.inbox.put(m) != full {
+				return
+			}
+			continue
+		case <-c.hurry:
+			continue
+		case <-timer.C:
+		case <-n.stop:
+		}
+		break
+	}
+	to.inbox.giveUp()
+	if to.inbox.put(m) != taken {
+		c.stats.droppedIncoming.Add(1)
+	}
+}

@@ -1,0 +1,110 @@
+package client
+
+import (
+	"slices"
+
+	"github.com/tautwire/tautwire/clients/go/packets"
+)
+
+// MaxRoutes bounds the topics for which the subscriptions are remembered; beyond it all are forgotten, and found again.
+const MaxRoutes = 4096
+
+// router finds the subscriptions that a message is for. The reader has it alone.
+type router struct {
+	seen    uint64
+	exact   map[string]*filterEntry
+	general []*filterEntry
+	byTopic map[string]*route
+	scratch []*Subscription
+}
+
+// route is what is known of a topic.
+type route struct {
+	entries []*filterEntry
+	// all are the subscriptions of all entries; byEntry are those of each.
+	all     []*Subscription
+	byEntry [][]*Subscription
+}
+
+func (r *router) init() {
+	r.exact, r.byTopic = map[string]*filterEntry{}, map[string]*route{}
+}
+
+// route gives the subscriptions of a message, good until the next call. A server that sends a message once for each
+// subscription marks each copy with the identifier of its own [MQTT-3.3.4-5], so that a copy is only for that one. Identifiers
+// that are not known here are of an earlier process, and say nothing.
+func (r *router) route(c *Client, p *packets.Publish) []*Subscription {
+	if r.seen != c.changes.Load() {
+		r.renew(c)
+	}
+	found := r.byTopic[p.TopicView()]
+	if found == nil {
+		found = r.find(p.Topic())
+	}
+	receivers := found.all
+	if len(found.entries) > 1 && p.Properties().Has(packets.SubscriptionIdentifier) {
+		receivers = r.marked(found, p)
+	}
+	if len(receivers) == 0 && c.unrouted != nil {
+		r.scratch = append(r.scratch[:0], c.unrouted)
+		return r.scratch
+	}
+	return receivers
+}
+
+func (r *router) marked(found *route, p *packets.Publish) []*Subscription {
+	r.scratch = r.scratch[:0]
+	for id := range p.SubscriptionIdentifiers() {
+		for i, entry := range found.entries {
+			if entry.id == id {
+				r.scratch = append(r.scratch, found.byEntry[i]...)
+			}
+		}
+	}
+	if len(r.scratch) == 0 {
+		return found.all
+	}
+	return r.scratch
+}
+
+// renew takes note of the subscriptions.
+func (r *router) renew(c *Client) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	r.seen = c.changes.Load()
+	clear(r.exact)
+	clear(r.byTopic)
+	r.general = r.general[:0]
+	for filter, entry := range c.entries {
+		// What is in it is never changed, only replaced.
+		copied := *entry
+		if _, _, shared := packets.SplitShare(filter); shared || packets.HasWildcard(entry.match) {
+			r.general = append(r.general, &copied)
+		} else {
+			r.exact[entry.match] = &copied
+		}
+	}
+	slices.SortFunc(r.general, func(a, b *filterEntry) int { return int(a.id) - int(b.id) })
+}
+
+func (r *router) find(topic string) *route {
+	found := &route{}
+	add := func(entry *filterEntry) {
+		found.entries = append(found.entries, entry)
+		found.byEntry = append(found.byEntry, entry.wanted)
+		found.all = append(found.all, entry.wanted...)
+	}
+	if entry := r.exact[topic]; entry != nil {
+		add(entry)
+	}
+	for _, entry := range r.general {
+		if packets.MatchTopic(entry.match, topic) {
+			add(entry)
+		}
+	}
+	if len(r.byTopic) >= MaxRoutes {
+		clear(r.byTopic)
+	}
+	r.byTopic[topic] = found
+	return found
+}

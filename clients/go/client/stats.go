@@ -1,0 +1,69 @@
+package client
+
+import "sync/atomic"
+
+// Stats are counts since the client was made.
+type Stats struct {
+	// Connects are connections that the server accepted; Failures are those that broke and attempts that failed.
+	Connects, Failures uint64
+	// BytesSent and BytesReceived are of MQTT, after TLS and WebSocket.
+	BytesSent, BytesReceived uint64
+	// Sent are messages of QoS 0 that were handed to the connection; Queued are those that the queue took; Acknowledged of them
+	// are delivered, Failed were refused or lost with the session, and Expired waited too long.
+	Sent, Queued, Acknowledged, Failed, Expired uint64
+	// Resent are PUBLISH packets that were sent once more.
+	Resent uint64
+	// QueueFull counts how often a message found the queue full, OutputFull the same of the output to the connection, NotConnected
+	// messages of QoS 0 that were refused for want of a connection.
+	QueueFull, OutputFull, NotConnected uint64
+	// Received are messages that came, Duplicates are those of them that were not delivered again, Unrouted those that no
+	// subscription was for.
+	Received, Duplicates, Unrouted uint64
+	// DroppedIncoming are messages of QoS 0 that found an inbox full; ReadPauses counts how often reading stopped for that.
+	DroppedIncoming, ReadPauses uint64
+	// DroppedEvents are calls of OnConnect and OnDisconnect beyond [MaxEvents].
+	DroppedEvents uint64
+	// Held are the outgoing messages of now that are not acknowledged, Unacknowledged the incoming ones.
+	Held, Unacknowledged int
+}
+
+// statistics are counted without the mutex.
+type statistics struct {
+	connects, failures       atomic.Uint64
+	bytesSent, bytesReceived atomic.Uint64
+	sent                     atomic.Uint64
+	outputFull, notConnected atomic.Uint64
+	received, unrouted       atomic.Uint64
+	droppedIncoming          atomic.Uint64
+	readPauses               atomic.Uint64
+	lastFailure              atomic.Pointer[error]
+	server                   atomic.Pointer[ServerInfo]
+}
+
+func (s *statistics) noteFailure(err error) {
+	s.failures.Add(1)
+	s.lastFailure.Store(&err)
+}
+
+// Stats gives the counts.
+func (c *Client) Stats() Stats {
+	s := &c.stats
+	stats := Stats{
+		Connects: s.connects.Load(), Failures: s.failures.Load(),
+		BytesSent: s.bytesSent.Load(), BytesReceived: s.bytesReceived.Load(),
+		Sent: s.sent.Load(), OutputFull: s.outputFull.Load(), NotConnected: s.notConnected.Load(),
+		Received: s.received.Load(), Unrouted: s.unrouted.Load(),
+		DroppedIncoming: s.droppedIncoming.Load(), ReadPauses: s.readPauses.Load(),
+	}
+	c.events.mutex.Lock()
+	stats.DroppedEvents = c.events.dropped
+	c.events.mutex.Unlock()
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	counters := &c.session.Counters
+	stats.Queued, stats.Acknowledged, stats.Failed = counters.Queued, counters.Acknowledged, counters.Failed
+	stats.Expired, stats.Resent, stats.QueueFull = counters.Expired, counters.Resent, counters.QueueFull
+	stats.Duplicates = counters.Duplicates
+	stats.Held, stats.Unacknowledged = c.session.Held(), c.session.Unacknowledged()
+	return stats
+}

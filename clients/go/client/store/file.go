@@ -1,0 +1,299 @@
+package store
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// The limits of a [File].
+const (
+	// CompactBytes is the least number of useless bytes for which the file is written anew.
+	CompactBytes = 1024 * 1024
+	// retainedBufferBytes is how much of the buffer for changes is kept between syncs.
+	retainedBufferBytes = 1024 * 1024
+)
+
+// FileOptions adjust a [File]. The zero value is right for most.
+type FileOptions struct {
+	// WithoutSync leaves it to the system when data reaches the device: the session survives a crash of the process,
+	// and may be set back by a loss of power.
+	WithoutSync bool
+	// CompactBytes replaces the constant of that name, if it is not 0.
+	CompactBytes int64
+}
+
+// File keeps a session in a file, safe against a crash at any time. FORMAT.md in this folder describes it.
+type File struct {
+	path    string
+	options FileOptions
+	lock    io.Closer
+	dropped int64
+	loaded  bool
+
+	// syncing is held while the device works, and is taken before mutex.
+	syncing sync.Mutex
+	file    *os.File
+	written int64
+	failure error
+
+	mutex   sync.Mutex
+	ledger  *ledger
+	places  map[uint64]place
+	pending []byte
+	spare   []byte
+	// size is what the file will have when pending is written; live is how much of it is still of use.
+	size, live int64
+}
+
+// place is where the record lies that queued a message.
+type place struct {
+	offset int64
+	length int
+}
+
+// OpenFile opens the session at path, or makes an empty one. It returns [ErrInUse] or [ErrCorrupt], or an error of the
+// file system.
+func OpenFile(path string, options FileOptions) (*File, error) {
+	if options.CompactBytes == 0 {
+		options.CompactBytes = CompactBytes
+	}
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	f := &File{path: path, options: options, lock: lock, ledger: newLedger(), places: map[uint64]place{}}
+	if err := f.open(); err != nil {
+		_ = lock.Close()
+		return nil, fmt.Errorf("store: %s: %w", path, err)
+	}
+	return f, nil
+}
+
+func (f *File) open() error {
+	// What a crash left while the file was written anew.
+	if err := os.Remove(f.newPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.read(file); err != nil {
+		_ = file.Close()
+		return err
+	}
+	f.file = file
+	return nil
+}
+
+// read takes over the records, and cuts off what a crash left behind them.
+func (f *File) read(file *os.File) error {
+	end, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if end < headerBytes {
+		f.dropped, f.size = end, headerBytes
+		return f.start(file)
+	}
+	reader := bufio.NewReaderSize(file, 64*1024)
+	found := make([]byte, headerBytes)
+	if _, err := io.ReadFull(reader, found); err != nil {
+		return err
+	}
+	if !bytes.Equal(found, header()) {
+		return fmt.Errorf("%w: it does not begin as a session file of version %d", ErrCorrupt, formatVersion)
+	}
+	f.size = headerBytes
+	for {
+		record, err := readRecord(reader, end-f.size)
+		if err == io.EOF || errors.Is(err, errTorn) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		change, err := parseRecord(record)
+		if err != nil || f.note(change, len(record)) != nil {
+			break
+		}
+	}
+	f.written, f.dropped = f.size, end-f.size
+	if f.dropped > 0 {
+		if err := file.Truncate(f.size); err != nil {
+			return err
+		}
+	}
+	_, err = file.Seek(f.size, io.SeekStart)
+	return err
+}
+
+// readRecord reads a record of at most the bytes that are left, so that no length can claim more memory than the file has.
+func readRecord(reader *bufio.Reader, left int64) ([]byte, error) {
+	frame, err := reader.Peek(frameBytes)
+	if err != nil {
+		return nil, err
+	}
+	length, err := recordBytes(frame)
+	if err != nil || int64(length) > left {
+		return nil, errTorn
+	}
+	record := make([]byte, length)
+	_, err = io.ReadFull(reader, record)
+	return record, err
+}
+
+func (f *File) start(file *os.File) error {
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	if _, err := file.WriteAt(header(), 0); err != nil {
+		return err
+	}
+	if _, err := file.Seek(headerBytes, io.SeekStart); err != nil {
+		return err
+	}
+	f.written = headerBytes
+	if f.options.WithoutSync {
+		return nil
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(f.path))
+}
+
+// note takes a change whose record has that length into account. Packets are left in the file.
+func (f *File) note(change Change, length int) error {
+	packet := change.Packet
+	change.Packet = nil
+	if err := f.ledger.apply(change); err != nil {
+		return err
+	}
+	switch change.Kind {
+	case Queued:
+		f.places[change.Sequence] = place{offset: f.size, length: frameBytes + minBodyBytes + len(packet)}
+		f.live += int64(length)
+	case Released, Done:
+		f.live -= int64(f.places[change.Sequence].length)
+		delete(f.places, change.Sequence)
+	}
+	f.size += int64(length)
+	return nil
+}
+
+// Dropped gives the number of bytes that opening cut off, for they had not been written whole before a crash.
+func (f *File) Dropped() int64 { return f.dropped }
+
+// Load gives the state. It reads the packets of messages that wait.
+func (f *File) Load() (State, error) {
+	f.syncing.Lock()
+	defer f.syncing.Unlock()
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.loaded {
+		return State{}, ErrInUse
+	}
+	state := f.ledger.state()
+	for i := range state.Outgoing {
+		message := &state.Outgoing[i]
+		if message.Release != 0 {
+			continue
+		}
+		record, err := f.recordAt(f.places[message.Sequence])
+		if err != nil {
+			return State{}, err
+		}
+		message.Packet = record[frameBytes+minBodyBytes:]
+	}
+	f.loaded = true
+	return state, nil
+}
+
+func (f *File) recordAt(at place) ([]byte, error) {
+	record := make([]byte, at.length)
+	if _, err := f.file.ReadAt(record, at.offset); err != nil {
+		return nil, fmt.Errorf("store: %s: %w", f.path, err)
+	}
+	if _, err := parseRecord(record); err != nil {
+		return nil, fmt.Errorf("%w: %s changed while it was open", ErrCorrupt, f.path)
+	}
+	return record, nil
+}
+
+// Record adds a change to those that the next [File.Sync] writes.
+func (f *File) Record(change Change) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	start := len(f.pending)
+	f.pending = appendRecord(f.pending, change)
+	if f.note(change, len(f.pending)-start) != nil {
+		f.pending = f.pending[:start]
+	}
+}
+
+// Sync writes what was recorded. After an error of writing it may be tried again; an error of syncing stays, for the
+// system does not tell what of the data is lost.
+func (f *File) Sync() error {
+	f.syncing.Lock()
+	defer f.syncing.Unlock()
+	return f.sync()
+}
+
+func (f *File) sync() error {
+	if f.failure != nil {
+		return f.failure
+	}
+	f.mutex.Lock()
+	batch := f.pending
+	f.pending, f.spare = f.spare[:0], nil
+	f.mutex.Unlock()
+	if len(batch) > 0 {
+		if _, err := f.file.WriteAt(batch, f.written); err != nil {
+			f.mutex.Lock()
+			f.pending = append(batch, f.pending...)
+			f.mutex.Unlock()
+			return fmt.Errorf("store: %w", err)
+		}
+		if !f.options.WithoutSync {
+			if err := f.file.Sync(); err != nil {
+				f.failure = fmt.Errorf("store: %w", err)
+				return f.failure
+			}
+		}
+		f.written += int64(len(batch))
+	}
+	f.mutex.Lock()
+	if f.spare == nil && cap(batch) <= retainedBufferBytes {
+		f.spare = batch
+	}
+	useless := f.written - headerBytes - f.live
+	due := useless > f.options.CompactBytes && useless > f.live
+	f.mutex.Unlock()
+	if due {
+		return f.compact()
+	}
+	return nil
+}
+
+// Close syncs, and lets others open the file.
+func (f *File) Close() error {
+	f.syncing.Lock()
+	defer f.syncing.Unlock()
+	err := f.sync()
+	if f.failure == nil {
+		f.failure = fmt.Errorf("store: %s: %w", f.path, os.ErrClosed)
+	}
+	return errors.Join(err, f.file.Close(), f.lock.Close())
+}
+
+func (f *File) newPath() string { return f.path + ".new" }

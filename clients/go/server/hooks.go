@@ -1,0 +1,143 @@
+package server
+
+import (
+	"github.com/tautwire/tautwire/clients/go/packets"
+)
+
+// Hooks are called with the packets of a connection, one after another, on the connection's own goroutine; those of different
+// connections at the same time. A packet is good until the hook returns: keep a Clone. An error ends the connection; make it
+// an [*Error] to tell the client a reason.
+//
+// A hook that is nil has a default, which keeps the protocol going: it agrees to all, and delivers nothing. One that is set does
+// all of it: with Publish set, the server sends no PUBACK or PUBREC by itself.
+type Hooks struct {
+	// Connect judges a client, and answers CONNACK. One with a reason code of failure ends the connection, after it was sent;
+	// so does nil, without any. The default agrees, without a session.
+	Connect func(c *Conn, p *packets.Connect) (*packets.ConnAck, error)
+	// Connected is called after CONNACK was sent, before any other packet.
+	Connected func(c *Conn) error
+	// Publish gets a message. The default acknowledges it.
+	Publish func(c *Conn, p *packets.Publish) error
+	// PubAck, PubRec, PubRel and PubComp get acknowledgements. The defaults go on with PUBREL after PUBREC, and PUBCOMP after PUBREL.
+	PubAck  func(c *Conn, p *packets.PubAck) error
+	PubRec  func(c *Conn, p *packets.PubRec) error
+	PubRel  func(c *Conn, p *packets.PubRel) error
+	PubComp func(c *Conn, p *packets.PubComp) error
+	// Subscribe answers SUBACK. The default grants what is asked for.
+	Subscribe func(c *Conn, p *packets.Subscribe) error
+	// Unsubscribe answers UNSUBACK. The default agrees.
+	Unsubscribe func(c *Conn, p *packets.Unsubscribe) error
+	// Ping answers PINGRESP. The default does.
+	Ping func(c *Conn, p *packets.PingReq) error
+	// Auth is of enhanced authentication, during the handshake too. The default ends the connection.
+	Auth func(c *Conn, p *packets.Auth) error
+	// Disconnect gets the client's last packet. The connection ends after it.
+	Disconnect func(c *Conn, p *packets.Disconnect)
+	// Closed is called once for each connection that got to Connect, when it has ended. err is nil after DISCONNECT.
+	Closed func(c *Conn, err error)
+}
+
+// withDefaults sets what is nil.
+func (h Hooks) withDefaults() Hooks {
+	if h.Connect == nil {
+		h.Connect = func(*Conn, *packets.Connect) (*packets.ConnAck, error) {
+			return packets.NewConnAck(packets.ReasonSuccess)
+		}
+	}
+	if h.Connected == nil {
+		h.Connected = func(*Conn) error { return nil }
+	}
+	if h.Publish == nil {
+		h.Publish = Acknowledge
+	}
+	if h.PubAck == nil {
+		h.PubAck = func(*Conn, *packets.PubAck) error { return nil }
+	}
+	if h.PubRec == nil {
+		h.PubRec = func(c *Conn, p *packets.PubRec) error {
+			if p.Reason().IsError() {
+				return nil
+			}
+			answer, err := packets.NewPubRel(p.PacketID())
+			return c.answer(answer, err)
+		}
+	}
+	if h.PubRel == nil {
+		h.PubRel = func(c *Conn, p *packets.PubRel) error {
+			answer, err := packets.NewPubComp(p.PacketID())
+			return c.answer(answer, err)
+		}
+	}
+	if h.PubComp == nil {
+		h.PubComp = func(*Conn, *packets.PubComp) error { return nil }
+	}
+	if h.Subscribe == nil {
+		h.Subscribe = Grant
+	}
+	if h.Unsubscribe == nil {
+		h.Unsubscribe = AgreeToUnsubscribe
+	}
+	if h.Ping == nil {
+		h.Ping = func(c *Conn, _ *packets.PingReq) error { return c.Send(&packets.PingResp{}) }
+	}
+	if h.Auth == nil {
+		h.Auth = func(*Conn, *packets.Auth) error { return &Error{Reason: packets.ReasonBadAuthenticationMethod} }
+	}
+	if h.Disconnect == nil {
+		h.Disconnect = func(*Conn, *packets.Disconnect) {}
+	}
+	if h.Closed == nil {
+		h.Closed = func(*Conn, error) {}
+	}
+	return h
+}
+
+// Acknowledge answers a message with PUBACK or PUBREC, as its QoS wants; nothing at QoS 0. It is the default of Hooks.Publish.
+func Acknowledge(c *Conn, p *packets.Publish) error {
+	switch p.QoS() {
+	case packets.AtLeastOnce:
+		answer, err := packets.NewPubAck(p.PacketID())
+		return c.answer(answer, err)
+	case packets.ExactlyOnce:
+		answer, err := packets.NewPubRec(p.PacketID())
+		return c.answer(answer, err)
+	}
+	return nil
+}
+
+// Grant answers SUBACK with the QoS that each filter asks for. It is the default of Hooks.Subscribe.
+func Grant(c *Conn, p *packets.Subscribe) error {
+	answer, err := packets.NewSubAck(p.PacketID())
+	if err != nil {
+		return err
+	}
+	for _, options := range p.Requests() {
+		if err := answer.Add(packets.ReasonCode(options.QoS)); err != nil {
+			return err
+		}
+	}
+	return c.Send(answer)
+}
+
+// AgreeToUnsubscribe answers UNSUBACK with success for each filter. It is the default of Hooks.Unsubscribe.
+func AgreeToUnsubscribe(c *Conn, p *packets.Unsubscribe) error {
+	answer, err := packets.NewUnsubAck(p.PacketID())
+	if err != nil {
+		return err
+	}
+	if c.Version() == packets.V5 {
+		for range p.Len() {
+			if err := answer.Add(packets.ReasonSuccess); err != nil {
+				return err
+			}
+		}
+	}
+	return c.Send(answer)
+}
+
+func (c *Conn) answer(p packets.Packet, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.Send(p)
+}
