@@ -1,0 +1,41 @@
+/* Time of the processor, and the median of samples. */
+#ifndef STOPWATCH_H
+#define STOPWATCH_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+/* Nanoseconds that this thread has run, in user mode and in the kernel. */
+static inline uint64_t thread_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The same of all threads of this process. */
+static inline uint64_t process_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t wall_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Sorts the samples. */
+static inline double median(double *samples, size_t count) {
+    qsort(samples, count, sizeof *samples, by_value);
+    return count % 2 == 1 ? samples[count / 2] : (samples[count / 2 - 1] + samples[count / 2]) / 2;
+}
+
+#endif

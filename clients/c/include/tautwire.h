@@ -1,0 +1,59 @@
+/*
+ * Tautwire for C99: MQTT 5.0 and 3.1.1. No allocation, no global state, no dependencies.
+ *
+ *   layer 1  codec    tw_encode(), tw_decode()      packets from and to bytes
+ *   layer 2  client   tw_client_…                   one session; bytes and time go in, bytes and events come out
+ *   layer 3  link     tw_link_…, tw_tcp             a client on a transport: blocking helpers, reconnection, TCP
+ *
+ * Each layer works without those above it. Licence: MIT OR Apache-2.0.
+ */
+#ifndef TAUTWIRE_H
+#define TAUTWIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Whether tw_error_name() knows the names of errors. Define it as 0 to save 1.4 KB. */
+#ifndef TW_NAMES
+#define TW_NAMES 1
+#endif
+
+/* Whether layer 3 is built in. Define it as 0 to leave it out. */
+#ifndef TW_LINK
+#define TW_LINK 1
+#endif
+
+/* Whether TCP of POSIX is built in. Define it as 0 or 1 to decide otherwise. */
+#ifndef TW_POSIX
+#if TW_LINK && (defined(__unix__) || defined(__APPLE__))
+#define TW_POSIX 1
+#else
+#define TW_POSIX 0
+#endif
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include "tautwire/types.h"
+
+#include "tautwire/codec.h"
+
+#include "tautwire/client.h"
+
+#if TW_LINK
+#include "tautwire/link.h"
+#endif
+
+#if TW_POSIX
+#include "tautwire/tcp.h"
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,174 @@
+/*
+ * Layer 2, the client: the state of one session, without input or output of its own. Bytes that arrived and the time go
+ * in; bytes to be sent and events come out. A full turn:
+ *
+ *     tw_memory space = tw_client_space(&client);           // receive into it, then say how much it was:
+ *     tw_client_received(&client, count);
+ *     while (tw_client_next(&client, now_ms, &event)) { ... }
+ *     tw_bytes output = tw_client_output(&client);          // send it, then say how much was taken:
+ *     tw_client_sent(&client, count);
+ *
+ * Times are milliseconds of a clock that may begin anywhere and may wrap around.
+ */
+
+/** How a client is set up. Begin with tw_client_defaults(). What it points to must outlive the client. */
+typedef struct tw_client_config {
+    /**
+     * What CONNECT says. Session Expiry Interval, Receive Maximum, Maximum Packet Size and Topic Alias Maximum must not
+     * be among its properties: the client writes the first three. An empty client id always begins a new session.
+     * `clean_start`: whether a session that the server may have is given up at the first connection. In 3.1.1 it is
+     * given up at every connection.
+     */
+    tw_connect connect;
+    /** How long the server keeps the session after the connection. 5.0 alone; 0: not at all. */
+    uint32_t session_expiry_s;
+    /** How long an answer to CONNECT and PINGREQ may take. */
+    uint32_t response_timeout_ms;
+    /** How many messages with QoS 1 and 2 may wait for acknowledgement; the server may want fewer. */
+    uint16_t max_in_flight;
+    /** Packets are received here. Its size is the largest packet that can be received, and is told to a 5.0 server. */
+    tw_memory receive;
+    /** Packets wait here until they are sent. No packet can be larger. At least 16 bytes. */
+    tw_memory transmit;
+    /** Messages with QoS 1 and 2, and subscriptions, stay here until acknowledged: their packets, and 8 bytes for each. */
+    tw_memory outbox;
+    /** Packet identifiers of incoming QoS 2 messages that are not complete yet. Told to a 5.0 server as Receive Maximum. */
+    uint16_t *incoming;
+    uint16_t incoming_count;
+} tw_client_config;
+
+typedef enum tw_event_type {
+    TW_EVENT_NONE,
+    /** The server has accepted the connection. `session_present`, `properties`. */
+    TW_EVENT_CONNECTED,
+    /** A message has arrived: `message`. It is acknowledged with the next call of tw_client_next(). */
+    TW_EVENT_MESSAGE,
+    /**
+     * A message with QoS 1 or 2 is done: `packet_id`, `reason`, `properties`. From reason 0x80 on it was not delivered.
+     * Beside the server's reasons: TW_PACKET_TOO_LARGE, TW_QOS_NOT_SUPPORTED and TW_RETAIN_NOT_SUPPORTED, if it is over
+     * limits that the server named later; TW_PACKET_IDENTIFIER_NOT_FOUND, if the server has lost the session, and
+     * whether it has the message is not known.
+     */
+    TW_EVENT_PUBLISHED,
+    /** The answer to a subscription: `packet_id`, `reasons` (one byte for each filter), `properties`. */
+    TW_EVENT_SUBSCRIBED,
+    TW_EVENT_UNSUBSCRIBED,
+    /** The server goes on with authentication: `reason`, `properties`. Answer with tw_client_auth(). */
+    TW_EVENT_AUTH,
+    /** The connection is over: `error`, `reason`, `properties`. Send what tw_client_output() still has, and close. */
+    TW_EVENT_CLOSED
+} tw_event_type;
+
+/** Something happened. Views are valid until the next call of tw_client_next() or tw_client_space(). */
+typedef struct tw_event {
+    tw_event_type type;
+    tw_result error;
+    tw_reason reason;
+    uint16_t packet_id;
+    bool session_present;
+    tw_bytes reasons;
+    tw_properties properties;
+    tw_publish message;
+} tw_event;
+
+/** How often a limit was met, and what was passed over. They wrap around. */
+typedef struct tw_client_counters {
+    uint16_t outbox_full;
+    uint16_t transmit_full;
+    uint16_t in_flight_full;
+    uint16_t incoming_full;
+    /** Acknowledgements that belong to nothing. */
+    uint16_t acks_unexpected;
+    uint16_t timeouts;
+} tw_client_counters;
+
+/** A client. All fields are private but `counters`. It holds no memory but itself and what the configuration lends. */
+typedef struct tw_client {
+    tw_client_config config;
+    tw_client_counters counters;
+    size_t receive_start, receive_end;
+    size_t transmit_start, transmit_end;
+    size_t head, tail, limit, cursor;
+    uint32_t sent_at_ms, heard_at_ms, asked_at_ms;
+    uint32_t server_max_packet_bytes;
+    uint16_t records, unsent, settled;
+    uint16_t next_packet_id;
+    uint16_t quota, max_quota;
+    uint16_t incoming_used;
+    uint16_t keep_alive_s;
+    uint16_t ack_packet_id;
+    uint8_t ack_type;
+    uint8_t ack_reason;
+    uint8_t state;
+    uint8_t server_max_qos;
+    bool server_retains;
+    bool has_session;
+    bool asked_clean;
+    bool is_waiting_for_pong, owes_ping;
+    bool has_sent, has_heard;
+} tw_client;
+
+/** MQTT 5.0, clean start, keep alive 60 s, answers within 10 s, no limit of its own on messages in flight. */
+tw_client_config tw_client_defaults(void);
+
+/** Sets a client up. Answers 0, or what is wrong with the configuration. */
+tw_result tw_client_init(tw_client *client, const tw_client_config *config);
+
+/** The transport is there: begins a connection. The first output is CONNECT. */
+tw_result tw_client_open(tw_client *client, uint32_t now_ms);
+
+/** The transport is gone. What is not acknowledged stays in the outbox for the next tw_client_open(). */
+void tw_client_close(tw_client *client);
+
+/** Whether the server has accepted the connection. */
+bool tw_client_is_connected(const tw_client *client);
+
+/** Whether everything published and asked for has been acknowledged. */
+bool tw_client_is_idle(const tw_client *client);
+
+/** Where to receive to. Empty if nothing more is wanted now. */
+tw_memory tw_client_space(tw_client *client);
+
+/** `count` bytes have been received into tw_client_space(). */
+void tw_client_received(tw_client *client, size_t count);
+
+/**
+ * Works on what has been received, and on what time demands. True: there is an event, ask again. False: nothing left to
+ * do until something is received, sent, or tw_client_wait_ms() is over.
+ */
+bool tw_client_next(tw_client *client, uint32_t now_ms, tw_event *event);
+
+/** What is to be sent. */
+tw_bytes tw_client_output(const tw_client *client);
+
+/** The first `count` bytes of tw_client_output() have been sent. */
+void tw_client_sent(tw_client *client, size_t count);
+
+/** In how many milliseconds tw_client_next() must be called even if nothing happens; UINT32_MAX for never. */
+uint32_t tw_client_wait_ms(const tw_client *client, uint32_t now_ms);
+
+/**
+ * Publishes a message. `packet_id` and `dup` are the client's matter. Answers the packet identifier, 0 for QoS 0.
+ *
+ * With QoS 1 and 2 it works without a connection too: the message waits in the outbox, is sent as soon as may be, and
+ * again after a reconnection, until TW_EVENT_PUBLISHED. Nothing of `message` is needed after the call.
+ *
+ * Errors: TW_NOT_CONNECTED (QoS 0), TW_OUTBOX_FULL, TW_TRANSMIT_FULL, TW_BUFFER_TOO_SMALL (it will never fit),
+ * TW_SERVER_LIMIT, TW_ARGUMENT (also for a Topic Alias, which does not outlive a connection), and those of tw_encode().
+ */
+tw_result tw_client_publish(tw_client *client, const tw_publish *message);
+
+/** Subscribes. Answers the packet identifier, which comes back with TW_EVENT_SUBSCRIBED. Errors as tw_client_publish(). */
+tw_result tw_client_subscribe(tw_client *client, const tw_subscription *list, size_t count, tw_properties properties);
+
+/** Ends subscriptions. Of `list`, the filters count. Answers the packet identifier, see TW_EVENT_UNSUBSCRIBED. */
+tw_result tw_client_unsubscribe(tw_client *client, const tw_subscription *list, size_t count, tw_properties properties);
+
+/** Refuses the message of the last TW_EVENT_MESSAGE with a reason code of PUBACK. 5.0 alone, QoS 1 and 2 alone. */
+tw_result tw_client_reject(tw_client *client, tw_reason reason);
+
+/** Answers TW_EVENT_AUTH, or begins re-authentication (section 4.12). */
+tw_result tw_client_auth(tw_client *client, tw_reason reason, tw_properties properties);
+
+/** Ends the connection: send the output, then close the transport. In 3.1.1 `reason` is TW_SUCCESS. */
+tw_result tw_client_disconnect(tw_client *client, tw_reason reason);

@@ -1,0 +1,426 @@
+/* The longest answer that a packet may demand: PUBACK with a reason code. */
+#define ANSWER_BYTES 5u
+#define MIN_TRANSMIT_BYTES 16u
+/* Session Expiry Interval, Receive Maximum and Maximum Packet Size. */
+#define OWN_PROPERTIES_BYTES 13u
+
+static tw_result begin_connect(tw_client *c, tw_packet *packet);
+
+tw_client_config tw_client_defaults(void) {
+    tw_client_config config;
+    memset(&config, 0, sizeof config);
+    config.connect.version = TW_V5;
+    config.connect.clean_start = true;
+    config.connect.keep_alive_s = 60;
+    config.response_timeout_ms = 10000;
+    config.max_in_flight = 0xFFFF;
+    return config;
+}
+
+tw_result tw_client_init(tw_client *client, const tw_client_config *config) {
+    tw_packet packet;
+    tw_result result;
+    memset(client, 0, sizeof *client);
+    client->config = *config;
+    client->next_packet_id = 1;
+    empty_outbox(client);
+    if (config->transmit.size < MIN_TRANSMIT_BYTES || config->receive.size < MIN_TRANSMIT_BYTES) {
+        return TW_BUFFER_TOO_SMALL;
+    }
+    if (config->max_in_flight == 0 || config->response_timeout_ms == 0 ||
+        (config->session_expiry_s > 0 && config->connect.version != TW_V5)) {
+        return TW_ARGUMENT;
+    }
+    result = begin_connect(client, &packet);
+    return result < 0 ? result : 0;
+}
+
+/* Our own properties go before those of the configuration. Nothing has been received yet: they are put together there. */
+static tw_result gather_properties(tw_client *c, tw_properties *properties) {
+    const tw_client_config *config = &c->config;
+    tw_properties extra = config->connect.properties;
+    tw_writer writer = tw_writer_on(config->receive.data, config->receive.size);
+    if (config->session_expiry_s > 0) {
+        tw_put_number(&writer, TW_SESSION_EXPIRY_INTERVAL, config->session_expiry_s);
+    }
+    if (config->incoming_count > 0) {
+        tw_put_number(&writer, TW_RECEIVE_MAXIMUM, config->incoming_count);
+    }
+    if (config->receive.size < TW_MAX_PACKET_BYTES) {
+        tw_put_number(&writer, TW_MAXIMUM_PACKET_SIZE, (uint32_t)config->receive.size);
+    }
+    if (writer.size - writer.len < extra.len) {
+        return TW_BUFFER_TOO_SMALL;
+    }
+    if (extra.len > 0) {
+        memcpy(writer.data + writer.len, extra.data, extra.len);
+    }
+    *properties = tw_view(writer.data, writer.len + extra.len);
+    return 0;
+}
+
+/* Writes CONNECT to the transmit buffer, which is empty. */
+static tw_result begin_connect(tw_client *c, tw_packet *packet) {
+    tw_connect *connect = &packet->as.connect;
+    tw_property alias;
+    tw_result result;
+    packet->type = TW_CONNECT;
+    *connect = c->config.connect;
+    if (connect->version == TW_V5) {
+        /* A topic alias that the server uses would mean nothing here. */
+        if (tw_find_property(connect->properties, TW_TOPIC_ALIAS_MAXIMUM, &alias)) {
+            return TW_ARGUMENT;
+        }
+        result = gather_properties(c, &connect->properties);
+        if (result < 0) {
+            return result;
+        }
+        /* A session outlives its first connection if the server keeps it, and can be named again. */
+        if (c->has_session && c->config.session_expiry_s > 0) {
+            connect->clean_start = false;
+        }
+    }
+    if (connect->client_id.len == 0) {
+        connect->clean_start = true;
+    }
+    c->asked_clean = connect->clean_start;
+    return tw_encode(packet, connect->version, c->config.transmit.data, c->config.transmit.size);
+}
+
+tw_result tw_client_open(tw_client *client, uint32_t now_ms) {
+    tw_packet packet;
+    tw_result len;
+    tw_client_close(client);
+    len = begin_connect(client, &packet);
+    if (len < 0) {
+        return len;
+    }
+    client->transmit_end = (size_t)len;
+    client->state = CONNECTING;
+    client->server_max_packet_bytes = TW_MAX_PACKET_BYTES;
+    client->asked_at_ms = now_ms;
+    client->sent_at_ms = now_ms;
+    client->heard_at_ms = now_ms;
+    return 0;
+}
+
+void tw_client_close(tw_client *client) {
+    client->state = IDLE;
+    client->receive_start = 0;
+    client->receive_end = 0;
+    client->transmit_start = 0;
+    client->transmit_end = 0;
+    client->ack_type = 0;
+    client->is_waiting_for_pong = false;
+    client->owes_ping = false;
+    client->has_sent = false;
+    client->has_heard = false;
+    rewind_outbox(client);
+}
+
+bool tw_client_is_connected(const tw_client *client) {
+    return client->state == CONNECTED;
+}
+
+bool tw_client_is_idle(const tw_client *client) {
+    return client->records == 0 && client->ack_type == 0 && client->transmit_start == client->transmit_end;
+}
+
+tw_memory tw_client_space(tw_client *client) {
+    tw_memory receive = client->config.receive;
+    size_t held = client->receive_end - client->receive_start;
+    if (client->state == IDLE || client->state == CLOSING) {
+        return tw_lend(receive.data, 0);
+    }
+    if (client->receive_start > 0) {
+        if (held > 0) {
+            memmove(receive.data, receive.data + client->receive_start, held);
+        }
+        client->receive_start = 0;
+        client->receive_end = held;
+    }
+    return tw_lend(receive.data + held, receive.size - held);
+}
+
+void tw_client_received(tw_client *client, size_t count) {
+    client->receive_end += count;
+    client->has_heard = client->has_heard || count > 0;
+}
+
+tw_bytes tw_client_output(const tw_client *client) {
+    return tw_view(client->config.transmit.data + client->transmit_start, client->transmit_end - client->transmit_start);
+}
+
+void tw_client_sent(tw_client *client, size_t count) {
+    client->transmit_start += count;
+    client->has_sent = client->has_sent || count > 0;
+    if (client->transmit_start == client->transmit_end) {
+        client->transmit_start = 0;
+        client->transmit_end = 0;
+    }
+}
+
+/* What waits to be sent moves to the start of the transmit buffer. */
+static void compact_transmit(tw_client *c) {
+    size_t held = c->transmit_end - c->transmit_start;
+    memmove(c->config.transmit.data, c->config.transmit.data + c->transmit_start, held);
+    c->transmit_start = 0;
+    c->transmit_end = held;
+}
+
+/* Room for `len` bytes at the end of the transmit buffer; NULL if there is none now. */
+static uint8_t *transmit_room(tw_client *c, size_t len) {
+    if (c->config.transmit.size - c->transmit_end < len) {
+        compact_transmit(c);
+        if (c->config.transmit.size - c->transmit_end < len) {
+            c->counters.transmit_full++;
+            return NULL;
+        }
+    }
+    return c->config.transmit.data + c->transmit_end;
+}
+
+static tw_result encode_packet(const tw_client *c, const tw_packet *packet, uint8_t *out, size_t size) {
+    tw_version version = c->config.connect.version;
+    return packet->type == TW_PUBLISH ? tw_encode_publish(&packet->as.publish, version, out, size)
+                                      : tw_encode(packet, version, out, size);
+}
+
+/* Writes a packet to the transmit buffer, of which the last `kept` bytes stay free. */
+static tw_result transmit_packet(tw_client *c, const tw_packet *packet, size_t kept) {
+    size_t size = c->config.transmit.size - kept;
+    for (;;) {
+        tw_result len = TW_BUFFER_TOO_SMALL;
+        if (c->transmit_end < size) {
+            len = encode_packet(c, packet, c->config.transmit.data + c->transmit_end, size - c->transmit_end);
+        }
+        if (len > 0) {
+            if ((size_t)len > c->server_max_packet_bytes) {
+                return TW_SERVER_LIMIT;
+            }
+            c->transmit_end += (size_t)len;
+            return 0;
+        }
+        if (len != TW_BUFFER_TOO_SMALL) {
+            return len;
+        }
+        if (c->transmit_start == 0) {
+            if (c->transmit_end == 0) {
+                return TW_BUFFER_TOO_SMALL;
+            }
+            c->counters.transmit_full++;
+            return TW_TRANSMIT_FULL;
+        }
+        compact_transmit(c);
+    }
+}
+
+/* Writes an acknowledgement, or another packet without a packet identifier (0). False if there is no room. */
+static bool put_short(tw_client *c, tw_packet_type type, uint16_t packet_id, tw_reason reason) {
+    uint8_t *to = transmit_room(c, ANSWER_BYTES);
+    size_t len = 2;
+    if (to == NULL) {
+        return false;
+    }
+    to[0] = (uint8_t)((unsigned)type << 4 | (type == TW_PUBREL ? 2u : 0u));
+    if (packet_id != 0) {
+        store_u16(to + 2, packet_id);
+        len = 4;
+    }
+    if (reason != TW_SUCCESS && c->config.connect.version == TW_V5) {
+        to[len++] = (uint8_t)reason;
+    }
+    to[1] = (uint8_t)(len - 2);
+    c->transmit_end += len;
+    return true;
+}
+
+static bool check_time(tw_client *c, uint32_t now_ms, tw_event *event) {
+    if (tw_client_wait_ms(c, now_ms) > 0) {
+        return false;
+    }
+    if (c->state == CONNECTING || c->is_waiting_for_pong) {
+        c->counters.timeouts++;
+        /* Nobody is there to read what is left. */
+        c->transmit_start = 0;
+        c->transmit_end = 0;
+        return close_with(c, TW_TIMED_OUT, event);
+    }
+    /* [MQTT-3.1.2-20] */
+    c->owes_ping = true;
+    c->is_waiting_for_pong = true;
+    c->asked_at_ms = now_ms;
+    return false;
+}
+
+static uint32_t left_ms(uint32_t now_ms, uint32_t since_ms, uint32_t span_ms) {
+    uint32_t passed = now_ms - since_ms;
+    return passed >= span_ms ? 0 : span_ms - passed;
+}
+
+uint32_t tw_client_wait_ms(const tw_client *client, uint32_t now_ms) {
+    if (client->state == CONNECTING) {
+        return left_ms(now_ms, client->asked_at_ms, client->config.response_timeout_ms);
+    }
+    if (client->state != CONNECTED) {
+        return UINT32_MAX;
+    }
+    if (client->is_waiting_for_pong) {
+        /* What arrives shows that the connection lives, though the answer may be behind it. */
+        uint32_t since_asked = left_ms(now_ms, client->asked_at_ms, client->config.response_timeout_ms);
+        uint32_t since_heard = left_ms(now_ms, client->heard_at_ms, client->config.response_timeout_ms);
+        return since_asked > since_heard ? since_asked : since_heard;
+    }
+    if (client->keep_alive_s > 0) {
+        /* A quarter of the time is left for the way to the server. Silence of either side is a reason to ask. */
+        uint32_t span_ms = (uint32_t)client->keep_alive_s * 750;
+        uint32_t since_sent = left_ms(now_ms, client->sent_at_ms, span_ms);
+        uint32_t since_heard = left_ms(now_ms, client->heard_at_ms, span_ms);
+        return since_sent < since_heard ? since_sent : since_heard;
+    }
+    return UINT32_MAX;
+}
+
+bool tw_client_next(tw_client *client, uint32_t now_ms, tw_event *event) {
+    tw_version version = client->config.connect.version;
+    tw_memory receive = client->config.receive;
+    tw_packet packet;
+    memset(event, 0, sizeof *event);
+    if (client->has_sent) {
+        client->has_sent = false;
+        client->sent_at_ms = now_ms;
+    }
+    if (client->has_heard) {
+        client->has_heard = false;
+        client->heard_at_ms = now_ms;
+    }
+    flush_ack(client);
+    if (check_time(client, now_ms, event)) {
+        return true;
+    }
+    if (client->owes_ping && put_short(client, TW_PINGREQ, 0, TW_SUCCESS)) {
+        client->owes_ping = false;
+    }
+    while (client->state == CONNECTING || client->state == CONNECTED) {
+        tw_result used;
+        pump(client);
+        if (take_settled(client, event)) {
+            return true;
+        }
+        /* Nothing is taken in that could not be answered. */
+        if (client->receive_start == client->receive_end || transmit_room(client, ANSWER_BYTES) == NULL) {
+            return false;
+        }
+        used = tw_decode(receive.data + client->receive_start, client->receive_end - client->receive_start, version,
+                         receive.size < TW_MAX_PACKET_BYTES ? (uint32_t)receive.size : TW_MAX_PACKET_BYTES, &packet);
+        if (used == TW_INCOMPLETE) {
+            return false;
+        }
+        if (used < 0) {
+            return close_with(client, used, event);
+        }
+        client->receive_start += (size_t)used;
+        if (handle_packet(client, &packet, event)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Why a message cannot be sent by this client; 0 if it can. */
+static tw_result check_message(const tw_client *c, const tw_publish *message) {
+    tw_property alias;
+    if ((unsigned)message->qos > 2 || tw_find_property(message->properties, TW_TOPIC_ALIAS, &alias)) {
+        return TW_ARGUMENT;
+    }
+    if (message->topic.len == 0) {
+        return TW_TOPIC_MISSING;
+    }
+    if (c->state == CONNECTED) {
+        unsigned first = (unsigned)TW_PUBLISH << 4 | (unsigned)message->qos << 1 | (unsigned)message->retain;
+        return server_refusal(c, first, 0) == TW_SUCCESS ? 0 : TW_SERVER_LIMIT;
+    }
+    return message->qos == TW_AT_MOST_ONCE ? TW_NOT_CONNECTED : 0;
+}
+
+tw_result tw_client_publish(tw_client *client, const tw_publish *message) {
+    tw_packet packet;
+    tw_result result = check_message(client, message);
+    if (result < 0) {
+        return result;
+    }
+    packet.type = TW_PUBLISH;
+    packet.as.publish = *message;
+    packet.as.publish.dup = false;
+    if (message->qos == TW_AT_MOST_ONCE) {
+        /* Room for an answer is kept, so that a flood of our own does not hold up what arrives. */
+        return transmit_packet(client, &packet, ANSWER_BYTES);
+    }
+    packet.as.publish.packet_id = client->next_packet_id;
+    result = put_record(client, &packet);
+    pump(client);
+    return result;
+}
+
+static tw_result change_subscriptions(tw_client *c, tw_packet_type type, const tw_subscription *list, size_t count,
+                                      tw_properties properties) {
+    tw_packet packet;
+    tw_result result;
+    packet.type = type;
+    packet.as.subscribe.packet_id = c->next_packet_id;
+    packet.as.subscribe.properties = properties;
+    packet.as.subscribe.list = list;
+    packet.as.subscribe.count = count;
+    packet.as.subscribe.wire = tw_view(NULL, 0);
+    result = put_record(c, &packet);
+    pump(c);
+    return result;
+}
+
+tw_result tw_client_subscribe(tw_client *client, const tw_subscription *list, size_t count, tw_properties properties) {
+    return change_subscriptions(client, TW_SUBSCRIBE, list, count, properties);
+}
+
+tw_result tw_client_unsubscribe(tw_client *client, const tw_subscription *list, size_t count, tw_properties properties) {
+    return change_subscriptions(client, TW_UNSUBSCRIBE, list, count, properties);
+}
+
+tw_result tw_client_reject(tw_client *client, tw_reason reason) {
+    if (client->config.connect.version != TW_V5) {
+        return TW_NOT_IN_VERSION;
+    }
+    if (client->ack_type == 0 || !is_reason_of(TW_PUBACK, (unsigned)reason)) {
+        return TW_ARGUMENT;
+    }
+    client->ack_reason = (uint8_t)reason;
+    return 0;
+}
+
+static tw_result transmit_notice(tw_client *c, tw_packet_type type, tw_reason reason, tw_properties properties) {
+    tw_packet packet;
+    packet.type = type;
+    packet.as.notice.reason = reason;
+    packet.as.notice.properties = properties;
+    return transmit_packet(c, &packet, 0);
+}
+
+tw_result tw_client_auth(tw_client *client, tw_reason reason, tw_properties properties) {
+    if (client->state != CONNECTING && client->state != CONNECTED) {
+        return TW_NOT_CONNECTED;
+    }
+    return transmit_notice(client, TW_AUTH, reason, properties);
+}
+
+tw_result tw_client_disconnect(tw_client *client, tw_reason reason) {
+    tw_properties none = {NULL, 0};
+    tw_result result;
+    if (client->state != CONNECTED) {
+        return TW_NOT_CONNECTED;
+    }
+    flush_ack(client);
+    result = transmit_notice(client, TW_DISCONNECT, reason, none);
+    if (result == 0) {
+        client->state = CLOSING;
+    }
+    return result;
+}

@@ -1,0 +1,106 @@
+/* What the files of this folder share. They are one translation unit, see tautwire.c. */
+
+/* Words of eight bytes pay where they fit a register. Elsewhere bytes are smaller, and as fast. */
+#ifndef TW_WIDE
+#if UINTPTR_MAX > 0xFFFFFFFFu
+#define TW_WIDE 1
+#else
+#define TW_WIDE 0
+#endif
+#endif
+
+#if defined(__GNUC__)
+#define TW_UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#define TW_COLD __attribute__((noinline, cold))
+/* Apart from the hot path, so that it needs fewer registers. */
+#define TW_APART __attribute__((noinline))
+#define TW_INLINE inline __attribute__((always_inline))
+#else
+#define TW_UNLIKELY(condition) (condition)
+#define TW_COLD
+#define TW_APART
+#define TW_INLINE inline
+#endif
+
+#define TW_MAX_VARINT 0x0FFFFFFFu
+#define TW_MAX_FIELD_BYTES 0xFFFFu
+/* Will Properties have a table of their own. Packet types begin with 1. */
+#define TW_WILL_CONTEXT 0u
+
+/* reader.c: takes fields off a packet. After the first error all that follows reads as zero and empty. */
+typedef struct tw_reader {
+    const uint8_t *at;
+    const uint8_t *end;
+    /* Offsets count from here. */
+    const uint8_t *start;
+    /* What a field is that does not fit. */
+    tw_error past_end;
+    tw_result error;
+    size_t error_at;
+} tw_reader;
+
+static tw_reader reader_on(const uint8_t *data, size_t len, tw_error past_end);
+static void refuse(tw_reader *r, tw_result error, const uint8_t *at);
+static uint32_t read_number(tw_reader *r, size_t width);
+static uint32_t read_varint(tw_reader *r);
+static tw_bytes read_binary(tw_reader *r);
+static tw_bytes read_text(tw_reader *r);
+static uint16_t read_packet_id(tw_reader *r);
+static tw_reason read_reason(tw_reader *r, tw_packet_type type);
+
+/* utf8.c */
+static tw_result check_text(tw_bytes text, size_t *at);
+static size_t well_formed_len(tw_bytes text);
+static tw_result check_message_topic(tw_bytes topic, size_t *at);
+static size_t find_null_or_wildcard(tw_bytes text, bool with_null);
+
+/* topic.c */
+static tw_result check_filter_levels(tw_bytes filter, size_t *at);
+static bool is_shared(tw_bytes filter);
+
+/* properties.c */
+static tw_properties read_properties(tw_reader *r, unsigned context, uint32_t *seen);
+static tw_result check_properties(tw_properties properties, unsigned context, uint32_t *seen);
+static bool has_seen(uint32_t seen, tw_property_id id);
+
+/* reasons.c */
+static bool is_reason_of(tw_packet_type type, unsigned code);
+static bool reason_from_v3(unsigned code, tw_reason *reason);
+static bool reason_to_v3(tw_reason reason, uint8_t *code);
+
+/* decode.c */
+static tw_subscription read_subscription(tw_reader *r, bool with_options, tw_version version);
+
+/* client.c */
+typedef enum client_state { IDLE, CONNECTING, CONNECTED, CLOSING } client_state;
+static uint8_t *transmit_room(tw_client *c, size_t len);
+static tw_result encode_packet(const tw_client *c, const tw_packet *packet, uint8_t *out, size_t size);
+static bool put_short(tw_client *c, tw_packet_type type, uint16_t packet_id, tw_reason reason);
+
+/* incoming.c */
+static bool handle_packet(tw_client *c, const tw_packet *packet, tw_event *event);
+static void flush_ack(tw_client *c);
+static bool close_with(tw_client *c, tw_result error, tw_event *event);
+
+static inline uint16_t load_u16(const uint8_t *at) {
+    return (uint16_t)((unsigned)at[0] << 8 | at[1]);
+}
+
+static inline void store_u16(uint8_t *at, unsigned value) {
+    at[0] = (uint8_t)(value >> 8);
+    at[1] = (uint8_t)value;
+}
+
+static inline size_t varint_len(uint32_t value) {
+    return value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x200000 ? 3 : 4;
+}
+
+static inline size_t store_varint(uint8_t *at, uint32_t value) {
+    size_t len = 0;
+    while (value >= 0x80) {
+        at[len++] = (uint8_t)(value | 0x80);
+        value >>= 7;
+    }
+    at[len++] = (uint8_t)value;
+    return len;
+}

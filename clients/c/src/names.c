@@ -1,0 +1,51 @@
+#if TW_NAMES
+/* The codes of all errors, in the order of ERROR_RUNS. */
+static const char ERROR_NAMES[] =
+    "incomplete\0"
+    "packet_type_reserved\0auth_before_v5\0flags_reserved\0publish_qos_three\0dup_with_qos_zero\0"
+    "variable_byte_integer_too_long\0variable_byte_integer_not_minimal\0field_past_end\0trailing_bytes\0"
+    "utf8_invalid\0utf8_null\0property_block_past_end\0property_past_block\0property_unknown\0"
+    "property_not_allowed\0connect_flag_reserved\0will_flags_without_will\0will_qos_three\0"
+    "password_without_user_name\0connack_flags_reserved\0subscription_options_reserved\0"
+    "packet_id_zero\0reason_code_unknown\0property_repeated\0property_not_boolean\0payload_format_unknown\0"
+    "maximum_qos_out_of_range\0receive_maximum_zero\0maximum_packet_size_zero\0topic_alias_zero\0"
+    "subscription_id_zero\0response_topic_invalid\0authentication_data_alone\0authentication_method_missing\0"
+    "protocol_name_unknown\0protocol_level_unsupported\0will_topic_invalid\0session_present_on_failure\0"
+    "topic_missing\0topic_wildcard\0topic_filter_empty\0topic_filter_multi_level\0topic_filter_wildcard\0"
+    "share_name_invalid\0share_filter_missing\0no_topic_filters\0no_reason_codes\0subscription_qos_three\0"
+    "retain_handling_three\0no_local_on_shared\0packet_unexpected\0session_unexpected\0"
+    "topic_alias_unexpected\0too_many_incoming\0"
+    "packet_too_large\0"
+    "buffer_too_small\0field_too_long\0argument\0not_in_version\0not_connected\0outbox_full\0transmit_full\0"
+    "server_limit\0"
+    "timed_out\0transport_closed\0refused";
+
+/* The first and the last error of each class. */
+static const int8_t ERROR_RUNS[][2] = {
+    {TW_INCOMPLETE, TW_INCOMPLETE},
+    {TW_PACKET_TYPE_RESERVED, TW_SUBSCRIPTION_OPTIONS_RESERVED},
+    {TW_PACKET_ID_ZERO, TW_TOO_MANY_INCOMING},
+    {TW_PACKET_OVER_LIMIT, TW_PACKET_OVER_LIMIT},
+    {TW_BUFFER_TOO_SMALL, TW_SERVER_LIMIT},
+    {TW_TIMED_OUT, TW_REFUSED},
+};
+
+const char *tw_error_name(tw_result result) {
+    const char *name = ERROR_NAMES;
+    size_t run;
+    int error;
+    for (run = 0; run < sizeof ERROR_RUNS / sizeof ERROR_RUNS[0]; run++) {
+        for (error = ERROR_RUNS[run][0]; error >= ERROR_RUNS[run][1]; error--) {
+            if (error == result) {
+                return name;
+            }
+            name += strlen(name) + 1;
+        }
+    }
+    return result >= 0 ? "ok" : "unknown";
+}
+#else
+const char *tw_error_name(tw_result result) {
+    return result >= 0 ? "ok" : "error";
+}
+#endif

@@ -1,0 +1,256 @@
+/*
+ * The outbox is a ring of records in the order of their packet identifiers. A record is never split: what does not fit
+ * before the end of the memory begins at its start, and `limit` says where the upper part ends. Records are done in any
+ * order; their memory is free again when all before them are done.
+ */
+
+typedef enum record_state {
+    /* Not sent yet, or to be sent as if it were new. */
+    QUEUED,
+    SENT,
+    /* QoS 2: the server has the message, PUBREL follows [MQTT-4.3.3-4]. */
+    RELEASED,
+    /* It is known how it ended, and the application is to be told. */
+    SETTLED,
+    DONE
+} record_state;
+
+typedef struct tw_record {
+    uint32_t len;
+    uint16_t packet_id;
+    uint8_t state;
+    uint8_t reason;
+} tw_record;
+
+#define RECORD_BYTES (sizeof(tw_record))
+#define NOWHERE ((size_t)-1)
+
+/* The memory need not be aligned. */
+static tw_record record_at(const tw_client *c, size_t at) {
+    tw_record record;
+    memcpy(&record, c->config.outbox.data + at, sizeof record);
+    return record;
+}
+
+static uint8_t *packet_at(const tw_client *c, size_t at) {
+    return c->config.outbox.data + at + RECORD_BYTES;
+}
+
+static size_t next_record(const tw_client *c, size_t at) {
+    at += RECORD_BYTES + record_at(c, at).len;
+    return at == c->limit ? 0 : at;
+}
+
+static void empty_outbox(tw_client *c) {
+    c->records = 0;
+    c->unsent = 0;
+    c->settled = 0;
+    c->head = 0;
+    c->tail = 0;
+    c->cursor = 0;
+    c->limit = NOWHERE;
+}
+
+static tw_result encode_record(tw_client *c, const tw_packet *packet, size_t at, size_t room) {
+    return room <= RECORD_BYTES ? TW_BUFFER_TOO_SMALL
+                                : encode_packet(c, packet, packet_at(c, at), room - RECORD_BYTES);
+}
+
+static TW_COLD tw_result no_room(tw_client *c, const tw_packet *packet) {
+    size_t len = (size_t)tw_encoded_len(packet, c->config.connect.version);
+    if (len + RECORD_BYTES > c->config.outbox.size || len > c->config.transmit.size) {
+        return TW_BUFFER_TOO_SMALL;
+    }
+    c->counters.outbox_full++;
+    return TW_OUTBOX_FULL;
+}
+
+/* Writes a packet, which has the next packet identifier, and queues it. Answers the identifier. */
+static tw_result put_record(tw_client *c, const tw_packet *packet) {
+    size_t at = c->tail;
+    bool is_wrapped = c->limit != NOWHERE;
+    tw_record record;
+    tw_result len = encode_record(c, packet, at, (is_wrapped ? c->head : c->config.outbox.size) - at);
+    if (len == TW_BUFFER_TOO_SMALL && !is_wrapped && c->records > 0) {
+        at = 0;
+        len = encode_record(c, packet, at, c->head);
+    }
+    /* One identifier for each record, from a ring of 65,535 [MQTT-2.2.1-3]. */
+    if (len == TW_BUFFER_TOO_SMALL || (len > 0 && ((size_t)len > c->config.transmit.size || c->records == 0xFFFF))) {
+        return no_room(c, packet);
+    }
+    if (len < 0) {
+        return len;
+    }
+    if (at == 0 && c->records > 0) {
+        c->limit = c->tail;
+    }
+    record.len = (uint32_t)len;
+    record.packet_id = c->next_packet_id;
+    record.state = QUEUED;
+    record.reason = 0;
+    memcpy(c->config.outbox.data + at, &record, sizeof record);
+    if (c->unsent == 0) {
+        c->cursor = at;
+    }
+    c->tail = at + RECORD_BYTES + (size_t)len;
+    c->records++;
+    c->unsent++;
+    c->next_packet_id = c->next_packet_id == 0xFFFF ? 1 : (uint16_t)(c->next_packet_id + 1);
+    return record.packet_id;
+}
+
+/* Where the record is that waits for an acknowledgement; NOWHERE if none does. */
+static size_t find_record(const tw_client *c, tw_packet_type type, uint16_t packet_id) {
+    size_t at = c->head;
+    uint16_t left;
+    for (left = c->records; left > 0; left--) {
+        tw_record record = record_at(c, at);
+        if (record.packet_id == packet_id) {
+            bool waits = record.state == SENT || record.state == RELEASED;
+            return waits && (unsigned)(*packet_at(c, at) >> 4) == (unsigned)type ? at : NOWHERE;
+        }
+        at = next_record(c, at);
+    }
+    return NOWHERE;
+}
+
+static void free_done_records(tw_client *c) {
+    while (c->records > 0 && record_at(c, c->head).state == DONE) {
+        size_t next = next_record(c, c->head);
+        if (c->unsent > 0 && c->cursor == c->head) {
+            c->cursor = next;
+            c->unsent--;
+        }
+        if (next == 0) {
+            c->limit = NOWHERE;
+        }
+        c->head = next;
+        c->records--;
+    }
+    if (c->records == 0) {
+        empty_outbox(c);
+    }
+}
+
+static void set_state(tw_client *c, size_t at, record_state state) {
+    c->config.outbox.data[at + offsetof(tw_record, state)] = (uint8_t)state;
+    if (state == DONE) {
+        free_done_records(c);
+    }
+}
+
+/* The application is told later, as there is one event at a time. */
+static void settle(tw_client *c, size_t at, tw_reason reason) {
+    set_state(c, at, SETTLED);
+    c->config.outbox.data[at + offsetof(tw_record, reason)] = (uint8_t)reason;
+    c->settled++;
+}
+
+static bool take_settled(tw_client *c, tw_event *event) {
+    size_t at = c->head;
+    uint16_t left;
+    if (c->settled == 0) {
+        return false;
+    }
+    for (left = c->records; left > 0; left--) {
+        tw_record record = record_at(c, at);
+        if (record.state == SETTLED) {
+            unsigned type = *packet_at(c, at) >> 4;
+            event->type = type == TW_SUBSCRIBE     ? TW_EVENT_SUBSCRIBED
+                          : type == TW_UNSUBSCRIBE ? TW_EVENT_UNSUBSCRIBED
+                                                   : TW_EVENT_PUBLISHED;
+            event->packet_id = record.packet_id;
+            event->reason = (tw_reason)record.reason;
+            c->settled--;
+            set_state(c, at, DONE);
+            return true;
+        }
+        at = next_record(c, at);
+    }
+    return false;
+}
+
+/* All records are sent again, each as its state demands. */
+static void rewind_outbox(tw_client *c) {
+    c->cursor = c->head;
+    c->unsent = c->records;
+}
+
+/*
+ * The server has no session: identifiers of the old one mean nothing [MQTT-3.2.2-5]. QoS 1 messages are published anew.
+ * Whether the server has published a QoS 2 message is known only once it has been released.
+ */
+static void forget_exchanges(tw_client *c) {
+    size_t at = c->head;
+    uint16_t left;
+    for (left = c->records; left > 0; left--) {
+        tw_record record = record_at(c, at);
+        unsigned first = *packet_at(c, at);
+        bool is_qos_2 = first >> 4 == TW_PUBLISH && (first & 0x04) != 0;
+        if (record.state == RELEASED) {
+            settle(c, at, TW_SUCCESS);
+        } else if (record.state == SENT && is_qos_2) {
+            settle(c, at, TW_PACKET_IDENTIFIER_NOT_FOUND);
+        } else if (record.state == SENT) {
+            set_state(c, at, QUEUED);
+        }
+        at = next_record(c, at);
+    }
+}
+
+/* Why the server does not take a packet that begins with this byte; TW_SUCCESS if it does. */
+static tw_reason server_refusal(const tw_client *c, unsigned first_byte, size_t len) {
+    if (len > c->server_max_packet_bytes) {
+        /* [MQTT-3.2.2-15] */
+        return TW_PACKET_TOO_LARGE;
+    }
+    if (first_byte >> 4 == TW_PUBLISH && (first_byte >> 1 & 3) > c->server_max_qos) {
+        /* [MQTT-3.2.2-11] */
+        return TW_QOS_NOT_SUPPORTED;
+    }
+    /* [MQTT-3.2.2-14] */
+    return first_byte >> 4 == TW_PUBLISH && (first_byte & 1) != 0 && !c->server_retains ? TW_RETAIN_NOT_SUPPORTED
+                                                                                      : TW_SUCCESS;
+}
+
+/* Moves what is due from the outbox to the transmit buffer, as far as there is room and the server allows it. */
+static void pump(tw_client *c) {
+    while (c->state == CONNECTED && c->unsent > 0) {
+        tw_record record = record_at(c, c->cursor);
+        const uint8_t *packet = packet_at(c, c->cursor);
+        bool is_publish = packet[0] >> 4 == TW_PUBLISH;
+        if (record.state == RELEASED) {
+            if (!put_short(c, TW_PUBREL, record.packet_id, TW_SUCCESS)) {
+                return;
+            }
+        } else if (record.state == QUEUED || record.state == SENT) {
+            tw_reason refusal = server_refusal(c, packet[0], record.len);
+            uint8_t *to;
+            if (refusal != TW_SUCCESS) {
+                settle(c, c->cursor, refusal);
+            } else {
+                if (is_publish && c->quota == 0) {
+                    c->counters.in_flight_full++;
+                    return;
+                }
+                to = transmit_room(c, record.len);
+                if (to == NULL) {
+                    return;
+                }
+                memcpy(to, packet, record.len);
+                if (is_publish) {
+                    c->quota--;
+                    /* [MQTT-3.3.1-1] */
+                    if (record.state == SENT) {
+                        *to |= 0x08;
+                    }
+                }
+                c->transmit_end += record.len;
+                set_state(c, c->cursor, SENT);
+            }
+        }
+        c->cursor = next_record(c, c->cursor);
+        c->unsent--;
+    }
+}

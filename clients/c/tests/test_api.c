@@ -1,0 +1,111 @@
+/* The small parts: writing and reading properties, errors and their names. */
+#include "check.h"
+#include "tautwire.h"
+
+static void a_writer_keeps_its_first_error(void) {
+    uint8_t space[16];
+    static uint8_t large[70000];
+    tw_writer writer = tw_writer_on(space, 3);
+    tw_put_number(&writer, TW_TOPIC_ALIAS, 1);
+    CHECK(writer.error == 0 && writer.len == 3, "it fits");
+    tw_put_number(&writer, TW_PAYLOAD_FORMAT_INDICATOR, 1);
+    CHECK(writer.error == TW_BUFFER_TOO_SMALL && writer.len == 3, "it does not");
+    tw_put_number(&writer, TW_PAYLOAD_FORMAT_INDICATOR, 2);
+    CHECK(writer.error == TW_BUFFER_TOO_SMALL, "the first error stays");
+    writer = tw_writer_on(space, sizeof space);
+    tw_put_text(&writer, TW_CONTENT_TYPE, tw_view(large, sizeof large));
+    CHECK(writer.error == TW_FIELD_TOO_LONG && writer.len == 0, "too long");
+}
+
+static void a_writer_refuses_what_a_property_cannot_be(void) {
+    static const struct wrong {
+        tw_property_id id;
+        uint32_t value;
+    } WRONG[] = {
+        {TW_PAYLOAD_FORMAT_INDICATOR, 2}, {TW_MAXIMUM_QOS, 2},           {TW_RETAIN_AVAILABLE, 2},
+        {TW_RECEIVE_MAXIMUM, 0},          {TW_RECEIVE_MAXIMUM, 65536},   {TW_TOPIC_ALIAS, 0},
+        {TW_MAXIMUM_PACKET_SIZE, 0},      {TW_SUBSCRIPTION_IDENTIFIER, 0}, {TW_SUBSCRIPTION_IDENTIFIER, 268435456},
+        {TW_CONTENT_TYPE, 1},             {TW_USER_PROPERTY, 1},         {(tw_property_id)4, 1},
+    };
+    uint8_t space[16];
+    size_t i;
+    tw_writer writer;
+    for (i = 0; i < sizeof WRONG / sizeof WRONG[0]; i++) {
+        writer = tw_writer_on(space, sizeof space);
+        tw_put_number(&writer, WRONG[i].id, WRONG[i].value);
+        CHECK(writer.error == TW_ARGUMENT && writer.len == 0, "%d", (int)i);
+    }
+    writer = tw_writer_on(space, sizeof space);
+    tw_put_text(&writer, TW_TOPIC_ALIAS, tw_str("x"));
+    CHECK(writer.error == TW_ARGUMENT, "text for a number");
+}
+
+static void properties_are_found(void) {
+    uint8_t space[64];
+    tw_writer writer = tw_writer_on(space, sizeof space);
+    tw_property property;
+    tw_properties broken = tw_view("\x03\x00\x09x", 4);
+    tw_put_user_property(&writer, tw_str("a"), tw_str("1"));
+    tw_put_number(&writer, TW_MESSAGE_EXPIRY_INTERVAL, 70000);
+    tw_put_user_property(&writer, tw_str("b"), tw_str("2"));
+    CHECK(tw_find_property(tw_written(&writer), TW_MESSAGE_EXPIRY_INTERVAL, &property) && property.number == 70000, "number");
+    CHECK(tw_find_property(tw_written(&writer), TW_USER_PROPERTY, &property) && property.name.data[0] == 'a', "first");
+    CHECK(!tw_find_property(tw_written(&writer), TW_CONTENT_TYPE, &property), "absent");
+    CHECK(!tw_next_property(&broken, &property), "past the end");
+}
+
+static void every_error_has_a_name_of_its_own(void) {
+    int a, b, named = 0;
+    for (a = 0; a >= -128; a--) {
+        const char *name = tw_error_name(a);
+        bool is_known = strcmp(name, "unknown") != 0;
+        named += is_known && a < 0;
+        for (b = 0; b > a && is_known; b--) {
+            CHECK(strcmp(name, tw_error_name(b)) != 0, "%d and %d: %s", a, b, name);
+        }
+        if (is_known && a < 0) {
+            CHECK(tw_reason_for(a) >= 0x80 && tw_fault(a) != TW_FAULT_NONE, "%s", name);
+        }
+    }
+    CHECK(named == 67, "%d", named);
+    CHECK(strcmp(tw_error_name(TW_REFUSED), "refused") == 0, "the last");
+    CHECK(strcmp(tw_error_name(TW_PACKET_ID_ZERO), "packet_id_zero") == 0, "the first of a run");
+}
+
+static void what_a_receiver_would_refuse_is_not_encoded(void) {
+    uint8_t out[64];
+    tw_packet packet;
+    tw_publish message = tw_message(tw_str("a/b"), tw_str("x"), TW_AT_LEAST_ONCE);
+    CHECK(tw_encode_publish(&message, TW_V5, out, sizeof out) == TW_PACKET_ID_ZERO, "no packet identifier");
+    message.packet_id = 1;
+    CHECK(tw_encode_publish(&message, TW_V5, out, sizeof out) == 11, "well-formed");
+    message.topic = tw_str("a/#");
+    CHECK(tw_encode_publish(&message, TW_V5, out, sizeof out) == TW_TOPIC_WILDCARD, "wildcard");
+    message.topic = tw_view("a\0b", 3);
+    CHECK(tw_encode_publish(&message, TW_V5, out, sizeof out) == TW_UTF8_NULL, "U+0000");
+    message.topic = tw_view("\xed\xa0\x80", 3);
+    CHECK(tw_encode_publish(&message, TW_V5, out, sizeof out) == TW_UTF8_INVALID, "a surrogate");
+    message = tw_message(tw_str("a"), tw_str("x"), TW_AT_MOST_ONCE);
+    message.dup = true;
+    CHECK(tw_encode_publish(&message, TW_V5, out, sizeof out) == TW_DUP_WITH_QOS_ZERO, "DUP");
+    message.dup = false;
+    message.properties = tw_view("\x23\x00\x01\x23\x00\x01", 6);
+    CHECK(tw_encode_publish(&message, TW_V5, out, sizeof out) == TW_PROPERTY_REPEATED, "an alias twice");
+    memset(&packet, 0, sizeof packet);
+    CHECK(tw_encode(&packet, TW_V5, out, sizeof out) == TW_ARGUMENT, "no packet type");
+    packet.type = TW_PUBREL;
+    packet.as.ack.packet_id = 1;
+    packet.as.ack.reason = TW_NOT_AUTHORIZED;
+    CHECK(tw_encode(&packet, TW_V5, out, sizeof out) == TW_REASON_CODE_UNKNOWN, "a reason of another packet");
+    packet.type = TW_PUBACK;
+    CHECK(tw_encode(&packet, TW_V3_1_1, out, sizeof out) == TW_NOT_IN_VERSION, "a reason in 3.1.1");
+}
+
+int main(void) {
+    a_writer_keeps_its_first_error();
+    a_writer_refuses_what_a_property_cannot_be();
+    properties_are_found();
+    every_error_has_a_name_of_its_own();
+    what_a_receiver_would_refuse_is_not_encoded();
+    return finish("api");
+}

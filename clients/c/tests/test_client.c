@@ -1,0 +1,503 @@
+/* The client against scripts. Random ones are in test_session.c. */
+#include "rig.h"
+
+static rig r;
+
+static void a_connect_says_what_the_client_can_take(void) {
+    set_up(&r, TW_V5);
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    /* Session Expiry Interval 600, Receive Maximum 4, Maximum Packet Size 256. */
+    SENDS(&r, "101b 00044d515454 05 02 003c 0d 1100000258 210004 2700000100 000163");
+    set_up(&r, TW_V3_1_1);
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    SENDS(&r, "100d 00044d515454 04 00 003c 000163");
+}
+
+static void a_client_without_identifier_begins_anew(void) {
+    set_up(&r, TW_V3_1_1);
+    r.config.connect.client_id = tw_str("");
+    restart(&r);
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    SENDS(&r, "100c 00044d515454 04 02 003c 0000");
+}
+
+static void a_bad_configuration_is_refused_at_once(void) {
+    tw_client_config config;
+    tw_client client;
+    uint8_t properties[8];
+    tw_writer writer = tw_writer_on(properties, sizeof properties);
+    set_up(&r, TW_V5);
+    config = r.config;
+    config.transmit.size = 20;
+    CHECK(tw_client_init(&client, &config) == TW_BUFFER_TOO_SMALL, "CONNECT does not fit");
+    config = r.config;
+    config.connect.client_id = tw_view("\xff", 1);
+    CHECK(tw_client_init(&client, &config) == TW_UTF8_INVALID, "client id");
+    config = r.config;
+    tw_put_number(&writer, TW_TOPIC_ALIAS_MAXIMUM, 5);
+    config.connect.properties = tw_written(&writer);
+    CHECK(tw_client_init(&client, &config) == TW_ARGUMENT, "topic alias maximum");
+    config = r.config;
+    writer = tw_writer_on(properties, sizeof properties);
+    tw_put_number(&writer, TW_RECEIVE_MAXIMUM, 5);
+    config.connect.properties = tw_written(&writer);
+    CHECK(tw_client_init(&client, &config) == TW_PROPERTY_REPEATED, "receive maximum");
+    set_up(&r, TW_V3_1_1);
+    config = r.config;
+    config.session_expiry_s = 1;
+    CHECK(tw_client_init(&client, &config) == TW_ARGUMENT, "session expiry in 3.1.1");
+}
+
+static void messages_of_each_qos_are_sent(void) {
+    set_up(&r, TW_V5);
+    CHECK(publish(&r, "a", TW_AT_MOST_ONCE) == TW_NOT_CONNECTED, "QoS 0 without a connection");
+    connect_with(&r, CONNACK_V5);
+    CHECK(publish(&r, "a", TW_AT_MOST_ONCE) == 0, "QoS 0");
+    SENDS(&r, "3005 000161 00 78");
+    CHECK(publish(&r, "a", TW_AT_LEAST_ONCE) == 1, "QoS 1");
+    SENDS(&r, "3207 000161 0001 00 78");
+    CHECK(give(&r, "4003 0001 10") == TW_EVENT_PUBLISHED, "PUBACK");
+    CHECK(r.event.packet_id == 1 && r.event.reason == TW_NO_MATCHING_SUBSCRIBERS, "PUBACK");
+    CHECK(publish(&r, "a", TW_EXACTLY_ONCE) == 2, "QoS 2");
+    SENDS(&r, "3407 000161 0002 00 78");
+    CHECK(give(&r, "5002 0002") == TW_EVENT_NONE, "PUBREC");
+    SENDS(&r, "6202 0002");
+    CHECK(!tw_client_is_idle(&r.client), "one message is under way");
+    CHECK(give(&r, "7002 0002") == TW_EVENT_PUBLISHED && r.event.packet_id == 2, "PUBCOMP");
+    CHECK(tw_client_is_idle(&r.client), "all done");
+    SENDS(&r, "");
+}
+
+static void a_refusal_in_pubrec_ends_the_exchange(void) {
+    set_up(&r, TW_V5);
+    connect_with(&r, CONNACK_V5);
+    (void)publish(&r, "a", TW_EXACTLY_ONCE);
+    SENDS(&r, "3407 000161 0001 00 78");
+    CHECK(give(&r, "5003 0001 97") == TW_EVENT_PUBLISHED && r.event.reason == TW_QUOTA_EXCEEDED, "PUBREC");
+    SENDS(&r, "");
+    CHECK(tw_client_is_idle(&r.client), "nothing is left");
+}
+
+static void acknowledgements_of_nothing_are_counted(void) {
+    set_up(&r, TW_V5);
+    connect_with(&r, CONNACK_V5);
+    (void)publish(&r, "a", TW_EXACTLY_ONCE);
+    SENDS(&r, "3407 000161 0001 00 78");
+    CHECK(give(&r, "4002 0001 4002 0009 7002 0001 b004 0001 00 00") == TW_EVENT_NONE, "%d", (int)r.event.type);
+    CHECK(r.client.counters.acks_unexpected == 4, "%d", r.client.counters.acks_unexpected);
+    CHECK(give(&r, "5002 0009") == TW_EVENT_NONE, "PUBREC of nothing");
+    SENDS(&r, "6203 0009 92");
+    CHECK(give(&r, "5002 0001 7002 0001") == TW_EVENT_PUBLISHED, "the exchange goes on");
+}
+
+static void messages_wait_for_a_connection(void) {
+    set_up(&r, TW_V3_1_1);
+    CHECK(publish(&r, "a", TW_AT_LEAST_ONCE) == 1, "QoS 1");
+    CHECK(publish(&r, "b", TW_EXACTLY_ONCE) == 2, "QoS 2");
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    SENDS(&r, "100d 00044d515454 04 00 003c 000163");
+    SENDS(&r, "");
+    CHECK(give(&r, CONNACK_V3) == TW_EVENT_CONNECTED, "CONNACK");
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    SENDS(&r, "3206 000161 0001 78 3406 000162 0002 78");
+}
+
+static void the_receive_maximum_of_the_server_is_kept(void) {
+    set_up(&r, TW_V5);
+    connect_with(&r, "2006 0000 03 210002");
+    CHECK(publish(&r, "a", TW_AT_LEAST_ONCE) == 1 && publish(&r, "b", TW_EXACTLY_ONCE) == 2, "two");
+    CHECK(publish(&r, "c", TW_AT_LEAST_ONCE) == 3, "three");
+    SENDS(&r, "3207 000161 0001 00 78 3407 000162 0002 00 78");
+    CHECK(r.client.counters.in_flight_full > 0, "counted");
+    /* [MQTT-4.9.0-3]: PUBREC does not make room, PUBCOMP and PUBACK do. */
+    CHECK(give(&r, "5002 0002") == TW_EVENT_NONE, "PUBREC");
+    SENDS(&r, "6202 0002");
+    CHECK(give(&r, "7002 0002") == TW_EVENT_PUBLISHED, "PUBCOMP");
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    SENDS(&r, "3207 000163 0003 00 78");
+}
+
+static void a_resumed_session_goes_on_where_it_was(void) {
+    set_up(&r, TW_V5);
+    connect_with(&r, "2006 0000 03 210003");
+    (void)publish(&r, "a", TW_AT_LEAST_ONCE);
+    (void)publish(&r, "b", TW_EXACTLY_ONCE);
+    (void)publish(&r, "c", TW_EXACTLY_ONCE);
+    (void)publish(&r, "d", TW_AT_LEAST_ONCE);
+    SENDS(&r, "3207 000161 0001 00 78 3407 000162 0002 00 78 3407 000163 0003 00 78");
+    CHECK(give(&r, "5002 0002") == TW_EVENT_NONE, "PUBREC");
+    tw_client_close(&r.client);
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    /* Clean Start is not said again. */
+    SENDS(&r, "101b 00044d515454 05 00 003c 0d 1100000258 210004 2700000100 000163");
+    CHECK(give(&r, CONNACK_V5_RESUMED) == TW_EVENT_CONNECTED && r.event.session_present, "CONNACK");
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    /* In the old order [MQTT-4.6.0-1], what was sent with DUP [MQTT-3.3.1-1], what was released as PUBREL. */
+    SENDS(&r, "3a07 000161 0001 00 78 6202 0002 3c07 000163 0003 00 78 3207 000164 0004 00 78");
+    CHECK(give(&r, "4002 0001 7002 0002 5002 0003 7002 0003 4002 0004") == TW_EVENT_PUBLISHED, "1");
+    CHECK(next(&r) == TW_EVENT_PUBLISHED && r.event.packet_id == 2, "2");
+    CHECK(next(&r) == TW_EVENT_PUBLISHED && r.event.packet_id == 3, "3");
+    CHECK(next(&r) == TW_EVENT_PUBLISHED && r.event.packet_id == 4, "4");
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    SENDS(&r, "6202 0003");
+    CHECK(tw_client_is_idle(&r.client), "all done");
+}
+
+static void after_a_lost_session_nothing_old_is_resumed(void) {
+    set_up(&r, TW_V3_1_1);
+    connect_with(&r, CONNACK_V3);
+    (void)publish(&r, "a", TW_AT_LEAST_ONCE);
+    (void)publish(&r, "b", TW_EXACTLY_ONCE);
+    (void)publish(&r, "c", TW_EXACTLY_ONCE);
+    SENDS(&r, "3206 000161 0001 78 3406 000162 0002 78 3406 000163 0003 78");
+    CHECK(give(&r, "5002 0002") == TW_EVENT_NONE, "PUBREC");
+    CHECK(give(&r, "3406 000174 0007 79") == TW_EVENT_MESSAGE, "incoming QoS 2");
+    tw_client_close(&r.client);
+    connect_with(&r, CONNACK_V3);
+    CHECK(next(&r) == TW_EVENT_PUBLISHED && r.event.packet_id == 2 && r.event.reason == TW_SUCCESS, "released");
+    CHECK(next(&r) == TW_EVENT_PUBLISHED && r.event.packet_id == 3, "unknown");
+    CHECK(r.event.reason == TW_PACKET_IDENTIFIER_NOT_FOUND, "unknown");
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    /* A new message: no DUP. */
+    SENDS(&r, "3206 000161 0001 78");
+    /* The identifiers of the server's old messages are forgotten too. */
+    CHECK(give(&r, "3406 000174 0007 7a") == TW_EVENT_MESSAGE, "a new message under an old identifier");
+}
+
+static void incoming_messages_are_acknowledged_when_they_have_been_handled(void) {
+    set_up(&r, TW_V5);
+    connect_with(&r, CONNACK_V5);
+    CHECK(give(&r, "3005 000161 00 78") == TW_EVENT_MESSAGE, "QoS 0");
+    CHECK(give(&r, "3207 000161 0005 00 78") == TW_EVENT_MESSAGE, "QoS 1");
+    CHECK(r.event.message.topic.len == 1 && r.event.message.payload.data[0] == 'x', "content");
+    SENDS(&r, "");
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    SENDS(&r, "4002 0005");
+    CHECK(give(&r, "3207 000161 0006 00 78") == TW_EVENT_MESSAGE, "QoS 1");
+    CHECK(tw_client_reject(&r.client, TW_QUOTA_EXCEEDED) == 0, "reject");
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    SENDS(&r, "4003 0006 97");
+    CHECK(tw_client_reject(&r.client, TW_QUOTA_EXCEEDED) == TW_ARGUMENT, "nothing to reject");
+}
+
+static void incoming_qos_2_is_delivered_once(void) {
+    set_up(&r, TW_V5);
+    connect_with(&r, CONNACK_V5);
+    CHECK(give(&r, "3407 000161 0005 00 78") == TW_EVENT_MESSAGE, "first");
+    tw_client_close(&r.client);
+    connect_with(&r, CONNACK_V5_RESUMED);
+    CHECK(give(&r, "3c07 000161 0005 00 78") == TW_EVENT_NONE, "again");
+    SENDS(&r, "5002 0005");
+    CHECK(give(&r, "6202 0005") == TW_EVENT_NONE, "PUBREL");
+    SENDS(&r, "7002 0005");
+    CHECK(give(&r, "6202 0005") == TW_EVENT_NONE, "PUBREL of nothing");
+    SENDS(&r, "7003 0005 92");
+    CHECK(give(&r, "3407 000161 0005 00 78") == TW_EVENT_MESSAGE, "a new message with the identifier");
+    CHECK(tw_client_reject(&r.client, TW_NOT_AUTHORIZED) == 0, "reject");
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    SENDS(&r, "5003 0005 87");
+    /* [MQTT-4.3.3-9] */
+    CHECK(give(&r, "3407 000161 0005 00 78") == TW_EVENT_MESSAGE, "after a refusal it is free again");
+}
+
+static void too_many_incoming_qos_2_end_the_connection(void) {
+    char hex[64];
+    int i;
+    set_up(&r, TW_V5);
+    connect_with(&r, CONNACK_V5);
+    for (i = 1; i <= 4; i++) {
+        sprintf(hex, "3407 000161 %04x 00 78", i);
+        CHECK(give(&r, hex) == TW_EVENT_MESSAGE, "%d", i);
+    }
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    SENDS(&r, "5002 0001 5002 0002 5002 0003 5002 0004");
+    CHECK(give(&r, "3407 000161 0005 00 78") == TW_EVENT_CLOSED && r.event.error == TW_TOO_MANY_INCOMING, "full");
+    SENDS(&r, "e001 93");
+    CHECK(r.client.counters.incoming_full == 1, "counted");
+    CHECK(tw_client_space(&r.client).size == 0, "nothing more is taken");
+}
+
+static void silence_is_broken_by_pings_and_ended_by_a_timeout(void) {
+    set_up(&r, TW_V5);
+    r.config.connect.keep_alive_s = 0;
+    restart(&r);
+    connect_with(&r, CONNACK_V5);
+    CHECK(next(&r) == TW_EVENT_NONE && tw_client_wait_ms(&r.client, r.now_ms) == UINT32_MAX, "no keep alive");
+    set_up(&r, TW_V5);
+    /* Server Keep Alive 20 s [MQTT-3.2.2-21]. The clock wraps around meanwhile. */
+    connect_with(&r, "2006 0000 03 130014");
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    CHECK(tw_client_wait_ms(&r.client, r.now_ms) == 15000, "%u", tw_client_wait_ms(&r.client, r.now_ms));
+    r.now_ms += 14999;
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    SENDS(&r, "");
+    r.now_ms += 1;
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    SENDS(&r, "c000");
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    r.now_ms += 9000;
+    CHECK(give(&r, "d000") == TW_EVENT_NONE, "PINGRESP");
+    CHECK(tw_client_wait_ms(&r.client, r.now_ms) == 15000 - 9000, "%u", tw_client_wait_ms(&r.client, r.now_ms));
+    r.now_ms += 6000;
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    SENDS(&r, "c000");
+    r.now_ms += 10000;
+    CHECK(next(&r) == TW_EVENT_CLOSED && r.event.error == TW_TIMED_OUT, "no answer");
+    SENDS(&r, "");
+    CHECK(r.client.counters.timeouts == 1, "counted");
+}
+
+static void what_arrives_shows_that_the_server_lives(void) {
+    set_up(&r, TW_V5);
+    connect_with(&r, CONNACK_V5);
+    r.now_ms += 45000;
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    SENDS(&r, "c000");
+    r.now_ms += 9000;
+    CHECK(give(&r, "3005 000161 00 78") == TW_EVENT_MESSAGE, "a message before the answer");
+    r.now_ms += 9000;
+    CHECK(next(&r) == TW_EVENT_NONE, "not timed out");
+    r.now_ms += 1000;
+    CHECK(next(&r) == TW_EVENT_CLOSED, "timed out");
+}
+
+static void a_handshake_that_goes_wrong_ends(void) {
+    set_up(&r, TW_V5);
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    r.now_ms += 10000;
+    CHECK(next(&r) == TW_EVENT_CLOSED && r.event.error == TW_TIMED_OUT, "no CONNACK");
+    set_up(&r, TW_V5);
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    CHECK(give(&r, "2003 008600") == TW_EVENT_CLOSED && r.event.error == TW_REFUSED, "refused");
+    CHECK(r.event.reason == TW_BAD_USER_NAME_OR_PASSWORD, "reason");
+    set_up(&r, TW_V3_1_1);
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    CHECK(give(&r, "2002 0005") == TW_EVENT_CLOSED && r.event.reason == TW_NOT_AUTHORIZED, "refused in 3.1.1");
+    set_up(&r, TW_V5);
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    CHECK(give(&r, CONNACK_V5_RESUMED) == TW_EVENT_CLOSED && r.event.error == TW_SESSION_UNEXPECTED, "session");
+    set_up(&r, TW_V5);
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    CHECK(give(&r, "3005 000161 00 78") == TW_EVENT_CLOSED && r.event.error == TW_PACKET_UNEXPECTED, "PUBLISH first");
+}
+
+/* Each of these is answered with DISCONNECT and its reason code. */
+static void faults_of_the_server_end_the_connection(void) {
+    static const char *const FAULTS[][2] = {
+        {"3605 000161 00 78", "e001 81"},          {"3008 000161 03 230001 78", "e001 94"},
+        {"3005 000123 00 78", "e001 90"},          {"3205 000161 00 00", "e001 82"},
+        {CONNACK_V5, "e001 82"},                   {"c000", "e001 82"},
+        {"8206 0001 00 0000 00", "e001 8f"},       {"30ff7f", "e001 95"},
+    };
+    size_t i;
+    for (i = 0; i < sizeof FAULTS / sizeof FAULTS[0]; i++) {
+        set_up(&r, TW_V5);
+        connect_with(&r, CONNACK_V5);
+        CHECK(give(&r, FAULTS[i][0]) == TW_EVENT_CLOSED && r.event.error < 0, "%s", FAULTS[i][0]);
+        SENDS(&r, FAULTS[i][1]);
+        CHECK(next(&r) == TW_EVENT_NONE, "nothing after it");
+    }
+    set_up(&r, TW_V3_1_1);
+    connect_with(&r, CONNACK_V3);
+    CHECK(give(&r, "e000") == TW_EVENT_CLOSED && r.event.error == TW_PACKET_UNEXPECTED, "DISCONNECT in 3.1.1");
+    SENDS(&r, "");
+}
+
+static void the_limits_of_the_server_are_kept(void) {
+    tw_publish message = tw_message(tw_str("a"), tw_str("x"), TW_AT_MOST_ONCE);
+    set_up(&r, TW_V5);
+    CHECK(publish(&r, "early", TW_EXACTLY_ONCE) == 1, "not known yet");
+    /* Maximum QoS 1, Retain Available 0, Maximum Packet Size 10. */
+    connect_with(&r, "200c 0000 09 2401 2500 270000000a");
+    CHECK(next(&r) == TW_EVENT_PUBLISHED && r.event.reason >= 0x80, "the early one is over the limits");
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    SENDS(&r, "");
+    CHECK(publish(&r, "a", TW_EXACTLY_ONCE) == TW_SERVER_LIMIT, "QoS");
+    message.retain = true;
+    CHECK(tw_client_publish(&r.client, &message) == TW_SERVER_LIMIT, "retain");
+    CHECK(publish(&r, "abcdefg", TW_AT_MOST_ONCE) == TW_SERVER_LIMIT, "size");
+    CHECK(publish(&r, "ab", TW_AT_LEAST_ONCE) == 2, "within all limits");
+    SENDS(&r, "3208 00026162 0002 00 78");
+}
+
+static void a_full_outbox_says_so(void) {
+    int count = 0;
+    tw_result result;
+    set_up(&r, TW_V5);
+    connect_with(&r, CONNACK_V5);
+    do {
+        result = publish(&r, "a", TW_AT_LEAST_ONCE);
+        count += result > 0;
+    } while (result > 0);
+    /* 17 bytes for each. */
+    CHECK(result == TW_OUTBOX_FULL && count == 256 / 17, "%d", count);
+    CHECK(r.client.counters.outbox_full == 1, "counted");
+    tw_client_sent(&r.client, tw_client_output(&r.client).len);
+    CHECK(give(&r, "4002 0002") == TW_EVENT_PUBLISHED, "not the oldest");
+    CHECK(publish(&r, "a", TW_AT_LEAST_ONCE) == TW_OUTBOX_FULL, "its place is free only after the oldest");
+    CHECK(give(&r, "4002 0001") == TW_EVENT_PUBLISHED, "the oldest");
+    CHECK(publish(&r, "a", TW_AT_LEAST_ONCE) == 16 && publish(&r, "a", TW_AT_LEAST_ONCE) == 17, "two places");
+    CHECK(publish(&r, "a", TW_AT_LEAST_ONCE) == TW_OUTBOX_FULL, "and no third");
+    {
+        char topic[300];
+        memset(topic, 'a', sizeof topic);
+        topic[290] = '\0';
+        CHECK(publish(&r, topic, TW_AT_LEAST_ONCE) == TW_BUFFER_TOO_SMALL, "never");
+        topic[121] = '\0';
+        CHECK(publish(&r, topic, TW_AT_LEAST_ONCE) == TW_BUFFER_TOO_SMALL, "larger than the transmit buffer");
+    }
+}
+
+static void nothing_is_taken_in_that_cannot_be_answered(void) {
+    int count = 0;
+    set_up(&r, TW_V5);
+    connect_with(&r, CONNACK_V5);
+    while (publish(&r, "a", TW_AT_MOST_ONCE) == 0) {
+        count++;
+    }
+    CHECK(count == (128 - 5) / 7, "%d", count);
+    CHECK(give(&r, "3207 000161 0005 00 78") == TW_EVENT_MESSAGE, "room for an answer is kept");
+    CHECK(give(&r, "3207 000161 0006 00 78") == TW_EVENT_MESSAGE, "here for two, of four bytes each");
+    CHECK(give(&r, "3207 000161 0007 00 78") == TW_EVENT_NONE, "and no more");
+    CHECK(r.client.counters.transmit_full > 0, "counted");
+    tw_client_sent(&r.client, tw_client_output(&r.client).len);
+    CHECK(next(&r) == TW_EVENT_MESSAGE && r.event.packet_id == 7, "after sending it goes on");
+}
+
+static void subscriptions_are_asked_for_until_they_are_answered(void) {
+    tw_properties none = {NULL, 0};
+    tw_subscription list[2];
+    list[0] = tw_filter(tw_str("a/#"), TW_AT_LEAST_ONCE);
+    list[1] = tw_filter(tw_str("b"), TW_EXACTLY_ONCE);
+    list[1].no_local = true;
+    set_up(&r, TW_V5);
+    connect_with(&r, CONNACK_V5);
+    CHECK(tw_client_subscribe(&r.client, list, 2, none) == 1, "subscribe");
+    SENDS(&r, "820d 0001 00 0003612f23 01 000162 06");
+    tw_client_close(&r.client);
+    connect_with(&r, CONNACK_V5_RESUMED);
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    SENDS(&r, "820d 0001 00 0003612f23 01 000162 06");
+    CHECK(give(&r, "9005 0001 00 0187") == TW_EVENT_SUBSCRIBED && r.event.packet_id == 1, "SUBACK");
+    CHECK(r.event.reasons.len == 2 && r.event.reasons.data[1] == TW_NOT_AUTHORIZED, "reasons");
+    CHECK(tw_client_unsubscribe(&r.client, list, 1, none) == 2, "unsubscribe");
+    SENDS(&r, "a208 0002 00 0003612f23");
+    CHECK(give(&r, "b004 0002 00 11") == TW_EVENT_UNSUBSCRIBED && r.event.reasons.data[0] == 0x11, "UNSUBACK");
+    CHECK(tw_client_is_idle(&r.client), "all done");
+    list[0].filter = tw_str("a#");
+    CHECK(tw_client_subscribe(&r.client, list, 1, none) == TW_TOPIC_FILTER_WILDCARD, "a bad filter");
+    CHECK(tw_client_subscribe(&r.client, list, 0, none) == TW_NO_TOPIC_FILTERS, "none");
+}
+
+static void what_cannot_be_said_is_refused(void) {
+    tw_publish message = tw_message(tw_str("a"), tw_str("x"), TW_AT_LEAST_ONCE);
+    uint8_t space[8];
+    tw_writer writer = tw_writer_on(space, sizeof space);
+    tw_put_number(&writer, TW_TOPIC_ALIAS, 1);
+    message.properties = tw_written(&writer);
+    set_up(&r, TW_V5);
+    connect_with(&r, CONNACK_V5);
+    CHECK(tw_client_publish(&r.client, &message) == TW_ARGUMENT, "topic alias");
+    CHECK(publish(&r, "a/+", TW_AT_LEAST_ONCE) == TW_TOPIC_WILDCARD, "wildcard");
+    CHECK(publish(&r, "", TW_AT_LEAST_ONCE) == TW_TOPIC_MISSING, "empty");
+    CHECK(publish(&r, "a", (tw_qos)3) == TW_ARGUMENT, "QoS 3");
+    set_up(&r, TW_V3_1_1);
+    connect_with(&r, CONNACK_V3);
+    writer = tw_writer_on(space, sizeof space);
+    tw_put_number(&writer, TW_MESSAGE_EXPIRY_INTERVAL, 1);
+    message.properties = tw_written(&writer);
+    CHECK(tw_client_publish(&r.client, &message) == TW_NOT_IN_VERSION, "properties in 3.1.1");
+    CHECK(tw_client_disconnect(&r.client, TW_DISCONNECT_WITH_WILL) == TW_NOT_IN_VERSION, "a reason in 3.1.1");
+    SENDS(&r, "");
+}
+
+static void packet_identifiers_wrap_around_without_0(void) {
+    char hex[32];
+    int i;
+    set_up(&r, TW_V5);
+    connect_with(&r, CONNACK_V5);
+    for (i = 1; i <= 65537; i++) {
+        tw_result want = i <= 65535 ? i : i - 65535, got = publish(&r, "a", TW_AT_LEAST_ONCE);
+        CHECK(got == want, "%d: %d", i, (int)got);
+        tw_client_sent(&r.client, tw_client_output(&r.client).len);
+        sprintf(hex, "4002 %04x", (unsigned)got);
+        CHECK(give(&r, hex) == TW_EVENT_PUBLISHED, "%d", i);
+    }
+}
+
+static void authentication_goes_back_and_forth(void) {
+    uint8_t space[32];
+    tw_writer writer = tw_writer_on(space, sizeof space);
+    tw_put_text(&writer, TW_AUTHENTICATION_METHOD, tw_str("m"));
+    set_up(&r, TW_V5);
+    r.config.connect.properties = tw_written(&writer);
+    restart(&r);
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    tw_client_sent(&r.client, tw_client_output(&r.client).len);
+    CHECK(give(&r, "f006 18 04 1500016d") == TW_EVENT_AUTH && r.event.reason == TW_CONTINUE_AUTHENTICATION, "AUTH");
+    CHECK(tw_client_auth(&r.client, TW_CONTINUE_AUTHENTICATION, tw_written(&writer)) == 0, "answer");
+    SENDS(&r, "f006 18 04 1500016d");
+    CHECK(give(&r, "2007 0000 04 1500016d") == TW_EVENT_CONNECTED, "CONNACK");
+}
+
+static void a_goodbye_is_the_last_packet(void) {
+    set_up(&r, TW_V5);
+    CHECK(tw_client_disconnect(&r.client, TW_SUCCESS) == TW_NOT_CONNECTED, "no connection");
+    connect_with(&r, CONNACK_V5);
+    CHECK(give(&r, "3207 000161 0005 00 78") == TW_EVENT_MESSAGE, "a message");
+    CHECK(tw_client_disconnect(&r.client, TW_DISCONNECT_WITH_WILL) == 0, "disconnect");
+    CHECK(publish(&r, "a", TW_AT_MOST_ONCE) == TW_NOT_CONNECTED, "nothing after it");
+    CHECK(publish(&r, "a", TW_AT_LEAST_ONCE) == 1, "kept for later");
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    SENDS(&r, "4002 0005 e001 04");
+    set_up(&r, TW_V5);
+    connect_with(&r, CONNACK_V5);
+    CHECK(give(&r, "e002 8e 00") == TW_EVENT_CLOSED && r.event.error == TW_REFUSED, "by the server");
+    CHECK(r.event.reason == TW_SESSION_TAKEN_OVER, "reason");
+}
+
+static void bytes_may_come_one_by_one(void) {
+    static const uint8_t BYTES[] = {0x20, 3, 0, 0, 0, 0x32, 7, 0, 1, 'a', 0, 5, 0, 'x', 0xd0, 0};
+    int events = 0;
+    size_t i;
+    set_up(&r, TW_V5);
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    for (i = 0; i < sizeof BYTES; i++) {
+        *tw_client_space(&r.client).data = BYTES[i];
+        tw_client_received(&r.client, 1);
+        while (next(&r) != TW_EVENT_NONE) {
+            events++;
+        }
+    }
+    CHECK(events == 2, "%d", events);
+}
+
+int main(void) {
+    a_connect_says_what_the_client_can_take();
+    a_client_without_identifier_begins_anew();
+    a_bad_configuration_is_refused_at_once();
+    messages_of_each_qos_are_sent();
+    a_refusal_in_pubrec_ends_the_exchange();
+    acknowledgements_of_nothing_are_counted();
+    messages_wait_for_a_connection();
+    the_receive_maximum_of_the_server_is_kept();
+    a_resumed_session_goes_on_where_it_was();
+    after_a_lost_session_nothing_old_is_resumed();
+    incoming_messages_are_acknowledged_when_they_have_been_handled();
+    incoming_qos_2_is_delivered_once();
+    too_many_incoming_qos_2_end_the_connection();
+    silence_is_broken_by_pings_and_ended_by_a_timeout();
+    what_arrives_shows_that_the_server_lives();
+    a_handshake_that_goes_wrong_ends();
+    faults_of_the_server_end_the_connection();
+    the_limits_of_the_server_are_kept();
+    a_full_outbox_says_so();
+    nothing_is_taken_in_that_cannot_be_answered();
+    subscriptions_are_asked_for_until_they_are_answered();
+    what_cannot_be_said_is_refused();
+    packet_identifiers_wrap_around_without_0();
+    authentication_goes_back_and_forth();
+    a_goodbye_is_the_last_packet();
+    bytes_may_come_one_by_one();
+    return finish("client");
+}

@@ -1,0 +1,53 @@
+"""Code and RAM on a Cortex-M0: `size.py TOOL_PREFIX BUILD_FOLDER`. Exit status 1 if a bar is missed."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+CODE_BAR_BYTES = 12 * 1024
+CLIENT_BAR_BYTES = 512
+FLAGS = ["-std=c99", "-Os", "-mcpu=cortex-m0", "-mthumb", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
+PROBE = '#include "tautwire.h"\nchar probe[sizeof(%s)];\n'
+
+
+def run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def sizes(prefix: str, obj: Path) -> tuple[int, int]:
+    """Bytes of code and constants, and of memory that is written to."""
+    text, data, bss = run(f"{prefix}size", str(obj)).splitlines()[1].split()[:3]
+    return int(text) + int(data), int(data) + int(bss)
+
+
+def compiled(prefix: str, build: Path, *defines: str) -> tuple[int, int]:
+    obj = build / "size.o"
+    run(f"{prefix}gcc", *FLAGS, *(f"-D{name}" for name in defines), "-c", "dist/tautwire.c", "-o", str(obj))
+    return sizes(prefix, obj)
+
+
+def size_of(prefix: str, build: Path, what: str) -> int:
+    source, obj = build / "probe.c", build / "probe.o"
+    source.write_text(PROBE % what)
+    run(f"{prefix}gcc", *FLAGS, "-Idist", "-c", str(source), "-o", str(obj))
+    found = re.search(r"^\S+ (\S+) . probe$", run(f"{prefix}nm", "-S", str(obj)), re.M)
+    return int(found[1], 16) if found else 0
+
+
+def main() -> int:
+    prefix, build = sys.argv[1], Path(sys.argv[2])
+    core, globals_bytes = compiled(prefix, build, "TW_LINK=0", "TW_NAMES=0")
+    named, _ = compiled(prefix, build, "TW_LINK=0")
+    whole, _ = compiled(prefix, build)
+    client = size_of(prefix, build, "tw_client")
+    print(f"Cortex-M0, -Os: codec and client {core} bytes of code, at most {CODE_BAR_BYTES}")
+    print(f"                names of errors  {named - core} (TW_NAMES=0 leaves them out)")
+    print(f"                link             {whole - named} (TW_LINK=0 leaves it out)")
+    print(f"                a client         {client} bytes of RAM and its buffers, at most {CLIENT_BAR_BYTES}")
+    print(f"                global variables {globals_bytes} bytes, at most 0")
+    return 0 if core <= CODE_BAR_BYTES and client <= CLIENT_BAR_BYTES and globals_bytes == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+// The TypeScript codec's verdicts. README.md has the lines it reads and writes.
+
+import { createInterface } from "node:readline";
+import { encode, MqttDecodeError, MqttDecoder } from "../../clients/typescript/packages/mqtt-codec/dist/esm/index.js";
+
+const OUTPUT_CHUNK_CHARACTERS = 1 << 16;
+
+let output = "";
+for await (const line of createInterface({ input: process.stdin })) {
+  const [version, limit, hex] = line.split(" ");
+  output += `${verdict(Number(version), Number(limit), Buffer.from(hex, "hex"))}\n`;
+  if (output.length > OUTPUT_CHUNK_CHARACTERS) flush();
+}
+flush();
+
+function flush() {
+  process.stdout.write(output);
+  output = "";
+}
+
+function verdict(protocolVersion, maxPacketSize, bytes) {
+  const decoder = new MqttDecoder({ protocolVersion, maxPacketSize });
+  try {
+    decoder.push(bytes);
+    const packet = decoder.read();
+    if (packet === null) return "incomplete";
+    const consumed = bytes.length - decoder.bufferedBytes;
+    return `valid ${consumed} ${Buffer.from(encode(packet, protocolVersion)).toString("hex")}`;
+  } catch (error) {
+    if (!(error instanceof MqttDecodeError)) throw error;
+    return `${error.fault} ${error.reason} ${error.code} ${error.offset}`;
+  }
+}
