@@ -20,13 +20,17 @@ BENCH_ARGS ?=
 
 # Crates with a lock file of their own, so that what they need never enters that of the product.
 APART := bench/codec broker/fuzz tests/interop/rumqttc
-SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh)
+SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh clients/go/bench/*.sh)
+
+# Commands that the tests use, with the Debian packages they come in.
+TEST_PACKAGES = g++=g++ clang=clang arm-none-eabi-gcc=gcc-arm-none-eabi,libnewlib-arm-none-eabi \
+	/usr/lib32/crt1.o=gcc-multilib chromium=chromium
 
 say = @printf '\n== %s\n' '$(1)'
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Build and run.
 
@@ -44,11 +48,12 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint test-rust test-spec test-examples test-interop test-typescript ## all checks and tests; installs what they need
+test: tools lint test-rust test-spec test-examples test-go test-c test-typescript test-differential test-interop ## all checks and tests; installs what they need
 
 .PHONY: tools
 tools:
 	@tools/need.sh cargo cc python go node npm
+	@tools/apt.sh $(TEST_PACKAGES)
 
 .PHONY: lint
 lint: ## formatting, clippy, and the rules of this repository (tools/tidy)
@@ -87,6 +92,27 @@ test-typescript: ## the TypeScript packages: types, tests, lint, size
 	@cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
 	@cd clients/typescript && npm run --silent build && npm test --silent && npm run --silent lint && npm run --silent size
 
+.PHONY: test-go
+test-go: build ## the Go module: formatting, vet, staticcheck, tests with the race detector
+	$(call say,test-go)
+	@cd clients/go && { unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }; }
+	@cd clients/go && go vet ./... && TAUTWIRE_REQUIRED=1 go test -race ./...
+	@cd clients/go/bench && go vet ./... && go test ./... && cd .. && "$$(go -C bench tool -n staticcheck)" ./...
+
+.PHONY: test-c
+test-c: build ## the C library: warnings, vectors, sanitizers, fuzz inputs, examples, the broker, size
+	$(call say,test-c)
+	@$(MAKE) -C clients/c --silent test
+
+.PHONY: test-differential
+test-differential: ## the codecs in Rust, TypeScript, Go and C say the same of mutated packets
+	$(call say,test-differential)
+	@$(PYTHON) -B tests/differential/run.py
+
+.PHONY: interop
+interop: build ## our clients against five brokers; writes docs/interoperability.md
+	@$(PYTHON) -B tests/interop/matrix.py
+
 .venv/ready: spec/requirements.txt tests/interop/paho-python/requirements.txt
 	@PYTHON=$(PYTHON) tools/venv.sh $^
 	@touch $@
@@ -111,6 +137,15 @@ bench-rust: ## the codec beside other Rust codecs
 bench-typescript: ## the TypeScript packages beside others on npm
 	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build && npm run --silent bench
 
+.PHONY: bench-go
+bench-go: ## the Go packets beside four other modules
+	@clients/go/bench/run.sh
+
+.PHONY: bench-c
+bench-c: build ## the C library beside paho and libmosquitto
+	@tools/apt.sh /usr/include/MQTTClient.h=libpaho-mqtt-dev /usr/include/mosquitto.h=libmosquitto-dev
+	@$(MAKE) -C clients/c --silent bench
+
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 	@broker/fuzz/run.sh $(FUZZ_SECONDS)
@@ -128,3 +163,4 @@ clean: ## remove everything that was built or installed here
 	@rm -rf bin .venv $(addsuffix /target,$(APART)) bench/peers/bin
 	@rm -rf tests/interop/mqttjs/node_modules tests/interop/paho-go/bin
 	@rm -rf clients/typescript/node_modules clients/typescript/packages/*/dist
+	@$(MAKE) -C clients/c --silent clean

@@ -7,7 +7,6 @@ The last line says `N passed, M failed`; the exit status is 0 only when nothing 
 from __future__ import annotations
 
 import argparse
-import queue
 import re
 import signal
 import subprocess
@@ -21,11 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import setup
+from brokers import READY_TIMEOUT_S, STOP_TIMEOUT_S, BrokerError, announced
 
 BROKER = setup.ROOT / "bin" / "tautwire"
 LOGS = setup.ROOT / "target" / "interop-logs"
-READY_TIMEOUT_S = 20
-STOP_TIMEOUT_S = 20
 DRIVER_TIMEOUT_S = 600
 
 COMMANDS: dict[str, list[str]] = {
@@ -34,6 +32,7 @@ COMMANDS: dict[str, list[str]] = {
     "paho-python": [str(setup.VENV_PYTHON), str(setup.INTEROP / "paho-python" / "driver.py")],
     "paho-go": [str(setup.GO_BINARY)],
     "rumqttc": [str(setup.RUST_BINARY)],
+    **setup.CLIENTS,
 }
 
 
@@ -45,10 +44,6 @@ class Outcome:
     passed: list[str] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     seconds: float = 0.0
-
-
-class BrokerError(Exception):
-    """The broker did not start, or did not end as it should."""
 
 
 def main() -> int:
@@ -183,27 +178,10 @@ def _broker(driver: str, options: argparse.Namespace) -> Iterator[tuple[str, str
 
 
 def _await_ready(process: subprocess.Popen[str], log: Path) -> tuple[str, str]:
-    lines: queue.Queue[str | None] = queue.Queue()
-
-    def read() -> None:
-        assert process.stdout is not None
-        # Reads to the end, so that the broker never blocks on a full pipe.
-        for line in process.stdout:
-            lines.put(line)
-        lines.put(None)
-
-    threading.Thread(target=read, daemon=True).start()
-    deadline = time.monotonic() + READY_TIMEOUT_S
-    while True:
-        try:
-            line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            raise BrokerError(f"not ready within {READY_TIMEOUT_S} s") from None
-        if line is None:
-            last = (log.read_text(errors="replace").strip().splitlines() or ["no message"])[-1]
-            raise BrokerError(f"ended before it was ready: {last}")
-        if ready := re.fullmatch(r"listening on mqtt://(.+):(\d+)\s*", line):
-            return ready[1], ready[2]
+    if where := announced(process):
+        return where
+    last = (log.read_text(errors="replace").strip().splitlines() or ["no message"])[-1]
+    raise BrokerError(f"did not say within {READY_TIMEOUT_S} s that it is ready: {last}")
 
 
 def _print_table(outcomes: list[Outcome]) -> None:

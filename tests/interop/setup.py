@@ -20,8 +20,18 @@ STAMPS = ROOT / "target" / "interop-stamps"
 VENV_PYTHON = ROOT / ".venv" / "bin" / "python"
 RUST_TARGET = ROOT / "target" / "interop"
 GO_BINARY = INTEROP / "paho-go" / "bin" / "driver"
+MOCHI_BINARY = ROOT / "target" / "interop" / "mochi"
 RUST_BINARY = RUST_TARGET / "debug" / "tautwire-interop-rumqttc"
+CARGO_TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
 MOSQUITTO_COMMANDS = ("mosquitto_pub", "mosquitto_sub", "mosquitto_rr")
+
+# The drivers of this repository's own clients.
+CLIENTS: dict[str, list[str]] = {
+    "typescript": ["node", str(ROOT / "clients" / "typescript" / "packages" / "client" / "interop" / "driver.mjs")],
+    "go": [str(ROOT / "target" / "interop" / "go-client")],
+    "c": [str(ROOT / "clients" / "c" / "build" / "interop")],
+    "rust": [str(CARGO_TARGET / "debug" / "examples" / "interop")],
+}
 
 
 class SetupError(Exception):
@@ -81,12 +91,62 @@ def prepare_rumqttc() -> None:
             _run(["cargo", "build", "--locked", "--quiet", "--target-dir", str(RUST_TARGET)], cwd=folder)
 
 
+def prepare_mochi() -> None:
+    folder = INTEROP / "brokers" / "mochi"
+    _require("go", "install Go 1.24 or later")
+    sources = [folder / "go.mod", folder / "go.sum", folder / "main.go"]
+    with _Stamp("mochi", sources, MOCHI_BINARY) as stamp:
+        if stamp.stale:
+            _run(["go", "build", "-mod=readonly", "-trimpath", "-o", str(MOCHI_BINARY), "."], cwd=folder)
+
+
+def prepare_aedes() -> None:
+    folder = INTEROP / "brokers" / "aedes"
+    _require("npm", "install Node.js 20 or later")
+    with _Stamp("aedes", [folder / "package-lock.json"], folder / "node_modules") as stamp:
+        if stamp.stale:
+            _run(["npm", "ci", "--no-audit", "--no-fund"], cwd=folder)
+
+
+def prepare_typescript() -> None:
+    folder = ROOT / "clients" / "typescript"
+    _require("npm", "install Node.js 20 or later")
+    with _Stamp("typescript", [folder / "package-lock.json"], folder / "node_modules") as stamp:
+        if stamp.stale:
+            _run(["npm", "ci", "--no-audit", "--no-fund"], cwd=folder)
+    sources = sorted(path for path in (folder / "packages").glob("*/src/**/*.ts"))
+    with _Stamp("typescript-build", sources, folder / "packages" / "client" / "dist" / "esm" / "node.js") as stamp:
+        if stamp.stale:
+            _run(["npm", "run", "--silent", "build"], cwd=folder)
+
+
+def prepare_go() -> None:
+    _require("go", "install Go 1.24 or later")
+    _run(["go", "-C", str(ROOT / "clients" / "go"), "build", "-o", CLIENTS["go"][0], "./internal/interop"])
+
+
+def prepare_c() -> None:
+    _require("make", "install GNU make")
+    _run(["make", "--silent", "-C", str(ROOT / "clients" / "c"), "interop"])
+
+
+def prepare_rust() -> None:
+    _require("cargo", "install Rust 1.90 or later")
+    _run(["cargo", "build", "--locked", "--quiet", "-p", "tautwire-client", "--example", "interop"], cwd=ROOT)
+
+
 STEPS: dict[str, Callable[[], None]] = {
     "mosquitto": prepare_mosquitto,
     "mqttjs": prepare_mqttjs,
     "paho-python": prepare_paho_python,
     "paho-go": prepare_paho_go,
     "rumqttc": prepare_rumqttc,
+    "mochi": prepare_mochi,
+    "aedes": prepare_aedes,
+    "typescript": prepare_typescript,
+    "go": prepare_go,
+    "c": prepare_c,
+    "rust": prepare_rust,
 }
 
 
