@@ -19,7 +19,7 @@ RELEASE_RUSTFLAGS ?= $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt
 BENCH_ARGS ?=
 
 # Crates with a lock file of their own, so that what they need never enters that of the product.
-APART := bench/codec broker/fuzz tests/interop/rumqttc
+APART := bench/codec bench/rust-client broker/fuzz tests/interop/rumqttc
 SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh clients/go/bench/*.sh)
 
 # Commands that the tests use, with the Debian packages they come in.
@@ -61,6 +61,7 @@ lint: ## formatting, clippy, and the rules of this repository (tools/tidy)
 	@$(CARGO) fmt --all --check
 	@for crate in $(wildcard $(addsuffix /Cargo.toml,$(APART))); do $(CARGO) fmt --manifest-path $$crate --check; done
 	@$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
+	@$(CARGO) clippy -p tautwire-client --all-targets --all-features --locked --quiet -- -D warnings
 	@$(PYTHON) -B tools/tidy
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); fi
 
@@ -69,6 +70,7 @@ lint: ## formatting, clippy, and the rules of this repository (tools/tidy)
 test-rust: ## unit, property, vector, conformance and hostile-input tests
 	$(call say,test-rust)
 	@RUST_TEST_THREADS=8 $(CARGO) test --workspace --locked --quiet
+	@RUST_TEST_THREADS=8 $(CARGO) test -p tautwire-client --all-features --locked --quiet
 
 .PHONY: test-spec
 test-spec: .venv/ready ## vectors, their schema, the ledger of statements, and the tools
@@ -130,8 +132,9 @@ bench-quick: build ## about a second a scenario, to see whether something is bad
 	@$(CARGO) run --release --locked --quiet -p tautwire-bench -- compare --quick $(BENCH_ARGS)
 
 .PHONY: bench-rust
-bench-rust: ## the codec beside other Rust codecs
+bench-rust: build ## the Rust codec beside other codecs, the Rust client beside rumqttc
 	@$(CARGO) run --release --locked --manifest-path bench/codec/Cargo.toml
+	@$(CARGO) run --release --locked --manifest-path bench/rust-client/Cargo.toml
 
 .PHONY: bench-typescript
 bench-typescript: ## the TypeScript packages beside others on npm

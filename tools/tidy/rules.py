@@ -143,6 +143,9 @@ def crates_depend_downwards(tree: Tree) -> Iterator[str]:
         name = f"broker/{layer}/Cargo.toml"
         manifest = tomllib.loads(tree.text(name) or "")
         below = {f"tautwire-{lower}" for lower in LAYERS[:height]}
+        if layer == "server":
+            # `pub` and `sub` are clients like any other.
+            below.add("tautwire-client")
         for table in ("dependencies", "dev-dependencies", "build-dependencies"):
             ours = {crate for crate in manifest.get(table, {}) if crate.startswith("tautwire-")}
             for crate in sorted(ours - below):

@@ -359,7 +359,7 @@ fn json_message(message: &Message<'_>, now: &UtcTime, nested: bool) -> String {
     let mut text = String::from("{\"tst\":\"");
     now.push_rfc3339(&mut text, 6);
     text.push_str("\",\"topic\":");
-    json::push_string(&mut text, &message.topic);
+    json::push_string(&mut text, message.topic);
     let _ = write!(
         text,
         ",\"qos\":{},\"retain\":{},\"payloadlen\":{}",
@@ -465,15 +465,13 @@ impl Names<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
-
     use tautwire_protocol::{PacketId, Properties, Property, QoS};
 
     use super::*;
 
     fn message(payload: &[u8]) -> Message<'_> {
         Message {
-            topic: Cow::Borrowed("a/é/c"),
+            topic: "a/é/c",
             payload,
             qos: QoS::AtLeastOnce,
             retain: true,

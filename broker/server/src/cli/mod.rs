@@ -15,8 +15,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use arguments::Command;
+use tautwire_client::Error;
 
-use crate::client::ClientError;
 use crate::nearest::nearest;
 
 /// How a command ended, as its exit code. `pub` and `sub` share the meanings; the help lists them.
@@ -61,15 +61,16 @@ impl Stop {
     }
 }
 
-impl From<ClientError> for Stop {
-    fn from(error: ClientError) -> Self {
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
         let exit = match &error {
-            ClientError::NotEncodable { .. } | ClientError::TooLarge { .. } | ClientError::NotOffered(_) => Exit::Usage,
-            ClientError::Refused { .. } => Exit::Refused,
-            ClientError::Unreachable { .. }
-            | ClientError::Timeout { .. }
-            | ClientError::Lost(_)
-            | ClientError::BadPacket { .. } => Exit::Connection,
+            Error::Options(_)
+            | Error::Topic(_)
+            | Error::Encode { .. }
+            | Error::TooLarge { .. }
+            | Error::NotOffered(_) => Exit::Usage,
+            Error::Refused { .. } => Exit::Refused,
+            _ => Exit::Connection,
         };
         Self::failure(exit, error)
     }

@@ -1,11 +1,14 @@
 //! `tautwire pub`: publishes one message, one message repeatedly, or a message for each line of standard input.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::io::Read as _;
+use std::pin::Pin;
 use std::process::ExitCode;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tautwire_protocol::{PacketId, Property, PropertyContext, PropertyId, QoS, ReasonCode, TopicName};
+use tautwire_client::{Error, Publication, Published, Publishing, Refused};
+use tautwire_protocol::{Property, PropertyContext, PropertyId, QoS, TopicName};
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
 use super::client_options::{
@@ -13,7 +16,7 @@ use super::client_options::{
     topic_name,
 };
 use super::{Exit, Stop, properties};
-use crate::client::{Client, ClientError, ConnectOptions, Event, OutgoingMessage, Woken};
+use crate::client::{ConnectOptions, Connection, Input, Woken};
 
 pub(crate) static COMMAND: Command = Command {
     name: "pub",
@@ -62,8 +65,6 @@ pub(crate) static COMMAND: Command = Command {
 
 /// QoS 1 and 2 messages under way at once, unless the broker or `-M` says less.
 const MAX_IN_FLIGHT: u16 = 100;
-/// Messages sent in a row before a look at what the broker says and whether there was a Ctrl-C.
-const SENT_BEFORE_LOOK: u64 = 256;
 /// No larger payload fits in a PUBLISH.
 const PAYLOAD_MAX_BYTES: u64 = 268_435_455;
 
@@ -187,20 +188,17 @@ fn add(client: &mut ClientOptions, id: PropertyId, arguments: &mut Arguments) ->
 
 fn publish(options: &Options, connect: ConnectOptions) -> Result<Exit, Stop> {
     let payload = read_payload(&options.source)?;
-    let client = Client::connect(connect)?;
+    let connection = Connection::open(connect)?;
     if options.client.debug {
-        let welcome = client.welcome();
-        eprintln!("connected as {} (session present: {})", welcome.client_id, welcome.session_present);
+        let id = connection.client.client_id();
+        eprintln!("connected as {id} (session present: {})", connection.session_present());
     }
-    let properties = options.client.publish.clone().into_vec();
     let mut publisher = Publisher {
         options,
-        // The alias alone, after the first message said what it stands for.
-        aliased: properties.iter().any(|property| matches!(property, Property::TopicAlias(_))),
-        properties,
-        client,
+        properties: options.client.publish.clone().into_vec(),
+        connection,
         sent: 0,
-        awaited: HashMap::new(),
+        awaited: VecDeque::new(),
         refused: 0,
         interrupted: false,
     };
@@ -210,13 +208,13 @@ fn publish(options: &Options, connect: ConnectOptions) -> Result<Exit, Stop> {
     };
     match sent {
         Ok(()) => {
-            publisher.client.disconnect()?;
+            publisher.connection.close()?;
             let all_taken = publisher.refused == 0;
             Ok(if all_taken { Exit::Success } else { Exit::Refused })
         }
         Err(stop) => {
             if stop.leaves_connection() || publisher.interrupted {
-                let _ = publisher.client.disconnect();
+                let _ = publisher.connection.close();
             }
             Err(stop)
         }
@@ -246,37 +244,39 @@ fn read_payload(source: &Source) -> Result<Option<Vec<u8>>, Stop> {
 
 struct Publisher<'a> {
     options: &'a Options,
-    aliased: bool,
     properties: Vec<Property<'static>>,
-    client: Client,
+    connection: Connection,
     sent: u64,
-    /// The number of each message that awaits its acknowledgement, for messages about it.
-    awaited: HashMap<PacketId, u64>,
+    /// Messages that await their acknowledgement, with their numbers, for messages about them.
+    awaited: VecDeque<(u64, Publishing)>,
     refused: u64,
     interrupted: bool,
+}
+
+/// What a publisher waits for.
+enum Next {
+    /// The oldest message under way is done.
+    Done(u64, Result<Published, Error>),
+    Input(Input),
+    /// There was room for another message.
+    Taken,
 }
 
 impl Publisher<'_> {
     fn send_repeatedly(&mut self, payload: &[u8]) -> Result<(), Stop> {
         let mut next_at = Instant::now();
         loop {
-            self.take_events()?;
             let more = self.sent < self.options.repeat;
-            if !more && self.client.in_flight() == 0 {
+            if !more && self.awaited.is_empty() {
                 return Ok(());
             }
-            let may_send = more && self.has_room();
-            let mut deadline = may_send.then_some(next_at);
-            if may_send && Instant::now() >= next_at {
-                self.send(payload)?;
-                next_at = Instant::now() + self.options.repeat_delay;
-                if !self.sent.is_multiple_of(SENT_BEFORE_LOOK) {
-                    continue;
-                }
-                deadline = Some(Instant::now());
-            }
-            if matches!(self.client.wait(deadline)?, Woken::Interrupted) {
-                return self.interrupt(self.sent < self.options.repeat);
+            let is_due = more && Instant::now() >= next_at;
+            let deadline = (more && !is_due && self.has_room()).then_some(next_at);
+            let to_send = (is_due && self.has_room()).then_some(payload);
+            match self.wait(deadline, to_send)? {
+                Woken::Ready(Next::Taken) => next_at = Instant::now() + self.options.repeat_delay,
+                Woken::Ready(_) | Woken::Deadline => {}
+                Woken::Interrupted => return self.interrupt(more),
             }
         }
     }
@@ -284,74 +284,95 @@ impl Publisher<'_> {
     fn send_lines(&mut self) -> Result<(), Stop> {
         let unreadable = |error| Stop::failure(Exit::Usage, format!("standard input cannot be read: {error}"));
         let (mut asked, mut ended) = (false, false);
+        let mut line = None;
         loop {
-            self.take_events()?;
-            if ended && self.client.in_flight() == 0 {
+            if ended && line.is_none() && self.awaited.is_empty() {
                 return Ok(());
             }
-            if !asked && !ended && self.has_room() {
-                self.client.request_line().map_err(unreadable)?;
+            if !asked && !ended && line.is_none() && self.has_room() {
+                self.connection.request_line().map_err(unreadable)?;
                 asked = true;
             }
-            match self.client.wait(None)? {
-                Woken::Line(line) => {
+            match self.wait(None, line.as_deref())? {
+                Woken::Ready(Next::Taken) => line = None,
+                Woken::Ready(Next::Input(input)) => {
                     asked = false;
-                    self.send(&line)?;
+                    match input {
+                        Input::Line(read) => line = Some(read),
+                        Input::Ended => ended = true,
+                        Input::Failed(error) => return Err(unreadable(error)),
+                    }
                 }
-                Woken::InputEnded => ended = true,
-                Woken::InputFailed(error) => return Err(unreadable(error)),
-                Woken::Interrupted => return self.interrupt(false),
-                Woken::Network | Woken::Deadline => {}
+                Woken::Ready(Next::Done(..)) | Woken::Deadline => {}
+                Woken::Interrupted => return self.interrupt(line.is_some()),
             }
         }
     }
 
     fn has_room(&self) -> bool {
-        self.options.qos == QoS::AtMostOnce || self.client.can_publish()
+        self.awaited.len() < usize::from(self.options.max_in_flight)
     }
 
-    fn send(&mut self, payload: &[u8]) -> Result<(), Stop> {
-        let topic = (!self.aliased || self.sent == 0).then_some(self.options.topic);
-        let message = OutgoingMessage {
-            topic,
-            payload,
-            qos: self.options.qos,
-            retain: self.options.retain,
-            properties: &self.properties,
-        };
-        let packet_id = self.client.publish(&message)?;
-        self.sent += 1;
-        if let Some(packet_id) = packet_id {
-            self.awaited.insert(packet_id, self.sent);
+    /// Waits for whatever comes next, and takes note of it. `to_send` is published once there is room.
+    fn wait(&mut self, deadline: Option<Instant>, to_send: Option<&[u8]>) -> Result<Woken<Next>, Stop> {
+        let publication = to_send.map(|payload| {
+            let publication = Publication::new(self.options.topic.as_str(), payload);
+            let publication = publication.qos(self.options.qos).retain(self.options.retain);
+            self.properties.iter().fold(publication, |publication, property| publication.property(*property))
+        });
+        let (inputs, client) = (self.connection.inputs(), self.connection.client.clone());
+        let awaited = &mut self.awaited;
+        let mut taken = None;
+        let woken = self.connection.wait(deadline, |cx| {
+            if let Some((number, outcome)) = poll_oldest(awaited, cx) {
+                return Poll::Ready(Next::Done(number, outcome));
+            }
+            if let Some(publication) = &publication
+                && let Poll::Ready(outcome) = client.poll_publish(publication, cx)
+            {
+                taken = Some(outcome);
+                return Poll::Ready(Next::Taken);
+            }
+            inputs.poll_input(cx).map(Next::Input)
+        })?;
+        match woken {
+            Woken::Ready(Next::Done(number, outcome)) => {
+                self.note(number, &outcome);
+                Ok(Woken::Ready(Next::Done(number, outcome)))
+            }
+            Woken::Ready(Next::Taken) => {
+                let Some(taken) = taken else { return Ok(Woken::Deadline) };
+                let publishing = taken?;
+                self.sent += 1;
+                if self.options.client.debug {
+                    eprintln!("sent message {} ({} bytes)", self.sent, to_send.unwrap_or_default().len());
+                }
+                self.awaited.push_back((self.sent, publishing));
+                Ok(Woken::Ready(Next::Taken))
+            }
+            other => Ok(other),
         }
-        if self.options.client.debug {
-            eprintln!("sent message {} ({} bytes)", self.sent, payload.len());
-        }
-        Ok(())
     }
 
-    fn take_events(&mut self) -> Result<(), ClientError> {
-        while let Some(event) = self.client.poll()? {
-            let Event::Published { packet_id, reason, text } = event else {
-                continue;
-            };
-            let number = self.awaited.remove(&packet_id).unwrap_or_default();
-            if reason.is_error() {
+    fn note(&mut self, number: u64, outcome: &Result<Published, Error>) {
+        match outcome {
+            Ok(published) if self.options.client.debug && self.options.qos != QoS::AtMostOnce => {
+                eprintln!("message {number} is acknowledged: {}", published.reason);
+            }
+            Ok(_) => {}
+            Err(error) => {
                 self.refused += 1;
                 if !self.options.client.quiet {
-                    eprintln!("tautwire: {}", refusal(number, reason, text));
+                    eprintln!("tautwire: {}", refusal(number, error));
                 }
-            } else if self.options.client.debug {
-                eprintln!("message {number} is acknowledged: {reason}");
             }
         }
-        Ok(())
     }
 
     /// Ends early; that is a failure if something is left undone.
     fn interrupt(&mut self, more: bool) -> Result<(), Stop> {
         self.interrupted = true;
-        match self.client.in_flight() {
+        match self.awaited.len() {
             0 if !more => Ok(()),
             unacknowledged => Err(Stop::failure(
                 Exit::Connection,
@@ -361,9 +382,30 @@ impl Publisher<'_> {
     }
 }
 
-fn refusal(number: u64, reason: ReasonCode, text: Option<&str>) -> String {
-    let error = ClientError::Refused { what: format!("message {number}"), reason, text: text.map(str::to_owned) };
-    error.to_string()
+/// The oldest message under way, if it is done.
+fn poll_oldest(
+    awaited: &mut VecDeque<(u64, Publishing)>,
+    cx: &mut Context<'_>,
+) -> Option<(u64, Result<Published, Error>)> {
+    let (number, publishing) = awaited.front_mut()?;
+    let number = *number;
+    match Pin::new(publishing).poll(cx) {
+        Poll::Ready(outcome) => {
+            awaited.pop_front();
+            Some((number, outcome))
+        }
+        Poll::Pending => None,
+    }
+}
+
+fn refusal(number: u64, error: &Error) -> String {
+    match error {
+        Error::Refused { what: Refused::Message, reason, text, .. } => {
+            let text = text.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+            format!("message {number} is refused: {reason}{text}")
+        }
+        other => format!("message {number}: {other}"),
+    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! `tautwire sub`: subscribes and prints what comes.
 
 use std::io::{self, Write};
+use std::pin::Pin;
 use std::process::ExitCode;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use tautwire_client::{AckToken, Error, Refused, Subscribe, Subscription};
 use tautwire_protocol::{
-    List, Property, PropertyContext, QoS, ReasonCode, RetainHandling, SubscribeReason, SubscriptionOptions,
-    SubscriptionRequest, TopicFilter, UnsubscribeReason, topic_matches,
+    Property, PropertyContext, QoS, ReasonCode, RetainHandling, SubscriptionOptions, TopicFilter, topic_matches,
 };
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
@@ -15,7 +17,7 @@ use super::client_options::{
 };
 use super::format::{self, Format, NotJson};
 use super::{Exit, Stop, properties};
-use crate::client::{Client, ClientError, ConnectOptions, Event, Message, Woken};
+use crate::client::{ConnectOptions, Connection, Message, Woken};
 use crate::time::UtcTime;
 
 pub(crate) static COMMAND: Command = Command {
@@ -217,42 +219,42 @@ fn check(options: &Options, arguments: &Arguments) -> Result<(), Stop> {
 
 fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -> Result<Exit, Stop> {
     let deadline = options.timeout.map(|timeout| started + timeout);
-    let mut client = match Client::connect(connect) {
+    let mut connection = match Connection::open(connect) {
         Err(_) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => return Ok(Exit::Timeout),
         connected => connected?,
     };
     if options.client.debug {
-        let welcome = client.welcome();
-        eprintln!("connected as {} (session present: {})", welcome.client_id, welcome.session_present);
+        let id = connection.client.client_id();
+        eprintln!("connected as {id} (session present: {})", connection.session_present());
     }
-    if !options.filters.is_empty() {
-        let requests: Vec<_> = options
-            .filters
-            .iter()
-            .map(|filter| SubscriptionRequest { filter: *filter, options: options.subscription })
-            .collect();
-        client.subscribe(&requests, &std::mem::take(&mut options.client.subscribe).into_vec())?;
-    }
-    if !options.unsubscribe.is_empty() {
-        client.unsubscribe(&options.unsubscribe, &std::mem::take(&mut options.client.unsubscribe).into_vec())?;
-    }
-    let mut printer = Printer { options, out: io::stdout().lock(), buffer: Vec::new(), printed: 0 };
-    let end = printer.run(&mut client, deadline);
+    let subscribe_properties = std::mem::take(&mut options.client.subscribe).into_vec();
+    let unsubscribe_properties = std::mem::take(&mut options.client.unsubscribe).into_vec();
+    let mut printer =
+        Printer { options, out: io::stdout().lock(), buffer: Vec::new(), printed: 0, printed_tokens: Vec::new() };
+    // The stream is there until the connection is closed: dropped before, it would end the subscription.
+    let mut stream = None;
+    let end = printer
+        .subscribe(&mut connection, &mut stream, &subscribe_properties, &unsubscribe_properties, deadline)
+        .and_then(|end| match (end, &mut stream) {
+            (None, Some(stream)) => printer.run(&mut connection, stream, deadline),
+            (None, None) => Ok(End::Done(Exit::Success)),
+            (Some(end), _) => Ok(end),
+        });
     // What was printed before a failure is worth seeing.
-    let read = printer.flush();
+    let read = printer.flush(&connection);
     match (end, read) {
         (Ok(End::Done(exit)), Ok(true)) => {
-            client.disconnect()?;
+            connection.close()?;
             Ok(exit)
         }
         // The reader of our output is gone: nobody is left to tell about trouble.
         (Ok(_), Ok(_)) => {
-            let _ = client.disconnect();
+            let _ = connection.close();
             Ok(Exit::Success)
         }
         (Err(stop), _) | (Ok(_), Err(stop)) => {
             if stop.leaves_connection() {
-                let _ = client.disconnect();
+                let _ = connection.close();
             }
             Err(stop)
         }
@@ -270,37 +272,83 @@ struct Printer<'a> {
     out: io::StdoutLock<'static>,
     buffer: Vec<u8>,
     printed: u64,
+    /// Of messages in the buffer, to be acknowledged once they are out.
+    printed_tokens: Vec<AckToken>,
 }
 
 /// Output gathered before it is written even though more messages are there.
 const OUTPUT_BATCH_BYTES: usize = 64 * 1024;
 
 impl Printer<'_> {
-    fn run(&mut self, client: &mut Client, deadline: Option<Instant>) -> Result<End, Stop> {
+    /// Subscribes and unsubscribes as asked for; gives the end if that was all.
+    fn subscribe(
+        &self,
+        connection: &mut Connection,
+        stream: &mut Option<Subscription>,
+        subscribe_properties: &[Property<'static>],
+        unsubscribe_properties: &[Property<'static>],
+        deadline: Option<Instant>,
+    ) -> Result<Option<End>, Stop> {
+        if let Some(request) = request(self.options, subscribe_properties)? {
+            let mut subscribing = connection.client.subscribing(request)?;
+            match connection.wait(deadline, |cx| Pin::new(&mut subscribing).poll(cx))? {
+                Woken::Ready(subscribed) => *stream = Some(subscribed?),
+                Woken::Interrupted => return Ok(Some(End::Done(Exit::Success))),
+                Woken::Deadline => return Ok(Some(End::Done(Exit::Timeout))),
+            }
+        }
+        if let Some(stream) = stream {
+            self.check_granted(stream)?;
+            if self.options.exit_when_subscribed && self.options.unsubscribe.is_empty() {
+                return Ok(Some(End::Done(Exit::Success)));
+            }
+        }
+        if self.options.unsubscribe.is_empty() {
+            return Ok(None);
+        }
+        let filters: Vec<&str> = self.options.unsubscribe.iter().map(|filter| filter.as_str()).collect();
+        let mut unsubscribing = connection.client.unsubscribing(&filters, unsubscribe_properties)?;
+        match connection.wait(deadline, |cx| Pin::new(&mut unsubscribing).poll(cx))? {
+            Woken::Ready(reasons) => self.check_unsubscribed(&reasons?)?,
+            Woken::Interrupted => return Ok(Some(End::Done(Exit::Success))),
+            Woken::Deadline => return Ok(Some(End::Done(Exit::Timeout))),
+        }
+        let is_all = self.options.filters.is_empty() || self.options.exit_when_subscribed;
+        Ok(is_all.then_some(End::Done(Exit::Success)))
+    }
+
+    fn run(
+        &mut self,
+        connection: &mut Connection,
+        stream: &mut Subscription,
+        deadline: Option<Instant>,
+    ) -> Result<End, Stop> {
         loop {
-            loop {
-                let end = match client.poll()? {
-                    None => break,
-                    Some(Event::Message(message)) => self.take(&message),
-                    Some(Event::Subscribed { reasons, text }) => self.subscribed(&reasons, text)?,
-                    Some(Event::Unsubscribed { reasons, text }) => self.unsubscribed(&reasons, text)?,
-                    Some(Event::Published { .. }) => None,
-                };
-                if self.buffer.len() >= OUTPUT_BATCH_BYTES && !self.flush()? {
-                    return Ok(End::NobodyReads);
+            let mut is_waiting = false;
+            let next = connection.wait(deadline, |cx| match stream.poll_next(cx) {
+                // Before it sleeps, what is gathered goes out.
+                Poll::Pending if !self.buffer.is_empty() || !self.printed_tokens.is_empty() => {
+                    is_waiting = true;
+                    Poll::Ready(None)
                 }
-                if let Some(exit) = end {
-                    return Ok(End::Done(exit));
+                // The end of the stream is that of the connection, which says why.
+                Poll::Ready(None) => Poll::Pending,
+                other => other,
+            })?;
+            let end = match next {
+                Woken::Ready(Some(message)) => {
+                    self.printed_tokens.extend(message.token());
+                    self.take(&Message::from(&message))
                 }
-            }
-            // Before the acknowledgements, which `wait` sends.
-            if !self.flush()? {
-                return Ok(End::NobodyReads);
-            }
-            match client.wait(deadline)? {
+                Woken::Ready(None) => None,
                 Woken::Deadline => return Ok(End::Done(Exit::Timeout)),
                 Woken::Interrupted => return Ok(End::Done(Exit::Success)),
-                Woken::Network | Woken::Line(_) | Woken::InputEnded | Woken::InputFailed(_) => {}
+            };
+            if (is_waiting || self.buffer.len() >= OUTPUT_BATCH_BYTES) && !self.flush(connection)? {
+                return Ok(End::NobodyReads);
+            }
+            if let Some(exit) = end {
+                return Ok(End::Done(exit));
             }
         }
     }
@@ -314,7 +362,7 @@ impl Printer<'_> {
         if options.no_stale && message.retain {
             return None;
         }
-        if options.filter_out.iter().any(|filter| topic_matches(filter.matched(), &message.topic)) {
+        if options.filter_out.iter().any(|filter| topic_matches(filter.matched(), message.topic)) {
             return None;
         }
         match options.format.render(message, &UtcTime::now(), &mut self.buffer) {
@@ -333,49 +381,73 @@ impl Printer<'_> {
         (options.count == Some(self.printed)).then_some(Exit::Success)
     }
 
-    /// Whether somebody still reads.
-    fn flush(&mut self) -> Result<bool, Stop> {
+    /// Writes what is gathered, then acknowledges it. Whether somebody still reads.
+    fn flush(&mut self, connection: &Connection) -> Result<bool, Stop> {
         let written = self.out.write_all(&self.buffer).and_then(|()| self.out.flush());
         self.buffer.clear();
         match written {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                for token in self.printed_tokens.drain(..) {
+                    connection.client.acknowledge(token);
+                }
+                Ok(true)
+            }
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
             Err(error) => Err(Stop::failure(Exit::Usage, format!("standard output cannot be written: {error}"))),
         }
     }
 
-    fn subscribed(&self, reasons: &List<'_, SubscribeReason>, text: Option<&str>) -> Result<Option<Exit>, ClientError> {
-        for (filter, reason) in self.options.filters.iter().zip(reasons.iter()) {
-            match reason.granted_qos() {
-                Some(qos) if self.options.client.debug => {
-                    eprintln!("subscribed {} (QoS {})", filter.as_str(), qos.as_u8())
+    fn check_granted(&self, stream: &Subscription) -> Result<(), Error> {
+        for (filter, granted) in stream.granted() {
+            match granted {
+                Ok(qos) if self.options.client.debug => eprintln!("subscribed {filter} (QoS {})", qos.as_u8()),
+                Ok(_) => {}
+                Err(reason) => {
+                    return Err(refused(Refused::Subscription(filter.into()), reason, stream.reason_string()));
                 }
-                Some(_) => {}
-                None => return Err(refused("subscription", filter, reason.into(), text)),
             }
         }
-        Ok(self.options.exit_when_subscribed.then_some(Exit::Success))
+        Ok(())
     }
 
-    fn unsubscribed(
-        &self,
-        reasons: &List<'_, UnsubscribeReason>,
-        text: Option<&str>,
-    ) -> Result<Option<Exit>, ClientError> {
-        for (filter, reason) in self.options.unsubscribe.iter().zip(reasons.iter()) {
-            if reason.is_error() {
-                return Err(refused("unsubscription", filter, reason.into(), text));
+    fn check_unsubscribed(&self, reasons: &[ReasonCode]) -> Result<(), Error> {
+        for (filter, reason) in self.options.unsubscribe.iter().zip(reasons) {
+            if reason.as_u8() >= 0x80 {
+                return Err(refused(Refused::Unsubscription(filter.as_str().into()), *reason, None));
             }
             if self.options.client.debug {
-                eprintln!("unsubscribed {}: {}", filter.as_str(), ReasonCode::from(reason));
+                eprintln!("unsubscribed {}: {reason}", filter.as_str());
             }
         }
-        Ok(self.options.filters.is_empty().then_some(Exit::Success))
+        Ok(())
     }
 }
 
-fn refused(what: &str, filter: &TopicFilter<'_>, reason: ReasonCode, text: Option<&str>) -> ClientError {
-    ClientError::Refused { what: format!("the {what} {}", filter.as_str()), reason, text: text.map(str::to_owned) }
+/// The subscription that the options describe.
+fn request(options: &Options, properties: &[Property<'static>]) -> Result<Option<Subscribe>, Error> {
+    let mut filters = options.filters.iter().map(|filter| filter.as_str());
+    let Some(first) = filters.next() else { return Ok(None) };
+    // All that the session brings is printed, also by subscriptions of earlier times.
+    let mut request = Subscribe::to(first).manual_acknowledgement().and_the_rest();
+    for filter in filters {
+        request = request.and(filter);
+    }
+    let wanted = options.subscription;
+    request = request.qos(wanted.qos).retain_handling(wanted.retain_handling);
+    if wanted.no_local {
+        request = request.no_local();
+    }
+    if wanted.retain_as_published {
+        request = request.retain_as_published();
+    }
+    for property in properties {
+        request = request.property(*property)?;
+    }
+    Ok(Some(request))
+}
+
+fn refused(what: Refused, reason: ReasonCode, text: Option<&str>) -> Error {
+    Error::Refused { what, reason, text: text.map(Into::into), server_reference: None }
 }
 
 #[cfg(test)]

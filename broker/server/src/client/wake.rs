@@ -1,85 +1,121 @@
-//! The threads that wait: for bytes from the broker, for a signal, for lines of standard input.
-//! Each hands what comes to the one thread that owns the connection, over one bounded channel.
+//! The threads that wait for a signal and for lines of standard input, and where what they get can be waited for.
 
 use std::io::{self, BufRead as _, Read as _};
-use std::net::TcpStream;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Wakes waiting for the connection's thread before the others wait too.
-pub(super) const WAKES_MAX: usize = 16;
-/// Bytes read from the broker at once.
-const READ_BYTES: usize = 64 * 1024;
 /// Longest line of standard input: no longer one fits in a PUBLISH.
 const LINE_MAX_BYTES: u64 = 268_435_455;
 /// Exit code of a process that is interrupted a second time, as shells have it for SIGINT.
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// What has come.
-pub(super) enum Wake {
-    Bytes(Vec<u8>),
-    /// The broker sends no more; with the error, if it was one.
-    Closed(Option<io::Error>),
-    Interrupted,
+/// What standard input gives.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// The line that was asked for, without its end.
     Line(Vec<u8>),
-    InputEnded,
-    InputFailed(io::Error),
+    Ended,
+    Failed(io::Error),
 }
 
-/// Reads from the broker until it closes the connection or the client is gone.
-pub(super) fn watch_network(mut stream: TcpStream, wakes: SyncSender<Wake>) -> io::Result<()> {
-    spawn("mqtt-read", move || {
-        let mut buffer = vec![0; READ_BYTES];
-        loop {
-            let wake = match stream.read(&mut buffer) {
-                Ok(0) => Wake::Closed(None),
-                Ok(count) => Wake::Bytes(buffer[..count].to_vec()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => Wake::Closed(Some(error)),
-            };
-            let last = matches!(wake, Wake::Closed(_));
-            if wakes.send(wake).is_err() || last {
-                return;
+/// What has come from outside of the connection.
+#[derive(Clone)]
+pub(crate) struct Inputs {
+    arrived: Arc<Mutex<Arrived>>,
+    line_asker: Option<SyncSender<()>>,
+}
+
+#[derive(Default)]
+struct Arrived {
+    interrupted: bool,
+    /// At most one: lines are read when they are asked for, so that none piles up.
+    input: Option<Input>,
+    waker: Option<Waker>,
+}
+
+impl Inputs {
+    /// Begins to listen to SIGINT and SIGTERM; a second one ends the process.
+    pub(super) fn watch_signals() -> io::Result<Inputs> {
+        let arrived = Arc::<Mutex<Arrived>>::default();
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        let told = arrived.clone();
+        spawn("signals", move || {
+            let mut interrupted = false;
+            for _ in signals.forever() {
+                if std::mem::replace(&mut interrupted, true) {
+                    std::process::exit(EXIT_INTERRUPTED);
+                }
+                tell(&told, |arrived| arrived.interrupted = true);
+            }
+        })?;
+        Ok(Inputs { arrived, line_asker: None })
+    }
+
+    pub(super) fn request_line(&mut self) -> io::Result<()> {
+        let asker = match self.line_asker.take() {
+            Some(asker) => asker,
+            None => watch_input(self.arrived.clone())?,
+        };
+        // The thread is gone only after it said that the input has ended.
+        let _ = asker.send(());
+        self.line_asker = Some(asker);
+        Ok(())
+    }
+
+    /// Whether there was a signal; each counts once.
+    pub(super) fn poll_interrupted(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut arrived = lock(&self.arrived);
+        if std::mem::take(&mut arrived.interrupted) {
+            return Poll::Ready(());
+        }
+        arrived.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// What standard input has given, when it was asked.
+    pub(crate) fn poll_input(&self, cx: &Context<'_>) -> Poll<Input> {
+        let mut arrived = lock(&self.arrived);
+        match arrived.input.take() {
+            Some(input) => Poll::Ready(input),
+            None => {
+                arrived.waker = Some(cx.waker().clone());
+                Poll::Pending
             }
         }
-    })
+    }
 }
 
-/// Hands the first SIGINT or SIGTERM to the client, so that it can say goodbye; a second one ends the process.
-pub(super) fn watch_signals(wakes: SyncSender<Wake>) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    spawn("signals", move || {
-        let mut interrupted = false;
-        for _ in signals.forever() {
-            // A full channel means a client that is stuck or busy: waiting here would swallow the second signal.
-            if std::mem::replace(&mut interrupted, true) {
-                std::process::exit(EXIT_INTERRUPTED);
-            }
-            let wakes = wakes.clone();
-            let _ = spawn("interrupt", move || {
-                let _ = wakes.send(Wake::Interrupted);
-            });
-        }
-    })
+fn lock(arrived: &Mutex<Arrived>) -> MutexGuard<'_, Arrived> {
+    arrived.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads lines of standard input, each when it is asked for, so that none piles up.
-pub(super) fn watch_input(wakes: SyncSender<Wake>) -> io::Result<SyncSender<()>> {
+fn tell(arrived: &Mutex<Arrived>, what: impl FnOnce(&mut Arrived)) {
+    let mut arrived = lock(arrived);
+    what(&mut arrived);
+    let waker = arrived.waker.take();
+    drop(arrived);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+/// Reads lines of standard input, each when it is asked for.
+fn watch_input(arrived: Arc<Mutex<Arrived>>) -> io::Result<SyncSender<()>> {
     let (asker, asked): (SyncSender<()>, Receiver<()>) = sync_channel(1);
     spawn("stdin", move || {
         let mut input = io::stdin().lock();
         while asked.recv().is_ok() {
-            let wake = match next_line(&mut input) {
-                Ok(Some(line)) => Wake::Line(line),
-                Ok(None) => Wake::InputEnded,
-                Err(error) => Wake::InputFailed(error),
+            let read = match next_line(&mut input) {
+                Ok(Some(line)) => Input::Line(line),
+                Ok(None) => Input::Ended,
+                Err(error) => Input::Failed(error),
             };
-            if wakes.send(wake).is_err() {
-                return;
-            }
+            tell(&arrived, |arrived| arrived.input = Some(read));
         }
     })?;
     Ok(asker)

@@ -61,7 +61,9 @@ fn a_message_is_repeated_and_a_topic_alias_stands_for_its_topic() {
     let repeat = ["--repeat", "3", "--repeat-delay", "0.01", "--topic-alias", "5", "again", "x"];
     broker.publish(&repeat).expect(0);
     assert_eq!(subscriber.end().expect(0).text(), "again x\nagain x\nagain x\n");
-    assert!(broker.publish(&["--topic-alias", "65535", "again", "x"]).expect(1).stderr.contains("topic alias 65535"));
+    assert!(
+        broker.publish(&["--topic-alias", "65535", "again", "x"]).expect(1).stderr.contains("so high a topic alias")
+    );
 }
 
 #[test]
@@ -186,9 +188,9 @@ fn a_subscriber_whose_output_nobody_reads_ends_cleanly() {
 fn what_the_broker_does_not_offer_ends_with_its_reason() {
     let broker =
         Broker::with(&["mqtt.shared_subscription_available=false", "mqtt.max_qos=1", "mqtt.retain_available=false"]);
-    let shared = broker.subscribe_to_end(&["$share/g/a"]).expect(3);
-    assert!(shared.stderr.contains("Shared Subscriptions not supported (0x9E)"), "{}", shared.stderr);
-    assert!(broker.publish(&["-q", "2", "a", "m"]).expect(1).stderr.contains("does not offer QoS 2, at most QoS 1"));
+    let shared = broker.subscribe_to_end(&["$share/g/a"]).expect(1);
+    assert!(shared.stderr.contains("does not offer shared subscriptions"), "{}", shared.stderr);
+    assert!(broker.publish(&["-q", "2", "a", "m"]).expect(1).stderr.contains("does not offer QoS 2"));
     assert!(broker.publish(&["-r", "a", "m"]).expect(1).stderr.contains("does not offer retained messages"));
     assert_eq!(broker.publish(&["--quiet", "-r", "a", "m"]).expect(1).stderr, "");
 }

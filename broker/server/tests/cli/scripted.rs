@@ -156,10 +156,10 @@ fn a_message_that_the_broker_refuses_by_disconnecting_ends_with_2_and_the_reason
         reason: DisconnectReason::TopicNameInvalid,
         properties: Properties::from_list(&[Property::ReasonString("no such place")]),
     }));
-    expect_disconnect(&mut peer);
+    // Whether our DISCONNECT has left before that is a matter of moments.
     drop(peer);
     let stderr = publisher.end().expect(2).stderr;
-    assert!(stderr.contains("the broker disconnected: Topic Name invalid (0x90): no such place"), "{stderr}");
+    assert!(stderr.contains("the server disconnected: Topic Name invalid (0x90): no such place"), "{stderr}");
 }
 
 #[test]
@@ -170,7 +170,9 @@ fn a_message_larger_than_the_broker_accepts_is_not_sent() {
     let mut peer = broker.welcome(&[Property::MaximumPacketSize(size)]);
     expect_disconnect(&mut peer);
     drop(peer);
-    assert!(publisher.end().expect(1).stderr.contains("a packet of 16 bytes, and the broker accepts at most 15"));
+    assert!(
+        publisher.end().expect(1).stderr.contains("the packet would have 16 bytes, and the server accepts at most 15")
+    );
 }
 
 #[test]
@@ -178,9 +180,10 @@ fn a_refused_subscription_ends_with_3_and_names_the_filter() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["good", "bad"]);
     let mut peer = broker.welcome(&[]);
-    assert!(matches!(peer.packet().as_packet(), Packet::Subscribe(_)));
+    let packet = peer.packet();
+    let Packet::Subscribe(subscribe) = packet.as_packet() else { panic!("{packet:?}") };
     peer.send(&Packet::SubAck(SubAck {
-        packet_id: id(1),
+        packet_id: subscribe.packet_id,
         properties: Properties::EMPTY,
         reasons: List::from(&[SubscribeReason::GrantedQoS0, SubscribeReason::NotAuthorized][..]),
     }));
@@ -325,7 +328,7 @@ fn a_broker_that_does_not_answer_the_keep_alive_is_given_up() {
     grant(&mut peer);
     assert!(matches!(peer.packet().as_packet(), Packet::PingReq));
     let ended = subscriber.end().expect(2);
-    assert!(ended.stderr.contains("PINGRESP did not come within 1 s"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("PINGRESP did not come in time"), "{}", ended.stderr);
 }
 
 #[test]
@@ -333,7 +336,7 @@ fn a_broker_that_does_not_answer_is_given_up() {
     let broker = ScriptedBroker::start();
     let publisher = start("pub", &broker, &["--connect-timeout", "0.1", "a", "m"]);
     let _peer = broker.accept(ProtocolVersion::V5);
-    assert!(publisher.end().expect(2).stderr.contains("CONNACK did not come within 0.1 s"));
+    assert!(publisher.end().expect(2).stderr.contains("CONNACK did not come in time"));
 }
 
 #[test]
@@ -353,21 +356,21 @@ fn bytes_that_are_not_mqtt_end_with_2_and_the_place() {
     // A PUBLISH of QoS 3.
     peer.send_bytes(&[0x36, 0x05, 0x00, 0x01, b'a', 0x00, 0x01]);
     let ended = subscriber.end().expect(2);
-    assert!(ended.stderr.contains("the broker sent a bad packet: "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the server sent a bad packet: "), "{}", ended.stderr);
 }
 
 #[test]
-fn an_acknowledgement_of_nothing_ends_with_2() {
+fn an_answer_to_nothing_ends_with_2() {
     let broker = ScriptedBroker::start();
     let subscriber = start("sub", &broker, &["a"]);
     let mut peer = broker.welcome(&[]);
     grant(&mut peer);
-    peer.send(&Packet::PubAck(PubAck {
+    peer.send(&Packet::SubAck(SubAck {
         packet_id: id(9),
-        reason: PubAckReason::Success,
         properties: Properties::EMPTY,
+        reasons: List::from(&[SubscribeReason::GrantedQoS0][..]),
     }));
-    assert!(subscriber.end().expect(2).stderr.contains("a PUBACK for packet identifier 9, which awaits none"));
+    assert!(subscriber.end().expect(2).stderr.contains("the server sent SUBACK for no SUBSCRIBE"));
 }
 
 #[test]

@@ -1,0 +1,145 @@
+//! One library doing one thing once.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use cpu_time::ProcessTime;
+
+use crate::{rumqttc_v3, rumqttc_v5, tautwire, tautwire_blocking};
+
+pub const TOPIC: &str = "bench/topic";
+pub const PAYLOAD_BYTES: usize = 64;
+/// Messages published and not yet delivered, at most.
+pub const CREDIT: u64 = 1000;
+/// A sample that takes longer is not one.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// QoS 1 messages sent and not acknowledged, at most.
+pub const IN_FLIGHT: u16 = 100;
+
+pub const TAUTWIRE: &str = "tautwire";
+pub const TAUTWIRE_BLOCKING: &str = "tautwire (blocking)";
+pub const RUMQTTC: &str = "rumqttc";
+pub const LIBRARIES: &[&str] = &[TAUTWIRE, TAUTWIRE_BLOCKING, RUMQTTC];
+
+#[derive(Clone, Copy)]
+pub struct Scenario {
+    pub name: &'static str,
+    pub v5: bool,
+    pub qos: u8,
+    pub kind: Kind,
+    pub messages: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A publisher and a subscriber, as fast as it goes.
+    Flood,
+    /// One client and one message after the other.
+    RoundTrip,
+}
+
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "flood-qos0-v3", v5: false, qos: 0, kind: Kind::Flood, messages: 200_000 },
+    Scenario { name: "flood-qos0-v5", v5: true, qos: 0, kind: Kind::Flood, messages: 200_000 },
+    Scenario { name: "flood-qos1-v3", v5: false, qos: 1, kind: Kind::Flood, messages: 100_000 },
+    Scenario { name: "flood-qos1-v5", v5: true, qos: 1, kind: Kind::Flood, messages: 100_000 },
+    Scenario { name: "round-trip-qos0-v3", v5: false, qos: 0, kind: Kind::RoundTrip, messages: 5_000 },
+    Scenario { name: "round-trip-qos1-v5", v5: true, qos: 1, kind: Kind::RoundTrip, messages: 5_000 },
+];
+
+/// What was measured.
+pub struct Sample {
+    pub cpu_s: f64,
+    pub elapsed_s: f64,
+    pub messages: u64,
+    /// Median of the round trips; 0 where there are none.
+    pub p50_us: f64,
+}
+
+impl Sample {
+    pub fn parse(text: &str) -> Option<Sample> {
+        let mut numbers = text.split(' ').map(str::parse::<f64>);
+        let mut next = || numbers.next()?.ok();
+        Some(Sample { cpu_s: next()?, elapsed_s: next()?, messages: next()? as u64, p50_us: next()? })
+    }
+}
+
+impl fmt::Display for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {} {}", self.cpu_s, self.elapsed_s, self.messages, self.p50_us)
+    }
+}
+
+/// Takes a sample; `None` where something is missing in the end or the library is not known.
+pub fn take(library: &str, scenario: &'static Scenario, port: u16) -> Option<Sample> {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().ok();
+    let future: Pin<Box<dyn Future<Output = Option<Sample>> + Send>> = match (library, scenario.v5) {
+        (TAUTWIRE, _) => Box::pin(tautwire::run(scenario, port)),
+        (RUMQTTC, false) => Box::pin(rumqttc_v3::run(scenario, port)),
+        (RUMQTTC, true) => Box::pin(rumqttc_v5::run(scenario, port)),
+        (TAUTWIRE_BLOCKING, _) => return Some(tautwire_blocking::run(scenario, port)),
+        _ => return None,
+    };
+    // In a task, as most code on tokio is; the future that the runtime blocks on costs an extra look at the sockets.
+    let timed = async move { tokio::spawn(tokio::time::timeout(PATIENCE, future)).await };
+    runtime()?.block_on(timed).ok()?.ok()?
+}
+
+/// Takes the time, of the process and of the clock.
+pub struct Watch {
+    cpu: ProcessTime,
+    begun: Instant,
+}
+
+impl Watch {
+    pub fn start() -> Watch {
+        Watch { cpu: ProcessTime::now(), begun: Instant::now() }
+    }
+
+    pub fn stop(self, messages: u64, mut round_trips: Vec<Duration>) -> Sample {
+        round_trips.sort_unstable();
+        let median = round_trips.get(round_trips.len() / 2).copied().unwrap_or_default();
+        Sample {
+            cpu_s: self.cpu.elapsed().as_secs_f64(),
+            elapsed_s: self.begun.elapsed().as_secs_f64(),
+            messages,
+            p50_us: median.as_secs_f64() * 1e6,
+        }
+    }
+}
+
+/// How much has been delivered, so that no more is under way than the broker keeps.
+#[derive(Default)]
+pub struct Credit {
+    delivered: AtomicU64,
+    more: tokio::sync::Notify,
+}
+
+impl Credit {
+    pub fn delivered(&self) {
+        // Told in steps, so that telling costs nothing in either library.
+        if (self.delivered.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(CREDIT / 8) {
+            self.more.notify_one();
+        }
+    }
+
+    pub async fn wait(&self, sent: u64) {
+        while sent.saturating_sub(self.delivered.load(Ordering::Relaxed)) >= CREDIT {
+            self.more.notified().await;
+        }
+    }
+}
+
+/// Each message says which it is, so that none can be missing or out of order.
+pub fn payload(number: u64) -> [u8; PAYLOAD_BYTES] {
+    let mut payload = [b'x'; PAYLOAD_BYTES];
+    payload[..8].copy_from_slice(&number.to_be_bytes());
+    payload
+}
+
+pub fn check(payload: &[u8], number: u64) {
+    assert_eq!(payload.len(), PAYLOAD_BYTES);
+    assert_eq!(payload[..8], number.to_be_bytes(), "a message is missing or out of order");
+}

@@ -1,0 +1,76 @@
+//! An MQTT 5.0 and 3.1.1 client.
+//!
+//! * [`Client`] is for async code, on tokio (feature `tokio`, on by default). [`blocking::Client`] is for threads and is
+//!   always there. Both do the same.
+//! * A task or a thread of its own drives the protocol. There is no loop to poll: nothing that the application does or
+//!   leaves undone stops keep alive, acknowledgements or reconnecting, and every call may be made from anywhere, also while
+//!   a message is being handled.
+//! * Publishing gives a handle that resolves when the server has acknowledged the message to the end. Subscribing gives a
+//!   stream, with acknowledgements by itself or by hand.
+//! * After a lost connection it connects again, resumes the session, sends again what was not acknowledged, and subscribes
+//!   again where the server has lost the session.
+//! * Everything that can pile up has a limit ([`Limits`]) and a counter ([`Counters`]).
+//! * [`machine`] is the protocol without any input and output, for those who bring their own.
+//!
+//! Features: `tokio`, `tls` (`mqtts://`), `websocket` (`ws://`, with `tls` `wss://`), `tracing`.
+#![cfg_attr(
+    feature = "tokio",
+    doc = r#"
+```no_run
+use tautwire_client::{Client, Options, Publication, QoS, Subscribe};
+
+# async fn run() -> Result<(), tautwire_client::Error> {
+let client = Client::connect(Options::new("mqtt://localhost:1883")?).await?;
+let mut greetings = client.subscribe(Subscribe::to("demo/#").qos(QoS::AtLeastOnce)).await?;
+
+let sent = client.publish(Publication::new("demo/hello", "hi").qos(QoS::AtLeastOnce)).await?;
+sent.await?; // The server has it.
+
+while let Some(message) = greetings.next().await {
+    println!("{}: {} bytes", message.topic(), message.payload().len());
+    break;
+}
+client.disconnect().await?;
+# Ok(())
+# }
+```
+"#
+)]
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test fails by panicking"))]
+
+#[cfg(feature = "tokio")]
+mod asynchronous;
+pub mod blocking;
+mod driver;
+mod error;
+mod log;
+pub mod machine;
+mod message;
+mod options;
+mod properties;
+mod publication;
+mod state;
+mod subscribe;
+mod wire;
+
+#[cfg(feature = "tokio")]
+pub use asynchronous::{Client, StatusWatch};
+pub use error::{Error, Refused};
+pub use machine::{AckToken, MachineCounters, Offer, Published};
+pub use message::Message;
+pub use options::{Authenticator, Limits, NEVER_EXPIRES, Options, Reconnect, Scheme, Server, Will};
+pub use publication::Publication;
+pub use state::{Counters, Publishing, Reply, Requester, Status, Subscribing, Subscription, Unsubscribing};
+pub use subscribe::{Overflow, Subscribe};
+pub use tautwire_protocol::{
+    PayloadFormat, Properties, Property, ProtocolVersion, PubAckReason, QoS, ReasonCode, RetainHandling,
+    SubscriptionId, TopicFilter, TopicName,
+};
+#[cfg(feature = "tls")]
+pub use wire::Tls;
+
+/// The examples of the README compile.
+#[cfg(all(doctest, feature = "tokio"))]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,46 @@
+//! What happens to the connection, told to `tracing` where that is wanted. Never payloads, never secrets.
+
+use std::time::Duration;
+
+use crate::{Error, Server};
+
+#[cfg(feature = "tracing")]
+const TARGET: &str = "tautwire_client";
+
+pub(crate) fn connecting(server: &Server) {
+    #[cfg(feature = "tracing")]
+    tracing::debug!(target: TARGET, server = %server, "connecting");
+    #[cfg(not(feature = "tracing"))]
+    let _ = server;
+}
+
+pub(crate) fn connected(session_present: bool) {
+    #[cfg(feature = "tracing")]
+    tracing::info!(target: TARGET, session_present, "connected");
+    #[cfg(not(feature = "tracing"))]
+    let _ = session_present;
+}
+
+pub(crate) fn trying_again(error: &Error, after: Duration) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: TARGET, code = error.code(), %error, after_ms = after.as_millis() as u64, "trying again");
+    #[cfg(not(feature = "tracing"))]
+    let _ = (error, after);
+}
+
+pub(crate) fn ended(error: &Error) {
+    #[cfg(feature = "tracing")]
+    match error {
+        Error::Closed => tracing::info!(target: TARGET, "disconnected"),
+        error => tracing::error!(target: TARGET, code = error.code(), %error, "ended"),
+    }
+    #[cfg(not(feature = "tracing"))]
+    let _ = error;
+}
+
+pub(crate) fn subscription_lost(filter: &str, error: &Error) {
+    #[cfg(feature = "tracing")]
+    tracing::error!(target: TARGET, filter, code = error.code(), %error, "a subscription could not be made again");
+    #[cfg(not(feature = "tracing"))]
+    let _ = (filter, error);
+}

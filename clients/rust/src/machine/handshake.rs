@@ -1,0 +1,240 @@
+//! CONNECT, CONNACK and AUTH, and what a connection begins with.
+
+use tautwire_protocol::{
+    Auth, AuthReason, ConnAck, Connect, DisconnectReason, MAX_PACKET_SIZE_BYTES, Packet, Properties, Property,
+    PropertyContext,
+};
+use tautwire_session::{Change, Resend, Session};
+
+use super::link::{Link, Offer, Phase};
+use super::{Event, Handler, Machine, Published, millis, unwritable};
+use crate::error::Refused;
+use crate::{Authenticator, Error};
+
+impl<T> Machine<T> {
+    /// There is a connection to a server: CONNECT goes into the output.
+    ///
+    /// # Errors
+    /// Options that cannot be said in this version of MQTT.
+    pub fn opened(&mut self, now_ms: u64) -> Result<(), Error> {
+        self.lost();
+        self.link = Link::opened(now_ms);
+        let block = self.connect_block()?;
+        let options = &self.options;
+        let will = match &options.will {
+            Some(will) => Some(tautwire_protocol::Will {
+                topic: tautwire_protocol::TopicName::new(&will.topic)?,
+                payload: &will.payload,
+                qos: will.qos,
+                retain: will.retain,
+                properties: will.properties.get(),
+            }),
+            None => None,
+        };
+        let connect = Connect {
+            version: options.version,
+            clean_start: self.starts_clean(),
+            keep_alive_s: options.keep_alive_s,
+            client_id: &self.client_id,
+            will,
+            user_name: options.user_name.as_deref(),
+            password: options.password.as_deref(),
+            properties: Properties::from_wire(&block, PropertyContext::Connect).map_err(Error::BadPacket)?,
+        };
+        connect.append_to(options.version, &mut self.output).map_err(|error| unwritable("CONNECT", error))?;
+        self.phase = Phase::Connecting { until_ms: now_ms.saturating_add(millis(options.connect_timeout)) };
+        Ok(())
+    }
+
+    /// A later connection goes on with the session. A session of 3.1.1 that shall not outlive its connection must be asked
+    /// for like that each time.
+    fn starts_clean(&self) -> bool {
+        self.options.clean_start && !(self.was_open && self.version().is_v5())
+    }
+
+    fn connect_block(&mut self) -> Result<Vec<u8>, Error> {
+        let mut block = Vec::new();
+        if !self.version().is_v5() {
+            return match self.options.connect_properties.get().is_empty() && self.options.authenticator.is_none() {
+                true => Ok(block),
+                false => Err(Error::Options("properties of CONNECT and authenticators need MQTT 5.0".into())),
+            };
+        }
+        let options = &mut self.options;
+        let mut push = |property: Property<'_>| {
+            property.append_to(&mut block).map(|_| ()).map_err(|error| unwritable("CONNECT", error))
+        };
+        if options.session_expiry_s > 0 {
+            push(Property::SessionExpiryInterval(options.session_expiry_s))?;
+        }
+        if let Some(maximum) = std::num::NonZeroU16::new(options.receive_maximum).filter(|max| max.get() < u16::MAX) {
+            push(Property::ReceiveMaximum(maximum))?;
+        }
+        let limit = std::num::NonZeroU32::new(options.maximum_packet_size_bytes);
+        if let Some(limit) = limit.filter(|limit| limit.get() < MAX_PACKET_SIZE_BYTES) {
+            push(Property::MaximumPacketSize(limit))?;
+        }
+        if options.topic_alias_maximum > 0 {
+            push(Property::TopicAliasMaximum(options.topic_alias_maximum))?;
+        }
+        if let Some(authenticator) = &mut options.authenticator {
+            let data = authenticator.begin()?;
+            push(Property::AuthenticationMethod(authenticator.method()))?;
+            if let Some(data) = &data {
+                push(Property::AuthenticationData(data))?;
+            }
+        }
+        for property in &options.connect_properties.get() {
+            push(property)?;
+        }
+        Ok(block)
+    }
+
+    pub(super) fn on_connack(
+        &mut self,
+        connack: &ConnAck<'_>,
+        now_ms: u64,
+        handler: &mut impl Handler<T>,
+    ) -> Result<(), Error> {
+        let said = connack.properties;
+        if connack.reason.is_error() {
+            return Err(Error::Refused {
+                what: Refused::Connection,
+                reason: connack.reason.into(),
+                text: said.reason_string().map(Into::into),
+                server_reference: said.server_reference().map(Into::into),
+            });
+        }
+        if connack.session_present && self.starts_clean() {
+            // [MQTT-3.2.2-2]
+            return Err(self.breach("CONNACK with a session although none was wanted"));
+        }
+        if let Some(authenticator) = &mut self.options.authenticator {
+            authenticator.finish(said.authentication_data())?;
+        }
+        self.link.offer = Offer::from_connack(connack, self.version());
+        self.link.keep_alive_ms =
+            u64::from(said.server_keep_alive().unwrap_or(self.options.keep_alive_s)).saturating_mul(1000);
+        if let Some(assigned) = said.assigned_client_identifier() {
+            // [MQTT-3.2.2-16]: later connections use it.
+            self.client_id = assigned.to_owned();
+        }
+        self.phase = Phase::Open;
+        self.counters.connections += 1;
+        handler.event(Event::Connected { connack: *connack });
+        let requests_before = self.unsent.len();
+        if connack.session_present {
+            if let Some(outbound) = self.session.outbound_mut() {
+                outbound.rewind();
+            }
+        } else {
+            if self.was_open {
+                self.counters.sessions_lost += 1;
+            }
+            self.start_over(handler);
+        }
+        self.was_open = true;
+        self.send_requests(requests_before, handler);
+        self.resend(now_ms, handler);
+        self.pump(now_ms, handler);
+        Ok(())
+    }
+
+    /// The server has no session: what was subscribed is subscribed again, and what was sent and not acknowledged is sent
+    /// as if it had not been. But a QoS 2 message might then come twice, so its sender is told instead.
+    fn start_over(&mut self, handler: &mut impl Handler<T>) {
+        self.inbound.forget();
+        let mut old = std::mem::replace(&mut self.session, Session::new(&self.client_id));
+        self.renew_subscriptions(old.subscriptions());
+        let mut again = Vec::new();
+        if let Some(outbound) = old.outbound_mut() {
+            outbound.rewind();
+            while let Some(resend) = outbound.resend() {
+                let (packet_id, delivery) = match resend {
+                    Resend::Publish(packet_id, delivery) => (packet_id, Some(delivery.clone())),
+                    Resend::Release(packet_id) => (packet_id, None),
+                };
+                let Some(tag) = self.tags.remove(&packet_id) else { continue };
+                match delivery {
+                    Some(delivery) if delivery.qos == tautwire_protocol::QoS::AtLeastOnce => {
+                        again.push((delivery, tag))
+                    }
+                    Some(_) => handler.event(Event::Published(tag, Err(Error::SessionLost))),
+                    // PUBREC had come: the server has taken the message over.
+                    None => handler.event(Event::Published(tag, Ok(Published::SUCCESS))),
+                }
+            }
+        }
+        let waiting = old.into_outbound().into_iter().flat_map(|outbound| outbound.into_unfinished());
+        let waiting: Vec<_> = waiting.filter(|(_, started)| !started).map(|(delivery, _)| delivery).collect();
+        let mut tags = std::mem::take(&mut self.queued_tags);
+        for (delivery, tag) in again {
+            self.counters.resent += 1;
+            self.queued_tags.push_back(tag);
+            self.session.apply(Change::Queued(delivery));
+        }
+        self.queued_tags.append(&mut tags);
+        for delivery in waiting {
+            self.session.apply(Change::Queued(delivery));
+        }
+    }
+
+    pub(super) fn on_auth(&mut self, auth: &Auth<'_>) -> Result<(), Error> {
+        let connecting = matches!(self.phase, Phase::Connecting { .. });
+        let Some(authenticator) = &mut self.options.authenticator else {
+            // [MQTT-4.12.0-6]
+            return Err(self.breach("AUTH although no authentication method was chosen"));
+        };
+        let said = auth.properties;
+        if said.authentication_method().is_some_and(|method| method != authenticator.method()) {
+            // [MQTT-4.12.0-5]
+            return Err(self.breach("AUTH with another authentication method"));
+        }
+        match auth.reason {
+            AuthReason::ContinueAuthentication if connecting || self.link.authenticating => {
+                match authenticator.respond(said.authentication_data()) {
+                    Ok(data) => self.write_auth(AuthReason::ContinueAuthentication, data.as_deref()),
+                    Err(error) => {
+                        self.leave(DisconnectReason::NotAuthorized);
+                        Err(error)
+                    }
+                }
+            }
+            AuthReason::Success if self.link.authenticating => {
+                self.link.authenticating = false;
+                let finished = authenticator.finish(said.authentication_data());
+                if finished.is_err() {
+                    self.leave(DisconnectReason::NotAuthorized);
+                }
+                finished
+            }
+            _ => Err(self.breach("AUTH that is not due")),
+        }
+    }
+
+    /// Begins a re-authentication (section 4.12.1).
+    ///
+    /// # Errors
+    /// There is no authenticator, it fails, or there is no connection.
+    pub fn reauthenticate(&mut self) -> Result<(), Error> {
+        if self.phase != Phase::Open {
+            return Err(Error::lost("there is no connection"));
+        }
+        let Some(authenticator) = &mut self.options.authenticator else {
+            return Err(Error::Options("the client has no authenticator".into()));
+        };
+        let data = authenticator.begin()?;
+        self.link.authenticating = true;
+        self.write_auth(AuthReason::ReAuthenticate, data.as_deref())
+    }
+
+    fn write_auth(&mut self, reason: AuthReason, data: Option<&[u8]>) -> Result<(), Error> {
+        let method = self.options.authenticator.as_deref().map_or("", <dyn Authenticator>::method);
+        let properties =
+            [Property::AuthenticationMethod(method), Property::AuthenticationData(data.unwrap_or_default())];
+        let properties = &properties[..if data.is_some() { 2 } else { 1 }];
+        let auth = Packet::Auth(Auth { reason, properties: Properties::from_list(properties) });
+        auth.append_to(self.options.version, &mut self.output).map_err(|error| unwritable("AUTH", error))?;
+        Ok(())
+    }
+}

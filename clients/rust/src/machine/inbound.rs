@@ -1,0 +1,144 @@
+//! QoS 1 and 2 messages received: what is owed for them, and in which order it leaves.
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+use tautwire_protocol::{
+    Packet, PacketId, ProtocolVersion, PubAck, PubAckReason, PubRec, PubRecReason, QoS, ReasonCode,
+};
+use tautwire_session::{Change, Session};
+
+use super::AckToken;
+
+/// Messages handed over and not answered. Answers leave in the order in which the messages came on the connection
+/// [MQTT-4.6.0-2] [MQTT-4.6.0-3].
+#[derive(Debug, Default)]
+pub(super) struct Inbound {
+    /// Counts sessions: a token of an earlier one means nothing.
+    epoch: u32,
+    at_least_once: VecDeque<Due>,
+    exactly_once: VecDeque<Due>,
+    /// Messages of earlier connections that have not been answered. The server will send them again; the application has
+    /// them already.
+    carried: HashMap<PacketId, (QoS, Option<PubAckReason>)>,
+}
+
+#[derive(Debug)]
+struct Due {
+    packet_id: PacketId,
+    /// What the application said; `None` until it has.
+    reason: Option<PubAckReason>,
+}
+
+/// What a message that has come means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Arrival {
+    New(AckToken),
+    /// The application has or had it.
+    Again,
+}
+
+impl Inbound {
+    /// Messages that the application has and has not answered, by QoS 1 and 2 together.
+    pub(super) fn unanswered(&self) -> usize {
+        self.at_least_once.len() + self.exactly_once.len()
+    }
+
+    /// QoS 1 messages without their PUBACK.
+    pub(super) fn at_least_once(&self) -> usize {
+        self.at_least_once.len()
+    }
+
+    /// QoS 2 messages for which PUBREC has not been sent.
+    pub(super) fn unanswered_exactly_once(&self) -> usize {
+        let carried = self.carried.values().filter(|(qos, _)| *qos == QoS::ExactlyOnce).count();
+        self.exactly_once.len() + carried
+    }
+
+    /// Takes note of a message that has come.
+    pub(super) fn arrive(&mut self, packet_id: PacketId, qos: QoS, dup: bool, session: &mut Session) -> Arrival {
+        let held = qos == QoS::ExactlyOnce && session.held().is_some_and(|held| held.contains(packet_id));
+        let carried = match self.carried.remove(&packet_id) {
+            // Without DUP it is another message: the server has given the earlier one up [MQTT-3.3.1-1].
+            Some((carried_qos, reason)) if carried_qos == qos && dup => Some(reason),
+            _ => None,
+        };
+        if let Some(reason) = carried {
+            self.due(qos).push_back(Due { packet_id, reason });
+            return Arrival::Again;
+        }
+        let is_due = (dup || held) && self.due(qos).iter().any(|due| due.packet_id == packet_id);
+        if is_due {
+            return Arrival::Again;
+        }
+        if held && dup {
+            // Our PUBREC was lost: answered again, not handed over again [MQTT-4.3.3-10].
+            self.due(qos).push_back(Due { packet_id, reason: Some(PubAckReason::Success) });
+            return Arrival::Again;
+        }
+        if qos == QoS::ExactlyOnce {
+            session.apply(Change::Held(packet_id));
+        }
+        self.due(qos).push_back(Due { packet_id, reason: None });
+        Arrival::New(AckToken { packet_id, qos, epoch: self.epoch })
+    }
+
+    /// The application has dealt with a message.
+    pub(super) fn answer(&mut self, token: AckToken, reason: PubAckReason) {
+        if token.epoch != self.epoch {
+            return;
+        }
+        let due = self.due(token.qos).iter_mut().find(|due| due.packet_id == token.packet_id);
+        if let Some(due) = due {
+            due.reason.get_or_insert(reason);
+        } else if let Some((qos, answer)) = self.carried.get_mut(&token.packet_id)
+            && *qos == token.qos
+        {
+            answer.get_or_insert(reason);
+        }
+    }
+
+    /// Writes the answers that may leave.
+    #[inline]
+    pub(super) fn flush(&mut self, version: ProtocolVersion, session: &mut Session, output: &mut Vec<u8>) {
+        while let Some(Due { packet_id, reason: Some(reason) }) = self.at_least_once.front() {
+            let reason = if version.is_v5() { *reason } else { PubAckReason::Success };
+            let written = Packet::PubAck(PubAck::new(*packet_id, reason)).append_to(version, output);
+            debug_assert!(written.is_ok(), "{written:?}");
+            self.at_least_once.pop_front();
+        }
+        while let Some(Due { packet_id, reason: Some(reason) }) = self.exactly_once.front() {
+            let reason = PubRecReason::try_from(ReasonCode::from(*reason)).unwrap_or(PubRecReason::UnspecifiedError);
+            let reason = if version.is_v5() { reason } else { PubRecReason::Success };
+            if reason.is_error() {
+                // A refusal ends the exchange: the identifier is free (section 4.3.3).
+                session.apply(Change::Released(*packet_id));
+            }
+            let written = Packet::PubRec(PubRec::new(*packet_id, reason)).append_to(version, output);
+            debug_assert!(written.is_ok(), "{written:?}");
+            self.exactly_once.pop_front();
+        }
+    }
+
+    /// The connection is gone; the session may go on.
+    pub(super) fn carry(&mut self) {
+        for (qos, due) in [(QoS::AtLeastOnce, &mut self.at_least_once), (QoS::ExactlyOnce, &mut self.exactly_once)] {
+            self.carried.extend(due.drain(..).map(|due| (due.packet_id, (qos, due.reason))));
+        }
+    }
+
+    /// The session is gone.
+    pub(super) fn forget(&mut self) {
+        self.at_least_once.clear();
+        self.exactly_once.clear();
+        self.carried.clear();
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    fn due(&mut self, qos: QoS) -> &mut VecDeque<Due> {
+        match qos {
+            QoS::ExactlyOnce => &mut self.exactly_once,
+            _ => &mut self.at_least_once,
+        }
+    }
+}

@@ -1,0 +1,479 @@
+//! Messages to the server.
+
+use tautwire_protocol::{
+    Delivery as Sending, Packet, PacketId, Properties, Property, PropertyContext, ProtocolVersion, PubAck, PubComp,
+    PubRec, PubRel, PubRelReason, Publish, QoS, ReasonCode, TopicName,
+};
+use tautwire_session::{Change, Delivery, Message, MessageRef, Resend, SubscriptionIds};
+
+use super::link::{Link, Phase};
+use super::{Acceptance, Event, Handler, Machine, unwritable};
+use crate::error::Refused;
+use crate::{Error, Publication};
+
+/// What the server said of a message that it has taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Published {
+    /// Success or No Matching Subscribers; before MQTT 5.0 always Success.
+    pub reason: ReasonCode,
+}
+
+impl Published {
+    pub(super) const SUCCESS: Published = Published { reason: ReasonCode::Success };
+}
+
+impl<T> Machine<T> {
+    /// Takes a message to be sent now or later. `tag` is asked for what [`Event::Published`] will give back, if it will
+    /// come.
+    ///
+    /// # Errors
+    /// The message cannot be sent at all, the server does not offer what it needs, or [`Error::Full`]: try again once
+    /// output has been taken or messages have been acknowledged.
+    pub fn publish(
+        &mut self,
+        publication: &Publication<'_>,
+        now_ms: u64,
+        tag: impl FnOnce() -> T,
+    ) -> Result<Acceptance, Error> {
+        let topic = TopicName::new(publication.topic)?;
+        if self.phase == Phase::Open {
+            self.check_offer(publication)?;
+        }
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let accepted = match self.properties(publication, &mut scratch) {
+            Ok(properties) => {
+                let message = MessageRef {
+                    topic: topic.as_str(),
+                    properties,
+                    payload: publication.payload,
+                    qos: publication.qos,
+                    retain: publication.retain,
+                    expires_at_ms: publication
+                        .expiry_s
+                        .map(|seconds| now_ms.saturating_add(u64::from(seconds).saturating_mul(1000))),
+                };
+                self.accept(&message, now_ms, tag)
+            }
+            Err(error) => Err(error),
+        };
+        self.scratch = scratch;
+        match &accepted {
+            Ok(_) => self.counters.published += 1,
+            Err(Error::Full) => self.counters.refused_full += 1,
+            Err(_) => {}
+        }
+        accepted
+    }
+
+    /// The properties in wire form, but for the expiry.
+    fn properties<'s>(&self, publication: &Publication<'_>, scratch: &'s mut Vec<u8>) -> Result<&'s [u8], Error> {
+        if !publication.has_properties() {
+            return Ok(&[]);
+        }
+        let wrong = |error| unwritable("PUBLISH", error);
+        for property in &publication.properties {
+            property.append_to(scratch).map_err(wrong)?;
+        }
+        // Says exactly what is wrong, where checking the block says that something is.
+        let publish = Publish {
+            delivery: Sending::AtMostOnce,
+            retain: false,
+            topic: TopicName::new(publication.topic).ok(),
+            properties: Properties::from_list(&publication.properties),
+            payload: &[],
+        };
+        publish.encoded_len(self.version()).map_err(wrong)?;
+        if publication.expiry_s.is_some() && !self.version().is_v5() {
+            return Err(Error::Options("a message expiry needs MQTT 5.0".into()));
+        }
+        for property in &publication.properties {
+            match property {
+                // [MQTT-3.3.4-6]
+                Property::SubscriptionIdentifier(_) => {
+                    return Err(Error::Options("a client's message has no subscription identifier".into()));
+                }
+                Property::TopicAlias(alias)
+                    if self.phase == Phase::Open && alias.get() > self.link.offer.topic_alias_maximum =>
+                {
+                    // [MQTT-3.3.2-9]
+                    return Err(Error::NotOffered("so high a topic alias"));
+                }
+                _ => {}
+            }
+        }
+        Ok(scratch)
+    }
+
+    /// What the server has said that it does not do.
+    fn check_offer(&self, publication: &Publication<'_>) -> Result<(), Error> {
+        let offer = &self.link.offer;
+        if publication.qos > offer.maximum_qos {
+            // [MQTT-3.2.2-11]
+            return Err(Error::NotOffered(match publication.qos {
+                QoS::ExactlyOnce => "QoS 2",
+                _ => "QoS 1",
+            }));
+        }
+        if publication.retain && !offer.retain {
+            // [MQTT-3.2.2-14]
+            return Err(Error::NotOffered("retained messages"));
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, message: &MessageRef<'_>, now_ms: u64, tag: impl FnOnce() -> T) -> Result<Acceptance, Error> {
+        let output_is_full = self.output.len() >= self.options.limits.output_bytes;
+        if message.qos == QoS::AtMostOnce {
+            // It may overtake messages of another QoS, not its like [MQTT-4.6.0-5].
+            if self.phase == Phase::Open && self.queued_at_most_once == 0 {
+                if output_is_full {
+                    return Err(Error::Full);
+                }
+                let version = self.options.version;
+                write_publish(
+                    &mut self.output,
+                    &mut self.link,
+                    &self.options,
+                    version,
+                    message,
+                    Sending::AtMostOnce,
+                    now_ms,
+                )?;
+                return Ok(Acceptance::Sent);
+            }
+        } else if let Some(packet_id) = self.free_packet_id()
+            && self.queued_tags.is_empty()
+            && !output_is_full
+        {
+            let sending = sending(message.qos, packet_id, false);
+            let version = self.options.version;
+            write_publish(&mut self.output, &mut self.link, &self.options, version, message, sending, now_ms)?;
+            self.session.apply(Change::Started(delivery(message)));
+            self.tags.insert(packet_id, tag());
+            return Ok(Acceptance::Tracked);
+        }
+        let limits = &self.options.limits;
+        let queued_bytes = self.session.outbound().map_or(0, |outbound| outbound.queued_bytes());
+        if self.queued_tags.len() >= limits.queue_messages
+            || queued_bytes.saturating_add(message.stored_bytes()) > limits.queue_bytes && !self.queued_tags.is_empty()
+        {
+            return Err(Error::Full);
+        }
+        self.counters.queued += 1;
+        self.queued_at_most_once += usize::from(message.qos == QoS::AtMostOnce);
+        self.session.apply(Change::Queued(delivery(message)));
+        self.queued_tags.push_back(tag());
+        Ok(Acceptance::Tracked)
+    }
+
+    /// The identifier for the next message, if one may be started now.
+    #[inline]
+    fn free_packet_id(&self) -> Option<PacketId> {
+        if self.phase != Phase::Open {
+            return None;
+        }
+        let maximum = self.options.limits.in_flight.min(self.link.offer.receive_maximum);
+        if let Some(outbound) = self.session.outbound()
+            && (!outbound.is_resent() || outbound.in_flight() >= usize::from(maximum))
+        {
+            return None;
+        }
+        // Identifiers of requests lie far ahead; where they have been caught up with, messages wait for the answer.
+        self.session.next_packet_id().filter(|id| self.requests.iter().all(|(requested, _)| requested != id))
+    }
+
+    /// Sends again what an earlier connection of the session left unacknowledged, in the order of then [MQTT-4.4.0-1], as
+    /// far as the server takes it.
+    pub(super) fn resend(&mut self, now_ms: u64, handler: &mut impl Handler<T>) {
+        let maximum = usize::from(self.options.limits.in_flight.min(self.link.offer.receive_maximum));
+        let version = self.options.version;
+        let mut impossible = Vec::new();
+        let Some(outbound) = self.session.outbound_mut() else { return };
+        while outbound.in_flight() < maximum {
+            match outbound.resend() {
+                Some(Resend::Publish(packet_id, delivery)) => {
+                    // [MQTT-3.3.1-1]
+                    let sending = sending(delivery.qos, packet_id, true);
+                    let message = delivery.message.as_ref();
+                    match write_publish(
+                        &mut self.output,
+                        &mut self.link,
+                        &self.options,
+                        version,
+                        &message,
+                        sending,
+                        now_ms,
+                    ) {
+                        Ok(()) => self.counters.resent += 1,
+                        Err(error) => impossible.push((packet_id, error)),
+                    }
+                }
+                Some(Resend::Release(packet_id)) => {
+                    let written = Packet::PubRel(PubRel::success(packet_id)).append_to(version, &mut self.output);
+                    debug_assert!(written.is_ok(), "{written:?}");
+                }
+                None => break,
+            }
+        }
+        // The server takes less than it did.
+        for (packet_id, error) in impossible {
+            self.finish(packet_id, Err(error), handler);
+        }
+    }
+
+    /// Sends messages that wait, as far as the window and the output allow.
+    pub(super) fn pump(&mut self, now_ms: u64, handler: &mut impl Handler<T>) {
+        if self.phase != Phase::Open {
+            return;
+        }
+        if self.session.outbound().is_some_and(|outbound| !outbound.is_resent()) {
+            self.resend(now_ms, handler);
+        }
+        while self.output.len() < self.options.limits.output_bytes {
+            let Some(front) = self.session.outbound().and_then(|outbound| outbound.front()) else { break };
+            let (message, qos) = (front.message.clone(), front.qos);
+            let message_ref = message.as_ref();
+            if message_ref.is_expired(now_ms) {
+                self.counters.expired += 1;
+                self.withdraw(qos, Some(Err(Error::Expired)), handler);
+                continue;
+            }
+            let packet_id = if qos == QoS::AtMostOnce { None } else { self.free_packet_id() };
+            if packet_id.is_none() && qos != QoS::AtMostOnce {
+                break;
+            }
+            let sending = packet_id.map_or(Sending::AtMostOnce, |id| sending(qos, id, false));
+            if let Err(error) = self.write_waiting(&message_ref, sending, now_ms) {
+                self.withdraw(qos, Some(Err(error)), handler);
+                continue;
+            }
+            match packet_id {
+                None => self.withdraw(qos, Some(Ok(Published::SUCCESS)), handler),
+                Some(packet_id) => {
+                    self.session.apply(Change::StartedQueued);
+                    if let Some(tag) = self.queued_tags.pop_front() {
+                        self.tags.insert(packet_id, tag);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A message that was taken before it was known what the server offers.
+    fn write_waiting(&mut self, message: &MessageRef<'_>, sending: Sending, now_ms: u64) -> Result<(), Error> {
+        if message.qos > self.link.offer.maximum_qos {
+            return Err(Error::NotOffered("the QoS of the message"));
+        }
+        if message.retain && !self.link.offer.retain {
+            return Err(Error::NotOffered("retained messages"));
+        }
+        let version = self.options.version;
+        write_publish(&mut self.output, &mut self.link, &self.options, version, message, sending, now_ms)
+    }
+
+    /// The message at the front of the queue leaves it.
+    fn withdraw(&mut self, qos: QoS, outcome: Option<Result<Published, Error>>, handler: &mut impl Handler<T>) {
+        self.session.apply(Change::Withdrawn);
+        self.queued_at_most_once -= usize::from(qos == QoS::AtMostOnce);
+        if let (Some(tag), Some(outcome)) = (self.queued_tags.pop_front(), outcome) {
+            handler.event(Event::Published(tag, outcome));
+        }
+    }
+
+    pub(super) fn on_puback(
+        &mut self,
+        ack: &PubAck<'_>,
+        now_ms: u64,
+        handler: &mut impl Handler<T>,
+    ) -> Result<(), Error> {
+        match self.unacknowledged_qos(ack.packet_id) {
+            Some(QoS::AtLeastOnce) => {}
+            Some(_) => return Err(self.breach("PUBACK for a QoS 2 message")),
+            // It may belong to an exchange that an earlier connection ended.
+            None => return Ok(()),
+        }
+        let outcome = if ack.reason.is_error() {
+            Err(Error::refused(Refused::Message, ack.reason, ack.properties.reason_string()))
+        } else {
+            Ok(Published { reason: ack.reason.into() })
+        };
+        self.finish(ack.packet_id, outcome, handler);
+        self.pump(now_ms, handler);
+        Ok(())
+    }
+
+    pub(super) fn on_pubrec(
+        &mut self,
+        received: &PubRec<'_>,
+        now_ms: u64,
+        handler: &mut impl Handler<T>,
+    ) -> Result<(), Error> {
+        let packet_id = received.packet_id;
+        let released = self.session.outbound().is_some_and(|outbound| outbound.is_released(packet_id));
+        match self.unacknowledged_qos(packet_id) {
+            Some(QoS::ExactlyOnce) if received.reason.is_error() => {
+                let why = received.properties.reason_string();
+                self.finish(packet_id, Err(Error::refused(Refused::Message, received.reason, why)), handler);
+                self.pump(now_ms, handler);
+            }
+            Some(QoS::ExactlyOnce) => {
+                self.session.apply(Change::Received(packet_id));
+                self.release(packet_id, PubRelReason::Success);
+            }
+            Some(_) => return Err(self.breach("PUBREC for a QoS 1 message")),
+            None if released => self.release(packet_id, PubRelReason::Success),
+            None if received.reason.is_error() => {}
+            None => self.release(packet_id, PubRelReason::PacketIdentifierNotFound),
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_pubcomp(
+        &mut self,
+        complete: &PubComp<'_>,
+        now_ms: u64,
+        handler: &mut impl Handler<T>,
+    ) -> Result<(), Error> {
+        if self.session.outbound().is_some_and(|outbound| outbound.is_released(complete.packet_id)) {
+            // Whatever the reason says: PUBREC came, so the server has taken the message over.
+            self.finish(complete.packet_id, Ok(Published::SUCCESS), handler);
+            self.pump(now_ms, handler);
+        } else if self.unacknowledged_qos(complete.packet_id).is_some() {
+            return Err(self.breach("PUBCOMP before PUBREC"));
+        }
+        Ok(())
+    }
+
+    fn unacknowledged_qos(&self, packet_id: PacketId) -> Option<QoS> {
+        Some(self.session.outbound()?.unacknowledged(packet_id)?.qos)
+    }
+
+    fn release(&mut self, packet_id: PacketId, reason: PubRelReason) {
+        let reason = if self.version().is_v5() { reason } else { PubRelReason::Success };
+        self.write(&Packet::PubRel(PubRel::new(packet_id, reason)));
+    }
+
+    fn finish(&mut self, packet_id: PacketId, outcome: Result<Published, Error>, handler: &mut impl Handler<T>) {
+        self.session.apply(Change::Completed(packet_id));
+        if let Some(tag) = self.tags.remove(&packet_id) {
+            handler.event(Event::Published(tag, outcome));
+        }
+    }
+
+    /// An identifier for a SUBSCRIBE or UNSUBSCRIBE: far ahead of those that messages take in sequence, so that a message
+    /// has to wait for the answer to a request only where 32,767 others have gone before.
+    pub(super) fn request_id(&self) -> Option<PacketId> {
+        const AHEAD: u16 = 0x8000;
+        let next = self.session.next_packet_id().map_or(1, PacketId::get);
+        let outbound = self.session.outbound();
+        (0..u16::MAX).filter_map(|step| PacketId::new(next.wrapping_add(AHEAD).wrapping_add(step))).find(|id| {
+            let in_window =
+                outbound.is_some_and(|outbound| outbound.unacknowledged(*id).is_some() || outbound.is_released(*id));
+            !in_window && self.requests.iter().all(|(requested, _)| requested != id)
+        })
+    }
+}
+
+fn sending(qos: QoS, packet_id: PacketId, dup: bool) -> Sending {
+    match qos {
+        QoS::AtMostOnce => Sending::AtMostOnce,
+        QoS::AtLeastOnce => Sending::AtLeastOnce { packet_id, dup },
+        QoS::ExactlyOnce => Sending::ExactlyOnce { packet_id, dup },
+    }
+}
+
+fn delivery(message: &MessageRef<'_>) -> Delivery {
+    let kept: Message = message.to_message();
+    Delivery {
+        message: kept,
+        qos: message.qos,
+        retain: message.retain,
+        subscription_ids: SubscriptionIds::None,
+        share: None,
+    }
+}
+
+/// Appends a PUBLISH. Nothing has changed where it fails.
+#[inline]
+fn write_publish(
+    output: &mut Vec<u8>,
+    link: &mut Link,
+    options: &crate::Options,
+    version: ProtocolVersion,
+    message: &MessageRef<'_>,
+    sending: Sending,
+    now_ms: u64,
+) -> Result<(), Error> {
+    let plain = message.properties.is_empty() && message.expires_at_ms.is_none() && options.topic_aliases == 0;
+    if !plain {
+        return write_publish_with_properties(output, link, options, version, message, sending, now_ms);
+    }
+    let publish = Publish {
+        delivery: sending,
+        retain: message.retain,
+        topic: TopicName::new(message.topic).ok(),
+        properties: Properties::EMPTY,
+        payload: message.payload,
+    };
+    append(output, link, version, &publish)
+}
+
+fn write_publish_with_properties(
+    output: &mut Vec<u8>,
+    link: &mut Link,
+    options: &crate::Options,
+    version: ProtocolVersion,
+    message: &MessageRef<'_>,
+    sending: Sending,
+    now_ms: u64,
+) -> Result<(), Error> {
+    let mut block = message.properties.to_vec();
+    if let Some(at_ms) = message.expires_at_ms {
+        // [MQTT-3.3.2-6]
+        let left_s = at_ms.saturating_sub(now_ms).div_ceil(1000).min(u64::from(u32::MAX));
+        let property = Property::MessageExpiryInterval(left_s as u32);
+        property.append_to(&mut block).map_err(|error| unwritable("PUBLISH", error))?;
+    }
+    let said = Properties::from_wire(&block, PropertyContext::Publish).map_err(Error::BadPacket)?;
+    let chosen = said.topic_alias().map(std::num::NonZeroU16::get);
+    let known = link.aliases_out.get(message.topic).copied();
+    let maximum = options.topic_aliases.min(link.offer.topic_alias_maximum);
+    let next = u16::try_from(link.aliases_out.len() + 1).unwrap_or(u16::MAX);
+    let (alias, is_new) = match (chosen, known) {
+        (Some(chosen), Some(known)) if chosen == known => (Some(chosen), false),
+        (Some(chosen), _) => (Some(chosen), true),
+        (None, Some(known)) => (Some(known), false),
+        (None, None) if version.is_v5() && next <= maximum => (Some(next), true),
+        (None, None) => (None, false),
+    };
+    if let (None, Some(alias)) = (chosen, alias.and_then(std::num::NonZeroU16::new)) {
+        Property::TopicAlias(alias).append_to(&mut block).map_err(|error| unwritable("PUBLISH", error))?;
+    }
+    let publish = Publish {
+        delivery: sending,
+        retain: message.retain,
+        topic: if alias.is_some() && !is_new { None } else { TopicName::new(message.topic).ok() },
+        properties: Properties::from_wire(&block, PropertyContext::Publish).map_err(Error::BadPacket)?,
+        payload: message.payload,
+    };
+    append(output, link, version, &publish)?;
+    if let (Some(alias), true) = (alias, is_new) {
+        link.aliases_out.retain(|_, taken| *taken != alias);
+        link.aliases_out.insert(message.topic.into(), alias);
+    }
+    Ok(())
+}
+
+#[inline]
+fn append(output: &mut Vec<u8>, link: &Link, version: ProtocolVersion, publish: &Publish<'_>) -> Result<(), Error> {
+    let start = output.len();
+    let bytes = publish.append_to(version, output).map_err(|error| unwritable("PUBLISH", error))?;
+    match link.offer.maximum_packet_size_bytes {
+        Some(limit_bytes) if bytes > limit_bytes as usize => {
+            output.truncate(start);
+            Err(Error::TooLarge { bytes, limit_bytes })
+        }
+        _ => Ok(()),
+    }
+}

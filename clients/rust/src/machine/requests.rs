@@ -1,0 +1,275 @@
+//! SUBSCRIBE and UNSUBSCRIBE.
+
+use tautwire_protocol::{
+    EncodeError, List, Packet, PacketId, Properties, Property, PropertyContext, SubAck, SubscriptionId,
+    SubscriptionOptions, SubscriptionRequest, TopicFilter, UnsubAck, Unsubscribe as UnsubscribePacket,
+};
+use tautwire_session::{Change, SubscriptionRecord, SubscriptionSet};
+
+use super::{Event, Handler, Machine, unwritable};
+use crate::error::Refused;
+use crate::properties::PropertyBlock;
+use crate::{Error, Subscribe};
+
+/// Requests that may wait for a connection or for their answers. More would be a mistake of the application.
+const REQUESTS_MAX: usize = 10_000;
+
+/// A SUBSCRIBE or UNSUBSCRIBE, kept until it has been answered.
+pub(super) struct Request<T> {
+    kind: Kind,
+    /// `None` for what the machine asks for itself.
+    pub(super) tag: Option<T>,
+}
+
+enum Kind {
+    Subscribe {
+        filters: Vec<Box<str>>,
+        options: SubscriptionOptions,
+        identifier: Option<SubscriptionId>,
+        properties: PropertyBlock,
+    },
+    Unsubscribe {
+        filters: Vec<Box<str>>,
+        properties: PropertyBlock,
+    },
+}
+
+impl<T> Machine<T> {
+    /// Asks for messages. [`Event::Subscribed`] gives `tag` back.
+    ///
+    /// # Errors
+    /// A filter that is none, options that this version or the server does not know, or [`Error::Full`].
+    pub fn subscribe(&mut self, subscribe: &Subscribe, tag: T, handler: &mut impl Handler<T>) -> Result<(), Error> {
+        subscribe.check()?;
+        self.request(
+            Kind::Subscribe {
+                filters: subscribe.filters.iter().map(|filter| filter.as_str().into()).collect(),
+                options: subscribe.options,
+                identifier: subscribe.identifier,
+                properties: subscribe.properties.clone(),
+            },
+            Some(tag),
+            handler,
+        )
+    }
+
+    /// Ends subscriptions. [`Event::Unsubscribed`] gives `tag` back, if there is one.
+    ///
+    /// # Errors
+    /// As [`Machine::subscribe`].
+    pub fn unsubscribe(
+        &mut self,
+        filters: &[&str],
+        properties: &[Property<'_>],
+        tag: Option<T>,
+        handler: &mut impl Handler<T>,
+    ) -> Result<(), Error> {
+        let mut block = PropertyBlock::new(PropertyContext::Unsubscribe);
+        for property in properties {
+            block.push(*property).map_err(|error| unwritable("UNSUBSCRIBE", error))?;
+        }
+        for filter in filters {
+            TopicFilter::new(filter)?;
+        }
+        let filters = filters.iter().map(|filter| (*filter).into()).collect();
+        self.request(Kind::Unsubscribe { filters, properties: block }, tag, handler)
+    }
+
+    fn request(&mut self, kind: Kind, tag: Option<T>, handler: &mut impl Handler<T>) -> Result<(), Error> {
+        if self.requests.len() + self.unsent.len() >= REQUESTS_MAX {
+            self.counters.refused_full += 1;
+            return Err(Error::Full);
+        }
+        // Whether it can be written does not depend on the identifier.
+        let bytes = with_packet(&kind, PacketId::new(1), |packet| packet.encoded_len(self.options.version))
+            .map_err(|error| unwritable(kind.name(), error))?;
+        if self.is_open() {
+            self.check_request(&kind, bytes)?;
+        }
+        self.unsent.push_back(Request { kind, tag });
+        if self.is_open() {
+            self.send_requests(usize::MAX, handler);
+        }
+        Ok(())
+    }
+
+    /// What the server has said that it does not do.
+    fn check_request(&self, kind: &Kind, bytes: usize) -> Result<(), Error> {
+        let offer = &self.link.offer;
+        if let Some(limit_bytes) = offer.maximum_packet_size_bytes.filter(|limit| bytes > *limit as usize) {
+            return Err(Error::TooLarge { bytes, limit_bytes });
+        }
+        let Kind::Subscribe { filters, identifier, .. } = kind else { return Ok(()) };
+        let mut filters = filters.iter().filter_map(|filter| TopicFilter::new(filter).ok());
+        if identifier.is_some() && !offer.subscription_identifiers {
+            return Err(Error::NotOffered("subscription identifiers"));
+        }
+        if !offer.wildcards && filters.clone().any(TopicFilter::has_wildcard) {
+            return Err(Error::NotOffered("wildcard subscriptions"));
+        }
+        if !offer.shared_subscriptions && filters.any(|filter| filter.share().is_some()) {
+            return Err(Error::NotOffered("shared subscriptions"));
+        }
+        Ok(())
+    }
+
+    /// Sends up to `most` of the requests that wait.
+    pub(super) fn send_requests(&mut self, most: usize, handler: &mut impl Handler<T>) {
+        for _ in 0..most.max(self.unsent.len()) {
+            let Some(packet_id) = self.request_id() else { return };
+            let Some(request) = self.unsent.pop_front() else { return };
+            let version = self.options.version;
+            let sent = with_packet(&request.kind, Some(packet_id), |packet| packet.encoded_len(version))
+                .map_err(|error| unwritable(request.kind.name(), error))
+                .and_then(|bytes| self.check_request(&request.kind, bytes))
+                .and_then(|()| {
+                    with_packet(&request.kind, Some(packet_id), |packet| packet.append_to(version, &mut self.output))
+                        .map_err(|error| unwritable(request.kind.name(), error))
+                });
+            match sent {
+                Ok(_) => self.requests.push_back((packet_id, request)),
+                Err(error) => request.fail(error, handler),
+            }
+        }
+    }
+
+    /// What the lost session had subscribed is asked for again, before anything else.
+    pub(super) fn renew_subscriptions(&mut self, subscriptions: &SubscriptionSet) {
+        let renewed: Vec<_> = subscriptions
+            .iter()
+            .map(|(filter, record)| Request {
+                kind: Kind::Subscribe {
+                    filters: vec![filter.into()],
+                    options: record.options,
+                    identifier: record.identifier,
+                    properties: PropertyBlock::new(PropertyContext::Subscribe),
+                },
+                tag: None,
+            })
+            .collect();
+        for request in renewed.into_iter().rev() {
+            self.unsent.push_front(request);
+        }
+    }
+
+    pub(super) fn on_suback(
+        &mut self,
+        ack: &SubAck<'_>,
+        now_ms: u64,
+        handler: &mut impl Handler<T>,
+    ) -> Result<(), Error> {
+        let Some(request) = self.take_request(ack.packet_id) else {
+            return Err(self.breach("SUBACK for no SUBSCRIBE"));
+        };
+        let Kind::Subscribe { filters, options, identifier, .. } = request.kind else {
+            return Err(self.breach("SUBACK for UNSUBSCRIBE"));
+        };
+        if ack.reasons.len() != filters.len() {
+            // [MQTT-3.8.4-6]
+            return Err(self.breach("SUBACK with another number of codes than filters"));
+        }
+        let text = ack.properties.reason_string();
+        for (filter, reason) in filters.into_iter().zip(ack.reasons.iter()) {
+            if reason.granted_qos().is_some() {
+                // The options as asked for: they are asked for again if the session is lost.
+                self.session.apply(Change::Subscribed(filter, SubscriptionRecord { options, identifier }));
+            } else if request.tag.is_none() {
+                let why = Error::refused(Refused::Subscription(filter.clone()), reason, text);
+                handler.event(Event::SubscriptionLost(filter, why));
+            }
+        }
+        if let Some(tag) = request.tag {
+            handler.event(Event::Subscribed(tag, Ok((ack.reasons.iter().collect(), text))));
+        }
+        self.pump(now_ms, handler);
+        Ok(())
+    }
+
+    pub(super) fn on_unsuback(
+        &mut self,
+        ack: &UnsubAck<'_>,
+        now_ms: u64,
+        handler: &mut impl Handler<T>,
+    ) -> Result<(), Error> {
+        let Some(request) = self.take_request(ack.packet_id) else {
+            return Err(self.breach("UNSUBACK for no UNSUBSCRIBE"));
+        };
+        let Kind::Unsubscribe { filters, .. } = request.kind else {
+            return Err(self.breach("UNSUBACK for SUBSCRIBE"));
+        };
+        let mut reasons = ack.reasons.iter();
+        for filter in filters {
+            if !reasons.next().is_some_and(|reason| reason.is_error()) {
+                self.session.apply(Change::Unsubscribed(filter));
+            }
+        }
+        if let Some(tag) = request.tag {
+            let text = ack.properties.reason_string();
+            handler.event(Event::Unsubscribed(tag, Ok((ack.reasons.iter().collect(), text))));
+        }
+        self.pump(now_ms, handler);
+        Ok(())
+    }
+
+    fn take_request(&mut self, packet_id: PacketId) -> Option<Request<T>> {
+        let at = self.requests.iter().position(|(requested, _)| *requested == packet_id)?;
+        self.requests.remove(at).map(|(_, request)| request)
+    }
+}
+
+impl<T> Request<T> {
+    fn fail(self, error: Error, handler: &mut impl Handler<T>) {
+        match (self.tag, self.kind) {
+            (Some(tag), Kind::Subscribe { .. }) => handler.event(Event::Subscribed(tag, Err(error))),
+            (Some(tag), Kind::Unsubscribe { .. }) => handler.event(Event::Unsubscribed(tag, Err(error))),
+            (None, Kind::Subscribe { filters, .. }) => {
+                for filter in filters {
+                    handler.event(Event::SubscriptionLost(filter, error.clone()));
+                }
+            }
+            (None, Kind::Unsubscribe { .. }) => {}
+        }
+    }
+}
+
+impl Kind {
+    fn name(&self) -> &'static str {
+        match self {
+            Kind::Subscribe { .. } => "SUBSCRIBE",
+            Kind::Unsubscribe { .. } => "UNSUBSCRIBE",
+        }
+    }
+}
+
+/// Makes the packet and hands it to `use_it`.
+fn with_packet<R>(
+    kind: &Kind,
+    packet_id: Option<PacketId>,
+    use_it: impl FnOnce(&Packet<'_>) -> Result<R, EncodeError>,
+) -> Result<R, EncodeError> {
+    let Some(packet_id) = packet_id else { return Err(EncodeError::NoTopicFilters) };
+    match kind {
+        Kind::Subscribe { filters, options, identifier, properties } => {
+            let requests: Vec<_> = filters
+                .iter()
+                .filter_map(|filter| TopicFilter::new(filter).ok())
+                .map(|filter| SubscriptionRequest { filter, options: *options })
+                .collect();
+            let mut list: Vec<_> = properties.get().iter().collect();
+            list.extend(identifier.map(Property::SubscriptionIdentifier));
+            use_it(&Packet::Subscribe(tautwire_protocol::Subscribe {
+                packet_id,
+                properties: Properties::from_list(&list),
+                requests: List::from_slice(&requests),
+            }))
+        }
+        Kind::Unsubscribe { filters, properties } => {
+            let filters: Vec<_> = filters.iter().filter_map(|filter| TopicFilter::new(filter).ok()).collect();
+            use_it(&Packet::Unsubscribe(UnsubscribePacket {
+                packet_id,
+                properties: properties.get(),
+                filters: List::from_slice(&filters),
+            }))
+        }
+    }
+}

@@ -1,0 +1,168 @@
+use std::fmt;
+
+use crate::Error;
+
+/// How a server is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// `mqtt://`: plain TCP.
+    Mqtt,
+    /// `mqtts://`: TLS.
+    Mqtts,
+    /// `ws://`: WebSocket.
+    Ws,
+    /// `wss://`: WebSocket over TLS.
+    Wss,
+}
+
+/// A server's address, parsed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// How to reach it.
+    pub scheme: Scheme,
+    /// Name or address, without the brackets of IPv6.
+    pub host: String,
+    /// TCP port.
+    pub port: u16,
+    /// Path of the WebSocket, beginning with a slash.
+    pub path: String,
+}
+
+impl Scheme {
+    /// Whether bytes are encrypted.
+    pub const fn is_tls(self) -> bool {
+        matches!(self, Scheme::Mqtts | Scheme::Wss)
+    }
+
+    /// Whether packets travel in WebSocket frames.
+    pub const fn is_websocket(self) -> bool {
+        matches!(self, Scheme::Ws | Scheme::Wss)
+    }
+
+    const fn default_port(self) -> u16 {
+        match self {
+            Scheme::Mqtt => 1883,
+            Scheme::Mqtts => 8883,
+            Scheme::Ws => 80,
+            Scheme::Wss => 443,
+        }
+    }
+}
+
+impl Server {
+    /// Reads `SCHEME://HOST[:PORT][/PATH]`; see [`crate::Options::new`].
+    ///
+    /// # Errors
+    /// [`Error::Options`] that says what is wrong.
+    pub fn parse(address: &str) -> Result<Server, Error> {
+        let wrong = |what: &str| Error::Options(format!("{address}: {what}"));
+        let Some((scheme, rest)) = address.split_once("://") else {
+            return Err(wrong("write it as mqtt://HOST[:PORT]"));
+        };
+        let scheme = match scheme {
+            "mqtt" | "tcp" => Scheme::Mqtt,
+            "mqtts" | "ssl" => Scheme::Mqtts,
+            "ws" => Scheme::Ws,
+            "wss" => Scheme::Wss,
+            _ => return Err(wrong("the scheme is one of mqtt, mqtts, ws, wss")),
+        };
+        if scheme.is_tls() && !cfg!(feature = "tls") {
+            return Err(wrong("TLS needs the feature `tls`"));
+        }
+        if scheme.is_websocket() && !cfg!(feature = "websocket") {
+            return Err(wrong("WebSocket needs the feature `websocket`"));
+        }
+        let (authority, path) = match rest.find('/') {
+            Some(at) => rest.split_at(at),
+            None => (rest, ""),
+        };
+        if authority.contains('@') {
+            return Err(wrong("user name and password are options of their own"));
+        }
+        if !scheme.is_websocket() && !matches!(path, "" | "/") {
+            return Err(wrong("a path is for ws and wss"));
+        }
+        if path.bytes().any(|byte| byte <= b' ' || byte == 0x7F) {
+            return Err(wrong("the path holds a space or a control character"));
+        }
+        let (host, port) = match authority.strip_prefix('[') {
+            Some(bracketed) => {
+                let (host, after) = bracketed.split_once(']').ok_or_else(|| wrong("a bracket is not closed"))?;
+                (host, after.strip_prefix(':'))
+            }
+            None => match authority.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (authority, None),
+            },
+        };
+        let port = match port {
+            Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or_else(|| wrong("the port is 1 to 65535"))?,
+            None => scheme.default_port(),
+        };
+        if host.is_empty() || host.bytes().any(|byte| byte <= b' ' || byte == 0x7F) {
+            return Err(wrong("the host is missing or not one"));
+        }
+        let path = if path.is_empty() { "/mqtt" } else { path };
+        Ok(Server { scheme, host: host.to_owned(), port, path: path.to_owned() })
+    }
+
+    /// `HOST:PORT`.
+    pub(crate) fn authority(&self) -> String {
+        if self.host.contains(':') {
+            format!("[{}]:{}", self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.authority())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(address: &str) -> (String, u16) {
+        let server = Server::parse(address).expect("an address");
+        (server.host, server.port)
+    }
+
+    #[test]
+    fn addresses_are_host_and_port() {
+        assert_eq!(parsed("mqtt://localhost"), ("localhost".into(), 1883));
+        assert_eq!(parsed("mqtt://10.0.0.1:99/"), ("10.0.0.1".into(), 99));
+        assert_eq!(parsed("mqtt://[::1]:99"), ("::1".into(), 99));
+        assert_eq!(parsed("tcp://[::1]"), ("::1".into(), 1883));
+        assert_eq!(Server::parse("mqtt://[::1]:99").expect("an address").authority(), "[::1]:99");
+    }
+
+    #[test]
+    fn what_is_not_an_address_is_refused() {
+        for address in [
+            "localhost",
+            "http://x",
+            "mqtt://",
+            "mqtt://:1",
+            "mqtt://h:0",
+            "mqtt://h:x",
+            "mqtt://h/p",
+            "mqtt://u@h",
+            "mqtt://[::1",
+        ] {
+            assert!(Server::parse(address).is_err(), "{address}");
+        }
+    }
+
+    #[cfg(feature = "websocket")]
+    #[test]
+    fn a_websocket_has_a_path() {
+        let server = Server::parse("ws://h/x?y").expect("an address");
+        assert_eq!((server.port, server.path.as_str()), (80, "/x?y"));
+        assert_eq!(Server::parse("ws://h").expect("an address").path, "/mqtt");
+        assert!(Server::parse("ws://h/x y").is_err());
+    }
+}

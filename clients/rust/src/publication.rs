@@ -1,0 +1,118 @@
+//! A message to publish.
+
+use std::fmt;
+
+use tautwire_protocol::{PayloadFormat, Property, QoS, TopicName};
+
+/// A message to publish: a topic, a payload, and how they are to travel. It borrows; nothing is copied before it is sent
+/// or has to wait.
+///
+/// ```
+/// # use tautwire_client::{Publication, QoS};
+/// let reading = Publication::new("plant/7/temperature", "21.5").qos(QoS::AtLeastOnce).content_type("text/plain");
+/// ```
+#[derive(Clone)]
+pub struct Publication<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) payload: &'a [u8],
+    pub(crate) qos: QoS,
+    pub(crate) retain: bool,
+    pub(crate) expiry_s: Option<u32>,
+    pub(crate) properties: Vec<Property<'a>>,
+}
+
+impl<'a> Publication<'a> {
+    /// A message at QoS 0, not retained. Whether the topic is one is checked when it is published.
+    #[inline]
+    pub fn new<P: AsRef<[u8]> + ?Sized>(topic: &'a str, payload: &'a P) -> Publication<'a> {
+        Publication {
+            topic,
+            payload: payload.as_ref(),
+            qos: QoS::AtMostOnce,
+            retain: false,
+            expiry_s: None,
+            properties: Vec::new(),
+        }
+    }
+
+    /// Quality of service.
+    #[inline]
+    #[must_use]
+    pub fn qos(mut self, qos: QoS) -> Self {
+        self.qos = qos;
+        self
+    }
+
+    /// Whether the server keeps it as the topic's retained message; an empty payload then deletes that.
+    #[inline]
+    #[must_use]
+    pub fn retain(mut self, retain: bool) -> Self {
+        self.retain = retain;
+        self
+    }
+
+    /// Lifetime in seconds, here and on the server. Time that it waits here is taken off [MQTT-3.3.2-6].
+    #[must_use]
+    pub fn expiry_s(mut self, seconds: u32) -> Self {
+        self.expiry_s = Some(seconds);
+        self
+    }
+
+    /// What the payload is, such as a MIME type.
+    #[must_use]
+    pub fn content_type(self, content_type: &'a str) -> Self {
+        self.property(Property::ContentType(content_type))
+    }
+
+    /// Says that the payload is UTF-8 text.
+    #[must_use]
+    pub fn text(self) -> Self {
+        self.property(Property::PayloadFormatIndicator(PayloadFormat::Utf8))
+    }
+
+    /// Where an answer is expected. A requester does this and waits for it: `Client::requester`.
+    #[must_use]
+    pub fn response_topic(self, topic: TopicName<'a>) -> Self {
+        self.property(Property::ResponseTopic(topic))
+    }
+
+    /// Tells which request an answer belongs to.
+    #[must_use]
+    pub fn correlation_data(self, data: &'a [u8]) -> Self {
+        self.property(Property::CorrelationData(data))
+    }
+
+    /// A name and a value of the application's own. May be repeated; order and repetitions are kept.
+    #[must_use]
+    pub fn user_property(self, name: &'a str, value: &'a str) -> Self {
+        self.property(Property::UserProperty(name, value))
+    }
+
+    /// Any property of PUBLISH. Whether it may stand there is checked when the message is published.
+    ///
+    /// A Topic Alias stands for the topic from the second message with it on, on each connection again.
+    #[must_use]
+    pub fn property(mut self, property: Property<'a>) -> Self {
+        match property {
+            Property::MessageExpiryInterval(seconds) => self.expiry_s = Some(seconds),
+            other => self.properties.push(other),
+        }
+        self
+    }
+
+    pub(crate) fn has_properties(&self) -> bool {
+        !self.properties.is_empty() || self.expiry_s.is_some()
+    }
+}
+
+impl fmt::Debug for Publication<'_> {
+    /// Says the size of the payload, never the payload.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Publication")
+            .field("topic", &self.topic)
+            .field("qos", &self.qos)
+            .field("retain", &self.retain)
+            .field("payload_bytes", &self.payload.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,71 @@
+//! One result on its way from the driver to whoever waits for it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use super::lock;
+use crate::Error;
+use crate::machine::Published;
+
+#[derive(Debug)]
+pub(crate) struct Completion<R>(Mutex<Inner<R>>);
+
+#[derive(Debug)]
+enum Inner<R> {
+    Waiting(Option<Waker>),
+    Done(R),
+    Taken,
+}
+
+impl<R> Completion<R> {
+    pub(crate) fn new() -> Arc<Completion<R>> {
+        Arc::new(Completion(Mutex::new(Inner::Waiting(None))))
+    }
+
+    /// Puts the result there; gives whom to wake.
+    pub(crate) fn complete(&self, result: R) -> Option<Waker> {
+        match std::mem::replace(&mut *lock(&self.0), Inner::Done(result)) {
+            Inner::Waiting(waker) => waker,
+            Inner::Done(_) | Inner::Taken => None,
+        }
+    }
+
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<R> {
+        let mut inner = lock(&self.0);
+        match std::mem::replace(&mut *inner, Inner::Taken) {
+            Inner::Done(result) => Poll::Ready(result),
+            Inner::Waiting(_) => {
+                *inner = Inner::Waiting(Some(cx.waker().clone()));
+                Poll::Pending
+            }
+            // Asked again after the result was taken: there is nothing more to come.
+            Inner::Taken => Poll::Pending,
+        }
+    }
+}
+
+/// A message on its way: resolves when the server has acknowledged it to the end, however often the connection is lost
+/// meanwhile. Dropping it does not take the message back.
+///
+/// At QoS 0 it resolves when the message has been handed to the connection, as nothing more can be known.
+#[derive(Debug)]
+pub struct Publishing(pub(super) Way);
+
+#[derive(Debug)]
+pub(super) enum Way {
+    Sent,
+    Tracked(Arc<Completion<Result<Published, Error>>>),
+}
+
+impl Future for Publishing {
+    type Output = Result<Published, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &self.0 {
+            Way::Sent => Poll::Ready(Ok(Published { reason: tautwire_protocol::ReasonCode::Success })),
+            Way::Tracked(completion) => completion.poll(cx),
+        }
+    }
+}

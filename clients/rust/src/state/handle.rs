@@ -1,0 +1,248 @@
+//! What the application can do with a client, for both fronts.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tautwire_protocol::{Property, PubAckReason, ReasonCode};
+
+use super::completion::{Completion, Publishing, Way};
+use super::routes::{Granted, Tag, Target};
+use super::stream::Stream;
+use super::subscription::Subscription;
+use super::{Counters, Shared, State, Status};
+use crate::error::Refused;
+use crate::machine::{Acceptance, AckToken, Offer};
+use crate::{Error, Options, Publication, Subscribe};
+
+/// A client as its fronts see it. When the last one is gone, the client ends as if told to disconnect.
+#[derive(Debug, Clone)]
+pub(crate) struct Handle {
+    pub(super) shared: Arc<Shared>,
+    _presence: Arc<Presence>,
+}
+
+#[derive(Debug)]
+struct Presence(Arc<Shared>);
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let now_ms = self.0.now_ms();
+        self.0.with(|state| state.begin_stop(now_ms));
+    }
+}
+
+impl Handle {
+    pub(crate) fn new(options: Options) -> Handle {
+        let shared = Shared::new(options);
+        Handle { _presence: Arc::new(Presence(shared.clone())), shared }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) fn try_publish(&self, publication: &Publication<'_>) -> Result<Publishing, Error> {
+        let now_ms = self.shared.now_ms();
+        self.shared.with(|state| state.publish(publication, now_ms))
+    }
+
+    pub(crate) fn poll_publish(
+        &self,
+        publication: &Publication<'_>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Publishing, Error>> {
+        let now_ms = self.shared.now_ms();
+        self.shared.poll_room(cx, |state| state.publish(publication, now_ms))
+    }
+
+    pub(crate) async fn publish(&self, publication: &Publication<'_>) -> Result<Publishing, Error> {
+        poll_fn(|cx| self.poll_publish(publication, cx)).await
+    }
+
+    pub(crate) fn subscribe(&self, subscribe: &Subscribe) -> Result<Subscribing, Error> {
+        subscribe.check()?;
+        let completion = Completion::new();
+        let mut subscription = self.listen(subscribe)?;
+        self.shared.with(|state| {
+            let State { machine, routes, .. } = state;
+            machine.subscribe(subscribe, Tag::Subscribe(completion.clone()), routes)
+        })?;
+        // Dropped before the answer comes, it must still tell the server.
+        subscription.set_granted((vec![tautwire_protocol::SubscribeReason::GrantedQoS0], None));
+        Ok(Subscribing { completion, subscription: Some(subscription) })
+    }
+
+    /// A stream without asking the server: for what the session is subscribed to already.
+    pub(crate) fn listen(&self, subscribe: &Subscribe) -> Result<Subscription, Error> {
+        subscribe.check()?;
+        let stream = Arc::new(Stream::new(subscribe.capacity, subscribe.overflow));
+        let route = self.shared.with(|state| match state.closed() {
+            Some(why) => Err(why),
+            None => {
+                let target = Target::Stream(stream.clone());
+                Ok(state.routes.add(subscribe, target))
+            }
+        })?;
+        Ok(Subscription::new(self.clone(), stream, route, subscribe.filters.clone(), subscribe.manual))
+    }
+
+    pub(crate) fn unsubscribe(&self, filters: &[&str], properties: &[Property<'_>]) -> Result<Unsubscribing, Error> {
+        self.shared.with(|state| match state.closed() {
+            Some(why) => Err(why),
+            None => Unsubscribing::begin(state, filters, properties),
+        })
+    }
+
+    pub(crate) fn acknowledge(&self, token: AckToken, reason: PubAckReason) {
+        self.shared.with(|state| state.acknowledge(token, reason));
+    }
+
+    pub(crate) fn reauthenticate(&self) -> Result<(), Error> {
+        self.shared.with(|state| state.machine.reauthenticate())
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.shared.with(|state| state.routes.board.status().clone())
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.shared.with(|state| Counters { machine: state.machine.counters(), ..state.routes.intake.counters })
+    }
+
+    pub(crate) fn client_id(&self) -> String {
+        self.shared.with(|state| state.machine.client_id().to_owned())
+    }
+
+    pub(crate) fn offer(&self) -> Offer {
+        self.shared.with(|state| *state.machine.offer())
+    }
+
+    pub(crate) fn unacknowledged(&self) -> usize {
+        self.shared.with(|state| state.machine.unacknowledged())
+    }
+
+    /// The status after the one of which `seen` is the number; the number of what is given goes there.
+    pub(crate) fn poll_status(&self, seen: &mut u64, cx: &mut Context<'_>) -> Poll<Status> {
+        self.shared.with(|state| {
+            let board = &mut state.routes.board;
+            board.poll_change(*seen, cx).map(|()| {
+                *seen = board.version();
+                board.status().clone()
+            })
+        })
+    }
+
+    /// Waits for the first answer of the server.
+    pub(crate) async fn online(&self) -> Result<(), Error> {
+        let mut seen = 0;
+        let mut status = self.status();
+        loop {
+            match status {
+                Status::Online { .. } => return Ok(()),
+                Status::Closed(why) => return Err(why),
+                Status::Connecting | Status::Offline(_) => {}
+            }
+            status = poll_fn(|cx| self.poll_status(&mut seen, cx)).await;
+        }
+    }
+
+    /// Ends the client cleanly and waits for it.
+    pub(crate) async fn disconnect(&self, properties: &[Property<'_>]) -> Result<(), Error> {
+        let now_ms = self.shared.now_ms();
+        self.shared.with(|state| {
+            for property in properties {
+                state.farewell.push(*property).map_err(|error| Error::Encode { packet: "DISCONNECT", error })?;
+            }
+            state.begin_stop(now_ms);
+            Ok::<(), Error>(())
+        })?;
+        let mut seen = u64::MAX;
+        loop {
+            match poll_fn(|cx| self.poll_status(&mut seen, cx)).await {
+                Status::Closed(Error::Closed) => return Ok(()),
+                Status::Closed(why) => return Err(why),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl State {
+    #[inline]
+    fn publish(&mut self, publication: &Publication<'_>, now_ms: u64) -> Result<Publishing, Error> {
+        if let Some(why) = self.closed() {
+            return Err(why);
+        }
+        let mut tracked = None;
+        let accepted = self.machine.publish(publication, now_ms, || {
+            let completion = Completion::new();
+            tracked = Some(completion.clone());
+            Tag::Publish(completion)
+        })?;
+        Ok(Publishing(match (accepted, tracked) {
+            (Acceptance::Tracked, Some(completion)) => Way::Tracked(completion),
+            _ => Way::Sent,
+        }))
+    }
+}
+
+/// A subscription whose SUBACK is due. Dropping it ends the subscription.
+#[derive(Debug)]
+pub struct Subscribing {
+    completion: Arc<Completion<Result<Granted, Error>>>,
+    subscription: Option<Subscription>,
+}
+
+impl Future for Subscribing {
+    type Output = Result<Subscription, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let granted = match self.completion.poll(cx) {
+            Poll::Ready(granted) => granted,
+            Poll::Pending => return Poll::Pending,
+        };
+        let Some(mut subscription) = self.subscription.take() else { return Poll::Pending };
+        Poll::Ready(match granted {
+            Ok(granted) => {
+                subscription.set_granted(granted);
+                let all_refused = subscription.granted().all(|(_, granted)| granted.is_err());
+                match subscription.first_refusal() {
+                    Some((filter, reason)) if all_refused => {
+                        let what = Refused::Subscription(filter.into());
+                        let error = Error::refused(what, reason, subscription.reason_string());
+                        subscription.set_granted((Vec::new(), None));
+                        Err(error)
+                    }
+                    _ => Ok(subscription),
+                }
+            }
+            Err(error) => {
+                subscription.set_granted((Vec::new(), None));
+                Err(error)
+            }
+        })
+    }
+}
+
+/// The end of subscriptions whose UNSUBACK is due; resolves with a code for each filter (none before MQTT 5.0).
+#[derive(Debug)]
+pub struct Unsubscribing(Arc<Completion<Result<Vec<ReasonCode>, Error>>>);
+
+impl Unsubscribing {
+    pub(super) fn begin(state: &mut State, filters: &[&str], properties: &[Property<'_>]) -> Result<Self, Error> {
+        let completion = Completion::new();
+        let State { machine, routes, .. } = state;
+        machine.unsubscribe(filters, properties, Some(Tag::Unsubscribe(completion.clone())), routes)?;
+        Ok(Unsubscribing(completion))
+    }
+}
+
+impl Future for Unsubscribing {
+    type Output = Result<Vec<ReasonCode>, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.poll(cx)
+    }
+}

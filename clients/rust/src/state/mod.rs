@@ -1,0 +1,383 @@
+//! What the application's handles and the driver share. Nothing here depends on a runtime: whoever waits leaves a waker.
+//!
+//! One lock holds the machine and the routes. It is held for as long as it takes to handle what one read brought, never
+//! while anything is waited for, and wakers are called after it has been given back. A stream has a lock of its own, which
+//! may be taken while the first is held, not the other way round.
+
+mod completion;
+mod handle;
+mod requester;
+mod routes;
+mod status;
+mod stream;
+mod subscription;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use tautwire_protocol::{DisconnectReason, PropertyContext, PubAckReason};
+
+pub use completion::Publishing;
+pub(crate) use handle::Handle;
+pub use handle::{Subscribing, Unsubscribing};
+pub use requester::{Reply, Requester};
+pub(crate) use routes::{Routes, Tag};
+pub use status::Status;
+pub(crate) use status::StatusBoard;
+pub use subscription::Subscription;
+
+use crate::machine::{AckToken, Machine, MachineCounters, millis};
+use crate::properties::PropertyBlock;
+use crate::{Error, Options};
+
+/// What a client has counted since it was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// What the protocol has counted.
+    pub machine: MachineCounters,
+    /// QoS 0 messages dropped because a stream was full.
+    pub dropped_full: u64,
+    /// Messages for which there was no stream.
+    pub unrouted: u64,
+    /// QoS 1 and 2 messages acknowledged and dropped because nobody asked for them.
+    pub unclaimed_dropped: u64,
+    /// Times that reading stopped because a stream was full.
+    pub reading_held_up: u64,
+    /// Attempts to connect that failed, and connections lost.
+    pub disconnections: u64,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that holds a lock here leaves things half done, so a panic elsewhere does not matter.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    began: Instant,
+}
+
+pub(crate) struct State {
+    machine: Machine<Tag>,
+    routes: Routes,
+    /// Set while the driver sleeps.
+    driver: Option<Waker>,
+    /// Who waits for room to publish.
+    room: Vec<Waker>,
+    stop: Stop,
+    reading: bool,
+    /// The socket takes no more for now.
+    is_blocked: bool,
+    /// Properties of our DISCONNECT.
+    farewell: PropertyBlock,
+}
+
+/// Whether the client is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    No,
+    /// Once all is acknowledged, or then.
+    By(u64),
+    /// DISCONNECT is in the output.
+    Left,
+}
+
+/// What the driver is to do next.
+pub(crate) struct Turn {
+    /// To be written.
+    pub(crate) output: Vec<u8>,
+    /// Whether the server is to be listened to.
+    pub(crate) is_reading: bool,
+    /// When to look again, if nothing happens before.
+    pub(crate) deadline_ms: Option<u64>,
+    /// DISCONNECT is among what has been given out.
+    pub(crate) is_leaving: bool,
+}
+
+/// What the driver is to know while it cannot write.
+pub(crate) struct Watch {
+    pub(crate) is_reading: bool,
+    pub(crate) deadline_ms: Option<u64>,
+    /// The time to end cleanly is over.
+    pub(crate) is_over: bool,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("status", self.routes.board.status()).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(options: Options) -> Arc<Shared> {
+        let routes = Routes::new(&options);
+        let state = State {
+            machine: Machine::new(options),
+            routes,
+            driver: None,
+            room: Vec::new(),
+            stop: Stop::No,
+            reading: true,
+            is_blocked: false,
+            farewell: PropertyBlock::new(PropertyContext::Disconnect),
+        };
+        Arc::new(Shared { state: Mutex::new(state), began: Instant::now() })
+    }
+
+    pub(crate) fn now_ms(&self) -> u64 {
+        millis(self.began.elapsed())
+    }
+
+    pub(crate) fn instant_of(&self, at_ms: u64) -> Instant {
+        self.began + std::time::Duration::from_millis(at_ms)
+    }
+
+    /// Does something with the state, then wakes whom it concerns. The driver is woken if it sleeps and has work.
+    pub(crate) fn with<R>(&self, action: impl FnOnce(&mut State) -> R) -> R {
+        let mut state = lock(&self.state);
+        let result = action(&mut state);
+        state.settle_given_up();
+        let woken = std::mem::take(&mut state.routes.intake.woken);
+        let driver = if state.has_work() { state.driver.take() } else { None };
+        drop(state);
+        for waker in woken {
+            waker.wake();
+        }
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        result
+    }
+
+    /// What the driver is to do. `spare` is an empty buffer to be used next.
+    pub(crate) fn turn(&self, spare: Vec<u8>) -> Result<Turn, Error> {
+        let now_ms = self.now_ms();
+        self.with(|state| {
+            // It is awake: nobody need wake it.
+            state.driver = None;
+            state.is_blocked = false;
+            let is_reading = state.update_reading();
+            state.machine.on_time(now_ms, is_reading)?;
+            state.leave_if_due(now_ms)?;
+            let output = state.machine.take_output(spare, now_ms, &mut state.routes);
+            if !output.is_empty() || state.routes.made_room {
+                state.wake_room();
+            }
+            let stop_ms = if let Stop::By(at_ms) = state.stop { Some(at_ms) } else { None };
+            let deadline_ms = state.machine.deadline_ms().into_iter().chain(stop_ms).min();
+            Ok(Turn { output, is_reading, deadline_ms, is_leaving: state.stop == Stop::Left })
+        })
+    }
+
+    /// What can be said while the socket takes no more: whether to read, and when to look again.
+    pub(crate) fn watch(&self) -> Result<Watch, Error> {
+        let now_ms = self.now_ms();
+        self.with(|state| {
+            state.driver = None;
+            state.is_blocked = true;
+            let is_reading = state.update_reading();
+            state.machine.on_time(now_ms, is_reading)?;
+            let stop_ms = if let Stop::By(at_ms) = state.stop { Some(at_ms) } else { None };
+            let deadline_ms = state.machine.deadline_ms().into_iter().chain(stop_ms).min();
+            let is_over = stop_ms.is_some_and(|at_ms| now_ms >= at_ms);
+            Ok(Watch { is_reading, deadline_ms, is_over })
+        })
+    }
+
+    /// Whether the server has accepted the present connection.
+    pub(crate) fn was_online(&self) -> bool {
+        matches!(lock(&self.state).routes.board.status(), Status::Online { .. })
+    }
+
+    /// Handles what has come from the server.
+    pub(crate) fn receive(&self, bytes: &[u8]) -> Result<(), Error> {
+        let now_ms = self.now_ms();
+        self.with(|state| {
+            let received = state.machine.receive(bytes, now_ms, &mut state.routes);
+            if state.routes.made_room {
+                state.wake_room();
+            }
+            received
+        })
+    }
+
+    /// There is a connection.
+    pub(crate) fn opened(&self) -> Result<(), Error> {
+        let now_ms = self.now_ms();
+        self.with(|state| state.machine.opened(now_ms))
+    }
+
+    /// The last output after an error: a DISCONNECT that says why.
+    pub(crate) fn last_words(&self) -> Vec<u8> {
+        let now_ms = self.now_ms();
+        self.with(|state| state.machine.take_output(Vec::new(), now_ms, &mut state.routes))
+    }
+
+    /// The driver goes to sleep; false where there is work for it.
+    pub(crate) fn sleep(&self, cx: &Context<'_>) -> bool {
+        let mut state = lock(&self.state);
+        if state.has_work() {
+            return false;
+        }
+        state.driver = Some(cx.waker().clone());
+        true
+    }
+
+    /// As [`Shared::sleep`], where there is no connection: only the word to stop is work.
+    pub(crate) fn sleep_offline(&self, cx: &Context<'_>) -> bool {
+        let mut state = lock(&self.state);
+        if state.stop != Stop::No {
+            return false;
+        }
+        state.driver = Some(cx.waker().clone());
+        true
+    }
+
+    /// The connection is gone or could not be had; whether another attempt is to follow.
+    pub(crate) fn lost(&self, error: &Error, may_try_again: bool) -> bool {
+        self.with(|state| {
+            state.machine.lost();
+            state.routes.intake.counters.disconnections += 1;
+            let again = may_try_again
+                && state.stop == Stop::No
+                && state.machine.options().reconnect.is_some()
+                && !error.is_permanent();
+            if again {
+                let woken = state.routes.board.set(Status::Offline(error.clone()));
+                state.routes.intake.woken.extend(woken);
+            } else {
+                state.finish(error);
+            }
+            again
+        })
+    }
+
+    /// The client is over.
+    pub(crate) fn finish(&self, why: &Error) {
+        self.with(|state| state.finish(why));
+    }
+
+    pub(crate) fn set_connecting(&self) {
+        self.with(|state| {
+            let woken = state.routes.board.set(Status::Connecting);
+            state.routes.intake.woken.extend(woken);
+        });
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        lock(&self.state).stop != Stop::No
+    }
+
+    pub(crate) fn with_options<R>(&self, look: impl FnOnce(&Options) -> R) -> R {
+        look(lock(&self.state).machine.options())
+    }
+
+    fn poll_room(
+        &self,
+        cx: &mut Context<'_>,
+        action: impl FnOnce(&mut State) -> Result<Publishing, Error>,
+    ) -> Poll<Result<Publishing, Error>> {
+        self.with(|state| match action(state) {
+            Err(Error::Full) => {
+                status::add_waker(&mut state.room, cx);
+                Poll::Pending
+            }
+            done => Poll::Ready(done),
+        })
+    }
+}
+
+impl State {
+    fn has_work(&self) -> bool {
+        let may_write = self.machine.has_output()
+            || self.stop == Stop::Left
+            || matches!(self.stop, Stop::By(_)) && (self.machine.is_settled() || !self.machine.is_open());
+        may_write && !self.is_blocked || self.reading != self.wants_reading()
+    }
+
+    fn wants_reading(&self) -> bool {
+        self.routes.intake.holding_up == 0
+            || self.machine.awaits_answer()
+            || self.stop != Stop::No
+            || !self.room.is_empty()
+    }
+
+    fn update_reading(&mut self) -> bool {
+        let wants = self.wants_reading();
+        if self.reading && !wants {
+            self.routes.intake.counters.reading_held_up += 1;
+        }
+        self.routes.intake.is_forced = wants && self.routes.intake.holding_up > 0;
+        self.reading = wants;
+        wants
+    }
+
+    fn wake_room(&mut self) {
+        self.routes.made_room = false;
+        self.routes.intake.woken.append(&mut self.room);
+    }
+
+    /// Acknowledges what nobody will.
+    fn settle_given_up(&mut self) {
+        while let Some(token) = self.routes.given_up.pop() {
+            self.machine.acknowledge(token, PubAckReason::Success);
+        }
+    }
+
+    fn acknowledge(&mut self, token: AckToken, reason: PubAckReason) {
+        if self.routes.is_last_holder(token) {
+            self.machine.acknowledge(token, reason);
+        }
+    }
+
+    /// Says DISCONNECT where all is done that is to be done before it.
+    fn leave_if_due(&mut self, now_ms: u64) -> Result<(), Error> {
+        let Stop::By(at_ms) = self.stop else { return Ok(()) };
+        if !self.machine.is_open() {
+            // Nobody has let us in yet, so there is nobody to say goodbye to.
+            self.stop = Stop::Left;
+        } else if self.machine.is_settled() || now_ms >= at_ms {
+            self.machine.disconnect(DisconnectReason::NormalDisconnection, self.farewell.get())?;
+            self.stop = Stop::Left;
+        }
+        Ok(())
+    }
+
+    /// Begins to end the client.
+    fn begin_stop(&mut self, now_ms: u64) {
+        if self.stop != Stop::No {
+            return;
+        }
+        let patience_ms = millis(self.machine.options().disconnect_timeout);
+        self.stop = Stop::By(now_ms.saturating_add(patience_ms));
+        if !self.machine.is_open() && !matches!(self.routes.board.status(), Status::Connecting) {
+            // Nobody is there to say goodbye to.
+            self.finish(&Error::Closed);
+        }
+        let driver = self.driver.take();
+        self.routes.intake.woken.extend(driver);
+    }
+
+    fn finish(&mut self, why: &Error) {
+        let tags = self.machine.drain_tags();
+        self.routes.fail_all(tags, why);
+        self.routes.end(why);
+        let woken = self.routes.board.set(Status::Closed(why.clone()));
+        self.routes.intake.woken.extend(woken);
+        if self.stop == Stop::No {
+            self.stop = Stop::Left;
+        }
+        self.wake_room();
+    }
+
+    fn closed(&self) -> Option<Error> {
+        match self.routes.board.status() {
+            Status::Closed(why) => Some(why.clone()),
+            _ if self.stop != Stop::No => Some(Error::Closed),
+            _ => None,
+        }
+    }
+}

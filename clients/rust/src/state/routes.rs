@@ -1,0 +1,301 @@
+//! Which stream a message is for, and what becomes of everything else that the machine tells.
+
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+
+use hashbrown::HashMap;
+use tautwire_protocol::{
+    OwnedPublish, Publish, ReasonCode, SubscribeReason, SubscriptionId, TopicFilter, TopicName, topic_matches,
+};
+
+use super::completion::Completion;
+use super::lock;
+use super::stream::{Stream, Unclaimed};
+use super::{Status, StatusBoard};
+use crate::machine::{AckToken, Answer, Event, Handler, Incoming, Published};
+use crate::{Counters, Error, Message, Options, Subscribe};
+
+/// What the machine gives back when something has been answered.
+#[derive(Debug)]
+pub(crate) enum Tag {
+    Publish(Arc<Completion<Result<Published, Error>>>),
+    Subscribe(Arc<Completion<Result<Granted, Error>>>),
+    Unsubscribe(Arc<Completion<Result<Vec<ReasonCode>, Error>>>),
+}
+
+/// SUBACK: a code for each filter and the server's explanation.
+pub(super) type Granted = (Vec<SubscribeReason>, Option<Box<str>>);
+
+/// Answers that are waited for, by their correlation data.
+pub(super) type Replies = Mutex<HashMap<u64, Arc<Completion<Result<Message, Error>>>>>;
+
+#[derive(Debug)]
+pub(super) struct Route {
+    pub(super) id: u64,
+    pub(super) filters: Vec<Box<str>>,
+    /// The parts of the filters that topics are matched with.
+    matched: Vec<Box<str>>,
+    identifier: Option<SubscriptionId>,
+    /// Gets what no other route wants.
+    takes_rest: bool,
+    target: Target,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Target {
+    Stream(Arc<Stream>),
+    Replies(Arc<Replies>),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Routes {
+    routes: Vec<Route>,
+    last_id: u64,
+    pub(super) intake: Intake,
+    /// Messages handed to several streams: acknowledged when the last one is done.
+    shares: HashMap<AckToken, usize>,
+    unclaimed: Unclaimed,
+    unclaimed_limit: usize,
+    /// The session outlives the connection, so what nobody has asked for yet may be asked for later.
+    keeps_unclaimed: bool,
+    /// Acknowledgements that the machine is still to be told of.
+    pub(super) given_up: Vec<AckToken>,
+    pub(super) board: StatusBoard,
+    /// Messages were acknowledged or sent, so that there may be room again.
+    pub(super) made_room: bool,
+}
+
+/// What handing a message over changes besides the stream.
+#[derive(Debug, Default)]
+pub(super) struct Intake {
+    /// Streams that are full and want nothing to be read.
+    pub(super) holding_up: usize,
+    /// Reading goes on although a stream is full.
+    pub(super) is_forced: bool,
+    pub(super) counters: Counters,
+    /// To be woken once the lock has been given back.
+    pub(super) woken: Vec<Waker>,
+}
+
+impl Routes {
+    pub(super) fn new(options: &Options) -> Routes {
+        Routes {
+            unclaimed_limit: options.limits.unclaimed_messages,
+            keeps_unclaimed: options.is_persistent(),
+            ..Routes::default()
+        }
+    }
+
+    /// Adds a route. It gets what has come for it before.
+    pub(super) fn add(&mut self, subscribe: &Subscribe, target: Target) -> u64 {
+        let filters = &subscribe.filters;
+        self.last_id += 1;
+        let matched = |filter: &String| TopicFilter::new(filter).map_or("", TopicFilter::matched).into();
+        let route = Route {
+            id: self.last_id,
+            filters: filters.iter().map(|filter| filter.as_str().into()).collect(),
+            matched: filters.iter().map(matched).collect(),
+            identifier: subscribe.identifier,
+            takes_rest: subscribe.takes_rest,
+            target,
+        };
+        let claimed = self
+            .unclaimed
+            .claim(|message| route.takes_rest || route.wants(&message.publish.as_publish(), message.topic()));
+        for message in claimed {
+            let token = message.token;
+            if !self.intake.hand(&route.target, message) {
+                self.given_up.extend(token);
+            }
+        }
+        self.routes.push(route);
+        self.last_id
+    }
+
+    /// Takes a route away; gives the filters that no other route has.
+    pub(super) fn remove(&mut self, id: u64) -> Vec<Box<str>> {
+        let Some(at) = self.routes.iter().position(|route| route.id == id) else { return Vec::new() };
+        let route = self.routes.remove(at);
+        route
+            .filters
+            .into_iter()
+            .filter(|filter| !self.routes.iter().any(|other| other.filters.contains(filter)))
+            .collect()
+    }
+
+    /// Messages of a stream that is gone.
+    pub(super) fn return_messages(&mut self, messages: impl IntoIterator<Item = Message>) {
+        for message in messages {
+            if let Some(token) = message.token {
+                self.settle_unwanted(message, token);
+            }
+        }
+    }
+
+    /// A stream that held up reading does so no more.
+    pub(super) fn stop_holding_up(&mut self, held_up: bool) {
+        self.intake.holding_up = self.intake.holding_up.saturating_sub(usize::from(held_up));
+    }
+
+    /// Whether the message that `token` stands for is done with, now that one holder is.
+    pub(super) fn is_last_holder(&mut self, token: AckToken) -> bool {
+        let Some(holders) = self.shares.get_mut(&token) else { return true };
+        *holders -= 1;
+        let last = *holders == 0;
+        if last {
+            self.shares.remove(&token);
+        }
+        last
+    }
+
+    /// Ends all streams and requests.
+    pub(super) fn end(&mut self, why: &Error) {
+        for route in self.routes.drain(..) {
+            match route.target {
+                Target::Stream(stream) => self.intake.woken.extend(stream.end(why.clone())),
+                Target::Replies(replies) => {
+                    for (_, completion) in lock(&replies).drain() {
+                        self.intake.woken.extend(completion.complete(Err(why.clone())));
+                    }
+                }
+            }
+        }
+        self.intake.holding_up = 0;
+        self.unclaimed.clear();
+    }
+
+    fn settle_unwanted(&mut self, message: Message, token: AckToken) {
+        let given_up =
+            if self.keeps_unclaimed { self.unclaimed.keep(message, self.unclaimed_limit) } else { Some(token) };
+        if let Some(token) = given_up {
+            self.intake.counters.unclaimed_dropped += 1;
+            self.given_up.push(token);
+        }
+    }
+
+    fn tell_tag(&mut self, tag: Tag, error: &Error) {
+        self.intake.woken.extend(match tag {
+            Tag::Publish(completion) => completion.complete(Err(error.clone())),
+            Tag::Subscribe(completion) => completion.complete(Err(error.clone())),
+            Tag::Unsubscribe(completion) => completion.complete(Err(error.clone())),
+        });
+    }
+
+    pub(super) fn fail_all(&mut self, tags: Vec<Tag>, error: &Error) {
+        for tag in tags {
+            self.tell_tag(tag, error);
+        }
+    }
+}
+
+impl Route {
+    #[inline]
+    fn wants(&self, publish: &Publish<'_>, topic: &str) -> bool {
+        // A message with identifiers says itself for which subscriptions it is.
+        if let Some(identifier) = self.identifier
+            && publish.properties.subscription_identifier().is_some()
+        {
+            return publish.properties.subscription_identifiers().any(|id| id == identifier);
+        }
+        self.matched.iter().any(|filter| topic_matches(filter, topic))
+    }
+}
+
+impl Intake {
+    /// Hands a message to a target; whether the application will acknowledge it.
+    fn hand(&mut self, target: &Target, message: Message) -> bool {
+        match target {
+            Target::Stream(stream) => {
+                let has_token = message.token.is_some();
+                let pushed = stream.push(message, self.is_forced);
+                self.counters.dropped_full += u64::from(pushed.dropped);
+                self.holding_up += usize::from(pushed.holds_up);
+                self.woken.extend(pushed.waker);
+                has_token && !pushed.refused
+            }
+            Target::Replies(replies) => {
+                let data = message.properties().correlation_data().and_then(|data| data.try_into().ok());
+                let waiting = data.and_then(|data| lock(replies).remove(&u64::from_be_bytes(data)));
+                match waiting {
+                    Some(completion) => self.woken.extend(completion.complete(Ok(message))),
+                    None => self.counters.unrouted += 1,
+                }
+                false
+            }
+        }
+    }
+}
+
+impl Handler<Tag> for Routes {
+    #[inline]
+    fn message(&mut self, incoming: &Incoming<'_>) -> Answer {
+        let publish = &incoming.publish;
+        let topic = publish.topic.map_or("", TopicName::as_str);
+        let Routes { routes, intake, shares, .. } = self;
+        let keep = |publish: &OwnedPublish| Message { publish: publish.clone(), token: incoming.token };
+        let mut wanting = routes.iter().filter(|route| route.wants(publish, topic));
+        let first = wanting.next().or_else(|| routes.iter().find(|route| route.takes_rest));
+        let Some(first) = first else {
+            drop(wanting);
+            match (incoming.token, publish.to_owned_publish()) {
+                (Some(token), Ok(publish)) if self.keeps_unclaimed => {
+                    self.settle_unwanted(Message { publish, token: Some(token) }, token);
+                    return Answer::Later;
+                }
+                _ => self.intake.counters.unrouted += 1,
+            }
+            return Answer::Acknowledge;
+        };
+        // What has been decoded can be kept.
+        let Ok(owned) = publish.to_owned_publish() else { return Answer::Acknowledge };
+        let mut holders = 0;
+        for other in wanting {
+            holders += usize::from(intake.hand(&other.target, keep(&owned)));
+        }
+        let message = Message { publish: owned, token: incoming.token };
+        holders += usize::from(intake.hand(&first.target, message));
+        if let (Some(token), 2..) = (incoming.token, holders) {
+            shares.insert(token, holders);
+        }
+        if holders == 0 { Answer::Acknowledge } else { Answer::Later }
+    }
+
+    fn event(&mut self, event: Event<'_, Tag>) {
+        match event {
+            Event::Published(Tag::Publish(completion), outcome) => {
+                self.made_room = true;
+                self.intake.woken.extend(completion.complete(outcome));
+            }
+            Event::Subscribed(Tag::Subscribe(completion), outcome) => {
+                let outcome = outcome.map(|(reasons, text)| (reasons, text.map(Into::into)));
+                self.intake.woken.extend(completion.complete(outcome));
+            }
+            Event::Unsubscribed(Tag::Unsubscribe(completion), outcome) => {
+                let outcome = outcome.map(|(reasons, _)| reasons.into_iter().map(Into::into).collect());
+                self.intake.woken.extend(completion.complete(outcome));
+            }
+            // Each tag comes back with its own kind of answer.
+            Event::Published(tag, _) | Event::Subscribed(tag, _) | Event::Unsubscribed(tag, _) => {
+                self.tell_tag(tag, &Error::Closed);
+            }
+            Event::Connected { connack } => {
+                crate::log::connected(connack.session_present);
+                if !connack.session_present {
+                    // The tokens of the lost session mean nothing.
+                    self.shares.clear();
+                    self.unclaimed.clear();
+                }
+                let status = Status::Online { session_present: connack.session_present };
+                self.intake.woken.extend(self.board.set(status));
+            }
+            Event::SubscriptionLost(filter, error) => {
+                crate::log::subscription_lost(&filter, &error);
+                for route in self.routes.iter().filter(|route| route.filters.contains(&filter)) {
+                    if let Target::Stream(stream) = &route.target {
+                        self.intake.woken.extend(stream.end(error.clone()));
+                    }
+                }
+            }
+        }
+    }
+}

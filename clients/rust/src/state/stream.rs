@@ -1,0 +1,139 @@
+//! Messages on their way to one stream of the application.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::task::{Context, Poll, Waker};
+
+use tautwire_protocol::QoS;
+
+use super::lock;
+use crate::machine::AckToken;
+use crate::{Error, Message, Overflow};
+
+/// Where reading goes on although a stream is full, it may hold this many times its capacity before messages are dropped.
+/// Where reading stops, it holds what one more read brings at most.
+const OVERFULL: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    capacity: usize,
+    overflow: Overflow,
+    queue: Mutex<Queue>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    messages: VecDeque<Message>,
+    waker: Option<Waker>,
+    /// No more will come.
+    end: Option<Error>,
+    /// It is counted among those that hold up reading.
+    holds_up: bool,
+}
+
+/// What became of a message.
+#[derive(Debug, Default)]
+pub(super) struct Pushed {
+    pub(super) waker: Option<Waker>,
+    /// The stream is full from now on, and wants nothing to be read.
+    pub(super) holds_up: bool,
+    /// A message was dropped.
+    pub(super) dropped: bool,
+    /// The message was not taken and is not to be acknowledged by the application.
+    pub(super) refused: bool,
+}
+
+impl Stream {
+    pub(super) fn new(capacity: usize, overflow: Overflow) -> Stream {
+        Stream { capacity, overflow, queue: Mutex::default() }
+    }
+
+    /// `is_forced`: reading goes on although a stream is full.
+    pub(super) fn push(&self, message: Message, is_forced: bool) -> Pushed {
+        let mut queue = lock(&self.queue);
+        if queue.end.is_some() {
+            return Pushed { refused: true, ..Pushed::default() };
+        }
+        let mut pushed = Pushed::default();
+        // Messages with a token are bounded by Receive Maximum.
+        if queue.messages.len() >= self.capacity && message.token.is_none() {
+            let drop_newest = match self.overflow {
+                Overflow::Wait => is_forced && queue.messages.len() >= self.capacity.saturating_mul(OVERFULL),
+                Overflow::DropNewest => true,
+                Overflow::DropOldest => {
+                    let oldest = queue.messages.iter().position(|message| message.qos() == QoS::AtMostOnce);
+                    oldest.and_then(|at| queue.messages.remove(at)).is_none()
+                }
+            };
+            pushed.dropped = drop_newest || self.overflow == Overflow::DropOldest;
+            if drop_newest {
+                pushed.refused = true;
+                return pushed;
+            }
+        }
+        queue.messages.push_back(message);
+        if self.overflow == Overflow::Wait && queue.messages.len() >= self.capacity && !queue.holds_up {
+            queue.holds_up = true;
+            pushed.holds_up = true;
+        }
+        pushed.waker = queue.waker.take();
+        pushed
+    }
+
+    /// Moves all messages to `batch`. The flag says that the stream has held up reading, and does no more.
+    pub(super) fn poll_take(&self, batch: &mut VecDeque<Message>, cx: &mut Context<'_>) -> Poll<bool> {
+        let mut queue = lock(&self.queue);
+        if queue.messages.is_empty() {
+            if queue.end.is_some() {
+                return Poll::Ready(false);
+            }
+            if !queue.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                queue.waker = Some(cx.waker().clone());
+            }
+            return Poll::Pending;
+        }
+        std::mem::swap(&mut queue.messages, batch);
+        Poll::Ready(std::mem::take(&mut queue.holds_up))
+    }
+
+    /// No more will come. Gives whom to wake.
+    pub(super) fn end(&self, why: Error) -> Option<Waker> {
+        let mut queue = lock(&self.queue);
+        queue.end.get_or_insert(why);
+        queue.waker.take()
+    }
+
+    pub(super) fn ended(&self) -> Option<Error> {
+        lock(&self.queue).end.clone()
+    }
+
+    /// Empties the stream for good; gives what was not handed over, and whether it held up reading.
+    pub(super) fn close(&self) -> (VecDeque<Message>, bool) {
+        let mut queue = lock(&self.queue);
+        queue.end.get_or_insert(Error::Closed);
+        (std::mem::take(&mut queue.messages), std::mem::take(&mut queue.holds_up))
+    }
+}
+
+/// Messages that came before anybody asked for them, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Unclaimed(VecDeque<Message>);
+
+impl Unclaimed {
+    /// Keeps a message; gives the token of one that is given up for it.
+    pub(super) fn keep(&mut self, message: Message, limit: usize) -> Option<AckToken> {
+        self.0.push_back(message);
+        if self.0.len() > limit { self.0.pop_front().and_then(|oldest| oldest.token) } else { None }
+    }
+
+    /// Takes out what `wanted` says, in order.
+    pub(super) fn claim(&mut self, mut wanted: impl FnMut(&Message) -> bool) -> VecDeque<Message> {
+        let (claimed, left) = std::mem::take(&mut self.0).into_iter().partition(|message| wanted(message));
+        self.0 = left;
+        claimed
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}

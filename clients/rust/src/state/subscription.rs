@@ -1,0 +1,152 @@
+//! A stream of messages in the application's hands.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tautwire_protocol::{PubAckReason, QoS, ReasonCode, SubscribeReason};
+
+use super::handle::Handle;
+use super::routes::Granted;
+use super::stream::Stream;
+use crate::machine::AckToken;
+use crate::{Error, Message};
+
+/// The messages of a subscription, in the order in which they came.
+///
+/// When it is dropped, the subscription ends: the server is told, unless the session is to outlive its connections
+/// ([`crate::Options::persistent`]). Then the server keeps the subscription, and messages of QoS 1 and 2 wait for the next
+/// stream that asks for them.
+#[derive(Debug)]
+pub struct Subscription {
+    handle: Handle,
+    stream: Arc<Stream>,
+    route: u64,
+    filters: Vec<String>,
+    granted: Granted,
+    manual: bool,
+    /// Taken from the stream, not yet given out.
+    batch: VecDeque<Message>,
+    /// Given out last, to be acknowledged when the next one is asked for.
+    previous: Option<AckToken>,
+    is_closed: bool,
+}
+
+impl Subscription {
+    pub(super) fn new(handle: Handle, stream: Arc<Stream>, route: u64, filters: Vec<String>, manual: bool) -> Self {
+        Subscription {
+            handle,
+            stream,
+            route,
+            filters,
+            granted: (Vec::new(), None),
+            manual,
+            batch: VecDeque::new(),
+            previous: None,
+            is_closed: false,
+        }
+    }
+
+    pub(super) fn set_granted(&mut self, granted: Granted) {
+        self.granted = granted;
+    }
+
+    /// The filters and what the server said of each: the QoS that it grants or why not. Empty where the client did not ask
+    /// the server.
+    pub fn granted(&self) -> impl Iterator<Item = (&str, Result<QoS, ReasonCode>)> {
+        let reasons = self.granted.0.iter().map(|reason| reason.granted_qos().ok_or(ReasonCode::from(*reason)));
+        self.filters.iter().map(String::as_str).zip(reasons)
+    }
+
+    /// What the server said to people about the answer.
+    pub fn reason_string(&self) -> Option<&str> {
+        self.granted.1.as_deref()
+    }
+
+    /// Acknowledges a message with automatic acknowledgement off. Once is enough; a second time does nothing.
+    pub fn acknowledge(&self, token: AckToken) {
+        self.refuse(token, PubAckReason::Success);
+    }
+
+    /// Acknowledges a message with a reason. One of 0x80 and above refuses it; before MQTT 5.0 that cannot be said, and the
+    /// message counts as taken.
+    pub fn refuse(&self, token: AckToken, reason: PubAckReason) {
+        self.handle.shared.with(|state| state.acknowledge(token, reason));
+    }
+
+    /// Why there are no more messages, once there are none.
+    pub fn ended(&self) -> Option<Error> {
+        self.stream.ended()
+    }
+
+    /// The next message; `None` when there will be no more. The message before it is acknowledged, unless that is done by
+    /// hand.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Message>> {
+        if let Some(token) = self.previous.take() {
+            self.acknowledge(token);
+        }
+        if self.batch.is_empty() {
+            match self.stream.poll_take(&mut self.batch, cx) {
+                Poll::Ready(true) => self.handle.shared.with(|state| state.routes.stop_holding_up(true)),
+                Poll::Ready(false) => {}
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        let message = self.batch.pop_front();
+        if !self.manual {
+            self.previous = message.as_ref().and_then(Message::token);
+        }
+        Poll::Ready(message)
+    }
+
+    /// Ends the subscription and tells the server. Messages not handed out yet are acknowledged and dropped.
+    pub(crate) fn close(mut self) -> Result<Option<super::handle::Unsubscribing>, Error> {
+        self.is_closed = true;
+        self.leave(true)
+    }
+
+    /// Takes the stream away; asks the server to end the subscription where `tell`.
+    fn leave(&mut self, tell: bool) -> Result<Option<super::handle::Unsubscribing>, Error> {
+        let (left, held_up) = self.stream.close();
+        let handle = self.handle.clone();
+        let previous = self.previous.take();
+        let messages = std::mem::take(&mut self.batch).into_iter().chain(left);
+        handle.shared.with(|state| {
+            state.routes.stop_holding_up(held_up);
+            if let Some(token) = previous {
+                state.acknowledge(token, PubAckReason::Success);
+            }
+            let filters = state.routes.remove(self.route);
+            let asked_server = !self.granted.0.is_empty();
+            if tell {
+                for token in messages.filter_map(|message| message.token) {
+                    state.acknowledge(token, PubAckReason::Success);
+                }
+            } else {
+                state.routes.return_messages(messages);
+            }
+            if !(tell && asked_server) || filters.is_empty() || state.closed().is_some() {
+                return Ok(None);
+            }
+            let filters: Vec<&str> = filters.iter().map(|filter| &**filter).collect();
+            super::handle::Unsubscribing::begin(state, &filters, &[]).map(Some)
+        })
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        if !self.is_closed {
+            let lasting = self.handle.shared.with_options(crate::Options::is_persistent);
+            let _ = self.leave(!lasting);
+        }
+    }
+}
+
+impl Subscription {
+    /// The first filter that the server refused, with its reason.
+    pub(super) fn first_refusal(&self) -> Option<(&str, SubscribeReason)> {
+        let refused = |(filter, reason): &(&str, SubscribeReason)| reason.is_error() && !filter.is_empty();
+        self.filters.iter().map(String::as_str).zip(self.granted.0.iter().copied()).find(refused)
+    }
+}

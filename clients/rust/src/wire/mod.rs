@@ -1,0 +1,134 @@
+//! What stands between packets and the socket: nothing, TLS, WebSocket, or both. No input and output of its own.
+
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(feature = "websocket")]
+mod websocket;
+
+#[cfg(feature = "tls")]
+pub use tls::Tls;
+
+use crate::{Error, Options};
+
+/// One connection's layers, from the socket upwards.
+pub(crate) struct Wire {
+    #[cfg(feature = "tls")]
+    tls: Option<tls::TlsLayer>,
+    #[cfg(feature = "websocket")]
+    websocket: Option<websocket::WebSocketLayer>,
+}
+
+impl Wire {
+    /// The layers that the address asks for.
+    pub(crate) fn new(options: &Options) -> Result<Wire, Error> {
+        let _ = options;
+        Ok(Wire {
+            #[cfg(feature = "tls")]
+            tls: if options.server.scheme.is_tls() {
+                Some(tls::TlsLayer::new(&options.tls, &options.server.host)?)
+            } else {
+                None
+            },
+            #[cfg(feature = "websocket")]
+            websocket: options
+                .server
+                .scheme
+                .is_websocket()
+                .then(|| websocket::WebSocketLayer::new(&options.server, options.maximum_packet_size_bytes)),
+        })
+    }
+
+    /// Whether packets go to the socket as they are.
+    pub(crate) fn is_plain(&self) -> bool {
+        #[cfg(feature = "tls")]
+        if self.tls.is_some() {
+            return false;
+        }
+        #[cfg(feature = "websocket")]
+        if self.websocket.is_some() {
+            return false;
+        }
+        true
+    }
+
+    /// Whether packets may be sent: all handshakes are over.
+    pub(crate) fn is_ready(&self) -> bool {
+        #[cfg(feature = "websocket")]
+        if let Some(websocket) = &self.websocket {
+            return websocket.is_ready();
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            return tls.is_ready();
+        }
+        true
+    }
+
+    /// What is to be sent first.
+    pub(crate) fn begin(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        #[cfg(feature = "websocket")]
+        let first = self.websocket.as_ref().map(websocket::WebSocketLayer::request).unwrap_or_default();
+        #[cfg(not(feature = "websocket"))]
+        let first: Vec<u8> = Vec::new();
+        self.encrypt(&first, out)
+    }
+
+    /// Bytes for the socket that carry `packets`.
+    pub(crate) fn encode(&mut self, packets: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        #[cfg(feature = "websocket")]
+        if let Some(websocket) = &mut self.websocket {
+            let mut framed = Vec::with_capacity(packets.len() + 16);
+            websocket.frame(packets, &mut framed);
+            return self.encrypt(&framed, out);
+        }
+        self.encrypt(packets, out)
+    }
+
+    /// Packets out of what came from the socket. What the layers themselves have to answer goes to `out`.
+    pub(crate) fn decode(&mut self, bytes: &[u8], packets: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), Error> {
+        #[cfg(feature = "tls")]
+        let decrypted = match &mut self.tls {
+            Some(tls) => Some(tls.decrypt(bytes, out)?),
+            None => None,
+        };
+        #[cfg(feature = "tls")]
+        let bytes = decrypted.as_deref().unwrap_or(bytes);
+        #[cfg(feature = "websocket")]
+        if let Some(websocket) = &mut self.websocket {
+            let mut answer = Vec::new();
+            let read = websocket.read(bytes, packets, &mut answer);
+            if !answer.is_empty() {
+                self.encrypt(&answer, out)?;
+            }
+            return read;
+        }
+        let _ = out;
+        packets.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The last bytes of the layers, after the last packet.
+    pub(crate) fn end(&mut self, out: &mut Vec<u8>) -> Result<(), Error> {
+        #[cfg(feature = "websocket")]
+        if let Some(websocket) = &mut self.websocket {
+            let mut close = Vec::new();
+            websocket.close(&mut close);
+            self.encrypt(&close, out)?;
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &mut self.tls {
+            tls.close(out)?;
+        }
+        let _ = out;
+        Ok(())
+    }
+
+    fn encrypt(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &mut self.tls {
+            return tls.encrypt(bytes, out);
+        }
+        out.extend_from_slice(bytes);
+        Ok(())
+    }
+}

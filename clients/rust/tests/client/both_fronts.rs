@@ -1,0 +1,273 @@
+//! Everything once, on threads and on tokio.
+
+use std::time::Duration;
+
+use tautwire_client::{
+    Error, Property, ProtocolVersion, Publication, QoS, ReasonCode, Refused, RetainHandling, Status, Subscribe,
+    SubscriptionId, Will, blocking,
+};
+
+use crate::support::{PATIENCE, Running, eventually, options, soon};
+
+const QOS: [QoS; 3] = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
+const VERSIONS: [ProtocolVersion; 2] = [ProtocolVersion::V3_1_1, ProtocolVersion::V5];
+
+#[test]
+fn messages_arrive_once_and_in_order_at_every_qos_on_threads() {
+    let broker = Running::start();
+    for version in VERSIONS {
+        for qos in QOS {
+            let client = blocking::Client::connect(broker.options().version(version)).expect("connects");
+            let mut stream = client.subscribe(Subscribe::to("a/+").qos(qos)).expect("granted");
+            assert_eq!(stream.granted().collect::<Vec<_>>(), [("a/+", Ok(qos))]);
+            for number in 0..1000u32 {
+                client.publish(Publication::new("a/b", &number.to_be_bytes()).qos(qos)).expect("taken");
+            }
+            for number in 0..1000u32 {
+                let message = stream.next_timeout(PATIENCE).expect("arrives");
+                assert_eq!((message.topic(), message.qos()), ("a/b", qos));
+                assert_eq!(message.payload(), number.to_be_bytes());
+            }
+            client.disconnect().expect("ends cleanly");
+            assert!(stream.next().is_none());
+            assert!(matches!(client.publish(Publication::new("a", "")), Err(Error::Closed)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn messages_arrive_once_and_in_order_at_every_qos_on_tokio() {
+    use tautwire_client::Client;
+    let broker = Running::start();
+    for version in VERSIONS {
+        for qos in QOS {
+            let client = Client::connect(broker.options().version(version)).await.expect("connects");
+            let mut stream = client.subscribe(Subscribe::to("a/+").qos(qos)).await.expect("granted");
+            let mut handles = Vec::new();
+            for number in 0..1000u32 {
+                let bytes = number.to_be_bytes();
+                handles.push(client.publish(Publication::new("a/b", &bytes).qos(qos)).await.expect("taken"));
+            }
+            for number in 0..1000u32 {
+                let message = soon(stream.next()).await.expect("arrives");
+                assert_eq!(message.payload(), number.to_be_bytes());
+            }
+            for handle in handles {
+                soon(handle).await.expect("acknowledged");
+            }
+            client.disconnect().await.expect("ends cleanly");
+            assert!(soon(stream.next()).await.is_none());
+        }
+    }
+}
+
+#[test]
+fn a_handle_says_what_the_server_said() {
+    let broker = Running::start();
+    let client = blocking::Client::connect(broker.options()).expect("connects");
+    for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
+        let published = client.publish(Publication::new("nobody", "x").qos(qos)).expect("taken").wait().expect("taken");
+        let expected = if qos == QoS::AtLeastOnce { ReasonCode::NoMatchingSubscribers } else { ReasonCode::Success };
+        assert_eq!(published.reason, expected);
+    }
+    let refused = client.publish(Publication::new("$SYS/x", "x").qos(QoS::AtLeastOnce)).expect("taken").wait();
+    assert!(matches!(refused, Err(Error::Refused { what: Refused::Message, reason: ReasonCode::NotAuthorized, .. })));
+    assert_eq!(client.publish(Publication::new("a/#", "x")).expect_err("no topic").code(), "topic_wildcard_in_name");
+}
+
+#[test]
+fn a_refused_subscription_is_an_error_and_one_among_others_is_told() {
+    let broker = Running::start();
+    let client = blocking::Client::connect(broker.options()).expect("connects");
+    let deep = "a/".repeat(300);
+    let refused = client.subscribe(deep.as_str()).expect_err("too many levels");
+    assert!(matches!(refused, Error::Refused { what: Refused::Subscription(_), .. }), "{refused}");
+    let stream = client.subscribe(Subscribe::to(deep.as_str()).and("ok")).expect("one of two");
+    let granted: Vec<bool> = stream.granted().map(|(_, granted)| granted.is_ok()).collect();
+    assert_eq!(granted, [false, true]);
+}
+
+#[test]
+fn streams_of_one_client_get_what_they_asked_for() {
+    let broker = Running::start();
+    let client = blocking::Client::connect(broker.options()).expect("connects");
+    let mut all = client.subscribe(Subscribe::to("#").qos(QoS::AtLeastOnce)).expect("granted");
+    let mut some = client.subscribe(Subscribe::to("a/+").and("b").qos(QoS::AtLeastOnce)).expect("granted");
+    for topic in ["a/1", "c", "b"] {
+        client
+            .publish(Publication::new(topic, topic).qos(QoS::AtLeastOnce))
+            .expect("taken")
+            .wait()
+            .expect("acknowledged");
+    }
+    let topics = |stream: &mut blocking::Subscription, count| {
+        (0..count).map(|_| stream.next_timeout(PATIENCE).expect("arrives").topic().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(topics(&mut some, 2), ["a/1", "b"]);
+    assert_eq!(topics(&mut all, 3), ["a/1", "c", "b"]);
+    assert!(some.try_next().is_none());
+    assert!(all.try_next().is_none());
+    eventually("all is acknowledged", || client.unacknowledged() == 0);
+    some.unsubscribe().expect("ended");
+    client.publish(Publication::new("b", "x")).expect("taken");
+    assert_eq!(topics(&mut all, 1), ["b"]);
+}
+
+#[test]
+fn a_dropped_stream_ends_its_subscription() {
+    let broker = Running::start();
+    let client = blocking::Client::connect(broker.options()).expect("connects");
+    drop(client.subscribe(Subscribe::to("t").qos(QoS::AtLeastOnce)).expect("granted"));
+    // Later than the UNSUBSCRIBE on the same connection.
+    let published = client.publish(Publication::new("t", "x").qos(QoS::AtLeastOnce)).expect("taken").wait();
+    assert_eq!(published.expect("acknowledged").reason, ReasonCode::NoMatchingSubscribers);
+}
+
+#[test]
+fn manual_acknowledgement_holds_the_server_to_receive_maximum() {
+    let broker = Running::start();
+    let receive_maximum = 3.try_into().expect("not zero");
+    let client = blocking::Client::connect(broker.options().receive_maximum(receive_maximum)).expect("connects");
+    let mut stream =
+        client.subscribe(Subscribe::to("t").qos(QoS::AtLeastOnce).manual_acknowledgement()).expect("granted");
+    for number in 0..6u8 {
+        client
+            .publish(Publication::new("t", &[number]).qos(QoS::AtLeastOnce))
+            .expect("taken")
+            .wait()
+            .expect("acknowledged");
+    }
+    let tokens: Vec<_> =
+        (0..3).map(|_| stream.next_timeout(PATIENCE).expect("arrives").token().expect("QoS 1")).collect();
+    assert!(stream.try_next().is_none(), "the server waits");
+    for token in tokens {
+        stream.acknowledge(token);
+    }
+    for number in 3..6 {
+        assert_eq!(stream.next_timeout(PATIENCE).expect("arrives").payload(), [number]);
+    }
+}
+
+#[test]
+fn properties_go_through_whole() {
+    let broker = Running::start();
+    let client = blocking::Client::connect(broker.options()).expect("connects");
+    let identifier = SubscriptionId::new(77).expect("not zero");
+    let mut stream = client.subscribe(Subscribe::to("t").identifier(identifier)).expect("granted");
+    let publication = Publication::new("t", "text")
+        .text()
+        .content_type("text/plain")
+        .correlation_data(b"\0\x01")
+        .user_property("k", "1")
+        .user_property("j", "2")
+        .user_property("k", "3")
+        .expiry_s(60);
+    client.publish(publication).expect("taken");
+    let message = stream.next_timeout(PATIENCE).expect("arrives");
+    let properties = message.properties();
+    assert_eq!(properties.content_type(), Some("text/plain"));
+    assert_eq!(properties.correlation_data(), Some(&b"\0\x01"[..]));
+    assert_eq!(properties.user_properties().collect::<Vec<_>>(), [("k", "1"), ("j", "2"), ("k", "3")]);
+    assert_eq!(properties.subscription_identifiers().collect::<Vec<_>>(), [identifier]);
+    assert!(properties.message_expiry_interval().is_some_and(|left_s| left_s <= 60 && left_s > 50));
+}
+
+#[test]
+fn retained_messages_come_as_asked_for() {
+    let broker = Running::start();
+    let client = blocking::Client::connect(broker.options()).expect("connects");
+    let retained = Publication::new("t", "old").retain(true).qos(QoS::AtLeastOnce);
+    client.publish(retained).expect("taken").wait().expect("acknowledged");
+    let mut stream = client.subscribe("t").expect("granted");
+    let message = stream.next_timeout(PATIENCE).expect("arrives");
+    assert!(message.retain());
+    drop(stream);
+    let mut none = client.subscribe(Subscribe::to("t").retain_handling(RetainHandling::DoNotSend)).expect("granted");
+    client.publish(Publication::new("t", "new")).expect("taken");
+    assert_eq!(none.next_timeout(PATIENCE).expect("arrives").payload(), b"new");
+}
+
+#[test]
+fn requests_find_their_answers() {
+    let broker = Running::start();
+    let (asking, answering) = (
+        blocking::Client::connect(broker.options()).expect("connects"),
+        blocking::Client::connect(broker.options()).expect("connects"),
+    );
+    let questions = answering.subscribe(Subscribe::to("question").qos(QoS::AtLeastOnce)).expect("granted");
+    let server = answering.clone();
+    let worker = std::thread::spawn(move || {
+        for question in questions {
+            if question.payload() == b"end" {
+                break;
+            }
+            let answer: Vec<u8> = question.payload().iter().rev().copied().collect();
+            // Inside the loop that handles messages, and waiting for the acknowledgement.
+            let reply = question.reply(&answer).expect("a response topic");
+            server.publish(reply).expect("taken").wait().expect("acknowledged");
+        }
+    });
+    let requester = asking.requester("answers/1").expect("granted");
+    for word in ["abc", "def"] {
+        let question = Publication::new("question", word).qos(QoS::AtLeastOnce);
+        let answer = requester.request(question, PATIENCE).expect("answered");
+        assert_eq!(answer.payload(), word.bytes().rev().collect::<Vec<_>>());
+    }
+    let nobody = requester.request(Publication::new("nobody", "x"), Duration::from_millis(20));
+    assert!(matches!(nobody, Err(Error::Timeout(_))));
+    asking
+        .publish(Publication::new("question", "end").qos(QoS::AtLeastOnce))
+        .expect("taken")
+        .wait()
+        .expect("acknowledged");
+    worker.join().expect("no panic");
+}
+
+#[test]
+fn a_will_is_published_for_a_client_that_is_gone_without_a_word() {
+    let broker = Running::start();
+    let witness = blocking::Client::connect(broker.options()).expect("connects");
+    let mut wills = witness.subscribe("will").expect("granted");
+    let relay = crate::support::Relay::to(broker.address());
+    let will = Will::new("will", "gone").expect("a topic");
+    let client = blocking::Client::connect(relay.options().will(will).reconnect(None)).expect("connects");
+    relay.cut();
+    assert_eq!(wills.next_timeout(PATIENCE).expect("arrives").payload(), b"gone");
+    eventually("it does not come back", || matches!(client.status(), Status::Closed(Error::Lost(_))));
+}
+
+#[test]
+fn the_first_failure_is_told_at_once() {
+    let nobody = {
+        let listener = std::net::TcpListener::bind(crate::support::any_port()).expect("a port");
+        listener.local_addr().expect("bound")
+    };
+    let error = blocking::Client::connect(options(nobody)).expect_err("nobody listens");
+    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+}
+
+#[test]
+fn a_session_that_is_taken_over_is_not_fought_for() {
+    let broker = Running::start();
+    let first = blocking::Client::connect(broker.options().client_id("same")).expect("connects");
+    let mut watch = first.watch();
+    let _second = blocking::Client::connect(broker.options().client_id("same")).expect("connects");
+    loop {
+        match watch.next_timeout(PATIENCE).expect("it changes") {
+            Status::Closed(Error::Disconnected { .. }) => break,
+            Status::Online { .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_last_session_expiry_is_said() {
+    let broker = Running::start();
+    let kept = || blocking::Client::connect(broker.options().client_id("kept").persistent(1000)).expect("connects");
+    kept().disconnect().expect("ends cleanly");
+    let client = kept();
+    assert!(matches!(client.status(), Status::Online { session_present: true }));
+    client.disconnect_with(&[Property::SessionExpiryInterval(0)]).expect("ends cleanly");
+    assert!(matches!(kept().status(), Status::Online { session_present: false }));
+}

@@ -1,0 +1,176 @@
+//! Connections that are cut, servers that are away, sessions that are gone.
+
+use std::time::Duration;
+
+use tautwire_client::{Client, Error, Limits, Publication, QoS, Status, Subscribe, blocking};
+
+use crate::support::{PATIENCE, Relay, Running, eventually, soon};
+
+/// Cuts the connection again and again while messages flow both ways through the same client.
+#[test]
+fn a_persistent_session_loses_and_doubles_nothing_over_many_cuts() {
+    let broker = Running::start();
+    let relay = Relay::to(broker.address());
+    for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
+        let options = relay.options().persistent(1000).client_id(format!("cut-{}", qos.as_u8()));
+        let client = blocking::Client::connect(options).expect("connects");
+        let mut stream = client.subscribe(Subscribe::to("t").qos(qos)).expect("granted");
+        let publisher = client.clone();
+        let sending = std::thread::spawn(move || {
+            let mut handles = Vec::new();
+            for number in 0..2000u32 {
+                handles.push(publisher.publish(Publication::new("t", &number.to_be_bytes()).qos(qos)).expect("taken"));
+                // Not all at once, so that there is something to cut.
+                if number % 50 == 49
+                    && let Some(handle) = handles.pop()
+                {
+                    handle.wait().expect("acknowledged in the end");
+                }
+            }
+            for handle in handles {
+                handle.wait().expect("acknowledged in the end");
+            }
+        });
+        let (mut next, mut cuts) = (0, 0);
+        while next < 2000 {
+            let message = stream.next_timeout(PATIENCE).expect("arrives");
+            let number = u32::from_be_bytes(message.payload().try_into().expect("four bytes"));
+            match qos {
+                QoS::ExactlyOnce => assert_eq!(number, next, "once, and in order"),
+                _ => assert!(number <= next, "{next} is missing before {number}"),
+            }
+            next = next.max(number + 1);
+            if next / 100 > cuts {
+                cuts = next / 100;
+                relay.cut();
+            }
+        }
+        sending.join().expect("no panic");
+        assert!(client.counters().machine.connections > 5, "{:?}", client.counters());
+        client.disconnect().expect("ends cleanly");
+    }
+}
+
+#[test]
+fn a_session_that_ends_with_its_connection_is_subscribed_again() {
+    let broker = Running::start();
+    let relay = Relay::to(broker.address());
+    let client = blocking::Client::connect(relay.options()).expect("connects");
+    let mut stream = client.subscribe(Subscribe::to("t").qos(QoS::AtLeastOnce)).expect("granted");
+    relay.cut();
+    eventually("it is back", || client.counters().machine.connections == 2);
+    // On the same connection as the subscription, so after it.
+    client.publish(Publication::new("t", "x").qos(QoS::AtLeastOnce)).expect("taken").wait().expect("acknowledged");
+    assert_eq!(stream.next_timeout(PATIENCE).expect("arrives").payload(), b"x");
+    assert_eq!(client.counters().machine.sessions_lost, 1);
+}
+
+#[tokio::test]
+async fn what_is_published_and_subscribed_without_a_connection_waits_for_one() {
+    let broker = Running::start();
+    let relay = Relay::to(broker.address());
+    relay.refuse(true);
+    let client = Client::start(relay.options());
+    let mut handles = Vec::new();
+    // More than there are packet identifiers.
+    for number in 0..70_000u32 {
+        let bytes = number.to_be_bytes();
+        let qos = if number % 2 == 0 { QoS::AtLeastOnce } else { QoS::AtMostOnce };
+        handles.push(client.publish(Publication::new("t", &bytes).qos(qos)).await.expect("taken"));
+    }
+    let witness = Client::connect(broker.options()).await.expect("connects");
+    let mut stream =
+        witness.subscribe(Subscribe::to("t").qos(QoS::AtLeastOnce).capacity(100_000)).await.expect("granted");
+    let witnessing = tokio::spawn(async move {
+        // In order at each QoS; QoS 0 may overtake.
+        let mut next = [0, 1];
+        for _ in 0..70_000 {
+            let message = soon(stream.next()).await.expect("arrives");
+            let expected = &mut next[if message.qos() == QoS::AtLeastOnce { 0 } else { 1 }];
+            assert_eq!(message.payload(), u32::to_be_bytes(*expected));
+            *expected += 2;
+        }
+    });
+    relay.refuse(false);
+    for handle in handles {
+        soon(handle).await.expect("sent and acknowledged in the end");
+    }
+    witnessing.await.expect("nothing is missing");
+    client.disconnect().await.expect("ends cleanly");
+}
+
+#[test]
+fn a_full_queue_refuses_those_who_do_not_wait() {
+    let broker = Running::start();
+    let relay = Relay::to(broker.address());
+    relay.refuse(true);
+    let mut limits = Limits::default();
+    limits.queue_messages = 10;
+    let client = blocking::Client::start(relay.options().limits(limits)).expect("a thread");
+    for _ in 0..10 {
+        client.try_publish(Publication::new("t", "x")).expect("there is room");
+    }
+    assert!(matches!(client.try_publish(Publication::new("t", "x")), Err(Error::Full)));
+    let waiting = client.clone();
+    let waiter = std::thread::spawn(move || waiting.publish(Publication::new("t", "x").qos(QoS::AtLeastOnce)));
+    relay.refuse(false);
+    waiter.join().expect("no panic").expect("room in the end").wait().expect("acknowledged");
+}
+
+#[test]
+fn messages_of_an_earlier_life_wait_for_the_stream_that_asks_for_them() {
+    let broker = Running::start();
+    let options = || broker.options().client_id("lasting").persistent(1000);
+    let client = blocking::Client::connect(options()).expect("connects");
+    let stream = client.subscribe(Subscribe::to("t").qos(QoS::AtLeastOnce)).expect("granted");
+    drop(stream);
+    client.disconnect().expect("ends cleanly");
+    let publisher = blocking::Client::connect(broker.options()).expect("connects");
+    for number in 0..5u8 {
+        let payload = [number];
+        publisher
+            .publish(Publication::new("t", &payload).qos(QoS::AtLeastOnce))
+            .expect("taken")
+            .wait()
+            .expect("acknowledged");
+    }
+    let client = blocking::Client::connect(options()).expect("connects");
+    assert!(matches!(client.status(), Status::Online { session_present: true }));
+    eventually("they have come", || client.counters().machine.received == 5);
+    let mut stream = client.listen("t").expect("open");
+    for number in 0..5 {
+        assert_eq!(stream.next_timeout(PATIENCE).expect("arrives").payload(), [number]);
+    }
+    assert!(stream.try_next().is_none());
+    eventually("all is acknowledged", || client.unacknowledged() == 0);
+}
+
+#[test]
+fn the_status_tells_of_each_step() {
+    let broker = Running::start();
+    let relay = Relay::to(broker.address());
+    let client = blocking::Client::connect(relay.options()).expect("connects");
+    let mut watch = client.watch();
+    assert!(matches!(watch.next_timeout(PATIENCE), Ok(Status::Online { session_present: false })));
+    relay.refuse(true);
+    relay.cut();
+    while !matches!(watch.next_timeout(PATIENCE), Ok(Status::Offline(_))) {}
+    relay.refuse(false);
+    while !matches!(watch.next_timeout(PATIENCE), Ok(Status::Online { .. })) {}
+    client.disconnect().expect("ends cleanly");
+    while !matches!(watch.next_timeout(PATIENCE), Ok(Status::Closed(Error::Closed))) {}
+}
+
+#[test]
+fn a_client_that_is_away_can_be_closed_at_once() {
+    let broker = Running::start();
+    let relay = Relay::to(broker.address());
+    let client = blocking::Client::connect(relay.options()).expect("connects");
+    relay.refuse(true);
+    relay.cut();
+    eventually("it is away", || matches!(client.status(), Status::Offline(_) | Status::Connecting));
+    let handle = client.publish(Publication::new("t", "x").qos(QoS::AtLeastOnce)).expect("taken");
+    let _ = client.disconnect();
+    let unresolved = handle.wait_timeout(Duration::from_secs(10)).expect("it is told");
+    assert!(unresolved.is_err());
+}

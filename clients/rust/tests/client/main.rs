@@ -1,0 +1,10 @@
+//! Whole clients against a real broker: both fronts, lost connections, TLS, WebSocket, and what must not hang.
+
+mod both_fronts;
+mod lost_connections;
+mod no_deadlock;
+mod support;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(feature = "websocket")]
+mod websocket;

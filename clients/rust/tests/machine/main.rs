@@ -1,0 +1,6 @@
+//! The machine without input and output: against a server that checks every rule and loses connections at every point, and
+//! against scripts.
+
+mod scripted;
+mod server;
+mod simulation;

@@ -1,0 +1,605 @@
+//! Single rules, one at a time.
+
+use std::num::{NonZeroU16, NonZeroU32};
+
+use tautwire_client::machine::{Acceptance, Answer, Event, Handler, Incoming, Machine};
+use tautwire_client::{
+    AckToken, Authenticator, Error, Options, ProtocolVersion, PubAckReason, Publication, QoS, Subscribe, Will,
+};
+use tautwire_protocol::{
+    Auth, AuthReason, ConnAck, ConnectReason, DecodeOptions, Delivery, Disconnect, DisconnectReason, OwnedPacket,
+    Packet, PacketId, Properties, Property, PubAck, PubRec, Publish, SubAck, SubscribeReason, TopicName, decode,
+};
+
+#[derive(Default)]
+struct Seen {
+    messages: Vec<(String, Vec<u8>)>,
+    tokens: Vec<AckToken>,
+    published: Vec<(u32, Result<(), Error>)>,
+    subscribed: Vec<Result<usize, Error>>,
+    connected: usize,
+    lost: Vec<String>,
+}
+
+impl Handler<u32> for Seen {
+    fn message(&mut self, message: &Incoming<'_>) -> Answer {
+        let topic = message.publish.topic.expect("always there").as_str().to_owned();
+        self.messages.push((topic, message.publish.payload.to_vec()));
+        self.tokens.extend(message.token);
+        if message.token.is_some() { Answer::Later } else { Answer::Acknowledge }
+    }
+
+    fn event(&mut self, event: Event<'_, u32>) {
+        match event {
+            Event::Published(tag, outcome) => self.published.push((tag, outcome.map(|_| ()))),
+            Event::Subscribed(_, outcome) => self.subscribed.push(outcome.map(|(reasons, _)| reasons.len())),
+            Event::Unsubscribed(..) => {}
+            Event::Connected { .. } => self.connected += 1,
+            Event::SubscriptionLost(filter, _) => self.lost.push(filter.into()),
+        }
+    }
+}
+
+struct Script {
+    machine: Machine<u32>,
+    seen: Seen,
+    version: ProtocolVersion,
+    now_ms: u64,
+}
+
+impl Script {
+    fn new(options: Options, version: ProtocolVersion) -> Script {
+        let machine = Machine::new(options.version(version));
+        Script { machine, seen: Seen::default(), version, now_ms: 0 }
+    }
+
+    /// Connected, to a server that says `properties`.
+    fn open(options: Options, properties: &[Property<'_>]) -> Script {
+        let mut script = Script::new(options, ProtocolVersion::V5);
+        script.connect(false, properties);
+        script
+    }
+
+    fn connect(&mut self, session_present: bool, properties: &[Property<'_>]) {
+        self.machine.opened(self.now_ms).expect("CONNECT can be written");
+        assert!(matches!(self.sent()[..], [ref connect] if matches!(connect.as_packet(), Packet::Connect(_))));
+        let properties = Properties::from_list(properties);
+        let connack = ConnAck { session_present, reason: ConnectReason::Success, properties };
+        self.says(&Packet::ConnAck(connack)).expect("accepted");
+    }
+
+    fn says(&mut self, packet: &Packet<'_>) -> Result<(), Error> {
+        let mut bytes = Vec::new();
+        packet.append_to(self.version, &mut bytes).expect("valid");
+        self.machine.receive(&bytes, self.now_ms, &mut self.seen)
+    }
+
+    fn sent(&mut self) -> Vec<OwnedPacket> {
+        let bytes = self.machine.take_output(Vec::new(), self.now_ms, &mut self.seen);
+        let (mut at, mut packets) = (0, Vec::new());
+        while at < bytes.len() {
+            let (packet, len) = decode(&bytes[at..], &DecodeOptions::new(self.version)).expect("valid");
+            packets.push(packet.to_owned_packet().expect("decoded"));
+            at += len;
+        }
+        packets
+    }
+
+    fn publish(&mut self, publication: &Publication<'_>, tag: u32) -> Result<Acceptance, Error> {
+        self.machine.publish(publication, self.now_ms, || tag)
+    }
+
+    fn only_publish(&mut self) -> (Option<String>, bool, Option<u16>, Option<u32>) {
+        let sent = self.sent();
+        assert_eq!(sent.len(), 1, "{sent:?}");
+        let Packet::Publish(publish) = sent[0].as_packet() else { panic!("{sent:?}") };
+        (
+            publish.topic.map(|topic| topic.as_str().to_owned()),
+            publish.dup(),
+            publish.properties.topic_alias().map(NonZeroU16::get),
+            publish.properties.message_expiry_interval(),
+        )
+    }
+
+    fn disconnect_reason(&mut self) -> DisconnectReason {
+        let sent = self.sent();
+        match sent.last().map(OwnedPacket::as_packet) {
+            Some(Packet::Disconnect(disconnect)) => disconnect.reason,
+            other => panic!("no DISCONNECT: {other:?}"),
+        }
+    }
+}
+
+fn options() -> Options {
+    Options::new("mqtt://server").expect("an address").client_id("c")
+}
+
+fn id(number: u16) -> PacketId {
+    PacketId::new(number).expect("not zero")
+}
+
+fn message<'a>(topic: &'a str, delivery: Delivery, properties: &'a [Property<'a>]) -> Packet<'a> {
+    let topic = TopicName::new(topic).ok();
+    Packet::Publish(Publish {
+        delivery,
+        retain: false,
+        topic,
+        properties: Properties::from_list(properties),
+        payload: b"x",
+    })
+}
+
+#[test]
+fn connect_says_what_the_options_say() {
+    let will = Will::new("w", "bye").expect("a topic").qos(QoS::AtLeastOnce).retain(true);
+    let will = will.property(Property::WillDelayInterval(5)).expect("allowed");
+    let options = options()
+        .persistent(60)
+        .keep_alive_s(7)
+        .user_name("u")
+        .password("p")
+        .will(will)
+        .receive_maximum(NonZeroU16::new(9).expect("not zero"))
+        .maximum_packet_size(NonZeroU32::new(999).expect("not zero"))
+        .topic_alias_maximum(3)
+        .connect_property(Property::UserProperty("a", "b"))
+        .expect("allowed");
+    let mut script = Script::new(options, ProtocolVersion::V5);
+    script.machine.opened(0).expect("CONNECT can be written");
+    let sent = script.sent();
+    let Packet::Connect(connect) = sent[0].as_packet() else { panic!("{sent:?}") };
+    assert_eq!((connect.client_id, connect.clean_start, connect.keep_alive_s), ("c", false, 7));
+    assert_eq!((connect.user_name, connect.password), (Some("u"), Some(&b"p"[..])));
+    let said: Vec<_> = connect.properties.iter().collect();
+    assert_eq!(
+        said,
+        [
+            Property::SessionExpiryInterval(60),
+            Property::ReceiveMaximum(NonZeroU16::new(9).expect("not zero")),
+            Property::MaximumPacketSize(NonZeroU32::new(999).expect("not zero")),
+            Property::TopicAliasMaximum(3),
+            Property::UserProperty("a", "b"),
+        ]
+    );
+    let will = connect.will.expect("a will");
+    assert_eq!((will.topic.as_str(), will.payload, will.qos, will.retain), ("w", &b"bye"[..], QoS::AtLeastOnce, true));
+    assert_eq!(will.properties.will_delay_interval(), Some(5));
+}
+
+#[test]
+fn only_the_first_connection_starts_clean() {
+    let mut script = Script::open(options().clean_start(true), &[]);
+    script.machine.lost();
+    script.machine.opened(1).expect("CONNECT can be written");
+    let sent = script.sent();
+    assert!(matches!(sent[0].as_packet(), Packet::Connect(connect) if !connect.clean_start));
+}
+
+#[test]
+fn a_refusal_tells_reason_text_and_other_server() {
+    let mut script = Script::new(options(), ProtocolVersion::V5);
+    script.machine.opened(0).expect("CONNECT can be written");
+    let properties = [Property::ReasonString("no"), Property::ServerReference("elsewhere")];
+    let refusal = ConnAck {
+        session_present: false,
+        reason: ConnectReason::ServerMoved,
+        properties: Properties::from_list(&properties),
+    };
+    let error = script.says(&Packet::ConnAck(refusal)).expect_err("refused");
+    assert!(error.is_permanent());
+    assert_eq!(error.to_string(), "the connection is refused: Server moved (0x9D): no (use elsewhere)");
+}
+
+#[test]
+fn what_the_server_does_not_offer_is_refused_here() {
+    let limited = [
+        Property::MaximumQoS(QoS::AtLeastOnce),
+        Property::RetainAvailable(false),
+        Property::MaximumPacketSize(NonZeroU32::new(40).expect("not zero")),
+        Property::WildcardSubscriptionAvailable(false),
+        Property::SharedSubscriptionAvailable(false),
+        Property::SubscriptionIdentifierAvailable(false),
+    ];
+    let mut script = Script::open(options(), &limited);
+    let refused =
+        |script: &mut Script, publication: &Publication<'_>| script.publish(publication, 0).expect_err("refused");
+    let plain = Publication::new("t", "x");
+    assert_eq!(refused(&mut script, &plain.clone().qos(QoS::ExactlyOnce)).code(), "not_offered");
+    assert_eq!(refused(&mut script, &plain.clone().retain(true)).code(), "not_offered");
+    let large = vec![0; 60];
+    assert!(matches!(
+        refused(&mut script, &Publication::new("t", &large)),
+        Error::TooLarge { bytes: 66, limit_bytes: 40 }
+    ));
+    assert_eq!(
+        refused(&mut script, &plain.clone().property(Property::TopicAlias(NonZeroU16::MIN))).code(),
+        "not_offered"
+    );
+    for subscribe in [
+        Subscribe::to("a/#"),
+        Subscribe::to("$share/g/a"),
+        Subscribe::to("a").identifier(tautwire_client::SubscriptionId::new(1).expect("not zero")),
+    ] {
+        assert!(script.machine.subscribe(&subscribe, 0, &mut script.seen).is_err(), "{subscribe:?}");
+    }
+    assert!(script.sent().is_empty(), "nothing of it was sent");
+}
+
+#[test]
+fn the_window_keeps_to_the_smaller_of_both_limits() {
+    let mut script = Script::open(options(), &[Property::ReceiveMaximum(NonZeroU16::new(2).expect("not zero"))]);
+    for tag in 0..5 {
+        script.publish(&Publication::new("t", "x").qos(QoS::AtLeastOnce), tag).expect("taken");
+    }
+    assert_eq!(script.sent().len(), 2);
+    script.says(&Packet::PubAck(PubAck::success(id(1)))).expect("due");
+    assert_eq!(script.sent().len(), 1);
+    assert!(matches!(script.seen.published[..], [(0, Ok(()))]));
+}
+
+#[test]
+fn a_full_queue_says_so_and_takes_again_when_there_is_room() {
+    let limits = {
+        let mut limits = tautwire_client::Limits::default();
+        limits.queue_messages = 2;
+        limits
+    };
+    let mut script = Script::new(options().limits(limits), ProtocolVersion::V5);
+    let publication = Publication::new("t", "x").qos(QoS::AtLeastOnce);
+    for tag in 0..2 {
+        assert_eq!(script.publish(&publication, tag).expect("waits"), Acceptance::Tracked);
+    }
+    assert!(matches!(script.publish(&publication, 2), Err(Error::Full)));
+    script.connect(false, &[]);
+    assert_eq!(script.sent().len(), 2);
+    script.publish(&publication, 3).expect("there is room");
+    assert_eq!(script.machine.counters().refused_full, 1);
+}
+
+#[test]
+fn a_message_that_waits_loses_lifetime_and_expires() {
+    let mut script = Script::new(options(), ProtocolVersion::V5);
+    script.publish(&Publication::new("t", "x").qos(QoS::AtLeastOnce).expiry_s(2), 1).expect("waits");
+    script.publish(&Publication::new("t", "x").qos(QoS::AtLeastOnce).expiry_s(10), 2).expect("waits");
+    script.now_ms = 4000;
+    script.connect(false, &[]);
+    assert_eq!(script.only_publish().3, Some(6));
+    assert!(matches!(script.seen.published[..], [(1, Err(Error::Expired))]));
+}
+
+#[test]
+fn qos_0_messages_of_an_offline_time_stay_in_order() {
+    let mut script = Script::new(options(), ProtocolVersion::V5);
+    script.publish(&Publication::new("a", "x"), 1).expect("waits");
+    script.connect(false, &[]);
+    script.publish(&Publication::new("b", "x"), 2).expect("sent");
+    let topics: Vec<_> = script
+        .sent()
+        .iter()
+        .map(|packet| match packet.as_packet() {
+            Packet::Publish(publish) => publish.topic.map(|topic| topic.as_str().to_owned()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(topics, [Some("a".to_owned()), Some("b".to_owned())]);
+}
+
+#[test]
+fn aliases_stand_for_topics_once_the_server_knows_them() {
+    let mut script = Script::open(options().topic_aliases(1), &[Property::TopicAliasMaximum(5)]);
+    let publication = Publication::new("long/topic", "x");
+    script.publish(&publication, 0).expect("sent");
+    assert_eq!(script.only_publish(), (Some("long/topic".into()), false, Some(1), None));
+    script.publish(&publication, 0).expect("sent");
+    assert_eq!(script.only_publish(), (None, false, Some(1), None));
+    script.publish(&Publication::new("other", "x"), 0).expect("sent");
+    assert_eq!(script.only_publish(), (Some("other".into()), false, None, None));
+    // An alias of the application's own takes the number over.
+    let own = Publication::new("mine", "x").property(Property::TopicAlias(NonZeroU16::MIN));
+    script.publish(&own, 0).expect("sent");
+    assert_eq!(script.only_publish(), (Some("mine".into()), false, Some(1), None));
+    script.publish(&own, 0).expect("sent");
+    assert_eq!(script.only_publish(), (None, false, Some(1), None));
+    script.machine.lost();
+    script.connect(true, &[Property::TopicAliasMaximum(5)]);
+    script.publish(&own, 0).expect("sent");
+    assert_eq!(script.only_publish().0, Some("mine".into()), "a new connection knows no aliases");
+}
+
+#[test]
+fn aliases_of_the_server_are_resolved_and_checked() {
+    let mut script = Script::open(options().topic_alias_maximum(1), &[]);
+    let alias = [Property::TopicAlias(NonZeroU16::MIN)];
+    script.says(&message("a", Delivery::AtMostOnce, &alias)).expect("set");
+    script.says(&message("", Delivery::AtMostOnce, &alias)).expect("used");
+    script.says(&message("", Delivery::AtMostOnce, &alias)).expect("used again");
+    assert!(script.seen.messages.iter().all(|(topic, _)| topic == "a"));
+    assert_eq!(script.seen.messages.len(), 3);
+    let high = [Property::TopicAlias(NonZeroU16::new(2).expect("not zero"))];
+    script.says(&message("a", Delivery::AtMostOnce, &high)).expect_err("above the maximum");
+    assert_eq!(script.disconnect_reason(), DisconnectReason::TopicAliasInvalid);
+}
+
+#[test]
+fn acknowledgements_wait_for_earlier_ones() {
+    let mut script = Script::open(options(), &[]);
+    for number in 1..=3 {
+        script.says(&message("a", Delivery::AtLeastOnce { packet_id: id(number), dup: false }, &[])).expect("taken");
+    }
+    let tokens = std::mem::take(&mut script.seen.tokens);
+    script.machine.acknowledge(tokens[2], PubAckReason::Success);
+    script.machine.acknowledge(tokens[1], PubAckReason::QuotaExceeded);
+    assert!(script.sent().is_empty());
+    script.machine.acknowledge(tokens[0], PubAckReason::Success);
+    let acks: Vec<_> = script
+        .sent()
+        .iter()
+        .map(|packet| match packet.as_packet() {
+            Packet::PubAck(ack) => (ack.packet_id.get(), ack.reason),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(acks, [(1, PubAckReason::Success), (2, PubAckReason::QuotaExceeded), (3, PubAckReason::Success)]);
+    script.machine.acknowledge(tokens[0], PubAckReason::Success);
+    assert!(script.sent().is_empty(), "a second time does nothing");
+}
+
+#[test]
+fn a_message_in_the_applications_hands_is_not_handed_over_again_on_another_connection() {
+    for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
+        let delivery = |dup| match qos {
+            QoS::AtLeastOnce => Delivery::AtLeastOnce { packet_id: id(1), dup },
+            _ => Delivery::ExactlyOnce { packet_id: id(1), dup },
+        };
+        let mut script = Script::open(options().persistent(9), &[]);
+        script.says(&message("a", delivery(false), &[])).expect("taken");
+        script.machine.lost();
+        script.connect(true, &[]);
+        script.says(&message("a", delivery(true), &[])).expect("taken");
+        assert_eq!(script.seen.messages.len(), 1);
+        assert!(script.sent().is_empty(), "not before the application has dealt with it");
+        script.machine.acknowledge(script.seen.tokens[0], PubAckReason::Success);
+        assert_eq!(script.sent().len(), 1);
+    }
+}
+
+#[test]
+fn a_message_sent_again_on_the_same_connection_is_answered_once_and_not_handed_over_again() {
+    for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
+        let delivery = |dup| match qos {
+            QoS::AtLeastOnce => Delivery::AtLeastOnce { packet_id: id(1), dup },
+            _ => Delivery::ExactlyOnce { packet_id: id(1), dup },
+        };
+        let mut script = Script::open(options(), &[]);
+        script.says(&message("a", delivery(false), &[])).expect("taken");
+        script.says(&message("a", delivery(true), &[])).expect("impatient");
+        assert_eq!(script.seen.messages.len(), 1);
+        script.machine.acknowledge(script.seen.tokens[0], PubAckReason::Success);
+        assert_eq!(script.sent().len(), 1);
+    }
+}
+
+#[test]
+fn acknowledgements_of_a_lost_session_are_given_up() {
+    let mut script = Script::open(options().persistent(9), &[]);
+    script.says(&message("a", Delivery::AtLeastOnce { packet_id: id(1), dup: false }, &[])).expect("taken");
+    script.machine.lost();
+    script.connect(false, &[]);
+    script.says(&message("b", Delivery::AtLeastOnce { packet_id: id(1), dup: false }, &[])).expect("another one");
+    script.machine.acknowledge(script.seen.tokens[0], PubAckReason::Success);
+    assert!(script.sent().is_empty(), "the token of the old session must not acknowledge the new message");
+}
+
+#[test]
+fn more_messages_than_receive_maximum_end_the_connection() {
+    let mut script = Script::open(options().receive_maximum(NonZeroU16::MIN), &[]);
+    script.says(&message("a", Delivery::AtLeastOnce { packet_id: id(1), dup: false }, &[])).expect("taken");
+    script.says(&message("a", Delivery::AtLeastOnce { packet_id: id(2), dup: false }, &[])).expect_err("too many");
+    assert_eq!(script.disconnect_reason(), DisconnectReason::ReceiveMaximumExceeded);
+}
+
+#[test]
+fn a_lost_session_is_subscribed_again_and_a_refusal_then_is_told() {
+    let mut script = Script::open(options(), &[]);
+    let granted = [SubscribeReason::GrantedQoS0];
+    let suback = |packet_id, reasons| {
+        Packet::SubAck(SubAck {
+            packet_id,
+            properties: Properties::EMPTY,
+            reasons: tautwire_protocol::List::from_slice(reasons),
+        })
+    };
+    script.machine.subscribe(&Subscribe::to("a/b"), 0, &mut script.seen).expect("sent");
+    let packet_id = subscribe_id(&script.sent());
+    script.says(&suback(packet_id, &granted)).expect("due");
+    script.machine.lost();
+    script.connect(false, &[]);
+    let packet_id = subscribe_id(&script.sent());
+    script.says(&suback(packet_id, &[SubscribeReason::NotAuthorized])).expect("due");
+    assert_eq!(script.seen.lost, ["a/b"]);
+    assert_eq!(script.seen.subscribed.len(), 1);
+}
+
+fn subscribe_id(sent: &[OwnedPacket]) -> PacketId {
+    match sent.first().map(OwnedPacket::as_packet) {
+        Some(Packet::Subscribe(subscribe)) => subscribe.packet_id,
+        other => panic!("no SUBSCRIBE: {other:?}"),
+    }
+}
+
+#[test]
+fn silence_is_broken_by_a_ping_and_ended_after_its_timeout() {
+    let mut script = Script::open(options().keep_alive_s(10), &[]);
+    assert_eq!(script.machine.deadline_ms(), Some(9000));
+    script.machine.on_time(9000, true).expect("no harm yet");
+    assert!(matches!(script.sent()[..], [ref ping] if matches!(ping.as_packet(), Packet::PingReq)));
+    assert_eq!(script.machine.deadline_ms(), Some(19_000));
+    script.machine.on_time(18_999, true).expect("not yet");
+    script.machine.on_time(19_000, false).expect("nothing is read, so silence says nothing");
+    assert!(matches!(script.machine.on_time(29_000, true), Err(Error::Timeout("PINGRESP"))));
+}
+
+#[test]
+fn the_servers_keep_alive_counts_and_zero_turns_it_off() {
+    let script = Script::open(options(), &[Property::ServerKeepAlive(100)]);
+    assert_eq!(script.machine.deadline_ms(), Some(90_000));
+    let script = Script::open(options().keep_alive_s(0), &[]);
+    assert_eq!(script.machine.deadline_ms(), None);
+}
+
+#[test]
+fn a_connack_that_does_not_come_is_a_timeout() {
+    let mut script = Script::new(options(), ProtocolVersion::V5);
+    script.machine.opened(5).expect("CONNECT can be written");
+    assert_eq!(script.machine.deadline_ms(), Some(10_005));
+    assert!(matches!(script.machine.on_time(10_005, true), Err(Error::Timeout("CONNACK"))));
+}
+
+#[test]
+fn what_a_server_may_not_send_ends_the_connection_with_a_reason() {
+    let publish = Publication::new("t", "x").qos(QoS::ExactlyOnce);
+    let wrong: [(&str, Packet<'_>); 5] = [
+        ("PINGREQ", Packet::PingReq),
+        ("a second CONNACK", Packet::ConnAck(ConnAck::refusal(ConnectReason::ServerBusy))),
+        ("PUBACK for QoS 2", Packet::PubAck(PubAck::success(id(1)))),
+        ("AUTH", Packet::Auth(Auth { reason: AuthReason::Success, properties: Properties::EMPTY })),
+        (
+            "SUBACK for nothing",
+            Packet::SubAck(SubAck {
+                packet_id: id(7),
+                properties: Properties::EMPTY,
+                reasons: tautwire_protocol::List::from_slice(&[SubscribeReason::GrantedQoS0]),
+            }),
+        ),
+    ];
+    for (what, packet) in wrong {
+        let mut script = Script::open(options(), &[]);
+        script.publish(&publish, 1).expect("sent");
+        assert!(script.says(&packet).is_err(), "{what}");
+        assert_eq!(script.disconnect_reason(), DisconnectReason::ProtocolError, "{what}");
+    }
+    let mut script = Script::open(options(), &[]);
+    script.machine.receive(&[0x36, 0], 0, &mut script.seen).expect_err("QoS 3");
+    assert_eq!(script.disconnect_reason(), DisconnectReason::MalformedPacket);
+}
+
+#[test]
+fn a_refused_qos_2_message_is_told_and_frees_its_identifier() {
+    let mut script = Script::open(options(), &[]);
+    script.publish(&Publication::new("t", "x").qos(QoS::ExactlyOnce), 1).expect("sent");
+    script.sent();
+    let properties = [Property::ReasonString("full")];
+    script
+        .says(&Packet::PubRec(PubRec {
+            packet_id: id(1),
+            reason: tautwire_protocol::PubRecReason::QuotaExceeded,
+            properties: Properties::from_list(&properties),
+        }))
+        .expect("due");
+    let [(1, Err(error))] = &script.seen.published[..] else { panic!("{:?}", script.seen.published) };
+    assert_eq!(error.to_string(), "the message is refused: Quota exceeded (0x97): full");
+    assert!(script.machine.is_settled());
+}
+
+#[test]
+fn the_servers_disconnect_says_why_and_whether_to_come_back() {
+    for (reason, permanent) in
+        [(DisconnectReason::SessionTakenOver, true), (DisconnectReason::ServerShuttingDown, false)]
+    {
+        let mut script = Script::open(options(), &[]);
+        let error = script.says(&Packet::Disconnect(Disconnect::new(reason))).expect_err("over");
+        assert_eq!(error.is_permanent(), permanent, "{error}");
+    }
+}
+
+#[test]
+fn nothing_follows_our_disconnect() {
+    let mut script = Script::open(options(), &[]);
+    script.machine.disconnect(DisconnectReason::NormalDisconnection, Properties::EMPTY).expect("valid");
+    script.publish(&Publication::new("t", "x"), 1).expect("waits");
+    script.says(&Packet::PubAck(PubAck::success(id(1)))).expect("too late to matter");
+    let sent = script.sent();
+    assert!(matches!(sent[..], [ref last] if matches!(last.as_packet(), Packet::Disconnect(_))), "{sent:?}");
+}
+
+#[test]
+fn before_5_0_what_needs_it_is_refused() {
+    let mut script = Script::new(options(), ProtocolVersion::V3_1_1);
+    assert!(script.publish(&Publication::new("t", "x").content_type("y"), 1).is_err());
+    assert!(script.publish(&Publication::new("t", "x").expiry_s(1), 1).is_err());
+    let no_local = Subscribe::to("a").no_local();
+    assert!(script.machine.subscribe(&no_local, 0, &mut script.seen).is_err());
+}
+
+/// Doubles what it is sent.
+struct Doubling;
+
+impl Authenticator for Doubling {
+    fn method(&self) -> &str {
+        "doubling"
+    }
+
+    fn begin(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        Ok(Some(vec![1]))
+    }
+
+    fn respond(&mut self, data: Option<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        match data {
+            Some([number]) => Ok(Some(vec![number * 2])),
+            _ => Err(Error::Authentication("no number".into())),
+        }
+    }
+
+    fn finish(&mut self, data: Option<&[u8]>) -> Result<(), Error> {
+        match data {
+            Some(b"done") => Ok(()),
+            _ => Err(Error::Authentication("no proof".into())),
+        }
+    }
+}
+
+#[test]
+fn an_authentication_exchange_goes_back_and_forth() {
+    let mut script = Script::new(options().authenticator(Doubling), ProtocolVersion::V5);
+    script.machine.opened(0).expect("CONNECT can be written");
+    let sent = script.sent();
+    let Packet::Connect(connect) = sent[0].as_packet() else { panic!("{sent:?}") };
+    assert_eq!(connect.properties.authentication_method(), Some("doubling"));
+    assert_eq!(connect.properties.authentication_data(), Some(&[1][..]));
+    let with = |data: &'static [u8]| [Property::AuthenticationMethod("doubling"), Property::AuthenticationData(data)];
+    let challenge = with(&[21]);
+    let auth = |reason, properties| Packet::Auth(Auth { reason, properties: Properties::from_list(properties) });
+    script.says(&auth(AuthReason::ContinueAuthentication, &challenge)).expect("due");
+    assert_eq!(auth_data(&script.sent()), [42]);
+    let proof = with(b"done");
+    let connack =
+        ConnAck { session_present: false, reason: ConnectReason::Success, properties: Properties::from_list(&proof) };
+    script.says(&Packet::ConnAck(connack)).expect("the proof is right");
+    script.machine.reauthenticate().expect("open");
+    assert_eq!(auth_data(&script.sent()), [1]);
+    let wrong = with(b"nope");
+    script.says(&auth(AuthReason::Success, &wrong)).expect_err("the proof is wrong");
+}
+
+fn auth_data(sent: &[OwnedPacket]) -> Vec<u8> {
+    match sent.first().map(OwnedPacket::as_packet) {
+        Some(Packet::Auth(auth)) => auth.properties.authentication_data().expect("data").to_vec(),
+        other => panic!("no AUTH: {other:?}"),
+    }
+}
+
+#[test]
+fn properties_reach_the_wire_as_they_were_given() {
+    let mut script = Script::open(options(), &[]);
+    let given = [Property::UserProperty("a", "1"), Property::UserProperty("a", "2"), Property::ContentType("c")];
+    let publication =
+        given.iter().fold(Publication::new("t", "x"), |publication, property| publication.property(*property));
+    script.publish(&publication, 0).expect("sent");
+    let sent = script.sent();
+    let Packet::Publish(publish) = sent[0].as_packet() else { panic!("{sent:?}") };
+    assert_eq!(publish.properties.iter().collect::<Vec<_>>(), given);
+    let twice = publication.content_type("d");
+    assert_eq!(script.publish(&twice, 0).expect_err("twice").code(), "property_repeated");
+    let misplaced = Publication::new("t", "x").property(Property::ServerKeepAlive(1));
+    assert_eq!(script.publish(&misplaced, 0).expect_err("misplaced").code(), "property_not_allowed");
+}
