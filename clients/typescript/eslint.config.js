@@ -31,6 +31,7 @@ export default tseslint.config(
         Buffer: "readonly",
         URL: "readonly",
         performance: "readonly",
+        clearTimeout: "readonly",
         setTimeout: "readonly",
         setImmediate: "readonly",
         TextEncoder: "readonly",

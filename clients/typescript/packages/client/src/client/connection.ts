@@ -1,0 +1,658 @@
+// Keeps a session connected: opens transports, carries bytes between them and the session, gives it the time, and tries again
+// when a connection is lost. All of it runs on one timer.
+
+import type { Auth, Connack, Publish } from "@tautwire/mqtt-codec";
+import { asMqttError, MqttError } from "../errors.js";
+import { BackOff } from "../session/back-off.js";
+import { newCounters } from "../session/counters.js";
+import { FLUSH_BYTES } from "../session/link.js";
+import type { Receipt } from "../session/incoming.js";
+import { SUCCESS, type Answer } from "../session/outgoing.js";
+import { Session, type Credentials, type SessionOwner } from "../session/session.js";
+import { outline } from "../session/trace.js";
+import type { Transport } from "../transport/transport.js";
+import type { ClientState, DiagnosticEvent } from "./events.js";
+import { sessionSettings, systemClock, type ClientOptions, type Clock } from "./options.js";
+import type { Platform } from "./platform.js";
+
+const DEFAULT_WRITE_BUFFER_BYTES = 1024 * 1024;
+const DEFAULT_CONNECT_TIMEOUT_MS = 20_000;
+/** How long the transport may take to end after DISCONNECT. */
+const LINGER_MS = 1_000;
+/** The longest that timers can wait. */
+const TIMER_MAX_MS = 2 ** 31 - 1;
+
+/** Reasons of CONNACK and DISCONNECT that another attempt would meet again. */
+const PERMANENT_REASONS: readonly number[] = [0x81, 0x82, 0x84, 0x85, 0x86, 0x87, 0x8a, 0x8c];
+const PERMANENT_CODES: readonly string[] = [
+  "unsupported_protocol_version",
+  "session_taken_over",
+  "redirected",
+  "authentication_failed",
+  "invalid_argument",
+];
+
+export interface ConnectionOwner {
+  onConnected(packet: Connack): void;
+  onMessage(packet: Publish, receipt: Receipt | null): void;
+  onRefused(filter: string, error: MqttError): void;
+  onDisconnected(error: MqttError): void;
+  onRetry(attempt: number, delayMs: number, error: MqttError): void;
+  /** The end. `error`: why, if nobody asked for it. */
+  onClosed(error: MqttError | null): void;
+}
+
+/** One promise for all messages that wait for nothing. */
+const WRITTEN: Promise<Answer> = /* @__PURE__ */ Promise.resolve(SUCCESS);
+
+interface Attempt {
+  transport: Transport | null;
+  /** Whether the transport is open. */
+  isOpen: boolean;
+  /** Ends a transport that takes too long to end by itself. */
+  linger: unknown;
+  /** Told when the transport has ended, if anybody waits for it. */
+  ended: (() => void) | null;
+}
+
+interface Closing {
+  /** When what is on its way is given up. */
+  readonly deadline: number;
+  readonly isDraining: boolean;
+  readonly resolve: () => void;
+  readonly reason: number;
+}
+
+export class Connection implements SessionOwner {
+  readonly counters = newCounters();
+  readonly session: Session;
+  state: ClientState = "waiting";
+  /** The version of the present connection, or of the next one. */
+  version: 4 | 5;
+  connack: Connack | null = null;
+  private readonly url: URL;
+  private readonly clock: Clock;
+  private readonly backOff: BackOff;
+  private readonly writeBufferBytes: number;
+  private readonly connectTimeoutMs: number;
+  /** The present attempt or connection: what an earlier one calls back is not heard. */
+  private attempt: Attempt | null = null;
+  private isReading = true;
+  private since = 0;
+  private timer: unknown;
+  private timerAt = Infinity;
+  /** When the attempt has taken too long, or the next one is due. */
+  private deadline = Infinity;
+  private isScheduled = false;
+  private isReceiving = false;
+  private turnIsFull = false;
+  private turnEnd: { promise: Promise<Answer>; resolve: (answer: Answer) => void } | null = null;
+  private closing: Closing | null = null;
+  private authenticating: { resolve: () => void; reject: (error: MqttError) => void } | null = null;
+  private readonly stopWaking: () => void;
+  private isEnded = false;
+
+  constructor(
+    url: string | URL,
+    private readonly options: ClientOptions,
+    private readonly platform: Platform,
+    /** Whether the first attempt is the only one. */
+    private readonly failsFast: boolean,
+    private readonly owner: ConnectionOwner,
+  ) {
+    this.url = parseUrl(url, options, platform);
+    this.clock = options.clock ?? systemClock;
+    this.version = options.protocolVersion === 4 ? 4 : 5;
+    this.backOff = new BackOff(options.reconnect === false ? {} : (options.reconnect ?? {}), Math.random);
+    this.writeBufferBytes = options.writeBufferBytes ?? DEFAULT_WRITE_BUFFER_BYTES;
+    this.connectTimeoutMs = options.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS;
+    this.session = new Session(sessionSettings(options), this, this.counters);
+    if (options.diagnostics !== undefined) {
+      this.session.trace = (direction, packet, bytes) => {
+        this.report({ type: "packet", direction, packet: outline(packet), bytes });
+      };
+    }
+    this.stopWaking = platform.onWake(() => {
+      this.wake();
+    });
+  }
+
+  report(event: DiagnosticEvent): void {
+    try {
+      this.options.diagnostics?.(event);
+    } catch {
+      // Diagnostics must not break what they look at.
+    }
+  }
+
+  private enter(state: ClientState): void {
+    const from = this.state;
+    this.state = state;
+    if (from !== state) this.report({ type: "state", from, to: state });
+  }
+
+  // Opening.
+
+  start(): void {
+    const attempt: Attempt = { transport: null, isOpen: false, linger: undefined, ended: null };
+    this.attempt = attempt;
+    this.enter("connecting");
+    this.deadline = this.clock.now() + this.connectTimeoutMs;
+    this.arm();
+    this.report({ type: "attempt", url: this.url.host, protocolVersion: this.version });
+    this.credentials().then(
+      (credentials) => {
+        if (attempt === this.attempt) this.openTransport(attempt, credentials);
+      },
+      (error: unknown) => {
+        if (attempt === this.attempt) {
+          this.onLost(asMqttError(error, "authentication_failed", "the credentials are not there"));
+        }
+      },
+    );
+  }
+
+  private async credentials(): Promise<Credentials> {
+    const { options, version } = this;
+    const given = options.credentials === undefined ? options : await options.credentials();
+    const credentials: Credentials = { userName: given.userName, password: given.password };
+    const { authentication } = options;
+    if (authentication !== undefined && version === 5) {
+      credentials.authenticationMethod = authentication.method;
+      credentials.authenticationData = await authentication.start?.();
+    }
+    return credentials;
+  }
+
+  private openTransport(attempt: Attempt, credentials: Credentials): void {
+    const isCurrent = () => attempt === this.attempt;
+    const factory = this.options.transport ?? this.platform.transports[this.url.protocol]!;
+    const events = {
+      onOpen: () => {
+        if (isCurrent()) this.onOpen(attempt, credentials);
+      },
+      onData: (chunk: Uint8Array) => {
+        if (isCurrent()) this.onData(chunk);
+      },
+      onDrain: () => {
+        if (isCurrent()) this.onDrain();
+      },
+      onClose: (error?: unknown) => {
+        this.clock.clearTimeout(attempt.linger);
+        attempt.ended?.();
+        if (isCurrent()) this.onTransportClosed(error);
+      },
+    };
+    try {
+      attempt.transport = factory(this.url, events, { tls: this.options.tls, headers: this.options.headers });
+      if (!isCurrent()) attempt.transport.destroy();
+    } catch (error) {
+      if (isCurrent()) this.onTransportClosed(error);
+    }
+  }
+
+  private onOpen(attempt: Attempt, credentials: Credentials): void {
+    attempt.isOpen = true;
+    this.isReading = true;
+    this.session.link.outbox.handOver(true);
+    try {
+      this.session.open(this.version, credentials, this.clock.now());
+    } catch (error) {
+      this.onLost(asMqttError(error, "invalid_argument", "CONNECT cannot be written"));
+    }
+  }
+
+  onConnected(packet: Connack): void {
+    this.connack = packet;
+    this.since = this.clock.now();
+    this.deadline = Infinity;
+    if (this.state === "closing") return;
+    this.enter("connected");
+    this.arm();
+    const { authentication } = this.options;
+    if (authentication?.finish !== undefined && packet.properties.authenticationMethod === authentication.method) {
+      void this.finishAuthentication(packet.properties.authenticationData);
+    }
+    this.owner.onConnected(packet);
+  }
+
+  // Extended authentication.
+
+  onMessage(packet: Publish, receipt: Receipt | null): void {
+    this.owner.onMessage(packet, receipt);
+  }
+
+  onRefused(filter: string, error: MqttError): void {
+    this.owner.onRefused(filter, error);
+  }
+
+  onFailed(error: MqttError): void {
+    this.flush();
+    this.onLost(error, true);
+  }
+
+  onAuth(packet: Auth): void {
+    void this.answerAuth(packet);
+  }
+
+  private async answerAuth(packet: Auth): Promise<void> {
+    const { attempt } = this;
+    const { authentication } = this.options;
+    const { reason, properties } = packet;
+    if (authentication === undefined || (reason !== 0 && reason !== 0x18)) {
+      this.giveUp(new MqttError("authentication_failed", "the server asks for an authentication that is not there"));
+      return;
+    }
+    if (reason === 0) {
+      await this.finishAuthentication(properties.authenticationData);
+      return;
+    }
+    try {
+      const data = await authentication.step(properties.authenticationData);
+      if (attempt === this.attempt) this.session.authenticate(0x18, authentication.method, data);
+    } catch (error) {
+      if (attempt === this.attempt) this.failAuthentication(error);
+    }
+  }
+
+  private async finishAuthentication(data: Uint8Array | undefined): Promise<void> {
+    const { attempt } = this;
+    try {
+      await this.options.authentication?.finish?.(data);
+      if (attempt === this.attempt) this.authenticating?.resolve();
+    } catch (error) {
+      if (attempt === this.attempt) this.failAuthentication(error);
+    }
+  }
+
+  private failAuthentication(error: unknown): void {
+    this.giveUp(asMqttError(error, "authentication_failed", "the authentication failed"));
+  }
+
+  /** Authenticates again on the same connection. */
+  async authenticate(): Promise<void> {
+    const { authentication } = this.options;
+    if (authentication === undefined || this.version !== 5) {
+      throw new MqttError("not_supported", "there is no extended authentication to repeat");
+    }
+    if (this.state !== "connected") throw new MqttError("connection_lost", "not connected");
+    const { attempt } = this;
+    const data = await authentication.start?.();
+    if (attempt !== this.attempt) throw new MqttError("connection_lost", "the connection was lost meanwhile");
+    const result = new Promise<void>((resolve, reject) => {
+      this.authenticating?.reject(new MqttError("aborted", "another authentication began"));
+      this.authenticating = { resolve, reject };
+    });
+    this.session.authenticate(0x19, authentication.method, data);
+    await result;
+  }
+
+  // Bytes.
+
+  private onData(chunk: Uint8Array): void {
+    const now = this.clock.now();
+    this.isReceiving = true;
+    this.session.receive(chunk, now);
+    this.afterReading(now);
+  }
+
+  private afterReading(now: number): void {
+    this.isReceiving = false;
+    // A timer that a hidden page holds back is not waited for.
+    if (now >= this.session.keepAlive.deadline()) this.session.tick(now);
+    this.flush();
+    this.updateReading();
+    this.settleClosing();
+  }
+
+  /** Whether the application can take more messages. */
+  pause(isPaused: boolean): void {
+    this.session.isPaused = isPaused;
+    if (isPaused) {
+      this.counters.pauses++;
+      this.report({ type: "paused" });
+    } else {
+      this.report({ type: "resumed" });
+    }
+    // Within a chunk the session looks for itself.
+    if (!this.isReceiving) this.readOn();
+  }
+
+  /** Takes up what was left unread, if there is now a reason to read. */
+  readOn(): void {
+    const { session } = this;
+    if (this.isReading || !session.isReading || this.isReceiving || this.attempt === null) {
+      if (!this.isReceiving) this.updateReading();
+      return;
+    }
+    this.isReceiving = true;
+    session.read();
+    this.afterReading(this.clock.now());
+  }
+
+  private updateReading(): void {
+    const { isReading } = this.session;
+    if (isReading === this.isReading) return;
+    this.isReading = isReading;
+    const transport = this.attempt?.transport;
+    if (isReading) transport?.resume?.();
+    else transport?.pause?.();
+  }
+
+  onOutput(): void {
+    if (this.session.link.outbox.length >= FLUSH_BYTES) {
+      this.flush();
+      this.turnIsFull = true;
+      this.schedule();
+    } else if (!this.isReceiving) {
+      this.schedule();
+    }
+  }
+
+  private schedule(): void {
+    if (this.isScheduled) return;
+    this.isScheduled = true;
+    this.platform.defer(this.onTurn);
+  }
+
+  private readonly onTurn = (): void => {
+    this.isScheduled = false;
+    this.turnIsFull = false;
+    this.flush();
+    const { turnEnd } = this;
+    this.turnEnd = null;
+    turnEnd?.resolve(SUCCESS);
+    this.settleClosing();
+  };
+
+  /**
+   * What a message that has been written waits for: nothing, or the end of a turn that has written much. Without it, a loop
+   * that awaits each message would never let the program read.
+   */
+  written(): Promise<Answer> {
+    if (!this.turnIsFull) return WRITTEN;
+    if (this.turnEnd === null) {
+      let resolve: (answer: Answer) => void = () => undefined;
+      const promise = new Promise<Answer>((settle) => {
+        resolve = settle;
+      });
+      this.turnEnd = { promise, resolve };
+    }
+    return this.turnEnd.promise;
+  }
+
+  flush(): void {
+    const { attempt, session } = this;
+    const { outbox } = session.link;
+    const { length } = outbox;
+    if (length === 0 || attempt?.isOpen !== true) return;
+    const transport = attempt.transport!;
+    this.counters.bytesSent += length;
+    const now = this.clock.now();
+    session.link.now = now;
+    session.keepAlive.sent(now);
+    outbox.handOver(transport.send(outbox.peek()));
+    if (transport.bufferedBytes > this.writeBufferBytes) session.link.isCongested = true;
+  }
+
+  private onDrain(): void {
+    this.session.link.isCongested = false;
+    this.session.link.now = this.clock.now();
+    this.session.outgoing.pump();
+    this.flush();
+    this.settleClosing();
+  }
+
+  // Time.
+
+  private arm(): void {
+    const at = Math.min(this.deadline, this.session.keepAlive.deadline(), this.closing?.deadline ?? Infinity);
+    // A timer that is too early only looks and sets itself again.
+    if (at >= this.timerAt) return;
+    this.clock.clearTimeout(this.timer);
+    this.timerAt = at;
+    const delay = Math.min(Math.max(0, at - this.clock.now()), TIMER_MAX_MS);
+    this.timer = this.clock.setTimeout(this.onTimer, delay);
+  }
+
+  private disarm(): void {
+    this.clock.clearTimeout(this.timer);
+    this.timer = undefined;
+    this.timerAt = Infinity;
+  }
+
+  private readonly onTimer = (): void => {
+    this.timer = undefined;
+    this.timerAt = Infinity;
+    this.tick(this.clock.now());
+  };
+
+  private tick(now: number): void {
+    if (this.isEnded) return;
+    if (this.closing !== null && now >= this.closing.deadline) {
+      this.finishClosing();
+    } else if (now >= this.deadline) {
+      if (this.state === "waiting") {
+        this.start();
+        return;
+      }
+      this.onLost(new MqttError("connect_timeout", `no connection within ${this.connectTimeoutMs} ms`));
+    } else {
+      this.session.tick(now);
+      this.flush();
+    }
+    this.arm();
+  }
+
+  /** The page is shown again, or the network is there again: look at the clock, and do not wait any longer. */
+  private wake(): void {
+    this.report({ type: "wake" });
+    if (this.state === "waiting") this.deadline = 0;
+    this.tick(this.clock.now());
+  }
+
+  // The end of a connection.
+
+  private onTransportClosed(error: unknown): void {
+    const isLost = error === undefined;
+    this.onLost(
+      new MqttError(
+        isLost ? "connection_lost" : "transport_failed",
+        isLost ? "the connection was closed" : `the connection failed: ${messageOf(error)}`,
+        { cause: error },
+      ),
+    );
+  }
+
+  /** `hasSaidSo`: whether a last packet of this side is on its way out. */
+  private onLost(error: MqttError, hasSaidSo = false): void {
+    if (this.isEnded) return;
+    const now = this.clock.now();
+    const wasConnected = this.state === "connected";
+    const wasOpen = this.attempt?.isOpen === true;
+    this.session.lost();
+    this.release(hasSaidSo);
+    this.authenticating?.reject(error);
+    this.authenticating = null;
+    this.report({ type: "disconnected", error });
+    if (this.closing !== null) {
+      this.end(null);
+      return;
+    }
+    if (wasConnected) {
+      this.backOff.lasted(now - this.since);
+      this.owner.onDisconnected(error);
+      // A listener may have closed the client.
+      if (this.isOver()) return;
+    } else {
+      this.counters.failedAttempts++;
+      if (this.fallsBack(error, wasOpen)) {
+        this.start();
+        return;
+      }
+    }
+    this.retry(error, now);
+  }
+
+  /** Whether the next attempt is made at once with the other version. */
+  private fallsBack(error: MqttError, wasOpen: boolean): boolean {
+    if (this.options.protocolVersion !== "auto" || this.counters.connections > 0) return false;
+    const isRefused = error.code === "unsupported_protocol_version";
+    // Some servers end the connection without a word when they see a version that they do not know.
+    const isSilent = wasOpen && error.code === "connection_lost";
+    if (!isRefused && !isSilent) return false;
+    this.version = this.version === 5 ? 4 : 5;
+    return this.version === 4;
+  }
+
+  private retry(error: MqttError, now: number): void {
+    const { reconnect } = this.options;
+    const isPermanent = isPermanentError(error);
+    const isOnlyAttempt = this.failsFast && this.counters.connections === 0;
+    const mayRetry =
+      reconnect !== false && !isOnlyAttempt && (reconnect?.shouldRetry?.(error, isPermanent) ?? !isPermanent);
+    if (!mayRetry || this.backOff.attempts >= this.backOff.maxAttempts) {
+      this.end(error);
+      return;
+    }
+    const delayMs = Math.round(this.backOff.next());
+    this.enter("waiting");
+    this.deadline = now + delayMs;
+    const attempt = this.backOff.attempts;
+    this.report({ type: "retry", attempt, delayMs, error });
+    this.arm();
+    this.owner.onRetry(attempt, delayMs, error);
+  }
+
+  private giveUp(error: MqttError): void {
+    this.session.disconnect(0x83);
+    this.flush();
+    this.onLost(error, true);
+  }
+
+  /** Lets go of the present attempt. `gently`: what was sent goes out first. Calls back when the transport has ended. */
+  private release(gently: boolean, ended?: () => void): void {
+    const { attempt } = this;
+    this.attempt = null;
+    this.session.link.outbox.handOver(true);
+    const transport = attempt?.transport;
+    if (attempt == null || transport == null || !gently || !attempt.isOpen) {
+      transport?.destroy();
+      ended?.();
+      return;
+    }
+    const destroy = () => {
+      transport.destroy();
+      ended?.();
+    };
+    attempt.ended = ended ?? null;
+    attempt.linger = this.clock.setTimeout(destroy, LINGER_MS);
+    // A sender that waits for its bytes to be read would not see the end.
+    transport.resume?.();
+    transport.end();
+  }
+
+  // The end of the client.
+
+  close(drainMs: number, reason: number): Promise<void> {
+    return new Promise((resolve) => {
+      const previous = this.closing;
+      const finish = () => {
+        previous?.resolve();
+        resolve();
+      };
+      if (this.state === "closed") {
+        finish();
+        return;
+      }
+      const isConnected = this.state === "connected" || this.state === "closing";
+      const deadline = this.clock.now() + drainMs;
+      this.session.outgoing.isClosing = true;
+      this.closing = { deadline, isDraining: drainMs > 0, resolve: finish, reason };
+      if (!isConnected) {
+        this.end(null);
+        return;
+      }
+      this.enter("closing");
+      this.flush();
+      this.settleClosing();
+      if (!this.isEnded) this.arm();
+    });
+  }
+
+  /** Ends the client if it is closing and nothing is on its way any more. */
+  private settleClosing(): void {
+    if (this.closing === null || this.isEnded) return;
+    const { outgoing } = this.session;
+    if (this.closing.isDraining && outgoing.open + outgoing.queued > 0) return;
+    this.finishClosing();
+  }
+
+  private finishClosing(): void {
+    const { session, options } = this;
+    const keepsSession = options.sessionExpiryS !== undefined;
+    try {
+      session.disconnect(this.closing?.reason ?? 0, keepsSession ? undefined : { sessionExpiryInterval: 0 });
+      this.flush();
+    } finally {
+      this.end(null);
+    }
+  }
+
+  /** The end: everything that waits is settled. The transport gets a moment to send what it has. */
+  end(error: MqttError | null): void {
+    if (this.isEnded) return;
+    this.isEnded = true;
+    this.stopWaking();
+    this.disarm();
+    this.deadline = Infinity;
+    this.turnIsFull = false;
+    this.turnEnd?.resolve(SUCCESS);
+    const failure = new MqttError("closed", "the client is closed", error === null ? {} : { cause: error });
+    this.authenticating?.reject(failure);
+    this.session.end(failure);
+    this.enter("closed");
+    this.release(error === null, this.closing?.resolve);
+    this.owner.onClosed(error);
+  }
+
+  /** Whether the client is closing or closed. */
+  isOver(): boolean {
+    return this.isEnded || this.closing !== null;
+  }
+
+  /** Ends the connection without a DISCONNECT, as a failure of the network would. For tests of what happens then. */
+  cut(): void {
+    if (this.attempt?.isOpen === true) this.onLost(new MqttError("connection_lost", "cut"));
+  }
+}
+
+function isPermanentError({ code, reason }: MqttError): boolean {
+  if (PERMANENT_CODES.includes(code)) return true;
+  return (
+    (code === "connection_refused" || code === "server_disconnected") &&
+    reason !== undefined &&
+    PERMANENT_REASONS.includes(reason)
+  );
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message || error.name : String(error);
+}
+
+function parseUrl(url: string | URL, options: ClientOptions, platform: Platform): URL {
+  let parsed: URL;
+  try {
+    parsed = new URL(url);
+  } catch (error) {
+    throw new MqttError("invalid_argument", "not a URL: write mqtt://HOST:PORT", { cause: error });
+  }
+  if (parsed.username !== "" || parsed.password !== "") {
+    throw new MqttError("invalid_argument", "put the user name and the password into the options, not into the URL");
+  }
+  if (options.transport === undefined && !Object.hasOwn(platform.transports, parsed.protocol)) {
+    const known = Object.keys(platform.transports).join(" ");
+    throw new MqttError("invalid_argument", `${parsed.protocol} is not supported here; there are ${known}`);
+  }
+  return parsed;
+}

@@ -1,0 +1,11 @@
+import type { TransportFactory } from "../transport/transport.js";
+
+/** What differs from one platform to the other. */
+export interface Platform {
+  /** By the protocol of the URL, such as `mqtt:`. */
+  readonly transports: Readonly<Record<string, TransportFactory>>;
+  /** Calls back once this turn of the event loop is done. */
+  defer(callback: () => void): void;
+  /** Calls back when the program may have been asleep or cut off. Answers how to stop that. */
+  onWake(callback: () => void): () => void;
+}

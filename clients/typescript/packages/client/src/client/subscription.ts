@@ -1,0 +1,268 @@
+import type { Publish, QoS } from "@tautwire/mqtt-codec";
+import type { PayloadCodec } from "../codecs/codec.js";
+import { MqttError } from "../errors.js";
+import type { Counters } from "../session/counters.js";
+import { Deque } from "../session/deque.js";
+import type { FilterOptions } from "../session/filters.js";
+import type { Topic } from "../topics/topic.js";
+import { Message, type Acknowledge, type MessageContext } from "./message.js";
+
+/** How messages of a subscription are received. */
+export interface SubscribeOptions<T = unknown> extends FilterOptions {
+  /**
+   * When QoS 1 and 2 messages are acknowledged. `auto` (default): when the loop asks for the next message, or when the
+   * handler returns, or the promise that it returns is settled. `manual`: by {@link Message.acknowledge}.
+   */
+  ack?: "auto" | "manual" | undefined;
+  /** How payloads are decoded. */
+  codec?: PayloadCodec<T> | undefined;
+  /** Ends the subscription. */
+  signal?: AbortSignal | undefined;
+  /** How many messages may wait for the loop before `overflow` decides. Default: 1,000. */
+  maxQueueMessages?: number | undefined;
+  /** How many bytes of payload may wait for the loop before `overflow` decides. Default: 16 MiB. */
+  maxQueueBytes?: number | undefined;
+  /**
+   * What happens when the queue is full. `pause` (default): the client stops to read until there is room, so that the server
+   * has to wait; it reads on while an operation waits for the server, and then QoS 0 messages that do not fit are dropped.
+   * `drop-oldest` and `drop-newest`: QoS 0 messages are dropped. QoS 1 and 2 messages are never dropped: the receive maximum
+   * bounds them. What is dropped is counted.
+   */
+  overflow?: "pause" | "drop-oldest" | "drop-newest" | undefined;
+  /** Comes back with messages, in their `properties.subscriptionIdentifiers`. Default: the client chooses. MQTT 5.0. */
+  subscriptionIdentifier?: number | undefined;
+}
+
+/** Is called with each message. A promise that it returns delays the acknowledgement. */
+export type MessageHandler<T = unknown, Params = unknown> = (message: Message<T, Params>) => unknown;
+
+/** What a subscription asks of its client. */
+export interface SubscriptionOwner {
+  /** The queue has become full, or has room again, while somebody takes messages from it. */
+  onFull(isFull: boolean): void;
+  onError(error: MqttError): void;
+  remove(subscription: Subscription): Promise<void>;
+  readonly counters: Counters;
+  readonly codecFor: MessageContext["codecFor"];
+}
+
+interface Queued {
+  readonly message: Message;
+  readonly qos: QoS;
+  readonly bytes: number;
+}
+
+interface Waiting {
+  readonly loop: Loop;
+  resolve: (result: IteratorResult<Message>) => void;
+  reject: (error: MqttError) => void;
+}
+
+const DEFAULT_QUEUE_MESSAGES = 1_000;
+const DEFAULT_QUEUE_BYTES = 16 * 1024 * 1024;
+const END: IteratorResult<Message, undefined> = { value: undefined, done: true };
+
+/**
+ * Messages of one topic filter: iterate them, or give `subscribe` a handler. Leaving the loop ends the subscription. Loops
+ * over the same subscription share its messages; for a copy each, subscribe twice.
+ */
+export class Subscription<T = unknown, Params = unknown> implements AsyncIterable<Message<T, Params>> {
+  /**
+   * The QoS that the server granted, once it has. Rejects if it refused. Nothing happens if nobody looks at it.
+   */
+  readonly ready: Promise<QoS>;
+  /** What is waiting for a loop. */
+  private readonly queue = new Deque<Queued>();
+  private queueBytes = 0;
+  private readonly waiting = new Deque<Waiting>();
+  private isIterated = false;
+  private isFull = false;
+  private isOver = false;
+  private failure: MqttError | null = null;
+  private readonly maxMessages: number;
+  private readonly maxBytes: number;
+  private readonly context: MessageContext;
+
+  constructor(
+    readonly filter: string,
+    private readonly options: SubscribeOptions<T>,
+    private readonly handler: MessageHandler<T, Params> | undefined,
+    topic: Topic | undefined,
+    private readonly owner: SubscriptionOwner,
+    private readonly onEnd: () => void,
+    ready: Promise<QoS>,
+  ) {
+    this.ready = ready;
+    this.maxMessages = options.maxQueueMessages ?? DEFAULT_QUEUE_MESSAGES;
+    this.maxBytes = options.maxQueueBytes ?? DEFAULT_QUEUE_BYTES;
+    this.context = { codec: (options.codec ?? topic?.codec), topic, codecFor: owner.codecFor };
+  }
+
+  /** How many messages wait for a loop. */
+  get queued(): number {
+    return this.queue.length;
+  }
+
+  /** Ends the subscription, and its loops once they have taken what is waiting. Resolves when the server has confirmed it. */
+  unsubscribe(): Promise<void> {
+    const result = this.owner.remove(this as unknown as Subscription);
+    this.finish(null);
+    return result;
+  }
+
+  [Symbol.asyncIterator](): AsyncIterableIterator<Message<T, Params>> {
+    this.isIterated = true;
+    this.updateFull();
+    return new Loop(this as unknown as Subscription) as AsyncIterableIterator<Message<T, Params>>;
+  }
+
+  /** @internal The next message for a loop. */
+  take(loop: Loop): Promise<IteratorResult<Message>> {
+    const next = this.queue.shift();
+    if (next !== undefined) {
+      this.queueBytes -= next.bytes;
+      if (this.isFull) this.updateFull();
+      loop.last = next.message;
+      return Promise.resolve({ value: next.message, done: false });
+    }
+    if (this.failure !== null) return Promise.reject(this.failure);
+    if (this.isOver) return Promise.resolve(END);
+    return new Promise((resolve, reject) => {
+      this.waiting.push({ loop, resolve, reject });
+    });
+  }
+
+  /** @internal A loop has been left. */
+  leave(): void {
+    // What nobody will look at must not hold up the acknowledgements behind it.
+    for (const { message } of this.queue.drain()) message.acknowledge();
+    this.queueBytes = 0;
+    this.isIterated = false;
+    this.updateFull();
+    this.unsubscribe().catch(() => undefined);
+  }
+
+  /** @internal Whether the application acknowledges by itself. */
+  get isManual(): boolean {
+    return this.options.ack === "manual";
+  }
+
+  /** @internal A message has come. `done`: for QoS 1 and 2. */
+  deliver(packet: Publish, done: Acknowledge | null): void {
+    const message = new Message<T, Params>(packet, this.context, done);
+    const { handler } = this;
+    if (handler !== undefined) {
+      this.handle(handler, message);
+      return;
+    }
+    const waiting = this.waiting.shift();
+    if (waiting === undefined) {
+      this.enqueue(message, packet);
+      return;
+    }
+    waiting.loop.last = message;
+    waiting.resolve({ value: message, done: false });
+  }
+
+  private handle(handler: MessageHandler<T, Params>, message: Message<T, Params>): void {
+    try {
+      const result = handler(message);
+      if (result instanceof Promise) {
+        result.then(
+          () => {
+            if (!this.isManual) message.acknowledge();
+          },
+          (error: unknown) => {
+            this.onHandlerError(error, message);
+          },
+        );
+      } else if (!this.isManual) {
+        message.acknowledge();
+      }
+    } catch (error) {
+      this.onHandlerError(error, message);
+    }
+  }
+
+  private onHandlerError(error: unknown, message: Message<T, Params>): void {
+    // Not to acknowledge would block all messages behind it: the server hears that this one failed.
+    if (!this.isManual) message.acknowledge(0x83);
+    this.owner.onError(new MqttError("callback_failed", `a handler of ${this.filter} failed`, { cause: error }));
+  }
+
+  private enqueue(message: Message, packet: Publish): void {
+    const { qos, payload } = packet;
+    if (qos === 0 && this.hasNoRoom(payload.length)) {
+      this.owner.counters.receivedDropped++;
+      if (this.options.overflow !== "drop-oldest" || !this.dropOldest()) return;
+    }
+    this.queue.push({ message, qos, bytes: payload.length });
+    this.queueBytes += payload.length;
+    if (!this.isFull) this.updateFull();
+  }
+
+  private hasNoRoom(more: number): boolean {
+    return this.queue.length >= this.maxMessages || (this.queueBytes + more > this.maxBytes && this.queue.length > 0);
+  }
+
+  /** Drops the first message if that is allowed. */
+  private dropOldest(): boolean {
+    const oldest = this.queue.peek();
+    if (oldest?.qos !== 0) return false;
+    this.queue.shift();
+    this.queueBytes -= oldest.bytes;
+    return true;
+  }
+
+  private updateFull(): void {
+    const mayPause = this.isIterated && (this.options.overflow ?? "pause") === "pause";
+    // Room for a few is no reason to begin to read again.
+    const share = this.isFull ? 0.5 : 1;
+    const isFull =
+      mayPause && (this.queue.length >= this.maxMessages * share || this.queueBytes >= this.maxBytes * share);
+    if (isFull === this.isFull) return;
+    this.isFull = isFull;
+    this.owner.onFull(isFull);
+  }
+
+  /** @internal No messages come any more. With an error, loops throw it. */
+  finish(error: MqttError | null): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.failure = error;
+    this.onEnd();
+    for (const { resolve, reject } of this.waiting.drain()) {
+      if (error === null) resolve(END);
+      else reject(error);
+    }
+  }
+}
+
+/** One loop over a subscription. */
+class Loop implements AsyncIterableIterator<Message> {
+  /** What the loop is busy with. */
+  last: Message | null = null;
+
+  constructor(private readonly subscription: Subscription) {}
+
+  next(): Promise<IteratorResult<Message>> {
+    // Whoever asks for the next one is done with the last one.
+    this.finishLast();
+    return this.subscription.take(this);
+  }
+
+  return(): Promise<IteratorResult<Message>> {
+    this.finishLast();
+    this.subscription.leave();
+    return Promise.resolve(END);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  private finishLast(): void {
+    if (!this.subscription.isManual) this.last?.acknowledge();
+    this.last = null;
+  }
+}

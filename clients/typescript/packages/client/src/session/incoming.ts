@@ -1,0 +1,118 @@
+// Messages from the server that want an acknowledgement (sections 4.3.2 and 4.3.3): each is handed on once, and acknowledged
+// in the order in which they came `[MQTT-4.6.0-2]` `[MQTT-4.6.0-3]`, when the application is done with it.
+
+import type { Publish, Pubrel } from "@tautwire/mqtt-codec";
+import { MqttError } from "../errors.js";
+import { Deque } from "./deque.js";
+import type { Link } from "./link.js";
+
+/** A received message that is to be acknowledged. */
+export interface Receipt {
+  readonly packetId: number;
+  readonly qos: 1 | 2;
+  /** The connection on which it came last. */
+  epoch: number;
+  /** `held` by the application, `accepted` by it, `received`: PUBREC has been sent, `over`. */
+  stage: "held" | "accepted" | "received" | "over";
+  /** The reason code of the acknowledgement. */
+  reason: number;
+}
+
+export class IncomingMessages {
+  private readonly receipts = new Map<number, Receipt>();
+  /** Receipts of this connection that have not been acknowledged, by QoS, oldest first. */
+  private readonly unacknowledged: readonly [Deque<Receipt>, Deque<Receipt>] = [new Deque(), new Deque()];
+  /** How many exchanges count against the receive maximum on this connection (section 4.9). */
+  private open = 0;
+
+  constructor(
+    private readonly link: Link,
+    private readonly receiveMaximum: number,
+  ) {}
+
+  /**
+   * A message with QoS 1 or 2 has come. Null: the application has it already.
+   *
+   * @throws {MqttError} The server does not keep to the receive maximum.
+   */
+  onPublish(packet: Publish): Receipt | null {
+    const { link } = this;
+    const packetId = packet.packetId!;
+    const qos = packet.qos as 1 | 2;
+    const known = this.receipts.get(packetId);
+    // A QoS 2 exchange lasts until PUBREL, whatever DUP says [MQTT-4.3.3-10]. With QoS 1 DUP tells a repetition from a new
+    // message under an identifier that this side still holds.
+    if (known?.qos === qos && (qos === 2 || packet.dup)) {
+      this.onRepeated(known);
+      return null;
+    }
+    if (this.open >= this.receiveMaximum && link.version === 5) {
+      throw new MqttError("protocol_error", "more messages than the receive maximum", { reason: 0x93 });
+    }
+    const receipt: Receipt = { packetId, qos, epoch: link.epoch, stage: "held", reason: 0 };
+    this.receipts.set(packetId, receipt);
+    this.unacknowledged[qos - 1]!.push(receipt);
+    this.open++;
+    return receipt;
+  }
+
+  private onRepeated(receipt: Receipt): void {
+    if (receipt.epoch !== this.link.epoch) {
+      receipt.epoch = this.link.epoch;
+      this.open++;
+      if (receipt.stage !== "received") this.unacknowledged[receipt.qos - 1]!.push(receipt);
+    }
+    if (receipt.stage === "received") this.link.send({ type: "pubrec", packetId: receipt.packetId });
+    else this.acknowledgeInOrder(receipt.qos);
+  }
+
+  /** The application is done with it. `reason`: 0, or why it did not take it (section 3.4.2.1). */
+  acknowledge(receipt: Receipt, reason: number): void {
+    if (receipt.stage !== "held") return;
+    receipt.stage = "accepted";
+    receipt.reason = reason;
+    // On a later connection it is acknowledged when the server sends it again.
+    if (receipt.epoch === this.link.epoch && this.link.isUp) this.acknowledgeInOrder(receipt.qos);
+  }
+
+  private acknowledgeInOrder(qos: 1 | 2): void {
+    const waiting = this.unacknowledged[qos - 1]!;
+    for (let next = waiting.peek(); next !== undefined && next.stage !== "held"; next = waiting.peek()) {
+      waiting.shift();
+      if (next.stage === "accepted") this.send(next);
+    }
+  }
+
+  private send(receipt: Receipt): void {
+    const { packetId } = receipt;
+    const reason = this.link.version === 5 ? receipt.reason : 0;
+    const isRefused = reason >= 0x80;
+    this.link.send({ type: receipt.qos === 1 ? "puback" : "pubrec", packetId, reason });
+    if (receipt.qos === 1 || isRefused) this.finish(receipt);
+    else receipt.stage = "received";
+  }
+
+  onPubrel({ packetId }: Pubrel): void {
+    const receipt = this.receipts.get(packetId);
+    if (receipt?.qos === 2) {
+      this.finish(receipt);
+      this.link.send({ type: "pubcomp", packetId });
+    } else {
+      this.link.send({ type: "pubcomp", packetId, reason: this.link.version === 5 ? 0x92 : 0 });
+    }
+  }
+
+  private finish(receipt: Receipt): void {
+    receipt.stage = "over";
+    this.receipts.delete(receipt.packetId);
+    if (receipt.epoch === this.link.epoch) this.open--;
+  }
+
+  onConnected(isSessionPresent: boolean): void {
+    for (const waiting of this.unacknowledged) waiting.clear();
+    this.open = 0;
+    if (isSessionPresent) return;
+    for (const receipt of this.receipts.values()) receipt.stage = "over";
+    this.receipts.clear();
+  }
+}

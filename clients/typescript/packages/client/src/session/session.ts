@@ -1,0 +1,397 @@
+// One client's side of MQTT without any input or output: bytes of the connection and the time come in as arguments, bytes to
+// send lie in the outbox, and what happens is told to the owner. A session goes through any number of connections.
+
+import {
+  MqttDecodeError,
+  MqttDecoder,
+  type Auth,
+  type Connack,
+  type ConnectProperties,
+  type Disconnect,
+  type DisconnectProperties,
+  type Packet,
+  type Publish,
+  type PublishProperties,
+  type WillInit,
+} from "@tautwire/mqtt-codec";
+import { asMqttError, MqttError } from "../errors.js";
+import { TopicAliases } from "./aliases.js";
+import type { Counters } from "./counters.js";
+import { Filters } from "./filters.js";
+import { IncomingMessages, type Receipt } from "./incoming.js";
+import { KeepAlive } from "./keep-alive.js";
+import { limitsOf, Link } from "./link.js";
+import { OutgoingMessages, type QueueOptions } from "./outgoing.js";
+import { PacketIds } from "./packet-ids.js";
+import type { Trace } from "./trace.js";
+
+/** What a session is told once. */
+export interface SessionSettings {
+  clientId: string;
+  /** Whether the first connection begins a new session. */
+  cleanStart: boolean;
+  keepAliveS: number;
+  sessionExpiryS: number;
+  will: WillInit | null;
+  receiveMaximum: number;
+  /** The largest packet in bytes that is accepted; 0 for what the format can express. */
+  maximumPacketSize: number;
+  /** The highest topic alias that the server may use. */
+  topicAliasMaximum: number;
+  /** The most topic aliases that are used towards the server. */
+  maxTopicAliases: number;
+  maxInflight: number | undefined;
+  pingTimeoutMs: number;
+  queue: QueueOptions;
+  republishes: boolean;
+  /** More properties of CONNECT. */
+  properties: ConnectProperties;
+}
+
+/** What may be different for each connection. */
+export interface Credentials {
+  userName?: string | undefined;
+  password?: Uint8Array | string | undefined;
+  authenticationMethod?: string | undefined;
+  authenticationData?: Uint8Array | undefined;
+}
+
+/** Who is told what happens. Nothing here may throw. */
+export interface SessionOwner {
+  /** There are bytes in the outbox, and there were none before. */
+  onOutput(): void;
+  onConnected(packet: Connack): void;
+  onMessage(packet: Publish, receipt: Receipt | null): void;
+  onAuth(packet: Auth): void;
+  onRefused(filter: string, error: MqttError): void;
+  /** The connection is to be ended, once the outbox has been sent. */
+  onFailed(error: MqttError): void;
+}
+
+/** Unread bytes beyond which a session reads on though its owner would rather wait: 16 MiB. */
+const UNREAD_MAX_BYTES = 16 * 1024 * 1024;
+
+type State = "idle" | "connecting" | "connected" | "ended";
+
+export class Session {
+  readonly link: Link;
+  readonly outgoing: OutgoingMessages;
+  readonly incoming: IncomingMessages;
+  readonly filters: Filters;
+  readonly keepAlive: KeepAlive;
+  /** The one the server has assigned, if it has. */
+  clientId: string;
+  /** Whether the application cannot take more messages for now. */
+  isPaused = false;
+  private state: State = "idle";
+  private hasConnected = false;
+  private decoder = new MqttDecoder();
+  private readonly aliases: (string | undefined)[] = [];
+  private cleanStart = true;
+
+  constructor(
+    private readonly settings: SessionSettings,
+    private readonly owner: SessionOwner,
+    private readonly counters: Counters,
+  ) {
+    this.clientId = settings.clientId;
+    this.link = new Link(owner, counters);
+    const ids = new PacketIds();
+    this.outgoing = new OutgoingMessages(
+      this.link,
+      ids,
+      counters,
+      settings.queue,
+      settings.maxInflight,
+      settings.republishes,
+    );
+    this.incoming = new IncomingMessages(this.link, settings.receiveMaximum);
+    this.filters = new Filters(this.link, ids, owner);
+    this.keepAlive = new KeepAlive(settings.pingTimeoutMs);
+  }
+
+  set trace(trace: Trace | undefined) {
+    this.link.trace = trace;
+  }
+
+  /** Whether something waits for a packet of the server: reading must go on then, or it would wait for ever. */
+  get awaitsAnswers(): boolean {
+    return this.outgoing.open > 0 || this.filters.open > 0 || this.state === "connecting";
+  }
+
+  /** Whether bytes are to be left where they are. */
+  get isReading(): boolean {
+    return !this.isPaused || this.awaitsAnswers || this.decoder.bufferedBytes > UNREAD_MAX_BYTES;
+  }
+
+  /** A transport is open: writes CONNECT. */
+  open(version: 4 | 5, credentials: Credentials, now: number): void {
+    const { settings, link } = this;
+    link.now = now;
+    link.epoch++;
+    link.limits = limitsOf({});
+    link.outbox.version = version;
+    this.decoder = new MqttDecoder({
+      protocolVersion: version,
+      maxPacketSize: settings.maximumPacketSize || undefined,
+    });
+    this.aliases.length = 0;
+    this.state = "connecting";
+    this.cleanStart = this.hasConnected
+      ? (version === 5 ? settings.sessionExpiryS === 0 : settings.cleanStart)
+      : settings.cleanStart;
+    const { authenticationMethod, authenticationData } = credentials;
+    const isV5 = version === 5;
+    link.send({
+      type: "connect",
+      protocolVersion: version,
+      cleanStart: this.cleanStart,
+      keepAliveS: settings.keepAliveS,
+      clientId: this.clientId,
+      userName: credentials.userName,
+      password: credentials.password,
+      will: isV5 || settings.will === null ? settings.will : { ...settings.will, properties: undefined },
+      properties: isV5
+        ? {
+            sessionExpiryInterval: settings.sessionExpiryS || undefined,
+            receiveMaximum: settings.receiveMaximum,
+            maximumPacketSize: settings.maximumPacketSize || undefined,
+            topicAliasMaximum: settings.topicAliasMaximum || undefined,
+            authenticationMethod,
+            authenticationData,
+            ...settings.properties,
+          }
+        : undefined,
+    });
+  }
+
+  /** Bytes have come from the server. */
+  receive(chunk: Uint8Array, now: number): void {
+    this.link.now = now;
+    this.keepAlive.received(now);
+    this.counters.bytesReceived += chunk.length;
+    const isV3Answer = this.state === "connecting" && this.link.version === 5 && chunk[0] === 0x20 && chunk[1] === 2;
+    if (isV3Answer && chunk[3] !== 0) {
+      // A server that does not know MQTT 5.0 answers in the format of 3.1.1.
+      const isVersion = chunk[3] === 1;
+      this.fail(
+        new MqttError(
+          isVersion ? "unsupported_protocol_version" : "connection_refused",
+          isVersion ? "the server does not speak MQTT 5.0" : "the server refused the connection",
+          { reason: [0, 0x84, 0x85, 0x88, 0x86, 0x87][chunk[3]!] ?? 0x80 },
+        ),
+      );
+      return;
+    }
+    this.decoder.push(chunk);
+    this.read();
+  }
+
+  /** Handles what has been received, until it is all done or the owner pauses. */
+  read(): void {
+    const { decoder } = this;
+    try {
+      while (!this.isPaused || this.isReading) {
+        const packet = decoder.read();
+        if (packet === null) return;
+        this.counters.packetsReceived++;
+        this.handle(packet);
+        if (this.state === "ended" || this.state === "idle") return;
+      }
+    } catch (error) {
+      this.onReadError(error);
+    }
+  }
+
+  private onReadError(error: unknown): void {
+    const isDecodeError = error instanceof MqttDecodeError;
+    this.protocolError(
+      asMqttError(error, "protocol_error", "the server sent what MQTT does not allow"),
+      isDecodeError ? error.reason : 0x82,
+    );
+  }
+
+  private handle(packet: Packet): void {
+    this.link.trace?.("received", packet, 0);
+    if (packet.type === "publish") {
+      this.onPublish(packet);
+      return;
+    }
+    if (this.state === "connecting" && packet.type !== "connack" && packet.type !== "auth") unexpected(packet);
+    switch (packet.type) {
+      case "puback":
+        this.outgoing.onPuback(packet);
+        break;
+      case "pubrec":
+        this.outgoing.onPubrec(packet);
+        break;
+      case "pubrel":
+        this.incoming.onPubrel(packet);
+        break;
+      case "pubcomp":
+        this.outgoing.onPubcomp(packet);
+        break;
+      case "suback":
+        this.filters.onSuback(packet);
+        break;
+      case "unsuback":
+        this.filters.onUnsuback(packet);
+        break;
+      case "pingresp":
+        this.keepAlive.answered();
+        break;
+      case "connack":
+        this.onConnack(packet);
+        break;
+      case "disconnect":
+        this.onDisconnect(packet);
+        break;
+      case "auth":
+        this.owner.onAuth(packet);
+        break;
+      default:
+        unexpected(packet);
+    }
+  }
+
+  private onPublish(packet: Publish): void {
+    if (this.state !== "connected") unexpected(packet);
+    const alias = packet.properties.topicAlias;
+    if (alias !== undefined) this.resolveAlias(packet, alias);
+    const receipt = packet.qos === 0 ? null : this.incoming.onPublish(packet);
+    if (receipt !== null || packet.qos === 0) this.owner.onMessage(packet, receipt);
+  }
+
+  private resolveAlias(packet: Publish, alias: number): void {
+    if (packet.topic !== "") {
+      // [MQTT-3.1.2-26]
+      if (alias > this.settings.topicAliasMaximum) throw aliasError();
+      this.aliases[alias] = packet.topic;
+      return;
+    }
+    const topic = this.aliases[alias];
+    if (topic === undefined) throw aliasError();
+    packet.topic = topic;
+  }
+
+  private onConnack(packet: Connack): void {
+    if (this.state !== "connecting") unexpected(packet);
+    const { properties, reason } = packet;
+    if (reason !== 0) {
+      this.fail(refusal(reason, properties));
+      return;
+    }
+    // [MQTT-3.2.2-4]
+    if (packet.sessionPresent && this.cleanStart) {
+      throw new MqttError("protocol_error", "the server goes on with a session that was to be new");
+    }
+    const { link, settings } = this;
+    link.limits = limitsOf(properties);
+    const aliases = Math.min(link.limits.topicAliasMaximum, settings.maxTopicAliases);
+    link.aliases = aliases > 0 ? new TopicAliases(aliases) : null;
+    link.isUp = true;
+    link.isCongested = false;
+    this.state = "connected";
+    this.hasConnected = true;
+    this.counters.connections++;
+    this.clientId = properties.assignedClientIdentifier ?? this.clientId;
+    // [MQTT-3.2.2-21]
+    this.keepAlive.start(properties.serverKeepAlive ?? settings.keepAliveS, link.now);
+    this.incoming.onConnected(packet.sessionPresent);
+    // What the owner subscribes to and publishes when it hears of the connection comes behind what was there before.
+    this.outgoing.onConnected(packet.sessionPresent);
+    this.filters.onConnected(packet.sessionPresent);
+    this.outgoing.pump();
+    this.owner.onConnected(packet);
+  }
+
+  private onDisconnect(packet: Disconnect): void {
+    const { reason } = packet;
+    const details = { reason, ...packet.properties };
+    if (reason === 0x8e) this.fail(new MqttError("session_taken_over", "another client took the session", details));
+    else if (reason === 0x9c || reason === 0x9d) this.fail(redirect(details));
+    else this.fail(new MqttError("server_disconnected", "the server ended the connection", details));
+  }
+
+  /** QoS 0 without waiting and without a promise: answers whether the message was taken. */
+  sendNow(topic: string, payload: Uint8Array | string, retain: boolean, properties?: PublishProperties): boolean {
+    if (!this.outgoing.isClear) return false;
+    if (retain && !this.link.limits.retainAvailable) {
+      throw new MqttError("retain_not_supported", "the server does not keep retained messages");
+    }
+    this.outgoing.put(topic, payload, retain, 0, null, false, properties);
+    return true;
+  }
+
+  /** Looks at the clock: sends a PINGREQ, or gives the connection up. */
+  tick(now: number): void {
+    this.link.now = now;
+    if (this.state !== "connected") return;
+    const due = this.keepAlive.check(now, this.isReading);
+    if (due === "ping") this.link.send({ type: "pingreq" });
+    else if (due === "dead") this.fail(new MqttError("keep_alive_timeout", "the server does not answer"));
+  }
+
+  /** Answers the server's AUTH, or begins another authentication (section 4.12). */
+  authenticate(reason: 0x18 | 0x19, method: string, data: Uint8Array | undefined): void {
+    const properties = { authenticationMethod: method, ...(data && { authenticationData: data }) };
+    this.link.send({ type: "auth", reason, properties });
+  }
+
+  /** Writes DISCONNECT; the session goes no further on this connection. */
+  disconnect(reason: number, properties?: DisconnectProperties): void {
+    if (this.state === "connected") {
+      const isV5 = this.link.version === 5;
+      this.link.send({ type: "disconnect", reason: isV5 ? reason : 0, properties: isV5 ? properties : undefined });
+    }
+    this.lost();
+  }
+
+  private protocolError(error: MqttError, reason: number): void {
+    // 3.1.1 knows no reasons: the connection is closed and that is all [MQTT-4.13.1-1].
+    if (this.state === "connected" && this.link.version === 5) {
+      this.link.send({ type: "disconnect", reason: error.reason ?? reason });
+    }
+    this.fail(error);
+  }
+
+  private fail(error: MqttError): void {
+    this.lost();
+    this.owner.onFailed(error);
+  }
+
+  /** The connection is gone. What is not complete waits for the next one. */
+  lost(): void {
+    this.state = "idle";
+    this.link.isUp = false;
+    this.link.aliases = null;
+    this.keepAlive.stop();
+  }
+
+  /** The end: everything that waits is settled with the error. */
+  end(error: MqttError): void {
+    this.lost();
+    this.state = "ended";
+    this.outgoing.failAll(error);
+    this.filters.failAll(error);
+  }
+}
+
+function unexpected(packet: Packet): never {
+  throw new MqttError("protocol_error", `unexpected ${packet.type}`, { reason: 0x82 });
+}
+
+function aliasError(): MqttError {
+  return new MqttError("protocol_error", "a topic alias that is not defined", { reason: 0x94 });
+}
+
+function redirect(details: ConstructorParameters<typeof MqttError>[2]): MqttError {
+  return new MqttError("redirected", "the server names another one", details);
+}
+
+function refusal(reason: number, properties: Connack["properties"]): MqttError {
+  const details = { reason, ...properties };
+  if (reason === 0x84) return new MqttError("unsupported_protocol_version", "the server refuses this version", details);
+  if (reason === 0x9c || reason === 0x9d) return redirect(details);
+  return new MqttError("connection_refused", "the server refused the connection", details);
+}

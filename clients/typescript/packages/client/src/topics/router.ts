@@ -1,0 +1,90 @@
+// Finds the subscriptions for a topic name (section 4.7). What was found is kept for topics that come again.
+
+/** Topics whose subscriptions are kept. Beyond them all are forgotten, and found again. */
+const CACHE_MAX = 2_048;
+
+interface Node<T> {
+  children: Map<string, Node<T>> | null;
+  /** Of filters that end here. */
+  values: T[];
+  /** Of filters that end with `#` below here. */
+  rest: T[];
+}
+
+const newNode = <T>(): Node<T> => ({ children: null, values: [], rest: [] });
+
+/** Values by topic filter. */
+export class Router<T> {
+  private root: Node<T> = newNode();
+  private readonly cache = new Map<string, readonly T[]>();
+
+  /** Puts a value under a filter, which may be shared: `$share/NAME/FILTER`. */
+  add(filter: string, value: T): void {
+    this.cache.clear();
+    this.slot(filter).push(value);
+  }
+
+  remove(filter: string, value: T): void {
+    this.cache.clear();
+    const slot = this.slot(filter);
+    const at = slot.indexOf(value);
+    if (at >= 0) slot.splice(at, 1);
+    if (slot.length === 0) prune(this.root, innerFilter(filter).split("/"), 0);
+  }
+
+  private slot(filter: string): T[] {
+    let node = this.root;
+    for (const level of innerFilter(filter).split("/")) {
+      if (level === "#") return node.rest;
+      node.children ??= new Map<string, Node<T>>();
+      let next = node.children.get(level);
+      if (next === undefined) {
+        next = newNode();
+        node.children.set(level, next);
+      }
+      node = next;
+    }
+    return node.values;
+  }
+
+  /** All values whose filter matches. The list is shared: do not change it. */
+  match(topic: string): readonly T[] {
+    const found = this.cache.get(topic);
+    if (found !== undefined) return found;
+    const values: T[] = [];
+    collect(this.root, topic.split("/"), 0, values);
+    if (this.cache.size >= CACHE_MAX) this.cache.clear();
+    this.cache.set(topic, values);
+    return values;
+  }
+}
+
+function collect<T>(node: Node<T>, levels: readonly string[], at: number, into: T[]): void {
+  // Wildcards at the beginning do not match topics that begin with $ [MQTT-4.7.2-1].
+  const takesWildcards = at > 0 || !levels[0]!.startsWith("$");
+  // `#` matches its parent level too.
+  if (takesWildcards) into.push(...node.rest);
+  if (at === levels.length) {
+    into.push(...node.values);
+    return;
+  }
+  const exact = node.children?.get(levels[at]!);
+  if (exact !== undefined) collect(exact, levels, at + 1, into);
+  const any = takesWildcards ? node.children?.get("+") : undefined;
+  if (any !== undefined && any !== exact) collect(any, levels, at + 1, into);
+}
+
+/** Removes the nodes of a filter that nothing needs any more. */
+function prune<T>(node: Node<T>, levels: readonly string[], at: number): void {
+  const child = node.children?.get(levels[at]!);
+  if (child === undefined) return;
+  prune(child, levels, at + 1);
+  if (child.values.length === 0 && child.rest.length === 0 && (child.children?.size ?? 0) === 0) {
+    node.children!.delete(levels[at]!);
+  }
+}
+
+/** The filter that messages are matched with. */
+export function innerFilter(filter: string): string {
+  return filter.startsWith("$share/") ? filter.slice(filter.indexOf("/", 7) + 1) : filter;
+}

@@ -1,0 +1,89 @@
+import { connect as connectTcp, isIP, type Socket } from "node:net";
+import { connect as connectTls } from "node:tls";
+import type { Transport, TransportEvents, TransportOptions } from "./transport.js";
+
+const DEFAULT_PORTS: Readonly<Record<string, number>> = { "mqtt:": 1883, "mqtts:": 8883, "ws:": 80, "wss:": 443 };
+
+/** Opens the TCP or TLS connection that a URL names. */
+export function openSocket(url: URL, { tls = {} }: TransportOptions): Socket {
+  const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  const port = url.port === "" ? DEFAULT_PORTS[url.protocol]! : Number(url.port);
+  if (url.protocol === "mqtt:" || url.protocol === "ws:") return connectTcp({ host, port, noDelay: true });
+  const { alpnProtocols, servername = isIP(host) === 0 ? host : "", ca, cert, key, ...rest } = tls;
+  const socket = connectTls({
+    host,
+    port,
+    servername,
+    ...(ca !== undefined && { ca: (Array.isArray(ca) ? ca : [ca]).map(pem) }),
+    ...(cert !== undefined && { cert: pem(cert) }),
+    ...(key !== undefined && { key: pem(key) }),
+    ...(alpnProtocols !== undefined && { ALPNProtocols: [...alpnProtocols] }),
+    ...rest,
+  });
+  socket.setNoDelay(true);
+  return socket;
+}
+
+function pem(text: string | Uint8Array): string | Buffer {
+  return typeof text === "string" ? text : Buffer.from(text);
+}
+
+/** MQTT over TCP or TLS. */
+export function tcp(url: URL, events: TransportEvents, options: TransportOptions): Transport {
+  const socket = openSocket(url, options);
+  const transport = overSocket(socket, events);
+  socket.on(url.protocol === "mqtts:" ? "secureConnect" : "connect", () => {
+    events.onOpen();
+  });
+  socket.on("data", (chunk: Uint8Array) => {
+    events.onData(chunk);
+  });
+  return transport;
+}
+
+/** Everything but what arrives, for a socket whose bytes are those of MQTT or of frames around them. */
+export function overSocket(socket: Socket, events: Pick<TransportEvents, "onDrain" | "onClose">): Transport {
+  let failure: unknown;
+  let isOver = false;
+  const close = (error?: unknown) => {
+    if (isOver) return;
+    isOver = true;
+    events.onClose(error);
+  };
+  socket.on("error", (error) => {
+    failure = error;
+  });
+  socket.on("drain", () => {
+    events.onDrain();
+  });
+  // The server has said all it wants to say: there is no half-open MQTT.
+  socket.on("end", () => {
+    socket.destroy();
+  });
+  socket.on("close", () => {
+    close(failure);
+  });
+  return {
+    send(bytes) {
+      socket.write(bytes);
+      // Nothing is left: the kernel has a copy.
+      return socket.writableLength === 0;
+    },
+    get bufferedBytes() {
+      return socket.writableLength;
+    },
+    end() {
+      socket.end();
+    },
+    destroy() {
+      socket.destroy();
+      close();
+    },
+    pause() {
+      socket.pause();
+    },
+    resume() {
+      socket.resume();
+    },
+  };
+}

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createClient } from "./support/clients.js";
+import { FakeBroker, obedient } from "./support/fake-broker.js";
+import { FakeClock } from "./support/fake-clock.js";
+
+/** Bytes in use after a collection; the collector is there because the test asks for it. */
+function used(): number {
+  globalThis.gc!();
+  return process.memoryUsage().heapUsed;
+}
+
+test("10,000 reconnections leave no timers, listeners, connections or memory behind", async () => {
+  const { setFlagsFromString } = await import("node:v8");
+  const { runInNewContext } = await import("node:vm");
+  setFlagsFromString("--expose-gc");
+  globalThis.gc = runInNewContext("gc") as NodeJS.GCFunction;
+
+  const broker = new FakeBroker();
+  const clock = new FakeClock();
+  const signals = new AbortController();
+  const client = createClient("mqtt://x", {
+    transport: broker.transport,
+    clock,
+    signal: signals.signal,
+    reconnect: { minDelayMs: 1, maxDelayMs: 1 },
+  });
+  broker.onConnection = (connection) => {
+    obedient(connection, true);
+    return true;
+  };
+  const messages: string[] = [];
+  client.subscribe("t", { qos: 1 }, (message) => {
+    messages.push(message.text());
+  });
+  const events = { connected: 0, disconnected: 0 };
+  client.on("connected", () => events.connected++);
+  client.on("disconnected", () => events.disconnected++);
+
+  const reconnect = async (times: number) => {
+    for (let n = 0; n < times; n++) {
+      await client.connected();
+      const link = broker.connections.pop()!;
+      await client.publish("t", "x", { qos: n % 2 === 0 ? 1 : 2 });
+      link.give({ type: "publish", topic: "t", qos: 1, packetId: 1, payload: "y" });
+      await client.publish("t", "", { qos: 1 });
+      link.drop();
+      const { callback } = soonest(clock);
+      callback();
+      messages.length = 0;
+    }
+  };
+  await reconnect(2_000);
+  const timers = clock.pending;
+  const before = used();
+  await reconnect(8_000);
+  const grown = used() - before;
+  assert.equal(client.counters.connections >= 10_000, true);
+  assert.equal(clock.pending, timers);
+  assert.equal(events.disconnected, 10_000);
+  assert.equal(broker.connections.length <= 1, true);
+  assert.ok(grown < 200_000, `${grown} bytes more after 8,000 reconnections`);
+  await client.close();
+  assert.equal(clock.pending, 0);
+});
+
+/** Takes the next timer out and moves the clock there. */
+function soonest(clock: FakeClock): { callback: () => void } {
+  const timers = (clock as unknown as { timers: Set<{ at: number; callback: () => void }> }).timers;
+  assert.ok(timers.size <= 2, `${timers.size} timers`);
+  const [first] = [...timers].sort((a, b) => a.at - b.at);
+  timers.delete(first!);
+  clock.time = Math.max(clock.time, first!.at);
+  return first!;
+}

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+import { noBroker, RealBroker } from "./support/real-broker.js";
+
+const root = new URL("../../", import.meta.url);
+const cwd = fileURLToPath(root);
+
+test("the first example of the README runs as pasted and prints what it says", { skip: noBroker }, async () => {
+  const readme = readFileSync(new URL("README.md", root), "utf8");
+  const example = /```js\n(.*?)```/s.exec(readme)?.[1];
+  const said = /It prints `(.*?)`/.exec(readme)?.[1];
+  assert.ok(example !== undefined && said !== undefined);
+  const broker = await RealBroker.start();
+  const script = example.replace("mqtt://127.0.0.1:1883", broker.url);
+  const run = spawn(process.execPath, ["--input-type=module", "-e", script], { cwd });
+  let output = "";
+  for (const stream of [run.stdout, run.stderr]) stream.on("data", (chunk: Buffer) => (output += chunk.toString()));
+  await once(run, "exit");
+  assert.equal(output, `${said}\n`);
+  await broker.stop();
+});
+
+test("a bundle for browsers needs nothing of Node.js and has no MessagePack unless it is asked for", async () => {
+  const bundle = async (contents: string, conditions: string[]) => {
+    const result = await build({
+      stdin: { contents, resolveDir: cwd },
+      bundle: true,
+      minify: true,
+      format: "esm",
+      platform: "browser",
+      conditions,
+      metafile: true,
+      write: false,
+      logLevel: "silent",
+    });
+    return Object.keys(result.metafile.inputs);
+  };
+  for (const conditions of [[], ["workerd"], ["edge-light"], ["import"]]) {
+    const inputs = await bundle('export * from "@tautwire/client"', conditions);
+    assert.ok(!inputs.some((name) => /node:|\/transport\/(tcp|node-web-socket|frames)|msgpack\/dist/.test(name)), inputs.join("\n"));
+  }
+  const packed = await bundle('export * from "@tautwire/client/msgpack"', []);
+  assert.ok(packed.some((name) => name.includes("msgpack/dist/esm/decoder")));
+});
+
+test("it runs where Buffer, process, setImmediate and performance are not", () => {
+  const script = `
+    const print = console.log;
+    for (const name of ["Buffer", "process", "setImmediate", "performance", "global"]) delete globalThis[name];
+    const { createClient } = await import("@tautwire/client/web");
+    const { encode, MqttDecoder } = await import("@tautwire/mqtt-codec");
+    const decoder = new MqttDecoder();
+    const transport = (url, events) => {
+      queueMicrotask(events.onOpen);
+      return {
+        bufferedBytes: 0,
+        send(bytes) {
+          decoder.push(bytes.slice());
+          for (const packet of decoder) {
+            const answers = {
+              connect: { type: "connack", reason: 0 },
+              subscribe: { type: "suback", packetId: packet.packetId, reasons: [0] },
+              publish: packet,
+            };
+            if (answers[packet.type]) queueMicrotask(() => events.onData(encode(answers[packet.type])));
+          }
+          return true;
+        },
+        end: () => queueMicrotask(() => events.onClose()),
+        destroy() {},
+      };
+    };
+    const client = createClient("ws://x", { transport });
+    const subscription = client.subscribe("t");
+    await subscription.ready;
+    await client.publish("t", "hello");
+    for await (const message of subscription) {
+      print(message.text());
+      break;
+    }
+    await client.close();`;
+  const run = spawnSync(process.execPath, ["--input-type=module", "-e", script], { cwd, encoding: "utf8" });
+  assert.equal(run.stderr, "");
+  assert.equal(run.stdout, "hello\n");
+});
+
+test("CommonJS gets the same", () => {
+  const require = createRequire(import.meta.url);
+  const { connect, MqttError } = require("@tautwire/client") as typeof import("@tautwire/client");
+  const { msgpack } = require("@tautwire/client/msgpack") as typeof import("@tautwire/client/msgpack");
+  assert.equal(typeof connect, "function");
+  assert.equal(new MqttError("closed", "x").code, "closed");
+  assert.equal(msgpack().contentType, "application/msgpack");
+});
+
+test("an idle process with a closed client ends by itself", () => {
+  const script = `
+    import { createClient } from "@tautwire/client";
+    const client = createClient("mqtt://127.0.0.1:1");
+    client.publish("t", "x", { qos: 1 });
+    await client.close();
+    console.log("done");`;
+  const run = spawnSync(process.execPath, ["--input-type=module", "-e", script], { cwd, encoding: "utf8", timeout: 10_000 });
+  assert.equal(run.stderr, "");
+  assert.equal(run.stdout, "done\n");
+});

@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { json, MqttError, request, respond, type Message } from "@tautwire/client";
+import { createClient } from "./support/clients.js";
+import { FakeBroker } from "./support/fake-broker.js";
+import { FakeClock } from "./support/fake-clock.js";
+import { failure, settled } from "./support/waiting.js";
+
+async function connected(protocolVersion: 4 | 5 = 5) {
+  const broker = new FakeBroker();
+  const clock = new FakeClock();
+  const client = createClient("mqtt://x", { transport: broker.transport, clock, protocolVersion });
+  const link = await broker.accept({ properties: protocolVersion === 5 ? { responseInformation: "reply/me/" } : {} });
+  await client.connected();
+  return { client, link, clock };
+}
+
+test("a hundred requests at a time, answered in any order, over one subscription", async () => {
+  const { client, link } = await connected();
+  const results = Array.from({ length: 100 }, (_, n) =>
+    request(client, "add", { n }, { codec: json(), responseCodec: json<number>(), qos: 0 }),
+  );
+  const subscribe = await link.grant();
+  assert.match(subscribe.requests[0]!.filter, /^reply\/me\/\w{16}$/);
+  const requests = [];
+  for (let n = 0; n < 100; n++) requests.push(await link.expect("publish"));
+  await link.fence();
+  for (const { properties, payload } of requests.reverse()) {
+    assert.equal(properties.responseTopic, subscribe.requests[0]!.filter);
+    const { n } = JSON.parse(new TextDecoder().decode(payload)) as { n: number };
+    const { correlationData } = properties;
+    link.give({ type: "publish", topic: properties.responseTopic, payload: String(n * 2), properties: { correlationData } });
+  }
+  const values = (await Promise.all(results)).map((response) => response.value);
+  assert.deepEqual(values, Array.from({ length: 100 }, (_, n) => n * 2));
+  await client.close();
+});
+
+test("a request that nobody answers, an abort, the end of the client: each settles and leaves nothing behind", async () => {
+  const { client, link, clock } = await connected();
+  const timers = clock.pending;
+  const late = request(client, "slow", "", { timeoutMs: 500 });
+  await link.grant();
+  const { properties } = await link.expect("publish");
+  await clock.advance(500);
+  assert.equal((await failure(late)).code, "request_timeout");
+  const { correlationData } = properties;
+  link.give({ type: "publish", topic: properties.responseTopic!, properties: { correlationData } });
+  await settled();
+  assert.equal(client.counters.lateResponses, 1);
+
+  const abort = new AbortController();
+  const aborted = request(client, "slow", "", { signal: abort.signal });
+  await link.expect("publish");
+  abort.abort();
+  assert.equal((await failure(aborted)).code, "aborted");
+  assert.equal((await failure(request(client, "x", "", { signal: AbortSignal.abort() }))).code, "aborted");
+  assert.equal(clock.pending, timers);
+
+  const ended = request(client, "slow", "");
+  await link.expect("publish");
+  await client.close();
+  assert.equal((await failure(ended)).code, "closed");
+  assert.equal((await failure(request(client, "slow", ""))).code, "closed");
+  assert.equal(clock.pending, 0);
+});
+
+test("requests before there is a connection wait for it, at most for their time", async () => {
+  const broker = new FakeBroker();
+  broker.onConnection = () => false;
+  const clock = new FakeClock();
+  const client = createClient("mqtt://x", { transport: broker.transport, clock });
+  const result = request(client, "x", "", { timeoutMs: 100 });
+  await clock.advance(100);
+  assert.equal((await failure(result)).code, "request_timeout");
+  await client.close();
+});
+
+test("a responder answers with the correlation data; its errors reach the requester, unexpected ones without their text", async () => {
+  const { client, link } = await connected();
+  const errors: unknown[] = [];
+  client.on("error", (error) => errors.push(error.code));
+  const add = ({ value }: Message<number[]>) => {
+    if (value.length === 0) throw new MqttError("invalid_argument", "nothing to add");
+    if (value.length === 1) throw new Error("secret");
+    return value.reduce((a, b) => a + b);
+  };
+  const responder = respond(client, "add", add, { codec: json(), responseCodec: json(), qos: 1 });
+  await link.grant();
+  const bytes = (text: string) => new TextEncoder().encode(text);
+  const ask = async (payload: string) => {
+    const properties = { responseTopic: "r", correlationData: bytes("c") };
+    link.give({ type: "publish", topic: "add", payload, properties });
+    const answer = await link.expect("publish");
+    assert.equal(answer.topic, "r");
+    assert.deepEqual(Buffer.from(answer.properties.correlationData!), Buffer.from("c"));
+    return [new TextDecoder().decode(answer.payload), answer.properties.userProperties];
+  };
+  assert.deepEqual(await ask("[1,2]"), ["3", undefined]);
+  assert.deepEqual(await ask("[]"), ["", [["error", "nothing to add"]]]);
+  assert.deepEqual(await ask("[1]"), ["", [["error", "the responder failed"]]]);
+  assert.deepEqual(errors, ["callback_failed", "callback_failed"]);
+  void responder.unsubscribe();
+  await link.expect("unsubscribe");
+
+  const asked = request(client, "x", "");
+  await link.grant();
+  const { properties } = await link.expect("publish");
+  const { correlationData } = properties;
+  const failed = { correlationData, userProperties: [["error", "no such thing"]] as const };
+  link.give({ type: "publish", topic: properties.responseTopic!, properties: failed });
+  const error = await failure(asked);
+  assert.deepEqual([error.code, error.message], ["request_failed", "no such thing"]);
+  await client.close({ drainMs: 0 });
+});
+
+test("3.1.1 has no requests", async () => {
+  const { client } = await connected(4);
+  assert.equal((await failure(request(client, "x", ""))).code, "not_supported");
+  await client.close();
+});
