@@ -89,7 +89,7 @@ test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Pytho
 	@$(PYTHON) -B tests/interop/run.py
 
 .PHONY: test-typescript
-test-typescript: ## the TypeScript packages: types, tests, lint, size
+test-typescript: build ## the TypeScript packages: types, tests, lint, size
 	$(call say,test-typescript)
 	@cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
 	@cd clients/typescript && npm run --silent build && npm test --silent && npm run --silent lint && npm run --silent size

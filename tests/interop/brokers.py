@@ -152,9 +152,10 @@ def _mosquitto_command(folder: Path, port: int) -> list[str]:
 
 def _nats_command(folder: Path, port: int) -> list[str]:
     configuration = folder / "nats.conf"
+    # A message that was on its way when the connection broke comes again after this time, 30 s by default.
     configuration.write_text(
         f'server_name: interop\nlisten: "127.0.0.1:{_free_port()}"\n'
-        f'jetstream {{ store_dir: "{folder}/store" }}\nmqtt {{ listen: "127.0.0.1:{port}" }}\n'
+        f'jetstream {{ store_dir: "{folder}/store" }}\nmqtt {{ listen: "127.0.0.1:{port}", ack_wait: "2s" }}\n'
     )
     return [str(NATS_SERVER), "-c", str(configuration)]
 
