@@ -34,7 +34,7 @@ have_mosquitto && PATH="$PATH:/usr/sbin" mosquitto -h | head -n 1
 
 if [ "$("$bin/nats-server" --version 2>/dev/null)" != "nats-server: $NATS_SERVER_VERSION" ]; then
     if command -v go >/dev/null; then
-        GOBIN="$bin" GOFLAGS= go install "github.com/nats-io/nats-server/v2@$NATS_SERVER_VERSION" ||
+        GOBIN="$bin" GOFLAGS='' go install "github.com/nats-io/nats-server/v2@$NATS_SERVER_VERSION" ||
             say_missing "nats-server $NATS_SERVER_VERSION: go install failed"
     else
         say_missing "nats-server $NATS_SERVER_VERSION: it is built with Go (https://go.dev/dl), which is not installed"
