@@ -228,7 +228,9 @@ type broker struct {
 	forgets func() bool
 	window  int
 	conn    *server.Conn
-	exists  bool
+	// ready is the connection on which what is owed from before has been sent: new messages go behind that.
+	ready  *server.Conn
+	exists bool
 	// published is what the client published and the broker took over.
 	published []string
 	opened    map[packets.PacketID]bool
@@ -327,6 +329,7 @@ func (b *broker) onConnected(c *server.Conn) error {
 			return err
 		}
 	}
+	b.ready = c
 	return nil
 }
 
@@ -358,7 +361,7 @@ func (b *broker) publish(topic, payload string, qos packets.QoS) {
 		m.id = b.lastID
 		b.outbox = append(b.outbox, m)
 	}
-	if c := b.conn; c != nil && b.transmit(c, m) != nil {
+	if c := b.conn; c != nil && c == b.ready && b.transmit(c, m) != nil {
 		c.Abort()
 	}
 }
