@@ -48,7 +48,7 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint test-rust test-spec test-examples test-go test-c test-typescript test-differential test-interop ## all checks and tests; installs what they need
+test: tools lint test-rust test-spec test-go test-c test-typescript test-examples test-differential test-interop ## all checks and tests; installs what they need
 
 .PHONY: tools
 tools:
@@ -79,9 +79,11 @@ test-spec: .venv/ready ## vectors, their schema, the ledger of statements, and t
 	@.venv/bin/python -B -m unittest discover -s tools/tidy
 
 .PHONY: test-examples
-test-examples: build ## the example configuration is right
+test-examples: build ## the examples do what their pages say; after test-typescript, whose build they use
 	$(call say,test-examples)
 	@bin/tautwire config check --config examples/tautwire.toml
+	@cd examples && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
+	@cd examples && npm test --silent
 
 .PHONY: test-interop
 test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Python, Go), rumqttc
@@ -93,6 +95,7 @@ test-typescript: build ## the TypeScript packages: types, tests, lint, size
 	$(call say,test-typescript)
 	@cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
 	@cd clients/typescript && npm run --silent build && npm test --silent && npm run --silent lint && npm run --silent size
+	@cd clients/typescript && npm run --silent test:browser
 
 .PHONY: test-go
 test-go: build ## the Go module: formatting, vet, staticcheck, tests with the race detector
@@ -166,4 +169,5 @@ clean: ## remove everything that was built or installed here
 	@rm -rf bin .venv $(addsuffix /target,$(APART)) bench/peers/bin
 	@rm -rf tests/interop/mqttjs/node_modules tests/interop/paho-go/bin
 	@rm -rf clients/typescript/node_modules clients/typescript/packages/*/dist
+	@rm -rf examples/node_modules examples/live-page/dist
 	@$(MAKE) -C clients/c --silent clean

@@ -303,6 +303,8 @@ export class Connection implements SessionOwner {
     this.flush();
     this.updateReading();
     this.settleClosing();
+    // What has come may bring the next look at the clock forward: a PINGRESP ends a longer wait.
+    if (!this.isEnded) this.arm();
   }
 
   /** Whether the application can take more messages. */

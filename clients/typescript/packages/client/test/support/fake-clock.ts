@@ -8,7 +8,7 @@ interface Timer {
 
 /** Time that passes when a test says so. */
 export class FakeClock implements Clock {
-  time = 1_000_000;
+  time = 1_700_000_000_000;
   /** Timers fire at multiples of this alone, as in a hidden tab. */
   granularityMs = 1;
   private readonly timers = new Set<Timer>();

@@ -1,0 +1,16 @@
+// A worker that says what it hears. It has neither window nor document.
+
+import { connect } from "@tautwire/client";
+
+globalThis.onmessage = async ({ data: url }) => {
+  const client = await connect(url);
+  const subscription = client.subscribe("worker/#", { qos: 2 });
+  await subscription.ready;
+  await client.publish("worker/a", "from a worker", { qos: 2 });
+  for await (const message of subscription) {
+    globalThis.postMessage(`${message.topic} ${message.qos} ${message.text()}`);
+    break;
+  }
+  await client.close();
+  globalThis.postMessage(client.state);
+};

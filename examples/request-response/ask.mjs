@@ -1,0 +1,43 @@
+// Asks the thermostat: node ask.mjs
+
+import { connect, json, MqttError, request } from "@tautwire/client";
+import { planCodec, url } from "./protocol.mjs";
+
+const client = await connect(url);
+
+/**
+ * @param {string} room
+ * @param {unknown} target
+ */
+async function set(room, target) {
+  try {
+    const { value } = await request(client, `thermostats/${room}/set`, target, {
+      qos: 1,
+      codec: json(),
+      responseCodec: planCodec,
+      timeoutMs: 5_000,
+    });
+    return `${room}: ${value.celsius} °C in ${value.minutes} minutes`;
+  } catch (error) {
+    if (!(error instanceof MqttError)) throw error;
+    return `${room}: ${error.code}: ${error.message}`;
+  }
+}
+
+// Any number at a time: each response finds its request.
+const answers = await Promise.all([
+  set("kitchen", { celsius: 21 }),
+  set("study", { celsius: 19 }),
+  set("study", { celsius: 90 }),
+  set("attic", { celsius: 20 }),
+  set("kitchen", "warm"),
+]);
+console.log(answers.join("\n"));
+
+// Nobody answers this one.
+try {
+  await request(client, "nobody/there", "hello?", { timeoutMs: 200 });
+} catch (error) {
+  console.log(error instanceof MqttError ? `${error.code}: ${error.message}` : error);
+}
+await client.close();
