@@ -1,0 +1,193 @@
+//! A contract: which topics it is for, what their payloads must be, and what happens to others.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::format::Format;
+use crate::json::{JsonSink, JsonSource};
+use crate::messagepack::{MessagePackSink, MessagePackSource};
+use crate::plan::Plan;
+use crate::protobuf::{self, Check, ProtobufSink};
+use crate::sink::{Nothing, Sink};
+use crate::tie::Tie;
+use crate::topic_pattern::TopicPattern;
+use crate::typed;
+use crate::violation::{Checked, Rule, Violation};
+
+/// How deep payloads may be nested, and with that how far a walk recurses.
+pub const DEPTH_MAX: u16 = 100;
+
+/// One contract, ready for use. Contracts are immutable; a change makes another.
+pub struct Contract {
+    pub(crate) name: Box<str>,
+    pub(crate) topics: TopicPattern,
+    pub(crate) formats: Box<[Format]>,
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) plan: Plan,
+    pub(crate) on_violation: OnViolation,
+    pub(crate) unacknowledged: Unacknowledged,
+    pub(crate) unknown_fields_refused: bool,
+    pub(crate) ties: Box<[Tie]>,
+}
+
+/// Where a contract's types come from.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// The file, by its path in the folder of contracts.
+    pub file: Box<str>,
+    /// Its text.
+    pub source: Box<str>,
+    /// The message type with its package, of a Protobuf schema.
+    pub message: Box<str>,
+    /// `FileDescriptorSet` of the file and all it imports.
+    pub descriptor_set: Box<[u8]>,
+}
+
+/// What happens to a payload that breaks its contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OnViolation {
+    /// It is counted, and goes on.
+    Observe,
+    /// It goes no further; its publisher is told where the protocol has a way.
+    Reject,
+    /// It goes to `$quarantine/` and its topic instead, with the reason.
+    Quarantine,
+    /// Its publisher is disconnected.
+    Disconnect,
+}
+
+/// What `reject` does where the protocol has no way to refuse: at QoS 0, and in 3.1.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Unacknowledged {
+    /// The message is dropped and counted.
+    Drop,
+    /// The publisher is disconnected.
+    Disconnect,
+}
+
+impl OnViolation {
+    /// All, with their names in `contracts.toml`.
+    pub const ALL: [(&'static str, OnViolation); 4] = [
+        ("observe", OnViolation::Observe),
+        ("reject", OnViolation::Reject),
+        ("quarantine", OnViolation::Quarantine),
+        ("disconnect", OnViolation::Disconnect),
+    ];
+
+    /// The name in `contracts.toml`.
+    pub fn name(self) -> &'static str {
+        OnViolation::ALL.into_iter().find(|(_, other)| *other == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl Contract {
+    /// The name, unique among the contracts of a broker.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The topics it is for.
+    pub fn topics(&self) -> &TopicPattern {
+        &self.topics
+    }
+
+    /// The formats that may be published. The first is that of a payload whose content type says nothing.
+    pub fn formats(&self) -> &[Format] {
+        &self.formats
+    }
+
+    /// Where its types come from.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// What happens to payloads that break it.
+    pub fn on_violation(&self) -> OnViolation {
+        self.on_violation
+    }
+
+    /// What `reject` does without a way to refuse.
+    pub fn unacknowledged(&self) -> Unacknowledged {
+        self.unacknowledged
+    }
+
+    /// Whether fields that the schema does not know break it.
+    pub fn unknown_fields_refused(&self) -> bool {
+        self.unknown_fields_refused
+    }
+
+    /// Checks a payload published to `topic`; says in which format it is.
+    ///
+    /// A content type that names a format decides. Without one, a payload is of the first format listed that it satisfies;
+    /// the violation told is that of the first.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self, topic: &str, content_type: Option<&str>, payload: &[u8]) -> Result<Format, Box<Violation>> {
+        if let Some(format) = content_type.and_then(Format::of_content_type) {
+            if !self.formats.contains(&format) {
+                let listed = self.formats.iter().map(|format| format.content_type()).collect::<Vec<_>>().join(" or ");
+                return Err(Violation::new(Rule::Format, 0, listed, format.content_type()));
+            }
+            return self.check_as(format, topic, payload).map(|()| format);
+        }
+        let mut first = None;
+        for format in &self.formats {
+            match self.check_as(*format, topic, payload) {
+                Ok(()) => return Ok(*format),
+                Err(violation) => first = first.or(Some(violation)),
+            }
+        }
+        Err(first.unwrap_or_else(|| Violation::new(Rule::Format, 0, "a format", "a contract without one")))
+    }
+
+    fn check_as(&self, format: Format, topic: &str, payload: &[u8]) -> Checked {
+        let check = Check { unknown_fields_refused: self.unknown_fields_refused, depth_max: DEPTH_MAX };
+        match format {
+            Format::Protobuf => protobuf::check(&self.plan, payload, check)?,
+            Format::Json => typed::walk(&self.plan, &mut JsonSource::new(payload)?, &mut Nothing, check)?,
+            Format::MessagePack => typed::walk(&self.plan, &mut MessagePackSource::new(payload), &mut Nothing, check)?,
+        }
+        self.ties.iter().try_for_each(|tie| tie.check(&self.plan, &self.topics, format, topic, payload))
+    }
+
+    /// Whether payloads can be turned into `to`.
+    pub fn can_become(&self, to: Format) -> bool {
+        self.formats.contains(&to) || self.plan.has_other_forms()
+    }
+
+    /// Appends a payload that has been checked, in another format.
+    ///
+    /// # Errors
+    /// A value that `to` has no form for. What was appended by then is taken back.
+    pub fn transcode(&self, from: Format, to: Format, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Box<Violation>> {
+        let start = out.len();
+        let outcome = match to {
+            Format::Protobuf => self.feed(from, payload, &mut ProtobufSink::new(out)),
+            Format::Json => self.feed(from, payload, &mut JsonSink::new(out)),
+            Format::MessagePack => self.feed(from, payload, &mut MessagePackSink::new(out)),
+        };
+        if outcome.is_err() {
+            out.truncate(start);
+        }
+        outcome
+    }
+
+    fn feed(&self, from: Format, payload: &[u8], sink: &mut impl Sink) -> Checked {
+        let check = Check { unknown_fields_refused: false, depth_max: DEPTH_MAX };
+        match from {
+            Format::Protobuf => protobuf::emit(&self.plan, payload, sink),
+            Format::Json => typed::walk(&self.plan, &mut JsonSource::new(payload)?, sink, check),
+            Format::MessagePack => typed::walk(&self.plan, &mut MessagePackSource::new(payload), sink, check),
+        }
+    }
+}
+
+impl fmt::Debug for Contract {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Contract")
+            .field("name", &self.name)
+            .field("topics", &self.topics.as_str())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,9 @@
+//! JSON [RFC 8259], read in place and written.
+
+mod read;
+mod string;
+mod write;
+
+pub(crate) use read::JsonSource;
+pub(crate) use string::unescaped;
+pub(crate) use write::JsonSink;

@@ -1,0 +1,25 @@
+//! What payloads must look like.
+#![forbid(unsafe_code)]
+
+mod catalogue;
+mod contract;
+mod format;
+mod json;
+mod load;
+mod messagepack;
+mod plan;
+mod protobuf;
+mod sink;
+mod source;
+mod tie;
+mod topic_pattern;
+mod typed;
+mod violation;
+
+pub use catalogue::Catalogue;
+pub use contract::{Contract, DEPTH_MAX, OnViolation, Schema, Unacknowledged};
+pub use format::Format;
+pub use load::{ErrorCode, Files, Limits, LoadError, MANIFEST};
+pub use plan::{Plan, PlanError, PlanLimits};
+pub use topic_pattern::{TopicPattern, TopicPatternError};
+pub use violation::{Rule, Violation};

@@ -1,0 +1,7 @@
+//! MessagePack, read in place and written.
+
+mod read;
+mod write;
+
+pub(crate) use read::MessagePackSource;
+pub(crate) use write::MessagePackSink;
