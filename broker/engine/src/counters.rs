@@ -108,6 +108,14 @@ counters! {
     publish_bytes_sent,
     /// Messages refused with a reason code or passed over: topic not allowed, payload not as indicated, over a limit.
     publishes_refused,
+    /// Payloads held to a contract.
+    payloads_checked,
+    /// Payloads that broke a contract which only observes.
+    violations_observed,
+    /// Payloads that broke a contract and went no further; those whose publisher was disconnected too.
+    violations_rejected,
+    /// Payloads that broke a contract and went into quarantine.
+    violations_quarantined,
     /// QoS 0 messages dropped because a client's output was full.
     dropped_output_full,
     /// QoS 1 and 2 messages dropped because a session's queue was full.

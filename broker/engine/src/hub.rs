@@ -11,6 +11,7 @@ use tautwire_router::{Batch, BatchSize, Exchange, SessionKey, ShardIndex};
 use tautwire_session::{Change, Delivery, Journal, LogPosition, Record, RetainedChange, Session};
 
 use crate::connection::{Connection, ConnectionId, NonZeroMs, Phase};
+use crate::contracts::ViolationLog;
 use crate::counters::{Counter, Counters, Totals};
 use crate::frames::{Frames, Outgoing};
 use crate::output::OutputPool;
@@ -119,6 +120,7 @@ pub(crate) struct Hub<J> {
     pub(crate) buffered_bytes: u64,
     /// They are over their limit.
     pub(crate) memory_full: bool,
+    pub(crate) violation_log: ViolationLog,
 }
 
 impl<J: Journal> Hub<J> {
@@ -156,6 +158,7 @@ impl<J: Journal> Hub<J> {
             now_ms,
             buffered_bytes: 0,
             memory_full: false,
+            violation_log: ViolationLog::default(),
         }
     }
 

@@ -8,6 +8,7 @@
 
 mod ack;
 mod connection;
+mod contracts;
 mod counters;
 mod deliver;
 mod frames;

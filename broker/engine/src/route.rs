@@ -5,6 +5,7 @@ use tautwire_router::{Batch, Entry, Member, Routes, ShareGroup};
 use tautwire_session::{Delivery, Journal, SubscriptionIds};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
+use crate::contracts::Broken;
 use crate::deliver::Terms;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
@@ -34,6 +35,7 @@ impl Reusable for Matches {
     fn clear(&mut self) {
         self.subscriptions.clear();
         self.routes.shares.clear();
+        self.routes.contract = None;
     }
 
     fn heap_bytes(&self) -> usize {
@@ -64,7 +66,15 @@ pub(crate) struct Table {
 impl<J: Journal> Shard<J> {
     /// Hands a message to everybody who wants it; says whether anybody does. `published_at` is the exchange's generation
     /// at which it was published.
-    pub(crate) fn route(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin, published_at: u64) -> bool {
+    ///
+    /// # Errors
+    /// The message has not been held to its contract before, and breaks it.
+    pub(crate) fn route(
+        &mut self,
+        outgoing: &mut Outgoing<'_>,
+        origin: Origin,
+        published_at: u64,
+    ) -> Result<bool, Broken> {
         let Shard { hub, table, .. } = self;
         let exchange_generation = hub.exchange.generation();
         let Table { tree, cache, generation } = table;
@@ -75,10 +85,15 @@ impl<J: Journal> Shard<J> {
             matches.subscriptions.sort_unstable_by_key(|subscription| subscription.session);
             hub.exchange.routes(topic, &mut matches.routes);
         });
+        if let Some(contract) = &matches.routes.contract
+            && !outgoing.is_checked
+        {
+            hub.hold_to(contract, outgoing)?;
+        }
 
         let mut matched = hub.deliver_matches(&matches.subscriptions, outgoing, origin, published_at);
         if origin == Origin::Shard {
-            return matched;
+            return Ok(matched);
         }
         for shard in matches.routes.shards.without(hub.shard) {
             matched = true;
@@ -87,7 +102,7 @@ impl<J: Journal> Shard<J> {
         for group in &matches.routes.shares {
             matched |= hub.deliver_to_share(group, outgoing);
         }
-        matched
+        Ok(matched)
     }
 
     /// Takes a batch from another shard.
@@ -96,7 +111,9 @@ impl<J: Journal> Shard<J> {
         for entry in batch.entries() {
             match entry {
                 Entry::Route { message, generation } => {
-                    self.route(&mut Outgoing::new(message), Origin::Shard, generation);
+                    // The shard that it was published on has held it to its contract.
+                    let mut outgoing = Outgoing { is_checked: true, ..Outgoing::new(message) };
+                    let _ = self.route(&mut outgoing, Origin::Shard, generation);
                 }
                 Entry::Member(key, delivery) => match self.hub.session_at(key) {
                     Some(session) => self.hub.deliver_to_member(session, delivery),
