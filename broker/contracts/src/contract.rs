@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::format::Format;
 use crate::json::{JsonSink, JsonSource};
 use crate::messagepack::{MessagePackSink, MessagePackSource};
 use crate::plan::Plan;
@@ -13,6 +12,7 @@ use crate::tie::Tie;
 use crate::topic_pattern::TopicPattern;
 use crate::typed;
 use crate::violation::{Checked, Rule, Violation};
+use tautwire_session::Format;
 
 /// How deep payloads may be nested, and with that how far a walk recurses.
 pub const DEPTH_MAX: u16 = 100;

@@ -3,7 +3,6 @@
 
 mod catalogue;
 mod contract;
-mod format;
 mod json;
 mod load;
 mod messagepack;
@@ -18,8 +17,8 @@ mod violation;
 
 pub use catalogue::Catalogue;
 pub use contract::{Contract, DEPTH_MAX, OnViolation, Schema, Unacknowledged};
-pub use format::Format;
 pub use load::{ErrorCode, Files, Limits, LoadError, MANIFEST};
 pub use plan::{Plan, PlanError, PlanLimits};
+pub use tautwire_session::Format;
 pub use topic_pattern::{TopicPattern, TopicPatternError};
 pub use violation::{Rule, Violation};

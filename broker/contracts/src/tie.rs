@@ -1,6 +1,5 @@
 //! Ties a level of the topic to a field of the payload: both must say the same.
 
-use crate::format::Format;
 use crate::json::JsonSource;
 use crate::messagepack::MessagePackSource;
 use crate::plan::{Cardinality, FieldIndex, FieldPlan, Kind, MessageIndex, Plan};
@@ -8,6 +7,7 @@ use crate::protobuf;
 use crate::source::{self, Key, Source, Value};
 use crate::topic_pattern::TopicPattern;
 use crate::violation::{Checked, Rule, Violation};
+use tautwire_session::Format;
 
 /// One tie.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -162,7 +162,7 @@ pub(crate) fn content_type(properties: &[u8]) -> Option<&str> {
     Properties::from_wire(properties, PropertyContext::Publish).ok()?.content_type()
 }
 
-fn append_user_property(properties: &mut Vec<u8>, name: &str, value: &str) {
+pub(crate) fn append_user_property(properties: &mut Vec<u8>, name: &str, value: &str) {
     properties.push(PropertyId::UserProperty as u8);
     for text in [name, value] {
         let length = text.len().min(usize::from(u16::MAX));

@@ -116,6 +116,10 @@ counters! {
     violations_rejected,
     /// Payloads that broke a contract and went into quarantine.
     violations_quarantined,
+    /// Payloads turned into another format for subscribers who asked for it.
+    payloads_transcoded,
+    /// Messages that could not be turned into the format a subscriber asked for, and that it could not be told of.
+    dropped_untranscodable,
     /// QoS 0 messages dropped because a client's output was full.
     dropped_output_full,
     /// QoS 1 and 2 messages dropped because a session's queue was full.

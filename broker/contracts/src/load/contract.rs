@@ -4,10 +4,10 @@ use super::Limits;
 use super::error::{ErrorCode, LoadError, Place};
 use super::schemas::Schemas;
 use crate::contract::{Contract, OnViolation, Unacknowledged};
-use crate::format::Format;
 use crate::plan::Plan;
 use crate::tie::Tie;
 use crate::topic_pattern::TopicPattern;
+use tautwire_session::Format;
 
 /// What is written about a contract, by itself not known to make sense.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use super::MANIFEST;
 use super::contract::Draft;
 use super::error::{ErrorCode, LoadError, Place, position};
 use crate::contract::{OnViolation, Unacknowledged};
-use crate::format::Format;
+use tautwire_session::Format;
 
 const KEYS: [&str; 9] =
     ["name", "topics", "format", "schema", "message", "on_violation", "unacknowledged", "unknown_fields", "ties"];

@@ -1,4 +1,4 @@
-//! The formats of payloads.
+//! The formats of payloads that the broker can tell apart and turn into each other.
 
 /// How the bytes of a payload are to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
