@@ -116,6 +116,11 @@ impl Contract {
         self.unknown_fields_refused
     }
 
+    /// The levels of the topic that are tied to fields, with the fields.
+    pub fn ties(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.ties.iter().map(|tie| (&*tie.level, &*tie.path))
+    }
+
     /// Checks a payload published to `topic`; says in which format it is.
     ///
     /// A content type that names a format decides. Without one, a payload is of the first format listed that it satisfies;

@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod contract;
+pub mod discovery;
 mod json;
 mod load;
 mod messagepack;

@@ -36,7 +36,7 @@ impl<J: Journal> Hub<J> {
     }
 
     #[inline]
-    fn deliver_at_most_once(&mut self, index: u32, outgoing: &Outgoing<'_>, terms: Terms<'_>) {
+    pub(crate) fn deliver_at_most_once(&mut self, index: u32, outgoing: &Outgoing<'_>, terms: Terms<'_>) {
         let connection = &self.connections[index as usize];
         let pending = connection.pending_bytes();
         // An empty output takes any packet, so that one larger than the limit is not refused for ever.

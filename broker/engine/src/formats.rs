@@ -5,6 +5,7 @@ use tautwire_protocol::{Properties, PropertyContext, PropertyId, Subscribe, Subs
 use tautwire_session::{Format, Journal, Message, MessageRef};
 
 use crate::contracts::{append_user_property, content_type};
+use crate::discovery::push;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::route::{Origin, Subscription};
@@ -164,10 +165,7 @@ impl<J: Journal> Hub<J> {
         }
         scratch.properties.clear();
         scratch.take_properties(message, to != Format::Protobuf && to != Format::MessagePack);
-        scratch.properties.push(PropertyId::ContentType as u8);
-        let name = to.content_type();
-        scratch.properties.extend_from_slice(&(name.len() as u16).to_be_bytes());
-        scratch.properties.extend_from_slice(name.as_bytes());
+        push(&mut scratch.properties, PropertyId::ContentType, to.content_type().as_bytes());
         self.counters().payloads_transcoded.add(1);
         Form::Made
     }

@@ -109,6 +109,7 @@ impl<J: Journal> Shard<J> {
             expires_at_ms: self.expires_at_ms(publish),
         };
         let outcome = match self.check_message(publish, &topic) {
+            _ if self.answer_discovery(index, publish, &topic) => Ok(true),
             Ok(()) => {
                 let mut outgoing = Outgoing { chunk: Some((chunk, payload_at)), ..Outgoing::new(message) };
                 self.publish(&mut outgoing, Origin::Session(session))

@@ -11,6 +11,7 @@ mod connection;
 mod contracts;
 mod counters;
 mod deliver;
+mod discovery;
 mod formats;
 mod frames;
 mod handshake;

@@ -55,6 +55,7 @@ pub struct Exchange {
     generation: AtomicU64,
     shares: AtomicUsize,
     contracts: RwLock<Arc<Catalogue>>,
+    contract_changes: AtomicU64,
     board: RwLock<Board>,
 }
 
@@ -113,6 +114,7 @@ impl Exchange {
             generation: AtomicU64::new(0),
             shares: AtomicUsize::new(0),
             contracts: RwLock::default(),
+            contract_changes: AtomicU64::new(0),
             board: RwLock::default(),
         }
     }
@@ -166,7 +168,14 @@ impl Exchange {
     /// From now on `contracts` hold. Each thread changes over between two messages.
     pub fn set_contracts(&self, contracts: Arc<Catalogue>) {
         *self.contracts.write().unwrap_or_else(PoisonError::into_inner) = contracts;
+        self.contract_changes.fetch_add(1, Ordering::AcqRel);
         self.advance();
+    }
+
+    /// How often the contracts have been changed.
+    #[inline]
+    pub fn contract_changes(&self) -> u64 {
+        self.contract_changes.load(Ordering::Acquire)
     }
 
     /// A session of `shard` subscribes to `filter`; `first` where no other session of that shard has it. Returns the

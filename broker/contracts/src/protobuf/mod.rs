@@ -9,4 +9,5 @@ mod write;
 pub(crate) use check::{Check, check};
 pub(crate) use emit::emit;
 pub(crate) use find::field_is;
-pub(crate) use write::ProtobufSink;
+pub(crate) use wire::{FieldValue, each_field};
+pub(crate) use write::{ProtobufSink, varint as write_varint};

@@ -112,3 +112,30 @@ pub(crate) fn four(bytes: &[u8], at: usize) -> Checked<u32> {
     let end = fixed(bytes, at, 4)?;
     Ok(bytes[at..end].iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte)))
 }
+
+/// The value of a field, as far as the wire tells.
+pub(crate) enum FieldValue<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+/// Calls `visit` with the number and value of each field of a message that has been checked; values of fixed length are
+/// passed over.
+pub(crate) fn each_field<'a>(bytes: &'a [u8], mut visit: impl FnMut(u32, FieldValue<'a>)) {
+    let mut at = 0;
+    while let Ok((tag, value_at)) = tag(bytes, at) {
+        match tag.wire_type {
+            0 => {
+                let Ok((value, _)) = varint(bytes, value_at) else { return };
+                visit(tag.number, FieldValue::Number(value));
+            }
+            2 => {
+                let Ok((start, end)) = delimited(bytes, value_at) else { return };
+                visit(tag.number, FieldValue::Bytes(&bytes[start..end]));
+            }
+            _ => {}
+        }
+        let Ok(end) = skip(bytes, value_at, tag.wire_type) else { return };
+        at = end;
+    }
+}
