@@ -7,10 +7,13 @@ use crate::json::{JsonSink, JsonSource};
 use crate::messagepack::{MessagePackSink, MessagePackSource};
 use crate::plan::Plan;
 use crate::protobuf::{self, Check, ProtobufSink};
-use crate::sink::{Nothing, Sink};
+use crate::schema::{self, SchemaPlan};
+use crate::sink::{AnyPlace, Nothing, Place, Sink};
+use crate::source::Source;
 use crate::tie::Tie;
 use crate::topic_pattern::TopicPattern;
 use crate::typed;
+use crate::untyped;
 use crate::violation::{Checked, Rule, Violation};
 use tautwire_session::Format;
 
@@ -23,11 +26,20 @@ pub struct Contract {
     pub(crate) topics: TopicPattern,
     pub(crate) formats: Box<[Format]>,
     pub(crate) schema: Arc<Schema>,
-    pub(crate) plan: Plan,
+    pub(crate) types: Types,
     pub(crate) on_violation: OnViolation,
     pub(crate) unacknowledged: Unacknowledged,
     pub(crate) unknown_fields_refused: bool,
     pub(crate) ties: Box<[Tie]>,
+}
+
+/// What payloads are held to.
+#[derive(Debug)]
+pub(crate) enum Types {
+    /// A message of a Protobuf schema.
+    Message(Plan),
+    /// A JSON Schema.
+    Schema(SchemaPlan),
 }
 
 /// Where a contract's types come from.
@@ -37,9 +49,9 @@ pub struct Schema {
     pub file: Box<str>,
     /// Its text.
     pub source: Box<str>,
-    /// The message type with its package, of a Protobuf schema.
+    /// The message type with its package, of a Protobuf schema; empty for a JSON Schema.
     pub message: Box<str>,
-    /// `FileDescriptorSet` of the file and all it imports.
+    /// `FileDescriptorSet` of the file and all it imports; empty for a JSON Schema.
     pub descriptor_set: Box<[u8]>,
 }
 
@@ -148,17 +160,29 @@ impl Contract {
 
     fn check_as(&self, format: Format, topic: &str, payload: &[u8]) -> Checked {
         let check = Check { unknown_fields_refused: self.unknown_fields_refused, depth_max: DEPTH_MAX };
-        match format {
-            Format::Protobuf => protobuf::check(&self.plan, payload, check)?,
-            Format::Json => typed::walk(&self.plan, &mut JsonSource::new(payload)?, &mut Nothing, check)?,
-            Format::MessagePack => typed::walk(&self.plan, &mut MessagePackSource::new(payload), &mut Nothing, check)?,
+        match (&self.types, format) {
+            (Types::Message(plan), Format::Protobuf) => protobuf::check(plan, payload, check)?,
+            (Types::Message(plan), Format::Json) => {
+                typed::walk(plan, &mut JsonSource::new(payload)?, &mut Nothing, check)?;
+            }
+            (Types::Message(plan), Format::MessagePack) => {
+                typed::walk(plan, &mut MessagePackSource::new(payload), &mut Nothing, check)?;
+            }
+            (Types::Schema(plan), Format::Json) => schema::check(plan, &mut JsonSource::new(payload)?, check)?,
+            (Types::Schema(plan), Format::MessagePack) => {
+                schema::check(plan, &mut MessagePackSource::new(payload), check)?;
+            }
+            (Types::Schema(_), Format::Protobuf) => return Err(no_binary_form()),
         }
-        self.ties.iter().try_for_each(|tie| tie.check(&self.plan, &self.topics, format, topic, payload))
+        self.ties.iter().try_for_each(|tie| tie.check(&self.types, &self.topics, format, topic, payload))
     }
 
     /// Whether payloads can be turned into `to`.
     pub fn can_become(&self, to: Format) -> bool {
-        self.formats.contains(&to) || self.plan.has_other_forms()
+        match &self.types {
+            Types::Message(plan) => self.formats.contains(&to) || plan.has_other_forms(),
+            Types::Schema(_) => to != Format::Protobuf,
+        }
     }
 
     /// Appends a payload that has been checked, in another format.
@@ -167,6 +191,9 @@ impl Contract {
     /// A value that `to` has no form for. What was appended by then is taken back.
     pub fn transcode(&self, from: Format, to: Format, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Box<Violation>> {
         let start = out.len();
+        if !self.can_become(to) {
+            return Err(no_binary_form());
+        }
         let outcome = match to {
             Format::Protobuf => self.feed(from, payload, &mut ProtobufSink::new(out)),
             Format::Json => self.feed(from, payload, &mut JsonSink::new(out)),
@@ -180,12 +207,28 @@ impl Contract {
 
     fn feed(&self, from: Format, payload: &[u8], sink: &mut impl Sink) -> Checked {
         let check = Check { unknown_fields_refused: false, depth_max: DEPTH_MAX };
-        match from {
-            Format::Protobuf => protobuf::emit(&self.plan, payload, sink),
-            Format::Json => typed::walk(&self.plan, &mut JsonSource::new(payload)?, sink, check),
-            Format::MessagePack => typed::walk(&self.plan, &mut MessagePackSource::new(payload), sink, check),
+        match (&self.types, from) {
+            (Types::Message(plan), Format::Protobuf) => protobuf::emit(plan, payload, sink),
+            (Types::Message(plan), Format::Json) => typed::walk(plan, &mut JsonSource::new(payload)?, sink, check),
+            (Types::Message(plan), Format::MessagePack) => {
+                typed::walk(plan, &mut MessagePackSource::new(payload), sink, check)
+            }
+            (Types::Schema(_), Format::Json) => pass_on(&mut JsonSource::new(payload)?, sink),
+            (Types::Schema(_), Format::MessagePack) => pass_on(&mut MessagePackSource::new(payload), sink),
+            (Types::Schema(_), Format::Protobuf) => Err(no_binary_form()),
         }
     }
+}
+
+fn pass_on<'a>(source: &mut impl Source<'a>, sink: &mut impl Sink) -> Checked {
+    let value = source.value()?;
+    untyped::walk(source, sink, value, AnyPlace::Outer(Place::Root), false, DEPTH_MAX)?;
+    source.end()
+}
+
+#[cold]
+fn no_binary_form() -> Box<Violation> {
+    Violation::new(Rule::Format, 0, "a format that the schema has a form for", "another")
 }
 
 impl fmt::Debug for Contract {

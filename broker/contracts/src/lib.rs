@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod catalogue;
+pub mod compare;
 mod contract;
 pub mod discovery;
 mod json;
@@ -9,11 +10,13 @@ mod load;
 mod messagepack;
 mod plan;
 mod protobuf;
+mod schema;
 mod sink;
 mod source;
 mod tie;
 mod topic_pattern;
 mod typed;
+mod untyped;
 mod violation;
 
 pub use catalogue::Catalogue;

@@ -66,6 +66,8 @@ pub(crate) enum AnyScalar<'a> {
     Null,
     Bool(bool),
     Number(f64),
+    Int(i64),
+    Uint(u64),
     Text(&'a str),
 }
 

@@ -1,5 +1,6 @@
 //! Ties a level of the topic to a field of the payload: both must say the same.
 
+use crate::contract::Types;
 use crate::json::JsonSource;
 use crate::messagepack::MessagePackSource;
 use crate::plan::{Cardinality, FieldIndex, FieldPlan, Kind, MessageIndex, Plan};
@@ -16,8 +17,16 @@ pub(crate) struct Tie {
     pub(crate) level: Box<str>,
     /// The field, as it was written: `device.id`.
     pub(crate) path: Box<str>,
+    way: Way,
+}
+
+/// How to get to the field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Way {
     /// The messages on the way, and the field.
-    pub(crate) steps: Box<[FieldIndex]>,
+    Fields(Box<[FieldIndex]>),
+    /// The names of properties.
+    Names(Box<[Box<str>]>),
 }
 
 impl Tie {
@@ -25,7 +34,14 @@ impl Tie {
     ///
     /// # Errors
     /// Why the field cannot be tied.
-    pub(crate) fn new(plan: &Plan, level: &str, path: &str) -> Result<Tie, String> {
+    pub(crate) fn new(types: &Types, level: &str, path: &str) -> Result<Tie, String> {
+        let plan = match types {
+            Types::Message(plan) => plan,
+            Types::Schema(_) => {
+                let way = Way::Names(path.split('.').map(Into::into).collect());
+                return Ok(Tie { level: level.into(), path: path.into(), way });
+            }
+        };
         let mut message = Some(plan.root);
         let mut steps = Vec::new();
         let mut last = None;
@@ -51,26 +67,33 @@ impl Tie {
             Some(Kind::Double | Kind::Float | Kind::Bytes | Kind::Message(_)) | None => {
                 Err(format!("{path}: only text, whole numbers, booleans and enumerations can be compared with a level"))
             }
-            _ => Ok(Tie { level: level.into(), path: path.into(), steps: steps.into_boxed_slice() }),
+            _ => Ok(Tie { level: level.into(), path: path.into(), way: Way::Fields(steps.into_boxed_slice()) }),
         }
     }
 
-    /// Checks a payload that satisfies the plan.
+    /// Checks a payload that satisfies the types.
     pub(crate) fn check(
         &self,
-        plan: &Plan,
+        types: &Types,
         topics: &TopicPattern,
         format: Format,
         topic: &str,
         payload: &[u8],
     ) -> Checked {
         let level = topics.level(&self.level, topic).unwrap_or_default();
-        let same = match format {
-            Format::Protobuf => protobuf::field_is(plan, &self.steps, payload, level)?,
-            Format::Json => self.in_map(plan, plan.root, &mut JsonSource::new(payload)?, &self.steps, level)?,
-            Format::MessagePack => {
-                self.in_map(plan, plan.root, &mut MessagePackSource::new(payload), &self.steps, level)?
+        let same = match (types, &self.way, format) {
+            (Types::Message(plan), Way::Fields(steps), Format::Protobuf) => {
+                protobuf::field_is(plan, steps, payload, level)?
             }
+            (Types::Message(plan), Way::Fields(steps), Format::Json) => {
+                in_message(plan, plan.root, &mut JsonSource::new(payload)?, steps, level)?
+            }
+            (Types::Message(plan), Way::Fields(steps), Format::MessagePack) => {
+                in_message(plan, plan.root, &mut MessagePackSource::new(payload), steps, level)?
+            }
+            (_, Way::Names(names), Format::Json) => in_map(&mut JsonSource::new(payload)?, names, level)?,
+            (_, Way::Names(names), _) => in_map(&mut MessagePackSource::new(payload), names, level)?,
+            (Types::Schema(_), Way::Fields(_), _) => false,
         };
         if same {
             return Ok(());
@@ -78,34 +101,59 @@ impl Tie {
         let expected = format!("what the level {{{}}} of the topic says", self.level);
         Err(Violation::new(Rule::TopicTie, 0, expected, "another value").inside(&self.path))
     }
+}
 
-    fn in_map<'a>(
-        &self,
-        plan: &Plan,
-        message: MessageIndex,
-        source: &mut impl Source<'a>,
-        steps: &[FieldIndex],
-        level: &str,
-    ) -> Checked<bool> {
-        let Some((wanted, deeper)) = steps.split_first() else { return Ok(false) };
-        let message = plan.message(message);
-        let field = message.field(*wanted);
-        let Value::Map(mut sequence) = source.value()? else { return Ok(false) };
-        loop {
-            let found = match source.key(&mut sequence, &field.json_name)? {
-                Key::End => return Ok(zero_is(plan, field, level) && deeper.is_empty()),
-                Key::Guessed => true,
-                Key::Other(name) => message.names.find(name.decoded().as_bytes()) == Some(*wanted),
-            };
-            if !found {
-                let value = source.value()?;
-                source::skip(source, value, crate::contract::DEPTH_MAX)?;
-                continue;
-            }
-            return match (deeper, field.kind) {
-                ([_, ..], Kind::Message(inner)) => self.in_map(plan, inner, source, deeper, level),
-                _ => Ok(value_is(plan, field, &source.value()?, level)),
-            };
+/// The field at the end of `steps`, in a message that is a map.
+fn in_message<'a>(
+    plan: &Plan,
+    message: MessageIndex,
+    source: &mut impl Source<'a>,
+    steps: &[FieldIndex],
+    level: &str,
+) -> Checked<bool> {
+    let Some((wanted, deeper)) = steps.split_first() else { return Ok(false) };
+    let message = plan.message(message);
+    let field = message.field(*wanted);
+    let Value::Map(mut sequence) = source.value()? else { return Ok(false) };
+    loop {
+        let found = match source.key(&mut sequence, &field.json_name)? {
+            Key::End => return Ok(zero_is(plan, field, level) && deeper.is_empty()),
+            Key::Guessed => true,
+            Key::Other(name) => message.names.find(name.decoded().as_bytes()) == Some(*wanted),
+        };
+        if !found {
+            let value = source.value()?;
+            source::skip(source, value, crate::contract::DEPTH_MAX)?;
+            continue;
+        }
+        return match (deeper, field.kind) {
+            ([_, ..], Kind::Message(inner)) => in_message(plan, inner, source, deeper, level),
+            _ => Ok(value_is(plan, field, &source.value()?, level)),
+        };
+    }
+}
+
+/// The property at the end of `names`.
+fn in_map<'a>(source: &mut impl Source<'a>, names: &[Box<str>], level: &str) -> Checked<bool> {
+    let Some((wanted, deeper)) = names.split_first() else { return Ok(false) };
+    let Value::Map(mut sequence) = source.value()? else { return Ok(false) };
+    loop {
+        let found = match source.key(&mut sequence, wanted)? {
+            Key::End => return Ok(false),
+            Key::Guessed => true,
+            Key::Other(name) => *name.decoded() == **wanted,
+        };
+        if !found {
+            let value = source.value()?;
+            source::skip(source, value, crate::contract::DEPTH_MAX)?;
+        } else if deeper.is_empty() {
+            let value = source.value()?;
+            return Ok(match &value {
+                Value::Text(text) => text.decoded() == level,
+                _ => plain_value_is(&value, level),
+            });
+        } else {
+            return in_map(source, deeper, level);
         }
     }
 }
@@ -117,12 +165,19 @@ fn value_is(plan: &Plan, field: &FieldPlan, value: &Value<'_>, level: &str) -> b
         (Value::Text(text), Kind::String) => text.decoded() == level,
         (Value::Text(text), _) => same_number(&text.decoded(), level),
         (Value::Int(number), Kind::Enum(_)) => number_is(plan, field, i32::try_from(*number).ok(), level),
-        (Value::Int(number), _) => level.parse() == Ok(*number),
-        (Value::Uint(number), _) => level.parse() == Ok(*number),
-        (Value::Float(number), _) => level.parse::<i64>().is_ok_and(|level| level as f64 == *number),
-        (Value::Decimal(text), _) => same_number(text, level),
-        (Value::Bool(value), _) => level == if *value { "true" } else { "false" },
         (Value::Null, _) => zero_is(plan, field, level),
+        (value, _) => plain_value_is(value, level),
+    }
+}
+
+/// Whether a number or boolean says what the level says.
+fn plain_value_is(value: &Value<'_>, level: &str) -> bool {
+    match value {
+        Value::Int(number) => level.parse() == Ok(*number),
+        Value::Uint(number) => level.parse() == Ok(*number),
+        Value::Float(number) => level.parse::<i64>().is_ok_and(|level| level as f64 == *number),
+        Value::Decimal(text) => same_number(text, level),
+        Value::Bool(value) => level == if *value { "true" } else { "false" },
         _ => false,
     }
 }

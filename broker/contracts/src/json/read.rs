@@ -43,6 +43,11 @@ impl<'a> JsonSource<'a> {
         Violation::new(Rule::Malformed, self.at, expected, found)
     }
 
+    /// Puts [`Source::offset`] at what comes next.
+    pub(crate) fn skip_space(&mut self) {
+        self.past_space();
+    }
+
     fn string(&mut self) -> Checked<Text<'a>> {
         let start = self.at + 1;
         let (end, is_escaped) = string::scan(self.text.as_bytes(), start)?;

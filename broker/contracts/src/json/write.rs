@@ -142,6 +142,8 @@ impl Sink for JsonSink<'_> {
             AnyScalar::Null => self.out.extend_from_slice(b"null"),
             AnyScalar::Bool(value) => boolean(value, self.out),
             AnyScalar::Number(value) => number(value, self.out),
+            AnyScalar::Int(value) => integer(value, self.out),
+            AnyScalar::Uint(value) => unsigned(value, self.out),
             AnyScalar::Text(text) => string::write(text, self.out),
         }
     }

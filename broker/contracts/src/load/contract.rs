@@ -3,7 +3,9 @@
 use super::Limits;
 use super::error::{ErrorCode, LoadError, Place};
 use super::schemas::Schemas;
-use crate::contract::{Contract, OnViolation, Unacknowledged};
+use std::sync::Arc;
+
+use crate::contract::{Contract, OnViolation, Schema, Types, Unacknowledged};
 use crate::plan::Plan;
 use crate::tie::Tie;
 use crate::topic_pattern::TopicPattern;
@@ -58,20 +60,12 @@ pub(super) fn make(draft: &Draft, schemas: &Schemas, limits: &Limits) -> Result<
     }
     let topics = TopicPattern::new(&draft.topics)
         .map_err(|error| LoadError::at(ErrorCode::Value, at(&draft.topics_place), format!("topics: {error}")))?;
-    let (schema, root) = schemas.message(&draft.schema, draft.message.as_deref(), &at(&draft.schema_place))?;
-    let plan = Plan::new(&root, &limits.plan)
-        .map_err(|error| LoadError::at(ErrorCode::Schema, at(&draft.schema_place), error.to_string()))?;
-    if let Some(other) = draft.formats.iter().find(|format| **format != Format::Protobuf)
-        && !plan.has_other_forms()
-    {
-        let message = format!("google.protobuf.Any has no form in {}; list protobuf alone", other.name());
-        return Err(LoadError::at(ErrorCode::Schema, at(&draft.schema_place), message));
-    }
+    let (schema, types) = types(draft, schemas, limits, &at(&draft.schema_place))?;
     let tie = |(level, field): &(String, String)| {
         if !topics.names().any(|name| name == level) {
             return Err(format!("topics has no level {{{level}}}"));
         }
-        Tie::new(&plan, level, field)
+        Tie::new(&types, level, field)
     };
     let ties = draft.ties.iter().map(tie).collect::<Result<Vec<_>, _>>();
     let ties = ties.map_err(|why| LoadError::at(ErrorCode::Value, draft.place.clone(), format!("ties: {why}")))?;
@@ -80,10 +74,33 @@ pub(super) fn make(draft: &Draft, schemas: &Schemas, limits: &Limits) -> Result<
         topics,
         formats: draft.formats.clone().into_boxed_slice(),
         schema,
-        plan,
+        types,
         on_violation: draft.on_violation,
         unacknowledged: draft.unacknowledged,
         unknown_fields_refused: draft.unknown_fields_refused,
         ties: ties.into_boxed_slice(),
     })
+}
+
+/// What payloads are held to, and where that is said.
+fn types(draft: &Draft, schemas: &Schemas, limits: &Limits, place: &Place) -> Result<(Arc<Schema>, Types), LoadError> {
+    let wrong = |why: String| LoadError::at(ErrorCode::Schema, place.clone(), why);
+    if draft.schema.ends_with(".json") {
+        if draft.message.is_some() {
+            return Err(wrong("message is for .proto files; a JSON Schema is one type".to_owned()));
+        }
+        if draft.formats.contains(&Format::Protobuf) {
+            return Err(wrong("a JSON Schema has no form in protobuf; list json or messagepack".to_owned()));
+        }
+        let (schema, plan) = schemas.json_schema(&draft.schema, place, limits)?;
+        return Ok((schema, Types::Schema(plan)));
+    }
+    let (schema, root) = schemas.message(&draft.schema, draft.message.as_deref(), place)?;
+    let plan = Plan::new(&root, &limits.plan).map_err(|error| wrong(error.to_string()))?;
+    if let Some(other) = draft.formats.iter().find(|format| **format != Format::Protobuf)
+        && !plan.has_other_forms()
+    {
+        return Err(wrong(format!("google.protobuf.Any has no form in {}; list protobuf alone", other.name())));
+    }
+    Ok((schema, Types::Message(plan)))
 }

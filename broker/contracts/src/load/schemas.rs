@@ -12,6 +12,7 @@ use super::contract::Draft;
 use super::error::{ErrorCode, LoadError, Place, position};
 use super::{Files, Limits, options};
 use crate::contract::Schema;
+use crate::schema::{self, SchemaPlan};
 
 pub(super) struct Schemas {
     files: Arc<Files>,
@@ -86,7 +87,7 @@ impl Schemas {
             } else if file.ends_with(".proto") {
                 format!("{file} has errors")
             } else {
-                format!("{file} is not a .proto file")
+                format!("{file} is neither a .proto nor a .json file")
             };
             return Err(wrong(why));
         };
@@ -113,6 +114,35 @@ impl Schemas {
             descriptor_set: schema.descriptor_set.clone(),
         };
         Ok((Arc::new(schema), found))
+    }
+}
+
+impl Schemas {
+    /// A JSON Schema.
+    pub(super) fn json_schema(
+        &self,
+        file: &str,
+        place: &Place,
+        limits: &Limits,
+    ) -> Result<(Arc<Schema>, SchemaPlan), LoadError> {
+        let Some(text) = self.files.get(file) else {
+            return Err(LoadError::at(
+                ErrorCode::Schema,
+                place.clone(),
+                format!("there is no file {file} in the folder"),
+            ));
+        };
+        let plan = schema::compile(text, &limits.plan).map_err(|error| {
+            let place = Place { file: file.to_owned(), position: Some(position(text, error.offset)) };
+            LoadError::at(ErrorCode::Schema, place, error.message)
+        })?;
+        let schema = Schema {
+            file: file.into(),
+            source: text.as_str().into(),
+            message: "".into(),
+            descriptor_set: Box::default(),
+        };
+        Ok((Arc::new(schema), plan))
     }
 }
 

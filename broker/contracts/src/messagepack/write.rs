@@ -187,6 +187,8 @@ impl Sink for MessagePackSink<'_> {
                 self.out.push(0xcb);
                 self.out.extend_from_slice(&value.to_be_bytes());
             }
+            AnyScalar::Int(value) => integer(value, self.out),
+            AnyScalar::Uint(value) => unsigned(value, self.out),
             AnyScalar::Text(value) => text(value, self.out),
         }
     }

@@ -125,8 +125,11 @@ impl Build<'_> {
             oneofs: oneofs.len() as u16,
             well_known: well_known(descriptor.full_name()),
         };
-        for tag in 8..128u8 {
-            plan.by_tag[usize::from(tag)] = plan.step(u32::from(tag >> 3), tag & 7);
+        for tag in 0..128u8 {
+            plan.by_tag[usize::from(tag)] = match tag >> 3 {
+                0 => TagStep { action: Action::NoNumber, field: FieldIndex(0) },
+                number => plan.step(u32::from(number), tag & 7),
+            };
         }
         Ok(plan)
     }

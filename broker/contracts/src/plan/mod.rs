@@ -132,6 +132,8 @@ pub(crate) struct TagStep {
 pub(crate) enum Action {
     /// No field has that number.
     Unknown,
+    /// No field can have the number 0.
+    NoNumber,
     /// A field has the number, and its values are never written so.
     WrongWireType,
     Varint,

@@ -114,6 +114,7 @@ impl Walk<'_> {
                 }
                 Ok(end)
             }
+            Action::NoNumber => Err(Violation::new(Rule::Malformed, at - 1, "a field number from 1 on", "0")),
             Action::WrongWireType => {
                 wire::skip(bytes, at, wire_type)?;
                 let expected = message.field(field).kind.name();
@@ -201,6 +202,9 @@ fn in_field(
     at: usize,
     violation: Box<Violation>,
 ) -> Box<Violation> {
+    if step.action == Action::NoNumber {
+        return violation;
+    }
     if step.action == Action::Unknown {
         return match wire::tag(bytes, at) {
             Ok((tag, _)) => violation.inside(&format!("#{}", tag.number)),

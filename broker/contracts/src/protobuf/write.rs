@@ -123,6 +123,9 @@ impl Sink for ProtobufSink<'_> {
     }
 
     fn scalar(&mut self, place: Place<'_>, value: Scalar<'_>) {
+        if matches!(place, Place::Wrapped(_)) && value.is_zero() {
+            return;
+        }
         self.before(place);
         let Some(kind) = place.field().map(|field| field.kind) else { return };
         match value {
@@ -174,6 +177,12 @@ impl Sink for ProtobufSink<'_> {
 
     fn any_scalar(&mut self, place: AnyPlace<'_>, value: AnyScalar<'_>) {
         self.open_any(place);
+        let value = match value {
+            // It has one kind of number.
+            AnyScalar::Int(value) => AnyScalar::Number(value as f64),
+            AnyScalar::Uint(value) => AnyScalar::Number(value as f64),
+            other => other,
+        };
         match value {
             AnyScalar::Null => self.out.extend_from_slice(&[0x08, 0]),
             AnyScalar::Number(value) => {
@@ -185,6 +194,7 @@ impl Sink for ProtobufSink<'_> {
                 delimited(text.as_bytes(), self.out);
             }
             AnyScalar::Bool(value) => self.out.extend_from_slice(&[0x20, u8::from(value)]),
+            AnyScalar::Int(_) | AnyScalar::Uint(_) => {}
         }
         self.close_any(place);
     }

@@ -43,6 +43,15 @@ pub(crate) fn integer_text(kind: Kind, text: &str) -> Result<Scalar<'static>, Mi
     integer(kind, &text_value(text)?)
 }
 
+/// An integer that is the key of a map: digits alone.
+pub(crate) fn integer_key(kind: Kind, text: &str) -> Result<Scalar<'static>, Misfit> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err((Rule::Type, "a string that is no integer"));
+    }
+    integer_text(kind, text)
+}
+
 /// A number that is written as text, by the grammar of JSON.
 fn text_value(text: &str) -> Result<Value<'_>, Misfit> {
     let no_number = (Rule::Type, "a string that is no number");

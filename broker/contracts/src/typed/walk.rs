@@ -217,7 +217,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
                 "false" => Scalar::Bool(false),
                 _ => return Err(self.mistyped("\"true\" or \"false\" as the key", "another string")),
             },
-            kind => number::integer_text(kind, &text).map_err(|misfit| self.misfit(kind.name(), misfit))?,
+            kind => number::integer_key(kind, &text).map_err(|misfit| self.misfit(kind.name(), misfit))?,
         };
         self.sink.scalar(Place::MapKey(field), scalar);
         Ok(())

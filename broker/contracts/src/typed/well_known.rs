@@ -1,11 +1,11 @@
 //! The messages of `google.protobuf` that have forms of their own.
 
-use super::number;
 use super::time::{self, TIMESTAMP_SECONDS};
 use super::walk::Walk;
 use crate::plan::{MessagePlan, WellKnown};
-use crate::sink::{AnyPlace, AnyScalar, AnyShape, Place, Sink};
-use crate::source::{self, Key, Source, Value};
+use crate::sink::{AnyPlace, Place, Sink};
+use crate::source::{Source, Value};
+use crate::untyped;
 use crate::violation::{Checked, Rule, Violation};
 
 impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
@@ -28,13 +28,17 @@ impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
                 self.sink.message_end(place, message);
                 Ok(())
             }
-            WellKnown::Value => self.any(value, AnyPlace::Outer(place), true, depth_left),
+            WellKnown::Value => untyped::walk(self.source, self.sink, value, AnyPlace::Outer(place), true, depth_left),
             WellKnown::Struct => match value {
-                Value::Map(_) => self.any(value, AnyPlace::Outer(place), false, depth_left),
+                Value::Map(_) => {
+                    untyped::walk(self.source, self.sink, value, AnyPlace::Outer(place), false, depth_left)
+                }
                 other => Err(self.mistyped("a map", other.describe())),
             },
             WellKnown::ListValue => match value {
-                Value::List(_) => self.any(value, AnyPlace::Outer(place), false, depth_left),
+                Value::List(_) => {
+                    untyped::walk(self.source, self.sink, value, AnyPlace::Outer(place), false, depth_left)
+                }
                 other => Err(self.mistyped("a list", other.describe())),
             },
             WellKnown::Any => {
@@ -82,55 +86,6 @@ impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
     #[cold]
     fn badly_formed(&self, expected: &'static str) -> Box<Violation> {
         Violation::new(Rule::TextFormat, self.source.offset(), expected, "another string")
-    }
-
-    /// A value without a type.
-    fn any(&mut self, value: Value<'a>, place: AnyPlace<'_>, wrapped: bool, depth_left: u16) -> Checked {
-        let Some(depth_left) = depth_left.checked_sub(1) else {
-            return Err(source::too_deep(self.source.offset()));
-        };
-        match value {
-            Value::Map(mut sequence) => {
-                self.sink.any_begin(place, AnyShape::Struct, wrapped);
-                loop {
-                    let key = match self.source.key(&mut sequence, "")? {
-                        Key::End => break,
-                        Key::Guessed => "".into(),
-                        Key::Other(text) => text.decoded(),
-                    };
-                    let value = self.source.value()?;
-                    self.any(value, AnyPlace::Entry(&key), true, depth_left)
-                        .map_err(|violation| violation.inside(&key))?;
-                }
-                self.sink.any_end(place, AnyShape::Struct, wrapped);
-            }
-            Value::List(mut sequence) => {
-                self.sink.any_begin(place, AnyShape::List, wrapped);
-                let mut index = 0;
-                while self.source.item(&mut sequence)? {
-                    let value = self.source.value()?;
-                    self.any(value, AnyPlace::Item, true, depth_left)
-                        .map_err(|violation| violation.inside_item(index))?;
-                    index += 1;
-                }
-                self.sink.any_end(place, AnyShape::List, wrapped);
-            }
-            Value::Null => self.sink.any_scalar(place, AnyScalar::Null),
-            Value::Bool(value) => self.sink.any_scalar(place, AnyScalar::Bool(value)),
-            Value::Text(text) => self.sink.any_scalar(place, AnyScalar::Text(&text.decoded())),
-            Value::Int(_) | Value::Uint(_) | Value::Decimal(_) | Value::Float(_) => {
-                let number = number::double(&value, S::IS_TEXT).map_err(|misfit| self.misfit("a number", misfit))?;
-                if !number.is_finite() {
-                    // JSON has no way to say these.
-                    return Err(Violation::new(Rule::Range, self.source.offset(), "a finite number", "another"));
-                }
-                self.sink.any_scalar(place, AnyScalar::Number(number));
-            }
-            Value::Bytes(_) | Value::Timestamp(..) | Value::Extension => {
-                return Err(self.mistyped("a value that JSON has too", value.describe()));
-            }
-        }
-        Ok(())
     }
 }
 
