@@ -74,7 +74,7 @@ impl Both {
         assert!(same, "{}\n{}\n{}", self.source, text(ours), text(theirs));
     }
 
-    fn from_json(&self, json: &[u8]) -> Result<DynamicMessage, serde_json::Error> {
+    fn read_json(&self, json: &[u8]) -> Result<DynamicMessage, serde_json::Error> {
         let mut deserializer = serde_json::Deserializer::from_slice(json);
         let options = DeserializeOptions::new().deny_unknown_fields(false);
         let message = DynamicMessage::deserialize_with_options(self.descriptor.clone(), &mut deserializer, &options)?;
@@ -94,7 +94,7 @@ fn every_way_through_the_formats_keeps_the_message() {
             let json = both.payload(Format::Protobuf, Format::Json, &wire);
             let pack = both.payload(Format::Protobuf, Format::MessagePack, &wire);
             let text = String::from_utf8_lossy(&json).into_owned();
-            let read = both.from_json(&json).unwrap_or_else(|error| panic!("{}\n{error}\n{text}", both.source));
+            let read = both.read_json(&json).unwrap_or_else(|error| panic!("{}\n{error}\n{text}", both.source));
             both.assert_same(&read, &message);
             for (format, payload) in [(Format::Protobuf, &wire), (Format::Json, &json), (Format::MessagePack, &pack)] {
                 let back = both.payload(format, Format::Protobuf, payload);
@@ -157,7 +157,7 @@ fn mutated_json_gets_the_same_verdict() {
             for _ in 0..MUTATIONS_PER_MESSAGE {
                 let mutated = choices.mutate_json(&json);
                 let ours = both.contract.check("t", Some(Format::Json.content_type()), &mutated);
-                let theirs = both.from_json(&mutated);
+                let theirs = both.read_json(&mutated);
                 let text = String::from_utf8_lossy(&mutated).into_owned();
                 match (&ours, &theirs) {
                     (Ok(_), Ok(message)) => {
