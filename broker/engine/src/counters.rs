@@ -51,6 +51,9 @@ macro_rules! counters {
                 totals
             }
 
+            /// Every name with its meaning, in one order with [`Totals::each`].
+            pub const MEANINGS: &[(&str, &str)] = &[$((stringify!($name), concat!($($doc),+).trim_ascii()),)*];
+
             /// Every name with its value, for reports.
             pub fn each(&self, mut visit: impl FnMut(&'static str, u64)) {
                 $(visit(stringify!($name), self.$name);)*

@@ -28,13 +28,17 @@ pub(crate) struct Told {
 }
 
 impl<J: Journal> Shard<J> {
+    /// Whether the contracts have changed and this shard has to say so.
+    pub fn has_contracts_to_tell(&self) -> bool {
+        self.hub.shard == ShardIndex(0) && self.hub.exchange.contract_changes() != self.told.changes
+    }
+
     /// Publishes what is new of the contracts, and takes back what is gone.
     pub(crate) fn publish_contracts(&mut self) {
-        let changes = self.hub.exchange.contract_changes();
-        if changes == self.told.changes || self.hub.shard != ShardIndex(0) {
+        if !self.has_contracts_to_tell() {
             return;
         }
-        self.told.changes = changes;
+        self.told.changes = self.hub.exchange.contract_changes();
         let documents = discovery::documents(&self.hub.exchange.contracts());
         let gone: Vec<String> =
             self.told.topics.iter().filter(|topic| !documents.contains_key(*topic)).cloned().collect();

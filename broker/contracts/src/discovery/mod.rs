@@ -1,6 +1,7 @@
-//! What clients are told of the contracts: retained messages, and answers to requests.
+//! What clients are told of the contracts: retained messages, and answers to requests; and how to read those.
 
 mod builder;
+mod reader;
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -18,6 +19,7 @@ use crate::plan::{Plan, PlanLimits};
 use crate::protobuf::{self, Check, ProtobufSink};
 use crate::typed;
 use builder::Builder;
+pub use reader::{Page, read};
 
 /// The schema of everything that is said here.
 pub const SCHEMA: &str = include_str!("discovery.proto");
@@ -66,6 +68,14 @@ pub fn answer(catalogue: &Catalogue, format: Format, request: &[u8]) -> Vec<u8> 
         Format::Json => to_json("Response", response.bytes()),
         Format::Protobuf | Format::MessagePack => response.into_bytes(),
     }
+}
+
+/// One contract and its schema, as an answer in JSON has them.
+pub fn describe(contract: &Contract) -> Vec<u8> {
+    let mut response = Builder::default();
+    response.nested(1, &binding(contract));
+    response.nested(2, &schema(contract));
+    to_json("Response", response.bytes())
 }
 
 /// All contracts as `ServiceDiscoveryResponse`.

@@ -34,6 +34,8 @@ pub enum ErrorCode {
     Overlap,
     /// More than a limit.
     Limit,
+    /// A file that cannot be read or written.
+    File,
 }
 
 impl ErrorCode {
@@ -48,6 +50,7 @@ impl ErrorCode {
             ErrorCode::Duplicate => "contract_duplicate",
             ErrorCode::Overlap => "contract_overlap",
             ErrorCode::Limit => "contract_limit",
+            ErrorCode::File => "contract_file",
         }
     }
 }

@@ -1,10 +1,10 @@
-//! `contracts.toml`: one `[[contract]]` for each.
+//! `contracts.toml`: one `[[contract]]` for each. And the files that are kept by the broker: one contract in each.
 
 use std::ops::Range;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::MANIFEST;
 use super::contract::Draft;
 use super::error::{ErrorCode, LoadError, Place, position};
 use crate::contract::{OnViolation, Unacknowledged};
@@ -14,18 +14,11 @@ const KEYS: [&str; 9] =
     ["name", "topics", "format", "schema", "message", "on_violation", "unacknowledged", "unknown_fields", "ties"];
 
 /// The contracts of the file; what is wrong goes to `errors`.
-pub(super) fn read(text: &str, errors: &mut Vec<LoadError>) -> Vec<Draft> {
-    let reader = Reader { text };
-    let root = match DeTable::parse(text) {
-        Ok(root) => root,
-        Err(error) => {
-            let place = reader.place(error.span().unwrap_or(0..0));
-            errors.push(LoadError::at(ErrorCode::Syntax, place, format!("not valid TOML: {}", error.message())));
-            return Vec::new();
-        }
-    };
+pub(super) fn read(file: &str, text: &str, errors: &mut Vec<LoadError>) -> Vec<Draft> {
+    let reader = Reader { file, text };
+    let Some(root) = reader.parse(errors) else { return Vec::new() };
     let mut drafts = Vec::new();
-    for (key, value) in root.get_ref() {
+    for (key, value) in &root {
         match (key.get_ref().as_ref(), value.get_ref()) {
             ("contract", DeValue::Array(tables)) => {
                 for table in tables {
@@ -51,13 +44,46 @@ pub(super) fn read(text: &str, errors: &mut Vec<LoadError>) -> Vec<Draft> {
     drafts
 }
 
+/// The contract `name` of a file that has its keys and nothing else; `None` where the file takes that contract away.
+pub(super) fn read_one(file: &str, name: &str, text: &str, errors: &mut Vec<LoadError>) -> Option<Draft> {
+    let reader = Reader { file, text };
+    let mut fields = reader.parse(errors)?;
+    if let Some(removed) = fields.remove(REMOVED) {
+        if removed.get_ref().as_bool() != Some(true) || !fields.is_empty() {
+            errors.push(reader.wrong(removed.span(), "removed = true stands alone, or not at all"));
+        }
+        return None;
+    }
+    fields.entry(Spanned::new(0..0, "name".into())).or_insert_with(|| Spanned::new(0..0, DeValue::String(name.into())));
+    let draft = reader.draft(0..0, &fields, errors)?;
+    if draft.name != name {
+        errors.push(reader.wrong(0..0, format!("the file is for the contract {name}, and names {}", draft.name)));
+    }
+    Some(draft)
+}
+
+/// The key that says that a contract is no more.
+const REMOVED: &str = "removed";
+
 struct Reader<'t> {
+    file: &'t str,
     text: &'t str,
 }
 
-impl Reader<'_> {
+impl<'t> Reader<'t> {
+    fn parse(&self, errors: &mut Vec<LoadError>) -> Option<DeTable<'t>> {
+        match DeTable::parse(self.text) {
+            Ok(root) => Some(root.into_inner()),
+            Err(error) => {
+                let place = self.place(error.span().unwrap_or(0..0));
+                errors.push(LoadError::at(ErrorCode::Syntax, place, format!("not valid TOML: {}", error.message())));
+                None
+            }
+        }
+    }
+
     fn place(&self, span: Range<usize>) -> Place {
-        Place { file: MANIFEST.to_owned(), position: Some(position(self.text, span.start)) }
+        Place { file: self.file.to_owned(), position: Some(position(self.text, span.start)) }
     }
 
     fn wrong(&self, span: Range<usize>, message: impl Into<String>) -> LoadError {

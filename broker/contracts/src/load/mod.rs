@@ -2,6 +2,7 @@
 
 mod contract;
 mod error;
+mod managed;
 mod manifest;
 mod options;
 mod schemas;
@@ -18,6 +19,10 @@ use schemas::Schemas;
 
 /// The file that says which contracts there are.
 pub const MANIFEST: &str = "contracts.toml";
+
+/// Where the broker keeps the contracts that are added and changed while it runs: `managed/NAME.toml` goes over a contract
+/// of that name elsewhere.
+pub const MANAGED: &str = "managed/";
 
 /// How much a folder of contracts may hold.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +49,7 @@ impl Default for Limits {
 pub type Files = BTreeMap<String, String>;
 
 impl Catalogue {
-    /// The contracts that `contracts.toml` and the options in `.proto` files name.
+    /// The contracts that `contracts.toml`, the options in `.proto` files and the files in `managed/` name.
     ///
     /// # Errors
     /// Everything that is wrong, with file, line and column.
@@ -53,12 +58,14 @@ impl Catalogue {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let schemas = Schemas::new(files, limits, &mut errors);
         let mut drafts = match files.get(MANIFEST) {
-            Some(text) => manifest::read(text, &mut errors),
+            Some(text) => manifest::read(MANIFEST, text, &mut errors),
             None => Vec::new(),
         };
+        let managed = managed::read(files, &mut errors);
+        let schemas = Schemas::new(files, |file| managed::is_used(&managed, file), limits, &mut errors);
         drafts.extend(schemas.drafts_in_options(&drafts, &mut errors));
+        managed::go_over(managed, &mut drafts);
         if drafts.len() > limits.contracts {
             let message = format!("there are {} contracts, at most {} may be", drafts.len(), limits.contracts);
             errors.push(LoadError::of_file(ErrorCode::Limit, MANIFEST, message));

@@ -10,7 +10,7 @@ use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 
 use super::contract::Draft;
 use super::error::{ErrorCode, LoadError, Place, position};
-use super::{Files, Limits, options};
+use super::{Files, Limits, MANAGED, options};
 use crate::contract::Schema;
 use crate::schema::{self, SchemaPlan};
 
@@ -44,11 +44,16 @@ impl FileResolver for InMemory {
 }
 
 impl Schemas {
-    /// Compiles all `.proto` files of the folder; what is wrong with them goes to `errors`.
-    pub(super) fn new(files: &Files, limits: &Limits, errors: &mut Vec<LoadError>) -> Schemas {
+    /// Compiles all `.proto` files of the folder that are `used`; what is wrong with them goes to `errors`.
+    pub(super) fn new(
+        files: &Files,
+        used: impl Fn(&str) -> bool,
+        limits: &Limits,
+        errors: &mut Vec<LoadError>,
+    ) -> Schemas {
         let files = Arc::new(files.clone());
         let mut compiled = BTreeMap::new();
-        for name in files.keys().filter(|name| name.ends_with(".proto")) {
+        for name in files.keys().filter(|name| name.ends_with(".proto") && used(name)) {
             match compile(&files, limits, name) {
                 Ok(schema) => drop(compiled.insert(name.clone(), schema)),
                 // A file that another imports is told of once.
@@ -62,7 +67,7 @@ impl Schemas {
     /// What the options of messages say, unless the manifest has said something of the message.
     pub(super) fn drafts_in_options(&self, named: &[Draft], errors: &mut Vec<LoadError>) -> Vec<Draft> {
         let mut drafts = Vec::new();
-        for (file, schema) in &self.compiled {
+        for (file, schema) in self.compiled.iter().filter(|(file, _)| !file.starts_with(MANAGED)) {
             match options::drafts(&schema.pool, file) {
                 Ok(found) => drafts.extend(found),
                 Err(error) => errors.push(error),
