@@ -71,7 +71,10 @@ fn collect(admin: &Admin) -> Vec<Metric> {
         ("uptime_seconds", "Time since the start.", admin.started.elapsed().as_secs()),
     ];
     metrics.extend(gauges.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: true, value }));
+    let (changes, changes_refused) = admin.store.as_ref().map_or((0, 0), |store| store.changes());
     let own = [
+        ("contract_changes", "Times the contracts were changed or read again.", changes),
+        ("contract_changes_refused", "Times that was refused, because something was wrong.", changes_refused),
         ("admin_requests", "Requests to this API.", count(&counters.requests)),
         ("admin_requests_refused", "Those answered with an error.", count(&counters.refused)),
         (

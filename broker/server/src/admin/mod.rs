@@ -9,8 +9,9 @@ mod response;
 mod routes;
 mod token;
 
+use std::collections::VecDeque;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -25,8 +26,10 @@ pub(crate) use token::{Token, is_open_to_others, read_text as read_token};
 
 /// Requests under way at once. Further connections are answered with 503.
 const CONNECTIONS_MAX: usize = 16;
+/// Connections answered with 503 that are kept until others come.
+const REFUSED_KEPT: usize = 16;
 /// Time for a request to come and its answer to be taken.
-const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(10);
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time between accepting one connection and the next after that has failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -65,9 +68,16 @@ impl Admin {
     }
 
     fn accept(self: Arc<Admin>, listener: &TcpListener) {
+        // A connection that is closed while its client still writes may lose its answer on the way.
+        let mut refused = VecDeque::new();
         loop {
             match listener.accept() {
-                Ok((stream, peer)) => self.clone().admit(stream, peer),
+                Ok((stream, peer)) => {
+                    if let Err(stream) = self.clone().admit(stream, peer) {
+                        refused.truncate(REFUSED_KEPT - 1);
+                        refused.push_front(stream);
+                    }
+                }
                 Err(error) => {
                     log::warn!("the admin API cannot accept a connection: {error}");
                     thread::sleep(ACCEPT_PAUSE);
@@ -76,15 +86,16 @@ impl Admin {
         }
     }
 
-    /// Gives the connection a thread, if it may have one.
-    fn admit(self: Arc<Admin>, stream: TcpStream, peer: SocketAddr) {
-        let busy = Response::error(Status::SERVICE_UNAVAILABLE, "busy", "too many requests at once; try again");
+    /// Gives the connection a thread. One that cannot have one is answered and given back.
+    fn admit(self: Arc<Admin>, stream: TcpStream, peer: SocketAddr) -> Result<(), TcpStream> {
         if self.counters.connections.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
             self.counters.connections.fetch_sub(1, Ordering::AcqRel);
             self.counters.connections_refused.fetch_add(1, Ordering::Relaxed);
+            let busy = Response::error(Status::SERVICE_UNAVAILABLE, "busy", "too many requests at once; try again");
             // So short an answer finds room in the kernel.
             let _ = stream.set_nonblocking(true).and_then(|()| busy.write(&stream, Instant::now()));
-            return;
+            let _ = stream.shutdown(Shutdown::Write);
+            return Err(stream);
         }
         let admin = self.clone();
         let spawned = thread::Builder::new().name("admin-request".to_owned()).spawn(move || {
@@ -96,6 +107,7 @@ impl Admin {
             self.counters.connections_refused.fetch_add(1, Ordering::Relaxed);
             log::warn!("the admin API cannot start a thread: {error}");
         }
+        Ok(())
     }
 
     /// One request and its answer.

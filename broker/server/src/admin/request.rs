@@ -154,6 +154,7 @@ fn understood(request: &httparse::Request<'_, '_>) -> Result<Head, Response> {
         body_bytes: None,
         awaits_continue: false,
     };
+    let mut is_authorized = false;
     for field in request.headers.iter() {
         let text = || str::from_utf8(field.value).map(str::trim).map_err(|_| bad("a header field is not text"));
         if field.name.eq_ignore_ascii_case("content-length") {
@@ -174,7 +175,7 @@ fn understood(request: &httparse::Request<'_, '_>) -> Result<Head, Response> {
         } else if field.name.eq_ignore_ascii_case("accept") {
             head.accept = text()?.to_owned();
         } else if field.name.eq_ignore_ascii_case("authorization") {
-            if head.token.is_some() {
+            if std::mem::replace(&mut is_authorized, true) {
                 return Err(bad("Authorization stands there twice"));
             }
             let (scheme, token) = field.value.split_at_checked(7).unwrap_or_default();

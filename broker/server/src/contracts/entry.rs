@@ -87,7 +87,7 @@ impl Entry {
     /// The same as the body of a request.
     pub(crate) fn to_json(&self) -> String {
         let mut json = String::from("{");
-        let mut name = |json: &mut String, name: &str| {
+        let name = |json: &mut String, name: &str| {
             json.push_str(if json.len() > 1 { "," } else { "" });
             push_string(json, name);
             json.push(':');

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tautwire_contracts::{Catalogue, LoadError};
 use tautwire_reactor::Control;
@@ -17,6 +18,8 @@ pub(crate) struct Store {
     folder: PathBuf,
     control: Control,
     changing: Mutex<()>,
+    changes: AtomicU64,
+    changes_refused: AtomicU64,
 }
 
 /// Why the contracts have not been changed.
@@ -51,31 +54,45 @@ impl fmt::Display for StoreError {
 
 impl Store {
     pub(crate) fn new(folder: &Path, control: Control) -> Store {
-        Store { folder: folder.to_owned(), control, changing: Mutex::new(()) }
+        Store {
+            folder: folder.to_owned(),
+            control,
+            changing: Mutex::default(),
+            changes: AtomicU64::new(0),
+            changes_refused: AtomicU64::new(0),
+        }
+    }
+
+    /// How often the contracts have been changed, and how often that was refused.
+    pub(crate) fn changes(&self) -> (u64, u64) {
+        (self.changes.load(Ordering::Relaxed), self.changes_refused.load(Ordering::Relaxed))
     }
 
     /// Reads the folder again; says how many contracts there are.
     pub(crate) fn reload(&self) -> Result<usize, StoreError> {
-        let _alone = self.alone();
-        let catalogue = folder::load(&self.folder)?;
-        let count = catalogue.contracts().len();
-        self.control.set_contracts(Arc::new(catalogue));
-        Ok(count)
+        self.alone(|| {
+            let catalogue = folder::load(&self.folder)?;
+            let count = catalogue.contracts().len();
+            self.control.set_contracts(Arc::new(catalogue));
+            Ok(count)
+        })
     }
 
     /// Adds a contract, or replaces the one of that name; gives what holds then, and whether it is new.
     pub(crate) fn put(&self, name: &str, entry: &Entry) -> Result<(Arc<Catalogue>, bool), StoreError> {
-        let _alone = self.alone();
-        let is_new = self.control.contracts().named(name).is_none();
-        let change = Change::put(folder::read(&self.folder)?, name, entry)?;
-        Ok((self.apply(change)?, is_new))
+        self.alone(|| {
+            let is_new = self.control.contracts().named(name).is_none();
+            let change = Change::put(folder::read(&self.folder)?, name, entry)?;
+            Ok((self.apply(change)?, is_new))
+        })
     }
 
     /// Takes a contract away.
     pub(crate) fn remove(&self, name: &str) -> Result<(), StoreError> {
-        let _alone = self.alone();
-        let change = Change::remove(folder::read(&self.folder)?, name)?.ok_or(StoreError::Unknown)?;
-        self.apply(change).map(|_| ())
+        self.alone(|| {
+            let change = Change::remove(folder::read(&self.folder)?, name)?.ok_or(StoreError::Unknown)?;
+            self.apply(change).map(|_| ())
+        })
     }
 
     /// What has been written holds, and only that: after a restart there are the same contracts.
@@ -86,7 +103,12 @@ impl Store {
         Ok(catalogue)
     }
 
-    fn alone(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Makes a change while nobody else makes one, and counts what came of it.
+    fn alone<T>(&self, change: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = change();
+        let counter = if result.is_ok() { &self.changes } else { &self.changes_refused };
+        counter.fetch_add(1, Ordering::Relaxed);
+        result
     }
 }
