@@ -13,7 +13,7 @@ use crate::source::Source;
 use crate::tie::Tie;
 use crate::topic_pattern::TopicPattern;
 use crate::typed;
-use crate::untyped;
+use crate::untyped::{self, Owner};
 use crate::violation::{Checked, Rule, Violation};
 use tautwire_session::Format;
 
@@ -141,7 +141,7 @@ impl Contract {
     /// # Errors
     /// What is wrong with it.
     pub fn check(&self, topic: &str, content_type: Option<&str>, payload: &[u8]) -> Result<Format, Box<Violation>> {
-        if let Some(format) = content_type.and_then(Format::of_content_type) {
+        if let Some(format) = content_type.and_then(named_format) {
             if !self.formats.contains(&format) {
                 let listed = self.formats.iter().map(|format| format.content_type()).collect::<Vec<_>>().join(" or ");
                 return Err(Violation::new(Rule::Format, 0, listed, format.content_type()));
@@ -220,9 +220,15 @@ impl Contract {
     }
 }
 
+/// The format that a content type names; the usual names are known at once.
+fn named_format(content_type: &str) -> Option<Format> {
+    let usual = Format::ALL.into_iter().find(|format| format.content_type() == content_type);
+    usual.or_else(|| Format::of_content_type(content_type))
+}
+
 fn pass_on<'a>(source: &mut impl Source<'a>, sink: &mut impl Sink) -> Checked {
     let value = source.value()?;
-    untyped::walk(source, sink, value, AnyPlace::Outer(Place::Root), false, DEPTH_MAX)?;
+    untyped::walk(source, sink, value, AnyPlace::Outer(Place::Root), false, Owner::JsonSchema, DEPTH_MAX)?;
     source.end()
 }
 

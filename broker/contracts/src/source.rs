@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::plan::{Name, Names, Pass};
 use crate::violation::{Checked, Rule, Violation};
 
 /// A payload that is read value by value, in place.
@@ -18,8 +19,23 @@ pub(crate) trait Source<'a> {
     /// Whether the list goes on.
     fn item(&mut self, sequence: &mut Sequence) -> Checked<bool>;
 
-    /// The next key of the map. `guess` is what it probably is; to be right costs less.
-    fn key(&mut self, sequence: &mut Sequence, guess: &str) -> Checked<Key<'a>>;
+    /// The next key of the map; `None` where it ends.
+    fn key(&mut self, sequence: &mut Sequence) -> Checked<Option<Text<'a>>>;
+
+    /// Reads the next key if it is `name`, in the usual spelling; says whether it has. To be right costs less than to read.
+    fn key_is(&mut self, sequence: &mut Sequence, name: &Name) -> bool;
+
+    /// Reads past the next value if it is one that `pass` tells at a glance; says whether it has. Others need be no fault.
+    fn pass(&mut self, pass: Pass) -> bool;
+
+    /// The same for a text that is one of `names`.
+    fn pass_name(&mut self, names: &Names) -> bool;
+
+    /// Reads the beginning of a short map, if that is next.
+    fn begin_map(&mut self) -> Option<Sequence>;
+
+    /// Reads the beginning of a short list, if that is next.
+    fn begin_list(&mut self) -> Option<Sequence>;
 
     /// The payload ends here.
     fn end(&mut self) -> Checked;
@@ -31,15 +47,6 @@ pub(crate) struct Sequence {
     /// Items or entries that are to come, where the format says how many there are.
     pub(crate) left: u32,
     pub(crate) is_first: bool,
-}
-
-/// A key of a map.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Key<'a> {
-    Guessed,
-    Other(Text<'a>),
-    /// There is none: the map has ended.
-    End,
 }
 
 /// A value, or the beginning of one.
@@ -102,8 +109,7 @@ pub(crate) fn skip<'a>(source: &mut impl Source<'a>, value: Value<'a>, depth_lef
     };
     let is_map = matches!(value, Value::Map(_));
     loop {
-        let goes_on =
-            if is_map { !matches!(source.key(&mut sequence, "")?, Key::End) } else { source.item(&mut sequence)? };
+        let goes_on = if is_map { source.key(&mut sequence)?.is_some() } else { source.item(&mut sequence)? };
         if !goes_on {
             return Ok(());
         }

@@ -5,7 +5,7 @@ use crate::json::JsonSource;
 use crate::messagepack::MessagePackSource;
 use crate::plan::{Cardinality, FieldIndex, FieldPlan, Kind, MessageIndex, Plan};
 use crate::protobuf;
-use crate::source::{self, Key, Source, Value};
+use crate::source::{self, Source, Value};
 use crate::topic_pattern::TopicPattern;
 use crate::violation::{Checked, Rule, Violation};
 use tautwire_session::Format;
@@ -116,11 +116,11 @@ fn in_message<'a>(
     let field = message.field(*wanted);
     let Value::Map(mut sequence) = source.value()? else { return Ok(false) };
     loop {
-        let found = match source.key(&mut sequence, &field.json_name)? {
-            Key::End => return Ok(zero_is(plan, field, level) && deeper.is_empty()),
-            Key::Guessed => true,
-            Key::Other(name) => message.names.find(name.decoded().as_bytes()) == Some(*wanted),
-        };
+        let found = source.key_is(&mut sequence, &field.json_name)
+            || match source.key(&mut sequence)? {
+                None => return Ok(zero_is(plan, field, level) && deeper.is_empty()),
+                Some(name) => message.names.find(name.decoded().as_bytes()) == Some(*wanted),
+            };
         if !found {
             let value = source.value()?;
             source::skip(source, value, crate::contract::DEPTH_MAX)?;
@@ -137,13 +137,8 @@ fn in_message<'a>(
 fn in_map<'a>(source: &mut impl Source<'a>, names: &[Box<str>], level: &str) -> Checked<bool> {
     let Some((wanted, deeper)) = names.split_first() else { return Ok(false) };
     let Value::Map(mut sequence) = source.value()? else { return Ok(false) };
-    loop {
-        let found = match source.key(&mut sequence, wanted)? {
-            Key::End => return Ok(false),
-            Key::Guessed => true,
-            Key::Other(name) => *name.decoded() == **wanted,
-        };
-        if !found {
+    while let Some(name) = source.key(&mut sequence)? {
+        if *name.decoded() != **wanted {
             let value = source.value()?;
             source::skip(source, value, crate::contract::DEPTH_MAX)?;
         } else if deeper.is_empty() {
@@ -156,6 +151,7 @@ fn in_map<'a>(source: &mut impl Source<'a>, names: &[Box<str>], level: &str) -> 
             return in_map(source, deeper, level);
         }
     }
+    Ok(false)
 }
 
 /// Whether a value, in whatever form it may have, says what the level says.

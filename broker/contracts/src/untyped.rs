@@ -2,8 +2,16 @@
 //! Schema that go from JSON to MessagePack or back.
 
 use crate::sink::{AnyPlace, AnyScalar, AnyShape, Sink};
-use crate::source::{self, Key, Source, Value};
+use crate::source::{self, Source, Value};
 use crate::violation::{Checked, Rule, Violation};
+
+/// Whose values they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// `google.protobuf.Value` and its kin, whose numbers are all of the type double.
+    Protobuf,
+    JsonSchema,
+}
 
 /// Hands on the value that begins with `value`. `wrapped` is whether Protocol Buffers say what it is.
 pub(crate) fn walk<'a>(
@@ -12,12 +20,15 @@ pub(crate) fn walk<'a>(
     value: Value<'a>,
     place: AnyPlace<'_>,
     wrapped: bool,
+    owner: Owner,
     depth_left: u16,
 ) -> Checked {
     let scalar = match value {
-        Value::Map(_) | Value::List(_) => return walk_deeper(source, sink, value, place, wrapped, depth_left),
+        Value::Map(_) | Value::List(_) => return walk_deeper(source, sink, value, place, wrapped, owner, depth_left),
         Value::Null => AnyScalar::Null,
         Value::Bool(value) => AnyScalar::Bool(value),
+        Value::Int(value) if owner == Owner::Protobuf => AnyScalar::Number(value as f64),
+        Value::Uint(value) if owner == Owner::Protobuf => AnyScalar::Number(value as f64),
         Value::Int(value) => AnyScalar::Int(value),
         Value::Uint(value) => AnyScalar::Uint(value),
         Value::Float(value) => AnyScalar::Number(finite(source, value)?),
@@ -40,20 +51,17 @@ fn walk_deeper<'a>(
     value: Value<'a>,
     place: AnyPlace<'_>,
     wrapped: bool,
+    owner: Owner,
     depth_left: u16,
 ) -> Checked {
     let Some(depth_left) = depth_left.checked_sub(1) else { return Err(source::too_deep(source.offset())) };
     match value {
         Value::Map(mut sequence) => {
             sink.any_begin(place, AnyShape::Struct, wrapped);
-            loop {
-                let key = match source.key(&mut sequence, "")? {
-                    Key::End => break,
-                    Key::Guessed => "".into(),
-                    Key::Other(text) => text.decoded(),
-                };
+            while let Some(key) = source.key(&mut sequence)? {
+                let key = key.decoded();
                 let value = source.value()?;
-                walk(source, sink, value, AnyPlace::Entry(&key), true, depth_left)
+                walk(source, sink, value, AnyPlace::Entry(&key), true, owner, depth_left)
                     .map_err(|violation| violation.inside(&key))?;
             }
             sink.any_end(place, AnyShape::Struct, wrapped);
@@ -63,7 +71,7 @@ fn walk_deeper<'a>(
             let mut index = 0;
             while source.item(&mut sequence)? {
                 let value = source.value()?;
-                walk(source, sink, value, AnyPlace::Item, true, depth_left)
+                walk(source, sink, value, AnyPlace::Item, true, owner, depth_left)
                     .map_err(|violation| violation.inside_item(index))?;
                 index += 1;
             }

@@ -1,7 +1,8 @@
 //! Reads JSON value by value.
 
-use super::string;
-use crate::source::{Key, Sequence, Source, Text, Value};
+use super::{glance, string};
+use crate::plan::{Name, Names, Pass};
+use crate::source::{Sequence, Source, Text, Value};
 use crate::violation::{Checked, Rule, Violation};
 
 /// JSON text, and how far it has been read.
@@ -114,6 +115,16 @@ impl<'a> JsonSource<'a> {
         if self.at == start { Err(self.unexpected("a digit")) } else { Ok(()) }
     }
 
+    #[inline]
+    fn begin(&mut self, bracket: u8) -> Option<Sequence> {
+        let at = past_one_space(self.text.as_bytes(), self.at);
+        let is_right = self.text.as_bytes().get(at) == Some(&bracket);
+        if is_right {
+            self.at = at + 1;
+        }
+        is_right.then_some(OPEN)
+    }
+
     /// Whether there is another item; the comma before it is read.
     #[inline]
     fn goes_on(&mut self, sequence: &mut Sequence, close: u8, expected: &'static str) -> Checked<bool> {
@@ -168,26 +179,80 @@ impl<'a> Source<'a> for JsonSource<'a> {
     }
 
     #[inline]
-    fn key(&mut self, sequence: &mut Sequence, guess: &str) -> Checked<Key<'a>> {
+    fn key(&mut self, sequence: &mut Sequence) -> Checked<Option<Text<'a>>> {
         if !self.goes_on(sequence, b'}', "a comma or the end of the object")? {
-            return Ok(Key::End);
+            return Ok(None);
         }
         if self.past_space() != Some(b'"') {
             return Err(self.unexpected("a name between quotation marks"));
         }
-        let after = self.text.as_bytes().get(self.at + 1..).unwrap_or_default();
-        let key = match after.strip_prefix(guess.as_bytes()) {
-            Some([b'"', ..]) => {
-                self.at += guess.len() + 2;
-                Key::Guessed
-            }
-            _ => Key::Other(self.string()?),
-        };
+        let key = self.string()?;
         if self.past_space() != Some(b':') {
             return Err(self.unexpected("a colon"));
         }
         self.at += 1;
-        Ok(key)
+        Ok(Some(key))
+    }
+
+    #[inline]
+    fn key_is(&mut self, sequence: &mut Sequence, name: &Name) -> bool {
+        let bytes = self.text.as_bytes();
+        let mut at = self.at;
+        if !sequence.is_first {
+            if bytes.get(at) != Some(&b',') {
+                return false;
+            }
+            at += 1;
+        }
+        at = past_one_space(bytes, at);
+        let Some([b'"', after @ ..]) = bytes.get(at..) else { return false };
+        if !name.begins(after) || after.get(name.len()..).is_none_or(|rest| !rest.starts_with(b"\":")) {
+            return false;
+        }
+        self.at = at + name.len() + 3;
+        sequence.is_first = false;
+        true
+    }
+
+    #[inline]
+    fn pass(&mut self, pass: Pass) -> bool {
+        let bytes = self.text.as_bytes();
+        let at = past_one_space(bytes, self.at);
+        let end = match pass {
+            Pass::Signed32 => glance::integer(bytes, at, 9, true),
+            Pass::Unsigned32 => glance::integer(bytes, at, 9, false),
+            Pass::Signed64 => glance::integer(bytes, at, 18, true),
+            Pass::Unsigned64 => glance::integer(bytes, at, 18, false),
+            Pass::Bool => glance::boolean(bytes, at),
+            Pass::Float | Pass::Double => glance::decimal(bytes, at),
+            Pass::Text => glance::text(bytes, at),
+            Pass::Bytes | Pass::Name | Pass::Never => None,
+        };
+        if let Some(end) = end {
+            self.at = end;
+        }
+        end.is_some()
+    }
+
+    #[inline]
+    fn pass_name(&mut self, names: &Names) -> bool {
+        let bytes = self.text.as_bytes();
+        let at = past_one_space(bytes, self.at);
+        let Some(end) = glance::text(bytes, at).filter(|end| names.find(&bytes[at + 1..end - 1]).is_some()) else {
+            return false;
+        };
+        self.at = end;
+        true
+    }
+
+    #[inline]
+    fn begin_map(&mut self) -> Option<Sequence> {
+        self.begin(b'{')
+    }
+
+    #[inline]
+    fn begin_list(&mut self) -> Option<Sequence> {
+        self.begin(b'[')
     }
 
     fn end(&mut self) -> Checked {
@@ -196,4 +261,10 @@ impl<'a> Source<'a> for JsonSource<'a> {
             Some(_) => Err(Violation::new(Rule::Trailing, self.at, "the end of the payload", "more of it")),
         }
     }
+}
+
+/// What most writers put behind a colon or a comma, if anything.
+#[inline]
+fn past_one_space(bytes: &[u8], at: usize) -> usize {
+    at + usize::from(bytes.get(at) == Some(&b' '))
 }

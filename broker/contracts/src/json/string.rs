@@ -29,7 +29,7 @@ fn scan_escaped(bytes: &[u8], start: usize) -> Checked<(usize, bool)> {
 
 /// The first byte from `at` on that is a quotation mark, a backslash or a control character, eight at a time.
 #[inline]
-fn plain_end(bytes: &[u8], mut at: usize) -> usize {
+pub(super) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = 0x8080_8080_8080_8080;
     while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {

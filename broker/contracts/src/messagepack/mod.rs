@@ -1,5 +1,6 @@
 //! MessagePack, read in place and written.
 
+mod glance;
 mod read;
 mod write;
 

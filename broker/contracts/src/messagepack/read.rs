@@ -1,6 +1,8 @@
 //! Reads MessagePack value by value.
 
-use crate::source::{Key, Sequence, Source, Text, Value};
+use super::glance;
+use crate::plan::{Name, Names, Pass};
+use crate::source::{Sequence, Source, Text, Value};
 use crate::violation::{Checked, Rule, Violation};
 
 /// A MessagePack payload, and how far it has been read.
@@ -11,6 +13,8 @@ pub(crate) struct MessagePackSource<'a> {
 
 /// The extension type of a moment of time.
 const TIMESTAMP: i8 = -1;
+/// Texts whose length is in their first byte.
+const SHORT_TEXT_MAX: usize = 31;
 const NANOS_PER_SECOND: u32 = 1_000_000_000;
 
 impl<'a> MessagePackSource<'a> {
@@ -63,6 +67,16 @@ impl<'a> MessagePackSource<'a> {
             Ok(items) if count.saturating_mul(each) <= left => Ok(Sequence { left: items, is_first: true }),
             _ => Err(self.cut_short()),
         }
+    }
+
+    /// A list or map whose count is in its first byte, beside `mark`.
+    #[inline]
+    fn begin(&mut self, mark: u8, each: usize) -> Option<Sequence> {
+        let first = *self.bytes.get(self.at)?;
+        let count = first & 0x0f;
+        let is_right = first & 0xf0 == mark && usize::from(count) * each < self.bytes.len() - self.at;
+        self.at += usize::from(is_right);
+        is_right.then_some(Sequence { left: u32::from(count), is_first: true })
     }
 
     fn extension(&mut self, length: usize) -> Checked<Value<'a>> {
@@ -209,19 +223,52 @@ impl<'a> Source<'a> for MessagePackSource<'a> {
     }
 
     #[inline]
-    fn key(&mut self, sequence: &mut Sequence, guess: &str) -> Checked<Key<'a>> {
-        if !goes_on(sequence) {
-            return Ok(Key::End);
+    fn key(&mut self, sequence: &mut Sequence) -> Checked<Option<Text<'a>>> {
+        if goes_on(sequence) { self.key_text().map(Some) } else { Ok(None) }
+    }
+
+    #[inline]
+    fn key_is(&mut self, sequence: &mut Sequence, name: &Name) -> bool {
+        let Some(left) = sequence.left.checked_sub(1) else { return false };
+        let Some((first, rest)) = self.bytes.get(self.at..).and_then(<[u8]>::split_first) else { return false };
+        if usize::from(*first) != 0xa0 | name.len() || name.len() > SHORT_TEXT_MAX || !name.begins(rest) {
+            return false;
         }
-        if let Some((first, rest)) = self.bytes.get(self.at..).and_then(<[u8]>::split_first)
-            && usize::from(*first) == 0xa0 | guess.len()
-            && guess.len() < 32
-            && rest.starts_with(guess.as_bytes())
-        {
-            self.at += 1 + guess.len();
-            return Ok(Key::Guessed);
+        sequence.left = left;
+        self.at += 1 + name.len();
+        true
+    }
+
+    #[inline]
+    fn pass(&mut self, pass: Pass) -> bool {
+        let Some(rest) = self.bytes.get(self.at..) else { return false };
+        let Some(first) = rest.first() else { return false };
+        let size = usize::from(glance::SIZES[pass as usize][usize::from(*first)]);
+        let Some(value) = rest.get(..size) else { return false };
+        if pass == Pass::Text && !value.get(1..).unwrap_or_default().is_ascii() {
+            return false;
         }
-        self.key_text().map(Key::Other)
+        self.at += size;
+        size > 0
+    }
+
+    #[inline]
+    fn pass_name(&mut self, names: &Names) -> bool {
+        let Some((first, rest)) = self.bytes.get(self.at..).and_then(<[u8]>::split_first) else { return false };
+        let text = rest.get(..usize::from(first & 0x1f)).filter(|_| first & 0xe0 == 0xa0);
+        let Some(text) = text.filter(|text| names.find(text).is_some()) else { return false };
+        self.at += 1 + text.len();
+        true
+    }
+
+    #[inline]
+    fn begin_map(&mut self) -> Option<Sequence> {
+        self.begin(0x80, 2)
+    }
+
+    #[inline]
+    fn begin_list(&mut self) -> Option<Sequence> {
+        self.begin(0x90, 1)
     }
 
     fn end(&mut self) -> Checked {

@@ -8,8 +8,8 @@ use prost_reflect::{
 };
 
 use super::{
-    Action, Cardinality, EnumIndex, EnumPlan, FieldIndex, FieldPlan, Kind, MessageIndex, MessagePlan, Names, Plan,
-    TagStep, WellKnown,
+    Action, Cardinality, EnumIndex, EnumPlan, FieldIndex, FieldPlan, Kind, MessageIndex, MessagePlan, Names, Pass,
+    Plan, TagStep, WellKnown,
 };
 
 /// How large a schema may be.
@@ -22,6 +22,11 @@ pub struct PlanLimits {
     /// Values of one enumeration.
     pub enum_values: usize,
 }
+
+/// Fields of one message that the walks can tell apart, whatever the limits say.
+pub(crate) const FIELDS_MAX: usize = 1_024;
+/// Required fields of one message: a bit of a word for each.
+pub(crate) const REQUIRED_MAX: usize = 64;
 
 impl Default for PlanLimits {
     fn default() -> PlanLimits {
@@ -101,15 +106,18 @@ impl Build<'_> {
         let mut fields = Vec::new();
         let mut oneofs: HashMap<String, u16> = HashMap::new();
         for field in descriptor.fields() {
-            if fields.len() >= self.limits.fields.min(usize::from(u16::MAX)) {
+            if fields.len() >= self.limits.fields.min(FIELDS_MAX) {
                 return refuse(
                     descriptor.full_name(),
-                    format!("the message has more than {} fields", self.limits.fields),
+                    format!("the message has more than {} fields", self.limits.fields.min(FIELDS_MAX)),
                 );
             }
             fields.push(self.field(&field, &mut oneofs)?);
         }
         fields.sort_by_key(|field| field.number);
+        if descriptor.fields().filter(|field| field.cardinality() == Label::Required).count() > REQUIRED_MAX {
+            return refuse(descriptor.full_name(), format!("more than {REQUIRED_MAX} fields are required"));
+        }
         let required = descriptor.fields().filter(|field| field.cardinality() == Label::Required);
         let required = required.map(|field| field.number()).collect::<Vec<_>>();
         let names = self.names(descriptor, &fields)?;
@@ -147,11 +155,14 @@ impl Build<'_> {
             () if field.is_list() => Cardinality::Repeated,
             () => Cardinality::Singular,
         };
+        let kind = self.kind(field)?;
+        let is_plain = cardinality == Cardinality::Singular && oneof.is_none();
         Ok(FieldPlan {
             number: field.number(),
             name: field.name().into(),
             json_name: field.json_name().into(),
-            kind: self.kind(field)?,
+            kind,
+            pass: if is_plain { kind.pass() } else { Pass::Never },
             cardinality,
             oneof,
             has_presence: field.supports_presence(),
@@ -186,7 +197,7 @@ impl Build<'_> {
             return Ok(*known);
         }
         let count = descriptor.values().len();
-        if count > self.limits.enum_values {
+        if count > self.limits.enum_values.min(usize::from(u16::MAX)) {
             let why = format!("the enumeration has {count} values, at most {} may be", self.limits.enum_values);
             return refuse(descriptor.full_name(), why);
         }
@@ -194,13 +205,16 @@ impl Build<'_> {
         let mut by_name: Vec<(Box<str>, i32)> = Vec::new();
         for value in descriptor.values() {
             first_names.entry(value.number()).or_insert_with(|| value.name().into());
-            by_name.push((value.name().into(), value.number()));
+            by_name.push((short(descriptor.full_name(), value.name())?.into(), value.number()));
         }
         by_name.sort();
+        let names = by_name.iter().enumerate().map(|(at, (name, _))| (&**name, FieldIndex(at as u16)));
+        let names = Names::new(names);
         let index = EnumIndex(self.enum_plans.len() as u16);
         self.enum_plans.push(EnumPlan {
             full_name: descriptor.full_name().into(),
             values: first_names.into_iter().collect(),
+            names,
             by_name: by_name.into_boxed_slice(),
             is_closed: descriptor.parent_file().syntax() == Syntax::Proto2,
             is_null: descriptor.full_name() == "google.protobuf.NullValue",
@@ -213,20 +227,22 @@ impl Build<'_> {
         let mut owners: HashMap<&str, u32> = HashMap::new();
         for field in fields {
             for name in [&*field.json_name, &*field.name] {
-                if name.len() > usize::from(u16::MAX) {
-                    return refuse(descriptor.full_name(), "a field's name is longer than 65,535 bytes");
-                }
-                if *owners.entry(name).or_insert(field.number) != field.number {
+                if *owners.entry(short(descriptor.full_name(), name)?).or_insert(field.number) != field.number {
                     return refuse(descriptor.full_name(), format!("two fields are called {name:?} in JSON"));
                 }
             }
         }
         let indexed = fields.iter().enumerate().map(|(at, field)| (FieldIndex(at as u16), field));
         Ok(Names::new(indexed.flat_map(|(index, field)| {
-            let own = (field.name != field.json_name).then_some((&*field.name, index));
+            let own = (*field.name != *field.json_name).then_some((&*field.name, index));
             [Some((&*field.json_name, index)), own].into_iter().flatten()
         })))
     }
+}
+
+/// A name that a plan can hold.
+fn short<'n>(place: &str, name: &'n str) -> Result<&'n str, PlanError> {
+    if name.len() > usize::from(u16::MAX) { refuse(place, "a name is longer than 65,535 bytes") } else { Ok(name) }
 }
 
 fn well_known(full_name: &str) -> Option<WellKnown> {

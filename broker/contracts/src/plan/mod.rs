@@ -1,9 +1,12 @@
 //! A Protobuf schema, laid out so that payloads can be walked: by tag in the binary form, by name in the others.
 
 mod build;
+mod name;
 mod names;
 
+pub(crate) use build::{FIELDS_MAX, REQUIRED_MAX};
 pub use build::{PlanError, PlanLimits};
+pub(crate) use name::Name;
 pub(crate) use names::Names;
 
 /// A message type and all types that can be reached from it.
@@ -50,7 +53,7 @@ pub(crate) struct FieldPlan {
     /// As the schema has it: `device_id`.
     pub(crate) name: Box<str>,
     /// As JSON has it: `deviceId`, or what the schema says.
-    pub(crate) json_name: Box<str>,
+    pub(crate) json_name: Name,
     pub(crate) kind: Kind,
     pub(crate) cardinality: Cardinality,
     /// The choice it belongs to; not for the ones that proto3's `optional` makes.
@@ -59,6 +62,8 @@ pub(crate) struct FieldPlan {
     pub(crate) has_presence: bool,
     /// Written in packed form.
     pub(crate) packed: bool,
+    /// What its one value can be passed over as, where nothing else is asked of it.
+    pub(crate) pass: Pass,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,6 +96,24 @@ pub(crate) enum Kind {
     Message(MessageIndex),
 }
 
+/// Values that a reader can tell at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pass {
+    Signed32,
+    Signed64,
+    Unsigned32,
+    Unsigned64,
+    Bool,
+    Float,
+    Double,
+    Text,
+    Bytes,
+    /// Of an enumeration.
+    Name,
+    /// None: it has to be looked at.
+    Never,
+}
+
 /// The messages for which the JSON mapping has forms of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WellKnown {
@@ -114,6 +137,8 @@ pub(crate) struct EnumPlan {
     pub(crate) values: Box<[(i32, Box<str>)]>,
     /// All names, aliases too, sorted.
     pub(crate) by_name: Box<[(Box<str>, i32)]>,
+    /// Places in `by_name`.
+    pub(crate) names: Names,
     /// Other numbers are unknown fields (proto2), and not values without a name (proto3).
     pub(crate) is_closed: bool,
     /// `google.protobuf.NullValue`, which JSON writes as `null`.
@@ -219,6 +244,23 @@ impl Kind {
             Kind::Double | Kind::Fixed64 | Kind::Sfixed64 => 1,
             Kind::String | Kind::Bytes | Kind::Message(_) => 2,
             Kind::Float | Kind::Fixed32 | Kind::Sfixed32 => 5,
+        }
+    }
+
+    /// What a value of it can be passed over as.
+    pub(crate) fn pass(self) -> Pass {
+        match self {
+            Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => Pass::Signed32,
+            Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => Pass::Signed64,
+            Kind::Uint32 | Kind::Fixed32 => Pass::Unsigned32,
+            Kind::Uint64 | Kind::Fixed64 => Pass::Unsigned64,
+            Kind::Bool => Pass::Bool,
+            Kind::Float => Pass::Float,
+            Kind::Double => Pass::Double,
+            Kind::String => Pass::Text,
+            Kind::Bytes => Pass::Bytes,
+            Kind::Enum(_) => Pass::Name,
+            Kind::Message(_) => Pass::Never,
         }
     }
 

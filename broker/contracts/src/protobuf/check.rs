@@ -1,7 +1,7 @@
 //! Checks a payload against a plan without allocating: one pass over the bytes.
 
 use crate::plan::{
-    Action, Cardinality, EnumPlan, FieldIndex, FieldPlan, Kind, MessageIndex, MessagePlan, Plan, TagStep,
+    Action, Cardinality, EnumPlan, FieldIndex, FieldPlan, Kind, MessageIndex, MessagePlan, Plan, REQUIRED_MAX, TagStep,
 };
 use crate::protobuf::wire;
 use crate::violation::{Checked, Rule, Violation};
@@ -116,7 +116,9 @@ impl Walk<'_> {
             }
             Action::NoNumber => Err(Violation::new(Rule::Malformed, at - 1, "a field number from 1 on", "0")),
             Action::WrongWireType => {
-                wire::skip(bytes, at, wire_type)?;
+                if matches!(wire_type, 3 | 4 | 6 | 7) {
+                    wire::skip(bytes, at, wire_type)?;
+                }
                 let expected = message.field(field).kind.name();
                 Err(Violation::new(Rule::Type, at, expected, wire_type_name(wire_type)))
             }
@@ -153,18 +155,15 @@ fn packed_fixed(bytes: &[u8], at: usize, size: usize) -> Checked<usize> {
 struct Present(u64);
 
 impl Present {
-    /// More than this many required fields in one message are refused at registration.
-    const MAX: usize = 64;
-
     fn note(&mut self, message: &MessagePlan, field: FieldIndex) {
         if let Some(at) = message.required.iter().position(|required| *required == field) {
-            self.0 |= 1 << (at % Present::MAX);
+            self.0 |= 1 << (at % REQUIRED_MAX);
         }
     }
 
     fn all_of(&self, message: &MessagePlan, at: usize) -> Checked {
         for (place, required) in message.required.iter().enumerate() {
-            if self.0 & 1 << (place % Present::MAX) == 0 {
+            if self.0 & 1 << (place % REQUIRED_MAX) == 0 {
                 let missing = Violation::new(Rule::Required, at, "a value, which must be there", "none");
                 return Err(missing.inside(&message.field(*required).name));
             }

@@ -1,6 +1,9 @@
 //! Hands the values of a payload that has been checked to a sink: fields by ascending number, the last of several values of
 //! a field that has one, several parts of a message as one.
 
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
 use crate::plan::{Action, Cardinality, FieldPlan, Kind, MessageIndex, MessagePlan, Plan, WellKnown};
 use crate::protobuf::wire;
 use crate::sink::{AnyPlace, AnyScalar, AnyShape, Place, Scalar, Sink};
@@ -116,26 +119,24 @@ impl<K: Sink> Emit<'_, K> {
         let Kind::Message(index) = field.kind else {
             return self.scalar(field, bytes, last, Place::Field(field)).map(|_| ());
         };
-        if found.count == 1 {
-            let (start, end) = wire::delimited(bytes, last)?;
-            return self.message(index, &bytes[start..end], Place::Field(field));
-        }
-        // Parts of one message, one after another, are the message.
-        let mut whole = Vec::new();
-        each(field, bytes, found, |_, value_at| {
-            let (start, end) = wire::delimited(bytes, value_at)?;
-            whole.extend_from_slice(&bytes[start..end]);
-            Ok(())
-        })?;
-        self.message(index, &whole, Place::Field(field))
+        self.message(index, &whole(field, bytes, found)?, Place::Field(field))
     }
 
     fn list(&mut self, field: &FieldPlan, bytes: &[u8], found: Found) -> Checked {
         let mut is_open = false;
         let mut count = 0;
+        let last = match field.kind {
+            Kind::Message(entry) if field.cardinality == Cardinality::Map && found.count > 1 => {
+                Some(self.last_entries(field, entry, bytes, found)?)
+            }
+            _ => None,
+        };
         each(field, bytes, found, |wire_type, value_at| {
             let is_packed = wire_type == 2 && field.kind.wire_type() != 2;
             let (mut at, end) = if is_packed { wire::delimited(bytes, value_at)? } else { (value_at, value_at + 1) };
+            if last.as_ref().is_some_and(|last| !last.contains(&value_at)) {
+                return Ok(());
+            }
             while at < end {
                 if !std::mem::replace(&mut is_open, true) {
                     self.sink.list_begin(field);
@@ -166,6 +167,25 @@ impl<K: Sink> Emit<'_, K> {
         Ok(end)
     }
 
+    /// Where the entries of a map are that count: of several with one key, the last.
+    fn last_entries(
+        &mut self,
+        field: &FieldPlan,
+        entry: MessageIndex,
+        bytes: &[u8],
+        found: Found,
+    ) -> Checked<HashSet<usize>> {
+        let plan = self.plan;
+        let [key_field, _] = &*plan.message(entry).fields else { return Ok(HashSet::new()) };
+        let mut last = HashMap::new();
+        each(field, bytes, found, |_, value_at| {
+            let (start, end) = wire::delimited(bytes, value_at)?;
+            last.insert(entry_key(key_field, &bytes[start..end])?, value_at);
+            Ok(())
+        })?;
+        Ok(last.into_values().collect())
+    }
+
     fn entry(&mut self, field: &FieldPlan, index: MessageIndex, bytes: &[u8]) -> Checked {
         let plan = self.plan;
         let message = plan.message(index);
@@ -183,8 +203,7 @@ impl<K: Sink> Emit<'_, K> {
         if value_at.count == 0 {
             self.zero(value, Place::MapValue(value))?;
         } else if let Kind::Message(inner) = value.kind {
-            let (start, end) = wire::delimited(bytes, value_at.last as usize)?;
-            self.message(inner, &bytes[start..end], Place::MapValue(value))?;
+            self.message(inner, &whole(value, bytes, value_at)?, Place::MapValue(value))?;
         } else {
             self.scalar(value, bytes, value_at.last as usize, Place::MapValue(value))?;
         }
@@ -317,13 +336,24 @@ impl<K: Sink> Emit<'_, K> {
     /// `google.protobuf.Value`: the last field of its choice.
     fn any_value(&mut self, bytes: &[u8], place: AnyPlace<'_>) -> Checked {
         let mut last = None;
+        let mut parts = 0;
         let mut at = 0;
         while at < bytes.len() {
             let (tag, value_at) = wire::tag(bytes, at)?;
             at = wire::skip(bytes, value_at, tag.wire_type)?;
             if (1..=6).contains(&tag.number) {
+                parts = if last.is_some_and(|(before, _)| before == tag.number) { parts + 1 } else { 1 };
                 last = Some((tag.number, value_at));
             }
+        }
+        if let Some((number @ 5..=6, _)) = last
+            && parts > 1
+        {
+            let whole = last_parts(bytes, number)?;
+            return match number {
+                5 => self.any_struct(&whole, place, true),
+                _ => self.any_list(&whole, place, true),
+            };
         }
         let Some((number, at)) = last else {
             return Err(Violation::new(Rule::Required, 0, "a value", "a google.protobuf.Value without one"));
@@ -356,26 +386,27 @@ impl<K: Sink> Emit<'_, K> {
 
     fn any_struct(&mut self, bytes: &[u8], place: AnyPlace<'_>, wrapped: bool) -> Checked {
         self.sink.any_begin(place, AnyShape::Struct, wrapped);
+        let mut entries: Vec<(Cow<'_, str>, Cow<'_, [u8]>)> = Vec::new();
+        let mut places: HashMap<Cow<'_, str>, usize> = HashMap::new();
         let mut at = 0;
         while at < bytes.len() {
             let (tag, value_at) = wire::tag(bytes, at)?;
             at = wire::skip(bytes, value_at, tag.wire_type)?;
-            if tag.number != 1 {
-                continue;
-            }
-            let (start, end) = wire::delimited(bytes, value_at)?;
-            let (mut key, mut value) = (&[][..], &[][..]);
-            let entry = &bytes[start..end];
-            let mut inner = 0;
-            while inner < entry.len() {
-                let (tag, value_at) = wire::tag(entry, inner)?;
-                inner = wire::skip(entry, value_at, tag.wire_type)?;
-                if let (1 | 2, 2) = (tag.number, tag.wire_type) {
-                    let (start, end) = wire::delimited(entry, value_at)?;
-                    *if tag.number == 1 { &mut key } else { &mut value } = &entry[start..end];
+            if tag.number == 1 {
+                let (start, end) = wire::delimited(bytes, value_at)?;
+                let (key, value) = any_entry(&bytes[start..end])?;
+                // Of several with one key, the last.
+                match places.get(&key) {
+                    Some(place) => entries[*place].1 = value,
+                    None => {
+                        places.insert(key.clone(), entries.len());
+                        entries.push((key, value));
+                    }
                 }
             }
-            self.any_value(value, AnyPlace::Entry(&String::from_utf8_lossy(key)))?;
+        }
+        for (key, value) in &entries {
+            self.any_value(value, AnyPlace::Entry(key)).map_err(|violation| violation.inside(key))?;
         }
         self.sink.any_end(place, AnyShape::Struct, wrapped);
         Ok(())
@@ -395,6 +426,91 @@ impl<K: Sink> Emit<'_, K> {
         self.sink.any_end(place, AnyShape::List, wrapped);
         Ok(())
     }
+}
+
+/// The parts of a message, one after another, are the message.
+fn whole<'b>(field: &FieldPlan, bytes: &'b [u8], found: Found) -> Checked<Cow<'b, [u8]>> {
+    if found.count == 1 {
+        let (start, end) = wire::delimited(bytes, found.last as usize)?;
+        return Ok(Cow::Borrowed(&bytes[start..end]));
+    }
+    let mut whole = Vec::new();
+    each(field, bytes, found, |_, value_at| {
+        let (start, end) = wire::delimited(bytes, value_at)?;
+        whole.extend_from_slice(&bytes[start..end]);
+        Ok(())
+    })?;
+    Ok(Cow::Owned(whole))
+}
+
+/// The parts of the message `number` of a `google.protobuf.Value` that no other field of the choice has erased.
+fn last_parts(bytes: &[u8], number: u32) -> Checked<Vec<u8>> {
+    let mut whole = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let (tag, value_at) = wire::tag(bytes, at)?;
+        at = wire::skip(bytes, value_at, tag.wire_type)?;
+        if tag.number == number {
+            let (start, end) = wire::delimited(bytes, value_at)?;
+            whole.extend_from_slice(&bytes[start..end]);
+        } else if (1..=6).contains(&tag.number) {
+            whole.clear();
+        }
+    }
+    Ok(whole)
+}
+
+/// Key and value of an entry of `google.protobuf.Struct`.
+fn any_entry(bytes: &[u8]) -> Checked<(Cow<'_, str>, Cow<'_, [u8]>)> {
+    let (mut key, mut value) = (Cow::Borrowed(""), Cow::Borrowed(&[][..]));
+    let mut at = 0;
+    while at < bytes.len() {
+        let (tag, value_at) = wire::tag(bytes, at)?;
+        at = wire::skip(bytes, value_at, tag.wire_type)?;
+        if tag.wire_type == 2 {
+            let (start, end) = wire::delimited(bytes, value_at)?;
+            let part = &bytes[start..end];
+            match tag.number {
+                1 => key = String::from_utf8_lossy(part),
+                2 if value.is_empty() => value = Cow::Borrowed(part),
+                2 => value.to_mut().extend_from_slice(part),
+                _ => {}
+            }
+        }
+    }
+    Ok((key, value))
+}
+
+/// The key of an entry of a map: what two entries share when one of them counts.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum EntryKey<'b> {
+    Text(&'b [u8]),
+    Number(u64),
+}
+
+fn entry_key<'b>(field: &FieldPlan, entry: &'b [u8]) -> Checked<EntryKey<'b>> {
+    let mut key = if field.kind == Kind::String { EntryKey::Text(b"") } else { EntryKey::Number(0) };
+    let mut at = 0;
+    while at < entry.len() {
+        let (tag, value_at) = wire::tag(entry, at)?;
+        at = wire::skip(entry, value_at, tag.wire_type)?;
+        if tag.number == field.number {
+            key = match field.kind {
+                Kind::String => {
+                    let (start, end) = wire::delimited(entry, value_at)?;
+                    EntryKey::Text(&entry[start..end])
+                }
+                Kind::Fixed64 | Kind::Sfixed64 => EntryKey::Number(wire::eight(entry, value_at)?),
+                Kind::Fixed32 | Kind::Sfixed32 => EntryKey::Number(u64::from(wire::four(entry, value_at)?)),
+                kind => EntryKey::Number(match (wire::varint(entry, value_at)?.0, kind) {
+                    (value, Kind::Bool) => u64::from(value != 0),
+                    (value, Kind::Int32 | Kind::Uint32 | Kind::Sint32) => u64::from(value as u32),
+                    (value, _) => value,
+                }),
+            };
+        }
+    }
+    Ok(key)
 }
 
 /// Calls `visit` with the wire type and the place of each value of the field.

@@ -177,12 +177,6 @@ impl Sink for ProtobufSink<'_> {
 
     fn any_scalar(&mut self, place: AnyPlace<'_>, value: AnyScalar<'_>) {
         self.open_any(place);
-        let value = match value {
-            // It has one kind of number.
-            AnyScalar::Int(value) => AnyScalar::Number(value as f64),
-            AnyScalar::Uint(value) => AnyScalar::Number(value as f64),
-            other => other,
-        };
         match value {
             AnyScalar::Null => self.out.extend_from_slice(&[0x08, 0]),
             AnyScalar::Number(value) => {
@@ -194,6 +188,7 @@ impl Sink for ProtobufSink<'_> {
                 delimited(text.as_bytes(), self.out);
             }
             AnyScalar::Bool(value) => self.out.extend_from_slice(&[0x20, u8::from(value)]),
+            // Only values of a JSON Schema, which has no binary form.
             AnyScalar::Int(_) | AnyScalar::Uint(_) => {}
         }
         self.close_any(place);

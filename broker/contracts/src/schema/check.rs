@@ -1,7 +1,7 @@
 //! One pass over a payload in JSON or MessagePack.
 
 use super::{Additional, Constant, ListRules, MapRules, NodeIndex, Number, NumberRules, SchemaPlan, TextRules, Types};
-use crate::source::{self, Key, Sequence, Source, Text, Value};
+use crate::source::{self, Sequence, Source, Text, Value};
 use crate::violation::{Checked, Rule, Violation};
 
 /// What is asked of a payload beyond its schema.
@@ -140,15 +140,15 @@ impl<'a, 'w, S: Source<'a>> Walk<'w, S> {
         // Keys mostly come in the order of the schema.
         let mut next = 0;
         loop {
-            let guess = rules.properties.get(next).map_or("", |(name, _)| name);
-            let found = match self.source.key(&mut sequence, guess)? {
-                Key::End => break,
-                Key::Guessed if next < rules.properties.len() => Ok(next),
-                Key::Guessed => Err("".into()),
-                Key::Other(name) => {
-                    let name = name.decoded();
-                    rules.names.find(name.as_bytes()).map(|index| usize::from(index.0)).ok_or(name)
-                }
+            let found = match rules.properties.get(next) {
+                Some((name, _)) if self.source.key_is(&mut sequence, name) => Ok(next),
+                _ => match self.source.key(&mut sequence)? {
+                    None => break,
+                    Some(name) => {
+                        let name = name.decoded();
+                        rules.names.find(name.as_bytes()).map(|index| usize::from(index.0)).ok_or(name)
+                    }
+                },
             };
             if rules.max_properties.is_some_and(|most| count >= most) {
                 return Err(self.wrong(Rule::Length, "fewer fields"));

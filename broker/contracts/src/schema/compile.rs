@@ -7,8 +7,8 @@ use super::{
     Types,
 };
 use crate::json::JsonSource;
-use crate::plan::{FieldIndex, Names, PlanLimits};
-use crate::source::{Key, Source as _, Value};
+use crate::plan::{FieldIndex, Name, Names, PlanLimits};
+use crate::source::{Source as _, Value};
 
 /// What is wrong with a schema, and at which byte.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,13 +107,8 @@ impl Json {
             }
             Value::Map(mut sequence) => {
                 let mut entries = Vec::new();
-                loop {
-                    let key = match source.key(&mut sequence, "")? {
-                        Key::End => break,
-                        Key::Guessed => String::new(),
-                        Key::Other(text) => text.decoded().into_owned(),
-                    };
-                    entries.push((key, Json::read(source, depth_left)?));
+                while let Some(key) = source.key(&mut sequence)? {
+                    entries.push((key.decoded().into_owned(), Json::read(source, depth_left)?));
                 }
                 JsonValue::Map(entries)
             }
@@ -304,7 +299,7 @@ impl<'d> Compile<'d> {
     }
 
     fn properties(&mut self, schema: &'d Json, map: &mut MapRules) -> Result<(), SchemaError> {
-        let mut properties: Vec<(Box<str>, NodeIndex)> = Vec::new();
+        let mut properties: Vec<(Name, NodeIndex)> = Vec::new();
         if let Some(named) = schema.get("properties") {
             for (name, value) in named.entries("properties")? {
                 if properties.iter().any(|(known, _)| **known == **name) {

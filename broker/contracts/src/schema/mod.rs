@@ -10,7 +10,7 @@ pub(crate) use compile::compile;
 pub(crate) use shape::Shape;
 pub(crate) use text::TextFormat;
 
-use crate::plan::Names;
+use crate::plan::{Name, Names};
 
 /// A schema, laid out so that payloads can be walked.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ struct ListRules {
 #[derive(Debug, Default)]
 struct MapRules {
     names: Names,
-    properties: Box<[(Box<str>, NodeIndex)]>,
+    properties: Box<[(Name, NodeIndex)]>,
     /// Places among the properties.
     required: Box<[u16]>,
     /// Of names that are not among the properties.

@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 
 use super::{base64, number};
-use crate::plan::{Cardinality, EnumPlan, FieldIndex, FieldPlan, Kind, MessageIndex, MessagePlan, Plan, WellKnown};
+use crate::plan::{
+    Cardinality, EnumPlan, FIELDS_MAX, FieldIndex, FieldPlan, Kind, MessageIndex, MessagePlan, Pass, Plan, WellKnown,
+};
 use crate::protobuf::Check;
 use crate::sink::{Place, Scalar, Sink};
-use crate::source::{self, Key, Sequence, Source, Text, Value};
+use crate::source::{self, Sequence, Source, Text, Value};
 use crate::violation::{Checked, Rule, Violation};
 
 /// Walks the whole payload as a message of the plan's root type.
@@ -24,15 +26,17 @@ pub(super) struct Walk<'w, S, K> {
     pub(super) sink: &'w mut K,
 }
 
-/// Fields that have been met: one bit each. A message has no more fields than this.
-struct Met([u64; Met::WORDS]);
+/// Fields that have been met: one bit each.
+pub(crate) struct Met<const WORDS: usize>([u64; WORDS]);
 
-impl Met {
-    const WORDS: usize = 16;
+/// Words for the most fields that a message may have.
+const WORDS_MAX: usize = FIELDS_MAX / 64;
 
+impl<const WORDS: usize> Met<WORDS> {
     /// Whether it is for the first time.
+    #[inline]
     fn first(&mut self, at: u16) -> bool {
-        let word = &mut self.0[usize::from(at) / 64 % Met::WORDS];
+        let word = &mut self.0[usize::from(at) / 64 % WORDS];
         let bit = 1 << (at % 64);
         let first = *word & bit == 0;
         *word |= bit;
@@ -40,7 +44,7 @@ impl Met {
     }
 
     fn has(&self, at: u16) -> bool {
-        self.0[usize::from(at) / 64 % Met::WORDS] & 1 << (at % 64) != 0
+        self.0[usize::from(at) / 64 % WORDS] & 1 << (at % 64) != 0
     }
 }
 
@@ -65,39 +69,56 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         let Value::Map(sequence) = value else {
             return Err(self.mistyped("a map of fields", value.describe()));
         };
+        self.message(message, sequence, place, depth_left)
+    }
+
+    /// A message whose map has begun.
+    fn message(&mut self, message: &MessagePlan, sequence: Sequence, place: Place<'_>, depth_left: u16) -> Checked {
         self.sink.message_begin(place, message);
-        self.fields(message, sequence, depth_left)?;
+        // Most messages have few fields, and clearing the marks of many takes time.
+        if message.fields.len() <= 64 {
+            self.fields::<1>(message, sequence, depth_left)?;
+        } else {
+            self.fields::<WORDS_MAX>(message, sequence, depth_left)?;
+        }
         self.sink.message_end(place, message);
         Ok(())
     }
 
-    fn fields(&mut self, message: &MessagePlan, mut sequence: Sequence, depth_left: u16) -> Checked {
-        let mut met = Met([0; Met::WORDS]);
-        let mut choices = Met([0; Met::WORDS]);
+    fn fields<const WORDS: usize>(
+        &mut self,
+        message: &MessagePlan,
+        mut sequence: Sequence,
+        depth_left: u16,
+    ) -> Checked {
+        let mut met = Met::<WORDS>([0; WORDS]);
+        let mut choices = Met::<WORDS>([0; WORDS]);
         // Keys mostly come in the order of the schema.
         let mut next = 0;
         loop {
-            let guess = message.fields.get(next).map_or("", |field| &*field.json_name);
-            let at = self.source.offset();
-            let index = match self.source.key(&mut sequence, guess)? {
-                Key::End => break,
-                Key::Guessed if next < message.fields.len() => FieldIndex(next as u16),
-                Key::Guessed => {
-                    self.unknown(unknown_field(at, ""), depth_left)?;
-                    continue;
-                }
-                Key::Other(name) => match message.names.find(name.decoded().as_bytes()) {
-                    Some(index) => index,
-                    None => {
-                        self.unknown(unknown_field(at, &name.decoded()), depth_left)?;
+            let (field, index) = match message.fields.get(next) {
+                Some(field) if self.source.key_is(&mut sequence, &field.json_name) => (field, FieldIndex(next as u16)),
+                _ => {
+                    let at = self.source.offset();
+                    let Some(name) = self.source.key(&mut sequence)? else { break };
+                    let name = name.decoded();
+                    let Some(index) = message.names.find(name.as_bytes()) else {
+                        self.unknown(at, &name, depth_left)?;
                         continue;
-                    }
-                },
+                    };
+                    (message.field(index), index)
+                }
             };
             next = usize::from(index.0) + 1;
-            let field = message.field(index);
-            self.field(field, index, &mut met, &mut choices, depth_left)
-                .map_err(|violation| violation.inside(&field.name))?;
+            let outcome = if !met.first(index.0) {
+                let at = self.source.offset();
+                Err(Violation::new(Rule::Duplicate, at, "one value", "the name a second time"))
+            } else if !K::WANTS_VALUES && self.source.pass(field.pass) {
+                Ok(())
+            } else {
+                self.field(field, &mut choices, depth_left)
+            };
+            outcome.map_err(|violation| violation.inside(&field.name))?;
         }
         for required in &message.required {
             if !met.has(required.0) {
@@ -109,27 +130,43 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         Ok(())
     }
 
-    fn unknown(&mut self, violation: Box<Violation>, depth_left: u16) -> Checked {
+    fn unknown(&mut self, at: usize, name: &str, depth_left: u16) -> Checked {
         if self.check.unknown_fields_refused {
-            return Err(violation);
+            return Err(unknown_field(at, name));
         }
         let value = self.source.value()?;
         source::skip(self.source, value, depth_left)
     }
 
-    fn field(
-        &mut self,
-        field: &FieldPlan,
-        index: FieldIndex,
-        met: &mut Met,
-        choices: &mut Met,
-        depth_left: u16,
-    ) -> Checked {
+    fn field<const WORDS: usize>(&mut self, field: &FieldPlan, choices: &mut Met<WORDS>, depth_left: u16) -> Checked {
+        if let (Pass::Name, Kind::Enum(index)) = (field.pass, field.kind)
+            && !K::WANTS_VALUES
+            && self.source.pass_name(&self.plan.enumeration(index).names)
+        {
+            return Ok(());
+        }
+        if field.oneof.is_none() {
+            match (field.cardinality, field.kind) {
+                (Cardinality::Singular, Kind::Message(index)) => {
+                    let plan = self.plan;
+                    let message = plan.message(index);
+                    if message.well_known.is_none()
+                        && let Some(depth_left) = depth_left.checked_sub(1)
+                        && let Some(sequence) = self.source.begin_map()
+                    {
+                        return self.message(message, sequence, Place::Field(field), depth_left);
+                    }
+                }
+                (Cardinality::Repeated, _) => {
+                    if let Some(sequence) = self.source.begin_list() {
+                        return self.items(field, sequence, depth_left);
+                    }
+                }
+                _ => {}
+            }
+        }
         let at = self.source.offset();
         let value = self.source.value()?;
-        if !met.first(index.0) {
-            return Err(Violation::new(Rule::Duplicate, at, "one value", "the name a second time"));
-        }
         if let Value::Null = value
             && !self.takes_null(field)
         {
@@ -158,11 +195,21 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
     }
 
     fn list(&mut self, field: &FieldPlan, value: Value<'a>, depth_left: u16) -> Checked {
-        let Value::List(mut sequence) = value else {
+        let Value::List(sequence) = value else {
             return Err(self.mistyped("a list", value.describe()));
         };
+        self.items(field, sequence, depth_left)
+    }
+
+    /// The items of a list that has begun.
+    fn items(&mut self, field: &FieldPlan, mut sequence: Sequence, depth_left: u16) -> Checked {
         let mut index = 0;
+        let pass = field.kind.pass();
         while self.source.item(&mut sequence)? {
+            if !K::WANTS_VALUES && self.source.pass(pass) {
+                index += 1;
+                continue;
+            }
             if index == 0 {
                 self.sink.list_begin(field);
             }
@@ -184,13 +231,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         let plan = self.plan;
         let [key_field, value_field] = &*plan.message(entry).fields else { return Ok(()) };
         let mut index = 0;
-        // No key of a map is guessed: the empty one is told from a guess by being looked at.
-        loop {
-            let key = match self.source.key(&mut sequence, "")? {
-                Key::End => break,
-                Key::Guessed => Text { raw: "", is_escaped: false },
-                Key::Other(text) => text,
-            };
+        while let Some(key) = self.source.key(&mut sequence)? {
             if index == 0 {
                 self.sink.list_begin(field);
             }
@@ -343,7 +384,7 @@ impl EnumPlan {
     }
 
     pub(crate) fn number_of(&self, name: &str) -> Option<i32> {
-        let at = self.by_name.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
-        Some(self.by_name[at].1)
+        let at = self.names.find(name.as_bytes())?;
+        Some(self.by_name[usize::from(at.0)].1)
     }
 }

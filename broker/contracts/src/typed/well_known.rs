@@ -5,7 +5,7 @@ use super::walk::Walk;
 use crate::plan::{MessagePlan, WellKnown};
 use crate::sink::{AnyPlace, Place, Sink};
 use crate::source::{Source, Value};
-use crate::untyped;
+use crate::untyped::{self, Owner};
 use crate::violation::{Checked, Rule, Violation};
 
 impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
@@ -28,17 +28,31 @@ impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
                 self.sink.message_end(place, message);
                 Ok(())
             }
-            WellKnown::Value => untyped::walk(self.source, self.sink, value, AnyPlace::Outer(place), true, depth_left),
+            WellKnown::Value => {
+                untyped::walk(self.source, self.sink, value, AnyPlace::Outer(place), true, Owner::Protobuf, depth_left)
+            }
             WellKnown::Struct => match value {
-                Value::Map(_) => {
-                    untyped::walk(self.source, self.sink, value, AnyPlace::Outer(place), false, depth_left)
-                }
+                Value::Map(_) => untyped::walk(
+                    self.source,
+                    self.sink,
+                    value,
+                    AnyPlace::Outer(place),
+                    false,
+                    Owner::Protobuf,
+                    depth_left,
+                ),
                 other => Err(self.mistyped("a map", other.describe())),
             },
             WellKnown::ListValue => match value {
-                Value::List(_) => {
-                    untyped::walk(self.source, self.sink, value, AnyPlace::Outer(place), false, depth_left)
-                }
+                Value::List(_) => untyped::walk(
+                    self.source,
+                    self.sink,
+                    value,
+                    AnyPlace::Outer(place),
+                    false,
+                    Owner::Protobuf,
+                    depth_left,
+                ),
                 other => Err(self.mistyped("a list", other.describe())),
             },
             WellKnown::Any => {
