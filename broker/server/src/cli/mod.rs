@@ -3,6 +3,9 @@
 mod arguments;
 mod client_options;
 mod config;
+mod contract;
+mod decode;
+mod discover;
 mod format;
 mod properties;
 mod publish;
@@ -19,7 +22,7 @@ use arguments::Command;
 use crate::client::ClientError;
 use crate::nearest::nearest;
 
-/// How a command ended, as its exit code. `pub` and `sub` share the meanings; the help lists them.
+/// How a command ended, as its exit code. Commands share the meanings; the help lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success = 0,
@@ -27,8 +30,14 @@ pub(crate) enum Exit {
     Usage = 1,
     /// No connection, or it was lost.
     Connection = 2,
-    /// The broker refused the connection, a subscription or a message.
+    /// The broker refused the connection, a subscription or a message; or a payload breaks its contract.
     Refused = 3,
+    /// `contract diff`: what has changed is backward compatible only.
+    Backward = 4,
+    /// `contract diff`: what has changed is forward compatible only.
+    Forward = 5,
+    /// `contract diff`: what has changed is not compatible.
+    Breaking = 6,
     /// `sub -W` ran out of time.
     Timeout = 27,
 }
@@ -69,6 +78,7 @@ impl From<ClientError> for Stop {
             ClientError::Unreachable { .. }
             | ClientError::Timeout { .. }
             | ClientError::Lost(_)
+            | ClientError::Discovery(_)
             | ClientError::BadPacket { .. } => Exit::Connection,
         };
         Self::failure(exit, error)
@@ -90,6 +100,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "--version" | "-V" | "version" => Err(Stop::Text(format!("tautwire {}\n", env!("CARGO_PKG_VERSION")))),
         "serve" => serve::run(parser(rest)),
         "config" => config::run(rest),
+        "contract" => contract::run(rest),
+        "discover" => discover::run(parser(rest)),
         "pub" => publish::run(parser(rest)),
         "sub" => subscribe::run(parser(rest)),
         _ => Err(unknown_command(&name)),
@@ -111,6 +123,13 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&serve::COMMAND, "run the broker"),
     (&publish::COMMAND, "publish messages"),
     (&subscribe::COMMAND, "subscribe and print messages"),
+    (&discover::COMMAND, "list the contracts of a broker"),
+    (&contract::CHECK, "say whether a folder of contracts is right"),
+    (&contract::LIST, "list contracts"),
+    (&contract::SHOW, "show a contract with its schema"),
+    (&contract::TEST, "say whether payloads keep a contract"),
+    (&contract::DIFF, "say whether a change of contracts breaks anything"),
+    (&contract::ADD, "add a contract"),
     (&config::CHECK, "say whether a configuration is right"),
     (&config::SHOW, "print the effective configuration"),
 ];
@@ -120,10 +139,10 @@ fn overview() -> String {
         "Tautwire, an MQTT 3.1.1 and 5.0 broker and its tools.\n\nUsage: tautwire COMMAND [OPTION]…\n\nCommands:\n",
     );
     for (command, summary) in COMMANDS {
-        text.push_str(&format!("  {:<14} {summary}\n", command.name));
+        text.push_str(&format!("  {:<15} {summary}\n", command.name));
     }
     text.push_str(
-        "  help COMMAND   explain a command\n\n\
+        "  help COMMAND    explain a command\n\n\
          `tautwire --version` prints the version.\n\n\
          To try it:\n  tautwire serve\n  tautwire sub 'demo/#'\n  tautwire pub demo/hello hi\n",
     );
@@ -147,7 +166,7 @@ fn help(topic: &[OsString]) -> Result<ExitCode, Stop> {
 
 fn unknown_command(name: &str) -> Stop {
     let mut message = format!("there is no command {name}");
-    let known = COMMANDS.iter().map(|(command, _)| command.name).chain(["config", "help"]);
+    let known = COMMANDS.iter().map(|(command, _)| command.name).chain(["config", "contract", "help"]);
     if let Some(near) = nearest(name, known) {
         message.push_str(&format!("; did you mean {near}?"));
     }

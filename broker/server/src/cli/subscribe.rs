@@ -13,6 +13,7 @@ use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
 use super::client_options::{
     CONNECTION_OPTIONS, ClientOptions, NOTES, PROPERTY_OPTION, WILL_OPTIONS, checked, environment_password, qos,
 };
+use super::decode::Decoder;
 use super::format::{self, Format, NotJson};
 use super::{Exit, Stop, properties};
 use crate::client::{Client, ClientError, ConnectOptions, Event, Message, Woken};
@@ -73,6 +74,12 @@ pub(crate) static COMMAND: Command = Command {
                 flag(Some('v'), "verbose", "Print the topic before the payload."),
                 value(Some('F'), "format", "FORMAT", "Print in this format; see below."),
                 flag(None, "json", "Print each message as a line of JSON, like -F %j."),
+                flag(
+                    None,
+                    "decode",
+                    "Print payloads as JSON, whatever their format, by the contracts of the broker. They are asked for first, \
+                     and again when they change.",
+                ),
                 flag(Some('N'), "no-newline", "Print no line end after a message."),
             ],
         },
@@ -83,9 +90,9 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 #[derive(Debug)]
-struct Options {
-    client: ClientOptions,
-    filters: Vec<TopicFilter<'static>>,
+pub(super) struct Options {
+    pub(super) client: ClientOptions,
+    pub(super) filters: Vec<TopicFilter<'static>>,
     unsubscribe: Vec<TopicFilter<'static>>,
     filter_out: Vec<TopicFilter<'static>>,
     subscription: SubscriptionOptions,
@@ -95,6 +102,7 @@ struct Options {
     no_stale: bool,
     retained_only: bool,
     format: Format,
+    decode: bool,
     newline: bool,
 }
 
@@ -132,6 +140,7 @@ fn parse(arguments: &mut Arguments) -> Result<Options, Stop> {
         no_stale: false,
         retained_only: false,
         format: Format::payload(),
+        decode: false,
         newline: true,
     };
     while let Some(argument) = arguments.next()? {
@@ -168,6 +177,7 @@ fn parse(arguments: &mut Arguments) -> Result<Options, Stop> {
             "verbose" => options.format = Format::topic_and_payload(),
             "format" => options.format = checked(arguments, Format::parse)?,
             "json" => options.format = Format::json(),
+            "decode" => options.decode = true,
             "no-newline" => options.newline = false,
             _ if options.client.take(name, arguments)? => {}
             _ => return Err(arguments.failure("is not understood here")),
@@ -217,6 +227,10 @@ fn check(options: &Options, arguments: &Arguments) -> Result<(), Stop> {
 
 fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -> Result<Exit, Stop> {
     let deadline = options.timeout.map(|timeout| started + timeout);
+    let mut decoder = match options.decode.then(|| Decoder::new(&connect)).transpose() {
+        Err(_) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => return Ok(Exit::Timeout),
+        decoder => decoder?,
+    };
     let mut client = match Client::connect(connect) {
         Err(_) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => return Ok(Exit::Timeout),
         connected => connected?,
@@ -226,17 +240,19 @@ fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -
         eprintln!("connected as {} (session present: {})", welcome.client_id, welcome.session_present);
     }
     if !options.filters.is_empty() {
-        let requests: Vec<_> = options
+        let mut requests: Vec<_> = options
             .filters
             .iter()
             .map(|filter| SubscriptionRequest { filter: *filter, options: options.subscription })
             .collect();
+        // Last, so that the answers to the filters of the user come first.
+        requests.extend(decoder.as_mut().and_then(|decoder| decoder.watch(options)));
         client.subscribe(&requests, &std::mem::take(&mut options.client.subscribe).into_vec())?;
     }
     if !options.unsubscribe.is_empty() {
         client.unsubscribe(&options.unsubscribe, &std::mem::take(&mut options.client.unsubscribe).into_vec())?;
     }
-    let mut printer = Printer { options, out: io::stdout().lock(), buffer: Vec::new(), printed: 0 };
+    let mut printer = Printer { options, decoder, out: io::stdout().lock(), buffer: Vec::new(), printed: 0 };
     let end = printer.run(&mut client, deadline);
     // What was printed before a failure is worth seeing.
     let read = printer.flush();
@@ -267,6 +283,7 @@ enum End {
 /// Prints messages to standard output, gathered while more are there.
 struct Printer<'a> {
     options: &'a Options,
+    decoder: Option<Decoder>,
     out: io::StdoutLock<'static>,
     buffer: Vec<u8>,
     printed: u64,
@@ -281,7 +298,7 @@ impl Printer<'_> {
             loop {
                 let end = match client.poll()? {
                     None => break,
-                    Some(Event::Message(message)) => self.take(&message),
+                    Some(Event::Message(message)) => self.take(&message)?,
                     Some(Event::Subscribed { reasons, text }) => self.subscribed(&reasons, text)?,
                     Some(Event::Unsubscribed { reasons, text }) => self.unsubscribed(&reasons, text)?,
                     Some(Event::Published { .. }) => None,
@@ -306,31 +323,42 @@ impl Printer<'_> {
     }
 
     /// Prints the message, if it is wanted; gives the exit if it is the last one.
-    fn take(&mut self, message: &Message<'_>) -> Option<Exit> {
+    fn take(&mut self, message: &Message<'_>) -> Result<Option<Exit>, Stop> {
         let options = self.options;
+        if let Some(decoder) = self.decoder.as_mut().filter(|decoder| decoder.is_news(message)) {
+            // What is retained was known before.
+            if !message.retain {
+                decoder.refresh()?;
+            }
+            return Ok(None);
+        }
         if options.retained_only && !message.retain {
-            return Some(Exit::Success);
+            return Ok(Some(Exit::Success));
         }
         if options.no_stale && message.retain {
-            return None;
+            return Ok(None);
         }
         if options.filter_out.iter().any(|filter| topic_matches(filter.matched(), &message.topic)) {
-            return None;
+            return Ok(None);
         }
-        match options.format.render(message, &UtcTime::now(), &mut self.buffer) {
-            Ok(()) => {}
-            Err(NotJson) => {
-                if !options.client.quiet {
-                    eprintln!("tautwire: the payload of a message on {:?} is not JSON", message.topic);
-                }
-                return None;
+        let decoded = self.decoder.as_ref().map(|decoder| decoder.decoded(message)).transpose();
+        let rendered = decoded.and_then(|payload| {
+            let payload = payload.as_deref().unwrap_or(message.payload);
+            let message = Message { payload, ..message.clone() };
+            let rendered = options.format.render(&message, &UtcTime::now(), &mut self.buffer);
+            rendered.map_err(|NotJson| "is not JSON".to_owned())
+        });
+        if let Err(why) = rendered {
+            if !options.client.quiet {
+                eprintln!("tautwire: the payload of a message on {:?} {why}", message.topic);
             }
+            return Ok(None);
         }
         if options.newline {
             self.buffer.push(b'\n');
         }
         self.printed += 1;
-        (options.count == Some(self.printed)).then_some(Exit::Success)
+        Ok((options.count == Some(self.printed)).then_some(Exit::Success))
     }
 
     /// Whether somebody still reads.

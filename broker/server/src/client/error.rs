@@ -25,6 +25,8 @@ pub(crate) enum ClientError {
     TooLarge { bytes: usize, limit_bytes: u32 },
     /// The broker said in CONNACK that it does not offer this.
     NotOffered(String),
+    /// What contracts the broker has was not said, or is not understood.
+    Discovery(String),
 }
 
 impl fmt::Display for ClientError {
@@ -49,6 +51,7 @@ impl fmt::Display for ClientError {
                 write!(f, "the message makes a packet of {bytes} bytes, and the broker accepts at most {limit_bytes}")
             }
             Self::NotOffered(what) => write!(f, "the broker does not offer {what}"),
+            Self::Discovery(why) => write!(f, "the broker's contracts are not known: {why}"),
         }
     }
 }

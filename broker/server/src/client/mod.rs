@@ -1,8 +1,9 @@
-//! A small MQTT client for `tautwire pub` and `tautwire sub`.
+//! A small MQTT client for `tautwire pub`, `sub` and `discover`.
 //!
 //! One thread owns the connection. It takes events with [`Client::poll`] until there are none, then sleeps in
 //! [`Client::wait`]. It never connects again by itself: the end of the connection is the end of the client.
 
+pub(crate) mod discovery;
 mod error;
 mod session;
 mod wake;

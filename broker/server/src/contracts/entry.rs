@@ -36,7 +36,10 @@ impl Entry {
             return Err(format!("expected an object, found {}", value.kind()));
         };
         let mut entry = Entry::default();
-        for (name, value) in members {
+        for (at, (name, value)) in members.iter().enumerate() {
+            if members[..at].iter().any(|(known, _)| known == name) {
+                return Err(format!("{name} is given twice"));
+            }
             let text = || match value {
                 Value::Text(text) if !text.is_empty() => Ok(text.clone()),
                 Value::Text(_) => Err(format!("{name}: expected a string that is not empty")),
@@ -197,6 +200,7 @@ mod tests {
             (r#"{"topics":"a"}"#, "format is missing"),
             (r#"{"topics":"a","format":"json"}"#, "schema is missing"),
             (r#"{"topics":1}"#, "topics: expected a string, found a number"),
+            (r#"{"topics":"a","topics":"b"}"#, "topics is given twice"),
             (r#"{"topic":"a"}"#, "there is no key topic"),
             (r#"{"format":[1]}"#, "format: expected a string or a list of strings"),
             (r#"{"ties":{"a":1}}"#, "ties: expected a string for each level"),

@@ -4,7 +4,7 @@ mod value;
 
 use std::fmt::Write as _;
 
-pub(crate) use value::{DEPTH_MAX, SyntaxError, Value, parse};
+pub(crate) use value::{Value, parse};
 
 /// Appends `text` as a JSON string, quotes included.
 pub(crate) fn push_string(out: &mut String, text: &str) {
@@ -26,13 +26,14 @@ pub(crate) fn push_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Whether the bytes are one JSON value (RFC 8259) nested at most [`DEPTH_MAX`] deep.
+/// Whether the bytes are one JSON value (RFC 8259) nested no deeper than [`value::DEPTH_MAX`].
 pub(crate) fn is_json(bytes: &[u8]) -> bool {
     str::from_utf8(bytes).is_ok_and(|text| parse(text).is_ok())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::value::DEPTH_MAX;
     use super::*;
 
     #[test]
