@@ -166,7 +166,7 @@ impl Build<'_> {
             cardinality,
             oneof,
             has_presence: field.supports_presence(),
-            packed: field.is_packed(),
+            packed: is_packed(field),
         })
     }
 
@@ -203,7 +203,8 @@ impl Build<'_> {
         }
         let mut first_names: BTreeMap<i32, Box<str>> = BTreeMap::new();
         let mut by_name: Vec<(Box<str>, i32)> = Vec::new();
-        for value in descriptor.values() {
+        // In the order of the schema, which says what of several names of a number is the first.
+        for value in &descriptor.enum_descriptor_proto().value {
             first_names.entry(value.number()).or_insert_with(|| value.name().into());
             by_name.push((short(descriptor.full_name(), value.name())?.into(), value.number()));
         }
@@ -238,6 +239,17 @@ impl Build<'_> {
             [Some((&*field.json_name, index)), own].into_iter().flatten()
         })))
     }
+}
+
+/// Whether a list is written in packed form. `FieldDescriptor::is_packed` does not know of options that the compiler of the
+/// schema has interpreted.
+fn is_packed(field: &FieldDescriptor) -> bool {
+    let options = field.options();
+    let said = options.get_field_by_name("packed").filter(|_| options.has_field_by_name("packed"));
+    let is_said = said.and_then(|said| said.as_bool());
+    field.is_list()
+        && !matches!(field.kind(), DescriptorKind::String | DescriptorKind::Bytes | DescriptorKind::Message(_))
+        && is_said.unwrap_or(field.parent_file().syntax() == Syntax::Proto3)
 }
 
 /// A name that a plan can hold.

@@ -138,6 +138,10 @@ impl<K: Sink> Emit<'_, K> {
                 return Ok(());
             }
             while at < end {
+                if self.is_unknown_item(field, bytes, at)? {
+                    at = if is_packed { wire::skip_varint(bytes, at)? } else { end };
+                    continue;
+                }
                 if !std::mem::replace(&mut is_open, true) {
                     self.sink.list_begin(field);
                 }
@@ -151,6 +155,30 @@ impl<K: Sink> Emit<'_, K> {
             self.sink.list_end(field);
         }
         Ok(())
+    }
+
+    /// Whether an item, or the value of an entry, is a number that a closed enumeration has no name for.
+    fn is_unknown_item(&self, field: &FieldPlan, bytes: &[u8], at: usize) -> Checked<bool> {
+        match field.kind {
+            Kind::Enum(index) if self.plan.enumeration(index).is_closed => {
+                Ok(!self.plan.enumeration(index).has(wire::varint(bytes, at)?.0 as i32))
+            }
+            Kind::Message(entry) if field.cardinality == Cardinality::Map => {
+                let [_, value] = &*self.plan.message(entry).fields else { return Ok(false) };
+                let Kind::Enum(_) = value.kind else { return Ok(false) };
+                let (start, end) = wire::delimited(bytes, at)?;
+                let entry = &bytes[start..end];
+                let mut is_unknown = false;
+                let mut at = 0;
+                while at < entry.len() {
+                    let (tag, value_at) = wire::tag(entry, at)?;
+                    at = wire::skip(entry, value_at, tag.wire_type)?;
+                    is_unknown |= tag.number == value.number && self.is_unknown_item(value, entry, value_at)?;
+                }
+                Ok(is_unknown)
+            }
+            _ => Ok(false),
+        }
     }
 
     /// An item of a list; says where it ends.

@@ -65,6 +65,8 @@ impl<'a, S: Source<'a>, K: Sink> Walk<'_, S, K> {
     fn timestamp(&mut self, value: Value<'a>, place: Place<'_>) -> Checked {
         let moment = match &value {
             Value::Timestamp(seconds, nanos) => TIMESTAMP_SECONDS.contains(seconds).then_some((*seconds, *nanos)),
+            // The mapping wants the letters of RFC 3339 in upper case.
+            Value::Text(text) if text.raw.bytes().any(|byte| matches!(byte, b't' | b'z')) => None,
             Value::Text(text) => time::parse_timestamp(&text.decoded()),
             other => return Err(self.mistyped("a timestamp", other.describe())),
         };
