@@ -220,10 +220,10 @@ fn number(value: &Value<'_>) -> Option<Number> {
     Some(match value {
         Value::Int(value) => Number::Whole(i128::from(*value)),
         Value::Uint(value) => Number::Whole(i128::from(*value)),
-        Value::Float(value) => Number::Fraction(*value),
+        Value::Float(value) => Number::of(*value),
         Value::Decimal(text) => match text.parse() {
             Ok(whole) => Number::Whole(whole),
-            Err(_) => Number::Fraction(text.parse().ok()?),
+            Err(_) => Number::of(text.parse().ok()?),
         },
         _ => return None,
     })

@@ -93,10 +93,7 @@ impl Json {
             Value::Bool(value) => JsonValue::Bool(value),
             Value::Int(value) => JsonValue::Number(Number::Whole(i128::from(value))),
             Value::Uint(value) => JsonValue::Number(Number::Whole(i128::from(value))),
-            Value::Decimal(text) => JsonValue::Number(match text.parse::<f64>().unwrap_or(f64::NAN) {
-                value if value.trunc() == value && value.abs() < 1e18 => Number::Whole(value as i128),
-                value => Number::Fraction(value),
-            }),
+            Value::Decimal(text) => JsonValue::Number(Number::of(text.parse().unwrap_or(f64::NAN))),
             Value::Text(text) => JsonValue::Text(text.decoded().into_owned()),
             Value::List(mut sequence) => {
                 let mut items = Vec::new();
@@ -305,6 +302,7 @@ impl<'d> Compile<'d> {
                 if properties.iter().any(|(known, _)| **known == **name) {
                     return value.wrong(format!("the property {name:?} is there twice"));
                 }
+                self.room(&properties, value)?;
                 properties.push((name.as_str().into(), self.schema(value)?));
             }
         }
@@ -314,6 +312,7 @@ impl<'d> Compile<'d> {
             let at = match properties.iter().position(|(known, _)| **known == *text) {
                 Some(at) => at,
                 None => {
+                    self.room(&properties, name)?;
                     // Nothing is said of it but that it must be there.
                     let node = match map.additional {
                         Additional::Unsaid => {
@@ -331,13 +330,18 @@ impl<'d> Compile<'d> {
             };
             required.push(at as u16);
         }
-        if properties.len() > self.limits.fields.min(PROPERTIES_MAX) {
-            return schema.wrong(format!("there are more than {} properties", self.limits.fields.min(PROPERTIES_MAX)));
-        }
         map.names = Names::new(properties.iter().enumerate().map(|(at, (name, _))| (&**name, FieldIndex(at as u16))));
         map.properties = properties.into_boxed_slice();
         map.required = required.into_boxed_slice();
         Ok(())
+    }
+}
+
+impl Compile<'_> {
+    /// Whether another property may come.
+    fn room(&self, properties: &[(Name, NodeIndex)], place: &Json) -> Result<(), SchemaError> {
+        let most = self.limits.fields.min(PROPERTIES_MAX);
+        if properties.len() < most { Ok(()) } else { place.wrong(format!("there are more than {most} properties")) }
     }
 }
 

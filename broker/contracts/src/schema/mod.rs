@@ -166,6 +166,16 @@ impl SchemaPlan {
 }
 
 impl Number {
+    /// Whole where it is: however a number is written, 1e3 and 1000 are one.
+    fn of(value: f64) -> Number {
+        const EXACT_BELOW: f64 = 1e38;
+        if value.trunc() == value && value.abs() < EXACT_BELOW {
+            Number::Whole(value as i128)
+        } else {
+            Number::Fraction(value)
+        }
+    }
+
     fn as_f64(self) -> f64 {
         match self {
             Number::Whole(value) => value as f64,

@@ -27,14 +27,65 @@ impl TextFormat {
 
     pub(super) fn fits(self, text: &str) -> bool {
         match self {
-            TextFormat::DateTime => time::parse_timestamp(text).is_some(),
-            TextFormat::Date => text.len() == 10 && time::parse_timestamp(&format!("{text}T00:00:00Z")).is_some(),
-            TextFormat::Time => time::parse_timestamp(&format!("2000-01-01T{text}")).is_some(),
+            TextFormat::DateTime => is_date_time(text.as_bytes()),
+            TextFormat::Date => is_date(text.as_bytes()),
+            TextFormat::Time => is_time(text.as_bytes()),
             TextFormat::Uuid => is_uuid(text),
             TextFormat::Ipv4 => text.parse::<Ipv4Addr>().is_ok(),
             TextFormat::Ipv6 => text.parse::<Ipv6Addr>().is_ok(),
         }
     }
+}
+
+/// `date-time` of RFC 3339. It has more than moments of Protocol Buffers have: any number of digits, leap seconds, year 0.
+fn is_date_time(text: &[u8]) -> bool {
+    let Some((date, [b'T' | b't', time @ ..])) = text.split_at_checked(10) else { return false };
+    is_date(date) && is_time(time)
+}
+
+fn is_date(text: &[u8]) -> bool {
+    let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = text else { return false };
+    let year = number(&[*y1, *y2, *y3, *y4]);
+    match (year, number(&[*m1, *m2]), number(&[*d1, *d2])) {
+        (Some(year), Some(month @ 1..=12), Some(day)) => (1..=time::days_of(year, month)).contains(&day),
+        _ => false,
+    }
+}
+
+fn is_time(text: &[u8]) -> bool {
+    let [h1, h2, b':', m1, m2, b':', s1, s2, rest @ ..] = text else { return false };
+    let (Some(hour @ 0..=23), Some(minute @ 0..=59), Some(second)) =
+        (number(&[*h1, *h2]), number(&[*m1, *m2]), number(&[*s1, *s2]))
+    else {
+        return false;
+    };
+    let zone = match rest {
+        [b'.', digits @ ..] => {
+            let count = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            if count == 0 {
+                return false;
+            }
+            &digits[count..]
+        }
+        _ => rest,
+    };
+    let offset_minutes = match zone {
+        [b'Z' | b'z'] => 0,
+        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => match (number(&[*h1, *h2]), number(&[*m1, *m2])) {
+            (Some(hours @ 0..=23), Some(minutes @ 0..=59)) => {
+                (hours * 60 + minutes) * if *sign == b'-' { -1 } else { 1 }
+            }
+            _ => return false,
+        },
+        _ => return false,
+    };
+    // A leap second is the last one of a day in UTC.
+    let is_last_minute = (hour * 60 + minute - offset_minutes).rem_euclid(24 * 60) == 24 * 60 - 1;
+    second <= 59 || (second == 60 && is_last_minute)
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    digits.iter().try_fold(0, |value, digit| digit.is_ascii_digit().then(|| value * 10 + i64::from(digit - b'0')))
 }
 
 fn is_uuid(text: &str) -> bool {

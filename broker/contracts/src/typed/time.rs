@@ -110,7 +110,7 @@ fn number(digits: &[u8]) -> Option<i64> {
     digits.iter().try_fold(0, |value, digit| digit.is_ascii_digit().then(|| value * 10 + i64::from(digit - b'0')))
 }
 
-fn days_of(year: i64, month: i64) -> i64 {
+pub(crate) fn days_of(year: i64, month: i64) -> i64 {
     match month {
         2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
         2 => 28,

@@ -2,6 +2,8 @@
 //! payloads both must say the same. `DIFFERENTIAL_SEED` and `DIFFERENTIAL_ROUNDS` make it different and longer.
 
 mod choices;
+mod json_schema;
+mod message_pack;
 mod messages;
 mod schemas;
 
