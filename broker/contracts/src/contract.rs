@@ -136,7 +136,7 @@ impl Contract {
     /// Checks a payload published to `topic`; says in which format it is.
     ///
     /// A content type that names a format decides. Without one, a payload is of the first format listed that it satisfies;
-    /// the violation told is that of the first.
+    /// the violation told is that of the format in which it was understood furthest.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -148,14 +148,15 @@ impl Contract {
             }
             return self.check_as(format, topic, payload).map(|()| format);
         }
-        let mut first = None;
+        let mut furthest: Option<Box<Violation>> = None;
         for format in &self.formats {
             match self.check_as(*format, topic, payload) {
                 Ok(()) => return Ok(*format),
-                Err(violation) => first = first.or(Some(violation)),
+                Err(violation) if furthest.as_ref().is_some_and(|known| reach(known) >= reach(&violation)) => {}
+                Err(violation) => furthest = Some(violation),
             }
         }
-        Err(first.unwrap_or_else(|| Violation::new(Rule::Format, 0, "a format", "a contract without one")))
+        Err(furthest.unwrap_or_else(|| Violation::new(Rule::Format, 0, "a format", "a contract without one")))
     }
 
     fn check_as(&self, format: Format, topic: &str, payload: &[u8]) -> Checked {
@@ -224,6 +225,12 @@ impl Contract {
 fn named_format(content_type: &str) -> Option<Format> {
     let usual = Format::ALL.into_iter().find(|format| format.content_type() == content_type);
     usual.or_else(|| Format::of_content_type(content_type))
+}
+
+/// How far a payload was understood: of one whose tie does not hold, all of it.
+#[cold]
+fn reach(violation: &Violation) -> usize {
+    if violation.rule == Rule::TopicTie { usize::MAX } else { violation.offset }
 }
 
 fn pass_on<'a>(source: &mut impl Source<'a>, sink: &mut impl Sink) -> Checked {

@@ -43,15 +43,17 @@ pub fn documents(catalogue: &Catalogue) -> BTreeMap<String, Document> {
         documents.insert(format!("{topic}.json"), json);
         documents.insert(topic, Document { payload, format: Format::Protobuf });
     };
-    let mut index = Builder::default();
     for contract in catalogue.contracts() {
-        let binding = binding(contract);
-        add(format!("bindings/{}", contract.name()), "Binding", binding.bytes().to_vec());
+        add(format!("bindings/{}", contract.name()), "Binding", binding(contract).into_bytes());
         add(format!("schemas/{}", sha256(contract)), "Schema", schema(contract).into_bytes());
-        index.nested(1, &binding);
     }
-    add("index".to_owned(), "Index", index.into_bytes());
+    add("index".to_owned(), "Index", index(catalogue).into_bytes());
     documents
+}
+
+/// All bindings, as the JSON document of that name has them.
+pub fn index_json(catalogue: &Catalogue) -> Vec<u8> {
+    to_json("Index", index(catalogue).bytes())
 }
 
 /// The answer to a request in `format`. What is not understood is answered with an error.
@@ -96,6 +98,14 @@ pub fn sha256(contract: &Contract) -> String {
     let schema = contract.schema();
     let hash = Sha256::new().chain_update(schema.source.as_bytes()).chain_update(&schema.descriptor_set).finalize();
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn index(catalogue: &Catalogue) -> Builder {
+    let mut index = Builder::default();
+    for contract in catalogue.contracts() {
+        index.nested(1, &binding(contract));
+    }
+    index
 }
 
 fn binding(contract: &Contract) -> Builder {

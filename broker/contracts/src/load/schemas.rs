@@ -73,8 +73,14 @@ impl Schemas {
                 Err(error) => errors.push(error),
             }
         }
-        drafts
-            .retain(|draft| !named.iter().any(|other| other.schema == draft.schema && other.message == draft.message));
+        let is_of = |other: &Draft, message: Option<&str>| {
+            let found = self.message(&other.schema, other.message.as_deref(), &other.place);
+            found.is_ok_and(|(_, found)| Some(found.full_name()) == message)
+        };
+        let is_named = |draft: &Draft| {
+            named.iter().any(|other| other.schema == draft.schema && is_of(other, draft.message.as_deref()))
+        };
+        drafts.retain(|draft| !is_named(draft));
         drafts
     }
 
@@ -189,4 +195,25 @@ fn nesting(text: &str) -> usize {
         }
     }
     deepest
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Catalogue, Limits};
+
+    /// With or without the message's name, or its package.
+    #[test]
+    fn the_manifest_goes_before_the_option_of_a_message() {
+        let schema = "syntax = \"proto3\"; package a; import \"tautwire/contract.proto\";\n\
+                      message M { option (tautwire.contract) = { name: \"own\" topics: \"a\" }; }";
+        for message in ["", "message = \"M\"\n", "message = \"a.M\"\n"] {
+            let manifest = format!(
+                "[[contract]]\nname = \"named\"\ntopics = \"a\"\nformat = \"json\"\nschema = \"m.proto\"\n{message}"
+            );
+            let files = [("contracts.toml".to_owned(), manifest), ("m.proto".to_owned(), schema.to_owned())].into();
+            let catalogue = Catalogue::load(&files, &Limits::default()).expect("loads");
+            let names: Vec<&str> = catalogue.contracts().iter().map(|contract| contract.name()).collect();
+            assert_eq!(names, ["named"], "{message}");
+        }
+    }
 }

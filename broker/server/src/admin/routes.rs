@@ -34,9 +34,9 @@ pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
 }
 
 fn all(catalogue: &Catalogue) -> Response {
-    let index = discovery::documents(catalogue).remove("index.json");
-    let json = index.map(|document| document.payload).filter(|_| !catalogue.contracts().is_empty());
-    Response::new(Status::OK, JSON, json.unwrap_or_else(|| b"{\"contracts\":[]}".to_vec()))
+    let is_empty = catalogue.contracts().is_empty();
+    let json = if is_empty { b"{\"contracts\":[]}".to_vec() } else { discovery::index_json(catalogue) };
+    Response::new(Status::OK, JSON, json)
 }
 
 fn one(status: Status, catalogue: &Catalogue, name: &str) -> Response {

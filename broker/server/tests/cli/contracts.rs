@@ -316,3 +316,52 @@ fn everything_is_printed_as_json_whatever_was_published() {
         );
     }
 }
+
+/// What the page says can be pasted, and comes to what the page says.
+#[test]
+fn the_first_example_of_the_documentation_runs_as_pasted() {
+    let page =
+        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/concepts/contracts.md")).expect("reads");
+    let block = |kind: &str, number: usize| {
+        let rest = page.split(&format!("```{kind}\n")).nth(number).expect("the page has such a block");
+        rest.split("```").next().unwrap_or_default().to_owned()
+    };
+    let work = Folder::new(&[]);
+    let shell = |script: &str| {
+        let output =
+            std::process::Command::new("sh").args(["-e", "-c", script]).current_dir(&work.0).output().expect("sh runs");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    let program = env!("CARGO_BIN_EXE_tautwire");
+    let setup = block("sh", 1);
+    let (setup, serve) = setup.trim_end().rsplit_once('\n').expect("several lines");
+    assert_eq!(serve, "bin/tautwire serve --set contracts.path=contracts");
+    assert_eq!(shell(&setup.replace("bin/tautwire", program)), "1 contract is right\n");
+
+    let broker = Broker::with(&[&format!("contracts.path={}", work.path("contracts"))]);
+    let publishing = format!("{program} pub -h 127.0.0.1 -p {}", broker.port());
+    let said: String =
+        block("sh", 2).lines().map(|line| shell(&line.replace("bin/tautwire pub", &publishing))).collect();
+    assert_eq!(said, block("text", 1));
+}
+
+#[test]
+fn the_contracts_of_the_examples_hold_what_they_say() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/contracts");
+    assert_eq!(contract(&["check", "--path", examples]).expect(0).text(), "3 contracts are right\n");
+    let broker = Broker::with(&[&format!("contracts.path={examples}")]);
+    let subscriber = broker.subscribe(&["--decode", "-v", "-q", "1", "-C", "3", "#"]);
+    let reading = r#"{"deviceId":"7","measuredAt":"2026-05-01T12:00:00Z","celsius":21.5,"batteryPercent":80}"#;
+    let lamp = r##"{"on":true,"brightness":80,"colour":"#ff8800"}"##;
+    let alarm = r#"{"source":{"deviceId":"7"},"kind":"KIND_WATER"}"#;
+    let messages = [("sensors/7/reading", reading), ("lamps/kitchen/state", lamp), ("alarms/7", alarm)];
+    for (topic, json) in messages {
+        broker.publish(&["-q", "1", "--json", json, topic]).expect(0);
+    }
+    let expected: String = messages.iter().map(|(topic, json)| format!("{topic} {json}\n")).collect();
+    assert_eq!(subscriber.end().expect(0).text(), expected);
+    let guard = broker.subscribe(&["-v", "-C", "1", "-F", "%t %P", "$quarantine/#"]);
+    broker.publish(&["-q", "1", "alarms/7", "fire!"]).expect(0);
+    assert!(guard.end().expect(0).text().starts_with("$quarantine/alarms/7 tautwire-contract:alarm"));
+    broker.publish(&["-q", "1", "lamps/kitchen/state", r#"{"on": true, "brightness": 101}"#]).expect(3);
+}

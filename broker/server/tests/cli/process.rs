@@ -186,6 +186,10 @@ impl Broker {
         Self { _process: process, port, admin }
     }
 
+    pub(crate) fn port(&self) -> &str {
+        &self.port
+    }
+
     /// The address of the admin API.
     pub(crate) fn admin(&self) -> &str {
         self.admin.as_deref().expect("the test has set admin.listen")

@@ -115,10 +115,7 @@ pub(super) fn named<'c>(catalogue: &'c Catalogue, name: &str) -> Result<&'c Cont
 
 /// All contracts as JSON, like `$SYS/contracts/index.json`.
 pub(in crate::cli) fn index_json(catalogue: &Catalogue) -> String {
-    let index = discovery::documents(catalogue).remove("index.json").map(|document| document.payload);
-    let mut text = String::from_utf8(index.unwrap_or_default()).unwrap_or_default();
-    text.push('\n');
-    text
+    String::from_utf8(discovery::index_json(catalogue)).unwrap_or_default() + "\n"
 }
 
 /// A line for each contract.

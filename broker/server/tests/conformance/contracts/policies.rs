@@ -229,6 +229,22 @@ fn a_content_type_names_the_format_and_must_be_one_of_the_contract() {
 }
 
 #[test]
+fn without_a_content_type_the_reason_is_that_of_the_format_it_is_in() {
+    let world = World::new(1);
+    let mut publisher = world.connect(V5, "publisher");
+    let mut why = |payload: &[u8]| {
+        let (reason, why) = answer_to(&mut publisher, &Outgoing::new("sensors/7/reading", AtLeastOnce, payload));
+        assert_eq!(reason, REFUSED);
+        why
+    };
+    let said = why(br#"{"deviceId": "7", "celsius": "warm"}"#);
+    assert!(said.contains("celsius: expected") && said.contains("found a string"), "{said}");
+    assert!(why(json("8", 1.0).as_bytes()).contains("[topic_tie]"));
+    let said = why(&[&protobuf("7", 1.0)[..], &[0x28, 1]].concat());
+    assert!(said.contains("raw: expected"), "{said}");
+}
+
+#[test]
 fn a_topic_said_by_its_alias_is_held_to_its_contract() {
     let world = World::new(1);
     let mut publisher = world.connect(V5, "publisher");
