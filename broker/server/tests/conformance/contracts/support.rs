@@ -115,7 +115,8 @@ impl World {
         folder.write("token", TOKEN);
         let path = format!("contracts.path={}", folder.path().join("contracts").display());
         let token = format!("admin.token_file={}", folder.path().join("token").display());
-        let broker = Broker::with(threads, &[&path, &token, "admin.listen=127.0.0.1:0"]);
+        // Nothing wakes a thread by chance.
+        let broker = Broker::with(threads, &[&path, &token, "admin.listen=127.0.0.1:0", "sys.interval_s=3600"]);
         World { broker, folder }
     }
 
