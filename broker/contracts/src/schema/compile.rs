@@ -17,8 +17,10 @@ pub(crate) struct SchemaError {
     pub(crate) message: String,
 }
 
-/// How deep schemas may be nested.
+/// How deep the text may be nested.
 const DEPTH_MAX: u16 = 64;
+/// How deep schemas may be nested, those too that others refer to: laying out recurses with them.
+const SCHEMA_DEPTH_MAX: usize = 128;
 /// The most of a pattern, which decides how much memory it takes.
 const PATTERN_MAX_BYTES: usize = 1_000;
 /// Names of properties that a plan can tell apart.
@@ -48,7 +50,7 @@ const ANNOTATIONS: [&str; 14] = [
 /// Text that is no schema, and keywords that one pass cannot check, by name.
 pub(crate) fn compile(text: &str, limits: &PlanLimits) -> Result<SchemaPlan, SchemaError> {
     let document = Json::parse(text)?;
-    let mut compile = Compile { document: &document, limits, nodes: Vec::new(), known: BTreeMap::new() };
+    let mut compile = Compile { document: &document, limits, nodes: Vec::new(), known: BTreeMap::new(), depth: 0 };
     let root = compile.schema(&document)?;
     Ok(SchemaPlan { nodes: compile.nodes.into_boxed_slice(), root })
 }
@@ -167,6 +169,7 @@ struct Compile<'d> {
     nodes: Vec<Node>,
     /// Schemas by where they stand: one that refers to itself is laid out once.
     known: BTreeMap<usize, NodeIndex>,
+    depth: usize,
 }
 
 impl<'d> Compile<'d> {
@@ -177,9 +180,19 @@ impl<'d> Compile<'d> {
         if self.nodes.len() >= self.limits.messages {
             return schema.wrong(format!("there are more than {} schemas", self.limits.messages));
         }
-        if let Some(reference) = schema.get("$ref") {
-            return self.reference(schema, reference);
+        if self.depth >= SCHEMA_DEPTH_MAX {
+            return schema.wrong(format!("schemas are nested more than {SCHEMA_DEPTH_MAX} deep"));
         }
+        self.depth += 1;
+        let outcome = match schema.get("$ref") {
+            Some(reference) => self.reference(schema, reference),
+            None => self.lay_out(schema),
+        };
+        self.depth -= 1;
+        outcome
+    }
+
+    fn lay_out(&mut self, schema: &'d Json) -> Result<NodeIndex, SchemaError> {
         let index = NodeIndex(self.nodes.len() as u32);
         self.known.insert(schema.offset, index);
         self.nodes.push(Node::default());
