@@ -227,10 +227,14 @@ fn named_format(content_type: &str) -> Option<Format> {
     usual.or_else(|| Format::of_content_type(content_type))
 }
 
-/// How far a payload was understood: of one whose tie does not hold, all of it.
+/// How far a payload was understood: of one that is not of the format at all, nothing; of one whose tie does not hold, all.
 #[cold]
 fn reach(violation: &Violation) -> usize {
-    if violation.rule == Rule::TopicTie { usize::MAX } else { violation.offset }
+    match violation.rule {
+        Rule::Malformed => 0,
+        Rule::TopicTie => usize::MAX,
+        _ => violation.offset.saturating_add(1),
+    }
 }
 
 fn pass_on<'a>(source: &mut impl Source<'a>, sink: &mut impl Sink) -> Checked {

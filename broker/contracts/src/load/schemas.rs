@@ -28,6 +28,8 @@ struct Compiled {
 struct InMemory {
     files: Arc<Files>,
     nesting_max: usize,
+    /// Whether the compiler is given what it needs to look up the place of each error.
+    with_places: bool,
 }
 
 impl FileResolver for InMemory {
@@ -39,9 +41,18 @@ impl FileResolver for InMemory {
         if nesting(text) > self.nesting_max {
             return Err(protox::Error::new(format!("{name}: nested deeper than {}", self.nesting_max)));
         }
-        File::from_source(name, text)
+        let file = File::from_source(name, text)?;
+        if self.with_places {
+            return Ok(file);
+        }
+        let mut file = prost_reflect::prost_types::FileDescriptorProto::from(file);
+        file.source_code_info = None;
+        Ok(File::from_file_descriptor_proto(file))
     }
 }
+
+/// The most errors of a file whose places are looked up: each look begins at the top of the text.
+const PLACED_ERRORS_MAX: usize = 100;
 
 impl Schemas {
     /// Compiles all `.proto` files of the folder that are `used`; what is wrong with them goes to `errors`.
@@ -158,19 +169,26 @@ impl Schemas {
 }
 
 fn compile(files: &Arc<Files>, limits: &Limits, name: &str) -> Result<Compiled, LoadError> {
+    compile_once(files, limits, name, false)
+        .or_else(|error| {
+            let errors = 1 + error.related().map_or(0, Iterator::count);
+            if errors > PLACED_ERRORS_MAX { Err(error) } else { compile_once(files, limits, name, true) }
+        })
+        .map_err(|error| explained(files, name, &error))
+}
+
+fn compile_once(files: &Arc<Files>, limits: &Limits, name: &str, with_places: bool) -> Result<Compiled, protox::Error> {
     let mut resolver = ChainFileResolver::new();
-    resolver.add(InMemory { files: files.clone(), nesting_max: limits.nesting });
+    resolver.add(InMemory { files: files.clone(), nesting_max: limits.nesting, with_places });
     resolver.add(GoogleFileResolver::new());
     let mut compiler = Compiler::with_file_resolver(resolver);
     compiler.include_imports(true);
     compiler.include_source_info(false);
-    match compiler.open_file(name) {
-        Ok(_) => Ok(Compiled {
-            pool: compiler.descriptor_pool(),
-            descriptor_set: compiler.encode_file_descriptor_set().into_boxed_slice(),
-        }),
-        Err(error) => Err(explained(files, name, &error)),
-    }
+    compiler.open_file(name)?;
+    Ok(Compiled {
+        pool: compiler.descriptor_pool(),
+        descriptor_set: compiler.encode_file_descriptor_set().into_boxed_slice(),
+    })
 }
 
 fn explained(files: &Files, name: &str, error: &protox::Error) -> LoadError {

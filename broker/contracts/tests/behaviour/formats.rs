@@ -27,7 +27,9 @@ fn without_one_a_payload_is_of_the_first_format_that_it_satisfies() {
         assert_eq!(both.check("t", content_type, b"\x0a\x01a"), Ok(Format::Protobuf));
         assert_eq!(both.check("t", content_type, br#"{"id":"a"}"#), Ok(Format::Json));
         assert_eq!(both.check("t", content_type, b""), Ok(Format::Protobuf));
-        // What is told is what is wrong with the first.
+        // What is told is what is wrong with the first, unless it is understood better as another.
+        let violation = both.check("t", content_type, br#"{"id":1}"#).expect_err("it is a number");
+        assert_eq!((violation.rule, violation.path().as_str()), (Rule::Type, "id"));
         let violation = both.check("t", content_type, b"\x0a\x09a").expect_err("it is cut short");
         assert_eq!((violation.rule, violation.path().as_str()), (Rule::Malformed, "id"));
     }

@@ -135,6 +135,7 @@ fn schema_bombs_are_refused_and_the_broker_goes_on() {
     for schema in [
         format!("syntax = \\\"proto3\\\"; message M {{ {fields} }}"),
         format!("syntax = \\\"proto3\\\"; {nested}"),
+        format!("syntax = \\\"proto3\\\"; message M {{ {} }}", "int32 a = 1;".repeat(60_000)),
         "syntax = \\\"proto3\\\"; import \\\"/etc/passwd\\\"; message M {}".to_owned(),
         "{\\\"$ref\\\": \\\"http://127.0.0.1:1/schema.json\\\"}".to_owned(),
         "{\\\"$ref\\\": \\\"#\\\"}".to_owned(),
