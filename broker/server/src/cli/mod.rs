@@ -7,6 +7,7 @@ mod contract;
 mod decode;
 mod discover;
 mod format;
+mod generate;
 mod properties;
 mod publish;
 mod serve;
@@ -102,6 +103,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "config" => config::run(rest),
         "contract" => contract::run(rest),
         "discover" => discover::run(parser(rest)),
+        "generate" => generate::run(parser(rest)),
         "pub" => publish::run(parser(rest)),
         "sub" => subscribe::run(parser(rest)),
         _ => Err(unknown_command(&name)),
@@ -130,6 +132,7 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&contract::TEST, "say whether payloads keep a contract"),
     (&contract::DIFF, "say whether a change of contracts breaks anything"),
     (&contract::ADD, "add a contract"),
+    (&generate::COMMAND, "write typed code for clients, or an AsyncAPI document"),
     (&config::CHECK, "say whether a configuration is right"),
     (&config::SHOW, "print the effective configuration"),
 ];
