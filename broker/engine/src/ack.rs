@@ -1,5 +1,7 @@
 //! The one place through which acknowledgements leave.
 
+use std::borrow::Cow;
+
 use tautwire_protocol::{
     Packet, PacketId, Properties, Property, PubAck, PubAckReason, PubComp, PubCompReason, PubRec, PubRecReason, PubRel,
     PubRelReason, SubAck, SubscribeReason, UnsubAck, UnsubscribeReason,
@@ -13,9 +15,9 @@ use crate::hub::Hub;
 #[derive(Debug)]
 pub(crate) enum Ack {
     /// PUBACK.
-    Published(PacketId, PubAckReason, Option<&'static str>),
+    Published(PacketId, PubAckReason, Option<Cow<'static, str>>),
     /// PUBREC.
-    Received(PacketId, PubRecReason, Option<&'static str>),
+    Received(PacketId, PubRecReason, Option<Cow<'static, str>>),
     /// PUBREL.
     Release(PacketId, PubRelReason),
     /// PUBCOMP.
@@ -71,7 +73,9 @@ impl<J: Journal> Hub<J> {
         let v5 = connection.is_v5();
         let explanation = match ack {
             // [MQTT-3.1.2-29]
-            Ack::Published(_, _, why) | Ack::Received(_, _, why) if v5 && connection.problem_information => *why,
+            Ack::Published(_, _, why) | Ack::Received(_, _, why) if v5 && connection.problem_information => {
+                why.as_deref()
+            }
             _ => None,
         };
         if let Some(why) = explanation {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use tautwire_protocol::{ProtocolVersion, QoS, SubscriptionId};
 use tautwire_router::Snapshot;
-use tautwire_session::{LogPosition, Message};
+use tautwire_session::{Format, LogPosition, Message};
 
 use crate::ack::Ack;
 use crate::frames::Alias;
@@ -99,6 +99,7 @@ pub(crate) struct Replay {
     pub(crate) next: Option<Message>,
     pub(crate) qos: QoS,
     pub(crate) identifier: Option<SubscriptionId>,
+    pub(crate) format: Option<Format>,
 }
 
 impl Connection {

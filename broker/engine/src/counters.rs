@@ -51,6 +51,9 @@ macro_rules! counters {
                 totals
             }
 
+            /// Every name with its meaning, in one order with [`Totals::each`].
+            pub const MEANINGS: &[(&str, &str)] = &[$((stringify!($name), concat!($($doc),+).trim_ascii()),)*];
+
             /// Every name with its value, for reports.
             pub fn each(&self, mut visit: impl FnMut(&'static str, u64)) {
                 $(visit(stringify!($name), self.$name);)*
@@ -108,6 +111,18 @@ counters! {
     publish_bytes_sent,
     /// Messages refused with a reason code or passed over: topic not allowed, payload not as indicated, over a limit.
     publishes_refused,
+    /// Payloads held to a contract.
+    payloads_checked,
+    /// Payloads that broke a contract which only observes.
+    violations_observed,
+    /// Payloads that broke a contract and went no further; those whose publisher was disconnected too.
+    violations_rejected,
+    /// Payloads that broke a contract and went into quarantine.
+    violations_quarantined,
+    /// Payloads turned into another format for subscribers who asked for it.
+    payloads_transcoded,
+    /// Messages that could not be turned into the format a subscriber asked for, and that it could not be told of.
+    dropped_untranscodable,
     /// QoS 0 messages dropped because a client's output was full.
     dropped_output_full,
     /// QoS 1 and 2 messages dropped because a session's queue was full.

@@ -36,7 +36,7 @@ impl<J: Journal> Hub<J> {
     }
 
     #[inline]
-    fn deliver_at_most_once(&mut self, index: u32, outgoing: &Outgoing<'_>, terms: Terms<'_>) {
+    pub(crate) fn deliver_at_most_once(&mut self, index: u32, outgoing: &Outgoing<'_>, terms: Terms<'_>) {
         let connection = &self.connections[index as usize];
         let pending = connection.pending_bytes();
         // An empty output takes any packet, so that one larger than the limit is not refused for ever.
@@ -222,7 +222,7 @@ impl<J: Journal> Hub<J> {
             replays.pop_front();
             return true;
         };
-        let (qos, identifier) = (replay.qos.min(message.as_ref().qos), replay.identifier);
+        let (qos, identifier, format) = (replay.qos.min(message.as_ref().qos), replay.identifier, replay.format);
         if qos != QoS::AtMostOnce && (replay.queue_ahead > 0 || packet_id.is_none()) {
             replay.next = Some(message);
             return false;
@@ -230,6 +230,8 @@ impl<J: Journal> Hub<J> {
         if !self.is_current(&message) {
             return true;
         }
+        let is_v5 = self.connections[index as usize].is_v5();
+        let Some(message) = self.in_format(message, format, is_v5) else { return true };
         let terms = retained_terms(qos, identifier.as_slice());
         match packet_id.filter(|_| qos != QoS::AtMostOnce) {
             Some(packet_id) => self.start(session, index, packet_id, &mut Outgoing::of(&message), terms),
@@ -242,7 +244,9 @@ impl<J: Journal> Hub<J> {
     /// Notes what a subscription is owed; an older debt for the same filter is settled with the new one.
     pub(crate) fn owe_replay(&mut self, index: u32, replay: Replay) {
         let replays = &mut self.connections[index as usize].extras().replays;
-        let older = replays.iter().position(|owed| owed.snapshot.filter() == replay.snapshot.filter());
+        let older = replays
+            .iter()
+            .position(|owed| owed.snapshot.filter() == replay.snapshot.filter() && owed.format == replay.format);
         if let Some(older) = older.and_then(|at| replays.remove(at)) {
             self.exchange.abandon(older.snapshot);
         }
@@ -257,7 +261,10 @@ impl<J: Journal> Hub<J> {
             && let Some(message) = replay.next.take().or_else(|| self.exchange.next_retained(&mut replay.snapshot))
         {
             let terms = retained_terms(replay.qos.min(message.as_ref().qos), replay.identifier.as_slice());
-            if terms.qos != QoS::AtMostOnce && self.is_current(&message) {
+            if terms.qos != QoS::AtMostOnce
+                && self.is_current(&message)
+                && let Some(message) = self.in_format(message, replay.format, false)
+            {
                 self.enqueue(session, &mut Outgoing::of(&message), terms);
             }
         }

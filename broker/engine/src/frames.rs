@@ -20,15 +20,17 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) chunk: Option<(&'a Chunk, usize)>,
     /// The message as one allocation, once somebody has needed it.
     pub(crate) kept: Option<Message>,
+    /// It has been held to the contract of its topic, or needs not be.
+    pub(crate) is_checked: bool,
 }
 
 impl<'a> Outgoing<'a> {
     pub(crate) fn new(message: MessageRef<'a>) -> Outgoing<'a> {
-        Outgoing { message, chunk: None, kept: None }
+        Outgoing { message, chunk: None, kept: None, is_checked: false }
     }
 
     pub(crate) fn of(message: &'a Message) -> Outgoing<'a> {
-        Outgoing { message: message.as_ref(), chunk: None, kept: Some(message.clone()) }
+        Outgoing { message: message.as_ref(), chunk: None, kept: Some(message.clone()), is_checked: true }
     }
 
     pub(crate) fn keep(&mut self) -> Message {

@@ -21,7 +21,7 @@ const ALIASES_OUT_MAX: u16 = 64;
 const NEVER_S: u32 = u32::MAX;
 
 /// Why a CONNECT is refused, and what to say of it.
-struct Refusal(ConnectReason, &'static str);
+struct Refusal(ConnectReason, Cow<'static, str>);
 
 impl<J: Journal> Shard<J> {
     pub(crate) fn on_connect(&mut self, index: u32, connect: &Connect<'_>) -> Handled {
@@ -30,7 +30,7 @@ impl<J: Journal> Shard<J> {
             Err(Refusal(reason, why)) => {
                 let maximum = connect.properties.maximum_packet_size();
                 self.hub.connections[index as usize].maximum_packet_size_bytes = maximum;
-                self.refuse_connect(index, connect.version, reason, why);
+                self.refuse_connect(index, connect.version, reason, &why);
                 return Handled::Ended;
             }
         };
@@ -83,27 +83,33 @@ impl<J: Journal> Shard<J> {
     fn admit<'a>(&self, connect: &Connect<'a>) -> Result<Cow<'a, str>, Refusal> {
         let settings = &self.hub.settings;
         if connect.properties.contains(PropertyId::AuthenticationMethod) {
-            return Err(Refusal(ConnectReason::BadAuthenticationMethod, "no authentication method is configured"));
+            return Err(Refusal(
+                ConnectReason::BadAuthenticationMethod,
+                "no authentication method is configured".into(),
+            ));
         }
         if connect.client_id.len() > settings.client_id_bytes {
-            return Err(Refusal(ConnectReason::ClientIdentifierNotValid, "the client identifier is too long"));
+            return Err(Refusal(ConnectReason::ClientIdentifierNotValid, "the client identifier is too long".into()));
         }
         if let Some(will) = &connect.will {
             if will.qos > settings.max_qos {
                 // [MQTT-3.2.2-12]
-                return Err(Refusal(ConnectReason::QoSNotSupported, "the will's QoS is above the maximum"));
+                return Err(Refusal(ConnectReason::QoSNotSupported, "the will's QoS is above the maximum".into()));
             }
             if will.retain && !settings.retain_available {
                 // [MQTT-3.2.2-13]
-                return Err(Refusal(ConnectReason::RetainNotSupported, "retained messages are not available"));
+                return Err(Refusal(ConnectReason::RetainNotSupported, "retained messages are not available".into()));
             }
             if let Err(reason) = self.check_topic(will.topic.as_str()) {
                 let reason = ConnectReason::try_from(reason).unwrap_or(ConnectReason::TopicNameInvalid);
-                return Err(Refusal(reason, "the will's topic is not allowed"));
+                return Err(Refusal(reason, "the will's topic is not allowed".into()));
             }
             let is_text = will.properties.payload_format_indicator() == Some(PayloadFormat::Utf8);
             if is_text && std::str::from_utf8(will.payload).is_err() {
-                return Err(Refusal(ConnectReason::PayloadFormatInvalid, "the will's payload is not UTF-8"));
+                return Err(Refusal(ConnectReason::PayloadFormatInvalid, "the will's payload is not UTF-8".into()));
+            }
+            if let Some(why) = self.will_breaks_contract(will) {
+                return Err(Refusal(ConnectReason::PayloadFormatInvalid, why.into()));
             }
         }
         if !connect.client_id.is_empty() {
@@ -118,7 +124,7 @@ impl<J: Journal> Shard<J> {
         if may_be_empty {
             Ok(Cow::Owned(self.assign_client_id()))
         } else {
-            Err(Refusal(ConnectReason::ClientIdentifierNotValid, "a client identifier is needed"))
+            Err(Refusal(ConnectReason::ClientIdentifierNotValid, "a client identifier is needed".into()))
         }
     }
 
@@ -257,7 +263,7 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    fn refuse_connect(&mut self, index: u32, version: ProtocolVersion, reason: ConnectReason, why: &'static str) {
+    fn refuse_connect(&mut self, index: u32, version: ProtocolVersion, reason: ConnectReason, why: &str) {
         self.hub.counters().connects_refused.add(1);
         log::info!("a CONNECT was refused: {} (0x{:02x}), {why}", ReasonCode::from(reason).name(), reason.as_u8());
         self.hub.connections[index as usize].version = version;

@@ -11,7 +11,9 @@ use tautwire_router::{Batch, BatchSize, Exchange, SessionKey, ShardIndex};
 use tautwire_session::{Change, Delivery, Journal, LogPosition, Record, RetainedChange, Session};
 
 use crate::connection::{Connection, ConnectionId, NonZeroMs, Phase};
+use crate::contracts::ViolationLog;
 use crate::counters::{Counter, Counters, Totals};
+use crate::formats::Scratch;
 use crate::frames::{Frames, Outgoing};
 use crate::output::OutputPool;
 use crate::settings::Settings;
@@ -119,6 +121,9 @@ pub(crate) struct Hub<J> {
     pub(crate) buffered_bytes: u64,
     /// They are over their limit.
     pub(crate) memory_full: bool,
+    pub(crate) violation_log: ViolationLog,
+    /// Where payloads are put into other formats.
+    pub(crate) scratch: Scratch,
 }
 
 impl<J: Journal> Hub<J> {
@@ -156,6 +161,8 @@ impl<J: Journal> Hub<J> {
             now_ms,
             buffered_bytes: 0,
             memory_full: false,
+            violation_log: ViolationLog::default(),
+            scratch: Scratch::default(),
         }
     }
 

@@ -10,6 +10,7 @@ use tautwire_session::{Change, Journal, MessageRef};
 
 use crate::ack::Ack;
 use crate::connection::Phase;
+use crate::contracts::{Ending, Refusal};
 use crate::frames::Outgoing;
 use crate::output::Chunk;
 use crate::route::Origin;
@@ -23,9 +24,6 @@ struct Resolved<'a> {
     topic: Cow<'a, str>,
     alias: Option<u16>,
 }
-
-/// Why a message is not taken on.
-pub(crate) struct Refusal(ReasonCode, &'static str);
 
 impl<J: Journal> Shard<J> {
     /// Any packet but PUBLISH.
@@ -111,6 +109,7 @@ impl<J: Journal> Shard<J> {
             expires_at_ms: self.expires_at_ms(publish),
         };
         let outcome = match self.check_message(publish, &topic) {
+            _ if self.answer_discovery(index, publish, &topic) => Ok(true),
             Ok(()) => {
                 let mut outgoing = Outgoing { chunk: Some((chunk, payload_at)), ..Outgoing::new(message) };
                 self.publish(&mut outgoing, Origin::Session(session))
@@ -118,6 +117,13 @@ impl<J: Journal> Shard<J> {
             Err(refusal) => Err(refusal),
         };
         self.keep_alias(index, alias, topic);
+        if let Err(refusal) = &outcome
+            && self.ends_connection(index, qos, refusal)
+        {
+            self.hub.counters().publishes_refused.add(1);
+            self.disconnect(index, DisconnectReason::PayloadFormatInvalid, &refusal.why);
+            return Handled::Ended;
+        }
         self.after_publish(index, session, publish, outcome);
         if self.hub.connections[index as usize].phase == Phase::Open { Handled::Done } else { Handled::Ended }
     }
@@ -126,14 +132,20 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn publish(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> Result<bool, Refusal> {
         if !outgoing.message.retain {
             let generation = self.hub.exchange.generation();
-            return Ok(self.route(outgoing, origin, generation));
+            return self.route(outgoing, origin, generation).or_else(|broken| self.refuse_broken(broken, outgoing));
         }
+        if let Some(contract) = self.hub.exchange.contract(outgoing.message.topic)
+            && let Err(broken) = self.hub.hold_to(&contract, outgoing)
+        {
+            return self.refuse_broken(broken, outgoing);
+        }
+        outgoing.is_checked = true;
         let Ok(retention) = self.hub.exchange.retain(&outgoing.message, &mut outgoing.kept) else {
             self.hub.counters().retained_refused.add(1);
-            return Err(Refusal(ReasonCode::QuotaExceeded, "the broker retains as much as it may"));
+            return Err(Refusal::new(ReasonCode::QuotaExceeded, "the broker retains as much as it may"));
         };
         self.hub.record_retained(outgoing, retention.sequence);
-        Ok(self.route(outgoing, origin, retention.generation))
+        self.route(outgoing, origin, retention.generation).or_else(|broken| self.refuse_broken(broken, outgoing))
     }
 
     /// What the server has said in CONNACK that it does not do.
@@ -214,18 +226,28 @@ impl<J: Journal> Shard<J> {
         {
             return Err(ReasonCode::TopicNameInvalid);
         }
-        if topic.starts_with('$') && (topic.starts_with("$SYS/") || topic == "$SYS" || topic.starts_with("$share/")) {
+        const RESERVED: [&str; 4] = ["$SYS", "$share", "$as", "$quarantine"];
+        if topic.starts_with('$') && topic.split('/').next().is_some_and(|first| RESERVED.contains(&first)) {
             return Err(ReasonCode::NotAuthorized);
         }
         Ok(())
     }
 
     fn check_message(&self, publish: &Publish<'_>, topic: &str) -> Result<(), Refusal> {
-        self.check_topic(topic).map_err(|reason| Refusal(reason, "clients may not publish to this topic"))?;
+        self.check_topic(topic).map_err(|reason| Refusal::new(reason, "clients may not publish to this topic"))?;
         if !publish.payload_is_as_indicated() {
-            return Err(Refusal(ReasonCode::PayloadFormatInvalid, "the payload is not UTF-8 as indicated"));
+            return Err(Refusal::new(ReasonCode::PayloadFormatInvalid, "the payload is not UTF-8 as indicated"));
         }
         Ok(())
+    }
+
+    /// Whether a refusal is to cost the publisher its connection.
+    fn ends_connection(&self, index: u32, qos: QoS, refusal: &Refusal) -> bool {
+        match refusal.ending {
+            Ending::Never => false,
+            Ending::Always => true,
+            Ending::WithoutAnswer => qos == QoS::AtMostOnce || !self.hub.connections[index as usize].is_v5(),
+        }
     }
 
     fn expires_at_ms(&self, publish: &Publish<'_>) -> Option<u64> {
@@ -242,7 +264,7 @@ impl<J: Journal> Shard<J> {
             Ok(true) => (ReasonCode::Success, None),
             Ok(false) if v5 => (ReasonCode::NoMatchingSubscribers, None),
             Ok(false) => (ReasonCode::Success, None),
-            Err(Refusal(reason, why)) => {
+            Err(Refusal { reason, why, .. }) => {
                 self.hub.counters().publishes_refused.add(1);
                 if v5 { (reason, Some(why)) } else { (ReasonCode::Success, None) }
             }

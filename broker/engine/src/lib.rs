@@ -8,8 +8,11 @@
 
 mod ack;
 mod connection;
+mod contracts;
 mod counters;
 mod deliver;
+mod discovery;
+mod formats;
 mod frames;
 mod handshake;
 mod hub;

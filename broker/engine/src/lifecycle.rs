@@ -1,7 +1,7 @@
 //! How connections and sessions end, and what becomes of wills.
 
 use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property, TopicFilter};
-use tautwire_session::{Change, Journal, Will};
+use tautwire_session::{Change, Format, Journal, Will};
 
 use crate::connection::{NonZeroMs, Phase};
 use crate::frames::Outgoing;
@@ -107,15 +107,15 @@ impl<J: Journal> Shard<J> {
     /// subscription goes to others.
     pub(crate) fn end_session(&mut self, session: u32) {
         self.publish_will(session);
-        let filters: Vec<Box<str>> = self.hub.sessions[session as usize]
+        let filters: Vec<(Box<str>, Option<Format>)> = self.hub.sessions[session as usize]
             .session
             .subscriptions()
             .iter()
-            .map(|(filter, _)| filter.into())
+            .map(|(filter, record)| (filter.into(), record.format))
             .collect();
-        for filter in &filters {
+        for (filter, format) in &filters {
             if let Ok(filter) = TopicFilter::new(filter) {
-                self.leave(session, filter);
+                self.leave(session, filter, *format);
             }
         }
         let session = self.hub.close_session(session);

@@ -1,10 +1,12 @@
 //! From a published message to the sessions that want it.
 
+use tautwire_contracts::Contract;
 use tautwire_protocol::{QoS, SubscriptionId};
 use tautwire_router::{Batch, Entry, Member, Routes, ShareGroup};
-use tautwire_session::{Delivery, Journal, SubscriptionIds};
+use tautwire_session::{Delivery, Format, Journal, SubscriptionIds};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
+use crate::contracts::Broken;
 use crate::deliver::Terms;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
@@ -20,13 +22,26 @@ pub(crate) struct Subscription {
     pub(crate) qos: QoS,
     pub(crate) no_local: bool,
     pub(crate) retain_as_published: bool,
+    /// The format in which payloads are wanted.
+    pub(crate) format: Option<Format>,
+    /// The filter says so itself, and the same filter without that may be there too.
+    pub(crate) by_filter: bool,
+}
+
+impl Subscription {
+    /// What tells subscriptions of one filter apart.
+    pub(crate) fn key(&self) -> (u32, Option<Format>, bool) {
+        (self.session, self.format, self.by_filter)
+    }
 }
 
 /// What a topic matches, as the cache holds it.
 #[derive(Debug, Default)]
 pub(crate) struct Matches {
-    /// Sorted by session.
+    /// Sorted by format, those without one first, then by session.
     subscriptions: Vec<Subscription>,
+    /// How many want payloads as they were published.
+    plain: usize,
     routes: Routes,
 }
 
@@ -34,6 +49,7 @@ impl Reusable for Matches {
     fn clear(&mut self) {
         self.subscriptions.clear();
         self.routes.shares.clear();
+        self.routes.contract = None;
     }
 
     fn heap_bytes(&self) -> usize {
@@ -64,7 +80,15 @@ pub(crate) struct Table {
 impl<J: Journal> Shard<J> {
     /// Hands a message to everybody who wants it; says whether anybody does. `published_at` is the exchange's generation
     /// at which it was published.
-    pub(crate) fn route(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin, published_at: u64) -> bool {
+    ///
+    /// # Errors
+    /// The message has not been held to its contract before, and breaks it.
+    pub(crate) fn route(
+        &mut self,
+        outgoing: &mut Outgoing<'_>,
+        origin: Origin,
+        published_at: u64,
+    ) -> Result<bool, Broken> {
         let Shard { hub, table, .. } = self;
         let exchange_generation = hub.exchange.generation();
         let Table { tree, cache, generation } = table;
@@ -72,22 +96,33 @@ impl<J: Journal> Shard<J> {
         // Both numbers only ever grow, so their sum is new whenever one of them is.
         let matches = cache.get_or_fill(topic, *generation + exchange_generation, |matches| {
             tree.matches(topic, &mut |_, found| matches.subscriptions.extend_from_slice(found));
-            matches.subscriptions.sort_unstable_by_key(|subscription| subscription.session);
+            matches.subscriptions.sort_unstable_by_key(|subscription| (subscription.format, subscription.session));
+            matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
             hub.exchange.routes(topic, &mut matches.routes);
         });
+        if let Some(contract) = &matches.routes.contract
+            && !outgoing.is_checked
+        {
+            hub.hold_to(contract, outgoing)?;
+        }
 
-        let mut matched = hub.deliver_matches(&matches.subscriptions, outgoing, origin, published_at);
+        let contract = matches.routes.contract.as_deref();
+        let (plain, in_formats) = matches.subscriptions.split_at(matches.plain);
+        let mut matched = hub.deliver_matches(plain, outgoing, origin, published_at);
+        if !in_formats.is_empty() {
+            matched |= hub.deliver_in_formats(in_formats, contract, outgoing, origin, published_at);
+        }
         if origin == Origin::Shard {
-            return matched;
+            return Ok(matched);
         }
         for shard in matches.routes.shards.without(hub.shard) {
             matched = true;
             hub.send_to_shard(usize::from(shard.0), outgoing, published_at);
         }
         for group in &matches.routes.shares {
-            matched |= hub.deliver_to_share(group, outgoing);
+            matched |= hub.deliver_to_share(group, contract, outgoing);
         }
-        matched
+        Ok(matched)
     }
 
     /// Takes a batch from another shard.
@@ -96,7 +131,9 @@ impl<J: Journal> Shard<J> {
         for entry in batch.entries() {
             match entry {
                 Entry::Route { message, generation } => {
-                    self.route(&mut Outgoing::new(message), Origin::Shard, generation);
+                    // The shard that it was published on has held it to its contract.
+                    let mut outgoing = Outgoing { is_checked: true, ..Outgoing::new(message) };
+                    let _ = self.route(&mut outgoing, Origin::Shard, generation);
                 }
                 Entry::Member(key, delivery) => match self.hub.session_at(key) {
                     Some(session) => self.hub.deliver_to_member(session, delivery),
@@ -115,7 +152,8 @@ impl<J: Journal> Shard<J> {
         });
         match group {
             Some(group) => {
-                self.hub.deliver_to_share(&group, &mut Outgoing::of(&delivery.message));
+                let contract = self.hub.exchange.contract(delivery.message.topic());
+                self.hub.deliver_to_share(&group, contract.as_deref(), &mut Outgoing::of(&delivery.message));
             }
             None => self.hub.counters().dropped_no_member.add(1),
         }
@@ -125,7 +163,7 @@ impl<J: Journal> Shard<J> {
 impl<J: Journal> Hub<J> {
     /// One copy a session, however many of its subscriptions match [MQTT-3.3.4-2].
     #[inline]
-    fn deliver_matches(
+    pub(crate) fn deliver_matches(
         &mut self,
         found: &[Subscription],
         outgoing: &mut Outgoing<'_>,
@@ -185,12 +223,25 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Gives a message to the member of a shared subscription whose turn it is.
-    fn deliver_to_share(&mut self, group: &ShareGroup, outgoing: &mut Outgoing<'_>) -> bool {
+    fn deliver_to_share(
+        &mut self,
+        group: &ShareGroup,
+        contract: Option<&Contract>,
+        outgoing: &mut Outgoing<'_>,
+    ) -> bool {
         let Some(member) = group.pick() else {
             self.counters().dropped_no_member.add(1);
             return false;
         };
-        let delivery = share_delivery(group, &member, outgoing);
+        let mut delivery = share_delivery(group, &member, outgoing);
+        if let Some(format) = member.format {
+            // Whether the member's client could be told why not is known to its own thread only.
+            match self.message_in(contract, format, delivery.message.as_ref(), false) {
+                Some(Some(message)) => delivery.message = message,
+                Some(None) => {}
+                None => return false,
+            }
+        }
         if let Some(session) = self.session_at(&member.session).filter(|_| member.session.shard == self.shard) {
             self.deliver_to_member(session, &delivery);
             return true;

@@ -12,6 +12,7 @@ use tautwire_session::Journal;
 
 use crate::connection::{ConnectionId, NonZeroMs, Phase};
 use crate::counters::Counters;
+use crate::discovery::Told;
 use crate::hub::{Action, Hub};
 use crate::output::{Chunk, Output};
 use crate::route::Table;
@@ -39,6 +40,7 @@ pub struct Shard<J> {
     pub(crate) hub: Hub<J>,
     pub(crate) table: Table,
     pub(crate) sys: SysTopics,
+    pub(crate) told: Told,
     next_retained_sweep_ms: u64,
     due: Vec<Timer>,
 }
@@ -63,7 +65,14 @@ impl<J: Journal> Shard<J> {
         let Shared { settings, exchange, counters } = shared;
         let sys = SysTopics::new(index, &settings, now_ms);
         let hub = Hub::new(index, settings, exchange, counters, journal, now_ms);
-        Shard { hub, table: Table::default(), sys, next_retained_sweep_ms: now_ms, due: Vec::new() }
+        Shard {
+            hub,
+            table: Table::default(),
+            sys,
+            told: Told::default(),
+            next_retained_sweep_ms: now_ms,
+            due: Vec::new(),
+        }
     }
 
     /// A new network connection. `None` where the broker holds as many as it may; close it then.
@@ -276,6 +285,7 @@ impl<J: Journal> Shard<J> {
         self.due = due;
         self.drop_expired_retained();
         self.publish_sys();
+        self.publish_contracts();
         self.settle_overruns();
         self.resume_paused();
     }

@@ -8,10 +8,11 @@ use tautwire_protocol::{
     TopicFilter, Unsubscribe, UnsubscribeReason,
 };
 use tautwire_router::{Member, Snapshot};
-use tautwire_session::{Change, Journal, SubscriptionRecord};
+use tautwire_session::{Change, Format, Journal, SubscriptionRecord};
 
 use crate::ack::Ack;
 use crate::connection::Replay;
+use crate::formats::{self, Wanted};
 use crate::route::Subscription;
 use crate::shard::Shard;
 
@@ -23,15 +24,17 @@ impl<J: Journal> Shard<J> {
             return;
         }
         let identifier = subscribe.properties.subscription_identifier();
+        let accepted = formats::accepted(subscribe);
         let v5 = self.hub.connections[index as usize].is_v5();
         let mut reasons = Vec::with_capacity(subscribe.requests.len());
         let mut replays = Vec::new();
         // [MQTT-3.8.4-5]
         for request in subscribe.requests.iter() {
             let granted = self.check_subscription(session, &request, identifier);
-            reasons.push(match granted {
-                Ok(qos) => {
-                    replays.extend(self.subscribe(session, &request, qos, identifier));
+            let wanted = accepted.and_then(|accepted| formats::wanted(request.filter, accepted));
+            reasons.push(match granted.and_then(|qos| Ok((qos, wanted?))) {
+                Ok((qos, wanted)) => {
+                    replays.extend(self.subscribe(session, &request, qos, identifier, wanted));
                     granted_reason(qos)
                 }
                 Err(reason) => {
@@ -104,44 +107,50 @@ impl<J: Journal> Shard<J> {
         request: &SubscriptionRequest<'_>,
         qos: QoS,
         identifier: Option<SubscriptionId>,
+        wanted: Wanted<'_>,
     ) -> Option<Replay> {
         let filter = request.filter;
         let record = SubscriptionRecord {
             options: tautwire_protocol::SubscriptionOptions { qos, ..request.options },
             identifier,
+            format: wanted.format,
         };
-        let existed = self.hub.sessions[session as usize].session.subscriptions().get(filter.as_str()).is_some();
+        let older = self.hub.sessions[session as usize].session.subscriptions().get(filter.as_str());
+        let existed = older.is_some();
+        if let Some(older) = older.filter(|older| older.format != wanted.format) {
+            self.withdraw(session, filter, older.format);
+        }
         self.hub.commit(session, Change::Subscribed(filter.as_str().into(), record));
         if !existed {
             self.hub.counters().subscriptions.add(1);
         }
         if filter.share().is_some() {
             // Retained messages are not sent for shared subscriptions [MQTT 5.0 section 4.8.2].
-            self.join(session, filter, &record);
+            self.join(session, filter, wanted.filter, &record);
             return None;
         }
-        let wanted = match request.options.retain_handling {
+        let retained_wanted = match request.options.retain_handling {
             RetainHandling::SendAtSubscribe => true,
             RetainHandling::SendIfNew => !existed,
             RetainHandling::DoNotSend => false,
         };
-        let snapshot = self.enter(session, filter, &record, wanted)?;
+        let snapshot = self.enter(session, wanted, &record, retained_wanted)?;
         let queue_ahead =
             self.hub.sessions[session as usize].session.outbound().map_or(0, |outbound| outbound.queued());
-        Some(Replay { queue_ahead, snapshot, next: None, qos, identifier })
+        Some(Replay { queue_ahead, snapshot, next: None, qos, identifier, format: wanted.format })
     }
 
     /// Puts a subscription where messages find it; gives the retained ones that match, if `wanted`.
     fn enter(
         &mut self,
         session: u32,
-        filter: TopicFilter<'_>,
+        wanted: Wanted<'_>,
         record: &SubscriptionRecord,
-        wanted: bool,
+        retained_wanted: bool,
     ) -> Option<Snapshot> {
-        let node = self.table.tree.entry(filter.as_str());
+        let node = self.table.tree.entry(wanted.filter);
         let first = self.table.tree.values(node).is_empty();
-        let (since, snapshot) = self.hub.exchange.subscribe(self.hub.shard, filter.as_str(), first, wanted);
+        let (since, snapshot) = self.hub.exchange.subscribe(self.hub.shard, wanted.filter, first, retained_wanted);
         let subscription = Subscription {
             session,
             identifier: record.identifier,
@@ -149,14 +158,15 @@ impl<J: Journal> Shard<J> {
             qos: record.options.qos,
             no_local: record.options.no_local,
             retain_as_published: record.options.retain_as_published,
+            format: wanted.format,
+            by_filter: wanted.by_filter,
         };
-        let replaced = self
-            .table
-            .tree
-            .insert_sorted_by_key(node, subscription, |subscription: &Subscription| subscription.session);
+        let replaced = self.table.tree.insert_sorted_by_key(node, subscription, Subscription::key);
         if let Some(old) = replaced {
             // [MQTT-3.8.4-4]: what is on its way from other threads for the old subscription is still for this one.
-            if let Some(place) = self.table.tree.values_mut(node).iter_mut().find(|held| held.session == session) {
+            if let Some(place) =
+                self.table.tree.values_mut(node).iter_mut().find(|held| held.key() == subscription.key())
+            {
                 place.since = old.since;
             }
         }
@@ -164,7 +174,7 @@ impl<J: Journal> Shard<J> {
         snapshot
     }
 
-    fn join(&mut self, session: u32, filter: TopicFilter<'_>, record: &SubscriptionRecord) {
+    fn join(&mut self, session: u32, filter: TopicFilter<'_>, matched: &str, record: &SubscriptionRecord) {
         let key = self.hub.session_key(session);
         let slot = &mut self.hub.sessions[session as usize];
         let connected = slot.connection.is_some();
@@ -174,28 +184,36 @@ impl<J: Journal> Shard<J> {
             qos: record.options.qos,
             retain_as_published: record.options.retain_as_published,
             identifier: record.identifier,
+            format: record.format,
             online,
         };
-        self.hub.exchange.join(filter.as_str(), filter.matched(), member);
+        self.hub.exchange.join(filter.as_str(), matched, member);
     }
 
     pub(crate) fn unsubscribe(&mut self, session: u32, filter: TopicFilter<'_>) {
+        let held = self.hub.sessions[session as usize].session.subscriptions().get(filter.as_str());
         self.hub.commit(session, Change::Unsubscribed(filter.as_str().into()));
-        self.leave(session, filter);
+        self.leave(session, filter, held.and_then(|held| held.format));
     }
 
     /// Takes a subscription away from where messages find it.
-    pub(crate) fn leave(&mut self, session: u32, filter: TopicFilter<'_>) {
+    pub(crate) fn leave(&mut self, session: u32, filter: TopicFilter<'_>, format: Option<Format>) {
         self.hub.counters().subscriptions.subtract(1);
+        self.withdraw(session, filter, format);
+    }
+
+    fn withdraw(&mut self, session: u32, filter: TopicFilter<'_>, format: Option<Format>) {
+        let Ok(wanted) = formats::wanted(filter, format) else { return };
         if filter.share().is_some() {
             let key = self.hub.session_key(session);
-            self.hub.exchange.leave(filter.as_str(), filter.matched(), key);
+            self.hub.exchange.leave(filter.as_str(), wanted.filter, key);
             return;
         }
-        let Some(node) = self.table.tree.find(filter.as_str()) else { return };
-        self.table.tree.remove_by_key(node, &session, |subscription: &Subscription| subscription.session);
+        let Some(node) = self.table.tree.find(wanted.filter) else { return };
+        let key = (session, wanted.format, wanted.by_filter);
+        self.table.tree.remove_by_key(node, &key, Subscription::key);
         if self.table.tree.prune(node) {
-            self.hub.exchange.unsubscribe(self.hub.shard, filter.as_str());
+            self.hub.exchange.unsubscribe(self.hub.shard, wanted.filter);
         }
         self.table.generation += 1;
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use mio::{Poll, Waker};
+use tautwire_contracts::Catalogue;
 use tautwire_engine::{Counters, Settings, Shard, Shared, Totals};
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
 use tautwire_session::Volatile;
@@ -24,7 +25,45 @@ pub struct Broker {
     stop: Arc<AtomicBool>,
     bells: Vec<Arc<Bell>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
+    control: Control,
+}
+
+/// What other threads may ask of a broker and tell it, also when it has stopped.
+#[derive(Clone)]
+pub struct Control {
+    exchange: Arc<Exchange>,
     counters: Arc<[Counters]>,
+    /// Of the thread that says what contracts there are.
+    bell: Arc<Bell>,
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").finish_non_exhaustive()
+    }
+}
+
+impl Control {
+    /// What has been counted so far.
+    pub fn totals(&self) -> Totals {
+        Totals::of(self.counters.iter())
+    }
+
+    /// How many messages are retained, and the bytes of those that count against the limit.
+    pub fn retained(&self) -> (usize, usize) {
+        self.exchange.retained()
+    }
+
+    /// The contracts that hold now.
+    pub fn contracts(&self) -> Arc<Catalogue> {
+        self.exchange.contracts()
+    }
+
+    /// From now on `contracts` hold. Each thread changes over between two messages.
+    pub fn set_contracts(&self, contracts: Arc<Catalogue>) {
+        self.exchange.set_contracts(contracts);
+        self.bell.ring();
+    }
 }
 
 /// Why a broker did not start.
@@ -52,13 +91,14 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 impl Broker {
-    /// Starts `threads` threads, at most [`SHARDS_MAX`], and listens.
+    /// Starts `threads` threads, at most [`SHARDS_MAX`], and listens. `contracts` hold from the first message on.
     ///
     /// # Errors
     /// Where an address cannot be listened on or a thread cannot be started; nothing runs then.
     pub fn start(
         settings: Settings,
         retained: RetainedLimits,
+        contracts: Arc<Catalogue>,
         listens: &[Listen],
         threads: usize,
     ) -> Result<Broker, StartError> {
@@ -74,6 +114,9 @@ impl Broker {
             exchange: Arc::new(Exchange::new(threads, retained)),
             counters: (0..threads).map(|_| Counters::default()).collect(),
         };
+        if !contracts.contracts().is_empty() {
+            shared.exchange.set_contracts(contracts);
+        }
 
         let polls = (0..threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(StartError::Thread)?;
         let bells = polls
@@ -89,7 +132,11 @@ impl Broker {
             stop: stop.clone(),
             bells: bells.clone(),
             threads: Vec::new(),
-            counters: shared.counters.clone(),
+            control: Control {
+                exchange: shared.exchange.clone(),
+                counters: shared.counters.clone(),
+                bell: bells[0].clone(),
+            },
         };
         for (index, ((poll, bell), peers)) in polls.into_iter().zip(bells).zip(peers).enumerate() {
             let shard = Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, clock.now_ms());
@@ -113,9 +160,9 @@ impl Broker {
         &self.addresses
     }
 
-    /// What has been counted so far.
-    pub fn totals(&self) -> Totals {
-        Totals::of(self.counters.iter())
+    /// For those who watch and steer the broker.
+    pub fn control(&self) -> Control {
+        self.control.clone()
     }
 
     /// Tells the clients, closes their connections and ends all threads.

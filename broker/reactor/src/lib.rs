@@ -17,5 +17,5 @@ mod sockets;
 mod websockets;
 mod worker;
 
-pub use broker::{Broker, StartError};
+pub use broker::{Broker, Control, StartError};
 pub use listener::Listen;

@@ -191,7 +191,8 @@ impl Worker {
         // The bell does not ring for who is awake: the word to stop may have come during the turn.
         let told_to_stop = !self.stopping && self.stop.load(Ordering::SeqCst);
         let connections_wait = !self.readable.is_empty() || !self.writable.is_empty() || !self.replying.is_empty();
-        let has_work = connections_wait || self.peers.iter().any(has_mail);
+        // Nor for who is about to sleep without having seen that the contracts have changed.
+        let has_work = connections_wait || self.peers.iter().any(has_mail) || self.shard.has_contracts_to_tell();
         let busy = told_to_stop || has_work;
         let timeout = if busy { Some(Duration::ZERO) } else { self.alarm.set(next_ms, self.now_ms)? };
         let result = self.poll.poll(events, timeout);

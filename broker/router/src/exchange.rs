@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use tautwire_contracts::{Catalogue, Contract};
 use tautwire_session::{Message, MessageRef};
 use tautwire_topics::{FilterTree, RetainedCursor, RetainedTree};
 
@@ -41,6 +42,8 @@ pub struct Routes {
     pub shards: ShardSet,
     /// Matching shared subscriptions.
     pub shares: Vec<Arc<ShareGroup>>,
+    /// The contract that payloads must keep to.
+    pub contract: Option<Arc<Contract>>,
 }
 
 /// The state that is common to all shards. Held behind one lock that no message takes whose topic is in its shard's cache,
@@ -51,6 +54,8 @@ pub struct Exchange {
     limits: RetainedLimits,
     generation: AtomicU64,
     shares: AtomicUsize,
+    contracts: RwLock<Arc<Catalogue>>,
+    contract_changes: AtomicU64,
     board: RwLock<Board>,
 }
 
@@ -108,6 +113,8 @@ impl Exchange {
             limits,
             generation: AtomicU64::new(0),
             shares: AtomicUsize::new(0),
+            contracts: RwLock::default(),
+            contract_changes: AtomicU64::new(0),
             board: RwLock::default(),
         }
     }
@@ -135,6 +142,7 @@ impl Exchange {
     pub fn routes(&self, topic: &str, routes: &mut Routes) {
         routes.shards = ShardSet::default();
         routes.shares.clear();
+        routes.contract = self.contract(topic);
         if self.shards == 1 && self.shares.load(Ordering::Acquire) == 0 {
             return;
         }
@@ -145,6 +153,29 @@ impl Exchange {
             }
         });
         board.shares.matches(topic, &mut |_, groups: &[Arc<ShareGroup>]| routes.shares.extend(groups.iter().cloned()));
+    }
+
+    /// The contracts that hold now.
+    pub fn contracts(&self) -> Arc<Catalogue> {
+        self.contracts.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The contract for a topic.
+    pub fn contract(&self, topic: &str) -> Option<Arc<Contract>> {
+        self.contracts.read().unwrap_or_else(PoisonError::into_inner).find(topic).cloned()
+    }
+
+    /// From now on `contracts` hold. Each thread changes over between two messages.
+    pub fn set_contracts(&self, contracts: Arc<Catalogue>) {
+        *self.contracts.write().unwrap_or_else(PoisonError::into_inner) = contracts;
+        self.contract_changes.fetch_add(1, Ordering::AcqRel);
+        self.advance();
+    }
+
+    /// How often the contracts have been changed.
+    #[inline]
+    pub fn contract_changes(&self) -> u64 {
+        self.contract_changes.load(Ordering::Acquire)
     }
 
     /// A session of `shard` subscribes to `filter`; `first` where no other session of that shard has it. Returns the

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tautwire_protocol::{QoS, SubscriptionId};
+use tautwire_session::Format;
 
 use crate::ShardIndex;
 
@@ -29,6 +30,8 @@ pub struct Member {
     pub retain_as_published: bool,
     /// Subscription Identifier.
     pub identifier: Option<SubscriptionId>,
+    /// The format in which payloads are wanted.
+    pub format: Option<Format>,
     /// Whether the session is connected, one flag for all its memberships.
     pub online: Arc<AtomicBool>,
 }
@@ -93,6 +96,7 @@ mod tests {
             qos: QoS::AtLeastOnce,
             retain_as_published: false,
             identifier: None,
+            format: None,
             online: Arc::new(AtomicBool::new(online)),
         }
     }

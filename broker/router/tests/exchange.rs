@@ -36,6 +36,7 @@ fn member(shard: u8, index: u32) -> Member {
         qos: QoS::AtLeastOnce,
         retain_as_published: false,
         identifier: None,
+        format: None,
         online: Arc::new(AtomicBool::new(true)),
     }
 }

@@ -1,10 +1,12 @@
-//! The `tautwire` binary: the broker (`serve`) and its tools (`pub`, `sub`, `config`).
+//! The `tautwire` binary: the broker (`serve`) and its tools (`pub`, `sub`, `discover`, `contract`, `config`).
 
 #![forbid(unsafe_code)]
 
+mod admin;
 mod cli;
 mod client;
 mod config;
+mod contracts;
 mod json;
 mod log;
 mod nearest;

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod change;
+mod format;
 mod journal;
 mod message;
 mod outbound;
@@ -16,6 +17,7 @@ mod session;
 mod subscriptions;
 
 pub use change::Change;
+pub use format::Format;
 pub use journal::{Journal, LogPosition, Record, RetainedChange, Volatile};
 pub use message::{Message, MessageRef};
 pub use outbound::{Delivery, Outbound, Resend, SubscriptionIds};

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use tautwire_protocol::{SubscriptionId, SubscriptionOptions};
 
+use crate::format::Format;
+
 /// Up to so many subscriptions are a sorted list; a tree costs more memory for few and less time for many.
 const LIST_MAX: usize = 32;
 
@@ -14,6 +16,8 @@ pub struct SubscriptionRecord {
     pub options: SubscriptionOptions,
     /// Subscription Identifier, 1 to 268,435,455; `None` where the client gave none.
     pub identifier: Option<SubscriptionId>,
+    /// The format in which payloads are wanted; `None` as they were published.
+    pub format: Option<Format>,
 }
 
 /// A map from Topic Filter (with its `$share/…/` part, if any) to [`SubscriptionRecord`].
@@ -112,6 +116,7 @@ mod tests {
                 retain_handling: RetainHandling::SendAtSubscribe,
             },
             identifier: None,
+            format: None,
         }
     }
 

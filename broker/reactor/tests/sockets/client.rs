@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tautwire_engine::Settings;
@@ -47,7 +48,7 @@ impl Drop for Running {
 pub(crate) fn start(settings: Settings, threads: usize) -> Running {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let retained = RetainedLimits { messages: 100_000, bytes: 100 << 20 };
-    let broker = Broker::start(settings, retained, &[Listen::Tcp(address)], threads);
+    let broker = Broker::start(settings, retained, Arc::default(), &[Listen::Tcp(address)], threads);
     Running(Some(broker.expect("a broker starts on a port of the kernel's choice")))
 }
 

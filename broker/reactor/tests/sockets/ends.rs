@@ -37,10 +37,10 @@ fn a_storm_of_clients_leaves_nothing_behind() {
         }
     });
     eventually("all connections and sessions end", || {
-        let totals = broker.totals();
+        let totals = broker.control().totals();
         totals.connections_accepted == (THREADS * EACH) as u64 && totals.connections == 0 && totals.sessions == 0
     });
-    let totals = broker.totals();
+    let totals = broker.control().totals();
     assert_eq!((totals.output_bytes, totals.stored_bytes), (0, 0));
 }
 
@@ -60,10 +60,10 @@ fn the_end_of_a_stream_behind_data_is_seen() {
         .collect();
     // The sockets stay open here, so that nothing but the end of the stream can be noticed.
     eventually("all connections end", || {
-        let totals = broker.totals();
+        let totals = broker.control().totals();
         totals.connects == clients.len() as u64 && totals.connections == 0
     });
-    assert_eq!(broker.totals().publishes_received, clients.len() as u64);
+    assert_eq!(broker.control().totals().publishes_received, clients.len() as u64);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn stopping_tells_clients_and_closes_their_connections() {
     old.write(&connect_bytes("old", ProtocolVersion::V3_1_1));
     old.expect_connack();
     let mut nameless = Client::open(&broker, ProtocolVersion::V5);
-    eventually("all are accepted", || broker.totals().connections == 12);
+    eventually("all are accepted", || broker.control().totals().connections == 12);
     let address = broker.addresses()[0];
     let begun = Instant::now();
     let stopping = thread::spawn(move || broker.stop());

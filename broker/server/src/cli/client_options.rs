@@ -256,6 +256,11 @@ impl ClientOptions {
         Ok(())
     }
 
+    /// Whether the session is to go on after the connection.
+    pub(super) fn keeps_session(&self) -> bool {
+        self.keep_session
+    }
+
     pub(super) fn is_v5(&self) -> bool {
         self.version.is_v5()
     }

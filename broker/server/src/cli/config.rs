@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use super::arguments::{Arguments, Command, OptionGroup};
-use super::serve::{CONFIG_OPTIONS, configuration_failure, load};
+use super::serve::{CONFIG_OPTIONS, configuration_failure, load, prepare};
 use super::{Exit, Stop, parser, print, unknown_command};
 use crate::config::{to_markdown, to_toml};
 
 pub(crate) static CHECK: Command = Command {
     name: "config check",
     usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--set KEY=VALUE]…"],
-    about: "Says whether a configuration is right, and everything that is wrong with it.",
+    about: "Says whether a configuration and the contracts it names are right, and everything that is wrong with them.",
     groups: &[OptionGroup { title: "Options", options: CONFIG_OPTIONS }],
     notes: &["Exit codes: 0 right; 1 wrong."],
 };
@@ -31,6 +31,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
     match action.as_deref() {
         Some("check") => {
             let config = load(Arguments::new(&CHECK, rest))?.map_err(configuration_failure)?;
+            prepare(&config)?;
             for warning in config.warnings() {
                 eprintln!("tautwire: warning: {warning}");
             }

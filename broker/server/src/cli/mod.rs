@@ -3,7 +3,11 @@
 mod arguments;
 mod client_options;
 mod config;
+mod contract;
+mod decode;
+mod discover;
 mod format;
+mod generate;
 mod properties;
 mod publish;
 mod serve;
@@ -17,9 +21,10 @@ use std::process::ExitCode;
 use arguments::Command;
 use tautwire_client::Error;
 
+use crate::client::discovery::DiscoveryError;
 use crate::nearest::nearest;
 
-/// How a command ended, as its exit code. `pub` and `sub` share the meanings; the help lists them.
+/// How a command ended, as its exit code. Commands share the meanings; the help lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success = 0,
@@ -27,8 +32,14 @@ pub(crate) enum Exit {
     Usage = 1,
     /// No connection, or it was lost.
     Connection = 2,
-    /// The broker refused the connection, a subscription or a message.
+    /// The broker refused the connection, a subscription or a message; or a payload breaks its contract.
     Refused = 3,
+    /// `contract diff`: what has changed is backward compatible only.
+    Backward = 4,
+    /// `contract diff`: what has changed is forward compatible only.
+    Forward = 5,
+    /// `contract diff`: what has changed is not compatible.
+    Breaking = 6,
     /// `sub -W` ran out of time.
     Timeout = 27,
 }
@@ -76,6 +87,15 @@ impl From<Error> for Stop {
     }
 }
 
+impl From<DiscoveryError> for Stop {
+    fn from(error: DiscoveryError) -> Self {
+        match error {
+            DiscoveryError::Client(error) => error.into(),
+            DiscoveryError::Answer(_) => Self::failure(Exit::Connection, error),
+        }
+    }
+}
+
 /// Runs the command that the arguments (without the program's name) ask for.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut arguments = arguments.into_iter();
@@ -91,6 +111,9 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "--version" | "-V" | "version" => Err(Stop::Text(format!("tautwire {}\n", env!("CARGO_PKG_VERSION")))),
         "serve" => serve::run(parser(rest)),
         "config" => config::run(rest),
+        "contract" => contract::run(rest),
+        "discover" => discover::run(parser(rest)),
+        "generate" => generate::run(parser(rest)),
         "pub" => publish::run(parser(rest)),
         "sub" => subscribe::run(parser(rest)),
         _ => Err(unknown_command(&name)),
@@ -112,6 +135,14 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&serve::COMMAND, "run the broker"),
     (&publish::COMMAND, "publish messages"),
     (&subscribe::COMMAND, "subscribe and print messages"),
+    (&discover::COMMAND, "list the contracts of a broker"),
+    (&contract::CHECK, "say whether a folder of contracts is right"),
+    (&contract::LIST, "list contracts"),
+    (&contract::SHOW, "show a contract with its schema"),
+    (&contract::TEST, "say whether payloads keep a contract"),
+    (&contract::DIFF, "say whether a change of contracts breaks anything"),
+    (&contract::ADD, "add a contract"),
+    (&generate::COMMAND, "write typed code for clients, or an AsyncAPI document"),
     (&config::CHECK, "say whether a configuration is right"),
     (&config::SHOW, "print the effective configuration"),
 ];
@@ -121,10 +152,10 @@ fn overview() -> String {
         "Tautwire, an MQTT 3.1.1 and 5.0 broker and its tools.\n\nUsage: tautwire COMMAND [OPTION]…\n\nCommands:\n",
     );
     for (command, summary) in COMMANDS {
-        text.push_str(&format!("  {:<14} {summary}\n", command.name));
+        text.push_str(&format!("  {:<15} {summary}\n", command.name));
     }
     text.push_str(
-        "  help COMMAND   explain a command\n\n\
+        "  help COMMAND    explain a command\n\n\
          `tautwire --version` prints the version.\n\n\
          To try it:\n  tautwire serve\n  tautwire sub 'demo/#'\n  tautwire pub demo/hello hi\n",
     );
@@ -148,7 +179,7 @@ fn help(topic: &[OsString]) -> Result<ExitCode, Stop> {
 
 fn unknown_command(name: &str) -> Stop {
     let mut message = format!("there is no command {name}");
-    let known = COMMANDS.iter().map(|(command, _)| command.name).chain(["config", "help"]);
+    let known = COMMANDS.iter().map(|(command, _)| command.name).chain(["config", "contract", "help"]);
     if let Some(near) = nearest(name, known) {
         message.push_str(&format!("; did you mean {near}?"));
     }

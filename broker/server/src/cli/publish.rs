@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tautwire_client::{Error, Publication, Published, Publishing, Refused};
+use tautwire_contracts::Format;
 use tautwire_protocol::{Property, PropertyContext, PropertyId, QoS, TopicName};
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
@@ -16,7 +17,7 @@ use super::client_options::{
     topic_name,
 };
 use super::{Exit, Stop, properties};
-use crate::client::{ConnectOptions, Connection, Input, Woken};
+use crate::client::{ConnectOptions, Connection, Input, Woken, discovery};
 
 pub(crate) static COMMAND: Command = Command {
     name: "pub",
@@ -31,6 +32,12 @@ pub(crate) static COMMAND: Command = Command {
                 value(Some('f'), "file", "FILE", "The payload is the content of this file."),
                 flag(Some('s'), "stdin", "The payload is all of standard input."),
                 flag(Some('l'), "stdin-lines", "Each line of standard input is a message."),
+                value(
+                    None,
+                    "json",
+                    "TEXT",
+                    "The payload is this JSON, encoded as the contract of the topic wants it. The contract is asked for first.",
+                ),
                 flag(Some('n'), "null-message", "The payload is empty; with -r it clears the retained message."),
                 value(Some('q'), "qos", "QOS", "0, 1 or 2. Default: 0."),
                 flag(Some('r'), "retain", "Retain the message."),
@@ -84,6 +91,8 @@ struct Options {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Source {
     Text(String),
+    /// To be encoded by the topic's contract.
+    Json(String),
     File(std::path::PathBuf),
     Stdin,
     StdinLines,
@@ -129,6 +138,10 @@ fn parse(arguments: &mut Arguments) -> Result<Options, Stop> {
                 let text = arguments.string()?;
                 set_source(&mut source, Source::Text(text), arguments)?;
             }
+            "json" => {
+                let text = arguments.string()?;
+                set_source(&mut source, Source::Json(text), arguments)?;
+            }
             "file" => {
                 let path = arguments.os_string()?.into();
                 set_source(&mut source, Source::File(path), arguments)?;
@@ -166,7 +179,9 @@ fn parse(arguments: &mut Arguments) -> Result<Options, Stop> {
     }
     let topic = topic.ok_or_else(|| arguments.command_failure("a topic is missing"))?;
     let source = source.ok_or_else(|| {
-        arguments.command_failure("a message is missing; give it as the second argument, or with -m, -f, -l, -s or -n")
+        arguments.command_failure(
+            "a message is missing; give it as the second argument, or with -m, --json, -f, -l, -s or -n",
+        )
     })?;
     if source == Source::StdinLines && (repeat != 1 || !repeat_delay.is_zero()) {
         return Err(arguments.command_failure("--repeat is for a single message, not for -l"));
@@ -187,7 +202,17 @@ fn add(client: &mut ClientOptions, id: PropertyId, arguments: &mut Arguments) ->
 }
 
 fn publish(options: &Options, connect: ConnectOptions) -> Result<Exit, Stop> {
-    let payload = read_payload(&options.source)?;
+    let mut properties = options.client.publish.clone().into_vec();
+    let payload = match &options.source {
+        Source::Json(text) => {
+            let (payload, format) = encoded(&connect, options.topic.as_str(), text)?;
+            if options.client.is_v5() && !options.client.publish.contains(PropertyId::ContentType) {
+                properties.push(Property::ContentType(format.content_type()));
+            }
+            Some(payload)
+        }
+        source => read_payload(source)?,
+    };
     let connection = Connection::open(connect)?;
     if options.client.debug {
         let id = connection.client.client_id();
@@ -195,7 +220,7 @@ fn publish(options: &Options, connect: ConnectOptions) -> Result<Exit, Stop> {
     }
     let mut publisher = Publisher {
         options,
-        properties: options.client.publish.clone().into_vec(),
+        properties,
         connection,
         sent: 0,
         awaited: VecDeque::new(),
@@ -221,11 +246,28 @@ fn publish(options: &Options, connect: ConnectOptions) -> Result<Exit, Stop> {
     }
 }
 
+/// JSON in the first format of the topic's contract, and which one that is.
+fn encoded(connect: &ConnectOptions, topic: &str, text: &str) -> Result<(Vec<u8>, Format), Stop> {
+    let catalogue = discovery::contracts(connect, Some(topic))?;
+    let contract = catalogue.find(topic).ok_or_else(|| {
+        let topic = topic.escape_debug();
+        Stop::failure(Exit::Usage, format!("the broker has no contract for {topic}; publish JSON as it is with -m"))
+    })?;
+    let breaks = |violation: Box<tautwire_contracts::Violation>| {
+        Stop::failure(Exit::Refused, format!("the message breaks the contract {}: {violation}", contract.name()))
+    };
+    let format = contract.formats().first().copied().unwrap_or(Format::Json);
+    let mut payload = Vec::new();
+    contract.transcode(Format::Json, format, text.as_bytes(), &mut payload).map_err(breaks)?;
+    contract.check(topic, Some(format.content_type()), &payload).map_err(breaks)?;
+    Ok((payload, format))
+}
+
 /// The payload, or `None` if there are lines to be read.
 fn read_payload(source: &Source) -> Result<Option<Vec<u8>>, Stop> {
     let mut payload = Vec::new();
     let (name, read) = match source {
-        Source::Text(text) => return Ok(Some(text.clone().into_bytes())),
+        Source::Text(text) | Source::Json(text) => return Ok(Some(text.clone().into_bytes())),
         Source::StdinLines => return Ok(None),
         Source::Stdin => {
             ("standard input".to_owned(), std::io::stdin().lock().take(PAYLOAD_MAX_BYTES + 1).read_to_end(&mut payload))

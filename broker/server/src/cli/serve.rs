@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, value};
 use super::{Exit, Stop};
 use crate::config::{Config, ConfigError, Override};
+use crate::serve::Prepared;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
@@ -39,11 +40,12 @@ pub(super) const CONFIG_OPTIONS: &[OptionSpec] = &[
 
 pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let config = load(Arguments::new(&COMMAND, parser))?.map_err(configuration_failure)?;
+    let prepared = prepare(&config)?;
     crate::log::init(&config.log);
     for warning in config.warnings() {
         log::warn!("{warning}");
     }
-    let code = crate::serve::run(config);
+    let code = crate::serve::run(config, prepared);
     log::logger().flush();
     Ok(code)
 }
@@ -83,10 +85,18 @@ pub(super) fn load(mut arguments: Arguments) -> Result<Result<Config, Vec<Config
     Ok(Config::load(file.as_deref(), &overrides))
 }
 
-/// One line for each thing wrong.
+/// The files that the configuration names, or all that is wrong with them.
+pub(super) fn prepare(config: &Config) -> Result<Prepared, Stop> {
+    crate::serve::prepare(config).map_err(|errors| failure(&errors))
+}
+
 pub(super) fn configuration_failure(errors: Vec<ConfigError>) -> Stop {
-    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    Stop::failure(Exit::Usage, lines.join("\ntautwire: "))
+    failure(&errors.iter().map(ToString::to_string).collect::<Vec<_>>())
+}
+
+/// One line for each thing wrong.
+pub(super) fn failure(errors: &[String]) -> Stop {
+    Stop::failure(Exit::Usage, errors.join("\ntautwire: "))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
 use super::client_options::{
     CONNECTION_OPTIONS, ClientOptions, NOTES, PROPERTY_OPTION, WILL_OPTIONS, checked, environment_password, qos,
 };
+use super::decode::Decoder;
 use super::format::{self, Format, NotJson};
 use super::{Exit, Stop, properties};
 use crate::client::{ConnectOptions, Connection, Message, Woken};
@@ -75,6 +76,12 @@ pub(crate) static COMMAND: Command = Command {
                 flag(Some('v'), "verbose", "Print the topic before the payload."),
                 value(Some('F'), "format", "FORMAT", "Print in this format; see below."),
                 flag(None, "json", "Print each message as a line of JSON, like -F %j."),
+                flag(
+                    None,
+                    "decode",
+                    "Print payloads as JSON, whatever their format, by the contracts of the broker. They are asked for first, \
+                     and again when they change.",
+                ),
                 flag(Some('N'), "no-newline", "Print no line end after a message."),
             ],
         },
@@ -85,9 +92,9 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 #[derive(Debug)]
-struct Options {
-    client: ClientOptions,
-    filters: Vec<TopicFilter<'static>>,
+pub(super) struct Options {
+    pub(super) client: ClientOptions,
+    pub(super) filters: Vec<TopicFilter<'static>>,
     unsubscribe: Vec<TopicFilter<'static>>,
     filter_out: Vec<TopicFilter<'static>>,
     subscription: SubscriptionOptions,
@@ -97,6 +104,7 @@ struct Options {
     no_stale: bool,
     retained_only: bool,
     format: Format,
+    decode: bool,
     newline: bool,
 }
 
@@ -134,6 +142,7 @@ fn parse(arguments: &mut Arguments) -> Result<Options, Stop> {
         no_stale: false,
         retained_only: false,
         format: Format::payload(),
+        decode: false,
         newline: true,
     };
     while let Some(argument) = arguments.next()? {
@@ -170,6 +179,7 @@ fn parse(arguments: &mut Arguments) -> Result<Options, Stop> {
             "verbose" => options.format = Format::topic_and_payload(),
             "format" => options.format = checked(arguments, Format::parse)?,
             "json" => options.format = Format::json(),
+            "decode" => options.decode = true,
             "no-newline" => options.newline = false,
             _ if options.client.take(name, arguments)? => {}
             _ => return Err(arguments.failure("is not understood here")),
@@ -219,6 +229,10 @@ fn check(options: &Options, arguments: &Arguments) -> Result<(), Stop> {
 
 fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -> Result<Exit, Stop> {
     let deadline = options.timeout.map(|timeout| started + timeout);
+    let mut decoder = match options.decode.then(|| Decoder::new(&connect)).transpose() {
+        Err(_) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => return Ok(Exit::Timeout),
+        decoder => decoder?,
+    };
     let mut connection = match Connection::open(connect) {
         Err(_) if deadline.is_some_and(|deadline| Instant::now() >= deadline) => return Ok(Exit::Timeout),
         connected => connected?,
@@ -229,8 +243,17 @@ fn subscribe(options: &mut Options, connect: ConnectOptions, started: Instant) -
     }
     let subscribe_properties = std::mem::take(&mut options.client.subscribe).into_vec();
     let unsubscribe_properties = std::mem::take(&mut options.client.unsubscribe).into_vec();
-    let mut printer =
-        Printer { options, out: io::stdout().lock(), buffer: Vec::new(), printed: 0, printed_tokens: Vec::new() };
+    if let Some(decoder) = &mut decoder {
+        decoder.watch(options, &mut connection, deadline)?;
+    }
+    let mut printer = Printer {
+        options,
+        decoder,
+        out: io::stdout().lock(),
+        buffer: Vec::new(),
+        printed: 0,
+        printed_tokens: Vec::new(),
+    };
     // The stream is there until the connection is closed: dropped before, it would end the subscription.
     let mut stream = None;
     let end = printer
@@ -266,9 +289,19 @@ enum End {
     NobodyReads,
 }
 
+/// What a printer waits for.
+enum Next {
+    Message(tautwire_client::Message),
+    /// The contracts have changed.
+    News,
+    /// Nothing more is there for now.
+    Pause,
+}
+
 /// Prints messages to standard output, gathered while more are there.
 struct Printer<'a> {
     options: &'a Options,
+    decoder: Option<Decoder>,
     out: io::StdoutLock<'static>,
     buffer: Vec<u8>,
     printed: u64,
@@ -325,22 +358,33 @@ impl Printer<'_> {
     ) -> Result<End, Stop> {
         loop {
             let mut is_waiting = false;
-            let next = connection.wait(deadline, |cx| match stream.poll_next(cx) {
-                // Before it sleeps, what is gathered goes out.
-                Poll::Pending if !self.buffer.is_empty() || !self.printed_tokens.is_empty() => {
-                    is_waiting = true;
-                    Poll::Ready(None)
+            let next = connection.wait(deadline, |cx| {
+                if self.decoder.as_mut().is_some_and(|decoder| decoder.poll_news(cx).is_ready()) {
+                    return Poll::Ready(Next::News);
                 }
-                // The end of the stream is that of the connection, which says why.
-                Poll::Ready(None) => Poll::Pending,
-                other => other,
+                match stream.poll_next(cx) {
+                    // Before it sleeps, what is gathered goes out.
+                    Poll::Pending if !self.buffer.is_empty() || !self.printed_tokens.is_empty() => {
+                        is_waiting = true;
+                        Poll::Ready(Next::Pause)
+                    }
+                    // The end of the stream is that of the connection, which says why.
+                    Poll::Pending | Poll::Ready(None) => Poll::Pending,
+                    Poll::Ready(Some(message)) => Poll::Ready(Next::Message(message)),
+                }
             })?;
             let end = match next {
-                Woken::Ready(Some(message)) => {
+                Woken::Ready(Next::Message(message)) => {
                     self.printed_tokens.extend(message.token());
                     self.take(&Message::from(&message))
                 }
-                Woken::Ready(None) => None,
+                Woken::Ready(Next::News) => {
+                    if let Some(decoder) = &mut self.decoder {
+                        decoder.refresh()?;
+                    }
+                    None
+                }
+                Woken::Ready(Next::Pause) => None,
                 Woken::Deadline => return Ok(End::Done(Exit::Timeout)),
                 Woken::Interrupted => return Ok(End::Done(Exit::Success)),
             };
@@ -365,14 +409,18 @@ impl Printer<'_> {
         if options.filter_out.iter().any(|filter| topic_matches(filter.matched(), message.topic)) {
             return None;
         }
-        match options.format.render(message, &UtcTime::now(), &mut self.buffer) {
-            Ok(()) => {}
-            Err(NotJson) => {
-                if !options.client.quiet {
-                    eprintln!("tautwire: the payload of a message on {:?} is not JSON", message.topic);
-                }
-                return None;
+        let decoded = self.decoder.as_ref().map(|decoder| decoder.decoded(message)).transpose();
+        let rendered = decoded.and_then(|payload| {
+            let payload = payload.as_deref().unwrap_or(message.payload);
+            let message = Message { payload, ..message.clone() };
+            let rendered = options.format.render(&message, &UtcTime::now(), &mut self.buffer);
+            rendered.map_err(|NotJson| "is not JSON".to_owned())
+        });
+        if let Err(why) = rendered {
+            if !options.client.quiet {
+                eprintln!("tautwire: the payload of a message on {:?} {why}", message.topic);
             }
+            return None;
         }
         if options.newline {
             self.buffer.push(b'\n');

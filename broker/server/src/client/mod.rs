@@ -1,6 +1,7 @@
-//! What `tautwire pub` and `tautwire sub` share: a connection of the client crate that is not made again once it is lost, and
+//! What `tautwire pub`, `sub` and `discover` share: a connection of the client crate that is not made again once it is lost, and
 //! waiting for it, for signals and for lines of standard input at once.
 
+pub(crate) mod discovery;
 mod wake;
 
 use std::io;

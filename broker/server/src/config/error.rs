@@ -21,6 +21,8 @@ pub(crate) enum ErrorCode {
     UnknownKey,
     WrongType,
     OutOfRange,
+    /// Another key has to be set too.
+    Missing,
 }
 
 impl ErrorCode {
@@ -31,6 +33,7 @@ impl ErrorCode {
             Self::UnknownKey => "config_unknown_key",
             Self::WrongType => "config_wrong_type",
             Self::OutOfRange => "config_out_of_range",
+            Self::Missing => "config_missing",
         }
     }
 }
@@ -44,6 +47,8 @@ pub(crate) enum Place {
     WholeFile { path: PathBuf },
     /// An option of the command line, as given, for example `--set mqtt.max_qos`.
     Option { option: String },
+    /// A key, wherever it was set.
+    Key { key: &'static str },
 }
 
 impl fmt::Display for Place {
@@ -52,6 +57,7 @@ impl fmt::Display for Place {
             Self::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
             Self::WholeFile { path } => write!(f, "{}", path.display()),
             Self::Option { option } => f.write_str(option),
+            Self::Key { key } => f.write_str(key),
         }
     }
 }

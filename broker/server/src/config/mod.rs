@@ -34,7 +34,11 @@ impl Config {
         let mut errors = Vec::new();
         if let Some(path) = file {
             match read(path) {
-                Ok(text) => source::apply_file(&mut config, path, &text, &mut errors),
+                Ok(text) => {
+                    source::apply_file(&mut config, path, &text, &mut errors);
+                    // Paths in the file are seen from its folder, those of the command line from where that was typed.
+                    config.make_paths_absolute(path.parent().unwrap_or(Path::new("")));
+                }
                 Err(error) => errors.push(error),
             }
         }
@@ -43,7 +47,20 @@ impl Config {
                 errors.push(error);
             }
         }
+        config.make_paths_absolute(Path::new(""));
+        if config.admin.listen.0.is_some() && config.admin.token_file.get().is_none() {
+            errors.push(ConfigError {
+                code: ErrorCode::Missing,
+                place: Place::Key { key: "admin.listen" },
+                message: "needs admin.token_file: the API is never open to everybody".to_owned(),
+            });
+        }
         if errors.is_empty() { Ok(config) } else { Err(errors) }
+    }
+
+    fn make_paths_absolute(&mut self, folder: &Path) {
+        self.contracts.path.seen_from(folder);
+        self.admin.token_file.seen_from(folder);
     }
 
     /// What is allowed but probably not meant, one sentence each.
@@ -55,6 +72,15 @@ impl Config {
                 "listening on {address} is open to the network, and there is no access control yet: \
                  anyone who can reach it can read and publish everything"
             ));
+        }
+        if let Some(address) = self.admin.listen.0.filter(|address| !address.ip().to_canonical().is_loopback()) {
+            warnings.push(format!(
+                "admin.listen ({address}) is open to the network, and the token goes over it in the clear: serve 127.0.0.1 and \
+                 put a proxy that ends TLS in front"
+            ));
+        }
+        if let Some(file) = self.admin.token_file.get().filter(|file| crate::admin::is_open_to_others(file)) {
+            warnings.push(format!("the token file {} can be read by others; run: chmod 600 {0}", file.display()));
         }
         if self.websocket.origins.iter().any(|origin| origin.as_str() == "*") {
             warnings.push(

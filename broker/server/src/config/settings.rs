@@ -5,7 +5,7 @@ use tautwire_websocket::AllowedOrigin;
 
 use super::listen::Listen;
 use super::registry::settings;
-use super::value::{LogFormat, SlowConsumer, TopicPrefix};
+use super::value::{AdminListen, FilePath, LogFormat, SlowConsumer, TopicPrefix};
 
 settings! {
     /// The effective configuration of a broker.
@@ -59,6 +59,23 @@ settings! {
         /// `null` for files and sandboxed frames. Always allowed are pages of this machine (`localhost`, 127.0.0.0/8,
         /// `[::1]`), pages from the IP address that the request is for, and programs that are no browser (without Origin).
         origins: Vec<AllowedOrigin> = Vec::new();
+    }
+
+    /// What payloads must look like, topic by topic.
+    contracts: ContractsConfig {
+        /// The folder with `contracts.toml`, `.proto` files and JSON Schemas. It is read at start and again on SIGHUP; whole, or
+        /// not at all where something in it is wrong. Empty means no contracts.
+        path: FilePath = FilePath::default();
+    }
+
+    /// The HTTP API for those who run the broker: health, metrics, contracts at run time.
+    admin: AdminConfig {
+        /// Address and port of the API. A port alone is one of 127.0.0.1; port 0 lets the kernel choose. Empty means off.
+        /// It speaks plain HTTP: where others can listen in, put a proxy that ends TLS in front.
+        listen: AdminListen = AdminListen::default();
+        /// The file with the token that requests must carry (`Authorization: Bearer …`): one line of 16 to 1,024 visible
+        /// characters without spaces. Needed where `admin.listen` is set; there is no default token.
+        token_file: FilePath = FilePath::default();
     }
 
     /// Bounds on what clients may make the broker hold.

@@ -203,6 +203,40 @@ fn origins_are_listed_without_paths() {
 }
 
 #[test]
+fn paths_in_a_file_are_seen_from_its_folder_and_others_from_here() {
+    let folder = std::env::temp_dir().join(format!("tautwire-config-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("makes a folder");
+    let file = folder.join("tautwire.toml");
+    std::fs::write(&file, "[contracts]\npath = \"here\"\n[admin]\ntoken_file = \"/there/token\"\n").expect("writes");
+    let config = Config::load(Some(&file), &[]).expect("reads");
+    assert_eq!(config.contracts.path.get(), Some(folder.join("here").as_path()));
+    assert_eq!(config.admin.token_file.get(), Some(Path::new("/there/token")));
+    let given = [Override::from_argument("contracts.path=given").expect("reads")];
+    let config = Config::load(Some(&file), &given).expect("reads");
+    let here = std::env::current_dir().expect("there is one");
+    assert_eq!(config.contracts.path.get(), Some(here.join("given").as_path()));
+    std::fs::remove_dir_all(&folder).expect("removes");
+}
+
+#[test]
+fn the_admin_api_is_local_unless_told_and_never_without_a_token() {
+    let listen = |value: &str| {
+        let token = "admin.token_file=token";
+        from_options(&[&format!("admin.listen={value}"), token])
+            .map(|config| config.admin.listen.0.map(|to| to.to_string()))
+    };
+    assert_eq!(listen("9183"), Ok(Some("127.0.0.1:9183".to_owned())));
+    assert_eq!(listen("'9183'"), Ok(Some("127.0.0.1:9183".to_owned())));
+    assert_eq!(listen("[::1]:9183"), Ok(Some("[::1]:9183".to_owned())));
+    assert_eq!(listen(""), Ok(None));
+    assert!(listen("localhost:9183").is_err() && listen("65536").is_err() && listen("true").is_err());
+    let alone = one_error(from_options(&["admin.listen=9183"]));
+    assert_eq!(alone, "admin.listen: needs admin.token_file: the API is never open to everybody [config_missing]");
+    let open = from_options(&["admin.listen=0.0.0.0:9183", "admin.token_file=token"]).expect("reads");
+    assert!(open.warnings().iter().any(|warning| warning.contains("the token goes over it in the clear")));
+}
+
+#[test]
 fn what_is_shown_reads_back_as_the_same_configuration() {
     assert_eq!(from_file(&to_toml(&Config::default())), Ok(Config::default()));
     let other = from_options(&[

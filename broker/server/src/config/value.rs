@@ -1,6 +1,8 @@
 //! The types a key may have, each with its way from and to TOML.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
+use std::path::Path;
 
 use tautwire_protocol::{QoS, TopicName};
 use tautwire_websocket::AllowedOrigin;
@@ -43,6 +45,28 @@ impl TopicPrefix {
         &self.0
     }
 }
+
+/// A file or folder; empty for none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FilePath(String);
+
+impl FilePath {
+    pub(crate) fn get(&self) -> Option<&Path> {
+        (!self.0.is_empty()).then(|| Path::new(&self.0))
+    }
+
+    /// The same as an absolute path: one that is not is looked for in `folder`.
+    pub(super) fn seen_from(&mut self, folder: &Path) {
+        let absolute = self.get().and_then(|path| std::path::absolute(folder.join(path)).ok());
+        if let Some(text) = absolute.and_then(|path| path.into_os_string().into_string().ok()) {
+            self.0 = text;
+        }
+    }
+}
+
+/// Where the admin API is served; nowhere by default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct AdminListen(pub(crate) Option<SocketAddr>);
 
 /// The form of the log's lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,6 +182,51 @@ impl Setting for QoS {
     }
 }
 
+impl Setting for FilePath {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "path, \"\" for none".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let text = value.as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
+        Ok(Self(text.to_owned()))
+    }
+
+    fn to_toml(&self) -> String {
+        quoted(&self.0)
+    }
+}
+
+impl Setting for AdminListen {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "\"ADDRESS:PORT\" or a port, \"\" for none".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let local = |port| Self(Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port))));
+        if let Some(port) = whole_number(value) {
+            let port = u16::try_from(port);
+            return port.map(local).map_err(|_| Problem::Range("a port is at most 65535".to_owned()));
+        }
+        let text = value.as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        match (text.parse(), text.parse()) {
+            (Ok(address), _) => Ok(Self(Some(address))),
+            (_, Ok(port)) => Ok(local(port)),
+            _ => Err(Problem::Range(format!(
+                "\"{}\" is not an IP address and port; write it like \"127.0.0.1:9183\" or \"[::1]:9183\"",
+                text.escape_debug()
+            ))),
+        }
+    }
+
+    fn to_toml(&self) -> String {
+        self.0.map_or_else(|| "\"\"".to_owned(), |address| format!("\"{address}\""))
+    }
+}
+
 impl Setting for TopicPrefix {
     fn takes(_: Option<&RangeInclusive<u64>>) -> String {
         "beginning of a topic name, \"\" for none".to_owned()
@@ -174,10 +243,7 @@ impl Setting for TopicPrefix {
     }
 
     fn to_toml(&self) -> String {
-        // A JSON string is a TOML string.
-        let mut quoted = String::new();
-        push_string(&mut quoted, &self.0);
-        quoted
+        quoted(&self.0)
     }
 }
 
@@ -204,6 +270,13 @@ impl Setting for Vec<AllowedOrigin> {
         let items: Vec<String> = self.iter().map(|origin| format!("\"{origin}\"")).collect();
         format!("[{}]", items.join(", "))
     }
+}
+
+/// A JSON string is a TOML string.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::new();
+    push_string(&mut quoted, text);
+    quoted
 }
 
 /// The strings of a list; one may stand alone, without the brackets.

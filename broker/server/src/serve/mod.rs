@@ -3,19 +3,48 @@
 mod settings;
 
 use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use tautwire_contracts::Catalogue;
 use tautwire_reactor::{Broker, StartError};
 
+use crate::admin::{Admin, Token};
 use crate::config::Config;
 use crate::config::listen::{Address, MQTT_PORT};
+use crate::contracts::{self, Store};
 
-/// Runs the broker until it is told to stop by SIGINT or SIGTERM. The line `listening on mqtt://ADDRESS:PORT`, or
-/// `listening on ws://ADDRESS:PORT/PATH`, on standard output says that it is ready, one for each address.
-pub(crate) fn run(mut config: Config) -> ExitCode {
+/// What the configuration names, read and checked.
+pub(crate) struct Prepared {
+    contracts: Catalogue,
+    token: Option<Token>,
+}
+
+/// Reads the files that the configuration names.
+///
+/// # Errors
+/// Everything that is wrong with them.
+pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
+    let contracts = match config.contracts.path.get() {
+        Some(path) => contracts::load(path).map_err(|errors| contracts::told(path, &errors)),
+        None => Ok(Catalogue::default()),
+    };
+    let file = config.admin.token_file.get().filter(|_| config.admin.listen.0.is_some());
+    let token = file.map(Token::read).transpose();
+    match (contracts, token) {
+        (Ok(contracts), Ok(token)) => Ok(Prepared { contracts, token }),
+        (contracts, token) => Err(contracts.err().into_iter().flatten().chain(token.err()).collect()),
+    }
+}
+
+/// Runs the broker until it is told to stop by SIGINT or SIGTERM. The line `listening on mqtt://ADDRESS:PORT`,
+/// `listening on ws://ADDRESS:PORT/PATH` or `listening on http://ADDRESS:PORT` on standard output says that it is ready, one
+/// for each address.
+pub(crate) fn run(mut config: Config, prepared: Prepared) -> ExitCode {
     // From here on a signal ends the broker in order.
     let mut signals = match Signals::new([SIGINT, SIGTERM, SIGHUP]) {
         Ok(signals) => signals,
@@ -24,38 +53,85 @@ pub(crate) fn run(mut config: Config) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let broker = match start(&mut config) {
-        Ok(broker) => broker,
+    if config.contracts.path.get().is_some() {
+        log::info!("{} contracts", prepared.contracts.contracts().len());
+    }
+    let Running { broker, store, admin } = match start(&mut config, prepared) {
+        Ok(running) => running,
         Err(error) => {
             log::error!("{error}");
             return ExitCode::FAILURE;
         }
     };
-    let addresses: Vec<Address> =
-        config.listen.addresses().iter().zip(broker.addresses()).map(|(address, bound)| address.at(*bound)).collect();
-    if announce(&addresses).is_err() {
+    let mut addresses: Vec<String> = config
+        .listen
+        .addresses()
+        .iter()
+        .zip(broker.addresses())
+        .map(|(address, bound)| address.at(*bound).to_string())
+        .collect();
+    addresses.extend(admin.map(|address| format!("http://{address}")));
+    let port = config.listen.addresses().iter().zip(broker.addresses()).find_map(|(address, bound)| match address {
+        Address::Tcp(_) => Some(bound.port()),
+        Address::WebSocket(..) => None,
+    });
+    if announce(&addresses, port).is_err() {
         log::warn!("standard output is closed: nobody was told where the broker listens");
     }
     for signal in signals.forever() {
         if signal != SIGHUP {
             break;
         }
-        log::warn!("SIGHUP: the configuration is read at start only; restart the broker to change it");
+        reload(store.as_deref());
     }
     log::info!("stopping");
     broker.stop();
     ExitCode::SUCCESS
 }
 
+/// A broker and what goes with it.
+struct Running {
+    broker: Broker,
+    store: Option<Arc<Store>>,
+    /// Where the admin API is served.
+    admin: Option<SocketAddr>,
+}
+
+/// Listens, and starts all that there is to start.
+fn start(config: &mut Config, prepared: Prepared) -> Result<Running, String> {
+    let admin = match (config.admin.listen.0, prepared.token) {
+        (Some(address), Some(token)) => {
+            let listener = TcpListener::bind(address)
+                .map_err(|error| format!("cannot listen on {address} for the admin API: {error}"))?;
+            Some((token, listener))
+        }
+        _ => None,
+    };
+    let broker = start_broker(config, Arc::new(prepared.contracts)).map_err(|error| error.to_string())?;
+    let control = broker.control();
+    let store = config.contracts.path.get().map(|path| Arc::new(Store::new(path, control.clone())));
+    let admin = admin.map(|(token, listener)| {
+        let address = listener.local_addr()?;
+        Admin::new(control, token, store.clone()).serve(listener).map(|()| address)
+    });
+    match admin.transpose() {
+        Ok(admin) => Ok(Running { broker, store, admin }),
+        Err(error) => {
+            broker.stop();
+            Err(format!("cannot start the admin API: {error}"))
+        }
+    }
+}
+
 /// Starts the broker, without the WebSocket of the default where another program has its port.
-fn start(config: &mut Config) -> Result<Broker, StartError> {
+fn start_broker(config: &mut Config, contracts: Arc<Catalogue>) -> Result<Broker, StartError> {
     let threads = match config.threads {
         0 => thread::available_parallelism().map_or(1, |count| count.get()),
         count => count,
     };
     loop {
         let (engine, retained) = settings::of(config);
-        match Broker::start(engine, retained, &settings::listens(config), threads) {
+        match Broker::start(engine, retained, contracts.clone(), &settings::listens(config), threads) {
             Err(StartError::Listen(address, error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>
             {
@@ -68,14 +144,26 @@ fn start(config: &mut Config) -> Result<Broker, StartError> {
     }
 }
 
-fn announce(addresses: &[Address]) -> io::Result<()> {
+/// Reads the contracts again: all of them are right, or the old ones stay.
+fn reload(store: Option<&Store>) {
+    match store.map(Store::reload) {
+        Some(Ok(count)) => log::info!("SIGHUP: the contracts are read again; there are {count}"),
+        Some(Err(error)) => {
+            error.to_string().lines().for_each(|line| log::error!("SIGHUP: contracts: {line}"));
+            log::error!("SIGHUP: the contracts stay as they were");
+        }
+        None => log::warn!("SIGHUP: the configuration is read at start only; restart the broker to change it"),
+    }
+}
+
+/// Says where the broker listens, and how to try it where it speaks MQTT over TCP at `port`.
+fn announce(addresses: &[String], port: Option<u16>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for address in addresses {
         writeln!(out, "listening on {address}")?;
     }
-    let tcp = addresses.iter().find(|address| matches!(address, Address::Tcp(_)));
-    if let Some(address) = tcp {
-        let port = match address.socket().port() {
+    if let Some(port) = port {
+        let port = match port {
             MQTT_PORT => String::new(),
             port => format!(" -p {port}"),
         };

@@ -13,6 +13,10 @@ fn help_and_version_go_to_standard_output_and_succeed() {
         (&["help", "config"], "Usage: tautwire config show"),
         (&["pub", "--help"], "--repeat-delay SECONDS"),
         (&["sub", "--help"], "%j JSON"),
+        (&["discover", "--help"], "--topic TOPIC"),
+        (&["contract", "--help"], "Usage: tautwire contract add"),
+        (&["help", "contract"], "Usage: tautwire contract check"),
+        (&["contract", "diff", "--help"], "Exit codes: 0 compatible"),
         (&["--version"], concat!("tautwire ", env!("CARGO_PKG_VERSION"))),
     ] {
         let ended = run(arguments).expect(0);
@@ -33,6 +37,16 @@ fn wrong_arguments_go_to_standard_error_and_fail_with_1() {
         (&["sub"], "a topic filter is missing"),
         (&["config", "chekc"], "did you mean config check?"),
         (&["config"], "config check"),
+        (&["contract"], "contract check"),
+        (&["contract", "chekc"], "did you mean contract check?"),
+        (&["contract", "list", "extra"], "unexpected argument \"extra\""),
+        (&["contract", "show"], "the name of one contract"),
+        (&["contract", "list", "--admin", "http://127.0.0.1:1"], "--admin needs --token-file"),
+        (&["contract", "list", "--path", "a", "--admin", "http://127.0.0.1:1"], "keep one"),
+        (&["contract", "diff", "one"], "write two folders"),
+        (&["contract", "test", "name"], "a file with a payload is missing"),
+        (&["contract", "add", "name"], "--schema is missing"),
+        (&["discover", "a", "b"], "only one contract"),
     ] {
         let ended = run(arguments).expect(1);
         assert!(ended.stderr.contains(expected), "{arguments:?}: {}", ended.stderr);

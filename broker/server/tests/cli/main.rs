@@ -1,6 +1,7 @@
 //! The command line as a person uses it: every test runs the `tautwire` program.
 
 mod commands;
+mod contracts;
 mod process;
 mod publish_subscribe;
 mod scripted;

@@ -161,6 +161,8 @@ fn read_all(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
 pub(crate) struct Broker {
     _process: Process,
     port: String,
+    /// Of the admin API, where `admin.listen` is set.
+    admin: Option<String>,
 }
 
 impl Broker {
@@ -178,7 +180,24 @@ impl Broker {
         let line = process.output_line();
         let port = line.strip_prefix("listening on mqtt://127.0.0.1:");
         let port = port.unwrap_or_else(|| panic!("not ready: {line}")).to_owned();
-        Self { _process: process, port }
+        let has_admin = settings.iter().any(|setting| setting.starts_with("admin.listen="));
+        let admin = has_admin.then(|| process.output_line());
+        let admin = admin.and_then(|line| line.strip_prefix("listening on ").map(str::to_owned));
+        Self { _process: process, port, admin }
+    }
+
+    pub(crate) fn port(&self) -> &str {
+        &self.port
+    }
+
+    /// The address of the admin API.
+    pub(crate) fn admin(&self) -> &str {
+        self.admin.as_deref().expect("the test has set admin.listen")
+    }
+
+    /// Asks for contracts to the end.
+    pub(crate) fn discover(&self, arguments: &[&str]) -> Ended {
+        run(&self.arguments("discover", arguments))
     }
 
     /// The arguments of a command against this broker.

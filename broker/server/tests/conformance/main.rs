@@ -5,9 +5,11 @@
 //! `TAUTWIRE_TEST_BINARY` runs the same tests against another build of the program, and
 //! `TAUTWIRE_TEST_TRANSPORT=websocket` over WebSocket.
 
+mod admin;
 mod auth;
 mod broken_connections;
 mod connect;
+mod contracts;
 mod cross_thread;
 mod flow_control;
 mod hostile;

@@ -172,7 +172,8 @@ impl<T> Machine<T> {
         for (filter, reason) in filters.into_iter().zip(ack.reasons.iter()) {
             if reason.granted_qos().is_some() {
                 // The options as asked for: they are asked for again if the session is lost.
-                self.session.apply(Change::Subscribed(filter, SubscriptionRecord { options, identifier }));
+                self.session
+                    .apply(Change::Subscribed(filter, SubscriptionRecord { options, identifier, format: None }));
             } else if request.tag.is_none() {
                 let why = Error::refused(Refused::Subscription(filter.clone()), reason, text);
                 handler.event(Event::SubscriptionLost(filter, why));

@@ -29,6 +29,8 @@ pub(crate) struct Broker {
     child: Child,
     address: SocketAddr,
     websocket_address: SocketAddr,
+    /// Of the admin API, where `admin.listen` is set.
+    admin_address: Option<SocketAddr>,
     log: Option<JoinHandle<String>>,
 }
 
@@ -47,7 +49,16 @@ impl Broker {
     pub(crate) fn with(threads: usize, settings: &[&str]) -> Broker {
         let mut command = Command::new(program());
         command.args(Broker::arguments(threads, settings));
-        Broker::spawn(command)
+        Broker::spawn(command, settings.iter().any(|setting| setting.starts_with("admin.listen=")))
+    }
+
+    /// Starts a broker that must not start; gives what it says.
+    pub(crate) fn refused(settings: &[&str]) -> String {
+        let mut command = Command::new(program());
+        let output = command.args(Broker::arguments(1, settings)).output().expect("the broker's program starts");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(output.stdout.is_empty(), "it listened before it gave up: {output:?}");
+        String::from_utf8(output.stderr).expect("what it says is text")
     }
 
     /// Starts a broker that may open `descriptors` files at most.
@@ -55,7 +66,7 @@ impl Broker {
         let mut command = Command::new("sh");
         command.arg("-c").arg(format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"")).arg(program());
         command.args(Broker::arguments(threads, settings));
-        Broker::spawn(command)
+        Broker::spawn(command, false)
     }
 
     fn arguments(threads: usize, settings: &[&str]) -> Vec<String> {
@@ -68,7 +79,7 @@ impl Broker {
         arguments
     }
 
-    fn spawn(mut command: Command) -> Broker {
+    fn spawn(mut command: Command, has_admin: bool) -> Broker {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -100,7 +111,8 @@ impl Broker {
             let _ = child.wait();
             panic!("the broker did not say where it is listening; its log:\n{}", log.join().unwrap_or_default());
         };
-        Broker { child, address, websocket_address, log: Some(log) }
+        let admin_address = if has_admin { next("http://", "") } else { None };
+        Broker { child, address, websocket_address, admin_address, log: Some(log) }
     }
 
     /// Where the broker listens.
@@ -111,6 +123,17 @@ impl Broker {
     /// Where the broker listens for WebSockets, with the path `/mqtt`.
     pub(crate) fn websocket_address(&self) -> SocketAddr {
         self.websocket_address
+    }
+
+    /// Where the broker serves the admin API.
+    pub(crate) fn admin_address(&self) -> SocketAddr {
+        self.admin_address.expect("the test has set admin.listen")
+    }
+
+    /// Sends the process a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([&format!("-{name}"), &self.pid().to_string()]).status();
+        assert!(status.expect("kill runs").success());
     }
 
     fn way(&self) -> Way {

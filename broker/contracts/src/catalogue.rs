@@ -1,0 +1,47 @@
+//! The contracts of a broker.
+
+use std::sync::Arc;
+
+use tautwire_topics::FilterTree;
+
+use crate::contract::Contract;
+
+/// Contracts that do not get in each other's way: no topic is in two of them. Immutable; a change makes another.
+#[derive(Debug, Default)]
+pub struct Catalogue {
+    /// By name.
+    contracts: Vec<Arc<Contract>>,
+    by_topic: FilterTree<u32>,
+}
+
+impl Catalogue {
+    /// Of contracts with different names and topics.
+    pub(crate) fn new(mut contracts: Vec<Arc<Contract>>) -> Catalogue {
+        contracts.sort_by(|a, b| a.name().cmp(b.name()));
+        let mut by_topic = FilterTree::new();
+        for (place, contract) in contracts.iter().enumerate() {
+            by_topic.insert(contract.topics().filter(), place as u32);
+        }
+        Catalogue { contracts, by_topic }
+    }
+
+    /// The contract for a topic. Takes a walk of the tree: remember the answer while topics repeat.
+    pub fn find(&self, topic: &str) -> Option<&Arc<Contract>> {
+        let mut found = None;
+        if !self.contracts.is_empty() {
+            self.by_topic.matches(topic, &mut |_, places| found = places.first().copied().or(found));
+        }
+        self.contracts.get(found? as usize)
+    }
+
+    /// The contract of that name.
+    pub fn named(&self, name: &str) -> Option<&Arc<Contract>> {
+        let place = self.contracts.binary_search_by(|contract| contract.name().cmp(name)).ok()?;
+        Some(&self.contracts[place])
+    }
+
+    /// All, by name.
+    pub fn contracts(&self) -> &[Arc<Contract>] {
+        &self.contracts
+    }
+}

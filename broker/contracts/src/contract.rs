@@ -1,0 +1,258 @@
+//! A contract: which topics it is for, what their payloads must be, and what happens to others.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::json::{JsonSink, JsonSource};
+use crate::messagepack::{MessagePackSink, MessagePackSource};
+use crate::plan::Plan;
+use crate::protobuf::{self, Check, ProtobufSink};
+use crate::schema::{self, SchemaPlan};
+use crate::sink::{AnyPlace, Nothing, Place, Sink};
+use crate::source::Source;
+use crate::tie::Tie;
+use crate::topic_pattern::TopicPattern;
+use crate::typed;
+use crate::untyped::{self, Owner};
+use crate::violation::{Checked, Rule, Violation};
+use tautwire_session::Format;
+
+/// How deep payloads may be nested, and with that how far a walk recurses.
+pub const DEPTH_MAX: u16 = 100;
+
+/// One contract, ready for use. Contracts are immutable; a change makes another.
+pub struct Contract {
+    pub(crate) name: Box<str>,
+    pub(crate) topics: TopicPattern,
+    pub(crate) formats: Box<[Format]>,
+    pub(crate) schema: Arc<Schema>,
+    pub(crate) types: Types,
+    pub(crate) on_violation: OnViolation,
+    pub(crate) unacknowledged: Unacknowledged,
+    pub(crate) unknown_fields_refused: bool,
+    pub(crate) ties: Box<[Tie]>,
+}
+
+/// What payloads are held to.
+#[derive(Debug)]
+pub(crate) enum Types {
+    /// A message of a Protobuf schema.
+    Message(Plan),
+    /// A JSON Schema.
+    Schema(SchemaPlan),
+}
+
+/// Where a contract's types come from.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Schema {
+    /// The file, by its path in the folder of contracts.
+    pub file: Box<str>,
+    /// Its text.
+    pub source: Box<str>,
+    /// The message type with its package, of a Protobuf schema; empty for a JSON Schema.
+    pub message: Box<str>,
+    /// `FileDescriptorSet` of the file and all it imports; empty for a JSON Schema.
+    pub descriptor_set: Box<[u8]>,
+}
+
+/// What happens to a payload that breaks its contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum OnViolation {
+    /// It is counted, and goes on.
+    Observe,
+    /// It goes no further; its publisher is told where the protocol has a way.
+    Reject,
+    /// It goes to `$quarantine/` and its topic instead, with the reason.
+    Quarantine,
+    /// Its publisher is disconnected.
+    Disconnect,
+}
+
+/// What `reject` does where the protocol has no way to refuse: at QoS 0, and in 3.1.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Unacknowledged {
+    /// The message is dropped and counted.
+    Drop,
+    /// The publisher is disconnected.
+    Disconnect,
+}
+
+impl OnViolation {
+    /// All, with their names in `contracts.toml`.
+    pub const ALL: [(&'static str, OnViolation); 4] = [
+        ("observe", OnViolation::Observe),
+        ("reject", OnViolation::Reject),
+        ("quarantine", OnViolation::Quarantine),
+        ("disconnect", OnViolation::Disconnect),
+    ];
+
+    /// The name in `contracts.toml`.
+    pub fn name(self) -> &'static str {
+        OnViolation::ALL.into_iter().find(|(_, other)| *other == self).map_or("", |(name, _)| name)
+    }
+}
+
+impl Contract {
+    /// The name, unique among the contracts of a broker.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The topics it is for.
+    pub fn topics(&self) -> &TopicPattern {
+        &self.topics
+    }
+
+    /// The formats that may be published. The first is that of a payload whose content type says nothing.
+    pub fn formats(&self) -> &[Format] {
+        &self.formats
+    }
+
+    /// Where its types come from.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// What happens to payloads that break it.
+    pub fn on_violation(&self) -> OnViolation {
+        self.on_violation
+    }
+
+    /// What `reject` does without a way to refuse.
+    pub fn unacknowledged(&self) -> Unacknowledged {
+        self.unacknowledged
+    }
+
+    /// Whether fields that the schema does not know break it.
+    pub fn unknown_fields_refused(&self) -> bool {
+        self.unknown_fields_refused
+    }
+
+    /// The levels of the topic that are tied to fields, with the fields.
+    pub fn ties(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.ties.iter().map(|tie| (&*tie.level, &*tie.path))
+    }
+
+    /// Checks a payload published to `topic`; says in which format it is.
+    ///
+    /// A content type that names a format decides. Without one, a payload is of the first format listed that it satisfies;
+    /// the violation told is that of the format in which it was understood furthest.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self, topic: &str, content_type: Option<&str>, payload: &[u8]) -> Result<Format, Box<Violation>> {
+        if let Some(format) = content_type.and_then(named_format) {
+            if !self.formats.contains(&format) {
+                let listed = self.formats.iter().map(|format| format.content_type()).collect::<Vec<_>>().join(" or ");
+                return Err(Violation::new(Rule::Format, 0, listed, format.content_type()));
+            }
+            return self.check_as(format, topic, payload).map(|()| format);
+        }
+        let mut furthest: Option<Box<Violation>> = None;
+        for format in &self.formats {
+            match self.check_as(*format, topic, payload) {
+                Ok(()) => return Ok(*format),
+                Err(violation) if furthest.as_ref().is_some_and(|known| reach(known) >= reach(&violation)) => {}
+                Err(violation) => furthest = Some(violation),
+            }
+        }
+        Err(furthest.unwrap_or_else(|| Violation::new(Rule::Format, 0, "a format", "a contract without one")))
+    }
+
+    fn check_as(&self, format: Format, topic: &str, payload: &[u8]) -> Checked {
+        let check = Check { unknown_fields_refused: self.unknown_fields_refused, depth_max: DEPTH_MAX };
+        match (&self.types, format) {
+            (Types::Message(plan), Format::Protobuf) => protobuf::check(plan, payload, check)?,
+            (Types::Message(plan), Format::Json) => {
+                typed::walk(plan, &mut JsonSource::new(payload)?, &mut Nothing, check)?;
+            }
+            (Types::Message(plan), Format::MessagePack) => {
+                typed::walk(plan, &mut MessagePackSource::new(payload), &mut Nothing, check)?;
+            }
+            (Types::Schema(plan), Format::Json) => schema::check(plan, &mut JsonSource::new(payload)?, check)?,
+            (Types::Schema(plan), Format::MessagePack) => {
+                schema::check(plan, &mut MessagePackSource::new(payload), check)?;
+            }
+            (Types::Schema(_), Format::Protobuf) => return Err(no_binary_form()),
+        }
+        self.ties.iter().try_for_each(|tie| tie.check(&self.types, &self.topics, format, topic, payload))
+    }
+
+    /// Whether payloads can be turned into `to`.
+    pub fn can_become(&self, to: Format) -> bool {
+        match &self.types {
+            Types::Message(plan) => self.formats.contains(&to) || plan.has_other_forms(),
+            Types::Schema(_) => to != Format::Protobuf,
+        }
+    }
+
+    /// Appends a payload that has been checked, in another format.
+    ///
+    /// # Errors
+    /// A value that `to` has no form for. What was appended by then is taken back.
+    pub fn transcode(&self, from: Format, to: Format, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Box<Violation>> {
+        let start = out.len();
+        if !self.can_become(to) {
+            return Err(no_binary_form());
+        }
+        let outcome = match to {
+            Format::Protobuf => self.feed(from, payload, &mut ProtobufSink::new(out)),
+            Format::Json => self.feed(from, payload, &mut JsonSink::new(out)),
+            Format::MessagePack => self.feed(from, payload, &mut MessagePackSink::new(out)),
+        };
+        if outcome.is_err() {
+            out.truncate(start);
+        }
+        outcome
+    }
+
+    fn feed(&self, from: Format, payload: &[u8], sink: &mut impl Sink) -> Checked {
+        let check = Check { unknown_fields_refused: false, depth_max: DEPTH_MAX };
+        match (&self.types, from) {
+            (Types::Message(plan), Format::Protobuf) => protobuf::emit(plan, payload, sink),
+            (Types::Message(plan), Format::Json) => typed::walk(plan, &mut JsonSource::new(payload)?, sink, check),
+            (Types::Message(plan), Format::MessagePack) => {
+                typed::walk(plan, &mut MessagePackSource::new(payload), sink, check)
+            }
+            (Types::Schema(_), Format::Json) => pass_on(&mut JsonSource::new(payload)?, sink),
+            (Types::Schema(_), Format::MessagePack) => pass_on(&mut MessagePackSource::new(payload), sink),
+            (Types::Schema(_), Format::Protobuf) => Err(no_binary_form()),
+        }
+    }
+}
+
+/// The format that a content type names; the usual names are known at once.
+fn named_format(content_type: &str) -> Option<Format> {
+    let usual = Format::ALL.into_iter().find(|format| format.content_type() == content_type);
+    usual.or_else(|| Format::of_content_type(content_type))
+}
+
+/// How far a payload was understood: of one that is not of the format at all, nothing; of one whose tie does not hold, all.
+#[cold]
+fn reach(violation: &Violation) -> usize {
+    match violation.rule {
+        Rule::Malformed => 0,
+        Rule::TopicTie => usize::MAX,
+        _ => violation.offset.saturating_add(1),
+    }
+}
+
+fn pass_on<'a>(source: &mut impl Source<'a>, sink: &mut impl Sink) -> Checked {
+    let value = source.value()?;
+    untyped::walk(source, sink, value, AnyPlace::Outer(Place::Root), false, Owner::JsonSchema, DEPTH_MAX)?;
+    source.end()
+}
+
+#[cold]
+fn no_binary_form() -> Box<Violation> {
+    Violation::new(Rule::Format, 0, "a format that the schema has a form for", "another")
+}
+
+impl fmt::Debug for Contract {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Contract")
+            .field("name", &self.name)
+            .field("topics", &self.topics.as_str())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,220 @@
+//! Writes messages by the canonical JSON mapping of Protocol Buffers.
+
+use std::io::Write as _;
+
+use super::string;
+use crate::plan::{Cardinality, EnumPlan, FieldPlan, Kind, MessagePlan, WellKnown};
+use crate::sink::{AnyPlace, AnyScalar, AnyShape, Place, Scalar, Sink};
+use crate::typed::{base64, time};
+
+/// Appends JSON.
+pub(crate) struct JsonSink<'o> {
+    out: &'o mut Vec<u8>,
+}
+
+impl<'o> JsonSink<'o> {
+    pub(crate) fn new(out: &'o mut Vec<u8>) -> JsonSink<'o> {
+        JsonSink { out }
+    }
+
+    /// A comma, unless this is the first in its brackets. What is written before it tells: a value never ends so.
+    fn comma(&mut self) {
+        if !matches!(self.out.last(), None | Some(b'{' | b'[' | b':')) {
+            self.out.push(b',');
+        }
+    }
+
+    /// What comes before a value.
+    fn before(&mut self, place: Place<'_>) {
+        match place {
+            Place::Root | Place::MapValue(_) | Place::Wrapped(_) => {}
+            Place::Field(field) => self.name(field),
+            Place::Item(_) | Place::MapKey(_) => self.comma(),
+        }
+    }
+
+    fn name(&mut self, field: &FieldPlan) {
+        self.comma();
+        // Names of a schema need no escapes, but those it chooses for JSON may.
+        string::write(&field.json_name, self.out);
+        self.out.push(b':');
+    }
+
+    fn before_any(&mut self, place: AnyPlace<'_>) {
+        match place {
+            AnyPlace::Outer(place) => self.before(place),
+            AnyPlace::Item => self.comma(),
+            AnyPlace::Entry(key) => {
+                self.comma();
+                string::write(key, self.out);
+                self.out.push(b':');
+            }
+        }
+    }
+
+    fn quoted(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.out.push(b'"');
+        write(self.out);
+        self.out.push(b'"');
+    }
+}
+
+impl Sink for JsonSink<'_> {
+    const WANTS_VALUES: bool = true;
+
+    fn message_begin(&mut self, place: Place<'_>, message: &MessagePlan) {
+        self.before(place);
+        if message.well_known != Some(WellKnown::Wrapper) {
+            self.out.push(b'{');
+        }
+    }
+
+    fn message_end(&mut self, _: Place<'_>, message: &MessagePlan) {
+        if message.well_known != Some(WellKnown::Wrapper) {
+            self.out.push(b'}');
+        }
+    }
+
+    fn list_begin(&mut self, field: &FieldPlan) {
+        self.name(field);
+        self.out.push(if field.cardinality == Cardinality::Map { b'{' } else { b'[' });
+    }
+
+    fn list_end(&mut self, field: &FieldPlan) {
+        self.out.push(if field.cardinality == Cardinality::Map { b'}' } else { b']' });
+    }
+
+    fn entry_begin(&mut self, _: &FieldPlan) {}
+
+    fn entry_end(&mut self) {}
+
+    fn scalar(&mut self, place: Place<'_>, value: Scalar<'_>) {
+        self.before(place);
+        let is_key = matches!(place, Place::MapKey(_));
+        // Numbers of 64 bits are text, since most readers of JSON hold numbers as doubles.
+        let is_wide = place.field().is_some_and(|field| {
+            matches!(field.kind, Kind::Int64 | Kind::Uint64 | Kind::Sint64 | Kind::Fixed64 | Kind::Sfixed64)
+        });
+        match value {
+            Scalar::Text(text) => string::write(text, self.out),
+            Scalar::Bytes(bytes) => self.quoted(|out| base64::encode(bytes, out)),
+            Scalar::Double(value) => number(value, self.out),
+            Scalar::Float(value) => short_number(value, self.out),
+            Scalar::Int(value) if is_wide || is_key => self.quoted(|out| integer(value, out)),
+            Scalar::Int(value) => integer(value, self.out),
+            Scalar::Uint(value) if is_wide || is_key => self.quoted(|out| unsigned(value, out)),
+            Scalar::Uint(value) => unsigned(value, self.out),
+            Scalar::Bool(value) if is_key => self.quoted(|out| boolean(value, out)),
+            Scalar::Bool(value) => boolean(value, self.out),
+        }
+        if is_key {
+            self.out.push(b':');
+        }
+    }
+
+    fn enumeration(&mut self, place: Place<'_>, plan: &EnumPlan, number: i32) {
+        self.before(place);
+        match plan.name_of(number) {
+            _ if plan.is_null => self.out.extend_from_slice(b"null"),
+            Some(name) => string::write(name, self.out),
+            None => integer(i64::from(number), self.out),
+        }
+    }
+
+    fn timestamp(&mut self, place: Place<'_>, seconds: i64, nanos: u32) {
+        self.before(place);
+        self.quoted(|out| time::write_timestamp(seconds, nanos, out));
+    }
+
+    fn duration(&mut self, place: Place<'_>, seconds: i64, nanos: i32) {
+        self.before(place);
+        self.quoted(|out| time::write_duration(seconds, nanos, out));
+    }
+
+    fn field_mask(&mut self, place: Place<'_>, paths: &str) {
+        self.before(place);
+        string::write(&crate::typed::camel_case(paths), self.out);
+    }
+
+    fn any_scalar(&mut self, place: AnyPlace<'_>, value: AnyScalar<'_>) {
+        self.before_any(place);
+        match value {
+            AnyScalar::Null => self.out.extend_from_slice(b"null"),
+            AnyScalar::Bool(value) => boolean(value, self.out),
+            AnyScalar::Number(value) => number(value, self.out),
+            AnyScalar::Int(value) => integer(value, self.out),
+            AnyScalar::Uint(value) => unsigned(value, self.out),
+            AnyScalar::Text(text) => string::write(text, self.out),
+        }
+    }
+
+    fn any_begin(&mut self, place: AnyPlace<'_>, shape: AnyShape, _: bool) {
+        self.before_any(place);
+        self.out.push(if shape == AnyShape::Struct { b'{' } else { b'[' });
+    }
+
+    fn any_end(&mut self, _: AnyPlace<'_>, shape: AnyShape, _: bool) {
+        self.out.push(if shape == AnyShape::Struct { b'}' } else { b']' });
+    }
+}
+
+fn boolean(value: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(if value { b"true" } else { b"false" });
+}
+
+fn integer(value: i64, out: &mut Vec<u8>) {
+    if value < 0 {
+        out.push(b'-');
+    }
+    unsigned(value.unsigned_abs(), out);
+}
+
+fn unsigned(mut value: u64, out: &mut Vec<u8>) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// The shortest text that reads as the same number.
+fn number(value: f64, out: &mut Vec<u8>) {
+    if !written_otherwise(value, out) {
+        // Writing to memory does not fail.
+        let _ = if is_plain(value.abs()) { write!(out, "{value}") } else { write!(out, "{value:e}") };
+    }
+}
+
+fn short_number(value: f32, out: &mut Vec<u8>) {
+    if !written_otherwise(f64::from(value), out) {
+        let _ = if is_plain(f64::from(value.abs())) { write!(out, "{value}") } else { write!(out, "{value:e}") };
+    }
+}
+
+/// Numbers that read best without an exponent.
+fn is_plain(magnitude: f64) -> bool {
+    magnitude == 0.0 || (1e-5..1e17).contains(&magnitude)
+}
+
+/// What is no number has a name, and small whole numbers have a short way.
+fn written_otherwise(value: f64, out: &mut Vec<u8>) -> bool {
+    const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
+    let name: &[u8] = match value {
+        _ if value.is_nan() => b"\"NaN\"",
+        f64::INFINITY => b"\"Infinity\"",
+        f64::NEG_INFINITY => b"\"-Infinity\"",
+        _ if value.trunc() == value && value.abs() < EXACT_BELOW && (value != 0.0 || value.is_sign_positive()) => {
+            integer(value as i64, out);
+            return true;
+        }
+        _ => return false,
+    };
+    out.extend_from_slice(name);
+    true
+}

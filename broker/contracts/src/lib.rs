@@ -1,0 +1,28 @@
+//! What payloads must look like.
+#![forbid(unsafe_code)]
+
+mod catalogue;
+pub mod compare;
+mod contract;
+pub mod discovery;
+mod json;
+mod load;
+mod messagepack;
+mod plan;
+mod protobuf;
+mod schema;
+mod sink;
+mod source;
+mod tie;
+mod topic_pattern;
+mod typed;
+mod untyped;
+mod violation;
+
+pub use catalogue::Catalogue;
+pub use contract::{Contract, DEPTH_MAX, OnViolation, Schema, Unacknowledged};
+pub use load::{ErrorCode, Files, Limits, LoadError, MANAGED, MANIFEST};
+pub use plan::{Plan, PlanError, PlanLimits};
+pub use tautwire_session::Format;
+pub use topic_pattern::{TopicPattern, TopicPatternError};
+pub use violation::{Rule, Violation};

@@ -1,0 +1,106 @@
+//! From what was written about a contract to the contract.
+
+use super::Limits;
+use super::error::{ErrorCode, LoadError, Place};
+use super::schemas::Schemas;
+use std::sync::Arc;
+
+use crate::contract::{Contract, OnViolation, Schema, Types, Unacknowledged};
+use crate::plan::Plan;
+use crate::tie::Tie;
+use crate::topic_pattern::TopicPattern;
+use tautwire_session::Format;
+
+/// What is written about a contract, by itself not known to make sense.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) place: Place,
+    pub(super) name: String,
+    pub(super) topics: String,
+    pub(super) topics_place: Option<Place>,
+    pub(super) formats: Vec<Format>,
+    pub(super) schema: String,
+    pub(super) schema_place: Option<Place>,
+    pub(super) message: Option<String>,
+    pub(super) on_violation: OnViolation,
+    pub(super) unacknowledged: Unacknowledged,
+    pub(super) unknown_fields_refused: bool,
+    /// Level and field.
+    pub(super) ties: Vec<(String, String)>,
+}
+
+impl Draft {
+    pub(super) fn new(place: Place) -> Draft {
+        Draft {
+            place,
+            name: String::new(),
+            topics: String::new(),
+            topics_place: None,
+            formats: Vec::new(),
+            schema: String::new(),
+            schema_place: None,
+            message: None,
+            on_violation: OnViolation::Observe,
+            unacknowledged: Unacknowledged::Drop,
+            unknown_fields_refused: false,
+            ties: Vec::new(),
+        }
+    }
+}
+
+/// Names are levels of topics, parts of file names and of generated code.
+const NAME_MAX_BYTES: usize = 64;
+
+pub(super) fn make(draft: &Draft, schemas: &Schemas, limits: &Limits) -> Result<Contract, LoadError> {
+    let at = |place: &Option<Place>| place.clone().unwrap_or_else(|| draft.place.clone());
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if draft.name.len() > NAME_MAX_BYTES || !draft.name.bytes().all(is_name) {
+        let message = format!("name has letters, digits, _ and -, at most {NAME_MAX_BYTES} of them");
+        return Err(LoadError::at(ErrorCode::Value, draft.place.clone(), message));
+    }
+    let topics = TopicPattern::new(&draft.topics)
+        .map_err(|error| LoadError::at(ErrorCode::Value, at(&draft.topics_place), format!("topics: {error}")))?;
+    let (schema, types) = types(draft, schemas, limits, &at(&draft.schema_place))?;
+    let tie = |(level, field): &(String, String)| {
+        if !topics.names().any(|name| name == level) {
+            return Err(format!("topics has no level {{{level}}}"));
+        }
+        Tie::new(&types, level, field)
+    };
+    let ties = draft.ties.iter().map(tie).collect::<Result<Vec<_>, _>>();
+    let ties = ties.map_err(|why| LoadError::at(ErrorCode::Value, draft.place.clone(), format!("ties: {why}")))?;
+    Ok(Contract {
+        name: draft.name.as_str().into(),
+        topics,
+        formats: draft.formats.clone().into_boxed_slice(),
+        schema,
+        types,
+        on_violation: draft.on_violation,
+        unacknowledged: draft.unacknowledged,
+        unknown_fields_refused: draft.unknown_fields_refused,
+        ties: ties.into_boxed_slice(),
+    })
+}
+
+/// What payloads are held to, and where that is said.
+fn types(draft: &Draft, schemas: &Schemas, limits: &Limits, place: &Place) -> Result<(Arc<Schema>, Types), LoadError> {
+    let wrong = |why: String| LoadError::at(ErrorCode::Schema, place.clone(), why);
+    if draft.schema.ends_with(".json") {
+        if draft.message.is_some() {
+            return Err(wrong("message is for .proto files; a JSON Schema is one type".to_owned()));
+        }
+        if draft.formats.contains(&Format::Protobuf) {
+            return Err(wrong("a JSON Schema has no form in protobuf; list json or messagepack".to_owned()));
+        }
+        let (schema, plan) = schemas.json_schema(&draft.schema, place, limits)?;
+        return Ok((schema, Types::Schema(plan)));
+    }
+    let (schema, root) = schemas.message(&draft.schema, draft.message.as_deref(), place)?;
+    let plan = Plan::new(&root, &limits.plan).map_err(|error| wrong(error.to_string()))?;
+    if let Some(other) = draft.formats.iter().find(|format| **format != Format::Protobuf)
+        && !plan.has_other_forms()
+    {
+        return Err(wrong(format!("google.protobuf.Any has no form in {}; list protobuf alone", other.name())));
+    }
+    Ok((schema, Types::Message(plan)))
+}

@@ -1,0 +1,92 @@
+//! What is wrong with a folder of contracts, and where.
+
+use std::fmt;
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadError {
+    /// What kind of fault it is.
+    pub code: ErrorCode,
+    /// The file, by its path in the folder.
+    pub file: String,
+    /// Line and column, from 1, the column in characters; `None` for the whole file.
+    pub position: Option<(usize, usize)>,
+    /// What is wrong, and what to do about it.
+    pub message: String,
+}
+
+/// Kinds of faults, with names that stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorCode {
+    /// A text that is not what its file should be.
+    Syntax,
+    /// A key that is not known.
+    UnknownKey,
+    /// A value that may not stand there.
+    Value,
+    /// Something that must be said is not.
+    Missing,
+    /// A schema that is not there, or is no schema.
+    Schema,
+    /// Two contracts of one name.
+    Duplicate,
+    /// Two contracts for one topic.
+    Overlap,
+    /// More than a limit.
+    Limit,
+    /// A file that cannot be read or written.
+    File,
+}
+
+impl ErrorCode {
+    /// The stable code.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ErrorCode::Syntax => "contract_syntax",
+            ErrorCode::UnknownKey => "contract_unknown_key",
+            ErrorCode::Value => "contract_value",
+            ErrorCode::Missing => "contract_missing",
+            ErrorCode::Schema => "contract_schema",
+            ErrorCode::Duplicate => "contract_duplicate",
+            ErrorCode::Overlap => "contract_overlap",
+            ErrorCode::Limit => "contract_limit",
+            ErrorCode::File => "contract_file",
+        }
+    }
+}
+
+/// A file, and a place in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) file: String,
+    pub(super) position: Option<(usize, usize)>,
+}
+
+impl LoadError {
+    pub(super) fn at(code: ErrorCode, place: Place, message: impl Into<String>) -> LoadError {
+        LoadError { code, file: place.file, position: place.position, message: message.into() }
+    }
+
+    pub(super) fn of_file(code: ErrorCode, file: &str, message: impl Into<String>) -> LoadError {
+        LoadError { code, file: file.to_owned(), position: None, message: message.into() }
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file)?;
+        if let Some((line, column)) = self.position {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {} [{}]", self.message, self.code.as_str())
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// Line and column of a byte of the text, from 1.
+pub(super) fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}

@@ -1,0 +1,97 @@
+//! Contracts that were added or changed while the broker ran: one file for each, `managed/NAME.toml`.
+
+use super::contract::Draft;
+use super::error::LoadError;
+use super::{Files, MANAGED, manifest};
+
+/// What one of the files says.
+pub(super) struct Managed {
+    name: String,
+    /// `None` where the contract of that name is taken away.
+    draft: Option<Draft>,
+}
+
+/// All of them; what is wrong goes to `errors`.
+pub(super) fn read(files: &Files, errors: &mut Vec<LoadError>) -> Vec<Managed> {
+    let named = |file: &str| Some(file.strip_prefix(MANAGED)?.strip_suffix(".toml")?.to_owned());
+    let mut all = Vec::new();
+    for (file, text) in files {
+        let Some(name) = named(file) else { continue };
+        let before = errors.len();
+        let draft = manifest::read_one(file, &name, text, errors);
+        if errors.len() == before {
+            all.push(Managed { name, draft });
+        }
+    }
+    all
+}
+
+/// Whether a schema has to be compiled: those in `managed/` only where a contract there names them.
+pub(super) fn is_used(managed: &[Managed], schema: &str) -> bool {
+    let names = |managed: &Managed| managed.draft.as_ref().is_some_and(|draft| draft.schema == schema);
+    !schema.starts_with(MANAGED) || managed.iter().any(names)
+}
+
+/// Puts them in the place of contracts with the same names.
+pub(super) fn go_over(managed: Vec<Managed>, drafts: &mut Vec<Draft>) {
+    drafts.retain(|draft| !managed.iter().any(|managed| managed.name == draft.name));
+    drafts.extend(managed.into_iter().filter_map(|managed| managed.draft));
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Catalogue, Files, Limits};
+
+    fn load(files: &[(&str, &str)]) -> Result<Vec<String>, Vec<String>> {
+        let files: Files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        let said = |contract: &std::sync::Arc<crate::Contract>| {
+            format!("{} {} {}", contract.name(), contract.topics().as_str(), contract.schema().file)
+        };
+        Catalogue::load(&files, &Limits::default())
+            .map(|catalogue| catalogue.contracts().iter().map(said).collect())
+            .map_err(|errors| errors.iter().map(ToString::to_string).collect())
+    }
+
+    const OWN: (&str, &str) = (
+        "contracts.toml",
+        "[[contract]]\nname = \"a\"\ntopics = \"a\"\nformat = \"json\"\nschema = \"a.json\"\n\
+         [[contract]]\nname = \"b\"\ntopics = \"b\"\nformat = \"json\"\nschema = \"a.json\"\n",
+    );
+    const SCHEMA: (&str, &str) = ("a.json", "{\"type\":\"object\"}");
+
+    #[test]
+    fn a_managed_file_goes_over_the_contract_of_its_name_and_adds_others() {
+        let over = ("managed/a.toml", "topics = \"other\"\nformat = \"json\"\nschema = \"managed/1.json\"\n");
+        let more = ("managed/c.toml", "topics = \"c/#\"\nformat = [\"json\"]\nschema = \"a.json\"\n");
+        let new = ("managed/1.json", "{}");
+        let found = load(&[OWN, SCHEMA, over, more, new]).expect("loads");
+        assert_eq!(found, ["a other managed/1.json", "b b a.json", "c c/# a.json"]);
+    }
+
+    #[test]
+    fn a_contract_can_be_taken_away() {
+        let gone = ("managed/a.toml", "removed = true\n");
+        assert_eq!(load(&[OWN, SCHEMA, gone]).expect("loads"), ["b b a.json"]);
+        let both = ("managed/a.toml", "removed = true\ntopics = \"a\"\n");
+        assert_eq!(
+            load(&[OWN, SCHEMA, both]).expect_err("refused"),
+            ["managed/a.toml:1:11: removed = true stands alone, or not at all [contract_value]"]
+        );
+    }
+
+    #[test]
+    fn mistakes_are_told_with_the_file_they_stand_in() {
+        let wrong = ("managed/c.toml", "topics = \"c\"\nformat = \"xml\"\nschema = \"a.json\"\n");
+        let errors = load(&[OWN, SCHEMA, wrong]).expect_err("refused");
+        assert!(errors[0].starts_with("managed/c.toml:2:10: format is one of"), "{errors:?}");
+        let named = ("managed/c.toml", "name = \"d\"\ntopics = \"c\"\nformat = \"json\"\nschema = \"a.json\"\n");
+        let errors = load(&[OWN, SCHEMA, named]).expect_err("refused");
+        assert!(errors[0].contains("is for the contract c, and names d"), "{errors:?}");
+    }
+
+    #[test]
+    fn schemas_left_behind_in_the_managed_folder_do_not_matter() {
+        let left = ("managed/2.proto", "syntax = \"proto3\"; import \"gone.proto\"; message M {}");
+        assert_eq!(load(&[OWN, SCHEMA, left]).expect("loads").len(), 2);
+    }
+}

@@ -1,0 +1,8 @@
+//! MessagePack, read in place and written.
+
+mod glance;
+mod read;
+mod write;
+
+pub(crate) use read::MessagePackSource;
+pub(crate) use write::MessagePackSink;

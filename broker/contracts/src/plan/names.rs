@@ -1,0 +1,60 @@
+//! From a name to its field, without a search where names come in the order of the schema.
+
+use super::FieldIndex;
+
+/// The names of a message's fields: those of JSON, and those of the schema.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    /// Open addressing by [`Names::hash`]; a power of two of places, at most half of them taken.
+    table: Box<[Option<Place>]>,
+    text: Box<str>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    start: u32,
+    len: u16,
+    field: FieldIndex,
+}
+
+impl Names {
+    pub(crate) fn new<'a>(names: impl Iterator<Item = (&'a str, FieldIndex)> + Clone) -> Names {
+        let size = (names.clone().count() * 2).next_power_of_two().max(2);
+        let mut table = vec![None; size].into_boxed_slice();
+        let mut text = String::new();
+        for (name, field) in names {
+            let place = Place { start: text.len() as u32, len: name.len() as u16, field };
+            text.push_str(name);
+            let mut at = Self::hash(name.as_bytes()) & (size - 1);
+            while table[at].is_some() {
+                at = (at + 1) & (size - 1);
+            }
+            table[at] = Some(place);
+        }
+        Names { table, text: text.into() }
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, name: &[u8]) -> Option<FieldIndex> {
+        let mask = self.table.len().checked_sub(1)?;
+        let mut at = Self::hash(name) & mask;
+        loop {
+            let place = self.table[at]?;
+            let start = place.start as usize;
+            if usize::from(place.len) == name.len() && &self.text.as_bytes()[start..start + name.len()] == name {
+                return Some(place.field);
+            }
+            at = (at + 1) & mask;
+        }
+    }
+
+    /// Names come from the schema, not from the network, so that nobody can choose them to collide; the longest way is the
+    /// number of fields.
+    #[inline]
+    fn hash(name: &[u8]) -> usize {
+        let end = |at: usize| name.get(at).copied().map_or(0, usize::from);
+        let len = name.len();
+        let mixed = end(0) ^ end(len / 2) << 5 ^ end(len.wrapping_sub(1)) << 9 ^ len << 3;
+        mixed.wrapping_mul(0x9E37_79B1) >> 8
+    }
+}

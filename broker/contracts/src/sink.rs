@@ -1,0 +1,131 @@
+//! Values as they go: what the writers of all formats have in common.
+
+use crate::plan::{EnumPlan, FieldPlan, MessagePlan};
+
+/// Takes the values of a message in the order in which they are met.
+pub(crate) trait Sink {
+    /// Whether values are looked at. Where they are not, they need not be made.
+    const WANTS_VALUES: bool;
+
+    fn message_begin(&mut self, place: Place<'_>, message: &MessagePlan);
+    fn message_end(&mut self, place: Place<'_>, message: &MessagePlan);
+    /// A repeated field, or a map.
+    fn list_begin(&mut self, field: &FieldPlan);
+    fn list_end(&mut self, field: &FieldPlan);
+    /// An entry of a map; its key and value follow.
+    fn entry_begin(&mut self, field: &FieldPlan);
+    fn entry_end(&mut self);
+    fn scalar(&mut self, place: Place<'_>, value: Scalar<'_>);
+    fn enumeration(&mut self, place: Place<'_>, plan: &EnumPlan, number: i32);
+    fn timestamp(&mut self, place: Place<'_>, seconds: i64, nanos: u32);
+    /// Both numbers have the same sign.
+    fn duration(&mut self, place: Place<'_>, seconds: i64, nanos: i32);
+    /// Paths with commas between them, each in the spelling of the schema.
+    fn field_mask(&mut self, place: Place<'_>, paths: &str);
+    /// A value without a type, of `google.protobuf.Value` and its kin.
+    fn any_scalar(&mut self, place: AnyPlace<'_>, value: AnyScalar<'_>);
+    fn any_begin(&mut self, place: AnyPlace<'_>, shape: AnyShape, wrapped: bool);
+    fn any_end(&mut self, place: AnyPlace<'_>, shape: AnyShape, wrapped: bool);
+}
+
+/// Where a value stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place<'p> {
+    /// It is the payload.
+    Root,
+    Field(&'p FieldPlan),
+    /// In the list of a repeated field.
+    Item(&'p FieldPlan),
+    MapKey(&'p FieldPlan),
+    MapValue(&'p FieldPlan),
+    /// Inside a wrapper, which JSON and MessagePack do not show.
+    Wrapped(&'p FieldPlan),
+}
+
+/// Where a value without a type stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum AnyPlace<'p> {
+    Outer(Place<'p>),
+    Item,
+    Entry(&'p str),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Scalar<'a> {
+    Double(f64),
+    Float(f32),
+    Int(i64),
+    Uint(u64),
+    Bool(bool),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum AnyScalar<'a> {
+    Null,
+    Bool(bool),
+    Number(f64),
+    Int(i64),
+    Uint(u64),
+    Text(&'a str),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnyShape {
+    Struct,
+    List,
+}
+
+impl Scalar<'_> {
+    /// The value of a field that is not there.
+    pub(crate) fn is_zero(&self) -> bool {
+        match self {
+            // Minus zero is not the default.
+            Scalar::Double(value) => value.to_bits() == 0,
+            Scalar::Float(value) => value.to_bits() == 0,
+            Scalar::Int(value) => *value == 0,
+            Scalar::Uint(value) => *value == 0,
+            Scalar::Bool(value) => !*value,
+            Scalar::Text(text) => text.is_empty(),
+            Scalar::Bytes(bytes) => bytes.is_empty(),
+        }
+    }
+}
+
+impl<'p> Place<'p> {
+    pub(crate) fn field(&self) -> Option<&'p FieldPlan> {
+        match self {
+            Place::Root => None,
+            Place::Field(field) | Place::Item(field) | Place::MapKey(field) | Place::MapValue(field) => Some(field),
+            Place::Wrapped(field) => Some(field),
+        }
+    }
+
+    /// Whether a zero there is as good as nothing.
+    pub(crate) fn hides_zero(&self) -> bool {
+        matches!(self, Place::Field(field) if !field.has_presence)
+    }
+}
+
+/// Takes everything and keeps nothing: what is left is the check.
+pub(crate) struct Nothing;
+
+impl Sink for Nothing {
+    const WANTS_VALUES: bool = false;
+
+    fn message_begin(&mut self, _: Place<'_>, _: &MessagePlan) {}
+    fn message_end(&mut self, _: Place<'_>, _: &MessagePlan) {}
+    fn list_begin(&mut self, _: &FieldPlan) {}
+    fn list_end(&mut self, _: &FieldPlan) {}
+    fn entry_begin(&mut self, _: &FieldPlan) {}
+    fn entry_end(&mut self) {}
+    fn scalar(&mut self, _: Place<'_>, _: Scalar<'_>) {}
+    fn enumeration(&mut self, _: Place<'_>, _: &EnumPlan, _: i32) {}
+    fn timestamp(&mut self, _: Place<'_>, _: i64, _: u32) {}
+    fn duration(&mut self, _: Place<'_>, _: i64, _: i32) {}
+    fn field_mask(&mut self, _: Place<'_>, _: &str) {}
+    fn any_scalar(&mut self, _: AnyPlace<'_>, _: AnyScalar<'_>) {}
+    fn any_begin(&mut self, _: AnyPlace<'_>, _: AnyShape, _: bool) {}
+    fn any_end(&mut self, _: AnyPlace<'_>, _: AnyShape, _: bool) {}
+}

@@ -1,0 +1,208 @@
+//! Ties a level of the topic to a field of the payload: both must say the same.
+
+use crate::contract::Types;
+use crate::json::JsonSource;
+use crate::messagepack::MessagePackSource;
+use crate::plan::{Cardinality, FieldIndex, FieldPlan, Kind, MessageIndex, Plan};
+use crate::protobuf;
+use crate::source::{self, Source, Value};
+use crate::topic_pattern::TopicPattern;
+use crate::violation::{Checked, Rule, Violation};
+use tautwire_session::Format;
+
+/// One tie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tie {
+    /// The name of the level.
+    pub(crate) level: Box<str>,
+    /// The field, as it was written: `device.id`.
+    pub(crate) path: Box<str>,
+    way: Way,
+}
+
+/// How to get to the field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Way {
+    /// The messages on the way, and the field.
+    Fields(Box<[FieldIndex]>),
+    /// The names of properties.
+    Names(Box<[Box<str>]>),
+}
+
+impl Tie {
+    /// The tie of `level` to the field at `path`.
+    ///
+    /// # Errors
+    /// Why the field cannot be tied.
+    pub(crate) fn new(types: &Types, level: &str, path: &str) -> Result<Tie, String> {
+        let plan = match types {
+            Types::Message(plan) => plan,
+            Types::Schema(_) => {
+                let way = Way::Names(path.split('.').map(Into::into).collect());
+                return Ok(Tie { level: level.into(), path: path.into(), way });
+            }
+        };
+        let mut message = Some(plan.root);
+        let mut steps = Vec::new();
+        let mut last = None;
+        for name in path.split('.') {
+            let Some(inner) = message else { return Err(format!("{path}: what comes before {name} is no message")) };
+            let plan_of = plan.message(inner);
+            let index = plan_of
+                .names
+                .find(name.as_bytes())
+                .ok_or_else(|| format!("{} has no field {name}", plan_of.full_name))?;
+            let field = plan_of.field(index);
+            if field.cardinality != Cardinality::Singular {
+                return Err(format!("{path}: {name} has more than one value"));
+            }
+            message = match field.kind {
+                Kind::Message(inner) if plan.message(inner).well_known.is_none() => Some(inner),
+                _ => None,
+            };
+            steps.push(index);
+            last = Some(field);
+        }
+        match last.map(|field| field.kind) {
+            Some(Kind::Double | Kind::Float | Kind::Bytes | Kind::Message(_)) | None => {
+                Err(format!("{path}: only text, whole numbers, booleans and enumerations can be compared with a level"))
+            }
+            _ => Ok(Tie { level: level.into(), path: path.into(), way: Way::Fields(steps.into_boxed_slice()) }),
+        }
+    }
+
+    /// Checks a payload that satisfies the types.
+    pub(crate) fn check(
+        &self,
+        types: &Types,
+        topics: &TopicPattern,
+        format: Format,
+        topic: &str,
+        payload: &[u8],
+    ) -> Checked {
+        let level = topics.level(&self.level, topic).unwrap_or_default();
+        let same = match (types, &self.way, format) {
+            (Types::Message(plan), Way::Fields(steps), Format::Protobuf) => {
+                protobuf::field_is(plan, steps, payload, level)?
+            }
+            (Types::Message(plan), Way::Fields(steps), Format::Json) => {
+                in_message(plan, plan.root, &mut JsonSource::new(payload)?, steps, level)?
+            }
+            (Types::Message(plan), Way::Fields(steps), Format::MessagePack) => {
+                in_message(plan, plan.root, &mut MessagePackSource::new(payload), steps, level)?
+            }
+            (_, Way::Names(names), Format::Json) => in_map(&mut JsonSource::new(payload)?, names, level)?,
+            (_, Way::Names(names), _) => in_map(&mut MessagePackSource::new(payload), names, level)?,
+            (Types::Schema(_), Way::Fields(_), _) => false,
+        };
+        if same {
+            return Ok(());
+        }
+        let expected = format!("what the level {{{}}} of the topic says", self.level);
+        Err(Violation::new(Rule::TopicTie, 0, expected, "another value").inside(&self.path))
+    }
+}
+
+/// The field at the end of `steps`, in a message that is a map.
+fn in_message<'a>(
+    plan: &Plan,
+    message: MessageIndex,
+    source: &mut impl Source<'a>,
+    steps: &[FieldIndex],
+    level: &str,
+) -> Checked<bool> {
+    let Some((wanted, deeper)) = steps.split_first() else { return Ok(false) };
+    let message = plan.message(message);
+    let field = message.field(*wanted);
+    let Value::Map(mut sequence) = source.value()? else { return Ok(false) };
+    loop {
+        let found = source.key_is(&mut sequence, &field.json_name)
+            || match source.key(&mut sequence)? {
+                None => return Ok(zero_is(plan, field, level) && deeper.is_empty()),
+                Some(name) => message.names.find(name.decoded().as_bytes()) == Some(*wanted),
+            };
+        if !found {
+            let value = source.value()?;
+            source::skip(source, value, crate::contract::DEPTH_MAX)?;
+            continue;
+        }
+        return match (deeper, field.kind) {
+            ([_, ..], Kind::Message(inner)) => in_message(plan, inner, source, deeper, level),
+            _ => Ok(value_is(plan, field, &source.value()?, level)),
+        };
+    }
+}
+
+/// The property at the end of `names`.
+fn in_map<'a>(source: &mut impl Source<'a>, names: &[Box<str>], level: &str) -> Checked<bool> {
+    let Some((wanted, deeper)) = names.split_first() else { return Ok(false) };
+    let Value::Map(mut sequence) = source.value()? else { return Ok(false) };
+    while let Some(name) = source.key(&mut sequence)? {
+        if *name.decoded() != **wanted {
+            let value = source.value()?;
+            source::skip(source, value, crate::contract::DEPTH_MAX)?;
+        } else if deeper.is_empty() {
+            let value = source.value()?;
+            return Ok(match &value {
+                Value::Text(text) => text.decoded() == level,
+                _ => plain_value_is(&value, level),
+            });
+        } else {
+            return in_map(source, deeper, level);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a value, in whatever form it may have, says what the level says.
+fn value_is(plan: &Plan, field: &FieldPlan, value: &Value<'_>, level: &str) -> bool {
+    match (value, field.kind) {
+        (Value::Text(text), Kind::Enum(_)) => number_is(plan, field, plan_number(plan, field, &text.decoded()), level),
+        (Value::Text(text), Kind::String) => text.decoded() == level,
+        (Value::Text(text), _) => same_number(&text.decoded(), level),
+        (Value::Int(number), Kind::Enum(_)) => number_is(plan, field, i32::try_from(*number).ok(), level),
+        (Value::Null, _) => zero_is(plan, field, level),
+        (value, _) => plain_value_is(value, level),
+    }
+}
+
+/// Whether a number or boolean says what the level says.
+fn plain_value_is(value: &Value<'_>, level: &str) -> bool {
+    match value {
+        Value::Int(number) => level.parse() == Ok(*number),
+        Value::Uint(number) => level.parse() == Ok(*number),
+        Value::Float(number) => level.parse::<i64>().is_ok_and(|level| level as f64 == *number),
+        Value::Decimal(text) => same_number(text, level),
+        Value::Bool(value) => level == if *value { "true" } else { "false" },
+        _ => false,
+    }
+}
+
+fn same_number(text: &str, level: &str) -> bool {
+    match (text.parse::<i128>(), level.parse::<i128>()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => text.parse::<f64>().is_ok_and(|number| level.parse::<i64>().is_ok_and(|level| level as f64 == number)),
+    }
+}
+
+fn plan_number(plan: &Plan, field: &FieldPlan, name: &str) -> Option<i32> {
+    match field.kind {
+        Kind::Enum(index) => plan.enumeration(index).number_of(name),
+        _ => None,
+    }
+}
+
+/// Whether a number of an enumeration has the name that the level is, or is written so.
+pub(crate) fn number_is(plan: &Plan, field: &FieldPlan, number: Option<i32>, level: &str) -> bool {
+    number.is_some_and(|number| plan_number(plan, field, level) == Some(number) || level.parse() == Ok(number))
+}
+
+/// Whether a field that is not there says what the level says.
+pub(crate) fn zero_is(plan: &Plan, field: &FieldPlan, level: &str) -> bool {
+    match field.kind {
+        Kind::String => level.is_empty(),
+        Kind::Bool => level == "false",
+        Kind::Enum(_) => number_is(plan, field, Some(0), level),
+        _ => level.parse() == Ok(0),
+    }
+}

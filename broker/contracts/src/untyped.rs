@@ -1,0 +1,91 @@
+//! Values without a schema of their own, handed on as they are: those of `google.protobuf.Value`, and payloads of a JSON
+//! Schema that go from JSON to MessagePack or back.
+
+use crate::sink::{AnyPlace, AnyScalar, AnyShape, Sink};
+use crate::source::{self, Source, Value};
+use crate::violation::{Checked, Rule, Violation};
+
+/// Whose values they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// `google.protobuf.Value` and its kin, whose numbers are all of the type double.
+    Protobuf,
+    JsonSchema,
+}
+
+/// Hands on the value that begins with `value`. `wrapped` is whether Protocol Buffers say what it is.
+pub(crate) fn walk<'a>(
+    source: &mut impl Source<'a>,
+    sink: &mut impl Sink,
+    value: Value<'a>,
+    place: AnyPlace<'_>,
+    wrapped: bool,
+    owner: Owner,
+    depth_left: u16,
+) -> Checked {
+    let scalar = match value {
+        Value::Map(_) | Value::List(_) => return walk_deeper(source, sink, value, place, wrapped, owner, depth_left),
+        Value::Null => AnyScalar::Null,
+        Value::Bool(value) => AnyScalar::Bool(value),
+        Value::Int(value) if owner == Owner::Protobuf => AnyScalar::Number(value as f64),
+        Value::Uint(value) if owner == Owner::Protobuf => AnyScalar::Number(value as f64),
+        Value::Int(value) => AnyScalar::Int(value),
+        Value::Uint(value) => AnyScalar::Uint(value),
+        Value::Float(value) => AnyScalar::Number(finite(source, value)?),
+        Value::Decimal(text) => AnyScalar::Number(finite(source, text.parse().unwrap_or(f64::NAN))?),
+        Value::Text(text) => {
+            sink.any_scalar(place, AnyScalar::Text(&text.decoded()));
+            return Ok(());
+        }
+        Value::Bytes(_) | Value::Timestamp(..) | Value::Extension => {
+            return Err(Violation::new(Rule::Type, source.offset(), "a value that JSON has too", value.describe()));
+        }
+    };
+    sink.any_scalar(place, scalar);
+    Ok(())
+}
+
+fn walk_deeper<'a>(
+    source: &mut impl Source<'a>,
+    sink: &mut impl Sink,
+    value: Value<'a>,
+    place: AnyPlace<'_>,
+    wrapped: bool,
+    owner: Owner,
+    depth_left: u16,
+) -> Checked {
+    let Some(depth_left) = depth_left.checked_sub(1) else { return Err(source::too_deep(source.offset())) };
+    match value {
+        Value::Map(mut sequence) => {
+            sink.any_begin(place, AnyShape::Struct, wrapped);
+            while let Some(key) = source.key(&mut sequence)? {
+                let key = key.decoded();
+                let value = source.value()?;
+                walk(source, sink, value, AnyPlace::Entry(&key), true, owner, depth_left)
+                    .map_err(|violation| violation.inside(&key))?;
+            }
+            sink.any_end(place, AnyShape::Struct, wrapped);
+        }
+        Value::List(mut sequence) => {
+            sink.any_begin(place, AnyShape::List, wrapped);
+            let mut index = 0;
+            while source.item(&mut sequence)? {
+                let value = source.value()?;
+                walk(source, sink, value, AnyPlace::Item, true, owner, depth_left)
+                    .map_err(|violation| violation.inside_item(index))?;
+                index += 1;
+            }
+            sink.any_end(place, AnyShape::List, wrapped);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// JSON has no way to say what is not finite.
+fn finite<'a>(source: &impl Source<'a>, value: f64) -> Checked<f64> {
+    if value.is_finite() {
+        return Ok(value);
+    }
+    Err(Violation::new(Rule::Range, source.offset(), "a finite number", "another"))
+}

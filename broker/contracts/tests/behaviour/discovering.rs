@@ -1,0 +1,119 @@
+use std::fmt::Write as _;
+
+use prost_reflect::{DescriptorPool, DynamicMessage};
+use serde_json::{Value, json};
+use tautwire_contracts::discovery::{PAGE_MAX, answer, documents, service_discovery, sha256};
+use tautwire_contracts::{Catalogue, Format};
+
+use crate::load;
+
+const PROTO: &str = "syntax = \"proto3\";\npackage p;\nmessage M { string id = 1; }\n";
+
+fn catalogue(contracts: usize) -> Catalogue {
+    let mut manifest = String::new();
+    for at in 0..contracts {
+        let _ = write!(
+            manifest,
+            "[[contract]]\nname = 'c{at:03}'\ntopics = 't{at}/{{id}}'\nformat = ['protobuf', 'json']\nschema = 's.proto'\n\
+             on_violation = 'reject'\nties = {{ id = 'id' }}\n"
+        );
+    }
+    load(&[("contracts.toml", &manifest), ("s.proto", PROTO)]).expect("it is right")
+}
+
+fn ask(catalogue: &Catalogue, request: &Value) -> Value {
+    serde_json::from_slice(&answer(catalogue, Format::Json, request.to_string().as_bytes())).expect("JSON")
+}
+
+fn names(answer: &Value) -> Vec<&str> {
+    answer["contracts"]
+        .as_array()
+        .map_or_else(Vec::new, |contracts| contracts.iter().filter_map(|contract| contract["name"].as_str()).collect())
+}
+
+#[test]
+fn documents_come_in_both_forms_and_say_the_same() {
+    let catalogue = catalogue(2);
+    let hash = sha256(&catalogue.contracts()[0]);
+    let documents = documents(&catalogue);
+    let topics: Vec<&str> = documents.keys().map(String::as_str).collect();
+    let schema = format!("schemas/{hash}");
+    let schema_json = format!("{schema}.json");
+    assert_eq!(
+        topics,
+        [
+            "bindings/c000",
+            "bindings/c000.json",
+            "bindings/c001",
+            "bindings/c001.json",
+            "index",
+            "index.json",
+            &schema,
+            &schema_json
+        ]
+    );
+    let read = |topic: &str| serde_json::from_slice::<Value>(&documents[topic].payload).expect("JSON");
+    let binding = read("bindings/c000.json");
+    assert_eq!(
+        binding,
+        json!({
+            "name": "c000", "topics": "t0/{id}", "filter": "t0/+", "formats": ["protobuf", "json"], "schemaSha256": hash,
+            "message": "p.M", "onViolation": "reject", "unacknowledged": "drop", "unknownFields": "allow",
+            "ties": { "id": "id" }
+        })
+    );
+    assert_eq!(read("index.json")["contracts"][0], binding);
+    let schema = read(&schema_json);
+    assert_eq!((&schema["source"], &schema["language"]), (&json!(PROTO), &json!("protobuf")));
+    assert_eq!(documents["index"].format, Format::Protobuf);
+}
+
+#[test]
+fn pages_follow_each_other_until_the_last() {
+    let catalogue = catalogue(PAGE_MAX + 5);
+    let first = ask(&catalogue, &json!({}));
+    assert_eq!(names(&first).len(), PAGE_MAX);
+    assert_eq!(first["next"], "c099");
+    let last = ask(&catalogue, &json!({ "after": first["next"] }));
+    assert_eq!(names(&last), ["c100", "c101", "c102", "c103", "c104"]);
+    assert!(last["next"].is_null());
+    let two = ask(&catalogue, &json!({ "limit": 2, "after": "c001" }));
+    assert_eq!((names(&two), &two["next"]), (vec!["c002", "c003"], &json!("c003")));
+    assert_eq!(names(&ask(&catalogue, &json!({ "limit": 1_000_000 }))).len(), PAGE_MAX);
+    assert_eq!(names(&ask(&catalogue, &json!({ "topic": "t7/x" }))), ["c007"]);
+    assert!(names(&ask(&catalogue, &json!({ "topic": "t7" }))).is_empty());
+    // One schema serves all of them, and is sent once.
+    let with = ask(&catalogue, &json!({ "schemas": true, "limit": 3 }));
+    assert_eq!(with["schemas"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn requests_come_in_both_forms_and_may_be_empty() {
+    let catalogue = catalogue(1);
+    let all = answer(&catalogue, Format::Json, b"");
+    assert_eq!(all, answer(&catalogue, Format::Json, b"{}"));
+    let wire = answer(&catalogue, Format::Protobuf, b"");
+    assert_eq!(wire, answer(&catalogue, Format::Protobuf, b"\x0a\x04t0/x\x18\x05"));
+    assert!(wire.len() < all.len());
+    for (format, request) in [(Format::Json, &b"{\"limit\":-1}"[..]), (Format::Json, b"{"), (Format::Protobuf, b"\x0a")]
+    {
+        let said = answer(&catalogue, format, request);
+        assert!(String::from_utf8_lossy(&said).contains("expected"), "{request:?}");
+    }
+}
+
+#[test]
+fn a_client_of_the_old_protocol_understands_the_answer() {
+    // Its schema, as its clients have it.
+    let schema = "syntax = \"proto3\";\nmessage ServiceDiscoveryResponse { repeated SchemaInfo schemas = 1; }\n\
+                  message SchemaInfo { string topic = 1; string message_type = 2; string schema_source = 3; }\n";
+    let manifest = "[[contract]]\nname = 'c'\ntopics = 't'\nformat = 'protobuf'\nschema = 'd.proto'\nmessage = 'ServiceDiscoveryResponse'\n";
+    let theirs = load(&[("contracts.toml", manifest), ("d.proto", schema)]).expect("it is right");
+    let set = &theirs.contracts()[0].schema().descriptor_set;
+    let pool = DescriptorPool::decode(&**set).expect("a descriptor set");
+    let root = pool.get_message_by_name("ServiceDiscoveryResponse").expect("it has it");
+    let bytes = service_discovery(&catalogue(2));
+    let read = serde_json::to_value(DynamicMessage::decode(root, &*bytes).expect("its schema")).expect("JSON");
+    let info = |at: usize| json!({ "topic": format!("t{at}/+"), "messageType": "p.M", "schemaSource": PROTO });
+    assert_eq!(read, json!({ "schemas": [info(0), info(1)] }));
+}

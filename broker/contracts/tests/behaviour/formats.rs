@@ -1,0 +1,128 @@
+use tautwire_contracts::{Format, Rule};
+
+use crate::contract;
+
+const SCHEMA: (&str, &str) =
+    ("s.proto", "syntax = \"proto3\";\nmessage M { string id = 1; repeated M items = 2; int32 n = 3; }\n");
+
+#[test]
+fn a_content_type_that_names_a_format_decides() {
+    let both = contract("topics = 't'\nformat = ['protobuf', 'json']\nmessage = 'M'", SCHEMA);
+    let json = br#"{"id":"a"}"#;
+    for name in ["application/json", "Application/JSON", "application/json; charset=utf-8", "text/json"] {
+        assert_eq!(both.check("t", Some(name), json), Ok(Format::Json), "{name}");
+    }
+    let violation = both.check("t", Some("application/msgpack"), b"\x80").expect_err("it is not listed");
+    assert_eq!(violation.rule, Rule::Format);
+    assert_eq!(violation.expected(), "application/x-protobuf or application/json");
+    assert_eq!(violation.found(), "application/msgpack");
+    assert!(both.check("t", Some("application/x-protobuf"), json).is_err());
+    assert!(both.check("t", Some("application/json"), b"\x0a\x01a").is_err());
+}
+
+#[test]
+fn without_one_a_payload_is_of_the_first_format_that_it_satisfies() {
+    let both = contract("topics = 't'\nformat = ['protobuf', 'json']\nmessage = 'M'", SCHEMA);
+    for content_type in [None, Some("application/octet-stream"), Some("")] {
+        assert_eq!(both.check("t", content_type, b"\x0a\x01a"), Ok(Format::Protobuf));
+        assert_eq!(both.check("t", content_type, br#"{"id":"a"}"#), Ok(Format::Json));
+        assert_eq!(both.check("t", content_type, b""), Ok(Format::Protobuf));
+        // What is told is what is wrong with the first, unless it is understood better as another.
+        let violation = both.check("t", content_type, br#"{"id":1}"#).expect_err("it is a number");
+        assert_eq!((violation.rule, violation.path().as_str()), (Rule::Type, "id"));
+        let violation = both.check("t", content_type, b"\x0a\x09a").expect_err("it is cut short");
+        assert_eq!((violation.rule, violation.path().as_str()), (Rule::Malformed, "id"));
+    }
+}
+
+#[test]
+fn a_violation_says_where_what_was_expected_and_what_was_there() {
+    let json = contract("topics = 't'\nformat = ['json', 'protobuf', 'messagepack']\nmessage = 'M'", SCHEMA);
+    let violation = json.check("t", None, br#"{"items":[{},{"items":[{"n":"secret"}]}]}"#).expect_err("it is wrong");
+    let said = violation.to_string();
+    assert_eq!(said, "items[1].items[0].n: expected int32, found a string that is no number at byte 36 [type]");
+    let violation =
+        json.check("t", Some("application/x-protobuf"), b"\x12\x00\x12\x02\x1d\x00").expect_err("it is wrong");
+    assert_eq!(violation.path(), "items[1].n");
+    let violation = json.check("t", Some("application/msgpack"), b"\x81\xa1n\xa1x").expect_err("it is wrong");
+    assert_eq!(violation.to_string(), "n: expected int32, found a string at byte 5 [type]");
+}
+
+#[test]
+fn unknown_fields_and_values_break_a_contract_that_refuses_them() {
+    const SCHEMA: (&str, &str) =
+        ("s.proto", "syntax = \"proto3\";\nmessage M { E e = 1; repeated E es = 2; }\nenum E { A = 0; B = 1; }\n");
+    let formats = "topics = 't'\nformat = ['json', 'protobuf', 'messagepack']\nmessage = 'M'";
+    let open = contract(formats, SCHEMA);
+    let closed = contract(&format!("{formats}\nunknown_fields = 'reject'"), SCHEMA);
+    for (content_type, payload, path, rule) in [
+        ("application/x-protobuf", &b"\x08\x05"[..], "e", Rule::Enumeration),
+        ("application/x-protobuf", b"\x12\x02\x01\x05", "es[0]", Rule::Enumeration),
+        ("application/x-protobuf", b"\x18\x05", "#3", Rule::UnknownField),
+        ("application/json", br#"{"e":5}"#, "e", Rule::Enumeration),
+        ("application/json", br#"{"x":[{}]}"#, "", Rule::UnknownField),
+        ("application/msgpack", b"\x81\xa1e\x05", "e", Rule::Enumeration),
+        ("application/msgpack", b"\x81\xa1x\x91\x80", "", Rule::UnknownField),
+    ] {
+        assert!(open.check("t", Some(content_type), payload).is_ok(), "{content_type} {payload:02x?}");
+        let violation = closed.check("t", Some(content_type), payload).expect_err("it is unknown");
+        assert_eq!((violation.path().as_str(), violation.rule), (path, rule), "{violation}");
+    }
+}
+
+#[test]
+fn payloads_nested_too_deep_are_refused_in_every_format() {
+    let any = contract("topics = 't'\nformat = ['json', 'protobuf', 'messagepack']\nmessage = 'M'", SCHEMA);
+    let json = |depth: usize| "{\"items\":[".repeat(depth) + &"]}".repeat(depth);
+    let pack = |depth: usize| {
+        let mut payload = b"\x81\xa5items\x91".repeat(depth);
+        payload.push(0x80);
+        payload
+    };
+    let check = |content_type, payload: &[u8]| any.check("t", Some(content_type), payload).map_err(|error| error.rule);
+    assert_eq!(check("application/json", json(99).as_bytes()), Ok(Format::Json));
+    assert_eq!(check("application/msgpack", &pack(99)), Ok(Format::MessagePack));
+    for depth in [101, 50_000] {
+        assert_eq!(check("application/json", json(depth).as_bytes()), Err(Rule::Depth));
+        assert_eq!(check("application/msgpack", &pack(depth)), Err(Rule::Depth));
+    }
+    // Of what is not looked at too.
+    assert_eq!(check("application/json", ("{\"x\":".to_owned() + &"[".repeat(100_000)).as_bytes()), Err(Rule::Depth));
+    let mut unknown = b"\x81\xa1x".to_vec();
+    unknown.extend([0x91; 100_000]);
+    assert_eq!(check("application/msgpack", &unknown), Err(Rule::Depth));
+    // Lengths that cannot be do not make anything large.
+    assert_eq!(check("application/msgpack", b"\x81\xa5items\xdd\xff\xff\xff\xff"), Err(Rule::Malformed));
+    assert_eq!(check("application/msgpack", b"\xdf\xff\xff\xff\xff"), Err(Rule::Malformed));
+    assert_eq!(check("application/msgpack", b"\x81\xa2id\xdb\xff\xff\xff\xff"), Err(Rule::Malformed));
+    assert_eq!(check("application/x-protobuf", b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), Err(Rule::Malformed));
+}
+
+#[test]
+fn what_has_no_other_form_is_not_made_by_half() {
+    const SCHEMA: (&str, &str) = (
+        "s.proto",
+        "syntax = \"proto3\";\nimport \"google/protobuf/timestamp.proto\";\nimport \"google/protobuf/struct.proto\";\n\
+         message M { string id = 1; google.protobuf.Timestamp at = 2; google.protobuf.Value any = 3; }\n",
+    );
+    let contract = contract("topics = 't'\nformat = ['protobuf', 'json']\nmessage = 'M'", SCHEMA);
+    let mut out = b"before".to_vec();
+    for (payload, path) in [
+        (&b"\x0a\x01a\x12\x0a\x10\x80\x94\xeb\xdc\x03"[..], "at"),
+        (b"\x0a\x01a\x1a\x00", "any"),
+        (b"\x0a\x01a\x1a\x09\x11\x00\x00\x00\x00\x00\x00\xf8\x7f", "any"),
+    ] {
+        let payload = if path == "at" { &b"\x0a\x01a\x12\x06\x10\x80\x94\xeb\xdc\x03"[..] } else { payload };
+        assert_eq!(contract.check("t", None, payload), Ok(Format::Protobuf), "{path}");
+        for to in [Format::Json, Format::MessagePack] {
+            let violation = contract.transcode(Format::Protobuf, to, payload, &mut out).expect_err("it has none");
+            assert_eq!(violation.path(), path);
+            assert_eq!(out, b"before");
+        }
+    }
+    assert!(contract.can_become(Format::MessagePack));
+    let schema = crate::contract("topics = 't'\nformat = 'json'", ("s.json", "true"));
+    assert!(!schema.can_become(Format::Protobuf));
+    assert!(schema.transcode(Format::Json, Format::Protobuf, b"1", &mut out).is_err());
+    assert_eq!(out, b"before");
+}

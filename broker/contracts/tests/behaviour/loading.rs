@@ -1,0 +1,162 @@
+use crate::{errors, load};
+
+const SCHEMA: (&str, &str) =
+    ("s.proto", "syntax = \"proto3\";\nmessage A { string id = 1; }\nmessage B { int32 n = 1; }\n");
+
+fn manifest_errors(manifest: &str) -> String {
+    errors(&[("contracts.toml", manifest), SCHEMA])
+}
+
+#[test]
+fn each_fault_has_its_code_line_and_column() {
+    let good = "[[contract]]\nname = 'a'\ntopics = 'a/{id}'\nformat = 'protobuf'\nschema = 's.proto'\nmessage = 'A'\n";
+    assert_eq!(manifest_errors(good), "");
+    for (from, to, wanted) in [
+        ("name = 'a'", "name = ", "contracts.toml:2:8: not valid TOML: "),
+        ("name = 'a'", "name = 'a'\nnmae = 1", "contracts.toml:3:1: there is no key nmae; "),
+        ("name = 'a'\n", "", "contracts.toml:1:1: the contract has no name [contract_missing]"),
+        ("name = 'a'", "name = 'a b'", "name has letters, digits, _ and -"),
+        ("name = 'a'", "name = ''", "contracts.toml:2:8: name is a string that is not empty [contract_value]"),
+        ("name = 'a'", "name = 7", "contracts.toml:2:8: name is a string that is not empty [contract_value]"),
+        ("'a/{id}'", "'a/#/b'", "contracts.toml:3:10: topics: it is no topic filter"),
+        ("'a/{id}'", "'$SYS/a'", "contracts.toml:3:10: topics: topics below $SYS"),
+        ("'protobuf'", "'xml'", "contracts.toml:4:10: format is one of protobuf, messagepack, json"),
+        ("'protobuf'", "['json', 'json']", "contracts.toml:4:10: format is one of"),
+        ("'protobuf'", "[]", "contracts.toml:4:10: format is one of"),
+        ("'s.proto'", "'t.proto'", "contracts.toml:5:10: there is no file t.proto in the folder [contract_schema]"),
+        ("'s.proto'", "'contracts.toml'", "contracts.toml is neither a .proto nor a .json file [contract_schema]"),
+        (
+            "message = 'A'",
+            "message = 'C'",
+            "contracts.toml:5:10: s.proto has no message C; it has A, B [contract_schema]",
+        ),
+        ("message = 'A'", "", "contracts.toml:5:10: message is missing; s.proto has A, B [contract_schema]"),
+        (
+            "message = 'A'",
+            "message = 'A'\non_violation = 'explode'",
+            "contracts.toml:7:16: on_violation is one of observe",
+        ),
+        ("message = 'A'", "message = 'A'\nunacknowledged = 1", "contracts.toml:7:18: unacknowledged is a string"),
+        (
+            "message = 'A'",
+            "message = 'A'\nunknown_fields = 'x'",
+            "contracts.toml:7:18: unknown_fields is one of allow, reject",
+        ),
+        ("message = 'A'", "message = 'A'\nties = 1", "contracts.toml:7:8: ties is a table"),
+        ("message = 'A'", "message = 'A'\nties = { x = 'id' }", "contracts.toml:1:1: ties: topics has no level {x}"),
+        ("message = 'A'", "message = 'A'\nties = { id = 'x' }", "contracts.toml:1:1: ties: A has no field x"),
+        ("[[contract]]", "[contract]", "write [[contract]], with two brackets"),
+        ("[[contract]]", "top = 1\n[[contract]]", "contracts.toml:1:1: there is no key top; there is [[contract]]"),
+    ] {
+        let broken = good.replace(from, to);
+        assert_ne!(broken, good, "{from}");
+        let said = manifest_errors(&broken);
+        assert!(said.contains(wanted), "{to}\n{said}\nnot: {wanted}");
+    }
+}
+
+#[test]
+fn schemas_with_faults_are_told_of_at_their_place() {
+    let said = errors(&[("a.proto", "syntax = \"proto3\";\nmessage A {\n  strin id = 1;\n}\n")]);
+    assert!(said.starts_with("a.proto:3:3: ") && said.ends_with("[contract_schema]"), "{said}");
+    let said = errors(&[("a.proto", "syntax = \"proto3\";\nmessage A {\n  string id = ;\n}\n")]);
+    assert!(said.starts_with("a.proto:3:15: "), "{said}");
+    let said = errors(&[("a.proto", "syntax = \"proto3\";\nimport \"nowhere.proto\";\n")]);
+    assert!(said.starts_with("a.proto:2:1: ") && said.contains("nowhere.proto"), "{said}");
+    let manifest = "[[contract]]\nname = 'j'\ntopics = 'j'\nformat = 'json'\nschema = 'j.json'\n";
+    for (schema, wanted) in [
+        ("{\n  \"type\": \"strin\"\n}", "j.json:2:11: there is no type \"strin\""),
+        ("{\n  \"anyOf\": []\n}", "j.json:2:12: the keyword anyOf cannot be checked in one pass"),
+        ("{\n  \"$ref\": \"http://example.org/x\"\n}", "j.json:2:11: $ref leads out of the file"),
+        ("{\"$ref\": \"#/$defs/a\"}", "j.json:1:10: $ref #/$defs/a leads nowhere"),
+        ("{\"$ref\": \"#\"}", "j.json:1:10: $ref # leads to itself"),
+        ("{\"pattern\": \"(?=x)\"}", "j.json:1:13: the pattern cannot be matched in linear time"),
+        ("{\"format\": \"email\"}", "j.json:1:12: the format \"email\" is not checked; use a pattern"),
+        ("{\"minLength\": -1}", "j.json:1:15: minLength is a whole number from 0 on"),
+        ("{\"multipleOf\": 0}", "j.json:1:16: multipleOf is greater than 0"),
+        ("{\"enum\": [[]]}", "j.json:1:11: a list or an object among enum or const"),
+        ("{", "j.json:1:2: not valid JSON"),
+        ("7", "j.json:1:1: a schema is an object, true or false"),
+    ] {
+        let said = errors(&[("contracts.toml", manifest), ("j.json", schema)]);
+        assert!(said.contains(wanted), "{schema}\n{said}\nnot: {wanted}");
+    }
+}
+
+#[test]
+fn contracts_for_one_topic_and_of_one_name_are_refused_by_both_names() {
+    let two = |first: &str, second: &str, topics: &str| {
+        let one = |name: &str, topics: &str| {
+            format!(
+                "[[contract]]\nname = '{name}'\ntopics = '{topics}'\nformat = 'protobuf'\nschema = 's.proto'\nmessage = 'A'\n"
+            )
+        };
+        manifest_errors(&(one(first, "a/{id}") + &one(second, topics)))
+    };
+    assert_eq!(
+        two("a", "b", "a/+"),
+        "contracts.toml:7:1: the contracts b (a/+) and a (a/{id}) would both hold for some topic; let only one cover it \
+         [contract_overlap]"
+    );
+    assert_eq!(two("a", "a", "b"), "contracts.toml:7:1: there are two contracts with the name a [contract_duplicate]");
+    assert_eq!(two("a", "b", "b/+"), "");
+}
+
+#[test]
+fn a_schema_carries_its_contract() {
+    let schema = |option: &str| {
+        format!(
+            "syntax = \"proto3\";\npackage p;\nimport \"tautwire/contract.proto\";\nmessage Reading {{\n\
+             option (tautwire.contract) = {{ {option} }};\nstring device_id = 1;\n}}\n"
+        )
+    };
+    let text = schema(
+        "topics: \"s/{device_id}\" format: \"json\" format: \"protobuf\" on_violation: \"disconnect\" \
+         unacknowledged: \"disconnect\" unknown_fields: \"reject\" ties: { key: \"device_id\" value: \"device_id\" }",
+    );
+    let catalogue = load(&[("r.proto", &text)]).expect("it is right");
+    let contract = catalogue.named("reading").expect("the message's name in lower case");
+    assert_eq!(contract.schema().message.as_ref(), "p.Reading");
+    assert_eq!(contract.formats().iter().map(|format| format.name()).collect::<Vec<_>>(), ["json", "protobuf"]);
+    assert_eq!(contract.on_violation().name(), "disconnect");
+    assert_eq!(contract.unacknowledged(), tautwire_contracts::Unacknowledged::Disconnect);
+    assert!(contract.unknown_fields_refused());
+    assert_eq!(contract.ties().collect::<Vec<_>>(), [("device_id", "device_id")]);
+    assert_eq!(catalogue.find("s/7").map(|found| found.name()), Some("reading"));
+    assert!(catalogue.find("s/7/x").is_none());
+
+    for (option, wanted) in [
+        ("name: \"x\"", "topics is missing"),
+        ("topics: \"a\" on_violation: \"x\"", "on_violation is one of"),
+        ("topics: \"a\" unacknowledged: \"x\"", "unacknowledged is one of"),
+        ("topics: \"a\" unknown_fields: \"x\"", "unknown_fields is one of"),
+        ("topics: \"a\" format: \"x\"", "format is one of"),
+        ("topics: \"a\" colour: 1", "invalid value of type 'tautwire.Contract'"),
+    ] {
+        let said = errors(&[("r.proto", &schema(option))]);
+        assert!(said.starts_with("r.proto:") && said.contains(wanted), "{option}\n{said}");
+    }
+
+    // The manifest has the last word on a message.
+    let manifest =
+        "[[contract]]\nname = 'other'\ntopics = 'o'\nformat = 'json'\nschema = 'r.proto'\nmessage = 'p.Reading'\n";
+    let catalogue = load(&[("r.proto", &text), ("contracts.toml", manifest)]).expect("it is right");
+    assert_eq!(catalogue.contracts().iter().map(|contract| contract.name()).collect::<Vec<_>>(), ["other"]);
+}
+
+#[test]
+fn formats_that_a_schema_has_no_form_in_are_refused() {
+    let any =
+        "syntax = \"proto3\";\nimport \"google/protobuf/any.proto\";\nmessage A { google.protobuf.Any any = 1; }\n";
+    let manifest = |format: &str, schema: &str| {
+        format!("[[contract]]\nname = 'a'\ntopics = 'a'\nformat = {format}\nschema = '{schema}'\n")
+    };
+    assert_eq!(errors(&[("a.proto", any), ("contracts.toml", &manifest("'protobuf'", "a.proto"))]), "");
+    let said = errors(&[("a.proto", any), ("contracts.toml", &manifest("['protobuf', 'json']", "a.proto"))]);
+    assert!(said.contains("google.protobuf.Any has no form in json"), "{said}");
+    let said = errors(&[("a.json", "{}"), ("contracts.toml", &manifest("'protobuf'", "a.json"))]);
+    assert!(said.contains("a JSON Schema has no form in protobuf"), "{said}");
+    let with_message = manifest("'json'", "a.json") + "message = 'A'\n";
+    let said = errors(&[("a.json", "{}"), ("contracts.toml", &with_message)]);
+    assert!(said.contains("message is for .proto files"), "{said}");
+}

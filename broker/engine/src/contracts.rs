@@ -1,0 +1,172 @@
+//! Messages are held to the contract of their topic before anybody gets them.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use tautwire_contracts::{Contract, OnViolation, Unacknowledged, Violation};
+use tautwire_protocol::{Properties, PropertyContext, PropertyId, ReasonCode};
+use tautwire_session::{Journal, MessageRef};
+
+use crate::frames::Outgoing;
+use crate::hub::Hub;
+use crate::route::Origin;
+use crate::shard::Shard;
+
+/// Below this, what broke its contract is published again.
+const QUARANTINE: &str = "$quarantine/";
+/// The most of an explanation that is sent: a path may be long.
+const EXPLANATION_MAX_BYTES: usize = 1_000;
+/// The most topic that a packet can say.
+const TOPIC_MAX_BYTES: usize = 65_535;
+/// At most one line of the log in this time, for each shard.
+const LOG_INTERVAL_MS: u64 = 1_000;
+
+/// Why a message is not taken on.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) reason: ReasonCode,
+    pub(crate) why: Cow<'static, str>,
+    pub(crate) ending: Ending,
+}
+
+/// Whether a refusal ends the publisher's connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Never,
+    Always,
+    /// Where the protocol has no answer that says it: at QoS 0, and in 3.1.1.
+    WithoutAnswer,
+}
+
+impl Refusal {
+    pub(crate) fn new(reason: ReasonCode, why: &'static str) -> Refusal {
+        Refusal { reason, why: why.into(), ending: Ending::Never }
+    }
+}
+
+/// A message breaks the contract of its topic, and is not to go on.
+#[derive(Debug)]
+pub(crate) struct Broken {
+    contract: Arc<Contract>,
+    violation: Box<Violation>,
+}
+
+/// Keeps the log readable while a fleet misbehaves.
+#[derive(Debug, Default)]
+pub(crate) struct ViolationLog {
+    next_ms: u64,
+    unsaid: u64,
+}
+
+impl<J: Journal> Hub<J> {
+    /// Holds a message to `contract`. One that only observes lets everything pass.
+    pub(crate) fn hold_to(&mut self, contract: &Arc<Contract>, outgoing: &Outgoing<'_>) -> Result<(), Broken> {
+        self.counters().payloads_checked.add(1);
+        let MessageRef { topic, properties, payload, retain, .. } = outgoing.message;
+        if retain && payload.is_empty() {
+            // It takes a retained message away, and says nothing itself [MQTT-3.3.1-6].
+            return Ok(());
+        }
+        let Err(violation) = contract.check(topic, content_type(properties), payload) else { return Ok(()) };
+        self.log_violation(contract, topic, &violation);
+        if contract.on_violation() == OnViolation::Observe {
+            self.counters().violations_observed.add(1);
+            return Ok(());
+        }
+        Err(Broken { contract: contract.clone(), violation })
+    }
+
+    fn log_violation(&mut self, contract: &Contract, topic: &str, violation: &Violation) {
+        if self.now_ms < self.violation_log.next_ms {
+            self.violation_log.unsaid += 1;
+            return;
+        }
+        self.violation_log.next_ms = self.now_ms + LOG_INTERVAL_MS;
+        let unsaid = std::mem::take(&mut self.violation_log.unsaid);
+        let more = if unsaid > 0 { format!(" ({unsaid} more since the last line)") } else { String::new() };
+        log::warn!("{topic:?} breaks the contract {}: {violation}{more}", contract.name());
+    }
+}
+
+impl<J: Journal> Shard<J> {
+    /// Does with a message what its contract says of those that break it.
+    #[cold]
+    pub(crate) fn refuse_broken(&mut self, broken: Broken, outgoing: &Outgoing<'_>) -> Result<bool, Refusal> {
+        let Broken { contract, violation } = broken;
+        let ending = match contract.on_violation() {
+            OnViolation::Quarantine => {
+                self.hub.counters().violations_quarantined.add(1);
+                return Ok(self.quarantine(&contract, &violation, &outgoing.message));
+            }
+            OnViolation::Disconnect => Ending::Always,
+            OnViolation::Reject if contract.unacknowledged() == Unacknowledged::Disconnect => Ending::WithoutAnswer,
+            OnViolation::Reject | OnViolation::Observe => Ending::Never,
+        };
+        self.hub.counters().violations_rejected.add(1);
+        Err(Refusal {
+            reason: ReasonCode::PayloadFormatInvalid,
+            why: explanation(&contract, &violation).into(),
+            ending,
+        })
+    }
+
+    /// Publishes a message again where only those find it who look for what is wrong.
+    fn quarantine(&mut self, contract: &Contract, violation: &Violation, message: &MessageRef<'_>) -> bool {
+        let topic = format!("{QUARANTINE}{}", message.topic);
+        if topic.len() > TOPIC_MAX_BYTES {
+            return false;
+        }
+        let mut properties = message.properties.to_vec();
+        for (name, value) in [
+            ("tautwire-contract", contract.name()),
+            ("tautwire-rule", violation.rule.code()),
+            ("tautwire-path", &violation.path()),
+            ("tautwire-reason", &explanation(contract, violation)),
+        ] {
+            append_user_property(&mut properties, name, value);
+        }
+        // It goes to those who are there, and is kept for nobody else.
+        let message = MessageRef { topic: &topic, properties: &properties, retain: false, ..*message };
+        let mut outgoing = Outgoing { is_checked: true, ..Outgoing::new(message) };
+        let generation = self.hub.exchange.generation();
+        self.route(&mut outgoing, Origin::Broker, generation).unwrap_or(false)
+    }
+
+    /// Why a will must not be taken on, if it must not: it would break its contract when nobody is there to be told.
+    pub(crate) fn will_breaks_contract(&self, will: &tautwire_protocol::Will<'_>) -> Option<String> {
+        let topic = will.topic.as_str();
+        let contract = self.hub.exchange.contract(topic)?;
+        if !matches!(contract.on_violation(), OnViolation::Reject | OnViolation::Disconnect) {
+            return None;
+        }
+        let violation = contract.check(topic, will.properties.content_type(), will.payload).err()?;
+        self.hub.counters().violations_rejected.add(1);
+        Some(format!("the will breaks the {}", explanation(&contract, &violation)))
+    }
+}
+
+fn explanation(contract: &Contract, violation: &Violation) -> String {
+    let mut text = format!("contract {}: {violation}", contract.name());
+    if text.len() > EXPLANATION_MAX_BYTES {
+        let end = (0..=EXPLANATION_MAX_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
+    }
+    text
+}
+
+/// The Content Type among properties as a message keeps them.
+pub(crate) fn content_type(properties: &[u8]) -> Option<&str> {
+    if properties.is_empty() {
+        return None;
+    }
+    Properties::from_wire(properties, PropertyContext::Publish).ok()?.content_type()
+}
+
+pub(crate) fn append_user_property(properties: &mut Vec<u8>, name: &str, value: &str) {
+    properties.push(PropertyId::UserProperty as u8);
+    for text in [name, value] {
+        let length = text.len().min(usize::from(u16::MAX));
+        properties.extend_from_slice(&(length as u16).to_be_bytes());
+        properties.extend_from_slice(&text.as_bytes()[..length]);
+    }
+}

@@ -1,0 +1,123 @@
+//! Clients are told of the contracts: by retained messages below `$SYS/contracts/`, and on request.
+
+use std::collections::BTreeSet;
+
+use tautwire_contracts::discovery::{self, Document};
+use tautwire_protocol::{Property, PropertyId, Publish, QoS};
+use tautwire_router::ShardIndex;
+use tautwire_session::{Format, Journal, MessageRef};
+
+use crate::deliver::Terms;
+use crate::frames::Outgoing;
+use crate::route::Origin;
+use crate::shard::Shard;
+
+const PREFIX: &str = "$SYS/contracts/";
+/// Requests for pages of contracts, and where they are answered if they do not say.
+const REQUEST: &str = "$SYS/contracts/request";
+const RESPONSE: &str = "$SYS/contracts/response";
+/// The same as ProtoMQ has them.
+const SERVICE_REQUEST: &str = "$SYS/discovery/request";
+const SERVICE_RESPONSE: &str = "$SYS/discovery/response";
+
+/// What has been published of the contracts. Shard 0 publishes for all.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    changes: u64,
+    topics: BTreeSet<String>,
+}
+
+impl<J: Journal> Shard<J> {
+    /// Whether the contracts have changed and this shard has to say so.
+    pub fn has_contracts_to_tell(&self) -> bool {
+        self.hub.shard == ShardIndex(0) && self.hub.exchange.contract_changes() != self.told.changes
+    }
+
+    /// Publishes what is new of the contracts, and takes back what is gone.
+    pub(crate) fn publish_contracts(&mut self) {
+        if !self.has_contracts_to_tell() {
+            return;
+        }
+        self.told.changes = self.hub.exchange.contract_changes();
+        let documents = discovery::documents(&self.hub.exchange.contracts());
+        let gone: Vec<String> =
+            self.told.topics.iter().filter(|topic| !documents.contains_key(*topic)).cloned().collect();
+        for topic in gone {
+            self.publish_document(&topic, None);
+            self.told.topics.remove(&topic);
+        }
+        for (topic, document) in documents {
+            self.publish_document(&topic, Some(&document));
+            self.told.topics.insert(topic);
+        }
+    }
+
+    fn publish_document(&mut self, name: &str, document: Option<&Document>) {
+        let topic = format!("{PREFIX}{name}");
+        let held = self.hub.exchange.retained_message(&topic);
+        if document.is_some_and(|new| held.is_some_and(|held| held.payload() == new.payload)) {
+            return;
+        }
+        let properties = document.map_or_else(Vec::new, |document| content_type(document.format));
+        let message = MessageRef {
+            topic: &topic,
+            properties: &properties,
+            payload: document.map_or(&[], |document| &document.payload),
+            qos: QoS::AtMostOnce,
+            retain: true,
+            expires_at_ms: None,
+        };
+        if self.publish(&mut Outgoing::new(message), Origin::Broker).is_err() {
+            log::warn!("{topic} was not published: the broker retains as much as it may");
+        }
+    }
+
+    /// Answers a message to one of the topics for requests; false for any other topic. Only the client that asks gets the
+    /// answer.
+    pub(crate) fn answer_discovery(&mut self, index: u32, publish: &Publish<'_>, topic: &str) -> bool {
+        if !topic.starts_with("$SYS/") {
+            return false;
+        }
+        let catalogue = self.hub.exchange.contracts();
+        let (default_topic, format, payload) = match topic {
+            REQUEST => {
+                let said = publish.properties.content_type().and_then(Format::of_content_type);
+                let format = if said == Some(Format::Protobuf) { Format::Protobuf } else { Format::Json };
+                (RESPONSE, format, discovery::answer(&catalogue, format, publish.payload))
+            }
+            SERVICE_REQUEST => (SERVICE_RESPONSE, Format::Protobuf, discovery::service_discovery(&catalogue)),
+            _ => return false,
+        };
+        let mut properties = content_type(format);
+        if let Some(Property::CorrelationData(data)) = publish.properties.get(PropertyId::CorrelationData) {
+            push(&mut properties, PropertyId::CorrelationData, data);
+        }
+        let response_topic = publish.properties.response_topic();
+        let message = MessageRef {
+            topic: response_topic.map_or(default_topic, |topic| topic.as_str()),
+            properties: &properties,
+            payload: &payload,
+            qos: QoS::AtMostOnce,
+            retain: false,
+            expires_at_ms: None,
+        };
+        let terms =
+            Terms { qos: QoS::AtMostOnce, retain: false, subscription_ids: &[], share: None, shared_frame: false };
+        self.hub.deliver_at_most_once(index, &Outgoing::new(message), terms);
+        true
+    }
+}
+
+fn content_type(format: Format) -> Vec<u8> {
+    let mut properties = Vec::new();
+    push(&mut properties, PropertyId::ContentType, format.content_type().as_bytes());
+    properties
+}
+
+/// A property with a length of two bytes.
+pub(crate) fn push(properties: &mut Vec<u8>, id: PropertyId, value: &[u8]) {
+    let length = value.len().min(usize::from(u16::MAX));
+    properties.push(id as u8);
+    properties.extend_from_slice(&(length as u16).to_be_bytes());
+    properties.extend_from_slice(&value[..length]);
+}

@@ -1,0 +1,94 @@
+//! Source text from contracts: types and typed functions for clients in four languages, and AsyncAPI documents.
+//!
+//! Nothing is read or written here: a catalogue goes in, texts of files come out. The same catalogue gives the same texts.
+#![forbid(unsafe_code)]
+
+mod asyncapi;
+mod c;
+mod code;
+mod go;
+mod model;
+mod names;
+mod rust;
+mod typescript;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use tautwire_contracts::Catalogue;
+
+pub use asyncapi::{Document, asyncapi};
+
+/// Texts by the names of the files they are for.
+pub type Sources = BTreeMap<String, String>;
+
+/// What can be generated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// ES modules for `@tautwire/client`.
+    TypeScript,
+    /// One package.
+    Go,
+    /// One module, on `tautwire-client`.
+    Rust,
+    /// C99 on `tautwire.h`: no allocation.
+    C,
+}
+
+/// How it is to be generated.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The name of the Go package, and the beginning of all names in C.
+    pub package: String,
+    /// Rust: functions for `tautwire_client::blocking`, in place of those for async code.
+    pub blocking: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { package: "contracts".to_owned(), blocking: false }
+    }
+}
+
+/// Contracts for which nothing can be generated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GenerateError {
+    /// The contract, or the option.
+    pub place: String,
+    /// What is wrong, and what to do.
+    pub why: String,
+}
+
+impl fmt::Display for GenerateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} [generate]", self.place, self.why)
+    }
+}
+
+impl std::error::Error for GenerateError {}
+
+impl Language {
+    /// All, with their names on the command line.
+    pub const ALL: [(&'static str, Language); 4] =
+        [("typescript", Language::TypeScript), ("go", Language::Go), ("rust", Language::Rust), ("c", Language::C)];
+}
+
+/// Types and typed functions for all contracts of a catalogue.
+///
+/// # Errors
+/// A catalogue without contracts, a package name that is none, a schema that cannot be read back.
+pub fn generate(catalogue: &Catalogue, language: Language, options: &Options) -> Result<Sources, GenerateError> {
+    if !names::is_package(&options.package) {
+        return Err(GenerateError {
+            place: format!("package {:?}", options.package),
+            why: "a package name has lower case letters, digits and _, and begins with a letter".to_owned(),
+        });
+    }
+    let api = model::Api::new(catalogue)?;
+    Ok(match language {
+        Language::TypeScript => typescript::generate(&api),
+        Language::Go => go::generate(&api, &options.package),
+        Language::Rust => rust::generate(&api, options.blocking),
+        Language::C => c::generate(&api, &options.package),
+    })
+}

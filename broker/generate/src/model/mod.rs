@@ -1,0 +1,500 @@
+//! What is generated, whatever the language: contracts, records, enumerations.
+
+mod json_schema;
+mod protobuf;
+mod topic;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tautwire_contracts::{Catalogue, Contract, Format};
+
+use crate::GenerateError;
+use crate::names;
+
+pub(crate) use topic::{Level, Topic};
+
+/// All that is generated from a catalogue.
+pub(crate) struct Api {
+    pub(crate) contracts: Vec<Binding>,
+    pub(crate) records: Vec<Record>,
+    pub(crate) enums: Vec<Enum>,
+}
+
+/// A contract.
+pub(crate) struct Binding {
+    /// As the manifest has it.
+    pub(crate) contract: String,
+    /// In capitals, unique however it is written.
+    pub(crate) name: String,
+    pub(crate) topic: Topic,
+    /// The first of the contract: what is written and read.
+    pub(crate) format: Format,
+    /// Others may come, so that ours is asked for.
+    pub(crate) has_other_formats: bool,
+    pub(crate) record: RecordId,
+    /// Where the types come from, for comments.
+    pub(crate) source: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RecordId(usize);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct EnumId(usize);
+
+/// A message, or an object of a JSON Schema.
+pub(crate) struct Record {
+    /// In capitals, unique however it is written.
+    pub(crate) name: String,
+    pub(crate) doc: String,
+    /// By ascending number, or as the schema has them.
+    pub(crate) fields: Vec<Field>,
+    pub(crate) choices: Vec<Choice>,
+    pub(crate) family: Family,
+    /// In JSON and MessagePack it is what its only field is.
+    pub(crate) is_transparent: bool,
+    /// The formats in which contracts need it.
+    pub(crate) formats: BTreeSet<Format>,
+}
+
+/// A `oneof`.
+pub(crate) struct Choice {
+    /// As the schema has it.
+    pub(crate) name: String,
+    /// Of its type, in capitals, unique however it is written.
+    pub(crate) type_name: String,
+}
+
+/// Which of the forms of a message a record is made for: they do not have the same types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Family {
+    /// Protobuf: fields have numbers.
+    Binary,
+    /// JSON and MessagePack of a Protobuf schema: fields have names, zeros are left out, null is as good as nothing.
+    Mapped,
+    /// A JSON Schema.
+    Plain,
+}
+
+pub(crate) struct Field {
+    /// As the schema has it.
+    pub(crate) name: String,
+    /// As JSON and MessagePack have it.
+    pub(crate) wire_name: String,
+    /// In the binary form.
+    pub(crate) number: u32,
+    pub(crate) kind: Kind,
+    pub(crate) presence: Presence,
+    /// The choice it belongs to.
+    pub(crate) choice: Option<usize>,
+    /// JSON Schema: null is a value.
+    pub(crate) is_nullable: bool,
+    /// The binary form of a list has one tag for all items.
+    pub(crate) is_packed: bool,
+    /// Its record contains this one, not in a list.
+    pub(crate) is_recursive: bool,
+    pub(crate) doc: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// A zero, or an empty list, is as good as nothing.
+    Implicit,
+    Optional,
+    Required,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Scalar(Scalar),
+    Enum(EnumId),
+    Record(RecordId),
+    List(Box<Kind>),
+    /// Keys are of the first kind.
+    Map(Scalar, Box<Kind>),
+    /// Anything, as its format has it.
+    Raw,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scalar {
+    Bool,
+    Int32,
+    Int64,
+    Uint32,
+    Uint64,
+    Sint32,
+    Sint64,
+    Fixed32,
+    Fixed64,
+    Sfixed32,
+    Sfixed64,
+    Float,
+    Double,
+    String,
+    Bytes,
+    /// A moment and a span of time, where their format has forms for them.
+    Timestamp,
+    Duration,
+    /// A whole number of a JSON Schema.
+    Integer,
+}
+
+/// An enumeration.
+pub(crate) struct Enum {
+    pub(crate) name: String,
+    pub(crate) doc: String,
+    pub(crate) values: Vec<EnumValue>,
+    pub(crate) repr: Repr,
+    /// Some format that is written and read has its names.
+    pub(crate) is_named: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repr {
+    /// A number, which may be one without a name.
+    OpenNumber,
+    /// A number with a name; others are as good as nothing (proto2).
+    ClosedNumber,
+    /// One of some texts.
+    Text,
+}
+
+pub(crate) struct EnumValue {
+    /// Without what all names begin with.
+    pub(crate) name: String,
+    /// On the wire, where that has names.
+    pub(crate) wire_name: String,
+    pub(crate) number: i32,
+}
+
+impl Api {
+    pub(crate) fn new(catalogue: &Catalogue) -> Result<Api, GenerateError> {
+        Api::build(catalogue, false)
+    }
+
+    /// With the messages of Protobuf schemas as JSON has them, whatever the formats of the contracts.
+    pub(crate) fn for_documents(catalogue: &Catalogue) -> Result<Api, GenerateError> {
+        Api::build(catalogue, true)
+    }
+
+    fn build(catalogue: &Catalogue, for_documents: bool) -> Result<Api, GenerateError> {
+        if catalogue.contracts().is_empty() {
+            return Err(GenerateError {
+                place: "the folder".to_owned(),
+                why: "it has no contracts; say in contracts.toml which there are".to_owned(),
+            });
+        }
+        let mut builder = Builder { for_documents, ..Builder::default() };
+        let mut taken = BTreeSet::new();
+        let names: Vec<String> =
+            catalogue.contracts().iter().map(|c| unique(&mut taken, &names::pascal(c.name()))).collect();
+        // What is made of contracts keeps its name; types give way.
+        for name in &names {
+            builder.taken.extend(BESIDE_CONTRACTS.map(|what| names::snake(&format!("{name}{what}"))));
+        }
+        let mut contracts = Vec::new();
+        for (contract, name) in catalogue.contracts().iter().zip(names) {
+            contracts.push(builder.binding(contract, name)?);
+        }
+        let Builder { records, enums, .. } = builder;
+        let records: Option<Vec<Record>> = records.into_iter().collect();
+        let mut api = Api { contracts, records: records.unwrap_or_default(), enums };
+        api.mark_formats();
+        api.mark_named_enums();
+        api.mark_recursion();
+        Ok(api)
+    }
+
+    pub(crate) fn record(&self, id: RecordId) -> &Record {
+        &self.records[id.0]
+    }
+
+    pub(crate) fn enumeration(&self, id: EnumId) -> &Enum {
+        &self.enums[id.0]
+    }
+
+    pub(crate) fn needs(&self, format: Format) -> bool {
+        self.contracts.iter().any(|contract| contract.format == format)
+    }
+
+    /// Whether some record has fields that are named on the wire.
+    pub(crate) fn needs_names(&self) -> bool {
+        self.needs(Format::Json) || self.needs(Format::MessagePack)
+    }
+
+    fn mark_formats(&mut self) {
+        let roots: Vec<_> = self.contracts.iter().map(|contract| (contract.record, contract.format)).collect();
+        let mut waiting = roots;
+        while let Some((id, format)) = waiting.pop() {
+            if self.records[id.0].formats.insert(format) {
+                let inner = self.records[id.0].fields.iter().filter_map(|field| field.kind.record());
+                waiting.extend(inner.map(|inner| (inner, format)));
+            }
+        }
+    }
+
+    fn mark_named_enums(&mut self) {
+        let named = self.records.iter().filter(|record| record.family != Family::Binary);
+        let enums: Vec<EnumId> =
+            named.flat_map(|record| &record.fields).filter_map(|field| field.kind.enumeration()).collect();
+        for id in enums {
+            self.enums[id.0].is_named = true;
+        }
+    }
+
+    fn mark_recursion(&mut self) {
+        for at in 0..self.records.len() {
+            for place in 0..self.records[at].fields.len() {
+                if let Kind::Record(inner) = self.records[at].fields[place].kind
+                    && self.reaches(inner, RecordId(at))
+                {
+                    let field = &mut self.records[at].fields[place];
+                    field.is_recursive = true;
+                    // No value could have an end otherwise.
+                    field.presence = Presence::Optional;
+                }
+            }
+        }
+    }
+
+    /// Whether a value of `from` can have one of `to` in it, other than in a list.
+    fn reaches(&self, from: RecordId, to: RecordId) -> bool {
+        let (mut waiting, mut met) = (vec![from], BTreeSet::new());
+        while let Some(id) = waiting.pop() {
+            if id == to {
+                return true;
+            }
+            if met.insert(id) {
+                waiting.extend(self.record(id).fields.iter().filter_map(|field| match field.kind {
+                    Kind::Record(inner) => Some(inner),
+                    _ => None,
+                }));
+            }
+        }
+        false
+    }
+}
+
+impl Kind {
+    /// The record in it.
+    pub(crate) fn record(&self) -> Option<RecordId> {
+        match self {
+            Kind::Record(id) => Some(*id),
+            Kind::List(inner) | Kind::Map(_, inner) => inner.record(),
+            Kind::Scalar(_) | Kind::Enum(_) | Kind::Raw => None,
+        }
+    }
+
+    /// The enumeration in it.
+    fn enumeration(&self) -> Option<EnumId> {
+        match self {
+            Kind::Enum(id) => Some(*id),
+            Kind::List(inner) | Kind::Map(_, inner) => inner.enumeration(),
+            Kind::Scalar(_) | Kind::Record(_) | Kind::Raw => None,
+        }
+    }
+
+    pub(crate) fn is_sequence(&self) -> bool {
+        matches!(self, Kind::List(_) | Kind::Map(..))
+    }
+
+    /// The scalar as which the binary form has it; none for records.
+    pub(crate) fn scalar(&self) -> Option<Scalar> {
+        match self {
+            Kind::Scalar(scalar) => Some(*scalar),
+            Kind::Enum(_) => Some(Scalar::Int32),
+            _ => None,
+        }
+    }
+
+    /// How one value is written in the binary form.
+    pub(crate) fn wire_type(&self) -> u32 {
+        match self.scalar() {
+            None | Some(Scalar::String | Scalar::Bytes | Scalar::Timestamp | Scalar::Duration) => 2,
+            Some(Scalar::Fixed64 | Scalar::Sfixed64 | Scalar::Double) => 1,
+            Some(Scalar::Fixed32 | Scalar::Sfixed32 | Scalar::Float) => 5,
+            Some(_) => 0,
+        }
+    }
+}
+
+impl Record {
+    /// Whether it is of a JSON Schema.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.family == Family::Plain
+    }
+}
+
+impl Field {
+    pub(crate) fn tag(&self, wire_type: u32) -> u32 {
+        self.number << 3 | wire_type
+    }
+
+    /// Whether a value may be missing, so that its type says so.
+    pub(crate) fn may_be_missing(&self) -> bool {
+        let is_message = matches!(self.kind, Kind::Record(_)) && self.number > 0;
+        self.presence == Presence::Optional || self.is_nullable || is_message
+    }
+}
+
+/// What is made of the name of a contract, beside functions.
+const BESIDE_CONTRACTS: [&str; 5] = ["Topic", "Message", "Subscription", "Codec", "Parameters"];
+
+/// Names of types that mean something in some language, or in what is generated beside them.
+const RESERVED: &[&str] = &[
+    "any",
+    "array",
+    "big_int",
+    "boolean",
+    "box",
+    "client",
+    "codec",
+    "cow",
+    "date",
+    "decode_error",
+    "default",
+    "drop",
+    "duration",
+    "error",
+    "err",
+    "fn",
+    "function",
+    "handler",
+    "infinity",
+    "map",
+    "message",
+    "none",
+    "number",
+    "object",
+    "ok",
+    "open",
+    "option",
+    "options",
+    "parameters",
+    "payload_error",
+    "promise",
+    "raw",
+    "reader",
+    "record",
+    "result",
+    "self",
+    "send",
+    "set",
+    "sink",
+    "some",
+    "source",
+    "string",
+    "subscribe",
+    "subscription",
+    "symbol",
+    "sync",
+    "timestamp",
+    "topic",
+    "vec",
+    "writer",
+    "publication",
+    "publishing",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+];
+
+/// Types that are being made.
+#[derive(Default)]
+struct Builder {
+    for_documents: bool,
+    records: Vec<Option<Record>>,
+    enums: Vec<Enum>,
+    known_records: BTreeMap<(String, String, Family), RecordId>,
+    known_enums: BTreeMap<(String, String), EnumId>,
+    taken: BTreeSet<String>,
+}
+
+impl Builder {
+    fn binding(&mut self, contract: &Contract, name: String) -> Result<Binding, GenerateError> {
+        let schema = contract.schema();
+        let format = contract.formats().first().copied().unwrap_or(Format::Json);
+        let wrong = |why: String| GenerateError { place: format!("contract {}", contract.name()), why };
+        let record = if schema.message.is_empty() {
+            json_schema::record(self, schema, &name).map_err(wrong)?
+        } else {
+            let is_binary = format == Format::Protobuf && !self.for_documents;
+            let family = if is_binary { Family::Binary } else { Family::Mapped };
+            protobuf::record(self, schema, family).map_err(wrong)?
+        };
+        let source = if schema.message.is_empty() {
+            schema.file.to_string()
+        } else {
+            format!("{} in {}", schema.message, schema.file)
+        };
+        Ok(Binding {
+            contract: contract.name().to_owned(),
+            name,
+            topic: Topic::new(contract.topics()),
+            format,
+            has_other_formats: contract.formats().len() > 1,
+            record,
+            source,
+        })
+    }
+
+    /// A place for a record that may contain itself.
+    fn reserve(&mut self) -> RecordId {
+        self.records.push(None);
+        RecordId(self.records.len() - 1)
+    }
+
+    fn set(&mut self, id: RecordId, record: Record) {
+        self.records[id.0] = Some(record);
+    }
+
+    fn add_enum(&mut self, enumeration: Enum) -> EnumId {
+        self.enums.push(enumeration);
+        EnumId(self.enums.len() - 1)
+    }
+
+    /// A free name of a type: the short one, or the long one.
+    fn type_name(&mut self, short: &str, long: &str) -> String {
+        let short = names::pascal(short);
+        let short = if RESERVED.contains(&names::snake(&short).as_str()) { format!("{short}Type") } else { short };
+        if self.taken.contains(&names::snake(&short)) {
+            unique(&mut self.taken, &names::pascal(long))
+        } else {
+            unique(&mut self.taken, &short)
+        }
+    }
+}
+
+fn unique(taken: &mut BTreeSet<String>, name: &str) -> String {
+    let mut free = name.to_owned();
+    let mut count = 1;
+    while !taken.insert(names::snake(&free)) {
+        count += 1;
+        free = format!("{name}N{count}");
+    }
+    free
+}
+
+/// A record that is what its only field is.
+fn only(name: String, doc: String, family: Family, kind: Kind) -> Record {
+    let field = Field {
+        name: "value".to_owned(),
+        wire_name: "value".to_owned(),
+        number: 0,
+        kind,
+        presence: Presence::Required,
+        choice: None,
+        is_nullable: false,
+        is_packed: false,
+        is_recursive: false,
+        doc: "The payload itself.".to_owned(),
+    };
+    let (fields, choices) = (vec![field], Vec::new());
+    Record { name, doc, fields, choices, family, is_transparent: true, formats: BTreeSet::new() }
+}

@@ -1,0 +1,106 @@
+#ifndef CT_PAYLOAD_H
+#define CT_PAYLOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tautwire.h"
+
+/* What all payloads have in common. */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What functions answer beside the values of tw_error. */
+typedef enum ct_error {
+    /** The payload is not what the contract says. */
+    CT_PAYLOAD_INVALID = -1000,
+    /** The scratch memory is too small for the lists of the payload: lend more. */
+    CT_SCRATCH_FULL = -1001,
+    /** The message is of no topic of this contract. */
+    CT_OTHER_TOPIC = -1002,
+    /** The broker could not turn the payload into the format that was asked for. */
+    CT_NOT_TRANSCODED = -1003
+} ct_error;
+
+/** Values that are nested deeper than this are refused. */
+#define CT_DEPTH_MAX 100
+
+/** A moment: seconds since 1970-01-01T00:00:00Z, and 0 to 999,999,999 nanoseconds after them. */
+typedef struct ct_timestamp {
+    int64_t seconds;
+    int32_t nanos;
+} ct_timestamp;
+
+/** A span of time; both numbers have the same sign. */
+typedef struct ct_duration {
+    int64_t seconds;
+    int32_t nanos;
+} ct_duration;
+
+/** A value that the schema leaves open, as its format has it. Empty is null. */
+typedef tw_bytes ct_raw;
+
+/** Where values are written. After an error nothing more is. */
+typedef struct ct_writer {
+    uint8_t *data;
+    size_t size;
+    size_t len;
+    bool is_full;
+    bool is_json;
+} ct_writer;
+
+/** Where values are read from, and the memory for lists. After an error all values are zeros. */
+typedef struct ct_reader {
+    const uint8_t *data;
+    size_t at, end;
+    uint8_t *scratch;
+    size_t scratch_size, scratch_used;
+    unsigned depth;
+    bool is_json;
+    /** 0, or what is wrong. */
+    tw_result error;
+} ct_reader;
+
+ct_writer ct_writer_on(tw_memory out, bool is_json);
+/** How much was written, or TW_BUFFER_TOO_SMALL. */
+tw_result ct_finish(const ct_writer *writer);
+void ct_put(ct_writer *writer, const void *bytes, size_t count);
+void ct_put_byte(ct_writer *writer, uint8_t byte);
+/** Makes room for bytes before what has been written since `at`. */
+void ct_insert(ct_writer *writer, size_t at, const uint8_t *bytes, size_t count);
+
+ct_reader ct_reader_on(tw_bytes payload, tw_memory scratch, bool is_json);
+void ct_fail(ct_reader *reader, tw_result error);
+/** Memory for `count` things, all zeros. NULL after an error, and for none. */
+void *ct_alloc(ct_reader *reader, size_t count, size_t size);
+/** Memory for `count` things more than the `had` that are there. */
+void *ct_grow(ct_reader *reader, const void *old, size_t had, size_t count, size_t size);
+
+bool ct_is_utf8(const uint8_t *text, size_t len);
+bool ct_same(tw_bytes bytes, const char *text);
+/** The bits of a number: minus zero is not zero. */
+uint64_t ct_double_bits(double value);
+uint32_t ct_float_bits(float value);
+
+/* Topics. */
+
+/** Adds a fixed part of a topic, or one that must be a level (or, as `rest`, the last levels); false if it is none. */
+bool ct_put_level(ct_writer *writer, tw_bytes level, bool rest);
+/** Takes the first level off `rest`; false if there is none. `rest->data` is NULL after the last one. */
+bool ct_next_level(tw_bytes *rest, tw_bytes *level);
+
+/** Publishes with a content type, which only MQTT 5.0 can say. */
+tw_result ct_publish(tw_client *client, tw_publish *message, const char *content_type, bool is_text);
+/** Subscribes; `accept`, if not NULL, is the content type that payloads should have. */
+tw_result ct_subscribe(tw_client *client, const char *filter, tw_qos qos, const char *accept);
+/** Whether the message says that it could not be transcoded. */
+bool ct_is_not_transcoded(const tw_publish *message);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,100 @@
+//! Messages of a contract.
+
+use std::fmt;
+
+use tautwire_client::{Error, Message, Subscription};
+
+use super::payload::PayloadError;
+
+/// Says that the broker could not turn the payload into the format that was asked for.
+const TRANSCODING_ERROR: &str = "tautwire-transcoding-error";
+
+/// Why a message was not published, or cannot be read.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum ContractError {
+    /// The client failed, or the server refused.
+    Client(Error),
+    /// The payload, or what the topic was to be made of, is not what the contract says.
+    Payload(PayloadError),
+    /// The broker could not turn the payload into the format that was asked for; why it could not.
+    Transcoding(String),
+}
+
+impl fmt::Display for ContractError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client(error) => error.fmt(f),
+            Self::Payload(error) => error.fmt(f),
+            Self::Transcoding(why) => write!(f, "the broker has no payload in this format: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for ContractError {}
+
+impl From<Error> for ContractError {
+    fn from(error: Error) -> ContractError {
+        ContractError::Client(error)
+    }
+}
+
+impl From<PayloadError> for ContractError {
+    fn from(error: PayloadError) -> ContractError {
+        ContractError::Payload(error)
+    }
+}
+
+/// A message of a contract.
+#[derive(Debug, Clone)]
+pub struct Received<T, V> {
+    /// The message.
+    pub message: Message,
+    /// What its topic says.
+    pub topic: T,
+    /// Its payload.
+    pub value: V,
+}
+
+/// A message that is not what the contract says.
+#[derive(Debug, Clone)]
+pub struct Rejected {
+    /// The message.
+    pub message: Message,
+    /// What is wrong with it.
+    pub why: ContractError,
+}
+
+/// What is made of a message.
+pub(super) type Read<T, V> = fn(&str, &[u8]) -> Result<(T, V), PayloadError>;
+
+/// The messages of a contract, in the order in which they came.
+#[derive(Debug)]
+pub struct ContractSubscription<T, V> {
+    /// The subscription of the client.
+    pub subscription: Subscription,
+    read: Read<T, V>,
+}
+
+impl<T, V> ContractSubscription<T, V> {
+    pub(super) fn new(subscription: Subscription, read: Read<T, V>) -> Self {
+        ContractSubscription { subscription, read }
+    }
+
+    fn read(&self, message: Message) -> Result<Received<T, V>, Rejected> {
+        let mut properties = message.properties().user_properties();
+        let why = properties.find(|(name, _)| *name == TRANSCODING_ERROR);
+        let read = match why {
+            Some((_, why)) => Err(ContractError::Transcoding(why.to_owned())),
+            None => (self.read)(message.topic(), message.payload()).map_err(Into::into),
+        };
+        match read {
+            Ok((topic, value)) => Ok(Received {
+                message,
+                topic,
+                value,
+            }),
+            Err(why) => Err(Rejected { message, why }),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The counters, for Prometheus or as JSON.
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+
+use tautwire_engine::Totals;
+
+use super::Admin;
+use super::response::{JSON, Response, Status};
+
+/// The text format of Prometheus.
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Those of the engine's counters that also fall.
+const GAUGES: [&str; 7] = [
+    "connections",
+    "sessions",
+    "sessions_connected",
+    "stored_messages",
+    "stored_bytes",
+    "output_bytes",
+    "subscriptions",
+];
+
+/// One number with its name and meaning.
+struct Metric {
+    name: &'static str,
+    meaning: &'static str,
+    is_gauge: bool,
+    value: u64,
+}
+
+pub(super) fn answer(admin: &Admin, accept: &str) -> Response {
+    let metrics = collect(admin);
+    if wants_json(accept) {
+        let members: Vec<String> =
+            metrics.iter().map(|metric| format!("\"{}\":{}", metric.name, metric.value)).collect();
+        return Response::new(Status::OK, JSON, format!("{{{}}}\n", members.join(",")));
+    }
+    let mut text = String::new();
+    for Metric { name, meaning, is_gauge, value } in metrics {
+        let (kind, suffix) = if is_gauge { ("gauge", "") } else { ("counter", "_total") };
+        let _ = writeln!(text, "# HELP tautwire_{name}{suffix} {meaning}");
+        let _ = writeln!(text, "# TYPE tautwire_{name}{suffix} {kind}");
+        let _ = writeln!(text, "tautwire_{name}{suffix} {value}");
+    }
+    Response::new(Status::OK, PROMETHEUS, text)
+}
+
+/// Whether JSON is named, and no kind of text before it.
+fn wants_json(accept: &str) -> bool {
+    let kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim());
+    kinds.into_iter().find(|kind| kind.starts_with("text/") || *kind == JSON) == Some(JSON)
+}
+
+fn collect(admin: &Admin) -> Vec<Metric> {
+    let mut metrics = Vec::new();
+    let mut meanings = Totals::MEANINGS.iter();
+    admin.control.totals().each(|name, value| {
+        let meaning = meanings.next().map_or("", |(_, meaning)| meaning);
+        metrics.push(Metric { name, meaning, is_gauge: GAUGES.contains(&name), value });
+    });
+    let (retained, retained_bytes) = admin.control.retained();
+    let counters = &admin.counters;
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let contracts = admin.control.contracts().contracts().len();
+    let gauges = [
+        ("retained_messages", "Messages retained now.", retained as u64),
+        ("retained_bytes", "Bytes of the retained messages that count against the limit.", retained_bytes as u64),
+        ("contracts", "Contracts that hold now.", contracts as u64),
+        ("uptime_seconds", "Time since the start.", admin.started.elapsed().as_secs()),
+    ];
+    metrics.extend(gauges.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: true, value }));
+    let (changes, changes_refused) = admin.store.as_ref().map_or((0, 0), |store| store.changes());
+    let own = [
+        ("contract_changes", "Times the contracts were changed or read again.", changes),
+        ("contract_changes_refused", "Times that was refused, because something was wrong.", changes_refused),
+        ("admin_requests", "Requests to this API.", count(&counters.requests)),
+        ("admin_requests_refused", "Those answered with an error.", count(&counters.refused)),
+        (
+            "admin_connections_refused",
+            "Connections to this API refused because there were too many.",
+            count(&counters.connections_refused),
+        ),
+    ];
+    metrics.extend(own.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: false, value }));
+    metrics
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_gauge_is_a_counter_of_the_engine() {
+        for gauge in GAUGES {
+            let found = Totals::MEANINGS.iter().find(|(name, _)| *name == gauge);
+            assert!(found.is_some_and(|(_, meaning)| meaning.contains("now") || gauge.ends_with("bytes")), "{gauge}");
+        }
+        for (name, meaning) in Totals::MEANINGS {
+            let is_gauge = meaning.ends_with(" now.") || meaning.contains(" now,") || meaning.contains(" now:");
+            assert!(!is_gauge || GAUGES.contains(name), "{name}: {meaning}");
+        }
+    }
+
+    #[test]
+    fn json_is_for_those_who_ask_for_it() {
+        assert!(wants_json("application/json"));
+        assert!(wants_json("application/json;q=0.9, text/plain"));
+        assert!(!wants_json(""));
+        assert!(!wants_json("*/*"));
+        assert!(!wants_json("text/plain, application/json"));
+        assert!(!wants_json("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"));
+    }
+}

@@ -1,0 +1,142 @@
+//! What is answered.
+
+use std::fmt::{self, Write as _};
+use std::io::{self, Write as _};
+use std::net::TcpStream;
+use std::time::Instant;
+
+use tautwire_contracts::LoadError;
+
+use super::request::time_left;
+use crate::json::push_string;
+
+/// A status code with its words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Status(u16, &'static str);
+
+impl Status {
+    pub(super) const OK: Status = Status(200, "OK");
+    pub(super) const CREATED: Status = Status(201, "Created");
+    pub(super) const NO_CONTENT: Status = Status(204, "No Content");
+    pub(super) const BAD_REQUEST: Status = Status(400, "Bad Request");
+    pub(super) const UNAUTHORIZED: Status = Status(401, "Unauthorized");
+    pub(super) const NOT_FOUND: Status = Status(404, "Not Found");
+    pub(super) const METHOD_NOT_ALLOWED: Status = Status(405, "Method Not Allowed");
+    pub(super) const TIMEOUT: Status = Status(408, "Request Timeout");
+    pub(super) const CONFLICT: Status = Status(409, "Conflict");
+    pub(super) const LENGTH_REQUIRED: Status = Status(411, "Length Required");
+    pub(super) const BODY_TOO_LARGE: Status = Status(413, "Content Too Large");
+    pub(super) const EXPECTATION_FAILED: Status = Status(417, "Expectation Failed");
+    pub(super) const UNPROCESSABLE: Status = Status(422, "Unprocessable Content");
+    pub(super) const HEAD_TOO_LARGE: Status = Status(431, "Request Header Fields Too Large");
+    pub(super) const INTERNAL: Status = Status(500, "Internal Server Error");
+    pub(super) const NOT_IMPLEMENTED: Status = Status(501, "Not Implemented");
+    pub(super) const SERVICE_UNAVAILABLE: Status = Status(503, "Service Unavailable");
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.0, self.1)
+    }
+}
+
+/// An answer to a request.
+#[derive(Debug)]
+pub(super) struct Response {
+    status: Status,
+    content_type: &'static str,
+    /// Further header fields, each with its line end.
+    fields: String,
+    body: Vec<u8>,
+}
+
+pub(super) const JSON: &str = "application/json";
+
+impl Response {
+    pub(super) fn new(status: Status, content_type: &'static str, body: impl Into<Vec<u8>>) -> Response {
+        Response { status, content_type, fields: String::new(), body: body.into() }
+    }
+
+    /// `{"code": …, "message": …}`.
+    pub(super) fn error(status: Status, code: &str, message: &str) -> Response {
+        let mut body = String::from("{");
+        push_members(&mut body, &[("code", code), ("message", message)]);
+        body.push_str("}\n");
+        Response::new(status, JSON, body)
+    }
+
+    /// Everything that is wrong with contracts. The first of it is said like any error; all of it is under `errors`.
+    pub(super) fn wrong_contracts(errors: &[LoadError]) -> Response {
+        let mut body = String::from("{");
+        if let Some(first) = errors.first() {
+            push_load_error(&mut body, first);
+        }
+        body.push_str(",\"errors\":[");
+        for (at, error) in errors.iter().enumerate() {
+            body.push_str(if at > 0 { ",{" } else { "{" });
+            push_load_error(&mut body, error);
+            body.push('}');
+        }
+        body.push_str("]}\n");
+        Response::new(Status::UNPROCESSABLE, JSON, body)
+    }
+
+    /// The same with another header field.
+    pub(super) fn with(mut self, name: &str, value: &str) -> Response {
+        let _ = write!(self.fields, "{name}: {value}\r\n");
+        self
+    }
+
+    pub(super) fn status(&self) -> Status {
+        self.status
+    }
+
+    pub(super) fn is_error(&self) -> bool {
+        self.status.0 >= 400
+    }
+
+    /// Writes it. The connection ends with it.
+    pub(super) fn write(&self, stream: &TcpStream, deadline: Instant) -> io::Result<()> {
+        let Response { status, content_type, fields, body } = self;
+        let described = match *status {
+            Status::NO_CONTENT => String::new(),
+            _ => format!("Content-Type: {content_type}\r\nContent-Length: {}\r\n", body.len()),
+        };
+        let mut bytes = format!(
+            "HTTP/1.1 {status}\r\n{described}{fields}Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
+             Connection: close\r\n\r\n",
+        )
+        .into_bytes();
+        bytes.extend_from_slice(body);
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            stream.set_write_timeout(Some(time_left(deadline)))?;
+            match (&mut &*stream).write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => rest = &rest[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if !rest.is_empty() && Instant::now() >= deadline {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn push_load_error(body: &mut String, error: &LoadError) {
+    push_members(body, &[("code", error.code.as_str()), ("message", &error.message), ("file", &error.file)]);
+    if let Some((line, column)) = error.position {
+        let _ = write!(body, ",\"line\":{line},\"column\":{column}");
+    }
+}
+
+fn push_members(body: &mut String, members: &[(&str, &str)]) {
+    for (at, (name, value)) in members.iter().enumerate() {
+        body.push_str(if at > 0 { "," } else { "" });
+        push_string(body, name);
+        body.push(':');
+        push_string(body, value);
+    }
+}

@@ -1,0 +1,115 @@
+//! What each address answers.
+
+use tautwire_contracts::{Catalogue, discovery};
+
+use super::request::{Head, Reading};
+use super::response::{JSON, Response, Status};
+use super::{Admin, metrics};
+use crate::contracts::{Entry, Store, StoreError};
+use crate::json;
+
+/// Answers a request whose head is there and whose body may still come.
+pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> Response {
+    if head.path == "/health" {
+        return match head.method.as_str() {
+            "GET" => Response::new(Status::OK, JSON, "{\"status\":\"ok\"}\n"),
+            _ => not_allowed("GET"),
+        };
+    }
+    if !head.token.as_ref().is_some_and(|given| admin.token.is(given)) {
+        return Response::error(Status::UNAUTHORIZED, "unauthorized", "send the token: Authorization: Bearer TOKEN")
+            .with("WWW-Authenticate", "Bearer");
+    }
+    let contract = head.path.strip_prefix("/contracts/");
+    match (head.path.as_str(), contract, head.method.as_str()) {
+        ("/metrics", _, "GET") => metrics::answer(admin, &head.accept),
+        ("/contracts", _, "GET") => all(&admin.control.contracts()),
+        ("/metrics" | "/contracts", ..) => not_allowed("GET"),
+        (_, Some(name), "GET") => one(Status::OK, &admin.control.contracts(), name),
+        (_, Some(name), "PUT") => with_store(admin, |store| put(store, name, head, reading)),
+        (_, Some(name), "DELETE") => with_store(admin, |store| delete(store, name)),
+        (_, Some(_), _) => not_allowed("GET, PUT, DELETE"),
+        _ => not_found("there is nothing here; there are /health, /metrics, /contracts, /contracts/NAME"),
+    }
+}
+
+fn all(catalogue: &Catalogue) -> Response {
+    let is_empty = catalogue.contracts().is_empty();
+    let json = if is_empty { b"{\"contracts\":[]}".to_vec() } else { discovery::index_json(catalogue) };
+    Response::new(Status::OK, JSON, json)
+}
+
+fn one(status: Status, catalogue: &Catalogue, name: &str) -> Response {
+    match catalogue.named(name) {
+        Some(contract) => Response::new(status, JSON, discovery::describe(contract)),
+        None => not_found("there is no contract of that name"),
+    }
+}
+
+fn put(store: &Store, name: &str, head: &Head, reading: &mut Reading<'_>) -> Response {
+    let body = match reading.body(head) {
+        Ok(body) => body,
+        Err(refusal) => return refusal,
+    };
+    let Ok(text) = str::from_utf8(body) else {
+        return Response::error(Status::BAD_REQUEST, "bad_json", "the body is not UTF-8");
+    };
+    let value = match json::parse(text) {
+        Ok(value) => value,
+        Err(error) => {
+            let message = format!("the body is no JSON: {} at byte {}", error.message, error.offset);
+            return Response::error(Status::BAD_REQUEST, "bad_json", &message);
+        }
+    };
+    let entry = match Entry::from_json(&value) {
+        Ok(entry) => entry,
+        Err(message) => return Response::error(Status::UNPROCESSABLE, "contract_value", &message),
+    };
+    match store.put(name, &entry) {
+        Ok((catalogue, is_new)) => {
+            log::info!("the contract {name} is {}", if is_new { "added" } else { "replaced" });
+            one(if is_new { Status::CREATED } else { Status::OK }, &catalogue, name)
+        }
+        Err(error) => not_changed(name, &error),
+    }
+}
+
+fn delete(store: &Store, name: &str) -> Response {
+    match store.remove(name) {
+        Ok(()) => {
+            log::info!("the contract {name} is removed");
+            Response::new(Status::NO_CONTENT, JSON, "")
+        }
+        Err(error) => not_changed(name, &error),
+    }
+}
+
+fn not_changed(name: &str, error: &StoreError) -> Response {
+    match error {
+        StoreError::Wrong(errors) => Response::wrong_contracts(errors),
+        StoreError::Unknown => not_found("there is no contract of that name"),
+        StoreError::Write(_) => {
+            log::error!("the contract {} is not changed: {error}", name.escape_debug());
+            Response::error(Status::INTERNAL, "contracts_not_written", &error.to_string())
+        }
+    }
+}
+
+fn with_store(admin: &Admin, change: impl FnOnce(&Store) -> Response) -> Response {
+    match &admin.store {
+        Some(store) => change(store),
+        None => {
+            let message = "the broker has no folder for contracts: set contracts.path";
+            Response::error(Status::CONFLICT, "contracts_not_configured", message)
+        }
+    }
+}
+
+fn not_found(message: &str) -> Response {
+    Response::error(Status::NOT_FOUND, "not_found", message)
+}
+
+fn not_allowed(allowed: &str) -> Response {
+    let message = format!("the method is not one of {allowed}");
+    Response::error(Status::METHOD_NOT_ALLOWED, "method_not_allowed", &message).with("Allow", allowed)
+}

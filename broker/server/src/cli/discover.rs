@@ -1,0 +1,68 @@
+//! `tautwire discover`: what contracts a broker has, asked over MQTT.
+
+use std::process::ExitCode;
+
+use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
+use super::client_options::{CONNECTION_OPTIONS, ClientOptions, NOTES, environment_password};
+use super::contract::{description, index_json, table};
+use super::{Exit, Stop, print};
+use crate::client::discovery;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "discover",
+    usage: &["[OPTION]… [NAME]"],
+    about: "Lists the contracts of a broker, or shows one with its schema. It asks over MQTT, as any client can.",
+    groups: &[
+        OptionGroup {
+            title: "What is printed",
+            options: &[
+                value(None, "topic", "TOPIC", "Show the contract that covers this topic."),
+                flag(None, "json", "Print JSON, as the broker publishes it below $SYS/contracts/."),
+            ],
+        },
+        OptionGroup { title: "Connection", options: CONNECTION_OPTIONS },
+    ],
+    notes: &[NOTES],
+};
+
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let mut arguments = Arguments::new(&COMMAND, parser);
+    let mut client = ClientOptions::default();
+    let (mut topic, mut json, mut name) = (None, false, None);
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Argument::Option("topic") => topic = Some(arguments.string()?),
+            Argument::Option("json") => json = true,
+            Argument::Option(option) if client.take(option, &mut arguments)? => {}
+            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Positional(text) => {
+                if name.replace(text).is_some() {
+                    return Err(arguments.command_failure("only one contract can be named"));
+                }
+            }
+        }
+    }
+    let connect = client.connect_options(&arguments, "find", environment_password())?;
+    let catalogue = match discovery::contracts(&connect, topic.as_deref()) {
+        Err(error) if client.quiet => {
+            return match Stop::from(error) {
+                Stop::Failure { exit, .. } => Ok(exit.into()),
+                stop => Err(stop),
+            };
+        }
+        found => found?,
+    };
+    let none = |what: String| Stop::failure(Exit::Usage, format!("the broker has no contract {what}"));
+    Ok(print(&match (&name, &topic) {
+        (Some(name), _) => {
+            let contract = catalogue.named(name).ok_or_else(|| none(name.escape_debug().to_string()))?;
+            description(contract, json)
+        }
+        (None, Some(topic)) => {
+            let contract = catalogue.find(topic).ok_or_else(|| none(format!("for {}", topic.escape_debug())))?;
+            description(contract, json)
+        }
+        (None, None) if json => index_json(&catalogue),
+        (None, None) => table(&catalogue),
+    }))
+}

@@ -1,0 +1,186 @@
+//! `tautwire generate`: source text from contracts.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use tautwire_contracts::Catalogue;
+use tautwire_generate::{Document, GenerateError, Language, Options, Sources};
+
+use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
+use super::{Exit, Stop, print};
+use crate::contracts;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "generate",
+    usage: &[
+        "--lang typescript|go|rust|c --out DIR [--path DIR] [--package NAME] [--blocking] [--check]",
+        "--asyncapi [--out FILE] [--path DIR] [--title TEXT] [--api-version TEXT] [--check]",
+    ],
+    about: "Writes types and typed functions for clients, or an AsyncAPI 3.0 document, from a folder of contracts.",
+    groups: &[OptionGroup {
+        title: "Options",
+        options: &[
+            value(None, "lang", "LANGUAGE", "For which client: typescript, go, rust or c."),
+            flag(None, "asyncapi", "An AsyncAPI 3.0 document in JSON."),
+            value(
+                None,
+                "out",
+                "PATH",
+                "The folder to write to, or the file of --asyncapi. By default that goes to standard output.",
+            ),
+            value(None, "path", "DIR", "The folder of contracts; by default contracts."),
+            value(
+                None,
+                "package",
+                "NAME",
+                "The name of the Go package, and the beginning of names in C; by default contracts.",
+            ),
+            flag(None, "blocking", "Rust: for tautwire_client::blocking instead of async code."),
+            value(None, "title", "TEXT", "The title of the document; by default Contracts."),
+            value(None, "api-version", "TEXT", "The version of what the document describes; by default 1.0.0."),
+            flag(None, "check", "Write nothing; fail if what is there is not what would be written."),
+        ],
+    }],
+    notes: &[
+        "The same contracts give the same files. Files that are there already are replaced if they were generated, and left\n\
+         alone otherwise: the command fails then.",
+        "Exit codes: 0 done; 1 the arguments or contracts are wrong, or --check has found a difference.",
+    ],
+};
+
+/// What generated files say of themselves near their beginning.
+const MARK: &str = "tautwire generate";
+const MARK_WITHIN_BYTES: usize = 200;
+
+struct Wish {
+    language: Option<Language>,
+    is_asyncapi: bool,
+    out: Option<PathBuf>,
+    path: PathBuf,
+    options: Options,
+    document: Document,
+    is_check: bool,
+}
+
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let wish = read(Arguments::new(&COMMAND, parser))?;
+    let catalogue = contracts::load(&wish.path)
+        .map_err(|errors| Stop::failure(Exit::Usage, contracts::told(&wish.path, &errors).join("\n")))?;
+    let failed = |error: GenerateError| Stop::failure(Exit::Usage, error);
+    match (wish.language, &wish.out) {
+        (Some(language), Some(out)) => {
+            let sources = tautwire_generate::generate(&catalogue, language, &wish.options).map_err(failed)?;
+            write(out, &sources, wish.is_check)
+        }
+        _ => asyncapi(&catalogue, &wish),
+    }
+}
+
+fn asyncapi(catalogue: &Catalogue, wish: &Wish) -> Result<ExitCode, Stop> {
+    let text =
+        tautwire_generate::asyncapi(catalogue, &wish.document).map_err(|error| Stop::failure(Exit::Usage, error))?;
+    let Some(out) = &wish.out else { return Ok(print(&text)) };
+    let name = out.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| Stop::failure(Exit::Usage, format!("{}: this is no file", out.display())))?;
+    let folder = out.parent().unwrap_or_else(|| Path::new(""));
+    write(folder, &Sources::from([(name.to_owned(), text)]), wish.is_check)
+}
+
+fn read(mut arguments: Arguments) -> Result<Wish, Stop> {
+    let mut wish = Wish {
+        language: None,
+        is_asyncapi: false,
+        out: None,
+        path: PathBuf::from("contracts"),
+        options: Options::default(),
+        document: Document::default(),
+        is_check: false,
+    };
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Argument::Option("lang") => wish.language = Some(arguments.choice(&Language::ALL)?),
+            Argument::Option("asyncapi") => wish.is_asyncapi = true,
+            Argument::Option("out") => wish.out = Some(PathBuf::from(arguments.os_string()?)),
+            Argument::Option("path") => wish.path = PathBuf::from(arguments.os_string()?),
+            Argument::Option("package") => wish.options.package = arguments.string()?,
+            Argument::Option("blocking") => wish.options.blocking = true,
+            Argument::Option("title") => wish.document.title = arguments.string()?,
+            Argument::Option("api-version") => wish.document.version = arguments.string()?,
+            Argument::Option("check") => wish.is_check = true,
+            Argument::Option(_) => {}
+            Argument::Positional(text) => {
+                return Err(arguments.command_failure(&format!("there is nothing to do with \"{text}\"")));
+            }
+        }
+    }
+    match (wish.language, wish.is_asyncapi, &wish.out) {
+        (Some(_), true, _) => Err(arguments.command_failure("--lang and --asyncapi are two calls")),
+        (None, false, _) => Err(arguments.command_failure("say what to generate: --lang LANGUAGE or --asyncapi")),
+        (Some(_), _, None) => Err(arguments.command_failure("say where to write: --out DIR")),
+        (_, _, None) if wish.is_check => Err(arguments.command_failure("say what to check: --out PATH")),
+        _ => Ok(wish),
+    }
+}
+
+/// Writes what is not there yet.
+fn write(folder: &Path, sources: &Sources, is_check: bool) -> Result<ExitCode, Stop> {
+    let mut changed = Vec::new();
+    for (name, text) in sources {
+        let path = folder.join(name);
+        match fs::read_to_string(&path) {
+            Ok(found) if found == *text => continue,
+            Ok(found)
+                if !found
+                    .bytes()
+                    .take(MARK_WITHIN_BYTES)
+                    .collect::<Vec<_>>()
+                    .windows(MARK.len())
+                    .any(|part| part == MARK.as_bytes()) =>
+            {
+                let message = format!("{}: this file was not generated; choose another --out", path.display());
+                return Err(Stop::failure(Exit::Usage, message));
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot("read", &path, &error)),
+            _ => changed.push((path, text)),
+        }
+    }
+    if let (true, Some((path, _))) = (is_check, changed.first()) {
+        let more = if changed.len() > 1 { format!(", and {} more", changed.len() - 1) } else { String::new() };
+        let message = format!("{}{more}: not what the contracts say; run the command without --check", path.display());
+        return Err(Stop::failure(Exit::Usage, message));
+    }
+    if !changed.is_empty() && !folder.as_os_str().is_empty() {
+        fs::create_dir_all(folder).map_err(|error| cannot("make", folder, &error))?;
+    }
+    for (path, text) in changed {
+        fs::write(&path, text).map_err(|error| cannot("write", &path, &error))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cannot(what: &str, path: &Path, error: &io::Error) -> Stop {
+    Stop::failure(Exit::Usage, format!("cannot {what} {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arguments::tests::{arguments, message};
+    use super::*;
+
+    #[test]
+    fn what_to_generate_and_where_must_be_said() {
+        for (given, why) in [
+            (&[][..], "say what to generate"),
+            (&["--lang", "go"], "say where to write"),
+            (&["--lang", "go", "--asyncapi", "--out", "x"], "two calls"),
+            (&["--asyncapi", "--check"], "say what to check"),
+            (&["--lang", "cobol", "--out", "x"], "expected one of typescript, go, rust, c"),
+            (&["--asyncapi", "x"], "nothing to do with \"x\""),
+        ] {
+            let failure = read(arguments(&COMMAND, given)).err().expect("refused");
+            assert!(message(failure).contains(why), "{given:?}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The little JSON that the log, the tools and the admin API write and read.
+
+mod value;
+
+use std::fmt::Write as _;
+
+pub(crate) use value::{Value, parse};
+
+/// Appends `text` as a JSON string, quotes included.
+pub(crate) fn push_string(out: &mut String, text: &str) {
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            // C1 controls may stand in JSON, but a terminal might obey them.
+            '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(character));
+            }
+            _ => out.push(character),
+        }
+    }
+    out.push('"');
+}
+
+/// Whether the bytes are one JSON value (RFC 8259) nested no deeper than [`value::DEPTH_MAX`].
+pub(crate) fn is_json(bytes: &[u8]) -> bool {
+    str::from_utf8(bytes).is_ok_and(|text| parse(text).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::value::DEPTH_MAX;
+    use super::*;
+
+    #[test]
+    fn strings_are_escaped() {
+        let mut out = String::new();
+        push_string(&mut out, "a\"b\\c\nd\u{1}e\u{9b}é");
+        assert_eq!(out, "\"a\\\"b\\\\c\\nd\\u0001e\\u009bé\"");
+    }
+
+    #[test]
+    fn json_is_told_from_other_text() {
+        for good in ["null", " {} ", "[1,-2.5e+3,\"\\u00e9\\n\",{\"a\":[true,false]}]", "0", "\"\"", "[ ]", "1E9"] {
+            assert!(is_json(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "",
+            "{",
+            "[1,]",
+            "{\"a\"}",
+            "{\"a\":1,}",
+            "01",
+            "+1",
+            "1.",
+            "\"\u{1}\"",
+            "\"\\x\"",
+            "nul",
+            "1 2",
+            "'a'",
+            "\"\\u12g4\"",
+        ] {
+            assert!(!is_json(bad.as_bytes()), "{bad}");
+        }
+        assert!(!is_json(b"\"\xff\""));
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_and_not_followed() {
+        assert!(is_json(
+            "[".repeat(DEPTH_MAX)
+                .as_bytes()
+                .iter()
+                .copied()
+                .chain(vec![b']'; DEPTH_MAX])
+                .collect::<Vec<_>>()
+                .as_slice()
+        ));
+        assert!(!is_json(&vec![b'['; 1_000_000]));
+    }
+}

@@ -1,0 +1,154 @@
+//! Requests that are wrong, too large, too slow or too many.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::thread;
+use std::time::Instant;
+
+use crate::contracts::support::World;
+use crate::support::http::{Answer, exchange};
+use crate::support::{AtLeastOnce, EXPECTATION, TOKEN, V5, admin};
+
+fn with_token(rest: &str) -> String {
+    format!("PUT /contracts/new HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n{rest}")
+}
+
+#[test]
+fn only_the_whole_token_opens() {
+    let world = World::new(1);
+    let address = world.broker.admin_address();
+    let longer = format!("Bearer {TOKEN}0");
+    let shorter = format!("Bearer {}", &TOKEN[1..]);
+    let upper = format!("Bearer {}", TOKEN.to_uppercase());
+    let basic = format!("Basic {TOKEN}");
+    for wrong in ["", "Bearer", "Bearer ", "bear", TOKEN, &longer, &shorter, &upper, &basic] {
+        let request = format!("GET /contracts HTTP/1.1\r\nAuthorization: {wrong}\r\n\r\n");
+        let answer = exchange(address, request.as_bytes()).expect(401);
+        assert!(!answer.body.contains("reading"), "{}", answer.body);
+    }
+    let twice = format!("GET /contracts HTTP/1.1\r\nAuthorization: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
+    exchange(address, twice.as_bytes()).expect(400);
+    let twice = format!("GET /contracts HTTP/1.1\r\n{0}{0}\r\n", format_args!("Authorization: Bearer {TOKEN}\r\n"));
+    exchange(address, twice.as_bytes()).expect(400);
+    // A token that is wrong costs the body's bytes nobody's memory: it is not read.
+    let request = "PUT /contracts/new HTTP/1.1\r\nAuthorization: Bearer no\r\nContent-Length: 99999999\r\n\r\n";
+    exchange(address, request.as_bytes()).expect(401);
+}
+
+#[test]
+fn what_is_no_request_or_can_be_read_in_two_ways_is_refused() {
+    let world = World::new(1);
+    let address = world.broker.admin_address();
+    for (request, status) in [
+        ("\u{10}\0\u{4}MQTT\u{4}\u{2}\0<\0\0".to_owned(), 400),
+        ("GET\r\n\r\n".to_owned(), 400),
+        ("GET / HTTP/9.9\r\n\r\n".to_owned(), 400),
+        ("GET / HTTP/1.1\r\nno colon\r\n\r\n".to_owned(), 400),
+        ("GET / HTTP/1.1\r\nA: b\r\n c\r\n\r\n".to_owned(), 400),
+        (format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(65)), 431),
+        (format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(9_000)), 431),
+        (format!("GET / HTTP/1.1\r\nA: {}", "b".repeat(20_000)), 431),
+        (with_token("\r\n{}"), 411),
+        (with_token("Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}"), 400),
+        (with_token("Content-Length: +2\r\n\r\n{}"), 400),
+        (with_token("Content-Length: -2\r\n\r\n{}"), 400),
+        (with_token("Content-Length: 2, 2\r\n\r\n{}"), 400),
+        (with_token("Content-Length: 99999999999999999999999\r\n\r\n{}"), 400),
+        (with_token("Content-Length: 9000000\r\n\r\n{}"), 413),
+        (with_token("Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"), 501),
+        (with_token("Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}"), 501),
+        (with_token("Content-Length: 2\r\nExpect: the-unexpected\r\n\r\n{}"), 417),
+        (with_token("Content-Length: 1\r\n\r\n{"), 400),
+        (with_token("Content-Length: 2\r\n\r\n{}"), 422),
+        (with_token(&format!("Content-Length: 1000000\r\n\r\n{}", "[".repeat(1_000_000))), 400),
+        (with_token(&format!("Content-Length: 4\r\n\r\n{}", "\u{10ffff}")), 400),
+        (format!("POST /contracts HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"), 405),
+        (format!("PATCH /contracts/a HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"), 405),
+        ("DELETE /health HTTP/1.1\r\n\r\n".to_owned(), 405),
+        (format!("GET /nothing HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"), 404),
+        (format!("GET http://elsewhere/contracts HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"), 404),
+    ] {
+        let answer = exchange(address, request.as_bytes());
+        let shown: String = request.chars().take(100).collect();
+        assert_eq!(answer.status, status, "{shown:?}: {answer:?}");
+        assert!(answer.body.starts_with("{\"code\":\""), "{answer:?}");
+        assert!(!answer.body.contains(TOKEN));
+    }
+    assert_eq!(world.count("contracts"), 8);
+}
+
+#[test]
+fn bytes_that_are_not_text_are_refused() {
+    let world = World::new(1);
+    let address = world.broker.admin_address();
+    let mut request = with_token("Content-Length: 2\r\n\r\n").into_bytes();
+    request.extend_from_slice(b"\xff\xfe");
+    assert!(exchange(address, &request).expect(400).body.contains("not UTF-8"));
+    exchange(address, b"GET /health HTTP/1.1\r\nAccept: \xff\xfe\r\n\r\n").expect(400);
+    exchange(address, &[0xff; 100]).expect(400);
+}
+
+#[test]
+fn a_body_is_asked_for_where_the_client_waits_for_that() {
+    let world = World::new(1);
+    let body = r#"{"topics": "new/#", "format": "json", "schema": "{}"}"#;
+    let head = with_token(&format!("Expect: 100-continue\r\nContent-Length: {}\r\n\r\n", body.len()));
+    let mut stream = TcpStream::connect(world.broker.admin_address()).expect("connects");
+    stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+    stream.write_all(head.as_bytes()).expect("writes");
+    let mut interim = [0; 25];
+    stream.read_exact(&mut interim).expect("an interim answer comes");
+    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
+    stream.write_all(body.as_bytes()).expect("writes");
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("reads");
+    Answer::read(&rest).expect(201);
+    // One that is too large is not even asked for.
+    let head = with_token("Expect: 100-continue\r\nContent-Length: 9000000\r\n\r\n");
+    exchange(world.broker.admin_address(), head.as_bytes()).expect(413);
+}
+
+#[test]
+fn a_connection_has_one_request() {
+    let world = World::new(1);
+    let answer = exchange(world.broker.admin_address(), b"GET /health HTTP/1.1\r\n\r\nGET /health HTTP/1.1\r\n\r\n");
+    assert_eq!(answer.expect(200).body, "{\"status\":\"ok\"}\n");
+}
+
+#[test]
+fn a_request_that_does_not_come_whole_is_given_up() {
+    let world = World::new(1);
+    let address = world.broker.admin_address();
+    let in_its_body = with_token("Content-Length: 100\r\n\r\n{");
+    thread::scope(|scope| {
+        for part in ["GET /health HTTP/1.1\r\n", &in_its_body] {
+            scope.spawn(move || {
+                let answer = exchange(address, part.as_bytes()).expect(408);
+                assert!(answer.body.contains("\"code\":\"timeout\""), "{}", answer.body);
+            });
+        }
+    });
+    // One that ends early is told so at once.
+    let mut stream = TcpStream::connect(world.broker.admin_address()).expect("connects");
+    stream.write_all(b"GET /hea").and_then(|()| stream.shutdown(std::net::Shutdown::Write)).expect("writes");
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("reads");
+    Answer::read(&bytes).expect(400);
+}
+
+#[test]
+fn too_many_connections_are_refused_and_clients_of_the_broker_do_not_notice() {
+    let world = World::new(1);
+    let address = world.broker.admin_address();
+    let mut client = world.connect(V5, "client");
+    let idle: Vec<TcpStream> = (0..16).map(|_| TcpStream::connect(address).expect("connects")).collect();
+    let answer = exchange(address, b"GET /health HTTP/1.1\r\n\r\n").expect(503);
+    assert!(answer.body.contains("\"code\":\"busy\""), "{}", answer.body);
+    assert_eq!(client.publish("strict/a", AtLeastOnce, b"{\"n\": 1}"), 0x10);
+    drop(idle);
+    let deadline = Instant::now() + EXPECTATION;
+    while exchange(address, b"GET /health HTTP/1.1\r\n\r\n").status != 200 {
+        assert!(Instant::now() < deadline, "there is no room again");
+    }
+    assert!(admin(address, "GET", "/metrics", "").expect(200).number("admin_connections_refused") >= 1);
+}

@@ -1,0 +1,5 @@
+//! The admin API over real sockets: what it does, that it lasts, and what hostile requests get.
+
+mod contracts;
+mod hostile;
+mod metrics;

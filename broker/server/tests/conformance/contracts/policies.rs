@@ -1,0 +1,303 @@
+//! What happens to a message that breaks its contract.
+
+use tautwire_protocol::{Packet, Property, ReasonCode};
+
+use super::support::{EVERY_QOS, World, answer_to, json, protobuf};
+use crate::support::property::topic_alias;
+use crate::support::{
+    AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, Folder, Outgoing, V5, every_case, every_version, expect_nothing_from,
+};
+
+const GOOD: &[u8] = br#"{"n": 1}"#;
+const BAD: &[u8] = br#"{"n": "one"}"#;
+const WHY: &str = "n: expected an integer, found a string at byte";
+const REFUSED: u8 = 0x99;
+
+#[test]
+fn what_keeps_its_contract_arrives() {
+    every_case(|case| {
+        let world = World::new(case.threads);
+        let mut subscriber = world.connect(case.version, "subscriber");
+        let mut publisher = world.connect(case.version, "publisher");
+        for root in ["watched", "strict", "stricter", "aside", "fatal"] {
+            subscriber.subscribe(&format!("{root}/#"), ExactlyOnce);
+            for qos in EVERY_QOS {
+                assert_eq!(publisher.publish(&format!("{root}/a"), qos, GOOD), 0, "{root}");
+                assert_eq!(subscriber.receive().payload(), GOOD);
+            }
+        }
+        assert_eq!(world.count("payloads_checked"), 15);
+        assert_eq!(world.count("violations_rejected"), 0);
+    });
+}
+
+#[test]
+fn reject_refuses_with_the_path_what_was_expected_and_what_was_there() {
+    every_case(|case| {
+        let world = World::new(case.threads);
+        let mut subscriber = world.connect(case.version, "subscriber");
+        let mut publisher = world.connect(case.version, "publisher");
+        subscriber.subscribe("strict/#", ExactlyOnce);
+        publisher.publish("strict/a", AtMostOnce, BAD);
+        for qos in [AtLeastOnce, ExactlyOnce] {
+            let (reason, why) = answer_to(&mut publisher, &Outgoing::new("strict/a", qos, BAD));
+            if case.version.is_v5() {
+                assert_eq!(reason, REFUSED);
+                assert!(why.starts_with(&format!("contract strict: {WHY} ")), "{why}");
+            } else {
+                // 3.1.1 has no way to refuse a message.
+                assert_eq!((reason, why.as_str()), (0, ""));
+            }
+        }
+        expect_nothing_from(&mut publisher, &mut subscriber);
+        assert_eq!(world.count("violations_rejected"), 3);
+        assert_eq!(world.count("publishes_refused"), 3);
+    });
+}
+
+/// A refused QoS 2 message has no PUBREL to wait for: its identifier is free [MQTT-4.3.3-4].
+#[test]
+fn a_refused_exchange_leaves_its_identifier_free() {
+    every_version(|case| {
+        let world = World::new(1);
+        let mut publisher = world.connect(case.version, "publisher");
+        for _ in 0..2 {
+            publisher.send_publish_as(&Outgoing::new("strict/a", ExactlyOnce, BAD), 7);
+            let reason = publisher.expect_pubrec(7);
+            assert_eq!(reason, if case.version.is_v5() { REFUSED } else { 0 });
+            if !case.version.is_v5() {
+                publisher.send_pubrel(7);
+                publisher.expect_pubcomp(7);
+            }
+        }
+        assert_eq!(world.count("violations_rejected"), 2);
+    });
+}
+
+#[test]
+fn reject_can_cost_the_connection_where_there_is_no_answer() {
+    every_case(|case| {
+        let world = World::new(case.threads);
+        let mut subscriber = world.connect(case.version, "subscriber");
+        subscriber.subscribe("stricter/#", ExactlyOnce);
+        for qos in EVERY_QOS {
+            let mut publisher = world.connect(case.version, "publisher");
+            let outgoing = Outgoing::new("stricter/a", qos, BAD);
+            if case.version.is_v5() && qos != AtMostOnce {
+                assert_eq!(publisher.deliver(&outgoing), REFUSED);
+                publisher.ping();
+            } else {
+                publisher.send_publish(&outgoing);
+                publisher.expect_thrown_out(ReasonCode::PayloadFormatInvalid);
+            }
+        }
+        let mut publisher = world.connect(case.version, "publisher");
+        expect_nothing_from(&mut publisher, &mut subscriber);
+    });
+}
+
+#[test]
+fn disconnect_ends_the_connection_and_says_why() {
+    every_case(|case| {
+        let world = World::new(case.threads);
+        let mut subscriber = world.connect(case.version, "subscriber");
+        subscriber.subscribe("fatal/#", ExactlyOnce);
+        for qos in EVERY_QOS {
+            let mut publisher = world.connect(case.version, "publisher");
+            publisher.send_publish(&Outgoing::new("fatal/a", qos, BAD));
+            if case.version.is_v5() {
+                let packet = publisher.next();
+                let Packet::Disconnect(disconnect) = packet.as_packet() else { panic!("expected DISCONNECT") };
+                assert_eq!(disconnect.reason.as_u8(), REFUSED);
+                let why = disconnect.properties.reason_string().unwrap_or_default();
+                assert!(why.contains(WHY), "{why}");
+            }
+            publisher.expect_closed();
+        }
+        let mut publisher = world.connect(case.version, "publisher");
+        expect_nothing_from(&mut publisher, &mut subscriber);
+        assert_eq!(world.count("violations_rejected"), 3);
+    });
+}
+
+#[test]
+fn quarantine_sets_messages_aside_with_the_reason() {
+    every_case(|case| {
+        let world = World::new(case.threads);
+        let mut subscriber = world.connect(case.version, "subscriber");
+        let mut guard = world.connect(V5, "guard");
+        let mut publisher = world.connect(case.version, "publisher");
+        subscriber.subscribe("aside/#", ExactlyOnce);
+        guard.subscribe("$quarantine/#", ExactlyOnce);
+        for qos in EVERY_QOS {
+            assert_eq!(publisher.publish("aside/a", qos, BAD), 0);
+            let message = guard.receive();
+            assert_eq!((message.topic(), message.payload(), message.qos()), ("$quarantine/aside/a", BAD, qos));
+            let properties = message.user_properties();
+            let value =
+                |name: &str| properties.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+            assert_eq!(value("tautwire-contract"), Some("aside"));
+            assert_eq!(value("tautwire-rule"), Some("type"));
+            assert_eq!(value("tautwire-path"), Some("n"));
+            assert!(value("tautwire-reason").is_some_and(|why| why.contains(WHY)));
+        }
+        expect_nothing_from(&mut publisher, &mut subscriber);
+        assert_eq!(world.count("violations_quarantined"), 3);
+        assert_eq!(world.count("publishes_refused"), 0);
+    });
+}
+
+#[test]
+fn observe_lets_everything_pass_and_counts() {
+    every_case(|case| {
+        let world = World::new(case.threads);
+        let mut subscriber = world.connect(case.version, "subscriber");
+        let mut publisher = world.connect(case.version, "publisher");
+        subscriber.subscribe("watched/#", ExactlyOnce);
+        for qos in EVERY_QOS {
+            assert_eq!(publisher.publish("watched/a", qos, BAD), 0);
+            assert_eq!(subscriber.receive().payload(), BAD);
+        }
+        assert_eq!(world.count("violations_observed"), 3);
+        assert_eq!(world.count("publishes_refused"), 0);
+    });
+}
+
+#[test]
+fn violations_are_logged_without_payloads_and_not_each_one() {
+    let world = World::new(1);
+    let mut publisher = world.connect(V5, "publisher");
+    for _ in 0..100 {
+        publisher.publish("strict/a", AtLeastOnce, br#"{"n": "hunter2"}"#);
+    }
+    let World { broker, folder: _folder } = world;
+    let log = broker.end();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("breaks the contract strict")).collect();
+    assert!(!lines.is_empty() && lines.len() < 50, "{log}");
+    assert!(!log.contains("hunter2"), "{log}");
+}
+
+#[test]
+fn a_level_of_the_topic_must_say_what_its_field_says() {
+    every_version(|case| {
+        let world = World::new(1);
+        let mut subscriber = world.connect(case.version, "subscriber");
+        let mut publisher = world.connect(case.version, "publisher");
+        subscriber.subscribe("sensors/#", AtLeastOnce);
+        let other = protobuf("8", 1.0);
+        let (reason, why) = answer_to(&mut publisher, &Outgoing::new("sensors/7/reading", AtLeastOnce, &other));
+        if case.version.is_v5() {
+            assert_eq!(reason, REFUSED);
+            assert!(why.contains("device_id") && why.contains("[topic_tie]"), "{why}");
+        }
+        publisher.publish("sensors/8/reading", AtLeastOnce, &other);
+        assert_eq!(subscriber.receive().topic(), "sensors/8/reading");
+    });
+}
+
+#[test]
+fn the_path_of_a_nested_field_is_told() {
+    let world = World::new(1);
+    let mut publisher = world.connect(V5, "publisher");
+    // samples[1].value is a string.
+    let payload = [0x0a, 1, b'7', 0x32, 2, 0x08, 1, 0x32, 3, 0x0a, 1, b'x'];
+    let (reason, why) = answer_to(&mut publisher, &Outgoing::new("sensors/7/reading", AtLeastOnce, &payload));
+    assert_eq!(reason, REFUSED);
+    assert!(why.contains("samples[1].value: expected"), "{why}");
+}
+
+#[test]
+fn a_content_type_names_the_format_and_must_be_one_of_the_contract() {
+    let world = World::new(1);
+    let mut publisher = world.connect(V5, "publisher");
+    let text = json("7", 1.5);
+    let publish = |content_type| {
+        Outgoing::new("sensors/7/reading", AtLeastOnce, text.as_bytes()).property(Property::ContentType(content_type))
+    };
+    assert_eq!(answer_to(&mut publisher, &publish("application/json; charset=utf-8")).0, 0x10);
+    let (reason, why) = answer_to(&mut publisher, &publish("application/msgpack"));
+    assert_eq!(reason, REFUSED, "{why}");
+    let bytes = protobuf("7", 1.5);
+    let strict =
+        Outgoing::new("strict/a", AtLeastOnce, &bytes).property(Property::ContentType("application/x-protobuf"));
+    let (reason, why) = answer_to(&mut publisher, &strict);
+    assert_eq!(reason, REFUSED);
+    assert!(
+        why.contains("expected application/json, found application/x-protobuf") && why.contains("[format]"),
+        "{why}"
+    );
+}
+
+#[test]
+fn without_a_content_type_the_reason_is_that_of_the_format_it_is_in() {
+    let world = World::new(1);
+    let mut publisher = world.connect(V5, "publisher");
+    let mut why = |payload: &[u8]| {
+        let (reason, why) = answer_to(&mut publisher, &Outgoing::new("sensors/7/reading", AtLeastOnce, payload));
+        assert_eq!(reason, REFUSED);
+        why
+    };
+    let said = why(br#"{"deviceId": "7", "celsius": "warm"}"#);
+    assert!(said.contains("celsius: expected") && said.contains("found a string"), "{said}");
+    assert!(why(json("8", 1.0).as_bytes()).contains("[topic_tie]"));
+    let said = why(&[&protobuf("7", 1.0)[..], &[0x28, 1]].concat());
+    assert!(said.contains("raw: expected"), "{said}");
+}
+
+#[test]
+fn a_topic_said_by_its_alias_is_held_to_its_contract() {
+    let world = World::new(1);
+    let mut publisher = world.connect(V5, "publisher");
+    let first = Outgoing::new("strict/a", AtLeastOnce, GOOD).property(topic_alias(3));
+    assert_eq!(publisher.deliver(&first), 0x10);
+    assert_eq!(publisher.deliver(&Outgoing::by_alias(3, AtLeastOnce, BAD)), REFUSED);
+    assert_eq!(publisher.deliver(&Outgoing::by_alias(3, AtLeastOnce, GOOD)), 0x10);
+}
+
+#[test]
+fn the_brokers_own_topics_are_caught_by_no_contract() {
+    let everything = "[[contract]]\nname = \"all\"\ntopics = \"#\"\nformat = \"json\"\nschema = \"numbered.json\"\non_violation = \"reject\"\n";
+    let world = World::with(1, everything);
+    let mut client = world.connect(V5, "client");
+    // Its payload is no JSON.
+    client.subscribe("$SYS/broker/version", AtMostOnce);
+    assert!(client.receive().text().starts_with("tautwire"));
+    client.subscribe("$share/group/#", AtLeastOnce);
+    assert_eq!(client.publish("a", AtLeastOnce, BAD), REFUSED);
+    assert_eq!(client.publish("a", AtLeastOnce, GOOD), 0);
+    assert_eq!(client.receive().payload(), GOOD);
+    // Nobody may publish where the broker speaks.
+    for topic in ["$SYS/a", "$share/a", "$as/json/a", "$quarantine/a"] {
+        assert_eq!(client.publish(topic, AtLeastOnce, GOOD), 0x87, "{topic}");
+    }
+    // Other topics with a dollar sign are the clients' own, and no contract that begins with a wildcard is for them.
+    assert_eq!(client.publish("$other/a", AtLeastOnce, BAD), 0x10);
+}
+
+#[test]
+fn contracts_in_each_others_way_stop_the_broker_with_both_names() {
+    let two = "[[contract]]\nname = \"one\"\ntopics = \"a/+\"\nformat = \"json\"\nschema = \"s.json\"\n\
+               [[contract]]\nname = \"two\"\ntopics = \"+/{id}\"\nformat = \"json\"\nschema = \"s.json\"\n";
+    let folder = Folder::new(&[("contracts.toml", two), ("s.json", "{}")]);
+    let said = Broker::refused(&[&format!("contracts.path={}", folder.path().display())]);
+    assert!(said.contains("contracts.toml:6:1: the contracts two (+/{id}) and one (a/+) would both hold"), "{said}");
+}
+
+#[test]
+fn everything_wrong_with_the_folder_is_told_with_file_line_and_column() {
+    let manifest = "[[contract]]\nname = \"one\"\ntopics = \"a/#/b\"\nformat = \"json\"\nschema = \"s.json\"\n\
+                    [[contract]]\nname = \"two\"\ntopics = \"b\"\nformat = \"json\"\nschema = \"gone.json\"\ncolour = 1\n";
+    let folder = Folder::new(&[
+        ("contracts.toml", manifest),
+        ("s.json", "{\"type\": \"thing\"}"),
+        ("sub/m.proto", "syntax = \"proto3\";\nmessage M {\n  strin a = 1;\n}\n"),
+    ]);
+    let said = Broker::refused(&[&format!("contracts.path={}", folder.path().display())]);
+    for expected in ["contracts.toml:3:10: topics:", "contracts.toml:11:1: there is no key colour", "sub/m.proto:3:3: "]
+    {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    assert!(said.lines().all(|line| line.starts_with("tautwire: ")), "{said}");
+    let said = Broker::refused(&["contracts.path=/no/such/folder"]);
+    assert!(said.contains("/no/such/folder") && said.contains("[contract_file]"), "{said}");
+}

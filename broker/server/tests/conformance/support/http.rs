@@ -1,0 +1,66 @@
+//! As much of an HTTP client as the tests of the admin API need.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use super::client::EXPECTATION;
+
+/// The token of brokers under test.
+pub(crate) const TOKEN: &str = "a-token-for-tests-0123456789";
+
+/// What the server answered.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Status line and fields.
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+/// A request with the token.
+#[track_caller]
+pub(crate) fn admin(address: SocketAddr, method: &str, path: &str, body: &str) -> Answer {
+    let length = if body.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", body.len()) };
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: admin\r\nAuthorization: Bearer {TOKEN}\r\nAccept: application/json\r\n\
+         {length}\r\n{body}"
+    );
+    exchange(address, request.as_bytes())
+}
+
+/// Sends these bytes and reads until the server closes.
+#[track_caller]
+pub(crate) fn exchange(address: SocketAddr, request: &[u8]) -> Answer {
+    let mut stream = TcpStream::connect(address).expect("the admin API accepts connections");
+    stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+    // A server that refuses early need not read to the end.
+    let _ = stream.write_all(request);
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("the server answers and closes");
+    Answer::read(&bytes)
+}
+
+impl Answer {
+    #[track_caller]
+    pub(crate) fn read(bytes: &[u8]) -> Answer {
+        let text = str::from_utf8(bytes).expect("answers are text");
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
+        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status line");
+        Answer { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    /// Fails unless the status is this one.
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Answer {
+        assert_eq!(self.status, status, "{}\n{}", self.head, self.body);
+        self
+    }
+
+    /// The number under a name of a flat JSON object.
+    #[track_caller]
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        let (_, rest) = self.body.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("no {name}"));
+        let digits = rest.split(|character: char| !character.is_ascii_digit()).next();
+        digits.and_then(|digits| digits.parse().ok()).expect("a number")
+    }
+}

@@ -1,0 +1,29 @@
+"""The vectors of contracts are what the oracle says of the cases."""
+
+import sys
+import unittest
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent / "vectors" / "contracts"
+
+
+class ContractVectors(unittest.TestCase):
+    def test_the_file_is_what_the_generator_writes(self):
+        # Other vectors have a generator of the same name.
+        before = sys.modules.pop("generate", None), sys.modules.pop("cases", None)
+        sys.path.insert(0, str(FOLDER))
+        try:
+            import generate
+
+            made = generate.text()
+        finally:
+            sys.path.remove(str(FOLDER))
+            for name, module in zip(("generate", "cases"), before):
+                sys.modules.pop(name, None)
+                if module is not None:
+                    sys.modules[name] = module
+        self.assertEqual(made, (FOLDER / "vectors.json").read_text(), "run spec/vectors/contracts/generate.py")
+
+
+if __name__ == "__main__":
+    unittest.main()
