@@ -377,9 +377,7 @@ fn read_entry(code: &mut Code, c: &C<'_>, key: Scalar, item: &Kind, ty: &str, fi
 
 fn closed_first(c: &C<'_>, kind: &Kind) -> Option<i32> {
     match kind {
-        Kind::Enum(id) if c.api.enumeration(*id).repr == Repr::ClosedNumber => {
-            c.api.enumeration(*id).values.first().map(|first| first.number)
-        }
+        Kind::Enum(id) if c.api.enumeration(*id).repr == Repr::ClosedNumber => Some(c.api.enumeration(*id).default),
         _ => None,
     }
 }

@@ -269,7 +269,7 @@ fn read_entry(code: &mut Code, go: &Go<'_>, key: Scalar, item: &Kind, value: &st
         Kind::Record(id) => code.line(format!("item := &{}{{}}", names::go(&go.api.record(*id).name))),
         Kind::Scalar(Scalar::Timestamp) => code.line("item := time.Unix(0, 0).UTC()"),
         Kind::Enum(id) if go.is_closed(item) => {
-            let first = go.api.enumeration(*id).values.first().map_or(0, |first| first.number);
+            let first = go.api.enumeration(*id).default;
             code.line(format!("item := {}({first})", go.enum_name(*id)));
         }
         other => code.line(format!("var item {}", go.ty(other))),

@@ -170,6 +170,7 @@ impl Lower<'_> {
             doc: describe(schema, || format!("An enumeration of {}.", self.file)),
             values: values.collect(),
             repr: Repr::Text,
+            default: 0,
             is_named: false,
         };
         let id = self.builder.add_enum(enumeration);

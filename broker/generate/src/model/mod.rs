@@ -146,6 +146,8 @@ pub(crate) struct Enum {
     pub(crate) doc: String,
     pub(crate) values: Vec<EnumValue>,
     pub(crate) repr: Repr,
+    /// The number of a value that is not there.
+    pub(crate) default: i32,
     /// Some format that is written and read has its names.
     pub(crate) is_named: bool,
 }
