@@ -1,13 +1,16 @@
-// The driver of the generated Go: `driver encode`, or `driver run HOST PORT`.
+// The driver of the generated Go: `driver encode`, `driver decode`, or `driver run HOST PORT`.
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tautwire/tautwire/clients/go/client"
@@ -19,7 +22,7 @@ import (
 type codec struct {
 	name  string
 	value any
-	write func() ([]byte, error)
+	write func(any) ([]byte, error)
 	read  func([]byte) (any, error)
 }
 
@@ -28,7 +31,8 @@ func protobuf[T any, P interface {
 	MarshalProtobuf() []byte
 	UnmarshalProtobuf([]byte) error
 }](name string, value P) codec {
-	return codec{name, value, func() ([]byte, error) { return value.MarshalProtobuf(), nil }, func(payload []byte) (any, error) {
+	write := func(value any) ([]byte, error) { return value.(P).MarshalProtobuf(), nil }
+	return codec{name, value, write, func(payload []byte) (any, error) {
 		found := P(new(T))
 		return found, found.UnmarshalProtobuf(payload)
 	}}
@@ -39,7 +43,8 @@ func json[T any, P interface {
 	MarshalJSON() ([]byte, error)
 	UnmarshalJSON([]byte) error
 }](name string, value P) codec {
-	return codec{name, value, value.MarshalJSON, func(payload []byte) (any, error) {
+	write := func(value any) ([]byte, error) { return value.(P).MarshalJSON() }
+	return codec{name, value, write, func(payload []byte) (any, error) {
 		found := P(new(T))
 		return found, found.UnmarshalJSON(payload)
 	}}
@@ -50,25 +55,28 @@ func messagePack[T any, P interface {
 	MarshalMessagePack() ([]byte, error)
 	UnmarshalMessagePack([]byte) error
 }](name string, value P) codec {
-	return codec{name, value, value.MarshalMessagePack, func(payload []byte) (any, error) {
+	write := func(value any) ([]byte, error) { return value.(P).MarshalMessagePack() }
+	return codec{name, value, write, func(payload []byte) (any, error) {
 		found := P(new(T))
 		return found, found.UnmarshalMessagePack(payload)
 	}}
 }
 
+var codecs = []codec{
+	protobuf("everything", everything()),
+	protobuf("everything-empty", &contracts.Everything{}),
+	json("mapped-json", mapped()),
+	messagePack("mapped-pack", packed()),
+	messagePack("mapped-empty", &contracts.Mapped{}),
+	protobuf("old", old()),
+	json("lamp", lamp(true)),
+	messagePack("lamp_pack", lamp(false)),
+	messagePack("samples", samples()),
+}
+
 func encode() error {
-	for _, c := range []codec{
-		protobuf("everything", everything()),
-		protobuf("everything-empty", &contracts.Everything{}),
-		json("mapped-json", mapped()),
-		messagePack("mapped-pack", packed()),
-		messagePack("mapped-empty", &contracts.Mapped{}),
-		protobuf("old", old()),
-		json("lamp", lamp(true)),
-		messagePack("lamp_pack", lamp(false)),
-		messagePack("samples", samples()),
-	} {
-		bytes, err := c.write()
+	for _, c := range codecs {
+		bytes, err := c.write(c.value)
 		if err != nil {
 			return err
 		}
@@ -79,13 +87,40 @@ func encode() error {
 		if !reflect.DeepEqual(found, c.value) {
 			return fmt.Errorf("%s: %+v", c.name, found)
 		}
-		for length := range bytes {
-			// Cut short it is another value or none, and never anything worse.
-			_, _ = c.read(bytes[:length])
-		}
 		fmt.Println(c.name, hex.EncodeToString(bytes))
 	}
 	return nil
+}
+
+// decode reads each line `NAME HEX` of standard input, and prints what it is when it is written again, or `error`.
+func decode() error {
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		name, digits, _ := strings.Cut(lines.Text(), " ")
+		payload, err := hex.DecodeString(digits)
+		if err != nil {
+			return err
+		}
+		fmt.Println(again(name, payload))
+	}
+	return lines.Err()
+}
+
+func again(name string, payload []byte) string {
+	at := slices.IndexFunc(codecs, func(c codec) bool { return c.name == name })
+	if at < 0 {
+		return "unknown"
+	}
+	found, err := codecs[at].read(payload)
+	if err != nil {
+		return "error"
+	}
+	bytes, err := codecs[at].write(found)
+	if err != nil {
+		return "error"
+	}
+	return hex.EncodeToString(bytes)
 }
 
 // one gives the next message, published by publish once the subscription is there.
@@ -282,10 +317,12 @@ func run(host, port string) error {
 }
 
 func main() {
-	err := errors.New("usage: driver encode | driver run HOST PORT")
+	err := errors.New("usage: driver encode | driver decode | driver run HOST PORT")
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == "encode":
 		err = encode()
+	case len(os.Args) == 2 && os.Args[1] == "decode":
+		err = decode()
 	case len(os.Args) == 4 && os.Args[1] == "run":
 		err = run(os.Args[2], os.Args[3])
 	}

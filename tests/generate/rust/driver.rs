@@ -1,5 +1,6 @@
-//! The driver of the generated Rust: `driver encode`, or `driver run HOST PORT`.
+//! The driver of the generated Rust: `driver encode`, `driver decode`, or `driver run HOST PORT`.
 
+mod awkward;
 mod blocking_contracts;
 mod contracts;
 mod samples;
@@ -25,13 +26,36 @@ fn written<T: PartialEq + Debug>(
     if found != *value {
         return Err(format!("{name}: {found:?}").into());
     }
-    for length in 0..bytes.len() {
-        // Cut short it is another value or none, and never anything worse.
-        let _ = read(&bytes[..length]);
-    }
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    println!("{name} {digits}");
+    println!("{name} {}", hex(&bytes));
     Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads each line `NAME HEX` of standard input, and prints what it is when it is written again, or `error`.
+fn decode() -> Outcome {
+    for line in std::io::stdin().lines() {
+        let line = line?;
+        let (name, digits) = line.split_once(' ').ok_or("a line without a space")?;
+        let bytes = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16));
+        let payload = bytes.collect::<Result<Vec<u8>, _>>()?;
+        println!("{}", again(name, &payload).map_or("error".to_owned(), |bytes| hex(&bytes)));
+    }
+    Ok(())
+}
+
+fn again(name: &str, payload: &[u8]) -> Result<Vec<u8>, PayloadError> {
+    Ok(match name {
+        "everything" | "everything-empty" => Everything::from_protobuf(payload)?.to_protobuf(),
+        "mapped-json" => Mapped::from_json(payload)?.to_json(),
+        "mapped-pack" | "mapped-empty" => Mapped::from_messagepack(payload)?.to_messagepack(),
+        "old" => Old::from_protobuf(payload)?.to_protobuf(),
+        "lamp" => Lamp::from_json(payload)?.to_json(),
+        "lamp_pack" => Lamp::from_messagepack(payload)?.to_messagepack(),
+        _ => Samples::from_messagepack(payload)?.to_messagepack(),
+    })
 }
 
 fn encode() -> Outcome {
@@ -192,8 +216,9 @@ async fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["encode"] => encode().map(|()| true),
+        ["decode"] => decode().map(|()| true),
         ["run", host, port] => run(host, port).await,
-        _ => Err("usage: driver encode | driver run HOST PORT".into()),
+        _ => Err("usage: driver encode | driver decode | driver run HOST PORT".into()),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

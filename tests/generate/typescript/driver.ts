@@ -1,6 +1,7 @@
-// The driver of the generated TypeScript: `driver.js encode`, or `driver.js run HOST PORT`.
+// The driver of the generated TypeScript: `driver.js encode`, `driver.js decode`, or `driver.js run HOST PORT`.
 
-import { deepStrictEqual, ok, rejects, throws } from "node:assert";
+import { deepStrictEqual, rejects, throws } from "node:assert";
+import { readFileSync } from "node:fs";
 import { connect, MqttError, type Client } from "@tautwire/client";
 import * as contracts from "./contracts/index.js";
 import * as sample from "./samples.js";
@@ -19,19 +20,34 @@ const CODECS: [string, { encode: (value: never) => Uint8Array | string; decode: 
 
 function encode(): void {
   for (const [name, codec, value] of CODECS) {
-    const encoded = codec.encode(value as never);
-    const bytes = typeof encoded === "string" ? new TextEncoder().encode(encoded) : encoded;
-    deepStrictEqual(codec.decode(bytes), value, name);
-    for (let length = 0; length < bytes.length; length++) {
-      // Cut short it is another value or none, and never anything worse.
-      try {
-        codec.decode(bytes.subarray(0, length));
-      } catch (error) {
-        ok(error instanceof Error, name);
-      }
-    }
-    console.log(name, Buffer.from(bytes).toString("hex"));
+    const bytes = hex(codec.encode(value as never));
+    deepStrictEqual(codec.decode(unhex(bytes)), value, name);
+    console.log(name, bytes);
   }
+}
+
+function hex(payload: Uint8Array | string): string {
+  return Buffer.from(payload as string).toString("hex");
+}
+
+function unhex(digits: string): Uint8Array {
+  return Uint8Array.from(Buffer.from(digits, "hex"));
+}
+
+/** Reads each line `NAME HEX` of standard input, and prints what it is when it is written again, or `error`. */
+function decode(): void {
+  const codecs = new Map(CODECS.map(([name, codec]) => [name, codec]));
+  const lines = readFileSync(0, "utf8").trimEnd().split("\n");
+  const verdicts = lines.map((line) => {
+    const [name = "", digits = ""] = line.split(" ");
+    try {
+      const codec = codecs.get(name);
+      return codec === undefined ? "unknown" : hex(codec.encode(codec.decode(unhex(digits)) as never));
+    } catch {
+      return "error";
+    }
+  });
+  console.log(verdicts.join("\n"));
 }
 
 /** The next message, published by `publish` once the subscription is there. */
@@ -134,4 +150,5 @@ const TESTS: Record<string, (client: Client) => Promise<void>> = {
 
 const [what = "", host = "", port = ""] = process.argv.slice(2);
 if (what === "encode") encode();
+else if (what === "decode") decode();
 else await run(host, port);

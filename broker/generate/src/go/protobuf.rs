@@ -209,9 +209,13 @@ fn read_field(code: &mut Code, go: &Go<'_>, record: &Record, field: &Field, valu
                     let line = format!("{value} = &value");
                     when_known(code, go, kind, "value", &line);
                 }
+                // A number that a closed enumeration does not know is as good as none.
+                (kind, None) if field.presence == Presence::Required && go.is_closed(kind) => {
+                    set(code, go, kind, |item| format!("{value} = {item}\nhas{} = true", field.number));
+                }
                 (kind, None) => set(code, go, kind, |item| format!("{value} = {item}")),
             }
-            if field.presence == Presence::Required {
+            if field.presence == Presence::Required && !go.is_closed(kind) {
                 code.line(format!("has{} = true", field.number));
             }
         }
