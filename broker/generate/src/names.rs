@@ -203,6 +203,11 @@ pub(crate) const C_WORDS: &[&str] = &[
     "xor",
 ];
 
+/// Text for a comment: without what would end it, or begin another.
+pub(crate) fn comment(text: &str) -> String {
+    text.replace("*/", "* /").replace("/*", "/ *")
+}
+
 /// Strings in double quotes, as all four languages and JSON read them. What is no plain character is written as an escape
 /// that they share.
 pub(crate) fn quoted(text: &str, escape: fn(char) -> String) -> String {

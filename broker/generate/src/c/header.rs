@@ -58,6 +58,7 @@ fn number(value: i32) -> String {
 }
 
 fn comment(code: &mut Code, text: &str) {
+    let text = &names::comment(text);
     if text.len() <= 90 {
         code.line(format!("/** {text} */"));
     } else {
@@ -93,7 +94,7 @@ fn structure(code: &mut Code, c: &C<'_>, record: &Record) {
             record.fields.iter().zip(&members.arms).filter(|(field, _)| field.choice == Some(at)).collect();
         for (place, (field, arm)) in arms.iter().enumerate() {
             let comma = if place + 1 < arms.len() { "," } else { "" };
-            code.line(format!("{}_{} = {}{comma}", names::upper(&case), names::upper(arm), field.number));
+            code.line(format!("{}_{} = {}{comma}", names::upper(&case), arm.to_ascii_uppercase(), field.number));
         }
         code.close(format!("}} {case};"));
         code.blank();
@@ -153,10 +154,7 @@ fn contract(code: &mut Code, c: &C<'_>, binding: &Binding) {
     let value = c.record(binding.record);
     let topic = format!("{package}_{name}_topic");
     let parameters = parameters(binding);
-    comment(
-        code,
-        &format!("What a topic of the contract `{}` says: `{}`.", binding.contract, safe(&binding.topic.text)),
-    );
+    comment(code, &format!("What a topic of the contract `{}` says: `{}`.", binding.contract, binding.topic.text));
     code.open(format!("typedef struct {topic} {{"));
     if parameters.is_empty() {
         code.line("/** There is nothing in it. */");
@@ -205,11 +203,6 @@ fn contract(code: &mut Code, c: &C<'_>, binding: &Binding) {
         comment(code, &text);
         code.line(wrapped(&line));
     }
-}
-
-/// What would begin or end a comment within one.
-pub(super) fn safe(text: &str) -> String {
-    text.replace("*/", "* /").replace("/*", "/ *")
 }
 
 /// A prototype in lines of at most 120 characters.

@@ -127,26 +127,32 @@ struct Members {
 
 impl Members {
     fn of(record: &Record) -> Members {
-        let mut scope = names::Scope::without(names::C_WORDS);
-        let mut scopes: Vec<names::Scope> =
-            record.choices.iter().map(|_| names::Scope::without(names::C_WORDS)).collect();
-        let mut taken = BTreeSet::new();
-        let mut take = |name: &str, companions: &[&str]| {
-            // What stands beside a member must be free too.
-            let mut free = scope.take(names::snake(name));
-            while companions.iter().any(|companion| taken.contains(&companion.replace('*', &free))) {
-                free = scope.take(names::snake(name));
+        let mut taken: BTreeSet<String> = names::C_WORDS.iter().map(|word| (*word).to_owned()).collect();
+        // What stands beside a member must be free too.
+        let mut take = |name: &str, beside: &[&str]| {
+            let mut free = names::snake(name);
+            let all = |name: &str| -> Vec<String> {
+                std::iter::once(name.to_owned()).chain(beside.iter().map(|beside| beside.replace('*', name))).collect()
+            };
+            while all(&free).iter().any(|name| taken.contains(name)) {
+                free.push('_');
             }
-            taken.extend(companions.iter().map(|companion| companion.replace('*', &free)));
-            taken.insert(free.clone());
+            taken.extend(all(&free));
             free
         };
-        let fields = record.fields.iter().map(|field| match field.choice {
-            None => take(&field.name, &["has_*", "*_count"]),
-            Some(_) => String::new(),
-        });
+        let fields =
+            record.fields.iter().map(|field| match (field.choice, has_flag(field), field.kind.is_sequence()) {
+                (Some(_), ..) => String::new(),
+                (None, true, true) => take(&field.name, &["has_*", "*_count"]),
+                (None, true, false) => take(&field.name, &["has_*"]),
+                (None, false, true) => take(&field.name, &["*_count"]),
+                (None, false, false) => take(&field.name, &[]),
+            });
         let fields: Vec<String> = fields.collect();
         let choices = record.choices.iter().map(|choice| take(&choice.name, &["*_case"])).collect();
+        // `none` says that there is none.
+        let words: Vec<&str> = names::C_WORDS.iter().copied().chain(["none"]).collect();
+        let mut scopes: Vec<names::Scope> = record.choices.iter().map(|_| names::Scope::without(&words)).collect();
         let arms = record.fields.iter().map(|field| match field.choice {
             Some(choice) => scopes[choice].take(names::snake(&field.name)),
             None => String::new(),

@@ -88,7 +88,7 @@ fn write_field(code: &mut Code, c: &C<'_>, record: &Record, members: &Members, a
 /// The constant that says which field of a choice there is.
 pub(super) fn case(c: &C<'_>, record: &Record, choice: usize, arm: &str) -> String {
     let ty = format!("{}_{}", c.package, names::snake(&record.choices[choice].type_name));
-    format!("{}_{}", names::upper(&ty), names::upper(arm))
+    format!("{}_{}", names::upper(&ty), arm.to_ascii_uppercase())
 }
 
 fn put_tagged(code: &mut Code, c: &C<'_>, kind: &Kind, tag: u32, value: &str) {
@@ -263,11 +263,12 @@ fn read_field(code: &mut Code, c: &C<'_>, record: &Record, members: &Members, at
                     if has_flag(field) {
                         lines.push(format!("m->has_{member} = true;"));
                     }
+                    // A number that a closed enumeration does not know is as good as none.
+                    if field.presence == Presence::Required {
+                        lines.push(format!("has{} = true;", field.number));
+                    }
                     read_one(code, c, kind, &target, &lines);
                 }
-            }
-            if field.presence == Presence::Required {
-                code.line(format!("has{} = true;", field.number));
             }
             code.line("break;");
             code.close("}");
@@ -377,9 +378,7 @@ fn read_entry(code: &mut Code, c: &C<'_>, key: Scalar, item: &Kind, ty: &str, fi
 
 fn closed_first(c: &C<'_>, kind: &Kind) -> Option<i32> {
     match kind {
-        Kind::Enum(id) if c.api.enumeration(*id).repr == Repr::ClosedNumber => {
-            c.api.enumeration(*id).values.first().map(|first| first.number)
-        }
+        Kind::Enum(id) if c.api.enumeration(*id).repr == Repr::ClosedNumber => Some(c.api.enumeration(*id).default),
         _ => None,
     }
 }

@@ -209,9 +209,13 @@ fn read_field(code: &mut Code, go: &Go<'_>, record: &Record, field: &Field, valu
                     let line = format!("{value} = &value");
                     when_known(code, go, kind, "value", &line);
                 }
+                // A number that a closed enumeration does not know is as good as none.
+                (kind, None) if field.presence == Presence::Required && go.is_closed(kind) => {
+                    set(code, go, kind, |item| format!("{value} = {item}\nhas{} = true", field.number));
+                }
                 (kind, None) => set(code, go, kind, |item| format!("{value} = {item}")),
             }
-            if field.presence == Presence::Required {
+            if field.presence == Presence::Required && !go.is_closed(kind) {
                 code.line(format!("has{} = true", field.number));
             }
         }
@@ -269,7 +273,7 @@ fn read_entry(code: &mut Code, go: &Go<'_>, key: Scalar, item: &Kind, value: &st
         Kind::Record(id) => code.line(format!("item := &{}{{}}", names::go(&go.api.record(*id).name))),
         Kind::Scalar(Scalar::Timestamp) => code.line("item := time.Unix(0, 0).UTC()"),
         Kind::Enum(id) if go.is_closed(item) => {
-            let first = go.api.enumeration(*id).values.first().map_or(0, |first| first.number);
+            let first = go.api.enumeration(*id).default;
             code.line(format!("item := {}({first})", go.enum_name(*id)));
         }
         other => code.line(format!("var item {}", go.ty(other))),

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tautwire_contracts::Schema;
 
 use super::{Builder, Enum, EnumValue, Family, Field, Kind, Presence, Record, RecordId, Repr, Scalar, only};
+use crate::names;
 
 pub(super) fn record(builder: &mut Builder, schema: &Schema, contract: &str) -> Result<RecordId, String> {
     let document: Value = serde_json::from_str(&schema.source).map_err(|error| format!("{}: {error}", schema.file))?;
@@ -170,6 +171,7 @@ impl Lower<'_> {
             doc: describe(schema, || format!("An enumeration of {}.", self.file)),
             values: values.collect(),
             repr: Repr::Text,
+            default: 0,
             is_named: false,
         };
         let id = self.builder.add_enum(enumeration);
@@ -199,12 +201,7 @@ fn describe(schema: &Value, otherwise: impl FnOnce() -> String) -> String {
 /// Text for a comment: in one line, and without what would end the comment.
 fn plain(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    words
-        .chars()
-        .filter(|character| !character.is_control())
-        .collect::<String>()
-        .replace("*/", "* /")
-        .replace("/*", "/ *")
+    names::comment(&words.chars().filter(|character| !character.is_control()).collect::<String>())
 }
 
 #[cfg(test)]

@@ -146,6 +146,8 @@ pub(crate) struct Enum {
     pub(crate) doc: String,
     pub(crate) values: Vec<EnumValue>,
     pub(crate) repr: Repr,
+    /// The number of a value that is not there.
+    pub(crate) default: i32,
     /// Some format that is written and read has its names.
     pub(crate) is_named: bool,
 }
@@ -191,7 +193,8 @@ impl Api {
             catalogue.contracts().iter().map(|c| unique(&mut taken, &names::pascal(c.name()))).collect();
         // What is made of contracts keeps its name; types give way.
         for name in &names {
-            builder.taken.extend(BESIDE_CONTRACTS.map(|what| names::snake(&format!("{name}{what}"))));
+            builder.taken.extend(BEHIND_CONTRACTS.map(|what| names::snake(&format!("{name}{what}"))));
+            builder.taken.extend(BEFORE_CONTRACTS.map(|what| names::snake(&format!("{what}{name}"))));
         }
         let mut contracts = Vec::new();
         for (contract, name) in catalogue.contracts().iter().zip(names) {
@@ -338,32 +341,49 @@ impl Field {
     }
 }
 
-/// What is made of the name of a contract, beside functions.
-const BESIDE_CONTRACTS: [&str; 5] = ["Topic", "Message", "Subscription", "Codec", "Parameters"];
+/// What is made of the name of a contract.
+const BEHIND_CONTRACTS: [&str; 5] = ["Topic", "TopicName", "TopicParse", "Options", "Parameters"];
+const BEFORE_CONTRACTS: [&str; 6] = ["Publish", "Subscribe", "Handle", "Encode", "Decode", "Read"];
 
 /// Names of types that mean something in some language, or in what is generated beside them.
 const RESERVED: &[&str] = &[
     "any",
     "array",
+    "async_generator",
+    "async_iterable",
+    "b_tree_map",
     "big_int",
     "boolean",
     "box",
     "client",
     "codec",
+    "contract_error",
+    "contract_subscription",
     "cow",
+    "data_view",
     "date",
     "decode_error",
     "default",
     "drop",
     "duration",
-    "error",
     "err",
+    "error",
     "fn",
     "function",
     "handler",
     "infinity",
+    "int16",
+    "int32",
+    "int64",
+    "int8",
+    "iterator",
+    "json_sink",
+    "json_source",
     "map",
     "message",
+    "message_pack_sink",
+    "message_pack_source",
+    "moment",
     "none",
     "number",
     "object",
@@ -372,12 +392,23 @@ const RESERVED: &[&str] = &[
     "option",
     "options",
     "parameters",
+    "partial",
+    "payload_codec",
     "payload_error",
     "promise",
+    "property",
+    "publication",
+    "publish_options",
+    "publishing",
     "raw",
+    "read",
     "reader",
+    "readonly_map",
+    "received",
     "record",
+    "rejected",
     "result",
+    "return_type",
     "self",
     "send",
     "set",
@@ -391,18 +422,14 @@ const RESERVED: &[&str] = &[
     "sync",
     "timestamp",
     "topic",
-    "vec",
-    "writer",
-    "publication",
-    "publishing",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
+    "topic_subscribe_options",
     "uint16",
     "uint32",
     "uint64",
+    "uint8",
+    "uint8_array",
+    "vec",
+    "writer",
 ];
 
 /// Types that are being made.
@@ -461,13 +488,13 @@ impl Builder {
 
     /// A free name of a type: the short one, or the long one.
     fn type_name(&mut self, short: &str, long: &str) -> String {
-        let short = names::pascal(short);
-        let short = if RESERVED.contains(&names::snake(&short).as_str()) { format!("{short}Type") } else { short };
-        if self.taken.contains(&names::snake(&short)) {
-            unique(&mut self.taken, &names::pascal(long))
-        } else {
-            unique(&mut self.taken, &short)
-        }
+        let candidates = [short, long].map(|name| {
+            let name = names::pascal(name);
+            if RESERVED.contains(&names::snake(&name).as_str()) { format!("{name}Type") } else { name }
+        });
+        let free = candidates.iter().find(|name| !self.taken.contains(&names::snake(name)));
+        let name = free.unwrap_or(&candidates[1]);
+        unique(&mut self.taken, name)
     }
 }
 

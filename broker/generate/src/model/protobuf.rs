@@ -61,9 +61,8 @@ impl Builder {
             });
         }
         fields.sort_by_key(|field| field.number);
-        let is_transparent = family == Family::Mapped && is_wrapper(message.full_name());
         let doc = format!("The message {}.", message.full_name());
-        self.set(id, Record { name, doc, fields, choices, family, is_transparent, formats: Default::default() });
+        self.set(id, Record { name, doc, fields, choices, family, is_transparent: false, formats: Default::default() });
         id
     }
 
@@ -108,6 +107,9 @@ impl Builder {
 
     /// What a message is in the forms of `family`.
     fn kind_of(&mut self, message: &MessageDescriptor, family: Family) -> Kind {
+        if let (Some(scalar), Family::Mapped) = (wrapped(message.full_name()), family) {
+            return Kind::Scalar(scalar);
+        }
         match (message.full_name(), family) {
             ("google.protobuf.Timestamp", _) => Kind::Scalar(Scalar::Timestamp),
             ("google.protobuf.Duration", _) => Kind::Scalar(Scalar::Duration),
@@ -152,6 +154,7 @@ impl Builder {
             doc: format!("The enumeration {}.", descriptor.full_name()),
             values: values.collect(),
             repr: if is_closed { Repr::ClosedNumber } else { Repr::OpenNumber },
+            default: descriptor.default_value().number(),
             is_named: false,
         };
         let id = self.add_enum(enumeration);
@@ -164,10 +167,18 @@ fn short_name<'n>(full_name: &'n str, package: &str) -> &'n str {
     full_name.strip_prefix(package).map_or(full_name, |rest| rest.trim_start_matches('.'))
 }
 
-/// `DoubleValue` and its kin, which JSON does not show.
-fn is_wrapper(full_name: &str) -> bool {
-    let wrapped = full_name.strip_prefix("google.protobuf.").and_then(|name| name.strip_suffix("Value"));
-    wrapped.is_some_and(|kind| {
-        ["Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes"].contains(&kind)
+/// What `DoubleValue` and its kin wrap: JSON shows that alone.
+fn wrapped(full_name: &str) -> Option<Scalar> {
+    Some(match full_name.strip_prefix("google.protobuf.")?.strip_suffix("Value")? {
+        "Double" => Scalar::Double,
+        "Float" => Scalar::Float,
+        "Int64" => Scalar::Int64,
+        "UInt64" => Scalar::Uint64,
+        "Int32" => Scalar::Int32,
+        "UInt32" => Scalar::Uint32,
+        "Bool" => Scalar::Bool,
+        "String" => Scalar::String,
+        "Bytes" => Scalar::Bytes,
+        _ => return None,
     })
 }

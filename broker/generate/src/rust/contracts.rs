@@ -10,13 +10,11 @@ use crate::names;
 pub(super) fn generate(api: &Api, modules: &[&str], blocking: bool) -> String {
     let mut code = code();
     code.line("//! Contracts: typed topics and payloads.");
+    // A program need not use all of them, and names are those of schemas.
+    code.line("#![allow(dead_code, unused_imports)]");
+    code.line("#![allow(clippy::enum_variant_names)]");
     code.blank();
-    for module in modules {
-        if !matches!(*module, "subscription" | "types") {
-            code.line("#[allow(dead_code, reason = \"not every contract needs all of it\")]");
-        }
-        code.line(format!("mod {module};"));
-    }
+    modules.iter().for_each(|module| code.line(format!("mod {module};")));
     code.blank();
     let property = if api.contracts.iter().any(|contract| contract.has_other_formats) { "Property, " } else { "" };
     if blocking {

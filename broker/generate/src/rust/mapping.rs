@@ -2,7 +2,7 @@
 
 use tautwire_contracts::Format;
 
-use super::{Members, argument, is_something, string};
+use super::{Members, WIDTH, argument, is_something, place, string};
 use crate::code::Code;
 use crate::model::{Api, Family, Field, Kind, Presence, Record, Repr, Scalar};
 
@@ -76,9 +76,10 @@ fn write(code: &mut Code, api: &Api, record: &Record, members: &Members) {
             }
             code.close("}");
         } else if field.presence == Presence::Implicit {
+            let (value, is_reference) = place(code, &field.kind, &members.fields[at]);
             code.open(format!("if {} {{", is_something(&field.kind, &value)));
             code.line(key);
-            write_value(code, api, &field.kind, &value, false, 0);
+            write_value(code, api, &field.kind, &value, is_reference, 0);
             code.close("}");
         } else {
             code.line(key);
@@ -150,14 +151,13 @@ fn nested(name: &str, depth: usize) -> String {
 }
 
 fn read(code: &mut Code, api: &Api, record: &Record, members: &Members) {
-    let default =
-        if record.fields.is_empty() { "let value = Self::default();" } else { "let mut value = Self::default();" };
-    code.line(default);
     if let (true, Some(field)) = (record.is_transparent, record.fields.first()) {
-        read_into(code, api, &field.kind, &|item| format!("value.{} = {item};", members.fields[0]), 0);
-        code.line("Ok(value)");
+        read_into(code, api, &field.kind, &|item| format!("let value = {item};"), 0);
+        code.line("Ok(Self { value })");
         return;
     }
+    let is_changed = if record.fields.is_empty() { "" } else { "mut " };
+    code.line(format!("let {is_changed}value = Self::default();"));
     let required: Vec<usize> =
         (0..record.fields.len()).filter(|at| record.fields[*at].presence == Presence::Required).collect();
     for at in &required {
@@ -184,7 +184,13 @@ fn read(code: &mut Code, api: &Api, record: &Record, members: &Members) {
             if record.family == Family::Mapped && field.name != field.wire_name {
                 keys.push(string(&field.name));
             }
-            code.open(format!("{} => {{", keys.join(" | ")));
+            let pattern = format!("{} => {{", keys.join(" | "));
+            // At its depth, 16 spaces stand before it.
+            if 16 + pattern.len() <= WIDTH {
+                code.open(pattern);
+            } else {
+                code.open(format!("{} => {{", keys.join("\n| ")));
+            }
             if required.contains(&at) {
                 code.line(format!("has{at} = true;"));
             }

@@ -131,6 +131,31 @@ impl Members {
     }
 }
 
+/// A longer name gets a shorter one before something is called on it, as rustfmt breaks long chains of calls.
+const CHAINED_MAX: usize = 28;
+
+/// The field of `self` or a reference to it, and which of the two.
+fn place(code: &mut Code, kind: &Kind, member: &str) -> (String, bool) {
+    let is_called = matches!(
+        kind,
+        Kind::Scalar(Scalar::String | Scalar::Bytes | Scalar::Double | Scalar::Float) | Kind::List(_) | Kind::Map(..)
+    );
+    if !is_called || member.len() <= CHAINED_MAX {
+        return (format!("self.{member}"), false);
+    }
+    code.line(format!("let field = &self.{member};"));
+    ("field".to_owned(), true)
+}
+
+/// The field of `self`, or a name for it, to change it.
+fn place_mut(code: &mut Code, member: &str) -> String {
+    if member.len() <= CHAINED_MAX {
+        return format!("self.{member}");
+    }
+    code.line(format!("let field = &mut self.{member};"));
+    "field".to_owned()
+}
+
 /// Whether a value without presence is written.
 fn is_something(kind: &Kind, value: &str) -> String {
     match kind {

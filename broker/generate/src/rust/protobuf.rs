@@ -1,6 +1,6 @@
 //! Methods for the binary form.
 
-use super::{Members, argument, is_something};
+use super::{Members, argument, is_something, place, place_mut};
 use crate::code::Code;
 use crate::model::{Api, Field, Kind, Presence, Record, Scalar};
 
@@ -23,13 +23,16 @@ pub(super) fn methods(code: &mut Code, api: &Api, record: &Record) {
     code.line("Ok(value)");
     code.close("}");
     code.blank();
-    let out = if record.fields.is_empty() { "_out" } else { "out" };
     let members = Members::of(record);
-    code.open(format!("fn write_protobuf(&self, {out}: &mut Writer) {{"));
-    for at in 0..record.fields.len() {
-        write_field(code, record, &members, at);
+    if record.fields.is_empty() {
+        code.line("fn write_protobuf(&self, _out: &mut Writer) {}");
+    } else {
+        code.open("fn write_protobuf(&self, out: &mut Writer) {");
+        for at in 0..record.fields.len() {
+            write_field(code, record, &members, at);
+        }
+        code.close("}");
     }
-    code.close("}");
     code.blank();
     code.open("fn read_protobuf(&mut self, reader: &mut Reader<'_>) -> Result<(), PayloadError> {");
     read_fields(code, api, record, &members);
@@ -42,7 +45,8 @@ fn write_field(code: &mut Code, record: &Record, members: &Members, at: usize) {
     let value = format!("self.{}", members.fields[at]);
     match (&field.kind, field.choice) {
         (Kind::List(item), _) if field.is_packed => {
-            code.open(format!("if !{value}.is_empty() {{"));
+            let (list, _) = place(code, &field.kind, &members.fields[at]);
+            code.open(format!("if !{list}.is_empty() {{"));
             code.line(format!("out.tag({});", field.tag(2)));
             code.line("let start = out.open();");
             code.open(format!("for item in &{value} {{"));
@@ -78,8 +82,9 @@ fn write_field(code: &mut Code, record: &Record, members: &Members, at: usize) {
             code.close("}");
         }
         (kind, None) if field.presence == Presence::Implicit => {
+            let (value, is_reference) = place(code, kind, &members.fields[at]);
             code.open(format!("if {} {{", is_something(kind, &value)));
-            write_tagged(code, kind, field.tag(kind.wire_type()), &value, false);
+            write_tagged(code, kind, field.tag(kind.wire_type()), &value, is_reference);
             code.close("}");
         }
         (kind, None) => write_tagged(code, kind, field.tag(kind.wire_type()), &value, false),
@@ -181,25 +186,28 @@ fn read_field(code: &mut Code, api: &Api, record: &Record, members: &Members, at
     match (&field.kind, field.choice) {
         (Kind::List(item), _) => {
             code.open(format!("{} => {{", field.tag(item.wire_type())));
-            read_item(code, api, item, &value);
+            let list = place_mut(code, &members.fields[at]);
+            read_item(code, api, item, &list);
             code.close("}");
             if item.wire_type() != 2 {
                 code.open(format!("{} => {{", field.tag(2)));
+                let list = place_mut(code, &members.fields[at]);
                 code.line("let outer = reader.enter()?;");
                 code.open("while reader.has_more() {");
-                read_item(code, api, item, &value);
+                read_item(code, api, item, &list);
                 code.close("}");
                 code.line("reader.leave(outer);");
                 code.close("}");
             }
         }
-        (Kind::Map(key, item), _) => read_entry(code, api, field, *key, item, &value),
+        (Kind::Map(key, item), _) => read_entry(code, api, field, *key, item, &members.fields[at]),
         (kind, choice) => {
             code.open(format!("{} => {{", field.tag(kind.wire_type())));
             match (kind, choice) {
                 (Kind::Record(_), None) => {
                     code.line("let outer = reader.enter()?;");
-                    code.line(format!("let item = {value}.get_or_insert_default();"));
+                    let field = place_mut(code, &members.fields[at]);
+                    code.line(format!("let item = {field}.get_or_insert_default();"));
                     code.line("item.read_protobuf(reader)?;");
                     code.line("reader.leave(outer);");
                 }
@@ -223,9 +231,13 @@ fn read_field(code: &mut Code, api: &Api, record: &Record, members: &Members, at
                 (kind, None) if field.may_be_missing() => {
                     set(code, api, kind, |item| format!("{value} = Some({item});"));
                 }
+                // A number that a closed enumeration does not know is as good as none.
+                (kind, None) if field.presence == Presence::Required && api.is_closed(kind) => {
+                    set(code, api, kind, |item| format!("{value} = {item};\nhas{} = true;", field.number));
+                }
                 (kind, None) => set(code, api, kind, |item| format!("{value} = {item};")),
             }
-            if field.presence == Presence::Required {
+            if field.presence == Presence::Required && !api.is_closed(kind) {
                 code.line(format!("has{} = true;", field.number));
             }
             code.close("}");
@@ -264,7 +276,7 @@ fn read_call(api: &Api, kind: &Kind) -> String {
     }
 }
 
-fn read_entry(code: &mut Code, api: &Api, field: &Field, key: Scalar, item: &Kind, value: &str) {
+fn read_entry(code: &mut Code, api: &Api, field: &Field, key: Scalar, item: &Kind, member: &str) {
     let key = Kind::Scalar(key);
     code.open(format!("{} => {{", field.tag(2)));
     code.line(format!("let mut key = {};", default(api, &key)));
@@ -287,7 +299,8 @@ fn read_entry(code: &mut Code, api: &Api, field: &Field, key: Scalar, item: &Kin
     code.close("}");
     code.close("}");
     code.line("reader.leave(entry);");
-    let line = format!("{value}.insert(key, item);");
+    let entries = place_mut(code, member);
+    let line = format!("{entries}.insert(key, item);");
     if api.is_closed(item) {
         code.open("if item.name().is_some() {");
         code.line(line);

@@ -69,7 +69,8 @@ fn number_enum(code: &mut Code, enumeration: &Enum) {
     if enumeration.repr == Repr::OpenNumber {
         code.line("/// Other numbers may come from newer schemas.");
     }
-    code.line("#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]");
+    let default = if enumeration.default == 0 { "Default, " } else { "" };
+    code.line(format!("#[derive(Debug, Clone, Copy, {default}PartialEq, Eq, PartialOrd, Ord, Hash)]"));
     code.line(format!("pub struct {name}(pub i32);"));
     code.blank();
     code.open(format!("impl {name} {{"));
@@ -104,10 +105,13 @@ fn number_enum(code: &mut Code, enumeration: &Enum) {
         code.close("}");
     }
     code.close("}");
+    if enumeration.default == 0 {
+        return;
+    }
     code.blank();
     code.open(format!("impl Default for {name} {{"));
     code.open(format!("fn default() -> {name} {{"));
-    code.line(format!("{name}({})", enumeration.values.first().map_or(0, |first| first.number)));
+    code.line(format!("{name}({})", enumeration.default));
     code.close("}");
     code.close("}");
 }

@@ -15,8 +15,8 @@ pub(super) fn generate(api: &Api) -> String {
         contract(&mut body, api, binding, &mut types);
     }
     let mut out = code();
-    let names = ["type Client", "type Message", "type PublishOptions", "type TopicSubscribeOptions", "topic"];
-    import(&mut out, &names.map(str::to_owned), "@tautwire/client");
+    // By its own name nothing of it can be taken for something of a contract.
+    out.line("import * as mqtt from \"@tautwire/client\";");
     for (format, name, module) in [
         (Format::Json, "jsonCodec", "./json.js"),
         (Format::MessagePack, "messagePackCodec", "./messagepack.js"),
@@ -42,17 +42,17 @@ fn contract(code: &mut Code, api: &Api, binding: &Binding, types: &mut Vec<Strin
             format!("protobufCodec<{ty}>(write{ty}, (reader) => read{ty}(reader))")
         }
         format => {
-            types.push(format!("read{ty}Fields"));
+            types.push(format!("fromFields{ty}"));
             let write = match (record.family, record.is_transparent) {
                 (Family::Plain, true) => "({ value }) => value".to_owned(),
                 (Family::Plain, false) => "(value) => value".to_owned(),
                 _ => {
-                    types.push(format!("write{ty}Fields"));
-                    format!("write{ty}Fields")
+                    types.push(format!("toFields{ty}"));
+                    format!("toFields{ty}")
                 }
             };
             let function = if format == Format::Json { "jsonCodec" } else { "messagePackCodec" };
-            format!("{function}<{ty}>({write}, read{ty}Fields)")
+            format!("{function}<{ty}>({write}, fromFields{ty})")
         }
     };
     code.line(format!("/** How payloads of the contract `{}` are written and read. */", binding.contract));
@@ -60,7 +60,7 @@ fn contract(code: &mut Code, api: &Api, binding: &Binding, types: &mut Vec<Strin
     code.blank();
     let pattern: Vec<String> = binding.topic.levels.iter().map(level).collect();
     code.line(format!("/** The topics of the contract `{}`: {}. */", binding.contract, binding.source));
-    code.line(format!("export const {lower}Topic = topic({}, {lower}Codec);", string(&pattern.join("/"))));
+    code.line(format!("export const {lower}Topic = mqtt.topic({}, {lower}Codec);", string(&pattern.join("/"))));
     code.blank();
     let parameters: Vec<String> = binding.topic.parameters().map(|parameter| names::camel(&parameter.name)).collect();
     code.line("/** What a topic says. */");
@@ -83,7 +83,7 @@ fn publish(code: &mut Code, binding: &Binding, ty: &str) {
     code.line("/**");
     code.line(format!(
         " * Publishes to {}; see `Client.publish`. The broker checks it: what breaks the contract is",
-        binding.topic.text
+        names::comment(&binding.topic.text)
     ));
     code.line(" * refused with reason code 0x99 at QoS 1 and 2.");
     code.line(" */");
@@ -95,7 +95,7 @@ fn publish(code: &mut Code, binding: &Binding, ty: &str) {
         format!("  parameters: {{ {} }},\n", fields.join("; "))
     };
     code.line(format!(
-        "export function publish{name}(\n  client: Client,\n{arguments}  value: {ty},\n  options?: PublishOptions<{ty}>,\n): ReturnType<Client[\"publish\"]> {{"
+        "export function publish{name}(\n  client: mqtt.Client,\n{arguments}  value: {ty},\n  options?: mqtt.PublishOptions<{ty}>,\n): ReturnType<mqtt.Client[\"publish\"]> {{"
     ));
     let given = if parameters.is_empty() { "{}" } else { "parameters" };
     code.line(format!("  return client.publish({lower}Topic, {given}, value, options);"));
@@ -106,11 +106,14 @@ fn subscribe(code: &mut Code, binding: &Binding, ty: &str, pattern: &str) {
     let (name, lower) = (&binding.name, names::camel(&binding.name));
     let accept = binding.format.content_type();
     code.line(format!("/** Options of {{@link subscribe{name}}}; `params` to subscribe to some topics only. */"));
-    code.line(format!("export type {name}Options = TopicSubscribeOptions<{pattern}, {ty}>;"));
+    code.line(format!("export type {name}Options = mqtt.TopicSubscribeOptions<{pattern}, {ty}>;"));
     code.blank();
-    code.line(format!("/** Subscribes to {}. Iterate the result, or give a handler. */", binding.topic.filter));
     code.line(format!(
-        "export function subscribe{name}(\n  client: Client,\n  options: {name}Options = {{}},\n  handler?: Handler<{ty}, {name}Parameters>,\n): ContractSubscription<{ty}, {name}Parameters> {{"
+        "/** Subscribes to {}. Iterate the result, or give a handler. */",
+        names::comment(&binding.topic.filter)
+    ));
+    code.line(format!(
+        "export function subscribe{name}(\n  client: mqtt.Client,\n  options: {name}Options = {{}},\n  handler?: Handler<{ty}, {name}Parameters>,\n): ContractSubscription<{ty}, {name}Parameters> {{"
     ));
     if binding.has_other_formats {
         code.line(format!(
@@ -122,7 +125,7 @@ fn subscribe(code: &mut Code, binding: &Binding, ty: &str, pattern: &str) {
     }
     code.line("  const onMessage =");
     code.line(format!(
-        "    handler === undefined ? undefined : (message: Message<{ty}, {name}Parameters>) => handler(received(message));"
+        "    handler === undefined ? undefined : (message: mqtt.Message<{ty}, {name}Parameters>) => handler(received(message));"
     ));
     code.line(format!("  return new ContractSubscription(client.subscribe({lower}Topic, asked, onMessage));"));
     code.line("}");

@@ -13,11 +13,14 @@ pub(super) fn functions(code: &mut Code, api: &Api, record: &Record) {
     }
 }
 
+const OF_ALL_OBJECTS: [&str; 7] =
+    ["constructor", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf"];
+
 /// Of a JSON Schema: a value is what its format has.
 fn plain(code: &mut Code, api: &Api, record: &Record) {
     let name = &record.name;
     code.line("/** Reads what JSON or MessagePack has. */");
-    code.open(format!("export function read{name}Fields(source: unknown): {name} {{"));
+    code.open(format!("export function fromFields{name}(source: unknown): {name} {{"));
     if let (true, Some(field)) = (record.is_transparent, record.fields.first()) {
         code.line(format!("return {{ value: {}(source) }};", reader(api, &field.kind, true)));
         code.close("}");
@@ -43,13 +46,19 @@ fn plain(code: &mut Code, api: &Api, record: &Record) {
         .filter(|(_, field)| is_always_there(field))
         .map(|(at, field)| format!("{}: field{at}", property(&field.wire_name)))
         .collect();
+    // A property that all objects have is there for the compiler although it is not.
+    let cast = if record.fields.iter().any(|field| OF_ALL_OBJECTS.contains(&field.wire_name.as_str())) {
+        format!(" as unknown as {name}")
+    } else {
+        String::new()
+    };
     let object = if always.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", always.join(", ")) };
     if object.len() <= 90 {
-        code.line(format!("const value: {name} = {object};"));
+        code.line(format!("const value: {name} = {object}{cast};"));
     } else {
         code.open(format!("const value: {name} = {{"));
         always.iter().for_each(|field| code.line(format!("{field},")));
-        code.close("};");
+        code.close(format!("}}{cast};"));
     }
     for (at, field) in record.fields.iter().enumerate().filter(|(_, field)| !is_always_there(field)) {
         code.line(format!("if (field{at} !== undefined) {} = field{at};", value_of(field)));
@@ -65,12 +74,12 @@ fn transparent(code: &mut Code, api: &Api, record: &Record) {
     let written = from(api, &field.kind, &value_of(field));
     let needs = if written.contains("isText") { "isText" } else { "_isText" };
     code.line("/** What JSON or MessagePack has in its place. */");
-    code.open(format!("export function write{name}Fields(value: {name}, {needs}: boolean): unknown {{"));
+    code.open(format!("export function toFields{name}(value: {name}, {needs}: boolean): unknown {{"));
     code.line(format!("return {written};"));
     code.close("}");
     code.blank();
     code.line("/** Reads what JSON or MessagePack has in its place. */");
-    code.open(format!("export function read{name}Fields(source: unknown): {name} {{"));
+    code.open(format!("export function fromFields{name}(source: unknown): {name} {{"));
     code.line(format!("return {{ {}: {}(source) }};", property(&field.wire_name), reader(api, &field.kind, false)));
     code.close("}");
 }
@@ -86,14 +95,14 @@ fn mapped(code: &mut Code, api: &Api, record: &Record) {
     let value = if record.fields.is_empty() { "_value" } else { "value" };
     let is_text = if body.contains("isText") { "isText" } else { "_isText" };
     code.line("/** What JSON (`isText`) or MessagePack has. */");
-    code.open(format!("export function write{name}Fields({value}: {name}, {is_text}: boolean): unknown {{"));
+    code.open(format!("export function toFields{name}({value}: {name}, {is_text}: boolean): unknown {{"));
     code.line("const fields: Record<string, unknown> = {};");
     code.line(body.trim_end());
     code.line("return fields;");
     code.close("}");
     code.blank();
     code.line("/** Reads what JSON or MessagePack has. */");
-    code.open(format!("export function read{name}Fields(source: unknown): {name} {{"));
+    code.open(format!("export function fromFields{name}(source: unknown): {name} {{"));
     let fields = if record.fields.is_empty() { "" } else { "const fields = " };
     code.line(format!("{fields}mapping.object(source);"));
     code.line(format!("const value = create{name}();"));
@@ -124,13 +133,7 @@ fn mapped(code: &mut Code, api: &Api, record: &Record) {
 }
 
 fn write_field(code: &mut Code, api: &Api, record: &Record, field: &Field) {
-    let target = member("fields", &field.wire_name);
-    let target = if field.wire_name == "__proto__" || !super::is_identifier(&field.wire_name) {
-        target
-    } else {
-        // Fields of an index signature are not members.
-        format!("fields[{}]", string(&field.wire_name))
-    };
+    let target = format!("fields[{}]", string(&field.wire_name));
     if let Some(choice) = field.choice {
         let chosen = member("value", &choice_name(record, choice));
         let written = from(api, &field.kind, &format!("{chosen}.value"));
@@ -168,7 +171,7 @@ fn from(api: &Api, kind: &Kind, value: &str) -> String {
         },
         Kind::Enum(id) if api.enumeration(*id).repr == Repr::Text => value.to_owned(),
         Kind::Enum(id) => format!("mapping.fromEnumeration({value}, {}_NAMES)", constant(api.ts_enum(*id))),
-        Kind::Record(id) => format!("write{}Fields({value}, isText)", api.ts_name(*id)),
+        Kind::Record(id) => format!("toFields{}({value}, isText)", api.ts_name(*id)),
         Kind::List(inner) => format!("mapping.fromList({value}, (item) => {})", from(api, inner, "item")),
         Kind::Map(_, inner) => format!("mapping.fromMap({value}, (item) => {})", from(api, inner, "item")),
         Kind::Raw => value.to_owned(),
@@ -183,7 +186,7 @@ fn reader(api: &Api, kind: &Kind, is_plain: bool) -> String {
             format!("mapping.oneOf({}_ALL)", constant(api.ts_enum(*id)))
         }
         Kind::Enum(id) => format!("mapping.enumeration({}_NUMBERS)", constant(api.ts_enum(*id))),
-        Kind::Record(id) => format!("read{}Fields", api.ts_name(*id)),
+        Kind::Record(id) => format!("fromFields{}", api.ts_name(*id)),
         Kind::List(inner) => format!("mapping.list({})", reader(api, inner, is_plain)),
         Kind::Map(_, inner) if is_plain => format!("mapping.dictionary({})", reader(api, inner, is_plain)),
         Kind::Map(key, inner) => {

@@ -187,10 +187,9 @@ fn read_field(code: &mut Code, api: &Api, record: &Record, field: &Field) {
             format!("{value} = item;")
         }
     };
+    // A number that a closed enumeration does not know is as good as none.
+    let set = if field.presence == Presence::Required { format!("{set}\nhas{} = true;", field.number) } else { set };
     push(code, api, &field.kind, &set);
-    if field.presence == Presence::Required {
-        code.line(format!("has{} = true;", field.number));
-    }
     code.line("break;");
     code.close("}");
 }
@@ -209,6 +208,11 @@ fn read_value(code: &mut Code, api: &Api, kind: &Kind, existing: Option<&str>) {
 
 fn push(code: &mut Code, api: &Api, kind: &Kind, line: &str) {
     match known(api, kind, "item") {
+        Some(condition) if line.contains('\n') => {
+            code.open(format!("if ({condition}) {{"));
+            code.line(line);
+            code.close("}");
+        }
         Some(condition) => code.line(format!("if ({condition}) {line}")),
         None => code.line(line),
     }

@@ -191,10 +191,7 @@ fn create(code: &mut Code, api: &Api, record: &Record) {
 pub(super) fn empty(api: &Api, kind: &Kind) -> String {
     match kind {
         Kind::Scalar(scalar) => super::zero(*scalar).to_owned(),
-        Kind::Enum(id) => {
-            let values = &api.enumeration(*id).values;
-            values.first().map_or_else(|| "0".to_owned(), |first| first.number.to_string())
-        }
+        Kind::Enum(id) => api.enumeration(*id).default.to_string(),
         Kind::Record(id) => format!("create{}()", api.ts_name(*id)),
         Kind::List(_) => "[]".to_owned(),
         Kind::Map(..) => "new Map()".to_owned(),

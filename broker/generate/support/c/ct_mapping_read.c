@@ -516,6 +516,16 @@ tw_bytes ctm_bytes(ct_reader *r) {
     return view(r, big(r, 1u << (first - 0xC4)));
 }
 
+static ct_timestamp moment(ct_reader *r, int64_t seconds, uint64_t nanos) {
+    ct_timestamp time = {seconds, 0};
+    if (nanos > 999999999) {
+        invalid(r);
+        return time;
+    }
+    time.nanos = (int32_t)nanos;
+    return time;
+}
+
 ct_timestamp ctm_timestamp(ct_reader *r) {
     ct_timestamp time = {0, 0};
     uint8_t first = peek(r);
@@ -531,16 +541,13 @@ ct_timestamp ctm_timestamp(ct_reader *r) {
         if (first == 0xD7 && head[1] == 0xFF) {
             r->at++;
             both = big(r, 8);
-            time.seconds = (int64_t)(both & 0x3FFFFFFFFu);
-            time.nanos = (int32_t)(both >> 34);
-            return time;
+            return moment(r, (int64_t)(both & 0x3FFFFFFFFu), both >> 34);
         }
         if (first == 0xC7 && head[1] == 12 && head[2] == 0xFF) {
             r->at += 2;
-            time.nanos = (int32_t)big(r, 4);
+            both = big(r, 4);
             r->at--;
-            time.seconds = (int64_t)big(r, 8);
-            return time;
+            return moment(r, (int64_t)big(r, 8), both);
         }
     }
     if (!ctm_parse_timestamp(ctm_string(r), &time)) {

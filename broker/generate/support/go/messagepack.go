@@ -345,11 +345,11 @@ func (r *messagePackReader) timestamp() time.Time {
 	case len(head) >= 2 && head[0] == 0xd7 && head[1] == 0xff:
 		r.at += 2
 		both := r.big(8)
-		return time.Unix(int64(both&(1<<34-1)), int64(both>>34)).UTC()
+		return r.moment(int64(both&(1<<34-1)), int64(both>>34))
 	case len(head) == 3 && head[0] == 0xc7 && head[1] == 12 && head[2] == 0xff:
 		r.at += 3
 		nanos := int64(r.big(4))
-		return time.Unix(int64(r.big(8)), nanos).UTC()
+		return r.moment(int64(r.big(8)), nanos)
 	}
 	if text, ok := r.text(); ok {
 		if value, err := time.Parse(time.RFC3339Nano, text); err == nil {
@@ -358,6 +358,13 @@ func (r *messagePackReader) timestamp() time.Time {
 	}
 	r.fail("a timestamp")
 	return time.Time{}
+}
+
+func (r *messagePackReader) moment(seconds, nanos int64) time.Time {
+	if nanos >= int64(time.Second) {
+		r.fail("at most 999,999,999 nanoseconds")
+	}
+	return time.Unix(seconds, nanos).UTC()
 }
 
 func (r *messagePackReader) raw() Raw {

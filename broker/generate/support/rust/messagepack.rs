@@ -236,6 +236,14 @@ impl<'a> MessagePackSource<'a> {
         Ok(())
     }
 
+    fn moment(&self, seconds: i64, nanos: u64) -> Read<Timestamp> {
+        if nanos >= 1_000_000_000 {
+            return Err(self.wrong("at most 999,999,999 nanoseconds"));
+        }
+        let nanos = nanos as i32;
+        Ok(Timestamp { seconds, nanos })
+    }
+
     /// Passes over a value.
     fn pass(&mut self) -> Read<()> {
         match self.peek() {
@@ -376,16 +384,14 @@ impl Source for MessagePackSource<'_> {
         if rest.starts_with(&[0xd7, 0xff]) {
             self.at += 1;
             let both = self.big(8)?;
-            let seconds = (both & 0x3_ffff_ffff) as i64;
-            let nanos = (both >> 34) as i32;
-            return Ok(Timestamp { seconds, nanos });
+            return self.moment((both & 0x3_ffff_ffff) as i64, both >> 34);
         }
         if rest.starts_with(&[0xc7, 12, 0xff]) {
             self.at += 2;
-            let nanos = self.big(4)? as i32;
+            let nanos = self.big(4)?;
             self.at -= 1;
             let seconds = self.big(8)? as i64;
-            return Ok(Timestamp { seconds, nanos });
+            return self.moment(seconds, nanos);
         }
         let text = self.text()?;
         let time = text.and_then(|text| parse_timestamp(&text));

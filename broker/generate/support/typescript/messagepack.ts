@@ -23,13 +23,22 @@ const moment = {
   },
   decode(data: Uint8Array): Moment {
     const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
-    if (data.length === 4) return new Moment({ seconds: BigInt(view.getUint32(0)), nanos: 0 });
-    if (data.length === 8) {
+    let seconds: bigint;
+    let nanos = 0;
+    if (data.length === 4) {
+      seconds = BigInt(view.getUint32(0));
+    } else if (data.length === 8) {
       const both = view.getBigUint64(0);
-      return new Moment({ seconds: both & ((1n << 34n) - 1n), nanos: Number(both >> 34n) });
+      seconds = both & ((1n << 34n) - 1n);
+      nanos = Number(both >> 34n);
+    } else if (data.length === 12) {
+      seconds = view.getBigInt64(4);
+      nanos = view.getUint32(0);
+    } else {
+      throw new PayloadError("expected a timestamp of 4, 8 or 12 bytes");
     }
-    if (data.length === 12) return new Moment({ seconds: view.getBigInt64(4), nanos: view.getUint32(0) });
-    throw new PayloadError("expected a timestamp of 4, 8 or 12 bytes");
+    if (nanos > 999_999_999) throw new PayloadError("expected at most 999,999,999 nanoseconds");
+    return new Moment({ seconds, nanos });
   },
 };
 

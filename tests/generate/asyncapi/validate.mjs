@@ -1,0 +1,14 @@
+// Says what AsyncAPI's own parser finds wrong with a document: `node validate.mjs FILE`.
+
+import { readFileSync } from "node:fs";
+import { Parser } from "@asyncapi/parser";
+
+// The diagnostics of errors and warnings; below are hints, such as that there is a later version of AsyncAPI.
+const WARNING = 1;
+
+const { document, diagnostics } = await new Parser().parse(readFileSync(process.argv[2], "utf8"));
+const found = diagnostics.filter(({ severity }) => severity <= WARNING);
+for (const { code, path, message } of found) console.error(`${code} ${path.join(".")}: ${message}`);
+if (document === undefined || found.length > 0) process.exit(1);
+const channels = document.channels().all();
+console.log(`${document.version()}: ${channels.length} channels, ${document.operations().all().length} operations`);
