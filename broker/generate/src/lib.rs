@@ -92,3 +92,60 @@ pub fn generate(catalogue: &Catalogue, language: Language, options: &Options) ->
         Language::C => c::generate(&api, &options.package),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use tautwire_contracts::{Files, Limits};
+
+    use super::*;
+
+    const SCHEMA: &str = "syntax = \"proto3\"; message Reading { string device_id = 1; Reading inner = 2; }";
+
+    fn catalogue(files: &[(&str, &str)]) -> Catalogue {
+        let files: Files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        Catalogue::load(&files, &Limits::default()).expect("the contracts are right")
+    }
+
+    fn manifest(contracts: &[&str]) -> String {
+        let one = |name: &&str| {
+            format!(
+                "[[contract]]\nname = \"{name}\"\ntopics = \"{name}/{{id}}\"\nformat = \"protobuf\"\nschema = \"a.proto\"\n"
+            )
+        };
+        contracts.iter().map(one).collect()
+    }
+
+    #[test]
+    fn the_order_of_contracts_in_their_file_changes_nothing() {
+        let generated = |names: &[&str]| {
+            let catalogue = catalogue(&[("contracts.toml", &manifest(names)), ("a.proto", SCHEMA)]);
+            let sources = Language::ALL.map(|(_, language)| generate(&catalogue, language, &Options::default()));
+            (sources, asyncapi(&catalogue, &Document::default()))
+        };
+        assert_eq!(generated(&["a", "b", "c"]), generated(&["c", "a", "b"]));
+    }
+
+    #[test]
+    fn contracts_of_one_message_share_its_type() {
+        let catalogue = catalogue(&[("contracts.toml", &manifest(&["a", "b"])), ("a.proto", SCHEMA)]);
+        let sources = generate(&catalogue, Language::Rust, &Options::default()).expect("it can be generated");
+        assert_eq!(sources["types.rs"].matches("pub struct Reading ").count(), 1);
+        assert!(sources["types.rs"].contains("pub inner: Option<Box<Reading>>"));
+        assert!(!sources.contains_key("json.rs"), "no contract is in JSON");
+    }
+
+    #[test]
+    fn what_cannot_be_generated_is_said() {
+        let one = catalogue(&[("contracts.toml", &manifest(&["a"])), ("a.proto", SCHEMA)]);
+        for package in ["", "Upper", "1st", "a-b", "func", "ä"] {
+            let options = Options { package: package.to_owned(), ..Options::default() };
+            let error = generate(&one, Language::Go, &options).expect_err("it is no name");
+            assert!(error.to_string().contains("a package name has lower case letters"), "{error}");
+        }
+        let error = generate(&catalogue(&[]), Language::C, &Options::default()).expect_err("there is nothing");
+        assert_eq!(
+            error.to_string(),
+            "the folder: it has no contracts; say in contracts.toml which there are [generate]"
+        );
+    }
+}
