@@ -48,7 +48,7 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint test-rust test-spec test-go test-c test-typescript test-examples test-differential test-interop ## all checks and tests; installs what they need
+test: tools lint test-rust test-spec test-go test-c test-typescript test-examples test-generate test-differential test-interop ## all checks and tests; installs what they need
 
 .PHONY: tools
 tools:
@@ -108,6 +108,11 @@ test-go: build ## the Go module: formatting, vet, staticcheck, tests with the ra
 test-c: build ## the C library: warnings, vectors, sanitizers, fuzz inputs, examples, the broker, size
 	$(call say,test-c)
 	@$(MAKE) -C clients/c --silent test
+
+.PHONY: test-generate
+test-generate: build ## generated clients in four languages: compiled strictly, the same bytes, against the broker
+	$(call say,test-generate)
+	@$(PYTHON) -B tests/generate/run.py
 
 .PHONY: test-differential
 test-differential: ## the codecs in Rust, TypeScript, Go and C say the same of mutated packets
