@@ -7,6 +7,8 @@ export interface DecodeErrorReasons {
   packet_too_large: 0x95;
   /** Packet type 0 is reserved: send a type from 1 to 15. */
   packet_type_reserved: 0x81;
+  /** Servers do not send packets of this type: see who is on the other side. */
+  packet_type_unexpected: 0x82;
   /** AUTH exists in MQTT 5.0 alone: do not send it in 3.1.1. */
   auth_before_v5: 0x81;
   /** The lower four bits of the first byte are not those of this packet type: send the listed value. */

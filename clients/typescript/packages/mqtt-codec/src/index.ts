@@ -6,9 +6,10 @@
  */
 
 export { MqttDecodeError, type DecodeErrorCode, type DecodeFault } from "./decode-error.js";
-export { MqttDecoder, type DecoderOptions } from "./decode/decoder.js";
+export { MqttDecoder } from "./decode/decoder.js";
 export { MAX_PACKET_SIZE } from "./decode/fixed-header.js";
 export type { Frame } from "./decode/frame.js";
+export type { DecoderOptions, StreamDecoder } from "./decode/stream-decoder.js";
 export { encode, encodedLength, encodeInto, encodePublishHeader } from "./encode/encode.js";
 export { MqttEncodeError, type EncodeErrorCode } from "./encode-error.js";
 export type * from "./packets.js";

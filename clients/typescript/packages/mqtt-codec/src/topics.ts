@@ -24,11 +24,7 @@ export function firstWildcard(bytes: Uint8Array, start: number, end: number): nu
 
 /** Whether messages of a subscription to this valid filter are shared among its subscribers: it begins with `$share/`. */
 export function isShared(bytes: Uint8Array, start: number, end: number): boolean {
-  if (bytes[start] !== SHARE[0] || end - start < SHARE.length) return false;
-  for (let i = 1; i < SHARE.length; i++) {
-    if (bytes[start + i] !== SHARE[i]) return false;
-  }
-  return true;
+  return bytes[start] === SHARE[0] && end - start >= SHARE.length && SHARE.every((byte, at) => bytes[start + at] === byte);
 }
 
 /** Checks a topic filter, with its `$share/NAME/` if it has one. */
@@ -53,11 +49,9 @@ function levelsFlaw(bytes: Uint8Array, start: number, end: number): FilterFlaw |
   for (let at = start; at < end; at++) {
     const byte = bytes[at]!;
     if (byte === PLUS || byte === HASH) {
-      if (before !== SLASH) return { code: "topic_filter_wildcard", at };
-      if (at + 1 < end) {
-        if (bytes[at + 1] !== SLASH) return { code: "topic_filter_wildcard", at };
-        if (byte === HASH) return { code: "topic_filter_multi_level", at };
-      }
+      const isLast = at + 1 === end;
+      if (before !== SLASH || (!isLast && bytes[at + 1] !== SLASH)) return { code: "topic_filter_wildcard", at };
+      if (byte === HASH && !isLast) return { code: "topic_filter_multi_level", at };
     }
     before = byte;
   }

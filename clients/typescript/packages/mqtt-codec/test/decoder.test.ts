@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { encode, MqttDecoder, type Packet, type PublishInit } from "@tautwire/mqtt-codec";
 import { TextCache, TOPICS } from "#esm/decode/text-cache.js";
 import { flagsOf } from "#esm/bytes.js";
-import { decodeText, usePlatformText } from "#esm/decode/text.js";
+import { shortAscii } from "#esm/decode/short-ascii.js";
+import { decodeText, illFormedAt, usePlatformText } from "#esm/decode/text.js";
 
 function message(topic: string, payload: Uint8Array | string = ""): PublishInit {
   return { type: "publish", topic, payload };
@@ -183,12 +184,37 @@ test("texts of all lengths come out as they went in, with and without the platfo
       for (const letter of ["a", "é", "漢", "😀", "\ufeff", "\ufffd"]) {
         const text = "b".repeat(length - 1) + letter;
         const bytes = Buffer.from(text);
-        assert.equal(decodeText(bytes, 0, bytes.length, flagsOf(bytes, 0, bytes.length)), text);
+        for (const short of [shortAscii, null]) {
+          assert.equal(decodeText(bytes, 0, bytes.length, flagsOf(bytes, 0, bytes.length), short), text);
+        }
         const [packet] = readAll(new MqttDecoder(), encode(message(text)));
         assert.equal(packet?.type === "publish" && packet.topic, text);
       }
     }
     usePlatformText(true);
+  }
+});
+
+test("where UTF-8 is ill-formed is found as the standard of Unicode says", () => {
+  const cases: [number, number[]][] = [
+    [-1, [0x61, 0xc3, 0xa9, 0xe6, 0xbc, 0xa2, 0xf0, 0x9f, 0x98, 0x80, 0xef, 0xbf, 0xbd]],
+    [-1, [0xef, 0xbb, 0xbf, 0x61, 0xef, 0xbf, 0xbf]],
+    [0, [0x80]],
+    [1, [0x61, 0xc3]],
+    [1, [0x61, 0xc0, 0x80]],
+    [2, [0xc3, 0xa9, 0xed, 0xa0, 0x80]],
+    [3, [0xef, 0xbf, 0xbd, 0xef, 0xbf]],
+    [3, [0xef, 0xbf, 0xbd, 0xef, 0xbf, 0x61]],
+    [0, [0xef, 0x61]],
+    [1, [0x61, 0xef]],
+    [0, [0xf0, 0x9f, 0x98]],
+    [0, [0xf4, 0x90, 0x80, 0x80]],
+    [4, [0xf4, 0x8f, 0xbf, 0xbf, 0xe0, 0x9f, 0xbf]],
+  ];
+  for (const [expected, bytes] of cases) {
+    const padded = Uint8Array.of(0xff, ...bytes, 0xbd, 0xff);
+    const at = illFormedAt(padded, 1, 1 + bytes.length);
+    assert.equal(at < 0 ? at : at - 1, expected, String(bytes));
   }
 });
 

@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import type { Connack, Publish, PublishProperties, QoS } from "@tautwire/mqtt-codec";
+import { encodeClientInto } from "@tautwire/mqtt-codec/client";
 import { bytes, text, type PayloadCodec } from "../codecs/codec.js";
 import { aborted, asMqttError, MqttError } from "../errors.js";
 import type { Counters } from "../session/counters.js";
@@ -46,6 +47,9 @@ export interface CloseOptions {
 }
 
 const DEFAULT_DRAIN_MS = 5_000;
+const NOTHING_TO_STOP = (): void => undefined;
+/** The most bytes of a text (section 1.5.4). */
+const TEXT_MAX = 65_535;
 
 /** Local subscriptions to one filter: the server knows it once. */
 interface Entry {
@@ -69,9 +73,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   private fullSubscriptions = 0;
   private endError: MqttError | null = null;
   private readonly waiting = new Set<(error: MqttError | null) => void>();
-  private readonly onAbort = (): void => {
-    this.connection.end(aborted(this.options.signal!));
-  };
+  private stopListening = NOTHING_TO_STOP;
 
   /** @internal See `connect` and `createClient`. */
   constructor(
@@ -85,9 +87,10 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     const topicCodecs = Object.entries(options.topicCodecs ?? {});
     this.hasTopicCodecs = topicCodecs.length > 0;
     for (const [filter, codec] of topicCodecs) this.topicCodecs.add(filter, codec);
-    options.signal?.addEventListener("abort", this.onAbort);
-    if (options.signal?.aborted === true) this.onAbort();
-    else this.connection.start();
+    this.stopListening = whenAborted(options.signal, (error) => {
+      this.connection.end(error);
+    });
+    if (!this.connection.isOver()) this.connection.start();
   }
 
   /** Where the client is. */
@@ -130,23 +133,16 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   connected(options: { signal?: AbortSignal | undefined } = {}): Promise<void> {
     if (this.state === "connected") return Promise.resolve();
     if (this.connection.isOver()) return handled(Promise.reject(this.endError ?? this.closedError()));
-    const { signal } = options;
-    return handled(
-      new Promise((resolve, reject) => {
-        const settle = (error: MqttError | null) => {
-          this.waiting.delete(settle);
-          signal?.removeEventListener("abort", onAbort);
-          if (error === null) resolve();
-          else reject(error);
-        };
-        const onAbort = () => {
-          settle(aborted(signal!));
-        };
-        this.waiting.add(settle);
-        signal?.addEventListener("abort", onAbort);
-        if (signal?.aborted === true) onAbort();
-      }),
-    );
+    return settling<unknown>((done) => {
+      let stopListening = NOTHING_TO_STOP;
+      const settle = (error: MqttError | null) => {
+        this.waiting.delete(settle);
+        stopListening();
+        done(error, undefined);
+      };
+      this.waiting.add(settle);
+      stopListening = whenAborted(options.signal, settle);
+    }) as Promise<void>;
   }
 
   // Publishing.
@@ -200,7 +196,8 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     if (qos === 0 && this.options.queueQoS0 === false && this.state !== "connected") {
       throw new MqttError("connection_lost", "not connected, and QoS 0 messages do not wait");
     }
-    return handled(this.publishLater(topic, payload, qos, retain, properties, signal));
+    if (signal?.aborted === true) throw aborted(signal);
+    return this.publishLater(topic, payload, qos, retain, properties, signal);
   }
 
   private publishLater(
@@ -211,12 +208,8 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     properties: PublishProperties | undefined,
     signal: AbortSignal | undefined,
   ): Promise<Answer> {
-    if (signal?.aborted === true) return Promise.reject(aborted(signal));
     const { session } = this.connection;
-    return new Promise((resolve, reject) => {
-      const onAbort = () => {
-        session.outgoing.cancel(message, aborted(signal!));
-      };
+    return settling((settle) => {
       const message: Outgoing = {
         topic,
         payload,
@@ -229,12 +222,13 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
         stage: "waiting",
         epoch: 0,
         settle: (error, answer) => {
-          signal?.removeEventListener("abort", onAbort);
-          if (error === null) resolve(answer);
-          else reject(error);
+          stopListening();
+          settle(error, answer);
         },
       };
-      signal?.addEventListener("abort", onAbort);
+      const stopListening = whenAborted(signal, (error) => {
+        session.outgoing.cancel(message, error);
+      });
       if (properties?.messageExpiryInterval !== undefined) this.updateTime(message);
       session.outgoing.give(message);
       // The answer must be read though a subscription is full.
@@ -317,25 +311,15 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   ): Subscription {
     const { session } = this.connection;
     const entry = this.entryFor(filter, options);
-    let settle: (error: MqttError | null, qos: QoS) => void = () => undefined;
-    const ready = handled(
-      new Promise<QoS>((resolve, reject) => {
-        settle = (error, qos) => {
-          if (error === null) resolve(qos);
-          else reject(error);
-        };
-      }),
-    );
-    const { signal } = options;
-    const onAbort = () => {
-      settle(aborted(signal!), 0);
-      this.remove(subscription).catch(() => undefined);
-      subscription.finish(aborted(signal!));
+    let settle!: Settle<QoS>;
+    const ready = settling<QoS>((settleReady) => {
+      settle = settleReady;
+    });
+    let stopListening = NOTHING_TO_STOP;
+    const onEnd = () => {
+      stopListening();
     };
-    const forgetSignal = () => {
-      signal?.removeEventListener("abort", onAbort);
-    };
-    const subscription = new Subscription(filter, options, handler, topic, this, forgetSignal, ready);
+    const subscription = new Subscription(filter, options, handler, topic, this, onEnd, ready);
     if (this.connection.isOver()) {
       const error = this.closedError();
       settle(error, 0);
@@ -343,12 +327,13 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
       return subscription;
     }
     entry.subscriptions.push(subscription);
-    session.filters.subscribe(filter, entry.identifier, this.filterOptions(options), (error, qos) => {
-      settle(error, qos);
-    });
+    session.filters.subscribe(filter, entry.identifier, this.filterOptions(options), settle);
     if (this.fullSubscriptions > 0) this.connection.readOn();
-    signal?.addEventListener("abort", onAbort);
-    if (signal?.aborted === true) onAbort();
+    stopListening = whenAborted(options.signal, (error) => {
+      settle(error, 0);
+      void this.remove(subscription);
+      subscription.finish(error);
+    });
     return subscription;
   }
 
@@ -379,14 +364,9 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     if (entry.subscriptions.length > 0) return Promise.resolve();
     this.forget(entry);
     if (this.connection.isOver()) return Promise.resolve();
-    return handled(
-      new Promise((resolve, reject) => {
-        this.connection.session.filters.unsubscribe(entry.filter, (error) => {
-          if (error === null) resolve();
-          else reject(error);
-        });
-      }),
-    );
+    return settling<unknown>((settle) => {
+      this.connection.session.filters.unsubscribe(entry.filter, settle);
+    }) as Promise<void>;
   }
 
   private forget(entry: Entry): void {
@@ -484,15 +464,10 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
    */
   close(options: CloseOptions = {}): Promise<void> {
     const { signal, drainMs = DEFAULT_DRAIN_MS, reason = 0 } = options;
-    if (signal?.aborted === true) {
+    const stopListening = whenAborted(signal, () => {
       this.connection.end(null);
-      return Promise.resolve();
-    }
-    const onAbort = () => {
-      this.connection.end(null);
-    };
-    signal?.addEventListener("abort", onAbort);
-    return this.connection.close(drainMs, reason).finally(() => signal?.removeEventListener("abort", onAbort));
+    });
+    return this.connection.close(drainMs, reason).finally(stopListening);
   }
 
   /** Closes the client at the end of `await using client = …`. */
@@ -519,7 +494,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   /** @internal */
   onClosed(error: MqttError | null): void {
     this.endError = error;
-    this.options.signal?.removeEventListener("abort", this.onAbort);
+    this.stopListening();
     for (const settle of [...this.waiting]) settle(error ?? this.closedError());
     const failure = error === null ? null : this.closedError();
     for (const { subscriptions } of this.entries.values()) {
@@ -555,6 +530,30 @@ function handled<T>(promise: Promise<T>): Promise<T> {
   return promise;
 }
 
+/** Ends a promise: with the error, or with the value if that is null. */
+type Settle<T> = (error: MqttError | null, value: T) => void;
+
+function settling<T>(begin: (settle: Settle<T>) => void): Promise<T> {
+  return handled(
+    new Promise((resolve, reject) => {
+      begin((error, value) => {
+        if (error === null) resolve(value);
+        else reject(error);
+      });
+    }),
+  );
+}
+
+/** Calls back when the signal is aborted, at once if it is. Answers a function that stops to listen. */
+function whenAborted(signal: AbortSignal | undefined, callback: (error: MqttError) => void): () => void {
+  const onAbort = () => {
+    callback(aborted(signal!));
+  };
+  if (signal?.aborted === true) onAbort();
+  else signal?.addEventListener("abort", onAbort);
+  return () => signal?.removeEventListener("abort", onAbort);
+}
+
 function isPayload(value: unknown): value is Uint8Array | string {
   return typeof value === "string" || value instanceof Uint8Array;
 }
@@ -577,21 +576,20 @@ function describe(codec: PayloadCodec<unknown>, properties: PublishProperties | 
 
 /** Wrong topics are refused when they are given, not when they can be sent at last. */
 function checkTopic(topic: string): void {
-  if (/[+#]/.test(topic) || !isText(topic)) {
+  if (!/^[^+#\0\p{Surrogate}]+$/u.test(topic) || isTooLong(topic)) {
     throw new MqttError("invalid_argument", "a topic name is not empty and has neither + nor # nor U+0000");
   }
 }
 
-const FILTER = /^(?:\$share\/[^/+#]+\/(?=.))?(?!\$share\/)(?:(?:[^+#/]*|\+)(?:\/(?:[^+#/]*|\+))*(?:\/#)?|#)$/s;
-
-function checkFilter(filter: string): void {
-  if (!FILTER.test(filter) || !isText(filter)) {
-    throw new MqttError("invalid_argument", `not a topic filter: ${filter.slice(0, 80)}`);
-  }
+function isTooLong(text: string): boolean {
+  // One UTF-16 unit takes at most three bytes.
+  return text.length > TEXT_MAX / 3 && new TextEncoder().encode(text).length > TEXT_MAX;
 }
 
-/** Whether it is a UTF-8 string of MQTT (section 1.5.4) that is not empty. */
-function isText(text: string): boolean {
-  const isShort = text.length < 21_845 || new TextEncoder().encode(text).length < 65_536;
-  return text !== "" && isShort && !/\0|\p{Surrogate}/u.test(text);
+function checkFilter(filter: string): void {
+  try {
+    encodeClientInto({ type: "unsubscribe", packetId: 1, filters: [filter] }, new Uint8Array(3 * filter.length + 16));
+  } catch (error) {
+    throw asMqttError(error, "invalid_argument", `not a topic filter: ${filter.slice(0, 80)}`);
+  }
 }

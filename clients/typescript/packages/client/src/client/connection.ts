@@ -211,7 +211,7 @@ export class Connection implements SessionOwner {
     this.arm();
     const { authentication } = this.options;
     if (authentication?.finish !== undefined && packet.properties.authenticationMethod === authentication.method) {
-      void this.finishAuthentication(packet.properties.authenticationData);
+      void this.answerAuth(0, packet.properties.authenticationData);
     }
     this.owner.onConnected(packet);
   }
@@ -231,42 +231,25 @@ export class Connection implements SessionOwner {
     this.onLost(error, true);
   }
 
-  onAuth(packet: Auth): void {
-    void this.answerAuth(packet);
+  onAuth({ reason, properties }: Auth): void {
+    void this.answerAuth(reason, properties.authenticationData);
   }
 
-  private async answerAuth(packet: Auth): Promise<void> {
+  /** The server goes on with an authentication, or has ended it. */
+  private async answerAuth(reason: number, data: Uint8Array | undefined): Promise<void> {
     const { attempt } = this;
     const { authentication } = this.options;
-    const { reason, properties } = packet;
-    if (authentication === undefined || (reason !== 0 && reason !== 0x18)) {
-      this.giveUp(new MqttError("authentication_failed", "the server asks for an authentication that is not there"));
-      return;
-    }
-    if (reason === 0) {
-      await this.finishAuthentication(properties.authenticationData);
-      return;
-    }
     try {
-      const data = await authentication.step(properties.authenticationData);
-      if (attempt === this.attempt) this.session.authenticate(0x18, authentication.method, data);
+      if (authentication === undefined || (reason !== 0 && reason !== 0x18)) {
+        throw new MqttError("authentication_failed", "the server asks for an authentication that is not there");
+      }
+      const answer = await (reason === 0 ? authentication.finish?.(data) : authentication.step(data));
+      if (attempt !== this.attempt) return;
+      if (reason === 0) this.authenticating?.resolve();
+      else this.session.authenticate(0x18, authentication.method, answer as Uint8Array | undefined);
     } catch (error) {
-      if (attempt === this.attempt) this.failAuthentication(error);
+      if (attempt === this.attempt) this.giveUp(asMqttError(error, "authentication_failed", "the authentication failed"));
     }
-  }
-
-  private async finishAuthentication(data: Uint8Array | undefined): Promise<void> {
-    const { attempt } = this;
-    try {
-      await this.options.authentication?.finish?.(data);
-      if (attempt === this.attempt) this.authenticating?.resolve();
-    } catch (error) {
-      if (attempt === this.attempt) this.failAuthentication(error);
-    }
-  }
-
-  private failAuthentication(error: unknown): void {
-    this.giveUp(asMqttError(error, "authentication_failed", "the authentication failed"));
   }
 
   /** Authenticates again on the same connection. */

@@ -104,7 +104,7 @@ export class Filters {
     try {
       this.check(filter);
       const { limits, version } = this.link;
-      const withIdentifier = wanted.identifier > 0 && version === 5 && limits.subscriptionIdentifiers;
+      const withIdentifier = wanted.identifier > 0 && version === 5 && limits.subscriptionIdentifierAvailable !== false;
       this.link.send(
         {
           type: "subscribe",
@@ -128,8 +128,8 @@ export class Filters {
   private check(filter: string): void {
     const { limits } = this.link;
     const isShared = filter.startsWith("$share/");
-    if (isShared && !limits.sharedSubscriptions) fail("shared subscriptions");
-    if (!limits.wildcardSubscriptions && /[+#]/.test(filter)) fail("wildcard subscriptions");
+    if (isShared && limits.sharedSubscriptionAvailable === false) fail("shared subscriptions");
+    if (limits.wildcardSubscriptionAvailable === false && /[+#]/.test(filter)) fail("wildcard subscriptions");
   }
 
   private sendUnsubscribe(wanted: Wanted): void {

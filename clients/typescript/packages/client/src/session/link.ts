@@ -1,37 +1,10 @@
-import { MqttEncodeError, type ConnackProperties, type PacketInit, type ProtocolVersion } from "@tautwire/mqtt-codec";
+import type { ConnackProperties, PacketInit, ProtocolVersion } from "@tautwire/mqtt-codec";
+import { MqttEncodeError } from "@tautwire/mqtt-codec/client";
 import { MqttError } from "../errors.js";
 import type { TopicAliases } from "./aliases.js";
 import type { Counters } from "./counters.js";
 import { Outbox } from "./outbox.js";
 import type { Trace } from "./trace.js";
-
-/** What the server of this connection accepts (section 3.2.2.3), with the defaults of the standard where it says nothing. */
-export interface ServerLimits {
-  /** How many QoS 1 and 2 messages it takes at once. */
-  receiveMaximum: number;
-  maximumQoS: 0 | 1 | 2;
-  retainAvailable: boolean;
-  /** The largest packet in bytes. */
-  maximumPacketSize: number;
-  /** The highest topic alias it takes. */
-  topicAliasMaximum: number;
-  wildcardSubscriptions: boolean;
-  subscriptionIdentifiers: boolean;
-  sharedSubscriptions: boolean;
-}
-
-export function limitsOf(properties: ConnackProperties): ServerLimits {
-  return {
-    receiveMaximum: properties.receiveMaximum ?? 65_535,
-    maximumQoS: properties.maximumQoS ?? 2,
-    retainAvailable: properties.retainAvailable ?? true,
-    maximumPacketSize: properties.maximumPacketSize ?? Infinity,
-    topicAliasMaximum: properties.topicAliasMaximum ?? 0,
-    wildcardSubscriptions: properties.wildcardSubscriptionAvailable ?? true,
-    subscriptionIdentifiers: properties.subscriptionIdentifierAvailable ?? true,
-    sharedSubscriptions: properties.sharedSubscriptionAvailable ?? true,
-  };
-}
 
 /** Bytes that are sent without waiting for the end of the turn. */
 export const FLUSH_BYTES = 64 * 1024;
@@ -47,7 +20,10 @@ export class Link {
   epoch = 0;
   /** Milliseconds of the clock, when somebody last told. */
   now = 0;
-  limits: ServerLimits = limitsOf({});
+  /** What the server of this connection accepts (section 3.2.2.3); where it says nothing, the standard has defaults. */
+  limits: ConnackProperties = {};
+  /** The largest packet that it accepts, in bytes. */
+  maxPacketSize = Infinity;
   aliases: TopicAliases | null = null;
   trace: Trace | undefined;
 
@@ -56,6 +32,12 @@ export class Link {
     private readonly owner: { onOutput(): void },
     private readonly counters: Counters,
   ) {}
+
+  /** The server has said what it accepts. */
+  accept(limits: ConnackProperties): void {
+    this.limits = limits;
+    this.maxPacketSize = limits.maximumPacketSize ?? Infinity;
+  }
 
   get version(): ProtocolVersion {
     return this.outbox.version;
@@ -75,10 +57,10 @@ export class Link {
       if (error instanceof MqttEncodeError) throw new MqttError("invalid_argument", error.message, { cause: error });
       throw error;
     }
-    if (size > this.limits.maximumPacketSize) {
+    if (size > this.maxPacketSize) {
       outbox.unput(size);
       // [MQTT-3.2.2-15]
-      throw new MqttError("packet_too_large", `${size} bytes, the server takes ${this.limits.maximumPacketSize}`);
+      throw new MqttError("packet_too_large", `${size} bytes, the server takes ${this.maxPacketSize}`);
     }
     this.counters.packetsSent++;
     this.trace?.("sent", packet, size);

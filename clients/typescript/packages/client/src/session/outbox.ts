@@ -1,4 +1,5 @@
-import { encodeInto, MqttEncodeError, type PacketInit, type ProtocolVersion } from "@tautwire/mqtt-codec";
+import type { PacketInit, ProtocolVersion } from "@tautwire/mqtt-codec";
+import { encodeClientInto, MqttEncodeError } from "@tautwire/mqtt-codec/client";
 
 const FIRST_BYTES = 16 * 1024;
 
@@ -19,7 +20,7 @@ export class Outbox {
     if (length + atLeast > this.bytes.length) this.grow(atLeast);
     for (;;) {
       try {
-        const taken = encodeInto(packet, this.bytes, length, this.version);
+        const taken = encodeClientInto(packet, this.bytes, length, this.version);
         this.length = length + taken;
         return taken;
       } catch (error) {

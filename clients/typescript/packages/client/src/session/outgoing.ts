@@ -195,11 +195,12 @@ export class OutgoingMessages {
   private check(message: Outgoing): void {
     const { limits } = this.link;
     // [MQTT-3.2.2-11]
-    if (message.qos > limits.maximumQoS) {
-      throw new MqttError("qos_not_supported", `the server supports QoS up to ${limits.maximumQoS}`);
+    const highest = limits.maximumQoS ?? 2;
+    if (message.qos > highest) {
+      throw new MqttError("qos_not_supported", `the server supports QoS up to ${highest}`);
     }
     // [MQTT-3.2.2-14]
-    if (message.retain && !limits.retainAvailable) {
+    if (message.retain && limits.retainAvailable === false) {
       throw new MqttError("retain_not_supported", "the server does not keep retained messages");
     }
   }
@@ -301,7 +302,7 @@ export class OutgoingMessages {
   onConnected(isSessionPresent: boolean): void {
     const { limits, version } = this.link;
     const window = this.maxInflight ?? (version === 5 ? DEFAULT_INFLIGHT : DEFAULT_INFLIGHT_V3);
-    this.highestQuota = this.quota = Math.min(limits.receiveMaximum, window);
+    this.highestQuota = this.quota = Math.min(limits.receiveMaximum ?? 65_535, window);
     this.again.clear();
     if (isSessionPresent) {
       for (const message of this.inflight.values()) this.again.push(message);

@@ -1,26 +1,25 @@
 // One client's side of MQTT without any input or output: bytes of the connection and the time come in as arguments, bytes to
 // send lie in the outbox, and what happens is told to the owner. A session goes through any number of connections.
 
-import {
-  MqttDecodeError,
-  MqttDecoder,
-  type Auth,
-  type Connack,
-  type ConnectProperties,
-  type Disconnect,
-  type DisconnectProperties,
-  type Packet,
-  type Publish,
-  type PublishProperties,
-  type WillInit,
+import type {
+  Auth,
+  Connack,
+  ConnectProperties,
+  Disconnect,
+  DisconnectProperties,
+  Packet,
+  Publish,
+  PublishProperties,
+  WillInit,
 } from "@tautwire/mqtt-codec";
+import { ClientDecoder, MqttDecodeError } from "@tautwire/mqtt-codec/client";
 import { asMqttError, MqttError } from "../errors.js";
 import { TopicAliases } from "./aliases.js";
 import type { Counters } from "./counters.js";
 import { Filters } from "./filters.js";
 import { IncomingMessages, type Receipt } from "./incoming.js";
 import { KeepAlive } from "./keep-alive.js";
-import { limitsOf, Link } from "./link.js";
+import { Link } from "./link.js";
 import { OutgoingMessages, type QueueOptions } from "./outgoing.js";
 import { PacketIds } from "./packet-ids.js";
 import type { Trace } from "./trace.js";
@@ -85,7 +84,7 @@ export class Session {
   isPaused = false;
   private state: State = "idle";
   private hasConnected = false;
-  private decoder = new MqttDecoder();
+  private decoder = new ClientDecoder();
   private readonly aliases: (string | undefined)[] = [];
   private cleanStart = true;
 
@@ -129,9 +128,9 @@ export class Session {
     const { settings, link } = this;
     link.now = now;
     link.epoch++;
-    link.limits = limitsOf({});
+    link.accept({});
     link.outbox.version = version;
-    this.decoder = new MqttDecoder({
+    this.decoder = new ClientDecoder({
       protocolVersion: version,
       maxPacketSize: settings.maximumPacketSize || undefined,
     });
@@ -286,8 +285,8 @@ export class Session {
       throw new MqttError("protocol_error", "the server goes on with a session that was to be new");
     }
     const { link, settings } = this;
-    link.limits = limitsOf(properties);
-    const aliases = Math.min(link.limits.topicAliasMaximum, settings.maxTopicAliases);
+    link.accept(properties);
+    const aliases = Math.min(properties.topicAliasMaximum ?? 0, settings.maxTopicAliases);
     link.aliases = aliases > 0 ? new TopicAliases(aliases) : null;
     link.isUp = true;
     link.isCongested = false;
@@ -316,7 +315,7 @@ export class Session {
   /** QoS 0 without waiting and without a promise: answers whether the message was taken. */
   sendNow(topic: string, payload: Uint8Array | string, retain: boolean, properties?: PublishProperties): boolean {
     if (!this.outgoing.isClear) return false;
-    if (retain && !this.link.limits.retainAvailable) {
+    if (retain && this.link.limits.retainAvailable === false) {
       throw new MqttError("retain_not_supported", "the server does not keep retained messages");
     }
     this.outgoing.put(topic, payload, retain, 0, null, false, properties);

@@ -24,6 +24,11 @@ export type AnyProperties = AuthProperties &
   SubscribeProperties &
   WillProperties;
 
+/** The properties of that packet type in MQTT 5.0. */
+export function propertiesOf(type: number, isV5: boolean): AnyProperties {
+  return isV5 ? readProperties(1 << type) : NO_PROPERTIES;
+}
+
 /** Reads a property length and the block behind it. `place`: the bit of where it stands. */
 export function readProperties(place: number): AnyProperties {
   const lengthAt = r.position();

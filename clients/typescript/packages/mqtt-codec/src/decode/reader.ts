@@ -3,16 +3,17 @@
 import { MqttDecodeError, type DecodeErrorCode } from "../decode-error.js";
 import { flagsOf, WILDCARD } from "../bytes.js";
 import { firstWildcard } from "../topics.js";
-import { decodeText, scanText } from "./text.js";
+import { decodeText, illFormedAt, type ShortAscii } from "./text.js";
 import type { TextCache } from "./text-cache.js";
 
 /** No bytes. */
 export const NOTHING: Uint8Array = /* @__PURE__ */ new Uint8Array(0);
 
-/** The texts that a decoder has seen: names of topics, which have been checked for wildcards, and all others. */
+/** The texts that a decoder has seen: names of topics, which have been checked for wildcards, and all others; and how it makes them. */
 export interface Caches {
   readonly topics: TextCache;
   readonly texts: TextCache;
+  readonly shortAscii: ShortAscii | null;
 }
 
 interface State {
@@ -58,6 +59,11 @@ export function begin(from: Uint8Array, first: number, body: number, behind: num
 /** What is being read. */
 export function source(): Uint8Array {
   return s.bytes;
+}
+
+/** The index of the packet's first byte. */
+export function packetStart(): number {
+  return s.start;
 }
 
 /** The index of the next byte. */
@@ -176,7 +182,7 @@ export function text(): string {
 
 function newText(from: number, to: number): string {
   const { bytes } = s;
-  const made = decodeText(bytes, from, to, flagsOf(bytes, from, to)) ?? failText(from, to);
+  const made = decodeText(bytes, from, to, flagsOf(bytes, from, to), s.caches.shortAscii) ?? failText(from, to);
   s.caches.texts.keep(made, bytes, from, to);
   return made;
 }
@@ -189,7 +195,7 @@ export function topicIn(from: number, to: number, code: TopicErrorCode): string 
 function newTopic(from: number, to: number, code: TopicErrorCode): string {
   const { bytes } = s;
   const flags = flagsOf(bytes, from, to);
-  const made = decodeText(bytes, from, to, flags);
+  const made = decodeText(bytes, from, to, flags, s.caches.shortAscii);
   if (made === null || (flags & WILDCARD) !== 0 || (from === to && code !== "topic_wildcard")) {
     const wildcard = firstWildcard(bytes, from, to);
     // In a will topic a wildcard is named before U+0000 if it stands before it.
@@ -206,8 +212,10 @@ type TopicErrorCode = "topic_wildcard" | "will_topic_invalid" | "response_topic_
 function failText(from: number, to: number): never;
 function failText(from: number, to: number, limit: number): void;
 function failText(from: number, to: number, limit = to): void {
-  const flaw = scanText(s.bytes, from, to);
-  if (flaw.code === "utf8_invalid" || flaw.at < limit) fail(flaw.code, flaw.at);
+  const illFormed = illFormedAt(s.bytes, from, to);
+  if (illFormed >= 0) fail("utf8_invalid", illFormed);
+  const nullAt = s.bytes.indexOf(0, from);
+  if (nullAt < limit) fail("utf8_null", nullAt);
 }
 
 /** The packet ends here: what follows its last field belongs to nothing. */

@@ -1,16 +1,14 @@
 // Text of up to 32 ASCII bytes without a call into the platform: `String.fromCharCode` with as many arguments as there are
 // bytes. It is written out because a list of arguments would have to be made first, which takes longer than the call.
 
+import type { ShortAscii } from "./text.js";
+
 const text = String.fromCharCode;
 
-/** The longest text that is made here, in bytes. */
-export const SHORT_ASCII_MAX = 32;
-
-/** The text of at most {@link SHORT_ASCII_MAX} bytes, all of which are ASCII. */
-export function shortAscii(b: Uint8Array, start: number, end: number): string {
+export const shortAscii: ShortAscii = (b, start, end) => {
   const length = end - start;
   return length <= 8 ? upTo8(b, start, length) : length <= 16 ? upTo16(b, start, length) : upTo32(b, start, length);
-}
+};
 
 function upTo8(b: Uint8Array, i: number, length: number): string {
   switch (length) {

@@ -1,6 +1,7 @@
 import type { PacketInit, ProtocolVersion, PublishInit } from "../packets.js";
 import { NO_PROPERTIES } from "../properties.js";
-import { writeBody } from "./body.js";
+import { writeSentByClient } from "./sent-by-clients.js";
+import { writeSentByServer } from "./sent-by-servers.js";
 import { begin, beginIn, end, lengthFrom, small, take } from "./writer.js";
 
 /**
@@ -32,7 +33,7 @@ export function encode(packet: PacketInit, version: ProtocolVersion = 5): Uint8A
       if (isBare(packet)) return small(0x70, packet.packetId);
   }
   begin();
-  return take(end(writeBody(packet, version, true), 0));
+  return take(end(writeSentByClient(packet, version, true, writeSentByServer), 0));
 }
 
 type Bare = Extract<PacketInit, { type: "puback" | "pubrec" | "pubrel" | "pubcomp" }>;
@@ -50,7 +51,7 @@ function isBare({ packetId, reason, properties }: Bare): boolean {
  */
 export function encodeInto(packet: PacketInit, buffer: Uint8Array, offset = 0, version: ProtocolVersion = 5): number {
   beginIn(buffer, offset);
-  return lengthFrom(end(writeBody(packet, version, true), 0));
+  return lengthFrom(end(writeSentByClient(packet, version, true, writeSentByServer), 0));
 }
 
 /**
@@ -64,7 +65,7 @@ export function encodePublishHeader(
   version: ProtocolVersion = 5,
 ): Uint8Array {
   begin();
-  return take(end(writeBody(packet, version, false), payloadLength));
+  return take(end(writeSentByClient(packet, version, false, writeSentByServer), payloadLength));
 }
 
 /**
@@ -76,5 +77,5 @@ export function encodedLength(packet: PacketInit, version: ProtocolVersion = 5):
   const payload = packet.type === "publish" ? packet.payload : undefined;
   const more = payload instanceof Uint8Array ? payload.length : 0;
   begin();
-  return lengthFrom(end(writeBody(packet, version, more === 0), more)) + more;
+  return lengthFrom(end(writeSentByClient(packet, version, more === 0, writeSentByServer), more)) + more;
 }

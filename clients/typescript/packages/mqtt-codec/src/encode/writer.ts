@@ -34,6 +34,8 @@ const s = {
   free: 0,
   /** Where a packet in a buffer of the caller begins; -1 if it is not in one. */
   start: -1,
+  /** Makes room for so many more bytes. */
+  grow: refuse as (size: number) => void,
 };
 
 /** Begins a packet in the slab. */
@@ -51,6 +53,7 @@ function useSlab(): void {
   s.bytes = s.slab;
   s.limit = SLAB_BYTES;
   s.start = -1;
+  s.grow = grow;
 }
 
 /** Begins a packet in a buffer of the caller. */
@@ -58,6 +61,7 @@ export function beginIn(buffer: Uint8Array, offset: number): void {
   // To compare a reference takes less time than to store it.
   if (s.bytes !== buffer) s.bytes = buffer;
   s.limit = buffer.length;
+  if (s.start < 0) s.grow = refuse;
   s.start = offset;
   expect(0);
   need(0);
@@ -129,11 +133,15 @@ function place(remaining: number): void {
 
 /** Makes sure that `size` more bytes fit. */
 function need(size: number): void {
-  if (s.at + size > s.limit) grow(size);
+  if (s.at + size > s.limit) s.grow(size);
+}
+
+/** A buffer of the caller cannot grow. */
+function refuse(): void {
+  fail("buffer_too_small", "buffer");
 }
 
 function grow(size: number): void {
-  if (s.start >= 0) fail("buffer_too_small", "buffer");
   const start = s.bodyAt - HEADER_MAX;
   const written = s.at - start;
   if (written + size > MAX_REMAINING + HEADER_MAX) fail("packet_too_large", "packet");

@@ -1,9 +1,8 @@
-// The bodies of the packets (section 3). Each function answers the first byte of the packet.
+// The bodies of the packets that clients send (section 3). Each function answers the first byte of the packet.
 
 import type {
   Acknowledgement,
   Auth,
-  Connack,
   ConnectInit,
   Disconnect,
   PacketInit,
@@ -13,14 +12,22 @@ import type {
   WillInit,
 } from "../packets.js";
 import { NO_PROPERTIES } from "../properties.js";
-import { CONNACK_V3_REASONS, mayCarry } from "../reason-codes.js";
+import { mayCarry } from "../reason-codes.js";
 import { hasProperties, writeProperties } from "./property-block.js";
 import * as w from "./writer.js";
 
 type Init<T extends PacketInit["type"]> = Extract<PacketInit, { type: T }>;
 
-/** Writes a body. `payload`: whether that of a PUBLISH is written too. */
-export function writeBody(packet: PacketInit, version: ProtocolVersion, payload: boolean): number {
+/** Writes what only servers send, and answers the first byte of the packet. */
+export type WriteOther = (packet: PacketInit, version: ProtocolVersion) => number;
+
+/** Writes a body. `payload`: whether that of a PUBLISH is written too. `other`: for packets that clients do not send. */
+export function writeSentByClient(
+  packet: PacketInit,
+  version: ProtocolVersion,
+  payload: boolean,
+  other: WriteOther,
+): number {
   switch (packet.type) {
     case "publish":
       return publish(packet, version, payload);
@@ -34,31 +41,23 @@ export function writeBody(packet: PacketInit, version: ProtocolVersion, payload:
       return acknowledgement(packet, 7, 0x70, version);
     case "subscribe":
       return subscribe(packet, version);
-    case "suback":
-      return suback(packet, version);
     case "unsubscribe":
       return unsubscribe(packet, version);
-    case "unsuback":
-      return unsuback(packet, version);
     case "pingreq":
       return 0xc0;
-    case "pingresp":
-      return 0xd0;
     case "connect":
       return connect(packet);
-    case "connack":
-      return connack(packet, version);
     case "disconnect":
       return disconnect(packet, version);
     case "auth":
       return auth(packet, version);
     default:
-      return w.fail("not_a_packet", "type");
+      return other(packet, version);
   }
 }
 
 /** The properties of that packet type (0 for a will), which in MQTT 5.0 are always there. */
-function properties(given: object | undefined, number: number, version: ProtocolVersion): void {
+export function properties(given: object | undefined, number: number, version: ProtocolVersion): void {
   if (version !== 5) notBeforeV5(given);
   else if (given === undefined || given === NO_PROPERTIES) w.byte(0);
   else writeProperties(given, 1 << number);
@@ -91,7 +90,7 @@ function publish(packet: PublishInit, version: ProtocolVersion, payload: boolean
   return first;
 }
 
-function packetId(id: number | null | undefined): void {
+export function packetId(id: number | null | undefined): void {
   w.twoBytes(w.integer(id, 1, 0xffff, "packetId"));
 }
 
@@ -124,7 +123,7 @@ function tail(reason: number, given: object | undefined, number: number, version
   return false;
 }
 
-function checkReason(reason: number, number: number, field: string): void {
+export function checkReason(reason: number, number: number, field: string): void {
   if (!mayCarry(number, reason)) w.fail("reason_code_unknown", field);
 }
 
@@ -157,18 +156,6 @@ function willFlags(will: WillInit): number {
   return 0x04 | (w.integer(will.qos ?? 0, 0, 2, "will.qos") << 3) | (will.retain ? 0x20 : 0);
 }
 
-function connack(packet: Init<Connack["type"]>, version: ProtocolVersion): number {
-  const { reason } = packet;
-  checkReason(reason, 2, "reason");
-  if (packet.sessionPresent && reason !== 0) w.fail("session_present_on_failure", "sessionPresent");
-  const code = version === 5 ? reason : CONNACK_V3_REASONS.indexOf(reason);
-  if (code < 0) w.fail("not_in_version", "reason");
-  w.byte(packet.sessionPresent ? 1 : 0);
-  w.byte(code);
-  properties(packet.properties, 2, version);
-  return 0x20;
-}
-
 function subscribe(packet: SubscribeInit, version: ProtocolVersion): number {
   packetId(packet.packetId);
   properties(packet.properties, 8, version);
@@ -188,25 +175,8 @@ function subscribe(packet: SubscribeInit, version: ProtocolVersion): number {
 }
 
 /** Whether it is no list or has no items. */
-function isEmpty(list: unknown): boolean {
+export function isEmpty(list: unknown): boolean {
   return !Array.isArray(list) || list.length === 0;
-}
-
-function suback(packet: Init<"suback">, version: ProtocolVersion): number {
-  packetId(packet.packetId);
-  properties(packet.properties, 9, version);
-  reasons(packet.reasons, 9, version === 5 ? 0xff : 0x80);
-  return 0x90;
-}
-
-function reasons(codes: readonly number[], number: number, highest: number): void {
-  if (isEmpty(codes)) w.fail("no_reason_codes", "reasons");
-  for (let at = 0; at < codes.length; at++) {
-    const code = codes[at]!;
-    checkReason(code, number, "reasons");
-    if (code > highest) w.fail("not_in_version", "reasons");
-    w.byte(code);
-  }
 }
 
 function unsubscribe(packet: Init<"unsubscribe">, version: ProtocolVersion): number {
@@ -216,15 +186,6 @@ function unsubscribe(packet: Init<"unsubscribe">, version: ProtocolVersion): num
   if (isEmpty(filters)) w.fail("no_topic_filters", "filters");
   for (let at = 0; at < filters.length; at++) w.topicFilter(filters[at]!, "filters");
   return 0xa2;
-}
-
-function unsuback(packet: Init<"unsuback">, version: ProtocolVersion): number {
-  packetId(packet.packetId);
-  properties(packet.properties, 11, version);
-  const codes = packet.reasons ?? [];
-  if (version === 5) reasons(codes, 11, 0xff);
-  else if (codes.length > 0) w.fail("not_in_version", "reasons");
-  return 0xb0;
 }
 
 function disconnect(packet: Init<Disconnect["type"]>, version: ProtocolVersion): number {

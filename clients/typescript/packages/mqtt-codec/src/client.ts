@@ -1,0 +1,10 @@
+/**
+ * What a client needs of this package, and nothing that is for servers alone, so that bundles stay small.
+ *
+ * @packageDocumentation
+ */
+
+export { MqttDecodeError, type DecodeErrorCode, type DecodeFault } from "./decode-error.js";
+export { ClientDecoder } from "./decode/client-decoder.js";
+export { encodeClientInto } from "./encode/encode-client.js";
+export { MqttEncodeError, type EncodeErrorCode } from "./encode-error.js";
