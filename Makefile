@@ -19,7 +19,7 @@ RELEASE_RUSTFLAGS ?= $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt
 BENCH_ARGS ?=
 
 # Crates with a lock file of their own, so that what they need never enters that of the product.
-APART := bench/codec bench/rust-client broker/fuzz tests/interop/rumqttc
+APART := bench/codec bench/contracts bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client broker/fuzz tests/interop/rumqttc
 SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh clients/go/bench/*.sh)
 
 # Commands that the tests use, with the Debian packages they come in.
@@ -30,7 +30,7 @@ say = @printf '\n== %s\n' '$(1)'
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Build and run.
 
@@ -131,13 +131,43 @@ interop: build ## our clients against five brokers; writes docs/interoperability
 
 .PHONY: bench
 bench: build ## measure beside mosquitto and nats-server; results in bench/results
-	@bench/peers/install.sh
+	@bench/peers/install.sh || echo 'going on without what is missing'
 	@$(CARGO) run --release --locked --quiet -p tautwire-bench -- compare $(BENCH_ARGS)
 
 .PHONY: bench-quick
 bench-quick: build ## about a second a scenario, to see whether something is badly off
-	@bench/peers/install.sh
+	@bench/peers/install.sh || echo 'going on without what is missing'
 	@$(CARGO) run --release --locked --quiet -p tautwire-bench -- compare --quick $(BENCH_ARGS)
+
+BENCHES := b1 b2 b3 b4 b5 b6 b7 b8 b9 b10 rtt-self
+.PHONY: $(addprefix bench-,$(BENCHES))
+$(addprefix bench-,$(BENCHES)): bench-%: build
+	@bench/peers/install.sh || echo 'going on without what is missing'
+	@$(CARGO) run --release --locked --quiet -p tautwire-bench -- compare $* $(BENCH_ARGS)
+
+.PHONY: bench-rtt
+bench-rtt: build ## round trips between clients of all kinds through three brokers
+	@$(PYTHON) -B bench/rtt/run.py $(BENCH_ARGS)
+
+.PHONY: bench-report
+bench-report: ## write bench/report and the figures of the README from bench/results
+	@$(PYTHON) -B bench/report/report.py
+
+.PHONY: test-regressions
+test-regressions: ## the instructions of the hot paths have not grown by more than 3 %
+	@tools/apt.sh valgrind=valgrind
+	@$(PYTHON) -B -m unittest discover -s bench/regressions
+	@$(PYTHON) -B bench/regressions/run.py
+
+.PHONY: regressions-baseline
+regressions-baseline: ## write the instructions of the hot paths down anew
+	@tools/apt.sh valgrind=valgrind
+	@$(PYTHON) -B bench/regressions/run.py --write
+
+.PHONY: test-bench
+test-bench: ## the report and the round trip matrix; the report is not stale
+	@$(PYTHON) -B -m unittest discover -s bench/report
+	@$(PYTHON) -B -m unittest discover -s bench/rtt
 
 .PHONY: bench-rust
 bench-rust: build ## the Rust codec beside other codecs, the Rust client beside rumqttc

@@ -1,9 +1,13 @@
 #!/bin/sh
-# Installs the brokers that Tautwire is measured beside. Says what it cannot have; ends with 1 then.
+# Installs the brokers that Tautwire is measured beside, at pinned versions, into bin/ beside this file. Says what it cannot
+# have, and ends with 1 then.
 set -u
 
 NATS_SERVER_VERSION=v2.15.2
-bin=$(cd "$(dirname "$0")" && pwd)/bin
+HIVEMQ_VERSION=2025.5
+peers=$(cd "$(dirname "$0")" && pwd)
+bin=$peers/bin
+brokers=$peers/../../tests/interop/brokers
 missing=0
 
 say_missing() {
@@ -11,35 +15,119 @@ say_missing() {
     missing=1
 }
 
+has() {
+    command -v "$1" >/dev/null
+}
+
+# A peer without --version has it written beside it; so it is known, too, which one is there.
+is_there() {
+    [ "$(cat "$bin/$1.version" 2>/dev/null)" = "$2" ] && [ -e "$3" ]
+}
+
+note_version() {
+    printf '%s\n' "$2" >"$bin/$1.version"
+}
+
 have_mosquitto() {
     PATH="$PATH:/usr/sbin" command -v mosquitto >/dev/null
 }
 
-if ! have_mosquitto; then
-    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        # The distribution's service would hold port 1883; measurements start their own broker.
-        keep_stopped=/usr/sbin/policy-rc.d
-        if [ ! -e "$keep_stopped" ]; then
-            printf '#!/bin/sh\nexit 101\n' >"$keep_stopped"
-            chmod +x "$keep_stopped"
-            trap 'rm -f "$keep_stopped"' EXIT
-        fi
-        { apt-get update && apt-get install -y --no-install-recommends mosquitto; } >/dev/null ||
-            say_missing "mosquitto: apt-get could not install it"
-    else
+install_mosquitto() {
+    have_mosquitto && return
+    if [ "$(id -u)" != 0 ] || ! has apt-get; then
         say_missing "mosquitto: install it as root with your system's package manager, such as: apt-get install mosquitto"
+        return
     fi
-fi
-have_mosquitto && PATH="$PATH:/usr/sbin" mosquitto -h | head -n 1
+    # The distribution's service would hold port 1883; measurements start their own broker.
+    keep_stopped=/usr/sbin/policy-rc.d
+    if [ ! -e "$keep_stopped" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$keep_stopped"
+        chmod +x "$keep_stopped"
+        trap 'rm -f "$keep_stopped"' EXIT
+    fi
+    { apt-get update && apt-get install -y --no-install-recommends mosquitto; } >/dev/null ||
+        say_missing "mosquitto: apt-get could not install it"
+}
 
-if [ "$("$bin/nats-server" --version 2>/dev/null)" != "nats-server: $NATS_SERVER_VERSION" ]; then
-    if command -v go >/dev/null; then
-        GOBIN="$bin" GOFLAGS='' go install "github.com/nats-io/nats-server/v2@$NATS_SERVER_VERSION" ||
-            say_missing "nats-server $NATS_SERVER_VERSION: go install failed"
-    else
+install_nats_server() {
+    [ "$("$bin/nats-server" --version 2>/dev/null)" = "nats-server: $NATS_SERVER_VERSION" ] && return
+    if ! has go; then
         say_missing "nats-server $NATS_SERVER_VERSION: it is built with Go (https://go.dev/dl), which is not installed"
+        return
     fi
-fi
+    GOBIN="$bin" GOFLAGS="" go install "github.com/nats-io/nats-server/v2@$NATS_SERVER_VERSION" ||
+        say_missing "nats-server $NATS_SERVER_VERSION: go install failed"
+}
+
+install_mochi() {
+    version="mochi-mqtt $(sed -n 's|.*github.com/mochi-mqtt/server/v2 ||p' "$brokers/mochi/go.mod" | head -n 1)"
+    is_there mochi "$version" "$bin/mochi" && return
+    if ! has go; then
+        say_missing "$version: it is built with Go (https://go.dev/dl), which is not installed"
+    elif (cd "$brokers/mochi" && go build -o "$bin/mochi" .); then
+        note_version mochi "$version"
+    else
+        say_missing "$version: go build failed"
+    fi
+}
+
+install_aedes() {
+    version="aedes $(sed -n 's|.*"aedes": "\([0-9.]*\)".*|\1|p' "$brokers/aedes/package.json")"
+    is_there aedes "$version" "$bin/aedes/node_modules" && return
+    if ! has npm; then
+        say_missing "$version: npm is not installed"
+        return
+    fi
+    mkdir -p "$bin/aedes"
+    cp "$brokers/aedes/package.json" "$brokers/aedes/package-lock.json" "$brokers/aedes/broker.mjs" "$bin/aedes"
+    if (cd "$bin/aedes" && npm ci --no-audit --no-fund --loglevel=error); then
+        note_version aedes "$version"
+    else
+        say_missing "$version: npm ci failed"
+    fi
+}
+
+install_rumqttd() {
+    version=$(sed -n 's|^rumqttd = .*"=\([0-9.]*\)".*|rumqttd \1|p' "$peers/rumqttd/Cargo.toml")
+    [ "$("$bin/rumqttd" --version 2>/dev/null)" = "$version" ] && return
+    if ! has cargo; then
+        say_missing "$version: cargo is not installed"
+    elif (cd "$peers/rumqttd" && CARGO_TARGET_DIR="$bin/target" cargo build --release --locked --quiet); then
+        cp "$bin/target/release/tautwire-bench-rumqttd" "$bin/rumqttd"
+        rm -rf "$bin/target"
+    else
+        say_missing "$version: cargo build failed"
+    fi
+}
+
+install_hivemq() {
+    version="HiveMQ CE $HIVEMQ_VERSION"
+    is_there hivemq "$version" "$bin/hivemq/HiveMq.class" && return
+    if ! has mvn || ! has javac; then
+        say_missing "$version: it comes with Maven and a JDK, which are not both installed"
+        return
+    fi
+    if (cd "$peers/hivemq" &&
+        mvn --quiet --batch-mode -Dhivemq.version="$HIVEMQ_VERSION" -DoutputDirectory="$bin/hivemq/lib" \
+            dependency:copy-dependencies >"$bin/hivemq.log" 2>&1 &&
+        javac -cp "$bin/hivemq/lib/*" -d "$bin/hivemq" HiveMq.java >>"$bin/hivemq.log" 2>&1); then
+        note_version hivemq "$version"
+    else
+        say_missing "$version: $(tail -n 1 "$bin/hivemq.log")"
+    fi
+}
+
+mkdir -p "$bin"
+install_mosquitto
+install_nats_server
+install_mochi
+install_aedes
+install_rumqttd
+install_hivemq
+
+have_mosquitto && PATH="$PATH:/usr/sbin" mosquitto -h | head -n 1
 [ -x "$bin/nats-server" ] && "$bin/nats-server" --version
+cat "$bin"/*.version 2>/dev/null
+[ -x "$bin/rumqttd" ] && "$bin/rumqttd" --version
 
 exit $missing

@@ -1,38 +1,43 @@
 //! The command line.
 
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lexopt::prelude::*;
 
 use crate::broker::{BrokerKind, Programs, become_program, repository_root};
-use crate::compare::{Definition, Options, compare, load_definitions, run_once};
+use crate::compare::{Definition, Options, compare, load_definitions, run_once, validate_result};
 use crate::failure::{Failure, Result, While};
 use crate::mqtt::ProtocolVersion;
 use crate::net::{serve_echo, serve_relay};
-use crate::scenario::Scenario;
+use crate::scenario::{KINDS, Scenario};
 use crate::system::{Placement, raise_open_files_limit};
 
 const HELP: &str = "\
 tautwire-bench: measures MQTT brokers on this machine, every message accounted for
 
-tautwire-bench compare [NAME...]   measure the scenarios of bench/scenarios (all, or those whose name begins so)
+tautwire-bench compare [NAME...]   measure the suite, or the scenarios of bench/scenarios whose name begins so
     --list                         say which there are
-    --quick                        about a second a run, first placement only; results to bench/results/quick
+    --quick                        a look: one round, smaller, the first placement and three brokers
     --rounds N                     rounds in which brokers take turns (3)
-    --brokers A,B                  tautwire, tautwire-Nt (N threads), mosquitto, nats, relay
+    --brokers A,B                  tautwire, tautwire-Nt (N threads), tautwire-contracts, mosquitto, nats, mochi, aedes,
+                                   rumqttd, hivemq, relay
     --pin broker=CPU,generator=CPU | --free
     --nice N                       scheduling priority of both sides
-    --out FOLDER                   where results go (bench/results/HARDWARE)
+    --out FOLDER                   where results go: bench/results/HARDWARE, and bench/results/quick for a look or with
+                                   other brokers, placements or less rounds than the definition says
 
-tautwire-bench rtt|flood|idle|churn|wildcards [--broker NAME] [--pin ...] [--v5] [--PARAMETER VALUE]...
-                                   one run, the measurement as JSON; parameters as in bench/scenarios,
-                                   such as --qos 1 --payload-bytes 64 --duration-ms 5000
+tautwire-bench KIND [--broker NAME] [--pin ...] [--v5] [--PARAMETER VALUE]...
+                                   one run, the measurement as JSON; KIND and parameters as in bench/scenarios,
+                                   such as flood --qos 1 --payload-bytes 64 --duration-ms 5000
+
+tautwire-bench validate FILE...    whether results are as bench/schema/result.json says
 
     --tautwire FILE                the program to measure instead of bin/tautwire
 
-Exit code: 0 thresholds met and every run exact; 1 not so; 2 it could not be measured.
+Exit code: 0 no threshold failed and every run was exact; 1 not so; 2 it could not be measured.
 ";
 
 /// Runs the command the arguments name.
@@ -48,7 +53,8 @@ pub(crate) fn run() -> Result<ExitCode> {
     };
     match command.as_str() {
         "compare" => run_compare(parser),
-        "rtt" | "flood" | "idle" | "churn" | "wildcards" => run_single(&command, parser),
+        "validate" => validate(parser),
+        kind if KINDS.contains(&kind) => run_single(kind, parser),
         // Not for people: the processes behind the raw figures.
         "echo" => serve_echo().map(|()| ExitCode::SUCCESS),
         "relay" => serve_relay().map(|()| ExitCode::SUCCESS),
@@ -89,7 +95,8 @@ fn run_compare(mut parser: lexopt::Parser) -> Result<ExitCode> {
     let definitions = chosen_definitions(&prefixes)?;
     if list {
         for definition in &definitions {
-            println!("{:<28} {}", definition.name, definition.title);
+            let apart = if definition.in_suite { "" } else { " (only when named in full)" };
+            println!("{:<28} {}{apart}", definition.name, definition.title);
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -99,20 +106,39 @@ fn run_compare(mut parser: lexopt::Parser) -> Result<ExitCode> {
 fn chosen_definitions(prefixes: &[String]) -> Result<Vec<Definition>> {
     let root =
         repository_root().ok_or_else(|| Failure::new("run this inside the repository: no bench/scenarios here"))?;
-    let mut definitions = load_definitions(&root.join("bench/scenarios"))?;
-    if let Some(unknown) = prefixes.iter().find(|p| !definitions.iter().any(|d| d.name.starts_with(p.as_str()))) {
+    let mut definitions = load_definitions(&root.join("bench"))?;
+    if let Some(unknown) = prefixes.iter().find(|prefix| !definitions.iter().any(|d| begins_with(&d.name, prefix))) {
         return Err(Failure::new(format!("no scenario begins with {unknown:?}; compare --list names them")));
     }
     // A whole name means that scenario alone, even where longer names begin so.
     let whole_names: Vec<String> = definitions.iter().map(|definition| definition.name.clone()).collect();
     definitions.retain(|definition| {
-        prefixes.is_empty()
+        (prefixes.is_empty() && definition.in_suite)
             || prefixes.iter().any(|prefix| match whole_names.contains(prefix) {
                 true => definition.name == *prefix,
-                false => definition.name.starts_with(prefix.as_str()),
+                false => definition.in_suite && begins_with(&definition.name, prefix),
             })
     });
     Ok(definitions)
+}
+
+/// Whole words: `b1` does not mean `b10-fan-out`.
+fn begins_with(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+fn validate(mut parser: lexopt::Parser) -> Result<ExitCode> {
+    let mut are_valid = true;
+    while let Some(argument) = parser.next()? {
+        let Value(path) = argument else { return Err(argument.unexpected().into()) };
+        let path = PathBuf::from(path);
+        let text = fs::read_to_string(&path).during(|| format!("reading {}", path.display()))?;
+        if let Err(error) = validate_result(&text) {
+            println!("{}: {error}", path.display());
+            are_valid = false;
+        }
+    }
+    Ok(if are_valid { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 fn run_single(kind: &str, mut parser: lexopt::Parser) -> Result<ExitCode> {
@@ -132,8 +158,9 @@ fn run_single(kind: &str, mut parser: lexopt::Parser) -> Result<ExitCode> {
             Long("subscribe") => _ = parameters.insert("subscribe".to_owned(), true.into()),
             Long(name) => {
                 let name = name.replace('-', "_");
-                let value: i64 = parser.value()?.parse().during(|| format!("--{}", name.replace('_', "-")))?;
-                parameters.insert(name, value.into());
+                let value = parser.value()?.string()?;
+                let value = value.parse::<i64>().map_or_else(|_| value.into(), toml::Value::from);
+                parameters.insert(name, value);
             }
             other => return Err(other.unexpected().into()),
         }
@@ -145,11 +172,22 @@ fn run_single(kind: &str, mut parser: lexopt::Parser) -> Result<ExitCode> {
     raise_open_files_limit()?;
     let measurement = run_once(&scenario, broker, version, &placement, &programs)?;
     println!("{}", serde_json::to_string_pretty(&measurement).during(|| "writing JSON".to_owned())?);
-    Ok(if measurement.account.is_exact() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if measurement.is_exact() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// The broker runs in a folder of its own, so its program is named absolutely.
 fn programs_with(tautwire: OsString) -> Result<Programs> {
     let path = std::path::absolute(PathBuf::from(tautwire))?;
     Ok(Programs { tautwire: Some(path) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_benchmark_is_named_by_whole_words() {
+        assert!(begins_with("b1-baseline", "b1") && begins_with("b1-baseline", "b1-baseline"));
+        assert!(!begins_with("b10-fan-out", "b1") && !begins_with("b1", "b1-baseline"));
+    }
 }

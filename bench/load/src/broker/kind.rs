@@ -1,11 +1,14 @@
+use std::collections::BTreeMap;
 use std::env;
 use std::fmt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
 use crate::failure::{Failure, Result};
 use crate::mqtt::ProtocolVersion;
+use crate::system::cores;
 
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,16 +17,41 @@ pub(crate) enum BrokerKind {
     Tautwire {
         threads: usize,
     },
+    /// Our broker, one thread, holding payloads to contracts.
+    TautwireContracts,
     Mosquitto,
     Nats,
+    Mochi,
+    Aedes,
+    Rumqttd,
+    /// HiveMQ Community Edition.
+    HiveMq,
     /// The relay of this generator: no MQTT, the floor.
     Relay,
 }
 
+/// The names of those that are not our broker with a number of threads.
+const NAMES: [(BrokerKind, &str); 9] = [
+    (BrokerKind::Tautwire { threads: 1 }, "tautwire"),
+    (BrokerKind::TautwireContracts, "tautwire-contracts"),
+    (BrokerKind::Mosquitto, "mosquitto"),
+    (BrokerKind::Nats, "nats"),
+    (BrokerKind::Mochi, "mochi"),
+    (BrokerKind::Aedes, "aedes"),
+    (BrokerKind::Rumqttd, "rumqttd"),
+    (BrokerKind::HiveMq, "hivemq"),
+    (BrokerKind::Relay, "relay"),
+];
+
 impl BrokerKind {
     /// Why this scenario cannot be had from this broker; `None` when it can.
     pub(crate) fn lacks(self, version: ProtocolVersion) -> Option<&'static str> {
-        (self == Self::Nats && version.is_v5()).then_some("nats-server speaks MQTT 3.1.1 only")
+        match self {
+            Self::Nats if version.is_v5() => Some("nats-server speaks MQTT 3.1.1 only"),
+            Self::Aedes if version.is_v5() => Some("Aedes speaks MQTT 3.1.1 only"),
+            Self::Rumqttd if version.is_v5() => Some("rumqttd is set up for MQTT 3.1.1 only"),
+            _ => None,
+        }
     }
 
     pub(crate) fn is_relay(self) -> bool {
@@ -32,7 +60,17 @@ impl BrokerKind {
 
     /// Whether this is the broker the thresholds are for.
     pub(crate) fn is_ours(self) -> bool {
-        matches!(self, Self::Tautwire { .. })
+        matches!(self, Self::Tautwire { .. } | Self::TautwireContracts)
+    }
+
+    /// How many cores it can keep busy on this machine while the generator has one.
+    pub(crate) fn cores_it_can_use(self) -> usize {
+        let left = (cores() - 1).max(1);
+        match self {
+            Self::Tautwire { threads } => threads.min(left),
+            Self::TautwireContracts | Self::Mosquitto | Self::Aedes | Self::Relay => 1,
+            Self::Nats | Self::Mochi | Self::Rumqttd | Self::HiveMq => left,
+        }
     }
 }
 
@@ -40,32 +78,29 @@ impl FromStr for BrokerKind {
     type Err = Failure;
 
     fn from_str(text: &str) -> Result<Self> {
-        if let Some(threads) = text.strip_prefix("tautwire-").and_then(|rest| rest.strip_suffix("t")) {
-            return match threads.parse() {
-                Ok(threads) if threads > 0 => Ok(Self::Tautwire { threads }),
-                _ => Err(Failure::new(format!("broker {text:?}: write tautwire-Nt for N threads"))),
-            };
+        if let Some((kind, _)) = NAMES.iter().find(|(_, name)| *name == text) {
+            return Ok(*kind);
         }
-        match text {
-            "tautwire" => Ok(Self::Tautwire { threads: 1 }),
-            "mosquitto" => Ok(Self::Mosquitto),
-            "nats" => Ok(Self::Nats),
-            "relay" => Ok(Self::Relay),
-            _ => Err(Failure::new(format!(
-                "broker {text:?} is not known: tautwire, tautwire-Nt (N threads), mosquitto, nats, relay"
-            ))),
+        let threads = text.strip_prefix("tautwire-").and_then(|rest| rest.strip_suffix("t"));
+        match threads.and_then(|threads| threads.parse().ok()) {
+            Some(threads) if threads > 0 => Ok(Self::Tautwire { threads }),
+            _ => {
+                let known: Vec<&str> = NAMES.iter().map(|(_, name)| *name).collect();
+                Err(Failure::new(format!(
+                    "broker {text:?} is not known: {}, or tautwire-Nt for N threads",
+                    known.join(", ")
+                )))
+            }
         }
     }
 }
 
 impl fmt::Display for BrokerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tautwire { threads: 1 } => f.write_str("tautwire"),
-            Self::Tautwire { threads } => write!(f, "tautwire-{threads}t"),
-            Self::Mosquitto => f.write_str("mosquitto"),
-            Self::Nats => f.write_str("nats"),
-            Self::Relay => f.write_str("relay"),
+        match (NAMES.iter().find(|(kind, _)| kind == self), self) {
+            (Some((_, name)), _) => f.write_str(name),
+            (None, Self::Tautwire { threads }) => write!(f, "tautwire-{threads}t"),
+            (None, other) => write!(f, "{other:?}"),
         }
     }
 }
@@ -78,32 +113,69 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
+    /// The program, or the file that its interpreter runs.
     pub(crate) fn find(&self, kind: BrokerKind) -> Result<PathBuf> {
-        match kind {
-            BrokerKind::Tautwire { .. } => {
-                self.tautwire.clone().or_else(|| in_tree("bin/tautwire")).ok_or_else(|| {
+        let from_peers = |file: &str| in_tree(&format!("bench/peers/bin/{file}"));
+        let found = match kind {
+            BrokerKind::Tautwire { .. } | BrokerKind::TautwireContracts => {
+                return self.tautwire.clone().or_else(|| in_tree("bin/tautwire")).ok_or_else(|| {
                     Failure::new("bin/tautwire is not there: run `make build`, or name it with --tautwire")
-                })
+                });
             }
-            BrokerKind::Mosquitto => in_path("mosquitto")
-                .ok_or_else(|| Failure::new("mosquitto is not installed: run bench/peers/install.sh")),
-            BrokerKind::Nats => in_tree("bench/peers/bin/nats-server")
-                .or_else(|| in_path("nats-server"))
-                .ok_or_else(|| Failure::new("nats-server is not installed: run bench/peers/install.sh")),
-            BrokerKind::Relay => Ok(env::current_exe()?),
-        }
+            BrokerKind::Relay => return Ok(env::current_exe()?),
+            BrokerKind::Mosquitto => in_path("mosquitto"),
+            BrokerKind::Nats => from_peers("nats-server").or_else(|| in_path("nats-server")),
+            BrokerKind::Mochi => from_peers("mochi"),
+            BrokerKind::Aedes => from_peers("aedes/broker.mjs").filter(|_| in_path("node").is_some()),
+            BrokerKind::Rumqttd => from_peers("rumqttd"),
+            BrokerKind::HiveMq => from_peers("hivemq/HiveMq.class").filter(|_| in_path("java").is_some()),
+        };
+        found
+            .ok_or_else(|| Failure::new(format!("{kind} is not installed: run bench/peers/install.sh, which says why")))
     }
 
-    /// What the program calls its version, in one line.
+    /// What the program calls its version, in one line; an error when this broker cannot be measured.
     pub(crate) fn version(&self, kind: BrokerKind) -> Result<String> {
-        if kind.is_relay() {
-            return Ok(format!("tautwire-bench {}", env!("CARGO_PKG_VERSION")));
-        }
-        let argument = if kind == BrokerKind::Mosquitto { "-h" } else { "--version" };
-        let output = Command::new(self.find(kind)?).arg(argument).output()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+        let program = self.find(kind)?;
+        let argument = match kind {
+            BrokerKind::Relay => return Ok(format!("tautwire-bench {}", env!("CARGO_PKG_VERSION"))),
+            BrokerKind::Mochi | BrokerKind::Aedes | BrokerKind::HiveMq => {
+                // What does not tell its version has it written down by whoever installed it.
+                let note = in_tree(&format!("bench/peers/bin/{kind}.version"));
+                let note = note.ok_or_else(|| Failure::new(format!("bench/peers/bin/{kind}.version is not there")))?;
+                return Ok(fs::read_to_string(note)?.trim().to_owned());
+            }
+            BrokerKind::TautwireContracts if !knows_contracts(&program)? => {
+                return Err(Failure::new("contracts are not available in this broker"));
+            }
+            BrokerKind::Mosquitto => "-h",
+            _ => "--version",
+        };
+        first_line(Command::new(program).arg(argument))
     }
+}
+
+/// Whether the broker has the setting `contracts.path`.
+fn knows_contracts(program: &Path) -> Result<bool> {
+    let output = Command::new(program).args(["config", "show"]).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).lines().any(|line| line.trim() == "[contracts]"))
+}
+
+/// The versions of what the generator is built and run with.
+pub(crate) fn versions_of_tools() -> BTreeMap<String, String> {
+    let mut versions = BTreeMap::from([("tautwire-bench".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
+    for (name, argument) in [("rustc", "-V"), ("go", "version"), ("node", "--version"), ("java", "--version")] {
+        if let Ok(version) = first_line(Command::new(name).arg(argument)) {
+            versions.insert(name.to_owned(), version);
+        }
+    }
+    versions
+}
+
+fn first_line(command: &mut Command) -> Result<String> {
+    let output = command.output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
 }
 
 /// The root of the repository when the current folder is in it.
@@ -116,7 +188,7 @@ fn in_tree(path: &str) -> Option<PathBuf> {
     repository_root().map(|root| root.join(path)).filter(|path| path.is_file())
 }
 
-fn in_path(name: &str) -> Option<PathBuf> {
+pub(super) fn in_path(name: &str) -> Option<PathBuf> {
     let folders = env::var_os("PATH").unwrap_or_default();
     // Distributions put mosquitto where only the administrator's PATH looks.
     env::split_paths(&folders)
@@ -131,7 +203,7 @@ mod tests {
 
     #[test]
     fn names_read_back_as_written() {
-        for name in ["tautwire", "tautwire-2t", "mosquitto", "nats", "relay"] {
+        for name in NAMES.iter().map(|(_, name)| *name).chain(["tautwire-2t"]) {
             assert_eq!(name.parse::<BrokerKind>().expect("known").to_string(), name);
         }
         for name in ["tautwire-0t", "tautwire-xt", "other", ""] {

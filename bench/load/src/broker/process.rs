@@ -1,5 +1,5 @@
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
+use super::launch::start_process;
 use super::{BrokerKind, Programs};
 use crate::failure::{Failure, Result, While};
 use crate::mqtt;
@@ -26,8 +27,8 @@ pub(crate) struct Broker {
     pub rss_at_start_bytes: u64,
     placement: Placement,
     // Dropped in this order: the process before the folder it works in.
-    _process: RunningProcess,
-    _folder: ScratchFolder,
+    _process: Option<RunningProcess>,
+    _folder: Option<ScratchFolder>,
 }
 
 impl Broker {
@@ -46,11 +47,25 @@ impl Broker {
             pid: process.pid(),
             rss_at_start_bytes: resident_bytes(process.pid())?,
             placement: placement.clone(),
-            _process: process,
-            _folder: folder,
+            _process: Some(process),
+            _folder: Some(folder),
         };
         broker.pin_all_threads()?;
         Ok(broker)
+    }
+
+    /// What listens there is a thread of this very process.
+    #[cfg(test)]
+    pub(crate) fn within(address: SocketAddr) -> Self {
+        Self {
+            kind: BrokerKind::Mosquitto,
+            address,
+            pid: std::process::id(),
+            rss_at_start_bytes: 0,
+            placement: Placement::default(),
+            _process: None,
+            _folder: None,
+        }
     }
 
     /// Threads inherit their CPUs from the one that starts them; this catches a broker that sets its own.
@@ -76,52 +91,9 @@ impl Helper {
     }
 }
 
-fn start_process(kind: BrokerKind, program: &Path, folder: &Path) -> Result<(RunningProcess, SocketAddr)> {
-    let log = File::create(folder.join("log"))?;
-    let mut command = dying_with_us(program)?;
-    command.stdin(Stdio::null()).stderr(log.try_clone()?).current_dir(folder);
-    match kind {
-        BrokerKind::Tautwire { threads } => {
-            command.args(["serve", "--listen", "127.0.0.1:0", "--threads", &threads.to_string()]);
-            start_announcing(command, folder)
-        }
-        BrokerKind::Relay => {
-            command.arg("relay");
-            start_announcing(command, folder)
-        }
-        BrokerKind::Mosquitto => {
-            let port = free_port()?;
-            fs::write(
-                folder.join("mosquitto.conf"),
-                // A change of user would undo `dying_with_us`; without root's rights the line has no effect.
-                // With the default of 20 in flight, 2.0.11 stops delivering at QoS 2 when more wait in its queue. Nagle's
-                // algorithm would let it wait for others where all others send at once.
-                format!(
-                    "listener {port} 127.0.0.1\nuser root\nallow_anonymous true\npersistence false\nlog_type error\n\
-                     set_tcp_nodelay true\nmax_inflight_messages 1000\nmax_queued_messages 10000\n"
-                ),
-            )?;
-            command.args(["-c", "mosquitto.conf"]).stdout(log);
-            start_probed(command, folder, port)
-        }
-        BrokerKind::Nats => {
-            let (port, client_port) = (free_port()?, free_port()?);
-            fs::write(
-                folder.join("nats.conf"),
-                format!(
-                    "server_name: bench\nlisten: \"127.0.0.1:{client_port}\"\njetstream {{ store_dir: \"store\" }}\n\
-                     mqtt {{ listen: \"127.0.0.1:{port}\" }}\n"
-                ),
-            )?;
-            command.args(["-c", "nats.conf"]).stdout(log);
-            start_probed(command, folder, port)
-        }
-    }
-}
-
 /// A command for `program` that ends when this process does, however that happens. It starts as this program, which asks
 /// the kernel for that and becomes the other.
-fn dying_with_us(program: &Path) -> Result<Command> {
+pub(super) fn dying_with_us(program: &Path) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("become").arg(program);
     Ok(command)
@@ -136,14 +108,14 @@ pub(crate) fn become_program(program: &OsStr, arguments: &[OsString]) -> Failure
     Failure::new(format!("{}: {error}", program.display()))
 }
 
-fn start_announcing(mut command: Command, folder: &Path) -> Result<(RunningProcess, SocketAddr)> {
+pub(super) fn start_announcing(mut command: Command, folder: &Path) -> Result<(RunningProcess, SocketAddr)> {
     let mut process = RunningProcess(command.stdout(Stdio::piped()).spawn()?);
     let address = process.read_ready_line().map_err(|error| with_log(&error, folder))?;
     Ok((process, address))
 }
 
 /// Starts a broker that does not say when it is ready: asks until a CONNECT is answered.
-fn start_probed(mut command: Command, folder: &Path, port: u16) -> Result<(RunningProcess, SocketAddr)> {
+pub(super) fn start_probed(mut command: Command, folder: &Path, port: u16) -> Result<(RunningProcess, SocketAddr)> {
     let mut process = RunningProcess(command.spawn()?);
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let deadline = Instant::now() + START_TIMEOUT;
@@ -178,7 +150,7 @@ fn answers_connect(address: SocketAddr) -> Result<bool> {
     Ok(true)
 }
 
-fn free_port() -> Result<u16> {
+pub(super) fn free_port() -> Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
@@ -189,7 +161,7 @@ fn with_log(error: &Failure, folder: &Path) -> Failure {
     Failure::new(if tail.is_empty() { error.to_string() } else { format!("{error}; its log ends: {tail}") })
 }
 
-struct RunningProcess(Child);
+pub(super) struct RunningProcess(Child);
 
 impl RunningProcess {
     fn pid(&self) -> u32 {

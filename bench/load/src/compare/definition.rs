@@ -1,9 +1,10 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::threshold::{Threshold, load_thresholds};
 use crate::broker::BrokerKind;
 use crate::failure::{Failure, Result, While};
 use crate::mqtt::ProtocolVersion;
@@ -20,25 +21,53 @@ pub(crate) struct Definition {
     pub version: ProtocolVersion,
     pub brokers: Vec<BrokerKind>,
     pub placements: Vec<Placement>,
+    /// Whether it is measured when no scenario is named.
+    pub in_suite: bool,
     pub run: Scenario,
+    pub curve: Option<Curve>,
+    /// The same, small enough to be over in a minute.
+    pub quick: Shape,
+    pub published: Vec<Published>,
     pub thresholds: Vec<Threshold>,
 }
 
-/// What a median must hold, at the first placement of the definition.
+/// A scenario that is run once for each value of one of its parameters, to see how cost grows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Threshold {
-    pub metric: String,
-    /// Whose median.
-    #[serde(default = "ours")]
-    pub broker: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at_most: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at_least: Option<f64>,
-    /// The bounds above are multiples of this broker's median of the same metric.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub times_that_of: Option<String>,
+pub(crate) struct Curve {
+    pub parameter: String,
+    /// 0 means as many as the machine holds, where the scenario knows what that is.
+    pub steps: Vec<i64>,
+    /// By broker: the last step that it does in reasonable time. Further ones are left out, and the result says so.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub up_to: BTreeMap<String, i64>,
+}
+
+impl Curve {
+    /// Whether `broker` is spared this step.
+    pub(super) fn is_beyond(&self, broker: &str, step: &str) -> bool {
+        self.up_to.get(broker).is_some_and(|last| step.parse().map_or(true, |step: i64| step > *last))
+    }
+}
+
+/// What is run: a scenario, or one for each step of a curve.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    pub parameters: Scenario,
+    pub curve: Option<Curve>,
+    /// Named by the step, without a name where there is no curve.
+    pub scenarios: Vec<(Option<String>, Scenario)>,
+}
+
+/// A figure that someone else has published under the name of this scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Published {
+    pub by: String,
+    pub machine: String,
+    pub figures: String,
+    /// What was measured when the figure was taken, by its source code.
+    pub what_it_measures: String,
 }
 
 #[derive(Deserialize)]
@@ -57,23 +86,35 @@ struct WrittenDefinition {
     v5: bool,
     brokers: Vec<String>,
     placements: Vec<String>,
-    run: Scenario,
+    #[serde(default = "yes")]
+    in_suite: bool,
+    run: toml::Table,
+    curve: Option<Curve>,
+    /// Parameters that a quick run has instead of those of `run`.
     #[serde(default)]
-    threshold: Vec<Threshold>,
+    quick: toml::Table,
+    /// Steps of a quick run.
+    quick_steps: Option<Vec<i64>>,
+    #[serde(default)]
+    published: Vec<Published>,
 }
 
-/// All definitions of a folder, by file name and then as written.
+/// All definitions of `FOLDER/scenarios` with the thresholds of `FOLDER/thresholds`, by file name and then as written.
 pub(crate) fn load_definitions(folder: &Path) -> Result<Vec<Definition>> {
+    let scenarios = folder.join("scenarios");
     let mut paths = Vec::new();
-    for entry in fs::read_dir(folder).during(|| format!("reading {}", folder.display()))? {
+    for entry in fs::read_dir(&scenarios).during(|| format!("reading {}", scenarios.display()))? {
         paths.push(entry?.path());
     }
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    paths.sort();
+    paths.sort_by_key(|path| numbered(&path.file_stem().unwrap_or_default().to_string_lossy()));
     let mut definitions = Vec::new();
     for path in paths {
         let text = fs::read_to_string(&path)?;
-        definitions.extend(parse(&text).during(|| path.display().to_string())?);
+        let mut of_file = parse(&text).during(|| path.display().to_string())?;
+        let beside = folder.join("thresholds").join(path.file_name().unwrap_or_default());
+        load_thresholds(&beside, &mut of_file).during(|| beside.display().to_string())?;
+        definitions.extend(of_file);
     }
     let mut names = BTreeSet::new();
     match definitions.iter().find(|definition| !names.insert(definition.name.as_str())) {
@@ -82,26 +123,71 @@ pub(crate) fn load_definitions(folder: &Path) -> Result<Vec<Definition>> {
     }
 }
 
-fn parse(text: &str) -> Result<Vec<Definition>> {
+pub(super) fn parse(text: &str) -> Result<Vec<Definition>> {
     let file: DefinitionFile = toml::from_str(text).map_err(|error| Failure::new(error.to_string()))?;
     file.scenario.into_iter().map(|written| written.check(file.definition_version)).collect()
 }
 
+impl Definition {
+    pub(crate) fn shape(&self, quick: bool) -> Result<Shape> {
+        if quick { Ok(self.quick.clone()) } else { Shape::of(&self.run_table()?, self.curve.clone()) }
+    }
+
+    fn run_table(&self) -> Result<toml::Table> {
+        toml::Table::try_from(&self.run).during(|| format!("parameters of {}", self.name))
+    }
+}
+
+impl Shape {
+    pub(super) fn steps(&self) -> impl Iterator<Item = &String> {
+        self.scenarios.iter().filter_map(|(step, _)| step.as_ref())
+    }
+
+    /// Whether the definition says that this step takes this broker too long.
+    pub(super) fn is_spared(&self, kind: BrokerKind, step: &str) -> bool {
+        self.curve.as_ref().is_some_and(|curve| curve.is_beyond(&kind.to_string(), step))
+    }
+
+    fn of(run: &toml::Table, curve: Option<Curve>) -> Result<Self> {
+        let parameters = scenario_of(run.clone())?;
+        let scenarios = match &curve {
+            None => vec![(None, parameters.clone())],
+            Some(curve) => curve
+                .steps
+                .iter()
+                .map(|&step| {
+                    let mut run = run.clone();
+                    run.insert(curve.parameter.clone(), step.into());
+                    let label = if step == 0 { "most".to_owned() } else { step.to_string() };
+                    Ok((Some(label), scenario_of(run)?))
+                })
+                .collect::<Result<_>>()?,
+        };
+        Ok(Self { parameters, curve, scenarios })
+    }
+}
+
+fn scenario_of(run: toml::Table) -> Result<Scenario> {
+    run.try_into().map_err(|error: toml::de::Error| Failure::new(error.message()))
+}
+
 impl WrittenDefinition {
     fn check(self, definition_version: u32) -> Result<Definition> {
-        let named = |what: &str| Failure::new(format!("scenario {:?}: {what}", self.name));
+        let named = |what: String| Failure::new(format!("scenario {:?}: {what}", self.name));
         if self.placements.is_empty() || self.brokers.is_empty() {
-            return Err(named("it needs brokers and placements"));
+            return Err(named("it needs brokers and placements".to_owned()));
         }
-        for threshold in &self.threshold {
-            if threshold.at_most.is_none() == threshold.at_least.is_none() {
-                return Err(named("a threshold needs at_most or at_least, one of them"));
-            }
-            let brokers = threshold.times_that_of.iter().chain([&threshold.broker]);
-            if let Some(absent) = brokers.into_iter().find(|broker| !self.brokers.contains(broker)) {
-                return Err(named(&format!("a threshold names {absent:?}, which is not measured")));
-            }
+        if self.quick_steps.is_some() && self.curve.is_none() {
+            return Err(named("quick_steps without a curve".to_owned()));
         }
+        let full = Shape::of(&self.run, self.curve.clone()).map_err(|error| named(error.to_string()))?;
+        let mut quick = self.run.clone();
+        quick.extend(self.quick.clone());
+        let quick_curve = self
+            .curve
+            .clone()
+            .map(|curve| Curve { steps: self.quick_steps.clone().unwrap_or_else(|| curve.steps.clone()), ..curve });
+        let quick = Shape::of(&quick, quick_curve).map_err(|error| named(format!("quick: {error}")))?;
         Ok(Definition {
             definition_version,
             version: if self.v5 { ProtocolVersion::V5 } else { ProtocolVersion::V3_1_1 },
@@ -109,14 +195,24 @@ impl WrittenDefinition {
             placements: self.placements.iter().map(|text| text.parse()).collect::<Result<_>>()?,
             name: self.name,
             title: self.title,
-            run: self.run,
-            thresholds: self.threshold,
+            in_suite: self.in_suite,
+            run: full.parameters,
+            curve: self.curve,
+            quick,
+            published: self.published,
+            thresholds: Vec::new(),
         })
     }
 }
 
-fn ours() -> String {
-    "tautwire".to_owned()
+/// Sorts `b10-…` after `b9-…`, and what has no number last.
+fn numbered(name: &str) -> (u32, String) {
+    let digits = name.strip_prefix('b').and_then(|rest| rest.split('-').next());
+    (digits.and_then(|digits| digits.parse().ok()).unwrap_or(u32::MAX), name.to_owned())
+}
+
+fn yes() -> bool {
+    true
 }
 
 #[cfg(test)]
@@ -131,7 +227,9 @@ mod tests {
         brokers = ["tautwire", "mosquitto"]
         placements = ["broker=0,generator=0", "free"]
         run = { kind = "flood", qos = 1, window = 50 }
-        threshold = [{ metric = "deliveries_per_s", at_least = 1.5, times_that_of = "mosquitto" }]
+        quick = { duration_ms = 7 }
+        curve = { parameter = "payload_bytes", steps = [16, 64, 1024], up_to = { nats = 64 } }
+        quick_steps = [16]
     "#;
 
     #[test]
@@ -141,7 +239,23 @@ mod tests {
         assert_eq!((definition.definition_version, definition.placements.len()), (3, 2));
         let Scenario::Flood(flood) = &definition.run else { panic!("a flood") };
         assert_eq!((u8::from(flood.qos), flood.window, flood.batch), (1, 50, 64));
-        assert_eq!(definition.thresholds[0].broker, "tautwire");
+        assert!(definition.in_suite);
+    }
+
+    #[test]
+    fn a_curve_is_one_scenario_for_each_step_and_a_quick_one_has_less_of_it() {
+        let definition = parse(FLOOD).expect("valid").remove(0);
+        let full = definition.shape(false).expect("valid");
+        let curve = full.curve.as_ref().expect("a curve");
+        assert!(curve.is_beyond("nats", "1024") && curve.is_beyond("nats", "most") && !curve.is_beyond("nats", "64"));
+        assert!(!curve.is_beyond("mosquitto", "most"));
+        let labels: Vec<_> = full.scenarios.iter().map(|(label, _)| label.as_deref()).collect();
+        assert_eq!(labels, [Some("16"), Some("64"), Some("1024")]);
+        let Scenario::Flood(last) = &full.scenarios[2].1 else { panic!("a flood") };
+        assert_eq!((last.payload_bytes, last.duration_ms, last.window), (1024, 2000, 50));
+        let quick = definition.shape(true).expect("valid");
+        let [(_, Scenario::Flood(only))] = quick.scenarios.as_slice() else { panic!("one flood") };
+        assert_eq!((only.payload_bytes, only.duration_ms, only.window), (16, 7, 50));
     }
 
     #[test]
@@ -149,8 +263,8 @@ mod tests {
         for (from, to) in [
             ("window = 50", "windows = 50"),
             ("qos = 1", "qos = 3"),
-            ("at_least = 1.5", "at_least = 1.5, at_most = 2"),
-            ("times_that_of = \"mosquitto\"", "times_that_of = \"nats\""),
+            ("duration_ms = 7", "duration_s = 7"),
+            ("\"payload_bytes\"", "\"payload_size\""),
             ("[\"tautwire\", \"mosquitto\"]", "[\"tautwire\", \"mosquito\"]"),
             ("\"free\"]", "\"loose\"]"),
         ] {
@@ -160,9 +274,21 @@ mod tests {
     }
 
     #[test]
-    fn the_committed_definitions_are_valid() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    fn the_tenth_benchmark_comes_after_the_ninth() {
+        let mut names = vec!["b10-x", "rtt-x", "b9-x", "b1-x"];
+        names.sort_by_key(|name| numbered(name));
+        assert_eq!(names, ["b1-x", "b9-x", "b10-x", "rtt-x"]);
+    }
+
+    #[test]
+    fn the_committed_definitions_are_valid_and_none_is_named_like_the_beginning_of_another() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let definitions = load_definitions(&folder).expect("valid");
-        assert!(definitions.len() >= 15);
+        assert!(definitions.len() >= 30);
+        for benchmark in ["b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8", "b9", "b10", "rtt"] {
+            let mut of_benchmark = definitions.iter().filter(|d| d.name.starts_with(&format!("{benchmark}-")));
+            assert!(of_benchmark.next().is_some(), "{benchmark}");
+        }
+        assert!(definitions.iter().any(|definition| !definition.thresholds.is_empty()));
     }
 }

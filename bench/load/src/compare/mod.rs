@@ -1,22 +1,28 @@
 //! Runs the defined scenarios against several brokers and writes what came of it.
 
 mod definition;
+mod json;
 mod report;
+mod schema;
 mod summary;
+mod threshold;
 
 use std::fs::{self, File};
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) use definition::{Definition, load_definitions};
+pub(crate) use schema::validate_result;
 
-use self::report::{Report, Sample};
+use self::definition::Shape;
+use self::report::{Report, Sample, Turn};
+use self::threshold::Verdict;
 use crate::broker::{Broker, BrokerKind, Programs};
-use crate::failure::{Result, While};
+use crate::failure::{Failure, Result, While};
 use crate::measure::Measurement;
 use crate::mqtt::ProtocolVersion;
 use crate::scenario::{Context, Scenario};
-use crate::system::{Machine, Placement, load_average, pin_self, raise_open_files_limit};
+use crate::system::{Machine, Placement, cores, load_average, pin_self, raise_open_files_limit};
 
 /// What the person asked of the comparison.
 #[derive(Debug, Default)]
@@ -27,18 +33,28 @@ pub(crate) struct Options {
     /// Empty: the placements that each definition names.
     pub placements: Vec<Placement>,
     pub rounds: Option<u32>,
-    /// About a second of measured time a run and the first placement only.
+    /// A look: one round, the first placement, the first brokers, smaller parameters.
     pub quick: bool,
     /// Scheduling priority of broker and generator, as `nice` counts.
     pub nice: i32,
-    /// The folder results go to; `None`: `bench/results/HARDWARE`, or `bench/results/quick` for quick ones.
+    /// The folder results go to; `None`: `bench/results/HARDWARE`, or `bench/results/quick` for what is not of record.
     pub out: Option<PathBuf>,
 }
 
 /// Rounds of a definition, when not told otherwise: enough for a median and a spread.
 const ROUNDS: u32 = 3;
 
-/// Measures all `definitions`. True when every threshold was met and every run of our broker was exact.
+/// Brokers of a quick run, in the order of the definition: ours and the first peers.
+const QUICK_BROKERS: usize = 3;
+
+impl Options {
+    /// Whether the result stands as one of the suite: all brokers and placements of the definition, enough rounds.
+    fn is_of_record(&self) -> bool {
+        !self.quick && self.brokers.is_empty() && self.placements.is_empty() && self.rounds.is_none_or(|n| n >= ROUNDS)
+    }
+}
+
+/// Measures all `definitions`. True when no check failed: every threshold was met and every run of our broker was exact.
 pub(crate) fn compare(definitions: &[Definition], options: &Options) -> Result<bool> {
     let _alone = wait_for_other_runs()?;
     let machine = Machine::describe(raise_open_files_limit()?);
@@ -47,20 +63,32 @@ pub(crate) fn compare(definitions: &[Definition], options: &Options) -> Result<b
     }
     let folder = match &options.out {
         Some(folder) => folder.clone(),
-        None => report::default_folder(&machine, options.quick)?,
+        None => report::default_folder(&machine, options.is_of_record())?,
     };
     fs::create_dir_all(&folder).during(|| format!("creating {}", folder.display()))?;
-    let mut all_passed = true;
-    for definition in definitions {
+    let mut verdicts = Vec::new();
+    for (index, definition) in definitions.iter().enumerate() {
+        eprintln!("[{}/{}] {}: {}", index + 1, definitions.len(), definition.name, definition.title);
         let report = measure(definition, options, &machine)?;
         report.print();
-        all_passed &= report.passed();
-        let path = folder.join(format!("{}.json", definition.name));
-        fs::write(&path, report.to_json()?).during(|| format!("writing {}", path.display()))?;
-        println!("  written to {}\n", path.display());
+        verdicts.push((definition.name.as_str(), report.verdict()));
+        println!("  written to {}\n", report.write(&folder)?.display());
     }
     pin_self(&Placement::default().generator)?;
-    Ok(all_passed)
+    if let [_, _, ..] = verdicts.as_slice() {
+        let names = |wanted: Verdict| -> Vec<&str> {
+            verdicts.iter().filter(|(_, verdict)| *verdict == wanted).map(|(name, _)| *name).collect()
+        };
+        println!("{} scenarios, {} passed", verdicts.len(), names(Verdict::Pass).len());
+        for (what, verdict) in
+            [("failed", Verdict::Fail), ("warnings", Verdict::Warn), ("partly not measured", Verdict::NotMeasured)]
+        {
+            if !names(verdict).is_empty() {
+                println!("{what}: {}", names(verdict).join(" "));
+            }
+        }
+    }
+    Ok(verdicts.iter().all(|(_, verdict)| *verdict != Verdict::Fail))
 }
 
 /// Starts a fresh broker, runs the scenario once, stops the broker.
@@ -71,6 +99,9 @@ pub(crate) fn run_once(
     placement: &Placement,
     programs: &Programs,
 ) -> Result<Measurement> {
+    if let Some(cpu) = placement.absent_cpu(cores()) {
+        return Err(Failure::new(format!("placement {placement} needs CPU {cpu}, which this machine does not have")));
+    }
     let broker = Broker::start(kind, programs, placement)?;
     let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_nanos());
     let context = Context { broker: &broker, version, placement, run: nanoseconds as u32 };
@@ -80,44 +111,106 @@ pub(crate) fn run_once(
     Ok(measurement)
 }
 
-fn measure(definition: &Definition, options: &Options, machine: &Machine) -> Result<Report> {
-    let scenario = if options.quick { definition.run.clone().quick() } else { definition.run.clone() };
-    let brokers = if options.brokers.is_empty() { &definition.brokers } else { &options.brokers };
-    let placements = if options.placements.is_empty() { &definition.placements } else { &options.placements };
-    let placements = if options.quick { &placements[..1] } else { placements };
-    let rounds = options.rounds.unwrap_or(ROUNDS);
-
-    let mut report = Report::begin(definition, &scenario, machine, options, rounds);
-    let mut present = Vec::new();
-    for &kind in brokers {
-        match scenario.lacks(kind, definition.version) {
-            Some(reason) => report.leave_out(kind, reason),
-            None => match options.programs.version(kind) {
-                Ok(version) => {
-                    report.add_version(kind, version);
-                    present.push(kind);
-                }
-                Err(error) => report.leave_out(kind, &error.to_string()),
-            },
+/// One run of each step, each against a fresh broker.
+fn run_all_steps(
+    shape: &Shape,
+    kind: BrokerKind,
+    version: ProtocolVersion,
+    placement: &Placement,
+    programs: &Programs,
+) -> Result<Measurement> {
+    let mut whole = Measurement::default();
+    for (step, scenario) in &shape.scenarios {
+        if step.as_ref().is_some_and(|step| shape.is_spared(kind, step)) {
+            continue;
+        }
+        let outcome = run_once(scenario, kind, version, placement, programs);
+        match step {
+            None => return outcome,
+            Some(step) => whole.add_step(step, outcome),
         }
     }
-    eprintln!("{}: {}", definition.name, definition.title);
+    Ok(whole)
+}
+
+fn measure(definition: &Definition, options: &Options, machine: &Machine) -> Result<Report> {
+    let mut shape = definition.shape(options.quick)?;
+    let placements = if options.placements.is_empty() { &definition.placements } else { &options.placements };
+    let placements = if options.quick { &placements[..1] } else { placements };
+    let rounds = options.rounds.unwrap_or(if options.quick { 1 } else { ROUNDS });
+
+    let mut report = Report::begin(definition, &shape, machine, options, rounds);
+    leave_out_impossible_steps(&mut shape, &mut report, machine);
+    let present = brokers_present(definition, options, &shape, &mut report);
+    for (&kind, step) in present.iter().flat_map(|kind| shape.steps().map(move |step| (kind, step))) {
+        if shape.is_spared(kind, step) {
+            report.leave_out_step(&format!("{step} of {kind}"), "it takes this broker too long".to_owned());
+        }
+    }
+    let started = Instant::now();
+    let total = placements.len() * rounds as usize * present.len();
+    let mut done = 0;
     for placement in placements {
         for round in 0..rounds {
             // Each round begins with another broker, so that none always follows the same one.
             let first = round as usize % present.len().max(1);
             for &kind in present[first..].iter().chain(&present[..first]) {
                 let load_average = load_average();
-                let outcome = run_once(&scenario, kind, definition.version, placement, &options.programs);
-                if let Err(error) = &outcome {
-                    eprintln!("  {kind} at {placement}, round {}: {error}", round + 1);
-                }
-                report.add(Sample::new(kind, placement, round, load_average, outcome));
+                let begun = Instant::now();
+                let outcome = run_all_steps(&shape, kind, definition.version, placement, &options.programs);
+                let took_s = begun.elapsed().as_secs_f64();
+                done += 1;
+                let left_s = started.elapsed().as_secs_f64() / done as f64 * (total - done) as f64;
+                let problem = match &outcome {
+                    Err(error) => format!(": {error}"),
+                    Ok(measurement) if !measurement.is_exact() => ": not exact".to_owned(),
+                    Ok(_) => String::new(),
+                };
+                eprintln!(
+                    "  {done}/{total} round {} {kind} [{placement}] {took_s:.1} s, about {left_s:.0} s left{problem}",
+                    round + 1
+                );
+                report.add(Sample::new(Turn { kind, placement, round, load_average, took_s }, outcome));
             }
         }
     }
-    report.conclude(definition);
+    report.conclude(definition, started.elapsed().as_secs_f64());
     Ok(report)
+}
+
+fn leave_out_impossible_steps(shape: &mut Shape, report: &mut Report, machine: &Machine) {
+    shape.scenarios.retain(|(step, scenario)| {
+        let obstacle = scenario.impossible(machine);
+        if let (Some(step), Some(reason)) = (step, &obstacle) {
+            report.leave_out_step(step, reason.clone());
+        }
+        // Without steps the run itself says what is wrong.
+        step.is_none() || obstacle.is_none()
+    });
+}
+
+/// Who is there and can do it; who is not is said in the report, with the reason.
+fn brokers_present(definition: &Definition, options: &Options, shape: &Shape, report: &mut Report) -> Vec<BrokerKind> {
+    let brokers = if options.brokers.is_empty() { &definition.brokers } else { &options.brokers };
+    let mut present = Vec::new();
+    for &kind in brokers {
+        let lack = shape.parameters.lacks(kind, definition.version);
+        if let Some(reason) = lack {
+            report.leave_out(kind, reason);
+            continue;
+        }
+        match options.programs.version(kind) {
+            Err(error) => report.leave_out(kind, &error.to_string()),
+            Ok(_) if options.quick && options.brokers.is_empty() && present.len() == QUICK_BROKERS => {
+                report.leave_out(kind, "not in quick runs; --brokers names others");
+            }
+            Ok(version) => {
+                report.add_version(kind, version);
+                present.push(kind);
+            }
+        }
+    }
+    present
 }
 
 /// Two measurements at once would measure each other. The lock goes with the returned file.

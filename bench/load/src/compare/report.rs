@@ -1,37 +1,55 @@
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::definition::Threshold;
+use super::definition::{Curve, Published, Shape};
+use super::json::to_json;
+use super::schema::validate_result;
 use super::summary::Summary;
+use super::threshold::{Threshold, Verdict};
 use super::{Definition, Options};
-use crate::broker::{BrokerKind, repository_root};
+use crate::broker::{BrokerKind, repository_root, versions_of_tools};
 use crate::failure::{Failure, Result, While};
-use crate::measure::Measurement;
+use crate::measure::{Histogram, Measurement, WrittenHistogram};
 use crate::scenario::Scenario;
-use crate::system::{Machine, Placement, revision};
+use crate::system::{Machine, Placement, date, revision};
 
-/// What is written to `bench/results/HARDWARE/NAME.json`.
+/// By placement, broker and name.
+type Figures<T> = BTreeMap<String, BTreeMap<String, BTreeMap<String, T>>>;
+
+/// What is written to `bench/results/HARDWARE/COMMIT_NAME.json`; its form is `bench/schema/result.json`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     name: String,
     title: String,
     definition_version: u32,
     commit: String,
+    date: String,
     quick: bool,
+    took_s: f64,
     nice: i32,
     rounds: u32,
     mqtt_version: &'static str,
     machine: Machine,
-    /// By broker: what its program calls its version.
+    /// By broker and tool: what it calls its version.
     versions: BTreeMap<String, String>,
     /// By broker: why it was not measured.
     left_out: BTreeMap<String, String>,
+    /// By step of the curve: why this machine cannot do it.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    left_out_steps: BTreeMap<String, String>,
     parameters: Scenario,
-    /// By placement, broker, metric.
-    summary: BTreeMap<String, BTreeMap<String, BTreeMap<String, Summary>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    curve: Option<Curve>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    published: Vec<Published>,
+    verdict: Verdict,
     checks: Vec<Check>,
+    summary: Figures<Summary>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    histograms: Figures<WrittenHistogram>,
     samples: Vec<Sample>,
 }
 
@@ -43,6 +61,7 @@ pub(crate) struct Sample {
     round: u32,
     /// Of the machine before the run: above the number of running measurements, others were at work too.
     load_average: f64,
+    took_s: f64,
     exact: bool,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     measurement: Option<Measurement>,
@@ -62,50 +81,52 @@ struct Check {
     verdict: Verdict,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Verdict {
-    Pass,
-    Fail,
-    /// A broker of the threshold was left out.
-    NotMeasured,
+/// Where a run stands in the comparison.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Turn<'a> {
+    pub kind: BrokerKind,
+    pub placement: &'a Placement,
+    pub round: u32,
+    pub load_average: f64,
+    pub took_s: f64,
 }
 
 /// Where results go when not told otherwise.
-pub(super) fn default_folder(machine: &Machine, quick: bool) -> Result<PathBuf> {
+pub(super) fn default_folder(machine: &Machine, of_record: bool) -> Result<PathBuf> {
     let root = repository_root().ok_or_else(|| Failure::new("not inside the repository: say --out FOLDER"))?;
-    Ok(root.join("bench/results").join(if quick { "quick".to_owned() } else { machine.slug() }))
+    Ok(root.join("bench/results").join(if of_record { machine.slug() } else { "quick".to_owned() }))
 }
 
 impl Sample {
-    pub(super) fn new(
-        kind: BrokerKind,
-        placement: &Placement,
-        round: u32,
-        load_average: f64,
-        outcome: Result<Measurement>,
-    ) -> Self {
+    pub(super) fn new(turn: Turn<'_>, outcome: Result<Measurement>) -> Self {
         let (measurement, error) = match outcome {
             Ok(measurement) => (Some(measurement), None),
             Err(error) => (None, Some(error.to_string())),
         };
         Self {
-            broker: kind.to_string(),
-            placement: placement.to_string(),
-            round,
-            load_average,
-            exact: measurement.as_ref().is_some_and(|measurement| measurement.account.is_exact()),
+            broker: turn.kind.to_string(),
+            placement: turn.placement.to_string(),
+            round: turn.round,
+            load_average: turn.load_average,
+            took_s: turn.took_s,
+            exact: measurement.as_ref().is_some_and(Measurement::is_exact),
             measurement,
             error,
-            is_ours: kind.is_ours(),
+            is_ours: turn.kind.is_ours(),
         }
+    }
+
+    /// The measurement, where nothing was lost. A run that lost messages did less work than it should have: its figures
+    /// are not figures of the scenario. A curve has only those of the steps that were exact.
+    fn exact_measurement(&self) -> Option<&Measurement> {
+        self.measurement.as_ref().filter(|measurement| self.exact || measurement.is_curve)
     }
 }
 
 impl Report {
     pub(super) fn begin(
         definition: &Definition,
-        scenario: &Scenario,
+        shape: &Shape,
         machine: &Machine,
         options: &Options,
         rounds: u32,
@@ -115,16 +136,23 @@ impl Report {
             title: definition.title.clone(),
             definition_version: definition.definition_version,
             commit: revision(),
+            date: date(),
             quick: options.quick,
+            took_s: 0.0,
             nice: options.nice,
             rounds,
             mqtt_version: if definition.version.is_v5() { "5.0" } else { "3.1.1" },
             machine: machine.clone(),
-            versions: BTreeMap::new(),
+            versions: versions_of_tools(),
             left_out: BTreeMap::new(),
-            parameters: scenario.clone(),
-            summary: BTreeMap::new(),
+            left_out_steps: BTreeMap::new(),
+            parameters: shape.parameters.clone(),
+            curve: shape.curve.clone(),
+            published: definition.published.clone(),
+            verdict: Verdict::NotMeasured,
             checks: Vec::new(),
+            summary: BTreeMap::new(),
+            histograms: BTreeMap::new(),
             samples: Vec::new(),
         }
     }
@@ -141,39 +169,48 @@ impl Report {
         self.samples.push(sample);
     }
 
+    pub(super) fn leave_out_step(&mut self, step: &str, reason: String) {
+        self.left_out_steps.insert(step.to_owned(), reason);
+    }
+
     /// Sums up the samples and checks the thresholds.
-    pub(super) fn conclude(&mut self, definition: &Definition) {
-        let mut values: BTreeMap<(String, String, String), Vec<f64>> = BTreeMap::new();
+    pub(super) fn conclude(&mut self, definition: &Definition, took_s: f64) {
+        self.took_s = took_s;
+        let mut values: Figures<Vec<f64>> = BTreeMap::new();
+        let mut latencies: Figures<Histogram> = BTreeMap::new();
         for sample in &self.samples {
-            // A run that lost messages did less work than it should have: its figures are not figures of the scenario.
-            let Some(measurement) = sample.measurement.as_ref().filter(|_| sample.exact) else {
-                continue;
-            };
+            let Some(measurement) = sample.exact_measurement() else { continue };
             for (metric, &value) in &measurement.metrics {
-                let key = (sample.placement.clone(), sample.broker.clone(), metric.clone());
-                values.entry(key).or_default().push(value);
+                entry(&mut values, sample, metric).push(value);
+            }
+            for (name, histogram) in &measurement.histograms {
+                entry(&mut latencies, sample, name).add(histogram);
             }
         }
-        for ((placement, broker, metric), values) in values {
-            if let Some(summary) = Summary::of(values) {
-                self.summary.entry(placement).or_default().entry(broker).or_default().insert(metric, summary);
-            }
-        }
+        self.summary = map_figures(values, |values| Summary::of(values).filter(|summary| summary.median.is_finite()));
+        self.histograms = map_figures(latencies, |histogram| Some(histogram.written()));
         self.checks.push(self.check_exactness());
+        self.checks.push(self.check_generator());
         let first_placement = definition.placements.first().map(Placement::to_string).unwrap_or_default();
         for threshold in &definition.thresholds {
             self.checks.push(self.check(threshold, &first_placement));
         }
+        self.verdict = self.checks.iter().map(|check| check.verdict).max().unwrap_or(Verdict::NotMeasured);
     }
 
-    pub(super) fn passed(&self) -> bool {
-        self.checks.iter().all(|check| check.verdict != Verdict::Fail)
+    pub(super) fn verdict(&self) -> Verdict {
+        self.verdict
     }
 
-    pub(super) fn to_json(&self) -> Result<String> {
-        let mut text = serde_json::to_string_pretty(self).during(|| "writing JSON".to_owned())?;
-        text.push('\n');
-        Ok(text)
+    /// Writes `COMMIT_NAME.json` and `latest-NAME.json` once the schema is satisfied.
+    pub(super) fn write(&self, folder: &Path) -> Result<PathBuf> {
+        let text = to_json(self)?;
+        validate_result(&text).during(|| "the result is not as bench/schema/result.json says".to_owned())?;
+        let latest = folder.join(format!("latest-{}.json", self.name));
+        for path in [&folder.join(format!("{}_{}.json", self.commit, self.name)), &latest] {
+            fs::write(path, &text).during(|| format!("writing {}", path.display()))?;
+        }
+        Ok(latest)
     }
 
     /// The medians as a table for people, and the verdicts.
@@ -187,12 +224,21 @@ impl Report {
                 }
             }
         }
-        for (broker, reason) in &self.left_out {
-            println!("  left out: {broker}: {reason}");
+        for (what, reason) in self.left_out.iter().chain(&self.left_out_steps) {
+            println!("  left out: {what}: {reason}");
+        }
+        let reasons: BTreeSet<(&str, &str)> = self
+            .samples
+            .iter()
+            .filter_map(|sample| Some((&*sample.broker, &*sample.measurement.as_ref()?.invalid.as_ref()?.reason)))
+            .collect();
+        for (broker, reason) in reasons {
+            println!("  invalid: {broker}: {reason}");
         }
         let inexact = self.samples.iter().filter(|sample| !sample.exact);
         for sample in inexact {
             let why = match (&sample.measurement, &sample.error) {
+                (Some(measurement), _) if measurement.is_curve => format!("{:?}", measurement.failed_steps),
                 (Some(measurement), _) => format!("{:?}", measurement.account),
                 (None, Some(error)) => error.clone(),
                 (None, None) => String::new(),
@@ -202,6 +248,7 @@ impl Report {
         for check in &self.checks {
             let verdict = match check.verdict {
                 Verdict::Pass => "pass",
+                Verdict::Warn => "warn",
                 Verdict::Fail => "FAIL",
                 Verdict::NotMeasured => "not measured",
             };
@@ -225,6 +272,18 @@ impl Report {
         }
     }
 
+    fn check_generator(&self) -> Check {
+        let ours: Vec<&Measurement> =
+            self.samples.iter().filter(|s| s.is_ours).filter_map(|sample| sample.measurement.as_ref()).collect();
+        let verdict = match ours.as_slice() {
+            [] => Verdict::NotMeasured,
+            ours if ours.iter().all(|measurement| measurement.invalid.is_none()) => Verdict::Pass,
+            _ => Verdict::Warn,
+        };
+        let what = "tautwire: the generator was not the bottleneck in any run".to_owned();
+        Check { what, threshold: None, measured: None, verdict }
+    }
+
     fn check(&self, threshold: &Threshold, placement: &str) -> Check {
         let median = |broker: &str| Some(self.summary.get(placement)?.get(broker)?.get(&threshold.metric)?.median);
         let unit = match &threshold.times_that_of {
@@ -232,26 +291,34 @@ impl Report {
             None => Some(1.0),
         };
         let measured = median(&threshold.broker).zip(unit).map(|(value, unit)| value / unit);
-        let was_tried = self.samples.iter().any(|sample| sample.broker == threshold.broker);
+        let of_broker = || self.samples.iter().filter(|sample| sample.broker == threshold.broker);
+        // Exact runs without the metric: it was the generator's, or a step that this machine cannot do.
+        let was_tried_in_vain = of_broker().next().is_some() && of_broker().all(|sample| !sample.exact);
         let verdict = match measured {
-            Some(value)
-                if threshold.at_most.is_none_or(|bound| value <= bound)
-                    && threshold.at_least.is_none_or(|bound| value >= bound) =>
-            {
-                Verdict::Pass
-            }
-            Some(_) => Verdict::Fail,
-            None if was_tried && unit.is_some() => Verdict::Fail,
+            Some(value) => threshold.judge(value),
+            None if was_tried_in_vain => Verdict::Fail,
             None => Verdict::NotMeasured,
         };
-        let (relation, bound) = match (threshold.at_most, threshold.at_least) {
-            (Some(bound), _) => ("≤", bound),
-            (None, bound) => ("≥", bound.unwrap_or_default()),
-        };
-        let times = threshold.times_that_of.as_ref().map(|broker| format!(" × that of {broker}")).unwrap_or_default();
-        let what = format!("{}: {} {relation} {bound}{times}", threshold.broker, threshold.metric);
-        Check { what, threshold: Some(threshold.clone()), measured, verdict }
+        let measured = measured.filter(|value| value.is_finite());
+        Check { what: threshold.wording(), threshold: Some(threshold.clone()), measured, verdict }
     }
+}
+
+fn entry<'a, T: Default>(figures: &'a mut Figures<T>, sample: &Sample, name: &str) -> &'a mut T {
+    let of_broker = figures.entry(sample.placement.clone()).or_default().entry(sample.broker.clone()).or_default();
+    of_broker.entry(name.to_owned()).or_default()
+}
+
+fn map_figures<T, U>(figures: Figures<T>, make: impl Fn(T) -> Option<U>) -> Figures<U> {
+    let of_broker = |named: BTreeMap<String, T>| -> BTreeMap<String, U> {
+        named.into_iter().filter_map(|(name, value)| Some((name, make(value)?))).collect()
+    };
+    figures
+        .into_iter()
+        .map(|(placement, brokers)| {
+            (placement, brokers.into_iter().map(|(broker, named)| (broker, of_broker(named))).collect())
+        })
+        .collect()
 }
 
 /// A figure with about three digits that matter.
@@ -267,77 +334,116 @@ fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compare::definition::parse;
     use crate::measure::Account;
-    use crate::mqtt::ProtocolVersion;
-    use crate::scenario::Flood;
 
-    fn threshold(at_most: f64, times_that_of: Option<&str>) -> Threshold {
+    fn threshold(pass_at_most: f64, fail_above: Option<f64>, times_that_of: Option<&str>) -> Threshold {
         Threshold {
+            scenario: "x".to_owned(),
             metric: "cost".to_owned(),
             broker: "tautwire".to_owned(),
-            at_most: Some(at_most),
-            at_least: None,
+            pass_at_most: Some(pass_at_most),
+            fail_above,
+            pass_at_least: None,
+            fail_below: None,
             times_that_of: times_that_of.map(str::to_owned),
         }
     }
 
-    fn report(samples: &[(BrokerKind, f64, u64)], thresholds: Vec<Threshold>) -> Report {
-        let definition = Definition {
-            name: "x".to_owned(),
-            definition_version: 1,
-            title: String::new(),
-            version: ProtocolVersion::V3_1_1,
-            brokers: vec![],
-            placements: vec![Placement::default()],
-            run: Scenario::Flood(Flood::default()),
-            thresholds,
-        };
+    fn measurement(cost: f64, lost: u64) -> Measurement {
+        let account = Account { expected: 10, delivered: 10 - lost, lost, ..Account::default() };
+        let mut measurement = Measurement::of(account);
+        measurement.set("cost", cost);
+        let mut latencies = Histogram::default();
+        latencies.record(1000);
+        measurement.set_latencies("", latencies);
+        measurement
+    }
+
+    fn report_of(samples: Vec<(BrokerKind, Measurement)>, thresholds: Vec<Threshold>) -> Report {
+        let text = r#"
+            definition_version = 1
+            [[scenario]]
+            name = "x"
+            title = "x"
+            brokers = ["tautwire"]
+            placements = ["free"]
+            run = { kind = "flood" }"#;
+        let mut definition = parse(text).expect("valid").remove(0);
+        definition.thresholds = thresholds;
         let machine = Machine::describe(1024);
-        let mut report = Report::begin(&definition, &definition.run, &machine, &Options::default(), 1);
-        for (round, &(kind, cost, lost)) in samples.iter().enumerate() {
-            let account = Account { expected: 10, delivered: 10 - lost, lost, ..Account::default() };
-            let mut measurement = Measurement::of(account);
-            measurement.set("cost", cost);
-            report.add(Sample::new(kind, &Placement::default(), round as u32, 0.0, Ok(measurement)));
+        let shape = definition.shape(false).expect("valid");
+        let mut report = Report::begin(&definition, &shape, &machine, &Options::default(), 1);
+        for (round, (kind, measurement)) in samples.into_iter().enumerate() {
+            let placement = Placement::default();
+            let turn = Turn { kind, placement: &placement, round: round as u32, load_average: 0.0, took_s: 1.0 };
+            report.add(Sample::new(turn, Ok(measurement)));
         }
-        report.conclude(&definition);
+        report.conclude(&definition, 3.0);
         report
+    }
+
+    fn report(samples: &[(BrokerKind, f64, u64)], thresholds: Vec<Threshold>) -> Report {
+        report_of(samples.iter().map(|&(kind, cost, lost)| (kind, measurement(cost, lost))).collect(), thresholds)
     }
 
     const OURS: BrokerKind = BrokerKind::Tautwire { threads: 1 };
 
     #[test]
     fn a_threshold_is_held_against_the_median() {
-        let passing = report(&[(OURS, 1.0, 0), (OURS, 9.0, 0), (OURS, 2.0, 0)], vec![threshold(2.0, None)]);
-        assert!(passing.passed());
-        let failing = report(&[(OURS, 1.0, 0), (OURS, 9.0, 0), (OURS, 2.0, 0)], vec![threshold(1.9, None)]);
-        assert!(!failing.passed());
+        let costs = [(OURS, 1.0, 0), (OURS, 9.0, 0), (OURS, 2.0, 0)];
+        assert_eq!(report(&costs, vec![threshold(2.0, None, None)]).verdict(), Verdict::Pass);
+        assert_eq!(report(&costs, vec![threshold(1.9, Some(2.0), None)]).verdict(), Verdict::Warn);
+        assert_eq!(report(&costs, vec![threshold(1.9, None, None)]).verdict(), Verdict::Fail);
     }
 
     #[test]
     fn a_run_that_loses_fails_however_fast() {
-        let failing = report(&[(OURS, 1.0, 0), (OURS, 1.0, 1)], vec![threshold(2.0, None)]);
-        assert!(!failing.passed());
-        let never_exact = report(&[(OURS, 1.0, 1)], vec![threshold(2.0, None)]);
-        assert!(never_exact.checks.iter().all(|check| check.verdict == Verdict::Fail));
+        let failing = report(&[(OURS, 1.0, 0), (OURS, 1.0, 1)], vec![threshold(2.0, None, None)]);
+        assert_eq!(failing.verdict(), Verdict::Fail);
+        let never_exact = report(&[(OURS, 1.0, 1)], vec![threshold(2.0, None, None)]);
+        assert_eq!(never_exact.checks[2].verdict, Verdict::Fail);
+    }
+
+    #[test]
+    fn a_loss_of_another_broker_is_shown_and_not_ours() {
+        let report = report(&[(OURS, 1.0, 0), (BrokerKind::Mosquitto, 1.0, 1)], vec![]);
+        assert_eq!(report.verdict(), Verdict::Pass);
+        assert!(!report.summary["free"].contains_key("mosquitto"));
+    }
+
+    #[test]
+    fn figures_of_the_generator_are_a_warning_and_enter_no_summary() {
+        let mut bound = measurement(1.0, 0);
+        bound.invalidate("the generator was the bottleneck", |name| name == "cost");
+        let report = report_of(vec![(OURS, bound)], vec![threshold(2.0, None, None)]);
+        assert_eq!(report.verdict(), Verdict::Warn);
+        assert_eq!(report.checks[2].verdict, Verdict::NotMeasured);
+        assert!(!report.summary["free"]["tautwire"].contains_key("cost"));
     }
 
     #[test]
     fn a_relative_threshold_needs_the_other_broker() {
-        let relative = vec![threshold(0.5, Some("mosquitto"))];
+        let relative = vec![threshold(0.5, None, Some("mosquitto"))];
         let passing = report(&[(OURS, 1.0, 0), (BrokerKind::Mosquitto, 4.0, 0)], relative.clone());
-        assert!(passing.passed());
-        assert_eq!(passing.checks[1].measured, Some(0.25));
+        assert_eq!(passing.verdict(), Verdict::Pass);
+        assert_eq!(passing.checks[2].measured, Some(0.25));
         let alone = report(&[(OURS, 1.0, 0)], relative);
-        assert_eq!(alone.checks[1].verdict, Verdict::NotMeasured);
+        assert_eq!(alone.checks[2].verdict, Verdict::NotMeasured);
     }
 
     #[test]
-    fn a_report_is_json_with_samples_and_machine() {
-        let text = report(&[(OURS, 1.0, 0)], vec![]).to_json().expect("serialises");
-        let json: serde_json::Value = serde_json::from_str(&text).expect("valid JSON");
+    fn a_written_report_is_as_the_schema_says_and_has_all_rounds_in_its_histogram() {
+        let folder = std::env::temp_dir().join(format!("tautwire-bench-report-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let report = report(&[(OURS, 1.0, 0), (OURS, 2.0, 0)], vec![threshold(2.0, None, None)]);
+        let path = report.write(&folder).expect("written");
+        let json: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&path).expect("there")).expect("valid JSON");
         assert_eq!(json["samples"][0]["metrics"]["cost"], 1.0);
-        assert!(json["machine"]["kernel"].is_string());
+        assert_eq!(json["histograms"]["free"]["tautwire"]["latency"]["count"], 2);
         assert_eq!(json["parameters"]["kind"], "flood");
+        assert_eq!(fs::read_dir(&folder).expect("there").count(), 2);
+        fs::remove_dir_all(&folder).expect("ours");
     }
 }

@@ -5,5 +5,5 @@ mod histogram;
 mod measurement;
 
 pub(crate) use accounting::{Account, ExpectedOrder, Sequence};
-pub(crate) use histogram::Histogram;
+pub(crate) use histogram::{Histogram, WrittenHistogram};
 pub(crate) use measurement::Measurement;

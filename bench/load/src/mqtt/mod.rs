@@ -5,11 +5,13 @@ mod encode;
 mod packet_ids;
 mod payload;
 mod publishes;
+mod reading;
 mod scan;
 
 pub(crate) use encode::{connect, disconnect, subscribe};
 pub(crate) use packet_ids::PacketIds;
-pub(crate) use payload::{PayloadStamp, SMALLEST_PAYLOAD_BYTES};
+pub(crate) use payload::{PayloadForm, PayloadStamp, SMALLEST_PAYLOAD_BYTES};
 pub(crate) use publishes::Publishes;
+pub(crate) use reading::{READING_PROTO, ReadingFormat, contracts_manifest};
 pub(crate) use scan::{Frame, Frames, Incoming, ack};
 pub(crate) use tautwire_protocol::{PacketId, ProtocolVersion, QoS};

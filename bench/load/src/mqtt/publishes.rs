@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use tautwire_protocol::{Delivery, PacketId, Properties, ProtocolVersion, Publish, QoS, TopicName};
 
-use super::payload::{PayloadStamp, SMALLEST_PAYLOAD_BYTES};
+use super::payload::{PayloadForm, PayloadStamp};
 use crate::failure::{Failure, Result, While};
 
 /// PUBLISH packets encoded once, back to back in one buffer; sending a batch is stamping payloads and packet ids, and
@@ -11,7 +11,7 @@ pub(crate) struct Publishes {
     bytes: Vec<u8>,
     /// Start of each packet, and the end of the last.
     starts: Vec<usize>,
-    payload_bytes: usize,
+    form: PayloadForm,
     /// Distance from the packet id to the payload.
     packet_id_before_payload: Option<usize>,
 }
@@ -21,13 +21,9 @@ impl Publishes {
     pub(crate) fn encode<'a>(
         version: ProtocolVersion,
         qos: QoS,
-        payload_bytes: usize,
+        form: &PayloadForm,
         topics: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self> {
-        if payload_bytes < SMALLEST_PAYLOAD_BYTES {
-            return Err(Failure::new(format!("a payload needs {SMALLEST_PAYLOAD_BYTES} bytes to be accounted for")));
-        }
-        let payload = vec![b'.'; payload_bytes];
         let first_id = PacketId::new(1).ok_or_else(|| Failure::new("packet id 1 is valid"))?;
         let delivery = match qos {
             QoS::AtMostOnce => Delivery::AtMostOnce,
@@ -43,7 +39,7 @@ impl Publishes {
                 retain: false,
                 topic: Some(name),
                 properties: Properties::EMPTY,
-                payload: &payload,
+                payload: form.template(),
             };
             publish.append_to(version, &mut bytes).during(|| format!("encoding a publish to {topic:?}"))?;
             starts.push(bytes.len());
@@ -51,7 +47,7 @@ impl Publishes {
         // Between packet id and payload: in 5.0 the property length 0, in 3.1.1 nothing.
         let properties_bytes = usize::from(version.is_v5());
         let packet_id_before_payload = (qos != QoS::AtMostOnce).then_some(properties_bytes + 2);
-        Ok(Self { bytes, starts, payload_bytes, packet_id_before_payload })
+        Ok(Self { bytes, starts, form: form.clone(), packet_id_before_payload })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -61,12 +57,21 @@ impl Publishes {
     #[inline]
     pub(crate) fn stamp(&mut self, index: usize, stamp: PayloadStamp, packet_id: Option<PacketId>) {
         let end = self.starts[index + 1];
-        let payload_at = end - self.payload_bytes;
+        let payload_at = end - self.form.bytes();
         if let (Some(distance), Some(packet_id)) = (self.packet_id_before_payload, packet_id) {
             let at = payload_at - distance;
             self.bytes[at..at + 2].copy_from_slice(&packet_id.get().to_be_bytes());
         }
-        stamp.write(&mut self.bytes[payload_at..end]);
+        self.form.write(stamp, &mut self.bytes[payload_at..end]);
+    }
+
+    /// Has brokers keep these messages for later subscribers.
+    pub(crate) fn retain(&mut self) {
+        const RETAIN: u8 = 1;
+        let count = self.len();
+        for &start in &self.starts[..count] {
+            self.bytes[start] |= RETAIN;
+        }
     }
 
     /// The wire bytes of some packets in a row.
@@ -85,8 +90,8 @@ mod tests {
         for version in [ProtocolVersion::V3_1_1, ProtocolVersion::V5] {
             for (qos, level) in [(QoS::AtMostOnce, 0), (QoS::AtLeastOnce, 1), (QoS::ExactlyOnce, 2)] {
                 for payload_bytes in [16, 200, 65_536] {
-                    let mut publishes =
-                        Publishes::encode(version, qos, payload_bytes, ["a/b", "a/longer"]).expect("valid");
+                    let form = PayloadForm::plain(payload_bytes).expect("large enough");
+                    let mut publishes = Publishes::encode(version, qos, &form, ["a/b", "a/longer"]).expect("valid");
                     let stamp = PayloadStamp { seq: 5, publisher: 3, run: 8 };
                     publishes.stamp(1, stamp, PacketId::new(0x1234));
                     let mut frames = Frames::of(publishes.bytes(1..2));
@@ -96,14 +101,20 @@ mod tests {
                         panic!("not a PUBLISH");
                     };
                     assert_eq!((qos, packet_id), (level, if level == 0 { 0 } else { 0x1234 }));
-                    assert_eq!(PayloadStamp::read(payload, payload_bytes, 8), Some(stamp));
+                    assert_eq!(form.read(payload, 8), Some(stamp));
                 }
             }
         }
     }
 
     #[test]
-    fn a_payload_without_room_for_the_stamp_is_refused() {
-        assert!(Publishes::encode(ProtocolVersion::V5, QoS::AtMostOnce, 15, ["a"]).is_err());
+    fn retained_packets_differ_in_their_flag_alone() {
+        let form = PayloadForm::plain(16).expect("large enough");
+        let mut publishes = Publishes::encode(ProtocolVersion::V5, QoS::AtLeastOnce, &form, ["a", "b"]).expect("valid");
+        let before: Vec<u8> = publishes.bytes(0..2).to_vec();
+        publishes.retain();
+        let changed: Vec<usize> = (0..before.len()).filter(|&at| before[at] != publishes.bytes(0..2)[at]).collect();
+        assert_eq!(changed, [0, before.len() / 2]);
+        assert_eq!(publishes.bytes(0..2)[0], before[0] | 1);
     }
 }

@@ -1,6 +1,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with};
 
 use crate::failure::{Failure, Result, While};
@@ -21,12 +22,28 @@ pub(crate) struct ReadBuffer(Vec<u8>);
 /// Opens a TCP connection from a given loopback source address, blocking; `None` lets the kernel choose the source.
 /// Several sources lift the limit of about 28,000 local ports per source address.
 pub(crate) fn connect_from(source: Option<Ipv4Addr>, target: SocketAddr) -> Result<TcpStream> {
+    let stream = bound_socket(source, target)?;
+    connect(&stream, &target).during(|| format!("connecting to {target}"))?;
+    Ok(stream)
+}
+
+/// The same without waiting for the handshake: what is sent until it is over stays queued. Whoever waits for one
+/// connection, when the broker's backlog is full and the kernel tries again in a second, waits for that one alone.
+pub(crate) fn begin_connecting_from(source: Option<Ipv4Addr>, target: SocketAddr) -> Result<TcpStream> {
+    let stream = bound_socket(source, target)?;
+    stream.set_nonblocking(true)?;
+    match connect(&stream, &target) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(stream),
+        Err(error) => Err(error).during(|| format!("connecting to {target}")),
+    }
+}
+
+fn bound_socket(source: Option<Ipv4Addr>, target: SocketAddr) -> Result<TcpStream> {
     let family = if target.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(ipproto::TCP))?;
     if let Some(source) = source {
         bind(&socket, &SocketAddr::from((source, 0))).during(|| format!("binding to {source}"))?;
     }
-    connect(&socket, &target).during(|| format!("connecting to {target}"))?;
     let stream = TcpStream::from(socket);
     stream.set_nodelay(true)?;
     Ok(stream)
@@ -77,6 +94,10 @@ impl Connection {
 
     pub(crate) fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
+    }
+
+    pub(crate) fn unsent_bytes(&self) -> usize {
+        self.unsent.len() - self.sent
     }
 
     /// Reads once and hands over each whole frame. Level triggering brings the rest in the next turn.

@@ -4,6 +4,6 @@ mod connection;
 mod floor;
 mod poller;
 
-pub(crate) use connection::{Connection, ReadBuffer, connect_from};
+pub(crate) use connection::{Connection, ReadBuffer, begin_connecting_from, connect_from};
 pub(crate) use floor::{Role, measure_ping_pong, serve_echo, serve_relay};
 pub(crate) use poller::Poller;

@@ -1,47 +1,64 @@
+use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::Context;
-use super::session_mill::{SessionMill, Steps, Until};
+use super::session_mill::{SessionMill, Steps, Topic};
 use crate::failure::Result;
 use crate::measure::Measurement;
-use crate::system::CpuClock;
+use crate::system::{Meter, open_descriptors, resident_bytes};
+
+/// The broker's part of the last disconnections.
+const SETTLE: Duration = Duration::from_millis(300);
 
 /// Sessions that come and go: connect, subscribe to a topic of its own, publish to it, receive the message, disconnect.
-/// Each step waits for the broker's answer to the last.
+/// Each step waits for the broker's answer to the last. A tenth as many beforehand: what they leave behind is no leak yet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Churn {
+    pub cycles: u64,
     /// Sessions under way at the same time.
     pub parallel: u64,
-    pub duration_ms: u64,
-    pub warm_up_ms: u64,
 }
 
 impl Default for Churn {
     fn default() -> Self {
-        Self { parallel: 50, duration_ms: 2000, warm_up_ms: 200 }
+        Self { cycles: 100_000, parallel: 50 }
     }
 }
 
 impl Churn {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
-        let steps = Steps { subscribe: true, publish: true, disconnect: true, keep_alive_s: 600 };
+        let steps = Steps {
+            subscribe: Some(Topic::Own),
+            publish: true,
+            disconnect: true,
+            keep_alive_s: 600,
+            client_ids: "bench-churn",
+        };
+        let pid = context.broker.pid;
         let mut mill = SessionMill::new(context, steps)?;
-        mill.run(self.parallel.max(1), &Until::Elapsed(Duration::from_millis(self.warm_up_ms)))?;
-        let finished_before = mill.finished;
-        let broker_before = CpuClock::read(context.broker.pid)?;
-        let own_before = CpuClock::read(std::process::id())?;
-        let elapsed = mill.run(self.parallel.max(1), &Until::Elapsed(Duration::from_millis(self.duration_ms)))?;
-        let broker_cpu_s = CpuClock::read(context.broker.pid)?.seconds_since(&broker_before);
-        let generator_cpu_s = CpuClock::read(std::process::id())?.seconds_since(&own_before);
+        let warm_up = self.cycles / 10;
+        mill.run(self.parallel.max(1), warm_up)?;
+        thread::sleep(SETTLE);
+        let (rss_before, descriptors_before) = (resident_bytes(pid)?, open_descriptors(pid)?);
+        let meter = Meter::begin(context.broker)?;
+        let elapsed = mill.run(self.parallel.max(1), warm_up + self.cycles)?;
+        let load = meter.end(context.broker)?;
+        thread::sleep(SETTLE);
 
-        let cycles = (mill.finished - finished_before) as f64;
+        let cycles = self.cycles as f64;
         let mut measurement = Measurement::of(mill.account());
         measurement.set("cycles_per_s", cycles / elapsed.as_secs_f64());
-        measurement.set("broker_cpu_us_per_cycle", broker_cpu_s * 1e6 / cycles);
-        measurement.set("generator_cpu_us_per_cycle", generator_cpu_s * 1e6 / cycles);
+        measurement.set("broker_cpu_us_per_cycle", load.broker_cpu_s * 1e6 / cycles);
+        measurement.set("generator_cpu_us_per_cycle", load.generator_cpu_s * 1e6 / cycles);
+        measurement.set("rss_growth_bytes", resident_bytes(pid)? as f64 - rss_before as f64);
+        measurement.set("descriptors_left_open", open_descriptors(pid)? as f64 - descriptors_before as f64);
+        load.describe(context.broker, &mut measurement)?;
+        if let Some(reason) = load.generator_bottleneck(context.broker, context.placement) {
+            measurement.invalidate(&reason, |name| name == "cycles_per_s");
+        }
         Ok(measurement)
     }
 }

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::session::{DRAIN_TIMEOUT, STALL_TIMEOUT, open_as};
-use super::{Context, QosLevel};
+use super::{Context, PayloadKind, QosLevel};
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Measurement, Sequence};
-use crate::mqtt::{Frame, Incoming, PacketIds, PayloadStamp, Publishes, ack};
+use crate::mqtt::{Frame, Incoming, PacketIds, PayloadForm, PayloadStamp, Publishes, ack};
 use crate::net::{Connection, Poller, ReadBuffer, Role};
-use crate::system::CpuClock;
+use crate::system::Meter;
 
 /// Publishers send as fast as their credit allows to subscribers; every delivery is checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,6 +21,8 @@ pub(crate) struct Flood {
     pub pairs: usize,
     /// Of publishing and of subscribing.
     pub qos: QosLevel,
+    pub payload: PayloadKind,
+    /// Of plain payloads.
     pub payload_bytes: usize,
     /// Messages published and not yet delivered (to all subscribers), at most; of each pair where there are pairs.
     pub outstanding: u64,
@@ -39,6 +41,7 @@ impl Default for Flood {
             subscribers: 1,
             pairs: 0,
             qos: QosLevel::default(),
+            payload: PayloadKind::Plain,
             payload_bytes: 16,
             outstanding: 1000,
             window: 100,
@@ -51,24 +54,27 @@ impl Default for Flood {
 
 impl Flood {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
-        let mut run = Run::open(self, context)?;
+        let form = self.payload.form(self.payload_bytes)?;
+        let mut run = Run::open(self, context, &form)?;
         run.phase(Duration::from_millis(self.warm_up_ms))?;
         let deliveries_before = run.deliveries();
-        let broker_before = CpuClock::read(context.broker.pid)?;
-        let own_before = CpuClock::read(std::process::id())?;
+        let meter = Meter::begin(context.broker)?;
         let elapsed = run.phase(Duration::from_millis(self.duration_ms))?;
-        let broker_cpu_s = CpuClock::read(context.broker.pid)?.seconds_since(&broker_before);
-        let generator_cpu_s = CpuClock::read(std::process::id())?.seconds_since(&own_before);
+        let load = meter.end(context.broker)?;
 
         let deliveries = (run.deliveries() - deliveries_before) as f64;
         let seconds = elapsed.as_secs_f64();
         let mut measurement = Measurement::of(run.account());
         measurement.set("deliveries_per_s", deliveries / seconds);
-        measurement.set("megabytes_per_s", deliveries * self.payload_bytes as f64 / seconds / 1e6);
-        measurement.set("broker_cpu_s_per_million_deliveries", broker_cpu_s * 1e6 / deliveries);
-        measurement.set("generator_cpu_s_per_million_deliveries", generator_cpu_s * 1e6 / deliveries);
+        measurement.set("megabytes_per_s", deliveries * form.bytes() as f64 / seconds / 1e6);
+        measurement.set("broker_cpu_s_per_million_deliveries", load.broker_cpu_s * 1e6 / deliveries);
+        measurement.set("generator_cpu_s_per_million_deliveries", load.generator_cpu_s * 1e6 / deliveries);
         // On one core: below 1 by what others took. A broker that hid its work elsewhere would show here too.
-        measurement.set("busy_cores", (broker_cpu_s + generator_cpu_s) / seconds);
+        measurement.set("busy_cores", (load.broker_cpu_s + load.generator_cpu_s) / seconds);
+        load.describe(context.broker, &mut measurement)?;
+        if let Some(reason) = load.generator_bottleneck(context.broker, context.placement) {
+            measurement.invalidate(&reason, |name| matches!(name, "deliveries_per_s" | "megabytes_per_s"));
+        }
         Ok(measurement)
     }
 }
@@ -84,17 +90,17 @@ struct Run<'a> {
     groups: Vec<Group>,
     publishers: Vec<Publisher>,
     subscribers: Vec<Subscriber>,
-    shape: Shape,
+    shape: Shape<'a>,
     /// Connections with something to flush at the end of the turn.
     dirty: Vec<usize>,
 }
 
 /// What incoming packets are checked against.
 #[derive(Clone, Copy)]
-struct Shape {
+struct Shape<'a> {
     qos: u8,
     v5: bool,
-    payload_bytes: usize,
+    form: &'a PayloadForm,
     run: u32,
 }
 
@@ -129,7 +135,7 @@ struct Subscriber {
 }
 
 impl<'a> Run<'a> {
-    fn open(flood: &'a Flood, context: &Context<'_>) -> Result<Self> {
+    fn open(flood: &'a Flood, context: &Context<'_>, form: &'a PayloadForm) -> Result<Self> {
         let group_count = flood.pairs.max(1);
         let (publishers_each, subscribers_each) =
             if flood.pairs > 0 { (1, 1) } else { (flood.publishers, flood.subscribers) };
@@ -143,16 +149,11 @@ impl<'a> Run<'a> {
             groups: Vec::new(),
             publishers: Vec::new(),
             subscribers: Vec::new(),
-            shape: Shape {
-                qos: flood.qos.0.as_u8(),
-                v5: context.version.is_v5(),
-                payload_bytes: flood.payload_bytes,
-                run: context.run,
-            },
+            shape: Shape { qos: flood.qos.0.as_u8(), v5: context.version.is_v5(), form, run: context.run },
             dirty: Vec::new(),
         };
         for group in 0..group_count {
-            let topic = format!("bench/flood/{group}");
+            let topic = flood.payload.topic(&format!("flood/{group}"));
             for _ in 0..subscribers_each {
                 let first_publisher = group * publishers_each;
                 let id = format!("bench-sub-{}", run.subscribers.len());
@@ -188,7 +189,7 @@ impl<'a> Run<'a> {
 
     fn open_publisher(&mut self, context: &Context<'_>, topic: &str) -> Result<()> {
         let topics = std::iter::repeat_n(topic, self.flood.batch);
-        let publishes = Publishes::encode(context.version, self.flood.qos.0, self.flood.payload_bytes, topics)?;
+        let publishes = Publishes::encode(context.version, self.flood.qos.0, self.shape.form, topics)?;
         let id = format!("bench-pub-{}", self.publishers.len());
         let packet_bytes = publishes.bytes(0..1).len();
         let connection = open_as(context, Role::Publisher, &id, topic, self.flood.qos.0, packet_bytes)?;
@@ -332,7 +333,7 @@ impl<'a> Run<'a> {
 }
 
 impl Publisher {
-    fn publish(&mut self, count: usize, number: u32, shape: Shape) -> Result<()> {
+    fn publish(&mut self, count: usize, number: u32, shape: Shape<'_>) -> Result<()> {
         for index in 0..count {
             let stamp = PayloadStamp { seq: self.sent, publisher: number, run: shape.run };
             let packet_id = if shape.qos > 0 { self.in_flight.allocate() } else { None };
@@ -342,7 +343,7 @@ impl Publisher {
         self.connection.send(self.publishes.bytes(0..count))
     }
 
-    fn read(&mut self, buffer: &mut ReadBuffer, shape: Shape) -> Result<()> {
+    fn read(&mut self, buffer: &mut ReadBuffer, shape: Shape<'_>) -> Result<()> {
         let (in_flight, awaiting_completion) = (&mut self.in_flight, &mut self.awaiting_completion);
         let mut violations = 0;
         let mut releases = Vec::new();
@@ -369,7 +370,7 @@ impl Publisher {
 
 impl Subscriber {
     /// Returns how many deliveries came.
-    fn read(&mut self, buffer: &mut ReadBuffer, shape: Shape) -> Result<u64> {
+    fn read(&mut self, buffer: &mut ReadBuffer, shape: Shape<'_>) -> Result<u64> {
         let mut intake = Intake {
             streams: &mut self.streams,
             unreleased: &mut self.unreleased,
@@ -396,7 +397,7 @@ struct Intake<'a> {
     deliveries: u64,
     corrupted: u64,
     violations: u64,
-    shape: Shape,
+    shape: Shape<'a>,
 }
 
 impl Intake<'_> {
@@ -404,7 +405,7 @@ impl Intake<'_> {
     fn take(&mut self, frame: Frame<'_>) -> Result<()> {
         match frame.read(self.shape.v5)? {
             Incoming::Publish { qos, packet_id, payload } => {
-                let stamp = PayloadStamp::read(payload, self.shape.payload_bytes, self.shape.run);
+                let stamp = self.shape.form.read(payload, self.shape.run);
                 match stamp.and_then(|stamp| Some((self.streams.get_mut(stamp.publisher as usize)?, stamp.seq))) {
                     Some((stream, seq)) => self.deliveries += u64::from(stream.arrive(seq)),
                     None => self.corrupted += 1,

@@ -1,37 +1,83 @@
 //! The scenarios: what is done to a broker, and what is measured of it.
 
+mod bystanders;
 mod churn;
+mod crowd;
+mod delivery;
+mod disturbances;
+mod explosion;
 mod flood;
+mod herd;
 mod idle;
+mod open_load;
+mod retained;
 mod rtt;
 mod session;
 mod session_mill;
+mod steady;
 mod wildcards;
+
+use std::fs;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::broker::{Broker, BrokerKind};
-use crate::failure::Result;
+use crate::failure::{Failure, Result, While};
 use crate::measure::Measurement;
-use crate::mqtt::{ProtocolVersion, QoS};
-use crate::system::Placement;
+use crate::mqtt::{PayloadForm, ProtocolVersion, QoS, READING_PROTO, ReadingFormat, contracts_manifest};
+use crate::system::{Machine, Placement};
 
 pub(crate) use churn::Churn;
+pub(crate) use delivery::Delivery;
+pub(crate) use disturbances::{FanOut, ReconnectStorm, SlowConsumer};
+pub(crate) use explosion::Explosion;
 pub(crate) use flood::Flood;
+pub(crate) use herd::Herd;
 pub(crate) use idle::Idle;
+pub(crate) use retained::Retained;
 pub(crate) use rtt::Rtt;
+pub(crate) use steady::Steady;
 pub(crate) use wildcards::Wildcards;
+
+/// File descriptors left to each process for everything that is not one of the connections.
+const RESERVED_DESCRIPTORS: u64 = 100;
 
 /// A scenario and its parameters, as written in `bench/scenarios/*.toml` or on the command line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase")]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub(crate) enum Scenario {
     Rtt(Rtt),
     Flood(Flood),
     Idle(Idle),
     Churn(Churn),
     Wildcards(Wildcards),
+    Steady(Steady),
+    Delivery(Delivery),
+    Herd(Herd),
+    Explosion(Explosion),
+    Retained(Retained),
+    SlowConsumer(SlowConsumer),
+    ReconnectStorm(ReconnectStorm),
+    FanOut(FanOut),
 }
+
+/// The names that single runs are called by.
+pub(crate) const KINDS: [&str; 13] = [
+    "rtt",
+    "flood",
+    "idle",
+    "churn",
+    "wildcards",
+    "steady",
+    "delivery",
+    "herd",
+    "explosion",
+    "retained",
+    "slow-consumer",
+    "reconnect-storm",
+    "fan-out",
+];
 
 /// What every scenario needs to know of the run.
 pub(crate) struct Context<'a> {
@@ -50,6 +96,14 @@ impl Scenario {
             Self::Idle(idle) => idle.run(context),
             Self::Churn(churn) => churn.run(context),
             Self::Wildcards(wildcards) => wildcards.run(context),
+            Self::Steady(steady) => steady.run(context),
+            Self::Delivery(delivery) => delivery.run(context),
+            Self::Herd(herd) => herd.run(context),
+            Self::Explosion(explosion) => explosion.run(context),
+            Self::Retained(retained) => retained.run(context),
+            Self::SlowConsumer(slow) => slow.run(context),
+            Self::ReconnectStorm(storm) => storm.run(context),
+            Self::FanOut(fan_out) => fan_out.run(context),
         }
     }
 
@@ -66,17 +120,71 @@ impl Scenario {
         kind.lacks(version)
     }
 
-    /// The same scenario in about a second of measured time.
-    pub(crate) fn quick(mut self) -> Self {
-        match &mut self {
-            Self::Rtt(rtt) => (rtt.duration_ms, rtt.slices) = (1000, 4),
-            Self::Flood(flood) => flood.duration_ms = 1000,
-            Self::Idle(_) => {}
-            Self::Churn(churn) => churn.duration_ms = 1000,
-            Self::Wildcards(wildcards) => wildcards.duration_ms = 1000,
-        }
-        self
+    /// Why this machine cannot do it; `None` when it can.
+    pub(crate) fn impossible(&self, machine: &Machine) -> Option<String> {
+        let connections = match self {
+            Self::Idle(idle) => idle.connections,
+            Self::Steady(steady) => steady.connections(),
+            Self::Herd(herd) => herd.connections(),
+            Self::Explosion(explosion) => explosion.connections(),
+            Self::ReconnectStorm(storm) => storm.connections(),
+            Self::FanOut(fan_out) => fan_out.connections(),
+            _ => 0,
+        };
+        let possible = machine.open_files_limit.saturating_sub(RESERVED_DESCRIPTORS);
+        (connections > possible)
+            .then(|| format!("{connections} connections of one process: the limit of open files allows {possible}"))
     }
+}
+
+/// What payloads hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum PayloadKind {
+    /// Bytes without a meaning.
+    #[default]
+    Plain,
+    Protobuf,
+    MessagePack,
+    Json,
+}
+
+impl PayloadKind {
+    /// `bytes` is the size of plain payloads.
+    pub(crate) fn form(self, bytes: usize) -> Result<PayloadForm> {
+        match self.format() {
+            Some(format) => Ok(PayloadForm::reading(format)),
+            None => plain_payload(bytes),
+        }
+    }
+
+    /// A topic on which such payloads belong.
+    pub(crate) fn topic(self, name: &str) -> String {
+        let prefix = self.format().map_or_else(|| "bench/".to_owned(), ReadingFormat::topic_prefix);
+        format!("{prefix}{name}")
+    }
+
+    fn format(self) -> Option<ReadingFormat> {
+        match self {
+            Self::Plain => None,
+            Self::Protobuf => Some(ReadingFormat::Protobuf),
+            Self::MessagePack => Some(ReadingFormat::MessagePack),
+            Self::Json => Some(ReadingFormat::Json),
+        }
+    }
+}
+
+/// Writes the contracts of the typed payloads, as a broker reads them.
+pub(crate) fn write_contracts(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).during(|| format!("creating {}", folder.display()))?;
+    fs::write(folder.join("contracts.toml"), contracts_manifest())?;
+    fs::write(folder.join("reading.proto"), READING_PROTO)?;
+    Ok(())
+}
+
+fn plain_payload(bytes: usize) -> Result<PayloadForm> {
+    PayloadForm::plain(bytes)
+        .ok_or_else(|| Failure::new(format!("a payload of {bytes} bytes has no room to say which message it is")))
 }
 
 /// A QoS as scenario files write it: 0, 1 or 2.
@@ -101,5 +209,28 @@ impl TryFrom<u8> for QosLevel {
 impl From<QosLevel> for u8 {
     fn from(level: QosLevel) -> u8 {
         level.0.as_u8()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_name_that_reads_back() {
+        for kind in KINDS {
+            let table = toml::Table::from_iter([("kind".to_owned(), kind.into())]);
+            let scenario: Scenario = table.try_into().unwrap_or_else(|error| panic!("{kind}: {error}"));
+            assert_eq!(toml::Table::try_from(&scenario).expect("a table")["kind"].as_str(), Some(kind));
+        }
+    }
+
+    #[test]
+    fn more_connections_than_open_files_are_impossible() {
+        let idle = |connections| Scenario::Idle(Idle { connections, ..Idle::default() });
+        let machine = Machine::describe(20_000);
+        assert_eq!(idle(19_900).impossible(&machine), None);
+        assert!(idle(100_000).impossible(&machine).is_some_and(|reason| reason.contains("19900")));
+        assert_eq!(idle(0).impossible(&machine), None);
     }
 }

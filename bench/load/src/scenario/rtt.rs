@@ -4,13 +4,13 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::session::open_as;
-use super::{Context, QosLevel};
+use super::{Context, QosLevel, plain_payload};
 use crate::broker::Helper;
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Histogram, Measurement, Sequence};
-use crate::mqtt::{Incoming, PacketIds, PayloadStamp, Publishes, ack};
+use crate::mqtt::{Incoming, PacketIds, PayloadForm, PayloadStamp, Publishes, ack};
 use crate::net::{Connection, Poller, ReadBuffer, Role, connect_from, measure_ping_pong};
-use crate::system::CpuClock;
+use crate::system::{Load, Meter};
 
 const TOPIC: &str = "bench/rtt";
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -38,10 +38,11 @@ impl Default for Rtt {
 
 impl Rtt {
     pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
-        let publishes = Publishes::encode(context.version, self.qos.0, self.payload_bytes, [TOPIC])?;
+        let form = plain_payload(self.payload_bytes)?;
+        let publishes = Publishes::encode(context.version, self.qos.0, &form, [TOPIC])?;
         let packet_bytes = publishes.bytes(0..1).len();
         let connection = open_as(context, Role::Echo, "bench-rtt", TOPIC, self.qos.0, packet_bytes)?;
-        let mut client = Client::new(context, connection, publishes, self)?;
+        let mut client = Client::new(context, connection, publishes, self.qos, form)?;
         let echo = Helper::start("echo", context.placement)?;
         let mut raw = connect_from(None, echo.address)?;
 
@@ -52,7 +53,10 @@ impl Rtt {
 
         let slice = Duration::from_millis(self.duration_ms) / self.slices.max(1);
         let totals = self.alternate(context, &mut client, &mut raw, packet_bytes, slice)?;
-        Ok(totals.into_measurement(&client))
+        let load = totals.load;
+        let mut measurement = totals.into_measurement(&client);
+        load.describe(context.broker, &mut measurement)?;
+        Ok(measurement)
     }
 
     fn alternate(
@@ -67,12 +71,10 @@ impl Rtt {
         for _ in 0..self.slices.max(1) {
             let (round_trips, elapsed) = measure_ping_pong(raw, packet_bytes, slice, &mut totals.raw_latencies)?;
             totals.raw.add(round_trips, elapsed);
-            let broker_before = CpuClock::read(context.broker.pid)?;
-            let own_before = CpuClock::read(std::process::id())?;
+            let meter = Meter::begin(context.broker)?;
             let (round_trips, elapsed) = client.exchange_for(slice)?;
             totals.mqtt.add(round_trips, elapsed);
-            totals.broker_cpu_s += CpuClock::read(context.broker.pid)?.seconds_since(&broker_before);
-            totals.generator_cpu_s += CpuClock::read(std::process::id())?.seconds_since(&own_before);
+            totals.load.add(&meter.end(context.broker)?);
         }
         Ok(totals)
     }
@@ -83,8 +85,7 @@ struct Totals {
     raw: RoundTrips,
     mqtt: RoundTrips,
     raw_latencies: Histogram,
-    broker_cpu_s: f64,
-    generator_cpu_s: f64,
+    load: Load,
 }
 
 #[derive(Default)]
@@ -107,18 +108,14 @@ impl RoundTrips {
 impl Totals {
     fn into_measurement(self, client: &Client) -> Measurement {
         let mut measurement = Measurement::of(client.account());
-        let us = |histogram: &Histogram, fraction: f64| histogram.quantile_ns(fraction) as f64 / 1e3;
         measurement.set("round_trips_per_s", self.mqtt.per_second());
         measurement.set("raw_tcp_round_trips_per_s", self.raw.per_second());
         measurement.set("ratio_to_raw_tcp", self.mqtt.per_second() / self.raw.per_second());
-        measurement.set("ratio_of_p50", us(&self.raw_latencies, 0.5) / us(&client.latencies, 0.5));
-        measurement.set("p50_us", us(&client.latencies, 0.5));
-        measurement.set("p99_us", us(&client.latencies, 0.99));
-        measurement.set("p999_us", us(&client.latencies, 0.999));
-        measurement.set("raw_tcp_p50_us", us(&self.raw_latencies, 0.5));
-        measurement.set("raw_tcp_p99_us", us(&self.raw_latencies, 0.99));
-        measurement.set("broker_cpu_us_per_exchange", self.broker_cpu_s * 1e6 / self.mqtt.count as f64);
-        measurement.set("generator_cpu_us_per_exchange", self.generator_cpu_s * 1e6 / self.mqtt.count as f64);
+        measurement.set("ratio_of_p50", self.raw_latencies.quantile_us(0.5) / client.latencies.quantile_us(0.5));
+        measurement.set_latencies("", client.latencies.clone());
+        measurement.set_latencies("raw_tcp_", self.raw_latencies);
+        measurement.set("broker_cpu_us_per_exchange", self.load.broker_cpu_s * 1e6 / self.mqtt.count as f64);
+        measurement.set("generator_cpu_us_per_exchange", self.load.generator_cpu_s * 1e6 / self.mqtt.count as f64);
         measurement
     }
 }
@@ -138,7 +135,7 @@ struct Client {
 struct State {
     qos: u8,
     v5: bool,
-    payload_bytes: usize,
+    form: PayloadForm,
     run: u32,
     sent: u64,
     stream: Sequence,
@@ -151,7 +148,13 @@ struct State {
 }
 
 impl Client {
-    fn new(context: &Context<'_>, connection: Connection, publishes: Publishes, rtt: &Rtt) -> Result<Self> {
+    fn new(
+        context: &Context<'_>,
+        connection: Connection,
+        publishes: Publishes,
+        qos: QosLevel,
+        form: PayloadForm,
+    ) -> Result<Self> {
         let poller = Poller::new()?;
         poller.add(connection.stream(), 0)?;
         Ok(Self {
@@ -162,9 +165,9 @@ impl Client {
             latencies: Histogram::default(),
             due: Vec::new(),
             state: State {
-                qos: rtt.qos.0.as_u8(),
+                qos: qos.0.as_u8(),
                 v5: context.version.is_v5(),
-                payload_bytes: rtt.payload_bytes,
+                form,
                 run: context.run,
                 sent: 0,
                 stream: Sequence::default(),
@@ -253,7 +256,7 @@ impl State {
     fn take(&mut self, incoming: Incoming<'_>, due: &mut Vec<u8>) {
         let as_it_should_be = match incoming {
             Incoming::Publish { qos, packet_id, payload } => {
-                match PayloadStamp::read(payload, self.payload_bytes, self.run) {
+                match self.form.read(payload, self.run) {
                     Some(stamp) => self.message_is_back |= self.stream.arrive(stamp.seq),
                     None => self.corrupted += 1,
                 }

@@ -3,11 +3,11 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use super::Context;
+use super::{Context, plain_payload};
 use crate::failure::{Failure, Result};
 use crate::measure::Account;
 use crate::mqtt::{self, Frame, Incoming, PacketId, PayloadStamp, Publishes, QoS, SMALLEST_PAYLOAD_BYTES};
-use crate::net::{Connection, Poller, ReadBuffer, connect_from};
+use crate::net::{Connection, Poller, ReadBuffer, begin_connecting_from};
 
 const STALL_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -18,19 +18,23 @@ const SOURCE_ADDRESSES: u64 = 200;
 /// What each session does after CONNECT.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Steps {
-    /// Subscribe to a topic of its own, QoS 0.
-    pub subscribe: bool,
+    /// Subscribe, QoS 0.
+    pub subscribe: Option<Topic>,
     /// Publish to that topic and wait for the message.
     pub publish: bool,
     /// Send DISCONNECT and close; otherwise the connection stays.
     pub disconnect: bool,
     pub keep_alive_s: u16,
+    /// What client identifiers begin with.
+    pub client_ids: &'static str,
 }
 
-/// When no more sessions are started.
-pub(super) enum Until {
-    Sessions(u64),
-    Elapsed(Duration),
+/// What sessions subscribe to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Topic {
+    /// Each to a topic that no other has.
+    Own,
+    Shared(&'static str),
 }
 
 pub(super) struct SessionMill<'a> {
@@ -49,6 +53,8 @@ pub(super) struct SessionMill<'a> {
 struct Session {
     connection: Connection,
     number: u64,
+    /// The CONNECT waits for the handshake of TCP.
+    is_connecting: bool,
     awaits: Awaits,
 }
 
@@ -76,18 +82,15 @@ impl<'a> SessionMill<'a> {
         })
     }
 
-    /// Runs with `parallel` sessions under way at any time, and finishes those begun. Returns the time taken.
-    pub(super) fn run(&mut self, parallel: u64, until: &Until) -> Result<Duration> {
+    /// Runs with `parallel` sessions under way at any time until `total` have been begun since the mill was made, and
+    /// finishes them. Returns the time taken.
+    pub(super) fn run(&mut self, parallel: u64, total: u64) -> Result<Duration> {
         let begun = Instant::now();
         let mut last_progress = begun;
         let mut free_tokens: Vec<usize> = Vec::new();
         loop {
             let now = Instant::now();
-            let more = |started: u64| match until {
-                Until::Sessions(count) => started < *count,
-                Until::Elapsed(duration) => now.duration_since(begun) < *duration,
-            };
-            while self.started - self.finished < parallel && more(self.started) {
+            while self.started - self.finished < parallel && self.started < total {
                 let token = free_tokens.pop().unwrap_or(self.sessions.len());
                 self.start_session(token)?;
             }
@@ -123,6 +126,11 @@ impl<'a> SessionMill<'a> {
         Ok(())
     }
 
+    /// The connections that stay, in the order in which they were begun.
+    pub(super) fn into_connections(self) -> Vec<Connection> {
+        self.sessions.into_iter().flatten().map(|session| session.connection).collect()
+    }
+
     /// One expected delivery for each session that publishes.
     pub(super) fn account(&self) -> Account {
         let mut account = self.account;
@@ -132,14 +140,17 @@ impl<'a> SessionMill<'a> {
 
     fn start_session(&mut self, token: usize) -> Result<()> {
         let number = self.started;
-        let [_, _, high, low] = (u32::from(Ipv4Addr::LOCALHOST) + 1 + (number % SOURCE_ADDRESSES) as u32).to_be_bytes();
-        let source = Ipv4Addr::new(127, 0, high, low);
-        let stream = connect_from(Some(source), self.context.broker.address)?;
+        let stream = begin_connecting_from(Some(source_address(number)), self.context.broker.address)?;
         let mut connection = Connection::new(stream)?;
         self.poller.add(connection.stream(), token)?;
-        let id = format!("bench-{number}");
+        let id = format!("{}-{number}", self.steps.client_ids);
         connection.send(&mqtt::connect(self.context.version, &id, self.steps.keep_alive_s)?)?;
-        let session = Some(Session { connection, number, awaits: Awaits::ConnAck });
+        // Usually the handshake is over by now, and nothing is left unsent.
+        let is_connecting = connection.has_unsent();
+        if is_connecting {
+            self.poller.set_writable_interest(connection.stream(), token, true)?;
+        }
+        let session = Some(Session { connection, number, is_connecting, awaits: Awaits::ConnAck });
         match self.sessions.get_mut(token) {
             Some(place) => *place = session,
             None => self.sessions.push(session),
@@ -153,6 +164,14 @@ impl<'a> SessionMill<'a> {
         let Some(session) = self.sessions[token].as_mut() else {
             return Ok(false);
         };
+        if session.is_connecting {
+            session.connection.flush()?;
+            session.is_connecting = session.connection.has_unsent();
+            if !session.is_connecting {
+                self.poller.set_writable_interest(session.connection.stream(), token, false)?;
+            }
+            return Ok(false);
+        }
         let (context, steps, account) = (self.context, self.steps, &mut self.account);
         let number = session.number;
         let mut awaits = session.awaits;
@@ -176,6 +195,11 @@ impl<'a> SessionMill<'a> {
     }
 }
 
+fn source_address(number: u64) -> Ipv4Addr {
+    let [_, _, high, low] = (u32::from(Ipv4Addr::LOCALHOST) + 1 + (number % SOURCE_ADDRESSES) as u32).to_be_bytes();
+    Ipv4Addr::new(127, 0, high, low)
+}
+
 /// What the session awaits once it has taken `frame`; its next packet goes to `output`.
 fn next_step(
     context: &Context<'_>,
@@ -187,10 +211,13 @@ fn next_step(
     output: &mut Vec<u8>,
 ) -> Result<Awaits> {
     let incoming = frame.read(context.version.is_v5())?;
-    let topic = || format!("bench/{number}/own");
+    let topic = || match steps.subscribe {
+        Some(Topic::Shared(topic)) => topic.to_owned(),
+        Some(Topic::Own) | None => format!("bench/{number}/own"),
+    };
     match (awaits, incoming) {
         (Awaits::ConnAck, Incoming::ConnAck { refusal: 0 }) => {
-            if !steps.subscribe {
+            if steps.subscribe.is_none() {
                 return Ok(Awaits::Nothing);
             }
             let id = PacketId::new(1).ok_or_else(|| Failure::new("packet id 0"))?;
@@ -202,8 +229,8 @@ fn next_step(
                 return Ok(Awaits::Nothing);
             }
             let topic = topic();
-            let mut publish =
-                Publishes::encode(context.version, QoS::AtMostOnce, SMALLEST_PAYLOAD_BYTES, [topic.as_str()])?;
+            let form = plain_payload(SMALLEST_PAYLOAD_BYTES)?;
+            let mut publish = Publishes::encode(context.version, QoS::AtMostOnce, &form, [topic.as_str()])?;
             publish.stamp(0, PayloadStamp { seq: number, publisher: 0, run: context.run }, None);
             output.extend_from_slice(publish.bytes(0..1));
             account.published += 1;
@@ -211,7 +238,7 @@ fn next_step(
             Ok(Awaits::OwnMessage)
         }
         (Awaits::OwnMessage, Incoming::Publish { qos, payload, .. }) => {
-            let stamp = PayloadStamp::read(payload, SMALLEST_PAYLOAD_BYTES, context.run);
+            let stamp = plain_payload(SMALLEST_PAYLOAD_BYTES)?.read(payload, context.run);
             let is_own = stamp.is_some_and(|stamp| stamp.seq == number);
             account.delivered += u64::from(is_own);
             account.corrupted += u64::from(!is_own);

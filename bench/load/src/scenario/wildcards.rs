@@ -3,13 +3,13 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::Context;
 use super::session::{DRAIN_TIMEOUT, STALL_TIMEOUT, Session, open_as};
+use super::{Context, plain_payload};
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, ExpectedOrder, Measurement};
-use crate::mqtt::{Incoming, PayloadStamp, Publishes, QoS, SMALLEST_PAYLOAD_BYTES};
+use crate::mqtt::{Incoming, PayloadForm, PayloadStamp, Publishes, QoS, SMALLEST_PAYLOAD_BYTES};
 use crate::net::{Connection, Poller, ReadBuffer, Role};
-use crate::system::{CpuClock, resident_bytes};
+use crate::system::{CpuClock, Meter, resident_bytes};
 
 const SETTLE: Duration = Duration::from_millis(300);
 const DEVICES_PER_SITE: u64 = 100;
@@ -64,17 +64,21 @@ impl Wildcards {
         let mut run = Run::new(self, context, &layout, sessions, publisher)?;
         run.phase(Duration::from_millis(self.warm_up_ms))?;
         let (published_before, deliveries_before) = (run.published, run.deliveries);
-        let broker_before = CpuClock::read(context.broker.pid)?;
+        let meter = Meter::begin(context.broker)?;
         let elapsed = run.phase(Duration::from_millis(self.duration_ms))?;
-        let broker_cpu_s = CpuClock::read(context.broker.pid)?.seconds_since(&broker_before);
+        let load = meter.end(context.broker)?;
 
         let published = (run.published - published_before) as f64;
         let mut measurement = Measurement::of(run.account());
         measurement.set("bytes_per_filter", (rss_after as f64 - rss_before as f64) / self.filters as f64);
         measurement.set("broker_cpu_us_per_filter", subscribing_cpu_s * 1e6 / self.filters as f64);
-        measurement.set("broker_cpu_us_per_publish", broker_cpu_s * 1e6 / published);
+        measurement.set("broker_cpu_us_per_publish", load.broker_cpu_s * 1e6 / published);
         measurement.set("publishes_per_s", published / elapsed.as_secs_f64());
         measurement.set("deliveries_per_publish", (run.deliveries - deliveries_before) as f64 / published);
+        load.describe(context.broker, &mut measurement)?;
+        if let Some(reason) = load.generator_bottleneck(context.broker, context.placement) {
+            measurement.invalidate(&reason, |name| name == "publishes_per_s");
+        }
         Ok(measurement)
     }
 }
@@ -155,6 +159,7 @@ struct Run<'a> {
     buffer: ReadBuffer,
     publisher: Connection,
     publishes: Publishes,
+    form: PayloadForm,
     /// Receivers of each prepared publish.
     receivers: Vec<Vec<u32>>,
     next_publish: usize,
@@ -179,12 +184,8 @@ impl<'a> Run<'a> {
     ) -> Result<Self> {
         let route: Vec<(u64, u64)> = (0..layout.topic_count()).map(|index| layout.topic(index)).collect();
         let topics: Vec<String> = route.iter().map(|(site, device)| format!("w/s{site}/d{device}/t")).collect();
-        let publishes = Publishes::encode(
-            context.version,
-            QoS::AtMostOnce,
-            SMALLEST_PAYLOAD_BYTES,
-            topics.iter().map(String::as_str),
-        )?;
+        let form = plain_payload(SMALLEST_PAYLOAD_BYTES)?;
+        let publishes = Publishes::encode(context.version, QoS::AtMostOnce, &form, topics.iter().map(String::as_str))?;
         let receivers =
             route.iter().map(|&topic| layout.receivers(topic).map(|receiver| receiver as u32).collect()).collect();
         let poller = Poller::new()?;
@@ -201,6 +202,7 @@ impl<'a> Run<'a> {
             buffer: ReadBuffer::new(),
             publisher,
             publishes,
+            form,
             receivers,
             next_publish: 0,
             subscribers,
@@ -271,7 +273,7 @@ impl<'a> Run<'a> {
     }
 
     fn read(&mut self, token: usize) -> Result<()> {
-        let (v5, run) = (self.v5, self.run);
+        let (v5, run, form) = (self.v5, self.run, &self.form);
         let (mut deliveries, mut corrupted, mut violations) = (0, 0, 0);
         let mut nobody = ExpectedOrder::default();
         let (connection, order) = match self.subscribers.get_mut(token) {
@@ -281,7 +283,7 @@ impl<'a> Run<'a> {
         connection.read_frames(&mut self.buffer, |frame| {
             match frame.read(v5)? {
                 Incoming::Publish { qos, payload, .. } => {
-                    match PayloadStamp::read(payload, SMALLEST_PAYLOAD_BYTES, run) {
+                    match form.read(payload, run) {
                         Some(stamp) => deliveries += u64::from(order.arrive(stamp.seq)),
                         None => corrupted += 1,
                     }

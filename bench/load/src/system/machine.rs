@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
@@ -32,7 +34,7 @@ impl Machine {
         };
         Self {
             cpu_model: field("model name"),
-            cores: cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
+            cores: cores(),
             virtualised: field("flags").split(' ').any(|flag| flag == "hypervisor"),
             memory_mib: parse_kib_field(&read("/proc/meminfo"), "MemTotal:").unwrap_or(0) / 1024,
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
@@ -79,6 +81,37 @@ pub(crate) fn revision() -> String {
     }
 }
 
+/// CPUs that are online.
+pub(crate) fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| count_processors(&read("/proc/cpuinfo")).max(1))
+}
+
+fn count_processors(cpuinfo: &str) -> usize {
+    cpuinfo.lines().filter(|line| line.starts_with("processor")).count()
+}
+
+/// Now, as `2026-01-31T12:34:56Z`.
+pub(crate) fn date() -> String {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
+    iso_date(since_epoch)
+}
+
+/// By the calendar's rules, counted from 1 March of the year 0 so that a leap day is the last of its year.
+fn iso_date(seconds_since_epoch: u64) -> String {
+    const DAYS_TO_EPOCH: u64 = 719_468;
+    let (days, seconds) = (seconds_since_epoch / 86_400 + DAYS_TO_EPOCH, seconds_since_epoch % 86_400);
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
 fn operating_system(os_release: &str) -> String {
     let line = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
     or_none(line.unwrap_or_default().trim_matches('"'))
@@ -103,6 +136,19 @@ mod tests {
         machine.cores = 2;
         machine.memory_mib = 24_000;
         assert_eq!(machine.slug(), "amd-epyc-tm-9b14-2-6ghz-2c-24g");
+    }
+
+    #[test]
+    fn dates_hold_over_leap_years() {
+        for (seconds, date) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_772_323_200, "2026-03-01T00:00:00Z"),
+            (1_798_761_599, "2026-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(iso_date(seconds), date);
+        }
     }
 
     #[test]

@@ -1,20 +1,36 @@
-//! Resident memory of a process.
+//! Memory of a process.
 
 use std::fs;
 
 use crate::failure::{Failure, Result};
 
-/// Resident bytes (user space) of `pid`: the exact sum of `/proc/PID/smaps_rollup`, or VmRSS of `/proc/PID/status`,
-/// which the kernel keeps approximately, where that is not readable.
+/// User-space memory of a process, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub rss_bytes: u64,
+    /// Shared pages count by the share of this process; equal to `rss_bytes` where the kernel does not tell.
+    pub pss_bytes: u64,
+    /// The highest RSS so far.
+    pub peak_rss_bytes: u64,
+}
+
+impl Memory {
+    /// The exact sums of `/proc/PID/smaps_rollup`, or VmRSS of `/proc/PID/status`, which the kernel keeps approximately,
+    /// where that is not readable.
+    pub(crate) fn read(pid: u32) -> Result<Self> {
+        let file = |name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+        let (rollup, status) = (file("smaps_rollup"), file("status"));
+        let rss = parse_kib_field(&rollup, "Rss:").or_else(|| parse_kib_field(&status, "VmRSS:"));
+        let rss = rss.ok_or_else(|| Failure::new(format!("resident memory of process {pid} is not readable")))?;
+        let pss = parse_kib_field(&rollup, "Pss:").unwrap_or(rss);
+        let peak = parse_kib_field(&status, "VmHWM:").unwrap_or(rss).max(rss);
+        Ok(Self { rss_bytes: rss * 1024, pss_bytes: pss * 1024, peak_rss_bytes: peak * 1024 })
+    }
+}
+
+/// Resident bytes (user space) of `pid`.
 pub(crate) fn resident_bytes(pid: u32) -> Result<u64> {
-    ["smaps_rollup", "status"]
-        .iter()
-        .find_map(|file| {
-            let text = fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
-            parse_kib_field(&text, "Rss:").or_else(|| parse_kib_field(&text, "VmRSS:"))
-        })
-        .map(|kib| kib * 1024)
-        .ok_or_else(|| Failure::new(format!("resident memory of process {pid} is not readable")))
+    Ok(Memory::read(pid)?.rss_bytes)
 }
 
 /// The value of a `Name:   123 kB` line.
@@ -33,6 +49,7 @@ mod tests {
     fn rollup_and_status_lines_are_read() {
         let rollup = "5600-7fff ---p 00000000 00:00 0    [rollup]\nRss:                3140 kB\nPss:      820 kB\n";
         assert_eq!(parse_kib_field(rollup, "Rss:"), Some(3140));
+        assert_eq!(parse_kib_field(rollup, "Pss:"), Some(820));
         let status = "Name:\tx\nVmHWM:\t    9000 kB\nVmRSS:\t    8000 kB\n";
         assert_eq!(parse_kib_field(status, "VmRSS:"), Some(8000));
         assert_eq!(parse_kib_field(status, "Rss:"), None);
@@ -41,7 +58,8 @@ mod tests {
 
     #[test]
     fn own_memory_is_plausible() {
-        let bytes = resident_bytes(std::process::id()).expect("own process is readable");
-        assert!((100_000..10_000_000_000).contains(&bytes), "{bytes}");
+        let memory = Memory::read(std::process::id()).expect("own process is readable");
+        assert!((100_000..10_000_000_000).contains(&memory.rss_bytes), "{memory:?}");
+        assert!(memory.pss_bytes > 0 && memory.peak_rss_bytes >= memory.rss_bytes, "{memory:?}");
     }
 }

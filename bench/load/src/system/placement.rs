@@ -53,6 +53,18 @@ impl fmt::Display for Placement {
     }
 }
 
+impl Placement {
+    /// Whether broker and generator are pinned so that they must take turns on a CPU.
+    pub(crate) fn shares_a_cpu(&self) -> bool {
+        self.broker.0.iter().any(|cpu| self.generator.0.contains(cpu))
+    }
+
+    /// A CPU of this placement that the machine does not have.
+    pub(crate) fn absent_cpu(&self, cores: usize) -> Option<usize> {
+        self.broker.0.iter().chain(&self.generator.0).copied().find(|&cpu| cpu >= cores)
+    }
+}
+
 impl FromStr for CpuList {
     type Err = Failure;
 
@@ -116,6 +128,13 @@ mod tests {
         for text in ["free", "broker=0,generator=0", "broker=0+1,generator=free"] {
             let placement: Placement = text.parse().expect("valid");
             assert_eq!(placement.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_shared_cpu_is_seen() {
+        for (text, shared) in [("free", false), ("broker=0,generator=0", true), ("broker=0,generator=1", false)] {
+            assert_eq!(text.parse::<Placement>().expect("valid").shares_a_cpu(), shared, "{text}");
         }
     }
 

@@ -1,0 +1,128 @@
+//! Very many subscribers of one topic, and what they do when a message comes.
+
+use std::time::{Duration, Instant};
+
+use super::Context;
+use super::session_mill::{SessionMill, Steps, Topic};
+use crate::failure::Result;
+use crate::measure::Sequence;
+use crate::mqtt::{Frame, Incoming, PayloadForm};
+use crate::net::{Connection, Poller, ReadBuffer};
+
+/// Handshakes under way at the same time.
+const PARALLEL: u64 = 100;
+
+pub(super) struct Crowd {
+    pub members: Vec<Member>,
+    poller: Poller,
+    buffer: ReadBuffer,
+    form: PayloadForm,
+    v5: bool,
+    run: u32,
+    /// Messages that are not what was published, and packets that should not come.
+    pub corrupted: u64,
+    pub violations: u64,
+}
+
+pub(super) struct Member {
+    pub connection: Connection,
+    pub heard: Sequence,
+    waits_for_room: bool,
+}
+
+impl Crowd {
+    /// Connects `count` members, all subscribed to `topic`. Returns how long that took, too.
+    pub(super) fn gather(
+        context: &Context<'_>,
+        count: u64,
+        topic: &'static str,
+        form: PayloadForm,
+    ) -> Result<(Self, Duration)> {
+        let steps = Steps {
+            subscribe: Some(Topic::Shared(topic)),
+            publish: false,
+            disconnect: false,
+            keep_alive_s: 600,
+            client_ids: "bench-crowd",
+        };
+        let mut mill = SessionMill::new(context, steps)?;
+        let took = mill.run(PARALLEL, count)?;
+        let poller = Poller::new()?;
+        let mut members = Vec::new();
+        for connection in mill.into_connections() {
+            poller.add(connection.stream(), members.len())?;
+            members.push(Member { connection, heard: Sequence::default(), waits_for_room: false });
+        }
+        let crowd = Self {
+            members,
+            poller,
+            buffer: ReadBuffer::new(),
+            form,
+            v5: context.version.is_v5(),
+            run: context.run,
+            corrupted: 0,
+            violations: 0,
+        };
+        Ok((crowd, took))
+    }
+
+    /// Waits for readiness and reads once from each that is ready. `heard` is called for each new message, with the member's
+    /// number, and gives what the member sends in return. Returns the number of messages.
+    pub(super) fn turn(
+        &mut self,
+        timeout: Duration,
+        mut heard: impl FnMut(usize, &mut Connection) -> Result<()>,
+    ) -> Result<u64> {
+        self.poller.wait(Some(timeout))?;
+        let mut messages = 0;
+        for index in 0..self.poller.ready_count() {
+            let ready = self.poller.ready(index);
+            let member = &mut self.members[ready.token];
+            if ready.readable {
+                let mut news = 0;
+                let (form, run, v5) = (&self.form, self.run, self.v5);
+                let (sequence, corrupted, violations) = (&mut member.heard, &mut self.corrupted, &mut self.violations);
+                member.connection.read_frames(&mut self.buffer, |frame: Frame<'_>| {
+                    match frame.read(v5)? {
+                        Incoming::Publish { payload, .. } => match form.read(payload, run) {
+                            Some(stamp) => news += u64::from(sequence.arrive(stamp.seq)),
+                            None => *corrupted += 1,
+                        },
+                        _ => *violations += 1,
+                    }
+                    Ok(())
+                })?;
+                for _ in 0..news {
+                    heard(ready.token, &mut member.connection)?;
+                }
+                messages += news;
+            }
+            member.connection.flush()?;
+            if member.connection.has_unsent() != member.waits_for_room {
+                member.waits_for_room = member.connection.has_unsent();
+                self.poller.set_writable_interest(member.connection.stream(), ready.token, member.waits_for_room)?;
+            }
+        }
+        Ok(messages)
+    }
+}
+
+/// When a wait that ends with `expected` messages has lasted too long without any.
+pub(super) struct Patience {
+    last_progress: Instant,
+    limit: Duration,
+}
+
+impl Patience {
+    pub(super) fn new(limit: Duration) -> Self {
+        Self { last_progress: Instant::now(), limit }
+    }
+
+    /// True when nothing has come for too long.
+    pub(super) fn is_over(&mut self, messages: u64) -> bool {
+        if messages > 0 {
+            self.last_progress = Instant::now();
+        }
+        self.last_progress.elapsed() > self.limit
+    }
+}

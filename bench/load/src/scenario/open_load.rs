@@ -1,0 +1,378 @@
+//! Load at a fixed rate that does not wait for answers. Each message is due at a time known beforehand, and its latency
+//! counts from then, however late it was sent: a pause delays all that fall into it, as it would for independent clients
+//! (no coordinated omission).
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::session::{DRAIN_TIMEOUT, STALL_TIMEOUT, Session};
+use super::{Context, PayloadKind, QosLevel};
+use crate::failure::{Failure, Result};
+use crate::measure::{Account, Histogram, Measurement, Sequence};
+use crate::mqtt::{Incoming, PacketIds, PayloadForm, PayloadStamp, Publishes, QoS, ack};
+use crate::net::{Connection, Poller, ReadBuffer};
+use crate::system::sharpen_timers;
+
+/// Messages sent in a row, when late, before anything is read.
+const CATCH_UP: usize = 64;
+
+/// Sending this much too late, when it is also half of the latency shown, makes the figure the generator's.
+const TOLERATED_LAG_NS: u64 = 1_000_000;
+
+/// Who publishes to whom. Each topic has one publisher and one subscriber.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Wiring {
+    /// Each client publishes to the next, the last to the first; one client to itself.
+    Ring,
+    /// Publishers with a subscriber of their own each.
+    Pairs,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct OpenLoadPlan {
+    pub wiring: Wiring,
+    pub publishers: usize,
+    /// Of all publishers together.
+    pub rate_per_s: f64,
+    pub qos: QosLevel,
+    pub payload: PayloadKind,
+    pub payload_bytes: usize,
+    /// What client identifiers and topics begin with.
+    pub name: &'static str,
+}
+
+pub(super) struct OpenLoad {
+    plan: OpenLoadPlan,
+    form: PayloadForm,
+    poller: Poller,
+    buffer: ReadBuffer,
+    ends: Vec<End>,
+    v5: bool,
+    run: u32,
+    /// Of all phases so far.
+    published: u64,
+    delivered: u64,
+    /// The phase under way: its begin, and the number of its first message.
+    phase_start: Instant,
+    phase_first: u64,
+    /// Latencies by window of the phase.
+    windows: Vec<Histogram>,
+    lag: Histogram,
+    /// How long nothing may come, at the end of a phase, before what is missing counts as lost.
+    patience: Duration,
+}
+
+/// What a phase gave.
+pub(super) struct OpenLoadOutcome {
+    pub windows: Vec<Histogram>,
+    /// How late messages were sent.
+    pub lag: Histogram,
+    pub deliveries: u64,
+    pub elapsed: Duration,
+}
+
+/// One connection: a publisher, a subscriber or both.
+struct End {
+    connection: Connection,
+    waits_for_room: bool,
+    publishes: Option<Publishes>,
+    sent: u64,
+    in_flight: Option<PacketIds>,
+    /// Of the one publisher it hears.
+    stream: Option<(u32, Sequence)>,
+    corrupted: u64,
+    violations: u64,
+}
+
+impl OpenLoad {
+    pub(super) fn open(plan: OpenLoadPlan, context: &Context<'_>) -> Result<Self> {
+        if plan.publishers == 0 || plan.rate_per_s <= 0.0 || plan.qos.0 == QoS::ExactlyOnce {
+            return Err(Failure::new("load at a rate needs publishers, a rate, and QoS 0 or 1"));
+        }
+        sharpen_timers()?;
+        let form = plan.payload.form(plan.payload_bytes)?;
+        let mut ends = Vec::new();
+        let end_count = match plan.wiring {
+            Wiring::Ring => plan.publishers,
+            Wiring::Pairs => 2 * plan.publishers,
+        };
+        let poller = Poller::new()?;
+        for index in 0..end_count {
+            let mut session = Session::open(context, &format!("bench-{}-{index}", plan.name))?;
+            let heard = plan.heard_by(index);
+            if let Some(publisher) = heard {
+                session.subscribe(context, &[&plan.topic(publisher)], plan.qos.0)?;
+            }
+            let publishes = match index < plan.publishers {
+                true => Some(Publishes::encode(context.version, plan.qos.0, &form, [plan.topic(index).as_str()])?),
+                false => None,
+            };
+            let connection = session.into_connection()?;
+            poller.add(connection.stream(), index)?;
+            ends.push(End {
+                connection,
+                waits_for_room: false,
+                in_flight: (publishes.is_some() && plan.qos.0 != QoS::AtMostOnce).then(PacketIds::new),
+                publishes,
+                sent: 0,
+                stream: heard.map(|publisher| (publisher as u32, Sequence::default())),
+                corrupted: 0,
+                violations: 0,
+            });
+        }
+        Ok(Self {
+            plan,
+            form,
+            poller,
+            buffer: ReadBuffer::new(),
+            ends,
+            v5: context.version.is_v5(),
+            run: context.run,
+            published: 0,
+            delivered: 0,
+            phase_start: Instant::now(),
+            phase_first: 0,
+            windows: Vec::new(),
+            lag: Histogram::default(),
+            patience: STALL_TIMEOUT,
+        })
+    }
+
+    /// Publishes for `duration`, then waits for what is outstanding. `windows` equal parts of the time get a histogram each,
+    /// by when their messages were due.
+    pub(super) fn run_for(&mut self, duration: Duration, windows: usize) -> Result<OpenLoadOutcome> {
+        let window_ns = (duration.as_nanos() as u64 / windows.max(1) as u64).max(1);
+        let end = |elapsed| (elapsed >= duration).then_some(duration);
+        self.run_until(end, windows, |due| (due.as_nanos() as u64 / window_ns) as usize)
+    }
+
+    /// The same until `end` says when it was over; `window_of` is asked at each delivery, with the time at which it was due.
+    pub(super) fn run_until(
+        &mut self,
+        end: impl Fn(Duration) -> Option<Duration>,
+        windows: usize,
+        window_of: impl Fn(Duration) -> usize,
+    ) -> Result<OpenLoadOutcome> {
+        self.windows = vec![Histogram::default(); windows.max(1)];
+        self.lag = Histogram::default();
+        let delivered_before = self.delivered;
+        (self.phase_start, self.phase_first) = (Instant::now(), self.published);
+        let mut ended: Option<Duration> = None;
+        let mut last_progress = self.phase_start;
+        loop {
+            let now = Instant::now();
+            let elapsed = now.duration_since(self.phase_start);
+            ended = ended.or_else(|| end(elapsed));
+            // What was due before the end is sent, however late that has become.
+            let until_next = self.send_due(ended)?;
+            let timeout = match ended {
+                None => until_next,
+                Some(_) if until_next == Duration::ZERO => until_next,
+                Some(_) if self.is_drained() => break,
+                Some(ended) if now.duration_since(last_progress) > self.patience || elapsed > ended + DRAIN_TIMEOUT => {
+                    break;
+                }
+                Some(_) => Duration::from_millis(20),
+            };
+            self.poller.wait(Some(timeout))?;
+            for index in 0..self.poller.ready_count() {
+                last_progress = now;
+                let ready = self.poller.ready(index);
+                self.serve(ready.token, ready.readable, &window_of)?;
+            }
+        }
+        Ok(OpenLoadOutcome {
+            windows: std::mem::take(&mut self.windows),
+            lag: std::mem::take(&mut self.lag),
+            deliveries: self.delivered - delivered_before,
+            elapsed: ended.unwrap_or_default(),
+        })
+    }
+
+    pub(super) fn account(&self) -> Account {
+        let mut account = Account { published: self.published, ..Account::default() };
+        for end in &self.ends {
+            if let Some((publisher, stream)) = &end.stream {
+                account.add(&stream.account(self.ends[*publisher as usize].sent));
+            }
+            account.corrupted += end.corrupted;
+            account.violations += end.violations;
+        }
+        account
+    }
+
+    /// Sends what is due, and returns the time until the next message is: 0 when more is due already. `end` is when nothing is
+    /// due any more.
+    fn send_due(&mut self, end: Option<Duration>) -> Result<Duration> {
+        for _ in 0..CATCH_UP {
+            let due = self.due(self.published);
+            let now = Instant::now();
+            if end.is_some_and(|end| due >= self.phase_start + end) {
+                return Ok(Duration::MAX);
+            }
+            if due > now {
+                return Ok(due.duration_since(now));
+            }
+            self.lag.record(now.duration_since(due).as_nanos() as u64);
+            let index = (self.published % self.plan.publishers as u64) as usize;
+            self.ends[index].publish(index as u32, self.run)?;
+            self.published += 1;
+            self.settle(index)?;
+        }
+        Ok(Duration::ZERO)
+    }
+
+    /// When a message, counted over all publishers and phases, is due.
+    fn due(&self, number: u64) -> Instant {
+        let in_phase = number - self.phase_first;
+        self.phase_start + Duration::from_secs_f64(in_phase as f64 / self.plan.rate_per_s)
+    }
+
+    fn serve(&mut self, token: usize, readable: bool, window_of: &impl Fn(Duration) -> usize) -> Result<()> {
+        if readable {
+            let mut arrived: Vec<(u64, Instant)> = Vec::new();
+            self.ends[token].read(&mut self.buffer, &self.form, self.v5, self.run, &mut arrived)?;
+            let publishers = self.plan.publishers as u64;
+            for (number, at) in arrived.into_iter().map(|(seq, at)| {
+                let publisher = self.ends[token].stream.as_ref().map_or(0, |(publisher, _)| u64::from(*publisher));
+                (seq * publishers + publisher, at)
+            }) {
+                self.delivered += 1;
+                // Of an earlier phase: it was given up there.
+                if number < self.phase_first {
+                    continue;
+                }
+                let due = self.due(number);
+                let last = self.windows.len() - 1;
+                let window = window_of(due.duration_since(self.phase_start)).min(last);
+                self.windows[window].record(at.saturating_duration_since(due).as_nanos() as u64);
+            }
+        }
+        self.ends[token].connection.flush()?;
+        self.settle(token)
+    }
+
+    fn settle(&mut self, token: usize) -> Result<()> {
+        let end = &mut self.ends[token];
+        if end.connection.has_unsent() != end.waits_for_room {
+            end.waits_for_room = end.connection.has_unsent();
+            self.poller.set_writable_interest(end.connection.stream(), token, end.waits_for_room)?;
+        }
+        Ok(())
+    }
+
+    fn is_drained(&self) -> bool {
+        self.delivered >= self.published
+            && self.ends.iter().all(|end| {
+                !end.connection.has_unsent() && end.in_flight.as_ref().is_none_or(|in_flight| in_flight.len() == 0)
+            })
+    }
+}
+
+impl OpenLoadPlan {
+    fn topic(&self, publisher: usize) -> String {
+        self.payload.topic(&format!("{}/{publisher}", self.name))
+    }
+
+    /// Whose messages the connection of this number is subscribed to.
+    fn heard_by(&self, index: usize) -> Option<usize> {
+        match self.wiring {
+            Wiring::Ring => Some((index + self.publishers - 1) % self.publishers),
+            Wiring::Pairs => index.checked_sub(self.publishers),
+        }
+    }
+}
+
+impl OpenLoadOutcome {
+    /// All windows together.
+    pub(super) fn latencies(&self) -> Histogram {
+        let mut all = Histogram::default();
+        self.windows.iter().for_each(|window| all.add(window));
+        all
+    }
+
+    /// Why these latencies are the generator's; `None` when they are not.
+    pub(super) fn lateness(&self) -> Option<String> {
+        let (lag, latency) = (self.lag.quantile_ns(0.99), self.latencies().quantile_ns(0.99));
+        (lag > TOLERATED_LAG_NS && lag * 2 > latency).then(|| {
+            format!(
+                "the generator was late: 1 % of messages were sent more than {} ms after they were due",
+                lag / 1_000_000
+            )
+        })
+    }
+
+    /// Sets the figures of latency, whose names begin with `prefix`, and takes them out again if they are the generator's.
+    pub(super) fn describe(&self, prefix: &str, measurement: &mut Measurement) {
+        measurement.set_latencies(prefix, self.latencies());
+        measurement.set(&format!("{prefix}send_lag_p99_us"), self.lag.quantile_us(0.99));
+        if let Some(reason) = self.lateness() {
+            let lag_name = format!("{prefix}send_lag_p99_us");
+            measurement.invalidate(&reason, |name| {
+                name.starts_with(prefix) && name.ends_with("_us") && name != lag_name && !name.starts_with("broker_cpu")
+            });
+        }
+    }
+}
+
+impl End {
+    fn publish(&mut self, publisher: u32, run: u32) -> Result<()> {
+        let Some(publishes) = self.publishes.as_mut() else {
+            return Err(Failure::new("this connection does not publish"));
+        };
+        let packet_id = match self.in_flight.as_mut() {
+            None => None,
+            Some(in_flight) => match in_flight.allocate() {
+                Some(packet_id) => Some(packet_id),
+                None => return Err(Failure::new("65,535 messages are unacknowledged: the rate is too high")),
+            },
+        };
+        publishes.stamp(0, PayloadStamp { seq: self.sent, publisher, run }, packet_id);
+        self.sent += 1;
+        self.connection.send(publishes.bytes(0..1))
+    }
+
+    /// Puts the sequence numbers of the deliveries, and when they came, into `arrived`.
+    fn read(
+        &mut self,
+        buffer: &mut ReadBuffer,
+        form: &PayloadForm,
+        v5: bool,
+        run: u32,
+        arrived: &mut Vec<(u64, Instant)>,
+    ) -> Result<()> {
+        let Self { connection, stream, in_flight, corrupted, violations, .. } = self;
+        let mut acks = Vec::new();
+        connection.read_frames(buffer, |frame| {
+            match frame.read(v5)? {
+                Incoming::Publish { qos, packet_id, payload } => {
+                    if qos == 1 {
+                        acks.extend_from_slice(&ack(0x40, packet_id));
+                    }
+                    match (form.read(payload, run), stream.as_mut()) {
+                        (Some(stamp), Some((publisher, stream))) if stamp.publisher == *publisher => {
+                            if stream.arrive(stamp.seq) {
+                                arrived.push((stamp.seq, Instant::now()));
+                            }
+                        }
+                        _ => *corrupted += 1,
+                    }
+                }
+                Incoming::PubAck { packet_id, refused } => {
+                    let is_due = in_flight.as_mut().is_some_and(|in_flight| in_flight.remove(packet_id));
+                    *violations += u64::from(!is_due || refused);
+                }
+                _ => *violations += 1,
+            }
+            Ok(())
+        })?;
+        connection.queue(&acks);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "open_load_tests.rs"]
+mod tests;

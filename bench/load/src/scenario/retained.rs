@@ -1,0 +1,210 @@
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::crowd::Patience;
+use super::session::{STALL_TIMEOUT, Session, open_as};
+use super::{Context, plain_payload};
+use crate::failure::{Failure, Result};
+use crate::measure::{Account, Histogram, Measurement};
+use crate::mqtt::{self, Incoming, PacketId, PacketIds, PayloadForm, PayloadStamp, Publishes, QoS, ack};
+use crate::net::{Connection, Poller, ReadBuffer, Role};
+use crate::system::{Meter, resident_bytes};
+
+const DEVICES_PER_SITE: u64 = 100;
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// Very many retained messages, on a topic each: the memory of each, the work to keep one, and how long a subscription to
+/// `r/s{site}/+` takes that is answered with 100 of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Retained {
+    /// A multiple of 100.
+    pub messages: u64,
+    pub payload_bytes: usize,
+    /// Unacknowledged publishes (QoS 1), at most.
+    pub window: usize,
+    /// Subscriptions, one after the other, each to another site as far as there are enough.
+    pub lookups: u64,
+}
+
+impl Default for Retained {
+    fn default() -> Self {
+        Self { messages: 10_000, payload_bytes: 64, window: 100, lookups: 200 }
+    }
+}
+
+impl Retained {
+    pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
+        let sites = self.messages / DEVICES_PER_SITE;
+        if sites == 0 || !self.messages.is_multiple_of(DEVICES_PER_SITE) || self.window == 0 {
+            return Err(Failure::new("retained messages come in hundreds, with a window"));
+        }
+        let form = plain_payload(self.payload_bytes)?;
+        let rss_before = resident_bytes(context.broker.pid)?;
+        let meter = Meter::begin(context.broker)?;
+        let storing = self.store(context, &form)?;
+        let load = meter.end(context.broker)?;
+        thread::sleep(SETTLE);
+        let rss_after = resident_bytes(context.broker.pid)?;
+        let meter = Meter::begin(context.broker)?;
+        let mut lookups = Lookups::open(context)?;
+        for number in 0..self.lookups {
+            // One site twice would be answered from warm caches, where there are others left.
+            lookups.subscribe(context, &form, number * 7919 % sites)?;
+        }
+        let lookup_load = meter.end(context.broker)?;
+
+        let mut account = lookups.account;
+        account.published = self.messages;
+        account.lost += account.expected - account.delivered;
+        account.violations += storing.violations;
+        let mut measurement = Measurement::of(account);
+        let messages = self.messages as f64;
+        measurement.set("bytes_per_retained_message", (rss_after as f64 - rss_before as f64) / messages);
+        measurement.set("broker_cpu_us_per_retained_publish", load.broker_cpu_s * 1e6 / messages);
+        measurement.set("retained_publishes_per_s", messages / storing.elapsed.as_secs_f64());
+        load.describe(context.broker, &mut measurement)?;
+        measurement.set("broker_cpu_us_per_lookup", lookup_load.broker_cpu_s * 1e6 / self.lookups as f64);
+        measurement.set_latencies("lookup_", lookups.times);
+        if let Some(reason) = load.generator_bottleneck(context.broker, context.placement) {
+            measurement.invalidate(&reason, |name| name == "retained_publishes_per_s");
+        }
+        Ok(measurement)
+    }
+
+    fn store(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Storing> {
+        let topics: Vec<String> = (0..self.messages)
+            .map(|number| format!("r/s{}/d{}", number / DEVICES_PER_SITE, number % DEVICES_PER_SITE))
+            .collect();
+        let topics = topics.iter().map(String::as_str);
+        let mut publishes = Publishes::encode(context.version, QoS::AtLeastOnce, form, topics)?;
+        publishes.retain();
+        let mut connection = open_as(context, Role::Publisher, "bench-retain", "", QoS::AtLeastOnce, 0)?;
+        let (mut poller, mut buffer) = (Poller::new()?, ReadBuffer::new());
+        poller.add(connection.stream(), 0)?;
+        let mut in_flight = PacketIds::new();
+        let (mut next, mut violations) = (0, 0);
+        let begun = Instant::now();
+        let mut patience = Patience::new(STALL_TIMEOUT);
+        let mut waits_for_room = false;
+        while next < publishes.len() || in_flight.len() > 0 {
+            let until = (next + self.window - in_flight.len()).min(publishes.len());
+            if next < until && !connection.has_unsent() {
+                for index in next..until {
+                    let stamp = PayloadStamp { seq: index as u64, publisher: 0, run: context.run };
+                    publishes.stamp(index, stamp, in_flight.allocate());
+                }
+                connection.send(publishes.bytes(next..until))?;
+                next = until;
+            }
+            if connection.has_unsent() != waits_for_room {
+                waits_for_room = connection.has_unsent();
+                poller.set_writable_interest(connection.stream(), 0, waits_for_room)?;
+            }
+            poller.wait(Some(Duration::from_millis(100)))?;
+            let before = in_flight.len();
+            if poller.ready_count() > 0 {
+                connection.read_frames(&mut buffer, |frame| {
+                    let is_due = match frame.read(context.version.is_v5())? {
+                        Incoming::PubAck { packet_id, refused } => in_flight.remove(packet_id) && !refused,
+                        _ => false,
+                    };
+                    violations += u64::from(!is_due);
+                    Ok(())
+                })?;
+                connection.flush()?;
+            }
+            if patience.is_over((before - in_flight.len()) as u64) {
+                let left = publishes.len() - next + in_flight.len();
+                return Err(Failure::new(format!(
+                    "{left} of {} retained messages were not acknowledged",
+                    self.messages
+                )));
+            }
+        }
+        Ok(Storing { elapsed: begun.elapsed(), violations })
+    }
+}
+
+struct Storing {
+    elapsed: Duration,
+    violations: u64,
+}
+
+struct Lookups {
+    connection: Connection,
+    poller: Poller,
+    buffer: ReadBuffer,
+    packet_ids: PacketIds,
+    times: Histogram,
+    account: Account,
+}
+
+impl Lookups {
+    fn open(context: &Context<'_>) -> Result<Self> {
+        let connection = Session::open(context, "bench-lookup")?.into_connection()?;
+        let poller = Poller::new()?;
+        poller.add(connection.stream(), 0)?;
+        Ok(Self {
+            connection,
+            poller,
+            buffer: ReadBuffer::new(),
+            packet_ids: PacketIds::new(),
+            times: Histogram::default(),
+            account: Account::default(),
+        })
+    }
+
+    /// Subscribes to the messages of one site and waits for all of them.
+    fn subscribe(&mut self, context: &Context<'_>, form: &PayloadForm, site: u64) -> Result<()> {
+        const RETAIN: u8 = 1;
+        let (v5, run) = (context.version.is_v5(), context.run);
+        let id: PacketId = self.packet_ids.allocate().ok_or_else(|| Failure::new("no packet id is free"))?;
+        let filter = format!("r/s{site}/+");
+        let begun = Instant::now();
+        self.connection.send(&mqtt::subscribe(context.version, id, [filter.as_str()], QoS::AtMostOnce)?)?;
+        self.account.expected += DEVICES_PER_SITE;
+        let first = site * DEVICES_PER_SITE;
+        let (mut seen, mut delivered, mut is_answered) = (0u128, 0, false);
+        let mut patience = Patience::new(STALL_TIMEOUT);
+        while delivered < DEVICES_PER_SITE || !is_answered {
+            self.poller.wait(Some(Duration::from_millis(100)))?;
+            let before = delivered;
+            if self.poller.ready_count() > 0 {
+                let account = &mut self.account;
+                let mut acks = Vec::new();
+                self.connection.read_frames(&mut self.buffer, |frame| {
+                    match frame.read(v5)? {
+                        Incoming::Publish { qos, packet_id, payload } => {
+                            if qos == 1 {
+                                acks.extend_from_slice(&ack(0x40, packet_id));
+                            }
+                            account.violations += u64::from(frame.first_byte & RETAIN == 0);
+                            let place = form.read(payload, run).and_then(|stamp| stamp.seq.checked_sub(first));
+                            match place {
+                                Some(place) if place < DEVICES_PER_SITE => {
+                                    account.duplicated += u64::from(seen & 1 << place != 0);
+                                    delivered += u64::from(seen & 1 << place == 0);
+                                    seen |= 1 << place;
+                                }
+                                _ => account.corrupted += 1,
+                            }
+                        }
+                        Incoming::SubAck { refused: false, .. } => is_answered = true,
+                        _ => account.violations += 1,
+                    }
+                    Ok(())
+                })?;
+                self.connection.send(&acks)?;
+            }
+            if patience.is_over(delivered - before) {
+                break;
+            }
+        }
+        self.times.record(begun.elapsed().as_nanos() as u64);
+        self.account.delivered += delivered;
+        Ok(())
+    }
+}

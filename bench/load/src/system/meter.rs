@@ -1,0 +1,98 @@
+//! The load of both sides over a measured phase, and whether the figures are the broker's or the generator's.
+
+use std::time::Instant;
+
+use super::{ContextSwitches, CpuClock, Memory, Placement};
+use crate::broker::Broker;
+use crate::failure::Result;
+use crate::measure::Measurement;
+
+/// A side this busy, in cores, does as much as it can: the rest goes to the scheduler and to what else runs.
+const SATURATED_CORES: f64 = 0.9;
+
+/// Begun before a measured phase, ended after it.
+pub(crate) struct Meter {
+    started: Instant,
+    switches: ContextSwitches,
+    broker: CpuClock,
+    own: CpuClock,
+}
+
+/// What both sides spent in a measured phase.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct Load {
+    pub elapsed_s: f64,
+    pub broker_cpu_s: f64,
+    pub generator_cpu_s: f64,
+    switches: ContextSwitches,
+}
+
+impl Meter {
+    pub(crate) fn begin(broker: &Broker) -> Result<Self> {
+        let switches = ContextSwitches::read(broker.pid)?;
+        let (broker, own) = (CpuClock::read(broker.pid)?, CpuClock::read(std::process::id())?);
+        Ok(Self { started: Instant::now(), switches, broker, own })
+    }
+
+    pub(crate) fn end(&self, broker: &Broker) -> Result<Load> {
+        let elapsed_s = self.started.elapsed().as_secs_f64();
+        let broker_cpu_s = CpuClock::read(broker.pid)?.seconds_since(&self.broker);
+        let generator_cpu_s = CpuClock::read(std::process::id())?.seconds_since(&self.own);
+        let switches = ContextSwitches::read(broker.pid)? - self.switches;
+        Ok(Load { elapsed_s, broker_cpu_s, generator_cpu_s, switches })
+    }
+}
+
+impl Load {
+    /// Takes in a further slice of the same phase.
+    pub(crate) fn add(&mut self, slice: &Load) {
+        self.elapsed_s += slice.elapsed_s;
+        self.broker_cpu_s += slice.broker_cpu_s;
+        self.generator_cpu_s += slice.generator_cpu_s;
+        self.switches.voluntary += slice.switches.voluntary;
+        self.switches.involuntary += slice.switches.involuntary;
+    }
+
+    /// Sets the figures that every scenario has.
+    pub(crate) fn describe(&self, broker: &Broker, measurement: &mut Measurement) -> Result<()> {
+        let memory = Memory::read(broker.pid)?;
+        measurement.set("broker_cores", self.broker_cpu_s / self.elapsed_s);
+        measurement.set("generator_cores", self.generator_cpu_s / self.elapsed_s);
+        measurement.set("broker_waits_per_s", self.switches.voluntary as f64 / self.elapsed_s);
+        measurement.set("broker_preemptions_per_s", self.switches.involuntary as f64 / self.elapsed_s);
+        measurement.set("broker_rss_bytes", memory.rss_bytes as f64);
+        measurement.set("broker_pss_bytes", memory.pss_bytes as f64);
+        measurement.set("broker_peak_rss_bytes", memory.peak_rss_bytes as f64);
+        Ok(())
+    }
+
+    /// Why rates and latencies of this phase say nothing of the broker; `None` when they do.
+    ///
+    /// The generator is one thread of one core. When it has no time left while the broker has, it was the bottleneck. On
+    /// a CPU that both share, the phase is theirs together by definition, and this cannot happen.
+    pub(crate) fn generator_bottleneck(&self, broker: &Broker, placement: &Placement) -> Option<String> {
+        let room = broker.kind.cores_it_can_use();
+        let (ours, theirs) = (self.generator_cpu_s / self.elapsed_s, self.broker_cpu_s / self.elapsed_s);
+        is_bottleneck(ours, theirs, room, placement.shares_a_cpu()).then(|| {
+            format!("the generator was the bottleneck: it used {ours:.2} cores, the broker {theirs:.2} of {room}")
+        })
+    }
+}
+
+fn is_bottleneck(generator_cores: f64, broker_cores: f64, broker_room: usize, on_one_cpu: bool) -> bool {
+    !on_one_cpu && generator_cores >= SATURATED_CORES && broker_cores < SATURATED_CORES * broker_room as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_generator_beside_a_broker_with_time_left_is_the_bottleneck() {
+        assert!(is_bottleneck(0.97, 0.5, 1, false));
+        assert!(is_bottleneck(0.97, 1.2, 3, false));
+        assert!(!is_bottleneck(0.97, 0.95, 1, false));
+        assert!(!is_bottleneck(0.6, 0.3, 1, false));
+        assert!(!is_bottleneck(0.97, 0.02, 1, true));
+    }
+}

@@ -1,0 +1,235 @@
+"""Counts the instructions of the hot paths and compares them with baseline.json.
+
+`run.py` fails when a path has grown by more than 3 %; `run.py --write` makes the baseline of this machine's kind anew.
+Counts are exact: callgrind executes the program on a processor of its own. What decides them beside the source is the
+compiler and the C library; where these are not the baseline's, the comparison says so and is wider.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+BASELINE = HERE / "baseline.json"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").resolve() / "regressions"
+
+GROWTH_MAX = 0.03
+# With another compiler or C library than the baseline's.
+GROWTH_MAX_ELSEWHERE = 0.25
+# Hashes are seeded at random; the least of so many runs hardly depends on the seed.
+RUNS = 3
+# So that a path of thirty instructions may have one more.
+GROWTH_MIN_INSTRUCTIONS = 1.0
+
+RUST_FUNCTION = "tautwire_regressions::measured_operations"
+C_FUNCTION = "measured_operations"
+C_FLAGS = ["-std=c99", "-O2", "-g", "-Wall", "-Wextra", "-Werror"]
+# The C library chooses memcpy and its like by processor: here always the one that all x86-64 processors have.
+PLAIN_PROCESSOR = "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX2,-AVX_Fast_Unaligned_Load,-SSSE3,-ERMS,-FSRM"
+CHOSEN_BY_PROCESSOR = re.compile(r"\b(__(?:mem|str)\w+_(?:sse|ssse|avx|evex|erms|sve|neon)\w*)")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    case: str
+    measured: float
+    expected: float | None
+    margin: float
+
+    @property
+    def growth(self) -> float:
+        return 0.0 if self.expected is None else self.measured / self.expected - 1
+
+    @property
+    def has_grown(self) -> bool:
+        return self.expected is not None and self.measured - self.expected > self._allowed
+
+    @property
+    def has_shrunk(self) -> bool:
+        return self.expected is not None and self.expected - self.measured > self._allowed
+
+    @property
+    def _allowed(self) -> float:
+        # Counts have two digits after the point.
+        return max(GROWTH_MIN_INSTRUCTIONS, self.margin * (self.expected or 0)) + 0.001
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Instruction counts of the hot paths, compared with baseline.json.")
+    parser.add_argument("--write", action="store_true", help="make what is measured the baseline")
+    options = parser.parse_args()
+    target = rust_target()
+    TARGET.mkdir(parents=True, exist_ok=True)
+    rust_program, c_program = build_rust(target), build_c()
+    counts = least(lambda: count(rust_program, RUST_FUNCTION), RUNS) | count(c_program, C_FUNCTION)
+    toolchain = describe_toolchain()
+    baselines = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
+    if options.write:
+        baselines[target] = {"toolchain": toolchain, "instructions_per_operation": counts}
+        BASELINE.write_text(json.dumps(dict(sorted(baselines.items())), indent=1) + "\n")
+        print(f"{len(counts)} counts written to {BASELINE.relative_to(ROOT)}")
+        return 0
+    if target not in baselines:
+        print(f"no baseline for {target}, so nothing is compared; `make regressions-baseline` makes one")
+        return 0
+    return compare(baselines[target], counts, toolchain)
+
+
+def compare(baseline: dict, counts: dict[str, float], toolchain: dict) -> int:
+    differences = [
+        f"{name}: {toolchain[name]}, in the baseline {baseline['toolchain'].get(name)}"
+        for name in toolchain
+        if toolchain[name] != baseline["toolchain"].get(name)
+    ]
+    margin = GROWTH_MAX_ELSEWHERE if differences else GROWTH_MAX
+    for difference in differences:
+        print(f"differs: {difference}")
+    if differences:
+        print(f"therefore a path may grow by {margin:.0%} here, not {GROWTH_MAX:.0%}")
+    expected = baseline["instructions_per_operation"]
+    verdicts = judge(expected, counts, margin)
+    for verdict in verdicts:
+        print(line(verdict))
+    grown = [verdict for verdict in verdicts if verdict.has_grown]
+    unknown = [verdict.case for verdict in verdicts if verdict.expected is None]
+    missing = sorted(set(expected) - set(counts))
+    for case in missing:
+        print(f"{case}: in the baseline, but not measured any more")
+    for verdict in grown:
+        path = TARGET / "counts" / f"{verdict.case.replace('/', '-')}.callgrind"
+        print(f"\n{verdict.case} takes {verdict.growth:.1%} more instructions; callgrind_annotate {path}; most is spent in")
+        for instructions, function in top_functions(path.read_text()):
+            print(f"  {instructions:12,} {function}")
+    if any(verdict.has_shrunk for verdict in verdicts):
+        print("\nfewer instructions: `make regressions-baseline` keeps it so")
+    if grown or unknown or missing:
+        print(f"\n{len(grown)} of {len(verdicts)} paths grew by more than {margin:.0%}, {len(unknown)} are new, {len(missing)} gone.")
+        print("If that is wanted: `make regressions-baseline`, and commit bench/regressions/baseline.json with the reason.")
+        return 1
+    print(f"{len(verdicts)} paths, none grew by more than {margin:.0%}")
+    return 0
+
+
+def judge(expected: dict[str, float], counts: dict[str, float], margin: float) -> list[Verdict]:
+    return [Verdict(case, measured, expected.get(case), margin) for case, measured in counts.items()]
+
+
+def line(verdict: Verdict) -> str:
+    was = "new" if verdict.expected is None else f"{verdict.expected:10,.1f}"
+    mark = "  GREW" if verdict.has_grown else "  fewer" if verdict.has_shrunk else ""
+    return f"{verdict.case:44} {verdict.measured:10,.1f} {was:>10} {verdict.growth:+7.2%}{mark}"
+
+
+def rust_target() -> str:
+    return re.search(r"^host: (\S+)", output("rustc", "-vV"), re.M)[1]
+
+
+def build_rust(target: str) -> Path:
+    environment = dict(os.environ)
+    environment.pop("CARGO_ENCODED_RUSTFLAGS", None)
+    # What the processor at hand can do must not matter.
+    environment["RUSTFLAGS"] = "-C target-cpu=x86-64" if target.startswith("x86_64") else ""
+    environment["CARGO_TARGET_DIR"] = str(TARGET)
+    command = ["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", str(HERE / "Cargo.toml")]
+    subprocess.run(command, env=environment, check=True)
+    return TARGET / "release" / "tautwire-regressions"
+
+
+def build_c() -> Path:
+    program = TARGET / "codec"
+    library = ROOT / "clients" / "c" / "dist"
+    flags = [*C_FLAGS, *(["-march=x86-64"] if os.uname().machine == "x86_64" else [])]
+    sources = [str(HERE / "codec.c"), str(library / "tautwire.c")]
+    subprocess.run([c_compiler(), *flags, f"-I{library}", *sources, "-o", str(program)], check=True)
+    return program
+
+
+def least(measure: Callable[[], dict[str, float]], runs: int) -> dict[str, float]:
+    results = [measure() for _ in range(runs)]
+    return {case: min(result[case] for result in results) for case in results[0]}
+
+
+def count(program: Path, function: str) -> dict[str, float]:
+    """Instructions of each case for one operation."""
+    folder = TARGET / "counts"
+    folder.mkdir(exist_ok=True)
+    out = TARGET / f"{program.name}.callgrind"
+    for stale in TARGET.glob(f"{out.name}*"):
+        stale.unlink()
+    command = [
+        "valgrind", "--quiet", "--tool=callgrind", f"--toggle-collect={function}", f"--dump-after={function}",
+        f"--callgrind-out-file={out}", str(program),
+    ]
+    run = subprocess.run(command, env={**os.environ, "GLIBC_TUNABLES": PLAIN_PROCESSOR}, text=True, capture_output=True)
+    if run.returncode != 0:
+        sys.exit(f"{program.name} under valgrind ended with {run.returncode}: {run.stderr.strip()}")
+    counts = {}
+    for part, said in enumerate(run.stdout.splitlines(), 1):
+        name, operations = said.split()
+        profile = folder / f"{name.replace('/', '-')}.callgrind"
+        Path(f"{out}.{part}").replace(profile)
+        total = re.search(r"^totals: (\d+)", profile.read_text(), re.M)
+        counts[name] = round(int(total[1]) / int(operations), 2)
+    return counts
+
+
+def top_functions(profile: str, most: int = 6) -> list[tuple[int, str]]:
+    """The functions of a callgrind file by the instructions they execute themselves."""
+    names: dict[str, str] = {}
+    own: dict[str, int] = {}
+    current, is_call = "", False
+    for text in profile.splitlines():
+        if found := re.match(r"c?fn=\((\d+)\)(?: (.*))?", text):
+            if found[2]:
+                names[found[1]] = found[2]
+            if text.startswith("fn="):
+                current = found[1]
+        elif text.startswith("calls="):
+            # The cost on the next line is that of the callee.
+            is_call = True
+        elif found := re.match(r"[+*\-\d]\S* (\d+)$", text):
+            if not is_call:
+                own[current] = own.get(current, 0) + int(found[1])
+            is_call = False
+    ranked = sorted(((cost, names.get(function, function)) for function, cost in own.items()), reverse=True)
+    return ranked[:most]
+
+
+def describe_toolchain() -> dict[str, object]:
+    """All that decides the counts beside the source."""
+    return {
+        "rustc": output("rustc", "--version"),
+        "cc": output(c_compiler(), "--version").splitlines()[0],
+        "libc": output("ldd", "--version").splitlines()[0],
+        "valgrind": output("valgrind", "--version"),
+        "chosen_by_processor": chosen_by_processor(),
+    }
+
+
+def chosen_by_processor() -> list[str]:
+    """Functions of the C library that were measured along and exist once for each kind of processor."""
+    found: set[str] = set()
+    for profile in (TARGET / "counts").glob("*.callgrind"):
+        found |= set(CHOSEN_BY_PROCESSOR.findall(profile.read_text()))
+    return sorted(found)
+
+
+def c_compiler() -> str:
+    return os.environ.get("CC") or "cc"
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

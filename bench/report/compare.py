@@ -1,0 +1,173 @@
+"""Where others are better, what was missed, and the few figures that stand in the README."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import metrics
+from results import OURS, Figure, Result, is_peer, title_of
+
+# Less than this is no difference, whatever the spread says.
+FACTOR_MIN = 1.02
+
+# Of the matrix: pairs of a kind, medians and tails.
+MATRIX_COMPARED = re.compile(r"(?P<client>[\w-]+)_to_(?P=client)_qos\d_(p50_us|p99_us|round_trips_per_s)$")
+
+
+# In the matrix, of each language: ours, and the other.
+MATRIX_CLIENTS = [("c", "c-paho"), ("go", "go-paho"), ("js", "js-mqttjs")]
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A figure in which another is better than we are: where both stand, and whose it is."""
+
+    result: Result
+    placement: str
+    what: str
+    ours_at: tuple[str, str]
+    theirs_at: tuple[str, str]
+    by: str
+
+    @property
+    def metric(self) -> str:
+        return self.ours_at[1]
+
+    @property
+    def ours(self) -> Figure:
+        return self._figure(*self.ours_at)
+
+    @property
+    def theirs(self) -> Figure:
+        return self._figure(*self.theirs_at)
+
+    @property
+    def factor(self) -> float:
+        low, high = sorted((self.ours.median, self.theirs.median))
+        return high / low if low > 0 else float("inf")
+
+    @property
+    def is_behind(self) -> bool:
+        is_lower = self.theirs.median < self.ours.median
+        return is_lower == (metrics.better(self.metric) == metrics.LOWER) and self.factor >= FACTOR_MIN
+
+    @property
+    def is_clear(self) -> bool:
+        """No round of ours was as good as their worst, and there was more than one."""
+        if self.ours.rounds < 2:
+            return False
+        if metrics.better(self.metric) == metrics.LOWER:
+            return self.ours.least > self.theirs.most
+        return self.ours.most < self.theirs.least
+
+    def _figure(self, broker: str, metric: str) -> Figure:
+        figure = self.result.figure(self.placement, broker, metric)
+        assert figure is not None
+        return figure
+
+
+def behind(results: list[Result]) -> list[Behind]:
+    """Each figure with the best peer, where that is better; the clearest first."""
+    found = [case for result in results for placement in result.placements for case in _pairs(result, placement) if case.is_behind]
+    return sorted(found, key=lambda case: (not case.is_clear, -case.factor))
+
+
+def _pairs(result: Result, placement: str) -> Iterator[Behind]:
+    for metric in compared(result, placement):
+        best = best_peer(result, placement, metric)
+        if best and result.figure(placement, OURS, metric):
+            yield Behind(result, placement, metrics.label(metric), (OURS, metric), (best, metric), title_of(best))
+    if result.kind != "rtt-matrix":
+        return
+    for broker in result.brokers(placement):
+        for (ours, theirs), qos in itertools.product(MATRIX_CLIENTS, (0, 1, 2)):
+            pair = [(broker, f"{client}_to_{client}_qos{qos}_p50_us") for client in (ours, theirs)]
+            if all(result.figure(placement, *at) for at in pair):
+                yield Behind(result, placement, f"the client itself, through {title_of(broker)}: {metrics.label(pair[0][1])}", *pair, theirs)
+
+
+def compared(result: Result, placement: str) -> list[str]:
+    """The figures in which less or more is better."""
+    names = [metric for metric in result.metrics(placement) if metrics.better(metric) != metrics.NEITHER]
+    if result.kind == "rtt-matrix":
+        return [metric for metric in names if MATRIX_COMPARED.match(metric)]
+    return names
+
+
+def best_peer(result: Result, placement: str, metric: str) -> str | None:
+    peers = [
+        (figure.median, broker) for broker in result.brokers(placement)
+        if is_peer(broker) and (figure := result.figure(placement, broker, metric))
+    ]
+    if not peers:
+        return None
+    return (min(peers) if metrics.better(metric) == metrics.LOWER else max(peers))[1]
+
+
+def best_broker(result: Result, placement: str, metric: str) -> str | None:
+    """Of ours and the peers."""
+    brokers = [broker for broker in result.brokers(placement) if broker == OURS or is_peer(broker)]
+    found = [(figure.median, broker) for broker in brokers if (figure := result.figure(placement, broker, metric))]
+    direction = metrics.better(metric)
+    if len(found) < 2 or direction == metrics.NEITHER:
+        return None
+    return (min(found) if direction == metrics.LOWER else max(found))[1]
+
+
+def missed(results: list[Result]) -> list[tuple[Result, dict]]:
+    """Checks that did not pass."""
+    return [(result, check) for result in results for check in result.data["checks"] if check["verdict"] != "pass"]
+
+
+def measured(check: dict) -> str:
+    return f"{check['measured']:,.4g}" if "measured" in check else "–"
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A row of the README: a figure of the result whose parameters are these."""
+
+    label: str
+    metric: str
+    parameters: dict[str, object]
+    version: str = "3.1.1"
+
+    def find(self, results: list[Result]) -> Result | None:
+        for result in results:
+            has = {**result.data["parameters"], "mqtt_version": result.data.get("mqtt_version")}
+            wanted = {**self.parameters, "mqtt_version": self.version}
+            if all(has.get(name) == value for name, value in wanted.items()) and "curve" not in result.data:
+                placement = result.placements[0] if result.placements else ""
+                if self.metric in result.metrics(placement):
+                    return result
+        return None
+
+
+def _flood(publishers: int, subscribers: int, qos: int, payload_bytes: int = 16) -> dict[str, object]:
+    return {"kind": "flood", "publishers": publishers, "subscribers": subscribers, "pairs": 0, "qos": qos,
+            "payload_bytes": payload_bytes}
+
+
+_CPU = "broker_cpu_s_per_million_deliveries"
+HEADLINES = [
+    Headline("CPU for a million deliveries, 1 → 1, QoS 0", _CPU, _flood(1, 1, 0)),
+    Headline("the same, QoS 1", _CPU, _flood(1, 1, 1)),
+    Headline("the same, QoS 2", _CPU, _flood(1, 1, 2)),
+    Headline("100 → 1, QoS 0", _CPU, _flood(100, 1, 0)),
+    Headline("1 → 100, QoS 0", _CPU, _flood(1, 100, 0)),
+    Headline("1 → 1, QoS 0, 64 KiB", _CPU, _flood(1, 1, 0, 65536)),
+    Headline("round trips, part of raw TCP's rate, QoS 0", "ratio_to_raw_tcp", {"kind": "rtt", "qos": 0}),
+    Headline("the same, QoS 1", "ratio_to_raw_tcp", {"kind": "rtt", "qos": 1}),
+    Headline("the same, QoS 2", "ratio_to_raw_tcp", {"kind": "rtt", "qos": 2}),
+    Headline("memory at start", "rss_at_start_bytes", {"kind": "idle", "connections": 10000, "subscribe": False}),
+    Headline("memory for an idle connection", "bytes_per_connection", {"kind": "idle", "connections": 10000, "subscribe": False}),
+    Headline("the same, with a subscription", "bytes_per_connection", {"kind": "idle", "connections": 10000, "subscribe": True}),
+    Headline("100,000 wildcard filters: memory for each", "bytes_per_filter", {"kind": "wildcards"}),
+    Headline("the same: CPU for a publish", "broker_cpu_us_per_publish", {"kind": "wildcards"}),
+    Headline("connect, subscribe, publish, receive, disconnect: CPU", "broker_cpu_us_per_cycle", {"kind": "churn"}),
+    Headline("10,000 clients connecting, both cores free", "connects_per_s",
+             {"kind": "idle", "connections": 10000, "subscribe": False}),
+]

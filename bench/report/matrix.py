@@ -1,0 +1,65 @@
+"""The round-trip matrix as tables: pairs of a kind, ours beside the others of each language, and all pairs through each broker."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+
+from results import Result, title_of
+from tables import by_placement, cell, table
+
+CLIENTS = {
+    "c": "C, ours", "c-paho": "C, paho", "rust": "Rust, ours", "go": "Go, ours", "go-paho": "Go, paho",
+    "js": "JavaScript, ours", "js-mqttjs": "JavaScript, MQTT.js", "python": "Python, paho",
+}
+QOS = (0, 1, 2)
+
+
+def render(result: Result) -> str:
+    return by_placement(result, lambda placement: _floor(result, placement) + _even(result, placement) + _mixed(result, placement))
+
+
+def _floor(result: Result, placement: str) -> str:
+    names = [name for name in result.metrics(placement) if re.match(r"\w+_(tcp|udp)_beside_qos0_p50_us$", name)]
+    body = ""
+    for name in names:
+        language, protocol = name.split("_")[:2]
+        rate = name.replace("p50_us", "round_trips_per_s")
+        body += (f"<tr><td>{escape(CLIENTS.get(language, language).partition(',')[0])}, {protocol.upper()}</td>"
+                 f"{cell(result, placement, 'raw', name)}{cell(result, placement, 'raw', rate)}</tr>")
+    return table(("bare sockets, one hop", "median", "round trips"), body) if body else ""
+
+
+def _even(result: Result, placement: str) -> str:
+    """A row for each client with a server of its kind, a column for each broker and QoS; beside it the part of raw TCP's rate."""
+    brokers = [broker for broker in result.brokers(placement) if broker != "raw"]
+    head = ("client and server", *(f"{title_of(broker)}, QoS {qos}" for qos in QOS for broker in brokers))
+    body = ""
+    for client, title in CLIENTS.items():
+        cells = ""
+        for qos in QOS:
+            found = {broker: figure.median for broker in brokers
+                     if (figure := result.figure(placement, broker, f"{client}_to_{client}_qos{qos}_p50_us"))}
+            best = min(found, key=found.__getitem__) if len(found) > 1 else None
+            for broker in brokers:
+                ratio = result.figure(placement, broker, f"{client}_to_{client}_qos{qos}_ratio_to_raw_tcp")
+                part = f" ({ratio.median:.2f})" if ratio else ""
+                cells += cell(result, placement, broker, f"{client}_to_{client}_qos{qos}_p50_us", broker == best, part)
+        if cells.strip("<td>–/"):
+            body += f"<tr><td>{escape(title)}</td>{cells}</tr>"
+    return f"<p>Median time of an exchange; in brackets the rate as a part of that of raw TCP.</p>{table(head, body)}"
+
+
+def _mixed(result: Result, placement: str) -> str:
+    parts = ""
+    for broker in (broker for broker in result.brokers(placement) if broker != "raw"):
+        for qos in QOS:
+            body = ""
+            for client, title in CLIENTS.items():
+                names = [f"{client}_to_{server}_qos{qos}_p50_us" for server in CLIENTS]
+                if any(result.figure(placement, broker, name) for name in names):
+                    body += f"<tr><td>{escape(title)}</td>{''.join(cell(result, placement, broker, name) for name in names)}</tr>"
+            if body:
+                pairs = table(("client, to server", *CLIENTS.values()), body)
+                parts += f"<details><summary>All pairs through {escape(title_of(broker))}, QoS {qos}: median times</summary>{pairs}</details>"
+    return parts

@@ -1,0 +1,118 @@
+"""What the figures are called, in which unit they are read, and which way is better."""
+
+from __future__ import annotations
+
+import re
+
+LOWER, HIGHER, NEITHER = "lower", "higher", "neither"
+
+LABELS = {
+    "broker_cpu_s_per_million_deliveries": "broker CPU for a million deliveries",
+    "broker_cpu_us_per_connect": "broker CPU for a connection",
+    "broker_cpu_us_per_cycle": "broker CPU for a cycle",
+    "broker_cpu_us_per_exchange": "broker CPU for an exchange",
+    "broker_cpu_us_per_publish": "broker CPU for a publish",
+    "bytes_per_connection": "memory for a connection",
+    "bytes_per_filter": "memory for a filter",
+    "rss_at_start_bytes": "memory at start",
+    "connects_per_s": "connections opened",
+    "cycles_per_s": "cycles",
+    "deliveries_per_s": "deliveries",
+    "round_trips_per_s": "round trips",
+    "ratio_to_raw_tcp": "part of the rate of raw TCP",
+    "ratio_of_p50": "part of the rate of raw TCP, of medians",
+    "p50_us": "latency, median",
+    "p90_us": "latency, 90th percentile",
+    "p99_us": "latency, 99th percentile",
+    "p999_us": "latency, 99.9th percentile",
+    "max_us": "latency, longest",
+    "raw_tcp_round_trips_per_s": "raw TCP in the same run",
+}
+
+# The figures that say most, for each kind of scenario; the others come after.
+FIRST = {
+    "flood": ["broker_cpu_s_per_million_deliveries", "deliveries_per_s"],
+    "rtt": ["ratio_to_raw_tcp", "p50_us", "p99_us", "broker_cpu_us_per_exchange"],
+    "idle": ["bytes_per_connection", "rss_at_start_bytes", "connects_per_s", "broker_cpu_us_per_connect"],
+    "churn": ["broker_cpu_us_per_cycle", "cycles_per_s"],
+    "wildcards": ["bytes_per_filter", "broker_cpu_us_per_publish", "publishes_per_s"],
+}
+
+# What the load generator does, what is the same for all, and what is no quality.
+NOT_COMPARED = ("generator_", "raw_tcp_", "busy_cores", "connections", "deliveries_per_publish", "payload_bytes", "sent_per_s",
+                "offered_", "subscriptions", "retained_messages")
+
+
+def base(metric: str) -> str:
+    """Without the step of a curve."""
+    return metric.partition("@")[0]
+
+
+def step(metric: str) -> int | None:
+    _, at, text = metric.partition("@")
+    return int(text) if at and text.isdigit() else None
+
+
+def better(metric: str) -> str:
+    name = base(metric)
+    if name.startswith(NOT_COMPARED) and not name.startswith("connections_per"):
+        return NEITHER
+    if name.endswith("_per_s") or "ratio_" in name or name.endswith(("correct_percent", "reached_slow_consumer_percent")):
+        return HIGHER
+    if name.endswith(("_us", "_ms", "_ns", "_s", "_bytes")) or "_cpu_" in name or "bytes_per_" in name or "switches" in name:
+        return LOWER
+    return NEITHER
+
+
+def label(metric: str) -> str:
+    if pair := re.fullmatch(r"([\w-]+)_to_([\w-]+)_qos(\d)_(\w+)", metric):
+        return f"{pair[1]} to {pair[2]}, QoS {pair[3]}: {label(pair[4])}"
+    name = base(metric)
+    known = LABELS.get(name) or name.replace("_", " ")
+    at = metric.partition("@")[2]
+    return f"{known}, {at}" if at else known
+
+
+def ordered(kind: str, metrics: list[str]) -> list[str]:
+    """Those that say most first; those that compare nothing last."""
+    first = FIRST.get(kind, [])
+    rank = {LOWER: 1, HIGHER: 1, NEITHER: 2}
+    position = {metric: at for at, metric in enumerate(metrics)}
+    return sorted(metrics, key=lambda m: (first.index(base(m)) if base(m) in first else len(first), rank[better(m)], position[m]))
+
+
+def show(metric: str, value: float) -> str:
+    """The value with its unit, three digits of it."""
+    name = base(metric)
+    if "ratio_" in name:
+        return f"{value:.2f}"
+    if name.endswith("_bytes") or "bytes_per_" in name:
+        return _bytes(value)
+    if name.endswith("_percent"):
+        return f"{_digits(value)} %"
+    if name.endswith("megabytes_per_s"):
+        return f"{_digits(value)} MB/s"
+    if name.endswith("_per_s"):
+        return f"{_digits(value)}/s"
+    if "cpu_s_per" in name or name.endswith("_s"):
+        return f"{_digits(value)} s"
+    if "_us_" in name or name.endswith("_us"):
+        return f"{_digits(value / 1000)} ms" if value >= 10_000 else f"{_digits(value)} µs"
+    if name.endswith("_ns") or "_ns_" in name:
+        return f"{_digits(value)} ns"
+    return _digits(value)
+
+
+def _bytes(value: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e4)):
+        if abs(value) >= size:
+            return f"{_digits(value / (1e3 if unit == 'KB' else size))} {unit}"
+    return f"{_digits(value)} B"
+
+
+def _digits(value: float) -> str:
+    if abs(value) >= 1000:
+        # Three digits that count, the rest zeros.
+        scale = 10 ** (len(str(int(abs(value)))) - 3)
+        return f"{round(value / scale) * scale:,}"
+    return f"{value:.3g}"

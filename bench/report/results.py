@@ -1,0 +1,134 @@
+"""The results that the report is made of: the files of bench/results, read into one shape."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+RESULTS = ROOT / "bench" / "results"
+
+# Ours, and what is no broker but the least that anything can cost.
+OURS = "tautwire"
+FLOORS = ("relay", "raw")
+ORDER = ("tautwire", "tautwire-2t", "mosquitto", "nats", "mochi", "rumqttd", "aedes", "hivemq", "relay", "raw")
+TITLES = {
+    "tautwire": "Tautwire", "tautwire-2t": "Tautwire, 2 threads", "nats": "nats-server", "mochi": "mochi-mqtt",
+    "aedes": "Aedes", "hivemq": "HiveMQ CE", "relay": "bare relay", "raw": "bare sockets",
+}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A median with the least and the most of its rounds."""
+
+    median: float
+    least: float
+    most: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """One file of bench/results/HARDWARE."""
+
+    path: Path
+    data: dict
+
+    @property
+    def name(self) -> str:
+        return self.data["name"]
+
+    @property
+    def title(self) -> str:
+        return self.data["title"]
+
+    @property
+    def kind(self) -> str:
+        return str(self.data["parameters"].get("kind", ""))
+
+    @property
+    def date(self) -> str:
+        return str(self.data.get("date", ""))[:10] or "no date in the file"
+
+    @property
+    def machine(self) -> str:
+        return describe_machine(self.data["machine"])
+
+    @property
+    def source(self) -> str:
+        """The file, from the root of the repository."""
+        return self.path.relative_to(ROOT).as_posix() if self.path.is_relative_to(ROOT) else self.path.name
+
+    @property
+    def placements(self) -> list[str]:
+        return list(self.data["summary"])
+
+    def brokers(self, placement: str) -> list[str]:
+        found = self.data["summary"].get(placement, {})
+        return sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+
+    def figure(self, placement: str, broker: str, metric: str) -> Figure | None:
+        found = self.data["summary"].get(placement, {}).get(broker, {}).get(metric)
+        return Figure(found["median"], found["min"], found["max"], found["rounds"]) if found else None
+
+    @cached_property
+    def _metrics(self) -> dict[str, list[str]]:
+        return {
+            placement: list(dict.fromkeys(metric for metrics in brokers.values() for metric in metrics))
+            for placement, brokers in self.data["summary"].items()
+        }
+
+    def metrics(self, placement: str) -> list[str]:
+        return self._metrics.get(placement, [])
+
+    def histograms(self, placement: str) -> dict[str, dict[str, dict]]:
+        """By name and broker."""
+        found: dict[str, dict[str, dict]] = {}
+        for broker in self.brokers(placement):
+            for name, histogram in self.data.get("histograms", {}).get(placement, {}).get(broker, {}).items():
+                found.setdefault(name, {})[broker] = histogram
+        return found
+
+
+def load(folder: Path = RESULTS) -> list[Result]:
+    """The latest result of each name and class of machine, by the number in the name and then by name."""
+    results = []
+    for hardware in sorted(path for path in folder.iterdir() if path.is_dir() and path.name != "quick"):
+        found: dict[str, Result] = {}
+        # What was written before there was more than one of a name has no prefix.
+        for path in sorted(hardware.glob("*.json"), key=lambda path: path.name.startswith("latest-")):
+            if not path.name.startswith("latest-") and "_" in path.name:
+                continue
+            data = json.loads(path.read_text())
+            if "summary" in data and "checks" in data and not data["quick"]:
+                found[data["name"]] = Result(path, data)
+        results += sorted(found.values(), key=lambda result: natural(result.name))
+    return results
+
+
+def natural(name: str) -> list[tuple[bool, int, str]]:
+    """So that b2 comes before b10."""
+    return [(part.isdigit(), int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name) if part]
+
+
+def describe_machine(machine: dict) -> str:
+    virtual = ", virtual" if machine.get("virtualised") else ""
+    memory = f", {round(machine['memory_mib'] / 1024)} GB" if "memory_mib" in machine else ""
+    system = f", {machine['operating_system']}" if "operating_system" in machine else ""
+    return f"{machine['cpu_model']}, {machine['cores']} cores{virtual}{memory}{system}, Linux {machine['kernel']}"
+
+
+def title_of(broker: str) -> str:
+    return TITLES.get(broker, broker)
+
+
+def is_ours(broker: str) -> bool:
+    return broker.startswith(OURS)
+
+
+def is_peer(broker: str) -> bool:
+    return not is_ours(broker) and broker not in FLOORS

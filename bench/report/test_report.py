@@ -1,0 +1,150 @@
+"""What the report says of results, and that it is not stale. Run: python -m unittest discover -s bench/report."""
+
+import json
+import re
+import tempfile
+import unittest
+from pathlib import Path
+
+import compare
+import figures
+import libraries
+import markdown
+import metrics
+import page
+import report
+import results
+
+MACHINE = {"cpu_model": "Some CPU", "cores": 2, "virtualised": True, "memory_mib": 24105, "kernel": "6.1", "operating_system": "Some OS"}
+
+
+def figure(median: float, spread: float = 0.01, rounds: int = 3) -> dict:
+    return {"median": median, "min": median * (1 - spread), "max": median * (1 + spread), "spread_percent": 100 * spread, "rounds": rounds}
+
+
+def result(name: str, summary: dict, **more: object) -> dict:
+    return {
+        "name": name, "title": f"about {name}", "definition_version": 1, "commit": "0123456789ab", "date": "2026-01-31T12:00:00Z",
+        "quick": False, "rounds": 3, "mqtt_version": "3.1.1", "machine": MACHINE, "versions": {}, "left_out": {},
+        "parameters": {"kind": "churn"}, "summary": summary, "checks": [], "verdict": "pass", "samples": [], **more,
+    }
+
+
+class Case(unittest.TestCase):
+    def load(self, *found: dict) -> list[results.Result]:
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "some-machine").mkdir()
+        for one in found:
+            (folder / "some-machine" / f"latest-{one['name']}.json").write_text(json.dumps(one))
+        return results.load(folder)
+
+
+class Loading(Case):
+    def test_quick_results_and_older_commits_are_no_part_and_order_is_by_number(self) -> None:
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "m").mkdir()
+        for file, name, quick in (("latest-b10", "b10", False), ("latest-b2", "b2", False), ("latest-b3", "b3", True), ("01ab_b4", "b4", False)):
+            (folder / "m" / f"{file}.json").write_text(json.dumps(result(name, {}, quick=quick)))
+        self.assertEqual([one.name for one in results.load(folder)], ["b2", "b10"])
+
+
+class Behind(Case):
+    def test_where_a_peer_is_better_comes_first_and_floors_are_no_peers(self) -> None:
+        summary = {"free": {
+            "tautwire": {"cycles_per_s": figure(100), "broker_cpu_us_per_cycle": figure(10)},
+            "mosquitto": {"cycles_per_s": figure(150), "broker_cpu_us_per_cycle": figure(20)},
+            "relay": {"cycles_per_s": figure(900), "broker_cpu_us_per_cycle": figure(1)},
+        }}
+        loaded = self.load(result("b6", summary))
+        [case] = compare.behind(loaded)
+        self.assertEqual((case.metric, case.by, case.factor, case.is_clear), ("cycles_per_s", "mosquitto", 1.5, True))
+        html = page.render(loaded, [])
+        self.assertLess(html.index("150/s"), html.index('id="glance"') if 'id="glance"' in html else html.index('id="scenarios"'))
+        self.assertIn("150/s", markdown.section(loaded, []))
+
+    def test_what_the_spread_covers_is_not_clear(self) -> None:
+        summary = {"free": {"tautwire": {"p50_us": figure(10, 0.2)}, "nats": {"p50_us": figure(9)}}}
+        [case] = compare.behind(self.load(result("b1", summary)))
+        self.assertFalse(case.is_clear)
+
+    def test_the_generators_own_figures_are_not_compared(self) -> None:
+        summary = {"free": {"tautwire": {"generator_cpu_us_per_cycle": figure(9)}, "nats": {"generator_cpu_us_per_cycle": figure(1)}}}
+        self.assertEqual(compare.behind(self.load(result("b1", summary))), [])
+
+    def test_another_client_that_is_faster_through_the_same_broker_is_named(self) -> None:
+        summary = {"free": {"mosquitto": {"js_to_js_qos0_p50_us": figure(30), "js-mqttjs_to_js-mqttjs_qos0_p50_us": figure(20)}}}
+        [case] = compare.behind(self.load(result("rtt-matrix", summary, parameters={"kind": "rtt-matrix"})))
+        self.assertEqual(case.by, "js-mqttjs")
+
+    def test_a_missed_threshold_is_said(self) -> None:
+        check = {"what": "tautwire: cycles at least 200", "measured": 100.0, "verdict": "fail"}
+        self.assertIn("cycles at least 200", page.render(self.load(result("b6", {}, checks=[check])), []))
+
+
+class Numbers(unittest.TestCase):
+    def test_units_and_three_digits(self) -> None:
+        for metric, value, shown in (
+            ("p50_us", 30.49, "30.5 µs"), ("p50_us", 44_123.4, "44.1 ms"), ("rss_at_start_bytes", 2_210_816, "2.21 MB"),
+            ("bytes_per_connection", 316.4, "316 B"), ("bytes_per_connection", 33_123, "33.1 KB"), ("connects_per_s", 25_527.2, "25,500/s"),
+            ("broker_cpu_s_per_million_deliveries", 0.07671, "0.0767 s"), ("ratio_to_raw_tcp", 0.8671, "0.87"),
+            ("broker_cpu_us_per_cycle", 40.33, "40.3 µs"), ("bytes_per_connection@1000", 300, "300 B"),
+        ):
+            self.assertEqual(metrics.show(metric, value), shown)
+
+    def test_which_way_is_better(self) -> None:
+        for metric, direction in (
+            ("p99_us@1000", metrics.LOWER), ("bytes_per_connection", metrics.LOWER), ("connects_per_s", metrics.HIGHER),
+            ("ratio_to_raw_tcp", metrics.HIGHER), ("busy_cores", metrics.NEITHER), ("connections", metrics.NEITHER),
+            ("broker_cpu_s_per_million_deliveries", metrics.LOWER), ("raw_tcp_p50_us", metrics.NEITHER),
+        ):
+            self.assertEqual(metrics.better(metric), direction, metric)
+
+
+class Page(Case):
+    def test_every_figure_links_to_its_file_and_nothing_comes_from_elsewhere(self) -> None:
+        summary = {"free": {who: {f"bytes_per_connection@{step}": figure(value * step / 100) for step in (100, 1000)} | {"p50_us": figure(value)}
+                            for who, value in (("tautwire", 10), ("mosquitto", 20))}}
+        histogram = {"count": 100, "max_ns": 9000, "values_ns": [1000, 2000, 9000], "counts": [60, 38, 2]}
+        loaded = self.load(result("b9", summary, curve={"parameter": "connections", "steps": [100, 1000]},
+                                  histograms={"free": {"tautwire": {"latency": histogram}}}))
+        html = page.render(loaded, [])
+        self.assertGreaterEqual(html.count('href="../results/some-machine/latest-b9.json"'), 6)
+        self.assertEqual(re.findall(r'(?:src|href)="(?:https?:)?//', html), [])
+        self.assertEqual(html.count("<svg"), 3)
+        self.assertIn("2026-01-31", html)
+        self.assertIn("Some CPU, 2 cores", html)
+
+    def test_the_last_step_of_a_curve_stands_where_the_machine_was_full(self) -> None:
+        summary = {"free": {"tautwire": {"p50_us@10": figure(1), "p50_us@most": figure(3), "connections@most": figure(70)}}}
+        [loaded] = self.load(result("b9", summary, curve={"parameter": "connections", "steps": [10, 0]}))
+        self.assertEqual(page._points(loaded, "free", "tautwire", "p50_us"), [(10.0, 1), (70.0, 3)])
+
+    def test_a_percentile_curve_ends_where_measurements_do(self) -> None:
+        histogram = {"count": 100, "max_ns": 9000, "values_ns": [1000, 9000], "counts": [99, 1]}
+        points = figures._percentile_curve(histogram)
+        self.assertEqual(points[0], (2.0, 1.0))
+        self.assertLessEqual(points[-1][0], 101)
+
+
+class Readme(unittest.TestCase):
+    def test_only_the_section_between_the_markers_is_rewritten(self) -> None:
+        text = f"before\n{markdown.BEGIN}\nold \\1\n{markdown.END}\nafter\n"
+        made = f"{markdown.BEGIN}\nnew \\2\n{markdown.END}"
+        self.assertEqual(markdown.into_readme(text, made), f"before\n{made}\nafter\n")
+        self.assertIsNone(markdown.into_readme("no markers", made))
+
+
+class Committed(unittest.TestCase):
+    def test_the_report_is_what_the_results_make_of_it(self) -> None:
+        for path, text in report.documents().items():
+            self.assertTrue(path.exists() and path.read_text() == text, f"{path.name} is stale: run `make bench-report`")
+
+    def test_the_readme_has_the_markers(self) -> None:
+        self.assertIn(report.README, report.documents())
+
+    def test_the_files_of_every_language_are_understood(self) -> None:
+        self.assertGreaterEqual({row.language for row in libraries.load()}, {"Rust", "Go", "JavaScript"})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,159 @@
+"""The programs of the matrix: brokers, drivers, and the bare sockets that are the floor."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").resolve() / "rtt"
+
+sys.path.insert(0, str(ROOT / "tests" / "interop"))
+import brokers as interop_brokers  # noqa: E402
+import setup as interop_setup  # noqa: E402
+
+C_FLAGS = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
+C_LIBRARY = ROOT / "clients" / "c" / "dist"
+JAVASCRIPT = ROOT / "clients" / "typescript" / "packages" / "client"
+
+
+@dataclass(frozen=True)
+class Client:
+    """A library with its driver. `digit` says in a payload who asked."""
+
+    name: str
+    title: str
+    ours: bool
+    digit: int
+    command: tuple[str, ...]
+
+
+CLIENTS = {
+    client.name: client
+    for client in (
+        Client("c", "C, Tautwire", True, 0, (str(TARGET / "c-tautwire"),)),
+        Client("c-paho", "C, paho", False, 1, (str(TARGET / "c-paho"),)),
+        Client("rust", "Rust, Tautwire", True, 2, (str(TARGET / "release" / "tautwire-rtt"),)),
+        Client("go", "Go, Tautwire", True, 3, (str(TARGET / "go"), "tautwire")),
+        Client("go-paho", "Go, paho", False, 4, (str(TARGET / "go"), "paho")),
+        Client("js", "JavaScript, Tautwire", True, 5, ("node", str(HERE / "javascript" / "driver.mjs"), "tautwire")),
+        Client("js-mqttjs", "JavaScript, MQTT.js", False, 6, ("node", str(HERE / "javascript" / "driver.mjs"), "mqttjs")),
+        Client("python", "Python, paho", False, 7, (str(ROOT / ".venv" / "bin" / "python"), "-B", str(HERE / "python" / "driver.py"))),
+    )
+}
+
+# Language and protocol to the program that does it without MQTT.
+RAW = {
+    (language, protocol): (*command, protocol)
+    for language, command in (("c", (str(TARGET / "raw"),)), ("js", ("node", str(HERE / "javascript" / "raw.mjs"))))
+    for protocol in ("tcp", "udp")
+}
+
+BROKERS = {
+    # One thread, as in the other scenarios: the rest of the cores is for client and server.
+    "tautwire": replace(
+        interop_brokers.ALL["tautwire"],
+        command=lambda _folder, _port: [str(ROOT / "bin" / "tautwire"), "serve", "--listen", "127.0.0.1:0", "--threads", "1"],
+    ),
+    "mosquitto": interop_brokers.ALL["mosquitto"],
+    "aedes": replace(
+        interop_brokers.ALL["aedes"], command=lambda _folder, _port: ["node", str(HERE / "javascript" / "aedes.mjs")]
+    ),
+}
+
+
+class Unavailable(Exception):
+    """Something cannot be had here; the message says what."""
+
+
+def prepare_broker(name: str) -> None:
+    if name == "mosquitto" and shutil.which("mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin"):
+        return
+    try:
+        BROKERS[name].prepare()
+    except (interop_setup.SetupError, interop_brokers.BrokerError) as error:
+        raise Unavailable(str(error)) from error
+
+
+def prepare_client(name: str) -> None:
+    TARGET.mkdir(parents=True, exist_ok=True)
+    try:
+        PREPARE[name]()
+    except (interop_setup.SetupError, subprocess.CalledProcessError, OSError) as error:
+        raise Unavailable(str(error)) from error
+
+
+def prepare_raw() -> None:
+    TARGET.mkdir(parents=True, exist_ok=True)
+    _compile("raw", "raw.c")
+
+
+def _c_tautwire() -> None:
+    _compile("c-tautwire", "driver.c", "tautwire.c", library=[f"-I{C_LIBRARY}", str(C_LIBRARY / "tautwire.c")])
+
+
+def _c_paho() -> None:
+    subprocess.run([str(ROOT / "tools" / "apt.sh"), "/usr/include/MQTTClient.h=libpaho-mqtt-dev"], check=True)
+    _compile("c-paho", "driver.c", "paho.c", library=["-lpaho-mqtt3c"])
+
+
+def _compile(name: str, *sources: str, library: list[str] | None = None) -> None:
+    paths = [str(HERE / "c" / source) for source in sources]
+    compiler = os.environ.get("CC") or "cc"
+    subprocess.run([compiler, *C_FLAGS, f"-I{HERE / 'c'}", *paths, *(library or []), "-o", str(TARGET / name)], check=True)
+
+
+def _rust() -> None:
+    command = ["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", str(HERE / "rust" / "Cargo.toml")]
+    subprocess.run(command, check=True, env={**os.environ, "CARGO_TARGET_DIR": str(TARGET)})
+
+
+def _go() -> None:
+    command = ["go", "build", "-mod=readonly", "-trimpath", "-o", str(TARGET / "go"), "."]
+    subprocess.run(command, check=True, cwd=HERE / "go")
+
+
+PREPARE = {
+    "c": _c_tautwire,
+    "c-paho": _c_paho,
+    "rust": _rust,
+    "go": _go,
+    "go-paho": _go,
+    "js": lambda: interop_setup.prepare("typescript"),
+    "js-mqttjs": lambda: interop_setup.prepare("mqttjs"),
+    "python": lambda: interop_setup.prepare("paho-python"),
+}
+
+
+def versions(brokers: list[str], clients: list[str]) -> dict[str, str]:
+    """What each of them calls its version."""
+    said = {name: BROKERS[name].version_of() for name in brokers}
+    found = {
+        "c-paho": lambda: _said("dpkg-query", "-W", "-f=${Version}", "libpaho-mqtt-dev"),
+        "go-paho": lambda: _in(HERE / "go" / "go.mod", r"paho\.mqtt\.golang v(\S+)"),
+        "js-mqttjs": lambda: _in(ROOT / "tests" / "interop" / "mqttjs" / "package.json", r'"mqtt": "([^"]+)"'),
+        "python": lambda: _in(ROOT / "tests" / "interop" / "paho-python" / "requirements.txt", r"paho-mqtt==(\S+)"),
+    }
+    said |= {name: found[name]() for name in clients if name in found}
+    toolchains = {"cc": (os.environ.get("CC") or "cc", "--version"), "go toolchain": ("go", "version"), "node": ("node", "--version"),
+                  "python interpreter": (CLIENTS["python"].command[0], "--version"), "rustc": ("rustc", "--version")}
+    return said | {name: _said(*command) for name, command in toolchains.items()}
+
+
+def _said(*command: str) -> str:
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except OSError:
+        return "unknown"
+    return ((run.stdout or run.stderr).strip().splitlines() or ["unknown"])[0]
+
+
+def _in(path: Path, pattern: str) -> str:
+    found = re.search(pattern, path.read_text())
+    return found[1] if found else "unknown"

@@ -1,0 +1,103 @@
+"""A driver on paho-mqtt: `echo HOST PORT QOS NAME` or `ping HOST PORT QOS DIGIT`. See README.md."""
+
+import socket
+import sys
+from time import perf_counter_ns
+
+import paho.mqtt.client as mqtt
+
+PAYLOAD_BYTES = 16
+TIMEOUT_S = 10
+
+
+def main() -> None:
+    task, host, port, qos, name = sys.argv[1:]
+    session = Session(host, int(port), int(qos))
+    if task == "echo":
+        session.subscribe(f"rtt/{qos}/there/{name}")
+        echo(session)
+    else:
+        session.subscribe(f"rtt/{qos}/back/{name}")
+        ping(session, name)
+
+
+class Session:
+    """Without the library's thread: what comes is handled where it is waited for."""
+
+    def __init__(self, host: str, port: int, qos: int) -> None:
+        self.qos = qos
+        self.client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv311)
+        self.client.on_socket_open = lambda _client, _user, opened: opened.setsockopt(
+            socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+        )
+        connected: list[bool] = []
+        self.client.on_connect = lambda _client, _user, _flags, reason, _properties: connected.append(not reason.is_failure)
+        self.client.connect(host, port, keepalive=0)
+        while not connected:
+            self.step()
+
+    def subscribe(self, topic_filter: str) -> None:
+        granted: list[object] = []
+        self.client.on_subscribe = lambda *_arguments: granted.append(None)
+        self.client.subscribe(topic_filter, self.qos)
+        while not granted:
+            self.step()
+
+    def publish(self, topic: str, payload: bytes) -> None:
+        self.client.publish(topic, payload, self.qos)
+
+    def step(self) -> None:
+        if self.client.loop(TIMEOUT_S) != mqtt.MQTT_ERR_SUCCESS:
+            sys.exit("the connection is over")
+
+
+def echo(session: Session) -> None:
+    back = [f"rtt/{session.qos}/back/{digit}" for digit in range(10)]
+
+    def on_message(_client: mqtt.Client, _user: object, message: mqtt.MQTTMessage) -> None:
+        session.publish(back[message.payload[0] - ord("0")], message.payload)
+
+    session.client.on_message = on_message
+    print("ready", flush=True)
+    while True:
+        session.step()
+
+
+def ping(session: Session, digit: str) -> None:
+    times: list[int] = []
+    number = count = sent = end = 0
+    topic, payload = "", b""
+
+    def ask() -> None:
+        nonlocal number, payload, sent
+        number += 1
+        payload = f"{digit}{number:0{PAYLOAD_BYTES - 1}}".encode()
+        sent = perf_counter_ns()
+        session.publish(topic, payload)
+
+    def on_message(_client: mqtt.Client, _user: object, message: mqtt.MQTTMessage) -> None:
+        nonlocal count
+        now = perf_counter_ns()
+        if message.payload != payload:
+            sys.exit("not the reply to the last message")
+        times.append(now - sent)
+        if len(times) < count and now < end:
+            ask()
+        else:
+            count = len(times)
+
+    session.client.on_message = on_message
+    print("ready", flush=True)
+    for line in sys.stdin:
+        server, count_text, limit_ms = line.split()
+        topic = f"rtt/{session.qos}/there/{server}"
+        times.clear()
+        count = int(count_text)
+        end = perf_counter_ns() + int(limit_ms) * 1_000_000
+        ask()
+        while len(times) < count:
+            session.step()
+        print(*times, flush=True)
+
+
+main()

@@ -1,0 +1,82 @@
+"""What the matrix makes of times, and how it deals with drivers. Run: python -m unittest discover -s bench/rtt."""
+
+import sys
+import unittest
+
+import machine
+import summary
+from drivers import DriverError, running
+from summary import Cell
+
+ANSWERS = """
+import sys
+print("ready", flush=True)
+for line in sys.stdin:
+    server, count, _ = line.split()
+    if server == "gone":
+        sys.exit("the connection is over")
+    print(*[1000] * int(count), flush=True)
+"""
+
+
+class Figures(unittest.TestCase):
+    def test_percentiles_are_times_that_were_measured(self) -> None:
+        figures = summary.of_times([1000 * (n + 1) for n in range(100)])
+        self.assertEqual(figures["p50_us"], 50)
+        self.assertEqual(figures["p99_us"], 99)
+        self.assertEqual(figures["p999_us"], 100)
+        self.assertAlmostEqual(figures[summary.RATE], 1e9 / 50_500, 2)
+
+    def test_a_histogram_has_every_time_within_one_percent(self) -> None:
+        made = summary.histogram([10_000, 10_000, 55_555, 1_000_000])
+        self.assertEqual((made["count"], made["max_ns"], sum(made["counts"])), (4, 1_000_000, 4))
+        self.assertEqual(made["counts"], [2, 1, 1])
+        for value, time in zip(made["values_ns"], (10_000, 55_555, 1_000_000), strict=True):
+            self.assertTrue(time * 0.999 <= value <= time * 1.011, (value, time))
+
+    def test_ratios_are_to_the_floor_of_the_same_language_and_round(self) -> None:
+        figures = {
+            Cell("raw", "c", "tcp", 0): summary.of_times([10_000]),
+            Cell("tautwire", "c", "c", 0): summary.of_times([25_000]),
+            Cell("tautwire", "js", "js", 0): summary.of_times([50_000]),
+            Cell("mosquitto", "js-mqttjs", "js-mqttjs", 0): summary.of_times([200_000]),
+        }
+        metrics = summary.of_round(figures)
+        self.assertEqual(metrics["tautwire"]["c_to_c_qos0_ratio_to_raw_tcp"], 0.4)
+        self.assertEqual(metrics["tautwire"][summary.MQTTJS], 4.0)
+        self.assertNotIn("js_to_js_qos0_ratio_to_raw_tcp", metrics["tautwire"])
+
+    def test_bars_pass_fail_and_stay_open(self) -> None:
+        samples = [
+            {"broker": "tautwire", "placement": "free", "exact": True, "metrics": {"c_to_c_qos0_ratio_to_raw_tcp": ratio}}
+            for ratio in (0.40, 0.43, 0.45)
+        ]
+        found = summary.checks(summary.summarise(samples), "free", samples)
+        self.assertEqual([check["verdict"] for check in found[:2]], ["pass", "not_measured"])
+        self.assertEqual(summary.verdict(found), "not_measured")
+        samples[1]["metrics"]["c_to_c_qos0_ratio_to_raw_tcp"] = 0.41
+        samples[2]["exact"] = False
+        found = summary.checks(summary.summarise(samples), "free", samples)
+        self.assertEqual([found[0]["verdict"], found[-1]["verdict"]], ["fail", "fail"])
+        self.assertEqual(summary.verdict(found), "fail")
+
+
+class Drivers(unittest.TestCase):
+    def test_a_driver_answers_until_it_ends_and_then_says_why(self) -> None:
+        with running({("good",): (sys.executable, "-c", ANSWERS), ("bad",): (sys.executable, "-c", "raise SystemExit('no broker')")}) as drivers:
+            self.assertEqual(drivers["good",].ask("c", 3, 1000), [1000, 1000, 1000])
+            self.assertIn("no broker", drivers["bad",].failure or "")
+            with self.assertRaisesRegex(DriverError, "the connection is over"):
+                drivers["good",].ask("gone", 3, 1000)
+            with self.assertRaisesRegex(DriverError, "the connection is over"):
+                drivers["good",].ask("c", 3, 1000)
+
+
+class Machine(unittest.TestCase):
+    def test_the_folder_is_that_of_the_load_generator(self) -> None:
+        described = {"cpu_model": "AMD EPYC (TM) 9B14 @ 2.6GHz", "cores": 2, "memory_mib": 24_000}
+        self.assertEqual(machine.slug(described), "amd-epyc-tm-9b14-2-6ghz-2c-24g")
+
+
+if __name__ == "__main__":
+    unittest.main()
