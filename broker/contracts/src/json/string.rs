@@ -71,7 +71,7 @@ fn escape_end(bytes: &[u8], at: usize) -> Checked<usize> {
     }
 }
 
-/// The number in `\uXXXX` at `at`.
+/// The number in `\u` and four digits at `at`.
 fn code_unit(bytes: &[u8], at: usize) -> Option<u32> {
     let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
     digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)?))

@@ -1,6 +1,6 @@
 //! Formats of strings.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::typed::time;
 
