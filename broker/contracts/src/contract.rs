@@ -223,8 +223,12 @@ impl Contract {
 
 /// The format that a content type names; the usual names are known at once.
 fn named_format(content_type: &str) -> Option<Format> {
-    let usual = Format::ALL.into_iter().find(|format| format.content_type() == content_type);
-    usual.or_else(|| Format::of_content_type(content_type))
+    match content_type.as_bytes() {
+        b"application/x-protobuf" => Some(Format::Protobuf),
+        b"application/msgpack" => Some(Format::MessagePack),
+        b"application/json" => Some(Format::Json),
+        _ => Format::of_content_type(content_type),
+    }
 }
 
 /// How far a payload was understood: of one that is not of the format at all, nothing; of one whose tie does not hold, all.

@@ -13,6 +13,22 @@ pub(crate) enum Owner {
     JsonSchema,
 }
 
+/// Nesting is counted as in the binary form, so that a payload is not too deep in one format and right in another: there, lists
+/// and maps are messages in a `Value`, their items are `Value`s, and entries are messages too.
+impl Owner {
+    fn depth(self, wrapped: bool) -> u16 {
+        u16::from(self == Owner::JsonSchema || wrapped)
+    }
+
+    fn depth_of_items(self) -> u16 {
+        u16::from(self == Owner::Protobuf)
+    }
+
+    fn depth_of_entries(self) -> u16 {
+        2 * self.depth_of_items()
+    }
+}
+
 /// Hands on the value that begins with `value`. `wrapped` is whether Protocol Buffers say what it is.
 pub(crate) fn walk<'a>(
     source: &mut impl Source<'a>,
@@ -32,6 +48,10 @@ pub(crate) fn walk<'a>(
         Value::Int(value) => AnyScalar::Int(value),
         Value::Uint(value) => AnyScalar::Uint(value),
         Value::Float(value) => AnyScalar::Number(finite(source, value)?),
+        Value::Decimal(text) if owner == Owner::JsonSchema && text.parse().is_ok_and(is_rounded) => {
+            let expected = "an integer of at most 64 bits, or one that a double can hold";
+            return Err(Violation::new(Rule::Range, source.offset(), expected, "a larger one"));
+        }
         Value::Decimal(text) => AnyScalar::Number(finite(source, text.parse().unwrap_or(f64::NAN))?),
         Value::Text(text) => {
             sink.any_scalar(place, AnyScalar::Text(&text.decoded()));
@@ -54,13 +74,17 @@ fn walk_deeper<'a>(
     owner: Owner,
     depth_left: u16,
 ) -> Checked {
-    let Some(depth_left) = depth_left.checked_sub(1) else { return Err(source::too_deep(source.offset())) };
+    let Some(depth_left) = depth_left.checked_sub(owner.depth(wrapped)) else {
+        return Err(source::too_deep(source.offset()));
+    };
+    let inside = |at: usize, cost: u16| depth_left.checked_sub(cost).ok_or_else(|| source::too_deep(at));
     match value {
         Value::Map(mut sequence) => {
             sink.any_begin(place, AnyShape::Struct, wrapped);
             while let Some(key) = source.key(&mut sequence)? {
                 let key = key.decoded();
                 let value = source.value()?;
+                let depth_left = inside(source.offset(), owner.depth_of_entries())?;
                 walk(source, sink, value, AnyPlace::Entry(&key), true, owner, depth_left)
                     .map_err(|violation| violation.inside(&key))?;
             }
@@ -71,6 +95,7 @@ fn walk_deeper<'a>(
             let mut index = 0;
             while source.item(&mut sequence)? {
                 let value = source.value()?;
+                let depth_left = inside(source.offset(), owner.depth_of_items())?;
                 walk(source, sink, value, AnyPlace::Item, true, owner, depth_left)
                     .map_err(|violation| violation.inside_item(index))?;
                 index += 1;
@@ -88,4 +113,9 @@ fn finite<'a>(source: &impl Source<'a>, value: f64) -> Checked<f64> {
         return Ok(value);
     }
     Err(Violation::new(Rule::Range, source.offset(), "a finite number", "another"))
+}
+
+/// Whether a double would be another number.
+fn is_rounded(whole: i128) -> bool {
+    whole as f64 as i128 != whole
 }

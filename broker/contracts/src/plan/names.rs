@@ -58,3 +58,23 @@ impl Names {
         mixed.wrapping_mul(0x9E37_79B1) >> 8
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_all_lengths_are_found_and_others_are_not() {
+        let names: Vec<String> = (0..40).map(|length| "abcdefghij".repeat(4)[..length].to_owned()).collect();
+        let of = Names::new(names.iter().enumerate().map(|(at, name)| (&**name, FieldIndex(at as u16))));
+        for (at, name) in names.iter().enumerate() {
+            assert_eq!(of.find(name.as_bytes()), Some(FieldIndex(at as u16)));
+            for wrong in 0..name.len() {
+                let mut other = name.clone().into_bytes();
+                other[wrong] = b'X';
+                assert_eq!(of.find(&other), None, "{name} {wrong}");
+            }
+        }
+        assert_eq!(Names::default().find(b"a"), None);
+    }
+}

@@ -14,8 +14,15 @@ use crate::violation::{Checked, Rule, Violation};
 /// Walks the whole payload as a message of the plan's root type.
 pub(crate) fn walk<'a>(plan: &Plan, source: &mut impl Source<'a>, sink: &mut impl Sink, check: Check) -> Checked {
     let mut walk = Walk { plan, check, source, sink };
-    let value = walk.source.value()?;
-    walk.message_value(plan.root, value, Place::Root, check.depth_max)?;
+    if plan.root().well_known.is_none()
+        && let Some(depth_left) = check.depth_max.checked_sub(1)
+        && let Some(sequence) = walk.source.begin_map()
+    {
+        walk.message(plan.root(), sequence, Place::Root, depth_left)?;
+    } else {
+        let value = walk.source.value()?;
+        walk.message_value(plan.root, value, Place::Root, check.depth_max)?;
+    }
     walk.source.end()
 }
 
@@ -138,6 +145,8 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         source::skip(self.source, value, depth_left)
     }
 
+    /// A field whose value is not right at a glance. Apart, so that the way of those that are stays short.
+    #[inline(never)]
     fn field<const WORDS: usize>(&mut self, field: &FieldPlan, choices: &mut Met<WORDS>, depth_left: u16) -> Checked {
         if let (Pass::Name, Kind::Enum(index)) = (field.pass, field.kind)
             && !K::WANTS_VALUES
@@ -232,6 +241,10 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
         let [key_field, value_field] = &*plan.message(entry).fields else { return Ok(()) };
         let mut index = 0;
         while let Some(key) = self.source.key(&mut sequence)? {
+            // In the binary form an entry is a message.
+            let Some(depth_left) = depth_left.checked_sub(1) else {
+                return Err(source::too_deep(self.source.offset()));
+            };
             if index == 0 {
                 self.sink.list_begin(field);
             }

@@ -29,6 +29,8 @@ fn mutated_json_gets_the_verdict_of_its_schema() {
             let is_known = match &ours {
                 // The last of several values of one name counts there.
                 Err(violation) if violation.rule == Rule::Duplicate => true,
+                // Hours and minutes may have commas for digits there.
+                Err(violation) if violation.rule == Rule::TextFormat => has_comma_for_digit(&text),
                 // Integers of more than 64 bits are rounded there.
                 _ if has_long_number(&text) => true,
                 Err(_) => false,
@@ -127,6 +129,10 @@ fn through_message_pack(contract: &Contract, json: &[u8]) {
     let back = made(Format::MessagePack, Format::Json, &pack).expect("it was made");
     let read = |json: &[u8]| serde_json::from_slice::<Value>(json).expect("it is JSON");
     assert!(same(&read(&back), &read(json)), "{}\n{}", String::from_utf8_lossy(json), String::from_utf8_lossy(&back));
+}
+
+fn has_comma_for_digit(text: &str) -> bool {
+    ["T0,", "T,", ":0,", ":,", "+0,", "-0,"].iter().any(|odd| text.contains(odd))
 }
 
 fn has_long_number(text: &str) -> bool {

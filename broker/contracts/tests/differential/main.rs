@@ -207,6 +207,12 @@ fn is_lenient_there(violation: &Violation, text: &str) -> bool {
         Rule::TextFormat => value.bytes().filter(u8::is_ascii_digit).count() > 9 && value.contains('.'),
         // Numbers between quotation marks are read there as Rust reads them.
         Rule::Type if violation.found() == "a string that is no number" => value.parse::<f64>().is_ok(),
+        // Numbers between quotation marks may be too large there, and are infinite then.
+        Rule::Range => match violation.expected() {
+            "double" => value.parse::<f64>().is_ok_and(f64::is_infinite),
+            "float" => value.parse::<f32>().is_ok_and(f32::is_infinite),
+            _ => false,
+        },
         // Bits beyond the last byte may be set there.
         Rule::Type if violation.expected() == "bytes in base64" => value.bytes().all(|byte| byte.is_ascii_graphic()),
         _ => false,
