@@ -79,11 +79,11 @@ def outcome(value):
 
 
 def exact(value):
-    """Numbers are finite, or JSON would not have them."""
+    """Keys in order, since that of a map is the runtime's own; numbers finite, or JSON would not have them."""
     if isinstance(value, float):
         assert math.isfinite(value)
     if isinstance(value, dict):
-        return {key: exact(item) for key, item in value.items()}
+        return {key: exact(value[key]) for key in sorted(value)}
     return [exact(item) for item in value] if isinstance(value, list) else value
 
 

@@ -70,7 +70,7 @@ def untyped(value):
         return text(value)
     if isinstance(value, list):
         return head(0x90, 0xDC, len(value)) + b"".join(map(untyped, value))
-    return pairs([(text(key), untyped(item)) for key, item in value.items()])
+    return pairs([(text(key), untyped(value[key])) for key in sorted(value)])
 
 
 def pairs(entries):
