@@ -24,7 +24,7 @@ SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh 
 
 # Commands that the tests use, with the Debian packages they come in.
 TEST_PACKAGES = g++=g++ clang=clang arm-none-eabi-gcc=gcc-arm-none-eabi,libnewlib-arm-none-eabi \
-	/usr/lib32/crt1.o=gcc-multilib chromium=chromium
+	/usr/lib32/crt1.o=gcc-multilib chromium=chromium valgrind=valgrind
 
 say = @printf '\n== %s\n' '$(1)'
 
@@ -48,7 +48,7 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint test-rust test-spec test-go test-c test-typescript test-examples test-generate test-differential test-interop ## all checks and tests; installs what they need
+test: tools lint test-rust test-spec test-go test-c test-typescript test-examples test-generate test-differential test-interop test-bench test-regressions ## all checks and tests; installs what they need
 
 .PHONY: tools
 tools:
@@ -155,6 +155,7 @@ bench-report: ## write bench/report and the figures of the README from bench/res
 
 .PHONY: test-regressions
 test-regressions: ## the instructions of the hot paths have not grown by more than 3 %
+	$(call say,test-regressions)
 	@tools/apt.sh valgrind=valgrind
 	@$(PYTHON) -B -m unittest discover -s bench/regressions
 	@$(PYTHON) -B bench/regressions/run.py
@@ -166,6 +167,7 @@ regressions-baseline: ## write the instructions of the hot paths down anew
 
 .PHONY: test-bench
 test-bench: ## the report and the round trip matrix; the report is not stale
+	$(call say,test-bench)
 	@$(PYTHON) -B -m unittest discover -s bench/report
 	@$(PYTHON) -B -m unittest discover -s bench/rtt
 

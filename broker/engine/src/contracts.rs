@@ -39,8 +39,10 @@ pub(crate) enum Ending {
 }
 
 impl Refusal {
-    pub(crate) fn new(reason: ReasonCode, why: &'static str) -> Refusal {
-        Refusal { reason, why: why.into(), ending: Ending::Never }
+    /// Boxed, so that the result of what is not refused stays small.
+    #[cold]
+    pub(crate) fn new(reason: ReasonCode, why: &'static str) -> Box<Refusal> {
+        Box::new(Refusal { reason, why: why.into(), ending: Ending::Never })
     }
 }
 
@@ -60,7 +62,7 @@ pub(crate) struct ViolationLog {
 
 impl<J: Journal> Hub<J> {
     /// Holds a message to `contract`. One that only observes lets everything pass.
-    pub(crate) fn hold_to(&mut self, contract: &Arc<Contract>, outgoing: &Outgoing<'_>) -> Result<(), Broken> {
+    pub(crate) fn hold_to(&mut self, contract: &Arc<Contract>, outgoing: &Outgoing<'_>) -> Result<(), Box<Broken>> {
         self.counters().payloads_checked.add(1);
         let MessageRef { topic, properties, payload, retain, .. } = outgoing.message;
         if retain && payload.is_empty() {
@@ -73,7 +75,7 @@ impl<J: Journal> Hub<J> {
             self.counters().violations_observed.add(1);
             return Ok(());
         }
-        Err(Broken { contract: contract.clone(), violation })
+        Err(Box::new(Broken { contract: contract.clone(), violation }))
     }
 
     fn log_violation(&mut self, contract: &Contract, topic: &str, violation: &Violation) {
@@ -91,7 +93,7 @@ impl<J: Journal> Hub<J> {
 impl<J: Journal> Shard<J> {
     /// Does with a message what its contract says of those that break it.
     #[cold]
-    pub(crate) fn refuse_broken(&mut self, broken: Broken, outgoing: &Outgoing<'_>) -> Result<bool, Refusal> {
+    pub(crate) fn refuse_broken(&mut self, broken: Broken, outgoing: &Outgoing<'_>) -> Result<bool, Box<Refusal>> {
         let Broken { contract, violation } = broken;
         let ending = match contract.on_violation() {
             OnViolation::Quarantine => {
@@ -103,11 +105,8 @@ impl<J: Journal> Shard<J> {
             OnViolation::Reject | OnViolation::Observe => Ending::Never,
         };
         self.hub.counters().violations_rejected.add(1);
-        Err(Refusal {
-            reason: ReasonCode::PayloadFormatInvalid,
-            why: explanation(&contract, &violation).into(),
-            ending,
-        })
+        let why = explanation(&contract, &violation).into();
+        Err(Box::new(Refusal { reason: ReasonCode::PayloadFormatInvalid, why, ending }))
     }
 
     /// Publishes a message again where only those find it who look for what is wrong.

@@ -35,7 +35,7 @@ impl<J: Journal> Hub<J> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn deliver_at_most_once(&mut self, index: u32, outgoing: &Outgoing<'_>, terms: Terms<'_>) {
         let connection = &self.connections[index as usize];
         let pending = connection.pending_bytes();

@@ -30,7 +30,9 @@ pub(crate) struct Told {
 impl<J: Journal> Shard<J> {
     /// Whether the contracts have changed and this shard has to say so.
     pub fn has_contracts_to_tell(&self) -> bool {
-        self.hub.shard == ShardIndex(0) && self.hub.exchange.contract_changes() != self.told.changes
+        self.hub.shard == ShardIndex(0)
+            && self.hub.settings.contract_discovery
+            && self.hub.exchange.contract_changes() != self.told.changes
     }
 
     /// Publishes what is new of the contracts, and takes back what is gone.
@@ -75,7 +77,7 @@ impl<J: Journal> Shard<J> {
     /// Answers a message to one of the topics for requests; false for any other topic. Only the client that asks gets the
     /// answer.
     pub(crate) fn answer_discovery(&mut self, index: u32, publish: &Publish<'_>, topic: &str) -> bool {
-        if !topic.starts_with("$SYS/") {
+        if !topic.starts_with("$SYS/") || !self.hub.settings.contract_discovery {
             return false;
         }
         let catalogue = self.hub.exchange.contracts();

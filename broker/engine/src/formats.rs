@@ -2,7 +2,7 @@
 
 use tautwire_contracts::Contract;
 use tautwire_protocol::{Properties, PropertyContext, PropertyId, Subscribe, SubscribeReason, TopicFilter};
-use tautwire_session::{Format, Journal, Message, MessageRef};
+use tautwire_session::{Form, Format, Forms, Journal, Message, MessageRef};
 
 use crate::contracts::{append_user_property, content_type};
 use crate::discovery::push;
@@ -14,6 +14,8 @@ use crate::route::{Origin, Subscription};
 const AS: &str = "$as/";
 /// The user property of SUBSCRIBE that names a content type.
 const ACCEPT: &str = "accept";
+/// JSON takes about so many times the room of the compact formats.
+const EXPECTED_GROWTH: usize = 4;
 
 /// A subscription's filter, and the format in which payloads are wanted.
 #[derive(Debug, Clone, Copy)]
@@ -53,23 +55,6 @@ pub(crate) fn wanted(filter: TopicFilter<'_>, accepted: Option<Format>) -> Resul
     }
 }
 
-/// What became of a payload.
-enum Form {
-    /// It is in the format already.
-    AsItIs,
-    /// It is in the hub's scratch.
-    Made,
-    /// It cannot be; the scratch says why, and has no payload.
-    Impossible,
-}
-
-/// A message in another form while it is handed out.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    properties: Vec<u8>,
-    payload: Vec<u8>,
-}
-
 impl<J: Journal> Hub<J> {
     /// Delivers to subscriptions that are sorted by format, each format made once.
     pub(crate) fn deliver_in_formats(
@@ -80,94 +65,85 @@ impl<J: Journal> Hub<J> {
         origin: Origin,
         published_at: u64,
     ) -> bool {
+        let shared = outgoing.forms.clone();
+        let own = Forms::default();
+        let forms = shared.as_deref().unwrap_or(&own);
         let mut matched = false;
         for same in found.chunk_by(|a, b| a.format == b.format) {
             let Some(format) = same.first().and_then(|first| first.format) else { continue };
-            let mut scratch = std::mem::take(&mut self.scratch);
-            matched |= match self.make(contract, format, &outgoing.message, &mut scratch) {
-                Form::AsItIs => self.deliver_matches(same, outgoing, origin, published_at),
-                Form::Made => {
-                    let mut made = Outgoing { is_checked: true, ..Outgoing::new(scratch.message(&outgoing.message)) };
-                    self.deliver_matches(same, &mut made, origin, published_at)
-                }
-                Form::Impossible => {
+            matched |= match forms.get_or_make(format, || self.make(contract, format, &outgoing.message)) {
+                Form::AsItIs => self.deliver_same(same, outgoing, origin, published_at),
+                Form::Made(message) => self.deliver_same(same, &mut Outgoing::of(message), origin, published_at),
+                Form::Impossible(said) => {
                     let told: Vec<Subscription> =
                         same.iter().copied().filter(|subscription| self.can_be_told(subscription.session)).collect();
                     self.counters().dropped_untranscodable.add((same.len() - told.len()) as u64);
-                    let mut said = Outgoing { is_checked: true, ..Outgoing::new(scratch.message(&outgoing.message)) };
-                    self.deliver_matches(&told, &mut said, origin, published_at)
+                    self.deliver_same(&told, &mut Outgoing::of(said), origin, published_at)
                 }
             };
-            self.scratch = scratch;
         }
         matched
     }
 
-    /// A kept message in the format that a subscription wants; `None` where it can neither be had nor its want be said.
+    /// A kept message in the format that a subscription wants; `None` where it can neither be had nor its want be `told`.
     pub(crate) fn in_format(&mut self, message: Message, format: Option<Format>, told: bool) -> Option<Message> {
         let Some(format) = format else { return Some(message) };
         let contract = self.exchange.contract(message.topic());
-        let made = self.message_in(contract.as_deref(), format, message.as_ref(), told)?;
-        Some(made.unwrap_or(message))
-    }
-
-    /// A message in another format: `Some(None)` where it is in that format already, `None` where it can neither be had
-    /// nor its want be `told`.
-    pub(crate) fn message_in(
-        &mut self,
-        contract: Option<&Contract>,
-        format: Format,
-        message: MessageRef<'_>,
-        told: bool,
-    ) -> Option<Option<Message>> {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        let made = match self.make(contract, format, &message, &mut scratch) {
-            Form::AsItIs => Some(None),
-            Form::Impossible if !told => {
+        match self.make(contract.as_deref(), format, &message.as_ref()) {
+            Form::AsItIs => Some(message),
+            Form::Made(message) => Some(message),
+            Form::Impossible(said) if told => Some(said),
+            Form::Impossible(_) => {
                 self.counters().dropped_untranscodable.add(1);
                 None
             }
-            Form::Made | Form::Impossible => Some(Some(scratch.message(&message).to_message())),
-        };
-        self.scratch = scratch;
-        made
+        }
     }
 
-    fn make(
-        &mut self,
+    /// What goes to a member of a shared subscription that wants `format`; `None` where it cannot be had.
+    pub(crate) fn for_member(
+        &self,
         contract: Option<&Contract>,
-        to: Format,
-        message: &MessageRef<'_>,
-        scratch: &mut Scratch,
-    ) -> Form {
+        format: Format,
+        outgoing: &mut Outgoing<'_>,
+    ) -> Option<Message> {
+        let forms = outgoing.forms.get_or_insert_default().clone();
+        match forms.get_or_make(format, || self.make(contract, format, &outgoing.message)) {
+            Form::AsItIs => Some(outgoing.keep()),
+            Form::Made(message) => Some(message.clone()),
+            Form::Impossible(_) => {
+                // Whether the member's client could be told why not is known to its own thread only.
+                self.counters().dropped_untranscodable.add(1);
+                None
+            }
+        }
+    }
+
+    fn make(&self, contract: Option<&Contract>, to: Format, message: &MessageRef<'_>) -> Form {
         let content_type = content_type(message.properties);
         let Some(contract) = contract else {
             if content_type.and_then(Format::of_content_type) == Some(to) || message.payload.is_empty() {
                 return Form::AsItIs;
             }
-            scratch.say_why(message, "no contract covers the topic, so that its format is not known");
-            return Form::Impossible;
+            return impossible(message, "no contract covers the topic, so that its format is not known");
         };
+        if message.payload.is_empty() && message.retain {
+            return Form::AsItIs;
+        }
         // Of a message that has been let through although it breaks its contract, nothing is known.
         let from = match contract.check(message.topic, content_type, message.payload) {
-            _ if message.payload.is_empty() && message.retain => return Form::AsItIs,
             Ok(from) if from == to && content_type.is_some() => return Form::AsItIs,
             Ok(from) => from,
-            Err(violation) => {
-                scratch.say_why(message, &violation.to_string());
-                return Form::Impossible;
-            }
+            Err(violation) => return impossible(message, &violation.to_string()),
         };
-        scratch.payload.clear();
-        if let Err(violation) = contract.transcode(from, to, message.payload, &mut scratch.payload) {
-            scratch.say_why(message, &violation.to_string());
-            return Form::Impossible;
+        let mut payload = Vec::with_capacity(message.payload.len() * EXPECTED_GROWTH);
+        if let Err(violation) = contract.transcode(from, to, message.payload, &mut payload) {
+            return impossible(message, &violation.to_string());
         }
-        scratch.properties.clear();
-        scratch.take_properties(message, to != Format::Protobuf && to != Format::MessagePack);
-        push(&mut scratch.properties, PropertyId::ContentType, to.content_type().as_bytes());
+        let mut properties = properties_for(message, to == Format::Json);
+        push(&mut properties, PropertyId::ContentType, to.content_type().as_bytes());
         self.counters().payloads_transcoded.add(1);
-        Form::Made
+        Form::Made(MessageRef { properties: &properties, payload: &payload, ..*message }.to_message())
     }
 
     /// Whether the session's client can be told by properties, now.
@@ -177,28 +153,23 @@ impl<J: Journal> Hub<J> {
     }
 }
 
-impl Scratch {
-    fn message<'s>(&'s self, like: &MessageRef<'s>) -> MessageRef<'s> {
-        MessageRef { properties: &self.properties, payload: &self.payload, ..*like }
-    }
-
-    /// The properties of `message` but those that speak of its payload's form.
-    fn take_properties(&mut self, message: &MessageRef<'_>, is_text: bool) {
-        let Ok(properties) = Properties::from_wire(message.properties, PropertyContext::Publish) else { return };
-        for property in properties.raw().into_iter().flatten() {
-            let speaks_of_form = property.id == PropertyId::ContentType
-                || (property.id == PropertyId::PayloadFormatIndicator && !is_text);
-            if !speaks_of_form {
-                self.properties.extend_from_slice(property.bytes);
-            }
+/// The properties of `message` but those that speak of its payload's form.
+fn properties_for(message: &MessageRef<'_>, is_text: bool) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let Ok(properties) = Properties::from_wire(message.properties, PropertyContext::Publish) else { return kept };
+    for property in properties.raw().into_iter().flatten() {
+        let speaks_of_form =
+            property.id == PropertyId::ContentType || (property.id == PropertyId::PayloadFormatIndicator && !is_text);
+        if !speaks_of_form {
+            kept.extend_from_slice(property.bytes);
         }
     }
+    kept
+}
 
-    /// Instead of the payload, why there is none.
-    fn say_why(&mut self, message: &MessageRef<'_>, why: &str) {
-        self.payload.clear();
-        self.properties.clear();
-        self.take_properties(message, false);
-        append_user_property(&mut self.properties, "tautwire-transcoding-error", why);
-    }
+/// Instead of the payload, why there is none.
+fn impossible(message: &MessageRef<'_>, why: &str) -> Form {
+    let mut properties = properties_for(message, false);
+    append_user_property(&mut properties, "tautwire-transcoding-error", why);
+    Form::Impossible(MessageRef { properties: &properties, payload: &[], ..*message }.to_message())
 }

@@ -1,7 +1,9 @@
 //! PUBLISH packets as bytes, encoded once for each layout and shared by all who receive them.
 
+use std::sync::Arc;
+
 use tautwire_protocol::{PacketId, QoS, SubscriptionId, wire};
-use tautwire_session::{Message, MessageRef};
+use tautwire_session::{Forms, Message, MessageRef};
 
 use crate::output::{Chunk, Output};
 
@@ -22,15 +24,18 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) kept: Option<Message>,
     /// It has been held to the contract of its topic, or needs not be.
     pub(crate) is_checked: bool,
+    /// Its other formats, where more than this shard's subscriptions may want one.
+    pub(crate) forms: Option<Arc<Forms>>,
 }
 
 impl<'a> Outgoing<'a> {
     pub(crate) fn new(message: MessageRef<'a>) -> Outgoing<'a> {
-        Outgoing { message, chunk: None, kept: None, is_checked: false }
+        Outgoing { message, chunk: None, kept: None, is_checked: false, forms: None }
     }
 
     pub(crate) fn of(message: &'a Message) -> Outgoing<'a> {
-        Outgoing { message: message.as_ref(), chunk: None, kept: Some(message.clone()), is_checked: true }
+        let kept = Some(message.clone());
+        Outgoing { message: message.as_ref(), chunk: None, kept, is_checked: true, forms: None }
     }
 
     pub(crate) fn keep(&mut self) -> Message {

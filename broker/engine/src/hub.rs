@@ -13,7 +13,6 @@ use tautwire_session::{Change, Delivery, Journal, LogPosition, Record, RetainedC
 use crate::connection::{Connection, ConnectionId, NonZeroMs, Phase};
 use crate::contracts::ViolationLog;
 use crate::counters::{Counter, Counters, Totals};
-use crate::formats::Scratch;
 use crate::frames::{Frames, Outgoing};
 use crate::output::OutputPool;
 use crate::settings::Settings;
@@ -122,8 +121,6 @@ pub(crate) struct Hub<J> {
     /// They are over their limit.
     pub(crate) memory_full: bool,
     pub(crate) violation_log: ViolationLog,
-    /// Where payloads are put into other formats.
-    pub(crate) scratch: Scratch,
 }
 
 impl<J: Journal> Hub<J> {
@@ -162,7 +159,6 @@ impl<J: Journal> Hub<J> {
             buffered_bytes: 0,
             memory_full: false,
             violation_log: ViolationLog::default(),
-            scratch: Scratch::default(),
         }
     }
 

@@ -129,15 +129,15 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Retains and routes; says whether anybody wanted it.
-    pub(crate) fn publish(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> Result<bool, Refusal> {
+    pub(crate) fn publish(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> Result<bool, Box<Refusal>> {
         if !outgoing.message.retain {
             let generation = self.hub.exchange.generation();
-            return self.route(outgoing, origin, generation).or_else(|broken| self.refuse_broken(broken, outgoing));
+            return self.route(outgoing, origin, generation).or_else(|broken| self.refuse_broken(*broken, outgoing));
         }
         if let Some(contract) = self.hub.exchange.contract(outgoing.message.topic)
             && let Err(broken) = self.hub.hold_to(&contract, outgoing)
         {
-            return self.refuse_broken(broken, outgoing);
+            return self.refuse_broken(*broken, outgoing);
         }
         outgoing.is_checked = true;
         let Ok(retention) = self.hub.exchange.retain(&outgoing.message, &mut outgoing.kept) else {
@@ -145,7 +145,7 @@ impl<J: Journal> Shard<J> {
             return Err(Refusal::new(ReasonCode::QuotaExceeded, "the broker retains as much as it may"));
         };
         self.hub.record_retained(outgoing, retention.sequence);
-        self.route(outgoing, origin, retention.generation).or_else(|broken| self.refuse_broken(broken, outgoing))
+        self.route(outgoing, origin, retention.generation).or_else(|broken| self.refuse_broken(*broken, outgoing))
     }
 
     /// What the server has said in CONNACK that it does not do.
@@ -190,6 +190,7 @@ impl<J: Journal> Shard<J> {
         }
     }
 
+    #[inline]
     fn keep_alias(&mut self, index: u32, alias: Option<u16>, topic: Cow<'_, str>) {
         if let Some(alias) = alias {
             self.hub.connections[index as usize].extras().aliases_in.insert(alias, topic.into());
@@ -233,7 +234,7 @@ impl<J: Journal> Shard<J> {
         Ok(())
     }
 
-    fn check_message(&self, publish: &Publish<'_>, topic: &str) -> Result<(), Refusal> {
+    fn check_message(&self, publish: &Publish<'_>, topic: &str) -> Result<(), Box<Refusal>> {
         self.check_topic(topic).map_err(|reason| Refusal::new(reason, "clients may not publish to this topic"))?;
         if !publish.payload_is_as_indicated() {
             return Err(Refusal::new(ReasonCode::PayloadFormatInvalid, "the payload is not UTF-8 as indicated"));
@@ -256,7 +257,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Answers as the QoS demands [MQTT-3.3.4-1].
-    fn after_publish(&mut self, index: u32, session: u32, publish: &Publish<'_>, outcome: Result<bool, Refusal>) {
+    fn after_publish(&mut self, index: u32, session: u32, publish: &Publish<'_>, outcome: Result<bool, Box<Refusal>>) {
         // Codes and reason strings are for 5.0. A client of 3.1.1 is told that its message was taken, which is the only
         // answer it knows but to be cut off.
         let v5 = self.hub.connections[index as usize].is_v5();
@@ -264,7 +265,8 @@ impl<J: Journal> Shard<J> {
             Ok(true) => (ReasonCode::Success, None),
             Ok(false) if v5 => (ReasonCode::NoMatchingSubscribers, None),
             Ok(false) => (ReasonCode::Success, None),
-            Err(Refusal { reason, why, .. }) => {
+            Err(refusal) => {
+                let Refusal { reason, why, .. } = *refusal;
                 self.hub.counters().publishes_refused.add(1);
                 if v5 { (reason, Some(why)) } else { (ReasonCode::Success, None) }
             }
@@ -368,6 +370,9 @@ impl<J: Journal> Shard<J> {
 fn travelling<'a>(publish: &Publish<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
     let stays = |id| matches!(id, PropertyId::TopicAlias | PropertyId::MessageExpiryInterval);
     let properties = &publish.properties;
+    if properties.is_empty() {
+        return &[];
+    }
     if !properties.contains(PropertyId::TopicAlias) && !properties.contains(PropertyId::MessageExpiryInterval) {
         return properties.as_wire().unwrap_or_default();
     }

@@ -1,5 +1,7 @@
 //! From a published message to the sessions that want it.
 
+use std::sync::Arc;
+
 use tautwire_contracts::Contract;
 use tautwire_protocol::{QoS, SubscriptionId};
 use tautwire_router::{Batch, Entry, Member, Routes, ShareGroup};
@@ -88,7 +90,7 @@ impl<J: Journal> Shard<J> {
         outgoing: &mut Outgoing<'_>,
         origin: Origin,
         published_at: u64,
-    ) -> Result<bool, Broken> {
+    ) -> Result<bool, Box<Broken>> {
         let Shard { hub, table, .. } = self;
         let exchange_generation = hub.exchange.generation();
         let Table { tree, cache, generation } = table;
@@ -107,6 +109,10 @@ impl<J: Journal> Shard<J> {
         }
 
         let contract = matches.routes.contract.as_deref();
+        let goes_further = hub.outboxes.len() > 1 || !matches.routes.shares.is_empty();
+        if contract.is_some() && goes_further && origin != Origin::Shard && hub.exchange.formats_are_wanted() {
+            outgoing.forms = Some(Arc::default());
+        }
         let (plain, in_formats) = matches.subscriptions.split_at(matches.plain);
         let mut matched = hub.deliver_matches(plain, outgoing, origin, published_at);
         if !in_formats.is_empty() {
@@ -130,9 +136,9 @@ impl<J: Journal> Shard<J> {
         self.hub.now_ms = now_ms;
         for entry in batch.entries() {
             match entry {
-                Entry::Route { message, generation } => {
+                Entry::Route { message, generation, forms } => {
                     // The shard that it was published on has held it to its contract.
-                    let mut outgoing = Outgoing { is_checked: true, ..Outgoing::new(message) };
+                    let mut outgoing = Outgoing { is_checked: true, forms: forms.cloned(), ..Outgoing::new(message) };
                     let _ = self.route(&mut outgoing, Origin::Shard, generation);
                 }
                 Entry::Member(key, delivery) => match self.hub.session_at(key) {
@@ -162,8 +168,9 @@ impl<J: Journal> Shard<J> {
 
 impl<J: Journal> Hub<J> {
     /// One copy a session, however many of its subscriptions match [MQTT-3.3.4-2].
-    #[inline]
-    pub(crate) fn deliver_matches(
+    // Always in `route`: this is the way of every message.
+    #[inline(always)]
+    fn deliver_matches(
         &mut self,
         found: &[Subscription],
         outgoing: &mut Outgoing<'_>,
@@ -194,6 +201,17 @@ impl<J: Journal> Hub<J> {
         matched
     }
 
+    /// The same for the subscriptions that want one format.
+    pub(crate) fn deliver_same(
+        &mut self,
+        found: &[Subscription],
+        outgoing: &mut Outgoing<'_>,
+        origin: Origin,
+        published_at: u64,
+    ) -> bool {
+        self.deliver_matches(found, outgoing, origin, published_at)
+    }
+
     fn deliver_overlapping<'s>(
         &mut self,
         wanted: impl Iterator<Item = &'s Subscription> + Clone,
@@ -219,7 +237,7 @@ impl<J: Journal> Hub<J> {
             self.counters().dropped_shard_queue_full.add(1);
             return;
         }
-        outbox.batch().push_route(&outgoing.message, &mut outgoing.kept, generation);
+        outbox.batch().push_route(&outgoing.message, &mut outgoing.kept, generation, outgoing.forms.as_ref());
     }
 
     /// Gives a message to the member of a shared subscription whose turn it is.
@@ -235,12 +253,8 @@ impl<J: Journal> Hub<J> {
         };
         let mut delivery = share_delivery(group, &member, outgoing);
         if let Some(format) = member.format {
-            // Whether the member's client could be told why not is known to its own thread only.
-            match self.message_in(contract, format, delivery.message.as_ref(), false) {
-                Some(Some(message)) => delivery.message = message,
-                Some(None) => {}
-                None => return false,
-            }
+            let Some(message) = self.for_member(contract, format, outgoing) else { return false };
+            delivery.message = message;
         }
         if let Some(session) = self.session_at(&member.session).filter(|_| member.session.shard == self.shard) {
             self.deliver_to_member(session, &delivery);

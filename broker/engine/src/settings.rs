@@ -46,6 +46,7 @@ pub struct Settings {
     pub incomplete_packet_timeout_s: u32,
     pub write_stall_timeout_s: u32,
     pub sys_interval_s: u32,
+    pub contract_discovery: bool,
 }
 
 impl Default for Settings {
@@ -80,6 +81,7 @@ impl Default for Settings {
             incomplete_packet_timeout_s: 30,
             write_stall_timeout_s: 120,
             sys_interval_s: 10,
+            contract_discovery: true,
         }
     }
 }

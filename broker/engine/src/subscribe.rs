@@ -115,6 +115,9 @@ impl<J: Journal> Shard<J> {
             identifier,
             format: wanted.format,
         };
+        if wanted.format.is_some() {
+            self.hub.exchange.want_formats();
+        }
         let older = self.hub.sessions[session as usize].session.subscriptions().get(filter.as_str());
         let existed = older.is_some();
         if let Some(older) = older.filter(|older| older.format != wanted.format) {

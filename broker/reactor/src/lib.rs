@@ -19,3 +19,4 @@ mod worker;
 
 pub use broker::{Broker, Control, StartError};
 pub use listener::Listen;
+pub use memory::forget_startup;

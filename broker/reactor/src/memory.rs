@@ -1,5 +1,5 @@
-//! Giving freed memory back to the system.
-#![allow(unsafe_code, reason = "one call into the C library, which the standard library does not wrap")]
+//! Giving memory back to the system.
+#![allow(unsafe_code, reason = "calls into the C library, which the standard library does not wrap")]
 
 /// Less than this is kept for reuse.
 const WORTHWHILE_BYTES: u64 = 16 << 20;
@@ -46,3 +46,27 @@ fn trim() {
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn trim() {}
+
+/// Lets the pages of the program go that only starting needed, such as what reads the configuration. Whatever is called
+/// again is mapped again from the file.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub fn forget_startup() {
+    unsafe extern "C" {
+        // The linker sets these around the code: before the first page of the program, and behind its last instruction.
+        static __executable_start: u8;
+        static etext: u8;
+    }
+    let (start, end) = (&raw const __executable_start as usize, &raw const etext as usize);
+    // SAFETY: sysconf only answers.
+    let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    // The page with the end may have data behind the code.
+    let len = (end - start) / page_bytes * page_bytes;
+    // SAFETY: these pages are mapped privately from the file, never written, and come back from it with what they held.
+    unsafe {
+        libc::madvise(start as *mut libc::c_void, len, libc::MADV_DONTNEED);
+    }
+}
+
+/// Elsewhere the system decides alone.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn forget_startup() {}

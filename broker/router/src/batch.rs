@@ -1,6 +1,8 @@
 //! Messages that go from one shard to another, together.
 
-use tautwire_session::{Delivery, Message, MessageRef};
+use std::sync::Arc;
+
+use tautwire_session::{Delivery, Forms, Message, MessageRef};
 
 use crate::share::SessionKey;
 
@@ -26,6 +28,7 @@ pub struct BatchSize {
 enum Item {
     Copied { end: usize, generation: u64 },
     Shared { message: Message, generation: u64 },
+    WithForms(Box<(Message, u64, Arc<Forms>)>),
     Member(Box<(SessionKey, Delivery)>),
 }
 
@@ -38,6 +41,8 @@ pub enum Entry<'a> {
         message: MessageRef<'a>,
         /// The exchange's generation when the message was published.
         generation: u64,
+        /// Its other formats, which all shards share.
+        forms: Option<&'a Arc<Forms>>,
     },
     /// A message for the one member of a shared subscription that was chosen.
     Member(&'a SessionKey, &'a Delivery),
@@ -58,9 +63,19 @@ impl Batch {
         BatchSize { bytes: self.bytes.len(), entries: self.entries.len() }
     }
 
-    /// Adds a message for the subscriptions of the receiving shard.
-    pub fn push_route(&mut self, message: &MessageRef<'_>, kept: &mut Option<Message>, generation: u64) {
-        if message.stored_bytes() <= COPIED_MAX_BYTES {
+    /// Adds a message for the subscriptions of the receiving shard; with `forms`, if some of them may want another format.
+    pub fn push_route(
+        &mut self,
+        message: &MessageRef<'_>,
+        kept: &mut Option<Message>,
+        generation: u64,
+        forms: Option<&Arc<Forms>>,
+    ) {
+        if let Some(forms) = forms {
+            let message = kept.get_or_insert_with(|| message.to_message()).clone();
+            self.shared_bytes += message.stored_bytes();
+            self.entries.push(Item::WithForms(Box::new((message, generation, forms.clone()))));
+        } else if message.stored_bytes() <= COPIED_MAX_BYTES {
             message.append_stored(&mut self.bytes);
             self.entries.push(Item::Copied { end: self.bytes.len(), generation });
         } else {
@@ -98,9 +113,15 @@ impl Batch {
             Item::Copied { end, generation } => {
                 let stored = &self.bytes[start..*end];
                 start = *end;
-                Entry::Route { message: MessageRef::from_stored(stored), generation: *generation }
+                Entry::Route { message: MessageRef::from_stored(stored), generation: *generation, forms: None }
             }
-            Item::Shared { message, generation } => Entry::Route { message: message.as_ref(), generation: *generation },
+            Item::Shared { message, generation } => {
+                Entry::Route { message: message.as_ref(), generation: *generation, forms: None }
+            }
+            Item::WithForms(item) => {
+                let (message, generation, forms) = &**item;
+                Entry::Route { message: message.as_ref(), generation: *generation, forms: Some(forms) }
+            }
             Item::Member(member) => Entry::Member(&member.0, &member.1),
         })
     }
@@ -125,11 +146,13 @@ mod tests {
         let payloads: [&[u8]; 4] = [b"x", &large, b"", b"yz"];
         let mut batch = Batch::default();
         for (at, payload) in payloads.iter().enumerate() {
-            batch.push_route(&parts(payload), &mut None, at as u64);
+            let forms = (at == 3).then(Arc::<Forms>::default);
+            batch.push_route(&parts(payload), &mut None, at as u64, forms.as_ref());
         }
         assert_eq!(batch.len(), 4);
         for (at, entry) in batch.entries().enumerate() {
-            let Entry::Route { message, generation } = entry else { panic!("a route") };
+            let Entry::Route { message, generation, forms } = entry else { panic!("a route") };
+            assert_eq!(forms.is_some(), at == 3);
             assert_eq!(message, parts(payloads[at]));
             assert_eq!(generation, at as u64);
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tautwire_contracts::{Catalogue, Contract};
@@ -56,6 +56,7 @@ pub struct Exchange {
     shares: AtomicUsize,
     contracts: RwLock<Arc<Catalogue>>,
     contract_changes: AtomicU64,
+    formats_wanted: AtomicBool,
     board: RwLock<Board>,
 }
 
@@ -115,6 +116,7 @@ impl Exchange {
             shares: AtomicUsize::new(0),
             contracts: RwLock::default(),
             contract_changes: AtomicU64::new(0),
+            formats_wanted: AtomicBool::new(false),
             board: RwLock::default(),
         }
     }
@@ -176,6 +178,17 @@ impl Exchange {
     #[inline]
     pub fn contract_changes(&self) -> u64 {
         self.contract_changes.load(Ordering::Acquire)
+    }
+
+    /// A subscription wants payloads in a format of its own.
+    pub fn want_formats(&self) {
+        self.formats_wanted.store(true, Ordering::Release);
+    }
+
+    /// Whether any subscription has wanted that since the start.
+    #[inline]
+    pub fn formats_are_wanted(&self) -> bool {
+        self.formats_wanted.load(Ordering::Acquire)
     }
 
     /// A session of `shard` subscribes to `filter`; `first` where no other session of that shard has it. Returns the

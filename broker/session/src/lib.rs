@@ -9,6 +9,7 @@
 
 mod change;
 mod format;
+mod forms;
 mod journal;
 mod message;
 mod outbound;
@@ -18,6 +19,7 @@ mod subscriptions;
 
 pub use change::Change;
 pub use format::Format;
+pub use forms::{Form, Forms};
 pub use journal::{Journal, LogPosition, Record, RetainedChange, Volatile};
 pub use message::{Message, MessageRef};
 pub use outbound::{Delivery, Outbound, Resend, SubscriptionIds};

@@ -96,7 +96,13 @@ impl<'a> Properties<'a> {
     }
 
     /// The first property of that identifier.
+    #[inline]
     pub fn get(&self, id: PropertyId) -> Option<Property<'a>> {
+        // Most packets have none, which must not cost a call.
+        if self.is_empty() { None } else { self.find(id) }
+    }
+
+    fn find(&self, id: PropertyId) -> Option<Property<'a>> {
         match self.form {
             Form::Wire { block, seen, .. } => {
                 if seen & id.bit() == 0 {

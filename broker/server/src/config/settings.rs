@@ -66,6 +66,9 @@ settings! {
         /// The folder with `contracts.toml`, `.proto` files and JSON Schemas. It is read at start and again on SIGHUP; whole, or
         /// not at all where something in it is wrong. Empty means no contracts.
         path: FilePath = FilePath::default();
+        /// Whether clients are told of the contracts, by retained messages below `$SYS/contracts/` and on request. Without,
+        /// there are no such messages, and requests are refused as any message to a topic below `$SYS` is.
+        discovery: bool = true;
     }
 
     /// The HTTP API for those who run the broker: health, metrics, contracts at run time.

@@ -78,6 +78,7 @@ pub(crate) fn run(mut config: Config, prepared: Prepared) -> ExitCode {
     if announce(&addresses, port).is_err() {
         log::warn!("standard output is closed: nobody was told where the broker listens");
     }
+    tautwire_reactor::forget_startup();
     for signal in signals.forever() {
         if signal != SIGHUP {
             break;

@@ -44,6 +44,7 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         incomplete_packet_timeout_s: limits.incomplete_packet_timeout_s,
         write_stall_timeout_s: limits.write_stall_timeout_s,
         sys_interval_s: config.sys.interval_s,
+        contract_discovery: config.contracts.discovery,
     };
     (settings, RetainedLimits { messages: limits.retained_messages, bytes: limits.retained_bytes })
 }

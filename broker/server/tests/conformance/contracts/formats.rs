@@ -236,20 +236,30 @@ fn messages_for_who_is_away_wait_in_the_format_asked_for() {
 
 #[test]
 fn a_payload_is_turned_once_however_many_ask_for_it() {
-    let world = World::new(1);
-    let mut publisher = world.connect(V5, "publisher");
-    let mut subscribers: Vec<Client> = (0..40)
-        .map(|number| {
-            let mut subscriber = world.connect(if number % 2 == 0 { V5 } else { V3_1_1 }, &format!("reader-{number}"));
-            subscriber.subscribe("$as/json/sensors/#", if number % 4 < 2 { AtMostOnce } else { AtLeastOnce });
-            subscriber
-        })
-        .collect();
-    publisher.publish(TOPIC, AtLeastOnce, &protobuf("7", 21.5));
-    for subscriber in &mut subscribers {
-        assert_eq!(subscriber.receive().payload(), in_format(JSON));
-    }
-    assert_eq!(world.count("payloads_transcoded"), 1);
+    every_thread_count(|case| {
+        let world = World::new(case.threads);
+        let mut publisher = world.connect(V5, "publisher");
+        let mut subscribers: Vec<Client> = (0..40)
+            .map(|number| {
+                let version = if number % 2 == 0 { V5 } else { V3_1_1 };
+                let mut subscriber = world.connect(version, &format!("reader-{number}"));
+                // The last four are each the only member of a shared subscription.
+                let filter = match number {
+                    0..36 => "$as/json/sensors/#".to_owned(),
+                    _ => format!("$share/group-{number}/$as/json/sensors/#"),
+                };
+                subscriber.subscribe(&filter, if number % 4 < 2 { AtMostOnce } else { AtLeastOnce });
+                subscriber
+            })
+            .collect();
+        for sent in 1..=3 {
+            publisher.publish(TOPIC, AtLeastOnce, &protobuf("7", 21.5));
+            for subscriber in &mut subscribers {
+                assert_eq!(subscriber.receive().payload(), in_format(JSON));
+            }
+            assert_eq!(world.count("payloads_transcoded"), sent);
+        }
+    });
 }
 
 #[test]

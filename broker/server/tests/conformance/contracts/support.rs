@@ -105,10 +105,19 @@ impl World {
     }
 
     pub(crate) fn with(threads: usize, manifest: &str) -> World {
-        World::over(Folder::new(&[("contracts/contracts.toml", manifest)]), threads)
+        World::over(World::folder(manifest), threads)
+    }
+
+    pub(crate) fn folder(manifest: &str) -> Folder {
+        Folder::new(&[("contracts/contracts.toml", manifest)])
     }
 
     pub(crate) fn over(folder: Folder, threads: usize) -> World {
+        World::set(folder, threads, &[])
+    }
+
+    /// With these settings beside those that every world has.
+    pub(crate) fn set(folder: Folder, threads: usize, settings: &[&str]) -> World {
         folder.write("contracts/numbered.json", NUMBERED);
         folder.write("contracts/reading.proto", READING);
         folder.write("contracts/anything.json", "{}");
@@ -116,7 +125,8 @@ impl World {
         let path = format!("contracts.path={}", folder.path().join("contracts").display());
         let token = format!("admin.token_file={}", folder.path().join("token").display());
         // Nothing wakes a thread by chance.
-        let broker = Broker::with(threads, &[&path, &token, "admin.listen=127.0.0.1:0", "sys.interval_s=3600"]);
+        let own = [&*path, &*token, "admin.listen=127.0.0.1:0", "sys.interval_s=3600"];
+        let broker = Broker::with(threads, &[&own, settings].concat());
         World { broker, folder }
     }
 
