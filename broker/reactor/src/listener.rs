@@ -33,6 +33,7 @@ impl Listener {
             Listen::WebSocket(address, rules) => (*address, Some(Arc::new(rules.clone()))),
         };
         let socket = TcpListener::bind(address).map_err(|error| (address, error))?;
+        prepare(&socket).map_err(|error| (address, error))?;
         Ok(Listener { socket, rules })
     }
 
@@ -40,6 +41,25 @@ impl Listener {
     pub(crate) fn websocket(&self) -> Option<Box<WebSocket>> {
         self.rules.as_ref().map(|rules| Box::new(WebSocket::new(rules.clone())))
     }
+}
+
+/// Connections that wait to be accepted, as far as `net.core.somaxconn` lets so many: a fleet comes back at once, and whoever
+/// finds no place tries again only after a second.
+#[cfg(target_os = "linux")]
+const BACKLOG: i32 = 4096;
+
+/// Sets the length of the queue, and what accepted connections inherit: small packets must not wait for acknowledgements of
+/// earlier ones.
+#[cfg(target_os = "linux")]
+fn prepare(socket: &TcpListener) -> io::Result<()> {
+    rustix::net::listen(socket, BACKLOG)?;
+    rustix::net::sockopt::set_tcp_nodelay(socket, true)?;
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn prepare(_: &TcpListener) -> io::Result<()> {
+    Ok(())
 }
 
 /// Descriptor kept free so that a connection can be accepted and closed when there are no others: left in the queue it
@@ -66,8 +86,9 @@ pub(crate) fn accept(listener: &TcpListener, reserve: &mut Reserve) -> io::Resul
     loop {
         return match listener.accept() {
             Ok((stream, peer)) => {
-                // Small packets must not wait for acknowledgements of earlier ones.
-                let _ = stream.set_nodelay(true);
+                if cfg!(not(target_os = "linux")) {
+                    let _ = stream.set_nodelay(true);
+                }
                 Ok(Accepted::Connection(stream, peer))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Accepted::None),
