@@ -91,11 +91,12 @@ test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Pytho
 	@$(PYTHON) -B tests/interop/run.py
 
 .PHONY: test-typescript
-test-typescript: build ## the TypeScript packages: types, tests, lint, size
+test-typescript: build ## the TypeScript packages: types, tests, lint, size, a browser, other runtimes
 	$(call say,test-typescript)
 	@cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
 	@cd clients/typescript && npm run --silent build && npm test --silent && npm run --silent lint && npm run --silent size
 	@cd clients/typescript && npm run --silent test:browser
+	@cd clients/typescript && npm run --silent test:runtimes
 
 .PHONY: test-go
 test-go: build ## the Go module: formatting, vet, staticcheck, tests with the race detector
@@ -205,6 +206,6 @@ clean: ## remove everything that was built or installed here
 	@$(CARGO) clean --quiet
 	@rm -rf bin .venv $(addsuffix /target,$(APART)) bench/peers/bin
 	@rm -rf tests/interop/mqttjs/node_modules tests/interop/paho-go/bin
-	@rm -rf clients/typescript/node_modules clients/typescript/packages/*/dist
+	@rm -rf clients/typescript/node_modules clients/typescript/runtimes/node_modules clients/typescript/packages/*/dist
 	@rm -rf examples/node_modules examples/live-page/dist
 	@$(MAKE) -C clients/c --silent clean

@@ -1,9 +1,8 @@
-// Holds the built package to every vector, in both directions, whole and byte by byte. Runs in Node.js, Deno and Bun.
+// Holds the codec to every vector, in both directions, whole and byte by byte. Runs in Node.js, Deno and Bun.
 
 import assert from "node:assert/strict";
-import process from "node:process";
-import { encode, encodedLength, MqttDecodeError, MqttDecoder } from "../../dist/esm/index.js";
-import { bytesOf, packetOf, readVectors, VERSIONS } from "../../dist/test/vectors.js";
+import { encode, encodedLength, MqttDecodeError, MqttDecoder } from "@tautwire/mqtt-codec";
+import { bytesOf, packetOf, readVectors, VERSIONS } from "../packages/mqtt-codec/dist/test/vectors.js";
 
 function outcome(vector, chunks) {
   const decoder = new MqttDecoder({ protocolVersion: VERSIONS[vector.version], maxPacketSize: vector.max_packet_size });
@@ -39,5 +38,4 @@ function check(vector) {
 
 const vectors = readVectors();
 for (const vector of vectors) check(vector);
-const { deno, bun, node } = process.versions;
-console.log(`${vectors.length} vectors: ${deno ? `Deno ${deno}` : bun ? `Bun ${bun}` : `Node.js ${node}`}`);
+console.log(`  mqtt-codec: ${vectors.length} vectors`);
