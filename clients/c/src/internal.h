@@ -82,6 +82,12 @@ static bool handle_packet(tw_client *c, const tw_packet *packet, tw_event *event
 static void flush_ack(tw_client *c);
 static bool close_with(tw_client *c, tw_result error, tw_event *event);
 
+/* tcp.c */
+#if TW_POSIX
+static bool is_tcp(const tw_transport *transport);
+static tw_result tcp_await(tw_tcp *tcp, uint8_t *to, size_t size, uint32_t start_ms, uint32_t timeout_ms);
+#endif
+
 static inline uint16_t load_u16(const uint8_t *at) {
     return (uint16_t)((unsigned)at[0] << 8 | at[1]);
 }

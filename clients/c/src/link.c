@@ -96,11 +96,13 @@ static bool send_output(tw_link *link) {
 
 /* Tells all events and sends what they lead to. False if the connection is over, in one way or another. */
 static bool turn(tw_link *link) {
+    /* What there is was received before this, however long the handler takes: the next turn looks at the clock again. */
+    uint32_t now_ms = link_now_ms(link);
     tw_event event;
     bool is_closed = false;
     for (;;) {
         bool was_full;
-        while (!is_closed && tw_client_next(&link->client, link_now_ms(link), &event)) {
+        while (!is_closed && tw_client_next(&link->client, now_ms, &event)) {
             is_closed = event.type == TW_EVENT_CLOSED;
             tell(link, &event);
         }
@@ -154,8 +156,25 @@ static void open_link(tw_link *link, uint32_t timeout_ms) {
     }
 }
 
+/* Waits, unless there may be more at once, and receives: 0 if nothing came, or there is no space. */
+static tw_result receive_input(tw_link *link, tw_memory space, uint32_t timeout_ms) {
+    if (link->is_drained || space.size == 0) {
+        bool has_output = tw_client_output(&link->client).len > 0;
+        uint32_t now_ms = link_now_ms(link);
+        uint32_t wait_ms = lesser(timeout_ms, tw_client_wait_ms(&link->client, now_ms));
+#if TW_POSIX
+        if (is_tcp(&link->transport) && !has_output && space.size > 0 && wait_ms > 0) {
+            return tcp_await((tw_tcp *)link->transport.context, space.data, space.size, now_ms, wait_ms);
+        }
+#endif
+        pause_link(link, space.size > 0, has_output, wait_ms);
+    }
+    return space.size > 0 ? link->transport.recv(link->transport.context, space.data, space.size) : 0;
+}
+
 tw_result tw_link_step(tw_link *link, uint32_t timeout_ms) {
     tw_memory space;
+    tw_result count;
     if (link->is_telling) {
         return TW_ARGUMENT;
     }
@@ -169,22 +188,18 @@ tw_result tw_link_step(tw_link *link, uint32_t timeout_ms) {
         return 0;
     }
     space = tw_client_space(&link->client);
-    if (link->is_drained || space.size == 0) {
-        pause_link(link, space.size > 0, tw_client_output(&link->client).len > 0,
-                   lesser(timeout_ms, tw_client_wait_ms(&link->client, link_now_ms(link))));
+    count = receive_input(link, space, timeout_ms);
+    if (count < 0) {
+        tell_lost(link);
+        return 0;
     }
     if (space.size > 0) {
-        tw_result count = link->transport.recv(link->transport.context, space.data, space.size);
-        if (count < 0) {
-            tell_lost(link);
-            return 0;
-        }
         tw_client_received(&link->client, (size_t)count);
         /* A read that did not fill the space has taken everything: waiting comes first, which saves a call in vain. */
         link->is_drained = (size_t)count < space.size;
-        if (count > 0) {
-            (void)turn(link);
-        }
+    }
+    if (count > 0) {
+        (void)turn(link);
     }
     return 0;
 }

@@ -1,3 +1,18 @@
+#ifdef MSG_NOSIGNAL
+#define WITHOUT_SIGNAL MSG_NOSIGNAL
+#else
+#define WITHOUT_SIGNAL 0
+#endif
+/* A socket that may block is asked with this not to. Without it none may. */
+#ifdef MSG_DONTWAIT
+#define WITHOUT_WAIT MSG_DONTWAIT
+#else
+#define WITHOUT_WAIT 0
+#endif
+
+/* How long a receive may block. A line on which bytes come sooner than that is brisk. */
+#define BLOCK_MS 50u
+
 static tw_result tcp_open(void *context);
 static tw_result tcp_recv(void *context, uint8_t *to, size_t size);
 static tw_result tcp_send(void *context, const uint8_t *bytes, size_t len);
@@ -27,6 +42,8 @@ static void close_socket(tw_tcp *tcp) {
     }
     tcp->fd = -1;
     tcp->is_open = false;
+    tcp->is_brisk = false;
+    tcp->may_block = false;
 }
 
 static void tcp_close(void *context) {
@@ -118,21 +135,20 @@ static bool is_for_later(void) {
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
-static tw_result tcp_recv(void *context, uint8_t *to, size_t size) {
-    ssize_t count = recv(((tw_tcp *)context)->fd, to, size < INT32_MAX ? size : INT32_MAX, 0);
+static tw_result receive(const tw_tcp *tcp, uint8_t *to, size_t size, int flags) {
+    ssize_t count = recv(tcp->fd, to, size < INT32_MAX ? size : INT32_MAX, flags);
     if (count > 0) {
         return (tw_result)count;
     }
     return count < 0 && is_for_later() ? 0 : -1;
 }
 
+static tw_result tcp_recv(void *context, uint8_t *to, size_t size) {
+    return receive((const tw_tcp *)context, to, size, WITHOUT_WAIT);
+}
+
 static tw_result tcp_send(void *context, const uint8_t *bytes, size_t len) {
-#ifdef MSG_NOSIGNAL
-    int flags = MSG_NOSIGNAL;
-#else
-    int flags = 0;
-#endif
-    ssize_t count = send(((tw_tcp *)context)->fd, bytes, len < INT32_MAX ? len : INT32_MAX, flags);
+    ssize_t count = send(((tw_tcp *)context)->fd, bytes, len < INT32_MAX ? len : INT32_MAX, WITHOUT_SIGNAL | WITHOUT_WAIT);
     if (count >= 0) {
         return (tw_result)count;
     }
@@ -153,4 +169,47 @@ static uint32_t tcp_now_ms(void *context) {
     (void)context;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint32_t)((uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u);
+}
+
+/* Whether the transport still is what is here, with nothing such as TLS in between. */
+static bool is_tcp(const tw_transport *transport) {
+    return transport->recv == tcp_recv && transport->wait == tcp_wait && transport->now_ms == tcp_now_ms;
+}
+
+/*
+ * Lets receives block, for BLOCK_MS at most. Not before one is to: a socket that others read, such as a library for TLS,
+ * stays one that never blocks.
+ */
+static bool let_block(tw_tcp *tcp) {
+    if (!tcp->may_block && WITHOUT_WAIT != 0) {
+        struct timeval limit;
+        int flags = fcntl(tcp->fd, F_GETFL, 0);
+        limit.tv_sec = 0;
+        limit.tv_usec = BLOCK_MS * 1000;
+        tcp->may_block = flags >= 0 && setsockopt(tcp->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0 &&
+                         fcntl(tcp->fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
+    }
+    return tcp->may_block;
+}
+
+/*
+ * tcp_wait() and tcp_recv(), on a brisk line in one call of the system. The limit of a blocking receive is coarse, and may
+ * be exceeded by some milliseconds: what is left of the timeout then is for poll(), which is exact. A line that is not brisk
+ * has poll() alone, so that a quiet one wakes up no more often. `start_ms` is now.
+ */
+static tw_result tcp_await(tw_tcp *tcp, uint8_t *to, size_t size, uint32_t start_ms, uint32_t timeout_ms) {
+    uint32_t wait_ms = timeout_ms;
+    tw_result count;
+    if (tcp->is_brisk && timeout_ms >= 2 * BLOCK_MS && let_block(tcp)) {
+        count = receive(tcp, to, size, 0);
+        /* A signal ends the wait, as it ends poll(). */
+        if (count != 0 || errno == EINTR) {
+            return count;
+        }
+        wait_ms = left_ms(tcp_now_ms(tcp), start_ms, timeout_ms);
+    }
+    tcp_wait(tcp, true, false, wait_ms);
+    count = tcp_recv(tcp, to, size);
+    tcp->is_brisk = count > 0 && tcp_now_ms(tcp) - start_ms < BLOCK_MS;
+    return count;
 }

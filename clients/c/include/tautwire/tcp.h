@@ -3,7 +3,7 @@ typedef struct tw_tcp {
     const char *host;
     const char *port;
     int fd;
-    bool is_open;
+    bool is_open, is_brisk, may_block;
     void *addresses;
     void *address;
 } tw_tcp;
