@@ -17,7 +17,7 @@ use crate::route::Origin;
 use crate::shard::{Handled, Shard};
 
 /// Why a connection must end, and what to say of it.
-struct Breach(DisconnectReason, &'static str);
+pub(crate) struct Breach(pub(crate) DisconnectReason, pub(crate) &'static str);
 
 /// A message's topic, and the alias that is to stand for it.
 struct Resolved<'a> {
@@ -150,19 +150,26 @@ impl<J: Journal> Shard<J> {
 
     /// What the server has said in CONNACK that it does not do.
     fn check_capabilities(&self, publish: &Publish<'_>) -> Result<(), Breach> {
-        let settings = &self.hub.settings;
-        if publish.qos() > settings.max_qos {
-            return Err(Breach(DisconnectReason::QoSNotSupported, "the QoS is above the maximum"));
-        }
-        if publish.retain && !settings.retain_available {
-            return Err(Breach(DisconnectReason::RetainNotSupported, "retained messages are not available"));
-        }
+        self.check_offered(publish.qos(), publish.retain)?;
         if publish.properties.contains(PropertyId::SubscriptionIdentifier) {
             // [MQTT-3.3.4-6]
             return Err(Breach(
                 DisconnectReason::ProtocolError,
                 "a client's PUBLISH carries a subscription identifier",
             ));
+        }
+        Ok(())
+    }
+
+    /// Whether there are such messages here at all.
+    #[inline]
+    pub(crate) fn check_offered(&self, qos: QoS, retain: bool) -> Result<(), Breach> {
+        let settings = &self.hub.settings;
+        if qos > settings.max_qos {
+            return Err(Breach(DisconnectReason::QoSNotSupported, "the QoS is above the maximum"));
+        }
+        if retain && !settings.retain_available {
+            return Err(Breach(DisconnectReason::RetainNotSupported, "retained messages are not available"));
         }
         Ok(())
     }

@@ -6,14 +6,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use mio::{Poll, Waker};
 use tautwire_contracts::Catalogue;
-use tautwire_engine::{Counters, Settings, Shard, Shared, Totals};
+use tautwire_engine::{Counters, Publication, Settings, Shard, Shared, Totals};
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
 use tautwire_session::Volatile;
 
 use crate::clock::Clock;
+use crate::desk::{Clerk, Desk, PublishError};
 use crate::listener::{Listen, Listener};
 use crate::mailbox::{Bell, connect};
 use crate::worker::{BELL, Worker};
@@ -33,7 +35,8 @@ pub struct Broker {
 pub struct Control {
     exchange: Arc<Exchange>,
     counters: Arc<[Counters]>,
-    /// Of the thread that says what contracts there are.
+    desk: Arc<Desk>,
+    /// Of the thread that says what contracts there are, and that publishes what is handed in.
     bell: Arc<Bell>,
 }
 
@@ -63,6 +66,15 @@ impl Control {
     pub fn set_contracts(&self, contracts: Arc<Catalogue>) {
         self.exchange.set_contracts(contracts);
         self.bell.ring();
+    }
+
+    /// Publishes a message like one that a client sends: to the same topics, within the same limits, held to its contract.
+    /// Says whether anybody wanted it. Waits for the answer at most `timeout`.
+    ///
+    /// # Errors
+    /// It was not published, but perhaps after [`PublishError::Unanswered`].
+    pub fn publish(&self, publication: &Publication<'_>, timeout: Duration) -> Result<bool, PublishError> {
+        self.desk.publish(publication.to_message(), &self.bell, timeout)
     }
 }
 
@@ -127,6 +139,8 @@ impl Broker {
         let peers = connect(&bells, queue_batches);
         let clock = Clock::new();
         let stop = Arc::new(AtomicBool::new(false));
+        let desk = Arc::new(Desk::default());
+        let mut clerk = Some(Clerk::new(desk.clone()));
         let mut broker = Broker {
             addresses: bound.map_err(StartError::Thread)?,
             stop: stop.clone(),
@@ -135,14 +149,17 @@ impl Broker {
             control: Control {
                 exchange: shared.exchange.clone(),
                 counters: shared.counters.clone(),
+                desk,
                 bell: bells[0].clone(),
             },
         };
         for (index, ((poll, bell), peers)) in polls.into_iter().zip(bells).zip(peers).enumerate() {
             let shard = Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, clock.now_ms());
-            // The first thread accepts; a connection moves to its client's thread when CONNECT has come.
+            // The first thread accepts; a connection moves to its client's thread when CONNECT has come. It publishes what is
+            // handed in, too.
             let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
             let started = Worker::new(poll, shard, listeners, peers, bell, stop.clone(), clock)
+                .map(|worker| worker.with(clerk.take()))
                 .and_then(|worker| thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run()));
             match started {
                 Ok(thread) => broker.threads.push(thread),

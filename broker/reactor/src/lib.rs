@@ -9,6 +9,7 @@
 mod alarm;
 mod broker;
 mod clock;
+mod desk;
 mod input;
 mod listener;
 mod mailbox;
@@ -18,5 +19,6 @@ mod websockets;
 mod worker;
 
 pub use broker::{Broker, Control, StartError};
+pub use desk::PublishError;
 pub use listener::Listen;
 pub use memory::forget_startup;

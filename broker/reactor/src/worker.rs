@@ -16,6 +16,7 @@ use tautwire_websocket::WebSocket;
 
 use crate::alarm::Alarm;
 use crate::clock::Clock;
+use crate::desk::Clerk;
 use crate::input::{Chunks, Rest};
 use crate::listener::{Accepted, Listener, Reserve, accept};
 use crate::mailbox::{Adopted, Bell, Mail, Peer};
@@ -71,6 +72,8 @@ pub(crate) struct Worker {
     acting: bool,
     /// One thread looks after the heap for all.
     trimmer: Option<Trimmer>,
+    /// One thread publishes for all what comes over no connection.
+    clerk: Option<Clerk>,
     clock: Clock,
     pub(crate) now_ms: u64,
 }
@@ -105,6 +108,7 @@ impl Worker {
             stopping: false,
             acting: false,
             trimmer: None,
+            clerk: None,
             clock,
             now_ms: clock.now_ms(),
         };
@@ -113,6 +117,11 @@ impl Worker {
             worker.poll.registry().register(&mut listener.socket, Token(FIRST_LISTENER + at), Interest::READABLE)?;
         }
         Ok(worker)
+    }
+
+    /// The same with a clerk.
+    pub(crate) fn with(self, clerk: Option<Clerk>) -> Worker {
+        Worker { clerk, ..self }
     }
 
     /// Runs until told to stop, and then until every connection is closed.
@@ -165,6 +174,7 @@ impl Worker {
             }
         }
         self.accept();
+        self.publish_posted();
         self.shard.turn(self.now_ms);
         self.act();
         self.send_mail();
@@ -193,7 +203,7 @@ impl Worker {
         let connections_wait = !self.readable.is_empty() || !self.writable.is_empty() || !self.replying.is_empty();
         // Nor for who is about to sleep without having seen that the contracts have changed.
         let has_work = connections_wait || self.peers.iter().any(has_mail) || self.shard.has_contracts_to_tell();
-        let busy = told_to_stop || has_work;
+        let busy = told_to_stop || has_work || self.has_posts();
         let timeout = if busy { Some(Duration::ZERO) } else { self.alarm.set(next_ms, self.now_ms)? };
         let result = self.poll.poll(events, timeout);
         self.bell.after_sleep();
@@ -244,6 +254,21 @@ impl Worker {
             if posted {
                 peer.bell.ring();
             }
+        }
+    }
+
+    fn has_posts(&self) -> bool {
+        self.clerk.as_ref().is_some_and(Clerk::has_posts)
+    }
+
+    /// Publishes what has been handed in.
+    fn publish_posted(&mut self) {
+        if !self.has_posts() {
+            return;
+        }
+        for posted in self.clerk.as_ref().map(Clerk::take).unwrap_or_default() {
+            let outcome = self.shard.publish_for_operator(&posted.message, self.now_ms);
+            posted.answer(outcome);
         }
     }
 
@@ -536,6 +561,7 @@ impl Worker {
         self.stopping = true;
         // What came with the word to stop does not come again.
         self.turn(&events);
+        self.clerk = None;
         self.listeners.clear();
         self.accepting.clear();
         self.shard.shut_down(self.now_ms);

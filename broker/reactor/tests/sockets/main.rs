@@ -1,6 +1,7 @@
 //! A whole broker on real sockets, in this process: bytes arrive intact and in order, whatever the network does to them.
 
 mod client;
+mod desk;
 mod ends;
 mod large;
 mod small;

@@ -82,6 +82,11 @@ fn collect(admin: &Admin) -> Vec<Metric> {
             "Connections to this API refused because there were too many.",
             count(&counters.connections_refused),
         ),
+        (
+            "admin_messages_published",
+            "Messages published by requests to this API.",
+            count(&counters.messages_published),
+        ),
     ];
     metrics.extend(own.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: false, value }));
     metrics

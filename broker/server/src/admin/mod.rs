@@ -1,8 +1,9 @@
-//! The HTTP API for those who run the broker: health, metrics, contracts at run time.
+//! The HTTP API for those who run the broker: health, metrics, contracts at run time, messages.
 //!
-//! It has threads of its own and takes none from the clients' messages: one that accepts, and one for each request under
-//! way. A connection has one request.
+//! It has threads of its own: one that accepts, and one for each request under way. Of those that move messages it asks
+//! nothing but to publish what is to be published. A connection has one request.
 
+mod messages;
 mod metrics;
 mod request;
 mod response;
@@ -50,6 +51,7 @@ struct Counters {
     /// Those answered with an error.
     refused: AtomicU64,
     connections_refused: AtomicU64,
+    messages_published: AtomicU64,
     connections: AtomicUsize,
 }
 

@@ -22,9 +22,12 @@ pub(super) struct Head {
     pub(super) method: String,
     /// Without a query.
     pub(super) path: String,
+    /// What follows the first `?`.
+    pub(super) query: String,
     /// What follows `Bearer` in the field Authorization.
     pub(super) token: Option<Vec<u8>>,
     pub(super) accept: String,
+    pub(super) content_type: Option<String>,
     pub(super) body_bytes: Option<usize>,
     /// The body follows once we have said that it may.
     pub(super) awaits_continue: bool,
@@ -74,6 +77,11 @@ impl<'s> Reading<'s> {
                 }
             }
         }
+    }
+
+    /// When the answer is to be there.
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
     }
 
     /// The body of the request with this head.
@@ -146,11 +154,14 @@ impl<'s> Reading<'s> {
 fn understood(request: &httparse::Request<'_, '_>) -> Result<Head, Response> {
     let bad = |message: &str| Response::error(Status::BAD_REQUEST, "bad_request", message);
     let target = request.path.unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let mut head = Head {
         method: request.method.unwrap_or_default().to_owned(),
-        path: target.split('?').next().unwrap_or_default().to_owned(),
+        path: path.to_owned(),
+        query: query.to_owned(),
         token: None,
         accept: String::new(),
+        content_type: None,
         body_bytes: None,
         awaits_continue: false,
     };
@@ -174,6 +185,10 @@ fn understood(request: &httparse::Request<'_, '_>) -> Result<Head, Response> {
             head.awaits_continue = true;
         } else if field.name.eq_ignore_ascii_case("accept") {
             head.accept = text()?.to_owned();
+        } else if field.name.eq_ignore_ascii_case("content-type") {
+            if head.content_type.replace(text()?.to_owned()).is_some() {
+                return Err(bad("Content-Type stands there twice"));
+            }
         } else if field.name.eq_ignore_ascii_case("authorization") {
             if std::mem::replace(&mut is_authorized, true) {
                 return Err(bad("Authorization stands there twice"));

@@ -20,6 +20,7 @@ impl Status {
     pub(super) const NO_CONTENT: Status = Status(204, "No Content");
     pub(super) const BAD_REQUEST: Status = Status(400, "Bad Request");
     pub(super) const UNAUTHORIZED: Status = Status(401, "Unauthorized");
+    pub(super) const FORBIDDEN: Status = Status(403, "Forbidden");
     pub(super) const NOT_FOUND: Status = Status(404, "Not Found");
     pub(super) const METHOD_NOT_ALLOWED: Status = Status(405, "Method Not Allowed");
     pub(super) const TIMEOUT: Status = Status(408, "Request Timeout");
@@ -32,6 +33,7 @@ impl Status {
     pub(super) const INTERNAL: Status = Status(500, "Internal Server Error");
     pub(super) const NOT_IMPLEMENTED: Status = Status(501, "Not Implemented");
     pub(super) const SERVICE_UNAVAILABLE: Status = Status(503, "Service Unavailable");
+    pub(super) const INSUFFICIENT_STORAGE: Status = Status(507, "Insufficient Storage");
 }
 
 impl fmt::Display for Status {

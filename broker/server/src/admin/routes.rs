@@ -4,7 +4,7 @@ use tautwire_contracts::{Catalogue, discovery};
 
 use super::request::{Head, Reading};
 use super::response::{JSON, Response, Status};
-use super::{Admin, metrics};
+use super::{Admin, messages, metrics};
 use crate::contracts::{Entry, Store, StoreError};
 use crate::json;
 
@@ -20,6 +20,12 @@ pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
         return Response::error(Status::UNAUTHORIZED, "unauthorized", "send the token: Authorization: Bearer TOKEN")
             .with("WWW-Authenticate", "Bearer");
     }
+    if let Some(topic) = head.path.strip_prefix("/messages/") {
+        return match head.method.as_str() {
+            "POST" => messages::publish(admin, topic, head, reading),
+            _ => not_allowed("POST"),
+        };
+    }
     let contract = head.path.strip_prefix("/contracts/");
     match (head.path.as_str(), contract, head.method.as_str()) {
         ("/metrics", _, "GET") => metrics::answer(admin, &head.accept),
@@ -29,7 +35,9 @@ pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
         (_, Some(name), "PUT") => with_store(admin, |store| put(store, name, head, reading)),
         (_, Some(name), "DELETE") => with_store(admin, |store| delete(store, name)),
         (_, Some(_), _) => not_allowed("GET, PUT, DELETE"),
-        _ => not_found("there is nothing here; there are /health, /metrics, /contracts, /contracts/NAME"),
+        _ => not_found(
+            "there is nothing here; there are /health, /metrics, /contracts, /contracts/NAME, /messages/TOPIC",
+        ),
     }
 }
 

@@ -2,4 +2,5 @@
 
 mod contracts;
 mod hostile;
+mod messages;
 mod metrics;

@@ -28,6 +28,16 @@ pub(crate) fn admin(address: SocketAddr, method: &str, path: &str, body: &str) -
     exchange(address, request.as_bytes())
 }
 
+/// A request with the token that has these bytes as its body, and these fields, each with its line end.
+#[track_caller]
+pub(crate) fn post(address: SocketAddr, path: &str, fields: &str, body: &[u8]) -> Answer {
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: admin\r\nAuthorization: Bearer {TOKEN}\r\n{fields}Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    exchange(address, &[head.as_bytes(), body].concat())
+}
+
 /// Sends these bytes and reads until the server closes.
 #[track_caller]
 pub(crate) fn exchange(address: SocketAddr, request: &[u8]) -> Answer {

@@ -1,0 +1,181 @@
+//! Messages that come from those who run the broker, and not in a packet of a client.
+
+use std::borrow::Cow;
+
+use tautwire_protocol::{PacketId, PropertyId, QoS, ReasonCode, TopicName};
+use tautwire_session::{Journal, Message, MessageRef};
+
+use crate::discovery::push;
+use crate::frames::{Alias, Header, Outgoing};
+use crate::incoming::Breach;
+use crate::route::Origin;
+use crate::shard::Shard;
+
+/// A message that the operator wants published.
+#[derive(Debug, Clone, Copy)]
+pub struct Publication<'a> {
+    /// Where to.
+    pub topic: TopicName<'a>,
+    /// The Content Type to go along, at most 65,535 bytes.
+    pub content_type: Option<&'a str>,
+    /// Application payload.
+    pub payload: &'a [u8],
+    /// QoS.
+    pub qos: QoS,
+    /// RETAIN flag.
+    pub retain: bool,
+}
+
+impl Publication<'_> {
+    /// The same as one allocation.
+    pub fn to_message(&self) -> Message {
+        let mut properties = Vec::new();
+        if let Some(content_type) = self.content_type {
+            push(&mut properties, PropertyId::ContentType, content_type.as_bytes());
+        }
+        let message = MessageRef {
+            topic: self.topic.as_str(),
+            properties: &properties,
+            payload: self.payload,
+            qos: self.qos,
+            retain: self.retain,
+            expires_at_ms: None,
+        };
+        message.to_message()
+    }
+}
+
+/// Why a message of the operator went to nobody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotPublished {
+    /// The way to another shard is full. It may be tried again.
+    Busy,
+    /// A client that publishes it would be refused with this code and this reason string.
+    Refused(ReasonCode, Cow<'static, str>),
+}
+
+impl<J: Journal> Shard<J> {
+    /// Publishes a message like one that a client sends: to the same topics, within the same limits, held to its contract. No
+    /// packet has come, so none is counted. Says whether anybody wanted it. To be called within a turn, before
+    /// [`Shard::turn`].
+    ///
+    /// # Errors
+    /// Nothing has been published.
+    pub fn publish_for_operator(&mut self, message: &Message, now_ms: u64) -> Result<bool, NotPublished> {
+        self.hub.now_ms = now_ms;
+        // A publisher of QoS 1 would not be read from now, and a message of QoS 0 dropped; here there is somebody to tell.
+        if self.hub.outboxes.iter().any(|outbox| outbox.is_full()) {
+            return Err(NotPublished::Busy);
+        }
+        let mut outgoing = Outgoing { kept: Some(message.clone()), ..Outgoing::new(message.as_ref()) };
+        self.check_for_operator(&outgoing.message)?;
+        let published = self.publish(&mut outgoing, Origin::Broker);
+        published.map_err(|refusal| NotPublished::Refused(refusal.reason, refusal.why))
+    }
+
+    fn check_for_operator(&self, message: &MessageRef<'_>) -> Result<(), NotPublished> {
+        let refused = |reason, why: &'static str| Err(NotPublished::Refused(reason, why.into()));
+        if let Err(Breach(reason, why)) = self.check_offered(message.qos, message.retain) {
+            return refused(reason.into(), why);
+        }
+        if packet_len(message) > self.hub.settings.maximum_packet_size_bytes as usize {
+            return refused(ReasonCode::PacketTooLarge, "the message is larger than mqtt.maximum_packet_size");
+        }
+        match self.check_topic(message.topic) {
+            Ok(()) => Ok(()),
+            Err(reason @ ReasonCode::TopicNameInvalid) => {
+                refused(reason, "the topic is beyond limits.topic_bytes or limits.topic_levels")
+            }
+            Err(reason) => refused(reason, "clients may not publish to this topic"),
+        }
+    }
+}
+
+/// The length of the PUBLISH packet in which a client of 5.0 would send it.
+fn packet_len(message: &MessageRef<'_>) -> usize {
+    let header = Header {
+        v5: true,
+        qos: message.qos,
+        dup: false,
+        retain: message.retain,
+        packet_id: PacketId::new(u16::from(message.qos != QoS::AtMostOnce)),
+        subscription_ids: &[],
+        alias: Alias::None,
+        now_ms: 0,
+    };
+    header.packet_len(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
+    use tautwire_session::Volatile;
+
+    use crate::{Counters, Settings, Shared};
+
+    const NOW_MS: u64 = 1_700_000_000_000;
+
+    fn shard(settings: Settings) -> Shard<Volatile> {
+        let limits = RetainedLimits { messages: 1, bytes: 1_000 };
+        let shared = Shared {
+            settings: Arc::new(settings),
+            exchange: Arc::new(Exchange::new(2, limits)),
+            counters: (0..2).map(|_| Counters::default()).collect(),
+        };
+        // Somebody on the other shard wants it.
+        let (_, retained) = shared.exchange.subscribe(ShardIndex(1), "t", true, false);
+        assert!(retained.is_none());
+        let mut shard = Shard::new(ShardIndex(0), shared, Volatile, NOW_MS);
+        shard.set_room(ShardIndex(1), 10);
+        shard
+    }
+
+    fn message(qos: QoS, retain: bool, payload: &[u8]) -> Message {
+        let topic = TopicName::new("t").expect("a valid topic");
+        Publication { topic, content_type: Some("text/plain"), payload, qos, retain }.to_message()
+    }
+
+    fn reason(outcome: Result<bool, NotPublished>) -> Option<ReasonCode> {
+        match outcome {
+            Err(NotPublished::Refused(reason, _)) => Some(reason),
+            Err(NotPublished::Busy) => panic!("there is room"),
+            Ok(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_shard_that_is_behind_is_given_nothing_and_the_operator_is_told() {
+        for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
+            let mut shard = shard(Settings::default());
+            shard.set_room(ShardIndex(1), 0);
+            assert_eq!(shard.publish_for_operator(&message(qos, false, b"first"), NOW_MS), Ok(true));
+            let second = message(qos, true, b"second");
+            assert_eq!(shard.publish_for_operator(&second, NOW_MS), Err(NotPublished::Busy));
+            assert_eq!(shard.hub.exchange.retained(), (0, 0), "nothing of it is there");
+            let batch = shard.next_batch(ShardIndex(1)).expect("a batch");
+            assert_eq!(batch.entries().count(), 1);
+            assert_eq!(shard.publish_for_operator(&second, NOW_MS), Ok(true));
+            assert_eq!(shard.counters().dropped_shard_queue_full.get(), 0);
+        }
+    }
+
+    #[test]
+    fn what_clients_are_told_not_to_send_is_refused() {
+        let offered = Settings { max_qos: QoS::AtLeastOnce, retain_available: false, ..Settings::default() };
+        let mut shard = shard(Settings { maximum_packet_size_bytes: 100, ..offered });
+        // Fixed header, topic, packet identifier, properties.
+        let most = 100 - 2 - 3 - 2 - (1 + 13);
+        let mut publish = |qos, retain, bytes: usize| {
+            let message = message(qos, retain, &vec![0; bytes]);
+            reason(shard.publish_for_operator(&message, NOW_MS))
+        };
+        assert_eq!(publish(QoS::AtLeastOnce, false, most), None);
+        assert_eq!(publish(QoS::AtLeastOnce, false, most + 1), Some(ReasonCode::PacketTooLarge));
+        assert_eq!(publish(QoS::ExactlyOnce, false, 0), Some(ReasonCode::QoSNotSupported));
+        assert_eq!(publish(QoS::AtMostOnce, true, 0), Some(ReasonCode::RetainNotSupported));
+        assert_eq!(shard.counters().publishes_received.get(), 0, "no packet has come");
+    }
+}

@@ -1,0 +1,99 @@
+//! Messages that come over no connection.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use tautwire_engine::{Publication, Settings};
+use tautwire_protocol::{QoS, TopicName};
+use tautwire_reactor::{Control, PublishError};
+
+use crate::client::{Client, PATIENCE, eventually, pattern, quiet, start};
+
+fn publish(control: &Control, topic: &str, payload: &[u8]) -> Result<bool, PublishError> {
+    let topic = TopicName::new(topic).expect("a valid topic");
+    let publication = Publication { topic, content_type: None, payload, qos: QoS::AtLeastOnce, retain: false };
+    control.publish(&publication, PATIENCE)
+}
+
+/// Nothing else wakes the threads here: each message must.
+#[test]
+fn a_thread_that_sleeps_is_woken_for_every_message() {
+    for threads in [1, 2] {
+        let broker = start(quiet(), threads);
+        let control = broker.control();
+        assert_eq!(publish(&control, "t", b"nobody is there"), Ok(false));
+        let mut subscriber = Client::connect(&broker, "subscriber");
+        subscriber.subscribe("t", QoS::AtLeastOnce);
+        for n in 0..2_000 {
+            assert_eq!(publish(&control, "t", &pattern(n, n * 5)), Ok(true));
+            assert!(subscriber.next_payload() == pattern(n, n * 5), "{n}");
+        }
+    }
+}
+
+/// The ring between two threads takes one batch at a time here. Who is told that all are busy comes again; nothing that was
+/// taken is lost, and all of it comes in order.
+#[test]
+fn what_was_taken_arrives_in_order_and_what_was_not_does_not() {
+    const PUBLISHERS: usize = 4;
+    const MESSAGES: usize = 500;
+    let broker = start(Settings { shard_queue_batches: 1, ..quiet() }, 2);
+    let subscribers: Vec<Client> = (0..8)
+        .map(|n| {
+            let mut subscriber = Client::connect(&broker, &format!("subscriber-{n}"));
+            subscriber.subscribe("t/#", QoS::AtLeastOnce);
+            subscriber
+        })
+        .collect();
+    thread::scope(|scope| {
+        for publisher in 0..PUBLISHERS {
+            let control = broker.control();
+            scope.spawn(move || {
+                for n in 0..MESSAGES {
+                    let outcome =
+                        std::iter::repeat_with(|| publish(&control, &format!("t/{publisher}"), &n.to_be_bytes()))
+                            .find(|outcome| *outcome != Err(PublishError::Busy));
+                    assert_eq!(outcome, Some(Ok(true)));
+                }
+            });
+        }
+        for mut subscriber in subscribers {
+            scope.spawn(move || {
+                let mut next = [0_usize; PUBLISHERS];
+                for _ in 0..PUBLISHERS * MESSAGES {
+                    let (topic, payload) = subscriber.next_message();
+                    let publisher: usize = topic[2..].parse().expect("a number");
+                    assert_eq!(payload, next[publisher].to_be_bytes());
+                    next[publisher] += 1;
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn nobody_waits_for_a_broker_that_stops() {
+    for threads in [1, 2] {
+        let broker = start(quiet(), threads);
+        let control = broker.control();
+        let published = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    loop {
+                        match publish(&control, "t", b"x") {
+                            Ok(_) => published.fetch_add(1, Ordering::Relaxed),
+                            Err(error) => {
+                                assert_eq!(error, PublishError::Stopping);
+                                return;
+                            }
+                        };
+                    }
+                });
+            }
+            eventually("messages are published", || published.load(Ordering::Relaxed) > 100);
+            broker.stop();
+        });
+        assert_eq!(publish(&control, "t", b"late"), Err(PublishError::Stopping));
+    }
+}

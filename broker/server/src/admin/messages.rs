@@ -1,0 +1,162 @@
+//! Messages that are published by a request.
+
+use std::sync::atomic::Ordering;
+
+use tautwire_engine::Publication;
+use tautwire_protocol::{QoS, ReasonCode, TopicName};
+use tautwire_reactor::PublishError;
+
+use super::Admin;
+use super::request::{Head, Reading, time_left};
+use super::response::{JSON, Response, Status};
+
+/// What a form of a web page has. `curl` says so of every body unless told otherwise, so it says nothing of this one.
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Publishes the body to the topic that `path` names.
+pub(super) fn publish(admin: &Admin, path: &str, head: &Head, reading: &mut Reading<'_>) -> Response {
+    match published(admin, path, head, reading) {
+        Ok(matched) => {
+            admin.counters.messages_published.fetch_add(1, Ordering::Relaxed);
+            Response::new(Status::OK, JSON, format!("{{\"matched\":{matched}}}\n"))
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+fn published(admin: &Admin, path: &str, head: &Head, reading: &mut Reading<'_>) -> Result<bool, Response> {
+    let topic = topic(path)?;
+    let topic = TopicName::new(&topic).map_err(|error| invalid_topic(&error.to_string()))?;
+    let Options { qos, retain } = options(&head.query)?;
+    let content_type = content_type(head)?;
+    let deadline = reading.deadline();
+    let payload = reading.body(head)?;
+    let publication = Publication { topic, content_type, payload, qos, retain };
+    admin.control.publish(&publication, time_left(deadline)).map_err(|error| refused(&error))
+}
+
+/// The topic as the path spells it: percent-encoded where it must be.
+fn topic(path: &str) -> Result<String, Response> {
+    let mut bytes = Vec::with_capacity(path.len());
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
+        let (Some(high), Some(low)) = (digit(), digit()) else {
+            return Err(invalid_topic(
+                "a % is not followed by two hexadecimal digits; write %25 for one that is meant",
+            ));
+        };
+        bytes.push((high * 16 + low) as u8);
+    }
+    String::from_utf8(bytes).map_err(|_| invalid_topic("the topic is not UTF-8"))
+}
+
+fn invalid_topic(message: &str) -> Response {
+    Response::error(Status::BAD_REQUEST, "topic_name_invalid", message)
+}
+
+/// What the query says of the message.
+#[derive(Debug, PartialEq, Eq)]
+struct Options {
+    qos: QoS,
+    retain: bool,
+}
+
+fn options(query: &str) -> Result<Options, Response> {
+    let bad = |message: &str| Response::error(Status::BAD_REQUEST, "bad_query", message);
+    let (mut qos, mut retain) = (None, None);
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let is_first = match (key, value) {
+            ("qos", "0") => qos.replace(QoS::AtMostOnce).is_none(),
+            ("qos", "1") => qos.replace(QoS::AtLeastOnce).is_none(),
+            ("qos", "2") => qos.replace(QoS::ExactlyOnce).is_none(),
+            ("retain", "false") => retain.replace(false).is_none(),
+            ("retain", "true") => retain.replace(true).is_none(),
+            ("qos", _) => return Err(bad(&format!("qos is 0, 1 or 2, not {value:?}"))),
+            ("retain", _) => return Err(bad(&format!("retain is true or false, not {value:?}"))),
+            _ => return Err(bad(&format!("there is no {key:?}; there are qos and retain"))),
+        };
+        if !is_first {
+            return Err(bad(&format!("{key} stands there twice")));
+        }
+    }
+    Ok(Options { qos: qos.unwrap_or(QoS::AtMostOnce), retain: retain.unwrap_or(false) })
+}
+
+/// The Content Type for subscribers.
+fn content_type(head: &Head) -> Result<Option<&str>, Response> {
+    let content_type = head.content_type.as_deref().unwrap_or_default();
+    if content_type.chars().any(char::is_control) {
+        // A client may close the connection over one [MQTT 5.0 section 1.5.4].
+        return Err(Response::error(Status::BAD_REQUEST, "bad_request", "a control character is in Content-Type"));
+    }
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    Ok(Some(content_type).filter(|_| !media_type.is_empty() && !media_type.eq_ignore_ascii_case(FORM)))
+}
+
+fn refused(error: &PublishError) -> Response {
+    let (status, code) = match error {
+        PublishError::Refused(reason, _) => of_reason(*reason),
+        PublishError::Busy => (Status::SERVICE_UNAVAILABLE, "busy"),
+        PublishError::Stopping => (Status::SERVICE_UNAVAILABLE, "stopping"),
+        PublishError::Unanswered => (Status::INTERNAL, "unanswered"),
+    };
+    Response::error(status, code, &error.to_string())
+}
+
+fn of_reason(reason: ReasonCode) -> (Status, &'static str) {
+    match reason {
+        ReasonCode::TopicNameInvalid => (Status::BAD_REQUEST, "topic_name_invalid"),
+        ReasonCode::QoSNotSupported => (Status::BAD_REQUEST, "qos_not_supported"),
+        ReasonCode::RetainNotSupported => (Status::BAD_REQUEST, "retain_not_supported"),
+        ReasonCode::NotAuthorized => (Status::FORBIDDEN, "not_authorized"),
+        ReasonCode::PacketTooLarge => (Status::BODY_TOO_LARGE, "packet_too_large"),
+        ReasonCode::PayloadFormatInvalid => (Status::UNPROCESSABLE, "payload_format_invalid"),
+        ReasonCode::QuotaExceeded => (Status::INSUFFICIENT_STORAGE, "quota_exceeded"),
+        _ => (Status::INTERNAL, "unspecified_error"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_is_spelled_as_paths_are() {
+        for (path, expected) in [
+            ("a/b", "a/b"),
+            ("/a//b/", "/a//b/"),
+            ("a%2Fb", "a/b"),
+            ("a%2fb", "a/b"),
+            ("a+b", "a+b"),
+            ("100%25", "100%"),
+            ("%252F", "%2F"),
+            ("k%C3%BCche", "küche"),
+            ("küche", "küche"),
+            ("", ""),
+        ] {
+            assert_eq!(topic(path).ok().as_deref(), Some(expected), "{path}");
+        }
+        for path in ["%", "a%2", "%zz", "%+1", "%FF", "%C3", "%c3/%bc"] {
+            assert!(topic(path).is_err(), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_query_says_each_thing_once_or_not_at_all() {
+        let said = |query| options(query).ok().map(|Options { qos, retain }| (qos.as_u8(), retain));
+        assert_eq!(said(""), Some((0, false)));
+        assert_eq!(said("retain=true&qos=2"), Some((2, true)));
+        assert_eq!(said("qos=1&"), Some((1, false)));
+        for query in
+            ["qos=3", "qos=", "qos", "qos=01", "retain=1", "retain", "Qos=1", "qos=1&qos=1", "dup=true", "=", "%"]
+        {
+            assert_eq!(said(query), None, "{query}");
+        }
+    }
+}
