@@ -13,6 +13,9 @@ use crate::system::{Meter, raise_open_files_limit, resident_bytes};
 /// What allocators and the kernel may still have to do after the last answer, before memory is read.
 const SETTLE: Duration = Duration::from_millis(300);
 
+/// Sessions that come and go before memory is read for the first time.
+const FIRST_CLIENTS: u64 = 20;
+
 const PROBE_PAYLOAD_BYTES: usize = 16;
 
 /// Connections that do nothing: the rate at which they open, the memory each holds, and what a single client that does
@@ -58,6 +61,9 @@ impl Idle {
             keep_alive_s: self.keep_alive_s,
             client_ids: "bench-idle",
         };
+        // What a broker loads or compiles for its first clients is not the price of a connection.
+        let mut first = SessionMill::new(context, Steps { disconnect: true, client_ids: "bench-first", ..steps })?;
+        first.run(1, FIRST_CLIENTS)?;
         let mut mill = SessionMill::new(context, steps)?;
         let rss_before = resident_bytes(context.broker.pid)?;
         let meter = Meter::begin(context.broker)?;

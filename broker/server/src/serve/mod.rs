@@ -75,10 +75,11 @@ pub(crate) fn run(mut config: Config, prepared: Prepared) -> ExitCode {
         Address::Tcp(_) => Some(bound.port()),
         Address::WebSocket(..) => None,
     });
+    // All is there now that starting needs; whoever looks at the memory after being told does not see it.
+    tautwire_reactor::forget_startup();
     if announce(&addresses, port).is_err() {
         log::warn!("standard output is closed: nobody was told where the broker listens");
     }
-    tautwire_reactor::forget_startup();
     for signal in signals.forever() {
         if signal != SIGHUP {
             break;
