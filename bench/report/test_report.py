@@ -142,8 +142,35 @@ class Committed(unittest.TestCase):
     def test_the_readme_has_the_markers(self) -> None:
         self.assertIn(report.README, report.documents())
 
-    def test_the_files_of_every_language_are_understood(self) -> None:
-        self.assertGreaterEqual({row.language for row in libraries.load()}, {"Rust", "Go", "JavaScript"})
+
+class Libraries(Case):
+    def rows(self, summary: dict) -> list[libraries.Row]:
+        parameters = {"kind": "library", "language": "Rust", "part": "codec"}
+        self.loaded = self.load(result("codec-rust", {"free": summary}, parameters=parameters, left_out={"other": "it is not installed"}))
+        return libraries.rows(self.loaded)
+
+    def test_ours_stands_beside_the_best_peer_whichever_way_is_better(self) -> None:
+        [cost, rate] = self.rows({
+            "tautwire": {"decode_cpu_ns": figure(5), "flood_messages_per_cpu_s": figure(300)},
+            "tautwire (owned)": {"decode_cpu_ns": figure(1)},
+            "slow": {"decode_cpu_ns": figure(50), "flood_messages_per_cpu_s": figure(50)},
+            "fast": {"decode_cpu_ns": figure(20), "flood_messages_per_cpu_s": figure(100)},
+            "raw": {"decode_cpu_ns": figure(1)},
+        })
+        self.assertEqual((cost.ours, cost.peer, cost.factor, cost.what), (5, "fast", 4.0, "codec, decode: CPU"))
+        self.assertEqual((rate.ours, rate.peer, rate.factor), (300, "fast", 3.0))
+
+    def test_a_variant_of_ours_stands_where_there_is_no_other_and_nothing_is_infinitely_better_than_something(self) -> None:
+        [row] = self.rows({"tautwire-reader": {"read_allocations": figure(0)}, "natiu": {"read_allocations": figure(4)}})
+        self.assertEqual((row.ours, row.factor_shown), (0, "∞"))
+
+    def test_libraries_are_no_scenario_and_what_is_better_or_left_out_is_said(self) -> None:
+        rows = self.rows({"tautwire": {"decode_cpu_ns": figure(30)}, "fast": {"decode_cpu_ns": figure(20)}})
+        html = page.render(self.loaded, rows)
+        self.assertEqual(compare.behind(self.loaded), [])
+        self.assertNotIn('id="some-machine-codec-rust"', html)
+        self.assertIn("codec-rust: other: it is not installed", html)
+        self.assertIn("| Rust: codec, decode: CPU |", markdown.section(self.loaded, rows))
 
 
 if __name__ == "__main__":
