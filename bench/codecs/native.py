@@ -50,7 +50,8 @@ def _say(command: list[str], environment: dict[str, str] | None = None, folder: 
     if not shutil.which(command[0]):
         raise Unavailable(f"{command[0]} is not installed")
     try:
-        done = subprocess.run(command, cwd=folder, env=os.environ | (environment or {}), stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_S)
+        variables = os.environ | (environment or {})
+        done = subprocess.run(command, cwd=folder, env=variables, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
         raise Unavailable(f"{' '.join(command)} was not done in {TIMEOUT_S} s") from None
     if done.returncode != 0:
@@ -167,12 +168,12 @@ def _client_js(quick: bool) -> Measured:
 
 BENCHMARKS = {
     "codec-rust": Benchmark("the Rust codec beside three others: CPU time for a packet", "Rust", "codec", _codec_rust),
-    "client-rust": Benchmark("the Rust client beside rumqttc: messages a second of its CPU, round trips", "Rust", "client", _client_rust),
+    "client-rust": Benchmark("the Rust client beside rumqttc: messages a second of its CPU", "Rust", "client", _client_rust),
     "codec-go": Benchmark("the Go codec beside four others: CPU time and allocations for a packet", "Go", "codec", _codec_go, ONE_THREAD),
     "codec-c": Benchmark("the C codec: CPU time for a packet", "C", "codec", _codec_c),
     "client-c": Benchmark("the C client beside paho and libmosquitto: round trips", "C", "client", _client_c),
     "codec-js": Benchmark("the TypeScript codec beside mqtt-packet: CPU time for a packet", "JavaScript", "codec", _codec_js),
-    "msgpack-js": Benchmark("MessagePack in TypeScript beside other libraries and JSON: CPU time for a value", "JavaScript", "MessagePack", _msgpack_js),
-    "client-js": Benchmark("the TypeScript client beside MQTT.js: messages a second of its CPU, round trips", "JavaScript", "client", _client_js),
+    "msgpack-js": Benchmark("MessagePack in TypeScript beside others: CPU time for a value", "JavaScript", "MessagePack", _msgpack_js),
+    "client-js": Benchmark("the TypeScript client beside MQTT.js: messages a second of its CPU", "JavaScript", "client", _client_js),
     "contracts": Benchmark("contracts beside libraries that parse the same bytes: CPU time for a payload", "Rust", "contracts", _contracts),
 }

@@ -27,7 +27,8 @@ BenchmarkPackets/publish/read/lib=tautwire 9 71.0 ns/op 77.00 cpu-ns/op 192 B/op
 
 def js_codec_run(factor: float) -> dict:
     return {
-        "decode": {"publish 2 KB": 50 * factor, "auth": 10 * factor}, "encode": {"auth": 20 * factor}, "encodeInto": {"auth": 10} if factor == 1 else {},
+        "decode": {"publish 2 KB": 50 * factor, "auth": 10 * factor}, "encode": {"auth": 20 * factor},
+        "encodeInto": {"auth": 10} if factor == 1 else {},
         "stream": {"50 topics, v5, 16 B, full": 30 * factor, **({"50 topics, v5, 16 B, lazy with topic": 15} if factor == 1 else {})},
     }
 
@@ -70,9 +71,10 @@ class Forms(unittest.TestCase):
 
     def test_a_rust_client_that_did_not_end_is_an_error_of_its_round(self) -> None:
         sample = {"cpu_s": 0.1, "elapsed_s": 0.5, "p50_us": 0.0}
-        data = {"versions": {}, "results": [{"scenario": "flood-qos0-v3", "library": "rumqttc", "messages": 1000, "samples": [None, sample]}]}
-        measured = forms.rust_client(data)
-        self.assertEqual(measured.rounds, [{"rumqttc": {}}, {"rumqttc": {"flood_qos0_v3_messages_per_cpu_s": 10_000, "flood_qos0_v3_messages_per_s": 2000}}])
+        result = {"scenario": "flood-qos0-v3", "library": "rumqttc", "messages": 1000, "samples": [None, sample]}
+        measured = forms.rust_client({"versions": {}, "results": [result]})
+        rates = {"flood_qos0_v3_messages_per_cpu_s": 10_000, "flood_qos0_v3_messages_per_s": 2000}
+        self.assertEqual(measured.rounds, [{"rumqttc": {}}, {"rumqttc": rates}])
         self.assertEqual(list(measured.errors), [(0, "rumqttc")])
 
     def test_go_has_allocations_and_those_who_read_views_stand_beside_each_other(self) -> None:
@@ -102,7 +104,8 @@ class Forms(unittest.TestCase):
 
     def test_messagepack_is_measured_by_json_and_a_changed_value_is_an_error(self) -> None:
         runs = {"JSON": [[msgpack_row("a", "encode", 400), msgpack_row("a", "decode", 100), msgpack_row("random keys", "decode", 1)]],
-                "tautwire": [[msgpack_row("a", "encode", 100), msgpack_row("a", "decode", 50, exact=False), msgpack_row("random keys", "decode", 9)]]}
+                "tautwire": [[msgpack_row("a", "encode", 100), msgpack_row("a", "decode", 50, exact=False),
+                              msgpack_row("random keys", "decode", 9)]]}
         measured = forms.js_msgpack({"versions": {}, "runs": runs})
         ours = measured.rounds[0]["tautwire"]
         self.assertEqual((ours["encode_vs_json_ratio"], ours["decode_vs_json_least_ratio"], ours["encoded_a_bytes"]), (4, 2, 45))
@@ -122,7 +125,8 @@ class Forms(unittest.TestCase):
 
 
 class Thresholds(unittest.TestCase):
-    summary = {name: {"m": {"median": median}} for name, median in (("tautwire", 10), ("tautwire-reader", 1), ("fast", 40), ("slow", 90), ("raw", 1))}
+    medians = {"tautwire": 10, "tautwire-reader": 1, "fast": 40, "slow": 90, "raw": 1}
+    summary = {name: {"m": {"median": median}} for name, median in medians.items()}
 
     def check(self, **threshold: object) -> dict:
         return thresholds.check({"metric": "m", "broker": "tautwire", **threshold}, self.summary)

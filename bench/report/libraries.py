@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +87,9 @@ def _of(result: Result, placement: str) -> Iterator[Row]:
 
 
 def label(metric: str) -> str:
+    """The end of the name says what it is, the rest of what."""
     for end, words in KINDS.items():
         if metric.endswith(end):
-            return f"{metric.removesuffix(end).replace('_', ' ')}: {words}"
+            case = re.sub(r"\bqos(\d)", r"QoS \1", metric.removesuffix(end).replace("v3_1_1", "3.1.1").replace("_", " "))
+            return f"{case}: {words}"
     return metrics.label(metric)

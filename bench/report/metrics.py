@@ -99,6 +99,8 @@ def show(metric: str, value: float) -> str:
     if "_us_" in name or name.endswith("_us"):
         return f"{_digits(value / 1000)} ms" if value >= 10_000 else f"{_digits(value)} µs"
     if name.endswith("_ns") or "_ns_" in name:
+        if value >= 10_000:
+            return f"{_digits(value / 1000)} µs"
         return f"{_digits(value)} ns"
     return _digits(value)
 
@@ -115,4 +117,4 @@ def _digits(value: float) -> str:
         # Three digits that count, the rest zeros.
         scale = 10 ** (len(str(int(abs(value)))) - 3)
         return f"{round(value / scale) * scale:,}"
-    return f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"

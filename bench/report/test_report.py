@@ -88,6 +88,8 @@ class Numbers(unittest.TestCase):
             ("bytes_per_connection", 316.4, "316 B"), ("bytes_per_connection", 33_123, "33.1 KB"), ("connects_per_s", 25_527.2, "25,500/s"),
             ("broker_cpu_s_per_million_deliveries", 0.07671, "0.0767 s"), ("ratio_to_raw_tcp", 0.8671, "0.87"),
             ("broker_cpu_us_per_cycle", 40.33, "40.3 µs"), ("bytes_per_connection@1000", 300, "300 B"),
+            ("decode_cpu_ns", 999.7, "1,000 ns"), ("decode_cpu_ns", 268_123, "268 µs"), ("flood_messages_per_cpu_s", 6_550_800, "6,550,000/s"),
+            ("encode_vs_json_ratio", 4.014, "4.01"), ("read_allocations", 0, "0"),
         ):
             self.assertEqual(metrics.show(metric, value), shown)
 
@@ -96,6 +98,8 @@ class Numbers(unittest.TestCase):
             ("p99_us@1000", metrics.LOWER), ("bytes_per_connection", metrics.LOWER), ("connects_per_s", metrics.HIGHER),
             ("ratio_to_raw_tcp", metrics.HIGHER), ("busy_cores", metrics.NEITHER), ("connections", metrics.NEITHER),
             ("broker_cpu_s_per_million_deliveries", metrics.LOWER), ("raw_tcp_p50_us", metrics.NEITHER),
+            ("flood_messages_per_cpu_s", metrics.HIGHER), ("decode_cpu_ns", metrics.LOWER), ("read_allocations", metrics.LOWER),
+            ("encode_vs_json_ratio", metrics.HIGHER), ("decode_millions_cpu_s", metrics.LOWER),
         ):
             self.assertEqual(metrics.better(metric), direction, metric)
 
