@@ -15,7 +15,7 @@ HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 BUILT = $(TARGET_DIR)/$(HOST)/release/tautwire
 # On Linux with glibc the binary is linked statically: it runs on any such machine and takes a third less memory at start.
 RELEASE_RUSTFLAGS ?= $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt-static)
-# What `make bench` passes on, such as BENCH_ARGS='flood --rounds 5'.
+# What the targets that measure pass on, such as `make bench-compare BENCH_ARGS='b8 --rounds 5'`.
 BENCH_ARGS ?=
 
 # Crates with a lock file of their own, so that what they need never enters that of the product.
@@ -130,8 +130,13 @@ interop: build ## our clients against five brokers; writes docs/interoperability
 
 # Measure.
 
+# A bar that is missed in one does not keep the others from being measured.
 .PHONY: bench
-bench: build ## measure beside mosquitto and nats-server; results in bench/results
+bench: ## all of bench-compare, bench-rtt, bench-codecs and bench-report, about an hour and a half; BENCH_ARGS=--quick for a look
+	@status=0; for step in bench-compare bench-rtt bench-codecs bench-report; do $(MAKE) $$step || status=1; done; exit $$status
+
+.PHONY: bench-compare
+bench-compare: build ## the broker beside others, all scenarios; results in bench/results
 	@bench/peers/install.sh || echo 'going on without what is missing'
 	@$(CARGO) run --release --locked --quiet -p tautwire-bench -- compare $(BENCH_ARGS)
 
@@ -167,28 +172,45 @@ regressions-baseline: ## write the instructions of the hot paths down anew
 	@$(PYTHON) -B bench/regressions/run.py --write
 
 .PHONY: test-bench
-test-bench: ## the report and the round trip matrix; the report is not stale
+test-bench: ## the report, the round trip matrix, codecs and clients; the report is not stale
 	$(call say,test-bench)
 	@$(PYTHON) -B -m unittest discover -s bench/report
 	@$(PYTHON) -B -m unittest discover -s bench/rtt
+	@$(PYTHON) -B -m unittest discover -s bench/codecs
+
+# What each stands for, of bench/codecs.
+BENCH_rust := codec-rust client-rust
+BENCH_typescript := codec-js msgpack-js client-js
+BENCH_go := codec-go
+BENCH_c := codec-c client-c
+BENCH_contracts := contracts
+
+.PHONY: bench-codecs
+bench-codecs: build ## codecs, clients and contracts of all languages beside others
+	@$(c_peers) || echo 'going on without what is missing'
+	@$(PYTHON) -B bench/codecs/run.py $(BENCH_ARGS)
+
+c_peers := tools/apt.sh /usr/include/MQTTClient.h=libpaho-mqtt-dev /usr/include/mosquitto.h=libmosquitto-dev
 
 .PHONY: bench-rust
 bench-rust: build ## the Rust codec beside other codecs, the Rust client beside rumqttc
-	@$(CARGO) run --release --locked --manifest-path bench/codec/Cargo.toml
-	@$(CARGO) run --release --locked --manifest-path bench/rust-client/Cargo.toml
 
 .PHONY: bench-typescript
-bench-typescript: ## the TypeScript packages beside others on npm
-	@cd clients/typescript && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build && npm run --silent bench
+bench-typescript: build ## the TypeScript packages beside others on npm
 
 .PHONY: bench-go
 bench-go: ## the Go packets beside four other modules
-	@clients/go/bench/run.sh
 
 .PHONY: bench-c
 bench-c: build ## the C library beside paho and libmosquitto
-	@tools/apt.sh /usr/include/MQTTClient.h=libpaho-mqtt-dev /usr/include/mosquitto.h=libmosquitto-dev
-	@$(MAKE) -C clients/c --silent bench
+	@$(c_peers) || echo 'going on without what is missing'
+	@$(PYTHON) -B bench/codecs/run.py $(BENCH_c) $(BENCH_ARGS)
+
+.PHONY: bench-contracts
+bench-contracts: ## contracts beside libraries that parse the same bytes
+
+bench-rust bench-typescript bench-go bench-contracts: bench-%:
+	@$(PYTHON) -B bench/codecs/run.py $(BENCH_$*) $(BENCH_ARGS)
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)

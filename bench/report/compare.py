@@ -71,7 +71,8 @@ class Behind:
 
 def behind(results: list[Result]) -> list[Behind]:
     """Each figure with the best peer, where that is better; the clearest first."""
-    found = [case for result in results for placement in result.placements for case in _pairs(result, placement) if case.is_behind]
+    found = [case for result in results if not result.is_library
+             for placement in result.placements for case in _pairs(result, placement) if case.is_behind]
     return sorted(found, key=lambda case: (not case.is_clear, -case.factor))
 
 

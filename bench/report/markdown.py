@@ -10,7 +10,6 @@ from pathlib import Path
 import compare
 import libraries
 import metrics
-from page import show_unit
 from results import FLOORS, ROOT, Result, is_ours, title_of
 from tables import placement_words
 
@@ -62,7 +61,7 @@ def _behind(results: list[Result], rows: list[libraries.Row], link: Callable[[Pa
         lines.append(f"| {case.result.title}: {case.what} ({placement_words(case.placement)}) | [{ours}]({url}) | [**{theirs}**]({url}) | {case.by} |")
     for row in slower[: None if most is None else max(0, most - len(cases))]:
         url = link(row.path)
-        ours, theirs = show_unit(row.ours, row.unit), show_unit(row.theirs, row.unit)
+        ours, theirs = (metrics.show(row.metric, value) for value in (row.ours, row.theirs))
         lines.append(f"| {row.language}: {row.what} | [{ours}]({url}) | [**{theirs}**]({url}) | {row.peer} |")
     hidden = len(cases) + len(slower) - (len(lines) - 2)
     return [*lines, "", f"And {hidden} more: [all of them]({link(ROOT / 'bench/report/summary.md')})."] if hidden else lines
@@ -96,9 +95,9 @@ def _libraries(rows: list[libraries.Row], link: Callable[[Path], str]) -> list[s
     lines = ["| | Tautwire | best other | by | ratio |", "|---|--:|--:|---|--:|"]
     for row in rows:
         url = link(row.path)
-        lines.append(f"| {row.language}: {row.what} | [{show_unit(row.ours, row.unit)}]({url}) | [{show_unit(row.theirs, row.unit)}]({url}) | "
-                     f"{row.peer} | {row.factor:.2f} |")
-    return lines
+        ours, theirs = (metrics.show(row.metric, value) for value in (row.ours, row.theirs))
+        lines.append(f"| {row.language}: {row.what} | [{ours}]({url}) | [{theirs}]({url}) | {row.peer} | {row.factor_shown} |")
+    return lines if rows else ["No result of codecs and clients is there: `make bench-codecs` makes them."]
 
 
 def _linker(folder: Path) -> Callable[[Path], str]:

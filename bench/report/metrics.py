@@ -57,9 +57,9 @@ def better(metric: str) -> str:
     name = base(metric)
     if name.startswith(NOT_COMPARED) and not name.startswith("connections_per"):
         return NEITHER
-    if name.endswith("_per_s") or "ratio_" in name or name.endswith(("correct_percent", "reached_slow_consumer_percent")):
+    if name.endswith(("_per_s", "_per_cpu_s", "_ratio")) or "ratio_" in name or name.endswith(("correct_percent", "reached_slow_consumer_percent")):
         return HIGHER
-    if name.endswith(("_us", "_ms", "_ns", "_s", "_bytes")) or "_cpu_" in name or "bytes_per_" in name or "switches" in name:
+    if name.endswith(("_us", "_ms", "_ns", "_s", "_bytes", "_allocations")) or "_cpu_" in name or "bytes_per_" in name or "switches" in name:
         return LOWER
     return NEITHER
 
@@ -84,7 +84,7 @@ def ordered(kind: str, metrics: list[str]) -> list[str]:
 def show(metric: str, value: float) -> str:
     """The value with its unit, three digits of it."""
     name = base(metric)
-    if "ratio_" in name:
+    if "ratio_" in name or name.endswith("_ratio"):
         return f"{value:.2f}"
     if name.endswith("_bytes") or "bytes_per_" in name:
         return _bytes(value)
@@ -92,13 +92,15 @@ def show(metric: str, value: float) -> str:
         return f"{_digits(value)} %"
     if name.endswith("megabytes_per_s"):
         return f"{_digits(value)} MB/s"
-    if name.endswith("_per_s"):
+    if name.endswith(("_per_s", "_per_cpu_s")):
         return f"{_digits(value)}/s"
     if "cpu_s_per" in name or name.endswith("_s"):
         return f"{_digits(value)} s"
     if "_us_" in name or name.endswith("_us"):
         return f"{_digits(value / 1000)} ms" if value >= 10_000 else f"{_digits(value)} µs"
     if name.endswith("_ns") or "_ns_" in name:
+        if value >= 10_000:
+            return f"{_digits(value / 1000)} µs"
         return f"{_digits(value)} ns"
     return _digits(value)
 
@@ -115,4 +117,4 @@ def _digits(value: float) -> str:
         # Three digits that count, the rest zeros.
         scale = 10 ** (len(str(int(abs(value)))) - 3)
         return f"{round(value / scale) * scale:,}"
-    return f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"

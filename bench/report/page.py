@@ -26,8 +26,8 @@ def render(results: list[Result], rows: list[libraries.Row]) -> str:
         _missed(results),
         _headlines(results),
         '<h2 id="scenarios">Scenarios</h2>',
-        *(_scenario(result) for result in results),
-        _libraries(rows),
+        *(_scenario(result) for result in results if not result.is_library),
+        _libraries(results, rows),
     ]
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -39,7 +39,7 @@ def render(results: list[Result], rows: list[libraries.Row]) -> str:
 def _intro(results: list[Result]) -> str:
     machines = sorted({result.machine for result in results})
     dates = sorted({result.date for result in results})
-    links = " ".join(f'<a href="#{_anchor(result)}">{escape(result.name)}</a>' for result in results)
+    links = " ".join(f'<a href="#{_anchor(result)}">{escape(result.name)}</a>' for result in results if not result.is_library)
     return (
         "<header><h1>Tautwire: benchmarks</h1>"
         "<p>Every number is the median of the rounds of one run in which all contenders took turns, and a link to the file it "
@@ -175,11 +175,14 @@ def _tables(result: Result, placement: str) -> str:
 LIBRARY_HEAD = ("what", "Tautwire", "best other", "by", "ratio", "measured on")
 
 
-def _libraries(rows: list[libraries.Row]) -> str:
+def _libraries(results: list[Result], rows: list[libraries.Row]) -> str:
     if not rows:
         return ""
-    parts = ['<h2 id="libraries">Codecs and clients</h2><p>CPU time for one operation, or messages a second of CPU time, beside the best of '
-             "the others in the same run. A ratio above 1 means that ours is better by that factor.</p>"]
+    parts = ['<h2 id="libraries">Codecs and clients</h2><p>Each figure beside the best of the others in the same run, such as CPU time for one '
+             "operation, or messages a second of CPU time. A ratio above 1 means that ours is better by that factor.</p>"]
+    left_out = [f"{result.name}: {who}: {why}" for result in results if result.is_library for who, why in result.data["left_out"].items()]
+    if left_out:
+        parts.append(f'<p class="source">Left out: {escape("; ".join(left_out))}</p>')
     for language in dict.fromkeys(row.language for row in rows):
         body = "".join(_library_row(row) for row in rows if row.language == language)
         parts.append(f"<h3>{escape(language)}</h3>{table(LIBRARY_HEAD, body)}")
@@ -188,16 +191,11 @@ def _libraries(rows: list[libraries.Row]) -> str:
 
 def _library_row(row: libraries.Row) -> str:
     href = f"../results/{row.path.parent.name}/{row.path.name}"
-    ours, theirs = (f'<a href="{href}">{escape(show_unit(value, row.unit))}</a>' for value in (row.ours, row.theirs))
+    ours, theirs = (f'<a href="{href}">{escape(metrics.show(row.metric, value))}</a>' for value in (row.ours, row.theirs))
     mark, other = ("best", "") if row.factor >= 1 else ("", "best")
     return (f'<tr><td>{escape(row.language)}: {escape(row.what)}</td><td class="{mark}">{ours}</td><td class="{other}">{theirs}</td>'
-            f'<td class="words">{escape(row.peer)}</td><td>{row.factor:.2f}</td><td class="words source">{escape(row.date)}, {escape(row.machine)}</td></tr>')
-
-
-def show_unit(value: float, unit: str) -> str:
-    if unit == "ns":
-        return metrics.show("_ns", value)
-    return f"{metrics.show('', value)}{unit}"
+            f'<td class="words">{escape(row.peer)}</td><td>{row.factor_shown}</td>'
+            f'<td class="words source">{escape(row.result.date)}, {escape(row.result.machine)}</td></tr>')
 
 
 def _anchor(result: Result) -> str:

@@ -40,7 +40,8 @@ def main() -> int:
 
 def documents() -> dict[Path, str]:
     """What each file is to hold."""
-    results, rows = load(), libraries.load()
+    results = load()
+    rows = libraries.rows(results)
     made = {HERE / "index.html": page.render(results, rows), HERE / "summary.md": markdown.summary(results, rows)}
     readme = markdown.into_readme(README.read_text(), markdown.section(results, rows))
     return made if readme is None else {**made, README: readme}

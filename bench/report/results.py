@@ -51,6 +51,11 @@ class Result:
         return str(self.data["parameters"].get("kind", ""))
 
     @property
+    def is_library(self) -> bool:
+        """Libraries stand in the place of brokers: codecs and clients."""
+        return self.kind == "library"
+
+    @property
     def date(self) -> str:
         return str(self.data.get("date", ""))[:10] or "no date in the file"
 

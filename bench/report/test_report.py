@@ -88,6 +88,8 @@ class Numbers(unittest.TestCase):
             ("bytes_per_connection", 316.4, "316 B"), ("bytes_per_connection", 33_123, "33.1 KB"), ("connects_per_s", 25_527.2, "25,500/s"),
             ("broker_cpu_s_per_million_deliveries", 0.07671, "0.0767 s"), ("ratio_to_raw_tcp", 0.8671, "0.87"),
             ("broker_cpu_us_per_cycle", 40.33, "40.3 µs"), ("bytes_per_connection@1000", 300, "300 B"),
+            ("decode_cpu_ns", 999.7, "1,000 ns"), ("decode_cpu_ns", 268_123, "268 µs"), ("flood_messages_per_cpu_s", 6_550_800, "6,550,000/s"),
+            ("encode_vs_json_ratio", 4.014, "4.01"), ("read_allocations", 0, "0"),
         ):
             self.assertEqual(metrics.show(metric, value), shown)
 
@@ -96,6 +98,8 @@ class Numbers(unittest.TestCase):
             ("p99_us@1000", metrics.LOWER), ("bytes_per_connection", metrics.LOWER), ("connects_per_s", metrics.HIGHER),
             ("ratio_to_raw_tcp", metrics.HIGHER), ("busy_cores", metrics.NEITHER), ("connections", metrics.NEITHER),
             ("broker_cpu_s_per_million_deliveries", metrics.LOWER), ("raw_tcp_p50_us", metrics.NEITHER),
+            ("flood_messages_per_cpu_s", metrics.HIGHER), ("decode_cpu_ns", metrics.LOWER), ("read_allocations", metrics.LOWER),
+            ("encode_vs_json_ratio", metrics.HIGHER), ("decode_millions_cpu_s", metrics.LOWER),
         ):
             self.assertEqual(metrics.better(metric), direction, metric)
 
@@ -142,8 +146,35 @@ class Committed(unittest.TestCase):
     def test_the_readme_has_the_markers(self) -> None:
         self.assertIn(report.README, report.documents())
 
-    def test_the_files_of_every_language_are_understood(self) -> None:
-        self.assertGreaterEqual({row.language for row in libraries.load()}, {"Rust", "Go", "JavaScript"})
+
+class Libraries(Case):
+    def rows(self, summary: dict) -> list[libraries.Row]:
+        parameters = {"kind": "library", "language": "Rust", "part": "codec"}
+        self.loaded = self.load(result("codec-rust", {"free": summary}, parameters=parameters, left_out={"other": "it is not installed"}))
+        return libraries.rows(self.loaded)
+
+    def test_ours_stands_beside_the_best_peer_whichever_way_is_better(self) -> None:
+        [cost, rate] = self.rows({
+            "tautwire": {"decode_cpu_ns": figure(5), "flood_messages_per_cpu_s": figure(300)},
+            "tautwire (owned)": {"decode_cpu_ns": figure(1)},
+            "slow": {"decode_cpu_ns": figure(50), "flood_messages_per_cpu_s": figure(50)},
+            "fast": {"decode_cpu_ns": figure(20), "flood_messages_per_cpu_s": figure(100)},
+            "raw": {"decode_cpu_ns": figure(1)},
+        })
+        self.assertEqual((cost.ours, cost.peer, cost.factor, cost.what), (5, "fast", 4.0, "codec, decode: CPU"))
+        self.assertEqual((rate.ours, rate.peer, rate.factor), (300, "fast", 3.0))
+
+    def test_a_variant_of_ours_stands_where_there_is_no_other_and_nothing_is_infinitely_better_than_something(self) -> None:
+        [row] = self.rows({"tautwire-reader": {"read_allocations": figure(0)}, "natiu": {"read_allocations": figure(4)}})
+        self.assertEqual((row.ours, row.factor_shown), (0, "∞"))
+
+    def test_libraries_are_no_scenario_and_what_is_better_or_left_out_is_said(self) -> None:
+        rows = self.rows({"tautwire": {"decode_cpu_ns": figure(30)}, "fast": {"decode_cpu_ns": figure(20)}})
+        html = page.render(self.loaded, rows)
+        self.assertEqual(compare.behind(self.loaded), [])
+        self.assertNotIn('id="some-machine-codec-rust"', html)
+        self.assertIn("codec-rust: other: it is not installed", html)
+        self.assertIn("| Rust: codec, decode: CPU |", markdown.section(self.loaded, rows))
 
 
 if __name__ == "__main__":

@@ -84,8 +84,6 @@ def files_are_short(tree: Tree) -> Iterator[str]:
 def whitespace_is_plain(tree: Tree) -> Iterator[str]:
     for path, text in tree.texts.items():
         tabs = path.suffix == ".go" or path.name in ("Makefile", "go.mod", "go.sum", ".gitmodules")
-        # What a tool has printed, for other tools to read.
-        tabs = tabs or tree.name(path).startswith("bench/results/go/")
 
         def wrong(line: str, tabs: bool = tabs) -> str | None:
             if line != line.rstrip():

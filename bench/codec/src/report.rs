@@ -7,12 +7,7 @@ use std::{fs, io};
 
 use serde_json::{Value, json};
 
-use crate::bars::Verdict;
-use crate::machine;
 use crate::measure::Measured;
-
-/// Raised when the meaning of a figure changes, so that old and new results are not compared.
-const DEFINITION_VERSION: u32 = 1;
 
 const LOCK_FILE: &str = include_str!("../Cargo.lock");
 
@@ -29,20 +24,8 @@ pub fn table(results: &[Measured]) -> String {
     text
 }
 
-pub fn bars(verdicts: &[Verdict]) -> String {
-    let mut text = String::new();
-    for Verdict { bar, limit, measured, holds } in verdicts {
-        let verdict = if *holds { "holds" } else { "MISSED" };
-        let _ = writeln!(text, "{bar:<50} {limit:>6.1}   measured {measured:>6.2}   {verdict}");
-    }
-    text
-}
-
-pub fn json(results: &[Measured], verdicts: &[Verdict], rounds: usize) -> Value {
+pub fn json(results: &[Measured], rounds: usize) -> Value {
     json!({
-        "name": "codec",
-        "definition_version": DEFINITION_VERSION,
-        "machine": machine::description(),
         "versions": versions(),
         "unit": "CPU ns per packet",
         "rounds": rounds,
@@ -51,12 +34,6 @@ pub fn json(results: &[Measured], verdicts: &[Verdict], rounds: usize) -> Value 
             "library": result.library,
             "ns_per_op": result.ns_per_op.iter().map(|ns| round(*ns)).collect::<Vec<_>>(),
             "median": round(result.median),
-        })).collect::<Vec<_>>(),
-        "bars": verdicts.iter().map(|verdict| json!({
-            "bar": verdict.bar.trim(),
-            "limit": verdict.limit,
-            "measured": round(verdict.measured),
-            "holds": verdict.holds,
         })).collect::<Vec<_>>(),
     })
 }

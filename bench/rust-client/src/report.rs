@@ -7,40 +7,30 @@ use std::{fs, io};
 
 use serde_json::{Value, json};
 
-use crate::machine;
-use crate::sample::{Kind, RUMQTTC, Sample, Scenario, TAUTWIRE, TAUTWIRE_BLOCKING};
-
-/// Raised when the meaning of a figure changes, so that old and new results are not compared.
-const DEFINITION_VERSION: u32 = 1;
+use crate::sample::{Kind, Sample, Scenario};
 
 const LOCK_FILE: &str = include_str!("../Cargo.lock");
 
 pub struct Summary {
     pub library: &'static str,
     pub scenario: Scenario,
-    pub samples: Vec<Sample>,
+    /// One for each round; `None` where it did not get to the end.
+    pub samples: Vec<Option<Sample>>,
     /// Medians over the rounds.
     pub messages_per_cpu_s: f64,
     pub messages_per_s: f64,
     pub p50_us: f64,
 }
 
-pub struct Verdict {
-    pub bar: String,
-    pub limit: f64,
-    pub measured: f64,
-    pub holds: bool,
-}
-
-pub fn summarise(samples: Vec<(&'static str, Scenario, Vec<Sample>)>) -> Vec<Summary> {
+pub fn summarise(samples: Vec<(&'static str, Scenario, Vec<Option<Sample>>)>) -> Vec<Summary> {
     samples
         .into_iter()
         .map(|(library, scenario, samples)| Summary {
             library,
             scenario,
-            messages_per_cpu_s: median(samples.iter().map(|sample| sample.messages as f64 / sample.cpu_s)),
-            messages_per_s: median(samples.iter().map(|sample| sample.messages as f64 / sample.elapsed_s)),
-            p50_us: median(samples.iter().map(|sample| sample.p50_us)),
+            messages_per_cpu_s: median(samples.iter().flatten().map(|sample| sample.messages as f64 / sample.cpu_s)),
+            messages_per_s: median(samples.iter().flatten().map(|sample| sample.messages as f64 / sample.elapsed_s)),
+            p50_us: median(samples.iter().flatten().map(|sample| sample.p50_us)),
             samples,
         })
         .collect()
@@ -75,65 +65,19 @@ pub fn table(results: &[Summary]) -> String {
     text
 }
 
-/// What the client must keep to.
-pub fn verdicts(results: &[Summary]) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
-    for peer in results.iter().filter(|result| result.library == RUMQTTC) {
-        let scenario = peer.scenario;
-        let ours = |library: &str| {
-            results.iter().find(|result| result.library == library && result.scenario.name == scenario.name)
-        };
-        let libraries: &[&str] =
-            if scenario.kind == Kind::Flood { &[TAUTWIRE, TAUTWIRE_BLOCKING] } else { &[TAUTWIRE] };
-        for library in libraries {
-            let Some(ours) = ours(library) else { continue };
-            let (what, limit, measured) = match (scenario.kind, scenario.qos) {
-                // No slower; the same kernel calls on both sides make them alike, and 5 % is noise.
-                (Kind::RoundTrip, _) => ("their round trip ÷ ours", 0.95, peer.p50_us / ours.p50_us),
-                (Kind::Flood, 0) => ("msg/CPU s ÷ theirs", 3.0, ours.messages_per_cpu_s / peer.messages_per_cpu_s),
-                (Kind::Flood, _) => ("msg/CPU s ÷ theirs", 2.0, ours.messages_per_cpu_s / peer.messages_per_cpu_s),
-            };
-            let bar = format!("{} {library}: {what}", scenario.name);
-            verdicts.push(Verdict { bar, limit, measured, holds: measured >= limit });
-        }
-    }
-    verdicts
-}
-
-pub fn bars(verdicts: &[Verdict]) -> String {
-    let mut text = String::new();
-    for Verdict { bar, limit, measured, holds } in verdicts {
-        let verdict = if *holds { "holds" } else { "MISSED" };
-        let _ = writeln!(text, "{bar:<62} at least {limit:>5.2}   measured {measured:>6.2}   {verdict}");
-    }
-    text
-}
-
-pub fn json(results: &[Summary], verdicts: &[Verdict], rounds: usize) -> Value {
+pub fn json(results: &[Summary], rounds: usize) -> Value {
     json!({
-        "name": "rust-client",
-        "definition_version": DEFINITION_VERSION,
-        "machine": machine::description(),
         "versions": versions(),
         "rounds": rounds,
         "results": results.iter().map(|result| json!({
             "scenario": result.scenario.name,
             "library": result.library,
             "messages": result.scenario.messages,
-            "messages_per_cpu_s": round(result.messages_per_cpu_s),
-            "messages_per_s": round(result.messages_per_s),
-            "p50_us": round(result.p50_us),
-            "samples": result.samples.iter().map(|sample| json!({
+            "samples": result.samples.iter().map(|sample| sample.as_ref().map(|sample| json!({
                 "cpu_s": sample.cpu_s,
                 "elapsed_s": sample.elapsed_s,
                 "p50_us": round(sample.p50_us),
-            })).collect::<Vec<_>>(),
-        })).collect::<Vec<_>>(),
-        "bars": verdicts.iter().map(|verdict| json!({
-            "bar": verdict.bar,
-            "limit": verdict.limit,
-            "measured": round(verdict.measured),
-            "holds": verdict.holds,
+            }))).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
     })
 }

@@ -2,13 +2,18 @@
  * Round trips through a broker: publish to a topic that the same client is subscribed to, wait for the message, again.
  *
  *     round_trip LIBRARY HOST PORT QOS COUNT
+ *     round_trip                                 the libraries that it was built with
  *
  * Prints `WALL_NS CPU_NS` for COUNT round trips, after as many tenths to warm up. CPU_NS is that of this process, all
  * threads. Each library in the way that is its fastest: libmosquitto and this one in one thread, paho in both of its ways.
  */
 #define _POSIX_C_SOURCE 200809L
+#if WITH_PAHO
 #include <MQTTClient.h>
+#endif
+#if WITH_MOSQUITTO
 #include <mosquitto.h>
+#endif
 #include <semaphore.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -70,6 +75,7 @@ static void tautwire_once(long number) {
     }
 }
 
+#if WITH_MOSQUITTO
 /* libmosquitto. */
 
 static struct mosquitto *mosq;
@@ -128,6 +134,9 @@ static void libmosquitto_once(long number) {
     }
 }
 
+#endif
+
+#if WITH_PAHO
 /* paho.mqtt.c, with its thread and callbacks, and without. */
 
 static MQTTClient paho;
@@ -202,15 +211,21 @@ static void paho_sync_once(long number) {
     }
 }
 
+#endif
+
 static const struct library {
     const char *name;
     void (*start)(void);
     void (*once)(long number);
 } LIBRARIES[] = {
     {"tautwire", tautwire_start, tautwire_once},
+#if WITH_MOSQUITTO
     {"libmosquitto", libmosquitto_start, libmosquitto_once},
+#endif
+#if WITH_PAHO
     {"paho", paho_start, paho_once},
     {"paho_sync", paho_sync_start, paho_sync_once},
+#endif
 };
 
 int main(int argc, char **argv) {
@@ -218,6 +233,12 @@ int main(int argc, char **argv) {
     uint64_t wall, cpu;
     long count, i, warm;
     size_t n;
+    if (argc == 1) {
+        for (n = 0; n < sizeof LIBRARIES / sizeof LIBRARIES[0]; n++) {
+            puts(LIBRARIES[n].name);
+        }
+        return 0;
+    }
     if (argc != 6) {
         fprintf(stderr, "usage: %s LIBRARY HOST PORT QOS COUNT\n", argv[0]);
         return 2;

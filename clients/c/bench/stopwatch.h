@@ -1,4 +1,4 @@
-/* Time of the processor, and the median of samples. */
+/* Time of the processor and of the clock. */
 #ifndef STOPWATCH_H
 #define STOPWATCH_H
 
@@ -25,17 +25,6 @@ static inline uint64_t wall_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Sorts the samples. */
-static inline double median(double *samples, size_t count) {
-    qsort(samples, count, sizeof *samples, by_value);
-    return count % 2 == 1 ? samples[count / 2] : (samples[count / 2 - 1] + samples[count / 2]) / 2;
 }
 
 #endif

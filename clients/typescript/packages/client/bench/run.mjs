@@ -1,11 +1,10 @@
-// Compares this package with MQTT.js over the broker of this repository and writes bench/results/typescript/client.{json,md}.
-// ROUNDS (5) of each, by turns; each number is the median. COUNT (400000): messages of a run; TRIPS (20000): round trips.
+// Compares this package with MQTT.js over the broker of this repository and prints the figures of each round as JSON.
+// ROUNDS (5) of each, by turns. COUNT (400000): messages of a run; TRIPS (20000): round trips.
 
 import { fork, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { cpus, loadavg } from "node:os";
 import { fileURLToPath } from "node:url";
 
 const ROUNDS = Number(process.env.ROUNDS ?? 5);
@@ -13,7 +12,6 @@ const COUNT = Number(process.env.COUNT ?? 400_000);
 const TRIPS = Number(process.env.TRIPS ?? 20_000);
 const here = new URL("./", import.meta.url);
 const root = new URL("../../../../../", here);
-const results = new URL("bench/results/typescript/", root);
 const binary = process.env.TAUTWIRE_BIN ?? fileURLToPath(new URL("bin/tautwire", root));
 
 const processes = new Set();
@@ -101,7 +99,6 @@ const RAW = {
 };
 
 const runs = {};
-const loads = [loadavg()[0]];
 async function record(title, library, version, run) {
   ((runs[title] ??= {})[version ? `${library} v${version}` : library] ??= []).push(await run());
 }
@@ -115,85 +112,14 @@ for (let round = 0; round < ROUNDS; round++) {
     }
     if (RAW[title]) await record(title, "raw", 0, RAW[title]);
   }
-  loads.push(loadavg()[0]);
-}
-
-const median = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
-const perCpuSecond = (samples) => median(samples.map(({ count, cpu_s }) => count / cpu_s));
-const perSecond = (samples) => median(samples.map(({ count, wall_s }) => count / wall_s));
-
-const summary = {};
-const lines = [
-  "# @tautwire/client beside MQTT.js",
-  "",
-  `QoS 0, 16 bytes. ${cpus()[0].model}, ${cpus().length} cores, Node.js ${process.version}, ${new Date().toISOString().slice(0, 10)}.`,
-  `The broker is that of this repository. Each library in a process of its own, ${ROUNDS} by turns, medians. Load average`,
-  `meanwhile: ${loads.map((load) => load.toFixed(1)).join(", ")}. Made by \`npm run bench\` in clients/typescript/packages/client.`,
-  "",
-  "## Messages per second of the client's CPU time",
-  "",
-  "| | tautwire | MQTT.js | ratio |",
-  "|---|--:|--:|--:|",
-];
-const NAMES = {
-  publish: "publish, without a promise each",
-  publishAwaited: "publish, each awaited",
-  receive: "receive, by a callback",
-  iterate: "receive, by `for await` (MQTT.js: its callback)",
-};
-const thousands = (value) => Math.round(value / 1000).toLocaleString("en") + " k";
-for (const [title, name] of Object.entries(NAMES)) {
-  for (const version of [5, 4]) {
-    const ours = perCpuSecond(runs[title][`tautwire v${version}`]);
-    const theirs = perCpuSecond(runs[title === "iterate" ? "receive" : title][`mqttjs v${version}`]);
-    summary[`${title} v${version}`] = { tautwire: ours, mqttjs: theirs, ratio: ours / theirs };
-    const label = version === 5 ? "MQTT 5.0" : "3.1.1";
-    lines.push(`| ${name}, ${label} | ${thousands(ours)} | ${thousands(theirs)} | ${(ours / theirs).toFixed(1)} |`);
-  }
-}
-lines.push(
-  "",
-  "## Round trips per second, one at a time",
-  "",
-  "Raw: sockets of Node.js with 40 bytes, through a process of Node.js in the broker's place.",
-  "",
-  "| | tautwire | MQTT.js | raw | tautwire / raw | MQTT.js / raw |",
-  "|---|--:|--:|--:|--:|--:|",
-);
-for (const [title, name] of [
-  ["pingSelf", "through the broker, to itself"],
-  ["pingPeer", "through the broker, to another process and back"],
-]) {
-  const raw = perSecond(runs[title].raw);
-  for (const version of [5, 4]) {
-    const ours = perSecond(runs[title][`tautwire v${version}`]);
-    const theirs = perSecond(runs[title][`mqttjs v${version}`]);
-    summary[`${title} v${version}`] = { tautwire: ours, mqttjs: theirs, raw, ratio: ours / raw };
-    const cells = [ours, theirs, raw].map((value) => Math.round(value).toLocaleString("en"));
-    const label = version === 5 ? "MQTT 5.0" : "3.1.1";
-    lines.push(`| ${name}, ${label} | ${cells.join(" | ")} | ${(ours / raw).toFixed(2)} | ${(theirs / raw).toFixed(2)} |`);
-  }
+  console.error(`round ${round + 1} of ${ROUNDS}`);
 }
 
 const require = createRequire(import.meta.url);
-const conditions = {
-  date: new Date().toISOString().slice(0, 10),
+const versions = {
   node: process.version,
-  cpu: cpus()[0].model,
-  cores: cpus().length,
-  load_average: loads.map((load) => Number(load.toFixed(1))),
-  rounds: ROUNDS,
-  messages: COUNT,
-  round_trips: TRIPS,
-  versions: {
-    "@tautwire/client": JSON.parse(readFileSync(new URL("../package.json", here))).version,
-    mqtt: require("mqtt/package.json").version,
-  },
+  "@tautwire/client": JSON.parse(readFileSync(new URL("../package.json", here))).version,
+  mqtt: require("mqtt/package.json").version,
 };
-if (process.env.DRY === undefined) {
-  mkdirSync(results, { recursive: true });
-  writeFileSync(new URL("client.json", results), `${JSON.stringify({ conditions, summary, runs }, null, 1)}\n`);
-  writeFileSync(new URL("client.md", results), `${lines.join("\n")}\n`);
-}
-console.log(lines.join("\n"));
+console.log(JSON.stringify({ versions, messages: COUNT, round_trips: TRIPS, payload_bytes: 16, runs }));
 process.exit();
