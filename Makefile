@@ -19,7 +19,7 @@ RELEASE_RUSTFLAGS ?= $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt
 BENCH_ARGS ?=
 
 # Crates with a lock file of their own, so that what they need never enters that of the product.
-APART := bench/codec bench/contracts bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client broker/fuzz tests/interop/rumqttc
+APART := bench/codec bench/contracts bench/peers/rmqtt bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client broker/fuzz tests/interop/rumqttc
 SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh clients/go/bench/*.sh)
 
 # Commands that the tests use, with the Debian packages they come in.

@@ -87,13 +87,14 @@ install_aedes() {
     fi
 }
 
-install_rumqttd() {
-    version=$(sed -n 's|^rumqttd = .*"=\([0-9.]*\)".*|rumqttd \1|p' "$peers/rumqttd/Cargo.toml")
-    [ "$("$bin/rumqttd" --version 2>/dev/null)" = "$version" ] && return
+# A broker of crates.io as a library, in a program of ours: `install_crate NAME`.
+install_crate() {
+    version=$(sed -n "s|^$1 = .*\"=\([0-9.]*\)\".*|$1 \1|p" "$peers/$1/Cargo.toml")
+    [ "$("$bin/$1" --version 2>/dev/null)" = "$version" ] && return
     if ! has cargo; then
         say_missing "$version: cargo is not installed"
-    elif (cd "$peers/rumqttd" && CARGO_TARGET_DIR="$bin/target" cargo build --release --locked --quiet); then
-        cp "$bin/target/release/tautwire-bench-rumqttd" "$bin/rumqttd"
+    elif (cd "$peers/$1" && CARGO_TARGET_DIR="$bin/target" cargo build --release --locked --quiet); then
+        cp "$bin/target/release/tautwire-bench-$1" "$bin/$1"
         rm -rf "$bin/target"
     else
         say_missing "$version: cargo build failed"
@@ -122,12 +123,15 @@ install_mosquitto
 install_nats_server
 install_mochi
 install_aedes
-install_rumqttd
+install_crate rumqttd
+install_crate rmqtt
 install_hivemq
 
 have_mosquitto && PATH="$PATH:/usr/sbin" mosquitto -h | head -n 1
 [ -x "$bin/nats-server" ] && "$bin/nats-server" --version
 cat "$bin"/*.version 2>/dev/null
-[ -x "$bin/rumqttd" ] && "$bin/rumqttd" --version
+for crate in rumqttd rmqtt; do
+    [ -x "$bin/$crate" ] && "$bin/$crate" --version
+done
 
 exit $missing

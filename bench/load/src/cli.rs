@@ -23,7 +23,7 @@ tautwire-bench compare [NAME...]   measure the suite, or the scenarios of bench/
     --quick                        a look: one round, smaller, the first placement and three brokers
     --rounds N                     rounds in which brokers take turns (3)
     --brokers A,B                  tautwire, tautwire-Nt (N threads), tautwire-contracts, mosquitto, nats, mochi, aedes,
-                                   rumqttd, hivemq, relay
+                                   rumqttd, rmqtt, hivemq, relay
     --pin broker=CPU,generator=CPU | --free
     --nice N                       scheduling priority of both sides
     --out FOLDER                   where results go: bench/results/HARDWARE, and bench/results/quick for a look or with

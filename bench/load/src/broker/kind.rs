@@ -24,6 +24,7 @@ pub(crate) enum BrokerKind {
     Mochi,
     Aedes,
     Rumqttd,
+    Rmqtt,
     /// HiveMQ Community Edition.
     HiveMq,
     /// The relay of this generator: no MQTT, the floor.
@@ -31,7 +32,7 @@ pub(crate) enum BrokerKind {
 }
 
 /// The names of those that are not our broker with a number of threads.
-const NAMES: [(BrokerKind, &str); 9] = [
+const NAMES: [(BrokerKind, &str); 10] = [
     (BrokerKind::Tautwire { threads: 1 }, "tautwire"),
     (BrokerKind::TautwireContracts, "tautwire-contracts"),
     (BrokerKind::Mosquitto, "mosquitto"),
@@ -39,6 +40,7 @@ const NAMES: [(BrokerKind, &str); 9] = [
     (BrokerKind::Mochi, "mochi"),
     (BrokerKind::Aedes, "aedes"),
     (BrokerKind::Rumqttd, "rumqttd"),
+    (BrokerKind::Rmqtt, "rmqtt"),
     (BrokerKind::HiveMq, "hivemq"),
     (BrokerKind::Relay, "relay"),
 ];
@@ -69,7 +71,7 @@ impl BrokerKind {
         match self {
             Self::Tautwire { threads } => threads.min(left),
             Self::TautwireContracts | Self::Mosquitto | Self::Aedes | Self::Relay => 1,
-            Self::Nats | Self::Mochi | Self::Rumqttd | Self::HiveMq => left,
+            Self::Nats | Self::Mochi | Self::Rumqttd | Self::Rmqtt | Self::HiveMq => left,
         }
     }
 }
@@ -128,6 +130,7 @@ impl Programs {
             BrokerKind::Mochi => from_peers("mochi"),
             BrokerKind::Aedes => from_peers("aedes/broker.mjs").filter(|_| in_path("node").is_some()),
             BrokerKind::Rumqttd => from_peers("rumqttd"),
+            BrokerKind::Rmqtt => from_peers("rmqtt"),
             BrokerKind::HiveMq => from_peers("hivemq/HiveMq.class").filter(|_| in_path("java").is_some()),
         };
         found

@@ -41,7 +41,7 @@ pub(super) fn start_process(kind: BrokerKind, program: &Path, folder: &Path) -> 
             command.args(["-c", "nats.conf"]).stdout(log);
             start_probed(command, folder, port)
         }
-        BrokerKind::Rumqttd => {
+        BrokerKind::Rumqttd | BrokerKind::Rmqtt => {
             let port = free_port()?;
             command.arg(port.to_string()).stdout(log);
             start_probed(command, folder, port)
