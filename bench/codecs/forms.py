@@ -121,15 +121,21 @@ def js_codec(data: dict) -> Measured:
                 for case, ns in cases.items():
                     measured.put(at, library, f"{slug(group)}_{slug(case)}_cpu_ns", ns)
     for at, (ours, theirs) in enumerate(zip(data["runs"][OURS], data["runs"][peer], strict=True)):
-        ratios = {group: [theirs[of][case] / ns for case, ns in ours[group].items() if case in theirs[of]]
-                  for group, of in (("decode", "decode"), ("encode", "encode"), ("encodeInto", "encode"))}
+        ratios: dict[str, list[float]] = {}
+
+        def put(group: str, case: str, ratio: float) -> None:
+            ratios.setdefault(group, []).append(ratio)
+            measured.put(at, OURS, f"{slug(case)}_vs_{slug(peer)}_ratio", ratio)
+
+        for group, of in (("decode", "decode"), ("encode", "encode"), ("encodeInto", "encode")):
+            for case in (case for case in ours[group] if case in theirs[of]):
+                put(group, f"{group} {case}", theirs[of][case] / ours[group][case])
         for stream, ns in ours["stream"].items():
             # The peer has one way only: whole packets.
             which, _, way = stream.rpartition(", ")
-            ratios.setdefault(f"stream {way}", []).append(theirs["stream"][f"{which}, full"] / ns)
+            put(f"stream {way}", f"stream {stream}", theirs["stream"][f"{which}, full"] / ns)
         for group, found in ratios.items():
             measured.put(at, OURS, f"{slug(group)}_vs_{slug(peer)}_ratio", geometric_mean(found))
-            measured.put(at, OURS, f"{slug(group)}_vs_{slug(peer)}_least_ratio", min(found))
     for way, libraries in data["millions"].items():
         for library, run in libraries.items():
             measured.put(0, library, f"{way}_millions_cpu_s", run["cpu_s"])
@@ -151,11 +157,13 @@ def js_msgpack(data: dict) -> Measured:
                 elif not row["exact"]:
                     measured.fail(at, library, f"{row['set']} comes back changed")
                 if row["set"] not in MSGPACK_APART:
-                    ratios.setdefault(row["kind"], []).append(of_base["ns"] / row["ns"])
+                    ratio = of_base["ns"] / row["ns"]
+                    ratios.setdefault(row["kind"], []).append(ratio)
+                    if library == OURS:
+                        measured.put(at, library, f"{row['kind']}_{name}_vs_json_ratio", ratio)
             if library != base:
                 for kind, found in ratios.items():
                     measured.put(at, library, f"{kind}_vs_json_ratio", geometric_mean(found))
-                    measured.put(at, library, f"{kind}_vs_json_least_ratio", min(found))
     return measured
 
 

@@ -17,6 +17,9 @@ import forms
 from forms import Measured
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "bench" / "rtt"))
+from drivers import pinned  # noqa: E402
+
 BROKER = Path(os.environ.get("TAUTWIRE_BIN", ROOT / "bin" / "tautwire"))
 GO = ROOT / "clients" / "go" / "bench"
 C = ROOT / "clients" / "c"
@@ -28,6 +31,8 @@ TIMEOUT_S = 3600
 FREE = "free"
 # The collector runs on the one thread that is measured, and its time counts.
 ONE_THREAD = "GOMAXPROCS=1"
+# Round trips across processors measure where the scheduler puts the broker, more than anything else.
+ONE_CPU = "broker=0,generator=0"
 
 
 class Unavailable(Exception):
@@ -118,7 +123,8 @@ def _codec_c(quick: bool) -> Measured:
 
 def _client_c(quick: bool) -> Measured:
     _need_broker()
-    data = json.loads(_make_c("bench-client", "BENCH_ARGS=--rounds 2 --count 500" if quick else "BENCH_ARGS="))
+    with pinned(0):
+        data = json.loads(_make_c("bench-client", "BENCH_ARGS=--rounds 2 --count 500" if quick else "BENCH_ARGS="))
     measured = forms.c_client(data)
     present = {library for level in data["samples"].values() for library in level}
     measured.left_out = {library: f"{package} is not installed" for library, package in C_PEERS.items() if library not in present}
@@ -171,7 +177,7 @@ BENCHMARKS = {
     "client-rust": Benchmark("the Rust client beside rumqttc: messages a second of its CPU", "Rust", "client", _client_rust),
     "codec-go": Benchmark("the Go codec beside four others: CPU time and allocations for a packet", "Go", "codec", _codec_go, ONE_THREAD),
     "codec-c": Benchmark("the C codec: CPU time for a packet", "C", "codec", _codec_c),
-    "client-c": Benchmark("the C client beside paho and libmosquitto: round trips", "C", "client", _client_c),
+    "client-c": Benchmark("the C client beside paho and libmosquitto: round trips", "C", "client", _client_c, ONE_CPU),
     "codec-js": Benchmark("the TypeScript codec beside mqtt-packet: CPU time for a packet", "JavaScript", "codec", _codec_js),
     "msgpack-js": Benchmark("MessagePack in TypeScript beside others: CPU time for a value", "JavaScript", "MessagePack", _msgpack_js),
     "client-js": Benchmark("the TypeScript client beside MQTT.js: messages a second of its CPU", "JavaScript", "client", _client_js),

@@ -18,7 +18,7 @@ import native
 import thresholds
 from forms import OURS, Measured
 
-sys.path.append(str(native.ROOT / "bench" / "rtt"))
+# In bench/rtt, where `native` looks too.
 import machine
 import summary
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -39,13 +40,21 @@ def load(name: str, path: Path = FILE) -> list[dict]:
 def check(threshold: dict, summary: dict[str, dict[str, dict[str, float]]]) -> dict:
     """One threshold, against the summary of one placement."""
     made = {"what": _wording(threshold), "threshold": threshold, "verdict": "not_measured"}
-    measured = _median(summary, threshold["broker"], threshold["metric"])
-    if measured is not None and "times_that_of" in threshold:
-        theirs = _theirs(threshold, summary)
-        measured = measured / theirs if theirs else None
-    if measured is None:
+    # A `*` in the name stands for several figures, and the bar for the worst of them.
+    metrics = [metric for metric in summary.get(threshold["broker"], {}) if fnmatchcase(metric, threshold["metric"])]
+    found = [value for metric in metrics if (value := _measured(threshold | {"metric": metric}, summary)) is not None]
+    if not found:
         return made
-    return made | {"measured": round(measured, 4), "verdict": judge(threshold, measured)}
+    worst = max(found) if "pass_at_most" in threshold else min(found)
+    return made | {"measured": round(worst, 4), "verdict": judge(threshold, worst)}
+
+
+def _measured(threshold: dict, summary: dict) -> float | None:
+    ours = _median(summary, threshold["broker"], threshold["metric"])
+    if ours is None or "times_that_of" not in threshold:
+        return ours
+    theirs = _theirs(threshold, summary)
+    return ours / theirs if theirs else None
 
 
 def judge(threshold: dict, value: float) -> str:

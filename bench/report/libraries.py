@@ -26,7 +26,6 @@ KINDS = {
     "_max_rss_bytes": "most memory of the process",
     "_rss_bytes": "memory of the process",
     "_vs_json_ratio": "times as fast as JSON, geometric mean",
-    "_vs_json_least_ratio": "times as fast as JSON, least",
     "_ratio_to_raw_tcp": "part of the rate of raw TCP",
     "_bytes": "bytes",
 }
