@@ -14,7 +14,15 @@ LABELS = {
     "broker_cpu_us_per_publish": "broker CPU for a publish",
     "bytes_per_connection": "memory for a connection",
     "bytes_per_filter": "memory for a filter",
+    "bytes_per_retained_message": "memory for a retained message",
     "rss_at_start_bytes": "memory at start",
+    "rss_growth_bytes": "growth of memory",
+    "bystander_during_p50_us": "bystanders' latency meanwhile, median",
+    "bystander_during_p99_us": "bystanders' latency meanwhile, 99th percentile",
+    "bystander_before_p50_us": "bystanders' latency before, median",
+    "bystander_before_p99_us": "bystanders' latency before, 99th percentile",
+    "to_all_p50_us": "until all have it, median",
+    "to_all_p99_us": "until all have it, 99th percentile",
     "connects_per_s": "connections opened",
     "cycles_per_s": "cycles",
     "deliveries_per_s": "deliveries",
@@ -40,7 +48,7 @@ FIRST = {
 
 # What the load generator does, what is the same for all, and what is no quality.
 NOT_COMPARED = ("generator_", "raw_tcp_", "busy_cores", "connections", "deliveries_per_publish", "payload_bytes", "sent_per_s",
-                "offered_", "subscriptions", "retained_messages")
+                "offered_", "subscriptions", "retained_messages", "broker_waits", "broker_preemptions")
 
 
 def base(metric: str) -> str:
@@ -55,7 +63,7 @@ def step(metric: str) -> int | None:
 
 def better(metric: str) -> str:
     name = base(metric)
-    if name.startswith(NOT_COMPARED) and not name.startswith("connections_per"):
+    if (name.startswith(NOT_COMPARED) and not name.startswith("connections_per")) or "send_lag" in name:
         return NEITHER
     if name.endswith(("_per_s", "_per_cpu_s", "_ratio")) or "ratio_" in name or name.endswith(("correct_percent", "reached_slow_consumer_percent")):
         return HIGHER
