@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import fcntl
 import json
 import os
 import re
 import sys
-import tempfile
 import time
 from pathlib import Path
-from typing import IO
 
 import native
 import thresholds
@@ -27,7 +24,7 @@ RESULTS = native.ROOT / "bench" / "results"
 
 def main() -> int:
     options = _options()
-    _alone = _wait_for_other_runs()
+    _alone = machine.wait_for_other_runs()
     has_failed = False
     left_out: dict[str, str] = {}
     for name in options.name:
@@ -62,17 +59,6 @@ def _options() -> argparse.Namespace:
         parser.error(f"no benchmark is named {', '.join(unknown)}: {', '.join(native.BENCHMARKS)}")
     options.name = options.name or list(native.BENCHMARKS)
     return options
-
-
-def _wait_for_other_runs() -> IO[bytes]:
-    """Two measurements at once would measure each other; the load generator has the same lock. It goes with the returned file."""
-    lock = open(Path(tempfile.gettempdir()) / "tautwire-bench.lock", "ab")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        print("another measurement is under way; waiting for it", file=sys.stderr, flush=True)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock
 
 
 def result_of(name: str, measured: Measured, quick: bool, load_average: float, took_s: float) -> dict:

@@ -1,12 +1,16 @@
-"""The machine and the revision that a result was taken at, as the load generator describes them."""
+"""The machine and the revision that a result was taken at, as the load generator describes them, and its lock."""
 
 from __future__ import annotations
 
+import fcntl
 import math
 import re
 import resource
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -25,6 +29,17 @@ def describe() -> dict[str, object]:
         "tcp_congestion_control": _read("/proc/sys/net/ipv4/tcp_congestion_control").strip() or "none",
         "open_files_limit": resource.getrlimit(resource.RLIMIT_NOFILE)[1],
     }
+
+
+def wait_for_other_runs() -> IO[bytes]:
+    """Two measurements at once would measure each other; the load generator has the same lock. It goes with the returned file."""
+    lock = open(Path(tempfile.gettempdir()) / "tautwire-bench.lock", "ab")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        print("another measurement is under way; waiting for it", file=sys.stderr, flush=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
 
 
 def slug(machine: dict[str, object]) -> str:

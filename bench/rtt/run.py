@@ -5,15 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
-import fcntl
 import json
 import os
 import re
 import sys
-import tempfile
 import time
 from pathlib import Path
-from typing import IO
 
 import machine
 import programs
@@ -29,7 +26,7 @@ PLACEMENTS = {"broker=0,generator=0": 0, "free": None}
 def main() -> int:
     options = _options()
     present, left_out = _prepare(options)
-    _alone = _wait_for_other_runs()
+    _alone = machine.wait_for_other_runs()
     started = time.monotonic()
     samples: list[dict] = []
     histograms: dict[str, dict[str, dict[str, dict]]] = {}
@@ -68,17 +65,6 @@ def _options() -> argparse.Namespace:
     options.client = options.client or list(programs.CLIENTS)
     options.placement = options.placement or list(PLACEMENTS)[: 1 if quick else 2]
     return options
-
-
-def _wait_for_other_runs() -> IO[bytes]:
-    """Two measurements at once would measure each other; the load generator has the same lock. It goes with the returned file."""
-    lock = open(Path(tempfile.gettempdir()) / "tautwire-bench.lock", "ab")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        print("another measurement is under way; waiting for it", file=sys.stderr, flush=True)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock
 
 
 def _prepare(options: argparse.Namespace) -> tuple[dict[str, list[str]], dict[str, str]]:
