@@ -16,6 +16,8 @@ const AS: &str = "$as/";
 const ACCEPT: &str = "accept";
 /// JSON takes about so many times the room of the compact formats.
 const EXPECTED_GROWTH: usize = 4;
+/// The most room that is taken beforehand.
+const EXPECTED_MAX_BYTES: usize = 64 << 10;
 
 /// A subscription's filter, and the format in which payloads are wanted.
 #[derive(Debug, Clone, Copy)]
@@ -136,7 +138,8 @@ impl<J: Journal> Hub<J> {
             Ok(from) => from,
             Err(violation) => return impossible(message, &violation.to_string()),
         };
-        let mut payload = Vec::with_capacity(message.payload.len() * EXPECTED_GROWTH);
+        let mut payload =
+            Vec::with_capacity(message.payload.len().saturating_mul(EXPECTED_GROWTH).min(EXPECTED_MAX_BYTES));
         if let Err(violation) = contract.transcode(from, to, message.payload, &mut payload) {
             return impossible(message, &violation.to_string());
         }

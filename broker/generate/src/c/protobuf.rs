@@ -106,30 +106,7 @@ fn put_tagged(code: &mut Code, c: &C<'_>, kind: &Kind, tag: u32, value: &str) {
 }
 
 fn put(kind: &Kind, value: &str) -> String {
-    format!("ctp_put_{}(w, {value});", function(kind))
-}
-
-/// The end of the names of functions.
-fn function(kind: &Kind) -> &'static str {
-    match kind.scalar() {
-        Some(Scalar::Bool) => "bool",
-        Some(Scalar::Int32) | None => "int32",
-        Some(Scalar::Int64 | Scalar::Integer) => "int64",
-        Some(Scalar::Uint32) => "uint32",
-        Some(Scalar::Uint64) => "uint64",
-        Some(Scalar::Sint32) => "sint32",
-        Some(Scalar::Sint64) => "sint64",
-        Some(Scalar::Fixed32) => "fixed32",
-        Some(Scalar::Fixed64) => "fixed64",
-        Some(Scalar::Sfixed32) => "sfixed32",
-        Some(Scalar::Sfixed64) => "sfixed64",
-        Some(Scalar::Float) => "float",
-        Some(Scalar::Double) => "double",
-        Some(Scalar::String) => "string",
-        Some(Scalar::Bytes) => "bytes",
-        Some(Scalar::Timestamp) => "timestamp",
-        Some(Scalar::Duration) => "duration",
-    }
+    format!("ctp_put_{}(w, {value});", kind.binary_name())
 }
 
 fn read(code: &mut Code, c: &C<'_>, record: &Record, members: &Members) {
@@ -290,7 +267,7 @@ fn read_one(code: &mut Code, c: &C<'_>, kind: &Kind, existing: &str, lines: &[St
         lines.iter().for_each(|line| code.line(line));
         return;
     }
-    code.line(format!("{} item = ctp_{}(r);", c.ty(kind), function(kind)));
+    code.line(format!("{} item = ctp_{}(r);", c.ty(kind), kind.binary_name()));
     when_known(code, c, kind, "item", lines);
 }
 
@@ -322,7 +299,7 @@ fn read_item(code: &mut Code, c: &C<'_>, item: &Kind, list: &str) {
         code.line(format!("read_{}(r, &{list}++]);", c.record(*id)));
         code.line("ctp_leave(r, outer);");
     } else {
-        code.line(format!("{} item = ctp_{}(r);", c.ty(item), function(item)));
+        code.line(format!("{} item = ctp_{}(r);", c.ty(item), item.binary_name()));
         code.open(match known(c, item, "item") {
             Some(condition) => format!("if (r->error == 0 && ({condition})) {{"),
             None => "if (r->error == 0) {".to_owned(),
@@ -352,7 +329,7 @@ fn read_entry(code: &mut Code, c: &C<'_>, key: Scalar, item: &Kind, ty: &str, fi
     }
     code.open("while ((tag = ctp_tag(r)) != 0) {");
     code.line("switch (tag) {");
-    code.line(format!("case {}: entry->key = ctp_{}(r); break;", 8 | key.wire_type(), function(&key)));
+    code.line(format!("case {}: entry->key = ctp_{}(r); break;", 8 | key.wire_type(), key.binary_name()));
     let tag = 16 | item.wire_type();
     if let Kind::Record(id) = item {
         code.open(format!("case {tag}: {{"));
@@ -364,7 +341,7 @@ fn read_entry(code: &mut Code, c: &C<'_>, key: Scalar, item: &Kind, ty: &str, fi
         code.line("break;");
         code.close("}");
     } else {
-        code.line(format!("case {tag}: entry->value = ctp_{}(r); break;", function(item)));
+        code.line(format!("case {tag}: entry->value = ctp_{}(r); break;", item.binary_name()));
     }
     code.line("default: ctp_unknown(r, tag, parts, 2); break;");
     code.line("}");

@@ -113,23 +113,10 @@ fn write_call(kind: &Kind, value: &str) -> String {
 /// The method of reader and writer.
 fn method(kind: &Kind) -> &'static str {
     match kind.scalar() {
-        Some(Scalar::Bool) => "bool",
-        Some(Scalar::Int32) | None => "int32",
-        Some(Scalar::Int64 | Scalar::Integer) => "int64",
-        Some(Scalar::Uint32) => "uint32",
-        Some(Scalar::Uint64) => "uint64",
-        Some(Scalar::Sint32) => "sint32",
-        Some(Scalar::Sint64) => "sint64",
-        Some(Scalar::Fixed32) => "fixed32",
-        Some(Scalar::Fixed64) => "fixed64",
-        Some(Scalar::Sfixed32) => "sfixed32",
-        Some(Scalar::Sfixed64) => "sfixed64",
         Some(Scalar::Float) => "float32",
         Some(Scalar::Double) => "float64",
-        Some(Scalar::String) => "string",
         Some(Scalar::Bytes) => "data",
-        Some(Scalar::Timestamp) => "timestamp",
-        Some(Scalar::Duration) => "duration",
+        _ => kind.binary_name(),
     }
 }
 

@@ -311,6 +311,30 @@ impl Kind {
         }
     }
 
+    /// What the schema language of the binary form calls it, after which readers and writers name their functions. Not for
+    /// records, which have functions of their own.
+    pub(crate) fn binary_name(&self) -> &'static str {
+        match self.scalar() {
+            Some(Scalar::Bool) => "bool",
+            Some(Scalar::Int32) | None => "int32",
+            Some(Scalar::Int64 | Scalar::Integer) => "int64",
+            Some(Scalar::Uint32) => "uint32",
+            Some(Scalar::Uint64) => "uint64",
+            Some(Scalar::Sint32) => "sint32",
+            Some(Scalar::Sint64) => "sint64",
+            Some(Scalar::Fixed32) => "fixed32",
+            Some(Scalar::Fixed64) => "fixed64",
+            Some(Scalar::Sfixed32) => "sfixed32",
+            Some(Scalar::Sfixed64) => "sfixed64",
+            Some(Scalar::Float) => "float",
+            Some(Scalar::Double) => "double",
+            Some(Scalar::String) => "string",
+            Some(Scalar::Bytes) => "bytes",
+            Some(Scalar::Timestamp) => "timestamp",
+            Some(Scalar::Duration) => "duration",
+        }
+    }
+
     /// How one value is written in the binary form.
     pub(crate) fn wire_type(&self) -> u32 {
         match self.scalar() {

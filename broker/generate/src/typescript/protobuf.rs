@@ -113,22 +113,9 @@ fn write_call(api: &Api, kind: &Kind, value: &str) -> String {
 /// The method of reader and writer.
 fn method(kind: &Kind) -> &'static str {
     match kind.scalar() {
-        Some(Scalar::Bool) => "bool",
-        Some(Scalar::Int32) | None => "int32",
-        Some(Scalar::Int64 | Scalar::Integer) => "int64",
-        Some(Scalar::Uint32) => "uint32",
-        Some(Scalar::Uint64) => "uint64",
-        Some(Scalar::Sint32) => "sint32",
-        Some(Scalar::Sint64) => "sint64",
-        Some(Scalar::Fixed32) => "fixed32",
-        Some(Scalar::Fixed64) => "fixed64",
-        Some(Scalar::Sfixed32) => "sfixed32",
-        Some(Scalar::Sfixed64) => "sfixed64",
-        Some(Scalar::Float) => "float",
-        Some(Scalar::Double) => "double",
-        Some(Scalar::String) => "string",
         Some(Scalar::Bytes) => "bytesOf",
         Some(Scalar::Timestamp | Scalar::Duration) => "time",
+        _ => kind.binary_name(),
     }
 }
 
