@@ -1,6 +1,6 @@
 //! The least that a client needs.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -120,11 +120,13 @@ impl Client {
                 Err(error) => assert!(error.is_incomplete(), "the broker sent {error}"),
             }
             let mut bytes = [0; 16 << 10];
-            let count = self.stream.read(&mut bytes).expect("the broker writes or closes in time");
-            if count == 0 {
-                return None;
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return None,
+                Ok(count) => self.input.extend_from_slice(&bytes[..count]),
+                // With a timeout the kernel does not begin anew by itself.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => panic!("the broker writes or closes in time: {error}"),
             }
-            self.input.extend_from_slice(&bytes[..count]);
         }
     }
 

@@ -124,8 +124,10 @@ impl<'s> Reading<'s> {
         while left > 0 && Instant::now() < deadline {
             let _ = self.stream.set_read_timeout(Some(time_left(deadline)));
             match (&mut &*self.stream).read(&mut chunk) {
-                Ok(count) if count > 0 => left = left.saturating_sub(count),
-                _ => return,
+                Ok(0) => return,
+                Ok(count) => left = left.saturating_sub(count),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return,
             }
         }
     }

@@ -238,10 +238,10 @@ fn a_will_is_published_for_a_client_that_is_gone_without_a_word() {
 
 #[test]
 fn the_first_failure_is_told_at_once() {
-    let nobody = {
-        let listener = std::net::TcpListener::bind(crate::support::any_port()).expect("a port");
-        listener.local_addr().expect("bound")
-    };
+    let listener = std::net::TcpListener::bind(crate::support::any_port()).expect("a port");
+    // The near end of a connection: nobody listens there, and nobody else gets the port meanwhile.
+    let taken = std::net::TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+    let nobody = taken.local_addr().expect("bound");
     let error = blocking::Client::connect(options(nobody)).expect_err("nobody listens");
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
 }

@@ -91,6 +91,8 @@ impl Relay {
         let (connections, refuses) = (relay.connections.clone(), relay.refuses.clone());
         std::thread::spawn(move || {
             for incoming in listener.incoming().map_while(Result::ok) {
+                // Held until both ends are in the list: what has been let through can be cut.
+                let mut connections = connections.lock().expect("not poisoned");
                 if refuses.load(Ordering::SeqCst) {
                     continue;
                 }
@@ -100,7 +102,7 @@ impl Relay {
                 }
                 pass_on(&incoming, &outgoing);
                 pass_on(&outgoing, &incoming);
-                connections.lock().expect("not poisoned").push([incoming, outgoing]);
+                connections.push([incoming, outgoing]);
             }
         });
         relay

@@ -339,9 +339,12 @@ impl Client {
     /// Whether anything, the end of the connection included, arrives within `patience` or has arrived unread.
     pub(crate) fn anything_arrives_within(&self, patience: Duration) -> bool {
         self.stream.set_read_timeout(Some(patience)).expect("a positive time is a valid timeout");
-        match self.stream.peek(&mut [0]) {
-            Ok(_) => true,
-            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+        loop {
+            match self.stream.peek(&mut [0]) {
+                Ok(_) => return true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+            }
         }
     }
 
@@ -592,7 +595,9 @@ impl Client {
                 Ok(0) => return Some(self.closed()),
                 Ok(count) => self.received.extend_from_slice(&chunk[..count]),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return Some(self.closed()),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                // With a timeout the kernel does not begin anew by itself after an interruption.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
                 Err(error) => panic!("reading failed: {error}"),
             }
         }

@@ -115,10 +115,9 @@ impl WebSocket {
     /// The next frame; `None` at the end of the connection.
     pub(crate) fn frame(&mut self) -> Option<Frame> {
         let mut first = [0];
-        match self.stream.read(&mut first) {
-            Ok(0) => return None,
-            Ok(_) => {}
-            Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+        match self.stream.read_exact(&mut first) {
+            Ok(()) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => return None,
             Err(error) => panic!("no frame came: {error}"),
         }
         let length = self.bytes::<1>()[0];
