@@ -94,8 +94,11 @@ static bool send_output(tw_link *link) {
     return true;
 }
 
-/* Tells all events and sends what they lead to. False if the connection is over, in one way or another. */
-static bool turn(tw_link *link) {
+/*
+ * Tells all events and sends what they lead to, or keeps it for the next turn. False if the connection is over, in one way
+ * or another.
+ */
+static bool turn(tw_link *link, bool keeps_output) {
     /* What there is was received before this, however long the handler takes: the next turn looks at the clock again. */
     uint32_t now_ms = link_now_ms(link);
     tw_event event;
@@ -105,6 +108,9 @@ static bool turn(tw_link *link) {
         while (!is_closed && tw_client_next(&link->client, now_ms, &event)) {
             is_closed = event.type == TW_EVENT_CLOSED;
             tell(link, &event);
+        }
+        if (keeps_output && !is_closed) {
+            return true;
         }
         was_full = tw_client_output(&link->client).len > 0;
         if (!send_output(link)) {
@@ -172,7 +178,7 @@ static tw_result receive_input(tw_link *link, tw_memory space, uint32_t timeout_
     return space.size > 0 ? link->transport.recv(link->transport.context, space.data, space.size) : 0;
 }
 
-tw_result tw_link_step(tw_link *link, uint32_t timeout_ms) {
+static tw_result step(tw_link *link, uint32_t timeout_ms, bool keeps_output) {
     tw_memory space;
     tw_result count;
     if (link->is_telling) {
@@ -184,7 +190,7 @@ tw_result tw_link_step(tw_link *link, uint32_t timeout_ms) {
             return 0;
         }
     }
-    if (!turn(link)) {
+    if (!turn(link, false)) {
         return 0;
     }
     space = tw_client_space(&link->client);
@@ -199,15 +205,20 @@ tw_result tw_link_step(tw_link *link, uint32_t timeout_ms) {
         link->is_drained = (size_t)count < space.size;
     }
     if (count > 0) {
-        (void)turn(link);
+        (void)turn(link, keeps_output);
     }
     return 0;
+}
+
+tw_result tw_link_step(tw_link *link, uint32_t timeout_ms) {
+    /* Acknowledgements share a packet with what is published until the next step. One who does not wait may come late. */
+    return step(link, timeout_ms, timeout_ms > 0);
 }
 
 /* Whether a wait that began at `start_ms` goes on; takes one more turn if it does. */
 static bool wait_on(tw_link *link, uint32_t start_ms, uint32_t timeout_ms) {
     uint32_t left = left_ms(link_now_ms(link), start_ms, timeout_ms);
-    return left > 0 && tw_link_step(link, left) == 0;
+    return left > 0 && step(link, left, false) == 0;
 }
 
 tw_result tw_link_connect(tw_link *link, uint32_t timeout_ms) {
@@ -260,7 +271,7 @@ tw_result tw_link_publish(tw_link *link, const tw_publish *message, uint32_t tim
             return TW_TIMED_OUT;
         }
     }
-    if (result == 0 && !turn(link)) {
+    if (result == 0 && !turn(link, false)) {
         return TW_TRANSPORT_CLOSED;
     }
     while (result == 0 && tw_client_output(&link->client).len > 0) {
@@ -296,6 +307,13 @@ tw_result tw_link_unsubscribe(tw_link *link, const char *filter, uint32_t timeou
 
 tw_result tw_link_flush(tw_link *link, uint32_t timeout_ms) {
     uint32_t start_ms = link_now_ms(link);
+    if (link->is_telling) {
+        return TW_ARGUMENT;
+    }
+    /* An acknowledgement that was kept back has no answer to wait for. */
+    if (link->state == LINK_OPEN) {
+        (void)turn(link, false);
+    }
     while (!tw_client_is_idle(&link->client)) {
         if (!wait_on(link, start_ms, timeout_ms)) {
             return TW_TIMED_OUT;

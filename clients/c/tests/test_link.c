@@ -4,7 +4,7 @@
 typedef struct fake {
     uint32_t now_ms;
     bool can_open, is_open, is_deaf, refuses, is_full;
-    int opens, waits;
+    int opens, waits, sends;
     size_t send_limit;
     uint8_t down[1024], up[1024];
     size_t down_len, up_len;
@@ -76,6 +76,7 @@ static tw_result fake_send(void *context, const uint8_t *bytes, size_t len) {
         return 0;
     }
     len = f.send_limit > 0 && len > f.send_limit ? f.send_limit : len;
+    f.sends++;
     memcpy(f.up + f.up_len, bytes, len);
     f.up_len += len;
     answer_all();
@@ -194,6 +195,30 @@ static void a_link_that_can_do_nothing_waits(void) {
     }
 }
 
+static void acknowledgements_leave_with_what_comes_next(void) {
+    tw_publish message = a_message(TW_AT_MOST_ONCE);
+    set_up_link();
+    CHECK(tw_link_connect(&link, 1000) == 0, "connect");
+    f.sends = 0;
+    down("3207 000161 0005 00 78");
+    tw_link_step(&link, 1);
+    CHECK(events[TW_EVENT_MESSAGE] == 1 && f.sends == 0, "%d sends", f.sends);
+    CHECK(tw_client_publish(&link.client, &message) == 0, "publish");
+    tw_link_step(&link, 1);
+    CHECK(f.sends == 1, "one for both: %d", f.sends);
+    down("3207 000161 0006 00 78");
+    tw_link_step(&link, 1);
+    CHECK(tw_link_flush(&link, 1000) == 0 && f.sends == 2, "a flush: %d sends", f.sends);
+    CHECK(f.now_ms == 5001, "which waits for nothing: %u", f.now_ms);
+    down("3207 000161 0007 00 78");
+    tw_link_step(&link, 0);
+    CHECK(events[TW_EVENT_MESSAGE] == 3 && f.sends == 3, "one who does not wait: %d", f.sends);
+    down("3207 000161 0008 00 78");
+    tw_link_step(&link, 1);
+    tw_link_disconnect(&link);
+    CHECK(f.sends == 4, "not lost at the end: %d", f.sends);
+}
+
 static void refusals_are_told(void) {
     set_up_link();
     f.refuses = true;
@@ -258,6 +283,7 @@ int main(void) {
     a_transport_that_takes_little_is_enough();
     waiting_ends();
     a_link_that_can_do_nothing_waits();
+    acknowledgements_leave_with_what_comes_next();
     refusals_are_told();
     lost_connections_come_back();
     pauses_double();

@@ -49,7 +49,8 @@ tw_result tw_link_init(tw_link *link, const tw_client_config *config, tw_transpo
 
 /**
  * One turn: connects if there is no connection, sends, waits for at most `timeout_ms`, receives, tells events. Call it
- * again and again; it never gives up by itself. Answers 0, or TW_ARGUMENT from within `on_event`.
+ * again and again; it never gives up by itself. What the events lead to, such as acknowledgements, leaves with the next call
+ * and what is published until then; at once if `timeout_ms` is 0. Answers 0, or TW_ARGUMENT from within `on_event`.
  */
 tw_result tw_link_step(tw_link *link, uint32_t timeout_ms);
 
@@ -71,7 +72,7 @@ tw_result tw_link_subscribe(tw_link *link, const char *filter, tw_qos qos, uint3
 /** Ends one subscription and waits for the answer, a reason code. */
 tw_result tw_link_unsubscribe(tw_link *link, const char *filter, uint32_t timeout_ms);
 
-/** Waits until everything has been acknowledged. Answers 0 or TW_TIMED_OUT. */
+/** Waits until everything has been acknowledged. Answers 0, TW_TIMED_OUT, or TW_ARGUMENT from within `on_event`. */
 tw_result tw_link_flush(tw_link *link, uint32_t timeout_ms);
 
 /** Says goodbye and closes. Nothing connects again before tw_link_step() or tw_link_connect(). */
