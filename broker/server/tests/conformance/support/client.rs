@@ -597,7 +597,8 @@ impl Client {
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return Some(self.closed()),
                 // With a timeout the kernel does not begin anew by itself after an interruption.
                 Err(error)
-                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {
+                }
                 Err(error) => panic!("reading failed: {error}"),
             }
         }
