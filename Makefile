@@ -19,7 +19,9 @@ RELEASE_RUSTFLAGS ?= $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt
 BENCH_ARGS ?=
 
 # Crates with a lock file of their own, so that what they need never enters that of the product.
-APART := bench/codec bench/contracts bench/peers/rmqtt bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client broker/fuzz tests/interop/rumqttc
+APART := bench/codec bench/contracts bench/peers/rmqtt bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client bench/timing broker/fuzz tests/interop/rumqttc
+# Those of them whose dependencies take seconds, not minutes.
+LINTED_APART := bench/codec bench/contracts bench/regressions bench/rtt/rust bench/rust-client bench/timing tests/interop/rumqttc
 SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh clients/go/bench/*.sh)
 
 # Commands that the tests use, with the Debian packages they come in.
@@ -62,6 +64,9 @@ lint: ## formatting, clippy, and the rules of this repository (tools/tidy)
 	@for crate in $(wildcard $(addsuffix /Cargo.toml,$(APART))); do $(CARGO) fmt --manifest-path $$crate --check; done
 	@$(CARGO) clippy --workspace --all-targets --locked --quiet -- -D warnings
 	@$(CARGO) clippy -p tautwire-client --all-targets --all-features --locked --quiet -- -D warnings
+	@for crate in $(wildcard $(addsuffix /Cargo.toml,$(LINTED_APART))); do \
+	    CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/apart $(CARGO) clippy --manifest-path $$crate --all-targets --locked --quiet -- -D warnings; \
+	done
 	@$(PYTHON) -B tools/tidy
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); fi
 
@@ -177,6 +182,7 @@ test-bench: ## the report, the round trip matrix, codecs and clients; the report
 	@$(PYTHON) -B -m unittest discover -s bench/report
 	@$(PYTHON) -B -m unittest discover -s bench/rtt
 	@$(PYTHON) -B -m unittest discover -s bench/codecs
+	@CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/apart $(CARGO) test --manifest-path bench/timing/Cargo.toml --locked --quiet
 
 # What each stands for, of bench/codecs.
 BENCH_rust := codec-rust client-rust

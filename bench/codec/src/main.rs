@@ -9,56 +9,32 @@
 #![forbid(unsafe_code)]
 
 mod libraries;
-mod measure;
-mod report;
 mod workload;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use measure::Settings;
+use tautwire_bench_timing::{Arguments, json, run, table, versions, write};
 
 const DEFAULT_ROUNDS: usize = 21;
 const QUICK_ROUNDS: usize = 5;
+const PACKAGES: [&str; 4] = ["tautwire-protocol", "mqttbytes", "rumqttc", "mqtt-protocol-core"];
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::parse(std::env::args().skip(1)) {
+    let arguments = match Arguments::parse(std::env::args().skip(1), DEFAULT_ROUNDS, QUICK_ROUNDS, &[]) {
         Ok(arguments) => arguments,
         Err(message) => {
             eprintln!("{message}\nusage: tautwire-bench-codec [--rounds N] [--quick] [--output FILE]");
             return ExitCode::from(2);
         }
     };
-    let results = measure::run(libraries::contenders(), &Settings { rounds: arguments.rounds });
-    print!("{}", report::table(&results));
+    let versions = versions(include_str!("../Cargo.lock"), &PACKAGES);
+    let results = run(libraries::contenders(), arguments.rounds);
+    print!("{}", table(&results));
     if let Some(output) = arguments.output
-        && let Err(error) = report::write(&output, &report::json(&results, arguments.rounds))
+        && let Err(error) = write(&output, &json("CPU ns per packet", &versions, &results, arguments.rounds))
     {
         eprintln!("cannot write {}: {error}", output.display());
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
-}
-
-struct Arguments {
-    rounds: usize,
-    output: Option<PathBuf>,
-}
-
-impl Arguments {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut arguments = Self { rounds: DEFAULT_ROUNDS, output: None };
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--quick" => arguments.rounds = QUICK_ROUNDS,
-                "--rounds" => {
-                    let rounds = words.next().and_then(|rounds| rounds.parse().ok()).filter(|&rounds| rounds > 0);
-                    arguments.rounds = rounds.ok_or("--rounds needs a number above 0")?;
-                }
-                "--output" => arguments.output = Some(words.next().ok_or("--output needs a file")?.into()),
-                other => return Err(format!("unknown argument {other}")),
-            }
-        }
-        Ok(arguments)
-    }
 }

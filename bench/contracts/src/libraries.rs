@@ -5,8 +5,8 @@ use std::hint::black_box;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use tautwire_contracts::Format;
 
-use crate::measure::Contender;
 use crate::workload::{Reading, SCHEMA};
+use tautwire_bench_timing::Contender;
 
 pub const TAUTWIRE: &str = "tautwire";
 

@@ -10,21 +10,18 @@
 #![forbid(unsafe_code)]
 
 mod libraries;
-#[path = "../../codec/src/measure.rs"]
-mod measure;
-mod report;
 mod workload;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use measure::Settings;
+use tautwire_bench_timing::{Arguments, json, run, table, versions, write};
 
 const DEFAULT_ROUNDS: usize = 21;
 const QUICK_ROUNDS: usize = 5;
+const PACKAGES: [&str; 5] = ["tautwire-contracts", "jsonschema", "prost-reflect", "rmpv", "serde_json"];
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::parse(std::env::args().skip(1)) {
+    let arguments = match Arguments::parse(std::env::args().skip(1), DEFAULT_ROUNDS, QUICK_ROUNDS, &["--case"]) {
         Ok(arguments) => arguments,
         Err(message) => {
             eprintln!(
@@ -33,41 +30,23 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let versions = versions(include_str!("../Cargo.lock"), &PACKAGES);
     let reading = workload::Reading::new();
     let mut contenders = libraries::contenders(&reading);
-    contenders.retain(|contender| arguments.case.as_ref().is_none_or(|case| case == contender.case));
-    let results = measure::run(contenders, &Settings { rounds: arguments.rounds });
-    print!("{}", report::table(&results));
+    contenders.retain(|contender| arguments.other("--case").is_none_or(|case| case == contender.case));
+    let results = run(contenders, arguments.rounds);
+    print!("{}", table(&results));
+    let mut json = json("CPU ns per payload", &versions, &results, arguments.rounds);
+    json["payload_bytes"] = serde_json::json!({
+        "protobuf": reading.protobuf.len(),
+        "messagepack": reading.message_pack.len(),
+        "json": reading.json.len(),
+    });
     if let Some(output) = arguments.output
-        && let Err(error) = report::write(&output, &report::json(&reading, &results, arguments.rounds))
+        && let Err(error) = write(&output, &json)
     {
         eprintln!("cannot write {}: {error}", output.display());
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
-}
-
-struct Arguments {
-    rounds: usize,
-    case: Option<String>,
-    output: Option<PathBuf>,
-}
-
-impl Arguments {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut arguments = Self { rounds: DEFAULT_ROUNDS, case: None, output: None };
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--quick" => arguments.rounds = QUICK_ROUNDS,
-                "--rounds" => {
-                    let rounds = words.next().and_then(|rounds| rounds.parse().ok()).filter(|&rounds| rounds > 0);
-                    arguments.rounds = rounds.ok_or("--rounds needs a number above 0")?;
-                }
-                "--case" => arguments.case = Some(words.next().ok_or("--case needs a name")?),
-                "--output" => arguments.output = Some(words.next().ok_or("--output needs a file")?.into()),
-                other => return Err(format!("unknown argument {other}")),
-            }
-        }
-        Ok(arguments)
-    }
 }

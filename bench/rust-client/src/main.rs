@@ -16,14 +16,15 @@ mod sample;
 mod tautwire;
 mod tautwire_blocking;
 
-use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use broker::Broker;
 use sample::{LIBRARIES, SCENARIOS, Sample, Scenario};
+use tautwire_bench_timing::{Arguments, write};
 
 const DEFAULT_ROUNDS: usize = 9;
 const QUICK_ROUNDS: usize = 3;
+const BROKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bin/tautwire");
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
     {
         return one_sample(library, scenario, port);
     }
-    let arguments = match Arguments::parse(words.into_iter()) {
+    let arguments = match Arguments::parse(words, DEFAULT_ROUNDS, QUICK_ROUNDS, &["--broker"]) {
         Ok(arguments) => arguments,
         Err(message) => {
             eprintln!(
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
+    let program = arguments.other("--broker").unwrap_or(BROKER);
     let mut samples: Vec<(&'static str, Scenario, Vec<Option<Sample>>)> = SCENARIOS
         .iter()
         .flat_map(|scenario| LIBRARIES.iter().map(|library| (*library, *scenario, Vec::new())))
@@ -60,7 +62,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
         let count = samples.len();
         for at in 0..count {
             let (library, scenario, taken) = &mut samples[(at + round) % count];
-            let broker = Broker::start(&arguments.broker)?;
+            let broker = Broker::start(program.as_ref())?;
             let sample = sample_apart(library, scenario, broker.port())?;
             if sample.is_none() {
                 eprintln!("{library} did not get to the end of {}", scenario.name);
@@ -72,7 +74,7 @@ fn run(arguments: &Arguments) -> Result<(), String> {
     let results = report::summarise(samples);
     print!("{}", report::table(&results));
     if let Some(output) = &arguments.output {
-        report::write(output, &report::json(&results, arguments.rounds))
+        write(output, &report::json(&results, arguments.rounds))
             .map_err(|error| format!("{}: {error}", output.display()))?;
     }
     Ok(())
@@ -98,32 +100,5 @@ fn one_sample(library: &str, scenario: &str, port: &str) -> ExitCode {
             ExitCode::SUCCESS
         }
         None => ExitCode::from(2),
-    }
-}
-
-struct Arguments {
-    rounds: usize,
-    broker: PathBuf,
-    output: Option<PathBuf>,
-}
-
-impl Arguments {
-    fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        let mut arguments =
-            Self { rounds: DEFAULT_ROUNDS, broker: PathBuf::from(root).join("bin/tautwire"), output: None };
-        while let Some(word) = words.next() {
-            match word.as_str() {
-                "--quick" => arguments.rounds = QUICK_ROUNDS,
-                "--rounds" => {
-                    let rounds = words.next().and_then(|rounds| rounds.parse().ok()).filter(|&rounds| rounds > 0);
-                    arguments.rounds = rounds.ok_or("--rounds needs a number above 0")?;
-                }
-                "--broker" => arguments.broker = words.next().ok_or("--broker needs a program")?.into(),
-                "--output" => arguments.output = Some(words.next().ok_or("--output needs a file")?.into()),
-                other => return Err(format!("unknown argument {other}")),
-            }
-        }
-        Ok(arguments)
     }
 }

@@ -1,15 +1,13 @@
 //! The table for people and the JSON for programs.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::Path;
-use std::{fs, io};
 
 use serde_json::{Value, json};
+use tautwire_bench_timing::{median, rounded, versions};
 
 use crate::sample::{Kind, Sample, Scenario};
 
-const LOCK_FILE: &str = include_str!("../Cargo.lock");
+const PACKAGES: [&str; 3] = ["tautwire-client", "rumqttc", "tokio"];
 
 pub struct Summary {
     pub library: &'static str,
@@ -28,22 +26,17 @@ pub fn summarise(samples: Vec<(&'static str, Scenario, Vec<Option<Sample>>)>) ->
         .map(|(library, scenario, samples)| Summary {
             library,
             scenario,
-            messages_per_cpu_s: median(samples.iter().flatten().map(|sample| sample.messages as f64 / sample.cpu_s)),
-            messages_per_s: median(samples.iter().flatten().map(|sample| sample.messages as f64 / sample.elapsed_s)),
-            p50_us: median(samples.iter().flatten().map(|sample| sample.p50_us)),
+            messages_per_cpu_s: over(&samples, |sample| sample.messages as f64 / sample.cpu_s),
+            messages_per_s: over(&samples, |sample| sample.messages as f64 / sample.elapsed_s),
+            p50_us: over(&samples, |sample| sample.p50_us),
             samples,
         })
         .collect()
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut sorted: Vec<f64> = values.collect();
-    sorted.sort_by(f64::total_cmp);
-    if sorted.is_empty() {
-        return f64::NAN;
-    }
-    let middle = sorted.len() / 2;
-    if sorted.len().is_multiple_of(2) { (sorted[middle - 1] + sorted[middle]) / 2.0 } else { sorted[middle] }
+/// The median over those that got to the end.
+fn over(samples: &[Option<Sample>], figure: impl Fn(&Sample) -> f64) -> f64 {
+    median(&samples.iter().flatten().map(figure).collect::<Vec<_>>())
 }
 
 pub fn table(results: &[Summary]) -> String {
@@ -67,7 +60,7 @@ pub fn table(results: &[Summary]) -> String {
 
 pub fn json(results: &[Summary], rounds: usize) -> Value {
     json!({
-        "versions": versions(),
+        "versions": versions(include_str!("../Cargo.lock"), &PACKAGES),
         "rounds": rounds,
         "results": results.iter().map(|result| json!({
             "scenario": result.scenario.name,
@@ -76,35 +69,8 @@ pub fn json(results: &[Summary], rounds: usize) -> Value {
             "samples": result.samples.iter().map(|sample| sample.as_ref().map(|sample| json!({
                 "cpu_s": sample.cpu_s,
                 "elapsed_s": sample.elapsed_s,
-                "p50_us": round(sample.p50_us),
+                "p50_us": rounded(sample.p50_us),
             }))).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
     })
-}
-
-pub fn write(path: &Path, json: &Value) -> io::Result<()> {
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    fs::write(path, format!("{json:#}\n"))
-}
-
-/// The libraries' versions as the lock file has them.
-fn versions() -> BTreeMap<&'static str, &'static str> {
-    let mut versions = BTreeMap::new();
-    for package in LOCK_FILE.split("[[package]]") {
-        let field = |name: &str| {
-            package.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" = \"")?.strip_suffix('"'))
-        };
-        if let (Some(name), Some(version)) = (field("name"), field("version"))
-            && ["tautwire-client", "rumqttc", "tokio"].contains(&name)
-        {
-            versions.insert(name, version);
-        }
-    }
-    versions
-}
-
-fn round(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
 }

@@ -11,10 +11,6 @@ pub struct Contender {
     pub call: Box<dyn FnMut()>,
 }
 
-pub struct Settings {
-    pub rounds: usize,
-}
-
 pub struct Measured {
     pub case: &'static str,
     pub library: &'static str,
@@ -28,7 +24,7 @@ const SAMPLE_NS: f64 = 4e6;
 const WARM_UP_CALLS: usize = 3;
 
 /// Takes one sample of every contender in each round, so that all meet the same disturbances.
-pub fn run(contenders: Vec<Contender>, settings: &Settings) -> Vec<Measured> {
+pub fn run(contenders: Vec<Contender>, rounds: usize) -> Vec<Measured> {
     let mut runners: Vec<(Contender, usize, Vec<f64>)> = contenders
         .into_iter()
         .map(|mut contender| {
@@ -37,10 +33,10 @@ pub fn run(contenders: Vec<Contender>, settings: &Settings) -> Vec<Measured> {
             }
             let ns_per_call = sample(&mut contender, 3) * contender.operations as f64;
             let calls = (SAMPLE_NS / ns_per_call).ceil().max(1.0) as usize;
-            (contender, calls, Vec::with_capacity(settings.rounds))
+            (contender, calls, Vec::with_capacity(rounds))
         })
         .collect();
-    for _ in 0..settings.rounds {
+    for _ in 0..rounds {
         for (contender, calls, samples) in &mut runners {
             samples.push(sample(contender, *calls));
         }
@@ -64,9 +60,13 @@ fn sample(contender: &mut Contender, calls: usize) -> f64 {
     start.elapsed().as_nanos() as f64 / (calls * contender.operations) as f64
 }
 
+/// The middle, or what is between the two middles; NaN where there is none.
 pub fn median(samples: &[f64]) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
+    if sorted.is_empty() {
+        return f64::NAN;
+    }
     let middle = sorted.len() / 2;
     if sorted.len().is_multiple_of(2) { (sorted[middle - 1] + sorted[middle]) / 2.0 } else { sorted[middle] }
 }
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn every_contender_gets_a_sample_in_every_round() {
         let contender = Contender { case: "c", library: "l", operations: 10, call: Box::new(|| {}) };
-        let results = run(vec![contender], &Settings { rounds: 3 });
+        let results = run(vec![contender], 3);
         assert_eq!(results[0].ns_per_op.len(), 3);
     }
 }

@@ -5,8 +5,8 @@ mod mqttbytes;
 mod rumqttc;
 mod tautwire;
 
-use crate::measure::Contender;
 use crate::workload;
+use tautwire_bench_timing::Contender;
 
 pub const TAUTWIRE: &str = "tautwire";
 pub const TAUTWIRE_OWNED: &str = "tautwire (owned)";

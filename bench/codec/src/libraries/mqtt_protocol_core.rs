@@ -4,8 +4,8 @@ use std::sync::Arc;
 use mqtt_protocol_core::mqtt::packet::v5_0::{Connect, Puback, Publish};
 
 use super::Case;
-use crate::measure::Contender;
 use crate::workload::{header, packets};
+use tautwire_bench_timing::Contender;
 
 const LIBRARY: &str = "mqtt-protocol-core";
 

@@ -5,7 +5,7 @@ use mqttbytes::Error;
 use mqttbytes::v5::{Connect, Packet, PubAck, Publish, read};
 
 use super::Case;
-use crate::measure::Contender;
+use tautwire_bench_timing::Contender;
 
 const LIBRARY: &str = "mqttbytes";
 const MAX_PACKET_SIZE: usize = 1 << 20;

@@ -5,7 +5,7 @@ use rumqttc::v5::mqttbytes::Error;
 use rumqttc::v5::mqttbytes::v5::{Connect, LastWill, Login, Packet, PubAck, Publish};
 
 use super::Case;
-use crate::measure::Contender;
+use tautwire_bench_timing::Contender;
 
 const LIBRARY: &str = "rumqttc";
 const MAX_PACKET_SIZE: Option<u32> = Some(1 << 20);

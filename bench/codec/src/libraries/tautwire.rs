@@ -5,7 +5,7 @@ use tautwire_protocol::{
 };
 
 use super::{Case, TAUTWIRE, TAUTWIRE_OWNED};
-use crate::measure::Contender;
+use tautwire_bench_timing::Contender;
 
 const VERSION: ProtocolVersion = ProtocolVersion::V5;
 

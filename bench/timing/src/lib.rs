@@ -1,0 +1,11 @@
+//! What the comparisons of Rust libraries share: rounds that take turns, their tables, their files, their command line.
+
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod measure;
+mod results;
+
+pub use arguments::Arguments;
+pub use measure::{Contender, Measured, median, run};
+pub use results::{json, rounded, table, versions, write};
