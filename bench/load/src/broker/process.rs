@@ -140,8 +140,9 @@ fn answers_connect(address: SocketAddr) -> Result<bool> {
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
     let mut answer = [0; 4];
     let version = mqtt::ProtocolVersion::V3_1_1;
-    let asked =
-        stream.write_all(&mqtt::connect(version, "bench-probe", 0)?).and_then(|()| stream.read_exact(&mut answer));
+    let asked = stream
+        .write_all(&mqtt::connect(version, "bench-probe", mqtt::KEEP_ALIVE_S)?)
+        .and_then(|()| stream.read_exact(&mut answer));
     if asked.is_err() || answer != [0x20, 2, 0, 0] {
         return Ok(false);
     }

@@ -7,6 +7,9 @@ use tautwire_protocol::{
 
 use crate::failure::{Failure, Result, While};
 
+/// Longer than any run is silent. Not 0: rumqttd closes a connection without keep alive.
+pub(crate) const KEEP_ALIVE_S: u16 = 3600;
+
 pub(crate) fn connect(version: ProtocolVersion, client_id: &str, keep_alive_s: u16) -> Result<Vec<u8>> {
     let packet = Packet::Connect(Connect {
         version,

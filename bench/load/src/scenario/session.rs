@@ -56,7 +56,7 @@ pub(super) fn open_as(
 impl Session {
     pub(super) fn open(context: &Context<'_>, client_id: &str) -> Result<Self> {
         let mut session = Self { stream: connect(context)?, next_packet_id: 0 };
-        session.stream.write_all(&mqtt::connect(context.version, client_id, 0)?)?;
+        session.stream.write_all(&mqtt::connect(context.version, client_id, mqtt::KEEP_ALIVE_S)?)?;
         session.expect(context, |incoming| matches!(incoming, Incoming::ConnAck { refusal: 0 }))?;
         Ok(session)
     }
