@@ -169,12 +169,16 @@ impl Broker {
 
     /// Writes what is pending, each connection once.
     fn flush(&mut self, mut written: impl FnMut(ConnectionId, &[u8])) {
-        while let Some(id) = self.shard.next_dirty() {
+        while let Some(id) = self.shard.next_dirty().or_else(|| self.shard.next_late()) {
             let Some(output) = self.shard.output(id) else { continue };
             let bytes = output.single().expect("small payloads are copied");
             written(id, bytes);
             let len = bytes.len();
             self.shard.sent(id, len, NOW_MS);
+        }
+        if self.shard.has_fan_outs() {
+            self.shard.end_fan_outs(NOW_MS);
+            while self.shard.next_action().is_some() {}
         }
     }
 

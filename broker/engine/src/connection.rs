@@ -45,6 +45,8 @@ pub(crate) struct Connection {
     pub(crate) paused: bool,
     /// Not read from until the client has taken what is meant for it.
     pub(crate) choked: bool,
+    /// Not read from until those have been written to who stand in line for what it sent.
+    pub(crate) braked: bool,
     /// The session was there before the connection.
     pub(crate) resumed: bool,
     /// What an older connection of the same client had sent has been read; it can be taken over.
@@ -111,6 +113,7 @@ impl Connection {
             problem_information: true,
             paused: false,
             choked: false,
+            braked: false,
             resumed: false,
             heard_older: false,
             keep_alive_s: 0,
@@ -146,7 +149,7 @@ impl Connection {
 
     /// Whether reading from the client waits, for whatever reason.
     pub(crate) fn is_held(&self) -> bool {
-        self.paused || self.choked
+        self.paused || self.choked || self.braked
     }
 
     pub(crate) fn pending_bytes(&self) -> usize {

@@ -141,6 +141,9 @@ counters! {
     publishers_paused,
     /// Times a client was not read from because it did not take its output.
     clients_choked,
+    /// Times that what a client or another thread sent had so many receivers, or was so much for them, that these were
+    /// written to in turns and no more was taken from there meanwhile.
+    fan_outs_put_off,
     /// Retained messages refused by a limit.
     retained_refused,
     /// Messages waiting in sessions now: queued or not acknowledged.

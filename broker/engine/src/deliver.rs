@@ -349,6 +349,7 @@ impl<J: Journal> Hub<J> {
         let output = connection.output.get_or_insert_with(|| self.pool.take());
         self.frames.append(header, outgoing, shared_frame, output);
         self.mark_dirty(index);
+        self.given += 1;
         let counters = self.counters();
         counters.packets_sent.add(1);
         counters.publishes_sent.add(1);

@@ -8,7 +8,7 @@ use tautwire_session::{Forms, Message, MessageRef};
 use crate::output::{Chunk, Output};
 
 /// A payload of at least so many bytes is not copied into outputs but referred to.
-const SHARED_PAYLOAD_BYTES: usize = 4096;
+pub(crate) const SHARED_PAYLOAD_BYTES: usize = 4096;
 
 const SUBSCRIPTION_IDENTIFIER: u8 = 0x0b;
 const MESSAGE_EXPIRY_INTERVAL: u8 = 0x02;

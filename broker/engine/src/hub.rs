@@ -106,6 +106,14 @@ pub(crate) struct Hub<J> {
     pub(crate) frames: Frames,
     /// Connections with fresh output.
     pub(crate) dirty: Vec<u32>,
+    /// Others with fresh output, which stand in line.
+    pub(crate) late: VecDeque<u32>,
+    /// Connections that are not read from while these do.
+    pub(crate) braked: Vec<ConnectionId>,
+    /// Messages given so far: to connections to write, and to sessions to keep.
+    pub(crate) given: u64,
+    /// Batches of other shards are not taken while these do.
+    pub(crate) batches_wait: bool,
     /// Connections with acknowledgements that wait for the journal.
     pub(crate) holding: Vec<u32>,
     /// Connections that are not read from because another shard is behind.
@@ -149,6 +157,10 @@ impl<J: Journal> Hub<J> {
             pool: OutputPool::default(),
             frames: Frames::default(),
             dirty: Vec::new(),
+            late: VecDeque::new(),
+            braked: Vec::new(),
+            given: 0,
+            batches_wait: false,
             holding: Vec::new(),
             paused: Vec::new(),
             overrun: Vec::new(),
@@ -249,6 +261,11 @@ impl<J: Journal> Hub<J> {
             connection.dirty = true;
             self.dirty.push(index);
         }
+    }
+
+    /// Whether the connection still has the output for which it was listed.
+    pub(crate) fn take_dirty(&mut self, index: u32) -> bool {
+        std::mem::take(&mut self.connections[index as usize].dirty)
     }
 
     /// Lets `write` append to the connection's output.
@@ -355,6 +372,7 @@ impl<J: Journal> Hub<J> {
     /// Writes a change down and applies it. Changes of sessions that end with their connection are not written down.
     pub(crate) fn commit(&mut self, index: u32, change: Change) {
         if let Change::Queued(delivery) | Change::Started(delivery) = &change {
+            self.given += 1;
             self.counters().stored_messages.add(1);
             self.counters().stored_bytes.add(delivery.queued_bytes() as u64);
         }

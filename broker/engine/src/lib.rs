@@ -12,6 +12,7 @@ mod contracts;
 mod counters;
 mod deliver;
 mod discovery;
+mod fan_out;
 mod formats;
 mod frames;
 mod handshake;

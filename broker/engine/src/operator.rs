@@ -6,6 +6,7 @@ use tautwire_protocol::{PacketId, PropertyId, QoS, ReasonCode, TopicName};
 use tautwire_session::{Journal, Message, MessageRef};
 
 use crate::discovery::push;
+use crate::fan_out::Burst;
 use crate::frames::{Alias, Header, Outgoing};
 use crate::incoming::Breach;
 use crate::route::Origin;
@@ -69,7 +70,9 @@ impl<J: Journal> Shard<J> {
         }
         let mut outgoing = Outgoing { kept: Some(message.clone()), ..Outgoing::new(message.as_ref()) };
         self.check_for_operator(&outgoing.message)?;
+        let burst = Burst::begin(&self.hub);
         let published = self.publish(&mut outgoing, Origin::Broker);
+        self.end_burst(&burst);
         published.map_err(|refusal| NotPublished::Refused(refusal.reason, refusal.why))
     }
 

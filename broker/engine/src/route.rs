@@ -10,6 +10,7 @@ use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
 use crate::contracts::Broken;
 use crate::deliver::Terms;
+use crate::fan_out::Burst;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::shard::Shard;
@@ -131,23 +132,37 @@ impl<J: Journal> Shard<J> {
         Ok(matched)
     }
 
-    /// Takes a batch from another shard.
-    pub fn receive_batch(&mut self, batch: &Batch, now_ms: u64) {
+    /// Takes a batch from another shard, but for its first `from` entries. Where some are left because those before give so
+    /// much to write, tells with how many to begin again once [`Shard::takes_batches`].
+    pub fn receive_batch(&mut self, batch: &Batch, from: usize, now_ms: u64) -> Option<usize> {
         self.hub.now_ms = now_ms;
-        for entry in batch.entries() {
-            match entry {
+        let mut burst = Burst::begin(&self.hub);
+        let mut done = from;
+        for entry in batch.entries().skip(from) {
+            let len = match entry {
                 Entry::Route { message, generation, forms } => {
+                    let len = message.stored_bytes();
                     // The shard that it was published on has held it to its contract.
                     let mut outgoing = Outgoing { is_checked: true, forms: forms.cloned(), ..Outgoing::new(message) };
                     let _ = self.route(&mut outgoing, Origin::Shard, generation);
+                    len
                 }
-                Entry::Member(key, delivery) => match self.hub.session_at(key) {
-                    Some(session) => self.hub.deliver_to_member(session, delivery),
-                    None => self.hand_on(delivery.clone()),
-                },
+                Entry::Member(key, delivery) => {
+                    match self.hub.session_at(key) {
+                        Some(session) => self.hub.deliver_to_member(session, delivery),
+                        None => self.hand_on(delivery.clone()),
+                    }
+                    0
+                }
+            };
+            done += 1;
+            if burst.is_enough_with(&self.hub, len) {
+                break;
             }
         }
         self.settle_overruns();
+        self.hub.batches_wait |= self.end_burst(&burst);
+        (done < batch.len()).then_some(done)
     }
 
     /// Gives a message of a shared subscription, whose chosen member is gone, to another member.

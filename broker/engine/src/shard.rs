@@ -13,6 +13,7 @@ use tautwire_session::Journal;
 use crate::connection::{ConnectionId, NonZeroMs, Phase};
 use crate::counters::Counters;
 use crate::discovery::Told;
+use crate::fan_out::Burst;
 use crate::hub::{Action, Hub};
 use crate::output::{Chunk, Output};
 use crate::route::Table;
@@ -88,9 +89,12 @@ impl<J: Journal> Shard<J> {
 
     /// Bytes from the network: `range` of `chunk`, with what an earlier call left over in front. Returns how many were
     /// consumed: all whole packets, unless the connection is to be paused, moved or closed.
+    ///
+    /// One whose packets give others much to write is paused, and what it had sent behind them waits.
     pub fn receive(&mut self, id: ConnectionId, chunk: &Chunk, range: Range<usize>, now_ms: u64) -> usize {
         self.hub.now_ms = now_ms;
         let output_max_bytes = self.hub.settings.connection_output_bytes;
+        let mut burst = Burst::begin(&self.hub);
         let mut at = range.start;
         while at < range.end {
             let Some(connection) = self.hub.connection(id) else { return range.len() };
@@ -107,13 +111,21 @@ impl<J: Journal> Shard<J> {
                 break;
             }
             match self.receive_packet(id.index, chunk, at..range.end) {
-                (consumed, Handled::Done) if consumed > 0 => at += consumed,
+                (consumed, Handled::Done) if consumed > 0 => {
+                    at += consumed;
+                    if burst.is_enough_with(&self.hub, consumed) {
+                        break;
+                    }
+                }
                 (_, Handled::Ended) => {
                     at = range.end;
                     break;
                 }
                 (_, Handled::Done | Handled::Later) => break,
             }
+        }
+        if self.end_burst(&burst) {
+            self.brake(id);
         }
         self.note_incomplete(id, at > range.start, at < range.end);
         self.settle_overruns();
@@ -303,8 +315,7 @@ impl<J: Journal> Shard<J> {
     /// A connection whose output has grown since it was last asked for.
     pub fn next_dirty(&mut self) -> Option<ConnectionId> {
         while let Some(index) = self.hub.dirty.pop() {
-            let connection = &mut self.hub.connections[index as usize];
-            if std::mem::take(&mut connection.dirty) {
+            if self.hub.take_dirty(index) {
                 return Some(self.hub.id(index));
             }
         }

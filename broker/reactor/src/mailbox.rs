@@ -71,6 +71,8 @@ pub(crate) struct Peer {
     pub(crate) bell: Arc<Bell>,
     /// Connections that wait for room in the ring.
     pub(crate) moves: VecDeque<Mail>,
+    /// What has been taken from `incoming` and is not done with, and how many of its entries are.
+    pub(crate) begun: Option<(Batch, usize)>,
     /// We wait for room in `outgoing`.
     waiting: Arc<AtomicBool>,
     /// The other thread waits for room in `incoming`.
@@ -130,6 +132,7 @@ pub(crate) fn connect(bells: &[Arc<Bell>], capacity: usize) -> Vec<Vec<Peer>> {
             incoming: ways[other][own].consumer.take()?,
             bell: bells[other].clone(),
             moves: VecDeque::new(),
+            begun: None,
             waiting: ways[own][other].waiting.clone(),
             awaited: ways[other][own].waiting.clone(),
         })

@@ -10,7 +10,7 @@ use std::time::Duration;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use tautwire_engine::{Action, ConnectionId, Shard};
-use tautwire_router::ShardIndex;
+use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Volatile;
 use tautwire_websocket::WebSocket;
 
@@ -196,14 +196,14 @@ impl Worker {
         self.bell.before_sleep();
         let has_mail = |peer: &Peer| {
             let outgoing = !peer.moves.is_empty() || self.shard.has_batch(peer.shard);
-            !peer.incoming.is_empty() || (outgoing && peer.has_room_or_waits())
+            !peer.incoming.is_empty() || peer.begun.is_some() || (outgoing && peer.has_room_or_waits())
         };
         // The bell does not ring for who is awake: the word to stop may have come during the turn.
         let told_to_stop = !self.stopping && self.stop.load(Ordering::SeqCst);
         let connections_wait = !self.readable.is_empty() || !self.writable.is_empty() || !self.replying.is_empty();
         // Nor for who is about to sleep without having seen that the contracts have changed.
         let has_work = connections_wait || self.peers.iter().any(has_mail) || self.shard.has_contracts_to_tell();
-        let busy = told_to_stop || has_work || self.has_posts();
+        let busy = told_to_stop || has_work || self.shard.has_fan_outs() || self.has_posts();
         let timeout = if busy { Some(Duration::ZERO) } else { self.alarm.set(next_ms, self.now_ms)? };
         let result = self.poll.poll(events, timeout);
         self.bell.after_sleep();
@@ -218,8 +218,15 @@ impl Worker {
     fn take_mail(&mut self) {
         for at in 0..self.peers.len() {
             for _ in 0..MAIL_MAX {
+                if !self.shard.takes_batches() {
+                    break;
+                }
+                if let Some((batch, from)) = self.peers[at].begun.take() {
+                    self.take_batch(at, batch, from);
+                    continue;
+                }
                 match self.peers[at].incoming.pop() {
-                    Ok(Mail::Batch(batch)) => self.shard.receive_batch(&batch, self.now_ms),
+                    Ok(Mail::Batch(batch)) => self.take_batch(at, batch, 0),
                     // Who comes while the broker stops is not let in.
                     Ok(Mail::Adopt(_)) if self.stopping => {}
                     Ok(Mail::Adopt(Adopted { stream, bytes, websocket })) => {
@@ -230,6 +237,12 @@ impl Worker {
             }
             self.peers[at].tell_of_room();
         }
+    }
+
+    /// Takes a batch of the peer at `at` from an entry on, and keeps it where some is left.
+    fn take_batch(&mut self, at: usize, batch: Batch, from: usize) {
+        let left = self.shard.receive_batch(&batch, from, self.now_ms);
+        self.peers[at].begun = left.map(|from| (batch, from));
     }
 
     fn send_mail(&mut self) {
@@ -488,6 +501,18 @@ impl Worker {
         for id in std::mem::take(&mut self.replying) {
             self.flush(id);
         }
+        self.flush_dirty();
+        for _ in 0..self.shard.late_share() {
+            if let Some(id) = self.shard.next_late() {
+                self.flush(id);
+            }
+        }
+        self.shard.end_fan_outs(self.now_ms);
+        // Writing may have let more messages go.
+        self.flush_dirty();
+    }
+
+    fn flush_dirty(&mut self) {
         while let Some(id) = self.shard.next_dirty() {
             self.flush(id);
         }

@@ -215,7 +215,12 @@ impl<J: Journal> SimulatedBroker<J> {
             for _ in 0..choices.below(waiting + 1) {
                 self.progress += 1;
                 match self.links[from][shard].mail.pop_front() {
-                    Some(Mail::Batch(batch)) => self.shards[shard].receive_batch(&batch, self.now_ms),
+                    Some(Mail::Batch(batch)) => {
+                        let mut left = self.shards[shard].receive_batch(&batch, 0, self.now_ms);
+                        while let Some(from) = left {
+                            left = self.shards[shard].receive_batch(&batch, from, self.now_ms);
+                        }
+                    }
                     Some(Mail::Adopt(socket)) => {
                         self.admit(shard, socket);
                         self.consume(socket, 0, 0, chunks);
@@ -375,9 +380,11 @@ impl<J: Journal> SimulatedBroker<J> {
                 self.flush(shard, connection);
             }
         }
-        while let Some(connection) = self.shards[shard].next_dirty() {
+        let next = |engine: &mut Shard<J>| engine.next_dirty().or_else(|| engine.next_late());
+        while let Some(connection) = next(&mut self.shards[shard]) {
             self.flush(shard, connection);
         }
+        self.shards[shard].end_fan_outs(self.now_ms);
     }
 
     /// Writes what is pending for a connection as far as the network takes it.

@@ -3,6 +3,7 @@
 mod client;
 mod desk;
 mod ends;
+mod fan_out;
 mod large;
 mod small;
 mod threads;

@@ -55,6 +55,31 @@ fn large_payloads_pass_whole_between_websocket_and_tcp() {
     });
 }
 
+/// What is left of a burst is not lost where its publisher says goodbye right behind it.
+#[test]
+fn a_burst_to_many_arrives_whole() {
+    every_version(|case| {
+        let broker = case.broker();
+        let subscriber = |n: usize| {
+            let mut subscriber = broker.connect(case.version, &format!("subscriber-{n}"));
+            subscriber.subscribe("t", AtMostOnce);
+            subscriber
+        };
+        let mut subscribers: Vec<Client> = (0..100).map(subscriber).collect();
+        let mut publisher = broker.connect_by_websocket(case.version, "publisher");
+        let payload = |n: usize| format!("{n:0>500}");
+        for n in 0..200 {
+            publisher.send_publish(&Outgoing::new("t", AtMostOnce, payload(n).as_bytes()));
+        }
+        publisher.disconnect();
+        for subscriber in &mut subscribers {
+            for n in 0..200 {
+                assert_eq!(subscriber.receive().text(), payload(n));
+            }
+        }
+    });
+}
+
 /// A slow reader over WebSocket is braked by the same limits, and what it gets is in order and whole.
 #[test]
 fn a_reader_that_is_behind_gets_everything_in_the_end() {
