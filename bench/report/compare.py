@@ -174,5 +174,6 @@ HEADLINES = [
     Headline("10,000 clients connecting, a core for the broker", "connects_per_s@10000", {"kind": "idle", "subscribe": False}),
     Headline("1,000 pairs, 10,000 messages a second: latency, 99th percentile", "p99_us", {"kind": "steady", "publishers": 1000}),
     Headline("one message to 10,000 subscribers: time to the last, median", "to_all_p50_us", {"kind": "fan-out"}),
+    Headline("latency of others meanwhile, 99th percentile", "bystander_during_p99_us", {"kind": "fan-out"}),
     Headline("1,000 overlapping wildcard subscribers: CPU for a million deliveries", _CPU, {"kind": "explosion"}),
 ]
