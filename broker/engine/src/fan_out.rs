@@ -5,7 +5,7 @@ use tautwire_session::Journal;
 
 use crate::connection::ConnectionId;
 use crate::frames::SHARED_PAYLOAD_BYTES;
-use crate::hub::{Action, Hub};
+use crate::hub::Hub;
 use crate::shard::Shard;
 
 /// With more receivers than this, what one source gives to write at a time stands in line; so many are written to in one turn.
@@ -108,13 +108,9 @@ impl<J: Journal> Shard<J> {
     #[cold]
     fn go_on(&mut self, now_ms: u64) {
         self.hub.batches_wait = false;
+        self.hub.now_ms = now_ms;
         for id in std::mem::take(&mut self.hub.braked) {
-            if let Some(connection) = self.hub.connection(id) {
-                connection.braked = false;
-                // It could not be heard, so it has not been silent.
-                connection.last_received_ms = now_ms;
-                self.hub.actions.push_back(Action::Resume(id));
-            }
+            self.hub.hear_again(id, |connection| connection.braked = false);
         }
     }
 }
@@ -127,7 +123,7 @@ mod tests {
     use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
     use tautwire_session::Volatile;
 
-    use crate::{Chunk, Counters, Settings, Shared};
+    use crate::{Action, Chunk, Counters, Settings, Shared};
 
     const NOW_MS: u64 = 1_700_000_000_000;
     const AUDIENCE: usize = 100;

@@ -210,6 +210,18 @@ impl<J: Journal> Hub<J> {
         (connection.generation == id.generation && connection.phase != Phase::Vacant).then_some(connection)
     }
 
+    /// Reads again from a connection, if it is still there; `clear` takes away why it was not read from.
+    #[cold]
+    pub(crate) fn hear_again(&mut self, id: ConnectionId, clear: impl FnOnce(&mut Connection)) {
+        let now_ms = self.now_ms;
+        if let Some(connection) = self.connection(id) {
+            clear(connection);
+            // It could not be heard, so it has not been silent.
+            connection.last_received_ms = now_ms;
+            self.actions.push_back(Action::Resume(id));
+        }
+    }
+
     pub(crate) fn open_connection(&mut self) -> u32 {
         let index = self.vacant_connections.pop().unwrap_or_else(|| {
             self.connections.push(Connection::vacant());

@@ -370,15 +370,10 @@ impl<J: Journal> Shard<J> {
 
     /// Hears a client again that has taken enough of its output.
     fn unchoke(&mut self, index: u32, pending_bytes: usize) {
-        let now_ms = self.hub.now_ms;
         let enough = pending_bytes <= self.hub.settings.connection_output_bytes / 2;
-        let connection = &mut self.hub.connections[index as usize];
-        if connection.choked && enough {
-            connection.choked = false;
-            // It could not be heard, so it has not been silent.
-            connection.last_received_ms = now_ms;
+        if self.hub.connections[index as usize].choked && enough {
             let id = self.hub.id(index);
-            self.hub.actions.push_back(Action::Resume(id));
+            self.hub.hear_again(id, |connection| connection.choked = false);
         }
     }
 
@@ -428,14 +423,8 @@ impl<J: Journal> Shard<J> {
         if self.hub.paused.is_empty() || self.hub.outboxes.iter().any(|outbox| outbox.is_full()) {
             return;
         }
-        let now_ms = self.hub.now_ms;
         for id in std::mem::take(&mut self.hub.paused) {
-            if let Some(connection) = self.hub.connection(id) {
-                connection.paused = false;
-                // The client could not be heard, so it has not been silent.
-                connection.last_received_ms = now_ms;
-                self.hub.actions.push_back(Action::Resume(id));
-            }
+            self.hub.hear_again(id, |connection| connection.paused = false);
         }
     }
 
