@@ -15,7 +15,7 @@ use crate::topic_pattern::TopicPattern;
 use crate::typed;
 use crate::untyped::{self, Owner};
 use crate::violation::{Checked, Rule, Violation};
-use tautwire_session::Format;
+use tautwire_message::Format;
 
 /// How deep payloads may be nested, and with that how far a walk recurses.
 pub const DEPTH_MAX: u16 = 100;

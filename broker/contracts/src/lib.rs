@@ -23,6 +23,6 @@ pub use catalogue::Catalogue;
 pub use contract::{Contract, DEPTH_MAX, OnViolation, Schema, Unacknowledged};
 pub use load::{ErrorCode, Files, Limits, LoadError, MANAGED, MANIFEST};
 pub use plan::{Plan, PlanError, PlanLimits};
-pub use tautwire_session::Format;
+pub use tautwire_message::Format;
 pub use topic_pattern::{TopicPattern, TopicPatternError};
 pub use violation::{Rule, Violation};

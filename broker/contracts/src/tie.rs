@@ -8,7 +8,7 @@ use crate::protobuf;
 use crate::source::{self, Source, Value};
 use crate::topic_pattern::TopicPattern;
 use crate::violation::{Checked, Rule, Violation};
-use tautwire_session::Format;
+use tautwire_message::Format;
 
 /// One tie.
 #[derive(Debug, Clone, PartialEq, Eq)]

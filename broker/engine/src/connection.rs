@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use tautwire_message::{Format, Message};
 use tautwire_protocol::{ProtocolVersion, QoS, SubscriptionId};
 use tautwire_router::Snapshot;
-use tautwire_session::{Format, LogPosition, Message};
+use tautwire_session::LogPosition;
 
 use crate::ack::Ack;
 use crate::frames::Alias;

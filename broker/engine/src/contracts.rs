@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tautwire_contracts::{Contract, OnViolation, Unacknowledged, Violation};
+use tautwire_message::MessageRef;
 use tautwire_protocol::{Properties, PropertyContext, PropertyId, ReasonCode};
-use tautwire_session::{Journal, MessageRef};
+use tautwire_session::Journal;
 
 use crate::frames::Outgoing;
 use crate::hub::Hub;

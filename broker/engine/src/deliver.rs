@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use tautwire_message::{Message, MessageRef};
 use tautwire_protocol::{PacketId, PubRelReason, QoS, SubscriptionId};
-use tautwire_session::{Change, Delivery, Journal, Message, MessageRef, Resend, SubscriptionIds};
+use tautwire_session::{Change, Delivery, Journal, Resend, SubscriptionIds};
 
 use crate::ack::Ack;
 use crate::connection::{Connection, Phase, Replay};

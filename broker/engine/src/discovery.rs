@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use tautwire_contracts::discovery::{self, Document};
+use tautwire_message::{Format, MessageRef};
 use tautwire_protocol::{Property, PropertyId, Publish, QoS};
 use tautwire_router::ShardIndex;
-use tautwire_session::{Format, Journal, MessageRef};
+use tautwire_session::Journal;
 
 use crate::deliver::Terms;
 use crate::frames::Outgoing;

@@ -1,8 +1,9 @@
 //! Payloads for subscribers who want them in another format than they were published in.
 
 use tautwire_contracts::Contract;
+use tautwire_message::{Form, Format, Forms, Message, MessageRef};
 use tautwire_protocol::{Properties, PropertyContext, PropertyId, Subscribe, SubscribeReason, TopicFilter};
-use tautwire_session::{Form, Format, Forms, Journal, Message, MessageRef};
+use tautwire_session::Journal;
 
 use crate::contracts::{append_user_property, content_type};
 use crate::discovery::push;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use tautwire_message::{Forms, Message, MessageRef};
 use tautwire_protocol::{PacketId, QoS, SubscriptionId, wire};
-use tautwire_session::{Forms, Message, MessageRef};
 
 use crate::output::{Chunk, Output};
 

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::num::NonZeroU16;
 
+use tautwire_message::MessageRef;
 use tautwire_protocol::{
     ConnAck, Connect, ConnectReason, DecodeError, DisconnectReason, Packet, PayloadFormat, Properties, Property,
     PropertyId, ProtocolVersion, QoS, ReasonCode,
 };
-use tautwire_session::{Change, Journal, MessageRef, Will};
+use tautwire_session::{Change, Journal, Will};
 
 use crate::connection::Phase;
 use crate::hub::Action;

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
+use tautwire_message::MessageRef;
 use tautwire_protocol::{
     AuthReason, DisconnectReason, Packet, PacketId, PropertyId, PubAckReason, PubCompReason, PubRecReason,
     PubRelReason, Publish, QoS, ReasonCode,
 };
-use tautwire_session::{Change, Journal, MessageRef};
+use tautwire_session::{Change, Journal};
 
 use crate::ack::Ack;
 use crate::connection::Phase;

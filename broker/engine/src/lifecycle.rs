@@ -1,7 +1,8 @@
 //! How connections and sessions end, and what becomes of wills.
 
+use tautwire_message::Format;
 use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property, TopicFilter};
-use tautwire_session::{Change, Format, Journal, Will};
+use tautwire_session::{Change, Journal, Will};
 
 use crate::connection::{NonZeroMs, Phase};
 use crate::frames::Outgoing;

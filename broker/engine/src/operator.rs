@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use tautwire_message::{Message, MessageRef};
 use tautwire_protocol::{PacketId, PropertyId, QoS, ReasonCode, TopicName};
-use tautwire_session::{Journal, Message, MessageRef};
+use tautwire_session::Journal;
 
 use crate::discovery::push;
 use crate::fan_out::Burst;

@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
-use tautwire_session::Message;
+use tautwire_message::Message;
 
 /// A tail buffer with more room than this is freed rather than kept for the next connection.
 const KEPT_BUFFER_BYTES: usize = 64 << 10;

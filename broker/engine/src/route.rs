@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use tautwire_contracts::Contract;
+use tautwire_message::Format;
 use tautwire_protocol::{QoS, SubscriptionId};
 use tautwire_router::{Batch, Entry, Member, Routes, ShareGroup};
-use tautwire_session::{Delivery, Format, Journal, SubscriptionIds};
+use tautwire_session::{Delivery, Journal, SubscriptionIds};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
 use crate::contracts::Broken;

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use tautwire_message::Format;
 use tautwire_protocol::{
     DisconnectReason, QoS, RetainHandling, Subscribe, SubscribeReason, SubscriptionId, SubscriptionRequest,
     TopicFilter, Unsubscribe, UnsubscribeReason,
 };
 use tautwire_router::{Member, Snapshot};
-use tautwire_session::{Change, Format, Journal, SubscriptionRecord};
+use tautwire_session::{Change, Journal, SubscriptionRecord};
 
 use crate::ack::Ack;
 use crate::connection::Replay;

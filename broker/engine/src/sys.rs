@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use tautwire_message::MessageRef;
 use tautwire_protocol::QoS;
 use tautwire_router::ShardIndex;
-use tautwire_session::{Journal, MessageRef};
+use tautwire_session::Journal;
 
 use crate::counters::Totals;
 use crate::frames::Outgoing;

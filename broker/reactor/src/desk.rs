@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tautwire_engine::NotPublished;
+use tautwire_message::Message;
 use tautwire_protocol::ReasonCode;
-use tautwire_session::Message;
 
 use crate::mailbox::Bell;
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tautwire_session::{Delivery, Forms, Message, MessageRef};
+use tautwire_message::{Forms, Message, MessageRef};
+use tautwire_session::Delivery;
 
 use crate::share::SessionKey;
 

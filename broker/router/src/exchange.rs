@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use tautwire_contracts::{Catalogue, Contract};
-use tautwire_session::{Message, MessageRef};
+use tautwire_message::{Message, MessageRef};
 use tautwire_topics::{FilterTree, RetainedCursor, RetainedTree};
 
 use crate::share::{Member, SessionKey, ShareGroup};

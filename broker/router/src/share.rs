@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use tautwire_message::Format;
 use tautwire_protocol::{QoS, SubscriptionId};
-use tautwire_session::Format;
 
 use crate::ShardIndex;
 

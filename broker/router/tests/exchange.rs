@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use tautwire_message::MessageRef;
 use tautwire_protocol::{QoS, topic_matches};
 use tautwire_router::{Exchange, Member, RetainedLimits, Routes, SessionKey, ShardIndex};
-use tautwire_session::MessageRef;
 
 const ROOMY: RetainedLimits = RetainedLimits { messages: 100_000, bytes: 100 << 20 };
 const TOPICS: [&str; 6] = ["a", "a/b", "a/b/c", "b", "b/b", "$s/b"];

@@ -1,7 +1,7 @@
 //! The seam for durability.
 
 use crate::change::Change;
-use crate::message::Message;
+use tautwire_message::Message;
 
 /// A place in the log. An acknowledgement made after a record may leave once the log is durable up to that record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

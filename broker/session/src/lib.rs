@@ -8,20 +8,14 @@
 #![forbid(unsafe_code)]
 
 mod change;
-mod format;
-mod forms;
 mod journal;
-mod message;
 mod outbound;
 mod packet_id_set;
 mod session;
 mod subscriptions;
 
 pub use change::Change;
-pub use format::Format;
-pub use forms::{Form, Forms};
 pub use journal::{Journal, LogPosition, Record, RetainedChange, Volatile};
-pub use message::{Message, MessageRef};
 pub use outbound::{Delivery, Outbound, Resend, SubscriptionIds};
 pub use packet_id_set::PacketIdSet;
 pub use session::{Session, Will};

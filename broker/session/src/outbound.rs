@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tautwire_protocol::{PacketId, QoS, SubscriptionId};
 
-use crate::message::Message;
+use tautwire_message::Message;
 
 /// Packet identifiers run from 1 to 65,535, so a window can span no more.
 const WINDOW_MAX: usize = 65_535;
@@ -357,7 +357,7 @@ impl Outbound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::MessageRef;
+    use tautwire_message::MessageRef;
 
     fn delivery(n: u32) -> Delivery {
         let message = MessageRef {

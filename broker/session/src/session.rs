@@ -3,10 +3,10 @@
 use tautwire_protocol::PacketId;
 
 use crate::change::Change;
-use crate::message::Message;
 use crate::outbound::{Delivery, Outbound, Sequence};
 use crate::packet_id_set::PacketIdSet;
 use crate::subscriptions::SubscriptionSet;
+use tautwire_message::Message;
 
 /// The will of a client [MQTT 5.0 section 3.1.2.5].
 #[derive(Debug, Clone, PartialEq)]

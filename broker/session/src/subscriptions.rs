@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tautwire_protocol::{SubscriptionId, SubscriptionOptions};
 
-use crate::format::Format;
+use tautwire_message::Format;
 
 /// Up to so many subscriptions are a sorted list; a tree costs more memory for few and less time for many.
 const LIST_MAX: usize = 32;

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
+use tautwire_message::MessageRef;
 use tautwire_protocol::{PacketId, QoS};
-use tautwire_session::{Change, Delivery, MessageRef, Resend, Session, SubscriptionIds};
+use tautwire_session::{Change, Delivery, Resend, Session, SubscriptionIds};
 
 /// SplitMix64.
 struct Random(u64);

@@ -10,7 +10,7 @@ use prost_reflect::DescriptorPool;
 use protox::Compiler;
 use protox::file::{File, FileResolver};
 use sha2::{Digest as _, Sha256};
-use tautwire_session::Format;
+use tautwire_message::Format;
 
 use crate::catalogue::Catalogue;
 use crate::contract::{Contract, Unacknowledged};

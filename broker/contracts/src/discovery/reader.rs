@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use prost_reflect::DescriptorPool;
-use tautwire_session::Format;
+use tautwire_message::Format;
 
 use super::plan;
 use crate::catalogue::Catalogue;

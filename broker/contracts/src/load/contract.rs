@@ -9,7 +9,7 @@ use crate::contract::{Contract, OnViolation, Schema, Types, Unacknowledged};
 use crate::plan::Plan;
 use crate::tie::Tie;
 use crate::topic_pattern::TopicPattern;
-use tautwire_session::Format;
+use tautwire_message::Format;
 
 /// What is written about a contract, by itself not known to make sense.
 #[derive(Debug)]

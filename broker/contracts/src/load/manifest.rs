@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::contract::Draft;
 use super::error::{ErrorCode, LoadError, Place, position};
 use crate::contract::{OnViolation, Unacknowledged};
-use tautwire_session::Format;
+use tautwire_message::Format;
 
 const KEYS: [&str; 9] =
     ["name", "topics", "format", "schema", "message", "on_violation", "unacknowledged", "unknown_fields", "ties"];

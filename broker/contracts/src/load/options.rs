@@ -5,7 +5,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, MapKey, MessageDescriptor, V
 use super::contract::Draft;
 use super::error::{ErrorCode, LoadError, Place};
 use crate::contract::{OnViolation, Unacknowledged};
-use tautwire_session::Format;
+use tautwire_message::Format;
 
 /// The file to be imported, and its text.
 pub(super) const FILE: &str = "tautwire/contract.proto";

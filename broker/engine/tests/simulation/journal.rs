@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tautwire_engine::Settings;
+use tautwire_message::Message;
 use tautwire_protocol::{Packet, PacketId, Properties, PubRecReason, Publish, QoS, TopicName};
-use tautwire_session::{Change, Delivery, Journal, LogPosition, Message, Record, Resend, RetainedChange, Session};
+use tautwire_session::{Change, Delivery, Journal, LogPosition, Record, Resend, RetainedChange, Session};
 
 use crate::client::{Acknowledged, Phase};
 use crate::random_clients::{Named, seeds};

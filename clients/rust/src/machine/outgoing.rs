@@ -1,10 +1,11 @@
 //! Messages to the server.
 
+use tautwire_message::{Message, MessageRef};
 use tautwire_protocol::{
     Delivery as Sending, Packet, PacketId, Properties, Property, PropertyContext, ProtocolVersion, PubAck, PubComp,
     PubRec, PubRel, PubRelReason, Publish, QoS, ReasonCode, TopicName,
 };
-use tautwire_session::{Change, Delivery, Message, MessageRef, Resend, SubscriptionIds};
+use tautwire_session::{Change, Delivery, Resend, SubscriptionIds};
 
 use super::link::{Link, Phase};
 use super::{Acceptance, Event, Handler, Machine, unwritable};

@@ -1,0 +1,15 @@
+//! Application messages: what a publisher has sent, as the broker keeps it and hands it on.
+//!
+//! A [`Message`] is one allocation, shared by everybody who holds it. A [`MessageRef`] is the same message wherever its
+//! bytes lie. [`Format`] names the formats of payloads that the broker can tell apart, and [`Forms`] keeps the other
+//! formats of one message while it is handed out.
+
+#![forbid(unsafe_code)]
+
+mod format;
+mod forms;
+mod message;
+
+pub use format::Format;
+pub use forms::{Form, Forms};
+pub use message::{Message, MessageRef};
