@@ -37,9 +37,18 @@ pub(crate) enum Ending {
     Always,
     /// Where the protocol has no answer that says it: at QoS 0, and in 3.1.1.
     WithoutAnswer,
+    /// Never. There is no memory for the message, and it may be sent again.
+    WhenThereIsMemory,
 }
 
 impl Refusal {
+    /// There is no memory to keep the message for those who want it.
+    #[cold]
+    pub(crate) fn no_memory() -> Box<Refusal> {
+        let why = "there is no memory for the message, or for those who want it; send it again later".into();
+        Box::new(Refusal { reason: ReasonCode::QuotaExceeded, why, ending: Ending::WhenThereIsMemory })
+    }
+
     /// Boxed, so that the result of what is not refused stays small.
     #[cold]
     pub(crate) fn new(reason: ReasonCode, why: &'static str) -> Box<Refusal> {
@@ -126,7 +135,8 @@ impl<J: Journal> Shard<J> {
             append_user_property(&mut properties, name, value);
         }
         // It goes to those who are there, and is kept for nobody else.
-        let message = MessageRef { topic: &topic, properties: &properties, retain: false, ..*message };
+        let id = self.hub.message_ids.next_id();
+        let message = MessageRef { id, topic: &topic, properties: &properties, retain: false, ..*message };
         let mut outgoing = Outgoing { is_checked: true, ..Outgoing::new(message) };
         let generation = self.hub.exchange.generation();
         self.route(&mut outgoing, Origin::Broker, generation).unwrap_or(false)

@@ -137,6 +137,14 @@ counters! {
     dropped_too_large,
     /// Messages to a shared subscription without members.
     dropped_no_member,
+    /// Times a session held more than its share of memory, and its filters were closed for messages of QoS 1 and 2.
+    sessions_throttled,
+    /// Messages of QoS 1 and 2 refused because there was no memory for them.
+    publishes_refused_memory,
+    /// Times a publisher of 3.1.1 was not read from because there was no memory for what it sent.
+    publishers_short_of_memory,
+    /// Connections, wills, filters, aliases and incomplete packets refused because there was no memory for them.
+    refused_memory,
     /// Times a publisher was not read from because the queue to another thread was full.
     publishers_paused,
     /// Times a client was not read from because it did not take its output.

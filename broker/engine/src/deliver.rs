@@ -2,14 +2,18 @@
 
 use std::sync::Arc;
 
+use tautwire_memory::Ledger;
+use tautwire_message::Format;
 use tautwire_message::{Message, MessageRef};
 use tautwire_protocol::{PacketId, PubRelReason, QoS, SubscriptionId};
 use tautwire_session::{Change, Delivery, Journal, Resend, SubscriptionIds};
 
 use crate::ack::Ack;
-use crate::connection::{Connection, Phase, Replay};
-use crate::frames::{Alias, Header, Outgoing};
+use crate::connections::{Alias, Connection, Replay};
+use crate::formats::Wanted;
+use crate::frames::{Header, Outgoing};
 use crate::hub::Hub;
+use crate::place::{ConnectionIndex, SessionIndex};
 use crate::settings::SlowConsumer;
 
 /// How a subscription wants a message.
@@ -27,8 +31,8 @@ pub(crate) struct Terms<'a> {
 impl<J: Journal> Hub<J> {
     /// Delivers a message to a session of this shard: at once where its client can take it, else by its queue.
     #[inline]
-    pub(crate) fn deliver(&mut self, session: u32, outgoing: &mut Outgoing<'_>, terms: Terms<'_>) {
-        match (terms.qos, self.sessions[session as usize].connection) {
+    pub(crate) fn deliver(&mut self, session: SessionIndex, outgoing: &mut Outgoing<'_>, terms: Terms<'_>) {
+        match (terms.qos, self.sessions.connection(session)) {
             (QoS::AtMostOnce, Some(connection)) => self.deliver_at_most_once(connection, outgoing, terms),
             // QoS 0 is not kept for those who are away [MQTT 5.0 section 4.1].
             (QoS::AtMostOnce, None) => {}
@@ -37,15 +41,15 @@ impl<J: Journal> Hub<J> {
     }
 
     #[inline(always)]
-    pub(crate) fn deliver_at_most_once(&mut self, index: u32, outgoing: &Outgoing<'_>, terms: Terms<'_>) {
-        let connection = &self.connections[index as usize];
+    pub(crate) fn deliver_at_most_once(&mut self, index: ConnectionIndex, outgoing: &Outgoing<'_>, terms: Terms<'_>) {
+        let connection = &self.connections[index];
         let pending = connection.pending_bytes();
         // An empty output takes any packet, so that one larger than the limit is not refused for ever.
         if pending > 0 && pending + outgoing.message.payload.len() > self.settings.connection_output_bytes {
             self.counters().dropped_output_full.add(1);
             return;
         }
-        if self.memory_full && pending > 0 {
+        if !self.take_spare(pending, outgoing.message.payload.len()) {
             self.counters().dropped_memory_full.add(1);
             return;
         }
@@ -56,87 +60,115 @@ impl<J: Journal> Hub<J> {
 
     fn deliver_acknowledged(
         &mut self,
-        session: u32,
-        connection: Option<u32>,
+        session: SessionIndex,
+        connection: Option<ConnectionIndex>,
         outgoing: &mut Outgoing<'_>,
         terms: Terms<'_>,
     ) {
+        if connection.is_none() && !self.sessions.is_alive(session) {
+            return;
+        }
+        let delivery = delivery(outgoing, terms, self.memory.ledger());
+        if !self.has_room_for(session, &delivery) && !self.make_room_for(session, &delivery) {
+            return;
+        }
+        self.throttle_if_over_share(session, delivery.counted_bytes());
         if let Some(index) = connection
             && let Some(packet_id) = self.free_packet_id(session, index)
         {
-            self.start(session, index, packet_id, outgoing, terms);
+            self.start(session, index, packet_id, delivery, outgoing, terms);
         } else {
-            self.enqueue(session, outgoing, terms);
+            self.commit(session, Change::Queued(delivery));
         }
     }
 
     /// Sends a QoS 1 or 2 message without its having waited.
-    fn start(&mut self, session: u32, index: u32, packet_id: PacketId, outgoing: &mut Outgoing<'_>, terms: Terms<'_>) {
+    fn start(
+        &mut self,
+        session: SessionIndex,
+        index: ConnectionIndex,
+        packet_id: PacketId,
+        delivery: Delivery,
+        outgoing: &Outgoing<'_>,
+        terms: Terms<'_>,
+    ) {
         if !self.fits(index, &outgoing.message, terms.subscription_ids) {
             // [MQTT-3.1.2-25]
             self.counters().dropped_too_large.add(1);
             return;
         }
-        let delivery = delivery(outgoing, terms);
         self.commit(session, Change::Started(delivery));
         self.write_publish(index, outgoing, terms, Some(packet_id), false);
     }
 
     /// The identifier for a message that need not wait: nothing waits before it and the client's window has room.
-    fn free_packet_id(&self, session: u32, index: u32) -> Option<PacketId> {
-        let outbound = self.sessions[session as usize].session.outbound();
-        let waits =
-            outbound.is_some_and(|outbound| outbound.queued() > 0) || self.connections[index as usize].has_replays();
+    fn free_packet_id(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
+        let waits = self.sessions[session].outbound().is_some_and(|outbound| outbound.queued() > 0)
+            || self.connections[index].has_replays();
         if waits { None } else { self.window_room(session, index) }
     }
 
     /// The next identifier, if the client's window and output have room.
-    fn window_room(&self, session: u32, index: u32) -> Option<PacketId> {
-        let connection = &self.connections[index as usize];
+    fn window_room(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
+        let connection = &self.connections[index];
         if connection.pending_bytes() > self.settings.connection_output_bytes {
             return None;
         }
-        let session = &self.sessions[session as usize].session;
-        let open = session
-            .outbound()
-            .is_none_or(|outbound| outbound.is_resent() && outbound.in_flight() < usize::from(connection.send_maximum));
+        let send_maximum = usize::from(connection.terms().send_maximum);
+        let session = &self.sessions[session];
+        let open =
+            session.outbound().is_none_or(|outbound| outbound.is_resent() && outbound.in_flight() < send_maximum);
         if open { session.next_packet_id() } else { None }
     }
 
-    fn enqueue(&mut self, session: u32, outgoing: &mut Outgoing<'_>, terms: Terms<'_>) {
-        let delivery = delivery(outgoing, terms);
-        let (queued, bytes) = self.sessions[session as usize]
-            .session
-            .outbound()
-            .map_or((0, 0), |outbound| (outbound.queued(), outbound.queued_bytes()));
-        let queue_full = queued >= self.settings.session_queue_messages
-            || bytes + delivery.queued_bytes() > self.settings.session_queue_bytes;
-        if queue_full || self.memory_full {
-            let counters = self.counters();
-            if queue_full { &counters.dropped_queue_full } else { &counters.dropped_memory_full }.add(1);
-            match self.settings.slow_consumer {
-                SlowConsumer::DropOld if queued > 0 => {
-                    self.commit(session, Change::Withdrawn);
+    /// Whether the session may hold one more message, waiting or sent. One that holds nothing may hold any.
+    fn has_room_for(&self, session: SessionIndex, delivery: &Delivery) -> bool {
+        let Some(outbound) = self.sessions[session].outbound() else { return true };
+        let held_bytes = outbound.counted_bytes();
+        let fits = held_bytes == 0 || held_bytes + delivery.counted_bytes() <= self.settings.session_queue_bytes;
+        fits && outbound.queued() < self.settings.session_queue_messages
+    }
+
+    /// Does with a session that is full what the operator has chosen; says whether the message may be held now.
+    #[cold]
+    fn make_room_for(&mut self, session: SessionIndex, delivery: &Delivery) -> bool {
+        self.counters().dropped_queue_full.add(1);
+        match self.settings.slow_consumer {
+            SlowConsumer::DropNew => return false,
+            SlowConsumer::Disconnect => {
+                if let Some(connection) = self.sessions.connection(session) {
+                    self.overrun.push(self.id(connection));
                 }
-                SlowConsumer::DropNew | SlowConsumer::DropOld => return,
-                SlowConsumer::Disconnect => {
-                    if let Some(connection) = self.sessions[session as usize].connection {
-                        self.overrun.push(self.id(connection));
-                    }
-                    return;
-                }
+                return false;
             }
+            SlowConsumer::DropOld => {}
         }
-        self.commit(session, Change::Queued(delivery));
+        let sent_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.sent_bytes());
+        if sent_bytes > 0 && sent_bytes + delivery.counted_bytes() > self.settings.session_queue_bytes {
+            // Dropping what waits would not make room: what has been sent and not acknowledged takes it.
+            return false;
+        }
+        let mut dropped = 0;
+        while !self.has_room_for(session, delivery) {
+            if self.sessions[session].outbound().is_none_or(|outbound| outbound.queued() == 0) {
+                self.counters().dropped_queue_full.add(dropped);
+                return false;
+            }
+            self.commit(session, Change::Withdrawn);
+            dropped += 1;
+        }
+        // The first was counted above.
+        self.counters().dropped_queue_full.add(dropped - 1);
+        true
     }
 
     /// Sends what waits for the client of `session`, as far as the client's window and output allow.
-    pub(crate) fn pump(&mut self, session: u32) {
-        let Some(index) = self.sessions[session as usize].connection else { return };
-        if self.connections[index as usize].phase != Phase::Open {
+    pub(crate) fn pump(&mut self, session: SessionIndex) {
+        let Some(index) = self.sessions.connection(session) else { return };
+        if !self.connections[index].is_open() {
             return;
         }
-        while self.connections[index as usize].pending_bytes() <= self.settings.connection_output_bytes {
+        while self.connections[index].pending_bytes() <= self.settings.connection_output_bytes {
             if !self.resend_next(session, index)
                 && !self.replay_next(session, index)
                 && !self.send_queued(session, index)
@@ -147,9 +179,9 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Sends again one packet of the window, after a reconnection; false where none is due or may be sent yet.
-    fn resend_next(&mut self, session: u32, index: u32) -> bool {
-        let send_maximum = usize::from(self.connections[index as usize].send_maximum);
-        let Some(outbound) = self.sessions[session as usize].session.outbound_mut() else { return false };
+    fn resend_next(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
+        let send_maximum = usize::from(self.connections[index].terms().send_maximum);
+        let Some(outbound) = self.sessions.place(session).outbound() else { return false };
         if outbound.is_resent() || outbound.in_flight() >= send_maximum {
             return false;
         }
@@ -171,7 +203,7 @@ impl<J: Journal> Hub<J> {
 
     /// A message of the window is too large for what the client accepts now [MQTT-3.1.2-25]. The client may hold its
     /// identifier from before, so one of QoS 2 is released in order.
-    fn give_up_resending(&mut self, session: u32, index: u32, packet_id: PacketId, qos: QoS) {
+    fn give_up_resending(&mut self, session: SessionIndex, index: ConnectionIndex, packet_id: PacketId, qos: QoS) {
         self.counters().dropped_too_large.add(1);
         if qos == QoS::ExactlyOnce {
             self.commit(session, Change::Received(packet_id));
@@ -182,9 +214,9 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Sends the message that has waited longest; false where none waits or it may not be sent yet.
-    fn send_queued(&mut self, session: u32, index: u32) -> bool {
-        let send_maximum = usize::from(self.connections[index as usize].send_maximum);
-        let Some(outbound) = self.sessions[session as usize].session.outbound() else { return false };
+    fn send_queued(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
+        let send_maximum = usize::from(self.connections[index].terms().send_maximum);
+        let Some(outbound) = self.sessions[session].outbound() else { return false };
         let Some(front) = outbound.front() else { return false };
         if !outbound.is_resent() {
             return false;
@@ -212,12 +244,12 @@ impl<J: Journal> Hub<J> {
 
     /// Sends one retained message that a new subscription is owed, after what waited when it was made and before what has
     /// come since; false where none is due or may be sent yet.
-    fn replay_next(&mut self, session: u32, index: u32) -> bool {
-        if !self.connections[index as usize].has_replays() {
+    fn replay_next(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
+        if !self.connections[index].has_replays() {
             return false;
         }
         let packet_id = self.window_room(session, index);
-        let replays = &mut self.connections[index as usize].extras().replays;
+        let replays = self.connections[index].replays();
         let Some(replay) = replays.front_mut() else { return false };
         let Some(message) = replay.next.take().or_else(|| self.exchange.next_retained(&mut replay.snapshot)) else {
             replays.pop_front();
@@ -231,11 +263,15 @@ impl<J: Journal> Hub<J> {
         if !self.is_current(&message) {
             return true;
         }
-        let is_v5 = self.connections[index as usize].is_v5();
+        let is_v5 = self.connections[index].is_v5();
         let Some(message) = self.in_format(message, format, is_v5) else { return true };
         let terms = retained_terms(qos, identifier.as_slice());
         match packet_id.filter(|_| qos != QoS::AtMostOnce) {
-            Some(packet_id) => self.start(session, index, packet_id, &mut Outgoing::of(&message), terms),
+            Some(packet_id) => {
+                let mut outgoing = Outgoing::of(&message);
+                let delivery = delivery(&mut outgoing, terms, self.memory.ledger());
+                self.start(session, index, packet_id, delivery, &outgoing, terms);
+            }
             None if self.write_publish(index, &Outgoing::of(&message), terms, None, false) => {}
             None => self.counters().dropped_too_large.add(1),
         }
@@ -243,8 +279,8 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Notes what a subscription is owed; an older debt for the same filter is settled with the new one.
-    pub(crate) fn owe_replay(&mut self, index: u32, replay: Replay) {
-        let replays = &mut self.connections[index as usize].extras().replays;
+    pub(crate) fn owe_replay(&mut self, index: ConnectionIndex, replay: Replay) {
+        let replays = self.connections[index].replays();
         let older = replays
             .iter()
             .position(|owed| owed.snapshot.filter() == replay.snapshot.filter() && owed.format == replay.format);
@@ -254,9 +290,39 @@ impl<J: Journal> Hub<J> {
         replays.push_back(replay);
     }
 
+    /// A client is owed nothing more for a subscription.
+    pub(crate) fn forgive_replay(&mut self, index: ConnectionIndex, filter: &str, format: Option<Format>) {
+        if !self.connections[index].has_replays() {
+            return;
+        }
+        let replays = self.connections[index].replays();
+        let owed = replays.iter().position(|owed| owed.snapshot.filter() == filter && owed.format == format);
+        if let Some(forgiven) = owed.and_then(|at| replays.remove(at)) {
+            self.exchange.abandon(forgiven.snapshot);
+        }
+    }
+
+    /// What a client is owed for a subscription is sent by its new terms.
+    pub(crate) fn renew_replay(
+        &mut self,
+        index: ConnectionIndex,
+        wanted: Wanted<'_>,
+        qos: QoS,
+        identifier: Option<SubscriptionId>,
+    ) {
+        if !self.connections[index].has_replays() {
+            return;
+        }
+        for owed in self.connections[index].replays() {
+            if owed.snapshot.filter() == wanted.filter && owed.format == wanted.format {
+                (owed.qos, owed.identifier) = (qos, identifier);
+            }
+        }
+    }
+
     /// The client has gone before it got all retained messages it was owed. If its session goes on, those that are
     /// acknowledged wait in its queue, as far as that has room.
-    pub(crate) fn settle_replay(&mut self, session: Option<u32>, mut replay: Replay) {
+    pub(crate) fn settle_replay(&mut self, session: Option<SessionIndex>, mut replay: Replay) {
         while let Some(session) = session.filter(|_| replay.qos != QoS::AtMostOnce)
             && self.has_queue_room(session)
             && let Some(message) = replay.next.take().or_else(|| self.exchange.next_retained(&mut replay.snapshot))
@@ -266,25 +332,36 @@ impl<J: Journal> Hub<J> {
                 && self.is_current(&message)
                 && let Some(message) = self.in_format(message, replay.format, false)
             {
-                self.enqueue(session, &mut Outgoing::of(&message), terms);
+                let delivery = delivery(&mut Outgoing::of(&message), terms, self.memory.ledger());
+                self.commit(session, Change::Queued(delivery));
             }
         }
         self.exchange.abandon(replay.snapshot);
     }
 
-    fn has_queue_room(&self, session: u32) -> bool {
-        let outbound = self.sessions[session as usize].session.outbound();
-        !self.memory_full && outbound.map_or(0, |outbound| outbound.queued()) < self.settings.session_queue_messages
+    /// Whether the session may be given retained messages that its client was owed.
+    fn has_queue_room(&self, session: SessionIndex) -> bool {
+        let (queued, held_bytes) =
+            self.sessions[session].outbound().map_or((0, 0), |outbound| (outbound.queued(), outbound.counted_bytes()));
+        queued < self.settings.session_queue_messages
+            && held_bytes < self.settings.session_queue_bytes
+            && self.memory.admits(held_bytes, 0).is_ok()
     }
 
     /// Whether a retained message has neither expired nor been replaced since it was looked up. Where it has been
     /// replaced, the client has received the new one as it came.
     fn is_current(&self, message: &Message) -> bool {
         !message.as_ref().is_expired(self.now_ms)
-            && self.exchange.retained_message(message.topic()).as_ref() == Some(message)
+            && self.exchange.retained_message(message.topic()).is_some_and(|held| held.id() == message.id())
     }
 
-    fn write_delivery(&mut self, index: u32, delivery: &Delivery, packet_id: Option<PacketId>, dup: bool) -> bool {
+    fn write_delivery(
+        &mut self,
+        index: ConnectionIndex,
+        delivery: &Delivery,
+        packet_id: Option<PacketId>,
+        dup: bool,
+    ) -> bool {
         let terms = Terms {
             qos: delivery.qos,
             retain: delivery.retain,
@@ -296,8 +373,8 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Whether the packet keeps to the client's Maximum Packet Size [MQTT-3.1.2-24].
-    fn fits(&self, index: u32, message: &MessageRef<'_>, subscription_ids: &[SubscriptionId]) -> bool {
-        let connection = &self.connections[index as usize];
+    fn fits(&self, index: ConnectionIndex, message: &MessageRef<'_>, subscription_ids: &[SubscriptionId]) -> bool {
+        let connection = &self.connections[index];
         connection.takes_any_publish()
             || with_alias(connection, self.plain_header(connection, subscription_ids), message).is_some()
     }
@@ -320,13 +397,13 @@ impl<J: Journal> Hub<J> {
     #[inline]
     fn write_publish(
         &mut self,
-        index: u32,
+        index: ConnectionIndex,
         outgoing: &Outgoing<'_>,
         terms: Terms<'_>,
         packet_id: Option<PacketId>,
         dup: bool,
     ) -> bool {
-        let connection = &self.connections[index as usize];
+        let connection = &self.connections[index];
         let header = Header {
             qos: terms.qos,
             dup,
@@ -339,15 +416,21 @@ impl<J: Journal> Hub<J> {
             return true;
         }
         let Some(header) = with_alias(connection, header, &outgoing.message) else { return false };
-        self.connections[index as usize].note_alias(outgoing.message.topic, header.alias);
+        self.connections[index].note_alias(outgoing.message.topic, header.alias, self.memory.ledger());
         self.append_publish(index, &header, outgoing, terms.shared_frame);
         true
     }
 
     #[inline]
-    fn append_publish(&mut self, index: u32, header: &Header<'_>, outgoing: &Outgoing<'_>, shared_frame: bool) {
-        let connection = &mut self.connections[index as usize];
-        let output = connection.output.get_or_insert_with(|| self.pool.take());
+    fn append_publish(
+        &mut self,
+        index: ConnectionIndex,
+        header: &Header<'_>,
+        outgoing: &Outgoing<'_>,
+        shared_frame: bool,
+    ) {
+        let connection = &mut self.connections[index];
+        let output = connection.output_or_take(&mut self.pool);
         self.frames.append(header, outgoing, shared_frame, output);
         self.mark_dirty(index);
         self.given += 1;
@@ -363,7 +446,7 @@ impl<J: Journal> Hub<J> {
 #[cold]
 fn with_alias<'i>(connection: &Connection, header: Header<'i>, message: &MessageRef<'_>) -> Option<Header<'i>> {
     let header = Header { alias: connection.alias_for(message.topic), ..header };
-    let Some(maximum) = connection.maximum_packet_size_bytes else { return Some(header) };
+    let Some(maximum) = connection.terms().maximum_packet_size_bytes else { return Some(header) };
     let fits = |header: &Header<'_>| header.packet_len(message) <= maximum.get() as usize;
     Some(header).filter(fits).or_else(|| Some(Header { alias: Alias::None, ..header }).filter(fits))
 }
@@ -372,9 +455,9 @@ fn retained_terms(qos: QoS, subscription_ids: &[SubscriptionId]) -> Terms<'_> {
     Terms { qos, retain: true, subscription_ids, share: None, shared_frame: false }
 }
 
-fn delivery(outgoing: &mut Outgoing<'_>, terms: Terms<'_>) -> Delivery {
+fn delivery(outgoing: &mut Outgoing<'_>, terms: Terms<'_>, ledger: &Arc<Ledger>) -> Delivery {
     Delivery {
-        message: outgoing.keep(),
+        message: outgoing.keep(ledger),
         qos: terms.qos,
         retain: terms.retain,
         subscription_ids: SubscriptionIds::from(terms.subscription_ids),

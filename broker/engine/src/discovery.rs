@@ -10,6 +10,7 @@ use tautwire_session::Journal;
 
 use crate::deliver::Terms;
 use crate::frames::Outgoing;
+use crate::place::ConnectionIndex;
 use crate::route::Origin;
 use crate::shard::Shard;
 
@@ -63,6 +64,7 @@ impl<J: Journal> Shard<J> {
         }
         let properties = document.map_or_else(Vec::new, |document| content_type(document.format));
         let message = MessageRef {
+            id: self.hub.message_ids.next_id(),
             topic: &topic,
             properties: &properties,
             payload: document.map_or(&[], |document| &document.payload),
@@ -77,7 +79,7 @@ impl<J: Journal> Shard<J> {
 
     /// Answers a message to one of the topics for requests; false for any other topic. Only the client that asks gets the
     /// answer.
-    pub(crate) fn answer_discovery(&mut self, index: u32, publish: &Publish<'_>, topic: &str) -> bool {
+    pub(crate) fn answer_discovery(&mut self, index: ConnectionIndex, publish: &Publish<'_>, topic: &str) -> bool {
         if !topic.starts_with("$SYS/") || !self.hub.settings.contract_discovery {
             return false;
         }
@@ -97,6 +99,7 @@ impl<J: Journal> Shard<J> {
         }
         let response_topic = publish.properties.response_topic();
         let message = MessageRef {
+            id: self.hub.message_ids.next_id(),
             topic: response_topic.map_or(default_topic, |topic| topic.as_str()),
             properties: &properties,
             payload: &payload,

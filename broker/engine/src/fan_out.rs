@@ -3,9 +3,10 @@
 
 use tautwire_session::Journal;
 
-use crate::connection::ConnectionId;
+use crate::connections::Reason;
 use crate::frames::SHARED_PAYLOAD_BYTES;
 use crate::hub::Hub;
+use crate::place::ConnectionId;
 use crate::shard::Shard;
 
 /// With more receivers than this, what one source gives to write at a time stands in line; so many are written to in one turn.
@@ -61,10 +62,11 @@ impl<J: Journal> Shard<J> {
 
     /// Does not read from the connection until those who stand in line have been written to. Its own answers go at once.
     pub(crate) fn brake(&mut self, id: ConnectionId) {
-        let Some(connection) = self.hub.connection(id) else { return };
-        connection.braked = true;
-        if connection.dirty {
-            self.hub.dirty.push(id.index);
+        let Some(index) = self.hub.connections.find(id) else { return };
+        let connection = &mut self.hub.connections[index];
+        connection.hold(Reason::FanOut);
+        if connection.is_dirty() {
+            self.hub.dirty.push(index);
         }
         self.hub.braked.push(id);
     }
@@ -79,7 +81,7 @@ impl<J: Journal> Shard<J> {
     #[inline]
     pub fn next_late(&mut self) -> Option<ConnectionId> {
         while let Some(index) = self.hub.late.pop_front() {
-            if self.hub.take_dirty(index) {
+            if self.hub.connections[index].take_dirty() {
                 return Some(self.hub.id(index));
             }
         }
@@ -110,7 +112,7 @@ impl<J: Journal> Shard<J> {
         self.hub.batches_wait = false;
         self.hub.now_ms = now_ms;
         for id in std::mem::take(&mut self.hub.braked) {
-            self.hub.hear_again(id, |connection| connection.braked = false);
+            self.hub.hear_again(id, Reason::FanOut);
         }
     }
 }
@@ -118,12 +120,11 @@ impl<J: Journal> Shard<J> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
     use tautwire_session::Volatile;
 
-    use crate::{Action, Chunk, Counters, Settings, Shared};
+    use crate::{Action, Chunk, Settings, Shared};
 
     const NOW_MS: u64 = 1_700_000_000_000;
     const AUDIENCE: usize = 100;
@@ -137,11 +138,8 @@ mod tests {
     impl World {
         fn new() -> World {
             let limits = RetainedLimits { messages: 1, bytes: 1_000 };
-            let shared = Shared {
-                settings: Arc::new(Settings { sys_interval_s: 0, ..Settings::default() }),
-                exchange: Arc::new(Exchange::new(1, limits)),
-                counters: Arc::new([Counters::default()]),
-            };
+            let settings = Settings { sys_interval_s: 0, ..Settings::default() };
+            let shared = Shared::new(settings, Exchange::new(1, limits));
             let mut shard = Shard::new(ShardIndex(0), shared, Volatile, NOW_MS);
             for number in 0..AUDIENCE {
                 let id = client(&mut shard, &format!("{number:03}"));

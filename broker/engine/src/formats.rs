@@ -1,6 +1,9 @@
 //! Payloads for subscribers who want them in another format than they were published in.
 
+use std::sync::Arc;
+
 use tautwire_contracts::Contract;
+use tautwire_memory::Ledger;
 use tautwire_message::{Form, Format, Forms, Message, MessageRef};
 use tautwire_protocol::{Properties, PropertyContext, PropertyId, Subscribe, SubscribeReason, TopicFilter};
 use tautwire_session::Journal;
@@ -9,6 +12,7 @@ use crate::contracts::{append_user_property, content_type};
 use crate::discovery::push;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
+use crate::place::SessionIndex;
 use crate::route::{Origin, Subscription};
 
 /// The first level of a filter that names a format: `$as/json/sensors/#`.
@@ -112,7 +116,7 @@ impl<J: Journal> Hub<J> {
     ) -> Option<Message> {
         let forms = outgoing.forms.get_or_insert_default().clone();
         match forms.get_or_make(format, || self.make(contract, format, &outgoing.message)) {
-            Form::AsItIs => Some(outgoing.keep()),
+            Form::AsItIs => Some(outgoing.keep(self.memory.ledger())),
             Form::Made(message) => Some(message.clone()),
             Form::Impossible(_) => {
                 // Whether the member's client could be told why not is known to its own thread only.
@@ -128,7 +132,11 @@ impl<J: Journal> Hub<J> {
             if content_type.and_then(Format::of_content_type) == Some(to) || message.payload.is_empty() {
                 return Form::AsItIs;
             }
-            return impossible(message, "no contract covers the topic, so that its format is not known");
+            return impossible(
+                self.memory.ledger(),
+                message,
+                "no contract covers the topic, so that its format is not known",
+            );
         };
         if message.payload.is_empty() && message.retain {
             return Form::AsItIs;
@@ -137,23 +145,23 @@ impl<J: Journal> Hub<J> {
         let from = match contract.check(message.topic, content_type, message.payload) {
             Ok(from) if from == to && content_type.is_some() => return Form::AsItIs,
             Ok(from) => from,
-            Err(violation) => return impossible(message, &violation.to_string()),
+            Err(violation) => return impossible(self.memory.ledger(), message, &violation.to_string()),
         };
         let mut payload =
             Vec::with_capacity(message.payload.len().saturating_mul(EXPECTED_GROWTH).min(EXPECTED_MAX_BYTES));
         if let Err(violation) = contract.transcode(from, to, message.payload, &mut payload) {
-            return impossible(message, &violation.to_string());
+            return impossible(self.memory.ledger(), message, &violation.to_string());
         }
         let mut properties = properties_for(message, to == Format::Json);
         push(&mut properties, PropertyId::ContentType, to.content_type().as_bytes());
         self.counters().payloads_transcoded.add(1);
-        Form::Made(MessageRef { properties: &properties, payload: &payload, ..*message }.to_message())
+        Form::Made(MessageRef { properties: &properties, payload: &payload, ..*message }.keep(self.memory.ledger()))
     }
 
     /// Whether the session's client can be told by properties, now.
-    fn can_be_told(&self, session: u32) -> bool {
-        let connection = self.sessions[session as usize].connection;
-        connection.is_some_and(|index| self.connections[index as usize].is_v5())
+    fn can_be_told(&self, session: SessionIndex) -> bool {
+        let connection = self.sessions.connection(session);
+        connection.is_some_and(|index| self.connections[index].is_v5())
     }
 }
 
@@ -172,8 +180,8 @@ fn properties_for(message: &MessageRef<'_>, is_text: bool) -> Vec<u8> {
 }
 
 /// Instead of the payload, why there is none.
-fn impossible(message: &MessageRef<'_>, why: &str) -> Form {
+fn impossible(ledger: &Arc<Ledger>, message: &MessageRef<'_>, why: &str) -> Form {
     let mut properties = properties_for(message, false);
     append_user_property(&mut properties, "tautwire-transcoding-error", why);
-    Form::Impossible(MessageRef { properties: &properties, payload: &[], ..*message }.to_message())
+    Form::Impossible(MessageRef { properties: &properties, payload: &[], ..*message }.keep(ledger))
 }

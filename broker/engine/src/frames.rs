@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use tautwire_memory::Ledger;
 use tautwire_message::{Forms, Message, MessageRef};
 use tautwire_protocol::{PacketId, QoS, SubscriptionId, wire};
 
-use crate::output::{Chunk, Output};
+use crate::connections::{Alias, Chunk, Output};
 
 /// A payload of at least so many bytes is not copied into outputs but referred to.
 pub(crate) const SHARED_PAYLOAD_BYTES: usize = 4096;
@@ -24,22 +25,25 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) kept: Option<Message>,
     /// It has been held to the contract of its topic, or needs not be.
     pub(crate) is_checked: bool,
+    /// There is memory for it, or it has been promised.
+    pub(crate) is_admitted: bool,
     /// Its other formats, where more than this shard's subscriptions may want one.
     pub(crate) forms: Option<Arc<Forms>>,
 }
 
 impl<'a> Outgoing<'a> {
     pub(crate) fn new(message: MessageRef<'a>) -> Outgoing<'a> {
-        Outgoing { message, chunk: None, kept: None, is_checked: false, forms: None }
+        Outgoing { message, chunk: None, kept: None, is_checked: false, is_admitted: false, forms: None }
     }
 
     pub(crate) fn of(message: &'a Message) -> Outgoing<'a> {
         let kept = Some(message.clone());
-        Outgoing { message: message.as_ref(), chunk: None, kept, is_checked: true, forms: None }
+        Outgoing { message: message.as_ref(), chunk: None, kept, is_checked: true, is_admitted: true, forms: None }
     }
 
-    pub(crate) fn keep(&mut self) -> Message {
-        self.kept.get_or_insert_with(|| self.message.to_message()).clone()
+    /// The message as one allocation, in the ledger of the shard that keeps it.
+    pub(crate) fn keep(&mut self, ledger: &Arc<Ledger>) -> Message {
+        self.kept.get_or_insert_with(|| self.message.keep(ledger)).clone()
     }
 }
 
@@ -55,17 +59,6 @@ pub(crate) struct Header<'a> {
     pub(crate) subscription_ids: &'a [SubscriptionId],
     pub(crate) alias: Alias,
     pub(crate) now_ms: u64,
-}
-
-/// How the topic is said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Alias {
-    /// By name alone.
-    None,
-    /// By name, and the alias stands for it from now on.
-    Set(u16),
-    /// By the alias alone.
-    Use(u16),
 }
 
 impl Header<'_> {
@@ -208,12 +201,21 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tautwire_message::MessageId;
     use tautwire_protocol::{DecodeOptions, Packet, Property, ProtocolVersion, decode};
 
     fn parts(payload: &[u8], expires_at_ms: Option<u64>) -> MessageRef<'_> {
         // Content Type "x".
         let properties = &[0x03, 0, 1, b'x'];
-        MessageRef { topic: "a/b", properties, payload, qos: QoS::ExactlyOnce, retain: false, expires_at_ms }
+        MessageRef {
+            id: MessageId::NONE,
+            topic: "a/b",
+            properties,
+            payload,
+            qos: QoS::ExactlyOnce,
+            retain: false,
+            expires_at_ms,
+        }
     }
 
     fn bytes_of(output: &Output) -> Vec<u8> {
@@ -245,7 +247,7 @@ mod tests {
                     for retain in [false, true] {
                         let header = Header { retain, ..header(v5, packet_id) };
                         let outgoing = Outgoing::new(parts(payload, Some(10_000)));
-                        let (mut single, mut shared) = (Output::default(), Output::default());
+                        let (mut single, mut shared) = (Output::new(&Arc::default()), Output::new(&Arc::default()));
                         Frames::default().append(&header, &outgoing, false, &mut single);
                         frames.append(&header, &outgoing, true, &mut shared);
                         assert_eq!(bytes_of(&single), bytes_of(&shared));
@@ -267,7 +269,7 @@ mod tests {
     fn properties_that_belong_to_the_client_come_with_those_of_the_message() {
         let ids = [SubscriptionId::new(5).expect("not zero"), SubscriptionId::new(300).expect("not zero")];
         let header = Header { subscription_ids: &ids, alias: Alias::Set(9), ..header(true, 1) };
-        let mut output = Output::default();
+        let mut output = Output::new(&Arc::default());
         Frames::default().append(&header, &Outgoing::new(parts(b"x", Some(2_400))), true, &mut output);
         let bytes = bytes_of(&output);
         let (packet, _) = decode(&bytes, &DecodeOptions::new(ProtocolVersion::V5)).expect("a valid packet");

@@ -2,16 +2,19 @@
 
 use std::borrow::Cow;
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
-use tautwire_message::MessageRef;
+use tautwire_memory::Ledger;
+use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{
     ConnAck, Connect, ConnectReason, DecodeError, DisconnectReason, Packet, PayloadFormat, Properties, Property,
     PropertyId, ProtocolVersion, QoS, ReasonCode,
 };
-use tautwire_session::{Change, Journal, Will};
+use tautwire_session::{Change, Journal, SESSION_BYTES, Will};
 
-use crate::connection::Phase;
+use crate::connections::Terms;
 use crate::hub::Action;
+use crate::place::{ConnectionIndex, SessionIndex};
 use crate::shard::{Handled, Shard};
 
 /// Receive Maximum where a client names none [MQTT 5.0 section 3.1.2.11.3].
@@ -25,12 +28,12 @@ const NEVER_S: u32 = u32::MAX;
 struct Refusal(ConnectReason, Cow<'static, str>);
 
 impl<J: Journal> Shard<J> {
-    pub(crate) fn on_connect(&mut self, index: u32, connect: &Connect<'_>) -> Handled {
+    pub(crate) fn on_connect(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Handled {
         let client_id = match self.admit(connect) {
             Ok(client_id) => client_id,
             Err(Refusal(reason, why)) => {
                 let maximum = connect.properties.maximum_packet_size();
-                self.hub.connections[index as usize].maximum_packet_size_bytes = maximum;
+                self.hub.connections[index].set_maximum_packet_size(maximum);
                 self.refuse_connect(index, connect.version, reason, &why);
                 return Handled::Ended;
             }
@@ -38,25 +41,24 @@ impl<J: Journal> Shard<J> {
         let owner = self.hub.exchange.owner(&client_id);
         if owner != self.hub.shard {
             let id = self.hub.id(index);
-            self.hub.connections[index as usize].phase = Phase::Closing;
+            self.hub.connections[index].begin_closing();
             self.hub.actions.push_back(Action::Move(id, owner));
             // The bytes of the CONNECT go along and are decoded there.
             return Handled::Later;
         }
 
-        if let Some(session) = self.hub.find_session(&client_id) {
+        if let Some(session) = self.hub.sessions.find(&client_id) {
             // What the client had sent before it connected anew counts, a DISCONNECT above all.
-            if let Some(older) = self.hub.sessions[session as usize].connection
-                && !self.hub.connections[index as usize].heard_older
+            if let Some(older) = self.hub.sessions.connection(session)
+                && self.hub.connections[index].hear_older_first()
             {
-                self.hub.connections[index as usize].heard_older = true;
                 self.hub.actions.push_back(Action::HearFirst(self.hub.id(older), self.hub.id(index)));
                 return Handled::Later;
             }
             self.take_over(session);
         }
         // Ending a connection may have ended its session.
-        let existing = self.hub.find_session(&client_id);
+        let existing = self.hub.sessions.find(&client_id);
         let resumed = match existing {
             // [MQTT-3.1.2-4]
             Some(session) if connect.clean_start => {
@@ -71,10 +73,24 @@ impl<J: Journal> Shard<J> {
             self.refuse_connect(index, connect.version, reason, "the broker holds as many sessions as it may");
             return Handled::Ended;
         }
+        let more_bytes = if resumed.is_none() { SESSION_BYTES + client_id.len() } else { 0 };
+        if self.hub.memory.admits(self.hub.connection_bytes(index), more_bytes).is_err() {
+            self.hub.counters().refused_memory.add(1);
+            self.refuse_connect(
+                index,
+                connect.version,
+                ConnectReason::QuotaExceeded,
+                "there is no memory for a session",
+            );
+            return Handled::Ended;
+        }
         // [MQTT-3.1.2-6]
-        let session = resumed.unwrap_or_else(|| self.hub.open_session(&client_id));
-        self.hub.connections[index as usize].resumed = resumed.is_some();
-        self.open(index, session, connect);
+        let Some(session) = resumed.or_else(|| self.hub.open_session(&client_id)) else {
+            let reason = ConnectReason::QuotaExceeded;
+            self.refuse_connect(index, connect.version, reason, "the broker holds as many sessions as it may");
+            return Handled::Ended;
+        };
+        self.open(index, session, connect, resumed.is_some());
         self.answer(index, connect, &client_id, resumed.is_some());
         self.hub.pump(session);
         Handled::Done
@@ -109,6 +125,10 @@ impl<J: Journal> Shard<J> {
             if is_text && std::str::from_utf8(will.payload).is_err() {
                 return Err(Refusal(ConnectReason::PayloadFormatInvalid, "the will's payload is not UTF-8".into()));
             }
+            if self.hub.memory.admits(0, will_bytes(will)).is_err() {
+                self.hub.counters().refused_memory.add(1);
+                return Err(Refusal(ConnectReason::QuotaExceeded, "there is no memory for the will".into()));
+            }
             if let Some(why) = self.will_breaks_contract(will) {
                 return Err(Refusal(ConnectReason::PayloadFormatInvalid, why.into()));
             }
@@ -133,53 +153,49 @@ impl<J: Journal> Shard<J> {
     fn assign_client_id(&self) -> String {
         loop {
             let id = format!("auto-{:016x}", self.hub.random());
-            if self.hub.exchange.owner(&id) == self.hub.shard && self.hub.find_session(&id).is_none() {
+            if self.hub.exchange.owner(&id) == self.hub.shard && self.hub.sessions.find(&id).is_none() {
                 return id;
             }
         }
     }
 
     /// Binds the connection to its session.
-    fn open(&mut self, index: u32, session: u32, connect: &Connect<'_>) {
-        let settings = self.hub.settings.clone();
+    fn open(&mut self, index: ConnectionIndex, session: SessionIndex, connect: &Connect<'_>, resumed: bool) {
         let properties = &connect.properties;
         let keep_alive_s = self.keep_alive_s(connect);
         let now_ms = self.hub.now_ms;
-
-        let connection = &mut self.hub.connections[index as usize];
-        connection.phase = Phase::Open;
-        connection.version = connect.version;
-        connection.session = Some(session);
-        connection.keep_alive_s = keep_alive_s;
-        connection.problem_information = properties.request_problem_information().unwrap_or(true);
-        connection.maximum_packet_size_bytes = properties.maximum_packet_size();
-        connection.alias_maximum = properties.topic_alias_maximum().unwrap_or(0).min(ALIASES_OUT_MAX);
         let receive_maximum = properties.receive_maximum().map_or(RECEIVE_MAXIMUM_DEFAULT, NonZeroU16::get);
-        connection.send_maximum = receive_maximum.min(settings.in_flight_per_client);
+        let terms = Terms {
+            version: connect.version,
+            problem_information: properties.request_problem_information().unwrap_or(true),
+            resumed,
+            keep_alive_s,
+            send_maximum: receive_maximum.min(self.hub.settings.in_flight_per_client),
+            alias_maximum: properties.topic_alias_maximum().unwrap_or(0).min(ALIASES_OUT_MAX),
+            maximum_packet_size_bytes: properties.maximum_packet_size(),
+        };
+        self.hub.connections[index].serve(session, terms);
         if keep_alive_s > 0 {
             self.hub.arm_connection(index, now_ms + keep_alive_limit_ms(keep_alive_s));
         }
 
         let expiry_s = self.expiry_interval_s(connect);
         self.hub.commit(session, Change::ExpiryInterval(expiry_s));
-        let will = connect.will.as_ref().map(|will| Box::new(will_of(will)));
-        if will.is_some() || self.hub.sessions[session as usize].session.will().is_some() {
+        let will = connect.will.as_ref().map(|will| Box::new(will_of(will, self.hub.memory.ledger())));
+        if will.is_some() || self.hub.sessions[session].will().is_some() {
             // [MQTT-3.1.2-7]
             self.hub.commit(session, Change::Will(will));
         }
-        let slot = &mut self.hub.sessions[session as usize];
-        slot.connection = Some(index);
-        slot.will_at_ms = None;
-        slot.expires_at_ms = None;
-        if let Some(outbound) = slot.session.outbound_mut() {
+        let place = self.hub.sessions.place(session);
+        place.bind(index);
+        if let Some(outbound) = place.outbound() {
             outbound.rewind();
         }
-        self.hub.set_online(session, true);
         self.hub.counters().sessions_connected.add(1);
         self.hub.counters().connects.add(1);
     }
 
-    fn answer(&mut self, index: u32, connect: &Connect<'_>, client_id: &str, session_present: bool) {
+    fn answer(&mut self, index: ConnectionIndex, connect: &Connect<'_>, client_id: &str, session_present: bool) {
         let settings = self.hub.settings.clone();
         let mut properties = Vec::new();
         // [MQTT-3.1.2-28]
@@ -257,17 +273,17 @@ impl<J: Journal> Shard<J> {
     }
 
     /// The existing connection of the client ends [MQTT-3.1.4-3].
-    fn take_over(&mut self, session: u32) {
-        if let Some(old) = self.hub.sessions[session as usize].connection {
+    fn take_over(&mut self, session: SessionIndex) {
+        if let Some(old) = self.hub.sessions.connection(session) {
             self.hub.counters().sessions_taken_over.add(1);
             self.disconnect(old, DisconnectReason::SessionTakenOver, "the client has connected anew");
         }
     }
 
-    fn refuse_connect(&mut self, index: u32, version: ProtocolVersion, reason: ConnectReason, why: &str) {
+    fn refuse_connect(&mut self, index: ConnectionIndex, version: ProtocolVersion, reason: ConnectReason, why: &str) {
         self.hub.counters().connects_refused.add(1);
         log::info!("a CONNECT was refused: {} (0x{:02x}), {why}", ReasonCode::from(reason).name(), reason.as_u8());
-        self.hub.connections[index as usize].version = version;
+        self.hub.connections[index].set_version(version);
         let properties = [Property::ReasonString(why)];
         let explained = ConnAck { session_present: false, reason, properties: Properties::from_list(&properties) };
         if version != ProtocolVersion::V5 {
@@ -283,11 +299,10 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Answers a CONNECT that could not be decoded, as far as its version can be made out [MQTT-3.1.2-2].
-    pub(crate) fn refuse_connect_bytes(&mut self, index: u32, bytes: &[u8], error: &DecodeError) {
+    pub(crate) fn refuse_connect_bytes(&mut self, index: ConnectionIndex, bytes: &[u8], error: &DecodeError) {
         self.hub.counters().connects_refused.add(1);
-        let connection = &mut self.hub.connections[index as usize];
         let unsupported = error.reason == ReasonCode::UnsupportedProtocolVersion;
-        connection.version = match announced(bytes) {
+        let version = match announced(bytes) {
             Some((Name::Mqtt, 5..)) => ProtocolVersion::V5,
             Some(_) if unsupported => ProtocolVersion::V3_1_1,
             // 3.1.1 has no return code for a CONNECT that is wrong [MQTT-3.1.4-1].
@@ -298,7 +313,8 @@ impl<J: Journal> Shard<J> {
         };
         let reason = ConnectReason::try_from(error.reason).unwrap_or(ConnectReason::MalformedPacket);
         let why = [Property::ReasonString(error.cause.code())];
-        let properties = if connection.is_v5() { Properties::from_list(&why) } else { Properties::EMPTY };
+        let properties = if version == ProtocolVersion::V5 { Properties::from_list(&why) } else { Properties::EMPTY };
+        self.hub.connections[index].set_version(version);
         self.hub.write_packet(index, &Packet::ConnAck(ConnAck { session_present: false, reason, properties }));
         self.close(index);
     }
@@ -332,7 +348,14 @@ fn reason_for_v3(reason: ConnectReason) -> Option<ConnectReason> {
     }
 }
 
-fn will_of(will: &tautwire_protocol::Will<'_>) -> Will {
+/// About what the will takes while it is kept.
+fn will_bytes(will: &tautwire_protocol::Will<'_>) -> usize {
+    let properties_bytes: usize =
+        will.properties.raw().into_iter().flatten().map(|property| property.bytes.len()).sum();
+    size_of::<Will>() + will.topic.as_str().len() + will.payload.len() + properties_bytes
+}
+
+fn will_of(will: &tautwire_protocol::Will<'_>, ledger: &Arc<Ledger>) -> Will {
     let mut travelling = Vec::new();
     for property in will.properties.raw().into_iter().flatten() {
         if !matches!(property.id, PropertyId::WillDelayInterval | PropertyId::MessageExpiryInterval) {
@@ -340,6 +363,8 @@ fn will_of(will: &tautwire_protocol::Will<'_>) -> Will {
         }
     }
     let message = MessageRef {
+        // It gets a name when it is published.
+        id: MessageId::NONE,
         topic: will.topic.as_str(),
         properties: &travelling,
         payload: will.payload,
@@ -348,7 +373,7 @@ fn will_of(will: &tautwire_protocol::Will<'_>) -> Will {
         expires_at_ms: None,
     };
     Will {
-        message: message.to_message(),
+        message: message.keep(ledger),
         delay_s: will.properties.will_delay_interval().unwrap_or(0),
         message_expiry_s: will.properties.message_expiry_interval(),
     }

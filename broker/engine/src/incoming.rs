@@ -10,11 +10,12 @@ use tautwire_protocol::{
 use tautwire_session::{Change, Journal};
 
 use crate::ack::Ack;
-use crate::connection::Phase;
+use crate::connections::{Chunk, Reason};
 use crate::contracts::{Ending, Refusal};
 use crate::frames::Outgoing;
-use crate::output::Chunk;
-use crate::route::Origin;
+use crate::hub::Hub;
+use crate::place::{ConnectionIndex, SessionIndex};
+use crate::route::{NotRouted, Origin};
 use crate::shard::{Handled, Shard};
 
 /// Why a connection must end, and what to say of it.
@@ -28,11 +29,11 @@ struct Resolved<'a> {
 
 impl<J: Journal> Shard<J> {
     /// Any packet but PUBLISH.
-    pub(crate) fn on_packet(&mut self, index: u32, packet: &Packet<'_>) -> Handled {
+    pub(crate) fn on_packet(&mut self, index: ConnectionIndex, packet: &Packet<'_>) -> Handled {
         if let Packet::Connect(connect) = packet {
             return self.on_connect(index, connect);
         }
-        let Some(session) = self.hub.connections[index as usize].session else { return Handled::Ended };
+        let Some(session) = self.hub.connections[index].session() else { return Handled::Ended };
         match packet {
             Packet::PubAck(ack) => self.on_acknowledged(index, session, ack.packet_id, QoS::AtLeastOnce),
             Packet::PubRec(received) => self.on_received(index, session, received.packet_id, received.reason),
@@ -60,23 +61,23 @@ impl<J: Journal> Shard<J> {
             | Packet::UnsubAck(_)
             | Packet::PingResp => self.protocol_error(index, "a packet that only a server sends"),
         }
-        if self.hub.connections[index as usize].phase == Phase::Open { Handled::Done } else { Handled::Ended }
+        if self.hub.connections[index].is_open() { Handled::Done } else { Handled::Ended }
     }
 
     /// A message from a client. `payload_at` is where its payload lies in `chunk`.
     pub(crate) fn on_publish(
         &mut self,
-        index: u32,
+        index: ConnectionIndex,
         publish: &Publish<'_>,
         chunk: &Chunk,
         payload_at: usize,
     ) -> Handled {
         let qos = publish.qos();
-        if qos != QoS::AtMostOnce && self.hub.outboxes.iter().any(|outbox| outbox.is_full()) {
+        if qos != QoS::AtMostOnce && self.hub.transit.is_full() {
             self.pause(index);
             return Handled::Later;
         }
-        let Some(session) = self.hub.connections[index as usize].session else { return Handled::Ended };
+        let Some(session) = self.hub.connections[index].session() else { return Handled::Ended };
         let counters = self.hub.counters();
         counters.publishes_received.add(1);
         counters.publish_bytes_received.add(publish.payload.len() as u64);
@@ -102,6 +103,7 @@ impl<J: Journal> Shard<J> {
 
         let mut scratch = Vec::new();
         let message = MessageRef {
+            id: self.hub.message_ids.next_id(),
             topic: &topic,
             properties: travelling(publish, &mut scratch),
             payload: publish.payload,
@@ -119,6 +121,16 @@ impl<J: Journal> Shard<J> {
         };
         self.keep_alias(index, alias, topic);
         if let Err(refusal) = &outcome
+            && refusal.ending == Ending::WhenThereIsMemory
+            && qos != QoS::AtMostOnce
+        {
+            self.hub.counters().publishes_refused_memory.add(1);
+            if !self.hub.connections[index].is_v5() {
+                self.wait_for_memory(index, publish);
+                return Handled::Later;
+            }
+        }
+        if let Err(refusal) = &outcome
             && self.ends_connection(index, qos, refusal)
         {
             self.hub.counters().publishes_refused.add(1);
@@ -126,27 +138,44 @@ impl<J: Journal> Shard<J> {
             return Handled::Ended;
         }
         self.after_publish(index, session, publish, outcome);
-        if self.hub.connections[index as usize].phase == Phase::Open { Handled::Done } else { Handled::Ended }
+        if self.hub.connections[index].is_open() { Handled::Done } else { Handled::Ended }
     }
 
     /// Retains and routes; says whether anybody wanted it.
     pub(crate) fn publish(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> Result<bool, Box<Refusal>> {
-        if !outgoing.message.retain {
-            let generation = self.hub.exchange.generation();
-            return self.route(outgoing, origin, generation).or_else(|broken| self.refuse_broken(*broken, outgoing));
-        }
-        if let Some(contract) = self.hub.exchange.contract(outgoing.message.topic)
-            && let Err(broken) = self.hub.hold_to(&contract, outgoing)
-        {
-            return self.refuse_broken(*broken, outgoing);
+        let generation =
+            if outgoing.message.retain { self.retain(outgoing) } else { Ok(self.hub.exchange.generation()) };
+        let routed = generation.and_then(|generation| self.route(outgoing, origin, generation));
+        routed.or_else(|why| self.refuse_message(why, outgoing))
+    }
+
+    /// Retains a message; gives the generation with which it must be routed.
+    fn retain(&mut self, outgoing: &mut Outgoing<'_>) -> Result<u64, NotRouted> {
+        if let Some(contract) = self.hub.exchange.contract(outgoing.message.topic) {
+            self.hub.hold_to(&contract, outgoing).map_err(NotRouted::Broken)?;
         }
         outgoing.is_checked = true;
-        let Ok(retention) = self.hub.exchange.retain(&outgoing.message, &mut outgoing.kept) else {
+        if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
+            self.admit_retained(outgoing)?;
+        }
+        let message = outgoing.message;
+        let Ok(retention) = self.hub.exchange.retain(&message, || outgoing.keep(self.hub.memory.ledger())) else {
             self.hub.counters().retained_refused.add(1);
-            return Err(Refusal::new(ReasonCode::QuotaExceeded, "the broker retains as much as it may"));
+            return Err(NotRouted::NotRetained);
         };
         self.hub.record_retained(outgoing, retention.sequence);
-        self.route(outgoing, origin, retention.generation).or_else(|broken| self.refuse_broken(*broken, outgoing))
+        Ok(retention.generation)
+    }
+
+    #[cold]
+    fn refuse_message(&mut self, why: NotRouted, outgoing: &Outgoing<'_>) -> Result<bool, Box<Refusal>> {
+        match why {
+            NotRouted::Broken(broken) => self.refuse_broken(*broken, outgoing),
+            NotRouted::NotRetained => {
+                Err(Refusal::new(ReasonCode::QuotaExceeded, "the broker retains as much as it may"))
+            }
+            NotRouted::NoMemory => Err(Refusal::no_memory()),
+        }
     }
 
     /// What the server has said in CONNACK that it does not do.
@@ -176,7 +205,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// The topic by name or alias, and the alias to be remembered for it.
-    fn resolve_topic<'a>(&mut self, index: u32, publish: &Publish<'a>) -> Result<Resolved<'a>, Breach> {
+    fn resolve_topic<'a>(&mut self, index: ConnectionIndex, publish: &Publish<'a>) -> Result<Resolved<'a>, Breach> {
         let Some(alias) = publish.properties.topic_alias() else {
             return Ok(Resolved {
                 topic: Cow::Borrowed(publish.topic.map_or("", |topic| topic.as_str())),
@@ -189,9 +218,14 @@ impl<J: Journal> Shard<J> {
             return Err(Breach(DisconnectReason::TopicAliasInvalid, "the topic alias is above the maximum"));
         }
         if let Some(topic) = publish.topic {
+            let held_bytes = self.hub.connection_bytes(index);
+            if self.hub.memory.admits(held_bytes, topic.as_str().len()).is_err() {
+                self.hub.counters().refused_memory.add(1);
+                return Err(Breach(DisconnectReason::QuotaExceeded, "there is no memory for the topic alias"));
+            }
             return Ok(Resolved { topic: Cow::Borrowed(topic.as_str()), alias: Some(alias) });
         }
-        let known = self.hub.connections[index as usize].extras().aliases_in.remove(&alias);
+        let known = self.hub.connections[index].take_alias_in(alias);
         match known {
             Some(topic) => Ok(Resolved { topic: Cow::Owned(topic.into()), alias: Some(alias) }),
             None => Err(Breach(DisconnectReason::ProtocolError, "the topic alias stands for nothing")),
@@ -199,24 +233,31 @@ impl<J: Journal> Shard<J> {
     }
 
     #[inline]
-    fn keep_alias(&mut self, index: u32, alias: Option<u16>, topic: Cow<'_, str>) {
+    fn keep_alias(&mut self, index: ConnectionIndex, alias: Option<u16>, topic: Cow<'_, str>) {
         if let Some(alias) = alias {
-            self.hub.connections[index as usize].extras().aliases_in.insert(alias, topic.into());
+            let Hub { connections, memory, .. } = &mut self.hub;
+            connections[index].keep_alias_in(alias, topic.into(), memory.ledger());
         }
     }
 
     /// What must be looked at before a QoS 1 or 2 message is taken on.
-    fn before_acknowledged(&mut self, index: u32, session: u32, qos: QoS, packet_id: PacketId) -> Option<Handled> {
-        let connection = &self.hub.connections[index as usize];
-        let held = self.hub.sessions[session as usize].session.held();
+    fn before_acknowledged(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        qos: QoS,
+        packet_id: PacketId,
+    ) -> Option<Handled> {
+        let held = self.hub.sessions[session].held();
         if qos == QoS::ExactlyOnce && held.is_some_and(|held| held.contains(packet_id)) {
             // Sent again, because our PUBREC was lost: answered again, not delivered again [MQTT-4.3.3-10].
             let ack = Ack::Received(packet_id, PubRecReason::Success, None);
             self.hub.acknowledge(index, ack);
             return Some(Handled::Done);
         }
-        let waiting = connection.extras.as_ref().map_or(0, |extras| extras.held_publish_acks);
-        let in_flight = waiting + held.map_or(0, |held| held.len());
+        // Each connection begins with the whole quota [MQTT 5.0 section 4.9]: what is held from an earlier one does not count.
+        let connection = &self.hub.connections[index];
+        let in_flight = connection.held_publish_acks() + usize::from(connection.receiving());
         if connection.is_v5() && in_flight >= usize::from(self.hub.settings.receive_maximum) {
             // [MQTT-3.3.4-7]
             let reason = DisconnectReason::ReceiveMaximumExceeded;
@@ -251,11 +292,11 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Whether a refusal is to cost the publisher its connection.
-    fn ends_connection(&self, index: u32, qos: QoS, refusal: &Refusal) -> bool {
+    fn ends_connection(&self, index: ConnectionIndex, qos: QoS, refusal: &Refusal) -> bool {
         match refusal.ending {
-            Ending::Never => false,
+            Ending::Never | Ending::WhenThereIsMemory => false,
             Ending::Always => true,
-            Ending::WithoutAnswer => qos == QoS::AtMostOnce || !self.hub.connections[index as usize].is_v5(),
+            Ending::WithoutAnswer => qos == QoS::AtMostOnce || !self.hub.connections[index].is_v5(),
         }
     }
 
@@ -265,10 +306,16 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Answers as the QoS demands [MQTT-3.3.4-1].
-    fn after_publish(&mut self, index: u32, session: u32, publish: &Publish<'_>, outcome: Result<bool, Box<Refusal>>) {
+    fn after_publish(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        publish: &Publish<'_>,
+        outcome: Result<bool, Box<Refusal>>,
+    ) {
         // Codes and reason strings are for 5.0. A client of 3.1.1 is told that its message was taken, which is the only
         // answer it knows but to be cut off.
-        let v5 = self.hub.connections[index as usize].is_v5();
+        let v5 = self.hub.connections[index].is_v5();
         let (reason, why) = match outcome {
             Ok(true) => (ReasonCode::Success, None),
             Ok(false) if v5 => (ReasonCode::NoMatchingSubscribers, None),
@@ -289,6 +336,7 @@ impl<J: Journal> Shard<J> {
                 let reason = PubRecReason::try_from(reason).unwrap_or(PubRecReason::UnspecifiedError);
                 if !reason.is_error() {
                     self.hub.commit(session, Change::Held(packet_id));
+                    self.hub.connections[index].begin_receiving();
                 }
                 self.hub.acknowledge(index, Ack::Received(packet_id, reason, why));
             }
@@ -296,16 +344,28 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Reading goes on when the other shards have caught up.
-    fn pause(&mut self, index: u32) {
+    fn pause(&mut self, index: ConnectionIndex) {
         self.hub.counters().publishers_paused.add(1);
-        self.hub.connections[index as usize].paused = true;
+        self.hub.connections[index].hold(Reason::Transit);
         let id = self.hub.id(index);
         self.hub.paused.push(id);
     }
 
+    /// A client of 3.1.1 cannot be told that there is no memory for its message. It is not read from until there is some.
+    fn wait_for_memory(&mut self, index: ConnectionIndex, publish: &Publish<'_>) {
+        let counters = self.hub.counters();
+        counters.publishers_short_of_memory.add(1);
+        // It is brought again, and counted then.
+        counters.publishes_received.subtract(1);
+        counters.publish_bytes_received.subtract(publish.payload.len() as u64);
+        self.hub.connections[index].hold(Reason::Memory);
+        let id = self.hub.id(index);
+        self.hub.short_of_memory.push_back(id);
+    }
+
     /// PUBACK. An identifier that is not in use may belong to an exchange that ended with an earlier connection.
-    fn on_acknowledged(&mut self, index: u32, session: u32, packet_id: PacketId, qos: QoS) {
-        let outbound = self.hub.sessions[session as usize].session.outbound();
+    fn on_acknowledged(&mut self, index: ConnectionIndex, session: SessionIndex, packet_id: PacketId, qos: QoS) {
+        let outbound = self.hub.sessions[session].outbound();
         match outbound.and_then(|outbound| outbound.unacknowledged(packet_id)) {
             None => {}
             Some(delivery) if delivery.qos != qos => self.protocol_error(index, "PUBACK for a QoS 2 message"),
@@ -317,8 +377,14 @@ impl<J: Journal> Shard<J> {
     }
 
     /// PUBREC.
-    fn on_received(&mut self, index: u32, session: u32, packet_id: PacketId, reason: PubRecReason) {
-        let Some(outbound) = self.hub.sessions[session as usize].session.outbound() else {
+    fn on_received(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        packet_id: PacketId,
+        reason: PubRecReason,
+    ) {
+        let Some(outbound) = self.hub.sessions[session].outbound() else {
             self.release(index, packet_id, PubRelReason::PacketIdentifierNotFound);
             return;
         };
@@ -343,30 +409,31 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    fn release(&mut self, index: u32, packet_id: PacketId, reason: PubRelReason) {
-        let v5 = self.hub.connections[index as usize].is_v5();
+    fn release(&mut self, index: ConnectionIndex, packet_id: PacketId, reason: PubRelReason) {
+        let v5 = self.hub.connections[index].is_v5();
         let reason = if v5 { reason } else { PubRelReason::Success };
         self.hub.acknowledge(index, Ack::Release(packet_id, reason));
     }
 
     /// PUBREL.
-    fn on_release(&mut self, index: u32, session: u32, packet_id: PacketId) {
-        let held = self.hub.sessions[session as usize].session.held();
+    fn on_release(&mut self, index: ConnectionIndex, session: SessionIndex, packet_id: PacketId) {
+        let held = self.hub.sessions[session].held();
         let known = held.is_some_and(|held| held.contains(packet_id));
-        let connection = &self.hub.connections[index as usize];
+        let connection = &self.hub.connections[index];
         // In a session that was resumed, the client may not have got our PUBCOMP. The code for an unknown identifier is no
         // error then [MQTT 5.0 section 3.7.2.1], but clients take it for one.
-        let is_mismatch = !known && connection.is_v5() && !connection.resumed;
+        let is_mismatch = !known && connection.is_v5() && !connection.terms().resumed;
         if known {
             self.hub.commit(session, Change::Released(packet_id));
+            self.hub.connections[index].end_receiving();
         }
         let reason = if is_mismatch { PubCompReason::PacketIdentifierNotFound } else { PubCompReason::Success };
         self.hub.acknowledge(index, Ack::Complete(packet_id, reason));
     }
 
     /// PUBCOMP.
-    fn on_complete(&mut self, session: u32, packet_id: PacketId) {
-        let outbound = self.hub.sessions[session as usize].session.outbound();
+    fn on_complete(&mut self, session: SessionIndex, packet_id: PacketId) {
+        let outbound = self.hub.sessions[session].outbound();
         if outbound.is_some_and(|outbound| outbound.is_released(packet_id)) {
             self.hub.commit(session, Change::Completed(packet_id));
             self.hub.pump(session);

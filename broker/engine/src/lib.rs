@@ -6,8 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+mod account;
 mod ack;
-mod connection;
+mod acknowledge;
+mod connections;
 mod contracts;
 mod counters;
 mod deliver;
@@ -18,20 +20,26 @@ mod frames;
 mod handshake;
 mod hub;
 mod incoming;
+mod jobs;
 mod lifecycle;
 mod operator;
-mod output;
+mod place;
 mod route;
+mod sessions;
 mod settings;
 mod shard;
+mod shared;
 mod subscribe;
 mod sys;
+mod throttle;
+mod transit;
 mod wheel;
 
-pub use connection::ConnectionId;
+pub use connections::{Chunk, Output};
 pub use counters::{Counter, Counters, Totals};
 pub use hub::Action;
 pub use operator::{NotPublished, Publication};
-pub use output::{Chunk, Output};
+pub use place::ConnectionId;
 pub use settings::{Settings, SlowConsumer};
-pub use shard::{Shard, Shared};
+pub use shard::Shard;
+pub use shared::Shared;

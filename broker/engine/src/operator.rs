@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use tautwire_message::{Message, MessageRef};
+use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, PropertyId, QoS, ReasonCode, TopicName};
 use tautwire_session::Journal;
 
+use crate::connections::Alias;
 use crate::discovery::push;
 use crate::fan_out::Burst;
-use crate::frames::{Alias, Header, Outgoing};
+use crate::frames::{Header, Outgoing};
 use crate::incoming::Breach;
 use crate::route::Origin;
 use crate::shard::Shard;
@@ -36,6 +37,8 @@ impl Publication<'_> {
             push(&mut properties, PropertyId::ContentType, content_type.as_bytes());
         }
         let message = MessageRef {
+            // The shard that publishes it gives it its name.
+            id: MessageId::NONE,
             topic: self.topic.as_str(),
             properties: &properties,
             payload: self.payload,
@@ -66,10 +69,12 @@ impl<J: Journal> Shard<J> {
     pub fn publish_for_operator(&mut self, message: &Message, now_ms: u64) -> Result<bool, NotPublished> {
         self.hub.now_ms = now_ms;
         // A publisher of QoS 1 would not be read from now, and a message of QoS 0 dropped; here there is somebody to tell.
-        if self.hub.outboxes.iter().any(|outbox| outbox.is_full()) {
+        if self.hub.transit.is_full() {
             return Err(NotPublished::Busy);
         }
-        let mut outgoing = Outgoing { kept: Some(message.clone()), ..Outgoing::new(message.as_ref()) };
+        let message = MessageRef { id: self.hub.message_ids.next_id(), ..message.as_ref() };
+        let mut outgoing = Outgoing::new(message);
+        self.hub.look_at_memory();
         self.check_for_operator(&outgoing.message)?;
         let burst = Burst::begin(&self.hub);
         let published = self.publish(&mut outgoing, Origin::Broker);
@@ -113,22 +118,17 @@ fn packet_len(message: &MessageRef<'_>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
     use tautwire_session::Volatile;
 
-    use crate::{Counters, Settings, Shared};
+    use crate::{Settings, Shared};
 
     const NOW_MS: u64 = 1_700_000_000_000;
 
     fn shard(settings: Settings) -> Shard<Volatile> {
         let limits = RetainedLimits { messages: 1, bytes: 1_000 };
-        let shared = Shared {
-            settings: Arc::new(settings),
-            exchange: Arc::new(Exchange::new(2, limits)),
-            counters: (0..2).map(|_| Counters::default()).collect(),
-        };
+        let shared = Shared::new(settings, Exchange::new(2, limits));
         // Somebody on the other shard wants it.
         let (_, retained) = shared.exchange.subscribe(ShardIndex(1), "t", true, false);
         assert!(retained.is_none());

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use tautwire_contracts::Contract;
-use tautwire_message::Format;
+use tautwire_memory::Ledger;
+use tautwire_message::{Format, MessageRef};
 use tautwire_protocol::{QoS, SubscriptionId};
-use tautwire_router::{Batch, Entry, Member, Routes, ShareGroup};
+use tautwire_router::{Batch, Entry, Member, Routes, ShardIndex, ShareGroup};
 use tautwire_session::{Delivery, Journal, SubscriptionIds};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
@@ -14,12 +15,13 @@ use crate::deliver::Terms;
 use crate::fan_out::Burst;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
+use crate::place::SessionIndex;
 use crate::shard::Shard;
 
 /// A subscription of one of the shard's sessions, as the tree holds it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Subscription {
-    pub(crate) session: u32,
+    pub(crate) session: SessionIndex,
     pub(crate) identifier: Option<SubscriptionId>,
     /// The exchange's generation when the subscription was made.
     pub(crate) since: u64,
@@ -34,7 +36,7 @@ pub(crate) struct Subscription {
 
 impl Subscription {
     /// What tells subscriptions of one filter apart.
-    pub(crate) fn key(&self) -> (u32, Option<Format>, bool) {
+    pub(crate) fn key(&self) -> (SessionIndex, Option<Format>, bool) {
         (self.session, self.format, self.by_filter)
     }
 }
@@ -61,11 +63,22 @@ impl Reusable for Matches {
     }
 }
 
+/// Why a message went to nobody.
+#[derive(Debug)]
+pub(crate) enum NotRouted {
+    /// It breaks the contract of its topic.
+    Broken(Box<Broken>),
+    /// The broker retains as much as it may.
+    NotRetained,
+    /// There is no memory to keep it for those who want it.
+    NoMemory,
+}
+
 /// Where a message comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A session of this shard.
-    Session(u32),
+    Session(SessionIndex),
     /// The broker itself, or a session that has ended.
     Broker,
     /// Another shard. It has seen to shared subscriptions and to the other shards.
@@ -86,32 +99,28 @@ impl<J: Journal> Shard<J> {
     /// at which it was published.
     ///
     /// # Errors
-    /// The message has not been held to its contract before, and breaks it.
+    /// It breaks its contract, or there is no memory for it, if that has not been looked at before.
     pub(crate) fn route(
         &mut self,
         outgoing: &mut Outgoing<'_>,
         origin: Origin,
         published_at: u64,
-    ) -> Result<bool, Box<Broken>> {
+    ) -> Result<bool, NotRouted> {
         let Shard { hub, table, .. } = self;
-        let exchange_generation = hub.exchange.generation();
-        let Table { tree, cache, generation } = table;
         let topic = outgoing.message.topic;
-        // Both numbers only ever grow, so their sum is new whenever one of them is.
-        let matches = cache.get_or_fill(topic, *generation + exchange_generation, |matches| {
-            tree.matches(topic, &mut |_, found| matches.subscriptions.extend_from_slice(found));
-            matches.subscriptions.sort_unstable_by_key(|subscription| (subscription.format, subscription.session));
-            matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
-            hub.exchange.routes(topic, &mut matches.routes);
-        });
+        let Table { tree, cache, generation } = table;
+        let matches = find(tree, cache, *generation, hub, topic);
         if let Some(contract) = &matches.routes.contract
             && !outgoing.is_checked
         {
-            hub.hold_to(contract, outgoing)?;
+            hub.hold_to(contract, outgoing).map_err(NotRouted::Broken)?;
+        }
+        if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
+            hub.admit(outgoing, matches)?;
         }
 
         let contract = matches.routes.contract.as_deref();
-        let goes_further = hub.outboxes.len() > 1 || !matches.routes.shares.is_empty();
+        let goes_further = hub.transit.shards() > 1 || !matches.routes.shares.is_empty();
         if contract.is_some() && goes_further && origin != Origin::Shard && hub.exchange.formats_are_wanted() {
             outgoing.forms = Some(Arc::default());
         }
@@ -125,12 +134,20 @@ impl<J: Journal> Shard<J> {
         }
         for shard in matches.routes.shards.without(hub.shard) {
             matched = true;
-            hub.send_to_shard(usize::from(shard.0), outgoing, published_at);
+            hub.send_to_shard(shard, outgoing, published_at);
         }
         for group in &matches.routes.shares {
             matched |= hub.deliver_to_share(group, contract, outgoing);
         }
         Ok(matched)
+    }
+
+    /// Lets a message in that is to be retained before it is routed, or refuses it.
+    pub(crate) fn admit_retained(&mut self, outgoing: &mut Outgoing<'_>) -> Result<(), NotRouted> {
+        let Shard { hub, table, .. } = self;
+        let Table { tree, cache, generation } = table;
+        let matches = find(tree, cache, *generation, hub, outgoing.message.topic);
+        hub.admit(outgoing, matches)
     }
 
     /// Takes a batch from another shard, but for its first `from` entries. Where some are left because those before give so
@@ -144,12 +161,17 @@ impl<J: Journal> Shard<J> {
                 Entry::Route { message, generation, forms } => {
                     let len = message.stored_bytes();
                     // The shard that it was published on has held it to its contract.
-                    let mut outgoing = Outgoing { is_checked: true, forms: forms.cloned(), ..Outgoing::new(message) };
+                    let mut outgoing = Outgoing {
+                        is_checked: true,
+                        is_admitted: true,
+                        forms: forms.cloned(),
+                        ..Outgoing::new(message)
+                    };
                     let _ = self.route(&mut outgoing, Origin::Shard, generation);
                     len
                 }
                 Entry::Member(key, delivery) => {
-                    match self.hub.session_at(key) {
+                    match self.hub.sessions.at(key) {
                         Some(session) => self.hub.deliver_to_member(session, delivery),
                         None => self.hand_on(delivery.clone()),
                     }
@@ -182,7 +204,37 @@ impl<J: Journal> Shard<J> {
     }
 }
 
+/// What a topic matches. It is looked up where it is not in the cache.
+#[inline]
+fn find<'c, J: Journal>(
+    tree: &FilterTree<Subscription>,
+    cache: &'c mut MatchCache<Matches>,
+    generation: u64,
+    hub: &Hub<J>,
+    topic: &str,
+) -> &'c Matches {
+    // Both numbers only ever grow, so their sum is new whenever one of them is.
+    cache.get_or_fill(topic, generation + hub.exchange.generation(), |matches| {
+        tree.matches(topic, &mut |_, found| matches.subscriptions.extend_from_slice(found));
+        matches.subscriptions.sort_unstable_by_key(|subscription| (subscription.format, subscription.session));
+        matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
+        hub.exchange.routes(topic, &mut matches.routes);
+    })
+}
+
 impl<J: Journal> Hub<J> {
+    /// Lets a message in that must not be lost once it has been acknowledged, or refuses it.
+    #[inline]
+    fn admit(&self, outgoing: &mut Outgoing<'_>, matches: &Matches) -> Result<(), NotRouted> {
+        let MessageRef { topic, .. } = outgoing.message;
+        let receivers = matches.subscriptions.len() + matches.routes.shares.len();
+        if !self.has_room_for_message(topic, outgoing.message.kept_bytes(), receivers) {
+            return Err(NotRouted::NoMemory);
+        }
+        outgoing.is_admitted = true;
+        Ok(())
+    }
+
     /// One copy a session, however many of its subscriptions match [MQTT-3.3.4-2].
     // Always in `route`: this is the way of every message.
     #[inline(always)]
@@ -247,13 +299,15 @@ impl<J: Journal> Hub<J> {
         true
     }
 
-    fn send_to_shard(&mut self, shard: usize, outgoing: &mut Outgoing<'_>, generation: u64) {
-        let outbox = &mut self.outboxes[shard];
-        if outgoing.message.qos == QoS::AtMostOnce && outbox.is_full() {
+    fn send_to_shard(&mut self, shard: ShardIndex, outgoing: &mut Outgoing<'_>, generation: u64) {
+        let may_be_lost = outgoing.message.qos == QoS::AtMostOnce;
+        let Hub { transit, memory, .. } = self;
+        let Some(batch) = transit.batch_for(shard, may_be_lost, memory.ledger()) else {
             self.counters().dropped_shard_queue_full.add(1);
             return;
-        }
-        outbox.batch().push_route(&outgoing.message, &mut outgoing.kept, generation, outgoing.forms.as_ref());
+        };
+        let (message, forms) = (outgoing.message, outgoing.forms.clone());
+        batch.push_route(&message, || outgoing.keep(memory.ledger()), generation, forms.as_ref());
     }
 
     /// Gives a message to the member of a shared subscription whose turn it is.
@@ -267,25 +321,25 @@ impl<J: Journal> Hub<J> {
             self.counters().dropped_no_member.add(1);
             return false;
         };
-        let mut delivery = share_delivery(group, &member, outgoing);
+        let mut delivery = share_delivery(group, &member, outgoing, self.memory.ledger());
         if let Some(format) = member.format {
             let Some(message) = self.for_member(contract, format, outgoing) else { return false };
             delivery.message = message;
         }
-        if let Some(session) = self.session_at(&member.session).filter(|_| member.session.shard == self.shard) {
+        if let Some(session) = self.sessions.at(&member.session) {
             self.deliver_to_member(session, &delivery);
             return true;
         }
-        let outbox = &mut self.outboxes[usize::from(member.session.shard.0)];
-        if delivery.qos == QoS::AtMostOnce && outbox.is_full() {
-            self.counters().dropped_shard_queue_full.add(1);
-        } else {
-            outbox.batch().push_member(member.session, delivery);
+        let may_be_lost = delivery.qos == QoS::AtMostOnce;
+        let Hub { transit, memory, .. } = self;
+        match transit.batch_for(member.session.shard, may_be_lost, memory.ledger()) {
+            Some(batch) => batch.push_member(member.session, delivery),
+            None => self.counters().dropped_shard_queue_full.add(1),
         }
         true
     }
 
-    fn deliver_to_member(&mut self, session: u32, delivery: &Delivery) {
+    fn deliver_to_member(&mut self, session: SessionIndex, delivery: &Delivery) {
         let terms = Terms {
             qos: delivery.qos,
             retain: delivery.retain,
@@ -323,9 +377,9 @@ fn terms<'a>(
     }
 }
 
-fn share_delivery(group: &ShareGroup, member: &Member, outgoing: &mut Outgoing<'_>) -> Delivery {
+fn share_delivery(group: &ShareGroup, member: &Member, outgoing: &mut Outgoing<'_>, ledger: &Arc<Ledger>) -> Delivery {
     Delivery {
-        message: outgoing.keep(),
+        message: outgoing.keep(ledger),
         qos: member.qos.min(outgoing.message.qos),
         retain: member.retain_as_published && outgoing.message.retain,
         subscription_ids: SubscriptionIds::from(member.identifier.as_slice()),

@@ -1,36 +1,25 @@
 //! One shard of the broker: the verbs by which its surroundings drive it.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use tautwire_protocol::{
     DecodeError, Disconnect, DisconnectReason, Fault, FixedHeader, Packet, PacketType, ReasonCode, decode_body,
     decode_publish,
 };
-use tautwire_router::{Batch, Exchange, ShardIndex};
+use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
 
-use crate::connection::{ConnectionId, NonZeroMs, Phase};
+use crate::connections::{CONNECTION_BYTES, Chunk, Output, Phase, Reason};
 use crate::counters::Counters;
 use crate::discovery::Told;
 use crate::fan_out::Burst;
 use crate::hub::{Action, Hub};
-use crate::output::{Chunk, Output};
+use crate::place::{ConnectionId, ConnectionIndex};
 use crate::route::Table;
 use crate::settings::Settings;
+use crate::shared::Shared;
 use crate::sys::SysTopics;
 use crate::wheel::Timer;
-
-/// What all shards of a broker have in common.
-#[derive(Clone)]
-pub struct Shared {
-    /// Settings.
-    pub settings: Arc<Settings>,
-    /// Interest, shared subscriptions, retained messages.
-    pub exchange: Arc<Exchange>,
-    /// The counters of each shard, by its number.
-    pub counters: Arc<[Counters]>,
-}
 
 /// One shard: the connections and sessions of a part of the clients. It owns no socket and reads no clock; its
 /// surroundings bring bytes and the time, and carry away output, actions and batches for other shards. The same calls
@@ -45,6 +34,9 @@ pub struct Shard<J> {
     next_retained_sweep_ms: u64,
     due: Vec<Timer>,
 }
+
+/// So much of a packet that is not whole may always be kept.
+const INPUT_ALWAYS_BYTES: usize = 1 << 10;
 
 /// How often expired retained messages are removed, and how many at a time.
 const RETAINED_SWEEP_MS: u64 = 5_000;
@@ -63,9 +55,8 @@ pub(crate) enum Handled {
 impl<J: Journal> Shard<J> {
     /// Shard `index` of the broker.
     pub fn new(index: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Shard<J> {
-        let Shared { settings, exchange, counters } = shared;
-        let sys = SysTopics::new(index, &settings, now_ms);
-        let hub = Hub::new(index, settings, exchange, counters, journal, now_ms);
+        let sys = SysTopics::new(index, &shared.settings, now_ms);
+        let hub = Hub::new(index, shared, journal, now_ms);
         Shard {
             hub,
             table: Table::default(),
@@ -83,7 +74,11 @@ impl<J: Journal> Shard<J> {
             self.hub.counters().connections_refused.add(1);
             return None;
         }
-        let index = self.hub.open_connection();
+        if self.hub.memory.admits(0, CONNECTION_BYTES).is_err() {
+            self.hub.counters().connections_refused.add(1);
+            return None;
+        }
+        let index = self.hub.open_connection()?;
         Some(self.hub.id(index))
     }
 
@@ -94,11 +89,13 @@ impl<J: Journal> Shard<J> {
     pub fn receive(&mut self, id: ConnectionId, chunk: &Chunk, range: Range<usize>, now_ms: u64) -> usize {
         self.hub.now_ms = now_ms;
         let output_max_bytes = self.hub.settings.connection_output_bytes;
+        self.hub.look_at_memory();
         let mut burst = Burst::begin(&self.hub);
         let mut at = range.start;
         while at < range.end {
-            let Some(connection) = self.hub.connection(id) else { return range.len() };
-            if connection.phase == Phase::Closing {
+            let Some(index) = self.hub.connections.find(id) else { return range.len() };
+            let connection = &mut self.hub.connections[index];
+            if connection.phase() == Phase::Closing {
                 return range.len();
             }
             if connection.is_held() {
@@ -106,11 +103,11 @@ impl<J: Journal> Shard<J> {
             }
             if connection.pending_bytes() > output_max_bytes {
                 // Answers are never dropped, so a client that asks and does not listen is not heard any more.
-                connection.choked = true;
+                connection.hold(Reason::Output);
                 self.hub.counters().clients_choked.add(1);
                 break;
             }
-            match self.receive_packet(id.index, chunk, at..range.end) {
+            match self.receive_packet(index, chunk, at..range.end) {
                 (consumed, Handled::Done) if consumed > 0 => {
                     at += consumed;
                     if burst.is_enough_with(&self.hub, consumed) {
@@ -133,24 +130,24 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Handles the packet at the start of `range`, if it is there in full; says how long it was.
-    fn receive_packet(&mut self, index: u32, chunk: &Chunk, range: Range<usize>) -> (usize, Handled) {
+    fn receive_packet(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> (usize, Handled) {
         let bytes = &chunk.bytes()[range.clone()];
         let maximum = self.hub.settings.maximum_packet_size_bytes;
-        let connection = &mut self.hub.connections[index as usize];
+        let connection = &mut self.hub.connections[index];
         let header = match FixedHeader::decode(bytes, maximum) {
             Ok(header) => header,
             Err(error) => return (0, self.refuse(index, bytes, &error)),
         };
         let length = header.total_len();
-        let awaiting_connect = connection.phase == Phase::AwaitingConnect;
+        let awaiting_connect = connection.phase() == Phase::AwaitingConnect;
         if awaiting_connect != (header.packet_type == PacketType::Connect) {
             return (0, self.out_of_place(index, awaiting_connect));
         }
         if bytes.len() < length {
             return (0, Handled::Done);
         }
-        connection.last_received_ms = self.hub.now_ms;
-        let version = connection.version;
+        connection.note_received(self.hub.now_ms);
+        let version = connection.version();
         self.hub.counters().packets_received.add(1);
         let body = &bytes[header.header_len..length];
         let handled = if header.packet_type == PacketType::Publish {
@@ -175,14 +172,14 @@ impl<J: Journal> Shard<J> {
 
     /// Answers bytes that are no packet [MQTT 5.0 section 4.13]; more bytes may still make an incomplete one whole.
     #[cold]
-    fn refuse(&mut self, index: u32, bytes: &[u8], error: &DecodeError) -> Handled {
+    fn refuse(&mut self, index: ConnectionIndex, bytes: &[u8], error: &DecodeError) -> Handled {
         match error.fault {
             Fault::Incomplete { .. } => return Handled::Done,
             Fault::OverLimit => self.hub.counters().packets_too_large.add(1),
             Fault::Malformed | Fault::ProtocolError => self.hub.counters().protocol_errors.add(1),
         }
         log::debug!("connection {index} of {:?}: {error}", self.hub.shard);
-        if self.hub.connections[index as usize].phase == Phase::AwaitingConnect {
+        if self.hub.connections[index].phase() == Phase::AwaitingConnect {
             self.refuse_connect_bytes(index, bytes, error);
             return Handled::Ended;
         }
@@ -194,7 +191,7 @@ impl<J: Journal> Shard<J> {
     /// A first packet that is not CONNECT is not answered [MQTT-3.1.0-1]; a second CONNECT is a Protocol Error
     /// [MQTT-3.1.0-2].
     #[cold]
-    fn out_of_place(&mut self, index: u32, awaiting_connect: bool) -> Handled {
+    fn out_of_place(&mut self, index: ConnectionIndex, awaiting_connect: bool) -> Handled {
         self.hub.counters().protocol_errors.add(1);
         if awaiting_connect {
             self.close(index);
@@ -208,33 +205,57 @@ impl<J: Journal> Shard<J> {
     fn note_incomplete(&mut self, id: ConnectionId, consumed: bool, incomplete: bool) {
         let now_ms = self.hub.now_ms;
         let deadline_ms = now_ms + u64::from(self.hub.settings.incomplete_packet_timeout_s) * 1000;
-        let Some(connection) = self.hub.connection(id) else { return };
-        if consumed || connection.is_held() {
-            connection.incomplete_since_ms = None;
+        let Some(index) = self.hub.connections.find(id) else { return };
+        if self.hub.connections[index].note_incomplete(consumed, incomplete, now_ms) {
+            self.hub.arm_connection(index, deadline_ms);
         }
-        if incomplete && !connection.is_held() && connection.incomplete_since_ms.is_none() {
-            connection.incomplete_since_ms = NonZeroMs::new(now_ms);
-            self.hub.arm_connection(id.index, deadline_ms);
+    }
+
+    /// The surroundings keep `bytes` of what the connection has sent: of a packet that is not whole yet, or behind one that
+    /// waits. Where there is no memory for them, the connection is ended and nothing of them is to be kept; says false then.
+    pub fn keeps_input(&mut self, id: ConnectionId, bytes: usize) -> bool {
+        let Some(index) = self.hub.connections.find(id) else { return false };
+        let Hub { connections, memory, .. } = &mut self.hub;
+        let connection = &mut connections[index];
+        connection.note_input(bytes, memory.ledger());
+        if bytes <= INPUT_ALWAYS_BYTES || connection.phase() == Phase::Closing {
+            return true;
         }
+        let session = connection.session();
+        let held_bytes =
+            connection.held_bytes() + session.map_or(0, |session| self.hub.sessions[session].counted_bytes());
+        if self.hub.memory.admits(held_bytes, 0).is_ok() {
+            return true;
+        }
+        self.hub.connections[index].note_input(0, self.hub.memory.ledger());
+        self.hub.counters().refused_memory.add(1);
+        self.disconnect(index, DisconnectReason::QuotaExceeded, "there is no memory for a packet that is not whole");
+        false
     }
 
     /// Whether the connection is not to be read from until [`Action::Resume`].
     pub fn is_held(&mut self, id: ConnectionId) -> bool {
-        self.hub.connection(id).is_some_and(|connection| connection.is_held())
+        self.hub.connections.get(id).is_some_and(|connection| connection.is_held())
     }
 
     /// The peer has closed the connection, or the network has failed.
     pub fn lost(&mut self, id: ConnectionId, now_ms: u64) {
         self.hub.now_ms = now_ms;
-        if self.hub.connection(id).is_some() {
-            self.detach(id.index);
-            self.hub.vacate(id.index);
+        if let Some(index) = self.hub.connections.find(id) {
+            self.detach(index);
+            self.hub.vacate(index);
         }
     }
 
     /// Whether bytes of the connection are taken in now: it is neither held nor being closed or moved.
     pub fn is_heard(&mut self, id: ConnectionId) -> bool {
-        self.hub.connection(id).is_some_and(|connection| connection.phase != Phase::Closing && !connection.is_held())
+        self.heard(id).is_some()
+    }
+
+    fn heard(&self, id: ConnectionId) -> Option<ConnectionIndex> {
+        let index = self.hub.connections.find(id)?;
+        let connection = &self.hub.connections[index];
+        (connection.phase() != Phase::Closing && !connection.is_held()).then_some(index)
     }
 
     /// The peer has ended the connection as [`Shard::lost`] has it, but by a word of its transport that is to be answered:
@@ -242,9 +263,9 @@ impl<J: Journal> Shard<J> {
     #[cold]
     pub fn hang_up(&mut self, id: ConnectionId, now_ms: u64) {
         self.hub.now_ms = now_ms;
-        if self.is_heard(id) {
-            self.detach(id.index);
-            self.close(id.index);
+        if let Some(index) = self.heard(id) {
+            self.detach(index);
+            self.close(index);
         }
     }
 
@@ -252,17 +273,17 @@ impl<J: Journal> Shard<J> {
     #[cold]
     pub fn fail(&mut self, id: ConnectionId, reason: DisconnectReason, why: &str, now_ms: u64) {
         self.hub.now_ms = now_ms;
-        if self.is_heard(id) {
-            self.disconnect(id.index, reason, why);
+        if let Some(index) = self.heard(id) {
+            self.disconnect(index, reason, why);
         }
     }
 
     /// The broker is going down: every client that can be told is told.
     pub fn shut_down(&mut self, now_ms: u64) {
         self.hub.now_ms = now_ms;
-        for index in 0..self.hub.connections.len() as u32 {
-            let connection = &self.hub.connections[index as usize];
-            match connection.phase {
+        for index in self.hub.connections.indices() {
+            let connection = &self.hub.connections[index];
+            match connection.phase() {
                 Phase::Open if connection.is_v5() => {
                     let goodbye = Disconnect::new(DisconnectReason::ServerShuttingDown);
                     self.hub.write_packet(index, &Packet::Disconnect(goodbye));
@@ -276,15 +297,17 @@ impl<J: Journal> Shard<J> {
 
     /// A connection that the engine asked to close or move is gone.
     pub fn released(&mut self, id: ConnectionId) {
-        if self.hub.connection(id).is_some() {
-            self.hub.vacate(id.index);
+        if let Some(index) = self.hub.connections.find(id) {
+            self.hub.vacate(index);
         }
     }
 
     /// Does what is due. To be called once a turn, after [`Shard::receive`] and [`Shard::receive_batch`].
     pub fn turn(&mut self, now_ms: u64) {
         self.hub.now_ms = now_ms;
-        self.hub.measure_memory();
+        self.hub.look_at_memory();
+        self.hub.end_throttling();
+        self.hub.retry_for_memory();
         self.hub.release_acks();
         let mut due = std::mem::take(&mut self.due);
         self.hub.wheel.expire(now_ms, &mut due);
@@ -295,6 +318,7 @@ impl<J: Journal> Shard<J> {
             }
         }
         self.due = due;
+        self.do_jobs();
         self.drop_expired_retained();
         self.publish_sys();
         self.publish_contracts();
@@ -304,7 +328,7 @@ impl<J: Journal> Shard<J> {
 
     /// When [`Shard::turn`] is due at the latest even if nothing happens.
     pub fn next_turn_ms(&self) -> Option<u64> {
-        [self.hub.wheel.next_ms(), self.sys.next_ms()].into_iter().flatten().min()
+        [self.hub.wheel.next_ms(), self.sys.next_ms(), self.hub.next_retry_ms()].into_iter().flatten().min()
     }
 
     /// What the engine wants done, oldest first.
@@ -315,7 +339,7 @@ impl<J: Journal> Shard<J> {
     /// A connection whose output has grown since it was last asked for.
     pub fn next_dirty(&mut self) -> Option<ConnectionId> {
         while let Some(index) = self.hub.dirty.pop() {
-            if self.hub.take_dirty(index) {
+            if self.hub.connections[index].take_dirty() {
                 return Some(self.hub.id(index));
             }
         }
@@ -324,72 +348,68 @@ impl<J: Journal> Shard<J> {
 
     /// The pending output of a connection.
     pub fn output(&mut self, id: ConnectionId) -> Option<&mut Output> {
-        self.hub.connection(id)?.output.as_deref_mut()
+        self.hub.connections.get(id)?.output()
     }
 
     /// `written` bytes of the output have been taken by the network. Returns whether output is still pending.
     pub fn sent(&mut self, id: ConnectionId, written: usize, now_ms: u64) -> bool {
         self.hub.now_ms = now_ms;
         self.hub.counters().bytes_sent.add(written as u64);
-        let Some(connection) = self.hub.connection(id) else { return false };
-        let Some(output) = &mut connection.output else { return false };
+        let Some(index) = self.hub.connections.find(id) else { return false };
+        let connection = &mut self.hub.connections[index];
+        let session = connection.session();
+        let Some(output) = connection.output() else { return false };
         output.advance(written);
         let pending_bytes = output.pending_bytes();
-        let session = connection.session;
-        let counted = std::mem::replace(&mut connection.counted_output_bytes, pending_bytes);
-        self.hub.counters().output_bytes.add((pending_bytes as u64).wrapping_sub(counted as u64));
+        let fresh = output.count();
+        self.hub.counters().output_bytes.add(fresh);
         if pending_bytes > 0 {
-            self.wait_for_room(id.index, written > 0);
+            self.wait_for_room(index, written > 0);
         } else {
-            self.hub.put_output_away(id.index);
+            self.hub.put_output_away(index);
         }
-        self.unchoke(id.index, pending_bytes);
+        self.unchoke(index, pending_bytes);
         if written > 0
             && let Some(session) = session
         {
             self.hub.pump(session);
         }
-        self.hub.connections[id.index as usize].pending_bytes() > 0
+        self.hub.connections[index].pending_bytes() > 0
     }
 
     /// Output stays pending beyond the turn: it may refer to no chunk, and it does not wait for ever.
-    fn wait_for_room(&mut self, index: u32, progress: bool) {
+    fn wait_for_room(&mut self, index: ConnectionIndex, progress: bool) {
         let now_ms = self.hub.now_ms;
         let stall_s = self.hub.settings.write_stall_timeout_s;
-        let connection = &mut self.hub.connections[index as usize];
-        if let Some(output) = &mut connection.output {
-            output.settle();
-        }
-        if progress || connection.stalled_since_ms.is_none() {
-            connection.stalled_since_ms = NonZeroMs::new(now_ms);
-            if stall_s > 0 {
-                self.hub.arm_connection(index, now_ms + u64::from(stall_s) * 1000);
-            }
+        let Some(output) = self.hub.connections[index].output() else { return };
+        output.settle();
+        if output.note_stalled(progress, now_ms) && stall_s > 0 {
+            self.hub.arm_connection(index, now_ms + u64::from(stall_s) * 1000);
         }
     }
 
     /// Hears a client again that has taken enough of its output.
-    fn unchoke(&mut self, index: u32, pending_bytes: usize) {
+    fn unchoke(&mut self, index: ConnectionIndex, pending_bytes: usize) {
         let enough = pending_bytes <= self.hub.settings.connection_output_bytes / 2;
-        if self.hub.connections[index as usize].choked && enough {
+        if enough && self.hub.connections[index].is_held_for(Reason::Output) {
             let id = self.hub.id(index);
-            self.hub.hear_again(id, |connection| connection.choked = false);
+            self.hub.hear_again(id, Reason::Output);
         }
     }
 
     /// Tells how many batches the way to `shard` takes at present.
     pub fn set_room(&mut self, shard: ShardIndex, batches: usize) {
-        self.hub.outboxes[usize::from(shard.0)].room = batches;
+        self.hub.transit.set_room(shard, batches);
     }
 
     /// Whether there is a batch for another shard.
     pub fn has_batch(&self, shard: ShardIndex) -> bool {
-        !self.hub.outboxes[usize::from(shard.0)].batches.is_empty()
+        self.hub.transit.has_batch(shard)
     }
 
     /// The next batch for another shard.
     pub fn next_batch(&mut self, shard: ShardIndex) -> Option<Batch> {
-        self.hub.outboxes[usize::from(shard.0)].take()
+        self.hub.transit.next_batch(shard)
     }
 
     /// This shard's counters.
@@ -397,9 +417,9 @@ impl<J: Journal> Shard<J> {
         self.hub.counters()
     }
 
-    /// Bytes of all queues and all pending output, in all shards together, as of the last turn.
-    pub fn buffered_bytes(&self) -> u64 {
-        self.hub.buffered_bytes
+    /// Bytes that the clients of all shards together hold.
+    pub fn held_bytes(&self) -> u64 {
+        self.hub.memory.memory().held_in_all()
     }
 
     /// What the engine runs with.
@@ -420,28 +440,28 @@ impl<J: Journal> Shard<J> {
 
     /// Reads again from connections that waited for another shard, once none is behind.
     fn resume_paused(&mut self) {
-        if self.hub.paused.is_empty() || self.hub.outboxes.iter().any(|outbox| outbox.is_full()) {
+        if self.hub.paused.is_empty() || self.hub.transit.is_full() {
             return;
         }
         for id in std::mem::take(&mut self.hub.paused) {
-            self.hub.hear_again(id, |connection| connection.paused = false);
+            self.hub.hear_again(id, Reason::Transit);
         }
     }
 
     /// Ends connections whose session's queue has run over, where the settings want that.
     pub(crate) fn settle_overruns(&mut self) {
         while let Some(id) = self.hub.overrun.pop() {
-            if self.hub.connection(id).is_some_and(|connection| connection.phase == Phase::Open) {
-                self.disconnect(id.index, DisconnectReason::QuotaExceeded, "the session's queue is full");
+            if let Some(index) = self.hub.connections.find(id)
+                && self.hub.connections[index].is_open()
+            {
+                self.disconnect(index, DisconnectReason::QuotaExceeded, "the session's queue is full");
             }
         }
     }
 
     /// Why a connection ends, for the log.
-    pub(crate) fn log_end(&self, index: u32, reason: ReasonCode, why: &str) {
-        let client = self.hub.connections[index as usize]
-            .session
-            .map_or("", |session| self.hub.sessions[session as usize].session.client_id());
+    pub(crate) fn log_end(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
+        let client = self.hub.connections[index].session().map_or("", |session| self.hub.sessions[session].client_id());
         log::debug!("client {client:?} disconnected: {} (0x{:02x}), {why}", reason.name(), reason.as_u8());
     }
 }

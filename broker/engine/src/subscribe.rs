@@ -1,49 +1,41 @@
 //! SUBSCRIBE and UNSUBSCRIBE [MQTT 5.0 sections 3.8 to 3.11].
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 use tautwire_message::Format;
 use tautwire_protocol::{
-    DisconnectReason, QoS, RetainHandling, Subscribe, SubscribeReason, SubscriptionId, SubscriptionRequest,
+    DisconnectReason, Packet, QoS, RetainHandling, Subscribe, SubscribeReason, SubscriptionId, SubscriptionRequest,
     TopicFilter, Unsubscribe, UnsubscribeReason,
 };
 use tautwire_router::{Member, Snapshot};
-use tautwire_session::{Change, Journal, SubscriptionRecord};
+use tautwire_session::{Change, Journal, SubscriptionRecord, subscription_bytes};
 
 use crate::ack::Ack;
-use crate::connection::Replay;
+use crate::connections::Replay;
 use crate::formats::{self, Wanted};
+use crate::place::{ConnectionIndex, SessionIndex};
 use crate::route::Subscription;
 use crate::shard::Shard;
 
+/// A packet with more filters is worked off over several turns.
+const FILTERS_AT_ONCE: usize = 64;
+
 impl<J: Journal> Shard<J> {
-    pub(crate) fn on_subscribe(&mut self, index: u32, session: u32, subscribe: &Subscribe<'_>) {
+    pub(crate) fn on_subscribe(&mut self, index: ConnectionIndex, session: SessionIndex, subscribe: &Subscribe<'_>) {
         if subscribe.requests.len() > self.hub.settings.subscriptions_per_packet {
             self.hub.counters().subscriptions_refused.add(subscribe.requests.len() as u64);
             self.disconnect(index, DisconnectReason::QuotaExceeded, "too many filters in one packet");
             return;
         }
-        let identifier = subscribe.properties.subscription_identifier();
-        let accepted = formats::accepted(subscribe);
-        let v5 = self.hub.connections[index as usize].is_v5();
+        if subscribe.requests.len() > FILTERS_AT_ONCE {
+            self.put_filters_off(index, session, &Packet::Subscribe(*subscribe));
+            return;
+        }
         let mut reasons = Vec::with_capacity(subscribe.requests.len());
         let mut replays = Vec::new();
         // [MQTT-3.8.4-5]
         for request in subscribe.requests.iter() {
-            let granted = self.check_subscription(session, &request, identifier);
-            let wanted = accepted.and_then(|accepted| formats::wanted(request.filter, accepted));
-            reasons.push(match granted.and_then(|qos| Ok((qos, wanted?))) {
-                Ok((qos, wanted)) => {
-                    replays.extend(self.subscribe(session, &request, qos, identifier, wanted));
-                    granted_reason(qos)
-                }
-                Err(reason) => {
-                    self.hub.counters().subscriptions_refused.add(1);
-                    // 3.1.1 knows one failure, 0x80.
-                    if v5 { reason } else { SubscribeReason::UnspecifiedError }
-                }
-            });
+            let (reason, replay) = self.subscribe_one(index, session, subscribe, &request);
+            reasons.push(reason);
+            replays.extend(replay);
         }
         // Every thread routes by the new subscriptions already, so the acknowledgement keeps what it promises.
         self.hub.acknowledge(index, Ack::Subscribed(subscribe.packet_id, reasons.into()));
@@ -53,29 +45,87 @@ impl<J: Journal> Shard<J> {
         self.hub.pump(session);
     }
 
-    pub(crate) fn on_unsubscribe(&mut self, index: u32, session: u32, unsubscribe: &Unsubscribe<'_>) {
+    /// Makes one subscription of a packet, or refuses it; gives the retained messages that are owed for it.
+    pub(crate) fn subscribe_one(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        subscribe: &Subscribe<'_>,
+        request: &SubscriptionRequest<'_>,
+    ) -> (SubscribeReason, Option<Replay>) {
+        let identifier = subscribe.properties.subscription_identifier();
+        let granted = self.check_subscription(session, request, identifier);
+        let wanted = formats::accepted(subscribe).and_then(|accepted| formats::wanted(request.filter, accepted));
+        match granted.and_then(|qos| Ok((qos, wanted?))) {
+            Ok((qos, wanted)) => {
+                let replay = self.subscribe(index, session, request, qos, identifier, wanted);
+                (granted_reason(qos), replay)
+            }
+            Err(reason) => {
+                self.hub.counters().subscriptions_refused.add(1);
+                // 3.1.1 knows one failure, 0x80.
+                let is_v5 = self.hub.connections[index].is_v5();
+                (if is_v5 { reason } else { SubscribeReason::UnspecifiedError }, None)
+            }
+        }
+    }
+
+    pub(crate) fn on_unsubscribe(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        unsubscribe: &Unsubscribe<'_>,
+    ) {
         if unsubscribe.filters.len() > self.hub.settings.subscriptions_per_packet {
             self.disconnect(index, DisconnectReason::QuotaExceeded, "too many filters in one packet");
             return;
         }
-        // [MQTT-3.10.4-6]
-        let mut reasons = Vec::with_capacity(unsubscribe.filters.len());
-        for filter in unsubscribe.filters.iter() {
-            reasons.push(match self.hub.sessions[session as usize].session.subscriptions().get(filter.as_str()) {
-                Some(_) => {
-                    self.unsubscribe(session, filter);
-                    UnsubscribeReason::Success
-                }
-                None => UnsubscribeReason::NoSubscriptionExisted,
-            });
+        if unsubscribe.filters.len() > FILTERS_AT_ONCE {
+            self.put_filters_off(index, session, &Packet::Unsubscribe(*unsubscribe));
+            return;
         }
+        // [MQTT-3.10.4-6]
+        let filters = unsubscribe.filters.iter();
+        let reasons: Vec<_> = filters.map(|filter| self.unsubscribe_one(index, session, filter)).collect();
         self.hub.acknowledge(index, Ack::Unsubscribed(unsubscribe.packet_id, reasons.into()));
+    }
+
+    pub(crate) fn unsubscribe_one(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        filter: TopicFilter<'_>,
+    ) -> UnsubscribeReason {
+        let Some(held) = self.hub.sessions[session].subscriptions().get(filter.as_str()) else {
+            return UnsubscribeReason::NoSubscriptionExisted;
+        };
+        // [MQTT-3.10.4-2]: what has not been sent is not sent any more.
+        if let Ok(wanted) = formats::wanted(filter, held.format) {
+            self.hub.forgive_replay(index, wanted.filter, wanted.format);
+        }
+        self.hub.open_filter(session, filter.as_str());
+        self.hub.commit(session, Change::Unsubscribed(filter.as_str().into()));
+        self.leave(session, filter, held.format);
+        UnsubscribeReason::Success
+    }
+
+    /// A packet with many filters is worked off over several turns.
+    fn put_filters_off(&mut self, index: ConnectionIndex, session: SessionIndex, packet: &Packet<'_>) {
+        let len = packet.encoded_len(self.hub.connections[index].version()).unwrap_or(0);
+        let fits = self.hub.memory.admits(self.hub.client_bytes(session), len).is_ok();
+        match packet.to_owned_packet().ok().filter(|_| fits) {
+            Some(packet) => self.begin_filters(self.hub.id(index), packet, len),
+            None => {
+                self.hub.counters().refused_memory.add(1);
+                self.disconnect(index, DisconnectReason::QuotaExceeded, "there is no memory for the packet");
+            }
+        }
     }
 
     /// Whether the subscription may be made, and with which QoS.
     fn check_subscription(
         &self,
-        session: u32,
+        session: SessionIndex,
         request: &SubscriptionRequest<'_>,
         identifier: Option<SubscriptionId>,
     ) -> Result<QoS, SubscribeReason> {
@@ -94,8 +144,15 @@ impl<J: Journal> Shard<J> {
         if filter.as_str().len() > settings.topic_bytes || levels() > settings.topic_levels {
             return Err(SubscribeReason::TopicFilterInvalid);
         }
-        let held = self.hub.sessions[session as usize].session.subscriptions();
-        if held.len() >= settings.subscriptions_per_session && held.get(filter.as_str()).is_none() {
+        let held = self.hub.sessions[session].subscriptions();
+        let is_new = held.get(filter.as_str()).is_none();
+        if is_new
+            && self.hub.memory.admits(self.hub.client_bytes(session), subscription_bytes(filter.as_str())).is_err()
+        {
+            self.hub.counters().refused_memory.add(1);
+            return Err(SubscribeReason::QuotaExceeded);
+        }
+        if held.len() >= settings.subscriptions_per_session && is_new {
             return Err(SubscribeReason::QuotaExceeded);
         }
         Ok(request.options.qos.min(settings.max_qos))
@@ -104,7 +161,8 @@ impl<J: Journal> Shard<J> {
     /// Makes or replaces a subscription; gives the retained messages that are owed for it.
     fn subscribe(
         &mut self,
-        session: u32,
+        index: ConnectionIndex,
+        session: SessionIndex,
         request: &SubscriptionRequest<'_>,
         qos: QoS,
         identifier: Option<SubscriptionId>,
@@ -119,7 +177,7 @@ impl<J: Journal> Shard<J> {
         if wanted.format.is_some() {
             self.hub.exchange.want_formats();
         }
-        let older = self.hub.sessions[session as usize].session.subscriptions().get(filter.as_str());
+        let older = self.hub.sessions[session].subscriptions().get(filter.as_str());
         let existed = older.is_some();
         if let Some(older) = older.filter(|older| older.format != wanted.format) {
             self.withdraw(session, filter, older.format);
@@ -135,19 +193,26 @@ impl<J: Journal> Shard<J> {
         }
         let retained_wanted = match request.options.retain_handling {
             RetainHandling::SendAtSubscribe => true,
-            RetainHandling::SendIfNew => !existed,
-            RetainHandling::DoNotSend => false,
+            RetainHandling::SendIfNew if existed => {
+                // What was owed before is owed still, by the terms of the new subscription [MQTT-3.8.4-4].
+                self.hub.renew_replay(index, wanted, qos, identifier);
+                false
+            }
+            RetainHandling::SendIfNew => true,
+            RetainHandling::DoNotSend => {
+                self.hub.forgive_replay(index, wanted.filter, wanted.format);
+                false
+            }
         };
         let snapshot = self.enter(session, wanted, &record, retained_wanted)?;
-        let queue_ahead =
-            self.hub.sessions[session as usize].session.outbound().map_or(0, |outbound| outbound.queued());
+        let queue_ahead = self.hub.sessions[session].outbound().map_or(0, |outbound| outbound.queued());
         Some(Replay { queue_ahead, snapshot, next: None, qos, identifier, format: wanted.format })
     }
 
     /// Puts a subscription where messages find it; gives the retained ones that match, if `wanted`.
     fn enter(
         &mut self,
-        session: u32,
+        session: SessionIndex,
         wanted: Wanted<'_>,
         record: &SubscriptionRecord,
         retained_wanted: bool,
@@ -178,11 +243,9 @@ impl<J: Journal> Shard<J> {
         snapshot
     }
 
-    fn join(&mut self, session: u32, filter: TopicFilter<'_>, matched: &str, record: &SubscriptionRecord) {
-        let key = self.hub.session_key(session);
-        let slot = &mut self.hub.sessions[session as usize];
-        let connected = slot.connection.is_some();
-        let online = slot.online.get_or_insert_with(|| Arc::new(AtomicBool::new(connected))).clone();
+    fn join(&mut self, session: SessionIndex, filter: TopicFilter<'_>, matched: &str, record: &SubscriptionRecord) {
+        let key = self.hub.sessions.key(session);
+        let online = self.hub.sessions.place(session).online();
         let member = Member {
             session: key,
             qos: record.options.qos,
@@ -194,22 +257,16 @@ impl<J: Journal> Shard<J> {
         self.hub.exchange.join(filter.as_str(), matched, member);
     }
 
-    pub(crate) fn unsubscribe(&mut self, session: u32, filter: TopicFilter<'_>) {
-        let held = self.hub.sessions[session as usize].session.subscriptions().get(filter.as_str());
-        self.hub.commit(session, Change::Unsubscribed(filter.as_str().into()));
-        self.leave(session, filter, held.and_then(|held| held.format));
-    }
-
     /// Takes a subscription away from where messages find it.
-    pub(crate) fn leave(&mut self, session: u32, filter: TopicFilter<'_>, format: Option<Format>) {
+    pub(crate) fn leave(&mut self, session: SessionIndex, filter: TopicFilter<'_>, format: Option<Format>) {
         self.hub.counters().subscriptions.subtract(1);
         self.withdraw(session, filter, format);
     }
 
-    fn withdraw(&mut self, session: u32, filter: TopicFilter<'_>, format: Option<Format>) {
+    fn withdraw(&mut self, session: SessionIndex, filter: TopicFilter<'_>, format: Option<Format>) {
         let Ok(wanted) = formats::wanted(filter, format) else { return };
         if filter.share().is_some() {
-            let key = self.hub.session_key(session);
+            let key = self.hub.sessions.key(session);
             self.hub.exchange.leave(filter.as_str(), wanted.filter, key);
             return;
         }

@@ -148,6 +148,7 @@ impl<J: Journal> Shard<J> {
         let topic = format!("$SYS/broker/{name}");
         let payload = value.to_string();
         let message = MessageRef {
+            id: self.hub.message_ids.next_id(),
             topic: &topic,
             properties: &[],
             payload: payload.as_bytes(),

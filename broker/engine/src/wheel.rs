@@ -1,5 +1,7 @@
 //! Deadlines by the thousand: a ring of slots instead of a timer object for each.
 
+use crate::place::{ConnectionIndex, SessionIndex};
+
 /// Length of one slot. Deadlines are met up to this late.
 const TICK_MS: u64 = 250;
 const SLOTS: usize = 256;
@@ -8,8 +10,8 @@ const SLOTS: usize = 256;
 /// come up next, so that a place has one entry however many connections follow each other in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Timer {
-    Connection(u32),
-    Session(u32),
+    Connection(ConnectionIndex),
+    Session(SessionIndex),
 }
 
 /// A timer wheel of [`SLOTS`] slots. Deadlines further away than one turn of it stay in their slot for several turns.
@@ -84,8 +86,8 @@ impl Wheel {
 mod tests {
     use super::*;
 
-    fn timer(index: u32) -> Timer {
-        Timer::Session(index)
+    fn timer(number: usize) -> Timer {
+        Timer::Session(SessionIndex::new(number).expect("a place"))
     }
 
     #[test]
@@ -95,7 +97,7 @@ mod tests {
         assert_eq!(wheel.next_ms(), None);
         let delays_ms = [1, 249, 250, 1_000, 63_999, 64_000, 64_001, 500_000];
         for (index, delay_ms) in delays_ms.iter().enumerate() {
-            wheel.arm(timer(index as u32), start_ms + delay_ms);
+            wheel.arm(timer(index), start_ms + delay_ms);
         }
         let mut seen = vec![None; delays_ms.len()];
         let mut now_ms = start_ms;
@@ -104,7 +106,7 @@ mod tests {
             wheel.expire(now_ms, &mut due);
             for timer in due {
                 let Timer::Session(index) = timer else { panic!("only sessions") };
-                assert_eq!(seen[index as usize].replace(now_ms), None);
+                assert_eq!(seen[index.number()].replace(now_ms), None);
             }
             now_ms += 100;
         }
@@ -122,7 +124,7 @@ mod tests {
     fn a_long_pause_loses_nothing() {
         let mut wheel = Wheel::new(0);
         for index in 0..1000 {
-            wheel.arm(timer(index), u64::from(index) * 77);
+            wheel.arm(timer(index), index as u64 * 77);
         }
         let mut due = Vec::new();
         wheel.expire(10_000_000, &mut due);

@@ -1,6 +1,6 @@
 //! Application messages: what a publisher has sent, as the broker keeps it and hands it on.
 //!
-//! A [`Message`] is one allocation, shared by everybody who holds it. A [`MessageRef`] is the same message wherever its
+//! A [`Message`] is one allocation, shared by everybody who holds it, and has an identity, its [`MessageId`]. A [`MessageRef`] is the same message wherever its
 //! bytes lie. [`Format`] names the formats of payloads that the broker can tell apart, and [`Forms`] keeps the other
 //! formats of one message while it is handed out.
 
@@ -8,8 +8,10 @@
 
 mod format;
 mod forms;
+mod id;
 mod message;
 
 pub use format::Format;
 pub use forms::{Form, Forms};
+pub use id::{MessageId, MessageIds};
 pub use message::{Message, MessageRef};

@@ -4,10 +4,17 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
+use tautwire_memory::{Kind, Ledger};
 use tautwire_protocol::QoS;
+use triomphe::ThinArc;
 
-/// Bytes before the topic: expiry (8), topic length (2), properties length (4), flags (1), reserved (1).
-const HEADER_BYTES: usize = 16;
+use crate::id::MessageId;
+
+/// Bytes before the topic in the stored form: identity (16), expiry (8), properties length (4), topic length (2), flags (1),
+/// reserved (1).
+const STORED_HEADER_BYTES: usize = 32;
+/// Bytes of a kept message besides topic, properties and payload: the header, its length and the count of holders.
+const KEPT_HEADER_BYTES: usize = size_of::<Header>() + 2 * size_of::<usize>();
 const FLAG_RETAIN: u8 = 0b100;
 const NEVER_MS: u64 = u64::MAX;
 
@@ -22,6 +29,8 @@ thread_local! {
 /// A message borrowed from wherever it lies: a read buffer, a batch from another thread, or a [`Message`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct MessageRef<'a> {
+    /// Which message it is.
+    pub id: MessageId,
     /// Topic Name, valid and without wildcards.
     pub topic: &'a str,
     /// The properties that travel with the message to every subscriber, as they stood on the wire: all but Topic Alias,
@@ -43,58 +52,93 @@ impl<'a> MessageRef<'a> {
     /// # Panics
     /// Where `bytes` is anything else.
     pub fn from_stored(bytes: &'a [u8]) -> MessageRef<'a> {
-        let topic_len = usize::from(u16::from_le_bytes(field(bytes, 8)));
-        let properties_len = u32::from_le_bytes(field(bytes, 10)) as usize;
-        let expires = u64::from_le_bytes(field(bytes, 0));
-        let (topic, rest) = bytes[HEADER_BYTES..].split_at(topic_len);
+        let id = MessageId { run: u64::from_le_bytes(field(bytes, 0)), number: u64::from_le_bytes(field(bytes, 8)) };
+        let expires = u64::from_le_bytes(field(bytes, 16));
+        let properties_len = u32::from_le_bytes(field(bytes, 24)) as usize;
+        let topic_len = usize::from(u16::from_le_bytes(field(bytes, 28)));
+        let (topic, rest) = bytes[STORED_HEADER_BYTES..].split_at(topic_len);
         let (properties, payload) = rest.split_at(properties_len);
         MessageRef {
+            id,
             topic: std::str::from_utf8(topic).unwrap_or_default(),
             properties,
             payload,
-            qos: QoS::from_u8(bytes[14] & 0b11).unwrap_or(QoS::AtMostOnce),
-            retain: bytes[14] & FLAG_RETAIN != 0,
+            qos: QoS::from_u8(bytes[30] & 0b11).unwrap_or(QoS::AtMostOnce),
+            retain: bytes[30] & FLAG_RETAIN != 0,
             expires_at_ms: (expires != NEVER_MS).then_some(expires),
         }
     }
 
-    /// Copies the message into one shared allocation.
+    /// Copies the message into one shared allocation that stands in `ledger` as long as anybody holds it. Only the thread
+    /// of the ledger's shard may call it.
+    pub fn keep(&self, ledger: &Arc<Ledger>) -> Message {
+        let bytes = self.kept_bytes();
+        ledger.enter(Kind::Message, bytes);
+        self.made_with(Some(Entry { ledger: ledger.clone(), bytes }))
+    }
+
+    /// Copies the message into one shared allocation that stands in no ledger: for clients and tests.
     pub fn to_message(&self) -> Message {
-        if self.stored_bytes() > SCRATCH_BYTES {
-            let mut bytes = Vec::with_capacity(self.stored_bytes());
-            self.append_stored(&mut bytes);
-            return Message { bytes: bytes.into() };
+        self.made_with(None)
+    }
+
+    fn made_with(&self, entry: Option<Entry>) -> Message {
+        let header = Header {
+            id: self.id,
+            expires_at_ms: self.expires_at_ms.unwrap_or(NEVER_MS),
+            entry,
+            // A packet is less than 2^28 bytes and a topic at most 65,535, so neither length is cut.
+            properties_len: self.properties.len() as u32,
+            topic_len: self.topic.len() as u16,
+            flags: self.flags(),
+        };
+        let text_len = self.topic.len() + self.properties.len() + self.payload.len();
+        if text_len > SCRATCH_BYTES {
+            let text = [self.topic.as_bytes(), self.properties, self.payload].concat();
+            return Message(ThinArc::from_header_and_slice(header, &text));
         }
         SCRATCH.with_borrow_mut(|scratch| {
             scratch.clear();
-            self.append_stored(scratch);
-            Message { bytes: scratch.as_slice().into() }
+            scratch.extend_from_slice(self.topic.as_bytes());
+            scratch.extend_from_slice(self.properties);
+            scratch.extend_from_slice(self.payload);
+            Message(ThinArc::from_header_and_slice(header, scratch))
         })
     }
 
-    /// Appends the kept form, [`MessageRef::stored_bytes`] long, to be read by [`MessageRef::from_stored`].
+    /// Appends the stored form, [`MessageRef::stored_bytes`] long, to be read by [`MessageRef::from_stored`].
     pub fn append_stored(&self, out: &mut Vec<u8>) {
         out.reserve(self.stored_bytes());
-        let mut header = [0; HEADER_BYTES];
-        header[0..8].copy_from_slice(&self.expires_at_ms.unwrap_or(NEVER_MS).to_le_bytes());
-        // A topic is at most 65,535 bytes and a packet less than 2^28, so neither length is cut.
-        header[8..10].copy_from_slice(&(self.topic.len() as u16).to_le_bytes());
-        header[10..14].copy_from_slice(&(self.properties.len() as u32).to_le_bytes());
-        header[14] = self.qos.as_u8() | if self.retain { FLAG_RETAIN } else { 0 };
+        let mut header = [0; STORED_HEADER_BYTES];
+        header[0..8].copy_from_slice(&self.id.run.to_le_bytes());
+        header[8..16].copy_from_slice(&self.id.number.to_le_bytes());
+        header[16..24].copy_from_slice(&self.expires_at_ms.unwrap_or(NEVER_MS).to_le_bytes());
+        header[24..28].copy_from_slice(&(self.properties.len() as u32).to_le_bytes());
+        header[28..30].copy_from_slice(&(self.topic.len() as u16).to_le_bytes());
+        header[30] = self.flags();
         out.extend_from_slice(&header);
         out.extend_from_slice(self.topic.as_bytes());
         out.extend_from_slice(self.properties);
         out.extend_from_slice(self.payload);
     }
 
-    /// Bytes that the message takes when kept.
+    /// Bytes of the stored form.
     pub fn stored_bytes(&self) -> usize {
-        HEADER_BYTES + self.topic.len() + self.properties.len() + self.payload.len()
+        STORED_HEADER_BYTES + self.topic.len() + self.properties.len() + self.payload.len()
+    }
+
+    /// Bytes that the message takes when it is kept.
+    pub fn kept_bytes(&self) -> usize {
+        KEPT_HEADER_BYTES + self.topic.len() + self.properties.len() + self.payload.len()
     }
 
     /// Whether the message has outlived its Message Expiry Interval [MQTT-3.3.2-5].
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.expires_at_ms.is_some_and(|at| at <= now_ms)
+    }
+
+    fn flags(&self) -> u8 {
+        self.qos.as_u8() | if self.retain { FLAG_RETAIN } else { 0 }
     }
 }
 
@@ -110,16 +154,54 @@ impl fmt::Debug for MessageRef<'_> {
     }
 }
 
-/// A kept message: one allocation, shared by all queues that hold it and by the retained store.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Message {
-    bytes: Arc<[u8]>,
+/// What a kept message has besides its text: topic, properties and payload, which lie behind it.
+struct Header {
+    id: MessageId,
+    expires_at_ms: u64,
+    /// Given back when the last holder lets go.
+    #[expect(dead_code, reason = "it is there to be dropped")]
+    entry: Option<Entry>,
+    properties_len: u32,
+    topic_len: u16,
+    flags: u8,
 }
+
+/// Where the message stands in the account of memory.
+struct Entry {
+    ledger: Arc<Ledger>,
+    bytes: usize,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.ledger.give_back(Kind::Message, self.bytes);
+    }
+}
+
+/// A kept message: one allocation, shared by all queues that hold it and by the retained store.
+#[derive(Clone)]
+pub struct Message(ThinArc<Header, u8>);
 
 impl Message {
     /// The message's parts.
     pub fn as_ref(&self) -> MessageRef<'_> {
-        MessageRef::from_stored(&self.bytes)
+        let header = &self.0.header.header;
+        let (topic, rest) = self.0.slice.split_at(usize::from(header.topic_len));
+        let (properties, payload) = rest.split_at(header.properties_len as usize);
+        MessageRef {
+            id: header.id,
+            topic: std::str::from_utf8(topic).unwrap_or_default(),
+            properties,
+            payload,
+            qos: QoS::from_u8(header.flags & 0b11).unwrap_or(QoS::AtMostOnce),
+            retain: header.flags & FLAG_RETAIN != 0,
+            expires_at_ms: (header.expires_at_ms != NEVER_MS).then_some(header.expires_at_ms),
+        }
+    }
+
+    /// Which message it is.
+    pub fn id(&self) -> MessageId {
+        self.0.header.header.id
     }
 
     /// The Topic Name.
@@ -127,16 +209,26 @@ impl Message {
         self.as_ref().topic
     }
 
-    /// Bytes that the message takes, without the shared allocation's own two counters.
-    pub fn stored_bytes(&self) -> usize {
-        self.bytes.len()
+    /// Bytes that the message takes.
+    #[inline]
+    pub fn kept_bytes(&self) -> usize {
+        KEPT_HEADER_BYTES + self.0.slice.len()
     }
 
     /// The payload as a slice of a byte buffer that can be kept alive by cloning this message.
     pub fn payload(&self) -> &[u8] {
-        self.as_ref().payload
+        let header = &self.0.header.header;
+        &self.0.slice[usize::from(header.topic_len) + header.properties_len as usize..]
     }
 }
+
+impl PartialEq for Message {
+    fn eq(&self, other: &Message) -> bool {
+        self.as_ref() == other.as_ref()
+    }
+}
+
+impl Eq for Message {}
 
 impl fmt::Debug for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,6 +249,7 @@ mod tests {
     #[test]
     fn a_message_gives_back_its_parts() {
         let parts = MessageRef {
+            id: MessageId { run: 3, number: 4 },
             topic: "a/b",
             properties: &[1, 1],
             payload: b"hello",
@@ -165,14 +258,41 @@ mod tests {
             expires_at_ms: Some(77),
         };
         assert_eq!(parts.to_message().as_ref(), parts);
+        let mut stored = Vec::new();
+        parts.append_stored(&mut stored);
+        assert_eq!((MessageRef::from_stored(&stored), stored.len()), (parts, parts.stored_bytes()));
         let never = MessageRef { expires_at_ms: None, payload: b"", qos: QoS::AtMostOnce, retain: false, ..parts };
         assert_eq!(never.to_message().as_ref(), never);
-        assert_eq!(never.to_message().stored_bytes(), never.stored_bytes());
+        assert_eq!(never.to_message().kept_bytes(), never.kept_bytes());
+        let long = MessageRef { payload: &vec![7; 2 * SCRATCH_BYTES], ..parts };
+        assert_eq!(long.to_message().as_ref(), long);
+    }
+
+    #[test]
+    fn a_message_stands_in_the_ledger_once_and_until_the_last_holder_lets_go() {
+        let ledger = Arc::new(Ledger::default());
+        let parts = MessageRef {
+            id: MessageId::NONE,
+            topic: "t",
+            properties: &[],
+            payload: &[0; 1_000],
+            qos: QoS::AtLeastOnce,
+            retain: false,
+            expires_at_ms: None,
+        };
+        let message = parts.keep(&ledger);
+        let others = [message.clone(), message.clone()];
+        assert_eq!(ledger.held(Kind::Message), parts.kept_bytes() as u64);
+        drop(message);
+        assert_eq!(ledger.held(Kind::Message), parts.kept_bytes() as u64);
+        std::thread::spawn(|| drop(others)).join().expect("dropping does not fail");
+        assert_eq!((ledger.held(Kind::Message), ledger.pooled()), (0, 0));
     }
 
     #[test]
     fn expiry_is_reached_at_its_moment() {
         let parts = MessageRef {
+            id: MessageId::NONE,
             topic: "t",
             properties: &[],
             payload: &[],
@@ -187,6 +307,7 @@ mod tests {
     #[test]
     fn debug_output_holds_no_payload() {
         let parts = MessageRef {
+            id: MessageId::NONE,
             topic: "t",
             properties: &[],
             payload: b"secret",

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_message::{Forms, Message, MessageRef};
 use tautwire_session::Delivery;
 
@@ -10,12 +11,14 @@ use crate::share::SessionKey;
 /// A message with more stored bytes than this is shared instead of copied into the batch.
 const COPIED_MAX_BYTES: usize = 1024;
 
-/// What one shard sends another in one turn of its loop, in the order of publishing.
-#[derive(Debug, Default)]
+/// What one shard sends another in one turn of its loop, in the order of publishing. What it takes stands in the ledger of
+/// the sender until the receiver is done with it.
+#[derive(Debug)]
 pub struct Batch {
     bytes: Vec<u8>,
     entries: Vec<Item>,
     shared_bytes: usize,
+    charge: Charge,
 }
 
 /// The size of a batch, to make the next one of it in one piece.
@@ -50,13 +53,21 @@ pub enum Entry<'a> {
 }
 
 impl Batch {
-    /// An empty batch with room for what one like `earlier` holds.
-    pub fn like(earlier: &BatchSize) -> Batch {
-        Batch {
+    /// An empty batch with room for what one like `earlier` holds, in the ledger of the sending shard.
+    pub fn like(earlier: &BatchSize, ledger: &Arc<Ledger>) -> Batch {
+        let mut batch = Batch {
             bytes: Vec::with_capacity(earlier.bytes),
             entries: Vec::with_capacity(earlier.entries),
             shared_bytes: 0,
-        }
+            charge: Charge::new(ledger, Kind::Transit),
+        };
+        batch.weigh();
+        batch
+    }
+
+    /// Enters what the batch takes itself. Messages that it refers to stand in the ledger already.
+    fn weigh(&mut self) {
+        self.charge.set(size_of::<Batch>() + self.bytes.capacity() + self.entries.capacity() * size_of::<Item>());
     }
 
     /// How large it is.
@@ -65,31 +76,37 @@ impl Batch {
     }
 
     /// Adds a message for the subscriptions of the receiving shard; with `forms`, if some of them may want another format.
+    /// `keep` gives the message as one allocation, where it is not to be copied.
     pub fn push_route(
         &mut self,
         message: &MessageRef<'_>,
-        kept: &mut Option<Message>,
+        keep: impl FnOnce() -> Message,
         generation: u64,
         forms: Option<&Arc<Forms>>,
     ) {
+        let capacities = (self.bytes.capacity(), self.entries.capacity());
         if let Some(forms) = forms {
-            let message = kept.get_or_insert_with(|| message.to_message()).clone();
-            self.shared_bytes += message.stored_bytes();
+            let message = keep();
+            self.shared_bytes += message.kept_bytes();
             self.entries.push(Item::WithForms(Box::new((message, generation, forms.clone()))));
         } else if message.stored_bytes() <= COPIED_MAX_BYTES {
             message.append_stored(&mut self.bytes);
             self.entries.push(Item::Copied { end: self.bytes.len(), generation });
         } else {
-            let message = kept.get_or_insert_with(|| message.to_message()).clone();
-            self.shared_bytes += message.stored_bytes();
+            let message = keep();
+            self.shared_bytes += message.kept_bytes();
             self.entries.push(Item::Shared { message, generation });
+        }
+        if capacities != (self.bytes.capacity(), self.entries.capacity()) {
+            self.weigh();
         }
     }
 
     /// Adds a message for one member of a shared subscription.
     pub fn push_member(&mut self, member: SessionKey, delivery: Delivery) {
-        self.shared_bytes += delivery.queued_bytes();
+        self.shared_bytes += delivery.counted_bytes();
         self.entries.push(Item::Member(Box::new((member, delivery))));
+        self.weigh();
     }
 
     /// Whether nothing is in it.
@@ -131,12 +148,14 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tautwire_message::MessageId;
     use tautwire_protocol::QoS;
 
     #[test]
     fn entries_come_out_as_they_went_in() {
         let large = vec![7; 2 * COPIED_MAX_BYTES];
         let parts = |payload| MessageRef {
+            id: MessageId { run: 1, number: 2 },
             topic: "a",
             properties: &[],
             payload,
@@ -145,10 +164,11 @@ mod tests {
             expires_at_ms: None,
         };
         let payloads: [&[u8]; 4] = [b"x", &large, b"", b"yz"];
-        let mut batch = Batch::default();
+        let ledger = Arc::new(Ledger::default());
+        let mut batch = Batch::like(&BatchSize::default(), &ledger);
         for (at, payload) in payloads.iter().enumerate() {
             let forms = (at == 3).then(Arc::<Forms>::default);
-            batch.push_route(&parts(payload), &mut None, at as u64, forms.as_ref());
+            batch.push_route(&parts(payload), || parts(payload).to_message(), at as u64, forms.as_ref());
         }
         assert_eq!(batch.len(), 4);
         for (at, entry) in batch.entries().enumerate() {
@@ -157,5 +177,8 @@ mod tests {
             assert_eq!(message, parts(payloads[at]));
             assert_eq!(generation, at as u64);
         }
+        assert!(ledger.held(Kind::Transit) > 0);
+        drop(batch);
+        assert_eq!(ledger.held(Kind::Transit), 0, "the receiver is done with it");
     }
 }

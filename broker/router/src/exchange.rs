@@ -284,29 +284,29 @@ impl Exchange {
     ///
     /// # Errors
     /// Where the message would go over a limit; what was retained stays.
-    pub fn retain(&self, message: &MessageRef<'_>, kept: &mut Option<Message>) -> Result<Retention, RetainRefused> {
+    pub fn retain(&self, message: &MessageRef<'_>, keep: impl FnOnce() -> Message) -> Result<Retention, RetainRefused> {
         let mut board = self.write();
-        let old_bytes = board.retained.get(message.topic).map(|retained| retained.message.stored_bytes());
+        let old_bytes = board.retained.get(message.topic).map(|retained| retained.message.kept_bytes());
         if message.payload.is_empty() {
             board.forget_retained(message.topic);
             board.sequence += 1;
             return Ok(Retention { generation: self.generation(), sequence: board.sequence });
         }
         if counts(message.topic) {
-            let bytes = board.retained_bytes - old_bytes.unwrap_or(0) + message.stored_bytes();
+            let bytes = board.retained_bytes - old_bytes.unwrap_or(0) + message.kept_bytes();
             let too_many = old_bytes.is_none() && board.retained_messages >= self.limits.messages;
             if too_many || bytes > self.limits.bytes {
                 return Err(RetainRefused);
             }
         }
-        let kept = kept.get_or_insert_with(|| message.to_message());
+        let kept = keep();
         board.forget_retained(message.topic);
         board.sequence += 1;
-        let retained = Retained { message: kept.clone(), sequence: board.sequence };
+        let retained = Retained { message: kept, sequence: board.sequence };
         board.retained.insert(message.topic, retained);
         if counts(message.topic) {
             board.retained_messages += 1;
-            board.retained_bytes += message.stored_bytes();
+            board.retained_bytes += message.kept_bytes();
         }
         if let Some(at_ms) = message.expires_at_ms {
             board.expiring.insert((at_ms, message.topic.into()));
@@ -367,7 +367,7 @@ impl Board {
         let Some(Retained { message, .. }) = self.retained.remove(topic) else { return };
         if counts(topic) {
             self.retained_messages -= 1;
-            self.retained_bytes -= message.stored_bytes();
+            self.retained_bytes -= message.kept_bytes();
         }
         if let Some(at_ms) = message.as_ref().expires_at_ms {
             self.expiring.remove(&(at_ms, topic.into()));

@@ -18,5 +18,5 @@ pub use change::Change;
 pub use journal::{Journal, LogPosition, Record, RetainedChange, Volatile};
 pub use outbound::{Delivery, Outbound, Resend, SubscriptionIds};
 pub use packet_id_set::PacketIdSet;
-pub use session::{Session, Will};
-pub use subscriptions::{SubscriptionRecord, SubscriptionSet};
+pub use session::{SESSION_BYTES, Session, Will};
+pub use subscriptions::{SubscriptionRecord, SubscriptionSet, subscription_bytes};

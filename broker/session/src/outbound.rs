@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use tautwire_protocol::{PacketId, QoS, SubscriptionId};
 
+use tautwire_memory::{Footprint, Kind};
 use tautwire_message::Message;
+
+use crate::packet_id_set::PacketIdSet;
 
 /// Packet identifiers run from 1 to 65,535, so a window can span no more.
 const WINDOW_MAX: usize = 65_535;
@@ -39,6 +42,16 @@ impl SubscriptionIds {
     }
 }
 
+impl SubscriptionIds {
+    /// Bytes outside of the value itself.
+    fn heap_bytes(&self) -> usize {
+        match self {
+            SubscriptionIds::None | SubscriptionIds::One(_) => 0,
+            SubscriptionIds::Many(ids) => size_of_val::<[SubscriptionId]>(ids),
+        }
+    }
+}
+
 impl From<&[SubscriptionId]> for SubscriptionIds {
     fn from(ids: &[SubscriptionId]) -> Self {
         match ids {
@@ -66,9 +79,9 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// What the delivery counts against the limits of a queue, in bytes.
-    pub fn queued_bytes(&self) -> usize {
-        self.message.stored_bytes() + size_of::<Delivery>()
+    /// What the delivery counts against the limits of its session, in bytes: its message in full, whoever else holds it.
+    pub fn counted_bytes(&self) -> usize {
+        self.message.kept_bytes() + size_of::<Delivery>() + self.subscription_ids.heap_bytes()
     }
 }
 
@@ -99,6 +112,29 @@ impl Slot {
     }
 }
 
+/// What deliveries add up to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    /// See [`Delivery::counted_bytes`].
+    counted_bytes: usize,
+    /// Bytes of subscription identifiers outside of the deliveries.
+    ids_bytes: usize,
+}
+
+impl Sum {
+    #[inline]
+    fn add(&mut self, delivery: &Delivery) {
+        self.counted_bytes += delivery.counted_bytes();
+        self.ids_bytes += delivery.subscription_ids.heap_bytes();
+    }
+
+    #[inline]
+    fn subtract(&mut self, delivery: &Delivery) {
+        self.counted_bytes -= delivery.counted_bytes();
+        self.ids_bytes -= delivery.subscription_ids.heap_bytes();
+    }
+}
+
 /// Outbound state of a session. Identifiers are given out in sequence, so the window is a ring indexed by identifier:
 /// finding one is O(1), and its order is the order of sending. Messages that stay unacknowledged while many after them
 /// are done are set aside, so that the ring does not grow because of them.
@@ -106,6 +142,8 @@ impl Slot {
 pub struct Outbound {
     /// Older than all in the window, in the order of sending.
     stragglers: Vec<(PacketId, Slot)>,
+    /// Their identifiers.
+    aside: PacketIdSet,
     window: VecDeque<Slot>,
     /// Packet identifier of `window[0]`.
     first: u16,
@@ -116,7 +154,8 @@ pub struct Outbound {
     /// Those of them that are not free.
     in_flight: usize,
     queue: VecDeque<Delivery>,
-    queued_bytes: usize,
+    in_queue: Sum,
+    in_window: Sum,
 }
 
 /// A place in the sequence of packet identifiers.
@@ -140,13 +179,15 @@ impl Outbound {
     pub(crate) fn resuming(sequence: Sequence) -> Outbound {
         Outbound {
             stragglers: Vec::new(),
+            aside: PacketIdSet::default(),
             window: VecDeque::new(),
             first: sequence.0,
             occupied: 0,
             sent: 0,
             in_flight: 0,
             queue: VecDeque::new(),
-            queued_bytes: 0,
+            in_queue: Sum::default(),
+            in_window: Sum::default(),
         }
     }
 
@@ -166,9 +207,26 @@ impl Outbound {
         self.queue.len()
     }
 
-    /// Bytes counted for the queue (see [`Delivery::queued_bytes`]).
-    pub fn queued_bytes(&self) -> usize {
-        self.queued_bytes
+    /// Bytes of queue and window together (see [`Delivery::counted_bytes`]).
+    pub fn counted_bytes(&self) -> usize {
+        self.in_queue.counted_bytes + self.in_window.counted_bytes
+    }
+
+    /// Bytes of the window alone: of what has been sent and not acknowledged.
+    pub fn sent_bytes(&self) -> usize {
+        self.in_window.counted_bytes
+    }
+
+    /// Bytes of queue and window without the messages themselves, which count once for all who hold them.
+    #[inline]
+    pub fn footprint(&self) -> Footprint<2> {
+        let slots_bytes = self.window.capacity() * size_of::<Slot>();
+        let aside_bytes = self.stragglers.capacity() * size_of::<(PacketId, Slot)>() + self.aside.heap_bytes();
+        let queue_bytes = self.queue.capacity() * size_of::<Delivery>();
+        [
+            (Kind::Queue, queue_bytes + self.in_queue.ids_bytes),
+            (Kind::Window, slots_bytes + aside_bytes + self.in_window.ids_bytes + size_of::<Outbound>()),
+        ]
     }
 
     /// Whether nothing is owed to the client.
@@ -230,25 +288,26 @@ impl Outbound {
         }
     }
 
-    /// Everything that has not been acknowledged, the window first: for handing on when the session ends.
+    /// Takes out the next message that has not been acknowledged, the window first: for handing on when the session ends.
     /// The flag tells whether the message may have reached the client.
-    pub fn into_unfinished(self) -> impl Iterator<Item = (Delivery, bool)> {
-        let slots = self.stragglers.into_iter().map(|(_, slot)| slot).chain(self.window);
-        let started = slots.filter_map(|slot| match slot {
-            Slot::Unacknowledged(delivery) => Some((delivery, true)),
-            _ => None,
-        });
-        started.chain(self.queue.into_iter().map(|delivery| (delivery, false)))
+    pub fn take_unfinished(&mut self) -> Option<(Delivery, bool)> {
+        // From the end of the window, which is as good as its beginning and need not move the rest.
+        while let Some(slot) = self.stragglers.pop().map(|(_, slot)| slot).or_else(|| self.window.pop_back()) {
+            if let Some(delivery) = self.done(slot) {
+                return Some((delivery, true));
+            }
+        }
+        self.withdraw().map(|delivery| (delivery, false))
     }
 
     pub(crate) fn enqueue(&mut self, delivery: Delivery) {
-        self.queued_bytes += delivery.queued_bytes();
+        self.in_queue.add(&delivery);
         self.queue.push_back(delivery);
     }
 
     pub(crate) fn withdraw(&mut self) -> Option<Delivery> {
         let delivery = self.queue.pop_front()?;
-        self.queued_bytes -= delivery.queued_bytes();
+        self.in_queue.subtract(&delivery);
         if self.queue.is_empty() && self.queue.capacity() > QUEUE_KEPT {
             self.queue = VecDeque::new();
         }
@@ -262,8 +321,13 @@ impl Outbound {
             return;
         };
         let resent = self.is_resent();
-        // Identifiers of stragglers are passed over.
-        self.window.resize_with(at, || Slot::Free);
+        self.in_window.add(&delivery);
+        // Identifiers of stragglers are passed over. The front of the window is never free.
+        if self.window.is_empty() {
+            self.first = self.id_at(at);
+        } else {
+            self.window.resize_with(at, || Slot::Free);
+        }
         self.window.push_back(Slot::Unacknowledged(delivery));
         self.occupied += 1;
         if resent {
@@ -274,17 +338,20 @@ impl Outbound {
 
     pub(crate) fn release(&mut self, id: PacketId) -> Option<Delivery> {
         let slot = self.slot_mut(id).filter(|slot| matches!(slot, Slot::Unacknowledged(_)))?;
-        std::mem::replace(slot, Slot::Released).into_delivery()
+        let delivery = std::mem::replace(slot, Slot::Released).into_delivery()?;
+        self.in_window.subtract(&delivery);
+        Some(delivery)
     }
 
     pub(crate) fn complete(&mut self, id: PacketId) -> Option<Delivery> {
-        if let Some(at) = self.stragglers.iter().position(|(held, _)| *held == id) {
+        if let Some(at) = self.straggler(id) {
             let (_, slot) = self.stragglers.remove(at);
+            self.aside.remove(id);
             if at < self.sent {
                 self.sent -= 1;
                 self.in_flight -= 1;
             }
-            return slot.into_delivery();
+            return self.done(slot);
         }
         let at = self.index(id);
         let slot = self.window.get_mut(at).filter(|slot| !matches!(slot, Slot::Free))?;
@@ -294,7 +361,13 @@ impl Outbound {
             self.in_flight -= 1;
         }
         self.drop_free_front();
-        done.into_delivery()
+        self.done(done)
+    }
+
+    fn done(&mut self, slot: Slot) -> Option<Delivery> {
+        let delivery = slot.into_delivery()?;
+        self.in_window.subtract(&delivery);
+        Some(delivery)
     }
 
     /// Takes done messages off the front of the window.
@@ -319,27 +392,43 @@ impl Outbound {
             self.first = self.id_at(1);
             self.occupied -= 1;
             self.stragglers.push((id, slot));
+            self.aside.insert(id);
             self.drop_free_front();
         }
     }
 
     /// The place in the window that the next message takes.
     fn next_free(&self) -> Option<usize> {
-        (self.window.len()..WINDOW_MAX).find(|at| {
-            let id = self.id_at(*at);
-            self.stragglers.iter().all(|(held, _)| held.get() != id)
-        })
+        if self.aside.is_empty() {
+            return (self.window.len() < WINDOW_MAX).then_some(self.window.len());
+        }
+        (self.window.len()..WINDOW_MAX)
+            .find(|at| PacketId::new(self.id_at(*at)).is_some_and(|id| !self.aside.contains(id)))
+    }
+
+    /// The place of `id` among the stragglers.
+    fn straggler(&self, id: PacketId) -> Option<usize> {
+        if !self.aside.contains(id) {
+            return None;
+        }
+        self.stragglers.iter().position(|(held, _)| *held == id)
     }
 
     fn slot(&self, id: PacketId) -> Option<&Slot> {
-        let aside = self.stragglers.iter().find(|(held, _)| *held == id).map(|(_, slot)| slot);
-        aside.or_else(|| self.window.get(self.index(id)))
+        match self.straggler(id) {
+            Some(at) => Some(&self.stragglers[at].1),
+            None => self.window.get(self.index(id)),
+        }
     }
 
     fn slot_mut(&mut self, id: PacketId) -> Option<&mut Slot> {
-        let at = self.index(id);
-        let aside = self.stragglers.iter_mut().find(|(held, _)| *held == id).map(|(_, slot)| slot);
-        aside.or_else(|| self.window.get_mut(at))
+        match self.straggler(id) {
+            Some(at) => Some(&mut self.stragglers[at].1),
+            None => {
+                let at = self.index(id);
+                self.window.get_mut(at)
+            }
+        }
     }
 
     /// Position of `id` in the window; past its end where `id` is not in it.
@@ -357,10 +446,11 @@ impl Outbound {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tautwire_message::MessageRef;
+    use tautwire_message::{MessageId, MessageRef};
 
     fn delivery(n: u32) -> Delivery {
         let message = MessageRef {
+            id: MessageId::NONE,
             topic: "t",
             properties: &[],
             payload: &n.to_le_bytes(),
@@ -469,14 +559,49 @@ mod tests {
     }
 
     #[test]
-    fn queued_bytes_follow_the_queue() {
+    fn counted_bytes_follow_queue_and_window() {
+        let one = delivery(1).counted_bytes();
         let mut out = Outbound::default();
         out.enqueue(delivery(1));
         out.enqueue(delivery(2));
-        assert_eq!(out.queued_bytes(), 2 * delivery(1).queued_bytes());
+        out.start(delivery(3));
+        out.start(delivery(4));
+        assert_eq!(out.counted_bytes(), 4 * one);
         assert_eq!(out.withdraw(), Some(delivery(1)));
+        assert_eq!(out.release(id(1)), Some(delivery(3)));
+        assert_eq!(out.counted_bytes(), 2 * one);
+        assert_eq!(out.complete(id(1)), None);
+        assert_eq!(out.complete(id(2)), Some(delivery(4)));
         assert_eq!(out.withdraw(), Some(delivery(2)));
-        assert_eq!(out.queued_bytes(), 0);
+        assert_eq!(out.counted_bytes(), 0);
         assert_eq!(out.withdraw(), None);
+    }
+
+    #[test]
+    fn identifiers_beside_a_delivery_count_too() {
+        let many: Vec<_> = (1..=1_000).filter_map(SubscriptionId::new).collect();
+        let with_ids = Delivery { subscription_ids: many.as_slice().into(), ..delivery(1) };
+        assert_eq!(with_ids.counted_bytes(), delivery(1).counted_bytes() + 4_000);
+    }
+
+    /// More messages stay behind than a window has slots before it counts as sparse, and the sequence comes round to them.
+    #[test]
+    fn the_sequence_passes_over_many_stragglers() {
+        let mut out = Outbound::default();
+        let stuck: Vec<PacketId> = (1..=3_000).map(id).collect();
+        for n in 0..3_000 {
+            out.start(delivery(n));
+        }
+        for _ in 0..200_000 {
+            let given = out.next_packet_id().expect("most are free");
+            assert!(given.get() > 3_000, "{given:?} is in use");
+            out.start(delivery(0));
+            out.complete(given);
+            assert_eq!((out.in_flight(), out.stragglers.len() + out.occupied), (3_000, 3_000));
+        }
+        for given in stuck {
+            out.complete(given);
+        }
+        assert!(out.is_empty() && out.occupied == 0 && out.counted_bytes() == 0);
     }
 }

@@ -41,6 +41,15 @@ impl PacketIdSet {
         self.len() == 0
     }
 
+    /// Bytes outside of the set itself.
+    pub fn heap_bytes(&self) -> usize {
+        match &self.0 {
+            Form::List(list) if list.spilled() => list.capacity() * size_of::<u16>(),
+            Form::List(_) => 0,
+            Form::Bitmap { .. } => WORDS * size_of::<u64>(),
+        }
+    }
+
     /// Whether `id` is held.
     pub fn contains(&self, id: PacketId) -> bool {
         match &self.0 {

@@ -6,6 +6,7 @@ use crate::change::Change;
 use crate::outbound::{Delivery, Outbound, Sequence};
 use crate::packet_id_set::PacketIdSet;
 use crate::subscriptions::SubscriptionSet;
+use tautwire_memory::{Footprint, Holds, Kind};
 use tautwire_message::Message;
 
 /// The will of a client [MQTT 5.0 section 3.1.2.5].
@@ -31,6 +32,21 @@ pub struct Session {
     /// Where the sequence of packet identifiers goes on when there is something to send again: a client may still hold the
     /// last ones.
     sequence: Sequence,
+}
+
+/// Bytes of a session besides what it points to, with its place in the tables of its shard.
+pub const SESSION_BYTES: usize = size_of::<Session>() + 64;
+
+impl Holds<5> for Session {
+    fn footprint(&self) -> Footprint<5> {
+        let ids_bytes = self.held.as_ref().map_or(0, |held| size_of::<PacketIdSet>() + held.heap_bytes());
+        let will_bytes = self.will.as_ref().map_or(0, |will| size_of::<Will>() + will.message.kept_bytes());
+        let [queue, window] = self.outbound_footprint();
+        // A vacant place has a session without an identifier.
+        let own_bytes = if self.client_id.is_empty() { 0 } else { SESSION_BYTES + self.client_id.len() };
+        let session = (Kind::Session, own_bytes + ids_bytes);
+        [session, (Kind::Subscription, self.subscriptions.bytes()), (Kind::Will, will_bytes), queue, window]
+    }
 }
 
 impl Session {
@@ -82,6 +98,21 @@ impl Session {
         self.held.as_deref()
     }
 
+    /// Bytes of queue and window (see [`Outbound::footprint`]).
+    #[inline]
+    pub fn outbound_footprint(&self) -> Footprint<2> {
+        match &self.outbound {
+            Some(outbound) => outbound.footprint(),
+            None => [(Kind::Queue, 0), (Kind::Window, 0)],
+        }
+    }
+
+    /// Bytes that the session counts against the limit of its client: all that it holds, its messages in full.
+    pub fn counted_bytes(&self) -> usize {
+        let footprint: usize = self.footprint().iter().map(|(_, bytes)| bytes).sum();
+        footprint + self.outbound().map_or(0, Outbound::counted_bytes)
+    }
+
     /// Applies one change. The only way in which a session's lasting state changes. Returns the message that the session
     /// no longer holds because of it.
     ///
@@ -128,9 +159,10 @@ impl Session {
         self.held.take_if(|held| held.is_empty());
     }
 
-    /// Ends the session; what was on its way to the client is handed out.
-    pub fn into_outbound(self) -> Option<Outbound> {
-        self.outbound.map(|outbound| *outbound)
+    /// The session has ended: takes out the next message that was on its way to the client (see
+    /// [`Outbound::take_unfinished`]).
+    pub fn take_unfinished(&mut self) -> Option<(Delivery, bool)> {
+        self.outbound.as_mut()?.take_unfinished()
     }
 
     fn outbound_or_new(&mut self) -> &mut Outbound {

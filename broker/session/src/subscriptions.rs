@@ -20,9 +20,25 @@ pub struct SubscriptionRecord {
     pub format: Option<Format>,
 }
 
+/// Bytes of a subscription besides its text: its records in the session and in the trees that match topics.
+const SUBSCRIPTION_BYTES: usize = 160;
+/// Bytes of one level of a filter besides its text, in the trees of a shard and of all shards together.
+const LEVEL_BYTES: usize = 160;
+/// How many times the text of a filter is kept: in the session, in the tree of its shard and in the tree of all shards.
+const COPIES: usize = 3;
+
+/// What a subscription to `filter` takes at most, wherever it stands. Filters that share levels take less.
+pub fn subscription_bytes(filter: &str) -> usize {
+    let levels = filter.bytes().filter(|byte| *byte == b'/').count() + 1;
+    SUBSCRIPTION_BYTES + levels * LEVEL_BYTES + COPIES * filter.len()
+}
+
 /// A map from Topic Filter (with its `$share/…/` part, if any) to [`SubscriptionRecord`].
 #[derive(Debug, Default, Clone)]
-pub struct SubscriptionSet(Form);
+pub struct SubscriptionSet {
+    form: Form,
+    bytes: usize,
+}
 
 #[derive(Debug, Clone)]
 enum Form {
@@ -40,7 +56,7 @@ impl Default for Form {
 impl SubscriptionSet {
     /// How many subscriptions there are.
     pub fn len(&self) -> usize {
-        match &self.0 {
+        match &self.form {
             Form::List(list) => list.len(),
             Form::Tree(tree) => tree.len(),
         }
@@ -51,9 +67,14 @@ impl SubscriptionSet {
         self.len() == 0
     }
 
+    /// What all of them take (see [`subscription_bytes`]).
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The subscription to exactly `filter`, compared character by character [MQTT-3.10.4-1].
     pub fn get(&self, filter: &str) -> Option<SubscriptionRecord> {
-        match &self.0 {
+        match &self.form {
             Form::List(list) => position(list, filter).ok().map(|at| list[at].1),
             Form::Tree(tree) => tree.get(filter).copied(),
         }
@@ -61,7 +82,15 @@ impl SubscriptionSet {
 
     /// Adds or replaces [MQTT-3.8.4-3]; gives back what stood there.
     pub fn insert(&mut self, filter: &str, record: SubscriptionRecord) -> Option<SubscriptionRecord> {
-        if let Form::List(list) = &mut self.0 {
+        let replaced = self.put(filter, record);
+        if replaced.is_none() {
+            self.bytes += subscription_bytes(filter);
+        }
+        replaced
+    }
+
+    fn put(&mut self, filter: &str, record: SubscriptionRecord) -> Option<SubscriptionRecord> {
+        if let Form::List(list) = &mut self.form {
             match position(list, filter) {
                 Ok(at) => return Some(std::mem::replace(&mut list[at].1, record)),
                 Err(at) if list.len() < LIST_MAX => {
@@ -69,10 +98,10 @@ impl SubscriptionSet {
                     list.insert(at, (filter.into(), record));
                     return None;
                 }
-                Err(_) => self.0 = Form::Tree(std::mem::take(list).into_iter().collect()),
+                Err(_) => self.form = Form::Tree(std::mem::take(list).into_iter().collect()),
             }
         }
-        match &mut self.0 {
+        match &mut self.form {
             Form::Tree(tree) => tree.insert(filter.into(), record),
             Form::List(_) => None,
         }
@@ -80,15 +109,24 @@ impl SubscriptionSet {
 
     /// Removes the subscription to exactly `filter`.
     pub fn remove(&mut self, filter: &str) -> Option<SubscriptionRecord> {
-        match &mut self.0 {
+        let removed = match &mut self.form {
             Form::List(list) => position(list, filter).ok().map(|at| list.remove(at).1),
             Form::Tree(tree) => tree.remove(filter),
+        };
+        if removed.is_some() {
+            self.bytes -= subscription_bytes(filter);
         }
+        removed
+    }
+
+    /// The first subscription in the order of filters, if there is one.
+    pub fn first(&self) -> Option<(&str, SubscriptionRecord)> {
+        self.iter().next()
     }
 
     /// All subscriptions in the order of their filters.
     pub fn iter(&self) -> impl Iterator<Item = (&str, SubscriptionRecord)> {
-        let (list, tree) = match &self.0 {
+        let (list, tree) = match &self.form {
             Form::List(list) => (Some(list), None),
             Form::Tree(tree) => (None, Some(tree)),
         };
@@ -136,6 +174,6 @@ mod tests {
             assert_eq!(set.remove(&filter), Some(record(QoS::AtLeastOnce)));
             assert_eq!(set.remove(&filter), None);
         }
-        assert!(set.is_empty());
+        assert!(set.is_empty() && set.bytes() == 0);
     }
 }

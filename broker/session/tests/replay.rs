@@ -36,6 +36,7 @@ struct Started {
 
 fn delivery(number: u32) -> Delivery {
     let message = MessageRef {
+        id: tautwire_message::MessageId::NONE,
         topic: "t",
         properties: &[],
         payload: &number.to_le_bytes(),

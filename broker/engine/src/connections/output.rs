@@ -5,7 +5,10 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
+use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_message::Message;
+
+use super::connection::NonZeroMs;
 
 /// A tail buffer with more room than this is freed rather than kept for the next connection.
 const KEPT_BUFFER_BYTES: usize = 64 << 10;
@@ -56,6 +59,15 @@ enum Segment {
 }
 
 impl Segment {
+    /// Bytes that the segment takes, if it is not a message, which counts where it is kept.
+    fn own_bytes(&self) -> usize {
+        match self {
+            Segment::Bytes(bytes) => bytes.capacity(),
+            Segment::Chunk(_, range) => range.len(),
+            Segment::Payload(_) => 0,
+        }
+    }
+
     fn bytes(&self) -> &[u8] {
         match self {
             Segment::Bytes(bytes) => bytes,
@@ -66,7 +78,7 @@ impl Segment {
 }
 
 /// Output of one connection: a row of segments and a tail that grows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Output {
     segments: VecDeque<Segment>,
     tail: Vec<u8>,
@@ -74,21 +86,77 @@ pub struct Output {
     written: usize,
     /// Bytes still to be written.
     pending: usize,
+    /// What of `pending` has been counted.
+    counted: usize,
+    /// Since when output has been pending without a byte taken.
+    stalled_since_ms: Option<NonZeroMs>,
+    /// Bytes of segments that are nobody else's.
+    own_bytes: usize,
+    charge: Charge,
 }
 
 impl Output {
+    /// An empty output in a ledger.
+    pub(crate) fn new(ledger: &Arc<Ledger>) -> Output {
+        Output {
+            segments: VecDeque::new(),
+            tail: Vec::new(),
+            written: 0,
+            pending: 0,
+            counted: 0,
+            stalled_since_ms: None,
+            own_bytes: 0,
+            charge: Charge::new(ledger, Kind::Output),
+        }
+    }
+
+    /// Bytes that the output takes, without messages that it only refers to.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.charge.bytes()
+    }
+
+    /// Brings the account up to date. Parts of a chunk count as if they were copied, as they will be if they stay.
+    #[inline]
+    fn weigh(&mut self) {
+        let segments_bytes = self.segments.capacity() * size_of::<Segment>();
+        self.charge.set(size_of::<Output>() + self.tail.capacity() + segments_bytes + self.own_bytes);
+    }
+
     /// Bytes still to be written.
     #[inline]
     pub fn pending_bytes(&self) -> usize {
         self.pending
     }
 
+    /// How much more is pending than when this was last asked; less where the number wraps.
+    pub(crate) fn count(&mut self) -> u64 {
+        let counted = std::mem::replace(&mut self.counted, self.pending);
+        (self.pending as u64).wrapping_sub(counted as u64)
+    }
+
+    /// Since when output has been pending without a byte taken.
+    pub(crate) fn stalled_since_ms(&self) -> Option<NonZeroMs> {
+        self.stalled_since_ms
+    }
+
+    /// What is pending has not been taken, or with `progress` not all of it; says whether the clock has been set.
+    pub(crate) fn note_stalled(&mut self, progress: bool, now_ms: u64) -> bool {
+        let sets = progress || self.stalled_since_ms.is_none();
+        if sets {
+            self.stalled_since_ms = NonZeroMs::new(now_ms);
+        }
+        sets
+    }
+
     /// Lets `write` append to the tail.
     #[inline]
     pub(crate) fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        let before = self.tail.len();
+        let (before, capacity) = (self.tail.len(), self.tail.capacity());
         write(&mut self.tail);
         self.pending += self.tail.len() - before;
+        if self.tail.capacity() != capacity {
+            self.weigh();
+        }
     }
 
     /// Appends part of a chunk without copying it.
@@ -105,9 +173,13 @@ impl Output {
 
     fn push(&mut self, segment: Segment) {
         if !self.tail.is_empty() {
-            self.segments.push_back(Segment::Bytes(std::mem::take(&mut self.tail)));
+            let tail = Segment::Bytes(std::mem::take(&mut self.tail));
+            self.own_bytes += tail.own_bytes();
+            self.segments.push_back(tail);
         }
+        self.own_bytes += segment.own_bytes();
         self.segments.push_back(segment);
+        self.weigh();
     }
 
     /// Fills `slices` with what is to be written next, in order, `max_bytes` of it at most; returns how many it filled.
@@ -147,7 +219,9 @@ impl Output {
                 return;
             }
             self.written -= len;
+            self.own_bytes -= first.own_bytes();
             self.segments.pop_front();
+            self.weigh();
         }
         if self.pending == 0 {
             self.tail.clear();
@@ -159,6 +233,7 @@ impl Output {
     pub fn settle(&mut self) {
         for segment in &mut self.segments {
             if let Segment::Chunk(..) = segment {
+                // As long as the part of the chunk was, so the account stays as it is.
                 *segment = Segment::Bytes(segment.bytes().to_vec());
             }
         }
@@ -169,34 +244,49 @@ impl Output {
         }
     }
 
-    fn clear(&mut self) {
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
         self.segments.clear();
         self.tail.clear();
         self.written = 0;
         self.pending = 0;
+        self.stalled_since_ms = None;
+        self.own_bytes = 0;
     }
 }
 
 /// Outputs that are not in use: an idle connection has none.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OutputPool {
     #[expect(clippy::vec_box, reason = "the boxes are what is kept: they go to connections as they are")]
     free: Vec<Box<Output>>,
     bytes: usize,
+    ledger: Arc<Ledger>,
 }
 
 impl OutputPool {
+    /// An empty pool. Outputs that are taken from it stand in `ledger`; those that lie in it are a few, and do not.
+    pub(crate) fn new(ledger: &Arc<Ledger>) -> OutputPool {
+        OutputPool { free: Vec::new(), bytes: 0, ledger: ledger.clone() }
+    }
+
     pub(crate) fn take(&mut self) -> Box<Output> {
-        let Some(output) = self.free.pop() else { return Box::default() };
-        self.bytes -= output.tail.capacity();
+        let mut output = match self.free.pop() {
+            Some(output) => {
+                self.bytes -= output.tail.capacity();
+                output
+            }
+            None => Box::new(Output::new(&self.ledger)),
+        };
+        output.weigh();
         output
     }
 
     pub(crate) fn give_back(&mut self, mut output: Box<Output>) {
         let bytes = output.tail.capacity();
         if bytes <= KEPT_BUFFER_BYTES && self.bytes + bytes <= POOL_BYTES_MAX {
-            output.clear();
             self.bytes += bytes;
+            output.charge.set(0);
             self.free.push(output);
         }
     }
@@ -216,7 +306,7 @@ mod tests {
     fn bytes_leave_in_order_however_they_are_taken() {
         for step in 1..=13 {
             let chunk = Chunk::from(b"0123456789".to_vec());
-            let mut output = Output::default();
+            let mut output = Output::new(&Arc::default());
             output.append(|tail| tail.extend_from_slice(b"abc"));
             output.append_chunk(&chunk, 2..6);
             output.append(|tail| tail.extend_from_slice(b"de"));
@@ -239,7 +329,7 @@ mod tests {
     #[test]
     fn no_more_is_given_than_asked_for() {
         let chunk = Chunk::from(b"0123456789".to_vec());
-        let mut output = Output::default();
+        let mut output = Output::new(&Arc::default());
         output.append(|tail| tail.extend_from_slice(b"abc"));
         output.append_chunk(&chunk, 2..6);
         output.append(|tail| tail.extend_from_slice(b"de"));
@@ -255,7 +345,7 @@ mod tests {
     #[test]
     fn settling_frees_the_chunk() {
         let mut chunk = Chunk::from(vec![1; 10]);
-        let mut output = Output::default();
+        let mut output = Output::new(&Arc::default());
         output.append_chunk(&chunk, 0..10);
         assert!(chunk.get_mut().is_none());
         output.advance(3);

@@ -1,0 +1,138 @@
+//! What still fits into memory, and who has to wait or is refused because of it.
+//!
+//! QoS 0 is dropped where there is no room. A message of QoS 1 or 2 is let in by its publisher's shard or refused there: once
+//! it has been acknowledged, every shard takes it. A session that has taken more than its share closes its filters for
+//! further messages, on all shards, until its client has caught up.
+
+use tautwire_session::Journal;
+
+use crate::connections::Reason;
+use crate::hub::Hub;
+use crate::place::{ConnectionIndex, SessionIndex};
+
+/// What one more receiver of a message may take besides the message: its entry in a queue, with some for the growth of
+/// the queue.
+const RECEIVER_BYTES: usize = 160;
+/// Sessions with more filters than this are not throttled, since closing all of them would take too long: what is too much
+/// for them is dropped as [`crate::SlowConsumer`] says.
+const THROTTLED_FILTERS_MAX: usize = 1_024;
+
+/// How often publishers of 3.1.1 that wait for memory are heard again, to see whether there is some.
+const RETRY_MS: u64 = 100;
+/// How many of them at a time.
+const RETRIES_MAX: usize = 64;
+
+impl<J: Journal> Hub<J> {
+    /// Looks at the account of all shards. To be called before each piece of work that may hold more.
+    #[inline]
+    pub(crate) fn look_at_memory(&mut self) {
+        self.memory.look();
+        self.spare_bytes = self.memory.free_bytes();
+    }
+
+    /// Takes room for output of a client for whom `pending_bytes` wait; false where there is none.
+    #[inline]
+    pub(crate) fn take_spare(&mut self, pending_bytes: usize, more_bytes: usize) -> bool {
+        let fits = (pending_bytes + more_bytes) as u64 <= self.spare_bytes;
+        if fits {
+            self.spare_bytes -= more_bytes as u64;
+        }
+        fits
+    }
+
+    /// Whether a message of QoS 1 or 2 for so many receivers of this shard can be let in.
+    #[inline]
+    pub(crate) fn has_room_for_message(&self, topic: &str, kept_bytes: usize, receivers: usize) -> bool {
+        let wanted_bytes = kept_bytes.saturating_add(receivers.saturating_mul(RECEIVER_BYTES));
+        self.memory.admits(0, wanted_bytes).is_ok() && !self.throttle.is_closed(topic)
+    }
+
+    /// What the client of a session holds.
+    pub(crate) fn client_bytes(&self, session: SessionIndex) -> usize {
+        let connection = self.sessions.connection(session);
+        self.sessions[session].counted_bytes() + connection.map_or(0, |index| self.connection_bytes(index))
+    }
+
+    /// What a connection holds.
+    pub(crate) fn connection_bytes(&self, index: ConnectionIndex) -> usize {
+        self.connections[index].held_bytes()
+    }
+
+    /// Closes the filters of a session that has more than its share with `more_bytes` on top.
+    #[inline]
+    pub(crate) fn throttle_if_over_share(&mut self, session: SessionIndex, more_bytes: usize) {
+        let held_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.counted_bytes()) as u64;
+        if held_bytes + more_bytes as u64 > self.spare_bytes.min(self.memory.memory().limits().client_bytes) {
+            self.throttle(session);
+        }
+    }
+
+    #[cold]
+    fn throttle(&mut self, session: SessionIndex) {
+        if self.throttled.contains(&session) || self.sessions[session].subscriptions().len() > THROTTLED_FILTERS_MAX {
+            return;
+        }
+        self.counters().sessions_throttled.add(1);
+        let key = self.sessions.key(session);
+        for (filter, _) in self.sessions[session].subscriptions().iter() {
+            self.throttle.close(filter, key);
+        }
+        self.throttled.push(session);
+    }
+
+    /// Opens the filters of sessions whose clients have caught up. To be called once a turn.
+    pub(crate) fn end_throttling(&mut self) {
+        if self.throttled.is_empty() {
+            return;
+        }
+        let share_bytes = self.spare_bytes.min(self.memory.memory().limits().client_bytes) as usize;
+        for session in std::mem::take(&mut self.throttled) {
+            let held_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.counted_bytes());
+            if held_bytes > share_bytes / 2 {
+                self.throttled.push(session);
+            } else {
+                self.open_filters(session);
+            }
+        }
+    }
+
+    /// Hears publishers of 3.1.1 again that wait for memory. To be called once a turn.
+    pub(crate) fn retry_for_memory(&mut self) {
+        if self.short_of_memory.is_empty() || self.now_ms < self.memory_retry_ms {
+            return;
+        }
+        self.memory_retry_ms = self.now_ms + RETRY_MS;
+        for _ in 0..self.short_of_memory.len().min(RETRIES_MAX) {
+            if let Some(id) = self.short_of_memory.pop_front() {
+                self.hear_again(id, Reason::Memory);
+            }
+        }
+    }
+
+    /// When [`Hub::retry_for_memory`] is due.
+    pub(crate) fn next_retry_ms(&self) -> Option<u64> {
+        (!self.short_of_memory.is_empty()).then_some(self.memory_retry_ms)
+    }
+
+    /// Opens the filters of a session that ends.
+    pub(crate) fn forget_throttled(&mut self, session: SessionIndex) {
+        if let Some(at) = self.throttled.iter().position(|throttled| *throttled == session) {
+            self.throttled.swap_remove(at);
+            self.open_filters(session);
+        }
+    }
+
+    /// Opens one filter of a session that gives it up.
+    pub(crate) fn open_filter(&mut self, session: SessionIndex, filter: &str) {
+        if self.throttled.contains(&session) {
+            self.throttle.open(filter, self.sessions.key(session));
+        }
+    }
+
+    fn open_filters(&mut self, session: SessionIndex) {
+        let key = self.sessions.key(session);
+        for (filter, _) in self.sessions[session].subscriptions().iter() {
+            self.throttle.open(filter, key);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Topic aliases of one connection [MQTT 5.0 section 3.3.2.3.4].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tautwire_memory::{Charge, Kind, Ledger};
+
+/// How a topic is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Alias {
+    /// By name alone.
+    None,
+    /// By name, and the alias stands for it from now on.
+    Set(u16),
+    /// By the alias alone.
+    Use(u16),
+}
+
+/// The aliases of both directions.
+#[derive(Debug, Default)]
+pub(super) struct Aliases {
+    /// Set by the client [MQTT-3.3.2-12].
+    incoming: HashMap<u16, Box<str>>,
+    /// Set by us [MQTT-3.3.2-11].
+    outgoing: HashMap<Box<str>, u16>,
+    bytes: usize,
+    charge: Option<Charge>,
+}
+
+/// Bytes of one alias besides its topic: its place in a table that is half full.
+const ALIAS_BYTES: usize = 64;
+
+impl Aliases {
+    /// Takes out the topic for which the client has set `alias`.
+    pub(super) fn take_in(&mut self, alias: u16) -> Option<Box<str>> {
+        let topic = self.incoming.remove(&alias)?;
+        self.bytes -= ALIAS_BYTES + topic.len();
+        Some(topic)
+    }
+
+    pub(super) fn keep_in(&mut self, alias: u16, topic: Box<str>, ledger: &Arc<Ledger>) {
+        self.bytes += ALIAS_BYTES + topic.len();
+        if let Some(replaced) = self.incoming.insert(alias, topic) {
+            self.bytes -= ALIAS_BYTES + replaced.len();
+        }
+        self.weigh(ledger);
+    }
+
+    fn weigh(&mut self, ledger: &Arc<Ledger>) {
+        let bytes = self.bytes;
+        self.charge.get_or_insert_with(|| Charge::new(ledger, Kind::Alias)).set(bytes);
+    }
+
+    /// Bytes that all aliases take.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How to say `topic` to a client that takes aliases up to `maximum`.
+    pub(super) fn out_for(&self, topic: &str, maximum: u16) -> Alias {
+        if let Some(alias) = self.outgoing.get(topic) {
+            return Alias::Use(*alias);
+        }
+        let next = self.outgoing.len() + 1;
+        if next <= usize::from(maximum) { Alias::Set(next as u16) } else { Alias::None }
+    }
+
+    pub(super) fn keep_out(&mut self, topic: &str, alias: u16, ledger: &Arc<Ledger>) {
+        self.outgoing.insert(topic.into(), alias);
+        self.bytes += ALIAS_BYTES + topic.len();
+        self.weigh(ledger);
+    }
+}

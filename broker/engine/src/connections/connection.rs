@@ -1,0 +1,469 @@
+//! What a shard holds for one network connection.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use tautwire_memory::{Charge, Kind, Ledger};
+use tautwire_message::{Format, Message};
+use tautwire_protocol::{ProtocolVersion, QoS, SubscriptionId};
+use tautwire_router::Snapshot;
+use tautwire_session::LogPosition;
+
+use super::aliases::{Alias, Aliases};
+use super::holds::{Holds, Reason};
+use super::output::{Output, OutputPool};
+use crate::ack::Ack;
+use crate::counters::Counters;
+use crate::place::SessionIndex;
+
+/// How far a connection has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The place is free.
+    Vacant,
+    /// CONNECT is due [MQTT-3.1.0-1].
+    AwaitingConnect,
+    /// CONNACK with success has been sent.
+    Open,
+    /// Nothing more is read; what is pending is written, then the connection is closed.
+    Closing,
+}
+
+/// What the client has said of itself in CONNECT, as far as the server goes along with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    pub(crate) version: ProtocolVersion,
+    /// The client wants reason strings [MQTT-3.1.2-29].
+    pub(crate) problem_information: bool,
+    /// The session was there before the connection.
+    pub(crate) resumed: bool,
+    pub(crate) keep_alive_s: u16,
+    /// The most QoS 1 and 2 messages that may be in flight towards the client.
+    pub(crate) send_maximum: u16,
+    /// Topic aliases that the client accepts.
+    pub(crate) alias_maximum: u16,
+    /// The client's Maximum Packet Size, where it set one.
+    pub(crate) maximum_packet_size_bytes: Option<NonZeroU32>,
+}
+
+impl Terms {
+    /// What holds until CONNECT has been read.
+    const UNKNOWN: Terms = Terms {
+        version: ProtocolVersion::V3_1_1,
+        problem_information: true,
+        resumed: false,
+        keep_alive_s: 0,
+        send_maximum: 0,
+        alias_maximum: 0,
+        maximum_packet_size_bytes: None,
+    };
+}
+
+/// Bytes of a connection that does nothing: its place here, that of its socket, and what the heap adds.
+pub(crate) const CONNECTION_BYTES: usize = size_of::<Connection>() + 64;
+
+/// A moment that takes no more room in an `Option`.
+pub(crate) type NonZeroMs = std::num::NonZeroU64;
+
+/// State of one connection. Kept small: there may be hundreds of thousands that do nothing. What few need is boxed.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    phase: Phase,
+    terms: Terms,
+    holds: Holds,
+    /// In the list of connections with fresh output.
+    dirty: bool,
+    /// What an older connection of the same client had sent has been read; it can be taken over.
+    heard_older: bool,
+    /// QoS 2 messages that the client has sent on this connection and that are not complete.
+    receiving: u16,
+    generation: u32,
+    session: Option<SessionIndex>,
+    last_received_ms: u64,
+    /// Since when a packet has been incomplete.
+    incomplete_since_ms: Option<NonZeroMs>,
+    /// When the place's timer comes up; belongs to the place and survives the connection.
+    armed_ms: Option<NonZeroMs>,
+    output: Option<Box<Output>>,
+    extras: Option<Box<Extras>>,
+}
+
+/// What only some connections need.
+#[derive(Debug, Default)]
+struct Extras {
+    aliases: Aliases,
+    /// Acknowledgements that wait for the journal, in order.
+    held_acks: VecDeque<(LogPosition, Ack)>,
+    /// Those of them that answer a PUBLISH for which no identifier is held.
+    held_publish_acks: usize,
+    /// Retained messages still to be sent for a new subscription.
+    replays: VecDeque<Replay>,
+    /// Bytes of the client that are not consumed.
+    input: Option<Charge>,
+}
+
+/// Retained messages that a subscription is owed, as they were when it was made.
+#[derive(Debug)]
+pub(crate) struct Replay {
+    /// Messages of the session's queue that were there before, and are sent before.
+    pub(crate) queue_ahead: usize,
+    pub(crate) snapshot: Snapshot,
+    /// The next one, taken from the snapshot and not sent yet.
+    pub(crate) next: Option<Message>,
+    pub(crate) qos: QoS,
+    pub(crate) identifier: Option<SubscriptionId>,
+    pub(crate) format: Option<Format>,
+}
+
+impl Connection {
+    pub(super) fn vacant() -> Connection {
+        Connection {
+            phase: Phase::Vacant,
+            terms: Terms::UNKNOWN,
+            holds: Holds::default(),
+            dirty: false,
+            heard_older: false,
+            receiving: 0,
+            generation: 0,
+            session: None,
+            last_received_ms: 0,
+            incomplete_since_ms: None,
+            armed_ms: None,
+            output: None,
+            extras: None,
+        }
+    }
+
+    /// Takes the place for a new connection.
+    pub(super) fn open(&mut self, now_ms: u64) {
+        *self = Connection {
+            phase: Phase::AwaitingConnect,
+            generation: self.generation.wrapping_add(1),
+            armed_ms: self.armed_ms,
+            last_received_ms: now_ms,
+            ..Connection::vacant()
+        };
+    }
+
+    /// Frees the place.
+    pub(super) fn vacate(&mut self) {
+        *self = Connection { generation: self.generation, armed_ms: self.armed_ms, ..Connection::vacant() };
+    }
+
+    // Its life.
+
+    #[inline]
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    #[inline]
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    #[inline]
+    pub(crate) fn is_open(&self) -> bool {
+        self.phase == Phase::Open
+    }
+
+    /// CONNECT has been accepted: from now on the connection serves `session` on these terms.
+    pub(crate) fn serve(&mut self, session: SessionIndex, terms: Terms) {
+        self.phase = Phase::Open;
+        self.session = Some(session);
+        self.terms = terms;
+    }
+
+    /// Nothing more is read.
+    pub(crate) fn begin_closing(&mut self) {
+        self.phase = Phase::Closing;
+    }
+
+    /// The session that the connection serves.
+    #[inline]
+    pub(crate) fn session(&self) -> Option<SessionIndex> {
+        self.session
+    }
+
+    /// Parts the connection from its session; gives the session, and the retained messages that are still owed.
+    pub(crate) fn part(&mut self) -> (Option<SessionIndex>, VecDeque<Replay>) {
+        let replays = self.extras.take().map(|extras| extras.replays).unwrap_or_default();
+        (self.session.take(), replays)
+    }
+
+    /// Notes that what an older connection of the same client had sent is to be read first; false where it has been.
+    pub(crate) fn hear_older_first(&mut self) -> bool {
+        !std::mem::replace(&mut self.heard_older, true)
+    }
+
+    // What was agreed.
+
+    #[inline]
+    pub(crate) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    #[inline]
+    pub(crate) fn version(&self) -> ProtocolVersion {
+        self.terms.version
+    }
+
+    #[inline]
+    pub(crate) fn is_v5(&self) -> bool {
+        self.terms.version == ProtocolVersion::V5
+    }
+
+    /// A CONNECT is refused in the version that it was sent in.
+    pub(crate) fn set_version(&mut self, version: ProtocolVersion) {
+        self.terms.version = version;
+    }
+
+    /// A CONNECT is refused with no more than its client accepts.
+    pub(crate) fn set_maximum_packet_size(&mut self, bytes: Option<NonZeroU32>) {
+        self.terms.maximum_packet_size_bytes = bytes;
+    }
+
+    /// Whether any PUBLISH may be sent with its topic by name: the client has set no Maximum Packet Size and takes no aliases.
+    #[inline]
+    pub(crate) fn takes_any_publish(&self) -> bool {
+        self.terms.maximum_packet_size_bytes.is_none() && self.terms.alias_maximum == 0
+    }
+
+    // Whether it is heard.
+
+    /// Whether reading from the client waits, for whatever reason.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        !self.holds.is_empty()
+    }
+
+    pub(crate) fn is_held_for(&self, reason: Reason) -> bool {
+        self.holds.contains(reason)
+    }
+
+    /// Does not read from the client until [`Connection::let_go`]; says whether the reason is new.
+    pub(crate) fn hold(&mut self, reason: Reason) -> bool {
+        self.holds.add(reason)
+    }
+
+    /// A reason is gone; says whether it was there. The client could not be heard meanwhile, so it has not been silent.
+    pub(crate) fn let_go(&mut self, reason: Reason, now_ms: u64) -> bool {
+        let was_held = self.holds.remove(reason);
+        if was_held {
+            self.last_received_ms = now_ms;
+        }
+        was_held
+    }
+
+    // Its clocks.
+
+    /// A whole packet has come.
+    #[inline]
+    pub(crate) fn note_received(&mut self, now_ms: u64) {
+        self.last_received_ms = now_ms;
+    }
+
+    /// Starts or stops the clock for a packet that has begun; says whether it has been started.
+    pub(crate) fn note_incomplete(&mut self, consumed: bool, incomplete: bool, now_ms: u64) -> bool {
+        if consumed || self.is_held() {
+            self.incomplete_since_ms = None;
+        }
+        let starts = incomplete && !self.is_held() && self.incomplete_since_ms.is_none();
+        if starts {
+            self.incomplete_since_ms = NonZeroMs::new(now_ms);
+        }
+        starts
+    }
+
+    /// Since when what is waited for has been waited for.
+    pub(crate) fn deadlines(&self) -> Deadlines {
+        Deadlines {
+            last_received_ms: self.last_received_ms,
+            incomplete_since_ms: self.incomplete_since_ms,
+            stalled_since_ms: self.output.as_ref().and_then(|output| output.stalled_since_ms()),
+        }
+    }
+
+    /// Sets the place's timer to `at_ms`, unless it comes up sooner anyway; says whether it must be set.
+    pub(crate) fn arm(&mut self, at_ms: u64) -> bool {
+        let sooner = self.armed_ms.is_none_or(|armed| armed.get() > at_ms);
+        if sooner {
+            self.armed_ms = NonZeroMs::new(at_ms);
+        }
+        sooner
+    }
+
+    /// The place's timer has come up; false where a sooner one has made it superfluous.
+    pub(crate) fn disarm(&mut self, now_ms: u64) -> bool {
+        let due = self.armed_ms.is_some_and(|armed| armed.get() <= now_ms);
+        if due {
+            self.armed_ms = None;
+        }
+        due
+    }
+
+    // Its output.
+
+    pub(crate) fn output(&mut self) -> Option<&mut Output> {
+        self.output.as_deref_mut()
+    }
+
+    /// The output, taken from `pool` where there is none.
+    #[inline]
+    pub(crate) fn output_or_take(&mut self, pool: &mut OutputPool) -> &mut Output {
+        self.output.get_or_insert_with(|| pool.take())
+    }
+
+    /// All output has been written, or will not be: the connection needs no buffer.
+    pub(crate) fn put_output_away(&mut self, pool: &mut OutputPool, counters: &Counters) {
+        if let Some(mut output) = self.output.take() {
+            output.clear();
+            counters.output_bytes.add(output.count());
+            pool.give_back(output);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.output.as_ref().map_or(0, |output| output.pending_bytes())
+    }
+
+    /// Notes fresh output; says whether the connection is not listed yet.
+    #[inline]
+    pub(crate) fn mark_dirty(&mut self) -> bool {
+        !std::mem::replace(&mut self.dirty, true)
+    }
+
+    #[inline]
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    /// Whether the connection still has the output for which it was listed.
+    #[inline]
+    pub(crate) fn take_dirty(&mut self) -> bool {
+        std::mem::take(&mut self.dirty)
+    }
+
+    // What it holds.
+
+    /// The surroundings keep `bytes` of the client that have not been consumed.
+    #[inline]
+    pub(crate) fn note_input(&mut self, bytes: usize, ledger: &Arc<Ledger>) {
+        if bytes > 0 || self.extras.as_ref().is_some_and(|extras| extras.input.is_some()) {
+            self.extras().input.get_or_insert_with(|| Charge::new(ledger, Kind::Input)).set(bytes);
+        }
+    }
+
+    /// Bytes that are held for the connection, its place included.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let output_bytes = self.output.as_ref().map_or(0, |output| output.held_bytes());
+        let extras_bytes = self.extras.as_ref().map_or(0, |extras| {
+            let input_bytes = extras.input.as_ref().map_or(0, Charge::bytes);
+            extras.aliases.bytes() + input_bytes + size_of::<Extras>()
+        });
+        CONNECTION_BYTES + output_bytes + extras_bytes
+    }
+
+    // Acknowledgements that wait for the journal.
+
+    pub(crate) fn holds_acks(&self) -> bool {
+        self.extras.as_ref().is_some_and(|extras| !extras.held_acks.is_empty())
+    }
+
+    pub(crate) fn hold_ack(&mut self, until: LogPosition, ack: Ack) {
+        let extras = self.extras();
+        extras.held_publish_acks += usize::from(ack.ends_publish());
+        extras.held_acks.push_back((until, ack));
+    }
+
+    /// The next acknowledgement, if the journal has come as far as it needs.
+    pub(crate) fn next_held_ack(&mut self, durable: LogPosition) -> Option<Ack> {
+        let extras = self.extras.as_mut()?;
+        extras.held_acks.front().filter(|(position, _)| *position <= durable)?;
+        let (_, ack) = extras.held_acks.pop_front()?;
+        extras.held_publish_acks -= usize::from(ack.ends_publish());
+        Some(ack)
+    }
+
+    /// QoS 2 messages that the client has sent on this connection and that are not complete [MQTT-3.3.4-7].
+    pub(crate) fn receiving(&self) -> u16 {
+        self.receiving
+    }
+
+    pub(crate) fn begin_receiving(&mut self) {
+        self.receiving = self.receiving.saturating_add(1);
+    }
+
+    /// One is complete. It may be one of an earlier connection, which the client's quota does not tell apart either.
+    pub(crate) fn end_receiving(&mut self) {
+        self.receiving = self.receiving.saturating_sub(1);
+    }
+
+    /// Messages of the client that are answered, but whose answer waits.
+    pub(crate) fn held_publish_acks(&self) -> usize {
+        self.extras.as_ref().map_or(0, |extras| extras.held_publish_acks)
+    }
+
+    // Retained messages that are owed.
+
+    #[inline]
+    pub(crate) fn has_replays(&self) -> bool {
+        self.extras.as_ref().is_some_and(|extras| !extras.replays.is_empty())
+    }
+
+    pub(crate) fn replays(&mut self) -> &mut VecDeque<Replay> {
+        &mut self.extras().replays
+    }
+
+    /// A message has left the session's queue.
+    pub(crate) fn note_queue_moved(&mut self) {
+        if let Some(extras) = &mut self.extras {
+            for replay in &mut extras.replays {
+                replay.queue_ahead = replay.queue_ahead.saturating_sub(1);
+            }
+        }
+    }
+
+    // Topic aliases.
+
+    /// Takes out the topic for which `alias` stands, to be put back by [`Connection::keep_alias_in`].
+    pub(crate) fn take_alias_in(&mut self, alias: u16) -> Option<Box<str>> {
+        self.extras.as_mut()?.aliases.take_in(alias)
+    }
+
+    pub(crate) fn keep_alias_in(&mut self, alias: u16, topic: Box<str>, ledger: &Arc<Ledger>) {
+        self.extras().aliases.keep_in(alias, topic, ledger);
+    }
+
+    /// How to say `topic` to a client that accepts aliases: the first topics get one each for the connection's life.
+    pub(crate) fn alias_for(&self, topic: &str) -> Alias {
+        match (self.terms.alias_maximum, &self.extras) {
+            (0, _) => Alias::None,
+            (_, None) => Alias::Set(1),
+            (maximum, Some(extras)) => extras.aliases.out_for(topic, maximum),
+        }
+    }
+
+    /// The client has been told an alias.
+    pub(crate) fn note_alias(&mut self, topic: &str, alias: Alias, ledger: &Arc<Ledger>) {
+        if let Alias::Set(alias) = alias {
+            self.extras().aliases.keep_out(topic, alias, ledger);
+        }
+    }
+
+    fn extras(&mut self) -> &mut Extras {
+        self.extras.get_or_insert_default()
+    }
+}
+
+/// Since when what is waited for has been waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadlines {
+    pub(crate) last_received_ms: u64,
+    /// A packet is incomplete.
+    pub(crate) incomplete_since_ms: Option<NonZeroMs>,
+    /// Output has been pending without a byte taken.
+    pub(crate) stalled_since_ms: Option<NonZeroMs>,
+}

@@ -1,0 +1,62 @@
+//! Why a connection is not heard.
+
+/// A reason not to read from a connection. There may be several at once; it is heard again when the last is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// Another shard has to take what is meant for it.
+    Transit = 1,
+    /// The client has to take its output.
+    Output = 2,
+    /// Those who stand in line for what it sent have to be written to.
+    FanOut = 4,
+    /// A packet that it has sent is being worked on.
+    Job = 8,
+    /// Memory has to become free for what it has sent.
+    Memory = 16,
+}
+
+/// The reasons why one connection is not heard now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Holds(u8);
+
+impl Holds {
+    /// Adds a reason; says whether it is new.
+    pub(crate) fn add(&mut self, reason: Reason) -> bool {
+        let is_new = self.0 & reason as u8 == 0;
+        self.0 |= reason as u8;
+        is_new
+    }
+
+    /// Takes a reason away; says whether it was there.
+    pub(crate) fn remove(&mut self, reason: Reason) -> bool {
+        let was_there = self.contains(reason);
+        self.0 &= !(reason as u8);
+        was_there
+    }
+
+    pub(crate) fn contains(self, reason: Reason) -> bool {
+        self.0 & reason as u8 != 0
+    }
+
+    /// Whether the connection may be heard.
+    #[inline]
+    pub(crate) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_heard_when_the_last_reason_is_gone() {
+        let mut holds = Holds::default();
+        assert!(holds.is_empty());
+        assert!(holds.add(Reason::Transit) && holds.add(Reason::Job));
+        assert!(!holds.add(Reason::Job), "it is there already");
+        assert!(holds.remove(Reason::Transit) && !holds.remove(Reason::Transit));
+        assert!(!holds.is_empty() && holds.contains(Reason::Job));
+        assert!(holds.remove(Reason::Job) && holds.is_empty());
+    }
+}

@@ -1,0 +1,197 @@
+//! Work that would hold everybody else up if it were done at once: it goes on over several turns, a share in each.
+
+use std::collections::VecDeque;
+
+use tautwire_memory::{Charge, Kind};
+use tautwire_protocol::{OwnedPacket, Packet, QoS, SubscribeReason, TopicFilter, UnsubscribeReason};
+use tautwire_session::{Change, Journal};
+
+use crate::ack::Ack;
+use crate::connections::{Reason, Replay};
+use crate::place::{ConnectionId, SessionIndex};
+use crate::shard::Shard;
+
+/// Steps in one turn, of all jobs together. A step is a filter, a message that is let go, or a place in the tree of retained
+/// messages: each takes about a microsecond, and some of them several.
+const STEPS_MAX: usize = 1_024;
+/// Steps of one job before another has its turn.
+const SLICE: usize = 256;
+
+/// Something that is done over several turns.
+#[derive(Debug)]
+pub(crate) enum Job {
+    /// A SUBSCRIBE or UNSUBSCRIBE with many filters. Its connection is not heard meanwhile.
+    Filters(Box<Filters>),
+    /// What a session that has ended leaves behind.
+    Clear(SessionIndex),
+    /// Retained messages that the client of a session is owed.
+    Replay(SessionIndex),
+}
+
+/// A packet with many filters, and how far it has been worked off.
+#[derive(Debug)]
+pub(crate) struct Filters {
+    connection: ConnectionId,
+    packet: OwnedPacket,
+    done: usize,
+    answers: Answers,
+    replays: Vec<Replay>,
+    charge: Charge,
+}
+
+#[derive(Debug)]
+enum Answers {
+    Subscribe(Vec<SubscribeReason>),
+    Unsubscribe(Vec<UnsubscribeReason>),
+}
+
+/// Jobs that are not done yet.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    waiting: VecDeque<Job>,
+}
+
+/// What a job has come to.
+enum Progress {
+    Done,
+    /// It goes on in a later slice.
+    Unfinished(Job),
+}
+
+impl Jobs {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, job: Job) {
+        self.waiting.push_back(job);
+    }
+}
+
+impl<J: Journal> Shard<J> {
+    /// Does what of a job can be done in one slice, and puts the rest off.
+    pub(crate) fn begin(&mut self, job: Job) {
+        if let Progress::Unfinished(job) = self.work(job).0 {
+            self.hub.jobs.push(job);
+        }
+    }
+
+    /// Whether jobs are waiting. A shard does not sleep while there are any.
+    pub fn has_jobs(&self) -> bool {
+        !self.hub.jobs.is_empty()
+    }
+
+    /// The share of jobs that one turn does.
+    pub(crate) fn do_jobs(&mut self) {
+        let mut steps = 0;
+        while steps < STEPS_MAX
+            && let Some(job) = self.hub.jobs.waiting.pop_front()
+        {
+            self.hub.look_at_memory();
+            let (progress, done) = self.work(job);
+            steps += done.max(1);
+            if let Progress::Unfinished(job) = progress {
+                self.hub.jobs.push(job);
+            }
+        }
+    }
+
+    /// One slice of a job; says how many steps it took.
+    fn work(&mut self, job: Job) -> (Progress, usize) {
+        match job {
+            Job::Filters(filters) => self.work_off(filters),
+            Job::Clear(session) => self.clear(session),
+            Job::Replay(session) => self.replay(session),
+        }
+    }
+
+    /// Works off a packet with many filters over several turns. Nothing more is read of its connection until it has been
+    /// acknowledged.
+    pub(crate) fn begin_filters(&mut self, connection: ConnectionId, packet: OwnedPacket, len: usize) {
+        let mut charge = Charge::new(self.hub.memory.ledger(), Kind::Job);
+        charge.set(len);
+        let answers = match packet.as_packet() {
+            Packet::Unsubscribe(_) => Answers::Unsubscribe(Vec::new()),
+            _ => Answers::Subscribe(Vec::new()),
+        };
+        if let Some(connection) = self.hub.connections.get(connection) {
+            connection.hold(Reason::Job);
+        }
+        let filters = Filters { connection, packet, done: 0, answers, replays: Vec::new(), charge };
+        self.begin(Job::Filters(Box::new(filters)));
+    }
+
+    fn work_off(&mut self, mut filters: Box<Filters>) -> (Progress, usize) {
+        let Some(index) = self.hub.connections.find(filters.connection) else { return (Progress::Done, 1) };
+        let Some(session) = self.hub.connections[index].session() else { return (Progress::Done, 1) };
+        let Filters { packet, done, answers, replays, charge, .. } = &mut *filters;
+        let before = *done;
+        let (packet_id, all) = match (packet.as_packet(), &mut *answers) {
+            (Packet::Subscribe(subscribe), Answers::Subscribe(reasons)) => {
+                for request in subscribe.requests.iter().skip(before).take(SLICE) {
+                    let (reason, replay) = self.subscribe_one(index, session, &subscribe, &request);
+                    reasons.push(reason);
+                    replays.extend(replay);
+                    *done += 1;
+                }
+                (subscribe.packet_id, subscribe.requests.len())
+            }
+            (Packet::Unsubscribe(unsubscribe), Answers::Unsubscribe(reasons)) => {
+                for filter in unsubscribe.filters.iter().skip(before).take(SLICE) {
+                    reasons.push(self.unsubscribe_one(index, session, filter));
+                    *done += 1;
+                }
+                (unsubscribe.packet_id, unsubscribe.filters.len())
+            }
+            _ => return (Progress::Done, 1),
+        };
+        let steps = *done - before;
+        charge.grow(steps * size_of::<Option<Replay>>());
+        if *done < all && steps > 0 {
+            return (Progress::Unfinished(Job::Filters(filters)), steps);
+        }
+        let Filters { connection, answers, replays, .. } = *filters;
+        let ack = match answers {
+            Answers::Subscribe(reasons) => Ack::Subscribed(packet_id, reasons.into()),
+            Answers::Unsubscribe(reasons) => Ack::Unsubscribed(packet_id, reasons.into()),
+        };
+        self.hub.acknowledge(index, ack);
+        for replay in replays {
+            self.hub.owe_replay(index, replay);
+        }
+        self.hub.hear_again(connection, Reason::Job);
+        self.hub.pump(session);
+        (Progress::Done, steps)
+    }
+
+    /// Clears away what a session that has ended leaves behind.
+    fn clear(&mut self, session: SessionIndex) -> (Progress, usize) {
+        for step in 0..SLICE {
+            let first = self.hub.sessions[session].subscriptions().first();
+            if let Some((filter, record)) = first.map(|(filter, record)| (Box::<str>::from(filter), record)) {
+                if let Ok(filter) = TopicFilter::new(&filter) {
+                    self.leave(session, filter, record.format);
+                }
+                self.hub.sessions.place(session).apply(Change::Unsubscribed(filter));
+                continue;
+            }
+            let Some((delivery, started)) = self.hub.sessions.place(session).take_unfinished() else {
+                self.hub.sessions.vacate(session);
+                return (Progress::Done, step + 1);
+            };
+            self.hub.uncount_stored(&delivery);
+            // [MQTT-4.8.2-5]: a QoS 2 message that has been started is for nobody else.
+            let may_move = !started || delivery.qos == QoS::AtLeastOnce;
+            if delivery.share.is_some() && may_move {
+                self.hand_on(delivery);
+            }
+        }
+        (Progress::Unfinished(Job::Clear(session)), SLICE)
+    }
+
+    /// Goes on with retained messages that a client is owed.
+    fn replay(&mut self, session: SessionIndex) -> (Progress, usize) {
+        self.hub.pump(session);
+        (Progress::Done, SLICE)
+    }
+}

@@ -1,0 +1,62 @@
+//! How connections and sessions are named within a shard. The two cannot be mixed up.
+
+use std::num::NonZeroU32;
+
+/// A connection's place in its shard. The generation tells it from a later one in the same place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ConnectionId {
+    /// The place.
+    pub index: u32,
+    /// How often the place has been taken.
+    pub generation: u32,
+}
+
+macro_rules! place {
+    ($(#[doc = $doc:literal])+ $name:ident) => {
+        $(#[doc = $doc])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) struct $name(NonZeroU32);
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.number().fmt(f)
+            }
+        }
+
+        impl $name {
+            /// The place with this number, from 0; `None` past the last that can be numbered.
+            pub(crate) fn new(number: usize) -> Option<$name> {
+                u32::try_from(number).ok()?.checked_add(1).and_then(NonZeroU32::new).map($name)
+            }
+
+            /// Its number, from 0.
+            #[inline]
+            pub(crate) fn number(self) -> usize {
+                self.0.get() as usize - 1
+            }
+        }
+    };
+}
+
+place! {
+    /// A connection's place, by those who know that the same connection is still there.
+    ConnectionIndex
+}
+
+place! {
+    /// A session's place, by those who know that the same session is still there.
+    SessionIndex
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_numbered_from_zero_and_optional_ones_take_no_more_room() {
+        assert_eq!(ConnectionIndex::new(0).map(ConnectionIndex::number), Some(0));
+        assert_eq!(SessionIndex::new(u32::MAX as usize - 1).map(SessionIndex::number), Some(u32::MAX as usize - 1));
+        assert_eq!(SessionIndex::new(u32::MAX as usize), None);
+        assert_eq!(size_of::<Option<ConnectionIndex>>(), 4);
+    }
+}

@@ -1,0 +1,314 @@
+//! The sessions of a shard, by place and by Client Identifier.
+
+use std::hash::BuildHasher;
+use std::ops::Index;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hashbrown::HashTable;
+use tautwire_memory::{Accounted, Ledger};
+use tautwire_router::{SessionKey, ShardIndex};
+use tautwire_session::{Change, Delivery, Outbound, Session};
+
+use crate::connections::NonZeroMs;
+use crate::place::{ConnectionIndex, SessionIndex};
+
+/// All sessions of a shard.
+#[derive(Debug)]
+pub(crate) struct Sessions {
+    shard: ShardIndex,
+    places: Vec<Place>,
+    vacant: Vec<SessionIndex>,
+    /// By Client Identifier.
+    directory: HashTable<SessionIndex>,
+    hasher: foldhash::quality::RandomState,
+    ledger: Arc<Ledger>,
+}
+
+/// A session and what the shard knows of it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    session: Accounted<Session, 5>,
+    connection: Option<ConnectionIndex>,
+    generation: u32,
+    taken: bool,
+    /// Shared with the session's memberships in shared subscriptions.
+    online: Option<Arc<AtomicBool>>,
+    /// What comes up while there is no connection.
+    away: Option<Box<Away>>,
+    armed_ms: Option<NonZeroMs>,
+}
+
+/// Deadlines of a session without a connection.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Away {
+    /// When the will is due.
+    pub(crate) will_at_ms: Option<u64>,
+    /// When the session ends.
+    pub(crate) expires_at_ms: Option<u64>,
+}
+
+impl Away {
+    pub(crate) fn next_ms(&self) -> Option<u64> {
+        self.will_at_ms.into_iter().chain(self.expires_at_ms).min()
+    }
+}
+
+impl Sessions {
+    pub(crate) fn new(shard: ShardIndex, ledger: &Arc<Ledger>) -> Sessions {
+        Sessions {
+            shard,
+            places: Vec::new(),
+            vacant: Vec::new(),
+            directory: HashTable::new(),
+            hasher: foldhash::quality::RandomState::default(),
+            ledger: ledger.clone(),
+        }
+    }
+
+    /// The session of a Client Identifier.
+    pub(crate) fn find(&self, client_id: &str) -> Option<SessionIndex> {
+        let hash = self.hasher.hash_one(client_id);
+        self.directory.find(hash, |index| self[*index].client_id() == client_id).copied()
+    }
+
+    /// A new session; `None` where no place can be numbered.
+    pub(crate) fn open(&mut self, client_id: &str) -> Option<SessionIndex> {
+        let fresh = Place {
+            session: Accounted::new(Session::new(client_id), &self.ledger),
+            connection: None,
+            generation: 0,
+            taken: true,
+            online: None,
+            away: None,
+            armed_ms: None,
+        };
+        let index = match self.vacant.pop() {
+            Some(index) => {
+                let place = &mut self.places[index.number()];
+                *place = Place { generation: place.generation + 1, armed_ms: place.armed_ms, ..fresh };
+                index
+            }
+            None => {
+                let index = SessionIndex::new(self.places.len())?;
+                self.places.push(fresh);
+                index
+            }
+        };
+        let Sessions { places, directory, hasher, .. } = self;
+        directory.insert_unique(hasher.hash_one(client_id), index, |index| {
+            hasher.hash_one(places[index.number()].session.client_id())
+        });
+        Some(index)
+    }
+
+    /// Ends the session: it is found no more, and takes no more messages. Its place is taken until
+    /// [`Sessions::vacate`], so that what it leaves behind can be cleared away piece by piece.
+    pub(crate) fn end(&mut self, index: SessionIndex) {
+        let place = &mut self.places[index.number()];
+        place.taken = false;
+        place.connection = None;
+        place.away = None;
+        place.set_online(false);
+        let hash = self.hasher.hash_one(self[index].client_id());
+        if let Ok(entry) = self.directory.find_entry(hash, |held| *held == index) {
+            entry.remove();
+        }
+    }
+
+    /// Whether the session has not ended.
+    #[inline]
+    pub(crate) fn is_alive(&self, index: SessionIndex) -> bool {
+        self.places[index.number()].taken
+    }
+
+    /// Frees the place of a session that has ended and left nothing behind.
+    pub(crate) fn vacate(&mut self, index: SessionIndex) {
+        let vacant = Accounted::new(Session::default(), &self.ledger);
+        let place = &mut self.places[index.number()];
+        place.session = vacant;
+        place.online = None;
+        self.vacant.push(index);
+    }
+
+    /// What names the session outside of this shard.
+    pub(crate) fn key(&self, index: SessionIndex) -> SessionKey {
+        SessionKey {
+            shard: self.shard,
+            index: index.number() as u32,
+            generation: self.places[index.number()].generation,
+        }
+    }
+
+    /// The place of the session that `key` means, if it still exists and is one of this shard.
+    pub(crate) fn at(&self, key: &SessionKey) -> Option<SessionIndex> {
+        let place = self.places.get(key.index as usize)?;
+        let is_here = key.shard == self.shard && place.taken && place.generation == key.generation;
+        SessionIndex::new(key.index as usize).filter(|_| is_here)
+    }
+
+    #[inline]
+    pub(crate) fn place(&mut self, index: SessionIndex) -> &mut Place {
+        &mut self.places[index.number()]
+    }
+
+    /// The connection that serves the session.
+    #[inline]
+    pub(crate) fn connection(&self, index: SessionIndex) -> Option<ConnectionIndex> {
+        self.places[index.number()].connection
+    }
+
+    /// What comes up while the session has no connection.
+    pub(crate) fn away(&self, index: SessionIndex) -> Away {
+        self.places[index.number()].away.as_deref().copied().unwrap_or_default()
+    }
+}
+
+/// Sessions can be read by anyone; they change through [`Place`].
+impl Index<SessionIndex> for Sessions {
+    type Output = Session;
+
+    #[inline]
+    fn index(&self, index: SessionIndex) -> &Session {
+        &self.places[index.number()].session
+    }
+}
+
+impl Place {
+    /// A connection serves the session from now on.
+    pub(crate) fn bind(&mut self, connection: ConnectionIndex) {
+        self.connection = Some(connection);
+        self.away = None;
+        self.set_online(true);
+    }
+
+    /// The connection is gone.
+    pub(crate) fn unbind(&mut self) {
+        self.connection = None;
+        self.session.change(Session::shrink);
+        self.set_online(false);
+    }
+
+    /// Sets when something comes up while there is no connection.
+    pub(crate) fn wait_away(&mut self, away: Away) {
+        self.away = away.next_ms().is_some().then(|| Box::new(away));
+    }
+
+    /// The flag by which the session's memberships in shared subscriptions tell whether it can be chosen first.
+    pub(crate) fn online(&mut self) -> Arc<AtomicBool> {
+        let connected = self.connection.is_some();
+        self.online.get_or_insert_with(|| Arc::new(AtomicBool::new(connected))).clone()
+    }
+
+    fn set_online(&self, online: bool) {
+        if let Some(flag) = &self.online {
+            flag.store(online, Ordering::Relaxed);
+        }
+    }
+
+    /// Applies a change. Only [`crate::hub::Hub::commit`] may call it, which writes the change down first.
+    #[inline]
+    pub(crate) fn apply(&mut self, change: Change) -> Option<Delivery> {
+        match change {
+            Change::Queued(_)
+            | Change::Withdrawn
+            | Change::Started(_)
+            | Change::StartedQueued
+            | Change::Received(_)
+            | Change::Completed(_) => {
+                self.session.change_part(Session::outbound_footprint, |session| session.apply(change))
+            }
+            _ => self.session.change(|session| session.apply(change)),
+        }
+    }
+
+    /// The session has ended: takes out the next message that was on its way to the client.
+    pub(crate) fn take_unfinished(&mut self) -> Option<(Delivery, bool)> {
+        self.session.change_part(Session::outbound_footprint, Session::take_unfinished)
+    }
+
+    /// For the parts of outbound state that end with a connection: [`Outbound::rewind`] and [`Outbound::resend`].
+    pub(crate) fn outbound(&mut self) -> Option<&mut Outbound> {
+        self.session.unweighed().outbound_mut()
+    }
+
+    /// Sets the place's timer to `at_ms`, unless it comes up sooner anyway; says whether it must be set.
+    pub(crate) fn arm(&mut self, at_ms: u64) -> bool {
+        let sooner = self.armed_ms.is_none_or(|armed| armed.get() > at_ms);
+        if sooner {
+            self.armed_ms = NonZeroMs::new(at_ms);
+        }
+        sooner
+    }
+
+    /// The place's timer has come up; false where a sooner one has made it superfluous, or where nobody is away here.
+    pub(crate) fn disarm(&mut self, now_ms: u64) -> bool {
+        if self.armed_ms.is_none_or(|armed| armed.get() > now_ms) {
+            return false;
+        }
+        self.armed_ms = None;
+        self.taken && self.connection.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tautwire_memory::Kind;
+
+    fn sessions(shard: u8) -> Sessions {
+        Sessions::new(ShardIndex(shard), &Arc::default())
+    }
+
+    #[test]
+    fn a_session_counts_as_long_as_it_is_there() {
+        let ledger = Arc::default();
+        let mut sessions = Sessions::new(ShardIndex(0), &ledger);
+        let index = sessions.open("a").expect("there is room");
+        assert!(ledger.held(Kind::Session) > 0);
+        sessions.end(index);
+        assert!(ledger.held(Kind::Session) > 0, "its place has not been cleared");
+        sessions.vacate(index);
+        assert_eq!(ledger.pooled(), 0);
+    }
+
+    #[test]
+    fn a_session_is_found_by_identifier_and_by_key_until_it_ends() {
+        let mut sessions = sessions(3);
+        let index = sessions.open("a").expect("there is room");
+        let key = sessions.key(index);
+        assert_eq!((sessions.find("a"), sessions.at(&key)), (Some(index), Some(index)));
+        assert_eq!(sessions.at(&SessionKey { shard: ShardIndex(2), ..key }), None, "that is another shard's");
+        sessions.end(index);
+        assert_eq!((sessions.find("a"), sessions.at(&key)), (None, None));
+        let other = sessions.open("a").expect("there is room");
+        assert_ne!(other, index, "what the first has left behind is still there");
+        sessions.vacate(index);
+        assert_eq!(sessions.open("b"), Some(index), "the place is used again");
+        assert_eq!(sessions.find("a"), Some(other));
+        assert_eq!(sessions.at(&key), None, "by another session");
+    }
+
+    #[test]
+    fn members_of_shared_subscriptions_see_whether_a_client_is_there() {
+        let mut sessions = sessions(0);
+        let index = sessions.open("a").expect("there is room");
+        let place = sessions.place(index);
+        let online = place.online();
+        assert!(!online.load(Ordering::Relaxed));
+        place.bind(ConnectionIndex::new(7).expect("a place"));
+        assert!(online.load(Ordering::Relaxed));
+        place.unbind();
+        assert!(!online.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_timer_is_set_only_for_a_sooner_deadline() {
+        let mut sessions = sessions(0);
+        let index = sessions.open("a").expect("there is room");
+        let place = sessions.place(index);
+        assert!(place.arm(500) && !place.arm(600) && place.arm(400));
+        assert!(!place.disarm(399) && place.disarm(400));
+        assert!(!place.disarm(500), "that entry of the wheel has become superfluous");
+    }
+}

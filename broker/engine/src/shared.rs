@@ -1,0 +1,45 @@
+//! What all shards of a broker have in common.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use tautwire_memory::{Limits, Memory};
+use tautwire_router::Exchange;
+
+use crate::counters::Counters;
+use crate::settings::Settings;
+use crate::throttle::Throttle;
+
+/// What all shards of a broker have in common.
+#[derive(Clone)]
+pub struct Shared {
+    /// Settings.
+    pub settings: Arc<Settings>,
+    /// Interest, shared subscriptions, retained messages.
+    pub exchange: Arc<Exchange>,
+    /// The counters of each shard, by its number.
+    pub counters: Arc<[Counters]>,
+    /// What the clients of each shard hold, and what they may hold.
+    pub memory: Arc<Memory>,
+    /// Filters that are closed for the sake of sessions that hold too much.
+    pub(crate) throttle: Arc<Throttle>,
+    /// Tells messages of this run of the broker from those of others.
+    pub(crate) run: u64,
+}
+
+impl Shared {
+    /// What the shards of `exchange` have in common at the start.
+    pub fn new(settings: Settings, exchange: Exchange) -> Shared {
+        let shards = exchange.shards();
+        let all_bytes = settings.buffered_bytes as u64;
+        let limits = Limits { all_bytes, client_bytes: (settings.client_bytes as u64).min(all_bytes) };
+        Shared {
+            settings: Arc::new(settings),
+            exchange: Arc::new(exchange),
+            counters: (0..shards).map(|_| Counters::default()).collect(),
+            memory: Arc::new(Memory::new(shards, limits)),
+            throttle: Arc::default(),
+            run: RandomState::new().hash_one(shards),
+        }
+    }
+}

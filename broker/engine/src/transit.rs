@@ -1,0 +1,88 @@
+//! Messages on their way to other shards.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tautwire_memory::Ledger;
+use tautwire_router::{Batch, BatchSize, ShardIndex};
+
+/// A batch for another shard is sent on once it holds this much, and a new one begun.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// What waits to be sent to each other shard.
+#[derive(Debug)]
+pub(crate) struct Transit {
+    outboxes: Box<[Outbox]>,
+}
+
+/// Batches on their way to one other shard.
+#[derive(Debug, Default)]
+struct Outbox {
+    batches: VecDeque<Batch>,
+    /// How many batches the way to the shard takes at present.
+    room: usize,
+    last: BatchSize,
+}
+
+impl Outbox {
+    fn is_full(&self) -> bool {
+        self.batches.len() > self.room
+    }
+
+    fn batch(&mut self, ledger: &Arc<Ledger>) -> &mut Batch {
+        if self.batches.back().is_none_or(|batch| batch.held_bytes() >= BATCH_BYTES) {
+            self.batches.push_back(Batch::like(&self.last, ledger));
+        }
+        let last = self.batches.len() - 1;
+        &mut self.batches[last]
+    }
+}
+
+impl Transit {
+    /// Ways to `shards` shards.
+    pub(crate) fn new(shards: usize) -> Transit {
+        Transit { outboxes: (0..shards).map(|_| Outbox::default()).collect() }
+    }
+
+    /// How many shards there are, this one included.
+    #[inline]
+    pub(crate) fn shards(&self) -> usize {
+        self.outboxes.len()
+    }
+
+    /// Whether a way is full, so that nothing more may be taken on that must not be lost.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.outboxes.iter().any(Outbox::is_full)
+    }
+
+    /// Tells how many batches the way to `shard` takes at present.
+    pub(crate) fn set_room(&mut self, shard: ShardIndex, batches: usize) {
+        self.outboxes[usize::from(shard.0)].room = batches;
+    }
+
+    /// Whether there is a batch for `shard`.
+    pub(crate) fn has_batch(&self, shard: ShardIndex) -> bool {
+        !self.outboxes[usize::from(shard.0)].batches.is_empty()
+    }
+
+    /// The next batch for `shard`.
+    pub(crate) fn next_batch(&mut self, shard: ShardIndex) -> Option<Batch> {
+        let outbox = &mut self.outboxes[usize::from(shard.0)];
+        let batch = outbox.batches.pop_front()?;
+        outbox.last = batch.size();
+        Some(batch)
+    }
+
+    /// The batch to which a message for `shard` is added; `None` where the way is full and the message `may_be_lost`.
+    #[inline]
+    pub(crate) fn batch_for(
+        &mut self,
+        shard: ShardIndex,
+        may_be_lost: bool,
+        ledger: &Arc<Ledger>,
+    ) -> Option<&mut Batch> {
+        let outbox = &mut self.outboxes[usize::from(shard.0)];
+        if may_be_lost && outbox.is_full() { None } else { Some(outbox.batch(ledger)) }
+    }
+}

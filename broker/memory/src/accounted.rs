@@ -1,0 +1,118 @@
+//! Values that hold memory of several kinds and change often.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::kind::Kind;
+use crate::ledger::Ledger;
+
+/// Bytes by kind.
+pub type Footprint<const N: usize> = [(Kind, usize); N];
+
+/// Something that can say what it holds, cheaply.
+pub trait Holds<const N: usize> {
+    /// Bytes that the value holds, by kind. The kinds are the same each time.
+    fn footprint(&self) -> Footprint<N>;
+}
+
+/// A value whose memory stands in the ledger of its shard as long as the value lives. It can be read freely; it changes
+/// only through [`Accounted::change`] and [`Accounted::change_part`], which keep the ledger right.
+#[derive(Debug)]
+pub struct Accounted<T: Holds<N>, const N: usize> {
+    value: T,
+    ledger: Arc<Ledger>,
+}
+
+impl<T: Holds<N>, const N: usize> Accounted<T, N> {
+    /// Enters what `value` holds.
+    pub fn new(value: T, ledger: &Arc<Ledger>) -> Accounted<T, N> {
+        for (kind, bytes) in value.footprint() {
+            ledger.enter(kind, bytes);
+        }
+        Accounted { value, ledger: ledger.clone() }
+    }
+
+    /// Changes the value.
+    pub fn change<R>(&mut self, change: impl FnOnce(&mut T) -> R) -> R {
+        let before = self.value.footprint();
+        let result = change(&mut self.value);
+        for ((kind, before), (_, after)) in before.into_iter().zip(self.value.footprint()) {
+            if before != after {
+                self.ledger.settle(kind, before, after);
+            }
+        }
+        result
+    }
+
+    /// Changes only what `part` tells the bytes of, which saves asking for all of them.
+    #[inline]
+    pub fn change_part<R, const P: usize>(
+        &mut self,
+        part: impl Fn(&T) -> Footprint<P>,
+        change: impl FnOnce(&mut T) -> R,
+    ) -> R {
+        let before = part(&self.value);
+        let result = change(&mut self.value);
+        for ((kind, before), (_, after)) in before.into_iter().zip(part(&self.value)) {
+            self.ledger.settle(kind, before, after);
+        }
+        result
+    }
+
+    /// For changes that leave the footprint as it is.
+    #[inline]
+    pub fn unweighed(&mut self) -> &mut T {
+        &mut self.value
+    }
+}
+
+impl<T: Holds<N>, const N: usize> Deref for Accounted<T, N> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: Holds<N>, const N: usize> Drop for Accounted<T, N> {
+    fn drop(&mut self) {
+        for (kind, bytes) in self.value.footprint() {
+            self.ledger.settle(kind, bytes, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Basket {
+        apples: usize,
+        pears: usize,
+    }
+
+    impl Holds<2> for Basket {
+        fn footprint(&self) -> Footprint<2> {
+            [(Kind::Queue, self.apples), (Kind::Window, self.pears)]
+        }
+    }
+
+    #[test]
+    fn the_ledger_follows_the_value() {
+        let ledger = Arc::new(Ledger::default());
+        let held = |ledger: &Ledger| (ledger.held(Kind::Queue), ledger.held(Kind::Window), ledger.pooled());
+        let mut basket = Accounted::new(Basket { apples: 5, pears: 0 }, &ledger);
+        assert_eq!(held(&ledger), (5, 0, 5));
+        basket.change(|basket| {
+            basket.apples -= 2;
+            basket.pears += 1;
+        });
+        assert_eq!(held(&ledger), (3, 1, 4));
+        basket.change_part(|basket| [(Kind::Window, basket.pears)], |basket| basket.pears = 9);
+        assert_eq!((held(&ledger), basket.pears), ((3, 9, 12), 9));
+        drop(basket);
+        assert_eq!(held(&ledger), (0, 0, 0));
+    }
+}

@@ -1,0 +1,69 @@
+//! A value that gives back what it has entered.
+
+use std::sync::Arc;
+
+use crate::kind::Kind;
+use crate::ledger::Ledger;
+
+/// Bytes of one kind that its owner holds. They are given back when it is dropped, on whichever thread.
+#[derive(Debug)]
+pub struct Charge {
+    ledger: Arc<Ledger>,
+    bytes: usize,
+    kind: Kind,
+}
+
+impl Charge {
+    /// Nothing yet.
+    pub fn new(ledger: &Arc<Ledger>, kind: Kind) -> Charge {
+        Charge { ledger: ledger.clone(), bytes: 0, kind }
+    }
+
+    /// Bytes that are held.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The owner holds `bytes` now, in all. Only the thread of the ledger's shard may call it.
+    #[inline]
+    pub fn set(&mut self, bytes: usize) {
+        if bytes != self.bytes {
+            self.ledger.settle(self.kind, self.bytes, bytes);
+            self.bytes = bytes;
+        }
+    }
+
+    /// The owner holds `bytes` more. Only the thread of the ledger's shard may call it.
+    #[inline]
+    pub fn grow(&mut self, bytes: usize) {
+        self.ledger.enter(self.kind, bytes);
+        self.bytes += bytes;
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.ledger.give_back(self.kind, self.bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_charge_is_given_back_when_it_is_dropped() {
+        let ledger = Arc::new(Ledger::default());
+        let mut charge = Charge::new(&ledger, Kind::Transit);
+        charge.grow(10);
+        charge.set(70);
+        assert_eq!((charge.bytes(), ledger.held(Kind::Transit)), (70, 70));
+        charge.set(30);
+        assert_eq!(ledger.pooled(), 30);
+        drop(charge);
+        assert_eq!((ledger.held(Kind::Transit), ledger.pooled()), (0, 0));
+    }
+}

@@ -1,0 +1,55 @@
+//! What memory is held for.
+
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])+ $kind:ident $name:literal,)*) => {
+        /// What memory is held for. The sum of all kinds is what clients make the broker hold.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Kind {
+            $($(#[doc = $doc])+ $kind,)*
+        }
+
+        impl Kind {
+            /// Every kind.
+            pub const ALL: &[Kind] = &[$(Kind::$kind),*];
+
+            /// The kind's name in counters and messages.
+            pub const fn name(self) -> &'static str {
+                match self { $(Kind::$kind => $name,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Messages that somebody keeps: each counts once, however many queues, windows and outputs refer to it.
+    Message "message",
+    /// Bytes of packets that are not complete yet, and of whole packets that wait to be let through.
+    Input "input",
+    /// Bytes that wait to be written to connections, without messages that are only referred to.
+    Output "output",
+    /// Entries of session queues.
+    Queue "queue",
+    /// Entries of the windows of messages that have been sent and not acknowledged.
+    Window "window",
+    /// Wills.
+    Will "will",
+    /// Topic filters, wherever they stand.
+    Subscription "subscription",
+    /// Topic aliases.
+    Alias "alias",
+    /// Batches of messages on their way between threads.
+    Transit "transit",
+    /// Retained messages, with the places of their topics.
+    Retained "retained",
+    /// Searches for retained messages that a new subscription is owed.
+    Replay "replay",
+    /// Work that goes on over several turns, such as long SUBSCRIBE packets.
+    Job "job",
+    /// Sessions: client identifiers, packet identifiers and the places of sessions.
+    Session "session",
+    /// Connections, those before CONNECT included.
+    Connection "connection",
+}
+
+/// How many kinds there are.
+pub(crate) const KINDS: usize = Kind::ALL.len();

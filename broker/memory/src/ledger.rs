@@ -1,0 +1,94 @@
+//! What one shard has entered into the account.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::kind::{KINDS, Kind};
+
+/// The entries of one shard, by kind.
+///
+/// Only the shard's own thread enters and settles, which costs a plain addition. Any thread may give back, since a message
+/// that one shard made may be dropped last by another. Any thread may read.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Written by the shard's thread alone; the sum over all kinds but [`Kind::Retained`].
+    pooled: AtomicU64,
+    entered: [AtomicU64; KINDS],
+    /// Written by every thread that drops what this shard has entered.
+    returned: Returned,
+}
+
+/// On a cache line of its own: other threads write here.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Returned([AtomicU64; KINDS]);
+
+impl Ledger {
+    /// Enters `bytes`. Only the shard's own thread may call it.
+    #[inline]
+    pub fn enter(&self, kind: Kind, bytes: usize) {
+        self.settle(kind, 0, bytes);
+    }
+
+    /// What had `before` bytes has `after` now. Only the shard's own thread may call it.
+    #[inline]
+    pub fn settle(&self, kind: Kind, before: usize, after: usize) {
+        let change = (after as u64).wrapping_sub(before as u64);
+        add(&self.entered[kind as usize], change);
+        if kind != Kind::Retained {
+            add(&self.pooled, change);
+        }
+    }
+
+    /// Gives `bytes` back that were entered here; any thread may call it.
+    #[inline]
+    pub fn give_back(&self, kind: Kind, bytes: usize) {
+        self.returned.0[kind as usize].fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Bytes held of one kind.
+    #[inline]
+    pub fn held(&self, kind: Kind) -> u64 {
+        let entered = self.entered[kind as usize].load(Ordering::Relaxed);
+        entered.wrapping_sub(self.returned.0[kind as usize].load(Ordering::Relaxed))
+    }
+
+    /// Bytes held of all kinds together that share one limit: all but [`Kind::Retained`].
+    #[inline]
+    pub fn pooled(&self) -> u64 {
+        let returned = |kind: Kind| self.returned.0[kind as usize].load(Ordering::Relaxed);
+        let returned = RETURNED_ELSEWHERE.iter().fold(0u64, |sum, kind| sum.wrapping_add(returned(*kind)));
+        self.pooled.load(Ordering::Relaxed).wrapping_sub(returned)
+    }
+}
+
+/// The kinds that are given back through [`Ledger::give_back`] rather than settled.
+const RETURNED_ELSEWHERE: [Kind; 5] = [Kind::Message, Kind::Transit, Kind::Input, Kind::Output, Kind::Job];
+
+/// One writer: a load and a store are enough.
+#[inline]
+fn add(counter: &AtomicU64, change: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn what_is_given_back_by_other_threads_is_no_longer_held() {
+        let ledger = Ledger::default();
+        ledger.enter(Kind::Message, 300);
+        ledger.enter(Kind::Queue, 40);
+        ledger.enter(Kind::Retained, 1_000);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| ledger.give_back(Kind::Message, 100));
+            }
+        });
+        assert_eq!(ledger.held(Kind::Message), 0);
+        assert_eq!(ledger.pooled(), 40, "retained messages have a limit of their own");
+        ledger.settle(Kind::Queue, 40, 0);
+        assert_eq!(ledger.pooled(), 0);
+    }
+}

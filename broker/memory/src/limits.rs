@@ -1,0 +1,208 @@
+//! What still fits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::kind::Kind;
+use crate::ledger::Ledger;
+
+/// How much may be held.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// By all clients together, without retained messages, which have a limit of their own.
+    pub all_bytes: u64,
+    /// By one client.
+    pub client_bytes: u64,
+}
+
+/// Why something may not be held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shortage {
+    /// The client holds as much as one client may at present.
+    Client,
+    /// All clients together hold as much as the broker may.
+    Broker,
+}
+
+/// The ledgers of all shards, and the limits.
+#[derive(Debug)]
+pub struct Memory {
+    ledgers: Box<[Arc<Ledger>]>,
+    limits: Limits,
+    /// Bytes of messages that are retained. They are entered as messages, and count against the limit of retained
+    /// messages instead of this one.
+    retained_bytes: AtomicU64,
+}
+
+impl Memory {
+    /// Empty ledgers for `shards` shards.
+    pub fn new(shards: usize, limits: Limits) -> Memory {
+        Memory { ledgers: (0..shards).map(|_| Arc::default()).collect(), limits, retained_bytes: AtomicU64::new(0) }
+    }
+
+    /// The ledger of shard `index`.
+    ///
+    /// # Panics
+    /// Where there is no such shard.
+    pub fn ledger(&self, index: usize) -> &Arc<Ledger> {
+        &self.ledgers[index]
+    }
+
+    /// Bytes held of one kind, by all shards together.
+    pub fn held(&self, kind: Kind) -> u64 {
+        // Shards are read at slightly different moments: what one gives back for another may be missed.
+        at_least_zero(self.ledgers.iter().fold(0, |sum, ledger| sum.wrapping_add(ledger.held(kind))))
+    }
+
+    /// Bytes held of all kinds, by all shards together.
+    pub fn held_in_all(&self) -> u64 {
+        Kind::ALL.iter().map(|kind| self.held(*kind)).sum()
+    }
+
+    /// Bytes that count against [`Limits::all_bytes`].
+    pub fn pooled(&self) -> u64 {
+        let pooled = self.ledgers.iter().fold(0u64, |sum, ledger| sum.wrapping_add(ledger.pooled()));
+        at_least_zero(pooled.wrapping_sub(self.retained_bytes.load(Ordering::Relaxed)))
+    }
+
+    /// How many bytes of messages are retained now.
+    pub fn set_retained_bytes(&self, bytes: u64) {
+        self.retained_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+}
+
+/// A sum of gauges that were read at slightly different moments may be below zero, which means none.
+fn at_least_zero(sum: u64) -> u64 {
+    if sum > u64::MAX / 2 { 0 } else { sum }
+}
+
+/// One shard's view of the account: its own ledger as it is, and the others as they were when it last looked.
+#[derive(Debug)]
+pub struct Share {
+    memory: Arc<Memory>,
+    own: Arc<Ledger>,
+    /// What the other shards hold. Less than zero where they have given back for this shard.
+    others: u64,
+}
+
+impl Share {
+    /// The view of shard `index`.
+    pub fn new(memory: Arc<Memory>, index: usize) -> Share {
+        let own = memory.ledger(index).clone();
+        let mut share = Share { memory, own, others: 0 };
+        share.look();
+        share
+    }
+
+    /// The shard's own ledger.
+    #[inline]
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.own
+    }
+
+    /// The account of all shards.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// Looks at the other shards.
+    #[inline]
+    pub fn look(&mut self) {
+        let retained = self.memory.retained_bytes.load(Ordering::Relaxed);
+        self.others = 0u64.wrapping_sub(retained);
+        if self.memory.ledgers.len() > 1 {
+            let pooled = self.memory.ledgers.iter().fold(0u64, |sum, ledger| sum.wrapping_add(ledger.pooled()));
+            self.others = self.others.wrapping_add(pooled).wrapping_sub(self.own.pooled());
+        }
+    }
+
+    /// Bytes that are still free.
+    #[inline]
+    pub fn free_bytes(&self) -> u64 {
+        let held = at_least_zero(self.own.pooled().wrapping_add(self.others));
+        self.memory.limits.all_bytes.saturating_sub(held)
+    }
+
+    /// Whether a client that holds `held_bytes` may hold `more_bytes` on top.
+    ///
+    /// A client may hold as much as is left free, and no more than the limit for one. So one that takes all it can leaves
+    /// half, two leave a third each, and what is left is always open to those who hold little.
+    ///
+    /// # Errors
+    /// Whose limit would be exceeded.
+    #[inline]
+    pub fn admits(&self, held_bytes: usize, more_bytes: usize) -> Result<(), Shortage> {
+        let free_bytes = self.free_bytes();
+        if more_bytes as u64 > free_bytes {
+            return Err(Shortage::Broker);
+        }
+        let held_bytes = (held_bytes as u64).saturating_add(more_bytes as u64);
+        if held_bytes > self.memory.limits.client_bytes || held_bytes > free_bytes {
+            return Err(Shortage::Client);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(count: usize, all_bytes: u64, client_bytes: u64) -> Vec<Share> {
+        let memory = Arc::new(Memory::new(count, Limits { all_bytes, client_bytes }));
+        (0..count).map(|index| Share::new(memory.clone(), index)).collect()
+    }
+
+    /// A client that takes single bytes until it gets no more; gives what it holds then.
+    fn fill(share: &Share) -> usize {
+        let mut held_bytes = 0;
+        while share.admits(held_bytes, 1).is_ok() {
+            share.ledger().enter(Kind::Queue, 1);
+            held_bytes += 1;
+        }
+        held_bytes
+    }
+
+    #[test]
+    fn whoever_takes_all_it_can_leaves_as_much_to_others() {
+        let share = &shares(1, 1_000, 1_000)[0];
+        assert_eq!(fill(share), 500);
+        assert_eq!(fill(share), 250);
+        assert_eq!(share.admits(0, 100), Ok(()), "there is something left for one that holds nothing");
+        assert_eq!(share.admits(200, 100), Err(Shortage::Client));
+        assert_eq!(share.admits(0, 300), Err(Shortage::Broker));
+    }
+
+    #[test]
+    fn one_client_stays_within_its_limit() {
+        assert_eq!(fill(&shares(1, 1_000, 100)[0]), 100);
+    }
+
+    #[test]
+    fn shards_share_one_limit() {
+        let mut shares = shares(3, 1_000, 1_000);
+        shares[0].ledger().enter(Kind::Message, 600);
+        shares[2].ledger().enter(Kind::Output, 300);
+        shares[1].look();
+        assert_eq!(shares[1].free_bytes(), 100);
+        // Given back by another thread than the one that entered it.
+        shares[0].ledger().give_back(Kind::Message, 600);
+        shares[1].look();
+        assert_eq!(shares[1].free_bytes(), 700);
+        assert_eq!(shares[1].memory().held(Kind::Output), 300);
+    }
+
+    #[test]
+    fn retained_messages_do_not_count_twice() {
+        let mut share = shares(1, 1_000, 1_000).remove(0);
+        share.ledger().enter(Kind::Message, 700);
+        share.memory().set_retained_bytes(600);
+        share.look();
+        assert_eq!(share.free_bytes(), 900);
+    }
+}

@@ -1,0 +1,61 @@
+//! The identity of messages.
+
+use std::fmt;
+
+/// Names one message among all that any broker has taken on, for ever: the run of a shard that took it on, and its number
+/// in that run. Whoever hands a message on, or writes it down, keeps the name, so that a message which arrives twice by
+/// different ways can be told from two messages with the same content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct MessageId {
+    /// The run of a shard: a number drawn at random when the shard starts.
+    pub run: u64,
+    /// Counts the messages of that run, from 1. 0 stands for a message that was not taken on by a broker.
+    pub number: u64,
+}
+
+impl MessageId {
+    /// A message that no broker has taken on: one of a client's own, or of a test.
+    pub const NONE: MessageId = MessageId { run: 0, number: 0 };
+}
+
+impl fmt::Display for MessageId {
+    /// Both numbers as hexadecimal digits, such as `9f86d081884c7d65-1a`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}-{:x}", self.run, self.number)
+    }
+}
+
+/// Gives out the names of one run.
+#[derive(Debug)]
+pub struct MessageIds {
+    run: u64,
+    last: u64,
+}
+
+impl MessageIds {
+    /// The names of `run`.
+    pub fn new(run: u64) -> MessageIds {
+        MessageIds { run, last: 0 }
+    }
+
+    /// The next name.
+    #[inline]
+    pub fn next_id(&mut self) -> MessageId {
+        self.last += 1;
+        MessageId { run: self.run, number: self.last }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_one_run_differ_and_can_be_read() {
+        let mut ids = MessageIds::new(0x9f);
+        let (first, second) = (ids.next_id(), ids.next_id());
+        assert!(first < second);
+        assert_eq!(second.to_string(), "000000000000009f-2");
+        assert_ne!(MessageIds::new(0xa0).next_id(), first);
+    }
+}
