@@ -1,7 +1,7 @@
 //! One shard of the broker as a machine without I/O: bytes and time go in, bytes and wishes come out.
 //!
-//! [`Shard`] is the whole of it. A reactor drives it with sockets, a fuzzer or a test without. The connections of a shard
-//! and their sessions belong to it alone, so nothing here is locked; what shards must agree on is in
+//! [`Shard`] is the whole of it, and [`turn`](turn()) drives it. A reactor does so with sockets, a fuzzer or a test without. The
+//! connections of a shard and their sessions belong to it alone, so nothing here is locked; what shards must agree on is in
 //! [`tautwire_router::Exchange`].
 
 #![forbid(unsafe_code)]
@@ -19,6 +19,7 @@ mod handshake;
 mod hub;
 mod incoming;
 mod lifecycle;
+mod mutant;
 mod operator;
 mod output;
 mod route;
@@ -26,12 +27,15 @@ mod settings;
 mod shard;
 mod subscribe;
 mod sys;
+mod turn;
 mod wheel;
 
 pub use connection::ConnectionId;
 pub use counters::{Counter, Counters, Totals};
 pub use hub::Action;
+pub use mutant::Mutant;
 pub use operator::{NotPublished, Publication};
 pub use output::{Chunk, Output};
 pub use settings::{Settings, SlowConsumer};
 pub use shard::{Shard, Shared};
+pub use turn::{Rest, Surroundings, turn};
