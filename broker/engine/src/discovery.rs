@@ -31,7 +31,7 @@ pub(crate) struct Told {
 
 impl<J: Journal> Shard<J> {
     /// Whether the contracts have changed and this shard has to say so.
-    pub fn has_contracts_to_tell(&self) -> bool {
+    pub(crate) fn has_contracts_to_tell(&self) -> bool {
         self.hub.shard == ShardIndex(0)
             && self.hub.settings.contract_discovery
             && self.hub.exchange.contract_changes() != self.told.changes

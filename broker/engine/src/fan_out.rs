@@ -72,14 +72,14 @@ impl<J: Journal> Shard<J> {
     }
 
     /// How many of those who stand in line are to be written to in this turn, with [`Shard::next_late`].
-    pub fn late_share(&self) -> usize {
+    pub(crate) fn late_share(&self) -> usize {
         let all = self.hub.late.len();
         if self.hub.braked.len() > BRAKED_MAX { all } else { all.min(RECEIVERS_MAX) }
     }
 
     /// The first in line of the connections whose output has grown. Output of others goes first: [`Shard::next_dirty`].
     #[inline]
-    pub fn next_late(&mut self) -> Option<ConnectionId> {
+    pub(crate) fn next_late(&mut self) -> Option<ConnectionId> {
         while let Some(index) = self.hub.late.pop_front() {
             if self.hub.connections[index].take_dirty() {
                 return Some(self.hub.id(index));
@@ -88,29 +88,18 @@ impl<J: Journal> Shard<J> {
         None
     }
 
-    /// Whether somebody stands in line, or waits for those who do. To be looked at before sleeping.
+    /// Whether somebody stands in line, or waits for those who do.
     #[inline]
-    pub fn has_fan_outs(&self) -> bool {
+    pub(crate) fn has_fan_outs(&self) -> bool {
         !self.hub.late.is_empty() || !self.hub.braked.is_empty() || self.hub.batches_wait
     }
 
-    /// Whether batches are to be brought: not while the receivers of an earlier one stand in line.
-    pub fn takes_batches(&self) -> bool {
-        !self.hub.batches_wait
-    }
-
-    /// Goes on with what has waited for those in line, if they have all been written to. To be called once a turn, after that.
-    #[inline]
-    pub fn end_fan_outs(&mut self, now_ms: u64) {
-        if self.has_fan_outs() && self.hub.late.is_empty() {
-            self.go_on(now_ms);
+    /// Goes on with what has waited for those in line, if they have all been written to.
+    pub(crate) fn end_fan_outs(&mut self) {
+        if !self.hub.late.is_empty() {
+            return;
         }
-    }
-
-    #[cold]
-    fn go_on(&mut self, now_ms: u64) {
         self.hub.batches_wait = false;
-        self.hub.now_ms = now_ms;
         for id in std::mem::take(&mut self.hub.braked) {
             self.hub.hear_again(id, Reason::FanOut);
         }
@@ -120,19 +109,84 @@ impl<J: Journal> Shard<J> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::VecDeque;
 
-    use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
+    use tautwire_router::{Batch, Exchange, RetainedLimits, ShardIndex};
     use tautwire_session::Volatile;
 
-    use crate::{Action, Chunk, Settings, Shared};
+    use crate::{Action, Chunk, Rest, Settings, Shared, Surroundings, turn};
 
     const NOW_MS: u64 = 1_700_000_000_000;
     const AUDIENCE: usize = 100;
 
     struct World {
         shard: Shard<Volatile>,
+        network: Network,
         bystander: ConnectionId,
         publisher: ConnectionId,
+    }
+
+    /// What clients send, and whom the shard writes to.
+    #[derive(Default)]
+    struct Network {
+        input: VecDeque<(ConnectionId, Vec<u8>)>,
+        /// Bytes of the first input that have been taken.
+        taken: usize,
+        written: Vec<(ConnectionId, usize)>,
+        actions: Vec<Action>,
+    }
+
+    impl Surroundings<Volatile> for Network {
+        fn room(&mut self, _: ShardIndex) -> usize {
+            0
+        }
+
+        fn adopt(&mut self, _: &mut Shard<Volatile>) -> bool {
+            false
+        }
+
+        fn next_batch(&mut self, _: ShardIndex) -> Option<Batch> {
+            None
+        }
+
+        fn batches_taken(&mut self, _: ShardIndex) {}
+
+        fn read(&mut self, shard: &mut Shard<Volatile>) -> bool {
+            let Some((id, bytes)) = self.input.front().filter(|(id, _)| !shard.is_held(*id)) else { return false };
+            let chunk = Chunk::from(bytes.clone());
+            self.taken += shard.receive(*id, &chunk, self.taken..bytes.len(), NOW_MS);
+            if self.taken == bytes.len() {
+                self.input.pop_front();
+                self.taken = 0;
+            }
+            true
+        }
+
+        fn accept(&mut self, _: &mut Shard<Volatile>) {}
+
+        fn take_orders(&mut self, _: &mut Shard<Volatile>) {}
+
+        fn carry_out(&mut self, _: &mut Shard<Volatile>, action: Action) {
+            self.actions.push(action);
+        }
+
+        fn send(&mut self, _: ShardIndex, _: impl Iterator<Item = Batch>) {}
+
+        fn write_waiting(&mut self, _: &mut Shard<Volatile>) {}
+
+        fn write(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+            let len = shard.output(id).map_or(0, |output| output.pending_bytes());
+            shard.sent(id, len, NOW_MS);
+            self.written.push((id, len));
+        }
+
+        fn end_turn(&mut self, _: &mut Shard<Volatile>) -> Rest {
+            Rest::Until(None)
+        }
+
+        fn has_room_or_wakes(&mut self, _: ShardIndex) -> bool {
+            false
+        }
     }
 
     impl World {
@@ -140,78 +194,69 @@ mod tests {
             let limits = RetainedLimits { messages: 1, bytes: 1_000 };
             let settings = Settings { sys_interval_s: 0, ..Settings::default() };
             let shared = Shared::new(settings, Exchange::new(1, limits));
-            let mut shard = Shard::new(ShardIndex(0), shared, Volatile, NOW_MS);
+            let shard = Shard::new(ShardIndex(0), shared, Volatile, NOW_MS);
+            let none = ConnectionId { index: 0, generation: 0 };
+            let mut world = World { shard, network: Network::default(), bystander: none, publisher: none };
             for number in 0..AUDIENCE {
-                let id = client(&mut shard, &format!("{number:03}"));
-                say(&mut shard, id, &[0x82, 6, 0, 1, 0, 1, b't', 0]);
+                let id = world.client(&format!("{number:03}"));
+                world.say(id, &[0x82, 6, 0, 1, 0, 1, b't', 0]);
             }
-            let bystander = client(&mut shard, "one");
-            say(&mut shard, bystander, &[0x82, 6, 0, 1, 0, 1, b'b', 0]);
-            let publisher = client(&mut shard, "two");
-            let mut world = World { shard, bystander, publisher };
-            world.write_fresh();
+            world.bystander = world.client("one");
+            world.say(world.bystander, &[0x82, 6, 0, 1, 0, 1, b'b', 0]);
+            world.publisher = world.client("two");
+            while world.turn() == Rest::Busy {}
+            world.network.written.clear();
             world
         }
 
-        fn write(&mut self, id: ConnectionId) -> usize {
-            let len = self.shard.output(id).map_or(0, |output| output.pending_bytes());
-            self.shard.sent(id, len, NOW_MS);
-            len
+        fn client(&mut self, name: &str) -> ConnectionId {
+            let id = self.shard.accept(NOW_MS).expect("there is room");
+            let connect = [&[0x10, 15, 0, 4], &b"MQTT"[..], &[4, 2, 0, 0, 0, 3], name.as_bytes()].concat();
+            self.say(id, &connect);
+            id
         }
 
-        /// Writes to those who do not stand in line; gives who they are.
-        fn write_fresh(&mut self) -> Vec<ConnectionId> {
-            let mut fresh = Vec::new();
-            while let Some(id) = self.shard.next_dirty() {
-                self.write(id);
-                fresh.push(id);
-            }
-            fresh
+        fn say(&mut self, id: ConnectionId, bytes: &[u8]) {
+            self.network.input.push_back((id, bytes.to_vec()));
         }
 
-        /// Writes to those whose turn it is; gives how many they are, and the bytes for them.
-        fn write_late(&mut self) -> (usize, usize) {
-            let mut sum = (0, 0);
-            for _ in 0..self.shard.late_share() {
-                if let Some(id) = self.shard.next_late() {
-                    sum = (sum.0 + 1, sum.1 + self.write(id));
-                }
-            }
-            self.shard.end_fan_outs(NOW_MS);
-            sum
+        fn turn(&mut self) -> Rest {
+            turn(&mut self.shard, &mut self.network, NOW_MS)
         }
-    }
 
-    fn client(shard: &mut Shard<Volatile>, name: &str) -> ConnectionId {
-        let id = shard.accept(NOW_MS).expect("there is room");
-        let connect = [&[0x10, 15, 0, 4], &b"MQTT"[..], &[4, 2, 0, 0, 0, 3], name.as_bytes()].concat();
-        say(shard, id, &connect);
-        id
-    }
-
-    fn say(shard: &mut Shard<Volatile>, id: ConnectionId, bytes: &[u8]) {
-        assert_eq!(receive(shard, id, bytes), bytes.len());
-    }
-
-    fn receive(shard: &mut Shard<Volatile>, id: ConnectionId, bytes: &[u8]) -> usize {
-        shard.receive(id, &Chunk::from(bytes.to_vec()), 0..bytes.len(), NOW_MS)
+        /// A turn, and the bytes that it writes to each connection, in order.
+        fn written(&mut self) -> Vec<(ConnectionId, usize)> {
+            let _ = self.turn();
+            std::mem::take(&mut self.network.written)
+        }
     }
 
     #[test]
     fn others_go_before_those_in_line_and_the_publisher_waits_for_them() {
         let mut world = World::new();
-        say(&mut world.shard, world.publisher, &[0x32, 6, 0, 1, b't', 0, 1, b'x']);
-        assert!(world.shard.is_held(world.publisher) && world.shard.has_fan_outs());
-        let other = client(&mut world.shard, "six");
-        say(&mut world.shard, other, &[0x30, 4, 0, 1, b'b', b'x']);
-        let fresh = world.write_fresh();
-        assert!(fresh.contains(&world.bystander) && fresh.contains(&world.publisher), "{fresh:?}");
-        assert_eq!(world.write_late(), (RECEIVERS_MAX, RECEIVERS_MAX * 6));
+        let other = world.client("six");
+        world.say(other, &[0x30, 4, 0, 1, b'b', b'x']);
+        world.say(world.publisher, &[0x32, 6, 0, 1, b't', 0, 1, b'x']);
+        let written = world.written();
+        let (fresh, late) = written.split_at(3);
+        for id in [world.bystander, world.publisher, other] {
+            assert!(fresh.iter().any(|(written, _)| *written == id), "{id:?} is not in {fresh:?}");
+        }
+        assert_eq!(late.len(), RECEIVERS_MAX);
+        assert!(late.iter().all(|(_, len)| *len == 6), "{late:?}");
         assert!(world.shard.is_held(world.publisher), "some are left");
-        let left = AUDIENCE - RECEIVERS_MAX;
-        assert_eq!(world.write_late(), (left, left * 6));
-        assert!(!world.shard.is_held(world.publisher) && !world.shard.has_fan_outs());
-        assert_eq!(world.shard.next_action(), Some(Action::Resume(world.publisher)));
+        assert_eq!(world.network.actions, []);
+        assert_eq!(world.turn(), Rest::Until(world.shard.next_due_ms()), "nobody is left");
+        assert_eq!(world.network.written.len(), AUDIENCE - RECEIVERS_MAX);
+        assert!(!world.shard.is_held(world.publisher));
+        assert_eq!(world.network.actions, [Action::Resume(world.publisher)]);
+    }
+
+    #[test]
+    fn a_shard_is_busy_while_somebody_stands_in_line() {
+        let mut world = World::new();
+        world.say(world.publisher, &[0x30, 4, 0, 1, b't', b'x']);
+        assert_eq!(world.turn(), Rest::Busy);
     }
 
     #[test]
@@ -220,15 +265,22 @@ mod tests {
         let mut message = vec![0x30, 0x84, 0x1f, 0, 1, b't'];
         message.resize(3 + 3972, b'x');
         let packets = message.repeat(30);
+        world.say(world.publisher, &packets);
         let (mut taken, mut written) = (0, 0);
-        while taken < packets.len() {
-            let count = receive(&mut world.shard, world.publisher, &packets[taken..]);
-            assert!(count > 0 && count.is_multiple_of(message.len()), "{count} of {}", packets.len() - taken);
-            assert!((count - message.len()) * AUDIENCE <= BURST_MAX_BYTES as usize, "{count}");
-            taken += count;
-            while world.shard.has_fan_outs() {
-                written += world.write_late().1;
+        let mut rest = Rest::Busy;
+        while rest == Rest::Busy {
+            rest = world.turn();
+            let so_far = if world.network.input.is_empty() { packets.len() } else { world.network.taken };
+            let count = so_far - taken;
+            assert!(count.is_multiple_of(message.len()), "{count} of {}", packets.len() - taken);
+            assert!(count == 0 || (count - message.len()) * AUDIENCE <= BURST_MAX_BYTES as usize, "{count}");
+            taken = so_far;
+            // Whoever is heard again is read from in the next turn.
+            if !world.network.actions.is_empty() && !world.network.input.is_empty() {
+                world.network.actions.clear();
+                rest = Rest::Busy;
             }
+            written += world.network.written.drain(..).map(|(_, len)| len).sum::<usize>();
         }
         assert_eq!(written, packets.len() * AUDIENCE);
         assert_eq!(world.shard.counters().fan_outs_put_off.get(), 3, "4 MiB are 11 messages for 100 receivers");
@@ -236,13 +288,15 @@ mod tests {
 
     #[test]
     fn where_many_wait_all_is_written_at_once() {
-        let mut world = World::new();
-        say(&mut world.shard, world.publisher, &[0x30, 4, 0, 1, b't', b'x']);
-        for number in 0..BRAKED_MAX {
-            assert_eq!(world.shard.late_share(), RECEIVERS_MAX);
-            let other = client(&mut world.shard, &format!("{number:02}x"));
-            world.shard.brake(other);
+        for (waiting, at_once) in [(BRAKED_MAX - 1, RECEIVERS_MAX), (BRAKED_MAX, AUDIENCE)] {
+            let mut world = World::new();
+            let others: Vec<_> = (0..waiting).map(|number| world.client(&format!("{number:02}x"))).collect();
+            let _ = world.written();
+            for other in others {
+                world.shard.brake(other);
+            }
+            world.say(world.publisher, &[0x30, 4, 0, 1, b't', b'x']);
+            assert_eq!(world.written().len(), at_once);
         }
-        assert_eq!(world.shard.late_share(), AUDIENCE);
     }
 }

@@ -1,7 +1,7 @@
 //! One shard of the broker as a machine without I/O: bytes and time go in, bytes and wishes come out.
 //!
-//! [`Shard`] is the whole of it. A reactor drives it with sockets, a fuzzer or a test without. The connections of a shard
-//! and their sessions belong to it alone, so nothing here is locked; what shards must agree on is in
+//! [`Shard`] is the whole of it, and [`turn`](turn()) drives it. A reactor does so with sockets, a fuzzer or a test without. The
+//! connections of a shard and their sessions belong to it alone, so nothing here is locked; what shards must agree on is in
 //! [`tautwire_router::Exchange`].
 
 #![forbid(unsafe_code)]
@@ -22,6 +22,7 @@ mod hub;
 mod incoming;
 mod jobs;
 mod lifecycle;
+mod mutant;
 mod operator;
 mod place;
 mod route;
@@ -33,13 +34,16 @@ mod subscribe;
 mod sys;
 mod throttle;
 mod transit;
+mod turn;
 mod wheel;
 
 pub use connections::{Chunk, Output};
 pub use counters::{Counter, Counters, Totals};
 pub use hub::Action;
+pub use mutant::Mutant;
 pub use operator::{NotPublished, Publication};
 pub use place::ConnectionId;
 pub use settings::{Settings, SlowConsumer};
 pub use shard::Shard;
 pub use shared::Shared;
+pub use turn::{Rest, Surroundings, turn};

@@ -61,8 +61,8 @@ pub enum NotPublished {
 
 impl<J: Journal> Shard<J> {
     /// Publishes a message like one that a client sends: to the same topics, within the same limits, held to its contract. No
-    /// packet has come, so none is counted. Says whether anybody wanted it. To be called within a turn, before
-    /// [`Shard::turn`].
+    /// packet has come, so none is counted. Says whether anybody wanted it. To be called from
+    /// [`Surroundings::take_orders`](crate::Surroundings::take_orders).
     ///
     /// # Errors
     /// Nothing has been published.
@@ -159,8 +159,10 @@ mod tests {
             let second = message(qos, true, b"second");
             assert_eq!(shard.publish_for_operator(&second, NOW_MS), Err(NotPublished::Busy));
             assert_eq!(shard.hub.exchange.retained(), (0, 0), "nothing of it is there");
-            let batch = shard.next_batch(ShardIndex(1)).expect("a batch");
-            assert_eq!(batch.entries().count(), 1);
+            let mut entries = 0;
+            shard.hub.transit.set_room(ShardIndex(1), 1);
+            shard.hub.transit.send(ShardIndex(1), |batches| entries = batches.map(|batch| batch.len()).sum());
+            assert_eq!(entries, 1);
             assert_eq!(shard.publish_for_operator(&second, NOW_MS), Ok(true));
             assert_eq!(shard.counters().dropped_shard_queue_full.get(), 0);
         }

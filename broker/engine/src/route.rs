@@ -151,9 +151,8 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Takes a batch from another shard, but for its first `from` entries. Where some are left because those before give so
-    /// much to write, tells with how many to begin again once [`Shard::takes_batches`].
-    pub fn receive_batch(&mut self, batch: &Batch, from: usize, now_ms: u64) -> Option<usize> {
-        self.hub.now_ms = now_ms;
+    /// much to write, tells with how many to begin again when `Hub::batches_wait` is over.
+    pub(crate) fn receive_batch(&mut self, batch: &Batch, from: usize) -> Option<usize> {
         let mut burst = Burst::begin(&self.hub);
         let mut done = from;
         for entry in batch.entries().skip(from) {

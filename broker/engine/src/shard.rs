@@ -13,7 +13,7 @@ use crate::connections::{CONNECTION_BYTES, Chunk, Output, Phase, Reason};
 use crate::counters::Counters;
 use crate::discovery::Told;
 use crate::fan_out::Burst;
-use crate::hub::{Action, Hub};
+use crate::hub::Hub;
 use crate::place::{ConnectionId, ConnectionIndex};
 use crate::route::Table;
 use crate::settings::Settings;
@@ -22,8 +22,8 @@ use crate::sys::SysTopics;
 use crate::wheel::Timer;
 
 /// One shard: the connections and sessions of a part of the clients. It owns no socket and reads no clock; its
-/// surroundings bring bytes and the time, and carry away output, actions and batches for other shards. The same calls
-/// give the same results.
+/// surroundings bring bytes and the time, and carry away output, actions and batches for other shards, in the order of
+/// [`turn`](crate::turn). The same calls give the same results.
 ///
 /// Time is in milliseconds since the Unix epoch and must not go back.
 pub struct Shard<J> {
@@ -33,6 +33,10 @@ pub struct Shard<J> {
     pub(crate) told: Told,
     next_retained_sweep_ms: u64,
     due: Vec<Timer>,
+    /// By shard, a batch of which only so many entries have been taken.
+    pub(crate) begun_batches: Vec<Option<(Batch, usize)>>,
+    #[cfg(feature = "mutants")]
+    pub(crate) mutant: Option<crate::mutant::Mutant>,
 }
 
 /// So much of a packet that is not whole may always be kept.
@@ -46,7 +50,7 @@ const RETAINED_SWEEP_MAX: usize = 1_000;
 pub(crate) enum Handled {
     /// It was taken in.
     Done,
-    /// It must be brought again after [`Action::Resume`].
+    /// It must be brought again after [`Action::Resume`](crate::Action::Resume).
     Later,
     /// The connection is being closed or moved; nothing more is read from it.
     Ended,
@@ -56,6 +60,7 @@ impl<J: Journal> Shard<J> {
     /// Shard `index` of the broker.
     pub fn new(index: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Shard<J> {
         let sys = SysTopics::new(index, &shared.settings, now_ms);
+        let begun_batches = (0..shared.exchange.shards()).map(|_| None).collect();
         let hub = Hub::new(index, shared, journal, now_ms);
         Shard {
             hub,
@@ -64,6 +69,9 @@ impl<J: Journal> Shard<J> {
             told: Told::default(),
             next_retained_sweep_ms: now_ms,
             due: Vec::new(),
+            begun_batches,
+            #[cfg(feature = "mutants")]
+            mutant: None,
         }
     }
 
@@ -233,7 +241,7 @@ impl<J: Journal> Shard<J> {
         false
     }
 
-    /// Whether the connection is not to be read from until [`Action::Resume`].
+    /// Whether the connection is not to be read from until [`Action::Resume`](crate::Action::Resume).
     pub fn is_held(&mut self, id: ConnectionId) -> bool {
         self.hub.connections.get(id).is_some_and(|connection| connection.is_held())
     }
@@ -302,9 +310,9 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    /// Does what is due. To be called once a turn, after [`Shard::receive`] and [`Shard::receive_batch`].
-    pub fn turn(&mut self, now_ms: u64) {
-        self.hub.now_ms = now_ms;
+    /// Does what the time and the journal make due.
+    pub(crate) fn do_what_is_due(&mut self) {
+        let now_ms = self.hub.now_ms;
         self.hub.look_at_memory();
         self.hub.end_throttling();
         self.hub.retry_for_memory();
@@ -323,21 +331,16 @@ impl<J: Journal> Shard<J> {
         self.publish_sys();
         self.publish_contracts();
         self.settle_overruns();
-        self.resume_paused();
     }
 
-    /// When [`Shard::turn`] is due at the latest even if nothing happens.
-    pub fn next_turn_ms(&self) -> Option<u64> {
+    /// When something is due even if nothing happens.
+    pub(crate) fn next_due_ms(&self) -> Option<u64> {
         [self.hub.wheel.next_ms(), self.sys.next_ms(), self.hub.next_retry_ms()].into_iter().flatten().min()
     }
 
-    /// What the engine wants done, oldest first.
-    pub fn next_action(&mut self) -> Option<Action> {
-        self.hub.actions.pop_front()
-    }
-
     /// A connection whose output has grown since it was last asked for.
-    pub fn next_dirty(&mut self) -> Option<ConnectionId> {
+    #[inline]
+    pub(crate) fn next_dirty(&mut self) -> Option<ConnectionId> {
         while let Some(index) = self.hub.dirty.pop() {
             if self.hub.connections[index].take_dirty() {
                 return Some(self.hub.id(index));
@@ -398,18 +401,8 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Tells how many batches the way to `shard` takes at present.
-    pub fn set_room(&mut self, shard: ShardIndex, batches: usize) {
+    pub(crate) fn set_room(&mut self, shard: ShardIndex, batches: usize) {
         self.hub.transit.set_room(shard, batches);
-    }
-
-    /// Whether there is a batch for another shard.
-    pub fn has_batch(&self, shard: ShardIndex) -> bool {
-        self.hub.transit.has_batch(shard)
-    }
-
-    /// The next batch for another shard.
-    pub fn next_batch(&mut self, shard: ShardIndex) -> Option<Batch> {
-        self.hub.transit.next_batch(shard)
     }
 
     /// This shard's counters.
@@ -435,16 +428,6 @@ impl<J: Journal> Shard<J> {
             self.hub.counters().dropped_expired.add(dropped as u64);
             let pause_ms = if dropped == RETAINED_SWEEP_MAX { 1 } else { RETAINED_SWEEP_MS };
             self.next_retained_sweep_ms = now_ms + pause_ms;
-        }
-    }
-
-    /// Reads again from connections that waited for another shard, once none is behind.
-    fn resume_paused(&mut self) {
-        if self.hub.paused.is_empty() || self.hub.transit.is_full() {
-            return;
-        }
-        for id in std::mem::take(&mut self.hub.paused) {
-            self.hub.hear_again(id, Reason::Transit);
         }
     }
 

@@ -66,12 +66,15 @@ impl Transit {
         !self.outboxes[usize::from(shard.0)].batches.is_empty()
     }
 
-    /// The next batch for `shard`.
-    pub(crate) fn next_batch(&mut self, shard: ShardIndex) -> Option<Batch> {
+    /// Has as many batches for `shard` sent as its way has room for.
+    pub(crate) fn send(&mut self, shard: ShardIndex, send: impl FnOnce(&mut dyn Iterator<Item = Batch>)) {
         let outbox = &mut self.outboxes[usize::from(shard.0)];
-        let batch = outbox.batches.pop_front()?;
-        outbox.last = batch.size();
-        Some(batch)
+        let count = outbox.room.min(outbox.batches.len());
+        if count > 0 {
+            let Outbox { batches, last, .. } = outbox;
+            send(&mut batches.drain(..count).inspect(|batch| *last = batch.size()));
+            outbox.room -= count;
+        }
     }
 
     /// The batch to which a message for `shard` is added; `None` where the way is full and the message `may_be_lost`.

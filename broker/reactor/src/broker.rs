@@ -14,11 +14,12 @@ use tautwire_engine::{Counters, Publication, Settings, Shard, Shared, Totals};
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
 use tautwire_session::Volatile;
 
+use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::desk::{Clerk, Desk, PublishError};
 use crate::listener::{Listen, Listener};
-use crate::mailbox::{Bell, connect};
-use crate::worker::{BELL, Worker};
+use crate::ways::connect;
+use crate::worker::{BELL, Equipment, Worker};
 
 /// A running broker.
 #[derive(Debug)]
@@ -121,11 +122,7 @@ impl Broker {
         }
         let bound = listeners.iter().map(|listener| listener.socket.local_addr()).collect::<io::Result<_>>();
         let queue_batches = settings.shard_queue_batches;
-        let shared = Shared {
-            settings: Arc::new(settings),
-            exchange: Arc::new(Exchange::new(threads, retained)),
-            counters: (0..threads).map(|_| Counters::default()).collect(),
-        };
+        let shared = Shared::new(settings, Exchange::new(threads, retained));
         if !contracts.contracts().is_empty() {
             shared.exchange.set_contracts(contracts);
         }
@@ -136,7 +133,7 @@ impl Broker {
             .map(|poll| Ok(Arc::new(Bell::new(Waker::new(poll.registry(), BELL)?))))
             .collect::<io::Result<Vec<_>>>()
             .map_err(StartError::Thread)?;
-        let peers = connect(&bells, queue_batches);
+        let ways = connect(&bells, queue_batches);
         let clock = Clock::new();
         let stop = Arc::new(AtomicBool::new(false));
         let desk = Arc::new(Desk::default());
@@ -153,13 +150,14 @@ impl Broker {
                 bell: bells[0].clone(),
             },
         };
-        for (index, ((poll, bell), peers)) in polls.into_iter().zip(bells).zip(peers).enumerate() {
+        for (index, ((poll, bell), ways)) in polls.into_iter().zip(bells).zip(ways).enumerate() {
             let shard = Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, clock.now_ms());
             // The first thread accepts; a connection moves to its client's thread when CONNECT has come. It publishes what is
             // handed in, too.
             let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
-            let started = Worker::new(poll, shard, listeners, peers, bell, stop.clone(), clock)
-                .map(|worker| worker.with(clerk.take()))
+            let clerk = clerk.take();
+            let equipment = Equipment { poll, shard, listeners, ways, bell, stop: stop.clone(), clerk, clock };
+            let started = Worker::new(equipment)
                 .and_then(|worker| thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run()));
             match started {
                 Ok(thread) => broker.threads.push(thread),

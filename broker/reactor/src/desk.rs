@@ -11,7 +11,7 @@ use tautwire_engine::NotPublished;
 use tautwire_message::Message;
 use tautwire_protocol::ReasonCode;
 
-use crate::mailbox::Bell;
+use crate::bell::Bell;
 
 /// Messages that lie here at once: no fewer than the admin API has requests.
 const POSTED_MAX: usize = 16;

@@ -7,15 +7,16 @@
 #![deny(unsafe_code)]
 
 mod alarm;
+mod bell;
 mod broker;
 mod clock;
+mod connections;
 mod desk;
-mod input;
+mod door;
+mod host;
 mod listener;
-mod mailbox;
 mod memory;
-mod sockets;
-mod websockets;
+mod ways;
 mod worker;
 
 pub use broker::{Broker, Control, StartError};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use tautwire_message::MessageRef;
+use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{QoS, topic_matches};
 use tautwire_router::{Exchange, Member, RetainedLimits, Routes, SessionKey, ShardIndex};
 
@@ -27,7 +27,15 @@ impl Random {
 }
 
 fn message<'a>(topic: &'a str, payload: &'a [u8], expires_at_ms: Option<u64>) -> MessageRef<'a> {
-    MessageRef { topic, properties: &[], payload, qos: QoS::AtLeastOnce, retain: true, expires_at_ms }
+    MessageRef {
+        id: MessageId::NONE,
+        topic,
+        properties: &[],
+        payload,
+        qos: QoS::AtLeastOnce,
+        retain: true,
+        expires_at_ms,
+    }
 }
 
 fn member(shard: u8, index: u32) -> Member {
@@ -100,13 +108,14 @@ fn retained_messages_are_the_last_of_their_topics_within_the_limits() {
     let exchange = Exchange::new(1, LIMITS);
     let mut random = Random(2);
     let mut model: BTreeMap<&str, (Vec<u8>, Option<u64>)> = BTreeMap::new();
-    let stored = |topic: &str, payload: &[u8]| message(topic, payload, None).stored_bytes();
+    let stored = |topic: &str, payload: &[u8]| message(topic, payload, None).kept_bytes();
     let mut last_sequence = 0;
     for now_ms in 0..5_000u64 {
         let topic = TOPICS[random.below(TOPICS.len())];
         let payload = vec![b'x'; random.below(200)];
         let expires_at_ms = (random.below(3) == 0).then(|| now_ms + random.below(20) as u64);
-        let kept = exchange.retain(&message(topic, &payload, expires_at_ms), &mut None);
+        let kept = exchange
+            .retain(&message(topic, &payload, expires_at_ms), || message(topic, &payload, expires_at_ms).to_message());
         let others = model.iter().filter(|(held, _)| **held != topic);
         let bytes: usize = others.clone().map(|(topic, (payload, _))| stored(topic, payload)).sum();
         let fits = others.count() < LIMITS.messages && bytes + stored(topic, &payload) <= LIMITS.bytes;
@@ -174,7 +183,9 @@ fn a_message_is_shown_or_routed_and_never_both() {
             let generations: Vec<u64> = (0..MESSAGES)
                 .map(|number| {
                     let (topic, payload) = (topic_of(number), number.to_string());
-                    let kept = exchange.retain(&message(&topic, payload.as_bytes(), None), &mut None);
+                    let kept = exchange.retain(&message(&topic, payload.as_bytes(), None), || {
+                        message(&topic, payload.as_bytes(), None).to_message()
+                    });
                     kept.expect("there is room").generation
                 })
                 .collect();

@@ -212,6 +212,11 @@ impl Outbound {
         self.in_queue.counted_bytes + self.in_window.counted_bytes
     }
 
+    /// Bytes of the queue alone.
+    pub fn queued_bytes(&self) -> usize {
+        self.in_queue.counted_bytes
+    }
+
     /// Bytes of the window alone: of what has been sent and not acknowledged.
     pub fn sent_bytes(&self) -> usize {
         self.in_window.counted_bytes

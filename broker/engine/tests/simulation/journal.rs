@@ -138,9 +138,11 @@ fn acknowledgements_wait_until_what_they_promise_is_safe() {
             check_acknowledged(&mut world, &journal);
             if random.chance(20) {
                 journal.make_durable(&mut random);
+                world.broker.wake_all();
             }
         }
         journal.become_instant();
+        world.broker.wake_all();
         world.come_to_rest().unwrap_or_else(|wrong| panic!("{wrong}"));
     }
 }

@@ -9,4 +9,5 @@ mod ledger;
 mod limits;
 mod packets;
 mod random_clients;
+mod turns;
 mod world;

@@ -34,7 +34,7 @@ impl Drop for Named {
 fn plan(seed: u64) -> Plan {
     let mut random = Random::new(!seed);
     Plan {
-        shards: 1 + random.below(3),
+        shards: 1 + random.below(4),
         clients: 2 + random.below(6),
         steps: random.pick(&[200, 1_000, 3_000]),
         prompt_clients: random.chance(20),

@@ -44,7 +44,7 @@ pub(crate) fn settings(random: &mut Random) -> Settings {
         max_session_expiry_s: 3_600,
         in_flight_per_client: random.pick(&[1, 2, 7, 1024]),
         connection_output_bytes: random.pick(&[1_000, 30_000, 4 << 20]),
-        shard_queue_batches: random.pick(&[1, 2, 64]),
+        shard_queue_batches: random.pick(&[1, 1, 2, 3, 4, 5, 6, 7, 8, 64]),
         incomplete_packet_timeout_s: 1_000,
         write_stall_timeout_s: 1_000,
         connect_timeout_s: 1_000,
@@ -74,6 +74,11 @@ impl<J: Journal> World<J> {
     pub(crate) fn run(&mut self) -> Outcome {
         for _ in 0..self.plan.steps {
             self.step()?;
+            if self.random.chance(2) {
+                // All shards come to sleep, and nothing but a deadline would wake them.
+                self.exchange_all()?;
+                self.check_nobody_waits()?;
+            }
         }
         self.finish()
     }
@@ -251,6 +256,7 @@ impl<J: Journal> World<J> {
     /// Everything that is under way comes to its end; clients that have a session come back for what they are owed.
     pub(crate) fn come_to_rest(&mut self) -> Outcome {
         self.exchange_all()?;
+        self.check_nobody_waits()?;
         // Connections that clients have given up.
         let held: Vec<_> = self.clients.iter().filter_map(Client::socket).collect();
         self.broker.cut_all_but(&held);
@@ -261,6 +267,13 @@ impl<J: Journal> World<J> {
             }
         }
         self.exchange_all()
+    }
+
+    fn check_nobody_waits(&self) -> Outcome {
+        match self.clients.iter().find(|client| client.phase == Phase::Here && !client.is_idle()) {
+            Some(client) => Err(format!("client {} waits for something that does not come", client.index)),
+            None => Ok(()),
+        }
     }
 
     /// Lets broker and clients talk until nobody has anything to say.
@@ -281,11 +294,7 @@ impl<J: Journal> World<J> {
 
     fn finish(&mut self) -> Outcome {
         self.come_to_rest()?;
-        for client in &self.clients {
-            if client.phase == Phase::Here && !client.is_idle() {
-                return Err(format!("client {} waits for something that does not come", client.index));
-            }
-        }
+        self.check_nobody_waits()?;
         let totals = self.broker.totals();
         if totals.dropped_queue_full + totals.dropped_memory_full + totals.protocol_errors > 0 {
             return Err(format!("dropped, or taken for wrong: {totals:?}"));

@@ -3,7 +3,9 @@
 
 mod broker;
 mod choices;
+mod network;
 mod socket;
+mod turning;
 
 pub(crate) use broker::SimulatedBroker;
 pub(crate) use choices::{Choices, Prompt, Random};

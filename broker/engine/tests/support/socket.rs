@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use tautwire_engine::ConnectionId;
-use tautwire_protocol::{FixedHeader, MAX_PACKET_SIZE_BYTES};
 
 /// A simulated socket, in the order of connecting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,6 +27,8 @@ pub(super) struct Socket {
     pub(super) draining_until_ms: Option<u64>,
     /// The broker waits for room.
     pub(super) write_waits: bool,
+    /// In the broker's list of sockets that may have something to read.
+    pub(super) listed: bool,
     /// Arrived at the client.
     pub(super) outbound: Vec<u8>,
     /// Most bytes that `outbound` takes.
@@ -47,6 +48,7 @@ impl Socket {
             broken: false,
             draining_until_ms: None,
             write_waits: false,
+            listed: false,
             outbound: Vec::new(),
             room_bytes,
             closed_at_ms: None,
@@ -55,10 +57,5 @@ impl Socket {
 
     pub(super) fn room(&self) -> usize {
         if self.broken || self.deaf { usize::MAX } else { self.room_bytes.saturating_sub(self.outbound.len()) }
-    }
-
-    /// A whole packet that the engine did not take: it does not want to be brought more.
-    pub(super) fn is_held(&self) -> bool {
-        FixedHeader::decode(&self.rest, MAX_PACKET_SIZE_BYTES).is_ok_and(|header| header.total_len() <= self.rest.len())
     }
 }

@@ -103,7 +103,8 @@ settings! {
         in_flight_per_client: u16 = 1_024, in 1..=65_535, unit "messages";
         /// QoS 1 and QoS 2 messages waiting for one session. When full, `limits.slow_consumer` decides.
         session_queue_messages: usize = 10_000, in 1..=1_000_000_000;
-        /// Bytes of the messages waiting for one session. When full, `limits.slow_consumer` decides.
+        /// Bytes of the messages that one session holds: those that wait, and those that have been sent and not acknowledged.
+        /// When full, `limits.slow_consumer` decides.
         session_queue_bytes: usize = 67_108_864, in 1_024..=1_099_511_627_776;
         /// What happens when a session's queue is full: `drop_new` drops the arriving message, `drop_old` the oldest
         /// waiting one, `disconnect` ends the connection with Quota exceeded (0x97).
@@ -111,10 +112,13 @@ settings! {
         /// Output pending for one connection. Beyond it QoS 0 messages are dropped and counted,
         /// QoS 1 and QoS 2 messages wait in the session's queue.
         connection_output_bytes: usize = 4_194_304, in 1_024..=1_099_511_627_776;
-        /// Memory of all session queues and all pending output together. When reached, `limits.slow_consumer` decides
-        /// for QoS 1 and QoS 2 as if each queue were full, and QoS 0 is dropped where output is pending;
-        /// both are counted.
+        /// Memory that all clients together can make the broker hold: messages, queues, output, incomplete packets, wills,
+        /// filters, sessions, connections. Retained messages have a limit of their own. When it is reached, publishers of
+        /// QoS 1 and QoS 2 are refused with Quota exceeded (0x97) or, with MQTT 3.1.1, not read from; QoS 0 is dropped and
+        /// counted; new connections, wills and filters are refused.
         buffered_bytes: usize = 1_073_741_824, in 1_048_576..=1_099_511_627_776;
+        /// Memory that one client can make the broker hold. It can never hold more than is left free for the others either.
+        client_bytes: usize = 268_435_456, in 65_536..=1_099_511_627_776;
         /// Retained messages held. A message for a further topic is refused with Quota exceeded (0x97).
         retained_messages: usize = 1_000_000, in 0..=1_000_000_000;
         /// Bytes of all retained messages, topics included. What goes beyond is refused with Quota exceeded (0x97).

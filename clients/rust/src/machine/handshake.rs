@@ -165,7 +165,7 @@ impl<T> Machine<T> {
                 }
             }
         }
-        let waiting = old.into_outbound().into_iter().flat_map(|outbound| outbound.into_unfinished());
+        let waiting = std::iter::from_fn(|| old.take_unfinished());
         let waiting: Vec<_> = waiting.filter(|(_, started)| !started).map(|(delivery, _)| delivery).collect();
         let mut tags = std::mem::take(&mut self.queued_tags);
         for (delivery, tag) in again {

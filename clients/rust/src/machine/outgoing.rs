@@ -1,6 +1,6 @@
 //! Messages to the server.
 
-use tautwire_message::{Message, MessageRef};
+use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{
     Delivery as Sending, Packet, PacketId, Properties, Property, PropertyContext, ProtocolVersion, PubAck, PubComp,
     PubRec, PubRel, PubRelReason, Publish, QoS, ReasonCode, TopicName,
@@ -45,6 +45,7 @@ impl<T> Machine<T> {
         let accepted = match self.properties(publication, &mut scratch) {
             Ok(properties) => {
                 let message = MessageRef {
+                    id: MessageId::NONE,
                     topic: topic.as_str(),
                     properties,
                     payload: publication.payload,
@@ -157,7 +158,7 @@ impl<T> Machine<T> {
         let limits = &self.options.limits;
         let queued_bytes = self.session.outbound().map_or(0, |outbound| outbound.queued_bytes());
         if self.queued_tags.len() >= limits.queue_messages
-            || queued_bytes.saturating_add(message.stored_bytes()) > limits.queue_bytes && !self.queued_tags.is_empty()
+            || queued_bytes.saturating_add(message.kept_bytes()) > limits.queue_bytes && !self.queued_tags.is_empty()
         {
             return Err(Error::Full);
         }

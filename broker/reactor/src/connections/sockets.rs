@@ -4,7 +4,8 @@ use mio::net::TcpStream;
 use tautwire_engine::ConnectionId;
 use tautwire_websocket::WebSocket;
 
-use crate::input::Rest;
+use super::input::Remainder;
+use super::transport::Transport;
 
 /// One socket.
 #[derive(Debug)]
@@ -19,9 +20,9 @@ pub(crate) struct Socket {
     pub(crate) ended: bool,
     /// In the list of sockets that may have more to read.
     pub(crate) listed: bool,
-    /// MQTT comes in frames of WebSocket; see [`Sockets::websocket`].
-    pub(crate) framed: bool,
-    pub(crate) rest: Option<Box<Rest>>,
+    /// Something stands between TCP and MQTT; see [`Sockets::transport`].
+    pub(crate) is_layered: bool,
+    pub(crate) rest: Option<Box<Remainder>>,
 }
 
 // There may be hundreds of thousands that do nothing: what few need is kept elsewhere. mio's part is larger when debugging.
@@ -39,7 +40,7 @@ pub(crate) struct Sockets {
 #[derive(Debug)]
 pub(crate) struct Removed {
     pub(crate) stream: TcpStream,
-    pub(crate) rest: Option<Rest>,
+    pub(crate) rest: Option<Remainder>,
     pub(crate) websocket: Option<Box<WebSocket>>,
 }
 
@@ -48,15 +49,15 @@ impl Sockets {
         &mut self,
         id: ConnectionId,
         stream: TcpStream,
-        rest: Option<Rest>,
+        rest: Option<Remainder>,
         websocket: Option<Box<WebSocket>>,
     ) {
         let place = id.index as usize;
         if self.sockets.len() <= place {
             self.sockets.resize_with(place + 1, || None);
         }
-        let framed = websocket.is_some();
-        if framed {
+        let is_layered = websocket.is_some();
+        if is_layered {
             if self.websockets.len() <= place {
                 self.websockets.resize_with(place + 1, || None);
             }
@@ -69,7 +70,7 @@ impl Sockets {
             draining: false,
             ended: false,
             listed: false,
-            framed,
+            is_layered,
             rest: rest.map(Box::new),
         });
     }
@@ -79,21 +80,20 @@ impl Sockets {
         self.sockets.get_mut(id.index as usize)?.as_mut().filter(|socket| socket.generation == id.generation)
     }
 
-    /// A socket and its WebSocket, if it has one.
-    pub(crate) fn websocket(&mut self, id: ConnectionId) -> Option<(&mut Socket, &mut WebSocket)> {
+    /// Where the bytes of the socket of `id` come from and go to.
+    #[inline]
+    pub(crate) fn transport(&mut self, id: ConnectionId) -> Option<Transport<'_>> {
         let place = id.index as usize;
         let socket = self.sockets.get_mut(place)?.as_mut().filter(|socket| socket.generation == id.generation)?;
-        if !socket.framed {
-            return None;
-        }
-        Some((socket, self.websockets.get_mut(place)?.as_mut()?))
+        let websocket = if socket.is_layered { self.websockets.get_mut(place)?.as_deref_mut() } else { None };
+        Some(Transport::new(&mut socket.stream, websocket, socket.draining))
     }
 
     pub(crate) fn remove(&mut self, id: ConnectionId) -> Option<Removed> {
-        let framed = self.get(id)?.framed;
+        let is_layered = self.get(id)?.is_layered;
         let place = id.index as usize;
         let socket = self.sockets.get_mut(place)?.take()?;
-        let websocket = if framed { self.websockets.get_mut(place)?.take() } else { None };
+        let websocket = if is_layered { self.websockets.get_mut(place)?.take() } else { None };
         Some(Removed { stream: socket.stream, rest: socket.rest.map(|rest| *rest), websocket })
     }
 

@@ -1,11 +1,12 @@
 //! Bytes of a connection that do not make a packet yet.
 
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 
-use mio::net::TcpStream;
-use tautwire_engine::Chunk;
+use tautwire_engine::{Chunk, Counters};
 use tautwire_protocol::{FixedHeader, MAX_PACKET_SIZE_BYTES};
+
+use super::transport::{Received, Transport};
 
 /// Size of the memory that a thread reads into.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -25,7 +26,7 @@ const GROWTH_BYTES: usize = 64 << 10;
 
 /// What is kept of a connection's input between turns; nothing for one that is between packets.
 #[derive(Debug)]
-pub(crate) enum Rest {
+pub(crate) enum Remainder {
     /// Up to [`HEADROOM_BYTES`].
     Short(Vec<u8>),
     /// In a chunk that is the connection's for now.
@@ -35,22 +36,30 @@ pub(crate) enum Rest {
     Long(Vec<u8>, usize),
 }
 
-impl From<Vec<u8>> for Rest {
-    fn from(bytes: Vec<u8>) -> Rest {
+impl From<Vec<u8>> for Remainder {
+    fn from(bytes: Vec<u8>) -> Remainder {
         if bytes.len() <= HEADROOM_BYTES {
-            return Rest::Short(bytes);
+            return Remainder::Short(bytes);
         }
         let arrived = bytes.len();
-        Rest::Long(bytes, arrived)
+        Remainder::Long(bytes, arrived)
     }
 }
 
-impl Rest {
+impl Remainder {
+    /// Bytes of memory that it takes.
+    pub(super) fn held_bytes(&self) -> usize {
+        match self {
+            Remainder::Short(bytes) | Remainder::Long(bytes, _) => bytes.capacity(),
+            Remainder::Lane(..) => CHUNK_BYTES,
+        }
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Rest::Short(bytes) => bytes,
-            Rest::Long(bytes, arrived) => &bytes[..*arrived],
-            Rest::Lane(chunk, range) => &chunk.bytes()[range.clone()],
+            Remainder::Short(bytes) => bytes,
+            Remainder::Long(bytes, arrived) => &bytes[..*arrived],
+            Remainder::Lane(chunk, range) => &chunk.bytes()[range.clone()],
         }
     }
 }
@@ -60,8 +69,8 @@ impl Rest {
 pub(crate) struct Arrived {
     pub(crate) chunk: Chunk,
     pub(crate) range: Range<usize>,
-    /// Bytes that the socket gave now; `None` where it had none to give.
-    pub(crate) read: Option<usize>,
+    /// What was read; `None` where there was nothing to read.
+    pub(crate) received: Option<Received>,
     /// There may be more.
     pub(crate) more: bool,
 }
@@ -74,59 +83,56 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Puts what is kept of a connection before what its socket has to give. With `stream` `None`, nothing is read.
+    /// Puts what is kept of a connection before what its transport has to give. With `transport` `None`, nothing is read.
     ///
     /// # Errors
     /// Those of reading, without "would block".
-    pub(crate) fn gather(&mut self, rest: Option<Rest>, stream: Option<&mut TcpStream>) -> io::Result<Arrived> {
+    pub(crate) fn gather(
+        &mut self,
+        rest: Option<Remainder>,
+        transport: Option<&mut Transport<'_>>,
+        counters: &Counters,
+    ) -> io::Result<Arrived> {
         let (mut chunk, mut range) = match rest {
             None => (self.take(), HEADROOM_BYTES..HEADROOM_BYTES),
-            Some(Rest::Short(bytes)) => {
+            Some(Remainder::Short(bytes)) => {
                 let mut chunk = self.take();
                 let range = HEADROOM_BYTES - bytes.len()..HEADROOM_BYTES;
                 bytes_of(&mut chunk)[range.clone()].copy_from_slice(&bytes);
                 (chunk, range)
             }
-            Some(Rest::Lane(chunk, range)) => {
+            Some(Remainder::Lane(chunk, range)) => {
                 self.lanes -= 1;
                 self.with_room(chunk, range)
             }
-            Some(Rest::Long(mut bytes, arrived)) => {
-                if stream.is_some() && arrived == bytes.len() {
+            Some(Remainder::Long(mut bytes, arrived)) => {
+                if transport.is_some() && arrived == bytes.len() {
                     bytes.resize(arrived + arrived.max(GROWTH_BYTES), 0);
                 }
                 (Chunk::from(bytes), 0..arrived)
             }
         };
-        let Some(stream) = stream else { return Ok(Arrived { chunk, range, read: None, more: false }) };
+        let Some(transport) = transport else { return Ok(Arrived { chunk, range, received: None, more: false }) };
         let room = &mut bytes_of(&mut chunk)[range.end..];
         let size = room.len().min(READ_MAX_BYTES);
-        let room = &mut room[..size];
         if size == 0 {
             // Whole packets fill the chunk and wait to be let through.
-            return Ok(Arrived { chunk, range, read: None, more: true });
+            return Ok(Arrived { chunk, range, received: None, more: true });
         }
-        let read = loop {
-            match stream.read(room) {
-                Ok(count) => break Some(count),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break None,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        };
-        range.end += read.unwrap_or(0);
-        Ok(Arrived { chunk, range, read, more: read == Some(size) })
+        let received = transport.read(&mut room[..size], counters)?;
+        range.end += received.map_or(0, |received| received.bytes);
+        Ok(Arrived { chunk, range, received, more: received.is_some_and(|received| received.is_full) })
     }
 
     /// Keeps `range` of the chunk for later, and the chunk for others if it can be.
-    pub(crate) fn keep(&mut self, chunk: Chunk, range: Range<usize>) -> Option<Rest> {
+    pub(crate) fn keep(&mut self, chunk: Chunk, range: Range<usize>) -> Option<Remainder> {
         if range.is_empty() {
             self.give_back(chunk);
             return None;
         }
         let bytes = &chunk.bytes()[range.clone()];
         if range.len() <= HEADROOM_BYTES {
-            let rest = Rest::Short(bytes.to_vec());
+            let rest = Remainder::Short(bytes.to_vec());
             self.give_back(chunk);
             return Some(rest);
         }
@@ -134,23 +140,23 @@ impl Chunks {
             FixedHeader::decode(bytes, MAX_PACKET_SIZE_BYTES).map_or(range.len(), |header| header.total_len());
         if chunk.bytes().len() == CHUNK_BYTES && packet_len <= CHUNK_BYTES && self.lanes < LANES_MAX {
             self.lanes += 1;
-            return Some(Rest::Lane(chunk, range));
+            return Some(Remainder::Lane(chunk, range));
         }
         if chunk.bytes().len() != CHUNK_BYTES && range.start == 0 {
             // A long packet goes on growing where it is.
             return Some(match chunk.into_vec() {
-                Ok(bytes) => Rest::Long(bytes, range.end),
-                Err(chunk) => Rest::from(chunk.bytes()[range].to_vec()),
+                Ok(bytes) => Remainder::Long(bytes, range.end),
+                Err(chunk) => Remainder::from(chunk.bytes()[range].to_vec()),
             });
         }
-        let rest = Rest::from(bytes.to_vec());
+        let rest = Remainder::from(bytes.to_vec());
         self.give_back(chunk);
         Some(rest)
     }
 
     /// A connection is gone and what was kept for it.
-    pub(crate) fn forget(&mut self, rest: Option<Rest>) {
-        if let Some(Rest::Lane(chunk, _)) = rest {
+    pub(crate) fn forget(&mut self, rest: Option<Remainder>) {
+        if let Some(Remainder::Lane(chunk, _)) = rest {
             self.lanes -= 1;
             self.give_back(chunk);
         }

@@ -1,0 +1,226 @@
+//! The order of a turn, and whether a shard may sleep after it.
+//!
+//! [`turn`] is the only way to drive a shard through a turn. A reactor, the simulation, the fuzzers and the benchmarks bring their
+//! own [`Surroundings`]; what happens in which order, and what still has to be done afterwards, is decided here alone.
+
+use tautwire_router::{Batch, ShardIndex};
+use tautwire_session::Journal;
+
+use crate::connections::Reason;
+use crate::hub::Action;
+use crate::mutant::Mutant;
+use crate::place::ConnectionId;
+use crate::shard::Shard;
+
+/// Batches taken from one other shard in one turn, so that shards which flood each other still read their sockets.
+const BATCHES_MAX: usize = 16;
+
+/// What a shard may do until its next turn.
+#[must_use = "a shard that is left to sleep while it is busy may never wake"]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// Something is left to do: the next turn begins at once.
+    Busy,
+    /// Sleep until something happens, and no longer than until this moment.
+    Until(Option<u64>),
+}
+
+/// What a shard's surroundings do in its turn. [`turn`] calls the methods in the order in which they stand here.
+///
+/// A method that returns `bool` does one thing and says whether there was one to do. It is called until it returns false, and
+/// the engine's wishes are carried out after each call. How much of it one turn does is up to the surroundings; what is left
+/// must count in [`Surroundings::end_turn`].
+pub trait Surroundings<J: Journal> {
+    /// How many batches the way to another shard takes now. Nobody but [`Surroundings::send`] may make it fewer.
+    fn room(&mut self, to: ShardIndex) -> usize;
+
+    /// Lets in a connection that another shard has given away, and brings the bytes that came along.
+    fn adopt(&mut self, shard: &mut Shard<J>) -> bool;
+
+    /// The next batch from another shard, if one has come.
+    fn next_batch(&mut self, from: ShardIndex) -> Option<Batch>;
+
+    /// No more batches of this shard are taken in this turn. It is woken if it waits for the room.
+    fn batches_taken(&mut self, from: ShardIndex);
+
+    /// Reads from one connection.
+    fn read(&mut self, shard: &mut Shard<J>) -> bool;
+
+    /// Lets in new connections.
+    fn accept(&mut self, shard: &mut Shard<J>);
+
+    /// Does what was asked for from outside the shards' threads.
+    fn take_orders(&mut self, shard: &mut Shard<J>);
+
+    /// Does what the engine wants done. It may bring bytes, and so lead to more wishes.
+    fn carry_out(&mut self, shard: &mut Shard<J>, action: Action);
+
+    /// Sends batches to another shard, no more than [`Surroundings::room`], and wakes it.
+    fn send(&mut self, to: ShardIndex, batches: impl Iterator<Item = Batch>);
+
+    /// Writes to the connections whose network has room again.
+    fn write_waiting(&mut self, shard: &mut Shard<J>);
+
+    /// Writes the pending output of a connection as far as its network takes it.
+    fn write(&mut self, shard: &mut Shard<J>, id: ConnectionId);
+
+    /// The turn is over. Says what the surroundings themselves still have to do. Whatever is brought from now on, by other
+    /// threads too, must wake the shard: what was brought before is seen by the looks that follow.
+    fn end_turn(&mut self, shard: &mut Shard<J>) -> Rest;
+
+    /// Asked after [`Surroundings::end_turn`] of shards for which there are batches: whether the way takes one now. If not,
+    /// the shard is woken as soon as it does.
+    fn has_room_or_wakes(&mut self, to: ShardIndex) -> bool;
+}
+
+/// Makes one turn of a shard, at `now_ms`.
+///
+/// The order matters. Mail comes before reading, so that what other shards sent is older than what is read now. Batches are sent
+/// before paused publishers are heard again, and never after that: a publisher that is paused when the turn ends waits for a way
+/// that is full at that moment, and whoever makes room in it wakes the shard. Those who stand in line for a fan-out are written to
+/// after all others.
+pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: &mut S, now_ms: u64) -> Rest {
+    shard.hub.now_ms = now_ms;
+    shard.look_at_ways(surroundings);
+
+    while surroundings.adopt(shard) {
+        shard.act(surroundings);
+    }
+    shard.take_batches(surroundings);
+    while surroundings.read(shard) {
+        shard.act(surroundings);
+    }
+    surroundings.accept(shard);
+    surroundings.take_orders(shard);
+
+    shard.do_what_is_due();
+    // A job that takes several turns does its share here; one that is not finished is a reason in `Shard::is_busy`.
+    shard.act(surroundings);
+
+    if shard.is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
+        shard.act(surroundings);
+    }
+    shard.send_batches(surroundings);
+    if !shard.is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
+        shard.act(surroundings);
+    }
+
+    surroundings.write_waiting(shard);
+    shard.write_output(surroundings);
+    // Writing lets waiting messages go on, and may show that a client is gone.
+    shard.act(surroundings);
+
+    shard.rest(surroundings)
+}
+
+impl<J: Journal> Shard<J> {
+    fn others(&self) -> impl Iterator<Item = ShardIndex> + use<J> {
+        let (own, count) = (self.hub.shard.0, self.hub.transit.shards());
+        (0..count as u8).filter(move |other| *other != own).map(ShardIndex)
+    }
+
+    fn look_at_ways(&mut self, surroundings: &mut impl Surroundings<J>) {
+        for to in self.others() {
+            self.set_room(to, surroundings.room(to));
+        }
+    }
+
+    /// Does what the engine wants done, oldest first, and what comes of that. Only the turn calls it, so that thousands of
+    /// clients who are heard again do not stand on each other's shoulders on the stack.
+    #[inline]
+    fn act(&mut self, surroundings: &mut impl Surroundings<J>) {
+        while let Some(action) = self.hub.actions.pop_front() {
+            surroundings.carry_out(self, action);
+        }
+    }
+
+    /// Takes what other shards have sent, but nothing while the receivers of an earlier batch stand in line.
+    fn take_batches(&mut self, surroundings: &mut impl Surroundings<J>) {
+        for from in self.others() {
+            for _ in 0..BATCHES_MAX {
+                if self.hub.batches_wait {
+                    break;
+                }
+                let begun = self.begun_batches[usize::from(from.0)].take();
+                let Some((batch, done)) = begun.or_else(|| Some((surroundings.next_batch(from)?, 0))) else { break };
+                let left = self.receive_batch(&batch, done);
+                self.begun_batches[usize::from(from.0)] = left.map(|done| (batch, done));
+            }
+            surroundings.batches_taken(from);
+        }
+    }
+
+    fn send_batches(&mut self, surroundings: &mut impl Surroundings<J>) {
+        for to in self.others() {
+            if self.hub.transit.has_batch(to) {
+                self.hub.transit.set_room(to, surroundings.room(to));
+                self.hub.transit.send(to, |batches| surroundings.send(to, batches));
+            }
+        }
+    }
+
+    /// Reads again from connections that waited for another shard, once none is behind; says whether there are any.
+    #[inline]
+    fn resume_paused(&mut self) -> bool {
+        if !self.may_resume_paused() {
+            return false;
+        }
+        for id in std::mem::take(&mut self.hub.paused) {
+            self.hub.hear_again(id, Reason::Transit);
+        }
+        true
+    }
+
+    #[inline]
+    fn may_resume_paused(&self) -> bool {
+        !self.hub.paused.is_empty() && !self.hub.transit.is_full()
+    }
+
+    /// Writes each connection's output once: the fresh output of all, then that of some who stand in line.
+    fn write_output(&mut self, surroundings: &mut impl Surroundings<J>) {
+        self.write_fresh(surroundings);
+        if self.has_fan_outs() {
+            for _ in 0..self.late_share() {
+                if let Some(id) = self.next_late() {
+                    surroundings.write(self, id);
+                }
+            }
+            self.end_fan_outs();
+            // Writing may have let more messages go.
+            self.write_fresh(surroundings);
+        }
+    }
+
+    #[inline]
+    fn write_fresh(&mut self, surroundings: &mut impl Surroundings<J>) {
+        while let Some(id) = self.next_dirty() {
+            surroundings.write(self, id);
+        }
+    }
+
+    fn rest(&mut self, surroundings: &mut impl Surroundings<J>) -> Rest {
+        // First of all: from here on others wake us.
+        let theirs = surroundings.end_turn(self);
+        let mut is_busy = self.is_busy();
+        for to in self.others() {
+            if self.hub.transit.has_batch(to) && !self.is(Mutant::SleepsOnBatches) {
+                is_busy |= surroundings.has_room_or_wakes(to);
+            }
+        }
+        match theirs {
+            Rest::Until(at_ms) if !is_busy => Rest::Until([at_ms, self.next_due_ms()].into_iter().flatten().min()),
+            _ => Rest::Busy,
+        }
+    }
+
+    /// Whether the engine itself has something left to do that no event brings back. Batches count only when their way has room.
+    fn is_busy(&self) -> bool {
+        !self.hub.actions.is_empty()
+            || !self.hub.dirty.is_empty()
+            || (self.has_fan_outs() && !self.is(Mutant::SleepsOnFanOuts))
+            || (self.begun_batches.iter().any(Option::is_some) && !self.is(Mutant::SleepsOnBegunBatches))
+            || (self.may_resume_paused() && !self.is(Mutant::ResumesBeforeItSends))
+            || self.has_jobs()
+            || self.has_contracts_to_tell()
+    }
+}

@@ -1,0 +1,165 @@
+//! Shards that sleep whenever they may: nobody waits for something that does not come. And the simulation finds the faults
+//! that would make somebody wait.
+
+use tautwire_engine::{Mutant, Settings};
+use tautwire_protocol::{
+    DecodeOptions, Delivery, Packet, PacketId, Properties, ProtocolVersion, Publish, QoS, RetainHandling, TopicName,
+    decode,
+};
+use tautwire_session::Volatile;
+
+use crate::ledger::Request;
+use crate::packets::{connect_bytes, subscribe_bytes};
+use crate::random_clients::{Named, seeds};
+use crate::support::{Choices, Random, SimulatedBroker, SocketId};
+use crate::world::{RETAINED, returning};
+
+/// So many receivers stand in line.
+const AUDIENCE: usize = 100;
+const PUBLISHERS: usize = 3;
+const MESSAGES: u16 = 20;
+/// Crowds that are tried without a fault.
+const CROWDS: usize = 32;
+/// A fault that is not found with so many seeds is not found.
+const SEEDS_MAX: u64 = 100;
+/// The largest payloads that are copied for each receiver: a batch full of them is too much to be taken at a time.
+const PAYLOAD_BYTES: usize = 3_900;
+
+type Broker = SimulatedBroker<Volatile>;
+type Outcome = Result<(), String>;
+
+/// Publishers on one shard, many receivers on another, and a way between them that takes `way_batches`.
+struct Crowd {
+    broker: Broker,
+    random: Random,
+    publishers: Vec<SocketId>,
+    audience: Vec<SocketId>,
+}
+
+impl Crowd {
+    fn new(seed: u64, way_batches: usize, mutant: Option<Mutant>) -> Crowd {
+        let mut random = Random::new(seed);
+        let settings = Settings { shard_queue_batches: way_batches, sys_interval_s: 0, ..Settings::default() };
+        let mut broker = Broker::new(2, settings, RETAINED, |_| Volatile);
+        let mut join = |broker: &mut Broker, shard, name: String| {
+            let id = broker.client_id_on(shard, &name);
+            let socket = broker.connect(random.below(2), 1 << 30);
+            broker.send(socket, &connect_bytes(&id, ProtocolVersion::V5, &returning(), None));
+            socket
+        };
+        let publishers = (0..PUBLISHERS).map(|n| join(&mut broker, 0, format!("publisher-{n}"))).collect();
+        let audience: Vec<_> = (0..AUDIENCE).map(|n| join(&mut broker, 1, format!("receiver-{n}"))).collect();
+        for socket in &audience {
+            let request = Request {
+                filter: "t".into(),
+                qos: QoS::AtMostOnce,
+                no_local: false,
+                retain_as_published: false,
+                retain_handling: RetainHandling::SendAtSubscribe,
+                identifier: None,
+            };
+            broker.send(*socket, &subscribe_bytes(ProtocolVersion::V5, id(1), &[request]));
+        }
+        broker.settle(&mut random);
+        if let Some(mutant) = mutant {
+            broker.shards_mut().iter_mut().for_each(|shard| shard.mutate(mutant));
+        }
+        Crowd { broker, random, publishers, audience }
+    }
+
+    /// Everybody publishes; all of it is acknowledged and arrives.
+    fn run(mut self) -> Outcome {
+        for number in 1..=MESSAGES {
+            for publisher in self.publishers.clone() {
+                self.publish(publisher, number);
+            }
+            for _ in 0..self.random.below(4) {
+                let shard = self.random.below(2);
+                self.broker.turn(shard, &mut self.random);
+            }
+        }
+        self.broker.settle(&mut self.random);
+        for socket in self.publishers.clone() {
+            let answers = self.count(socket, |packet| matches!(packet, Packet::PubAck(_)));
+            if answers != usize::from(MESSAGES) {
+                return Err(format!("a publisher has {answers} of {MESSAGES} answers, and all shards sleep"));
+            }
+        }
+        for socket in self.audience.clone() {
+            let messages = self.count(socket, |packet| matches!(packet, Packet::Publish(_)));
+            if messages != PUBLISHERS * usize::from(MESSAGES) {
+                return Err(format!("a receiver has {messages} messages, and all shards sleep"));
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, publisher: SocketId, number: u16) {
+        let publish = Publish {
+            delivery: Delivery::AtLeastOnce { packet_id: id(number), dup: false },
+            retain: false,
+            topic: TopicName::new("t").ok(),
+            properties: Properties::EMPTY,
+            payload: &[b'x'; PAYLOAD_BYTES],
+        };
+        let mut bytes = Vec::new();
+        publish.append_to(ProtocolVersion::V5, &mut bytes).expect("our PUBLISH is valid");
+        self.broker.send(publisher, &bytes);
+    }
+
+    fn count(&mut self, socket: SocketId, is_meant: impl Fn(&Packet<'_>) -> bool) -> usize {
+        let bytes = self.broker.take(socket, usize::MAX);
+        let mut rest = &bytes[..];
+        let mut count = 0;
+        while let Ok((packet, length)) = decode(rest, &DecodeOptions::new(ProtocolVersion::V5)) {
+            count += usize::from(is_meant(&packet));
+            rest = &rest[length..];
+        }
+        count
+    }
+}
+
+fn id(n: u16) -> PacketId {
+    PacketId::new(n).expect("not zero")
+}
+
+fn way_batches(seed: u64) -> usize {
+    1 + seed as usize % 8
+}
+
+#[test]
+fn a_crowd_on_another_shard_gets_everything_through_a_way_of_any_size() {
+    for seed in seeds().take(CROWDS) {
+        let _named = Named(seed);
+        if let Err(wrong) = Crowd::new(seed, way_batches(seed), None).run() {
+            panic!("{wrong}");
+        }
+    }
+}
+
+/// Whether somebody waits in vain, with this fault in all shards.
+fn is_found(mutant: Mutant) -> bool {
+    (0..SEEDS_MAX).any(|seed| Crowd::new(seed, way_batches(seed), Some(mutant)).run().is_err())
+}
+
+/// Another thread takes batches after paused publishers have been looked at and before the others are sent: then no way is full,
+/// nothing is left to send, and nobody rings.
+#[test]
+fn publishers_that_are_resumed_too_early_in_the_turn_are_found() {
+    assert!(is_found(Mutant::ResumesBeforeItSends));
+}
+
+#[test]
+fn a_shard_that_sleeps_on_batches_is_found() {
+    assert!(is_found(Mutant::SleepsOnBatches));
+}
+
+#[test]
+fn a_shard_that_sleeps_while_receivers_stand_in_line_is_found() {
+    assert!(is_found(Mutant::SleepsOnFanOuts));
+}
+
+#[test]
+fn a_shard_that_sleeps_on_a_part_of_a_batch_is_found() {
+    assert!(is_found(Mutant::SleepsOnBegunBatches));
+}

@@ -1,0 +1,161 @@
+//! What surrounds the shards of a simulated broker: sockets, the ways between shards, and who sleeps.
+
+use std::collections::{HashMap, VecDeque};
+
+use tautwire_engine::{Chunk, ConnectionId};
+use tautwire_router::Batch;
+
+use super::socket::{Socket, SocketId};
+
+/// Everything but the shards.
+pub(super) struct Network {
+    pub(super) sockets: Vec<Socket>,
+    /// One for each shard.
+    pub(super) nodes: Vec<Node>,
+    /// By sender, then by receiver.
+    pub(super) ways: Vec<Vec<Way>>,
+    pub(super) now_ms: u64,
+    /// Counts everything that moves.
+    pub(super) progress: u64,
+}
+
+/// What a thread has beside its shard.
+#[derive(Default)]
+pub(super) struct Node {
+    /// `Some` while it sleeps, with the moment at which it wakes by itself.
+    asleep: Option<Option<u64>>,
+    /// Sockets that wait to be accepted.
+    pub(super) arriving: VecDeque<SocketId>,
+    /// Sockets that may have something to read. An event puts a socket here once; who does not read all must put it back.
+    pub(super) readable: VecDeque<SocketId>,
+    /// Sockets that waited for room and have it.
+    pub(super) writable: Vec<SocketId>,
+    pub(super) owners: HashMap<ConnectionId, SocketId>,
+    /// Chunks to which output may still refer.
+    pub(super) chunks: Vec<Chunk>,
+}
+
+/// What goes from one shard to another.
+pub(super) struct Way {
+    pub(super) batches: Ring<Batch>,
+    /// Batches that the receiver has taken in the midst of its turn, while the sender was in the midst of its own.
+    pub(super) in_hand: VecDeque<Batch>,
+    pub(super) adoptions: Ring<SocketId>,
+    /// Sockets that wait for room in `adoptions`.
+    pub(super) moves: VecDeque<SocketId>,
+}
+
+/// A bounded queue whose sender can wait for room.
+pub(super) struct Ring<T> {
+    pub(super) items: VecDeque<T>,
+    capacity: usize,
+    /// The sender wants to be woken.
+    is_awaited: bool,
+}
+
+impl<T> Ring<T> {
+    fn new(capacity: usize) -> Ring<T> {
+        Ring { items: VecDeque::new(), capacity, is_awaited: false }
+    }
+
+    pub(super) fn room(&self) -> usize {
+        self.capacity - self.items.len()
+    }
+
+    pub(super) fn push(&mut self, item: T) {
+        assert!(self.room() > 0, "no more is sent than there is room for");
+        self.items.push_back(item);
+    }
+
+    pub(super) fn has_room_or_waits(&mut self) -> bool {
+        self.is_awaited = self.room() == 0;
+        !self.is_awaited
+    }
+
+    /// Whether the sender is to be woken. To be asked after something has been taken.
+    fn take_waiter(&mut self) -> bool {
+        let wakes = self.is_awaited && self.room() > 0;
+        self.is_awaited &= !wakes;
+        wakes
+    }
+}
+
+impl Network {
+    pub(super) fn new(shards: usize, way_capacity: usize, now_ms: u64) -> Network {
+        let way = |_| Way {
+            batches: Ring::new(way_capacity),
+            in_hand: VecDeque::new(),
+            adoptions: Ring::new(way_capacity),
+            moves: VecDeque::new(),
+        };
+        Network {
+            sockets: Vec::new(),
+            nodes: (0..shards).map(|_| Node::default()).collect(),
+            ways: (0..shards).map(|_| (0..shards).map(way).collect()).collect(),
+            now_ms,
+            progress: 0,
+        }
+    }
+
+    // Sleeping and waking.
+
+    pub(super) fn is_asleep(&self, shard: usize) -> bool {
+        self.nodes[shard].asleep.is_some_and(|until_ms| until_ms.is_none_or(|at_ms| at_ms > self.now_ms))
+    }
+
+    pub(super) fn sleep(&mut self, shard: usize, until_ms: Option<u64>) {
+        let node = &mut self.nodes[shard];
+        node.asleep = Some(until_ms);
+        for mut chunk in node.chunks.drain(..) {
+            assert!(chunk.get_mut().is_some(), "no output refers to a chunk while its shard sleeps");
+        }
+    }
+
+    pub(super) fn wake(&mut self, shard: usize) {
+        self.nodes[shard].asleep = None;
+    }
+
+    /// `to` has taken something that `from` sent.
+    pub(super) fn tell_of_room(&mut self, from: usize, to: usize) {
+        let way = &mut self.ways[from][to];
+        let wakes = [way.batches.take_waiter(), way.adoptions.take_waiter()];
+        if wakes.contains(&true) {
+            self.wake(from);
+        }
+    }
+
+    // What the kernel tells a thread.
+
+    pub(super) fn arrive(&mut self, shard: usize, socket: SocketId) {
+        self.progress += 1;
+        self.nodes[shard].arriving.push_back(socket);
+        self.wake(shard);
+    }
+
+    /// There is something to read.
+    pub(super) fn is_readable(&mut self, socket: SocketId) {
+        self.progress += 1;
+        if let Some((shard, _)) = self.sockets[socket.0].place {
+            self.list_readable(shard, socket);
+            self.wake(shard);
+        }
+    }
+
+    pub(super) fn list_readable(&mut self, shard: usize, id: SocketId) {
+        if !std::mem::replace(&mut self.sockets[id.0].listed, true) {
+            self.nodes[shard].readable.push_back(id);
+        }
+    }
+
+    /// There may be room to write.
+    pub(super) fn is_writable(&mut self, id: SocketId) {
+        let socket = &self.sockets[id.0];
+        if let Some((shard, _)) = socket.place
+            && socket.write_waits
+            && socket.room() > 0
+        {
+            self.nodes[shard].writable.push(id);
+            self.wake(shard);
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! One turn of a simulated thread. It does what a reactor does, but for what is left to choices: how much is read and written,
+//! what is left for later, and what other threads do meanwhile.
+
+use std::io::IoSlice;
+
+use tautwire_engine::{Action, Chunk, ConnectionId, Rest, Shard, Surroundings};
+use tautwire_router::{Batch, ShardIndex};
+use tautwire_session::Journal;
+
+use super::choices::Choices;
+use super::network::Network;
+use super::socket::SocketId;
+
+/// How long a client may take to read the last bytes of a connection that the broker ends.
+const DRAIN_MS: u64 = 2_000;
+
+pub(super) struct Turning<'a, C> {
+    network: &'a mut Network,
+    /// Whose turn it is.
+    own: usize,
+    choices: &'a mut C,
+    /// Sockets that were listed when the turn began and have not been read from.
+    reads_left: usize,
+}
+
+impl<'a, C: Choices> Turning<'a, C> {
+    pub(super) fn new(network: &'a mut Network, own: usize, choices: &'a mut C) -> Turning<'a, C> {
+        let reads_left = network.nodes[own].readable.len();
+        Turning { network, own, choices, reads_left }
+    }
+
+    fn others(&self) -> impl Iterator<Item = usize> + use<C> {
+        let (own, count) = (self.own, self.network.nodes.len());
+        (0..count).filter(move |other| *other != own)
+    }
+
+    /// While this shard is in the midst of its turn, another one that is awake may take what is for it.
+    fn let_other_take(&mut self, to: usize) {
+        if self.network.is_asleep(to) || !self.choices.chance(40) {
+            return;
+        }
+        let way = &mut self.network.ways[self.own][to];
+        let count = self.choices.below(way.batches.items.len() + 1);
+        way.in_hand.extend(way.batches.items.drain(..count));
+        self.network.tell_of_room(self.own, to);
+    }
+
+    fn admit<J: Journal>(&mut self, shard: &mut Shard<J>, id: SocketId) {
+        self.network.progress += 1;
+        match shard.accept(self.network.now_ms) {
+            Some(connection) => {
+                self.network.sockets[id.0].place = Some((self.own, connection));
+                self.network.nodes[self.own].owners.insert(connection, id);
+                self.network.list_readable(self.own, id);
+            }
+            None => self.network.sockets[id.0].closed_at_ms = Some(self.network.now_ms),
+        }
+    }
+
+    /// The connection here whose socket this is.
+    fn connection(&self, id: SocketId) -> Option<ConnectionId> {
+        self.network.sockets[id.0].place.filter(|(shard, _)| *shard == self.own).map(|(_, connection)| connection)
+    }
+
+    fn socket(&self, connection: ConnectionId) -> Option<SocketId> {
+        self.network.nodes[self.own].owners.get(&connection).copied()
+    }
+
+    fn read_from<J: Journal>(&mut self, shard: &mut Shard<J>, id: SocketId) {
+        let Some(connection) = self.connection(id) else { return };
+        let socket = &mut self.network.sockets[id.0];
+        let is_draining = socket.draining_until_ms.is_some();
+        if is_draining {
+            socket.inbound.clear();
+        } else if shard.is_held(connection) {
+            // It is listed again when it is heard again.
+            return;
+        }
+        let available = socket.inbound.len();
+        if available > 0 {
+            // Often all, sometimes nothing, otherwise cut anywhere.
+            let count = match self.choices.below(8) {
+                0 => 0,
+                1 => self.choices.below(available.min(8) + 1),
+                2 => self.choices.below(available + 1),
+                _ => available,
+            };
+            let headroom = self.choices.below(16);
+            self.consume(shard, id, count, headroom);
+        }
+        if self.connection(id).is_none() {
+            return;
+        }
+        let socket = &self.network.sockets[id.0];
+        if !socket.inbound.is_empty() {
+            self.network.list_readable(self.own, id);
+        } else if socket.broken || (socket.finished && (is_draining || !shard.is_held(connection))) {
+            self.lose(shard, id);
+        }
+    }
+
+    /// Brings the engine what is kept of a connection and `count` bytes more.
+    fn consume<J: Journal>(&mut self, shard: &mut Shard<J>, id: SocketId, count: usize, headroom: usize) {
+        let Some(connection) = self.connection(id) else { return };
+        let socket = &mut self.network.sockets[id.0];
+        let mut bytes = vec![0xA5; headroom];
+        bytes.append(&mut socket.rest);
+        bytes.extend(socket.inbound.drain(..count));
+        self.network.progress += count as u64;
+        if socket.draining_until_ms.is_some() {
+            return;
+        }
+        let range = headroom..bytes.len();
+        let chunk = Chunk::from(bytes);
+        let consumed = shard.receive(connection, &chunk, range.clone(), self.network.now_ms);
+        assert!(consumed <= range.len(), "no more is consumed than was brought");
+        self.network.progress += consumed as u64;
+        self.network.sockets[id.0].rest = chunk.bytes()[range.start + consumed..].to_vec();
+        self.network.nodes[self.own].chunks.push(chunk);
+    }
+
+    fn lose<J: Journal>(&mut self, shard: &mut Shard<J>, id: SocketId) {
+        if let Some(connection) = self.remove(id) {
+            shard.lost(connection, self.network.now_ms);
+        }
+    }
+
+    fn release<J: Journal>(&mut self, shard: &mut Shard<J>, id: SocketId) {
+        if let Some(connection) = self.remove(id) {
+            shard.released(connection);
+        }
+    }
+
+    /// Closes the socket.
+    fn remove(&mut self, id: SocketId) -> Option<ConnectionId> {
+        let connection = self.take_out(id)?;
+        self.network.sockets[id.0].closed_at_ms = Some(self.network.now_ms);
+        Some(connection)
+    }
+
+    fn take_out(&mut self, id: SocketId) -> Option<ConnectionId> {
+        let connection = self.connection(id)?;
+        self.network.progress += 1;
+        let socket = &mut self.network.sockets[id.0];
+        (socket.place, socket.listed) = (None, false);
+        self.network.nodes[self.own].owners.remove(&connection);
+        Some(connection)
+    }
+
+    /// Puts connections on their way as far as there is room.
+    fn send_moves(&mut self, to: usize) {
+        let way = &mut self.network.ways[self.own][to];
+        let mut wakes = false;
+        while way.adoptions.room() > 0
+            && let Some(id) = way.moves.pop_front()
+        {
+            way.adoptions.push(id);
+            self.network.progress += 1;
+            wakes = true;
+        }
+        if wakes {
+            self.network.wake(to);
+        }
+    }
+}
+
+impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, C> {
+    fn room(&mut self, to: ShardIndex) -> usize {
+        let to = usize::from(to.0);
+        self.let_other_take(to);
+        self.network.ways[self.own][to].batches.room()
+    }
+
+    fn adopt(&mut self, shard: &mut Shard<J>) -> bool {
+        for from in self.others() {
+            let adoptions = &mut self.network.ways[from][self.own].adoptions;
+            if adoptions.items.is_empty() || self.choices.chance(20) {
+                continue;
+            }
+            let id = adoptions.items.pop_front();
+            self.network.tell_of_room(from, self.own);
+            if let Some(id) = id {
+                self.admit(shard, id);
+                self.consume(shard, id, 0, 0);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn next_batch(&mut self, from: ShardIndex) -> Option<Batch> {
+        let way = &mut self.network.ways[usize::from(from.0)][self.own];
+        let is_there = !way.in_hand.is_empty() || !way.batches.items.is_empty();
+        if !is_there || self.choices.chance(20) {
+            return None;
+        }
+        self.network.progress += 1;
+        way.in_hand.pop_front().or_else(|| way.batches.items.pop_front())
+    }
+
+    fn batches_taken(&mut self, from: ShardIndex) {
+        self.network.tell_of_room(usize::from(from.0), self.own);
+    }
+
+    fn read(&mut self, shard: &mut Shard<J>) -> bool {
+        if self.reads_left == 0 {
+            return false;
+        }
+        self.reads_left -= 1;
+        let Some(id) = self.network.nodes[self.own].readable.pop_front() else { return false };
+        if self.connection(id).is_some() {
+            self.network.sockets[id.0].listed = false;
+            self.read_from(shard, id);
+        }
+        true
+    }
+
+    fn accept(&mut self, shard: &mut Shard<J>) {
+        while let Some(id) = self.network.nodes[self.own].arriving.pop_front() {
+            self.admit(shard, id);
+        }
+    }
+
+    fn take_orders(&mut self, _: &mut Shard<J>) {}
+
+    fn carry_out(&mut self, shard: &mut Shard<J>, action: Action) {
+        self.network.progress += 1;
+        match action {
+            Action::Close(connection) => {
+                if let Some(id) = self.socket(connection) {
+                    self.network.sockets[id.0].draining_until_ms = Some(self.network.now_ms + DRAIN_MS);
+                    self.write(shard, connection);
+                }
+            }
+            Action::Drop(connection) => {
+                if let Some(id) = self.socket(connection) {
+                    self.release(shard, id);
+                }
+            }
+            Action::Move(connection, to) => {
+                if let Some(id) = self.socket(connection) {
+                    self.take_out(id);
+                    shard.released(connection);
+                    self.network.ways[self.own][usize::from(to.0)].moves.push_back(id);
+                    self.send_moves(usize::from(to.0));
+                }
+            }
+            Action::Resume(connection) => {
+                if let Some(id) = self.socket(connection) {
+                    self.consume(shard, id, 0, 3);
+                    self.network.list_readable(self.own, id);
+                }
+            }
+            Action::HearFirst(first, then) => {
+                if let Some(id) = self.socket(first)
+                    && !shard.is_held(first)
+                {
+                    let all = self.network.sockets[id.0].inbound.len();
+                    self.consume(shard, id, all, 3);
+                }
+                if let Some(id) = self.socket(then) {
+                    self.consume(shard, id, 0, 3);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, to: ShardIndex, batches: impl Iterator<Item = Batch>) {
+        let to = usize::from(to.0);
+        for batch in batches {
+            self.network.progress += 1;
+            self.network.ways[self.own][to].batches.push(batch);
+        }
+        self.network.wake(to);
+    }
+
+    fn write_waiting(&mut self, shard: &mut Shard<J>) {
+        for id in std::mem::take(&mut self.network.nodes[self.own].writable) {
+            if self.choices.chance(10) {
+                self.network.nodes[self.own].writable.push(id);
+                continue;
+            }
+            if let Some(connection) = self.connection(id) {
+                self.network.sockets[id.0].write_waits = false;
+                self.write(shard, connection);
+            }
+        }
+    }
+
+    fn write(&mut self, shard: &mut Shard<J>, connection: ConnectionId) {
+        let Some(id) = self.socket(connection) else { return };
+        let socket = &mut self.network.sockets[id.0];
+        while !socket.write_waits {
+            let Some(output) = shard.output(connection) else { break };
+            let pending = output.pending_bytes();
+            let mut slices = [IoSlice::new(&[]); 3];
+            let filled = output.fill(&mut slices, usize::MAX);
+            let room = socket.room();
+            let before = socket.outbound.len();
+            let mut written = 0;
+            for slice in &slices[..filled] {
+                let part = &slice[..slice.len().min(room - written)];
+                written += part.len();
+                if !socket.broken && !socket.deaf {
+                    socket.outbound.extend_from_slice(part);
+                }
+            }
+            if let Some(single) = output.single() {
+                assert_eq!(single.len(), pending, "one piece is all there is");
+                assert!(
+                    socket.broken || socket.deaf || single.starts_with(&socket.outbound[before..]),
+                    "both views agree"
+                );
+            }
+            assert!(written <= pending && (written > 0 || pending == 0 || room == 0), "what is pending can be had");
+            self.network.progress += written as u64;
+            let more = shard.sent(connection, written, self.network.now_ms);
+            if !more {
+                break;
+            }
+            socket.write_waits = socket.room() == 0;
+        }
+        if socket.write_waits {
+            shard.sent(connection, 0, self.network.now_ms);
+        } else if socket.draining_until_ms.is_some() {
+            self.release(shard, id);
+        }
+    }
+
+    fn end_turn(&mut self, shard: &mut Shard<J>) -> Rest {
+        let drained: Vec<(u64, SocketId)> = self.network.nodes[self.own]
+            .owners
+            .values()
+            .filter_map(|id| Some((self.network.sockets[id.0].draining_until_ms?, *id)))
+            .collect();
+        let now_ms = self.network.now_ms;
+        for (_, id) in drained.iter().filter(|(until_ms, _)| *until_ms <= now_ms) {
+            self.release(shard, *id);
+        }
+        let mut is_busy = false;
+        for other in self.others() {
+            self.send_moves(other);
+            let outgoing = &mut self.network.ways[self.own][other];
+            is_busy |= !outgoing.moves.is_empty() && outgoing.adoptions.has_room_or_waits();
+            let incoming = &self.network.ways[other][self.own];
+            is_busy |= !incoming.in_hand.is_empty() || !incoming.batches.items.is_empty();
+            is_busy |= !incoming.adoptions.items.is_empty();
+        }
+        let node = &mut self.network.nodes[self.own];
+        node.chunks.retain_mut(|chunk| chunk.get_mut().is_none());
+        if is_busy || !node.readable.is_empty() || !node.writable.is_empty() || !node.arriving.is_empty() {
+            return Rest::Busy;
+        }
+        Rest::Until(drained.iter().map(|(until_ms, _)| *until_ms).filter(|until_ms| *until_ms > now_ms).min())
+    }
+
+    fn has_room_or_wakes(&mut self, to: ShardIndex) -> bool {
+        self.network.ways[self.own][usize::from(to.0)].batches.has_room_or_waits()
+    }
+}

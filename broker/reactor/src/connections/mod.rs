@@ -1,0 +1,223 @@
+//! The connections of one thread: their sockets, from being let in to being closed. It knows what is to be read from and written
+//! to; how that is done is in [`transport`].
+
+mod input;
+mod reading;
+mod sockets;
+mod transport;
+mod writing;
+
+use std::collections::VecDeque;
+
+use mio::event::Event;
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use tautwire_engine::{Action, ConnectionId, Shard};
+use tautwire_session::Volatile;
+use tautwire_websocket::{CloseCode, WebSocket};
+
+use crate::ways::Adopted;
+use input::{Chunks, Remainder};
+use sockets::{Removed, Sockets};
+
+/// Reads of a connection that is about to be taken over: one that goes on sending is not heard to the end.
+const HEARINGS_MAX: usize = 16;
+/// How long a connection that we have ended may take to read our last bytes.
+const DRAIN_MS: u64 = 2_000;
+
+#[derive(Debug)]
+pub(crate) struct Connections {
+    registry: Registry,
+    sockets: Sockets,
+    chunks: Chunks,
+    /// Sockets that may have something to read. One that has more than one turn takes is put here again.
+    readable: VecDeque<ConnectionId>,
+    /// How many of them are still to be read from in this turn.
+    reads_left: usize,
+    /// Sockets that can be written to again.
+    writable: Vec<ConnectionId>,
+    /// Connections whose transport has something of its own to say.
+    replying: Vec<ConnectionId>,
+    /// Connections that have ended, with the moment at which their sockets are closed at the latest.
+    draining: VecDeque<(u64, ConnectionId)>,
+    is_stopping: bool,
+    pub(crate) now_ms: u64,
+}
+
+impl Connections {
+    pub(crate) fn new(registry: Registry) -> Connections {
+        Connections {
+            registry,
+            sockets: Sockets::default(),
+            chunks: Chunks::default(),
+            readable: VecDeque::new(),
+            reads_left: 0,
+            writable: Vec::new(),
+            replying: Vec::new(),
+            draining: VecDeque::new(),
+            is_stopping: false,
+            now_ms: 0,
+        }
+    }
+
+    /// Notes what the kernel says of a socket.
+    pub(crate) fn note(&mut self, id: ConnectionId, event: &Event) {
+        if event.is_writable() {
+            self.writable.push(id);
+        }
+        if let Some(socket) = self.sockets.get(id)
+            && (event.is_readable() || event.is_read_closed() || event.is_error())
+        {
+            socket.ended |= event.is_read_closed() || event.is_error();
+            self.list_readable(id);
+        }
+    }
+
+    pub(crate) fn begin_turn(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+        self.reads_left = self.readable.len();
+    }
+
+    /// Whether the next turn has something to do that no event brings back.
+    pub(crate) fn has_work(&self) -> bool {
+        !self.readable.is_empty() || !self.writable.is_empty() || !self.replying.is_empty()
+    }
+
+    /// When something is due.
+    pub(crate) fn next_ms(&self) -> Option<u64> {
+        self.draining.front().map(|(at_ms, _)| *at_ms)
+    }
+
+    /// From now on the broker goes down: nobody is let in.
+    pub(crate) fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sockets.is_empty()
+    }
+
+    // Coming.
+
+    /// Lets a connection in, with what has been read of it elsewhere.
+    pub(crate) fn admit(
+        &mut self,
+        shard: &mut Shard<Volatile>,
+        mut stream: TcpStream,
+        rest: Option<Remainder>,
+        websocket: Option<Box<WebSocket>>,
+    ) {
+        let Some(id) = shard.accept(self.now_ms) else {
+            log::warn!("a connection was refused: limits.connections is reached");
+            return;
+        };
+        if let Err(error) = self.registry.register(&mut stream, token_of(id), Interest::READABLE) {
+            log::error!("a connection cannot be watched: {error}");
+            shard.lost(id, self.now_ms);
+            return;
+        }
+        let has_rest = rest.is_some();
+        self.sockets.insert(id, stream, rest, websocket);
+        if has_rest {
+            self.consume(shard, id, false);
+        }
+    }
+
+    /// Lets a connection in that comes from another thread; who comes while the broker stops is not let in.
+    pub(crate) fn adopt(&mut self, shard: &mut Shard<Volatile>, adopted: Adopted) {
+        if !self.is_stopping {
+            let Adopted { stream, bytes, websocket } = adopted;
+            self.admit(shard, stream, Some(Remainder::from(bytes)), websocket);
+        }
+    }
+
+    // Going.
+
+    /// Takes a connection out for another thread.
+    pub(crate) fn give_away(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) -> Option<Adopted> {
+        let Removed { mut stream, rest, websocket } = self.sockets.remove(id)?;
+        let bytes = rest.as_ref().map(|rest| rest.bytes().to_vec()).unwrap_or_default();
+        self.chunks.forget(rest);
+        shard.released(id);
+        if let Err(error) = self.registry.deregister(&mut stream) {
+            log::error!("a connection cannot be moved to another thread: {error}");
+            return None;
+        }
+        Some(Adopted { stream, bytes, websocket })
+    }
+
+    /// Writes the last bytes of a connection and waits for the peer to close it, since closing a socket with bytes unread
+    /// would take back those that the peer has not read.
+    fn begin_drain(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+        let Some(socket) = self.sockets.get(id) else { return };
+        socket.draining = true;
+        if let Some(mut transport) = self.sockets.transport(id) {
+            transport.close(if self.is_stopping { CloseCode::GOING_AWAY } else { CloseCode::NORMAL });
+        }
+        self.draining.push_back((self.now_ms + DRAIN_MS, id));
+        self.write(shard, id);
+    }
+
+    /// Closes the connections that have had their time.
+    pub(crate) fn close_drained(&mut self, shard: &mut Shard<Volatile>) {
+        while let Some((at_ms, id)) = self.draining.front().copied()
+            && at_ms <= self.now_ms
+        {
+            self.draining.pop_front();
+            self.release(shard, id);
+        }
+    }
+
+    /// The peer is gone.
+    fn lose(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+        if let Some(socket) = self.sockets.remove(id) {
+            self.chunks.forget(socket.rest);
+            shard.lost(id, self.now_ms);
+        }
+    }
+
+    /// The engine is done with the connection.
+    fn release(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+        if let Some(socket) = self.sockets.remove(id) {
+            self.chunks.forget(socket.rest);
+            shard.released(id);
+        }
+    }
+
+    /// Does what the engine wants done, but for moving a connection: see [`Connections::give_away`].
+    pub(crate) fn carry_out(&mut self, shard: &mut Shard<Volatile>, action: Action) {
+        match action {
+            Action::Close(id) => self.begin_drain(shard, id),
+            Action::Drop(id) => match self.sockets.get(id) {
+                // The client may be waiting for a word of the transport.
+                Some(socket) if socket.is_layered => self.begin_drain(shard, id),
+                _ => self.release(shard, id),
+            },
+            Action::Move(..) => {}
+            Action::Resume(id) => {
+                self.consume(shard, id, false);
+                self.list_readable(id);
+            }
+            Action::HearFirst(first, then) => {
+                for _ in 0..HEARINGS_MAX {
+                    if !self.consume(shard, first, true) {
+                        break;
+                    }
+                }
+                self.consume(shard, then, false);
+            }
+        }
+    }
+}
+
+fn token_of(id: ConnectionId) -> Token {
+    Token((id.generation as usize) << 32 | id.index as usize)
+}
+
+pub(crate) fn id_of(token: Token) -> ConnectionId {
+    ConnectionId { index: token.0 as u32, generation: (token.0 >> 32) as u32 }
+}

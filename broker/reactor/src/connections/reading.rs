@@ -1,0 +1,122 @@
+//! From sockets to the engine.
+
+use tautwire_engine::{ConnectionId, Shard};
+use tautwire_protocol::DisconnectReason;
+use tautwire_session::Volatile;
+use tautwire_websocket::{Ending, Violation};
+
+use super::Connections;
+use super::input::Remainder;
+
+impl Connections {
+    /// Reads from the next socket of this turn; false where none is left.
+    pub(crate) fn read_next(&mut self, shard: &mut Shard<Volatile>) -> bool {
+        if self.reads_left == 0 {
+            return false;
+        }
+        self.reads_left -= 1;
+        let Some(id) = self.readable.pop_front() else { return false };
+        if let Some(socket) = self.sockets.get(id) {
+            socket.listed = false;
+        }
+        self.consume(shard, id, true);
+        true
+    }
+
+    pub(super) fn list_readable(&mut self, id: ConnectionId) {
+        if let Some(socket) = self.sockets.get(id)
+            && !socket.listed
+        {
+            socket.listed = true;
+            self.readable.push_back(id);
+        }
+    }
+
+    /// Brings the engine what is kept of the connection and, if `reading`, what its socket has to give; says whether that
+    /// was anything.
+    pub(super) fn consume(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId, reading: bool) -> bool {
+        let Some(socket) = self.sockets.get(id) else { return false };
+        let draining = socket.draining;
+        if reading && !draining && shard.is_held(id) {
+            // Told to go on by Action::Resume; until then the bytes wait in the socket, and so does the sender.
+            return false;
+        }
+        let rest = socket.rest.take().map(|rest| *rest);
+        let had_rest = rest.is_some();
+        let mut transport = if reading { self.sockets.transport(id) } else { None };
+        let arrived = match self.chunks.gather(rest, transport.as_mut(), shard.counters()) {
+            Ok(arrived) => arrived,
+            Err(error) => {
+                log::debug!("connection {} failed: {error}", id.index);
+                self.lose(shard, id);
+                return false;
+            }
+        };
+        let has_ended = arrived.received.is_some_and(|received| received.has_ended);
+        if has_ended && !arrived.range.is_empty() && !draining {
+            log::debug!("connection {} ended in the midst of a packet", id.index);
+        }
+        let mut rest = arrived.range.clone();
+        if draining {
+            rest.start = rest.end;
+        } else if !rest.is_empty() && !has_ended {
+            rest.start += shard.receive(id, &arrived.chunk, rest.clone(), self.now_ms);
+        }
+        let mut rest = self.chunks.keep(arrived.chunk, rest);
+        let kept_bytes = rest.as_ref().map_or(0, Remainder::held_bytes);
+        if (kept_bytes > 0 || had_rest) && !draining && !shard.keeps_input(id, kept_bytes) {
+            self.chunks.forget(rest.take());
+        }
+        let mut more = arrived.more;
+        let Some(socket) = self.sockets.get(id) else {
+            self.chunks.forget(rest);
+            return arrived.received.is_some() && !has_ended;
+        };
+        socket.rest = rest.map(Box::new);
+        // There is no further event once the end has come.
+        more |= socket.ended && arrived.received.is_some();
+        if socket.is_layered {
+            self.settle_transport(shard, id);
+        }
+        if has_ended {
+            self.lose(shard, id);
+        } else if more {
+            self.list_readable(id);
+        }
+        arrived.received.is_some() && !has_ended
+    }
+
+    /// Acts on what was not MQTT, once all MQTT before it has been taken in.
+    fn settle_transport(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+        let Some(mut transport) = self.sockets.transport(id) else { return };
+        if transport.has_own_bytes(usize::MAX) {
+            self.replying.push(id);
+        }
+        if !shard.is_heard(id) {
+            // It is acted on when the connection is heard again, here or by the thread it moves to.
+            return;
+        }
+        match transport.take_ending() {
+            None => {}
+            Some(Ending::Closed(_)) => shard.hang_up(id, self.now_ms),
+            Some(Ending::Refused(refusal)) => {
+                shard.counters().websocket_handshakes_refused.add(1);
+                log::info!("a WebSocket handshake was refused: {refusal}");
+                shard.hang_up(id, self.now_ms);
+            }
+            Some(Ending::Violation(violation)) => fail(shard, id, violation, self.now_ms),
+        }
+    }
+}
+
+fn fail(shard: &mut Shard<Volatile>, id: ConnectionId, violation: Violation, now_ms: u64) {
+    let counters = shard.counters();
+    let reason = if violation.is_over_limit() {
+        counters.websocket_frames_too_large.add(1);
+        DisconnectReason::PacketTooLarge
+    } else {
+        counters.websocket_errors.add(1);
+        DisconnectReason::ProtocolError
+    };
+    shard.fail(id, reason, violation.as_str(), now_ms);
+}

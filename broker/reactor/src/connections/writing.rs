@@ -1,0 +1,76 @@
+//! From the engine to sockets.
+
+use std::io;
+
+use mio::Interest;
+use tautwire_engine::{ConnectionId, Shard};
+use tautwire_session::Volatile;
+
+use super::transport::Written;
+use super::{Connections, token_of};
+
+/// Writes to one connection in one turn.
+const WRITES_MAX: usize = 16;
+
+impl Connections {
+    /// Writes to the connections whose sockets have room again, and to those whose transport has something to say.
+    pub(crate) fn write_waiting(&mut self, shard: &mut Shard<Volatile>) {
+        for id in std::mem::take(&mut self.writable) {
+            if let Some(socket) = self.sockets.get(id) {
+                socket.write_armed = false;
+                self.write(shard, id);
+            }
+        }
+        for id in std::mem::take(&mut self.replying) {
+            self.write(shard, id);
+        }
+    }
+
+    /// Writes what is pending for a connection as far as its socket takes it.
+    pub(crate) fn write(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+        let Some(socket) = self.sockets.get(id) else { return };
+        if socket.write_armed {
+            shard.sent(id, 0, self.now_ms);
+            return;
+        }
+        let Some(mut transport) = self.sockets.transport(id) else { return };
+        for _ in 0..WRITES_MAX {
+            match transport.write(shard.output(id).as_deref()) {
+                Ok(None) => break,
+                Ok(Some(Written { output_bytes, own_bytes })) => {
+                    shard.counters().bytes_sent.add(own_bytes as u64);
+                    if !shard.sent(id, output_bytes, self.now_ms) && !transport.has_own_bytes(0) {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return self.stop_writing(shard, id, &error),
+            }
+        }
+        let output_bytes = shard.output(id).map_or(0, |output| output.pending_bytes());
+        if output_bytes > 0 || transport.has_own_bytes(output_bytes) {
+            // Others are to have their turn.
+            self.writable.push(id);
+        } else if self.sockets.get(id).is_some_and(|socket| socket.draining)
+            && let Some(mut transport) = self.sockets.transport(id)
+        {
+            transport.finish();
+        }
+    }
+
+    /// A write has failed, which may only mean that the socket is full.
+    fn stop_writing(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId, error: &io::Error) {
+        let Some(socket) = self.sockets.get(id) else { return };
+        if error.kind() != io::ErrorKind::WouldBlock {
+            log::debug!("connection {} cannot be written to: {error}", id.index);
+            self.lose(shard, id);
+            return;
+        }
+        shard.sent(id, 0, self.now_ms);
+        socket.write_armed = true;
+        let both = Interest::READABLE | Interest::WRITABLE;
+        if self.registry.reregister(&mut socket.stream, token_of(id), both).is_err() {
+            self.lose(shard, id);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What a thread has around its shard, and what it does in a turn: the sockets, the ways to other threads, and the clerk for
+//! what comes from outside.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tautwire_engine::{Action, ConnectionId, Rest, Shard, Surroundings};
+use tautwire_router::{Batch, ShardIndex};
+use tautwire_session::Volatile;
+
+use crate::bell::Bell;
+use crate::connections::Connections;
+use crate::desk::Clerk;
+use crate::door::Door;
+use crate::memory::Trimmer;
+use crate::ways::Ways;
+
+/// Connections of other threads let in in one turn.
+const ADOPTED_MAX: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) connections: Connections,
+    pub(crate) door: Door,
+    pub(crate) ways: Ways,
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) stop: Arc<AtomicBool>,
+    /// One thread publishes for all what comes over no connection.
+    pub(crate) clerk: Option<Clerk>,
+    /// One thread looks after the heap for all.
+    pub(crate) trimmer: Option<Trimmer>,
+    /// How many more connections are adopted in this turn.
+    adoptions_left: usize,
+}
+
+impl Host {
+    pub(crate) fn new(
+        connections: Connections,
+        door: Door,
+        ways: Ways,
+        bell: Arc<Bell>,
+        stop: Arc<AtomicBool>,
+        clerk: Option<Clerk>,
+    ) -> Host {
+        let trimmer = door.has_listeners().then(Trimmer::default);
+        Host { connections, door, ways, bell, stop, clerk, trimmer, adoptions_left: 0 }
+    }
+
+    /// To be called before each turn.
+    pub(crate) fn begin_turn(&mut self, now_ms: u64) {
+        self.adoptions_left = ADOPTED_MAX;
+        self.connections.begin_turn(now_ms);
+    }
+
+    fn has_work(&self) -> bool {
+        // The bell does not ring for who is awake: the word to stop may have come during the turn.
+        let told_to_stop = !self.connections.is_stopping() && self.stop.load(Ordering::SeqCst);
+        told_to_stop
+            || self.connections.has_work()
+            || self.ways.has_work()
+            || self.clerk.as_ref().is_some_and(Clerk::has_posts)
+    }
+}
+
+impl Surroundings<Volatile> for Host {
+    fn room(&mut self, to: ShardIndex) -> usize {
+        self.ways.room(to)
+    }
+
+    fn adopt(&mut self, shard: &mut Shard<Volatile>) -> bool {
+        if self.adoptions_left == 0 {
+            return false;
+        }
+        self.adoptions_left -= 1;
+        let Some(adopted) = self.ways.next_adopted() else { return false };
+        self.connections.adopt(shard, adopted);
+        true
+    }
+
+    fn next_batch(&mut self, from: ShardIndex) -> Option<Batch> {
+        self.ways.next_batch(from)
+    }
+
+    fn batches_taken(&mut self, from: ShardIndex) {
+        self.ways.tell_of_room(from);
+    }
+
+    fn read(&mut self, shard: &mut Shard<Volatile>) -> bool {
+        self.connections.read_next(shard)
+    }
+
+    fn accept(&mut self, shard: &mut Shard<Volatile>) {
+        if self.door.next_ms().is_none() {
+            return;
+        }
+        for (stream, websocket) in self.door.accept(self.connections.now_ms, shard.counters()) {
+            self.connections.admit(shard, stream, None, websocket);
+        }
+    }
+
+    fn take_orders(&mut self, shard: &mut Shard<Volatile>) {
+        let Some(clerk) = self.clerk.as_ref().filter(|clerk| clerk.has_posts()) else { return };
+        for posted in clerk.take() {
+            let outcome = shard.publish_for_operator(&posted.message, self.connections.now_ms);
+            posted.answer(outcome);
+        }
+    }
+
+    fn carry_out(&mut self, shard: &mut Shard<Volatile>, action: Action) {
+        if let Action::Move(id, to) = action {
+            if let Some(connection) = self.connections.give_away(shard, id) {
+                self.ways.hand_over(to, connection);
+            }
+            return;
+        }
+        self.connections.carry_out(shard, action);
+    }
+
+    fn send(&mut self, to: ShardIndex, batches: impl Iterator<Item = Batch>) {
+        self.ways.send(to, batches);
+    }
+
+    fn write_waiting(&mut self, shard: &mut Shard<Volatile>) {
+        self.connections.write_waiting(shard);
+    }
+
+    fn write(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+        self.connections.write(shard, id);
+    }
+
+    fn end_turn(&mut self, shard: &mut Shard<Volatile>) -> Rest {
+        self.connections.close_drained(shard);
+        self.ways.send_moves();
+        let now_ms = self.connections.now_ms;
+        if let Some(trimmer) = &mut self.trimmer {
+            trimmer.look(shard.held_bytes(), now_ms);
+        }
+        self.bell.before_sleep();
+        if self.has_work() {
+            return Rest::Busy;
+        }
+        let trim_ms = self.trimmer.as_ref().and_then(Trimmer::next_ms);
+        Rest::Until([self.door.next_ms(), self.connections.next_ms(), trim_ms].into_iter().flatten().min())
+    }
+
+    fn has_room_or_wakes(&mut self, to: ShardIndex) -> bool {
+        self.ways.has_room_or_waits(to)
+    }
+}
