@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use tautwire_engine::ConnectionId;
-use tautwire_protocol::{FixedHeader, MAX_PACKET_SIZE_BYTES};
+use tautwire_protocol::{DecodeOptions, FixedHeader, ProtocolVersion};
 
 /// A simulated socket, in the order of connecting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +59,8 @@ impl Socket {
 
     /// A whole packet that the engine did not take: it does not want to be brought more.
     pub(super) fn is_held(&self) -> bool {
-        FixedHeader::decode(&self.rest, MAX_PACKET_SIZE_BYTES).is_ok_and(|header| header.total_len() <= self.rest.len())
+        // 3.1 takes every fixed header that the other versions take.
+        let any_version = DecodeOptions::new(ProtocolVersion::V3_1);
+        FixedHeader::decode(&self.rest, &any_version).is_ok_and(|header| header.total_len() <= self.rest.len())
     }
 }
