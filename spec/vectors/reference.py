@@ -40,7 +40,7 @@ def decode(data, version, max_packet_size=None):
     if kind == "publish":
         if flags & 0x06 == 0x06 or (flags & 0x08 and not flags & 0x06):
             raise malformed()
-    elif flags != PACKET_TYPES[kind][1]:
+    elif flags != PACKET_TYPES[kind][1] and not (version == "3.1" and is_sent_again(kind, flags)):
         raise malformed()
     remaining_length, at = varint(data, 1, Refused("incomplete"))
     end = at + remaining_length
@@ -53,6 +53,11 @@ def decode(data, version, max_packet_size=None):
     if body.left():
         raise malformed()
     return packet, end
+
+
+def is_sent_again(kind, flags):
+    """3.1 sets DUP also on the other packets that it sends at QoS 1; later versions set it on PUBLISH alone."""
+    return kind in ("pubrel", "subscribe", "unsubscribe") and flags == 0b1010
 
 
 def varint(data, at, when_short):

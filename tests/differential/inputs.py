@@ -78,7 +78,13 @@ def _change(choose: random.Random, data: bytearray) -> None:
 
 def _made(choose: random.Random) -> Input:
     packet_type = choose.randrange(16)
-    flags = choose.randrange(16) if packet_type == 3 else 2 if packet_type in SUBSCRIBING_TYPES else 0
+    if packet_type == 3:
+        flags = choose.randrange(16)
+    elif packet_type in SUBSCRIBING_TYPES:
+        # With DUP now and then, which 3.1 takes and the others refuse.
+        flags = choose.choice((2, 2, 2, 10))
+    else:
+        flags = 0
     length = choose.randrange(40)
     body = bytes(choose.randrange(256) if choose.randrange(3) == 0 else choose.randrange(12) for _ in range(length))
     return Input(choose.choice((3, 4, 5)), USUAL_LIMIT_BYTES, bytes([packet_type << 4 | flags, length]) + body)

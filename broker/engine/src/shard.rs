@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use tautwire_protocol::{
-    DecodeError, Disconnect, DisconnectReason, Fault, FixedHeader, Packet, PacketType, ReasonCode, decode_body,
-    decode_publish,
+    DecodeError, DecodeOptions, Disconnect, DisconnectReason, Fault, FixedHeader, Packet, PacketType, ReasonCode,
+    decode_body, decode_publish,
 };
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
@@ -140,9 +140,10 @@ impl<J: Journal> Shard<J> {
     /// Handles the packet at the start of `range`, if it is there in full; says how long it was.
     fn receive_packet(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> (usize, Handled) {
         let bytes = &chunk.bytes()[range.clone()];
-        let maximum = self.hub.settings.maximum_packet_size_bytes;
+        let max_packet_size = self.hub.settings.maximum_packet_size_bytes;
         let connection = &mut self.hub.connections[index];
-        let header = match FixedHeader::decode(bytes, maximum) {
+        let version = connection.version();
+        let header = match FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size }) {
             Ok(header) => header,
             Err(error) => return (0, self.refuse(index, bytes, &error)),
         };
@@ -155,7 +156,6 @@ impl<J: Journal> Shard<J> {
             return (0, Handled::Done);
         }
         connection.note_received(self.hub.now_ms);
-        let version = connection.version();
         self.hub.counters().packets_received.add(1);
         let body = &bytes[header.header_len..length];
         let handled = if header.packet_type == PacketType::Publish {

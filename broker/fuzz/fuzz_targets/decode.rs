@@ -3,9 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tautwire_protocol::{
-    DecodeError, DecodeOptions, Fault, FixedHeader, MAX_PACKET_SIZE_BYTES, Packet, ProtocolVersion, decode,
-};
+use tautwire_protocol::{DecodeError, DecodeOptions, Fault, FixedHeader, Packet, ProtocolVersion, decode};
 
 const VERSIONS: [ProtocolVersion; 3] = [ProtocolVersion::V3_1, ProtocolVersion::V3_1_1, ProtocolVersion::V5];
 
@@ -50,7 +48,7 @@ fn check_error(input: &[u8], error: &DecodeError, options: &DecodeOptions) {
     assert!(error.offset <= input.len(), "at byte {} of {}", error.offset, input.len());
     if let Fault::Incomplete { needed } = error.fault {
         assert!(needed > input.len(), "{needed} bytes needed, {} there", input.len());
-        if let Ok(header) = FixedHeader::decode(input, MAX_PACKET_SIZE_BYTES) {
+        if let Ok(header) = FixedHeader::decode(input, &DecodeOptions::new(options.version)) {
             assert!(needed <= header.total_len(), "{needed} bytes needed of {}", header.total_len());
         }
     } else {

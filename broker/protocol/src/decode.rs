@@ -33,7 +33,7 @@ impl DecodeOptions {
 /// at fault, the reason code to answer with and where it went wrong.
 #[inline]
 pub fn decode<'a>(input: &'a [u8], options: &DecodeOptions) -> Result<(Packet<'a>, usize), DecodeError> {
-    let header = FixedHeader::decode(input, options.max_packet_size)?;
+    let header = FixedHeader::decode(input, options)?;
     let total_len = header.total_len();
     let Some(body) = input.get(header.header_len..total_len) else {
         return Err(DecodeError::incomplete(total_len, input.len()));
@@ -46,7 +46,7 @@ pub fn decode<'a>(input: &'a [u8], options: &DecodeOptions) -> Result<(Packet<'a
 pub struct FixedHeader {
     /// The packet's type.
     pub packet_type: PacketType,
-    /// The lower four bits of the first byte, checked for the type.
+    /// The lower four bits of the first byte, checked for the type and the version.
     pub flags: u8,
     /// Bytes of the fixed header itself, 2 to 5.
     pub header_len: usize,
@@ -57,19 +57,17 @@ pub struct FixedHeader {
 impl FixedHeader {
     /// Decodes the fixed header at the start of `input`. The body need not have arrived.
     ///
-    /// `max_packet_size`: the largest whole packet in bytes.
-    ///
     /// # Errors
     /// [`Incomplete`](crate::Fault::Incomplete) until the fixed header is whole; a reserved type, wrong flags, a remaining
     /// length that is too long or padded; [`OverLimit`](crate::Fault::OverLimit) as soon as the length is known.
     #[inline(always)]
-    pub fn decode(input: &[u8], max_packet_size: u32) -> Result<Self, DecodeError> {
+    pub fn decode(input: &[u8], options: &DecodeOptions) -> Result<Self, DecodeError> {
         let Some((&first, lengths)) = input.split_first() else { return Err(DecodeError::incomplete(2, 0)) };
         let flags = first & 0x0F;
         let Some(packet_type) = PacketType::from_u8(first >> 4) else {
             return Err(header_error(DecodeCause::PacketTypeReserved, 0));
         };
-        if let Err(cause) = check_flags(packet_type, flags) {
+        if let Err(cause) = check_flags(packet_type, flags, options.version) {
             return Err(header_error(cause, 0));
         }
         let (remaining_len, length_len) = match read_variable_byte_integer(lengths) {
@@ -77,7 +75,7 @@ impl FixedHeader {
             Err(error) => return Err(remaining_length_error(error, input.len())),
         };
         let header = Self { packet_type, flags, header_len: 1 + length_len, remaining_len: remaining_len as usize };
-        if header.total_len() > max_packet_size as usize {
+        if header.total_len() > options.max_packet_size as usize {
             return Err(header_error(DecodeCause::PacketTooLarge, 1));
         }
         Ok(header)

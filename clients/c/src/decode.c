@@ -3,6 +3,11 @@ static const uint16_t LEGAL_FLAGS[16] = {
     0, 1, 1, 0x3C3F, 1, 1, 4, 1, 4, 1, 4, 1, 1, 1, 1, 1,
 };
 
+/* PUBREL, SUBSCRIBE and UNSUBSCRIBE as MQTT 3.1 sends them again: with DUP, which later versions reserve there. */
+static bool is_sent_again(unsigned first) {
+    return first == 0x6A || first == 0x8A || first == 0xAA;
+}
+
 static tw_result decode_body(const uint8_t *input, size_t header_len, size_t len, tw_version version, tw_packet *packet);
 static tw_result fault(tw_packet *packet, tw_result error, size_t at);
 static tw_result first_byte_fault(tw_packet *packet, unsigned first);
@@ -16,7 +21,8 @@ static TW_APART tw_result decode_any(const uint8_t *input, size_t len, tw_versio
     if (len == 0) {
         return fault(packet, TW_INCOMPLETE, 2);
     }
-    if ((LEGAL_FLAGS[input[0] >> 4] >> (input[0] & 0x0F) & 1) == 0) {
+    if ((LEGAL_FLAGS[input[0] >> 4] >> (input[0] & 0x0F) & 1) == 0 &&
+        !(version == TW_V3_1 && is_sent_again(input[0]))) {
         return first_byte_fault(packet, input[0]);
     }
     r = reader_on(input, len, TW_INCOMPLETE);

@@ -26,7 +26,7 @@ func (o Options) maxPacketSize() int {
 //
 // The error is an [*Error]. As long as bytes are missing it is [CauseIncomplete]; what can be refused earlier is.
 func Decode(b []byte, o Options) (p Packet, n int, err error) {
-	h, cause := parseHeader(b, o.maxPacketSize())
+	h, cause := parseHeader(b, o.Version, o.maxPacketSize())
 	if cause != causeNone {
 		return nil, 0, headerError(cause, b)
 	}
@@ -51,7 +51,7 @@ func Decode(b []byte, o Options) (p Packet, n int, err error) {
 type Header struct {
 	// Type is the type of the packet.
 	Type Type
-	// Flags are the lower four bits of the first byte, which are right for the type.
+	// Flags are the lower four bits of the first byte, which are right for the type and the version.
 	Flags byte
 	// Len is the bytes of the fixed header itself, 2 to 5.
 	Len int
@@ -61,19 +61,19 @@ type Header struct {
 
 // DecodeHeader decodes the fixed header at the start of b. The rest of the packet need not be there. Errors are those of [Decode].
 func DecodeHeader(b []byte, o Options) (Header, error) {
-	h, cause := parseHeader(b, o.maxPacketSize())
+	h, cause := parseHeader(b, o.Version, o.maxPacketSize())
 	if cause != causeNone {
 		return Header{}, headerError(cause, b)
 	}
 	return h, nil
 }
 
-func parseHeader(b []byte, maxPacketSize int) (h Header, cause Cause) {
+func parseHeader(b []byte, version Version, maxPacketSize int) (h Header, cause Cause) {
 	if len(b) == 0 {
 		return h, CauseIncomplete
 	}
 	first := b[0]
-	if !isFirstByte[first] {
+	if !mayBegin(first, version) {
 		return h, flagsCause(first)
 	}
 	if len(b) > 1 && b[1] < 0x80 {

@@ -26,7 +26,7 @@ type Decoder struct {
 // Decode decodes the packet at the start of b, as a view of b, and says how many bytes it takes. Errors are those of the function
 // [Decode].
 func (d *Decoder) Decode(b []byte, o Options) (p Packet, n int, err error) {
-	h, cause := parseHeader(b, o.maxPacketSize())
+	h, cause := parseHeader(b, o.Version, o.maxPacketSize())
 	if cause != causeNone {
 		return nil, 0, headerError(cause, b)
 	}

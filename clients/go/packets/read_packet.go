@@ -17,9 +17,9 @@ func ReadPacket(r io.Reader, o Options) (Packet, error) {
 	var h Header
 	var err error
 	if bytesOf, ok := r.(io.ByteReader); ok {
-		h, err = readHeader(bytesOf, o.maxPacketSize())
+		h, err = readHeader(bytesOf, o)
 	} else {
-		h, err = readHeaderOf(r, o.maxPacketSize())
+		h, err = readHeaderOf(r, o)
 	}
 	if err != nil {
 		return nil, err
@@ -42,12 +42,12 @@ func ReadPacket(r io.Reader, o Options) (Packet, error) {
 	return decodeOwned(h, body, version)
 }
 
-func readHeader(r io.ByteReader, maxPacketSize int) (Header, error) {
+func readHeader(r io.ByteReader, o Options) (Header, error) {
 	first, err := r.ReadByte()
 	if err != nil {
 		return Header{}, err
 	}
-	if !isFirstByte[first] {
+	if !mayBegin(first, o.Version) {
 		return Header{}, decodeError(flagsCause(first), 0)
 	}
 	h := Header{Type: Type(first >> 4), Flags: first & 0x0F, Len: 1}
@@ -68,17 +68,17 @@ func readHeader(r io.ByteReader, maxPacketSize int) (Header, error) {
 			return Header{}, decodeError(CauseVariableByteIntegerTooLong, 1)
 		}
 	}
-	if h.Len+h.RemainingLength > maxPacketSize {
+	if h.Len+h.RemainingLength > o.maxPacketSize() {
 		return Header{}, decodeError(CausePacketTooLarge, 1)
 	}
 	return h, nil
 }
 
 // readHeaderOf is readHeader for a reader of nothing but slices.
-func readHeaderOf(r io.Reader, maxPacketSize int) (Header, error) {
+func readHeaderOf(r io.Reader, o Options) (Header, error) {
 	single := singles.Get().(*singleBytes)
 	single.r = r
-	h, err := readHeader(single, maxPacketSize)
+	h, err := readHeader(single, o)
 	single.r = nil
 	singles.Put(single)
 	return h, err

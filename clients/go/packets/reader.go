@@ -54,7 +54,7 @@ func (r *Reader) Next() (Packet, error) {
 			return nil, r.err
 		}
 		input := r.buffer[r.start:r.end]
-		if h, cause := parseHeader(input, r.maxPacketSize); cause == causeNone {
+		if h, cause := parseHeader(input, r.version, r.maxPacketSize); cause == causeNone {
 			needed = h.Len + h.RemainingLength
 			if needed <= len(input) {
 				r.start += needed

@@ -46,7 +46,8 @@ func (t Type) firstByte() byte {
 	return byte(t) << 4
 }
 
-// isFirstByte says for each byte whether packets may begin so: a type, and flags that are right for it [MQTT-2.1.3-1].
+// isFirstByte says for each byte whether packets of all versions may begin so: a type, and flags that are right for it
+// [MQTT-2.1.3-1].
 var isFirstByte = func() (is [256]bool) {
 	for t := TypeConnect; t <= TypeAuth; t++ {
 		is[t.firstByte()] = true
@@ -57,6 +58,21 @@ var isFirstByte = func() (is [256]bool) {
 	}
 	return is
 }()
+
+// mayBegin says whether packets of that version may begin so.
+func mayBegin(first byte, version Version) bool {
+	return isFirstByte[first] || version == V31 && isSentAgain(first)
+}
+
+// isSentAgain says whether a PUBREL, SUBSCRIBE or UNSUBSCRIBE begins so when MQTT 3.1 sends it again: with DUP, which later
+// versions reserve on these packets.
+func isSentAgain(first byte) bool {
+	switch Type(first >> 4) {
+	case TypePubRel, TypeSubscribe, TypeUnsubscribe:
+		return first&0x0F == 0b0010|flagDup
+	}
+	return false
+}
 
 // flagsCause says what is wrong with flags that are not allowed.
 func flagsCause(first byte) Cause {

@@ -247,7 +247,7 @@ func TestTooLargePacketsAreRefusedAsSoonAsTheirLengthIsKnown(t *testing.T) {
 		if v.Result != "too_large" {
 			continue
 		}
-		h, err := packets.DecodeHeader(v.bytes(), packets.Options{})
+		h, err := packets.DecodeHeader(v.bytes(), packets.Options{Version: v.version()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,7 @@
 from encoder import ACKS, PACKET_TYPES, frame, text
 
 from cases.carriers import FIRST_BYTES, smallest
-from cases.model import VectorFile, ack, auth, disconnect, publish
+from cases.model import VectorFile, ack, auth, disconnect, publish, request, subscribe, unsubscribe
 
 TAGS = {"3.1.1": "v311", "5.0": "v5"}
 # The statement that lists the flags of a packet, where the packet has one of its own.
@@ -14,6 +14,13 @@ OWN_FLAG_STATEMENTS = {
     "disconnect": ("3.14.1-1", "3.14.1-1"),
     "auth": ("3.15.1-1", None),
 }
+# What 3.1 sends at QoS 1 besides PUBLISH, and may therefore send again with DUP (its section 2.1).
+RESENT_IN_3_1 = {
+    "pubrel": lambda: ack("pubrel", 10),
+    "subscribe": lambda: subscribe(request("a/b", 1), packet_id=10),
+    "unsubscribe": lambda: unsubscribe("a/b", packet_id=10),
+}
+DUP = 0x08
 
 
 def build():
@@ -23,6 +30,12 @@ def build():
         "Flag bits other than those the standard lists for the packet type.",
         "MQTT-2.1.3-1",
         "A codec that ignores them lets a corrupt stream go on, and accepts what a later version may define.",
+    )
+    f.note(
+        "dup_in_3_1",
+        "DUP on PUBREL, SUBSCRIBE or UNSUBSCRIBE, which 3.1 sets when it sends them again.",
+        None,
+        "A codec that knows the flags of 3.1.1 alone ends the connection of a 3.1 client at its first resend.",
     )
     f.note(
         "followed",
@@ -44,6 +57,7 @@ def build():
     )
     _types(f)
     _reserved_flags(f)
+    _dup_in_3_1(f)
     _size_limit(f)
     _incomplete(f)
     _followed(f)
@@ -65,7 +79,8 @@ def _reserved_flags(f):
                 continue
             general = "2.1.3-1" if version == "5.0" else "2.2.2-2"
             statement = OWN_FLAG_STATEMENTS.get(kind, (general, general))[version != "5.0"]
-            for flags in (0, 1, 2, 4, 8, 15) if version == "5.0" else (0, 2, 15):
+            resent = (right | DUP,) if kind in RESENT_IN_3_1 else ()
+            for flags in (0, 1, 2, 4, 8, *resent, 15) if version == "5.0" else (0, 2, *resent, 15):
                 if flags == right:
                     continue
                 f.malformed(
@@ -76,6 +91,66 @@ def _reserved_flags(f):
                     flags=["reserved_flags"],
                     statement=statement,
                 )
+
+
+def _dup_in_3_1(f):
+    """DUP says that a packet is sent again and no more: it is not part of the decoded packet, and no encoder writes it."""
+    data = {
+        "pubrel": bytes.fromhex("6a02000a"),
+        "subscribe": bytes.fromhex("8a08000a0003612f6201"),
+        "unsubscribe": bytes.fromhex("aa07000a0003612f62"),
+    }
+    for kind, packet in RESENT_IN_3_1.items():
+        f.valid(
+            f"fixed-v31-{kind}-dup",
+            f"{kind.upper()} sent again",
+            "3.1",
+            packet(),
+            data=data[kind],
+            encode_too=False,
+            flags=["dup_in_3_1"],
+        )
+        f.valid(
+            f"fixed-v31-{kind}-dup-followed",
+            f"{kind.upper()} sent again, then PINGREQ",
+            "3.1",
+            packet(),
+            data=data[kind],
+            encode_too=False,
+            rest=b"\xc0\x00",
+            flags=["dup_in_3_1", "followed"],
+        )
+        f.too_large(
+            f"fixed-v31-{kind}-dup-too-large",
+            f"{kind.upper()} sent again, one byte over the limit",
+            "3.1",
+            data[kind],
+            len(data[kind]) - 1,
+            flags=["dup_in_3_1", "size_limit"],
+        )
+    f.valid(
+        "fixed-v31-subscribe-dup-two-byte-length",
+        "SUBSCRIBE sent again, Remaining Length 133 in two bytes",
+        "3.1",
+        subscribe(request("f" * 128, 1), packet_id=10),
+        data=bytes.fromhex("8a8501000a0080") + b"f" * 128 + b"\x01",
+        encode_too=False,
+        flags=["dup_in_3_1"],
+    )
+    for kind, (_number, right) in PACKET_TYPES.items():
+        if kind in ("publish", "auth"):
+            continue
+        legal = (right, right | DUP) if kind in RESENT_IN_3_1 else (right,)
+        for flags in (0, 1, 2, 4, 8, 10, 11, 14, 15):
+            if flags in legal:
+                continue
+            f.malformed(
+                f"fixed-v31-{kind}-flags-{flags:x}",
+                f"{kind.upper()} with flags {flags:04b}",
+                "3.1",
+                frame(FIRST_BYTES[kind] & 0xF0 | flags, smallest(kind, "3.1")),
+                flags=["reserved_flags"],
+            )
 
 
 def _size_limit(f):

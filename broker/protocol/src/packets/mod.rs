@@ -26,10 +26,10 @@ pub use unsubscribe::Unsubscribe;
 
 use core::fmt;
 
-use crate::PacketType;
 use crate::error::{DecodeCause, Flaw};
 use crate::topic::{TopicError, TopicErrorKind, TopicFilter, filter};
 use crate::wire::reader::Reader;
+use crate::{PacketType, ProtocolVersion};
 
 /// For each packet type one bit for each value of the lower four bits of the first byte that it may carry.
 const ALLOWED_FLAGS: [u16; 16] = {
@@ -48,12 +48,20 @@ const ALLOWED_FLAGS: [u16; 16] = {
 
 /// Checks the lower four bits of the first byte `[MQTT-2.1.3-1]`.
 #[inline]
-pub(crate) fn check_flags(packet_type: PacketType, flags: u8) -> Result<(), DecodeCause> {
-    if ALLOWED_FLAGS[packet_type as usize] >> (flags & 0x0F) & 1 != 0 {
+pub(crate) fn check_flags(packet_type: PacketType, flags: u8, version: ProtocolVersion) -> Result<(), DecodeCause> {
+    if ALLOWED_FLAGS[packet_type as usize] >> (flags & 0x0F) & 1 != 0
+        || (version == ProtocolVersion::V3_1 && is_sent_again(packet_type, flags))
+    {
         Ok(())
     } else {
         Err(flags_fault(packet_type, flags))
     }
+}
+
+/// Whether these are the flags of a packet that an MQTT 3.1 sender sends again: DUP beside QoS 1 (sections 2.1, 3.6, 3.8 and
+/// 3.10 of MQTT 3.1). Later versions reserve that bit on all packets but PUBLISH.
+const fn is_sent_again(packet_type: PacketType, flags: u8) -> bool {
+    matches!(packet_type, PacketType::PubRel | PacketType::Subscribe | PacketType::Unsubscribe) && flags == 0b1010
 }
 
 #[cold]

@@ -106,7 +106,7 @@ impl PacketType {
         }
     }
 
-    /// The lower four bits of the first byte that this type must carry `[MQTT-2.1.3-1]`. PUBLISH sets its own and is 0 here.
+    /// The lower four bits of the first byte with which this type is sent `[MQTT-2.1.3-1]`. PUBLISH sets its own and is 0 here.
     #[inline]
     pub(crate) const fn required_flags(self) -> u8 {
         match self {

@@ -96,7 +96,7 @@ fn check(bytes: &[u8], version: ProtocolVersion) {
         Err(error) => match error.fault {
             Fault::Incomplete { needed } => {
                 assert!(needed > bytes.len());
-                match FixedHeader::decode(bytes, options.max_packet_size) {
+                match FixedHeader::decode(bytes, &options) {
                     Ok(header) => assert_eq!(needed, header.total_len()),
                     Err(_) => assert!(needed <= 5),
                 }

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::Range;
 
 use tautwire_engine::{Chunk, Counters};
-use tautwire_protocol::{FixedHeader, MAX_PACKET_SIZE_BYTES};
+use tautwire_protocol::{DecodeOptions, FixedHeader, ProtocolVersion};
 
 use super::transport::{Received, Transport};
 
@@ -23,6 +23,8 @@ const SPARES_MAX: usize = 4;
 /// The least by which memory for a packet larger than a chunk grows. It otherwise doubles, so that it is never much more
 /// than what has arrived.
 const GROWTH_BYTES: usize = 64 << 10;
+/// For the length of a packet, which is the same in all versions: 3.1 takes every fixed header that the others take.
+const ANY_VERSION: DecodeOptions = DecodeOptions::new(ProtocolVersion::V3_1);
 
 /// What is kept of a connection's input between turns; nothing for one that is between packets.
 #[derive(Debug)]
@@ -136,8 +138,7 @@ impl Chunks {
             self.give_back(chunk);
             return Some(rest);
         }
-        let packet_len =
-            FixedHeader::decode(bytes, MAX_PACKET_SIZE_BYTES).map_or(range.len(), |header| header.total_len());
+        let packet_len = FixedHeader::decode(bytes, &ANY_VERSION).map_or(range.len(), |header| header.total_len());
         if chunk.bytes().len() == CHUNK_BYTES && packet_len <= CHUNK_BYTES && self.lanes < LANES_MAX {
             self.lanes += 1;
             return Some(Remainder::Lane(chunk, range));

@@ -6,8 +6,8 @@ use tautwire_protocol::{Packet, Property};
 
 use crate::support::property::{maximum_packet_size, receive_maximum};
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, Outgoing, V3_1, V3_1_1, V5, WillMessage, every_case,
-    every_thread_count, every_version, expect_nothing_from, packet_id,
+    AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, Outgoing, V3_1_1, V5, WillMessage, every_case, every_thread_count,
+    every_version, expect_nothing_from, packet_id,
 };
 
 /// [MQTT-3.1.4-5], [MQTT-3.2.2-2]; 3.1.1: [MQTT-3.1.4-4], [MQTT-3.2.2-1]
@@ -18,16 +18,6 @@ fn a_first_connect_is_accepted_without_a_session() {
         let client = broker.connect(case.version, "first");
         assert!(!client.session_present());
     });
-}
-
-/// The predecessor of 3.1.1 calls itself MQIsdp, level 3.
-#[test]
-fn mqtt_3_1_connects_publishes_and_subscribes() {
-    let broker = Broker::start();
-    let mut client = broker.connect(V3_1, "old");
-    client.subscribe("a/b", ExactlyOnce);
-    client.publish("a/b", ExactlyOnce, b"hello");
-    assert_eq!(client.receive().text(), "hello");
 }
 
 /// [MQTT-3.1.3-5]; 3.1.1: [MQTT-3.1.3-5]

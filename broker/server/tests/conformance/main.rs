@@ -15,6 +15,7 @@ mod flow_control;
 mod hostile;
 mod keep_alive;
 mod limits;
+mod mqtt_3_1;
 mod ordering;
 mod properties;
 mod publish_qos;

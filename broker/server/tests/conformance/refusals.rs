@@ -7,7 +7,7 @@
 use tautwire_protocol::{ConnectReason, DecodeOptions, Packet, Property, ReasonCode, decode};
 
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Outgoing, ProtocolVersion, V3_1_1, V5, every_version,
+    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Outgoing, ProtocolVersion, V3_1, V3_1_1, V5, every_version,
     options, packet_id,
 };
 
@@ -96,10 +96,12 @@ fn wrong_fixed_headers_are_refused_in_5_0() {
             ("PUBREC with a flag", "52 02 0001", MALFORMED),
             ("PUBREL without its flag", "60 02 0001", MALFORMED),
             ("PUBREL with one flag more", "63 02 0001", MALFORMED),
+            ("PUBREL with DUP", "6a 02 0001", MALFORMED),
             ("PUBCOMP with a flag", "71 02 0001", MALFORMED),
             ("SUBSCRIBE without its flag", "80 07 0001 00 0001'a' 00", MALFORMED),
-            ("SUBSCRIBE with one flag more", "8a 07 0001 00 0001'a' 00", MALFORMED),
+            ("SUBSCRIBE with DUP", "8a 07 0001 00 0001'a' 00", MALFORMED),
             ("UNSUBSCRIBE without its flag", "a0 06 0001 00 0001'a'", MALFORMED),
+            ("UNSUBSCRIBE with DUP", "aa 06 0001 00 0001'a'", MALFORMED),
             ("DISCONNECT with a flag", "e1 00", MALFORMED),
             ("AUTH with a flag", "f1 00", MALFORMED),
             ("Remaining Length of five bytes", "c0 80 80 80 80 01", MALFORMED),
@@ -325,9 +327,11 @@ fn wrong_packets_close_the_connection_in_3_1_1() {
         ("PUBACK with Packet Identifier 0", "40 02 0000"),
         ("PUBREC with a flag", "51 02 0001"),
         ("PUBREL without its flag", "60 02 0001"),
+        ("PUBREL with DUP", "6a 02 0001"),
         ("PUBREL cut short", "62 01 00"),
         ("PUBCOMP with a flag", "72 02 0001"),
         ("SUBSCRIBE without its flag", "80 06 0001 0001'a' 00"),
+        ("SUBSCRIBE with DUP", "8a 06 0001 0001'a' 00"),
         ("SUBSCRIBE without a filter", "82 02 0001"),
         ("SUBSCRIBE with QoS 3", "82 06 0001 0001'a' 03"),
         ("SUBSCRIBE with options of 5.0", "82 06 0001 0001'a' 04"),
@@ -338,12 +342,31 @@ fn wrong_packets_close_the_connection_in_3_1_1() {
         ("SUBSCRIBE with + within a level", "82 07 0001 0002'a+' 00"),
         ("SUBSCRIBE with invalid UTF-8", "82 06 0001 0001 ff 00"),
         ("UNSUBSCRIBE without its flag", "a0 05 0001 0001'a'"),
+        ("UNSUBSCRIBE with DUP", "aa 05 0001 0001'a'"),
         ("UNSUBSCRIBE without a filter", "a2 02 0001"),
         ("UNSUBSCRIBE with Packet Identifier 0", "a2 05 0000 0001'a'"),
         ("DISCONNECT with a flag", "e1 00"),
         ("DISCONNECT of 5.0", "e0 02 04 00"),
     ];
     after_connect(V3_1_1, &rows.map(|(what, bytes)| (what, bytes, Answer::Closed)));
+}
+
+/// 3.1 lets DUP stand on three packets more than 3.1.1, and beside QoS 1 alone.
+#[test]
+fn wrong_flags_close_the_connection_in_3_1() {
+    let rows = [
+        ("PUBREL without its flag", "60 02 0001"),
+        ("PUBREL with DUP alone", "68 02 0001"),
+        ("PUBREL with DUP and RETAIN", "6b 02 0001"),
+        ("PUBCOMP with DUP", "78 02 0001"),
+        ("SUBSCRIBE without its flag", "80 06 0001 0001'a' 00"),
+        ("SUBSCRIBE with DUP alone", "88 06 0001 0001'a' 00"),
+        ("SUBSCRIBE with DUP at QoS 3", "8e 06 0001 0001'a' 00"),
+        ("UNSUBSCRIBE without its flag", "a0 05 0001 0001'a'"),
+        ("UNSUBSCRIBE with DUP alone", "a8 05 0001 0001'a'"),
+        ("PINGREQ with DUP", "c8 00"),
+    ];
+    after_connect(V3_1, &rows.map(|(what, bytes)| (what, bytes, Answer::Closed)));
 }
 
 /// [MQTT-3.1.0-1]; 3.1.1: [MQTT-3.1.0-1]; [MQTT-3.14.0-1]: no DISCONNECT before CONNACK, and no other answer either.

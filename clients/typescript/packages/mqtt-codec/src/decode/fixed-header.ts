@@ -10,16 +10,15 @@ const LEGAL_FLAGS: readonly number[] = [0, 1, 1, 0x3c3f, 1, 1, 4, 1, 4, 1, 4, 1,
 const LEGAL_FIRST: Uint8Array = /* @__PURE__ */ (() =>
   Uint8Array.from({ length: 256 }, (_, first) => (LEGAL_FLAGS[first >> 4]! >> (first & 15)) & 1))();
 
-/** Whether a packet may begin with this byte. */
+/** Whether a packet may begin with this byte in every version. */
 export function isLegalFirst(first: number): boolean {
   return LEGAL_FIRST[first] === 1;
 }
 
 /** What is wrong with the first byte of a packet that is not legal. */
 export function firstByteFlaw(first: number): DecodeErrorCode {
-  const type = first >> 4;
-  if (type === 0) return "packet_type_reserved";
-  if (type !== 3) return "flags_reserved";
+  if (first < 0x10) return "packet_type_reserved";
+  if (first >> 4 !== 3) return "flags_reserved";
   return (first & 6) === 6 ? "publish_qos_three" : "dup_with_qos_zero";
 }
 

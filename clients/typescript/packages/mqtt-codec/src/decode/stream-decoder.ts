@@ -6,7 +6,7 @@ import type { ShortAscii } from "./text.js";
 import { TextCache, TEXTS, TOPICS } from "./text-cache.js";
 
 /** Packets that are cut by the end of a chunk are put together in blocks of this many bytes. */
-const BLOCK_BYTES = 16 * 1024;
+const BLOCK_BYTES = 16 << 10;
 
 /** Chunks of up to so many bytes are copied whole behind a cut packet, larger ones only as far as the packet goes. */
 const SMALL_CHUNK_BYTES = 64;
@@ -132,7 +132,9 @@ export abstract class StreamDecoder {
       // One more byte, if it is the header that is cut: what lies behind it is taken from the chunk itself.
       let wanted = have + 1;
       const first = this.bytes[at]!;
-      if (have > 0 && !isLegalFirst(first)) this.fail(firstByteFlaw(first), 0);
+      // 3.1 sets DUP on all that it sends again at QoS 1, on PUBREL, SUBSCRIBE and UNSUBSCRIBE too.
+      const withoutDup = this.protocolVersion === 3 && (first & 2) !== 0 ? first & 0xf7 : first;
+      if (have > 0 && !isLegalFirst(withoutDup)) this.fail(firstByteFlaw(first), 0);
       let length = 0;
       for (let count = 1; count < have; count++) {
         const byte = this.bytes[at + count]!;
@@ -168,12 +170,11 @@ export abstract class StreamDecoder {
       return this.at < this.end;
     }
     const missing = wanted - have;
-    const from = this.chunkAt;
-    const to = Math.min(from + missing, chunk.length);
-    this.chunkAt = to;
-    if (to === chunk.length) this.chunk = null;
-    this.absorb(chunk.subarray(from, to));
-    return to - from === missing;
+    const part = chunk.subarray(this.chunkAt, this.chunkAt + missing);
+    this.chunkAt += part.length;
+    if (this.chunkAt === chunk.length) this.chunk = null;
+    this.absorb(part);
+    return part.length === missing;
   }
 
   /** Puts these bytes behind those that are left, in the block. */

@@ -23,13 +23,6 @@ const stores: (Store | undefined)[] = [];
 export const TOPICS = 0;
 export const TEXTS = 1;
 
-function storeOf(kind: number): Store {
-  return (stores[kind] ??= {
-    texts: new Array<string>(SLOTS).fill(""),
-    bytes: new Uint8Array(SLOTS * TEXT_MAX_BYTES),
-  });
-}
-
 /** One decoder's use of the texts that are kept. */
 export class TextCache {
   private readonly texts: string[];
@@ -39,9 +32,12 @@ export class TextCache {
   private rest = FIRST_REST;
 
   constructor(kind: typeof TOPICS | typeof TEXTS) {
-    const { texts, bytes } = storeOf(kind);
-    this.texts = texts;
-    this.kept = bytes;
+    const store = (stores[kind] ??= {
+      texts: new Array<string>(SLOTS).fill(""),
+      bytes: new Uint8Array(SLOTS * TEXT_MAX_BYTES),
+    });
+    this.texts = store.texts;
+    this.kept = store.bytes;
   }
 
   /** The text of those bytes if it is kept. If not, {@link keep} may be called with it. */

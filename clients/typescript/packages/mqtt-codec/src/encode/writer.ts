@@ -6,7 +6,7 @@ import { MqttEncodeError, type EncodeErrorCode } from "../encode-error.js";
 import { filterFlaw, isShared } from "../topics.js";
 
 /** Packets of up to a quarter of this share a slab of so many bytes. */
-const SLAB_BYTES = 64 * 1024;
+const SLAB_BYTES = 64 << 10;
 /** A packet does not begin in a slab with less room than this. */
 const ROOM_BYTES = 128;
 /** Up to so many UTF-16 units, less than 128, a loop is faster than a call into the platform. */
