@@ -161,7 +161,7 @@ bench-rtt: build ## round trips between clients of all kinds through three broke
 	@$(PYTHON) -B bench/rtt/run.py $(BENCH_ARGS)
 
 .PHONY: bench-report
-bench-report: ## write bench/report and the figures of the README from bench/results
+bench-report: ## write bench/report, and the picture and the figures of the README, from bench/results
 	@$(PYTHON) -B bench/report/report.py
 
 .PHONY: test-regressions

@@ -1,4 +1,4 @@
-"""Where others are better, what was missed, and the few figures that stand in the README."""
+"""Where others are better, what was missed, and the figures at a glance."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _pairs(result: Result, placement: str) -> Iterator[Behind]:
     for metric in compared(result, placement):
         best = best_peer(result, placement, metric)
         if best and result.figure(placement, OURS, metric):
-            yield Behind(result, placement, metrics.label(metric), (OURS, metric), (best, metric), title_of(best))
+            yield Behind(result, placement, metrics.label(metric, result.parameter), (OURS, metric), (best, metric), title_of(best))
     if result.kind != "rtt-matrix":
         return
     for broker in result.brokers(placement):
@@ -129,7 +129,7 @@ def measured(check: dict) -> str:
 
 @dataclass(frozen=True)
 class Headline:
-    """A row of the README: a figure of the result whose parameters are these."""
+    """A row of the glance: one figure of the result that has these parameters."""
 
     label: str
     metric: str
@@ -149,31 +149,31 @@ class Headline:
         return None
 
 
-def _flood(publishers: int, subscribers: int, qos: int, payload_bytes: int = 16) -> dict[str, object]:
+def flood(publishers: int, subscribers: int, qos: int, payload_bytes: int = 16) -> dict[str, object]:
     return {"kind": "flood", "publishers": publishers, "subscribers": subscribers, "pairs": 0, "qos": qos,
             "payload_bytes": payload_bytes}
 
 
-_CPU = "broker_cpu_s_per_million_deliveries"
+CPU = "broker_cpu_s_per_million_deliveries"
 HEADLINES = [
-    Headline("CPU for a million deliveries, 1 → 1, QoS 0", _CPU, _flood(1, 1, 0)),
-    Headline("the same, QoS 1", _CPU, _flood(1, 1, 1)),
-    Headline("the same, QoS 2", _CPU, _flood(1, 1, 2)),
-    Headline("100 → 1, QoS 0", _CPU, _flood(100, 1, 0)),
-    Headline("1 → 100, QoS 0", _CPU, _flood(1, 100, 0)),
-    Headline("1 → 1, QoS 0, 64 KiB", _CPU, _flood(1, 1, 0, 65536)),
-    Headline("round trips, part of raw TCP's rate, QoS 0", "ratio_to_raw_tcp", {"kind": "rtt", "qos": 0}),
+    Headline("CPU per million deliveries, 1 publisher → 1 subscriber, QoS 0", CPU, flood(1, 1, 0)),
+    Headline("the same, QoS 1", CPU, flood(1, 1, 1)),
+    Headline("the same, QoS 2", CPU, flood(1, 1, 2)),
+    Headline("the same, 100 publishers → 1 subscriber, QoS 0", CPU, flood(100, 1, 0)),
+    Headline("the same, 1 publisher → 100 subscribers, QoS 0", CPU, flood(1, 100, 0)),
+    Headline("the same, 1 → 1, QoS 0, payloads of 64 KiB", CPU, flood(1, 1, 0, 65536)),
+    Headline("rate of round trips as a share of that of raw TCP, QoS 0", "ratio_to_raw_tcp", {"kind": "rtt", "qos": 0}),
     Headline("the same, QoS 1", "ratio_to_raw_tcp", {"kind": "rtt", "qos": 1}),
     Headline("the same, QoS 2", "ratio_to_raw_tcp", {"kind": "rtt", "qos": 2}),
     Headline("memory at start", "rss_at_start_bytes@10000", {"kind": "idle", "subscribe": False}),
-    Headline("memory for an idle connection", "bytes_per_connection@10000", {"kind": "idle", "subscribe": False}),
+    Headline("memory per idle connection", "bytes_per_connection@10000", {"kind": "idle", "subscribe": False}),
     Headline("the same, with a subscription", "bytes_per_connection@10000", {"kind": "idle", "subscribe": True}),
-    Headline("100,000 wildcard filters: memory for each", "bytes_per_filter@100000", {"kind": "wildcards"}),
-    Headline("the same: CPU for a publish", "broker_cpu_us_per_publish@100000", {"kind": "wildcards"}),
-    Headline("connect, subscribe, publish, receive, disconnect: CPU", "broker_cpu_us_per_cycle", {"kind": "churn"}),
-    Headline("10,000 clients connecting, a core for the broker", "connects_per_s@10000", {"kind": "idle", "subscribe": False}),
-    Headline("1,000 pairs, 10,000 messages a second: latency, 99th percentile", "p99_us", {"kind": "steady", "publishers": 1000}),
-    Headline("one message to 10,000 subscribers: time to the last, median", "to_all_p50_us", {"kind": "fan-out"}),
-    Headline("latency of others meanwhile, 99th percentile", "bystander_during_p99_us", {"kind": "fan-out"}),
-    Headline("1,000 overlapping wildcard subscribers: CPU for a million deliveries", _CPU, {"kind": "explosion"}),
+    Headline("100,000 wildcard filters: memory per filter", "bytes_per_filter@100000", {"kind": "wildcards"}),
+    Headline("the same: CPU per publish", "broker_cpu_us_per_publish@100000", {"kind": "wildcards"}),
+    Headline("CPU per client that connects, subscribes, publishes, receives and disconnects", "broker_cpu_us_per_cycle", {"kind": "churn"}),
+    Headline("10,000 clients connect, one core for the broker: connections per second", "connects_per_s@10000", {"kind": "idle", "subscribe": False}),
+    Headline("1,000 publishers, 1,000 subscribers, 10,000 messages per second: 99th percentile of the latency", "p99_us", {"kind": "steady", "publishers": 1000}),
+    Headline("one message to 10,000 subscribers: median time until the last has it", "to_all_p50_us", {"kind": "fan-out"}),
+    Headline("the same: 99th percentile of the latency of other clients", "bystander_during_p99_us", {"kind": "fan-out"}),
+    Headline("1,000 overlapping wildcard subscribers: CPU per million deliveries", CPU, {"kind": "explosion"}),
 ]

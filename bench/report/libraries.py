@@ -46,8 +46,12 @@ class Row:
         return self.result.data["parameters"]["language"]
 
     @property
+    def part(self) -> str:
+        return self.result.data["parameters"]["part"]
+
+    @property
     def what(self) -> str:
-        return f"{self.result.data['parameters']['part']}, {label(self.metric)}"
+        return f"{self.part}, {label(self.metric)}"
 
     @property
     def path(self) -> Path:

@@ -11,20 +11,23 @@ import compare
 import libraries
 import metrics
 from results import FLOORS, ROOT, Result, is_ours, title_of
+from situations import situation
 from tables import placement_words
 
 BEGIN = "<!-- performance: written by `make bench-report` from bench/results -->"
 END = "<!-- performance: end -->"
 README_BEHIND_MAX = 8
+BEHIND_HEAD = ["| situation | figure | Tautwire | best | by |", "|---|---|--:|--:|---|"]
+NOT_BEHIND = "No other is better in any figure by more than the spread of the rounds."
 
 
 def summary(results: list[Result], rows: list[libraries.Row]) -> str:
-    """All headlines, all that others do better, all that was missed, and a line for each result."""
+    """Where others are better, what was missed, the figures at a glance, and a line for each result."""
     link = _linker(ROOT / "bench" / "report")
     lines = ["# Benchmarks: summary", "",
-             "Written by `make bench-report`; [the whole report](index.html), which works offline, has the figures and the curves. How each",
-             "number is measured, and what it does not say: [bench](../README.md). Each links to its file.", "",
-             "## Where others are better", "", *_behind(results, rows, link, None), "",
+             "`make bench-report` writes this page. [The whole report](index.html) works offline and has the charts. [bench](../README.md)",
+             "says how each number is measured and what it does not say. Each number links to its file.", "",
+             "## Where others are better", "", *_behind(results, rows, link), "",
              "## What was missed", "", *_missed(results, link), "",
              "## At a glance", "", *_headlines(results, link), "",
              "## Codecs and clients", "", *_libraries(rows, link), "",
@@ -34,12 +37,12 @@ def summary(results: list[Result], rows: list[libraries.Row]) -> str:
 
 
 def section(results: list[Result], rows: list[libraries.Row]) -> str:
-    """What stands between the markers of the README."""
+    """The text between the markers of the README."""
     link = _linker(ROOT)
     machines = sorted({result.machine for result in results})
     dates = sorted({result.date for result in results})
-    lines = [BEGIN, "", f"{'; '.join(machines)}. Measured {dates[0]}{f' to {dates[-1]}' if len(dates) > 1 else ''}. First where others are better:", "",
-             *_behind(results, rows, link, README_BEHIND_MAX), "", *_headlines(results, link), "", END]
+    measured = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    lines = [BEGIN, "", *_behind_short(results, rows, link), "", f"Measured {measured} on {'; '.join(machines)}.", "", END]
     return "\n".join(lines)
 
 
@@ -49,28 +52,50 @@ def into_readme(text: str, made: str) -> str | None:
     return pattern.sub(lambda _: made, text) if pattern.search(text) else None
 
 
-def _behind(results: list[Result], rows: list[libraries.Row], link: Callable[[Path], str], most: int | None) -> list[str]:
-    cases = [case for case in compare.behind(results) if case.is_clear]
-    slower = sorted((row for row in rows if row.factor < 1 / compare.FACTOR_MIN), key=lambda row: row.factor)
+def _behind(results: list[Result], rows: list[libraries.Row], link: Callable[[Path], str]) -> list[str]:
+    """All of them."""
+    cases, slower = _clearly_behind(results, rows)
+    lines = [_line(f"{situation(case.result)}; {placement_words(case.placement)}", case, link) for case in cases]
+    lines += [_library_line(row, link) for row in slower]
+    return [*BEHIND_HEAD, *lines] if lines else [NOT_BEHIND]
+
+
+def _behind_short(results: list[Result], rows: list[libraries.Row], link: Callable[[Path], str]) -> list[str]:
+    """The clearest: each figure of a situation once, whatever the placement and the step of the curve."""
+    cases, slower = _clearly_behind(results, rows)
     if not cases and not slower:
-        return ["No one is better in any figure beyond the spread of the rounds."]
-    lines = ["| | Tautwire | best | by |", "|---|--:|--:|---|"]
-    for case in cases[:most]:
-        ours, theirs = (metrics.show(case.metric, figure.median) for figure in (case.ours, case.theirs))
-        url = link(case.result.path)
-        lines.append(f"| {case.result.title}: {case.what} ({placement_words(case.placement)}) | [{ours}]({url}) | [**{theirs}**]({url}) | {case.by} |")
-    for row in slower[: None if most is None else max(0, most - len(cases))]:
-        url = link(row.path)
-        ours, theirs = (metrics.show(row.metric, value) for value in (row.ours, row.theirs))
-        lines.append(f"| {row.language}: {row.what} | [{ours}]({url}) | [**{theirs}**]({url}) | {row.peer} |")
-    hidden = len(cases) + len(slower) - (len(lines) - 2)
-    return [*lines, "", f"And {hidden} more: [all of them]({link(ROOT / 'bench/report/summary.md')})."] if hidden else lines
+        return [NOT_BEHIND]
+    clearest: dict[tuple[str, str], compare.Behind] = {}
+    for case in cases:
+        clearest.setdefault((case.result.name, metrics.base(case.metric)), case)
+    lines = [_line(situation(case.result), case, link) for case in clearest.values()] + [_library_line(row, link) for row in slower]
+    shown = lines[:README_BEHIND_MAX]
+    hidden = len(cases) + len(slower) - len(shown)
+    more = ["", f"The report lists {hidden} more: [all of them]({link(ROOT / 'bench/report/summary.md')})."] if hidden else []
+    return [*BEHIND_HEAD, *shown, *more]
+
+
+def _clearly_behind(results: list[Result], rows: list[libraries.Row]) -> tuple[list[compare.Behind], list[libraries.Row]]:
+    slower = [row for row in rows if row.factor < 1 / compare.FACTOR_MIN]
+    return [case for case in compare.behind(results) if case.is_clear], sorted(slower, key=lambda row: row.factor)
+
+
+def _line(where: str, case: compare.Behind, link: Callable[[Path], str]) -> str:
+    ours, theirs = (metrics.show(case.metric, figure.median) for figure in (case.ours, case.theirs))
+    url = link(case.result.path)
+    return f"| {where} | {case.what} | [{ours}]({url}) | [**{theirs}**]({url}) | {case.by} |"
+
+
+def _library_line(row: libraries.Row, link: Callable[[Path], str]) -> str:
+    ours, theirs = (metrics.show(row.metric, value) for value in (row.ours, row.theirs))
+    url = link(row.path)
+    return f"| {row.language}: {row.part} | {libraries.label(row.metric)} | [{ours}]({url}) | [**{theirs}**]({url}) | {row.peer} |"
 
 
 def _missed(results: list[Result], link: Callable[[Path], str]) -> list[str]:
     lines = [f"| [{result.name}]({link(result.path)}) | {check['what']} | {compare.measured(check)} | {check['verdict'].replace('_', ' ')} |"
              for result, check in compare.missed(results)]
-    return ["| | what was to hold | measured | |", "|---|---|--:|---|", *lines] if lines else ["Every threshold of every scenario was met."]
+    return ["| | what should hold | measured | |", "|---|---|--:|---|", *lines] if lines else ["Every threshold of every scenario was met."]
 
 
 def _headlines(results: list[Result], link: Callable[[Path], str]) -> list[str]:
@@ -97,7 +122,7 @@ def _libraries(rows: list[libraries.Row], link: Callable[[Path], str]) -> list[s
         url = link(row.path)
         ours, theirs = (metrics.show(row.metric, value) for value in (row.ours, row.theirs))
         lines.append(f"| {row.language}: {row.what} | [{ours}]({url}) | [{theirs}]({url}) | {row.peer} | {row.factor_shown} |")
-    return lines if rows else ["No result of codecs and clients is there: `make bench-codecs` makes them."]
+    return lines if rows else ["There are no results of codecs and clients; `make bench-codecs` makes them."]
 
 
 def _linker(folder: Path) -> Callable[[Path], str]:

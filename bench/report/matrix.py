@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from html import escape
 
+from metrics import CLIENTS
 from results import Result, title_of
 from tables import by_placement, cell, table
 
-CLIENTS = {
-    "c": "C, ours", "c-paho": "C, paho", "rust": "Rust, ours", "go": "Go, ours", "go-paho": "Go, paho",
-    "js": "JavaScript, ours", "js-mqttjs": "JavaScript, MQTT.js", "python": "Python, paho",
-}
 QOS = (0, 1, 2)
 
 

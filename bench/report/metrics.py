@@ -7,34 +7,51 @@ import re
 LOWER, HIGHER, NEITHER = "lower", "higher", "neither"
 
 LABELS = {
-    "broker_cpu_s_per_million_deliveries": "broker CPU for a million deliveries",
-    "broker_cpu_us_per_connect": "broker CPU for a connection",
-    "broker_cpu_us_per_cycle": "broker CPU for a cycle",
-    "broker_cpu_us_per_exchange": "broker CPU for an exchange",
-    "broker_cpu_us_per_publish": "broker CPU for a publish",
-    "bytes_per_connection": "memory for a connection",
-    "bytes_per_filter": "memory for a filter",
-    "bytes_per_retained_message": "memory for a retained message",
+    "broker_cpu_s_per_million_deliveries": "broker CPU per million deliveries",
+    "broker_cpu_us_per_connect": "broker CPU per connection",
+    "broker_cpu_us_per_cycle": "broker CPU per cycle",
+    "broker_cpu_us_per_exchange": "broker CPU per exchange",
+    "broker_cpu_us_per_publish": "broker CPU per publish",
+    "bytes_per_connection": "memory per connection",
+    "bytes_per_filter": "memory per filter",
+    "bytes_per_retained_message": "memory per retained message",
     "rss_at_start_bytes": "memory at start",
-    "rss_growth_bytes": "growth of memory",
-    "bystander_during_p50_us": "bystanders' latency meanwhile, median",
-    "bystander_during_p99_us": "bystanders' latency meanwhile, 99th percentile",
-    "bystander_before_p50_us": "bystanders' latency before, median",
-    "bystander_before_p99_us": "bystanders' latency before, 99th percentile",
-    "to_all_p50_us": "until all have it, median",
-    "to_all_p99_us": "until all have it, 99th percentile",
-    "connects_per_s": "connections opened",
+    "rss_growth_bytes": "growth of memory during the run",
+    "broker_rss_bytes": "memory of the broker after the run",
+    "broker_pss_bytes": "memory of the broker after the run, shared pages counted in part",
+    "broker_peak_rss_bytes": "highest memory of the broker",
+    "bystander_during_p50_us": "median latency of other clients during it",
+    "bystander_during_p99_us": "99th percentile of the latency of other clients during it",
+    "bystander_before_p50_us": "median latency of other clients before it",
+    "bystander_before_p99_us": "99th percentile of the latency of other clients before it",
+    "first_tenth_p99_us": "99th percentile of the latency in the first tenth of the run",
+    "last_tenth_p99_us": "99th percentile of the latency in the last tenth of the run",
+    "reached_slow_consumer_percent": "share of the messages that reach the slow subscriber",
+    "to_all_p50_us": "median time until all have it",
+    "to_all_p99_us": "99th percentile of the time until all have it",
+    "connects_per_s": "connections opened per second",
     "cycles_per_s": "cycles",
     "deliveries_per_s": "deliveries",
     "round_trips_per_s": "round trips",
-    "ratio_to_raw_tcp": "part of the rate of raw TCP",
-    "ratio_of_p50": "part of the rate of raw TCP, of medians",
-    "p50_us": "latency, median",
-    "p90_us": "latency, 90th percentile",
-    "p99_us": "latency, 99th percentile",
-    "p999_us": "latency, 99.9th percentile",
-    "max_us": "latency, longest",
+    "ratio_to_raw_tcp": "share of the rate of raw TCP",
+    "ratio_of_p50": "share of the rate of raw TCP, of medians",
+    "p50_us": "median latency",
+    "p90_us": "90th percentile of the latency",
+    "p99_us": "99th percentile of the latency",
+    "p999_us": "99.9th percentile of the latency",
+    "max_us": "longest latency",
     "raw_tcp_round_trips_per_s": "raw TCP in the same run",
+}
+
+# The clients of the round trip matrix.
+CLIENTS = {
+    "c": "C, ours", "c-paho": "C, paho", "rust": "Rust, ours", "go": "Go, ours", "go-paho": "Go, paho",
+    "js": "JavaScript, ours", "js-mqttjs": "JavaScript, MQTT.js", "python": "Python, paho",
+}
+
+# What the steps of a curve count, by its parameter.
+STEPS = {
+    "payload_bytes": "payloads of {} bytes", "connections": "{} connections", "filters": "{} filters", "messages": "{} retained messages",
 }
 
 # The figures that say most, for each kind of scenario; the others come after.
@@ -72,13 +89,18 @@ def better(metric: str) -> str:
     return NEITHER
 
 
-def label(metric: str) -> str:
+def label(metric: str, parameter: str = "") -> str:
+    """In words. `parameter` is what the steps of the curve count, if the figure belongs to one."""
     if pair := re.fullmatch(r"([\w-]+)_to_([\w-]+)_qos(\d)_(\w+)", metric):
-        return f"{pair[1]} to {pair[2]}, QoS {pair[3]}: {label(pair[4])}"
+        client, server = (CLIENTS.get(name, name) for name in (pair[1], pair[2]))
+        return f"{client} → {server}, QoS {pair[3]}: {label(pair[4])}"
     name = base(metric)
     known = LABELS.get(name) or name.replace("_", " ")
     at = metric.partition("@")[2]
-    return f"{known}, {at}" if at else known
+    if not at:
+        return known
+    count = f"{int(at):,}" if at.isdigit() else "the most" if at == "most" else at
+    return f"{known} with {STEPS[parameter].format(count)}" if parameter in STEPS else f"{known}, {count}"
 
 
 def ordered(kind: str, metrics: list[str]) -> list[str]:

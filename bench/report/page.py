@@ -11,6 +11,7 @@ import libraries
 import matrix
 import metrics
 from results import FLOORS, Result, is_ours, title_of
+from situations import situation
 from tables import by_placement, cell, link, number, placement_words, table, titles
 
 HERE = Path(__file__).resolve().parent
@@ -42,11 +43,11 @@ def _intro(results: list[Result]) -> str:
     links = " ".join(f'<a href="#{_anchor(result)}">{escape(result.name)}</a>' for result in results if not result.is_library)
     return (
         "<header><h1>Tautwire: benchmarks</h1>"
-        "<p>Every number is the median of the rounds of one run in which all contenders took turns, and a link to the file it "
-        "comes from; point at it for the range of the rounds. The best of brokers is marked; what is bare (a relay, a socket) "
-        'speaks no MQTT and is a floor, not a contender. <a href="../README.md">How each figure is measured, and what it does not say</a>.</p>'
+        "<p>Every number is the median of the rounds of one run in which the brokers took turns, and links to the file it "
+        "comes from. Point at it to see the range of the rounds. The best broker is marked. The bare relay and the bare sockets "
+        'do not speak MQTT: they show the least that anything can cost. <a href="../README.md">How each figure is measured, and what the figures do not say</a>.</p>'
         f'<p class="source">{escape("; ".join(machines))}. Measured {escape(dates[0]) if dates else ""}'
-        f'{" to " + escape(dates[-1]) if len(dates) > 1 else ""}. Read figures as ratios within a run; on another machine they differ.</p></header>'
+        f'{" to " + escape(dates[-1]) if len(dates) > 1 else ""}. Compare figures as ratios within one run; another machine gives other figures.</p></header>'
         '<nav><p><a href="#behind">Where others are better</a> <a href="#missed">What was missed</a> <a href="#glance">At a glance</a> '
         f'<a href="#libraries">Codecs and clients</a></p><p>{links}</p></nav>'
     )
@@ -57,18 +58,18 @@ def _behind(results: list[Result], rows: list[libraries.Row]) -> str:
     clear, unclear = [case for case in cases if case.is_clear], [case for case in cases if not case.is_clear]
     slower = sorted((row for row in rows if row.factor < 1 / compare.FACTOR_MIN), key=lambda row: row.factor)
     parts = ['<h2 id="behind">Where others are better</h2>']
-    parts.append(_behind_table(clear) if clear else "<p>No broker is better in any figure beyond the spread of the rounds.</p>")
+    parts.append(_behind_table(clear) if clear else "<p>No other broker is better in any figure by more than the spread of the rounds.</p>")
     if slower:
         body = "".join(_library_row(row) for row in slower)
         parts.append(f"<h3>Codecs and clients</h3>{table(LIBRARY_HEAD, body)}")
     if unclear:
-        parts.append(f"<details><summary>{len(unclear)} more that the rounds do not tell apart</summary>{_behind_table(unclear)}</details>")
+        parts.append(f"<details><summary>{len(unclear)} more in which the rounds overlap</summary>{_behind_table(unclear)}</details>")
     return "".join(parts)
 
 
 def _behind_table(cases: list[compare.Behind]) -> str:
     body = "".join(
-        f'<tr><td>{escape(case.result.title)}</td><td class="words">{escape(case.what)}</td>'
+        f'<tr><td>{escape(situation(case.result))}</td><td class="words">{escape(case.what)}</td>'
         f'<td class="words">{escape(placement_words(case.placement))}</td>'
         f"<td>{number(case.result, case.placement, *case.ours_at)}</td>"
         f'<td class="best">{number(case.result, case.placement, *case.theirs_at)}</td>'
@@ -84,7 +85,7 @@ def _missed(results: list[Result]) -> str:
         f"<td>{compare.measured(check)}</td><td class=\"{check['verdict']}\">{check['verdict'].replace('_', ' ')}</td></tr>"
         for result, check in compare.missed(results)
     )
-    missed = table(("scenario", "what was to hold", "measured", "verdict"), body) if body else "<p>Every threshold of every scenario was met.</p>"
+    missed = table(("scenario", "what should hold", "measured", "verdict"), body) if body else "<p>Every threshold of every scenario was met.</p>"
     return f'<h2 id="missed">What was missed</h2>{missed}'
 
 
@@ -127,7 +128,7 @@ def _figures(result: Result, placement: str) -> str:
         values = [(broker, figure.median, metrics.show(name, figure.median)) for broker in result.brokers(placement)
                   if (figure := result.figure(placement, broker, name))]
         if len(values) > 1:
-            direction = "less is better" if metrics.better(name) == metrics.LOWER else "more is better"
+            direction = "lower is better" if metrics.better(name) == metrics.LOWER else "higher is better"
             drawn.append(figures.bars(f"{metrics.label(name)} ({direction})", values))
     for name, histograms in result.histograms(placement).items():
         if "@" not in name:
@@ -164,7 +165,7 @@ def _tables(result: Result, placement: str) -> str:
         body = ""
         for name in of:
             best = compare.best_broker(result, placement, name)
-            body += f"<tr><td>{escape(metrics.label(name))}</td>"
+            body += f"<tr><td>{escape(metrics.label(name, result.parameter))}</td>"
             body += "".join(cell(result, placement, broker, name, broker == best) for broker in brokers) + "</tr>"
         return table(titles(brokers), body)
 

@@ -1,4 +1,4 @@
-"""Writes bench/report/index.html, bench/report/summary.md and the performance section of the README from bench/results.
+"""Writes bench/report/index.html, bench/report/summary.md, the picture and the performance section of the README from bench/results.
 
 `report.py --check` writes nothing and fails when one of them is not what the results make of it.
 """
@@ -12,10 +12,12 @@ from pathlib import Path
 import libraries
 import markdown
 import page
+import picture
 from results import ROOT, load
 
 HERE = Path(__file__).resolve().parent
 README = ROOT / "README.md"
+PICTURE = ROOT / "docs" / "images" / "beside-peers.svg"
 
 
 def main() -> int:
@@ -39,10 +41,12 @@ def main() -> int:
 
 
 def documents() -> dict[Path, str]:
-    """What each file is to hold."""
+    """What each file should hold."""
     results = load()
     rows = libraries.rows(results)
     made = {HERE / "index.html": page.render(results, rows), HERE / "summary.md": markdown.summary(results, rows)}
+    if drawn := picture.render(results):
+        made[PICTURE] = drawn
     readme = markdown.into_readme(README.read_text(), markdown.section(results, rows))
     return made if readme is None else {**made, README: readme}
 

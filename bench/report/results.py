@@ -51,6 +51,11 @@ class Result:
         return str(self.data["parameters"].get("kind", ""))
 
     @property
+    def parameter(self) -> str:
+        """What the steps of its curve count; empty without a curve."""
+        return str(self.data.get("curve", {}).get("parameter", ""))
+
+    @property
     def is_library(self) -> bool:
         """Libraries stand in the place of brokers: codecs and clients."""
         return self.kind == "library"

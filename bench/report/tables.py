@@ -9,7 +9,14 @@ from results import Result, title_of
 
 
 # Columns that hold words, not figures.
-WORDS = ("figure", "placement", "by", "measured on", "what was to hold")
+WORDS = ("figure", "placement", "by", "measured on", "what should hold")
+
+# Where the processes ran. A wake-up across CPUs costs many times one on the same CPU, so figures compare only at the same placement.
+PLACEMENTS = {
+    "free": "on any CPU",
+    "broker=0,generator=0": "broker and clients share one CPU",
+    "broker=0,generator=1": "one CPU for the broker, one for the clients",
+}
 
 
 def table(head: tuple[str, ...], body: str) -> str:
@@ -41,7 +48,7 @@ def href(result: Result) -> str:
 
 
 def placement_words(placement: str) -> str:
-    return {"free": "placed by the scheduler", "broker=0,generator=0": "all on one CPU"}.get(placement, placement)
+    return PLACEMENTS.get(placement, placement)
 
 
 def by_placement(result: Result, content) -> str:

@@ -4,6 +4,7 @@ import json
 import re
 import tempfile
 import unittest
+import xml.etree.ElementTree
 from pathlib import Path
 
 import compare
@@ -12,6 +13,7 @@ import libraries
 import markdown
 import metrics
 import page
+import picture
 import report
 import results
 
@@ -130,6 +132,57 @@ class Page(Case):
         self.assertLessEqual(points[-1][0], 101)
 
 
+class Words(Case):
+    def test_steps_of_a_curve_say_what_they_count(self) -> None:
+        self.assertEqual(metrics.label("max_us@1024", "payload_bytes"), "longest latency with payloads of 1,024 bytes")
+        self.assertEqual(metrics.label("connects_per_s@most", "connections"), "connections opened per second with the most connections")
+        self.assertEqual(metrics.label("max_us@7"), "longest latency, 7")
+
+    def test_the_readme_names_situations_once_and_counts_what_it_leaves_out(self) -> None:
+        summary = {placement: {who: {f"bytes_per_connection@{step}": figure(value) for step in (100, 1000)}
+                               for who, value in (("tautwire", 20), ("mosquitto", 10))} for placement in ("free", "broker=0,generator=1")}
+        loaded = self.load(result("b9-connections", summary, curve={"parameter": "connections", "steps": [100, 1000]}))
+        text = markdown.section(loaded, [])
+        self.assertEqual(text.count("| many idle connections |"), 1)
+        self.assertIn("The report lists 3 more", text)
+        self.assertNotIn("generator=1", text + markdown.summary(loaded, []))
+
+
+class Picture(Case):
+    def results(self, *, without: str = "") -> list[results.Result]:
+        def flood(publishers: int, subscribers: int, qos: int) -> dict:
+            parameters = {"kind": "flood", "publishers": publishers, "subscribers": subscribers, "pairs": 0, "qos": qos, "payload_bytes": 16}
+            summary = {"free": {who: {"broker_cpu_s_per_million_deliveries": figure(value)} for who, value in (("tautwire", 0.5), ("<peer>", 20), ("relay", 0.1))}}
+            return result(f"b8-{publishers}-{subscribers}-{qos}", summary, parameters=parameters, versions={"<peer>": "peer version 1.2.3"})
+
+        def idle(subscribe: bool) -> dict:
+            summary = {"free": {who: {"bytes_per_connection@10000": figure(value)} for who, value in (("tautwire", 300), ("mosquitto", 30_000))}}
+            return result(f"b9-{subscribe}", summary, parameters={"kind": "idle", "subscribe": subscribe}, curve={"parameter": "connections", "steps": [10000]})
+
+        made = [flood(1, 1, 0), flood(1, 1, 1), flood(1, 1, 2), flood(1, 100, 0), idle(False), idle(True)]
+        return self.load(*(one for one in made if one["name"] != without))
+
+    def test_it_is_well_formed_small_and_needs_nothing_from_elsewhere(self) -> None:
+        made = picture.render(self.results())
+        root = xml.etree.ElementTree.fromstring(made)
+        names = [element.tag.rpartition("}")[2] for element in root.iter()]
+        self.assertEqual(names[:3], ["svg", "title", "desc"])
+        self.assertEqual(set(names), {"svg", "title", "desc", "style", "rect", "text"})
+        self.assertNotIn("url(", made)
+        self.assertEqual(made, picture.render(self.results()))
+        self.assertLess(len(made.encode()), 15_000)
+
+    def test_ours_is_distinguished_values_have_units_and_floors_are_left_out(self) -> None:
+        made = picture.render(self.results())
+        self.assertEqual(made.count('<rect class="ours"'), 6)
+        for words in ("0.5 µs", "20 µs", "300 B", "30 KB", "&lt;peer&gt; 1.2.3", "lower is better"):
+            self.assertIn(words, made)
+        self.assertNotIn("relay", made)
+
+    def test_without_a_figure_there_is_no_picture(self) -> None:
+        self.assertIsNone(picture.render(self.results(without="b8-1-1-2")))
+
+
 class Readme(unittest.TestCase):
     def test_only_the_section_between_the_markers_is_rewritten(self) -> None:
         text = f"before\n{markdown.BEGIN}\nold \\1\n{markdown.END}\nafter\n"
@@ -142,6 +195,11 @@ class Committed(unittest.TestCase):
     def test_the_report_is_what_the_results_make_of_it(self) -> None:
         for path, text in report.documents().items():
             self.assertTrue(path.exists() and path.read_text() == text, f"{path.name} is stale: run `make bench-report`")
+
+    def test_the_picture_is_drawn_and_shown(self) -> None:
+        self.assertIn(report.PICTURE, report.documents())
+        self.assertLess(len(report.PICTURE.read_bytes()), 15_000)
+        self.assertIn(f"]({report.PICTURE.relative_to(results.ROOT).as_posix()})", report.README.read_text())
 
     def test_the_readme_has_the_markers(self) -> None:
         self.assertIn(report.README, report.documents())
@@ -174,7 +232,7 @@ class Libraries(Case):
         self.assertEqual(compare.behind(self.loaded), [])
         self.assertNotIn('id="some-machine-codec-rust"', html)
         self.assertIn("codec-rust: other: it is not installed", html)
-        self.assertIn("| Rust: codec, decode: CPU |", markdown.section(self.loaded, rows))
+        self.assertIn("| Rust: codec | decode: CPU |", markdown.section(self.loaded, rows))
 
 
 if __name__ == "__main__":

@@ -106,9 +106,9 @@ def _table(results: dict[tuple[str, str], dict[str, Verdict]]) -> str:
     lines = [
         "# Interoperability",
         "",
-        "Each client of this repository against each broker. `make interop` makes this page; a line is written only after its",
-        "cases have been run. [What a case means](../tests/interop/cases.toml).",
-        "`properties` is published at QoS 0: mochi-mqtt answers a QoS 1 message that has user properties with a reason code that",
+        "Each client of this repository against each broker. `make interop` writes this page, and writes a line only after it has run",
+        "its cases. [cases.toml](../tests/interop/cases.toml) says what a case means.",
+        "`properties` publishes at QoS 0, because mochi-mqtt answers a QoS 1 message that has user properties with a reason code that",
         "the standard does not know, and our clients refuse that.",
         "",
         "| client | broker | MQTT | " + " | ".join(MEANINGS) + " |",

@@ -1,0 +1,34 @@
+"""What happens in each scenario, in words that need no knowledge of this suite. A scenario without an entry keeps its title."""
+
+from __future__ import annotations
+
+from results import Result
+
+SITUATIONS = {
+    "b1-baseline": "100 clients, 5,000 messages per second, QoS 0",
+    "b1-baseline-qos1": "100 clients, 5,000 messages per second, QoS 1",
+    "b2-thundering-herd": "10,000 clients connect, and all answer one message",
+    "b3-sustained": "1,000 publishers send 10 messages per second each to 1,000 subscribers, for 30 seconds",
+    "b3-sustained-10min": "1,000 publishers send 10 messages per second each to 1,000 subscribers, for ten minutes",
+    "b4-wildcards": "1,000 subscribers with overlapping wildcards; every message reaches about 750 of them",
+    "b5-json": "JSON readings with 12 fields",
+    "b5-messagepack": "MessagePack readings with 12 fields",
+    "b5-protobuf": "Protobuf readings with 12 fields",
+    "b6-churn": "100,000 clients connect, subscribe, publish, receive and disconnect",
+    "b7-sizes": "one publisher, one subscriber, payloads from 10 bytes to 1 MiB, QoS 0",
+    "b9-connections": "many idle connections",
+    "b9-connections-subscribed": "many idle connections with one subscription each",
+    "b9-retained": "many retained messages of 64 bytes",
+    "b9-subscriptions": "many different wildcard filters",
+    "b10-fan-out": "one message to 10,000 subscribers",
+    "b10-reconnect-storm": "5,000 clients lose their connections and come back at once",
+    "b10-slow-consumer": "one subscriber stops reading while 20 MB per second arrive for it",
+    "rtt-matrix": "request and answer through the broker, 16 bytes",
+    "rtt-self-qos0": "a client sends messages to itself one at a time, QoS 0",
+    "rtt-self-qos1": "a client sends messages to itself one at a time, QoS 1",
+    "rtt-self-qos2": "a client sends messages to itself one at a time, QoS 2",
+}
+
+
+def situation(result: Result) -> str:
+    return SITUATIONS.get(result.name, result.title)
