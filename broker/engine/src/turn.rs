@@ -113,11 +113,13 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
 }
 
 impl<J: Journal> Shard<J> {
+    #[inline]
     fn others(&self) -> impl Iterator<Item = ShardIndex> + use<J> {
         let (own, count) = (self.hub.shard.0, self.hub.outboxes.len());
         (0..count as u8).filter(move |other| *other != own).map(ShardIndex)
     }
 
+    #[inline]
     fn look_at_ways(&mut self, surroundings: &mut impl Surroundings<J>) {
         for to in self.others() {
             self.set_room(to, surroundings.room(to));
@@ -150,11 +152,12 @@ impl<J: Journal> Shard<J> {
     }
 
     fn send_batches(&mut self, surroundings: &mut impl Surroundings<J>) {
-        for to in self.others() {
-            let outbox = &mut self.hub.outboxes[usize::from(to.0)];
+        for (to, outbox) in self.hub.outboxes.iter_mut().enumerate() {
+            // There never is one for the shard itself.
             if outbox.batches.is_empty() {
                 continue;
             }
+            let to = ShardIndex(to as u8);
             outbox.room = surroundings.room(to);
             let count = outbox.room.min(outbox.batches.len());
             if count > 0 {
@@ -207,9 +210,9 @@ impl<J: Journal> Shard<J> {
         // First of all: from here on others wake us.
         let theirs = surroundings.end_turn(self);
         let mut is_busy = self.is_busy();
-        for to in self.others() {
-            if !self.hub.outboxes[usize::from(to.0)].batches.is_empty() && !self.is(Mutant::SleepsOnBatches) {
-                is_busy |= surroundings.has_room_or_wakes(to);
+        for (to, outbox) in self.hub.outboxes.iter().enumerate() {
+            if !outbox.batches.is_empty() && !self.is(Mutant::SleepsOnBatches) {
+                is_busy |= surroundings.has_room_or_wakes(ShardIndex(to as u8));
             }
         }
         match theirs {
