@@ -1,8 +1,7 @@
 use std::hint::black_box;
-use std::sync::Arc;
 
-use tautwire_engine::{Action, Chunk, ConnectionId, Settings, Shard, Shared};
-use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
+use tautwire_engine::{Action, Chunk, ConnectionId, Rest, Settings, Shard, Shared, Surroundings, turn};
+use tautwire_router::{Batch, Exchange, RetainedLimits, ShardIndex};
 use tautwire_session::Volatile;
 
 use crate::Case;
@@ -43,8 +42,7 @@ fn flood(name: &'static str, subscribers: usize, layout: Layout) -> Case {
     let chunk = Chunk::from(bytes);
     Case::new(name, move |times| {
         for _ in 0..times / BATCH {
-            broker.turn(publisher, black_box(&chunk), len);
-            broker.flush(|_, bytes| {
+            broker.turn(publisher, black_box(&chunk), len, |_, bytes| {
                 black_box(bytes);
             });
         }
@@ -61,8 +59,7 @@ fn single(name: &'static str) -> Case {
     let chunk = Chunk::from(bytes);
     Case::new(name, move |times| {
         for _ in 0..times {
-            broker.turn(publisher, black_box(&chunk), len);
-            broker.flush(|_, bytes| {
+            broker.turn(publisher, black_box(&chunk), len, |_, bytes| {
                 black_box(bytes);
             });
         }
@@ -79,10 +76,9 @@ fn qos1() -> Case {
     let mut answer = Answer::new();
     Case::new("route/engine-qos1", move |times| {
         for _ in 0..times {
-            broker.turn(publisher, black_box(&chunk), len);
-            let packet_id = broker.delivered(subscriber);
-            broker.turn(subscriber, answer.is(PUBACK, packet_id), 4);
-            broker.flush(|_, _| unreachable!("PUBACK is not answered"));
+            let packet_id = broker.delivered(publisher, black_box(&chunk), len, subscriber);
+            let puback = answer.is(PUBACK, packet_id);
+            broker.turn(subscriber, puback, 4, |_, _| unreachable!("PUBACK is not answered"));
         }
     })
 }
@@ -97,16 +93,14 @@ fn qos2() -> Case {
     let mut answer = Answer::new();
     Case::new("route/engine-qos2", move |times| {
         for _ in 0..times {
-            broker.turn(publisher, black_box(&chunk), len);
-            let packet_id = broker.delivered(subscriber);
+            let packet_id = broker.delivered(publisher, black_box(&chunk), len, subscriber);
             for (from, first_byte, packet_id, answered) in
                 [(publisher, PUBREL, 7, PUBCOMP), (subscriber, PUBREC, packet_id, PUBREL)]
             {
-                broker.turn(from, answer.is(first_byte, packet_id), 4);
-                broker.flush(|_, bytes| assert_eq!(bytes[0], answered));
+                broker.turn(from, answer.is(first_byte, packet_id), 4, |_, bytes| assert_eq!(bytes[0], answered));
             }
-            broker.turn(subscriber, answer.is(PUBCOMP, packet_id), 4);
-            broker.flush(|_, _| unreachable!("PUBCOMP is not answered"));
+            let pubcomp = answer.is(PUBCOMP, packet_id);
+            broker.turn(subscriber, pubcomp, 4, |_, _| unreachable!("PUBCOMP is not answered"));
         }
     })
 }
@@ -117,16 +111,17 @@ fn cycle() -> Case {
     Case::new("route/engine-connect-subscribe-disconnect", move |times| {
         for _ in 0..times {
             let id = broker.subscriber("visitor", 0, Layout::V3);
-            broker.turn(id, &Chunk::from(vec![0xE0, 0]), 2);
-            assert!(matches!(broker.shard.next_action(), Some(Action::Drop(dropped)) if dropped == id));
-            broker.shard.released(id);
+            broker.turn(id, &Chunk::from(vec![0xE0, 0]), 2, |_, _| unreachable!("DISCONNECT is not answered"));
+            assert_eq!(broker.dropped.take(), Some(id));
         }
     })
 }
 
-/// One shard and what a reactor does with it, without the system calls.
+/// One shard, and what a reactor does with it without the system calls.
 struct Broker {
     shard: Shard<Volatile>,
+    /// Whose connection was dropped last.
+    dropped: Option<ConnectionId>,
 }
 
 impl Broker {
@@ -134,7 +129,7 @@ impl Broker {
         let settings = Settings { sys_interval_s: 0, ..Settings::default() };
         let exchange = Exchange::with_seed(1, RetainedLimits { messages: 1_000, bytes: 1 << 20 }, 0);
         let shared = Shared::new(settings, exchange);
-        Broker { shard: Shard::new(ShardIndex(0), shared, Volatile, NOW_MS) }
+        Broker { shard: Shard::new(ShardIndex(0), shared, Volatile, NOW_MS), dropped: None }
     }
 
     fn connect(&mut self, client_id: &str, layout: Layout) -> ConnectionId {
@@ -152,45 +147,96 @@ impl Broker {
     /// Sends a packet that is answered.
     fn say(&mut self, id: ConnectionId, bytes: Vec<u8>) {
         let len = bytes.len();
-        self.turn(id, &Chunk::from(bytes), len);
         let mut answers = 0;
-        self.flush(|_, _| answers += 1);
+        self.turn(id, &Chunk::from(bytes), len, |_, _| answers += 1);
         assert_eq!(answers, 1);
     }
 
-    /// Reads `len` bytes, and does what is due.
-    fn turn(&mut self, id: ConnectionId, chunk: &Chunk, len: usize) {
-        let consumed = self.shard.receive(id, chunk, 0..len, NOW_MS);
-        assert_eq!(consumed, len, "all of it is understood");
-        self.shard.turn(NOW_MS);
+    /// Reads `len` bytes, and lets the shard do all that comes of them; `written` sees what it writes to whom.
+    #[inline]
+    fn turn(&mut self, id: ConnectionId, chunk: &Chunk, len: usize, written: impl FnMut(ConnectionId, &[u8])) {
+        let mut network = Network { input: Some((id, chunk, len)), written, dropped: &mut self.dropped };
+        while turn(&mut self.shard, &mut network, NOW_MS) == Rest::Busy {}
     }
 
-    /// Writes what is pending, each connection once.
-    fn flush(&mut self, mut written: impl FnMut(ConnectionId, &[u8])) {
-        while let Some(id) = self.shard.next_dirty().or_else(|| self.shard.next_late()) {
-            let Some(output) = self.shard.output(id) else { continue };
-            let bytes = output.single().expect("small payloads are copied");
-            written(id, bytes);
-            let len = bytes.len();
-            self.shard.sent(id, len, NOW_MS);
-        }
-        if self.shard.has_fan_outs() {
-            self.shard.end_fan_outs(NOW_MS);
-            while self.shard.next_action().is_some() {}
-        }
-    }
-
-    /// Writes what is pending; gives the packet identifier under which the subscriber got the message.
-    fn delivered(&mut self, subscriber: ConnectionId) -> u16 {
+    /// The same with a message for the subscriber; gives the packet identifier under which it got it.
+    #[inline]
+    fn delivered(&mut self, from: ConnectionId, chunk: &Chunk, len: usize, subscriber: ConnectionId) -> u16 {
         const PACKET_ID_AT: usize = 2 + 2 + 20;
         let mut packet_id = 0;
-        self.flush(|id, bytes| {
+        self.turn(from, chunk, len, |id, bytes| {
             if id == subscriber {
                 packet_id = u16::from_be_bytes([bytes[PACKET_ID_AT], bytes[PACKET_ID_AT + 1]]);
             }
         });
         assert_ne!(packet_id, 0, "the message has arrived");
         packet_id
+    }
+}
+
+/// One client says something, and whoever is written to takes it at once.
+struct Network<'a, W> {
+    input: Option<(ConnectionId, &'a Chunk, usize)>,
+    written: W,
+    dropped: &'a mut Option<ConnectionId>,
+}
+
+impl<W: FnMut(ConnectionId, &[u8])> Surroundings<Volatile> for Network<'_, W> {
+    fn room(&mut self, _: ShardIndex) -> usize {
+        unreachable!("there is one shard")
+    }
+
+    fn adopt(&mut self, _: &mut Shard<Volatile>) -> bool {
+        false
+    }
+
+    fn next_batch(&mut self, _: ShardIndex) -> Option<Batch> {
+        None
+    }
+
+    fn batches_taken(&mut self, _: ShardIndex) {}
+
+    fn read(&mut self, shard: &mut Shard<Volatile>) -> bool {
+        let Some((id, chunk, len)) = self.input.take() else { return false };
+        let consumed = shard.receive(id, chunk, 0..len, NOW_MS);
+        assert_eq!(consumed, len, "all of it is understood");
+        true
+    }
+
+    fn accept(&mut self, _: &mut Shard<Volatile>) {}
+
+    fn take_orders(&mut self, _: &mut Shard<Volatile>) {}
+
+    fn carry_out(&mut self, shard: &mut Shard<Volatile>, action: Action) {
+        match action {
+            Action::Drop(id) => {
+                shard.released(id);
+                *self.dropped = Some(id);
+            }
+            // Its bytes have all been taken.
+            Action::Resume(_) => {}
+            other => unreachable!("{other:?}"),
+        }
+    }
+
+    fn send(&mut self, _: ShardIndex, _: impl Iterator<Item = Batch>) {}
+
+    fn write_waiting(&mut self, _: &mut Shard<Volatile>) {}
+
+    fn write(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+        let Some(output) = shard.output(id) else { return };
+        let bytes = output.single().expect("small payloads are copied");
+        (self.written)(id, bytes);
+        let len = bytes.len();
+        shard.sent(id, len, NOW_MS);
+    }
+
+    fn end_turn(&mut self, _: &mut Shard<Volatile>) -> Rest {
+        Rest::Until(None)
+    }
+
+    fn has_room_or_wakes(&mut self, _: ShardIndex) -> bool {
+        false
     }
 }
 

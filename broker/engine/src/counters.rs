@@ -152,6 +152,8 @@ counters! {
     /// Times that what a client or another thread sent had so many receivers, or was so much for them, that these were
     /// written to in turns and no more was taken from there meanwhile.
     fan_outs_put_off,
+    /// Orders from outside the threads, such as messages of operators, that a thread had no room for.
+    orders_refused,
     /// Retained messages refused by a limit.
     retained_refused,
     /// Messages waiting in sessions now: queued or not acknowledged.

@@ -114,11 +114,13 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
 }
 
 impl<J: Journal> Shard<J> {
+    #[inline]
     fn others(&self) -> impl Iterator<Item = ShardIndex> + use<J> {
         let (own, count) = (self.hub.shard.0, self.hub.transit.shards());
         (0..count as u8).filter(move |other| *other != own).map(ShardIndex)
     }
 
+    #[inline]
     fn look_at_ways(&mut self, surroundings: &mut impl Surroundings<J>) {
         for to in self.others() {
             self.set_room(to, surroundings.room(to));

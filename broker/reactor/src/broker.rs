@@ -16,7 +16,7 @@ use tautwire_session::Volatile;
 
 use crate::bell::Bell;
 use crate::clock::Clock;
-use crate::desk::{Clerk, Desk, PublishError};
+use crate::inbox::{Inbox, Order, PublishError};
 use crate::listener::{Listen, Listener};
 use crate::ways::connect;
 use crate::worker::{BELL, Equipment, Worker};
@@ -36,9 +36,8 @@ pub struct Broker {
 pub struct Control {
     exchange: Arc<Exchange>,
     counters: Arc<[Counters]>,
-    desk: Arc<Desk>,
-    /// Of the thread that says what contracts there are, and that publishes what is handed in.
-    bell: Arc<Bell>,
+    /// One for each shard. The first says what contracts there are, and publishes for operators.
+    inboxes: Arc<[Arc<Inbox>]>,
 }
 
 impl fmt::Debug for Control {
@@ -66,7 +65,8 @@ impl Control {
     /// From now on `contracts` hold. Each thread changes over between two messages.
     pub fn set_contracts(&self, contracts: Arc<Catalogue>) {
         self.exchange.set_contracts(contracts);
-        self.bell.ring();
+        // Where there is no room for it, other orders see to it that there is a turn.
+        let _ = self.inboxes[0].tell(Order::ContractsChanged);
     }
 
     /// Publishes a message like one that a client sends: to the same topics, within the same limits, held to its contract.
@@ -75,7 +75,9 @@ impl Control {
     /// # Errors
     /// It was not published, but perhaps after [`PublishError::Unanswered`].
     pub fn publish(&self, publication: &Publication<'_>, timeout: Duration) -> Result<bool, PublishError> {
-        self.desk.publish(publication.to_message(), &self.bell, timeout)
+        let message = publication.to_message();
+        let published = self.inboxes[0].ask(|answer| Order::Publish(message, answer), timeout)?;
+        Ok(published?)
     }
 }
 
@@ -136,8 +138,7 @@ impl Broker {
         let ways = connect(&bells, queue_batches);
         let clock = Clock::new();
         let stop = Arc::new(AtomicBool::new(false));
-        let desk = Arc::new(Desk::default());
-        let mut clerk = Some(Clerk::new(desk.clone()));
+        let (inboxes, orders): (Vec<_>, Vec<_>) = bells.iter().cloned().map(Inbox::new).unzip();
         let mut broker = Broker {
             addresses: bound.map_err(StartError::Thread)?,
             stop: stop.clone(),
@@ -146,17 +147,15 @@ impl Broker {
             control: Control {
                 exchange: shared.exchange.clone(),
                 counters: shared.counters.clone(),
-                desk,
-                bell: bells[0].clone(),
+                inboxes: inboxes.into(),
             },
         };
-        for (index, ((poll, bell), ways)) in polls.into_iter().zip(bells).zip(ways).enumerate() {
+        let ends = polls.into_iter().zip(bells).zip(ways).zip(orders);
+        for (index, (((poll, bell), ways), orders)) in ends.enumerate() {
             let shard = Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, clock.now_ms());
-            // The first thread accepts; a connection moves to its client's thread when CONNECT has come. It publishes what is
-            // handed in, too.
+            // The first thread accepts; a connection moves to its client's thread when CONNECT has come.
             let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
-            let clerk = clerk.take();
-            let equipment = Equipment { poll, shard, listeners, ways, bell, stop: stop.clone(), clerk, clock };
+            let equipment = Equipment { poll, shard, listeners, ways, bell, stop: stop.clone(), orders, clock };
             let started = Worker::new(equipment)
                 .and_then(|worker| thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run()));
             match started {

@@ -1,4 +1,4 @@
-//! What a thread has around its shard, and what it does in a turn: the sockets, the ways to other threads, and the clerk for
+//! What a thread has around its shard, and what it does in a turn: the sockets, the ways to other threads, and the inbox for
 //! what comes from outside.
 
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use tautwire_session::Volatile;
 
 use crate::bell::Bell;
 use crate::connections::Connections;
-use crate::desk::Clerk;
 use crate::door::Door;
+use crate::inbox::{Order, Orders};
 use crate::memory::Trimmer;
 use crate::ways::Ways;
 
@@ -25,8 +25,8 @@ pub(crate) struct Host {
     pub(crate) ways: Ways,
     pub(crate) bell: Arc<Bell>,
     pub(crate) stop: Arc<AtomicBool>,
-    /// One thread publishes for all what comes over no connection.
-    pub(crate) clerk: Option<Clerk>,
+    /// `None` when the broker stops.
+    pub(crate) orders: Option<Orders>,
     /// One thread looks after the heap for all.
     pub(crate) trimmer: Option<Trimmer>,
     /// How many more connections are adopted in this turn.
@@ -40,10 +40,10 @@ impl Host {
         ways: Ways,
         bell: Arc<Bell>,
         stop: Arc<AtomicBool>,
-        clerk: Option<Clerk>,
+        orders: Orders,
     ) -> Host {
         let trimmer = door.has_listeners().then(Trimmer::default);
-        Host { connections, door, ways, bell, stop, clerk, trimmer, adoptions_left: 0 }
+        Host { connections, door, ways, bell, stop, orders: Some(orders), trimmer, adoptions_left: 0 }
     }
 
     /// To be called before each turn.
@@ -58,7 +58,7 @@ impl Host {
         told_to_stop
             || self.connections.has_work()
             || self.ways.has_work()
-            || self.clerk.as_ref().is_some_and(Clerk::has_posts)
+            || self.orders.as_ref().is_some_and(Orders::are_there)
     }
 }
 
@@ -99,10 +99,16 @@ impl Surroundings<Volatile> for Host {
     }
 
     fn take_orders(&mut self, shard: &mut Shard<Volatile>) {
-        let Some(clerk) = self.clerk.as_ref().filter(|clerk| clerk.has_posts()) else { return };
-        for posted in clerk.take() {
-            let outcome = shard.publish_for_operator(&posted.message, self.connections.now_ms);
-            posted.answer(outcome);
+        let Some(orders) = self.orders.as_ref().filter(|orders| orders.are_there()) else { return };
+        shard.counters().orders_refused.add(orders.take_refused());
+        for order in orders.take() {
+            match order {
+                Order::Publish(message, answer) => {
+                    answer.give(shard.publish_for_operator(&message, self.connections.now_ms));
+                }
+                // Every turn looks whether they have; the order sees to it that there is a turn.
+                Order::ContractsChanged => {}
+            }
         }
     }
 

@@ -11,15 +11,15 @@ mod bell;
 mod broker;
 mod clock;
 mod connections;
-mod desk;
 mod door;
 mod host;
+mod inbox;
 mod listener;
 mod memory;
 mod ways;
 mod worker;
 
 pub use broker::{Broker, Control, StartError};
-pub use desk::PublishError;
+pub use inbox::PublishError;
 pub use listener::Listen;
 pub use memory::forget_startup;

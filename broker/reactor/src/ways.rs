@@ -209,3 +209,98 @@ pub(crate) fn connect(bells: &[Arc<Bell>], batches: usize) -> Vec<Ways> {
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::net::Ipv4Addr;
+    use tautwire_router::BatchSize;
+
+    use mio::net::TcpListener;
+    use mio::{Poll, Token, Waker};
+
+    const OWN: ShardIndex = ShardIndex(0);
+    const OTHER: ShardIndex = ShardIndex(1);
+
+    struct World {
+        polls: Vec<Poll>,
+        ways: Vec<Ways>,
+        bells: Vec<Arc<Bell>>,
+        listener: TcpListener,
+    }
+
+    fn world() -> World {
+        let polls: Vec<_> = (0..2).map(|_| Poll::new().expect("a poll")).collect();
+        let bells: Vec<_> = polls
+            .iter()
+            .map(|poll| Arc::new(Bell::new(Waker::new(poll.registry(), Token(0)).expect("a waker"))))
+            .collect();
+        let ways = connect(&bells, 1);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a port of the kernel's choice");
+        World { polls, ways, bells, listener }
+    }
+
+    impl World {
+        fn connection(&self) -> Adopted {
+            let stream = TcpStream::connect(self.listener.local_addr().expect("it is bound")).expect("a socket");
+            Adopted { stream, bytes: Vec::new(), websocket: None }
+        }
+
+        /// Whether the bell of a thread, which is about to sleep, has rung.
+        fn is_rung(&mut self, thread: usize) -> bool {
+            let mut events = mio::Events::with_capacity(1);
+            self.polls[thread].poll(&mut events, Some(std::time::Duration::ZERO)).expect("it polls");
+            !events.is_empty()
+        }
+    }
+
+    fn batch() -> Batch {
+        Batch::like(&BatchSize::default(), &Arc::default())
+    }
+
+    #[test]
+    fn a_connection_does_not_wait_behind_batches() {
+        let mut world = world();
+        world.ways[0].send(OTHER, std::iter::once(batch()));
+        assert_eq!(world.ways[0].room(OTHER), 0);
+        let connection = world.connection();
+        world.ways[0].hand_over(OTHER, connection);
+        assert!(world.ways[1].has_work());
+        assert!(world.ways[1].next_adopted().is_some());
+        assert!(world.ways[1].next_batch(OWN).is_some());
+        assert!(!world.ways[1].has_work());
+    }
+
+    #[test]
+    fn who_waits_for_room_is_rung_for_when_there_is_some() {
+        let mut world = world();
+        world.ways[0].send(OTHER, std::iter::once(batch()));
+        world.bells[0].before_sleep();
+        assert!(!world.ways[0].has_room_or_waits(OTHER));
+        world.ways[1].tell_of_room(OWN);
+        assert!(!world.is_rung(0), "there is none");
+        assert!(world.ways[1].next_batch(OWN).is_some());
+        world.ways[1].tell_of_room(OWN);
+        assert!(world.is_rung(0));
+        assert!(world.ways[0].has_room_or_waits(OTHER));
+    }
+
+    #[test]
+    fn connections_beyond_the_ring_follow_when_there_is_room() {
+        let mut world = world();
+        for _ in 0..=ADOPTIONS_MAX {
+            let connection = world.connection();
+            world.ways[0].hand_over(OTHER, connection);
+        }
+        world.bells[0].before_sleep();
+        assert!(!world.ways[0].has_work(), "there is no room for the last one");
+        assert!(world.ways[1].next_adopted().is_some());
+        assert!(world.is_rung(0));
+        assert!(world.ways[0].has_work());
+        world.ways[0].send_moves();
+        assert!(!world.ways[0].has_work());
+        let rest = std::iter::from_fn(|| world.ways[1].next_adopted()).count();
+        assert_eq!(rest, ADOPTIONS_MAX);
+    }
+}

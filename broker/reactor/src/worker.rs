@@ -13,9 +13,9 @@ use crate::alarm::Alarm;
 use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::connections::{Connections, id_of};
-use crate::desk::Clerk;
 use crate::door::Door;
 use crate::host::Host;
+use crate::inbox::Orders;
 use crate::listener::Listener;
 use crate::ways::Ways;
 
@@ -44,17 +44,17 @@ pub(crate) struct Equipment {
     pub(crate) ways: Ways,
     pub(crate) bell: Arc<Bell>,
     pub(crate) stop: Arc<AtomicBool>,
-    pub(crate) clerk: Option<Clerk>,
+    pub(crate) orders: Orders,
     pub(crate) clock: Clock,
 }
 
 impl Worker {
     pub(crate) fn new(equipment: Equipment) -> io::Result<Worker> {
-        let Equipment { poll, shard, listeners, ways, bell, stop, clerk, clock } = equipment;
+        let Equipment { poll, shard, listeners, ways, bell, stop, orders, clock } = equipment;
         let alarm = Alarm::new(poll.registry(), ALARM)?;
         let door = Door::new(listeners, poll.registry(), FIRST_LISTENER)?;
         let connections = Connections::new(poll.registry().try_clone()?);
-        let host = Host::new(connections, door, ways, bell, stop, clerk);
+        let host = Host::new(connections, door, ways, bell, stop, orders);
         Ok(Worker { poll, shard, host, alarm, clock, now_ms: clock.now_ms() })
     }
 
@@ -105,7 +105,7 @@ impl Worker {
         self.host.connections.stop();
         // What came with the word to stop does not come again.
         let _ = self.turn(&events);
-        self.host.clerk = None;
+        self.host.orders = None;
         self.host.door.close();
         self.shard.shut_down(self.now_ms);
         events.clear();

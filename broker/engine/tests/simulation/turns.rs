@@ -11,7 +11,7 @@ use tautwire_session::Volatile;
 use crate::ledger::Request;
 use crate::packets::{connect_bytes, subscribe_bytes};
 use crate::random_clients::{Named, seeds};
-use crate::support::{Choices, Random, SimulatedBroker, SocketId};
+use crate::support::{Choices, Prompt, Random, SimulatedBroker, SocketId};
 use crate::world::{RETAINED, returning};
 
 /// So many receivers stand in line.
@@ -117,6 +117,31 @@ impl Crowd {
         }
         count
     }
+}
+
+/// Who connects while receivers stand in line and batches wait for them is let in at once.
+#[test]
+fn a_client_that_moves_does_not_wait_behind_batches() {
+    let mut crowd = Crowd::new(1, 1, None);
+    for number in 1..=MESSAGES {
+        for publisher in crowd.publishers.clone() {
+            crowd.publish(publisher, number);
+        }
+    }
+    for shard in [0, 1] {
+        crowd.broker.turn(shard, &mut Prompt);
+    }
+    assert!(crowd.broker.totals().fan_outs_put_off > 0, "receivers stand in line");
+    let newcomer = crowd.broker.connect(0, 1 << 30);
+    let name = crowd.broker.client_id_on(1, "newcomer");
+    crowd.broker.send(newcomer, &connect_bytes(&name, ProtocolVersion::V5, &returning(), None));
+    // It is accepted in one turn, read in the next, and moves.
+    for shard in [0, 0, 1] {
+        crowd.broker.turn(shard, &mut Prompt);
+    }
+    assert_eq!(crowd.count(newcomer, |packet| matches!(packet, Packet::ConnAck(_))), 1);
+    let some = crowd.count(crowd.audience[AUDIENCE - 1], |packet| matches!(packet, Packet::Publish(_)));
+    assert!(some < PUBLISHERS * usize::from(MESSAGES), "the others are still waiting");
 }
 
 fn id(n: u16) -> PacketId {

@@ -58,7 +58,9 @@ fuzz_target!(|input: &[u8]| {
                     peer.cut(&mut broker);
                 }
             }
-            Step::Turn { shard } => broker.turn(shard % SHARDS, &mut script),
+            Step::Turn { shard } => {
+                broker.turn(shard % SHARDS, &mut script);
+            }
             Step::Advance { ms } => broker.advance(ms),
         }
     }

@@ -1,9 +1,9 @@
 //! A whole broker on real sockets, in this process: bytes arrive intact and in order, whatever the network does to them.
 
 mod client;
-mod desk;
 mod ends;
 mod fan_out;
 mod large;
+mod orders;
 mod small;
 mod threads;

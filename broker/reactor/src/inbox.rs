@@ -1,0 +1,332 @@
+//! The way into a shard from outside the broker's threads: any thread posts an order, and the shard takes some in each turn.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tautwire_engine::NotPublished;
+use tautwire_message::Message;
+use tautwire_protocol::ReasonCode;
+
+use crate::bell::Bell;
+
+/// Orders that wait for one shard: no fewer than the admin API has requests.
+const ORDERS_MAX: usize = 16;
+/// Orders that a shard takes in one turn.
+const ORDERS_TAKEN_MAX: usize = 8;
+
+/// What a shard is asked to do.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Publish a message, and say whether anybody wanted it.
+    Publish(Message, Answer<Result<bool, NotPublished>>),
+    /// The contracts have changed.
+    ContractsChanged,
+}
+
+/// Where somebody waits for an answer. Dropping it tells them that there will be none.
+#[derive(Debug)]
+pub(crate) struct Answer<T>(SyncSender<T>);
+
+impl<T> Answer<T> {
+    pub(crate) fn give(self, answer: T) {
+        // Whoever has given up does not listen any more.
+        let _ = self.0.try_send(answer);
+    }
+}
+
+/// Why an order was not carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unheard {
+    /// As many orders wait as may, or this one waited too long. It is not carried out.
+    Busy,
+    /// The shard is gone, or went before it took the order.
+    Gone,
+    /// No answer came in time, but the shard has taken the order.
+    Unanswered,
+}
+
+/// Why a message was not published.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PublishError {
+    /// A client that publishes it would be refused with this code and this reason string.
+    Refused(ReasonCode, Cow<'static, str>),
+    /// A thread is behind, or too many publish at once. Nothing was published; it may be tried again.
+    Busy,
+    /// The broker stops or has stopped. Nothing was published.
+    Stopping,
+    /// No answer came in time. The message may have been published.
+    Unanswered,
+}
+
+impl fmt::Display for PublishError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PublishError::Refused(_, why) => why,
+            PublishError::Busy => "the threads of the broker are behind; nothing was published, try again",
+            PublishError::Stopping => "the broker stops; nothing was published",
+            PublishError::Unanswered => "the broker did not answer in time; the message may have been published",
+        })
+    }
+}
+
+impl std::error::Error for PublishError {}
+
+impl From<NotPublished> for PublishError {
+    fn from(error: NotPublished) -> PublishError {
+        match error {
+            NotPublished::Busy => PublishError::Busy,
+            NotPublished::Refused(reason, why) => PublishError::Refused(reason, why),
+        }
+    }
+}
+
+impl From<Unheard> for PublishError {
+    fn from(error: Unheard) -> PublishError {
+        match error {
+            Unheard::Busy => PublishError::Busy,
+            Unheard::Gone => PublishError::Stopping,
+            Unheard::Unanswered => PublishError::Unanswered,
+        }
+    }
+}
+
+/// The inbox of one shard, as those see it who post.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    queue: Mutex<Queue>,
+    /// There is something in the queue, or was before it was withdrawn.
+    has_orders: AtomicBool,
+    /// Orders that found no room since the shard last counted them.
+    refused: AtomicU64,
+    bell: Arc<Bell>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    orders: VecDeque<(u64, Order)>,
+    next_number: u64,
+    is_closed: bool,
+}
+
+impl Inbox {
+    /// An inbox whose shard is woken by `bell`, and the shard's end of it.
+    pub(crate) fn new(bell: Arc<Bell>) -> (Arc<Inbox>, Orders) {
+        let inbox = Arc::new(Inbox {
+            queue: Mutex::default(),
+            has_orders: AtomicBool::new(false),
+            refused: AtomicU64::new(0),
+            bell,
+        });
+        (inbox.clone(), Orders(inbox))
+    }
+
+    /// Posts an order that is not answered.
+    ///
+    /// # Errors
+    /// It is not carried out.
+    pub(crate) fn tell(&self, order: Order) -> Result<(), Unheard> {
+        self.post(order).map(|_| ())
+    }
+
+    /// Posts an order and waits for its answer, at most `timeout`.
+    ///
+    /// # Errors
+    /// It is not carried out, but perhaps after [`Unheard::Unanswered`].
+    pub(crate) fn ask<T>(&self, order: impl FnOnce(Answer<T>) -> Order, timeout: Duration) -> Result<T, Unheard> {
+        let (sender, answer) = sync_channel(1);
+        let number = self.post(order(Answer(sender)))?;
+        match answer.recv_timeout(timeout) {
+            Ok(answer) => Ok(answer),
+            // The shard is gone, and what lay here with it.
+            Err(RecvTimeoutError::Disconnected) => Err(Unheard::Gone),
+            Err(RecvTimeoutError::Timeout) if self.withdraw(number) => Err(Unheard::Busy),
+            // The shard has it in hand, or has just answered.
+            Err(RecvTimeoutError::Timeout) => answer.try_recv().map_err(|_| Unheard::Unanswered),
+        }
+    }
+
+    fn post(&self, order: Order) -> Result<u64, Unheard> {
+        let number = {
+            let mut queue = self.queue();
+            if queue.is_closed {
+                return Err(Unheard::Gone);
+            }
+            if queue.orders.len() >= ORDERS_MAX {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                return Err(Unheard::Busy);
+            }
+            let number = queue.next_number;
+            queue.next_number += 1;
+            queue.orders.push_back((number, order));
+            self.has_orders.store(true, Ordering::SeqCst);
+            number
+        };
+        self.bell.ring();
+        Ok(number)
+    }
+
+    /// Takes an order back; false where the shard has it.
+    fn withdraw(&self, number: u64) -> bool {
+        let mut queue = self.queue();
+        let before = queue.orders.len();
+        queue.orders.retain(|(posted, _)| *posted != number);
+        queue.orders.len() < before
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The shard's end of its inbox. When it is dropped, all who wait are told, and nobody can post any more.
+#[derive(Debug)]
+pub(crate) struct Orders(Arc<Inbox>);
+
+impl Orders {
+    /// Whether there may be something to take. What was posted before the bell was looked at is seen.
+    #[inline]
+    pub(crate) fn are_there(&self) -> bool {
+        // In one order with `Bell::before_sleep` and `Bell::ring`, as what comes by the ways is.
+        self.0.has_orders.load(Ordering::SeqCst)
+    }
+
+    /// Takes the orders of one turn, the oldest first.
+    pub(crate) fn take(&self) -> Vec<Order> {
+        let mut queue = self.0.queue();
+        let count = queue.orders.len().min(ORDERS_TAKEN_MAX);
+        let taken = queue.orders.drain(..count).map(|(_, order)| order).collect();
+        self.0.has_orders.store(!queue.orders.is_empty(), Ordering::SeqCst);
+        taken
+    }
+
+    /// How many orders have found no room since this was last asked.
+    pub(crate) fn take_refused(&self) -> u64 {
+        self.0.refused.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl Drop for Orders {
+    fn drop(&mut self) {
+        let mut queue = self.0.queue();
+        queue.is_closed = true;
+        // With each goes the only sender of its channel.
+        queue.orders.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    use mio::{Poll, Token, Waker};
+    use tautwire_engine::Publication;
+    use tautwire_protocol::{QoS, TopicName};
+
+    /// Longer than anything here may take.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn message() -> Message {
+        let topic = TopicName::new("t").expect("a valid topic");
+        Publication { topic, content_type: None, payload: b"x", qos: QoS::AtLeastOnce, retain: false }.to_message()
+    }
+
+    fn inbox(poll: &Poll) -> (Arc<Inbox>, Orders) {
+        Inbox::new(Arc::new(Bell::new(Waker::new(poll.registry(), Token(0)).expect("a waker"))))
+    }
+
+    fn publish(inbox: &Inbox, timeout: Duration) -> Result<bool, Unheard> {
+        inbox.ask(|answer| Order::Publish(message(), answer), timeout).map(|outcome| outcome.expect("it is published"))
+    }
+
+    #[test]
+    fn a_full_inbox_takes_nothing_more_and_counts_it() {
+        let poll = Poll::new().expect("a poll");
+        let (inbox, orders) = inbox(&poll);
+        for _ in 0..ORDERS_MAX {
+            assert_eq!(inbox.tell(Order::ContractsChanged), Ok(()));
+        }
+        assert_eq!(inbox.tell(Order::ContractsChanged), Err(Unheard::Busy));
+        assert_eq!(publish(&inbox, PATIENCE), Err(Unheard::Busy));
+        assert_eq!((orders.take_refused(), orders.take_refused()), (2, 0));
+        assert_eq!(orders.take().len(), ORDERS_TAKEN_MAX, "a turn takes some");
+        assert!(orders.are_there(), "the rest waits for the next turn");
+        let mut taken = ORDERS_TAKEN_MAX;
+        while orders.are_there() {
+            taken += orders.take().len();
+        }
+        assert_eq!(taken, ORDERS_MAX);
+        assert!(inbox.tell(Order::ContractsChanged).is_ok() && orders.are_there());
+    }
+
+    #[test]
+    fn what_is_not_taken_in_time_is_withdrawn() {
+        let poll = Poll::new().expect("a poll");
+        let (inbox, orders) = inbox(&poll);
+        assert_eq!(publish(&inbox, Duration::from_millis(1)), Err(Unheard::Busy));
+        assert!(orders.take().is_empty());
+    }
+
+    #[test]
+    fn what_is_taken_and_not_answered_in_time_may_have_been_done() {
+        let poll = Poll::new().expect("a poll");
+        let (inbox, orders) = inbox(&poll);
+        thread::scope(|scope| {
+            let asking = scope.spawn(|| publish(&inbox, Duration::from_millis(50)));
+            let mut taken = Vec::new();
+            while taken.is_empty() && !asking.is_finished() {
+                taken = orders.take();
+                thread::yield_now();
+            }
+            let outcome = asking.join().expect("it ends");
+            assert_eq!(outcome, Err(if taken.is_empty() { Unheard::Busy } else { Unheard::Unanswered }));
+        });
+    }
+
+    /// Wherever the shard is when it goes, nobody waits for it.
+    #[test]
+    fn nobody_waits_for_a_shard_that_is_gone() {
+        for taken in 0..50 {
+            let poll = Poll::new().expect("a poll");
+            let (inbox, orders) = inbox(&poll);
+            thread::scope(|scope| {
+                let publishers: Vec<_> = (0..4)
+                    .map(|_| {
+                        scope.spawn(|| {
+                            let mut published = 0;
+                            loop {
+                                match publish(&inbox, PATIENCE) {
+                                    Ok(_) => published += 1,
+                                    Err(error) => return (published, error),
+                                }
+                            }
+                        })
+                    })
+                    .collect();
+                let mut answered = 0;
+                while answered < taken {
+                    for order in orders.take() {
+                        if let Order::Publish(_, answer) = order {
+                            answer.give(Ok(true));
+                            answered += 1;
+                        }
+                    }
+                    thread::yield_now();
+                }
+                drop(orders);
+                let mut published = 0;
+                for publisher in publishers {
+                    let (count, error) = publisher.join().expect("a publisher ends");
+                    assert_eq!(error, Unheard::Gone);
+                    published += count;
+                }
+                assert_eq!(published, answered);
+            });
+        }
+    }
+}
