@@ -1,7 +1,6 @@
 use std::hint::black_box;
-use std::sync::Arc;
 
-use tautwire_engine::{Action, Chunk, ConnectionId, Counters, Settings, Shard, Shared};
+use tautwire_engine::{Action, Chunk, ConnectionId, Settings, Shard, Shared};
 use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
 use tautwire_session::Volatile;
 
@@ -131,11 +130,9 @@ struct Broker {
 
 impl Broker {
     fn new() -> Broker {
-        let shared = Shared {
-            settings: Arc::new(Settings { sys_interval_s: 0, ..Settings::default() }),
-            exchange: Arc::new(Exchange::with_seed(1, RetainedLimits { messages: 1_000, bytes: 1 << 20 }, 0)),
-            counters: Arc::new([Counters::default()]),
-        };
+        let settings = Settings { sys_interval_s: 0, ..Settings::default() };
+        let exchange = Exchange::with_seed(1, RetainedLimits { messages: 1_000, bytes: 1 << 20 }, 0);
+        let shared = Shared::new(settings, exchange);
         Broker { shard: Shard::new(ShardIndex(0), shared, Volatile, NOW_MS) }
     }
 

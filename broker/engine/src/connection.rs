@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use tautwire_message::{Format, Message};
 use tautwire_protocol::{ProtocolVersion, QoS, SubscriptionId};
-use tautwire_router::Snapshot;
+use tautwire_router::Scan;
 use tautwire_session::LogPosition;
 
 use crate::ack::Ack;
@@ -90,6 +90,8 @@ pub(crate) struct Extras {
     pub(crate) held_publish_acks: usize,
     /// Retained messages still to be sent for a new subscription.
     pub(crate) replays: VecDeque<Replay>,
+    /// The search for the first of them is among those that go on later.
+    pub(crate) scan_waits: bool,
 }
 
 /// Retained messages that a subscription is owed, as they were when it was made.
@@ -97,8 +99,8 @@ pub(crate) struct Extras {
 pub(crate) struct Replay {
     /// Messages of the session's queue that were there before, and are sent before.
     pub(crate) queue_ahead: usize,
-    pub(crate) snapshot: Snapshot,
-    /// The next one, taken from the snapshot and not sent yet.
+    pub(crate) scan: Scan,
+    /// The next one, taken from the scan and not sent yet.
     pub(crate) next: Option<Message>,
     pub(crate) qos: QoS,
     pub(crate) identifier: Option<SubscriptionId>,

@@ -144,6 +144,8 @@ counters! {
     /// Times that what a client or another thread sent had so many receivers, or was so much for them, that these were
     /// written to in turns and no more was taken from there meanwhile.
     fan_outs_put_off,
+    /// Times that the search for retained messages for a subscription was long and went on in a later turn.
+    retained_scans_put_off,
     /// Retained messages refused by a limit.
     retained_refused,
     /// Messages waiting in sessions now: queued or not acknowledged.

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use tautwire_message::{Message, MessageRef};
 use tautwire_protocol::{PacketId, PubRelReason, QoS, SubscriptionId};
+use tautwire_router::Progress;
 use tautwire_session::{Change, Delivery, Journal, Resend, SubscriptionIds};
 
 use crate::ack::Ack;
 use crate::connection::{Connection, Phase, Replay};
 use crate::frames::{Alias, Header, Outgoing};
 use crate::hub::Hub;
+use crate::scans::CLIENT_STEPS;
 use crate::settings::SlowConsumer;
 
 /// How a subscription wants a message.
@@ -22,6 +24,16 @@ pub(crate) struct Terms<'a> {
     pub(crate) share: Option<&'a Arc<str>>,
     /// The message goes to others too.
     pub(crate) shared_frame: bool,
+}
+
+/// What came of sending a retained message.
+enum Replayed {
+    /// One has been dealt with.
+    One,
+    /// None is due or may be sent yet; what waits in the queue goes on.
+    None,
+    /// It must be found first, and nothing may be sent before it.
+    Later,
 }
 
 impl<J: Journal> Hub<J> {
@@ -136,12 +148,16 @@ impl<J: Journal> Hub<J> {
         if self.connections[index as usize].phase != Phase::Open {
             return;
         }
+        let mut portion = CLIENT_STEPS;
         while self.connections[index as usize].pending_bytes() <= self.settings.connection_output_bytes {
-            if !self.resend_next(session, index)
-                && !self.replay_next(session, index)
-                && !self.send_queued(session, index)
-            {
-                return;
+            if self.resend_next(session, index) {
+                continue;
+            }
+            match self.replay_next(session, index, &mut portion) {
+                Replayed::One => {}
+                Replayed::Later => return,
+                Replayed::None if self.send_queued(session, index) => {}
+                Replayed::None => return,
             }
         }
     }
@@ -211,45 +227,56 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Sends one retained message that a new subscription is owed, after what waited when it was made and before what has
-    /// come since; false where none is due or may be sent yet.
-    fn replay_next(&mut self, session: u32, index: u32) -> bool {
+    /// come since. `portion` is how many steps the search for it may take.
+    fn replay_next(&mut self, session: u32, index: u32, portion: &mut u64) -> Replayed {
         if !self.connections[index as usize].has_replays() {
-            return false;
+            return Replayed::None;
         }
         let packet_id = self.window_room(session, index);
         let replays = &mut self.connections[index as usize].extras().replays;
-        let Some(replay) = replays.front_mut() else { return false };
-        let Some(message) = replay.next.take().or_else(|| self.exchange.next_retained(&mut replay.snapshot)) else {
-            replays.pop_front();
-            return true;
+        let Some(replay) = replays.front_mut() else { return Replayed::None };
+        let found = match replay.next.take() {
+            Some(message) => Progress::Found(message),
+            None => self.scans.next(&self.exchange, &mut replay.scan, portion),
+        };
+        let message = match found {
+            Progress::Found(message) => message,
+            Progress::Paused => {
+                let queue_goes_first = replay.queue_ahead > 0;
+                self.scan_later(index);
+                return if queue_goes_first { Replayed::None } else { Replayed::Later };
+            }
+            Progress::Ended => {
+                replays.pop_front();
+                return Replayed::One;
+            }
         };
         let (qos, identifier, format) = (replay.qos.min(message.as_ref().qos), replay.identifier, replay.format);
         if qos != QoS::AtMostOnce && (replay.queue_ahead > 0 || packet_id.is_none()) {
             replay.next = Some(message);
-            return false;
+            return Replayed::None;
         }
         if !self.is_current(&message) {
-            return true;
+            return Replayed::One;
         }
         let is_v5 = self.connections[index as usize].is_v5();
-        let Some(message) = self.in_format(message, format, is_v5) else { return true };
+        let Some(message) = self.in_format(message, format, is_v5) else { return Replayed::One };
         let terms = retained_terms(qos, identifier.as_slice());
         match packet_id.filter(|_| qos != QoS::AtMostOnce) {
             Some(packet_id) => self.start(session, index, packet_id, &mut Outgoing::of(&message), terms),
             None if self.write_publish(index, &Outgoing::of(&message), terms, None, false) => {}
             None => self.counters().dropped_too_large.add(1),
         }
-        true
+        Replayed::One
     }
 
     /// Notes what a subscription is owed; an older debt for the same filter is settled with the new one.
     pub(crate) fn owe_replay(&mut self, index: u32, replay: Replay) {
         let replays = &mut self.connections[index as usize].extras().replays;
-        let older = replays
-            .iter()
-            .position(|owed| owed.snapshot.filter() == replay.snapshot.filter() && owed.format == replay.format);
-        if let Some(older) = older.and_then(|at| replays.remove(at)) {
-            self.exchange.abandon(older.snapshot);
+        let older =
+            replays.iter().position(|owed| owed.scan.filter() == replay.scan.filter() && owed.format == replay.format);
+        if let Some(older) = older {
+            replays.remove(older);
         }
         replays.push_back(replay);
     }
@@ -257,10 +284,21 @@ impl<J: Journal> Hub<J> {
     /// The client has gone before it got all retained messages it was owed. If its session goes on, those that are
     /// acknowledged wait in its queue, as far as that has room.
     pub(crate) fn settle_replay(&mut self, session: Option<u32>, mut replay: Replay) {
-        while let Some(session) = session.filter(|_| replay.qos != QoS::AtMostOnce)
-            && self.has_queue_room(session)
-            && let Some(message) = replay.next.take().or_else(|| self.exchange.next_retained(&mut replay.snapshot))
-        {
+        let Some(session) = session.filter(|_| replay.qos != QoS::AtMostOnce) else { return };
+        let mut portion = CLIENT_STEPS;
+        while self.has_queue_room(session) {
+            let found = match replay.next.take() {
+                Some(message) => Progress::Found(message),
+                None => self.scans.next(&self.exchange, &mut replay.scan, &mut portion),
+            };
+            let message = match found {
+                Progress::Found(message) => message,
+                Progress::Paused => {
+                    self.settle_later(session, replay);
+                    return;
+                }
+                Progress::Ended => return,
+            };
             let terms = retained_terms(replay.qos.min(message.as_ref().qos), replay.identifier.as_slice());
             if terms.qos != QoS::AtMostOnce
                 && self.is_current(&message)
@@ -269,7 +307,6 @@ impl<J: Journal> Hub<J> {
                 self.enqueue(session, &mut Outgoing::of(&message), terms);
             }
         }
-        self.exchange.abandon(replay.snapshot);
     }
 
     fn has_queue_room(&self, session: u32) -> bool {

@@ -118,12 +118,10 @@ impl<J: Journal> Shard<J> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-
     use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
     use tautwire_session::Volatile;
 
-    use crate::{Action, Chunk, Counters, Settings, Shared};
+    use crate::{Action, Chunk, Settings, Shared};
 
     const NOW_MS: u64 = 1_700_000_000_000;
     const AUDIENCE: usize = 100;
@@ -137,11 +135,8 @@ mod tests {
     impl World {
         fn new() -> World {
             let limits = RetainedLimits { messages: 1, bytes: 1_000 };
-            let shared = Shared {
-                settings: Arc::new(Settings { sys_interval_s: 0, ..Settings::default() }),
-                exchange: Arc::new(Exchange::new(1, limits)),
-                counters: Arc::new([Counters::default()]),
-            };
+            let settings = Settings { sys_interval_s: 0, ..Settings::default() };
+            let shared = Shared::new(settings, Exchange::new(1, limits));
             let mut shard = Shard::new(ShardIndex(0), shared, Volatile, NOW_MS);
             for number in 0..AUDIENCE {
                 let id = client(&mut shard, &format!("{number:03}"));

@@ -91,7 +91,7 @@ impl<J: Journal> Hub<J> {
     /// A kept message in the format that a subscription wants; `None` where it can neither be had nor its want be `told`.
     pub(crate) fn in_format(&mut self, message: Message, format: Option<Format>, told: bool) -> Option<Message> {
         let Some(format) = format else { return Some(message) };
-        let contract = self.exchange.contract(message.topic());
+        let contract = self.contracts.find(message.topic());
         match self.make(contract.as_deref(), format, &message.as_ref()) {
             Form::AsItIs => Some(message),
             Form::Made(message) => Some(message),

@@ -11,10 +11,11 @@ use tautwire_router::{Batch, BatchSize, Exchange, SessionKey, ShardIndex};
 use tautwire_session::{Change, Delivery, Journal, LogPosition, Record, RetainedChange, Session};
 
 use crate::connection::{Connection, ConnectionId, NonZeroMs, Phase};
-use crate::contracts::ViolationLog;
+use crate::contracts::{ContractBoard, ViolationLog};
 use crate::counters::{Counter, Counters, Totals};
 use crate::frames::{Frames, Outgoing};
 use crate::output::OutputPool;
+use crate::scans::Scans;
 use crate::settings::Settings;
 use crate::wheel::{Timer, Wheel};
 
@@ -90,6 +91,7 @@ impl Outbox {
 pub(crate) struct Hub<J> {
     pub(crate) settings: Arc<Settings>,
     pub(crate) exchange: Arc<Exchange>,
+    pub(crate) contracts: Arc<ContractBoard>,
     pub(crate) shard: ShardIndex,
     pub(crate) journal: J,
     /// How far the journal has been written to.
@@ -129,6 +131,7 @@ pub(crate) struct Hub<J> {
     /// They are over their limit.
     pub(crate) memory_full: bool,
     pub(crate) violation_log: ViolationLog,
+    pub(crate) scans: Scans,
 }
 
 impl<J: Journal> Hub<J> {
@@ -136,6 +139,7 @@ impl<J: Journal> Hub<J> {
         shard: ShardIndex,
         settings: Arc<Settings>,
         exchange: Arc<Exchange>,
+        contracts: Arc<ContractBoard>,
         all_counters: Arc<[Counters]>,
         journal: J,
         now_ms: u64,
@@ -144,6 +148,7 @@ impl<J: Journal> Hub<J> {
         Hub {
             settings,
             exchange,
+            contracts,
             shard,
             journal,
             written: LogPosition::default(),
@@ -171,6 +176,7 @@ impl<J: Journal> Hub<J> {
             buffered_bytes: 0,
             memory_full: false,
             violation_log: ViolationLog::default(),
+            scans: Scans::default(),
         }
     }
 

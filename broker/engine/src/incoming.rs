@@ -135,7 +135,7 @@ impl<J: Journal> Shard<J> {
             let generation = self.hub.exchange.generation();
             return self.route(outgoing, origin, generation).or_else(|broken| self.refuse_broken(*broken, outgoing));
         }
-        if let Some(contract) = self.hub.exchange.contract(outgoing.message.topic)
+        if let Some(contract) = self.hub.contracts.find(outgoing.message.topic)
             && let Err(broken) = self.hub.hold_to(&contract, outgoing)
         {
             return self.refuse_broken(*broken, outgoing);

@@ -1,8 +1,8 @@
 //! One shard of the broker as a machine without I/O: bytes and time go in, bytes and wishes come out.
 //!
 //! [`Shard`] is the whole of it. A reactor drives it with sockets, a fuzzer or a test without. The connections of a shard
-//! and their sessions belong to it alone, so nothing here is locked; what shards must agree on is in
-//! [`tautwire_router::Exchange`].
+//! and their sessions belong to it alone, so nothing of them is locked; what shards must agree on is in
+//! [`tautwire_router::Exchange`] and [`ContractBoard`].
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ mod lifecycle;
 mod operator;
 mod output;
 mod route;
+mod scans;
 mod settings;
 mod shard;
 mod subscribe;
@@ -29,6 +30,7 @@ mod sys;
 mod wheel;
 
 pub use connection::ConnectionId;
+pub use contracts::ContractBoard;
 pub use counters::{Counter, Counters, Totals};
 pub use hub::Action;
 pub use operator::{NotPublished, Publication};

@@ -113,22 +113,16 @@ fn packet_len(message: &MessageRef<'_>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-
     use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
     use tautwire_session::Volatile;
 
-    use crate::{Counters, Settings, Shared};
+    use crate::{Settings, Shared};
 
     const NOW_MS: u64 = 1_700_000_000_000;
 
     fn shard(settings: Settings) -> Shard<Volatile> {
         let limits = RetainedLimits { messages: 1, bytes: 1_000 };
-        let shared = Shared {
-            settings: Arc::new(settings),
-            exchange: Arc::new(Exchange::new(2, limits)),
-            counters: (0..2).map(|_| Counters::default()).collect(),
-        };
+        let shared = Shared::new(settings, Exchange::new(2, limits));
         // Somebody on the other shard wants it.
         let (_, retained) = shared.exchange.subscribe(ShardIndex(1), "t", true, false);
         assert!(retained.is_none());

@@ -47,13 +47,15 @@ pub(crate) struct Matches {
     /// How many want payloads as they were published.
     plain: usize,
     routes: Routes,
+    /// The contract that payloads must keep to.
+    contract: Option<Arc<Contract>>,
 }
 
 impl Reusable for Matches {
     fn clear(&mut self) {
         self.subscriptions.clear();
         self.routes.shares.clear();
-        self.routes.contract = None;
+        self.contract = None;
     }
 
     fn heap_bytes(&self) -> usize {
@@ -103,16 +105,17 @@ impl<J: Journal> Shard<J> {
             matches.subscriptions.sort_unstable_by_key(|subscription| (subscription.format, subscription.session));
             matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
             hub.exchange.routes(topic, &mut matches.routes);
+            matches.contract = hub.contracts.find(topic);
         });
-        if let Some(contract) = &matches.routes.contract
+        if let Some(contract) = &matches.contract
             && !outgoing.is_checked
         {
             hub.hold_to(contract, outgoing)?;
         }
 
-        let contract = matches.routes.contract.as_deref();
+        let contract = matches.contract.as_deref();
         let goes_further = hub.outboxes.len() > 1 || !matches.routes.shares.is_empty();
-        if contract.is_some() && goes_further && origin != Origin::Shard && hub.exchange.formats_are_wanted() {
+        if contract.is_some() && goes_further && origin != Origin::Shard && hub.contracts.formats_are_wanted() {
             outgoing.forms = Some(Arc::default());
         }
         let (plain, in_formats) = matches.subscriptions.split_at(matches.plain);
@@ -168,13 +171,10 @@ impl<J: Journal> Shard<J> {
 
     /// Gives a message of a shared subscription, whose chosen member is gone, to another member.
     pub(crate) fn hand_on(&mut self, delivery: Delivery) {
-        let group = delivery.share.as_ref().and_then(|filter| {
-            let matched = tautwire_protocol::TopicFilter::new(filter).ok()?.matched();
-            self.hub.exchange.group(filter, matched)
-        });
+        let group = delivery.share.as_ref().and_then(|filter| self.hub.exchange.group(filter));
         match group {
             Some(group) => {
-                let contract = self.hub.exchange.contract(delivery.message.topic());
+                let contract = self.hub.contracts.find(delivery.message.topic());
                 self.hub.deliver_to_share(&group, contract.as_deref(), &mut Outgoing::of(&delivery.message));
             }
             None => self.hub.counters().dropped_no_member.add(1),

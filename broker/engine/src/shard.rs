@@ -11,6 +11,7 @@ use tautwire_router::{Batch, Exchange, ShardIndex};
 use tautwire_session::Journal;
 
 use crate::connection::{ConnectionId, NonZeroMs, Phase};
+use crate::contracts::ContractBoard;
 use crate::counters::Counters;
 use crate::discovery::Told;
 use crate::fan_out::Burst;
@@ -28,8 +29,23 @@ pub struct Shared {
     pub settings: Arc<Settings>,
     /// Interest, shared subscriptions, retained messages.
     pub exchange: Arc<Exchange>,
+    /// Contracts.
+    pub contracts: Arc<ContractBoard>,
     /// The counters of each shard, by its number.
     pub counters: Arc<[Counters]>,
+}
+
+impl Shared {
+    /// What the shards of `exchange` have in common, without contracts yet.
+    pub fn new(settings: Settings, exchange: Exchange) -> Shared {
+        let exchange = Arc::new(exchange);
+        Shared {
+            settings: Arc::new(settings),
+            contracts: Arc::new(ContractBoard::new(exchange.clone())),
+            counters: (0..exchange.shards()).map(|_| Counters::default()).collect(),
+            exchange,
+        }
+    }
 }
 
 /// One shard: the connections and sessions of a part of the clients. It owns no socket and reads no clock; its
@@ -63,9 +79,9 @@ pub(crate) enum Handled {
 impl<J: Journal> Shard<J> {
     /// Shard `index` of the broker.
     pub fn new(index: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Shard<J> {
-        let Shared { settings, exchange, counters } = shared;
+        let Shared { settings, exchange, contracts, counters } = shared;
         let sys = SysTopics::new(index, &settings, now_ms);
-        let hub = Hub::new(index, settings, exchange, counters, journal, now_ms);
+        let hub = Hub::new(index, settings, exchange, contracts, counters, journal, now_ms);
         Shard {
             hub,
             table: Table::default(),
@@ -298,6 +314,7 @@ impl<J: Journal> Shard<J> {
         self.drop_expired_retained();
         self.publish_sys();
         self.publish_contracts();
+        self.go_on_scanning();
         self.settle_overruns();
         self.resume_paused();
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mio::{Poll, Waker};
 use tautwire_contracts::Catalogue;
-use tautwire_engine::{Counters, Publication, Settings, Shard, Shared, Totals};
+use tautwire_engine::{ContractBoard, Counters, Publication, Settings, Shard, Shared, Totals};
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
 use tautwire_session::Volatile;
 
@@ -34,6 +34,7 @@ pub struct Broker {
 #[derive(Clone)]
 pub struct Control {
     exchange: Arc<Exchange>,
+    contracts: Arc<ContractBoard>,
     counters: Arc<[Counters]>,
     desk: Arc<Desk>,
     /// Of the thread that says what contracts there are, and that publishes what is handed in.
@@ -59,12 +60,12 @@ impl Control {
 
     /// The contracts that hold now.
     pub fn contracts(&self) -> Arc<Catalogue> {
-        self.exchange.contracts()
+        self.contracts.catalogue()
     }
 
     /// From now on `contracts` hold. Each thread changes over between two messages.
     pub fn set_contracts(&self, contracts: Arc<Catalogue>) {
-        self.exchange.set_contracts(contracts);
+        self.contracts.set(contracts);
         self.bell.ring();
     }
 
@@ -121,13 +122,9 @@ impl Broker {
         }
         let bound = listeners.iter().map(|listener| listener.socket.local_addr()).collect::<io::Result<_>>();
         let queue_batches = settings.shard_queue_batches;
-        let shared = Shared {
-            settings: Arc::new(settings),
-            exchange: Arc::new(Exchange::new(threads, retained)),
-            counters: (0..threads).map(|_| Counters::default()).collect(),
-        };
+        let shared = Shared::new(settings, Exchange::new(threads, retained));
         if !contracts.contracts().is_empty() {
-            shared.exchange.set_contracts(contracts);
+            shared.contracts.set(contracts);
         }
 
         let polls = (0..threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(StartError::Thread)?;
@@ -148,6 +145,7 @@ impl Broker {
             threads: Vec::new(),
             control: Control {
                 exchange: shared.exchange.clone(),
+                contracts: shared.contracts.clone(),
                 counters: shared.counters.clone(),
                 desk,
                 bell: bells[0].clone(),

@@ -203,7 +203,7 @@ impl Worker {
         let connections_wait = !self.readable.is_empty() || !self.writable.is_empty() || !self.replying.is_empty();
         // Nor for who is about to sleep without having seen that the contracts have changed.
         let has_work = connections_wait || self.peers.iter().any(has_mail) || self.shard.has_contracts_to_tell();
-        let busy = told_to_stop || has_work || self.shard.has_fan_outs() || self.has_posts();
+        let busy = told_to_stop || has_work || self.shard.has_fan_outs() || self.shard.has_scans() || self.has_posts();
         let timeout = if busy { Some(Duration::ZERO) } else { self.alarm.set(next_ms, self.now_ms)? };
         let result = self.poll.poll(events, timeout);
         self.bell.after_sleep();

@@ -52,11 +52,7 @@ impl<J: Journal> SimulatedBroker<J> {
         mut journal: impl FnMut(usize) -> J,
     ) -> SimulatedBroker<J> {
         let link_capacity = settings.shard_queue_batches;
-        let shared = Shared {
-            settings: Arc::new(settings),
-            exchange: Arc::new(Exchange::with_seed(shards, retained, 0)),
-            counters: (0..shards).map(|_| Counters::default()).collect(),
-        };
+        let shared = Shared::new(settings, Exchange::with_seed(shards, retained, 0));
         let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), journal(index), START_MS);
         SimulatedBroker {
             shards: (0..shards).map(shard).collect(),
@@ -198,6 +194,7 @@ impl<J: Journal> SimulatedBroker<J> {
         self.take_mail(shard, choices, &mut chunks);
         self.read_all(shard, choices, &mut chunks);
         self.shards[shard].turn(self.now_ms);
+        self.progress += u64::from(self.shards[shard].has_scans());
         self.act(shard, &mut chunks);
         self.send_mail(shard);
         self.flush_all(shard, choices);

@@ -1,0 +1,155 @@
+//! What shards have in common, seen through the packets of clients: turns and batches are made by hand here.
+
+use tautwire_engine::{Chunk, ConnectionId, Settings, Shard, Shared};
+use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
+use tautwire_session::Volatile;
+
+const NOW_MS: u64 = 1_700_000_000_000;
+const LIMITS: RetainedLimits = RetainedLimits { messages: 100_000, bytes: 100 << 20 };
+
+/// Shards of which nobody makes the turns.
+struct World {
+    shards: Vec<Shard<Volatile>>,
+    exchange: std::sync::Arc<Exchange>,
+}
+
+/// A client: its shard, and its connection there.
+type Client = (usize, ConnectionId);
+
+impl World {
+    fn new(shards: usize) -> World {
+        let settings = Settings { sys_interval_s: 0, ..Settings::default() };
+        let shared = Shared::new(settings, Exchange::with_seed(shards, LIMITS, 0));
+        let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, NOW_MS);
+        let mut world = World { shards: (0..shards).map(shard).collect(), exchange: shared.exchange.clone() };
+        for (index, shard) in world.shards.iter_mut().enumerate() {
+            for other in (0..shards).filter(|other| *other != index) {
+                shard.set_room(ShardIndex(other as u8), 10);
+            }
+        }
+        world
+    }
+
+    /// A client of 3.1.1 whose session lives on `shard`.
+    fn client(&mut self, shard: usize) -> Client {
+        let name = (0..)
+            .map(|number| format!("{number:04}"))
+            .find(|name| usize::from(self.exchange.owner(name).0) == shard && self.client_is_new(shard, name));
+        let name = name.expect("some name lives there");
+        let id = self.shards[shard].accept(NOW_MS).expect("there is room");
+        let connect = [&[0x10, 16, 0, 4], &b"MQTT"[..], &[4, 2, 0, 0, 0, 4], name.as_bytes()].concat();
+        self.say((shard, id), &connect);
+        assert_eq!(self.heard((shard, id)), [0x20, 2, 0, 0]);
+        (shard, id)
+    }
+
+    /// Names are taken in order, one for each connection of the shard.
+    fn client_is_new(&self, shard: usize, name: &str) -> bool {
+        let before = (0..name.parse::<u32>().expect("a number"))
+            .filter(|number| usize::from(self.exchange.owner(&format!("{number:04}")).0) == shard)
+            .count();
+        before as u64 == self.shards[shard].counters().connects.get()
+    }
+
+    fn say(&mut self, (shard, id): Client, bytes: &[u8]) {
+        let taken = self.shards[shard].receive(id, &Chunk::from(bytes.to_vec()), 0..bytes.len(), NOW_MS);
+        assert_eq!(taken, bytes.len());
+    }
+
+    fn publish(&mut self, client: Client, first_byte: u8, topic: &str, payload: &[u8]) {
+        self.say(client, &[&[first_byte, (2 + topic.len() + payload.len()) as u8], &*text(topic), payload].concat());
+    }
+
+    /// What has been written to a client since it was last asked.
+    fn heard(&mut self, (shard, id): Client) -> Vec<u8> {
+        let Some(output) = self.shards[shard].output(id) else { return Vec::new() };
+        let mut slices = [std::io::IoSlice::new(&[]); 64];
+        let count = output.fill(&mut slices, usize::MAX);
+        let bytes: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.iter().copied()).collect();
+        self.shards[shard].sent(id, bytes.len(), NOW_MS);
+        bytes
+    }
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [&(text.len() as u16).to_be_bytes(), text.as_bytes()].concat()
+}
+
+/// SUBSCRIBE with packet identifier 1.
+fn subscribe(filters: impl Iterator<Item = String>, qos: u8) -> Vec<u8> {
+    let mut body = vec![0, 1];
+    for filter in filters {
+        body.extend(text(&filter));
+        body.push(qos);
+    }
+    with_header(0x82, &body)
+}
+
+fn with_header(first_byte: u8, body: &[u8]) -> Vec<u8> {
+    let mut packet = vec![first_byte];
+    let mut rest = body.len();
+    while rest > 127 {
+        packet.push(rest as u8 | 128);
+        rest >>= 7;
+    }
+    packet.push(rest as u8);
+    [&packet, body].concat()
+}
+
+/// Thousands of wildcards, each of which could match any of thousands of topics, hold up nobody.
+#[test]
+fn searches_for_retained_messages_go_on_turn_by_turn() {
+    const TOPICS: usize = 5_000;
+    const FILTERS: usize = 100;
+    /// No turn may look at more places than this; the test fails if the engine is given more.
+    const TURNS_MIN: usize = TOPICS * FILTERS / (32 << 10);
+    let mut world = World::new(1);
+    let (publisher, asker, bystander) = (world.client(0), world.client(0), world.client(0));
+    for number in 0..TOPICS {
+        world.publish(publisher, 0x31, &format!("d{number}/x"), b"x");
+    }
+    world.publish(publisher, 0x31, "last/n7", b"seven");
+    world.say(asker, &subscribe((0..FILTERS).map(|number| format!("+/n{number}")), 0));
+    assert_eq!(world.heard(asker).len(), 1 + 1 + 2 + FILTERS, "SUBACK and nothing else");
+    assert!(world.shards[0].has_scans(), "they have not been made within the packet");
+    let mut turns = 0;
+    let mut heard = Vec::new();
+    while world.shards[0].has_scans() {
+        // Others are served meanwhile.
+        world.say(bystander, &[0xc0, 0]);
+        assert_eq!(world.heard(bystander), [0xd0, 0]);
+        world.shards[0].turn(NOW_MS);
+        heard.extend(world.heard(asker));
+        turns += 1;
+    }
+    assert!(turns >= TURNS_MIN, "{turns} turns");
+    assert!(world.shards[0].counters().retained_scans_put_off.get() as usize >= TURNS_MIN);
+    assert_eq!(heard, b"\x31\x0e\0\x07last/n7seven");
+}
+
+/// What a client was owed when it went is put into its session's queue, however long the search takes.
+#[test]
+fn a_search_goes_on_for_a_session_whose_client_has_gone() {
+    const TOPICS: usize = 50_000;
+    let mut world = World::new(1);
+    let publisher = world.client(0);
+    for number in 0..TOPICS {
+        world.publish(publisher, 0x31, &format!("d{number}/x"), b"x");
+    }
+    world.say(publisher, b"\x33\x10\0\x07last/n7\0\x01seven"); // QoS 1
+    let connect = |world: &mut World| {
+        let id = world.shards[0].accept(NOW_MS).expect("there is room");
+        world.say((0, id), b"\x10\x10\0\x04MQTT\x04\0\0\0\0\x04stay");
+        (0, id)
+    };
+    let asker = connect(&mut world);
+    world.say(asker, &subscribe(["+/n7".to_owned()].into_iter(), 1));
+    world.heard(asker);
+    world.shards[0].lost(asker.1, NOW_MS);
+    assert!(world.shards[0].has_scans());
+    while world.shards[0].has_scans() {
+        world.shards[0].turn(NOW_MS);
+    }
+    let asker = connect(&mut world);
+    assert_eq!(world.heard(asker), b"\x20\x02\x01\0\x33\x10\0\x07last/n7\0\x01seven");
+}
