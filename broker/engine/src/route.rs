@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tautwire_contracts::Contract;
 use tautwire_message::Format;
 use tautwire_protocol::{QoS, SubscriptionId};
-use tautwire_router::{Batch, Entry, Member, Routes, ShareGroup};
+use tautwire_router::{Batch, Entry, Member, Routes, SessionKey, ShareGroup};
 use tautwire_session::{Delivery, Journal, SubscriptionIds};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
@@ -152,7 +152,7 @@ impl<J: Journal> Shard<J> {
                     len
                 }
                 Entry::Member(key, delivery) => {
-                    match self.hub.session_at(key) {
+                    match self.hub.member_at(key, delivery) {
                         Some(session) => self.hub.deliver_to_member(session, delivery),
                         None => self.hand_on(delivery.clone()),
                     }
@@ -283,6 +283,15 @@ impl<J: Journal> Hub<J> {
             outbox.batch().push_member(member.session, delivery);
         }
         true
+    }
+
+    /// The session of this shard that was chosen for `delivery`, if it is still a member: no message is sent to it for a
+    /// subscription that it has given up [MQTT-3.10.4-2].
+    fn member_at(&self, key: &SessionKey, delivery: &Delivery) -> Option<u32> {
+        let session = self.session_at(key)?;
+        let share = delivery.share.as_ref()?;
+        self.sessions[session as usize].session.subscriptions().get(share)?;
+        Some(session)
     }
 
     fn deliver_to_member(&mut self, session: u32, delivery: &Delivery) {

@@ -69,6 +69,12 @@ impl World {
         self.shards[shard].sent(id, bytes.len(), NOW_MS);
         bytes
     }
+
+    fn carry(&mut self, from: usize, to: usize) {
+        while let Some(batch) = self.shards[from].next_batch(ShardIndex(to as u8)) {
+            assert_eq!(self.shards[to].receive_batch(&batch, 0, NOW_MS), None);
+        }
+    }
 }
 
 fn text(text: &str) -> Vec<u8> {
@@ -85,6 +91,10 @@ fn subscribe(filters: impl Iterator<Item = String>, qos: u8) -> Vec<u8> {
     with_header(0x82, &body)
 }
 
+fn unsubscribe(filter: &str) -> Vec<u8> {
+    with_header(0xa2, &[&[0, 1], &*text(filter)].concat())
+}
+
 fn with_header(first_byte: u8, body: &[u8]) -> Vec<u8> {
     let mut packet = vec![first_byte];
     let mut rest = body.len();
@@ -94,6 +104,48 @@ fn with_header(first_byte: u8, body: &[u8]) -> Vec<u8> {
     }
     packet.push(rest as u8);
     [&packet, body].concat()
+}
+
+/// [MQTT-3.10.4-2]: whoever has been told that a subscription has ended gets nothing for it, whatever was on its way.
+#[test]
+fn a_message_for_a_member_who_has_left_goes_to_another_by_that_ones_qos() {
+    let mut world = World::new(2);
+    let (publisher, leaver, stayer) = (world.client(0), world.client(1), world.client(0));
+    let share = "$share/g/t";
+    world.say(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    world.publish(publisher, 0x30, "t", b"one");
+    // It has not arrived when its receiver goes.
+    world.say(leaver, &unsubscribe(share));
+    world.say(stayer, &subscribe([share.to_owned()].into_iter(), 0));
+    world.heard(leaver);
+    world.heard(stayer);
+    world.carry(0, 1);
+    assert_eq!(world.heard(leaver), [], "UNSUBACK has been sent");
+    world.carry(1, 0);
+    assert_eq!(world.heard(stayer), b"\x30\x06\0\x01tone");
+
+    // QoS 1 for a member with QoS 1, then for one with QoS 0.
+    world.say(stayer, &unsubscribe(share));
+    world.say(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    world.say(publisher, b"\x32\x08\0\x01t\0\x07two");
+    world.say(leaver, &unsubscribe(share));
+    world.say(stayer, &subscribe([share.to_owned()].into_iter(), 0));
+    world.heard(leaver);
+    world.heard(stayer);
+    world.carry(0, 1);
+    world.carry(1, 0);
+    assert_eq!(world.heard(leaver), []);
+    assert_eq!(world.heard(stayer), b"\x30\x06\0\x01ttwo", "by the QoS that it was granted");
+
+    // Nobody is left.
+    world.say(stayer, &unsubscribe(share));
+    world.say(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    world.publish(publisher, 0x30, "t", b"three");
+    world.say(leaver, &unsubscribe(share));
+    world.heard(leaver);
+    world.carry(0, 1);
+    assert_eq!(world.heard(leaver), []);
+    assert_eq!(world.shards[1].counters().dropped_no_member.get(), 1);
 }
 
 /// Thousands of wildcards, each of which could match any of thousands of topics, hold up nobody.
