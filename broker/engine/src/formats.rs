@@ -1,6 +1,6 @@
 //! Payloads for subscribers who want them in another format than they were published in.
 
-use tautwire_contracts::Contract;
+use tautwire_contracts::{Contract, Rule};
 use tautwire_message::{Form, Format, Forms, Message, MessageRef};
 use tautwire_protocol::{Properties, PropertyContext, PropertyId, Subscribe, SubscribeReason, TopicFilter};
 use tautwire_session::Journal;
@@ -15,6 +15,10 @@ use crate::route::{Origin, Subscription};
 const AS: &str = "$as/";
 /// The user property of SUBSCRIBE that names a content type.
 const ACCEPT: &str = "accept";
+/// What the Remaining Length of a packet can say [MQTT 5.0 section 2.1.4].
+const REMAINING_MAX_BYTES: usize = 268_435_455;
+/// Room for what stands before topic, properties and payload, and for subscription identifiers.
+const HEADER_SPARE_BYTES: usize = 1 << 20;
 /// JSON takes about so many times the room of the compact formats.
 const EXPECTED_GROWTH: usize = 4;
 /// The most room that is taken beforehand.
@@ -141,13 +145,26 @@ impl<J: Journal> Hub<J> {
         };
         let mut payload =
             Vec::with_capacity(message.payload.len().saturating_mul(EXPECTED_GROWTH).min(EXPECTED_MAX_BYTES));
-        if let Err(violation) = contract.transcode(from, to, message.payload, &mut payload) {
-            return impossible(message, &violation.to_string());
+        let limit_bytes = self.form_max_bytes(message);
+        match contract.transcode(from, to, message.payload, &mut payload, limit_bytes) {
+            Ok(()) => {}
+            Err(violation) if violation.rule == Rule::TooLarge => {
+                return impossible(message, &format!("its form in {} is larger than {limit_bytes} bytes", to.name()));
+            }
+            Err(violation) => return impossible(message, &violation.to_string()),
         }
         let mut properties = properties_for(message, to == Format::Json);
         push(&mut properties, PropertyId::ContentType, to.content_type().as_bytes());
         self.counters().payloads_transcoded.add(1);
         Form::Made(MessageRef { properties: &properties, payload: &payload, ..*message }.to_message())
+    }
+
+    /// How large a payload may become: no larger than the packets that clients may send, and with its topic and properties no
+    /// larger than a packet can be.
+    fn form_max_bytes(&self, message: &MessageRef<'_>) -> usize {
+        let largest = REMAINING_MAX_BYTES - HEADER_SPARE_BYTES - message.topic.len();
+        let largest = largest.saturating_sub(message.properties.len());
+        largest.min(self.settings.maximum_packet_size_bytes as usize)
     }
 
     /// Whether the session's client can be told by properties, now.

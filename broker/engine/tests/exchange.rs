@@ -1,6 +1,9 @@
 //! What shards have in common, seen through the packets of clients: turns and batches are made by hand here.
 
-use tautwire_engine::{Chunk, ConnectionId, Settings, Shard, Shared};
+use std::sync::Arc;
+
+use tautwire_contracts::{Catalogue, Limits};
+use tautwire_engine::{Chunk, ConnectionId, ContractBoard, Settings, Shard, Shared};
 use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
 use tautwire_session::Volatile;
 
@@ -10,7 +13,8 @@ const LIMITS: RetainedLimits = RetainedLimits { messages: 100_000, bytes: 100 <<
 /// Shards of which nobody makes the turns.
 struct World {
     shards: Vec<Shard<Volatile>>,
-    exchange: std::sync::Arc<Exchange>,
+    exchange: Arc<Exchange>,
+    contracts: Arc<ContractBoard>,
 }
 
 /// A client: its shard, and its connection there.
@@ -18,10 +22,15 @@ type Client = (usize, ConnectionId);
 
 impl World {
     fn new(shards: usize) -> World {
-        let settings = Settings { sys_interval_s: 0, ..Settings::default() };
+        World::with(shards, Settings::default())
+    }
+
+    fn with(shards: usize, settings: Settings) -> World {
+        let settings = Settings { sys_interval_s: 0, contract_discovery: false, ..settings };
         let shared = Shared::new(settings, Exchange::with_seed(shards, LIMITS, 0));
         let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, NOW_MS);
-        let mut world = World { shards: (0..shards).map(shard).collect(), exchange: shared.exchange.clone() };
+        let (exchange, contracts) = (shared.exchange.clone(), shared.contracts.clone());
+        let mut world = World { shards: (0..shards).map(shard).collect(), exchange, contracts };
         for (index, shard) in world.shards.iter_mut().enumerate() {
             for other in (0..shards).filter(|other| *other != index) {
                 shard.set_room(ShardIndex(other as u8), 10);
@@ -204,4 +213,38 @@ fn a_search_goes_on_for_a_session_whose_client_has_gone() {
     }
     let asker = connect(&mut world);
     assert_eq!(world.heard(asker), b"\x20\x02\x01\0\x33\x10\0\x07last/n7\0\x01seven");
+}
+
+/// Each item is a byte when published and a text of 34 characters in JSON: a small message may not become a huge one.
+#[test]
+fn a_payload_becomes_no_larger_in_another_format_than_a_packet_may_be() {
+    const MAXIMUM: u32 = 10_000;
+    let mut world = World::with(1, Settings { maximum_packet_size_bytes: MAXIMUM, ..Settings::default() });
+    let files = [
+        (
+            "contracts.toml",
+            "[[contract]]\nname = 'c'\ntopics = 't'\nformat = ['protobuf', 'json']\nschema = 's.proto'\n",
+        ),
+        (
+            "s.proto",
+            "syntax = \"proto3\"; message M { repeated State states = 1; }\n\
+             enum State { A_NAME_OF_THIRTY_FOUR_CHARACTERS_A = 0; A_NAME_OF_THIRTY_FOUR_CHARACTERS_B = 1; }",
+        ),
+    ];
+    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+    world.contracts.set(Arc::new(Catalogue::load(&files, &Limits::default()).expect("loads")));
+    let id = world.shards[0].accept(NOW_MS).expect("there is room");
+    let asker = (0, id);
+    world.say(asker, b"\x10\x11\0\x04MQTT\x05\x02\0\0\0\0\x04five");
+    world.say(asker, b"\x82\x10\0\x01\0\0\x0a$as/json/t\0");
+    world.heard(asker);
+    let publisher = world.client(0);
+    for (items, fits) in [(50, true), (9_000 / 37, true), (110 * 3, false)] {
+        let payload = [&b"\x0a"[..], &[items as u8 & 127 | 128, (items >> 7) as u8], &vec![1; items]].concat();
+        world.say(publisher, &with_header(0x30, &[&text("t"), &*payload].concat()));
+        let heard = world.heard(asker);
+        let told = String::from_utf8_lossy(&heard);
+        assert_eq!(told.contains("its form in json is larger than 10000 bytes"), !fits, "{items}: {told}");
+        assert_eq!(told.matches("A_NAME_OF_THIRTY_FOUR_CHARACTERS_B").count(), if fits { items } else { 0 });
+    }
 }
