@@ -59,7 +59,7 @@ fn transcode(reading: &Reading, case: &'static str, from: Format, to: Format) ->
     let mut out = Vec::new();
     contender(case, TAUTWIRE, move || {
         out.clear();
-        contract.transcode(from, to, black_box(&payload), &mut out).expect("the reading is right");
+        contract.transcode(from, to, black_box(&payload), &mut out, usize::MAX).expect("the reading is right");
         black_box(&out);
     })
 }

@@ -93,7 +93,7 @@ impl Reading {
         let plain = catalogue.named("plain").expect("it is in the manifest").clone();
         let made = |to| {
             let mut out = Vec::new();
-            plain.transcode(Format::Protobuf, to, &protobuf, &mut out).expect("the reading is right");
+            plain.transcode(Format::Protobuf, to, &protobuf, &mut out, usize::MAX).expect("the reading is right");
             out
         };
         let (json, message_pack) = (made(Format::Json), made(Format::MessagePack));

@@ -57,7 +57,7 @@ fn transcode(name: &'static str, contract: &Arc<Contract>) -> Case {
     Case::new(name, move |times| {
         for _ in 0..times {
             out.clear();
-            let done = contract.transcode(Format::Protobuf, Format::Json, black_box(&payload), &mut out);
+            let done = contract.transcode(Format::Protobuf, Format::Json, black_box(&payload), &mut out, usize::MAX);
             assert!(done.is_ok());
             black_box(&out);
         }
@@ -66,6 +66,6 @@ fn transcode(name: &'static str, contract: &Arc<Contract>) -> Case {
 
 fn written(contract: &Contract, format: Format) -> Vec<u8> {
     let mut payload = Vec::new();
-    contract.transcode(Format::Json, format, READING, &mut payload).expect("the reading is right");
+    contract.transcode(Format::Json, format, READING, &mut payload, usize::MAX).expect("the reading is right");
     payload
 }

@@ -8,7 +8,7 @@ use crate::messagepack::{MessagePackSink, MessagePackSource};
 use crate::plan::Plan;
 use crate::protobuf::{self, Check, ProtobufSink};
 use crate::schema::{self, SchemaPlan};
-use crate::sink::{AnyPlace, Nothing, Place, Sink};
+use crate::sink::{AnyPlace, Nothing, Place, Sink, check_room};
 use crate::source::Source;
 use crate::tie::Tie;
 use crate::topic_pattern::TopicPattern;
@@ -186,19 +186,29 @@ impl Contract {
         }
     }
 
-    /// Appends a payload that has been checked, in another format.
+    /// Appends a payload that has been checked, in another format, if that takes no more than `limit_bytes`. Names make some
+    /// formats many times as long as others: an enumeration of one byte is a text in JSON.
     ///
     /// # Errors
-    /// A value that `to` has no form for. What was appended by then is taken back.
-    pub fn transcode(&self, from: Format, to: Format, payload: &[u8], out: &mut Vec<u8>) -> Result<(), Box<Violation>> {
+    /// A value that `to` has no form for, or [`Rule::TooLarge`], which is noticed soon after the limit has been passed. What
+    /// was appended by then is taken back.
+    pub fn transcode(
+        &self,
+        from: Format,
+        to: Format,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+        limit_bytes: usize,
+    ) -> Result<(), Box<Violation>> {
         let start = out.len();
+        let end = start.saturating_add(limit_bytes);
         if !self.can_become(to) {
             return Err(no_binary_form());
         }
         let outcome = match to {
-            Format::Protobuf => self.feed(from, payload, &mut ProtobufSink::new(out)),
-            Format::Json => self.feed(from, payload, &mut JsonSink::new(out)),
-            Format::MessagePack => self.feed(from, payload, &mut MessagePackSink::new(out)),
+            Format::Protobuf => self.feed(from, payload, &mut ProtobufSink::new(out, end)),
+            Format::Json => self.feed(from, payload, &mut JsonSink::new(out, end)),
+            Format::MessagePack => self.feed(from, payload, &mut MessagePackSink::new(out, end)),
         };
         if outcome.is_err() {
             out.truncate(start);
@@ -209,15 +219,16 @@ impl Contract {
     fn feed(&self, from: Format, payload: &[u8], sink: &mut impl Sink) -> Checked {
         let check = Check { unknown_fields_refused: false, depth_max: DEPTH_MAX };
         match (&self.types, from) {
-            (Types::Message(plan), Format::Protobuf) => protobuf::emit(plan, payload, sink),
-            (Types::Message(plan), Format::Json) => typed::walk(plan, &mut JsonSource::new(payload)?, sink, check),
+            (Types::Message(plan), Format::Protobuf) => protobuf::emit(plan, payload, sink)?,
+            (Types::Message(plan), Format::Json) => typed::walk(plan, &mut JsonSource::new(payload)?, sink, check)?,
             (Types::Message(plan), Format::MessagePack) => {
-                typed::walk(plan, &mut MessagePackSource::new(payload), sink, check)
+                typed::walk(plan, &mut MessagePackSource::new(payload), sink, check)?;
             }
-            (Types::Schema(_), Format::Json) => pass_on(&mut JsonSource::new(payload)?, sink),
-            (Types::Schema(_), Format::MessagePack) => pass_on(&mut MessagePackSource::new(payload), sink),
-            (Types::Schema(_), Format::Protobuf) => Err(no_binary_form()),
+            (Types::Schema(_), Format::Json) => pass_on(&mut JsonSource::new(payload)?, sink)?,
+            (Types::Schema(_), Format::MessagePack) => pass_on(&mut MessagePackSource::new(payload), sink)?,
+            (Types::Schema(_), Format::Protobuf) => return Err(no_binary_form()),
         }
+        check_room(sink)
     }
 }
 

@@ -1,11 +1,16 @@
 //! Values as they go: what the writers of all formats have in common.
 
 use crate::plan::{EnumPlan, FieldPlan, MessagePlan};
+use crate::violation::{Checked, Rule, Violation};
 
 /// Takes the values of a message in the order in which they are met.
 pub(crate) trait Sink {
     /// Whether values are looked at. Where they are not, they need not be made.
     const WANTS_VALUES: bool;
+
+    /// Whether more has been written than there is room for. Walks ask before each message and each item, since nothing else
+    /// can be many times as long as what it is read from.
+    fn is_full(&self) -> bool;
 
     fn message_begin(&mut self, place: Place<'_>, message: &MessagePlan);
     fn message_end(&mut self, place: Place<'_>, message: &MessagePlan);
@@ -108,11 +113,26 @@ impl<'p> Place<'p> {
     }
 }
 
+/// Gives up where there is no room for more.
+#[inline]
+pub(crate) fn check_room(sink: &impl Sink) -> Checked {
+    if sink.is_full() { Err(too_large()) } else { Ok(()) }
+}
+
+#[cold]
+fn too_large() -> Box<Violation> {
+    Violation::new(Rule::TooLarge, 0, "a payload whose other form keeps to the limit", "one whose form is larger")
+}
+
 /// Takes everything and keeps nothing: what is left is the check.
 pub(crate) struct Nothing;
 
 impl Sink for Nothing {
     const WANTS_VALUES: bool = false;
+
+    fn is_full(&self) -> bool {
+        false
+    }
 
     fn message_begin(&mut self, _: Place<'_>, _: &MessagePlan) {}
     fn message_end(&mut self, _: Place<'_>, _: &MessagePlan) {}

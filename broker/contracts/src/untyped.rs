@@ -1,7 +1,7 @@
 //! Values without a schema of their own, handed on as they are: those of `google.protobuf.Value`, and payloads of a JSON
 //! Schema that go from JSON to MessagePack or back.
 
-use crate::sink::{AnyPlace, AnyScalar, AnyShape, Sink};
+use crate::sink::{AnyPlace, AnyScalar, AnyShape, Sink, check_room};
 use crate::source::{self, Source, Value};
 use crate::violation::{Checked, Rule, Violation};
 
@@ -39,6 +39,7 @@ pub(crate) fn walk<'a>(
     owner: Owner,
     depth_left: u16,
 ) -> Checked {
+    check_room(sink)?;
     let scalar = match value {
         Value::Map(_) | Value::List(_) => return walk_deeper(source, sink, value, place, wrapped, owner, depth_left),
         Value::Null => AnyScalar::Null,

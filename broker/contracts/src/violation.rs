@@ -63,6 +63,8 @@ pub enum Rule {
     TopicTie,
     /// The content type names a format that the contract does not list.
     Format,
+    /// The payload in another format would be larger than it may be. No payload breaks its contract by that.
+    TooLarge,
 }
 
 impl Rule {
@@ -87,6 +89,7 @@ impl Rule {
             Rule::Alternatives => "alternatives",
             Rule::TopicTie => "topic_tie",
             Rule::Format => "format",
+            Rule::TooLarge => "too_large",
         }
     }
 }

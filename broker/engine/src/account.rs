@@ -26,7 +26,7 @@ impl<J: Journal> Hub<J> {
     /// Looks at the account of all shards. To be called before each piece of work that may hold more.
     #[inline]
     pub(crate) fn look_at_memory(&mut self) {
-        self.memory.look();
+        self.memory.look(self.exchange.retained_kept_bytes());
         self.spare_bytes = self.memory.free_bytes();
     }
 

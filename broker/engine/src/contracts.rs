@@ -1,5 +1,7 @@
 //! Messages are held to the contract of their topic before anybody gets them.
 
+mod board;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::route::Origin;
 use crate::shard::Shard;
+pub use board::ContractBoard;
 
 /// Below this, what broke its contract is published again.
 const QUARANTINE: &str = "$quarantine/";
@@ -145,7 +148,7 @@ impl<J: Journal> Shard<J> {
     /// Why a will must not be taken on, if it must not: it would break its contract when nobody is there to be told.
     pub(crate) fn will_breaks_contract(&self, will: &tautwire_protocol::Will<'_>) -> Option<String> {
         let topic = will.topic.as_str();
-        let contract = self.hub.exchange.contract(topic)?;
+        let contract = self.hub.contracts.find(topic)?;
         if !matches!(contract.on_violation(), OnViolation::Reject | OnViolation::Disconnect) {
             return None;
         }

@@ -154,6 +154,8 @@ counters! {
     fan_outs_put_off,
     /// Orders from outside the threads, such as messages of operators, that a thread had no room for.
     orders_refused,
+    /// Times that the search for retained messages for a subscription was long and went on in a later turn.
+    retained_scans_put_off,
     /// Retained messages refused by a limit.
     retained_refused,
     /// Messages waiting in sessions now: queued or not acknowledged.

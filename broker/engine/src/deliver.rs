@@ -6,6 +6,7 @@ use tautwire_memory::Ledger;
 use tautwire_message::Format;
 use tautwire_message::{Message, MessageRef};
 use tautwire_protocol::{PacketId, PubRelReason, QoS, SubscriptionId};
+use tautwire_router::Progress;
 use tautwire_session::{Change, Delivery, Journal, Resend, SubscriptionIds};
 
 use crate::ack::Ack;
@@ -14,6 +15,7 @@ use crate::formats::Wanted;
 use crate::frames::{Header, Outgoing};
 use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
+use crate::scans::CLIENT_STEPS;
 use crate::settings::SlowConsumer;
 
 /// How a subscription wants a message.
@@ -26,6 +28,16 @@ pub(crate) struct Terms<'a> {
     pub(crate) share: Option<&'a Arc<str>>,
     /// The message goes to others too.
     pub(crate) shared_frame: bool,
+}
+
+/// What came of sending a retained message.
+enum Replayed {
+    /// One has been dealt with.
+    One,
+    /// None is due or may be sent yet; what waits in the queue goes on.
+    None,
+    /// It must be found first, and nothing may be sent before it.
+    Later,
 }
 
 impl<J: Journal> Hub<J> {
@@ -168,12 +180,16 @@ impl<J: Journal> Hub<J> {
         if !self.connections[index].is_open() {
             return;
         }
+        let mut portion = CLIENT_STEPS;
         while self.connections[index].pending_bytes() <= self.settings.connection_output_bytes {
-            if !self.resend_next(session, index)
-                && !self.replay_next(session, index)
-                && !self.send_queued(session, index)
-            {
-                return;
+            if self.resend_next(session, index) {
+                continue;
+            }
+            match self.replay_next(session, index, &mut portion) {
+                Replayed::One => {}
+                Replayed::Later => return,
+                Replayed::None if self.send_queued(session, index) => {}
+                Replayed::None => return,
             }
         }
     }
@@ -243,28 +259,40 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Sends one retained message that a new subscription is owed, after what waited when it was made and before what has
-    /// come since; false where none is due or may be sent yet.
-    fn replay_next(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
+    /// come since. `portion` is how many steps the search for it may take.
+    fn replay_next(&mut self, session: SessionIndex, index: ConnectionIndex, portion: &mut u64) -> Replayed {
         if !self.connections[index].has_replays() {
-            return false;
+            return Replayed::None;
         }
         let packet_id = self.window_room(session, index);
         let replays = self.connections[index].replays();
-        let Some(replay) = replays.front_mut() else { return false };
-        let Some(message) = replay.next.take().or_else(|| self.exchange.next_retained(&mut replay.snapshot)) else {
-            replays.pop_front();
-            return true;
+        let Some(replay) = replays.front_mut() else { return Replayed::None };
+        let found = match replay.next.take() {
+            Some(message) => Progress::Found(message),
+            None => self.scans.next(&self.exchange, &mut replay.scan, portion),
+        };
+        let message = match found {
+            Progress::Found(message) => message,
+            Progress::Paused => {
+                let queue_goes_first = replay.queue_ahead > 0;
+                self.scan_later(index);
+                return if queue_goes_first { Replayed::None } else { Replayed::Later };
+            }
+            Progress::Ended => {
+                replays.pop_front();
+                return Replayed::One;
+            }
         };
         let (qos, identifier, format) = (replay.qos.min(message.as_ref().qos), replay.identifier, replay.format);
         if qos != QoS::AtMostOnce && (replay.queue_ahead > 0 || packet_id.is_none()) {
             replay.next = Some(message);
-            return false;
+            return Replayed::None;
         }
         if !self.is_current(&message) {
-            return true;
+            return Replayed::One;
         }
         let is_v5 = self.connections[index].is_v5();
-        let Some(message) = self.in_format(message, format, is_v5) else { return true };
+        let Some(message) = self.in_format(message, format, is_v5) else { return Replayed::One };
         let terms = retained_terms(qos, identifier.as_slice());
         match packet_id.filter(|_| qos != QoS::AtMostOnce) {
             Some(packet_id) => {
@@ -275,17 +303,14 @@ impl<J: Journal> Hub<J> {
             None if self.write_publish(index, &Outgoing::of(&message), terms, None, false) => {}
             None => self.counters().dropped_too_large.add(1),
         }
-        true
+        Replayed::One
     }
 
     /// Notes what a subscription is owed; an older debt for the same filter is settled with the new one.
     pub(crate) fn owe_replay(&mut self, index: ConnectionIndex, replay: Replay) {
         let replays = self.connections[index].replays();
-        let older = replays
-            .iter()
-            .position(|owed| owed.snapshot.filter() == replay.snapshot.filter() && owed.format == replay.format);
-        if let Some(older) = older.and_then(|at| replays.remove(at)) {
-            self.exchange.abandon(older.snapshot);
+        if replay.replaces {
+            replays.retain(|owed| owed.scan.filter() != replay.scan.filter() || owed.format != replay.format);
         }
         replays.push_back(replay);
     }
@@ -296,10 +321,7 @@ impl<J: Journal> Hub<J> {
             return;
         }
         let replays = self.connections[index].replays();
-        let owed = replays.iter().position(|owed| owed.snapshot.filter() == filter && owed.format == format);
-        if let Some(forgiven) = owed.and_then(|at| replays.remove(at)) {
-            self.exchange.abandon(forgiven.snapshot);
-        }
+        replays.retain(|owed| owed.scan.filter() != filter || owed.format != format);
     }
 
     /// What a client is owed for a subscription is sent by its new terms.
@@ -314,7 +336,7 @@ impl<J: Journal> Hub<J> {
             return;
         }
         for owed in self.connections[index].replays() {
-            if owed.snapshot.filter() == wanted.filter && owed.format == wanted.format {
+            if owed.scan.filter() == wanted.filter && owed.format == wanted.format {
                 (owed.qos, owed.identifier) = (qos, identifier);
             }
         }
@@ -323,10 +345,21 @@ impl<J: Journal> Hub<J> {
     /// The client has gone before it got all retained messages it was owed. If its session goes on, those that are
     /// acknowledged wait in its queue, as far as that has room.
     pub(crate) fn settle_replay(&mut self, session: Option<SessionIndex>, mut replay: Replay) {
-        while let Some(session) = session.filter(|_| replay.qos != QoS::AtMostOnce)
-            && self.has_queue_room(session)
-            && let Some(message) = replay.next.take().or_else(|| self.exchange.next_retained(&mut replay.snapshot))
-        {
+        let Some(session) = session.filter(|_| replay.qos != QoS::AtMostOnce) else { return };
+        let mut portion = CLIENT_STEPS;
+        while self.has_queue_room(session) {
+            let found = match replay.next.take() {
+                Some(message) => Progress::Found(message),
+                None => self.scans.next(&self.exchange, &mut replay.scan, &mut portion),
+            };
+            let message = match found {
+                Progress::Found(message) => message,
+                Progress::Paused => {
+                    self.settle_later(session, replay);
+                    return;
+                }
+                Progress::Ended => return,
+            };
             let terms = retained_terms(replay.qos.min(message.as_ref().qos), replay.identifier.as_slice());
             if terms.qos != QoS::AtMostOnce
                 && self.is_current(&message)
@@ -336,7 +369,6 @@ impl<J: Journal> Hub<J> {
                 self.commit(session, Change::Queued(delivery));
             }
         }
-        self.exchange.abandon(replay.snapshot);
     }
 
     /// Whether the session may be given retained messages that its client was owed.

@@ -34,7 +34,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn has_contracts_to_tell(&self) -> bool {
         self.hub.shard == ShardIndex(0)
             && self.hub.settings.contract_discovery
-            && self.hub.exchange.contract_changes() != self.told.changes
+            && self.hub.contracts.changes() != self.told.changes
     }
 
     /// Publishes what is new of the contracts, and takes back what is gone.
@@ -42,8 +42,8 @@ impl<J: Journal> Shard<J> {
         if !self.has_contracts_to_tell() {
             return;
         }
-        self.told.changes = self.hub.exchange.contract_changes();
-        let documents = discovery::documents(&self.hub.exchange.contracts());
+        self.told.changes = self.hub.contracts.changes();
+        let documents = discovery::documents(&self.hub.contracts.catalogue());
         let gone: Vec<String> =
             self.told.topics.iter().filter(|topic| !documents.contains_key(*topic)).cloned().collect();
         for topic in gone {
@@ -83,7 +83,7 @@ impl<J: Journal> Shard<J> {
         if !topic.starts_with("$SYS/") || !self.hub.settings.contract_discovery {
             return false;
         }
-        let catalogue = self.hub.exchange.contracts();
+        let catalogue = self.hub.contracts.catalogue();
         let (default_topic, format, payload) = match topic {
             REQUEST => {
                 let said = publish.properties.content_type().and_then(Format::of_content_type);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tautwire_contracts::Contract;
+use tautwire_contracts::{Contract, Rule};
 use tautwire_memory::Ledger;
 use tautwire_message::{Form, Format, Forms, Message, MessageRef};
 use tautwire_protocol::{Properties, PropertyContext, PropertyId, Subscribe, SubscribeReason, TopicFilter};
@@ -19,6 +19,10 @@ use crate::route::{Origin, Subscription};
 const AS: &str = "$as/";
 /// The user property of SUBSCRIBE that names a content type.
 const ACCEPT: &str = "accept";
+/// What the Remaining Length of a packet can say [MQTT 5.0 section 2.1.4].
+const REMAINING_MAX_BYTES: usize = 268_435_455;
+/// Room for what stands before topic, properties and payload, and for subscription identifiers.
+const HEADER_SPARE_BYTES: usize = 1 << 20;
 /// JSON takes about so many times the room of the compact formats.
 const EXPECTED_GROWTH: usize = 4;
 /// The most room that is taken beforehand.
@@ -95,7 +99,7 @@ impl<J: Journal> Hub<J> {
     /// A kept message in the format that a subscription wants; `None` where it can neither be had nor its want be `told`.
     pub(crate) fn in_format(&mut self, message: Message, format: Option<Format>, told: bool) -> Option<Message> {
         let Some(format) = format else { return Some(message) };
-        let contract = self.exchange.contract(message.topic());
+        let contract = self.contracts.find(message.topic());
         match self.make(contract.as_deref(), format, &message.as_ref()) {
             Form::AsItIs => Some(message),
             Form::Made(message) => Some(message),
@@ -149,13 +153,27 @@ impl<J: Journal> Hub<J> {
         };
         let mut payload =
             Vec::with_capacity(message.payload.len().saturating_mul(EXPECTED_GROWTH).min(EXPECTED_MAX_BYTES));
-        if let Err(violation) = contract.transcode(from, to, message.payload, &mut payload) {
-            return impossible(self.memory.ledger(), message, &violation.to_string());
+        let limit_bytes = self.form_max_bytes(message);
+        match contract.transcode(from, to, message.payload, &mut payload, limit_bytes) {
+            Ok(()) => {}
+            Err(violation) if violation.rule == Rule::TooLarge => {
+                let why = format!("its form in {} is larger than {limit_bytes} bytes", to.name());
+                return impossible(self.memory.ledger(), message, &why);
+            }
+            Err(violation) => return impossible(self.memory.ledger(), message, &violation.to_string()),
         }
         let mut properties = properties_for(message, to == Format::Json);
         push(&mut properties, PropertyId::ContentType, to.content_type().as_bytes());
         self.counters().payloads_transcoded.add(1);
         Form::Made(MessageRef { properties: &properties, payload: &payload, ..*message }.keep(self.memory.ledger()))
+    }
+
+    /// How large a payload may become: no larger than the packets that clients may send, and with its topic and properties no
+    /// larger than a packet can be.
+    fn form_max_bytes(&self, message: &MessageRef<'_>) -> usize {
+        let largest = REMAINING_MAX_BYTES - HEADER_SPARE_BYTES - message.topic.len();
+        let largest = largest.saturating_sub(message.properties.len());
+        largest.min(self.settings.maximum_packet_size_bytes as usize)
     }
 
     /// Whether the session's client can be told by properties, now.

@@ -11,11 +11,12 @@ use tautwire_router::{Exchange, ShardIndex};
 use tautwire_session::{Change, Delivery, Journal, LogPosition, Record, RetainedChange};
 
 use crate::connections::{Connections, OutputPool, Reason};
-use crate::contracts::ViolationLog;
+use crate::contracts::{ContractBoard, ViolationLog};
 use crate::counters::{Counter, Counters, Totals};
 use crate::frames::{Frames, Outgoing};
 use crate::jobs::Jobs;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::scans::Scans;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -47,6 +48,7 @@ pub enum Action {
 pub(crate) struct Hub<J> {
     pub(crate) settings: Arc<Settings>,
     pub(crate) exchange: Arc<Exchange>,
+    pub(crate) contracts: Arc<ContractBoard>,
     pub(crate) shard: ShardIndex,
     pub(crate) journal: J,
     /// How far the journal has been written to.
@@ -91,16 +93,18 @@ pub(crate) struct Hub<J> {
     pub(crate) short_of_memory: VecDeque<ConnectionId>,
     pub(crate) memory_retry_ms: u64,
     pub(crate) violation_log: ViolationLog,
+    pub(crate) scans: Scans,
 }
 
 impl<J: Journal> Hub<J> {
     pub(crate) fn new(shard: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Hub<J> {
-        let Shared { settings, exchange, counters: all_counters, memory, throttle, run } = shared;
+        let Shared { settings, exchange, contracts, counters: all_counters, memory, throttle, run } = shared;
         let memory = Share::new(memory, usize::from(shard.0));
         let transit = Transit::new(exchange.shards());
         Hub {
             settings,
             exchange,
+            contracts,
             shard,
             journal,
             written: LogPosition::default(),
@@ -130,6 +134,7 @@ impl<J: Journal> Hub<J> {
             short_of_memory: VecDeque::new(),
             memory_retry_ms: 0,
             violation_log: ViolationLog::default(),
+            scans: Scans::default(),
         }
     }
 

@@ -151,7 +151,7 @@ impl<J: Journal> Shard<J> {
 
     /// Retains a message; gives the generation with which it must be routed.
     fn retain(&mut self, outgoing: &mut Outgoing<'_>) -> Result<u64, NotRouted> {
-        if let Some(contract) = self.hub.exchange.contract(outgoing.message.topic) {
+        if let Some(contract) = self.hub.contracts.find(outgoing.message.topic) {
             self.hub.hold_to(&contract, outgoing).map_err(NotRouted::Broken)?;
         }
         outgoing.is_checked = true;

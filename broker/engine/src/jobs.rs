@@ -11,8 +11,8 @@ use crate::connections::{Reason, Replay};
 use crate::place::{ConnectionId, SessionIndex};
 use crate::shard::Shard;
 
-/// Steps in one turn, of all jobs together. A step is a filter, a message that is let go, or a place in the tree of retained
-/// messages: each takes about a microsecond, and some of them several.
+/// Steps in one turn, of all jobs together. A step is a filter, or a message that is let go: each takes about a
+/// microsecond, and some of them several.
 const STEPS_MAX: usize = 1_024;
 /// Steps of one job before another has its turn.
 const SLICE: usize = 256;
@@ -24,8 +24,6 @@ pub(crate) enum Job {
     Filters(Box<Filters>),
     /// What a session that has ended leaves behind.
     Clear(SessionIndex),
-    /// Retained messages that the client of a session is owed.
-    Replay(SessionIndex),
 }
 
 /// A packet with many filters, and how far it has been worked off.
@@ -101,7 +99,6 @@ impl<J: Journal> Shard<J> {
         match job {
             Job::Filters(filters) => self.work_off(filters),
             Job::Clear(session) => self.clear(session),
-            Job::Replay(session) => self.replay(session),
         }
     }
 
@@ -187,11 +184,5 @@ impl<J: Journal> Shard<J> {
             }
         }
         (Progress::Unfinished(Job::Clear(session)), SLICE)
-    }
-
-    /// Goes on with retained messages that a client is owed.
-    fn replay(&mut self, session: SessionIndex) -> (Progress, usize) {
-        self.hub.pump(session);
-        (Progress::Done, SLICE)
     }
 }

@@ -1,8 +1,8 @@
 //! One shard of the broker as a machine without I/O: bytes and time go in, bytes and wishes come out.
 //!
 //! [`Shard`] is the whole of it, and [`turn`](turn()) drives it. A reactor does so with sockets, a fuzzer or a test without. The
-//! connections of a shard and their sessions belong to it alone, so nothing here is locked; what shards must agree on is in
-//! [`tautwire_router::Exchange`].
+//! connections of a shard and their sessions belong to it alone, so nothing of them is locked; what shards must agree on is in
+//! [`tautwire_router::Exchange`] and [`ContractBoard`].
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,7 @@ mod mutant;
 mod operator;
 mod place;
 mod route;
+mod scans;
 mod sessions;
 mod settings;
 mod shard;
@@ -38,6 +39,7 @@ mod turn;
 mod wheel;
 
 pub use connections::{Chunk, Output};
+pub use contracts::ContractBoard;
 pub use counters::{Counter, Counters, Totals};
 pub use hub::Action;
 pub use mutant::Mutant;

@@ -6,7 +6,7 @@ use tautwire_contracts::Contract;
 use tautwire_memory::Ledger;
 use tautwire_message::{Format, MessageRef};
 use tautwire_protocol::{QoS, SubscriptionId};
-use tautwire_router::{Batch, Entry, Member, Routes, ShardIndex, ShareGroup};
+use tautwire_router::{Batch, Entry, Member, Routes, SessionKey, ShardIndex, ShareGroup};
 use tautwire_session::{Delivery, Journal, SubscriptionIds};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
@@ -49,13 +49,15 @@ pub(crate) struct Matches {
     /// How many want payloads as they were published.
     plain: usize,
     routes: Routes,
+    /// The contract that payloads must keep to.
+    contract: Option<Arc<Contract>>,
 }
 
 impl Reusable for Matches {
     fn clear(&mut self) {
         self.subscriptions.clear();
         self.routes.shares.clear();
-        self.routes.contract = None;
+        self.contract = None;
     }
 
     fn heap_bytes(&self) -> usize {
@@ -110,7 +112,7 @@ impl<J: Journal> Shard<J> {
         let topic = outgoing.message.topic;
         let Table { tree, cache, generation } = table;
         let matches = find(tree, cache, *generation, hub, topic);
-        if let Some(contract) = &matches.routes.contract
+        if let Some(contract) = &matches.contract
             && !outgoing.is_checked
         {
             hub.hold_to(contract, outgoing).map_err(NotRouted::Broken)?;
@@ -119,9 +121,9 @@ impl<J: Journal> Shard<J> {
             hub.admit(outgoing, matches)?;
         }
 
-        let contract = matches.routes.contract.as_deref();
+        let contract = matches.contract.as_deref();
         let goes_further = hub.transit.shards() > 1 || !matches.routes.shares.is_empty();
-        if contract.is_some() && goes_further && origin != Origin::Shard && hub.exchange.formats_are_wanted() {
+        if contract.is_some() && goes_further && origin != Origin::Shard && hub.contracts.formats_are_wanted() {
             outgoing.forms = Some(Arc::default());
         }
         let (plain, in_formats) = matches.subscriptions.split_at(matches.plain);
@@ -170,7 +172,7 @@ impl<J: Journal> Shard<J> {
                     len
                 }
                 Entry::Member(key, delivery) => {
-                    match self.hub.sessions.at(key) {
+                    match self.hub.member_at(key, delivery) {
                         Some(session) => self.hub.deliver_to_member(session, delivery),
                         None => self.hand_on(delivery.clone()),
                     }
@@ -189,13 +191,10 @@ impl<J: Journal> Shard<J> {
 
     /// Gives a message of a shared subscription, whose chosen member is gone, to another member.
     pub(crate) fn hand_on(&mut self, delivery: Delivery) {
-        let group = delivery.share.as_ref().and_then(|filter| {
-            let matched = tautwire_protocol::TopicFilter::new(filter).ok()?.matched();
-            self.hub.exchange.group(filter, matched)
-        });
+        let group = delivery.share.as_ref().and_then(|filter| self.hub.exchange.group(filter));
         match group {
             Some(group) => {
-                let contract = self.hub.exchange.contract(delivery.message.topic());
+                let contract = self.hub.contracts.find(delivery.message.topic());
                 self.hub.deliver_to_share(&group, contract.as_deref(), &mut Outgoing::of(&delivery.message));
             }
             None => self.hub.counters().dropped_no_member.add(1),
@@ -218,6 +217,7 @@ fn find<'c, J: Journal>(
         matches.subscriptions.sort_unstable_by_key(|subscription| (subscription.format, subscription.session));
         matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
         hub.exchange.routes(topic, &mut matches.routes);
+        matches.contract = hub.contracts.find(topic);
     })
 }
 
@@ -336,6 +336,15 @@ impl<J: Journal> Hub<J> {
             None => self.counters().dropped_shard_queue_full.add(1),
         }
         true
+    }
+
+    /// The session of this shard that was chosen for `delivery`, if it is still a member: no message is sent to it for a
+    /// subscription that it has given up [MQTT-3.10.4-2].
+    fn member_at(&self, key: &SessionKey, delivery: &Delivery) -> Option<SessionIndex> {
+        let session = self.sessions.at(key)?;
+        let share = delivery.share.as_ref()?;
+        self.sessions[session].subscriptions().get(share)?;
+        Some(session)
     }
 
     fn deliver_to_member(&mut self, session: SessionIndex, delivery: &Delivery) {

@@ -269,7 +269,7 @@ mod tests {
         sessions.end(index);
         assert!(ledger.held(Kind::Session) > 0, "its place has not been cleared");
         sessions.vacate(index);
-        assert_eq!(ledger.pooled(), 0);
+        assert_eq!(ledger.all(), 0);
     }
 
     #[test]

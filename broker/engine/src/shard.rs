@@ -330,6 +330,7 @@ impl<J: Journal> Shard<J> {
         self.drop_expired_retained();
         self.publish_sys();
         self.publish_contracts();
+        self.go_on_scanning();
         self.settle_overruns();
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tautwire_memory::{Limits, Memory};
 use tautwire_router::Exchange;
 
+use crate::contracts::ContractBoard;
 use crate::counters::Counters;
 use crate::settings::Settings;
 use crate::throttle::Throttle;
@@ -17,6 +18,8 @@ pub struct Shared {
     pub settings: Arc<Settings>,
     /// Interest, shared subscriptions, retained messages.
     pub exchange: Arc<Exchange>,
+    /// Contracts.
+    pub contracts: Arc<ContractBoard>,
     /// The counters of each shard, by its number.
     pub counters: Arc<[Counters]>,
     /// What the clients of each shard hold, and what they may hold.
@@ -30,12 +33,14 @@ pub struct Shared {
 impl Shared {
     /// What the shards of `exchange` have in common at the start.
     pub fn new(settings: Settings, exchange: Exchange) -> Shared {
+        let exchange = Arc::new(exchange);
         let shards = exchange.shards();
         let all_bytes = settings.buffered_bytes as u64;
         let limits = Limits { all_bytes, client_bytes: (settings.client_bytes as u64).min(all_bytes) };
         Shared {
             settings: Arc::new(settings),
-            exchange: Arc::new(exchange),
+            contracts: Arc::new(ContractBoard::new(exchange.clone())),
+            exchange,
             counters: (0..shards).map(|_| Counters::default()).collect(),
             memory: Arc::new(Memory::new(shards, limits)),
             throttle: Arc::default(),

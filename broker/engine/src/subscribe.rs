@@ -1,11 +1,12 @@
 //! SUBSCRIBE and UNSUBSCRIBE [MQTT 5.0 sections 3.8 to 3.11].
 
+use tautwire_memory::{Charge, Kind};
 use tautwire_message::Format;
 use tautwire_protocol::{
     DisconnectReason, Packet, QoS, RetainHandling, Subscribe, SubscribeReason, SubscriptionId, SubscriptionRequest,
     TopicFilter, Unsubscribe, UnsubscribeReason,
 };
-use tautwire_router::{Member, Snapshot};
+use tautwire_router::{Member, Scan};
 use tautwire_session::{Change, Journal, SubscriptionRecord, subscription_bytes};
 
 use crate::ack::Ack;
@@ -175,7 +176,7 @@ impl<J: Journal> Shard<J> {
             format: wanted.format,
         };
         if wanted.format.is_some() {
-            self.hub.exchange.want_formats();
+            self.hub.contracts.want_formats();
         }
         let older = self.hub.sessions[session].subscriptions().get(filter.as_str());
         let existed = older.is_some();
@@ -204,22 +205,25 @@ impl<J: Journal> Shard<J> {
                 false
             }
         };
-        let snapshot = self.enter(session, wanted, &record, retained_wanted)?;
+        let scan = self.enter(session, wanted, &record, retained_wanted)?;
         let queue_ahead = self.hub.sessions[session].outbound().map_or(0, |outbound| outbound.queued());
-        Some(Replay { queue_ahead, snapshot, next: None, qos, identifier, format: wanted.format })
+        let mut charge = Charge::new(self.hub.memory.ledger(), Kind::Replay);
+        charge.set(size_of::<Replay>() + wanted.filter.len());
+        let replaces = existed;
+        Some(Replay { queue_ahead, scan, next: None, qos, identifier, format: wanted.format, replaces, charge })
     }
 
-    /// Puts a subscription where messages find it; gives the retained ones that match, if `wanted`.
+    /// Puts a subscription where messages find it; gives the search for the retained ones that match, if they are wanted.
     fn enter(
         &mut self,
         session: SessionIndex,
         wanted: Wanted<'_>,
         record: &SubscriptionRecord,
         retained_wanted: bool,
-    ) -> Option<Snapshot> {
+    ) -> Option<Scan> {
         let node = self.table.tree.entry(wanted.filter);
         let first = self.table.tree.values(node).is_empty();
-        let (since, snapshot) = self.hub.exchange.subscribe(self.hub.shard, wanted.filter, first, retained_wanted);
+        let (since, scan) = self.hub.exchange.subscribe(self.hub.shard, wanted.filter, first, retained_wanted);
         let subscription = Subscription {
             session,
             identifier: record.identifier,
@@ -240,7 +244,7 @@ impl<J: Journal> Shard<J> {
             }
         }
         self.table.generation += 1;
-        snapshot
+        scan
     }
 
     fn join(&mut self, session: SessionIndex, filter: TopicFilter<'_>, matched: &str, record: &SubscriptionRecord) {
@@ -267,7 +271,7 @@ impl<J: Journal> Shard<J> {
         let Ok(wanted) = formats::wanted(filter, format) else { return };
         if filter.share().is_some() {
             let key = self.hub.sessions.key(session);
-            self.hub.exchange.leave(filter.as_str(), wanted.filter, key);
+            self.hub.exchange.leave(filter.as_str(), key);
             return;
         }
         let Some(node) = self.table.tree.find(wanted.filter) else { return };

@@ -223,6 +223,7 @@ impl<J: Journal> Shard<J> {
             || (self.begun_batches.iter().any(Option::is_some) && !self.is(Mutant::SleepsOnBegunBatches))
             || (self.may_resume_paused() && !self.is(Mutant::ResumesBeforeItSends))
             || self.has_jobs()
+            || self.has_scans()
             || self.has_contracts_to_tell()
     }
 }

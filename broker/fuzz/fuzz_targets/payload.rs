@@ -86,6 +86,6 @@ fuzz_target!(|input: &[u8]| {
 /// `None` where there is no other form, such as a moment after the year 9999.
 fn transcoded(contract: &Contract, from: Format, to: Format, payload: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
-    contract.transcode(from, to, payload, &mut out).ok()?;
+    contract.transcode(from, to, payload, &mut out, usize::MAX).ok()?;
     Some(out)
 }

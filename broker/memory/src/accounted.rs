@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn the_ledger_follows_the_value() {
         let ledger = Arc::new(Ledger::default());
-        let held = |ledger: &Ledger| (ledger.held(Kind::Queue), ledger.held(Kind::Window), ledger.pooled());
+        let held = |ledger: &Ledger| (ledger.held(Kind::Queue), ledger.held(Kind::Window), ledger.all());
         let mut basket = Accounted::new(Basket { apples: 5, pears: 0 }, &ledger);
         assert_eq!(held(&ledger), (5, 0, 5));
         basket.change(|basket| {

@@ -62,8 +62,8 @@ mod tests {
         charge.set(70);
         assert_eq!((charge.bytes(), ledger.held(Kind::Transit)), (70, 70));
         charge.set(30);
-        assert_eq!(ledger.pooled(), 30);
+        assert_eq!(ledger.all(), 30);
         drop(charge);
-        assert_eq!((ledger.held(Kind::Transit), ledger.pooled()), (0, 0));
+        assert_eq!((ledger.held(Kind::Transit), ledger.all()), (0, 0));
     }
 }

@@ -39,8 +39,6 @@ kinds! {
     Alias "alias",
     /// Batches of messages on their way between threads.
     Transit "transit",
-    /// Retained messages, with the places of their topics.
-    Retained "retained",
     /// Searches for retained messages that a new subscription is owed.
     Replay "replay",
     /// Work that goes on over several turns, such as long SUBSCRIBE packets.

@@ -10,8 +10,8 @@ use crate::kind::{KINDS, Kind};
 /// that one shard made may be dropped last by another. Any thread may read.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// Written by the shard's thread alone; the sum over all kinds but [`Kind::Retained`].
-    pooled: AtomicU64,
+    /// Written by the shard's thread alone; the sum over all kinds.
+    all: AtomicU64,
     entered: [AtomicU64; KINDS],
     /// Written by every thread that drops what this shard has entered.
     returned: Returned,
@@ -34,9 +34,7 @@ impl Ledger {
     pub fn settle(&self, kind: Kind, before: usize, after: usize) {
         let change = (after as u64).wrapping_sub(before as u64);
         add(&self.entered[kind as usize], change);
-        if kind != Kind::Retained {
-            add(&self.pooled, change);
-        }
+        add(&self.all, change);
     }
 
     /// Gives `bytes` back that were entered here; any thread may call it.
@@ -52,12 +50,12 @@ impl Ledger {
         entered.wrapping_sub(self.returned.0[kind as usize].load(Ordering::Relaxed))
     }
 
-    /// Bytes held of all kinds together that share one limit: all but [`Kind::Retained`].
+    /// Bytes held of all kinds together.
     #[inline]
-    pub fn pooled(&self) -> u64 {
+    pub fn all(&self) -> u64 {
         let returned = |kind: Kind| self.returned.0[kind as usize].load(Ordering::Relaxed);
         let returned = RETURNED_ELSEWHERE.iter().fold(0u64, |sum, kind| sum.wrapping_add(returned(*kind)));
-        self.pooled.load(Ordering::Relaxed).wrapping_sub(returned)
+        self.all.load(Ordering::Relaxed).wrapping_sub(returned)
     }
 }
 
@@ -80,15 +78,14 @@ mod tests {
         let ledger = Ledger::default();
         ledger.enter(Kind::Message, 300);
         ledger.enter(Kind::Queue, 40);
-        ledger.enter(Kind::Retained, 1_000);
         thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| ledger.give_back(Kind::Message, 100));
             }
         });
         assert_eq!(ledger.held(Kind::Message), 0);
-        assert_eq!(ledger.pooled(), 40, "retained messages have a limit of their own");
+        assert_eq!(ledger.all(), 40);
         ledger.settle(Kind::Queue, 40, 0);
-        assert_eq!(ledger.pooled(), 0);
+        assert_eq!(ledger.all(), 0);
     }
 }

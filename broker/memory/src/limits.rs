@@ -1,7 +1,6 @@
 //! What still fits.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::kind::Kind;
 use crate::ledger::Ledger;
@@ -29,15 +28,12 @@ pub enum Shortage {
 pub struct Memory {
     ledgers: Box<[Arc<Ledger>]>,
     limits: Limits,
-    /// Bytes of messages that are retained. They are entered as messages, and count against the limit of retained
-    /// messages instead of this one.
-    retained_bytes: AtomicU64,
 }
 
 impl Memory {
     /// Empty ledgers for `shards` shards.
     pub fn new(shards: usize, limits: Limits) -> Memory {
-        Memory { ledgers: (0..shards).map(|_| Arc::default()).collect(), limits, retained_bytes: AtomicU64::new(0) }
+        Memory { ledgers: (0..shards).map(|_| Arc::default()).collect(), limits }
     }
 
     /// The ledger of shard `index`.
@@ -56,18 +52,7 @@ impl Memory {
 
     /// Bytes held of all kinds, by all shards together.
     pub fn held_in_all(&self) -> u64 {
-        Kind::ALL.iter().map(|kind| self.held(*kind)).sum()
-    }
-
-    /// Bytes that count against [`Limits::all_bytes`].
-    pub fn pooled(&self) -> u64 {
-        let pooled = self.ledgers.iter().fold(0u64, |sum, ledger| sum.wrapping_add(ledger.pooled()));
-        at_least_zero(pooled.wrapping_sub(self.retained_bytes.load(Ordering::Relaxed)))
-    }
-
-    /// How many bytes of messages are retained now.
-    pub fn set_retained_bytes(&self, bytes: u64) {
-        self.retained_bytes.store(bytes, Ordering::Relaxed);
+        at_least_zero(self.ledgers.iter().fold(0u64, |sum, ledger| sum.wrapping_add(ledger.all())))
     }
 
     /// The limits.
@@ -94,9 +79,7 @@ impl Share {
     /// The view of shard `index`.
     pub fn new(memory: Arc<Memory>, index: usize) -> Share {
         let own = memory.ledger(index).clone();
-        let mut share = Share { memory, own, others: 0 };
-        share.look();
-        share
+        Share { memory, own, others: 0 }
     }
 
     /// The shard's own ledger.
@@ -110,21 +93,20 @@ impl Share {
         &self.memory
     }
 
-    /// Looks at the other shards.
+    /// Looks at the other shards. `retained_bytes` are those of messages that are retained: they have a limit of their own.
     #[inline]
-    pub fn look(&mut self) {
-        let retained = self.memory.retained_bytes.load(Ordering::Relaxed);
-        self.others = 0u64.wrapping_sub(retained);
+    pub fn look(&mut self, retained_bytes: u64) {
+        self.others = 0u64.wrapping_sub(retained_bytes);
         if self.memory.ledgers.len() > 1 {
-            let pooled = self.memory.ledgers.iter().fold(0u64, |sum, ledger| sum.wrapping_add(ledger.pooled()));
-            self.others = self.others.wrapping_add(pooled).wrapping_sub(self.own.pooled());
+            let all = self.memory.ledgers.iter().fold(0u64, |sum, ledger| sum.wrapping_add(ledger.all()));
+            self.others = self.others.wrapping_add(all).wrapping_sub(self.own.all());
         }
     }
 
     /// Bytes that are still free.
     #[inline]
     pub fn free_bytes(&self) -> u64 {
-        let held = at_least_zero(self.own.pooled().wrapping_add(self.others));
+        let held = at_least_zero(self.own.all().wrapping_add(self.others));
         self.memory.limits.all_bytes.saturating_sub(held)
     }
 
@@ -188,11 +170,11 @@ mod tests {
         let mut shares = shares(3, 1_000, 1_000);
         shares[0].ledger().enter(Kind::Message, 600);
         shares[2].ledger().enter(Kind::Output, 300);
-        shares[1].look();
+        shares[1].look(0);
         assert_eq!(shares[1].free_bytes(), 100);
         // Given back by another thread than the one that entered it.
         shares[0].ledger().give_back(Kind::Message, 600);
-        shares[1].look();
+        shares[1].look(0);
         assert_eq!(shares[1].free_bytes(), 700);
         assert_eq!(shares[1].memory().held(Kind::Output), 300);
     }
@@ -201,8 +183,7 @@ mod tests {
     fn retained_messages_do_not_count_twice() {
         let mut share = shares(1, 1_000, 1_000).remove(0);
         share.ledger().enter(Kind::Message, 700);
-        share.memory().set_retained_bytes(600);
-        share.look();
+        share.look(600);
         assert_eq!(share.free_bytes(), 900);
     }
 }

@@ -286,7 +286,7 @@ mod tests {
         drop(message);
         assert_eq!(ledger.held(Kind::Message), parts.kept_bytes() as u64);
         std::thread::spawn(|| drop(others)).join().expect("dropping does not fail");
-        assert_eq!((ledger.held(Kind::Message), ledger.pooled()), (0, 0));
+        assert_eq!((ledger.held(Kind::Message), ledger.all()), (0, 0));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use mio::{Poll, Waker};
 use tautwire_contracts::Catalogue;
-use tautwire_engine::{Counters, Publication, Settings, Shard, Shared, Totals};
+use tautwire_engine::{ContractBoard, Counters, Publication, Settings, Shard, Shared, Totals};
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
 use tautwire_session::Volatile;
 
@@ -35,6 +35,7 @@ pub struct Broker {
 #[derive(Clone)]
 pub struct Control {
     exchange: Arc<Exchange>,
+    contracts: Arc<ContractBoard>,
     counters: Arc<[Counters]>,
     /// One for each shard. The first says what contracts there are, and publishes for operators.
     inboxes: Arc<[Arc<Inbox>]>,
@@ -59,12 +60,12 @@ impl Control {
 
     /// The contracts that hold now.
     pub fn contracts(&self) -> Arc<Catalogue> {
-        self.exchange.contracts()
+        self.contracts.catalogue()
     }
 
     /// From now on `contracts` hold. Each thread changes over between two messages.
     pub fn set_contracts(&self, contracts: Arc<Catalogue>) {
-        self.exchange.set_contracts(contracts);
+        self.contracts.set(contracts);
         // Where there is no room for it, other orders see to it that there is a turn.
         let _ = self.inboxes[0].tell(Order::ContractsChanged);
     }
@@ -126,7 +127,7 @@ impl Broker {
         let queue_batches = settings.shard_queue_batches;
         let shared = Shared::new(settings, Exchange::new(threads, retained));
         if !contracts.contracts().is_empty() {
-            shared.exchange.set_contracts(contracts);
+            shared.contracts.set(contracts);
         }
 
         let polls = (0..threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(StartError::Thread)?;
@@ -146,6 +147,7 @@ impl Broker {
             threads: Vec::new(),
             control: Control {
                 exchange: shared.exchange.clone(),
+                contracts: shared.contracts.clone(),
                 counters: shared.counters.clone(),
                 inboxes: inboxes.into(),
             },

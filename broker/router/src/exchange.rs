@@ -1,26 +1,21 @@
 //! What all shards must agree on.
 
-use std::collections::{BTreeSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use tautwire_contracts::{Catalogue, Contract};
 use tautwire_message::{Message, MessageRef};
-use tautwire_topics::{FilterTree, RetainedCursor, RetainedTree};
 
+use crate::interest::Interest;
+use crate::retained::{Expiry, RetainRefused, RetainedLimits, RetainedStore};
+use crate::scan::{Progress, Scan};
 use crate::share::{Member, SessionKey, ShareGroup};
+use crate::shares::Shares;
 use crate::{ShardIndex, ShardSet};
 
-/// Limits of the retained messages.
-#[derive(Debug, Clone, Copy)]
-pub struct RetainedLimits {
-    /// Topics that may hold a retained message.
-    pub messages: usize,
-    /// Bytes that all of them may take.
-    pub bytes: usize,
-}
+/// Places of the retained tree looked at while the lock is held, so that a search among millions does not hold up those who
+/// publish.
+const SEARCH_STEPS: u64 = 128;
 
 /// What is to be known of a change of the retained messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,10 +26,6 @@ pub struct Retention {
     pub sequence: u64,
 }
 
-/// A retained message would go over a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RetainRefused;
-
 /// Where messages of one topic go besides the subscriptions of the publishing shard.
 #[derive(Debug, Default)]
 pub struct Routes {
@@ -42,61 +33,28 @@ pub struct Routes {
     pub shards: ShardSet,
     /// Matching shared subscriptions.
     pub shares: Vec<Arc<ShareGroup>>,
-    /// The contract that payloads must keep to.
-    pub contract: Option<Arc<Contract>>,
 }
 
-/// The state that is common to all shards. Held behind one lock that no message takes whose topic is in its shard's cache,
-/// except to replace a retained message.
+/// The state that is common to all shards, behind locks that no message takes whose topic is in its shard's cache, except to
+/// replace a retained message.
 pub struct Exchange {
     shards: usize,
     placement: foldhash::quality::FixedState,
-    limits: RetainedLimits,
     generation: AtomicU64,
-    shares: AtomicUsize,
-    contracts: RwLock<Arc<Catalogue>>,
-    contract_changes: AtomicU64,
-    formats_wanted: AtomicBool,
     board: RwLock<Board>,
+    shares: RwLock<Shares>,
+    /// Groups in there.
+    share_count: AtomicUsize,
+    retained_held_bytes: AtomicU64,
+    retained_kept_bytes: AtomicU64,
 }
 
-struct Retained {
-    message: Message,
-    /// The board's sequence when it was retained.
-    sequence: u64,
-}
-
-/// The retained messages that match a filter, as they were at one moment; those that are replaced before they are asked
-/// for are left out.
+/// Interest and retained messages change under one lock, so that of a subscription and a retained publish one comes first:
+/// the subscriber gets the message either by its scan or live, never both.
 #[derive(Debug)]
-pub struct Snapshot {
-    /// Found and not taken yet.
-    found: VecDeque<Message>,
-    /// Where the search goes on.
-    rest: Option<RetainedCursor>,
-    filter: Box<str>,
-    sequence: u64,
-}
-
-impl Snapshot {
-    /// The filter.
-    pub fn filter(&self) -> &str {
-        &self.filter
-    }
-}
-
-#[derive(Default)]
 struct Board {
-    interest: FilterTree<ShardIndex>,
-    shares: FilterTree<Arc<ShareGroup>>,
-    retained: RetainedTree<Retained>,
-    /// Counts the changes of the retained messages.
-    sequence: u64,
-    /// Messages and bytes of them that count against the limits: all but the broker's own.
-    retained_messages: usize,
-    retained_bytes: usize,
-    /// Those of the retained messages that expire, by the moment at which they do.
-    expiring: BTreeSet<(u64, Box<str>)>,
+    interest: Interest,
+    retained: RetainedStore,
 }
 
 impl Exchange {
@@ -111,13 +69,12 @@ impl Exchange {
         Exchange {
             shards,
             placement: foldhash::quality::FixedState::with_seed(seed),
-            limits,
             generation: AtomicU64::new(0),
-            shares: AtomicUsize::new(0),
-            contracts: RwLock::default(),
-            contract_changes: AtomicU64::new(0),
-            formats_wanted: AtomicBool::new(false),
-            board: RwLock::default(),
+            board: RwLock::new(Board { interest: Interest::default(), retained: RetainedStore::new(limits) }),
+            shares: RwLock::default(),
+            share_count: AtomicUsize::new(0),
+            retained_held_bytes: AtomicU64::new(0),
+            retained_kept_bytes: AtomicU64::new(0),
         }
     }
 
@@ -134,225 +91,186 @@ impl Exchange {
         ShardIndex((self.placement.hash_one(client_id) % self.shards as u64) as u8)
     }
 
-    /// Changes whenever what [`Exchange::routes`] says may have changed.
+    /// Changes whenever what [`Exchange::routes`] says may have changed, and with [`Exchange::advance`].
     #[inline]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Makes caches look again, because something has changed that they remember beside the routes. Call it after the
+    /// change: whoever sees the new generation sees the change too. Returns the new generation.
+    pub fn advance(&self) -> u64 {
+        self.generation.fetch_add(1, Ordering::AcqRel) + 1
     }
 
     /// Where messages of `topic` go.
     pub fn routes(&self, topic: &str, routes: &mut Routes) {
         routes.shards = ShardSet::default();
         routes.shares.clear();
-        routes.contract = self.contract(topic);
-        if self.shards == 1 && self.shares.load(Ordering::Acquire) == 0 {
-            return;
+        if self.shards > 1 {
+            routes.shards = self.read().interest.shards_for(topic);
         }
-        let board = self.read();
-        board.interest.matches(topic, &mut |_, shards: &[ShardIndex]| {
-            for shard in shards {
-                routes.shards.insert(*shard);
-            }
-        });
-        board.shares.matches(topic, &mut |_, groups: &[Arc<ShareGroup>]| routes.shares.extend(groups.iter().cloned()));
+        if self.share_count.load(Ordering::Acquire) > 0 {
+            self.read_shares().groups_for(topic, &mut routes.shares);
+        }
     }
 
-    /// The contracts that hold now.
-    pub fn contracts(&self) -> Arc<Catalogue> {
-        self.contracts.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The contract for a topic.
-    pub fn contract(&self, topic: &str) -> Option<Arc<Contract>> {
-        self.contracts.read().unwrap_or_else(PoisonError::into_inner).find(topic).cloned()
-    }
-
-    /// From now on `contracts` hold. Each thread changes over between two messages.
-    pub fn set_contracts(&self, contracts: Arc<Catalogue>) {
-        *self.contracts.write().unwrap_or_else(PoisonError::into_inner) = contracts;
-        self.contract_changes.fetch_add(1, Ordering::AcqRel);
-        self.advance();
-    }
-
-    /// How often the contracts have been changed.
-    #[inline]
-    pub fn contract_changes(&self) -> u64 {
-        self.contract_changes.load(Ordering::Acquire)
-    }
-
-    /// A subscription wants payloads in a format of its own.
-    pub fn want_formats(&self) {
-        self.formats_wanted.store(true, Ordering::Release);
-    }
-
-    /// Whether any subscription has wanted that since the start.
-    #[inline]
-    pub fn formats_are_wanted(&self) -> bool {
-        self.formats_wanted.load(Ordering::Acquire)
-    }
+    // Subscriptions.
 
     /// A session of `shard` subscribes to `filter`; `first` where no other session of that shard has it. Returns the
-    /// generation of the subscription and, if `wanted`, the retained messages that match.
+    /// generation of the subscription and, if `wanted`, a scan of the retained messages that match. Looks at none of them:
+    /// that is for [`Exchange::next_retained`]. No scan is made where nothing can match.
     ///
-    /// Both are of the same moment: each message published with RETAIN is either among those or carries a generation not
+    /// Both are of the same moment: each message published with RETAIN is either in the scan or carries a generation not
     /// below the one returned, never both.
-    pub fn subscribe(&self, shard: ShardIndex, filter: &str, first: bool, wanted: bool) -> (u64, Option<Snapshot>) {
+    pub fn subscribe(&self, shard: ShardIndex, filter: &str, first: bool, wanted: bool) -> (u64, Option<Scan>) {
         if self.shards == 1 && !wanted {
             return (self.generation(), None);
         }
-        let mut board = self.write();
         if first && self.shards > 1 {
-            let node = board.interest.entry(filter);
-            board.interest.push_value(node, shard);
+            let mut board = self.write();
+            board.interest.enter(filter, shard);
+            let scan = if wanted { board.retained.scan(filter) } else { None };
+            return (self.advance(), scan);
         }
-        let snapshot = if wanted { board.snapshot(filter) } else { None };
-        (if self.shards > 1 { self.advance() } else { self.generation() }, snapshot)
-    }
-
-    /// The next message of a snapshot. `None` at its end, and then the snapshot is done with.
-    pub fn next_retained(&self, snapshot: &mut Snapshot) -> Option<Message> {
-        loop {
-            if let Some(message) = snapshot.found.pop_front() {
-                return Some(message);
-            }
-            snapshot.rest.as_ref()?;
-            self.write().search(snapshot);
-        }
-    }
-
-    /// Gives up a snapshot before its end.
-    pub fn abandon(&self, snapshot: Snapshot) {
-        if let Some(cursor) = snapshot.rest {
-            self.write().retained.cancel(cursor);
-        }
+        // Nobody retains a message while this lock is held, which is all that the moment needs.
+        let board = self.read();
+        let scan = if wanted { board.retained.scan(filter) } else { None };
+        (if self.shards > 1 { self.advance() } else { self.generation() }, scan)
     }
 
     /// The last session of `shard` with `filter` gave it up.
     pub fn unsubscribe(&self, shard: ShardIndex, filter: &str) {
         if self.shards > 1 {
             let mut board = self.write();
-            if let Some(node) = board.interest.find(filter) {
-                board.interest.remove_value(node, |held| *held == shard);
-                board.interest.prune(node);
-            }
+            board.interest.leave(filter, shard);
             self.advance();
         }
     }
 
+    // Shared subscriptions.
+
     /// A session joins a shared subscription or changes its membership. `filter` is whole, `$share/group/filter`;
     /// `matched` is its part that is compared with topics.
     pub fn join(&self, filter: &str, matched: &str, member: Member) {
-        let mut board = self.write();
-        let node = board.shares.entry(matched);
-        let held = board.shares.values(node).iter().find(|group| **group.filter() == *filter);
-        if let Some(group) = held {
+        if let Some(group) = self.read_shares().find(filter) {
+            group.join(member);
+            return;
+        }
+        let mut shares = self.shares.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(group) = shares.find(filter) {
             group.join(member);
             return;
         }
         let group = ShareGroup::new(filter);
         group.join(member);
-        board.shares.push_value(node, Arc::new(group));
-        self.shares.fetch_add(1, Ordering::AcqRel);
+        shares.add(group, matched);
+        self.share_count.fetch_add(1, Ordering::AcqRel);
         self.advance();
     }
 
     /// A session leaves a shared subscription.
-    pub fn leave(&self, filter: &str, matched: &str, session: SessionKey) {
-        let mut board = self.write();
-        let Some(node) = board.shares.find(matched) else { return };
-        let mut emptied = false;
-        board.shares.remove_value(node, |group| {
-            emptied = **group.filter() == *filter && group.leave(session);
-            emptied
-        });
-        if emptied {
-            board.shares.prune(node);
-            self.shares.fetch_sub(1, Ordering::AcqRel);
-            self.advance();
-        }
-    }
-
-    /// The group of a shared subscription.
-    pub fn group(&self, filter: &str, matched: &str) -> Option<Arc<ShareGroup>> {
-        let board = self.read();
-        let node = board.shares.find(matched)?;
-        board.shares.values(node).iter().find(|group| **group.filter() == *filter).cloned()
-    }
-
-    /// Replaces the retained message of the topic [MQTT-3.3.1-5], or removes it where the payload is empty
-    /// [MQTT-3.3.1-6].
-    ///
-    /// # Errors
-    /// Where the message would go over a limit; what was retained stays.
-    pub fn retain(&self, message: &MessageRef<'_>, keep: impl FnOnce() -> Message) -> Result<Retention, RetainRefused> {
-        let mut board = self.write();
-        let old_bytes = board.retained.get(message.topic).map(|retained| retained.message.kept_bytes());
-        if message.payload.is_empty() {
-            board.forget_retained(message.topic);
-            board.sequence += 1;
-            return Ok(Retention { generation: self.generation(), sequence: board.sequence });
-        }
-        if counts(message.topic) {
-            let bytes = board.retained_bytes - old_bytes.unwrap_or(0) + message.kept_bytes();
-            let too_many = old_bytes.is_none() && board.retained_messages >= self.limits.messages;
-            if too_many || bytes > self.limits.bytes {
-                return Err(RetainRefused);
+    pub fn leave(&self, filter: &str, session: SessionKey) {
+        let is_last = self.read_shares().find(filter).is_some_and(|group| group.leave(session));
+        if is_last {
+            let mut shares = self.shares.write().unwrap_or_else(PoisonError::into_inner);
+            // Somebody may have joined since.
+            if shares.find(filter).is_some_and(|group| group.is_empty()) {
+                shares.remove(filter);
+                self.share_count.fetch_sub(1, Ordering::AcqRel);
+                self.advance();
             }
         }
-        let kept = keep();
-        board.forget_retained(message.topic);
-        board.sequence += 1;
-        let retained = Retained { message: kept, sequence: board.sequence };
-        board.retained.insert(message.topic, retained);
-        if counts(message.topic) {
-            board.retained_messages += 1;
-            board.retained_bytes += message.kept_bytes();
-        }
-        if let Some(at_ms) = message.expires_at_ms {
-            board.expiring.insert((at_ms, message.topic.into()));
-        }
-        Ok(Retention { generation: self.generation(), sequence: board.sequence })
     }
 
-    /// The message that `topic` retains.
-    pub fn retained_message(&self, topic: &str) -> Option<Message> {
-        self.read().retained.get(topic).map(|retained| retained.message.clone())
-    }
-
-    /// Removes up to `most` retained messages that have expired [MQTT-3.3.2-5]; returns how many.
-    pub fn drop_expired_retained(&self, now_ms: u64, most: usize) -> usize {
-        if self.read().expiring.first().is_none_or(|(at_ms, _)| *at_ms > now_ms) {
-            return 0;
-        }
-        let mut board = self.write();
-        let mut dropped = 0;
-        while dropped < most
-            && let Some((at_ms, topic)) = board.expiring.first().cloned()
-            && at_ms <= now_ms
-        {
-            board.forget_retained(&topic);
-            dropped += 1;
-        }
-        dropped
-    }
-
-    /// How many messages are retained, and the bytes of those that count against the limit.
-    pub fn retained(&self) -> (usize, usize) {
-        let board = self.read();
-        (board.retained.len(), board.retained_bytes)
+    /// The group of a shared subscription, by its whole filter.
+    pub fn group(&self, filter: &str) -> Option<Arc<ShareGroup>> {
+        self.read_shares().find(filter).cloned()
     }
 
     /// How many shared subscriptions have a member.
     pub fn shares(&self) -> usize {
-        self.shares.load(Ordering::Relaxed)
+        self.share_count.load(Ordering::Relaxed)
     }
 
-    /// The writer holds the lock, so a reader that sees the new number also sees the new board.
-    fn advance(&self) -> u64 {
-        self.generation.fetch_add(1, Ordering::AcqRel) + 1
+    // Retained messages.
+
+    /// Replaces the retained message of the topic [MQTT-3.3.1-5], or removes it where the payload is empty
+    /// [MQTT-3.3.1-6]. `keep` gives the message as one allocation.
+    ///
+    /// # Errors
+    /// Where the message would go over a limit; what was retained stays.
+    pub fn retain(&self, message: &MessageRef<'_>, keep: impl FnOnce() -> Message) -> Result<Retention, RetainRefused> {
+        // What takes long for a large message is done before the lock is taken, and after it is given back.
+        let new = (!message.payload.is_empty()).then(keep);
+        let expiry = Expiry::of(message);
+        let mut board = self.write();
+        let replaced = match new {
+            Some(new) => board.retained.set(new, expiry)?,
+            None => board.retained.clear(message.topic),
+        };
+        let retention = Retention { generation: self.generation(), sequence: board.retained.sequence() };
+        self.release(board);
+        drop(replaced);
+        Ok(retention)
     }
 
-    /// A thread that panicked while it held the lock has left the board whole: every change is a single call into it.
+    /// Goes on with a scan until it finds a message, `steps` is used up, or it comes to its end. Takes off `steps` what it
+    /// used. A step is one place in the tree of topics, or a part of one with long text, so the work is bounded by `steps`
+    /// alone; the lock is held for a few of them at a time and shared with others who read.
+    pub fn next_retained(&self, scan: &mut Scan, steps: &mut u64) -> Progress {
+        loop {
+            if let Some(message) = scan.found.pop_front() {
+                return Progress::Found(message);
+            }
+            if scan.cursor.is_finished() {
+                return Progress::Ended;
+            }
+            if *steps == 0 {
+                return Progress::Paused;
+            }
+            let portion = SEARCH_STEPS.min(*steps);
+            let mut left = portion;
+            self.read().retained.search(scan, &mut left);
+            *steps -= portion - left;
+        }
+    }
+
+    /// The message that `topic` retains.
+    pub fn retained_message(&self, topic: &str) -> Option<Message> {
+        self.read().retained.get(topic).cloned()
+    }
+
+    /// Removes up to `most` retained messages that have expired [MQTT-3.3.2-5]; returns how many.
+    pub fn drop_expired_retained(&self, now_ms: u64, most: usize) -> usize {
+        if !self.read().retained.has_to_sweep(now_ms) {
+            return 0;
+        }
+        let mut board = self.write();
+        let dropped = board.retained.sweep(now_ms, most);
+        self.release(board);
+        dropped.len()
+    }
+
+    /// How many messages are retained, and the bytes of those that count against the limit.
+    pub fn retained(&self) -> (usize, usize) {
+        self.read().retained.len_and_bytes()
+    }
+
+    /// About how many bytes of memory the retained messages take, their places in the tree included. Takes no lock: when it
+    /// falls far below its peak, the allocator has much to give back.
+    pub fn retained_held_bytes(&self) -> u64 {
+        self.retained_held_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the retained messages alone, which stand in the account of memory as messages.
+    #[inline]
+    pub fn retained_kept_bytes(&self) -> u64 {
+        self.retained_kept_bytes.load(Ordering::Relaxed)
+    }
+
+    // Locks. A thread that panicked while it held one has left things whole: every change is a single call.
+
     fn read(&self) -> RwLockReadGuard<'_, Board> {
         self.board.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -360,49 +278,14 @@ impl Exchange {
     fn write(&self) -> RwLockWriteGuard<'_, Board> {
         self.board.write().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Board {
-    fn forget_retained(&mut self, topic: &str) {
-        let Some(Retained { message, .. }) = self.retained.remove(topic) else { return };
-        if counts(topic) {
-            self.retained_messages -= 1;
-            self.retained_bytes -= message.kept_bytes();
-        }
-        if let Some(at_ms) = message.as_ref().expires_at_ms {
-            self.expiring.remove(&(at_ms, topic.into()));
-        }
+    /// Gives the lock back after a change of the retained messages.
+    fn release(&self, board: RwLockWriteGuard<'_, Board>) {
+        self.retained_held_bytes.store(board.retained.held_bytes() as u64, Ordering::Relaxed);
+        self.retained_kept_bytes.store(board.retained.kept_bytes() as u64, Ordering::Relaxed);
     }
 
-    fn snapshot(&mut self, filter: &str) -> Option<Snapshot> {
-        let cursor = self.retained.cursor(filter);
-        let mut snapshot =
-            Snapshot { found: VecDeque::new(), rest: Some(cursor), filter: filter.into(), sequence: self.sequence };
-        self.search(&mut snapshot);
-        (snapshot.rest.is_some() || !snapshot.found.is_empty()).then_some(snapshot)
+    fn read_shares(&self) -> RwLockReadGuard<'_, Shares> {
+        self.shares.read().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// Takes the search some steps further.
-    fn search(&mut self, snapshot: &mut Snapshot) {
-        let Some(mut cursor) = snapshot.rest.take() else { return };
-        let (found, sequence) = (&mut snapshot.found, snapshot.sequence);
-        let _: ControlFlow<()> = self.retained.resume(&mut cursor, SEARCH_STEPS, |_, retained| {
-            // What has been retained since was sent as it came.
-            if retained.sequence <= sequence {
-                found.push_back(retained.message.clone());
-            }
-            ControlFlow::Continue(())
-        });
-        if !cursor.is_finished() {
-            snapshot.rest = Some(cursor);
-        }
-    }
-}
-
-/// Topics looked at while the lock is held, so that a search among millions does not hold up those who publish.
-const SEARCH_STEPS: u64 = 128;
-
-/// Whether a retained message counts against the limits. The broker's own do not: they are few, and are there always.
-fn counts(topic: &str) -> bool {
-    !topic.starts_with("$SYS/")
 }

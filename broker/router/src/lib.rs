@@ -3,16 +3,23 @@
 //! Each thread (a *shard*) keeps the subscriptions of its own sessions. What all threads must agree on stands in one
 //! [`Exchange`]: which shard cares for which filter, the members of shared subscriptions, the retained messages. It is
 //! read when a topic is not in a shard's cache and written when a subscription or a retained message changes; a
-//! generation number tells caches when to look again. Messages cross from one shard to another in a [`Batch`].
+//! generation number tells caches when to look again. A new subscription gets the retained messages by a [`Scan`], in
+//! portions. Messages cross from one shard to another in a [`Batch`].
 
 #![forbid(unsafe_code)]
 
 mod batch;
 mod exchange;
+mod interest;
+mod retained;
+mod scan;
 mod share;
+mod shares;
 
 pub use batch::{Batch, BatchSize, Entry};
-pub use exchange::{Exchange, RetainRefused, RetainedLimits, Retention, Routes, Snapshot};
+pub use exchange::{Exchange, Retention, Routes};
+pub use retained::{RetainRefused, RetainedLimits};
+pub use scan::{Progress, Scan};
 pub use share::{Member, SessionKey, ShareGroup};
 
 /// A shard's number, from 0.

@@ -1,8 +1,11 @@
 //! Shared subscriptions [MQTT 5.0 section 4.8.2].
 
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 use tautwire_message::Format;
 use tautwire_protocol::{QoS, SubscriptionId};
 
@@ -40,8 +43,17 @@ pub struct Member {
 #[derive(Debug)]
 pub struct ShareGroup {
     filter: Arc<str>,
-    members: RwLock<Vec<Member>>,
+    members: RwLock<Members>,
     next: AtomicUsize,
+}
+
+/// Members in the order of their turns. Each session is a member once.
+#[derive(Debug, Default)]
+struct Members {
+    list: Vec<Member>,
+    /// Places in the list, by session.
+    places: HashTable<u32>,
+    hasher: RandomState,
 }
 
 impl ShareGroup {
@@ -56,7 +68,7 @@ impl ShareGroup {
 
     /// The member whose turn it is: connected members in turn; where none is connected, the others in turn.
     pub fn pick(&self) -> Option<Member> {
-        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let chosen = members.get(turn.checked_rem(members.len())?)?;
         if chosen.online.load(Ordering::Relaxed) {
@@ -71,18 +83,59 @@ impl ShareGroup {
 
     /// Adds or replaces a member.
     pub(crate) fn join(&self, member: Member) {
-        let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
-        match members.iter_mut().find(|held| held.session == member.session) {
-            Some(held) => *held = member,
-            None => members.push(member),
-        }
+        self.members.write().unwrap_or_else(PoisonError::into_inner).join(member);
     }
 
     /// Removes a member; true where none is left.
     pub(crate) fn leave(&self, session: SessionKey) -> bool {
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);
-        members.retain(|member| member.session != session);
-        members.is_empty()
+        members.leave(session);
+        members.list.is_empty()
+    }
+
+    /// Whether there is no member.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.members.read().unwrap_or_else(PoisonError::into_inner).list.is_empty()
+    }
+}
+
+impl Members {
+    fn join(&mut self, member: Member) {
+        if let Some(place) = self.place_of(member.session) {
+            self.list[place] = member;
+            return;
+        }
+        let Members { list, places, hasher } = self;
+        let hash = hasher.hash_one(member.session);
+        list.push(member);
+        places.insert_unique(hash, (list.len() - 1) as u32, |place| hasher.hash_one(list[*place as usize].session));
+    }
+
+    /// The last member takes the place of the one who leaves.
+    fn leave(&mut self, session: SessionKey) {
+        let Some(place) = self.place_of(session) else { return };
+        let last = self.list.len() - 1;
+        self.forget_place(session, place);
+        if place != last {
+            let moved = self.list[last].session;
+            self.forget_place(moved, last);
+            let Members { list, places, hasher } = self;
+            list.swap(place, last);
+            let hash = hasher.hash_one(moved);
+            places.insert_unique(hash, place as u32, |place| hasher.hash_one(list[*place as usize].session));
+        }
+        self.list.truncate(last);
+    }
+
+    fn place_of(&self, session: SessionKey) -> Option<usize> {
+        let is_it = |place: &u32| self.list[*place as usize].session == session;
+        self.places.find(self.hasher.hash_one(session), is_it).map(|place| *place as usize)
+    }
+
+    fn forget_place(&mut self, session: SessionKey, place: usize) {
+        if let Ok(entry) = self.places.find_entry(self.hasher.hash_one(session), |held| *held as usize == place) {
+            entry.remove();
+        }
     }
 }
 
@@ -130,5 +183,23 @@ mod tests {
         assert!(!group.leave(member(1, true).session));
         assert_eq!(turns(&group, 2), [0, 0]);
         assert!(group.leave(member(0, true).session));
+    }
+
+    #[test]
+    fn each_session_is_a_member_once_whoever_leaves() {
+        let group = ShareGroup::new("$share/g/f");
+        let mut sessions: Vec<u32> = (0..40).collect();
+        for index in sessions.iter().chain(&sessions) {
+            group.join(member(*index, true));
+        }
+        while !sessions.is_empty() {
+            let mut chosen = turns(&group, sessions.len());
+            chosen.sort_unstable();
+            assert_eq!(chosen, sessions);
+            let gone = sessions.remove(sessions.len() * 5 / 13);
+            assert_eq!(group.leave(member(gone, true).session), sessions.is_empty());
+            assert_eq!(group.leave(member(gone, true).session), sessions.is_empty());
+        }
+        assert!(group.is_empty());
     }
 }

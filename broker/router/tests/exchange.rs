@@ -7,7 +7,7 @@ use std::thread;
 
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{QoS, topic_matches};
-use tautwire_router::{Exchange, Member, RetainedLimits, Routes, SessionKey, ShardIndex};
+use tautwire_router::{Exchange, Member, Progress, RetainedLimits, Routes, SessionKey, ShardIndex};
 
 const ROOMY: RetainedLimits = RetainedLimits { messages: 100_000, bytes: 100 << 20 };
 const TOPICS: [&str; 6] = ["a", "a/b", "a/b/c", "b", "b/b", "$s/b"];
@@ -75,7 +75,7 @@ fn routes_lead_to_the_shards_and_groups_that_care() {
                 members.remove(&(whole.clone(), session));
                 // A member leaves by its session, wherever it said that it lives when it joined.
                 for shard in 0..4 {
-                    exchange.leave(&whole, filter, member(shard, session).session);
+                    exchange.leave(&whole, member(shard, session).session);
                 }
             }
         }
@@ -153,12 +153,18 @@ fn retained_messages_are_the_last_of_their_topics_within_the_limits() {
 
 /// Subscribes and takes all retained messages: the generation, and the payload of each topic.
 fn shown(exchange: &Exchange, shard: ShardIndex, filter: &str) -> (u64, BTreeMap<String, Vec<u8>>) {
-    let (since, snapshot) = exchange.subscribe(shard, filter, false, true);
+    let (since, scan) = exchange.subscribe(shard, filter, false, true);
     let mut shown = BTreeMap::new();
-    if let Some(mut snapshot) = snapshot {
-        while let Some(message) = exchange.next_retained(&mut snapshot) {
-            let twice = shown.insert(message.topic().to_owned(), message.payload().to_vec());
-            assert!(twice.is_none(), "{} is shown twice", message.topic());
+    if let Some(mut scan) = scan {
+        loop {
+            match exchange.next_retained(&mut scan, &mut { 50 }) {
+                Progress::Found(message) => {
+                    let twice = shown.insert(message.topic().to_owned(), message.payload().to_vec());
+                    assert!(twice.is_none(), "{} is shown twice", message.topic());
+                }
+                Progress::Paused => {}
+                Progress::Ended => break,
+            }
         }
     }
     (since, shown)
@@ -213,4 +219,86 @@ fn a_message_is_shown_or_routed_and_never_both() {
             assert!(shown.keys().all(|topic| *topic < before.len()), "{} messages came after", after.len());
         }
     });
+}
+
+#[test]
+fn subscribing_looks_at_no_retained_message_and_a_scan_at_no_more_than_it_may() {
+    const MESSAGES: u64 = 20_000;
+    const PORTION: u64 = 1_000;
+    let exchange = Exchange::new(2, ROOMY);
+    for number in 0..MESSAGES {
+        let topic = format!("d{number}/state");
+        exchange
+            .retain(&message(&topic, b"x", None), || message(&topic, b"x", None).to_message())
+            .expect("there is room");
+    }
+    let (_, nothing) = exchange.subscribe(ShardIndex(0), "elsewhere/+/state", true, true);
+    assert!(nothing.is_none(), "no topic begins like that");
+    let (_, nothing) = exchange.subscribe(ShardIndex(0), "d1/other", true, true);
+    assert!(nothing.is_none(), "a filter without wildcards is looked up");
+
+    let (_, scan) = exchange.subscribe(ShardIndex(0), "+/none", true, true);
+    let mut scan = scan.expect("some topic may match");
+    assert_eq!(exchange.next_retained(&mut scan, &mut 0), Progress::Paused);
+    for _ in 0..MESSAGES / PORTION {
+        let mut steps = PORTION;
+        assert_eq!(exchange.next_retained(&mut scan, &mut steps), Progress::Paused);
+        assert_eq!(steps, 0, "it has looked at so many places and no more");
+    }
+    let mut steps = PORTION;
+    assert_eq!(exchange.next_retained(&mut scan, &mut steps), Progress::Ended);
+    assert!(steps >= PORTION - 1, "the last places had been looked at");
+}
+
+#[test]
+fn scans_that_are_dropped_leave_nothing_behind() {
+    let exchange = Exchange::new(1, ROOMY);
+    for number in 0..1_000 {
+        let topic = format!("d{number}/state");
+        exchange
+            .retain(&message(&topic, b"x", None), || message(&topic, b"x", None).to_message())
+            .expect("there is room");
+    }
+    let scans: Vec<_> = (1..50)
+        .map(|steps| {
+            let mut scan = exchange.subscribe(ShardIndex(0), "+/none", false, true).1.expect("some topic may match");
+            assert_eq!(exchange.next_retained(&mut scan, &mut { steps }), Progress::Paused);
+            scan
+        })
+        .collect();
+    for number in 0..1_000 {
+        exchange
+            .retain(&message(&format!("d{number}/state"), b"", None), || {
+                message(&format!("d{number}/state"), b"", None).to_message()
+            })
+            .expect("clearing");
+    }
+    assert_eq!((exchange.retained(), exchange.retained_held_bytes()), ((0, 0), 0));
+    drop(scans);
+    assert_eq!(exchange.drop_expired_retained(0, 10), 0, "tidies up too");
+    assert!(exchange.subscribe(ShardIndex(0), "+/none", false, true).1.is_none(), "the places are gone");
+}
+
+/// Wherever a group is found among others with the same filter, its members come and go.
+#[test]
+fn very_many_groups_of_one_filter_come_and_go() {
+    const GROUPS: u32 = 20_000;
+    let exchange = Exchange::new(2, ROOMY);
+    let whole = |number: u32| format!("$share/g{number}/t");
+    for number in 0..GROUPS {
+        exchange.join(&whole(number), "t", member(1, number));
+        exchange.join(&whole(number), "t", member(0, number));
+    }
+    let mut routes = Routes::default();
+    exchange.routes("t", &mut routes);
+    assert_eq!((routes.shares.len(), exchange.shares()), (GROUPS as usize, GROUPS as usize));
+    for number in 0..GROUPS {
+        exchange.leave(&whole(number), member(1, number).session);
+        let left = exchange.group(&whole(number)).and_then(|group| group.pick()).expect("a member is left");
+        assert_eq!(left.session, member(0, number).session);
+        exchange.leave(&whole(number), member(0, number).session);
+        assert!(exchange.group(&whole(number)).is_none());
+    }
+    exchange.routes("t", &mut routes);
+    assert_eq!((routes.shares.len(), exchange.shares()), (0, 0));
 }

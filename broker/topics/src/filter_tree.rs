@@ -122,6 +122,18 @@ impl<V> FilterTree<V> {
         self.remove_at(node, at)
     }
 
+    /// Removes the value at place `at` of the values at `node` and puts the last one there, whatever their number in the
+    /// same time.
+    pub fn swap_remove_value(&mut self, node: NodeId, at: usize) -> Option<V> {
+        let values = self.tree.payload_mut(node)?;
+        let last = values.len().checked_sub(1)?;
+        if at > last {
+            return None;
+        }
+        values.swap(at, last);
+        self.remove_at(node, last)
+    }
+
     /// Puts `value` in its place by key at `node` and returns the value with the same key that it replaces.
     ///
     /// For a node whose values are only ever added this way: they stay sorted and unique by key, and are found by
@@ -158,7 +170,7 @@ impl<V> FilterTree<V> {
             return false;
         }
         self.tree.take_payload(node);
-        self.tree.prune(node);
+        self.tree.prune(node, |_| false);
         true
     }
 

@@ -4,7 +4,7 @@
 //! * [`RetainedTree`]: topic → value. Answers "which stored topics does this filter cover?".
 //! * [`MatchCache`]: remembers answers of the first question while topics repeat.
 //!
-//! All three belong to one thread, do no I/O, and take text that was already validated as a topic name or a topic
+//! All three do no I/O and change only by who has them alone; searching takes shared access. They take text that was already validated as a topic name or a topic
 //! filter. The `$share/group/` prefix is not part of a filter here: strip it first. Wrong text cannot break a tree: it
 //! is stored and found again as written, and only matches what its levels say. No function recurses by level; still,
 //! callers limit the levels of a topic (128 is plenty), because a hostile text of 65,536 levels takes that many nodes once
@@ -13,10 +13,10 @@
 //! Rules: MQTT 5.0, section 4.7 (the same in 3.1.1).
 #![forbid(unsafe_code)]
 
-mod arena;
 mod filter_tree;
 mod level_tree;
 mod match_cache;
+mod rests;
 mod retained_tree;
 mod slab;
 mod text;

@@ -1,22 +1,21 @@
 //! Topics and what is stored under them; see [`RetainedTree`].
 
 use core::ops::ControlFlow;
+use std::sync::Arc;
 
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use crate::level_tree::{LevelTree, NodeId};
-use crate::text::levels_match;
+use crate::rests::Rests;
+use crate::text::{levels_match, split_level};
 
 /// Topic names, each with one value, and the search for those that a filter covers.
 ///
 /// The order of a search depends only on the operations so far, not on hashing.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct RetainedTree<V> {
     tree: LevelTree<Option<V>>,
-    /// How many cursors rest on a node. Almost always empty.
-    resting: HashMap<NodeId, u32, RandomState>,
+    rests: Arc<Rests>,
 }
 
 /// A search that goes on later, made by [`RetainedTree::cursor`].
@@ -24,15 +23,19 @@ pub struct RetainedTree<V> {
 /// A topic that stays in the tree during the whole search is found exactly once, whatever else is inserted or removed
 /// meanwhile. A topic that comes or goes meanwhile may be found or not.
 ///
-/// Between two steps a cursor holds on to one place in the tree: finish it, or give it back with
-/// [`RetainedTree::cancel`]; a dropped one costs the memory of that place until the tree goes.
+/// Between two portions a cursor holds on to one place in the tree, which keeps its memory while the cursor lives.
 #[derive(Debug)]
 #[must_use = "a cursor finds nothing until it is resumed"]
 pub struct RetainedCursor {
     filter: Box<str>,
     /// The node looked at last; the root before the first step, `None` when the search has ended.
     position: Option<NodeId>,
+    rests: Arc<Rests>,
 }
+
+/// A node costs one step, and another one for each time its own text is this long, so that long topics are not searched
+/// for nothing.
+const STEP_BYTES: usize = 256;
 
 impl<V> Default for RetainedTree<V> {
     fn default() -> Self {
@@ -44,7 +47,7 @@ impl<V> RetainedTree<V> {
     /// An empty tree. Its hashing is seeded at random.
     #[must_use]
     pub fn new() -> Self {
-        Self { tree: LevelTree::new(), resting: HashMap::default() }
+        Self { tree: LevelTree::new(), rests: Arc::default() }
     }
 
     /// Number of topics.
@@ -59,7 +62,8 @@ impl<V> RetainedTree<V> {
         self.len() == 0
     }
 
-    /// Number of places the tree consists of; 0 when it is empty and no cursor rests in it.
+    /// Number of places the tree consists of; 0 when it is empty, no cursor rests in it, and it has been
+    /// [tidied](RetainedTree::tidy) since one did.
     #[must_use]
     pub fn node_count(&self) -> usize {
         self.tree.node_count() - 1
@@ -68,7 +72,7 @@ impl<V> RetainedTree<V> {
     /// Heap bytes in use, without what values themselves point to. Counts reserved room too.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.tree.memory_bytes() + self.resting.allocation_size()
+        self.tree.memory_bytes() + self.rests.memory_bytes()
     }
 
     /// The value of `topic`.
@@ -85,15 +89,56 @@ impl<V> RetainedTree<V> {
     /// Stores `value` under `topic` and returns what it replaces.
     pub fn insert(&mut self, topic: &str, value: V) -> Option<V> {
         let node = self.tree.entry(topic);
-        self.tree.payload_or_default(node)?.replace(value)
+        let replaced = self.tree.payload_or_default(node)?.replace(value);
+        self.tidy();
+        replaced
     }
 
     /// Takes `topic` and its value out.
     pub fn remove(&mut self, topic: &str) -> Option<V> {
         let node = self.tree.find(topic)?;
         let value = self.tree.take_payload(node)?;
-        self.tree.prune(node);
+        self.prune(node);
+        self.tidy();
         value
+    }
+
+    /// Frees places that were kept for searches which have gone on since. Whatever changes the tree does it too.
+    pub fn tidy(&mut self) {
+        for node in self.rests.take_left() {
+            self.prune(node);
+        }
+    }
+
+    /// Whether [`RetainedTree::tidy`] has something to do.
+    #[must_use]
+    pub fn is_untidy(&self) -> bool {
+        self.rests.has_left()
+    }
+
+    /// Whether `filter` may cover a topic of the tree. Looks only at the levels before the first wildcard, so it takes no
+    /// longer than a lookup; for a filter without wildcards the answer is certain.
+    #[must_use]
+    pub fn may_cover(&self, filter: &str) -> bool {
+        let mut node = NodeId::ROOT;
+        let mut rest = filter.as_bytes();
+        loop {
+            let (level, after) = split_level(rest);
+            match level {
+                b"#" => return !self.is_empty(),
+                b"+" => return self.tree.first_child(node).is_some(),
+                _ => {}
+            }
+            let Some(child) = self.tree.child(node, level) else { return false };
+            if self.tree.is_tail(child) {
+                return levels_match(rest, Some(self.tree.label(child)));
+            }
+            match after {
+                None => return matches!(self.tree.payload(child), Some(Some(_))),
+                Some(after) => rest = after,
+            }
+            node = child;
+        }
     }
 
     /// Calls `visit` with every topic that `filter` covers, until it breaks. Rebuilding the text of a topic takes time
@@ -101,57 +146,52 @@ impl<V> RetainedTree<V> {
     ///
     /// `+` and `#` at the first level do not cover topics that begin with `$` [MQTT-4.7.2-1]. A filter without
     /// wildcards is one lookup. Not recursive. For a search that may be long, see [`RetainedTree::cursor`].
-    pub fn for_each_match<B>(&self, filter: &str, visit: impl FnMut(&str, &V) -> ControlFlow<B>) -> ControlFlow<B> {
+    pub fn for_each_match<B>(&self, filter: &str, mut visit: impl FnMut(&str, &V) -> ControlFlow<B>) -> ControlFlow<B> {
+        let (mut topic, mut steps) = (String::new(), u64::MAX);
         let mut position = Some(NodeId::ROOT);
-        Walk::new(&self.tree, filter).run(&mut position, u64::MAX, visit)
+        Walk::new(&self.tree, filter).run(&mut position, &mut steps, |node, value| {
+            topic.clear();
+            self.tree.append_path(node, &mut topic);
+            visit(&topic, value)
+        })
     }
 
     /// A search for the topics that `filter` covers, to be run in portions by [`RetainedTree::resume`].
     pub fn cursor(&self, filter: &str) -> RetainedCursor {
-        RetainedCursor { filter: filter.into(), position: Some(NodeId::ROOT) }
+        RetainedCursor { filter: filter.into(), position: Some(NodeId::ROOT), rests: self.rests.clone() }
     }
 
-    /// Goes on with a search, calling `visit` with each topic found, until `visit` breaks, `max_steps` nodes have been
-    /// looked at (found or not), or the search [has ended](RetainedCursor::is_finished). A topic at which `visit`
-    /// breaks counts as found.
+    /// Goes on with a search, calling `visit` with each topic's place and value, until `visit` breaks, `steps` is used up,
+    /// or the search [has ended](RetainedCursor::is_finished). A topic at which `visit` breaks counts as found.
     ///
-    /// The cursor must come from this tree.
+    /// Each place looked at takes a step off `steps`, whether it is found or not, and long text takes more; the work for one
+    /// step is bounded by the levels of the filter. At least one place is looked at unless `steps` is 0.
+    ///
+    /// Shared access is enough: several searches may go on at a time. A cursor of another tree finds nothing.
     pub fn resume<B>(
-        &mut self,
+        &self,
         cursor: &mut RetainedCursor,
-        max_steps: u64,
-        visit: impl FnMut(&str, &V) -> ControlFlow<B>,
+        steps: &mut u64,
+        visit: impl FnMut(NodeId, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
+        if !Arc::ptr_eq(&cursor.rests, &self.rests) {
+            cursor.end();
+            return ControlFlow::Continue(());
+        }
         let rested = cursor.position;
-        let flow = Walk::new(&self.tree, &cursor.filter).run(&mut cursor.position, max_steps, visit);
-        self.rest_on(cursor.position);
-        self.leave(rested);
+        let flow = Walk::new(&self.tree, &cursor.filter).run(&mut cursor.position, steps, visit);
+        self.rests.change(rested, cursor.position);
         flow
     }
 
-    /// Ends a search before its time.
-    pub fn cancel(&mut self, cursor: RetainedCursor) {
-        self.leave(cursor.position);
+    /// Appends the topic at `node` to `out`.
+    pub fn topic_of(&self, node: NodeId, out: &mut String) {
+        self.tree.append_path(node, out);
     }
 
-    fn rest_on(&mut self, node: Option<NodeId>) {
-        if let Some(node) = node.filter(|&node| node != NodeId::ROOT) {
-            *self.resting.entry(node).or_insert(0) += 1;
-            self.tree.set_pinned(node, true);
-        }
-    }
-
-    fn leave(&mut self, node: Option<NodeId>) {
-        let Some(node) = node else { return };
-        let Some(count) = self.resting.get_mut(&node) else {
-            return;
-        };
-        *count -= 1;
-        if *count == 0 {
-            self.resting.remove(&node);
-            self.tree.set_pinned(node, false);
-            self.tree.prune(node);
-        }
+    fn prune(&mut self, node: NodeId) {
+        let rests = &self.rests;
+        self.tree.prune(node, |node| rests.keeps(node));
     }
 }
 
@@ -166,6 +206,16 @@ impl RetainedCursor {
     #[must_use]
     pub fn filter(&self) -> &str {
         &self.filter
+    }
+
+    fn end(&mut self) {
+        self.rests.change(self.position.take(), None);
+    }
+}
+
+impl Drop for RetainedCursor {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -194,15 +244,17 @@ impl<'a, V> Walk<'a, V> {
     fn run<B>(
         &self,
         position: &mut Option<NodeId>,
-        max_steps: u64,
-        mut visit: impl FnMut(&str, &V) -> ControlFlow<B>,
+        steps: &mut u64,
+        mut visit: impl FnMut(NodeId, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let Some(start) = *position else {
             return ControlFlow::Continue(());
         };
-        let mut topic = String::new();
+        if *steps == 0 {
+            return ControlFlow::Continue(());
+        }
         let (mut node, mut depth, mut leads_on) = self.resume_at(start);
-        for _ in 0..max_steps {
+        while *steps > 0 {
             let below = if leads_on { self.first_below(node, depth) } else { None };
             let Some((next, parent_depth)) = below.or_else(|| self.beside(node, depth)) else {
                 *position = None;
@@ -212,12 +264,11 @@ impl<'a, V> Walk<'a, V> {
             depth = parent_depth + self.levels_of(next);
             leads_on = !self.is_hidden(next);
             *position = Some(next);
+            *steps = steps.saturating_sub(1 + (self.tree.label(next).len() / STEP_BYTES) as u64);
             if self.covers(next, parent_depth)
                 && let Some(Some(value)) = self.tree.payload(next)
             {
-                topic.clear();
-                self.tree.append_path(next, &mut topic);
-                visit(&topic, value)?;
+                visit(next, value)?;
             }
         }
         ControlFlow::Continue(())

@@ -183,7 +183,7 @@ fn a_search_goes_on_where_its_visitor_broke_off() {
     let mut cursor = tree.cursor("a/+");
     let mut found = Vec::new();
     while !cursor.is_finished() {
-        let _ = tree.resume(&mut cursor, u64::MAX, |_, &value| {
+        let _ = tree.resume(&mut cursor, &mut { u64::MAX }, |_, &value| {
             found.push(value);
             if found.len() % 7 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
@@ -192,21 +192,106 @@ fn a_search_goes_on_where_its_visitor_broke_off() {
 }
 
 #[test]
-fn a_cancelled_search_leaves_nothing_behind() {
+fn a_search_that_finds_nothing_looks_at_no_more_places_than_it_may() {
+    const TOPICS: u64 = 10_000;
+    const PORTION: u64 = 100;
+    let mut tree = RetainedTree::new();
+    for i in 0..TOPICS {
+        tree.insert(&format!("d{i}/state"), i);
+    }
+    let mut cursor = tree.cursor("+/none");
+    let mut portions = 0;
+    while !cursor.is_finished() {
+        let mut steps = PORTION;
+        let _: ControlFlow<()> = tree.resume(&mut cursor, &mut steps, |_, _| panic!("no topic is covered"));
+        assert!(steps == 0 || cursor.is_finished(), "a portion is used up or the last");
+        portions += 1;
+    }
+    assert_eq!(portions, TOPICS / PORTION + 1, "every place takes a step");
+    let _: ControlFlow<()> = tree.resume(&mut tree.cursor("#"), &mut 0, |_, _| panic!("nothing may be looked at"));
+}
+
+#[test]
+fn long_text_takes_more_steps() {
+    let mut tree = RetainedTree::new();
+    for i in 0..10 {
+        tree.insert(&format!("{i}/{}", "x".repeat(10_000)), i);
+    }
+    let mut steps = 1_000;
+    let _: ControlFlow<()> = tree.resume(&mut tree.cursor("+/y"), &mut steps, |_, _| ControlFlow::Continue(()));
+    assert!(steps < 1_000 - 10 * 30, "{steps} are left");
+}
+
+#[test]
+fn a_search_given_up_leaves_nothing_behind() {
     let mut tree = RetainedTree::new();
     tree.insert("a/b/c", 1);
     tree.insert("a/b/d", 2);
     let mut cursors = [tree.cursor("#"), tree.cursor("a/b/+")];
     for cursor in &mut cursors {
-        let _: ControlFlow<()> = tree.resume(cursor, 3, |_, _| ControlFlow::Continue(()));
+        let _: ControlFlow<()> = tree.resume(cursor, &mut 3, |_, _| ControlFlow::Continue(()));
         assert!(!cursor.is_finished());
     }
     tree.remove("a/b/c");
     tree.remove("a/b/d");
     assert!(tree.is_empty());
     assert_ne!(tree.node_count(), 0, "the searches hold on to their place");
-    for cursor in cursors {
-        tree.cancel(cursor);
+    assert!(!tree.is_untidy());
+    drop(cursors);
+    assert!(tree.is_untidy());
+    tree.tidy();
+    assert_eq!((tree.node_count(), tree.is_untidy()), (0, false));
+}
+
+#[test]
+fn a_cursor_of_another_tree_finds_nothing() {
+    let mut tree = RetainedTree::new();
+    tree.insert("a", 1);
+    let mut cursor = RetainedTree::<i32>::new().cursor("#");
+    let _: ControlFlow<()> = tree.resume(&mut cursor, &mut 10, |_, _| panic!("it is for the other tree"));
+    assert!(cursor.is_finished());
+}
+
+/// What was there before and stays must not keep the memory of a crowd that came and went.
+#[test]
+fn trees_give_back_the_memory_of_what_has_gone() {
+    const CROWD: u32 = 100_000;
+    let topic = |i: u32| format!("site/{}/a-device-with-a-long-name-{i}", i / 100);
+    let mut topics = RetainedTree::new();
+    let mut filters: FilterTree<Subscription> = FilterTree::new();
+    for i in 0..100 {
+        topics.insert(&format!("$SYS/{i}"), i);
+        filters.insert(&format!("stays/{i}"), [i; 4]);
     }
-    assert_eq!(tree.node_count(), 0);
+    let few_bytes = (topics.memory_bytes(), filters.memory_bytes());
+    for i in 0..CROWD {
+        topics.insert(&topic(i), i);
+        filters.insert(&topic(i), [i; 4]);
+    }
+    assert!(topics.memory_bytes() > 5 << 20 && filters.memory_bytes() > 5 << 20);
+    for i in 0..CROWD {
+        topics.remove(&topic(i));
+        let node = filters.find(&topic(i)).expect("it was inserted");
+        filters.remove_value(node, |_| true);
+        filters.prune(node);
+    }
+    let kept_bytes = (topics.memory_bytes() - few_bytes.0, filters.memory_bytes() - few_bytes.1);
+    assert!(kept_bytes.0 < 128 << 10 && kept_bytes.1 < 128 << 10, "{kept_bytes:?} bytes stay");
+    for i in 0..100 {
+        assert_eq!(topics.get(&format!("$SYS/{i}")), Some(&i));
+    }
+}
+
+#[test]
+fn values_are_swapped_out_by_their_place() {
+    let mut tree = FilterTree::new();
+    let node = tree.insert("a", 0);
+    for value in 1..5 {
+        tree.push_value(node, value);
+    }
+    assert_eq!(tree.swap_remove_value(node, 1), Some(1));
+    assert_eq!(tree.values(node), [0, 4, 2, 3]);
+    assert_eq!(tree.swap_remove_value(node, 3), Some(3));
+    assert_eq!(tree.swap_remove_value(node, 3), None);
+    assert_eq!(tree.value_count(), 3);
 }

@@ -160,6 +160,9 @@ proptest! {
                         .filter(|(topic, _)| topic_matches(&filter, topic))
                         .map(|(topic, &value)| (topic.clone(), value))
                         .collect();
+                    let is_exact = !filter.contains(['+', '#']);
+                    prop_assert!(tree.may_cover(&filter) || expected.is_empty(), "{} may cover", filter);
+                    prop_assert!(!(is_exact && tree.may_cover(&filter) && expected.is_empty()), "{} does not", filter);
                     prop_assert_eq!(search_in(&tree, &filter), expected);
                 }
             }
@@ -190,8 +193,10 @@ proptest! {
         let mut changes = changes.into_iter();
         while searches.iter().any(|(cursor, _)| !cursor.is_finished()) {
             for (cursor, found) in &mut searches {
-                let _: ControlFlow<()> = tree.resume(cursor, max_steps, |topic, _| {
-                    found.push(topic.to_string());
+                let _: ControlFlow<()> = tree.resume(cursor, &mut { max_steps }, |node, _| {
+                    let mut topic = String::new();
+                    tree.topic_of(node, &mut topic);
+                    found.push(topic);
                     ControlFlow::Continue(())
                 });
             }
@@ -221,6 +226,7 @@ proptest! {
         for topic in model.keys() {
             tree.remove(topic);
         }
+        tree.tidy();
         prop_assert!(tree.is_empty());
         prop_assert_eq!(tree.node_count(), 0, "finished searches leave nothing behind");
     }

@@ -157,7 +157,9 @@ impl Request {
         match format {
             _ if payload.is_empty() => {}
             Format::Json => JsonSource::new(payload)
-                .and_then(|mut source| typed::walk(plan, &mut source, &mut ProtobufSink::new(&mut bytes), check))
+                .and_then(|mut source| {
+                    typed::walk(plan, &mut source, &mut ProtobufSink::new(&mut bytes, usize::MAX), check)
+                })
                 .map_err(|violation| violation.to_string())?,
             Format::Protobuf | Format::MessagePack => {
                 protobuf::check(plan, payload, check).map_err(|violation| violation.to_string())?;
@@ -209,7 +211,7 @@ impl Request {
 fn to_json(root: &str, bytes: &[u8]) -> Vec<u8> {
     let mut json = Vec::new();
     // What is said here is made here, by the same schema.
-    let _ = protobuf::emit(plan(root), bytes, &mut JsonSink::new(&mut json));
+    let _ = protobuf::emit(plan(root), bytes, &mut JsonSink::new(&mut json, usize::MAX));
     json
 }
 

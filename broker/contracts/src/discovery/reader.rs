@@ -48,7 +48,7 @@ pub fn read(format: Format, answer: &[u8]) -> Result<Page, String> {
     match format {
         Format::Json => JsonSource::new(answer)
             .and_then(|mut source| {
-                typed::walk(plan("Response"), &mut source, &mut ProtobufSink::new(&mut bytes), check)
+                typed::walk(plan("Response"), &mut source, &mut ProtobufSink::new(&mut bytes, usize::MAX), check)
             })
             .map_err(|violation| violation.to_string())?,
         Format::Protobuf | Format::MessagePack => {
@@ -211,7 +211,7 @@ mod tests {
                 let mut bytes = Vec::new();
                 let check = Check { unknown_fields_refused: true, depth_max: 4 };
                 let mut source = JsonSource::new(request.as_bytes()).expect("JSON");
-                typed::walk(plan("Request"), &mut source, &mut ProtobufSink::new(&mut bytes), check)
+                typed::walk(plan("Request"), &mut source, &mut ProtobufSink::new(&mut bytes, usize::MAX), check)
                     .expect("a request");
                 let request = if format == Format::Json { request.as_bytes() } else { &bytes };
                 let page = read(format, &answer(&here, format, request)).expect("an answer");

@@ -133,6 +133,17 @@ pub(crate) fn write(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
+/// How many bytes [`write`] appends.
+#[cold]
+pub(crate) fn written_len(text: &str) -> usize {
+    let escaped = |byte: &u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 1,
+        0..0x20 => 5,
+        _ => 0,
+    };
+    2 + text.len() + text.as_bytes().iter().map(escaped).sum::<usize>()
+}
+
 #[cold]
 fn control_character(at: usize) -> Box<Violation> {
     Violation::new(Rule::Malformed, at, "a character of a string", "a control character that is not escaped")

@@ -7,14 +7,20 @@ use crate::plan::{Cardinality, EnumPlan, FieldPlan, Kind, MessagePlan, WellKnown
 use crate::sink::{AnyPlace, AnyScalar, AnyShape, Place, Scalar, Sink};
 use crate::typed::{base64, time};
 
+/// Text up to this length is written without a look at the room for it.
+const LONG_TEXT_BYTES: usize = 4 << 10;
+
 /// Appends JSON.
 pub(crate) struct JsonSink<'o> {
     out: &'o mut Vec<u8>,
+    /// How long `out` may become.
+    end: usize,
 }
 
 impl<'o> JsonSink<'o> {
-    pub(crate) fn new(out: &'o mut Vec<u8>) -> JsonSink<'o> {
-        JsonSink { out }
+    /// Appends to `out` until it is longer than `end`.
+    pub(crate) fn new(out: &'o mut Vec<u8>, end: usize) -> JsonSink<'o> {
+        JsonSink { out, end }
     }
 
     /// A comma, unless this is the first in its brackets. What is written before it tells: a value never ends so.
@@ -52,6 +58,16 @@ impl<'o> JsonSink<'o> {
         }
     }
 
+    /// Escapes may make text six times as long, which is looked at beforehand where that is much.
+    fn text(&mut self, text: &str) {
+        if text.len() > LONG_TEXT_BYTES && self.out.len() + string::written_len(text) > self.end {
+            self.out.push(b'"');
+            self.end = 0;
+            return;
+        }
+        string::write(text, self.out);
+    }
+
     fn quoted(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         self.out.push(b'"');
         write(self.out);
@@ -61,6 +77,11 @@ impl<'o> JsonSink<'o> {
 
 impl Sink for JsonSink<'_> {
     const WANTS_VALUES: bool = true;
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.out.len() > self.end
+    }
 
     fn message_begin(&mut self, place: Place<'_>, message: &MessagePlan) {
         self.before(place);
@@ -96,7 +117,7 @@ impl Sink for JsonSink<'_> {
             matches!(field.kind, Kind::Int64 | Kind::Uint64 | Kind::Sint64 | Kind::Fixed64 | Kind::Sfixed64)
         });
         match value {
-            Scalar::Text(text) => string::write(text, self.out),
+            Scalar::Text(text) => self.text(text),
             Scalar::Bytes(bytes) => self.quoted(|out| base64::encode(bytes, out)),
             Scalar::Double(value) => number(value, self.out),
             Scalar::Float(value) => short_number(value, self.out),
@@ -144,7 +165,7 @@ impl Sink for JsonSink<'_> {
             AnyScalar::Number(value) => number(value, self.out),
             AnyScalar::Int(value) => integer(value, self.out),
             AnyScalar::Uint(value) => unsigned(value, self.out),
-            AnyScalar::Text(text) => string::write(text, self.out),
+            AnyScalar::Text(text) => self.text(text),
         }
     }
 

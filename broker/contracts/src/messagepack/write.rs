@@ -7,6 +7,8 @@ use crate::typed::time;
 /// Appends MessagePack.
 pub(crate) struct MessagePackSink<'o> {
     out: &'o mut Vec<u8>,
+    /// How long `out` may become.
+    end: usize,
     /// Lists and maps that are being written, the innermost last.
     open: Vec<Open>,
 }
@@ -24,8 +26,9 @@ const HEADER_BYTES: usize = 3;
 const SHORT_MAX: u32 = 15;
 
 impl<'o> MessagePackSink<'o> {
-    pub(crate) fn new(out: &'o mut Vec<u8>) -> MessagePackSink<'o> {
-        MessagePackSink { out, open: Vec::new() }
+    /// Appends to `out` until it is longer than `end`.
+    pub(crate) fn new(out: &'o mut Vec<u8>, end: usize) -> MessagePackSink<'o> {
+        MessagePackSink { out, end, open: Vec::new() }
     }
 
     fn counted(&mut self) {
@@ -82,6 +85,12 @@ impl<'o> MessagePackSink<'o> {
 
 impl Sink for MessagePackSink<'_> {
     const WANTS_VALUES: bool = true;
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        // Heads that have not been closed may become shorter.
+        self.out.len().saturating_sub(self.open.len() * (HEADER_BYTES - 1)) > self.end
+    }
 
     fn message_begin(&mut self, place: Place<'_>, message: &MessagePlan) {
         self.before(place);

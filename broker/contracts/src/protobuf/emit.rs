@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::plan::{Action, Cardinality, FieldPlan, Kind, MessageIndex, MessagePlan, Plan, WellKnown};
 use crate::protobuf::wire;
-use crate::sink::{AnyPlace, AnyScalar, AnyShape, Place, Scalar, Sink};
+use crate::sink::{AnyPlace, AnyScalar, AnyShape, Place, Scalar, Sink, check_room};
 use crate::typed::time::{DURATION_SECONDS_MAX, TIMESTAMP_SECONDS};
 use crate::violation::{Checked, Rule, Violation};
 
@@ -40,6 +40,7 @@ struct Found {
 
 impl<K: Sink> Emit<'_, K> {
     fn message(&mut self, index: MessageIndex, bytes: &[u8], place: Place<'_>) -> Checked {
+        check_room(self.sink)?;
         let plan = self.plan;
         let message = plan.message(index);
         match message.well_known {
@@ -145,6 +146,7 @@ impl<K: Sink> Emit<'_, K> {
                 if !std::mem::replace(&mut is_open, true) {
                     self.sink.list_begin(field);
                 }
+                check_room(self.sink)?;
                 let next = self.item(field, bytes, at).map_err(|violation| violation.inside_item(count))?;
                 at = if is_packed { next } else { end };
                 count += 1;

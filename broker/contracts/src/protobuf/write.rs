@@ -6,13 +6,16 @@ use crate::sink::{AnyPlace, AnyScalar, AnyShape, Place, Scalar, Sink};
 /// Appends a message.
 pub(crate) struct ProtobufSink<'o> {
     out: &'o mut Vec<u8>,
+    /// How long `out` may become.
+    end: usize,
     /// Where the contents begin of messages and packed lists that are being written; their length goes before that.
     open: Vec<usize>,
 }
 
 impl<'o> ProtobufSink<'o> {
-    pub(crate) fn new(out: &'o mut Vec<u8>) -> ProtobufSink<'o> {
-        ProtobufSink { out, open: Vec::new() }
+    /// Appends to `out` until it is longer than `end`.
+    pub(crate) fn new(out: &'o mut Vec<u8>, end: usize) -> ProtobufSink<'o> {
+        ProtobufSink { out, end, open: Vec::new() }
     }
 
     fn tag(&mut self, number: u32, wire_type: u8) {
@@ -91,6 +94,11 @@ impl<'o> ProtobufSink<'o> {
 
 impl Sink for ProtobufSink<'_> {
     const WANTS_VALUES: bool = true;
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.out.len() > self.end
+    }
 
     fn message_begin(&mut self, place: Place<'_>, _: &MessagePlan) {
         self.open_place(place);

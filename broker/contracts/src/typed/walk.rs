@@ -7,7 +7,7 @@ use crate::plan::{
     Cardinality, EnumPlan, FIELDS_MAX, FieldIndex, FieldPlan, Kind, MessageIndex, MessagePlan, Pass, Plan, WellKnown,
 };
 use crate::protobuf::Check;
-use crate::sink::{Place, Scalar, Sink};
+use crate::sink::{Place, Scalar, Sink, check_room};
 use crate::source::{self, Sequence, Source, Text, Value};
 use crate::violation::{Checked, Rule, Violation};
 
@@ -81,6 +81,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
 
     /// A message whose map has begun.
     fn message(&mut self, message: &MessagePlan, sequence: Sequence, place: Place<'_>, depth_left: u16) -> Checked {
+        check_room(self.sink)?;
         self.sink.message_begin(place, message);
         // Most messages have few fields, and clearing the marks of many takes time.
         if message.fields.len() <= 64 {
@@ -222,6 +223,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
             if index == 0 {
                 self.sink.list_begin(field);
             }
+            check_room(self.sink)?;
             let value = self.source.value()?;
             self.one(field, value, Place::Item(field), depth_left).map_err(|violation| violation.inside_item(index))?;
             index += 1;
@@ -248,6 +250,7 @@ impl<'a, 'w, S: Source<'a>, K: Sink> Walk<'w, S, K> {
             if index == 0 {
                 self.sink.list_begin(field);
             }
+            check_room(self.sink)?;
             self.sink.entry_begin(field);
             self.map_key(key_field, key).map_err(|violation| violation.inside_item(index))?;
             let value = self.source.value()?;

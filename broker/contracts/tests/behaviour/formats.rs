@@ -115,7 +115,8 @@ fn what_has_no_other_form_is_not_made_by_half() {
         let payload = if path == "at" { &b"\x0a\x01a\x12\x06\x10\x80\x94\xeb\xdc\x03"[..] } else { payload };
         assert_eq!(contract.check("t", None, payload), Ok(Format::Protobuf), "{path}");
         for to in [Format::Json, Format::MessagePack] {
-            let violation = contract.transcode(Format::Protobuf, to, payload, &mut out).expect_err("it has none");
+            let violation =
+                contract.transcode(Format::Protobuf, to, payload, &mut out, usize::MAX).expect_err("it has none");
             assert_eq!(violation.path(), path);
             assert_eq!(out, b"before");
         }
@@ -123,6 +124,67 @@ fn what_has_no_other_form_is_not_made_by_half() {
     assert!(contract.can_become(Format::MessagePack));
     let schema = crate::contract("topics = 't'\nformat = 'json'", ("s.json", "true"));
     assert!(!schema.can_become(Format::Protobuf));
-    assert!(schema.transcode(Format::Json, Format::Protobuf, b"1", &mut out).is_err());
+    assert!(schema.transcode(Format::Json, Format::Protobuf, b"1", &mut out, usize::MAX).is_err());
     assert_eq!(out, b"before");
+}
+
+/// Each item is a byte in the binary form and a text of 34 characters in the others.
+const WIDE: (&str, &str) = (
+    "s.proto",
+    "syntax = \"proto3\";\n\
+     enum State { A_NAME_OF_THIRTY_FOUR_CHARACTERS_A = 0; A_NAME_OF_THIRTY_FOUR_CHARACTERS_B = 1; }\n\
+     message Empty {}\n\
+     message M { repeated State states = 1; repeated Empty nothings = 2; map<string, string> texts = 3; bytes raw = 4; }\n",
+);
+
+#[test]
+fn a_form_is_no_larger_than_it_may_be() {
+    const ITEMS: usize = 1 << 20;
+    const LIMIT_BYTES: usize = 64 << 10;
+    let contract = contract("topics = 't'\nformat = ['protobuf', 'json', 'messagepack']\nmessage = 'M'", WIDE);
+    let packed = [&b"\x0a\x80\x80\x40"[..], &vec![1; ITEMS]].concat();
+    let nothings = b"\x12\x00".repeat(ITEMS);
+    let escaped = [&b"\x1a\x89\x80\x40\x0a\x01k\x12\x82\x80\x40"[..], &vec![7; ITEMS + 2]].concat();
+    for payload in [packed, nothings, escaped] {
+        assert_eq!(contract.check("t", None, &payload), Ok(Format::Protobuf));
+        for to in [Format::Json, Format::MessagePack] {
+            let mut out = Vec::new();
+            let outcome = contract.transcode(Format::Protobuf, to, &payload, &mut out, LIMIT_BYTES);
+            assert_eq!(outcome.map_err(|violation| violation.rule), Err(Rule::TooLarge), "{}", to.name());
+            assert!(out.is_empty());
+            // A text that needs no escapes is not looked at beforehand, and no longer than the payload.
+            let most = if to == Format::Json { 4 * LIMIT_BYTES } else { 4 * payload.len() };
+            assert!(out.capacity() < most, "{} bytes were taken for {}", out.capacity(), to.name());
+        }
+    }
+}
+
+#[test]
+fn a_form_that_is_exactly_as_large_as_it_may_be_is_made() {
+    let both = contract("topics = 't'\nformat = ['protobuf', 'json', 'messagepack']\nmessage = 'M'", WIDE);
+    let schema = crate::contract("topics = 't'\nformat = ['json', 'messagepack']", ("s.json", "true"));
+    let long = format!("\"{}\"", "\\u0001".repeat(5_000));
+    let json =
+        r#"{"states":["A_NAME_OF_THIRTY_FOUR_CHARACTERS_B",1,1],"nothings":[{}],"texts":{"a":"b"},"raw":"AAAA"}"#;
+    let cases = [(&both, json), (&schema, json), (&schema, "[1,[],[[{}]],null]"), (&schema, &long), (&schema, "1")];
+    for (contract, json) in cases {
+        for from in [Format::Json, Format::MessagePack, Format::Protobuf] {
+            let mut payload = Vec::new();
+            if contract.transcode(Format::Json, from, json.as_bytes(), &mut payload, usize::MAX).is_err() {
+                continue;
+            }
+            for to in [Format::Json, Format::MessagePack, Format::Protobuf] {
+                let mut form = Vec::new();
+                if contract.transcode(from, to, &payload, &mut form, usize::MAX).is_err() {
+                    continue;
+                }
+                let mut out = b"before".to_vec();
+                contract.transcode(from, to, &payload, &mut out, form.len()).expect("it fits");
+                assert_eq!(out[6..], form);
+                let outcome = contract.transcode(from, to, &payload, &mut out, form.len() - 1);
+                assert_eq!(outcome.map_err(|violation| violation.rule), Err(Rule::TooLarge));
+                assert_eq!(out[6..], form, "what was appended is taken back");
+            }
+        }
+    }
 }

@@ -21,7 +21,7 @@ fn fits(field: &str, level: &str, json: &str) -> bool {
         let mut payload = json.as_bytes().to_vec();
         if format != Format::Json {
             payload.clear();
-            contract.transcode(Format::Json, format, json.as_bytes(), &mut payload).expect("it is right");
+            contract.transcode(Format::Json, format, json.as_bytes(), &mut payload, usize::MAX).expect("it is right");
         }
         match contract.check(&topic, Some(format.content_type()), &payload) {
             Ok(_) => true,
@@ -115,7 +115,9 @@ fn properties_of_a_json_schema_are_tied_too() {
         let ours = contract.check(&topic, Some("application/json"), json.as_bytes());
         assert_eq!(ours.is_ok(), same, "{level} {json}");
         let mut pack = Vec::new();
-        contract.transcode(Format::Json, Format::MessagePack, json.as_bytes(), &mut pack).expect("it is JSON");
+        contract
+            .transcode(Format::Json, Format::MessagePack, json.as_bytes(), &mut pack, usize::MAX)
+            .expect("it is JSON");
         assert_eq!(contract.check(&topic, Some("application/msgpack"), &pack).is_ok(), same, "{level} {json}");
     }
 }

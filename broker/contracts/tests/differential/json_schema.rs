@@ -120,7 +120,7 @@ fn formats_of_strings_get_the_same_verdict() {
 fn through_message_pack(contract: &Contract, json: &[u8]) {
     let made = |from, to, payload: &[u8]| {
         let mut out = Vec::new();
-        contract.transcode(from, to, payload, &mut out).map(|()| out)
+        contract.transcode(from, to, payload, &mut out, usize::MAX).map(|()| out)
     };
     // What is beyond a double cannot go on.
     let Ok(pack) = made(Format::Json, Format::MessagePack, json) else { return };

@@ -48,7 +48,7 @@ impl Both {
 
     fn payload(&self, from: Format, to: Format, payload: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        if let Err(violation) = self.contract.transcode(from, to, payload, &mut out) {
+        if let Err(violation) = self.contract.transcode(from, to, payload, &mut out, usize::MAX) {
             panic!("{}\n{from:?} to {to:?}: {violation}\n{}", self.source, String::from_utf8_lossy(payload));
         }
         if let Err(violation) = self.contract.check("t", Some(to.content_type()), &out) {
@@ -137,7 +137,8 @@ fn mutated_binary_payloads_get_the_same_verdict() {
                 if let Ok(message) = theirs {
                     // A moment after the year 9999, or a google.protobuf.Value without one, has no other form.
                     let mut back = Vec::new();
-                    let Ok(()) = both.contract.transcode(Format::Protobuf, Format::Protobuf, &mutated, &mut back)
+                    let Ok(()) =
+                        both.contract.transcode(Format::Protobuf, Format::Protobuf, &mutated, &mut back, usize::MAX)
                     else {
                         continue;
                     };

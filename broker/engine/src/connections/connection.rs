@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_message::{Format, Message};
 use tautwire_protocol::{ProtocolVersion, QoS, SubscriptionId};
-use tautwire_router::Snapshot;
+use tautwire_router::Scan;
 use tautwire_session::LogPosition;
 
 use super::aliases::{Alias, Aliases};
@@ -99,6 +99,8 @@ struct Extras {
     held_publish_acks: usize,
     /// Retained messages still to be sent for a new subscription.
     replays: VecDeque<Replay>,
+    /// The search for the first of them is among those that go on later.
+    scan_waits: bool,
     /// Bytes of the client that are not consumed.
     input: Option<Charge>,
 }
@@ -108,12 +110,16 @@ struct Extras {
 pub(crate) struct Replay {
     /// Messages of the session's queue that were there before, and are sent before.
     pub(crate) queue_ahead: usize,
-    pub(crate) snapshot: Snapshot,
-    /// The next one, taken from the snapshot and not sent yet.
+    pub(crate) scan: Scan,
+    /// The next one, taken from the scan and not sent yet.
     pub(crate) next: Option<Message>,
     pub(crate) qos: QoS,
     pub(crate) identifier: Option<SubscriptionId>,
     pub(crate) format: Option<Format>,
+    /// There was a subscription to the same filter before, for which something may be owed too.
+    pub(crate) replaces: bool,
+    #[expect(dead_code, reason = "it is there to be dropped")]
+    pub(crate) charge: Charge,
 }
 
 impl Connection {
@@ -415,6 +421,16 @@ impl Connection {
 
     pub(crate) fn replays(&mut self) -> &mut VecDeque<Replay> {
         &mut self.extras().replays
+    }
+
+    /// The search for the first of them goes on later; says whether that is new.
+    pub(crate) fn put_scan_off(&mut self) -> bool {
+        !std::mem::replace(&mut self.extras().scan_waits, true)
+    }
+
+    /// The search goes on.
+    pub(crate) fn resume_scan(&mut self) {
+        self.extras().scan_waits = false;
     }
 
     /// A message has left the session's queue.

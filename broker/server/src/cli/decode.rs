@@ -91,7 +91,7 @@ impl Decoder {
         let checked = contract.check(message.topic, message.properties.content_type(), message.payload);
         let mut json = Vec::new();
         let decoded = checked.and_then(|format| {
-            contract.transcode(format, Format::Json, message.payload, &mut json)?;
+            contract.transcode(format, Format::Json, message.payload, &mut json, usize::MAX)?;
             Ok(())
         });
         match decoded {

@@ -258,7 +258,7 @@ fn encoded(connect: &ConnectOptions, topic: &str, text: &str) -> Result<(Vec<u8>
     };
     let format = contract.formats().first().copied().unwrap_or(Format::Json);
     let mut payload = Vec::new();
-    contract.transcode(Format::Json, format, text.as_bytes(), &mut payload).map_err(breaks)?;
+    contract.transcode(Format::Json, format, text.as_bytes(), &mut payload, usize::MAX).map_err(breaks)?;
     contract.check(topic, Some(format.content_type()), &payload).map_err(breaks)?;
     Ok((payload, format))
 }

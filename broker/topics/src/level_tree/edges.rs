@@ -2,13 +2,17 @@
 //!
 //! One big table would rehash all of itself at once when it grows: a stall of 100 ms at a million nodes, in the middle
 //! of somebody's traffic. Here the table is cut into segments, and when entries outnumber them one segment is split in
-//! two (linear hashing), so the longest insertion moves one segment, whatever the size of the tree.
+//! two (linear hashing), so the longest insertion moves one segment, whatever the size of the tree. When entries become few,
+//! the last segment goes back into the one that it was split from.
 
 use hashbrown::HashTable;
 
 /// Entries per segment that lead to the next split. A segment waiting for its turn holds up to twice as many, and both
 /// fit closely into tables of a power of two at the load of 7/8 that they allow.
 const SEGMENT_ENTRIES: usize = 800;
+/// Entries per segment below which the last segment is given up. Far below what leads to a split, so that neither undoes
+/// the other in turn.
+const SPARSE_ENTRIES: usize = SEGMENT_ENTRIES / 4;
 
 #[derive(Debug, Clone)]
 pub(super) struct Edges {
@@ -49,11 +53,15 @@ impl Edges {
         self.len += 1;
     }
 
-    pub(super) fn remove(&mut self, hash: u64, node: u32) {
+    /// Takes `node` out, which was added under `hash`; `rehash` computes the hash of the others.
+    pub(super) fn remove(&mut self, hash: u64, node: u32, rehash: impl Fn(u32) -> u64) {
         let segment = self.segment_of(hash);
         if let Ok(entry) = self.segments[segment].find_entry(hash, |&other| other == node) {
             entry.remove();
             self.len -= 1;
+            if self.len < (self.segments.len() - 1) * SPARSE_ENTRIES {
+                self.merge_last(&rehash);
+            }
         }
     }
 
@@ -69,6 +77,18 @@ impl Edges {
             let segment = self.segment_of(hash);
             self.segments[segment].insert_unique(hash, node, |&node| rehash(node));
         }
+    }
+
+    /// Moves the last segment back into the one that it was split from, and gives back what room both do not need.
+    fn merge_last(&mut self, rehash: &impl Fn(u32) -> u64) {
+        let Some(last) = self.segments.pop() else { return };
+        let into = self.segments.len() - (self.segments.len() + 1).next_power_of_two() / 2;
+        let merged = &mut self.segments[into];
+        merged.shrink_to(merged.len() + last.len(), |&node| rehash(node));
+        for node in last {
+            merged.insert_unique(rehash(node), node, |&node| rehash(node));
+        }
+        self.segments.shrink_to(self.segments.len() * 2);
     }
 
     /// Segment n splits into n and n + 2ⁱ, so a hash whose segment does not exist yet is still in the one below it.
@@ -102,10 +122,29 @@ mod tests {
         assert_eq!(edges.len(), count as usize);
         for node in 0..count {
             assert_eq!(edges.find(hash(node), |other| other == node), Some(node));
-            edges.remove(hash(node), node);
+            edges.remove(hash(node), node, hash);
             assert_eq!(edges.find(hash(node), |other| other == node), None);
         }
         assert_eq!(edges.len(), 0);
+        assert_eq!(edges.segments.len(), 1, "the segments have gone with the entries");
+    }
+
+    #[test]
+    fn entries_that_stay_are_found_while_the_segments_go() {
+        let mut edges = Edges::new();
+        let count = SEGMENT_ENTRIES as u32 * 21;
+        let stays = |node: u32| node.is_multiple_of(97);
+        for node in 0..count {
+            edges.insert(hash(node), node, hash);
+        }
+        let full_bytes = edges.memory_bytes();
+        for node in (0..count).filter(|&node| !stays(node)) {
+            edges.remove(hash(node), node, hash);
+        }
+        for node in 0..count {
+            assert_eq!(edges.find(hash(node), |other| other == node), stays(node).then_some(node));
+        }
+        assert!(edges.segments.len() <= 2 && edges.memory_bytes() < full_bytes / 5, "{}", edges.memory_bytes());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The text on a tree node: short text inside the node, long text beside the arena.
+//! The text on a tree node: short text inside the node, long text beside the nodes.
 
 use crate::slab::Slab;
 
@@ -41,7 +41,7 @@ impl Label {
     pub(super) fn text<'a>(&'a self, long: &'a LongLabels) -> &'a [u8] {
         match self.long_index() {
             None => &self.bytes[..usize::from(self.tag)],
-            Some(index) => long.texts.get(index),
+            Some(index) => &long.texts[index],
         }
     }
 

@@ -1,13 +1,13 @@
 //! The tree of topic levels that both public trees are built on.
 //!
-//! Nodes live in one arena and point at each other by `u32` index: parent, first child, siblings. One hash table for the
+//! Nodes live in one slab and point at each other by `u32` index: parent, first child, siblings. One hash table for the
 //! whole tree finds a child by (parent, level). Two things keep it small:
 //!
 //! * A **tail**: a node without children keeps all the levels that are its own in one label (`17/+/state`), so a path
 //!   that shares only its beginning costs one node. When another path enters, the tail is split where they part.
 //! * Children `#` and `+` are not in the hash table: they stand first in the list of children, and flags say so.
 //!
-//! A node lives as long as it has a payload, a child, or a pin (see [`LevelTree::set_pinned`]).
+//! A node lives as long as it has a payload or a child, or somebody rests on it (see [`LevelTree::prune`]).
 
 mod edges;
 mod label;
@@ -17,8 +17,7 @@ use core::hash::{BuildHasher, Hasher};
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
-use crate::arena::{Arena, NONE};
-use crate::slab::Slab;
+use crate::slab::{NONE, Slab};
 use crate::text::split_level;
 use edges::Edges;
 use label::{Label, LongLabels};
@@ -52,10 +51,7 @@ impl NodeId {
 /// See the module documentation. `P` is what a node may carry.
 #[derive(Debug, Clone)]
 pub(crate) struct LevelTree<P> {
-    nodes: Arena<Node>,
-    /// Head of the list of free nodes, linked by `Node::next`.
-    free: u32,
-    free_count: usize,
+    nodes: Slab<Node>,
     /// Every node whose first level is neither `+` nor `#`, found by (parent, first level).
     edges: Edges,
     payloads: Slab<P>,
@@ -81,22 +77,18 @@ const HAS_HASH: u8 = 1;
 const HAS_PLUS: u8 = 1 << 1;
 /// The label holds more than one level; such a node has no children.
 const TAIL: u8 = 1 << 2;
-/// Must not be freed although it may be empty.
-const PINNED: u8 = 1 << 3;
-/// In the list of free nodes.
-const FREE: u8 = 1 << 4;
+/// No node is here.
+const FREE: u8 = 1 << 3;
 
-/// Arenas larger than this are given back when the tree becomes empty; smaller ones are kept for reuse.
+/// A tree that has had this many nodes is made anew when it becomes empty; a smaller one keeps its memory for reuse.
 const KEEP_NODES: usize = 1024;
 
 impl<P: Default> LevelTree<P> {
     pub(crate) fn new() -> Self {
-        let mut nodes = Arena::new();
-        nodes.push(Node::new(NONE, Label::EMPTY, 0));
+        let mut nodes = Slab::new();
+        nodes.insert(Node::new(NONE, Label::EMPTY, 0));
         Self {
             nodes,
-            free: NONE,
-            free_count: 0,
             edges: Edges::new(),
             payloads: Slab::new(),
             long: LongLabels::new(),
@@ -111,7 +103,7 @@ impl<P: Default> LevelTree<P> {
 
     /// Number of nodes in use, the root included.
     pub(crate) fn node_count(&self) -> usize {
-        self.nodes.len() - self.free_count
+        self.nodes.len()
     }
 
     /// Heap bytes of the tree, without what its payloads point to.
@@ -170,19 +162,20 @@ impl<P: Default> LevelTree<P> {
         }
     }
 
-    /// Frees `node` if nothing keeps it, and then each ancestor that nothing keeps any more.
-    pub(crate) fn prune(&mut self, node: NodeId) {
+    /// Frees `node` if it has neither payload nor child, and then each ancestor that has neither any more. Stops at a node
+    /// that `is_kept`: a walk rests there.
+    pub(crate) fn prune(&mut self, node: NodeId, mut is_kept: impl FnMut(NodeId) -> bool) {
         let mut node = node;
         while node != NodeId::ROOT && self.is_live(node) {
-            let Node { parent, first_child, payload, flags, .. } = self.nodes[node.0];
-            if first_child != NONE || payload != NONE || flags & PINNED != 0 {
+            let Node { parent, first_child, payload, .. } = self.nodes[node.0];
+            if first_child != NONE || payload != NONE || is_kept(node) {
                 return;
             }
             self.unlink(node);
             self.free_node(node);
             node = NodeId(parent);
         }
-        if self.node_count() == 1 && self.nodes.len() > KEEP_NODES {
+        if self.node_count() == 1 && self.nodes.slot_count() >= KEEP_NODES {
             *self = Self::new();
         }
     }
@@ -215,12 +208,12 @@ impl<P: Default> LevelTree<P> {
 
     pub(crate) fn payload(&self, node: NodeId) -> Option<&P> {
         let index = self.nodes.get(node.0)?.payload;
-        (index != NONE).then(|| self.payloads.get(index))
+        (index != NONE).then(|| &self.payloads[index])
     }
 
     pub(crate) fn payload_mut(&mut self, node: NodeId) -> Option<&mut P> {
         let index = self.nodes.get(node.0)?.payload;
-        (index != NONE).then(|| self.payloads.get_mut(index))
+        (index != NONE).then(|| &mut self.payloads[index])
     }
 
     /// The payload of `node`, made from its default if there was none; `None` if the node is gone.
@@ -232,7 +225,7 @@ impl<P: Default> LevelTree<P> {
         if node.payload == NONE {
             node.payload = self.payloads.insert(P::default());
         }
-        Some(self.payloads.get_mut(node.payload))
+        Some(&mut self.payloads[node.payload])
     }
 
     /// Takes the payload off `node`. The node stays until it is pruned.
@@ -240,12 +233,6 @@ impl<P: Default> LevelTree<P> {
         let node = self.nodes.get_mut(node.0)?;
         let index = core::mem::replace(&mut node.payload, NONE);
         (index != NONE).then(|| self.payloads.remove(index))
-    }
-
-    /// A pinned node is not freed by [`LevelTree::prune`], so that a walk may rest on it while the tree changes.
-    pub(crate) fn set_pinned(&mut self, node: NodeId, pinned: bool) {
-        let flags = &mut self.nodes[node.0].flags;
-        *flags = if pinned { *flags | PINNED } else { *flags & !PINNED };
     }
 
     // Walking. These take nodes of this tree that are in use.
@@ -385,22 +372,11 @@ impl<P: Default> LevelTree<P> {
 
     fn new_node(&mut self, parent: NodeId, text: &[u8]) -> NodeId {
         let label = Label::new(text, &mut self.long);
-        let node = Node::new(parent.0, label, tail_flag(text));
-        if let Some(reused) = NodeId::some(self.free) {
-            self.free = self.nodes[reused.0].next;
-            self.free_count -= 1;
-            self.nodes[reused.0] = node;
-            return reused;
-        }
-        NodeId(self.nodes.push(node))
+        NodeId(self.nodes.insert(Node::new(parent.0, label, tail_flag(text))))
     }
 
     fn free_node(&mut self, node: NodeId) {
-        let freed = &mut self.nodes[node.0];
-        freed.label.free(&mut self.long);
-        *freed = Node { next: self.free, ..Node::new(NONE, Label::EMPTY, FREE) };
-        self.free = node.0;
-        self.free_count += 1;
+        self.nodes.remove(node.0).label.free(&mut self.long);
     }
 
     /// Makes `node` a child of its parent: `#` first, then `+`, then the others in order of arrival.
@@ -502,12 +478,7 @@ impl<P: Default> LevelTree<P> {
         }
         let hash = self.edge_hash_of(node);
         let Self { nodes, long, hasher, edges, .. } = self;
-        edges.insert(hash, node.0, |node| {
-            let node = &nodes[node];
-            let mut state = hasher.build_hasher();
-            state.write(split_level(node.label.text(long)).0);
-            edge_hash(NodeId(node.parent), state.finish())
-        });
+        edges.insert(hash, node.0, |node| nodes[node].edge_hash(long, hasher));
     }
 
     fn remove_edge(&mut self, node: NodeId) {
@@ -515,11 +486,12 @@ impl<P: Default> LevelTree<P> {
             return;
         }
         let hash = self.edge_hash_of(node);
-        self.edges.remove(hash, node.0);
+        let Self { nodes, long, hasher, edges, .. } = self;
+        edges.remove(hash, node.0, |node| nodes[node].edge_hash(long, hasher));
     }
 
     fn edge_hash_of(&self, node: NodeId) -> u64 {
-        edge_hash(self.parent(node), self.hash_level(self.first_level(node)))
+        self.nodes[node.0].edge_hash(&self.long, &self.hasher)
     }
 
     fn first_level(&self, node: NodeId) -> &[u8] {
@@ -530,6 +502,20 @@ impl<P: Default> LevelTree<P> {
 impl Node {
     fn new(parent: u32, label: Label, flags: u8) -> Self {
         Self { parent, first_child: NONE, next: NONE, prev: NONE, payload: NONE, flags, label }
+    }
+
+    /// Hash of the edge that leads here.
+    fn edge_hash(&self, long: &LongLabels, hasher: &RandomState) -> u64 {
+        let mut state = hasher.build_hasher();
+        state.write(split_level(self.label.text(long)).0);
+        edge_hash(NodeId(self.parent), state.finish())
+    }
+}
+
+impl Default for Node {
+    /// A slot without a node.
+    fn default() -> Self {
+        Self::new(NONE, Label::EMPTY, FREE)
     }
 }
 

@@ -86,7 +86,7 @@ fn wildcards_stand_first_among_children_whatever_the_order_of_arrival() {
         for path in order {
             let node = tree.find(path).expect("it was put there");
             tree.take_payload(node);
-            tree.prune(node);
+            tree.prune(node, |_| false);
             assert_eq!(tree.find(path), None);
         }
         assert_eq!(tree.node_count(), 1);
@@ -105,7 +105,7 @@ fn removing_first_middle_last_and_only_children_keeps_the_links() {
         for path in removal {
             let node = tree.find(path).expect("it was put there");
             tree.take_payload(node);
-            tree.prune(node);
+            tree.prune(node, |_| false);
             left.retain(|&other| other != path);
             assert_eq!(children(&tree, NodeId::ROOT), left);
         }
@@ -117,18 +117,16 @@ fn pruning_stops_at_what_is_still_needed() {
     let mut tree = LevelTree::new();
     put(&mut tree, "a/b", 1);
     let below = put(&mut tree, "a/b/c/d", 2);
-    tree.prune(below);
+    tree.prune(below, |_| false);
     assert_eq!(tree.find("a/b/c/d"), Some(below), "a payload keeps its node");
-    tree.set_pinned(below, true);
     tree.take_payload(below);
-    tree.prune(below);
-    assert!(tree.is_live(below), "a pin keeps an empty node");
-    tree.set_pinned(below, false);
-    tree.prune(below);
+    tree.prune(below, |node| node == below);
+    assert!(tree.is_live(below), "an empty node is kept for who rests there");
+    tree.prune(below, |_| false);
     assert_eq!(tree.find("a/b/c/d"), None);
     assert_eq!(tree.payload(tree.find("a/b").expect("it has a payload")), Some(&1));
-    tree.prune(NodeId::ROOT);
-    tree.prune(NodeId(4_000_000));
+    tree.prune(NodeId::ROOT, |_| false);
+    tree.prune(NodeId(4_000_000), |_| false);
 }
 
 #[test]
@@ -140,7 +138,7 @@ fn an_emptied_large_tree_gives_its_memory_back() {
     assert!(tree.memory_bytes() > 5000 * size_of::<Node>());
     for node in nodes {
         tree.take_payload(node);
-        tree.prune(node);
+        tree.prune(node, |_| false);
     }
     assert_eq!(tree.node_count(), 1);
     assert_eq!(tree.memory_bytes(), empty_bytes);

@@ -1,0 +1,107 @@
+//! Searches for the retained messages that subscriptions are owed. Each turn has so many steps for all of them; what is not
+//! done by then goes on in the next turn, so that nobody waits for another's wildcards.
+
+use std::collections::VecDeque;
+
+use tautwire_router::{Exchange, Progress, Scan, SessionKey};
+use tautwire_session::Journal;
+
+use crate::connections::Replay;
+use crate::hub::Hub;
+use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::shard::Shard;
+
+/// Steps of all searches of a shard in one turn: less than half a millisecond.
+const TURN_STEPS: u64 = 16 << 10;
+/// Steps for one client at a time.
+pub(crate) const CLIENT_STEPS: u64 = 2 << 10;
+
+/// Searches that have not come to their end.
+#[derive(Debug)]
+pub(crate) struct Scans {
+    /// Steps left for this turn.
+    left: u64,
+    /// Connections whose first replay waits for more steps. Each is here once.
+    waiting: VecDeque<ConnectionId>,
+    /// What sessions were owed whose connection has gone.
+    settling: VecDeque<(SessionKey, Replay)>,
+}
+
+impl Default for Scans {
+    fn default() -> Self {
+        Scans { left: TURN_STEPS, waiting: VecDeque::new(), settling: VecDeque::new() }
+    }
+}
+
+impl Scans {
+    /// Goes on with `scan`, with steps of this turn and of `portion`.
+    pub(crate) fn next(&mut self, exchange: &Exchange, scan: &mut Scan, portion: &mut u64) -> Progress {
+        let allowed = self.left.min(*portion);
+        let mut steps = allowed;
+        let progress = exchange.next_retained(scan, &mut steps);
+        self.left -= allowed - steps;
+        *portion -= allowed - steps;
+        progress
+    }
+}
+
+impl<J: Journal> Shard<J> {
+    /// Whether searches wait for the next turn.
+    #[inline]
+    pub(crate) fn has_scans(&self) -> bool {
+        !self.hub.scans.waiting.is_empty() || !self.hub.scans.settling.is_empty()
+    }
+
+    /// Goes on with the searches that wait, each in its turn.
+    pub(crate) fn go_on_scanning(&mut self) {
+        self.hub.scans.left = TURN_STEPS;
+        if self.has_scans() {
+            self.hub.scan();
+        }
+    }
+}
+
+impl<J: Journal> Hub<J> {
+    /// The search for the connection's first replay goes on later.
+    #[cold]
+    pub(crate) fn scan_later(&mut self, index: ConnectionIndex) {
+        if self.connections[index].put_scan_off() {
+            self.counters().retained_scans_put_off.add(1);
+            let id = self.id(index);
+            self.scans.waiting.push_back(id);
+        }
+    }
+
+    /// What the session is owed goes on to be put into its queue later.
+    #[cold]
+    pub(crate) fn settle_later(&mut self, session: SessionIndex, replay: Replay) {
+        self.counters().retained_scans_put_off.add(1);
+        let key = self.sessions.key(session);
+        self.scans.settling.push_back((key, replay));
+    }
+
+    #[cold]
+    fn scan(&mut self) {
+        while self.scans.left > 0 {
+            let settling = self.scans.settling.pop_front();
+            let waiting = self.scans.waiting.pop_front();
+            if settling.is_none() && waiting.is_none() {
+                return;
+            }
+            if let Some((key, replay)) = settling
+                && let Some(session) = self.sessions.at(&key)
+            {
+                self.settle_replay(Some(session), replay);
+                self.pump(session);
+            }
+            if let Some(id) = waiting
+                && let Some(connection) = self.connections.get(id)
+            {
+                connection.resume_scan();
+                if let Some(session) = connection.session() {
+                    self.pump(session);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! What shards have in common, seen through the packets of clients: turns and batches are made by hand here.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tautwire_contracts::{Catalogue, Limits};
+use tautwire_engine::{Action, Chunk, ConnectionId, ContractBoard, Rest, Settings, Shard, Shared, Surroundings, turn};
+use tautwire_router::{Batch, Exchange, RetainedLimits, ShardIndex};
+use tautwire_session::Volatile;
+
+const NOW_MS: u64 = 1_700_000_000_000;
+const LIMITS: RetainedLimits = RetainedLimits { messages: 100_000, bytes: 100 << 20 };
+
+/// Shards of which nobody makes the turns.
+struct World {
+    shards: Vec<Shard<Volatile>>,
+    ways: Vec<Ways>,
+    exchange: Arc<Exchange>,
+    contracts: Arc<ContractBoard>,
+}
+
+/// A client: its shard, and its connection there.
+type Client = (usize, ConnectionId);
+
+impl World {
+    fn new(shards: usize) -> World {
+        World::with(shards, Settings::default())
+    }
+
+    fn with(shards: usize, settings: Settings) -> World {
+        let settings = Settings { sys_interval_s: 0, contract_discovery: false, ..settings };
+        let shared = Shared::new(settings, Exchange::with_seed(shards, LIMITS, 0));
+        let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, NOW_MS);
+        let (exchange, contracts) = (shared.exchange.clone(), shared.contracts.clone());
+        let ways = (0..shards).map(|_| Ways::default()).collect();
+        World { shards: (0..shards).map(shard).collect(), ways, exchange, contracts }
+    }
+
+    /// A client of 3.1.1 whose session lives on `shard`.
+    fn client(&mut self, shard: usize) -> Client {
+        let name = (0..)
+            .map(|number| format!("{number:04}"))
+            .find(|name| usize::from(self.exchange.owner(name).0) == shard && self.client_is_new(shard, name));
+        let name = name.expect("some name lives there");
+        let id = self.shards[shard].accept(NOW_MS).expect("there is room");
+        let connect = [&[0x10, 16, 0, 4], &b"MQTT"[..], &[4, 2, 0, 0, 0, 4], name.as_bytes()].concat();
+        self.say((shard, id), &connect);
+        assert_eq!(self.heard((shard, id)), [0x20, 2, 0, 0]);
+        (shard, id)
+    }
+
+    /// Names are taken in order, one for each connection of the shard.
+    fn client_is_new(&self, shard: usize, name: &str) -> bool {
+        let before = (0..name.parse::<u32>().expect("a number"))
+            .filter(|number| usize::from(self.exchange.owner(&format!("{number:04}")).0) == shard)
+            .count();
+        before as u64 == self.shards[shard].counters().connects.get()
+    }
+
+    fn say(&mut self, (shard, id): Client, bytes: &[u8]) {
+        let taken = self.shards[shard].receive(id, &Chunk::from(bytes.to_vec()), 0..bytes.len(), NOW_MS);
+        assert_eq!(taken, bytes.len());
+    }
+
+    fn publish(&mut self, client: Client, first_byte: u8, topic: &str, payload: &[u8]) {
+        self.say(client, &[&[first_byte, (2 + topic.len() + payload.len()) as u8], &*text(topic), payload].concat());
+    }
+
+    /// What has been written to a client since it was last asked.
+    fn heard(&mut self, (shard, id): Client) -> Vec<u8> {
+        let Some(output) = self.shards[shard].output(id) else { return Vec::new() };
+        let mut slices = [std::io::IoSlice::new(&[]); 64];
+        let count = output.fill(&mut slices, usize::MAX);
+        let bytes: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.iter().copied()).collect();
+        self.shards[shard].sent(id, bytes.len(), NOW_MS);
+        bytes
+    }
+
+    /// A turn of a shard, in which no bytes of clients come or go.
+    fn turn(&mut self, shard: usize) -> Rest {
+        turn(&mut self.shards[shard], &mut self.ways[shard], NOW_MS)
+    }
+
+    /// What a shard has for another one arrives there.
+    fn carry(&mut self, from: usize, to: usize) {
+        let _ = self.turn(from);
+        let (there, other): (Vec<_>, Vec<_>) =
+            self.ways[from].sent.drain(..).partition(|(receiver, _)| usize::from(receiver.0) == to);
+        self.ways[from].sent = other;
+        self.ways[to].come.extend(there.into_iter().map(|(_, batch)| (ShardIndex(from as u8), batch)));
+        while self.turn(to) == Rest::Busy {}
+    }
+}
+
+/// What has been sent to other shards, and what has come from them.
+#[derive(Default)]
+struct Ways {
+    sent: Vec<(ShardIndex, Batch)>,
+    come: VecDeque<(ShardIndex, Batch)>,
+}
+
+impl Surroundings<Volatile> for Ways {
+    fn room(&mut self, _to: ShardIndex) -> usize {
+        10
+    }
+
+    fn adopt(&mut self, _shard: &mut Shard<Volatile>) -> bool {
+        false
+    }
+
+    fn next_batch(&mut self, from: ShardIndex) -> Option<Batch> {
+        let at = self.come.iter().position(|(sender, _)| *sender == from)?;
+        self.come.remove(at).map(|(_, batch)| batch)
+    }
+
+    fn batches_taken(&mut self, _from: ShardIndex) {}
+
+    fn read(&mut self, _shard: &mut Shard<Volatile>) -> bool {
+        false
+    }
+
+    fn accept(&mut self, _shard: &mut Shard<Volatile>) {}
+
+    fn take_orders(&mut self, _shard: &mut Shard<Volatile>) {}
+
+    fn carry_out(&mut self, _shard: &mut Shard<Volatile>, _action: Action) {}
+
+    fn send(&mut self, to: ShardIndex, batches: impl Iterator<Item = Batch>) {
+        self.sent.extend(batches.map(|batch| (to, batch)));
+    }
+
+    fn write_waiting(&mut self, _shard: &mut Shard<Volatile>) {}
+
+    fn write(&mut self, _shard: &mut Shard<Volatile>, _id: ConnectionId) {}
+
+    fn end_turn(&mut self, _shard: &mut Shard<Volatile>) -> Rest {
+        Rest::Until(None)
+    }
+
+    fn has_room_or_wakes(&mut self, _to: ShardIndex) -> bool {
+        true
+    }
+}
+
+fn text(text: &str) -> Vec<u8> {
+    [&(text.len() as u16).to_be_bytes(), text.as_bytes()].concat()
+}
+
+/// SUBSCRIBE with packet identifier 1.
+fn subscribe(filters: impl Iterator<Item = String>, qos: u8) -> Vec<u8> {
+    let mut body = vec![0, 1];
+    for filter in filters {
+        body.extend(text(&filter));
+        body.push(qos);
+    }
+    with_header(0x82, &body)
+}
+
+fn unsubscribe(filter: &str) -> Vec<u8> {
+    with_header(0xa2, &[&[0, 1], &*text(filter)].concat())
+}
+
+fn with_header(first_byte: u8, body: &[u8]) -> Vec<u8> {
+    let mut packet = vec![first_byte];
+    let mut rest = body.len();
+    while rest > 127 {
+        packet.push(rest as u8 | 128);
+        rest >>= 7;
+    }
+    packet.push(rest as u8);
+    [&packet, body].concat()
+}
+
+/// [MQTT-3.10.4-2]: whoever has been told that a subscription has ended gets nothing for it, whatever was on its way.
+#[test]
+fn a_message_for_a_member_who_has_left_goes_to_another_by_that_ones_qos() {
+    let mut world = World::new(2);
+    let (publisher, leaver, stayer) = (world.client(0), world.client(1), world.client(0));
+    let share = "$share/g/t";
+    world.say(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    world.publish(publisher, 0x30, "t", b"one");
+    // It has not arrived when its receiver goes.
+    world.say(leaver, &unsubscribe(share));
+    world.say(stayer, &subscribe([share.to_owned()].into_iter(), 0));
+    world.heard(leaver);
+    world.heard(stayer);
+    world.carry(0, 1);
+    assert_eq!(world.heard(leaver), [], "UNSUBACK has been sent");
+    world.carry(1, 0);
+    assert_eq!(world.heard(stayer), b"\x30\x06\0\x01tone");
+
+    // QoS 1 for a member with QoS 1, then for one with QoS 0.
+    world.say(stayer, &unsubscribe(share));
+    world.say(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    world.say(publisher, b"\x32\x08\0\x01t\0\x07two");
+    world.say(leaver, &unsubscribe(share));
+    world.say(stayer, &subscribe([share.to_owned()].into_iter(), 0));
+    world.heard(leaver);
+    world.heard(stayer);
+    world.carry(0, 1);
+    world.carry(1, 0);
+    assert_eq!(world.heard(leaver), []);
+    assert_eq!(world.heard(stayer), b"\x30\x06\0\x01ttwo", "by the QoS that it was granted");
+
+    // Nobody is left.
+    world.say(stayer, &unsubscribe(share));
+    world.say(leaver, &subscribe([share.to_owned()].into_iter(), 1));
+    world.publish(publisher, 0x30, "t", b"three");
+    world.say(leaver, &unsubscribe(share));
+    world.heard(leaver);
+    world.carry(0, 1);
+    assert_eq!(world.heard(leaver), []);
+    assert_eq!(world.shards[1].counters().dropped_no_member.get(), 1);
+}
+
+/// Thousands of wildcards, each of which could match any of thousands of topics, hold up nobody.
+#[test]
+fn searches_for_retained_messages_go_on_turn_by_turn() {
+    const TOPICS: usize = 5_000;
+    const FILTERS: usize = 100;
+    /// No turn may look at more places than this; the test fails if the engine is given more.
+    const TURNS_MIN: usize = TOPICS * FILTERS / (32 << 10);
+    let mut world = World::new(1);
+    let (publisher, asker, bystander) = (world.client(0), world.client(0), world.client(0));
+    for number in 0..TOPICS {
+        world.publish(publisher, 0x31, &format!("d{number}/x"), b"x");
+    }
+    world.publish(publisher, 0x31, "last/n7", b"seven");
+    world.say(asker, &subscribe((0..FILTERS).map(|number| format!("+/n{number}")), 0));
+    assert_eq!(world.heard(asker).len(), 1 + 1 + 2 + FILTERS, "SUBACK and nothing else");
+    let mut turns = 0;
+    let mut heard = Vec::new();
+    loop {
+        // Others are served meanwhile.
+        world.say(bystander, &[0xc0, 0]);
+        assert_eq!(world.heard(bystander), [0xd0, 0]);
+        let rest = world.turn(0);
+        heard.extend(world.heard(asker));
+        turns += 1;
+        if rest != Rest::Busy {
+            break;
+        }
+    }
+    assert!(turns >= TURNS_MIN, "{turns} turns");
+    assert!(world.shards[0].counters().retained_scans_put_off.get() as usize >= TURNS_MIN);
+    assert_eq!(heard, b"\x31\x0e\0\x07last/n7seven");
+}
+
+/// What a client was owed when it went is put into its session's queue, however long the search takes.
+#[test]
+fn a_search_goes_on_for_a_session_whose_client_has_gone() {
+    const TOPICS: usize = 50_000;
+    let mut world = World::new(1);
+    let publisher = world.client(0);
+    for number in 0..TOPICS {
+        world.publish(publisher, 0x31, &format!("d{number}/x"), b"x");
+    }
+    world.say(publisher, b"\x33\x10\0\x07last/n7\0\x01seven"); // QoS 1
+    let connect = |world: &mut World| {
+        let id = world.shards[0].accept(NOW_MS).expect("there is room");
+        world.say((0, id), b"\x10\x10\0\x04MQTT\x04\0\0\0\0\x04stay");
+        (0, id)
+    };
+    let asker = connect(&mut world);
+    world.say(asker, &subscribe(["+/n7".to_owned()].into_iter(), 1));
+    world.heard(asker);
+    world.shards[0].lost(asker.1, NOW_MS);
+    assert_eq!(world.turn(0), Rest::Busy, "there is much to look at");
+    while world.turn(0) == Rest::Busy {}
+    let asker = connect(&mut world);
+    assert_eq!(world.heard(asker), b"\x20\x02\x01\0\x33\x10\0\x07last/n7\0\x01seven");
+}
+
+/// Each item is a byte when published and a text of 34 characters in JSON: a small message may not become a huge one.
+#[test]
+fn a_payload_becomes_no_larger_in_another_format_than_a_packet_may_be() {
+    const MAXIMUM: u32 = 10_000;
+    let mut world = World::with(1, Settings { maximum_packet_size_bytes: MAXIMUM, ..Settings::default() });
+    let files = [
+        (
+            "contracts.toml",
+            "[[contract]]\nname = 'c'\ntopics = 't'\nformat = ['protobuf', 'json']\nschema = 's.proto'\n",
+        ),
+        (
+            "s.proto",
+            "syntax = \"proto3\"; message M { repeated State states = 1; }\n\
+             enum State { A_NAME_OF_THIRTY_FOUR_CHARACTERS_A = 0; A_NAME_OF_THIRTY_FOUR_CHARACTERS_B = 1; }",
+        ),
+    ];
+    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+    world.contracts.set(Arc::new(Catalogue::load(&files, &Limits::default()).expect("loads")));
+    let id = world.shards[0].accept(NOW_MS).expect("there is room");
+    let asker = (0, id);
+    world.say(asker, b"\x10\x11\0\x04MQTT\x05\x02\0\0\0\0\x04five");
+    world.say(asker, b"\x82\x10\0\x01\0\0\x0a$as/json/t\0");
+    world.heard(asker);
+    let publisher = world.client(0);
+    for (items, fits) in [(50, true), (9_000 / 37, true), (110 * 3, false)] {
+        let payload = [&b"\x0a"[..], &[items as u8 & 127 | 128, (items >> 7) as u8], &vec![1; items]].concat();
+        world.say(publisher, &with_header(0x30, &[&text("t"), &*payload].concat()));
+        let heard = world.heard(asker);
+        let told = String::from_utf8_lossy(&heard);
+        assert_eq!(told.contains("its form in json is larger than 10000 bytes"), !fits, "{items}: {told}");
+        assert_eq!(told.matches("A_NAME_OF_THIRTY_FOUR_CHARACTERS_B").count(), if fits { items } else { 0 });
+    }
+}
