@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::json::{JsonSink, JsonSource};
 use crate::messagepack::{MessagePackSink, MessagePackSource};
 use crate::plan::Plan;
@@ -53,6 +55,16 @@ pub struct Schema {
     pub message: Box<str>,
     /// `FileDescriptorSet` of the file and all it imports; empty for a JSON Schema.
     pub descriptor_set: Box<[u8]>,
+    /// The name under which the schema is found: [`Schema::hash`] of it.
+    pub sha256: Box<str>,
+}
+
+impl Schema {
+    /// The SHA-256 of the source and, behind it, the descriptor set, in hexadecimal digits.
+    pub fn hash(source: &str, descriptor_set: &[u8]) -> Box<str> {
+        let hash = Sha256::new().chain_update(source.as_bytes()).chain_update(descriptor_set).finalize();
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 /// What happens to a payload that breaks its contract.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tautwire_contracts::discovery::{self, Document};
+use tautwire_contracts::discovery::{self, Document, Documents};
 use tautwire_message::{Format, MessageRef};
 use tautwire_protocol::{Property, PropertyId, Publish, QoS};
 use tautwire_router::ShardIndex;
@@ -22,38 +22,64 @@ const RESPONSE: &str = "$SYS/contracts/response";
 const SERVICE_REQUEST: &str = "$SYS/discovery/request";
 const SERVICE_RESPONSE: &str = "$SYS/discovery/response";
 
+/// So many bytes of documents are made and compared in one turn; the rest follows in the next ones. A document is not cut.
+const TURN_BYTES: usize = 256 << 10;
+
 /// What has been published of the contracts. Shard 0 publishes for all.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     changes: u64,
-    topics: BTreeSet<String>,
+    /// The documents that are there, by what comes behind the prefix in their topics.
+    names: BTreeSet<String>,
+    /// What is still to be said of the contracts that hold.
+    telling: Option<Telling>,
+}
+
+/// Contracts that are being published.
+#[derive(Debug)]
+struct Telling {
+    documents: Documents,
+    /// Published before and not met among `documents` yet; what is left at the end is gone.
+    unmet: BTreeSet<String>,
 }
 
 impl<J: Journal> Shard<J> {
-    /// Whether the contracts have changed and this shard has to say so.
+    /// Whether the contracts have changed and this shard has to say so, or has begun to.
     pub(crate) fn has_contracts_to_tell(&self) -> bool {
         self.hub.shard == ShardIndex(0)
             && self.hub.settings.contract_discovery
-            && self.hub.contracts.changes() != self.told.changes
+            && (self.told.telling.is_some() || self.hub.contracts.changes() != self.told.changes)
     }
 
-    /// Publishes what is new of the contracts, and takes back what is gone.
+    /// Publishes some of what is new of the contracts, and at the end takes back what is gone.
     pub(crate) fn publish_contracts(&mut self) {
         if !self.has_contracts_to_tell() {
             return;
         }
-        self.told.changes = self.hub.contracts.changes();
-        let documents = discovery::documents(&self.hub.contracts.catalogue());
-        let gone: Vec<String> =
-            self.told.topics.iter().filter(|topic| !documents.contains_key(*topic)).cloned().collect();
-        for topic in gone {
-            self.publish_document(&topic, None);
-            self.told.topics.remove(&topic);
+        let changes = self.hub.contracts.changes();
+        if changes != self.told.changes {
+            // What has been begun for others is dropped: `names` has what of it is there.
+            self.told.changes = changes;
+            let documents = Documents::of(self.hub.contracts.catalogue());
+            self.told.telling = Some(Telling { documents, unmet: self.told.names.clone() });
         }
-        for (topic, document) in documents {
-            self.publish_document(&topic, Some(&document));
-            self.told.topics.insert(topic);
+        let Some(mut telling) = self.told.telling.take() else { return };
+        let mut bytes = 0;
+        while bytes < TURN_BYTES {
+            if let Some(document) = telling.documents.next() {
+                bytes += document.payload.len();
+                self.publish_document(&document.name, Some(&document));
+                telling.unmet.remove(&document.name);
+                self.told.names.insert(document.name);
+            } else if let Some(gone) = telling.unmet.pop_first() {
+                bytes += gone.len();
+                self.publish_document(&gone, None);
+                self.told.names.remove(&gone);
+            } else {
+                return;
+            }
         }
+        self.told.telling = Some(telling);
     }
 
     fn publish_document(&mut self, name: &str, document: Option<&Document>) {
@@ -90,7 +116,9 @@ impl<J: Journal> Shard<J> {
                 let format = if said == Some(Format::Protobuf) { Format::Protobuf } else { Format::Json };
                 (RESPONSE, format, discovery::answer(&catalogue, format, publish.payload))
             }
-            SERVICE_REQUEST => (SERVICE_RESPONSE, Format::Protobuf, discovery::service_discovery(&catalogue)),
+            SERVICE_REQUEST => {
+                (SERVICE_RESPONSE, Format::Protobuf, discovery::service_discovery(&catalogue, publish.payload))
+            }
             _ => return false,
         };
         let mut properties = content_type(format);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use tautwire_memory::Kind;
 use tautwire_message::MessageRef;
 use tautwire_protocol::QoS;
 use tautwire_router::ShardIndex;
@@ -136,6 +137,14 @@ impl<J: Journal> Shard<J> {
                 self.publish_sys_topic(&topic, format_args!("{average:.2}"));
             }
         }
+        for kind in Kind::ALL {
+            topic.clear();
+            let _ = write!(topic, "tautwire/{}", kind.gauge());
+            let held_bytes = self.hub.memory.memory().held(*kind);
+            self.publish_sys_topic(&topic, format_args!("{held_bytes}"));
+        }
+        let retained_bytes = self.hub.exchange.retained_held_bytes();
+        self.publish_sys_topic("tautwire/memory_retained_bytes", format_args!("{retained_bytes}"));
         // What mosquitto has no name for, by our own.
         totals.each(|name, value| {
             topic.clear();

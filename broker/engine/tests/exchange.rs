@@ -28,7 +28,7 @@ impl World {
     }
 
     fn with(shards: usize, settings: Settings) -> World {
-        let settings = Settings { sys_interval_s: 0, contract_discovery: false, ..settings };
+        let settings = Settings { sys_interval_s: 0, ..settings };
         let shared = Shared::new(settings, Exchange::with_seed(shards, LIMITS, 0));
         let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, NOW_MS);
         let (exchange, contracts) = (shared.exchange.clone(), shared.contracts.clone());
@@ -303,4 +303,50 @@ fn a_payload_becomes_no_larger_in_another_format_than_a_packet_may_be() {
         assert_eq!(told.contains("its form in json is larger than 10000 bytes"), !fits, "{items}: {told}");
         assert_eq!(told.matches("A_NAME_OF_THIRTY_FOUR_CHARACTERS_B").count(), if fits { items } else { 0 });
     }
+}
+
+/// Contracts with large schemas are told over many turns, and what is gone is taken back at the end.
+#[test]
+fn contracts_are_told_turn_by_turn() {
+    const CONTRACTS: usize = 20;
+    let settings = Settings { contract_discovery: true, ..Settings::default() };
+    let mut world = World::with(1, settings);
+    let catalogue = |contracts: std::ops::Range<usize>| {
+        let mut files = std::collections::BTreeMap::new();
+        let mut manifest = String::new();
+        for at in contracts {
+            manifest +=
+                &format!("[[contract]]\nname = 'c{at}'\ntopics = 't{at}'\nformat = 'json'\nschema = 's{at}.json'\n");
+            let description = "x".repeat(100_000);
+            files.insert(format!("s{at}.json"), format!("{{\"title\": \"{at}\", \"description\": \"{description}\"}}"));
+        }
+        files.insert("contracts.toml".to_owned(), manifest);
+        Arc::new(Catalogue::load(&files, &Limits::default()).expect("loads"))
+    };
+    let tell = |world: &mut World| {
+        let mut turns = 0;
+        while world.shards[0].has_contracts_to_tell() {
+            world.shards[0].turn(NOW_MS);
+            turns += 1;
+        }
+        turns
+    };
+    let retained = |world: &World| world.exchange.retained().0;
+    let documents = |contracts: usize| 2 * (2 * contracts + 1);
+
+    world.contracts.set(catalogue(0..CONTRACTS));
+    world.shards[0].turn(NOW_MS);
+    assert!(retained(&world) < documents(CONTRACTS), "one turn does not tell all");
+    assert!(tell(&mut world) > 5);
+    assert_eq!(retained(&world), documents(CONTRACTS));
+
+    // Changed again while it is being told.
+    world.contracts.set(catalogue(10..CONTRACTS + 10));
+    world.shards[0].turn(NOW_MS);
+    assert!(world.shards[0].has_contracts_to_tell());
+    world.contracts.set(catalogue(CONTRACTS - 1..CONTRACTS + 1));
+    tell(&mut world);
+    assert_eq!(retained(&world), documents(2));
+    let index = world.exchange.retained_message("$SYS/contracts/index.json").expect("it is there");
+    assert!(String::from_utf8_lossy(index.payload()).contains("\"name\":\"c20\""));
 }

@@ -12,9 +12,14 @@ macro_rules! kinds {
             /// Every kind.
             pub const ALL: &[Kind] = &[$(Kind::$kind),*];
 
-            /// The kind's name in counters and messages.
-            pub const fn name(self) -> &'static str {
-                match self { $(Kind::$kind => $name,)* }
+            /// The name of its gauge.
+            pub const fn gauge(self) -> &'static str {
+                match self { $(Kind::$kind => concat!("memory_", $name, "_bytes"),)* }
+            }
+
+            /// What it is, for those who read the gauge.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Kind::$kind => concat!($($doc),+).trim_ascii(),)* }
             }
         }
     };

@@ -11,6 +11,7 @@ use std::time::Duration;
 use mio::{Poll, Waker};
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{ContractBoard, Counters, Publication, Settings, Shard, Shared, Totals};
+use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
 use tautwire_session::Volatile;
 
@@ -37,6 +38,7 @@ pub struct Control {
     exchange: Arc<Exchange>,
     contracts: Arc<ContractBoard>,
     counters: Arc<[Counters]>,
+    memory: Arc<Memory>,
     /// One for each shard. The first says what contracts there are, and publishes for operators.
     inboxes: Arc<[Arc<Inbox>]>,
 }
@@ -51,6 +53,16 @@ impl Control {
     /// What has been counted so far.
     pub fn totals(&self) -> Totals {
         Totals::of(self.counters.iter())
+    }
+
+    /// What clients make the broker hold, by kind.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// About how many bytes of memory the retained messages take, their places in the tree included.
+    pub fn retained_held_bytes(&self) -> u64 {
+        self.exchange.retained_held_bytes()
     }
 
     /// How many messages are retained, and the bytes of those that count against the limit.
@@ -149,6 +161,7 @@ impl Broker {
                 exchange: shared.exchange.clone(),
                 contracts: shared.contracts.clone(),
                 counters: shared.counters.clone(),
+                memory: shared.memory.clone(),
                 inboxes: inboxes.into(),
             },
         };

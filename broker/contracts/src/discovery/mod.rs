@@ -1,15 +1,15 @@
 //! What clients are told of the contracts: retained messages, and answers to requests; and how to read those.
 
 mod builder;
+mod documents;
 mod reader;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use prost_reflect::DescriptorPool;
 use protox::Compiler;
 use protox::file::{File, FileResolver};
-use sha2::{Digest as _, Sha256};
 use tautwire_message::Format;
 
 use crate::catalogue::Catalogue;
@@ -19,56 +19,36 @@ use crate::plan::{Plan, PlanLimits};
 use crate::protobuf::{self, Check, ProtobufSink};
 use crate::typed;
 use builder::Builder;
+pub use documents::{Document, Documents};
 pub use reader::{Page, read};
 
 /// The schema of everything that is said here.
 pub const SCHEMA: &str = include_str!("discovery.proto");
 /// Contracts on one page at most.
 pub const PAGE_MAX: usize = 100;
-
-/// A message that the broker retains.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Document {
-    /// The payload.
-    pub payload: Vec<u8>,
-    /// Its format.
-    pub format: Format,
-}
-
-/// The retained messages of a catalogue, by what comes behind `$SYS/contracts/` in their topics.
-pub fn documents(catalogue: &Catalogue) -> BTreeMap<String, Document> {
-    let mut documents = BTreeMap::new();
-    let mut add = |topic: String, root: &str, payload: Vec<u8>| {
-        let json = Document { payload: to_json(root, &payload), format: Format::Json };
-        documents.insert(format!("{topic}.json"), json);
-        documents.insert(topic, Document { payload, format: Format::Protobuf });
-    };
-    for contract in catalogue.contracts() {
-        add(format!("bindings/{}", contract.name()), "Binding", binding(contract).into_bytes());
-        add(format!("schemas/{}", sha256(contract)), "Schema", schema(contract).into_bytes());
-    }
-    add("index".to_owned(), "Index", index(catalogue).into_bytes());
-    documents
-}
+/// A page with this many bytes, counted in the binary form, takes no further contract. One contract is always on it, whose
+/// schema may be larger.
+pub const PAGE_MAX_BYTES: usize = 256 << 10;
 
 /// All bindings, as the JSON document of that name has them.
 pub fn index_json(catalogue: &Catalogue) -> Vec<u8> {
     to_json("Index", index(catalogue).bytes())
 }
 
-/// The answer to a request in `format`. What is not understood is answered with an error.
+/// The answer to a request in `format`, one page, whose size is bounded by [`PAGE_MAX`] and [`PAGE_MAX_BYTES`]. What is not
+/// understood is answered with an error.
 pub fn answer(catalogue: &Catalogue, format: Format, request: &[u8]) -> Vec<u8> {
     let response = match Request::parse(format, request) {
         Ok(request) => request.answer(catalogue),
         Err(why) => {
             let mut response = Builder::default();
             response.text(4, &why);
-            response
+            response.into_bytes()
         }
     };
     match format {
-        Format::Json => to_json("Response", response.bytes()),
-        Format::Protobuf | Format::MessagePack => response.into_bytes(),
+        Format::Json => to_json("Response", &response),
+        Format::Protobuf | Format::MessagePack => response,
     }
 }
 
@@ -80,24 +60,23 @@ pub fn describe(contract: &Contract) -> Vec<u8> {
     to_json("Response", response.bytes())
 }
 
-/// All contracts as `ServiceDiscoveryResponse`.
-pub fn service_discovery(catalogue: &Catalogue) -> Vec<u8> {
-    let mut response = Builder::default();
-    for contract in catalogue.contracts() {
+/// Contracts as `ServiceDiscoveryResponse`, one page of them. A request may be empty, or say as [`answer`] has it after which
+/// contract the page begins.
+pub fn service_discovery(catalogue: &Catalogue, request: &[u8]) -> Vec<u8> {
+    // Whatever else their clients send is no reason to answer nothing.
+    let request = Request::parse(Format::Protobuf, request).unwrap_or_default();
+    let mut page = PageInProgress::default();
+    for contract in request.wanted(catalogue) {
         let mut info = Builder::default();
         info.text(1, contract.topics().filter());
         info.text(2, &contract.schema().message);
         info.text(3, &contract.schema().source);
-        response.nested(1, &info);
+        if !page.takes(contract, info.bytes().len(), request.limit()) {
+            break;
+        }
+        page.response.nested(1, &info);
     }
-    response.into_bytes()
-}
-
-/// The name under which a contract's schema is found.
-pub fn sha256(contract: &Contract) -> String {
-    let schema = contract.schema();
-    let hash = Sha256::new().chain_update(schema.source.as_bytes()).chain_update(&schema.descriptor_set).finalize();
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    page.end(15)
 }
 
 fn index(catalogue: &Catalogue) -> Builder {
@@ -116,7 +95,7 @@ fn binding(contract: &Contract) -> Builder {
     for format in contract.formats() {
         binding.text(4, format.name());
     }
-    binding.text(5, &sha256(contract));
+    binding.text(5, &contract.schema().sha256);
     binding.text(6, &contract.schema().message);
     binding.text(7, contract.on_violation().name());
     binding.text(8, if contract.unacknowledged() == Unacknowledged::Drop { "drop" } else { "disconnect" });
@@ -133,7 +112,7 @@ fn binding(contract: &Contract) -> Builder {
 fn schema(contract: &Contract) -> Builder {
     let of = contract.schema();
     let mut schema = Builder::default();
-    schema.text(1, &sha256(contract));
+    schema.text(1, &of.sha256);
     schema.text(2, &of.file);
     schema.text(3, if of.descriptor_set.is_empty() { "json-schema" } else { "protobuf" });
     schema.text(4, &of.source);
@@ -177,35 +156,81 @@ impl Request {
         Ok(request)
     }
 
-    fn answer(&self, catalogue: &Catalogue) -> Builder {
-        let mut response = Builder::default();
-        let limit = if self.limit == 0 { PAGE_MAX } else { self.limit.min(PAGE_MAX) };
-        let wanted =
-            |contract: &&std::sync::Arc<Contract>| contract.name() > self.after.as_str() || self.after.is_empty();
-        let all = catalogue.contracts().iter().filter(wanted);
-        let found: Vec<_> = if self.topic.is_empty() {
-            all.take(limit + 1).collect()
-        } else {
-            catalogue.find(&self.topic).into_iter().filter(wanted).collect()
-        };
-        for contract in found.iter().take(limit) {
-            response.nested(1, &binding(contract));
-        }
-        if self.schemas {
-            let mut said = Vec::new();
-            for contract in found.iter().take(limit) {
-                let hash = sha256(contract);
-                if !said.contains(&hash) {
-                    response.nested(2, &schema(contract));
-                    said.push(hash);
-                }
+    fn limit(&self) -> usize {
+        if self.limit == 0 { PAGE_MAX } else { self.limit.min(PAGE_MAX) }
+    }
+
+    /// The contracts that are asked for, on this page and on those that follow.
+    fn wanted<'c>(&'c self, catalogue: &'c Catalogue) -> impl Iterator<Item = &'c Contract> {
+        let all = self.topic.is_empty();
+        let found = if all { None } else { catalogue.find(&self.topic) };
+        let after = catalogue.contracts().partition_point(|contract| contract.name() <= self.after.as_str());
+        let listed = if all { &catalogue.contracts()[after..] } else { &[] };
+        let found = found.filter(|contract| contract.name() > self.after.as_str());
+        listed.iter().chain(found).map(|contract| &**contract)
+    }
+
+    fn answer(&self, catalogue: &Catalogue) -> Vec<u8> {
+        let mut page = PageInProgress::default();
+        let mut said = BTreeSet::new();
+        let mut schemas = Vec::new();
+        for contract in self.wanted(catalogue) {
+            let binding = binding(contract);
+            let is_new = self.schemas && !said.contains(&*contract.schema().sha256);
+            let schema_bytes = if is_new { schema_bytes(contract) } else { 0 };
+            if !page.takes(contract, binding.bytes().len() + schema_bytes, self.limit()) {
+                break;
+            }
+            page.response.nested(1, &binding);
+            if is_new {
+                said.insert(&*contract.schema().sha256);
+                schemas.push(contract);
             }
         }
-        if found.len() > limit {
-            response.text(3, found[limit - 1].name());
+        for contract in schemas {
+            page.response.nested(2, &schema(contract));
         }
-        response
+        page.end(3)
     }
+}
+
+/// A page to which contracts are added until it is full.
+#[derive(Default)]
+struct PageInProgress<'c> {
+    response: Builder,
+    contracts: usize,
+    bytes: usize,
+    last: Option<&'c Contract>,
+    /// There are more.
+    is_full: bool,
+}
+
+impl<'c> PageInProgress<'c> {
+    /// Whether the contract, which takes so many bytes, is still on the page.
+    fn takes(&mut self, contract: &'c Contract, bytes: usize, limit: usize) -> bool {
+        let is_too_much = self.contracts == limit || self.bytes + bytes > PAGE_MAX_BYTES;
+        if self.contracts > 0 && is_too_much {
+            self.is_full = true;
+            return false;
+        }
+        self.contracts += 1;
+        self.bytes += bytes;
+        self.last = Some(contract);
+        true
+    }
+
+    /// The page with the name after which the next one begins, in the field of that number.
+    fn end(mut self, number: u32) -> Vec<u8> {
+        if let Some(last) = self.last.filter(|_| self.is_full) {
+            self.response.text(number, last.name());
+        }
+        self.response.into_bytes()
+    }
+}
+
+/// About how many bytes [`schema`] makes.
+fn schema_bytes(contract: &Contract) -> usize {
+    contract.schema().source.len() + contract.schema().descriptor_set.len()
 }
 
 fn to_json(root: &str, bytes: &[u8]) -> Vec<u8> {

@@ -131,6 +131,7 @@ impl Binding {
                 source: schema.source.clone(),
                 message: self.message.as_str().into(),
                 descriptor_set: schema.descriptor_set.clone(),
+                sha256: schema.sha256.clone(),
             }),
             types,
             on_violation: policy.ok_or("its on_violation is not known here")?.1,
@@ -159,6 +160,8 @@ fn read_schema(bytes: &[u8]) -> (String, Arc<Schema>) {
         }
     });
     let schema = Schema {
+        // What was said is not relied on where it is said again.
+        sha256: Schema::hash(&source, &descriptor_set),
         file: file.into(),
         source: source.into(),
         message: "".into(),

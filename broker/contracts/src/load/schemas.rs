@@ -22,6 +22,8 @@ pub(super) struct Schemas {
 struct Compiled {
     pool: DescriptorPool,
     descriptor_set: Box<[u8]>,
+    /// Of the file's text and this, for all contracts that use the file.
+    sha256: Box<str>,
 }
 
 /// The files of the folder and ours. Nothing is read from a disk or a network.
@@ -134,6 +136,7 @@ impl Schemas {
             source: self.files.get(file).map_or("", String::as_str).into(),
             message: found.full_name().into(),
             descriptor_set: schema.descriptor_set.clone(),
+            sha256: schema.sha256.clone(),
         };
         Ok((Arc::new(schema), found))
     }
@@ -163,6 +166,7 @@ impl Schemas {
             source: text.as_str().into(),
             message: "".into(),
             descriptor_set: Box::default(),
+            sha256: Schema::hash(text, &[]),
         };
         Ok((Arc::new(schema), plan))
     }
@@ -185,10 +189,9 @@ fn compile_once(files: &Arc<Files>, limits: &Limits, name: &str, with_places: bo
     compiler.include_imports(true);
     compiler.include_source_info(false);
     compiler.open_file(name)?;
-    Ok(Compiled {
-        pool: compiler.descriptor_pool(),
-        descriptor_set: compiler.encode_file_descriptor_set().into_boxed_slice(),
-    })
+    let descriptor_set = compiler.encode_file_descriptor_set().into_boxed_slice();
+    let sha256 = Schema::hash(files.get(name).map_or("", String::as_str), &descriptor_set);
+    Ok(Compiled { pool: compiler.descriptor_pool(), descriptor_set, sha256 })
 }
 
 fn explained(files: &Files, name: &str, error: &protox::Error) -> LoadError {

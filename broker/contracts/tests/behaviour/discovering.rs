@@ -1,8 +1,10 @@
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use prost_reflect::{DescriptorPool, DynamicMessage};
 use serde_json::{Value, json};
-use tautwire_contracts::discovery::{PAGE_MAX, answer, documents, service_discovery, sha256};
+use tautwire_contracts::discovery::{Document, Documents, PAGE_MAX, PAGE_MAX_BYTES, answer, service_discovery};
 use tautwire_contracts::{Catalogue, Format};
 
 use crate::load;
@@ -33,25 +35,28 @@ fn names(answer: &Value) -> Vec<&str> {
 
 #[test]
 fn documents_come_in_both_forms_and_say_the_same() {
-    let catalogue = catalogue(2);
-    let hash = sha256(&catalogue.contracts()[0]);
-    let documents = documents(&catalogue);
-    let topics: Vec<&str> = documents.keys().map(String::as_str).collect();
+    let catalogue = Arc::new(catalogue(2));
+    let hash = &catalogue.contracts()[0].schema().sha256;
+    let in_order: Vec<Document> = Documents::of(catalogue.clone()).collect();
+    let topics: Vec<&str> = in_order.iter().map(|document| document.name.as_str()).collect();
     let schema = format!("schemas/{hash}");
     let schema_json = format!("{schema}.json");
     assert_eq!(
         topics,
         [
+            &schema,
+            &schema_json,
             "bindings/c000",
             "bindings/c000.json",
             "bindings/c001",
             "bindings/c001.json",
             "index",
-            "index.json",
-            &schema,
-            &schema_json
-        ]
+            "index.json"
+        ],
+        "what is referred to comes before what refers to it"
     );
+    let documents: BTreeMap<&str, &Document> =
+        in_order.iter().map(|document| (document.name.as_str(), document)).collect();
     let read = |topic: &str| serde_json::from_slice::<Value>(&documents[topic].payload).expect("JSON");
     let binding = read("bindings/c000.json");
     assert_eq!(
@@ -112,8 +117,68 @@ fn a_client_of_the_old_protocol_understands_the_answer() {
     let set = &theirs.contracts()[0].schema().descriptor_set;
     let pool = DescriptorPool::decode(&**set).expect("a descriptor set");
     let root = pool.get_message_by_name("ServiceDiscoveryResponse").expect("it has it");
-    let bytes = service_discovery(&catalogue(2));
+    let bytes = service_discovery(&catalogue(2), b"");
     let read = serde_json::to_value(DynamicMessage::decode(root, &*bytes).expect("its schema")).expect("JSON");
     let info = |at: usize| json!({ "topic": format!("t{at}/+"), "messageType": "p.M", "schemaSource": PROTO });
     assert_eq!(read, json!({ "schemas": [info(0), info(1)] }));
+}
+
+/// Schemas of 100 KB each: no answer has many of them, and all come in turn.
+#[test]
+fn a_page_has_a_bound_in_bytes() {
+    const CONTRACTS: usize = 12;
+    let mut manifest = String::new();
+    let mut files = Vec::new();
+    for at in 0..CONTRACTS {
+        let _ = write!(
+            manifest,
+            "[[contract]]\nname = 'c{at:03}'\ntopics = 't{at}'\nformat = 'json'\nschema = 's{at}.json'\n"
+        );
+        let bytes = if at == 5 { 2 * PAGE_MAX_BYTES } else { 100_000 };
+        files.push((
+            format!("s{at}.json"),
+            format!("{{\"title\": \"{at}\", \"description\": \"{}\"}}", "x".repeat(bytes)),
+        ));
+    }
+    let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    let catalogue = load(&[&[("contracts.toml", manifest.as_str())][..], &files].concat()).expect("it is right");
+    let expected: Vec<String> = (0..CONTRACTS).map(|at| format!("c{at:03}")).collect();
+
+    let (mut after, mut seen, mut alone) = (String::new(), Vec::new(), 0);
+    loop {
+        let page = ask(&catalogue, &json!({ "schemas": true, "after": after }));
+        let names: Vec<String> = names(&page).into_iter().map(str::to_owned).collect();
+        assert!(names.len() == 1 || page.to_string().len() < PAGE_MAX_BYTES + 10_000, "{names:?}");
+        alone += usize::from(names == ["c005"]);
+        seen.extend(names);
+        match page["next"].as_str() {
+            Some(next) => after = next.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!((&seen, alone), (&expected, 1), "one that is larger than a page has one of its own");
+    assert_eq!(names(&ask(&catalogue, &json!({}))).len(), CONTRACTS, "without schemas they are small");
+
+    let schema = "syntax = \"proto3\";\nmessage R { repeated I schemas = 1; string next = 15; }\nmessage I { string topic = 1; }\n\
+                  message Q { string after = 2; uint32 limit = 3; }\n";
+    let manifest = "[[contract]]\nname = 'c'\ntopics = 't'\nformat = 'protobuf'\nschema = 'd.proto'\nmessage = 'R'\n";
+    let theirs = load(&[("contracts.toml", manifest), ("d.proto", schema)]).expect("it is right");
+    let pool = DescriptorPool::decode(&*theirs.contracts()[0].schema().descriptor_set).expect("a descriptor set");
+    let root = pool.get_message_by_name("R").expect("it has it");
+    let (mut request, mut topics) = (Vec::new(), 0);
+    loop {
+        let bytes = service_discovery(&catalogue, &request);
+        let page =
+            serde_json::to_value(DynamicMessage::decode(root.clone(), &*bytes).expect("its schema")).expect("JSON");
+        let listed = page["schemas"].as_array().map_or(0, Vec::len);
+        assert!(listed == 1 || bytes.len() < PAGE_MAX_BYTES + 10_000);
+        topics += listed;
+        let Some(next) = page["next"].as_str() else { break };
+        request = [&[0x12, next.len() as u8], next.as_bytes()].concat();
+    }
+    assert_eq!(topics, CONTRACTS);
+    assert!(
+        !service_discovery(&catalogue, b"\xff\xff").is_empty(),
+        "what is no request of ours is answered all the same"
+    );
 }

@@ -361,6 +361,7 @@ pub(crate) fn check_empty<J: Journal>(broker: &SimulatedBroker<J>) -> Outcome {
         ("output_bytes", totals.output_bytes),
         ("subscriptions", totals.subscriptions),
         ("shared subscriptions", broker.exchange().shares() as u64),
+        ("memory held", broker.memory().held_in_all() - broker.exchange().retained_kept_bytes()),
     ];
     match gauges.iter().find(|(_, value)| *value != 0) {
         Some((name, value)) => Err(format!("{name} is {} when all is over", *value as i64)),

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use tautwire_engine::{Counters, Rest, Settings, Shard, Shared, Totals, turn};
+use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
 use tautwire_session::Journal;
 
@@ -20,6 +21,7 @@ pub(crate) struct SimulatedBroker<J> {
     network: Network,
     exchange: Arc<Exchange>,
     counters: Arc<[Counters]>,
+    memory: Arc<Memory>,
 }
 
 impl<J: Journal> SimulatedBroker<J> {
@@ -39,6 +41,7 @@ impl<J: Journal> SimulatedBroker<J> {
             network: Network::new(shards, way_capacity, START_MS),
             exchange: shared.exchange,
             counters: shared.counters,
+            memory: shared.memory,
         }
     }
 
@@ -55,6 +58,11 @@ impl<J: Journal> SimulatedBroker<J> {
     /// What is common to the shards.
     pub(crate) fn exchange(&self) -> &Exchange {
         &self.exchange
+    }
+
+    /// What clients make the shards hold.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
     }
 
     /// The sum of all counters.

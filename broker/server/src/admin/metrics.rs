@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 use tautwire_engine::Totals;
+use tautwire_memory::Kind;
 
 use super::Admin;
 use super::response::{JSON, Response, Status};
@@ -67,10 +68,21 @@ fn collect(admin: &Admin) -> Vec<Metric> {
     let gauges = [
         ("retained_messages", "Messages retained now.", retained as u64),
         ("retained_bytes", "Bytes of the retained messages that count against the limit.", retained_bytes as u64),
+        (
+            "memory_retained_bytes",
+            "Retained messages, with the places of their topics.",
+            admin.control.retained_held_bytes(),
+        ),
         ("contracts", "Contracts that hold now.", contracts as u64),
         ("uptime_seconds", "Time since the start.", admin.started.elapsed().as_secs()),
     ];
     metrics.extend(gauges.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: true, value }));
+    metrics.extend(Kind::ALL.iter().map(|kind| Metric {
+        name: kind.gauge(),
+        meaning: kind.meaning(),
+        is_gauge: true,
+        value: admin.control.memory().held(*kind),
+    }));
     let (changes, changes_refused) = admin.store.as_ref().map_or((0, 0), |store| store.changes());
     let own = [
         ("contract_changes", "Times the contracts were changed or read again.", changes),

@@ -160,7 +160,7 @@ pub(in crate::cli) fn description(contract: &Contract, json: bool) -> String {
         ("ties", &ties.join(", ")),
         ("schema", &contract.schema().file),
         ("message", &contract.schema().message),
-        ("sha256", &discovery::sha256(contract)),
+        ("sha256", &contract.schema().sha256),
     ] {
         if !value.is_empty() {
             let _ = writeln!(text, "{key:16}{value}");
