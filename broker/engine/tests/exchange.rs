@@ -324,9 +324,8 @@ fn contracts_are_told_turn_by_turn() {
         Arc::new(Catalogue::load(&files, &Limits::default()).expect("loads"))
     };
     let tell = |world: &mut World| {
-        let mut turns = 0;
-        while world.shards[0].has_contracts_to_tell() {
-            world.shards[0].turn(NOW_MS);
+        let mut turns = 1;
+        while world.turn(0) == Rest::Busy {
             turns += 1;
         }
         turns
@@ -335,15 +334,14 @@ fn contracts_are_told_turn_by_turn() {
     let documents = |contracts: usize| 2 * (2 * contracts + 1);
 
     world.contracts.set(catalogue(0..CONTRACTS));
-    world.shards[0].turn(NOW_MS);
+    assert_eq!(world.turn(0), Rest::Busy);
     assert!(retained(&world) < documents(CONTRACTS), "one turn does not tell all");
     assert!(tell(&mut world) > 5);
     assert_eq!(retained(&world), documents(CONTRACTS));
 
     // Changed again while it is being told.
     world.contracts.set(catalogue(10..CONTRACTS + 10));
-    world.shards[0].turn(NOW_MS);
-    assert!(world.shards[0].has_contracts_to_tell());
+    assert_eq!(world.turn(0), Rest::Busy, "there is more to tell");
     world.contracts.set(catalogue(CONTRACTS - 1..CONTRACTS + 1));
     tell(&mut world);
     assert_eq!(retained(&world), documents(2));

@@ -40,6 +40,7 @@ impl Ledger {
     /// Gives `bytes` back that were entered here; any thread may call it.
     #[inline]
     pub fn give_back(&self, kind: Kind, bytes: usize) {
+        debug_assert!(CHARGED.contains(&kind), "the sum of all kinds looks only at these");
         self.returned.0[kind as usize].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
@@ -54,13 +55,14 @@ impl Ledger {
     #[inline]
     pub fn all(&self) -> u64 {
         let returned = |kind: Kind| self.returned.0[kind as usize].load(Ordering::Relaxed);
-        let returned = RETURNED_ELSEWHERE.iter().fold(0u64, |sum, kind| sum.wrapping_add(returned(*kind)));
+        let returned = CHARGED.iter().fold(0u64, |sum, kind| sum.wrapping_add(returned(*kind)));
         self.all.load(Ordering::Relaxed).wrapping_sub(returned)
     }
 }
 
-/// The kinds that are given back through [`Ledger::give_back`] rather than settled.
-const RETURNED_ELSEWHERE: [Kind; 5] = [Kind::Message, Kind::Transit, Kind::Input, Kind::Output, Kind::Job];
+/// The kinds that are given back through [`Ledger::give_back`]. The others are settled.
+const CHARGED: [Kind; 7] =
+    [Kind::Message, Kind::Transit, Kind::Input, Kind::Output, Kind::Alias, Kind::Replay, Kind::Job];
 
 /// One writer: a load and a store are enough.
 #[inline]

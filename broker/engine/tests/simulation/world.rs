@@ -1,6 +1,7 @@
 //! Random clients of a simulated broker.
 
 use tautwire_engine::{Settings, SlowConsumer};
+use tautwire_memory::Kind;
 use tautwire_protocol::{DisconnectReason, ProtocolVersion, QoS, RetainHandling};
 use tautwire_router::RetainedLimits;
 use tautwire_session::Journal;
@@ -363,6 +364,10 @@ pub(crate) fn check_empty<J: Journal>(broker: &SimulatedBroker<J>) -> Outcome {
         ("shared subscriptions", broker.exchange().shares() as u64),
         ("memory held", broker.memory().held_in_all() - broker.exchange().retained_kept_bytes()),
     ];
+    let held = Kind::ALL.iter().filter(|kind| **kind != Kind::Message).find(|kind| broker.memory().held(**kind) != 0);
+    if let Some(kind) = held {
+        return Err(format!("{} is {} when all is over", kind.gauge(), broker.memory().held(*kind)));
+    }
     match gauges.iter().find(|(_, value)| *value != 0) {
         Some((name, value)) => Err(format!("{name} is {} when all is over", *value as i64)),
         None => Ok(()),
