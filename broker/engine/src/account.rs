@@ -23,9 +23,10 @@ const RETRY_MS: u64 = 100;
 const RETRIES_MAX: usize = 64;
 
 impl<J: Journal> Hub<J> {
-    /// Looks at the account of all shards. To be called before each piece of work that may hold more.
+    /// Looks at the account of all shards, at the beginning of each turn.
     #[inline]
     pub(crate) fn look_at_memory(&mut self) {
+        self.pool.settle();
         self.memory.look(self.exchange.retained_kept_bytes());
         self.spare_bytes = self.memory.free_bytes();
     }

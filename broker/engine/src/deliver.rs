@@ -61,7 +61,7 @@ impl<J: Journal> Hub<J> {
             self.counters().dropped_output_full.add(1);
             return;
         }
-        if !self.take_spare(pending, outgoing.message.payload.len()) {
+        if !outgoing.has_room && !self.take_spare(pending, outgoing.message.payload.len()) {
             self.counters().dropped_memory_full.add(1);
             return;
         }
@@ -70,6 +70,8 @@ impl<J: Journal> Hub<J> {
         }
     }
 
+    // Not in `deliver`, which is the way of every message.
+    #[inline(never)]
     fn deliver_acknowledged(
         &mut self,
         session: SessionIndex,

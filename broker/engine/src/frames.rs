@@ -25,6 +25,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) kept: Option<Message>,
     /// It has been held to the contract of its topic, or needs not be.
     pub(crate) is_checked: bool,
+    /// There is memory for it in the output of everybody who gets it.
+    pub(crate) has_room: bool,
     /// There is memory for it, or it has been promised.
     pub(crate) is_admitted: bool,
     /// Its other formats, where more than this shard's subscriptions may want one.
@@ -33,12 +35,28 @@ pub(crate) struct Outgoing<'a> {
 
 impl<'a> Outgoing<'a> {
     pub(crate) fn new(message: MessageRef<'a>) -> Outgoing<'a> {
-        Outgoing { message, chunk: None, kept: None, is_checked: false, is_admitted: false, forms: None }
+        Outgoing {
+            message,
+            chunk: None,
+            kept: None,
+            is_checked: false,
+            is_admitted: false,
+            has_room: false,
+            forms: None,
+        }
     }
 
     pub(crate) fn of(message: &'a Message) -> Outgoing<'a> {
         let kept = Some(message.clone());
-        Outgoing { message: message.as_ref(), chunk: None, kept, is_checked: true, is_admitted: true, forms: None }
+        Outgoing {
+            message: message.as_ref(),
+            chunk: None,
+            kept,
+            is_checked: true,
+            is_admitted: true,
+            has_room: false,
+            forms: None,
+        }
     }
 
     /// The message as one allocation, in the ledger of the shard that keeps it.

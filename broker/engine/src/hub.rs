@@ -128,7 +128,7 @@ impl<J: Journal> Hub<J> {
             jobs: Jobs::default(),
             all_counters,
             now_ms,
-            spare_bytes: 0,
+            spare_bytes: u64::MAX,
             throttle,
             throttled: Vec::new(),
             short_of_memory: VecDeque::new(),
@@ -180,14 +180,20 @@ impl<J: Journal> Hub<J> {
 
     /// Frees the place. The owner of the socket has closed it or given it away.
     pub(crate) fn vacate(&mut self, index: ConnectionIndex) {
+        if let Some(output) = self.connections[index].output() {
+            output.clear();
+            let fewer = output.count();
+            self.counters().output_bytes.add(fewer);
+        }
         self.put_output_away(index);
         self.connections.vacate(index);
         self.counters().connections.subtract(1);
     }
 
-    /// All output has been written, or will not be: the connection needs no buffer.
+    /// All output has been written: the connection needs no buffer.
+    #[inline]
     pub(crate) fn put_output_away(&mut self, index: ConnectionIndex) {
-        self.connections[index].put_output_away(&mut self.pool, &self.all_counters[usize::from(self.shard.0)]);
+        self.connections[index].put_output_away(&mut self.pool);
     }
 
     /// Makes sure that the connection is looked at no later than `at_ms`.

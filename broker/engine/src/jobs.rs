@@ -85,7 +85,6 @@ impl<J: Journal> Shard<J> {
         while steps < STEPS_MAX
             && let Some(job) = self.hub.jobs.waiting.pop_front()
         {
-            self.hub.look_at_memory();
             let (progress, done) = self.work(job);
             steps += done.max(1);
             if let Progress::Unfinished(job) = progress {

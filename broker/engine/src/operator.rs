@@ -74,7 +74,6 @@ impl<J: Journal> Shard<J> {
         }
         let message = MessageRef { id: self.hub.message_ids.next_id(), ..message.as_ref() };
         let mut outgoing = Outgoing::new(message);
-        self.hub.look_at_memory();
         self.check_for_operator(&outgoing.message)?;
         let burst = Burst::begin(&self.hub);
         let published = self.publish(&mut outgoing, Origin::Broker);

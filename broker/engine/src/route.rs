@@ -248,6 +248,8 @@ impl<J: Journal> Hub<J> {
         if shared_frame {
             self.frames.clear();
         }
+        // Looked at for all of them at once.
+        outgoing.has_room = self.take_spare(0, found.len() * outgoing.message.payload.len());
         let mut rest = found;
         let mut matched = false;
         while let Some(first) = rest.first() {

@@ -209,22 +209,38 @@ impl Place {
     /// Applies a change. Only [`crate::hub::Hub::commit`] may call it, which writes the change down first.
     #[inline]
     pub(crate) fn apply(&mut self, change: Change) -> Option<Delivery> {
-        match change {
+        let of_messages = matches!(
+            change,
             Change::Queued(_)
-            | Change::Withdrawn
-            | Change::Started(_)
-            | Change::StartedQueued
-            | Change::Received(_)
-            | Change::Completed(_) => {
-                self.session.change_part(Session::outbound_footprint, |session| session.apply(change))
+                | Change::Withdrawn
+                | Change::Started(_)
+                | Change::StartedQueued
+                | Change::Received(_)
+                | Change::Completed(_)
+        );
+        if !of_messages {
+            return self.session.change(|session| session.apply(change));
+        }
+        // Most changes are of messages, and most of those leave the footprint as it is.
+        let gone = self.session.unweighed().apply(change);
+        self.settle_outbound();
+        gone
+    }
+
+    #[inline]
+    fn settle_outbound(&mut self) {
+        if let Some(grown) = self.session.unweighed().outbound_mut().and_then(Outbound::take_growth) {
+            for (kind, before, after) in grown {
+                self.session.settle(kind, before, after);
             }
-            _ => self.session.change(|session| session.apply(change)),
         }
     }
 
     /// The session has ended: takes out the next message that was on its way to the client.
     pub(crate) fn take_unfinished(&mut self) -> Option<(Delivery, bool)> {
-        self.session.change_part(Session::outbound_footprint, Session::take_unfinished)
+        let unfinished = self.session.unweighed().take_unfinished();
+        self.settle_outbound();
+        unfinished
     }
 
     /// For the parts of outbound state that end with a connection: [`Outbound::rewind`] and [`Outbound::resend`].

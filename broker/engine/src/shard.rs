@@ -97,7 +97,6 @@ impl<J: Journal> Shard<J> {
     pub fn receive(&mut self, id: ConnectionId, chunk: &Chunk, range: Range<usize>, now_ms: u64) -> usize {
         self.hub.now_ms = now_ms;
         let output_max_bytes = self.hub.settings.connection_output_bytes;
-        self.hub.look_at_memory();
         let mut burst = Burst::begin(&self.hub);
         let mut at = range.start;
         while at < range.end {
@@ -313,7 +312,6 @@ impl<J: Journal> Shard<J> {
     /// Does what the time and the journal make due.
     pub(crate) fn do_what_is_due(&mut self) {
         let now_ms = self.hub.now_ms;
-        self.hub.look_at_memory();
         self.hub.end_throttling();
         self.hub.retry_for_memory();
         self.hub.release_acks();

@@ -81,6 +81,7 @@ pub trait Surroundings<J: Journal> {
 /// after all others.
 pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: &mut S, now_ms: u64) -> Rest {
     shard.hub.now_ms = now_ms;
+    shard.hub.look_at_memory();
     shard.look_at_ways(surroundings);
 
     while surroundings.adopt(shard) {

@@ -54,15 +54,22 @@ impl<T: Holds<N>, const N: usize> Accounted<T, N> {
         let before = part(&self.value);
         let result = change(&mut self.value);
         for ((kind, before), (_, after)) in before.into_iter().zip(part(&self.value)) {
-            self.ledger.settle(kind, before, after);
+            if before != after {
+                self.ledger.settle(kind, before, after);
+            }
         }
         result
     }
 
-    /// For changes that leave the footprint as it is.
+    /// For changes that leave the footprint as it is, or are followed by [`Accounted::settle`].
     #[inline]
     pub fn unweighed(&mut self) -> &mut T {
         &mut self.value
+    }
+
+    /// Enters a change of the footprint that has been made through [`Accounted::unweighed`].
+    pub fn settle(&self, kind: Kind, before: usize, after: usize) {
+        self.ledger.settle(kind, before, after);
     }
 }
 

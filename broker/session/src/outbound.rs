@@ -156,6 +156,15 @@ pub struct Outbound {
     queue: VecDeque<Delivery>,
     in_queue: Sum,
     in_window: Sum,
+    /// What queue and window take, and what they took when that was last asked for.
+    bytes: Bytes,
+    told: Bytes,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Bytes {
+    queue: usize,
+    window: usize,
 }
 
 /// A place in the sequence of packet identifiers.
@@ -188,6 +197,8 @@ impl Outbound {
             queue: VecDeque::new(),
             in_queue: Sum::default(),
             in_window: Sum::default(),
+            bytes: Bytes { queue: 0, window: size_of::<Outbound>() },
+            told: Bytes::default(),
         }
     }
 
@@ -222,16 +233,28 @@ impl Outbound {
         self.in_window.counted_bytes
     }
 
-    /// Bytes of queue and window without the messages themselves, which count once for all who hold them.
-    #[inline]
+    /// Bytes of queue and window without the messages themselves, which count once for all who hold them: those that
+    /// [`Outbound::take_growth`] has told of.
     pub fn footprint(&self) -> Footprint<2> {
+        [(Kind::Queue, self.told.queue), (Kind::Window, self.told.window)]
+    }
+
+    /// How the footprint has changed since it was last asked for: for each kind what it was, and what it is now.
+    #[inline]
+    pub fn take_growth(&mut self) -> Option<[(Kind, usize, usize); 2]> {
+        if self.told == self.bytes {
+            return None;
+        }
+        let Bytes { queue, window } = std::mem::replace(&mut self.told, self.bytes);
+        Some([(Kind::Queue, queue, self.bytes.queue), (Kind::Window, window, self.bytes.window)])
+    }
+
+    #[cold]
+    fn weigh(&mut self) {
         let slots_bytes = self.window.capacity() * size_of::<Slot>();
         let aside_bytes = self.stragglers.capacity() * size_of::<(PacketId, Slot)>() + self.aside.heap_bytes();
-        let queue_bytes = self.queue.capacity() * size_of::<Delivery>();
-        [
-            (Kind::Queue, queue_bytes + self.in_queue.ids_bytes),
-            (Kind::Window, slots_bytes + aside_bytes + self.in_window.ids_bytes + size_of::<Outbound>()),
-        ]
+        self.bytes.queue = self.queue.capacity() * size_of::<Delivery>() + self.in_queue.ids_bytes;
+        self.bytes.window = slots_bytes + aside_bytes + self.in_window.ids_bytes + size_of::<Outbound>();
     }
 
     /// Whether nothing is owed to the client.
@@ -307,14 +330,22 @@ impl Outbound {
 
     pub(crate) fn enqueue(&mut self, delivery: Delivery) {
         self.in_queue.add(&delivery);
+        let grows = self.queue.len() == self.queue.capacity() || delivery.subscription_ids.heap_bytes() > 0;
         self.queue.push_back(delivery);
+        if grows {
+            self.weigh();
+        }
     }
 
     pub(crate) fn withdraw(&mut self) -> Option<Delivery> {
         let delivery = self.queue.pop_front()?;
         self.in_queue.subtract(&delivery);
-        if self.queue.is_empty() && self.queue.capacity() > QUEUE_KEPT {
+        let empties = self.queue.is_empty() && self.queue.capacity() > QUEUE_KEPT;
+        if empties {
             self.queue = VecDeque::new();
+        }
+        if empties || delivery.subscription_ids.heap_bytes() > 0 {
+            self.weigh();
         }
         Some(delivery)
     }
@@ -326,6 +357,8 @@ impl Outbound {
             return;
         };
         let resent = self.is_resent();
+        let capacity = self.window.capacity();
+        let has_ids = delivery.subscription_ids.heap_bytes() > 0;
         self.in_window.add(&delivery);
         // Identifiers of stragglers are passed over. The front of the window is never free.
         if self.window.is_empty() {
@@ -339,13 +372,15 @@ impl Outbound {
             self.sent = self.stragglers.len() + self.window.len();
             self.in_flight += 1;
         }
+        if has_ids || self.window.capacity() != capacity {
+            self.weigh();
+        }
     }
 
     pub(crate) fn release(&mut self, id: PacketId) -> Option<Delivery> {
         let slot = self.slot_mut(id).filter(|slot| matches!(slot, Slot::Unacknowledged(_)))?;
-        let delivery = std::mem::replace(slot, Slot::Released).into_delivery()?;
-        self.in_window.subtract(&delivery);
-        Some(delivery)
+        let started = std::mem::replace(slot, Slot::Released);
+        self.done(started)
     }
 
     pub(crate) fn complete(&mut self, id: PacketId) -> Option<Delivery> {
@@ -372,6 +407,9 @@ impl Outbound {
     fn done(&mut self, slot: Slot) -> Option<Delivery> {
         let delivery = slot.into_delivery()?;
         self.in_window.subtract(&delivery);
+        if delivery.subscription_ids.heap_bytes() > 0 {
+            self.weigh();
+        }
         Some(delivery)
     }
 
@@ -399,6 +437,7 @@ impl Outbound {
             self.stragglers.push((id, slot));
             self.aside.insert(id);
             self.drop_free_front();
+            self.weigh();
         }
     }
 

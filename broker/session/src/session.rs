@@ -41,11 +41,12 @@ impl Holds<5> for Session {
     fn footprint(&self) -> Footprint<5> {
         let ids_bytes = self.held.as_ref().map_or(0, |held| size_of::<PacketIdSet>() + held.heap_bytes());
         let will_bytes = self.will.as_ref().map_or(0, |will| size_of::<Will>() + will.message.kept_bytes());
-        let [queue, window] = self.outbound_footprint();
         // A vacant place has a session without an identifier.
         let own_bytes = if self.client_id.is_empty() { 0 } else { SESSION_BYTES + self.client_id.len() };
-        let session = (Kind::Session, own_bytes + ids_bytes);
-        [session, (Kind::Subscription, self.subscriptions.bytes()), (Kind::Will, will_bytes), queue, window]
+        let subscriptions = (Kind::Subscription, self.subscriptions.bytes());
+        let none = [(Kind::Queue, 0), (Kind::Window, 0)];
+        let [queue, window] = self.outbound.as_ref().map_or(none, |outbound| outbound.footprint());
+        [(Kind::Session, own_bytes + ids_bytes), subscriptions, (Kind::Will, will_bytes), queue, window]
     }
 }
 
@@ -96,15 +97,6 @@ impl Session {
     /// QoS 2 identifiers of the client that have not been released.
     pub fn held(&self) -> Option<&PacketIdSet> {
         self.held.as_deref()
-    }
-
-    /// Bytes of queue and window (see [`Outbound::footprint`]).
-    #[inline]
-    pub fn outbound_footprint(&self) -> Footprint<2> {
-        match &self.outbound {
-            Some(outbound) => outbound.footprint(),
-            None => [(Kind::Queue, 0), (Kind::Window, 0)],
-        }
     }
 
     /// Bytes that the session counts against the limit of its client: all that it holds, its messages in full.

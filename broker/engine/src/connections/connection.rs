@@ -14,7 +14,6 @@ use super::aliases::{Alias, Aliases};
 use super::holds::{Holds, Reason};
 use super::output::{Output, OutputPool};
 use crate::ack::Ack;
-use crate::counters::Counters;
 use crate::place::SessionIndex;
 
 /// How far a connection has come.
@@ -321,11 +320,10 @@ impl Connection {
         self.output.get_or_insert_with(|| pool.take())
     }
 
-    /// All output has been written, or will not be: the connection needs no buffer.
-    pub(crate) fn put_output_away(&mut self, pool: &mut OutputPool, counters: &Counters) {
-        if let Some(mut output) = self.output.take() {
-            output.clear();
-            counters.output_bytes.add(output.count());
+    /// All output has been written: the connection needs no buffer.
+    #[inline]
+    pub(crate) fn put_output_away(&mut self, pool: &mut OutputPool) {
+        if let Some(output) = self.output.take() {
             pool.give_back(output);
         }
     }

@@ -245,13 +245,16 @@ impl Output {
     }
 
     /// Forgets everything.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.segments.clear();
         self.tail.clear();
         self.written = 0;
         self.pending = 0;
         self.stalled_since_ms = None;
-        self.own_bytes = 0;
+        if self.own_bytes > 0 {
+            self.own_bytes = 0;
+            self.weigh();
+        }
     }
 }
 
@@ -260,34 +263,49 @@ impl Output {
 pub(crate) struct OutputPool {
     #[expect(clippy::vec_box, reason = "the boxes are what is kept: they go to connections as they are")]
     free: Vec<Box<Output>>,
+    /// What the outputs in the pool take.
     bytes: usize,
+    /// What of `bytes` has been taken off the account.
+    settled_bytes: usize,
     ledger: Arc<Ledger>,
 }
 
 impl OutputPool {
-    /// An empty pool. Outputs that are taken from it stand in `ledger`; those that lie in it are a few, and do not.
+    /// An empty pool. Outputs of connections stand in `ledger`. Those in the pool are few, and nobody's.
     pub(crate) fn new(ledger: &Arc<Ledger>) -> OutputPool {
-        OutputPool { free: Vec::new(), bytes: 0, ledger: ledger.clone() }
+        OutputPool { free: Vec::new(), bytes: 0, settled_bytes: 0, ledger: ledger.clone() }
     }
 
+    #[inline]
     pub(crate) fn take(&mut self) -> Box<Output> {
-        let mut output = match self.free.pop() {
-            Some(output) => {
-                self.bytes -= output.tail.capacity();
-                output
-            }
-            None => Box::new(Output::new(&self.ledger)),
-        };
+        let Some(output) = self.free.pop() else { return self.make() };
+        self.bytes -= output.charge.bytes();
+        output
+    }
+
+    #[cold]
+    fn make(&self) -> Box<Output> {
+        let mut output = Box::new(Output::new(&self.ledger));
         output.weigh();
         output
     }
 
+    #[inline]
     pub(crate) fn give_back(&mut self, mut output: Box<Output>) {
-        let bytes = output.tail.capacity();
-        if bytes <= KEPT_BUFFER_BYTES && self.bytes + bytes <= POOL_BYTES_MAX {
-            self.bytes += bytes;
-            output.charge.set(0);
-            self.free.push(output);
+        if output.tail.capacity() > KEPT_BUFFER_BYTES || self.bytes >= POOL_BYTES_MAX {
+            return;
+        }
+        output.clear();
+        self.bytes += output.charge.bytes();
+        self.free.push(output);
+    }
+
+    /// Takes what is in the pool off the account. Once a turn is enough, and costs less than doing so for each output.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        if self.bytes != self.settled_bytes {
+            self.ledger.settle(Kind::Output, self.bytes, self.settled_bytes);
+            self.settled_bytes = self.bytes;
         }
     }
 }
