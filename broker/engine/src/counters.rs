@@ -144,6 +144,10 @@ counters! {
     /// Times that what a client or another thread sent had so many receivers, or was so much for them, that these were
     /// written to in turns and no more was taken from there meanwhile.
     fan_outs_put_off,
+    /// Times TCP was told to acknowledge at once what a client had sent, as it would have waited for that.
+    quickacks_sent,
+    /// Times that was given up for a connection, as its client took as long all the same.
+    quickacks_given_up,
     /// Retained messages refused by a limit.
     retained_refused,
     /// Messages waiting in sessions now: queued or not acknowledged.

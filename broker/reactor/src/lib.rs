@@ -14,6 +14,7 @@ mod input;
 mod listener;
 mod mailbox;
 mod memory;
+mod quickack;
 mod sockets;
 mod websockets;
 mod worker;

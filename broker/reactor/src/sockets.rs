@@ -5,6 +5,7 @@ use tautwire_engine::ConnectionId;
 use tautwire_websocket::WebSocket;
 
 use crate::input::Rest;
+use crate::quickack::Pace;
 
 /// One socket.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Socket {
     pub(crate) listed: bool,
     /// MQTT comes in frames of WebSocket; see [`Sockets::websocket`].
     pub(crate) framed: bool,
+    /// Whether the client waits for acknowledgements of TCP.
+    pub(crate) pace: Pace,
     pub(crate) rest: Option<Box<Rest>>,
 }
 
@@ -70,6 +73,7 @@ impl Sockets {
             ended: false,
             listed: false,
             framed,
+            pace: Pace::default(),
             rest: rest.map(Box::new),
         });
     }

@@ -21,6 +21,7 @@ use crate::input::{Chunks, Rest};
 use crate::listener::{Accepted, Listener, Reserve, accept};
 use crate::mailbox::{Adopted, Bell, Mail, Peer};
 use crate::memory::Trimmer;
+use crate::quickack::Hurried;
 use crate::sockets::{Removed, Sockets};
 
 /// Events taken from the kernel at a time.
@@ -56,6 +57,7 @@ pub(crate) struct Worker {
     writable: Vec<ConnectionId>,
     /// WebSockets that have something of their own to say.
     pub(crate) replying: Vec<ConnectionId>,
+    pub(crate) hurried: Hurried,
     /// Connections that have ended, with the moment at which their sockets are closed at the latest.
     draining: VecDeque<(u64, ConnectionId)>,
     listeners: Vec<Listener>,
@@ -97,6 +99,7 @@ impl Worker {
             readable: VecDeque::new(),
             writable: Vec::new(),
             replying: Vec::new(),
+            hurried: Vec::new(),
             draining: VecDeque::new(),
             listeners,
             accepting: Vec::new(),
@@ -181,6 +184,7 @@ impl Worker {
         self.flush_all();
         // Writing lets waiting messages go on, and may show that a peer is gone.
         self.act();
+        self.acknowledge_at_once();
         self.close_drained();
         if let Some(trimmer) = &mut self.trimmer {
             trimmer.look(self.shard.buffered_bytes(), self.now_ms);
@@ -364,6 +368,9 @@ impl Worker {
             log::debug!("connection {} ended in the midst of a packet", id.index);
         }
         self.shard.counters().bytes_received.add(arrived.read.unwrap_or(0) as u64);
+        if arrived.read.is_some_and(|count| count > 0) && socket.pace.heard(self.now_ms, self.shard.counters()) {
+            self.hurried.push(id);
+        }
         let (draining, framed) = (socket.draining, socket.framed);
         if framed && !draining {
             self.unframe(id, &mut arrived);
@@ -572,6 +579,7 @@ impl Worker {
     /// The turn's writes to a connection are done, and its socket would take more.
     pub(crate) fn finish_writing(&mut self, id: ConnectionId, pending: bool) {
         let Some(socket) = self.sockets.get(id) else { return };
+        socket.pace.answered();
         if pending {
             // Others are to have their turn.
             self.writable.push(id);

@@ -5,5 +5,6 @@ mod desk;
 mod ends;
 mod fan_out;
 mod large;
+mod quickack;
 mod small;
 mod threads;
