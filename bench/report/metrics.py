@@ -28,6 +28,7 @@ LABELS = {
     "deliveries_per_s": "deliveries",
     "round_trips_per_s": "round trips",
     "ratio_to_raw_tcp": "part of the rate of raw TCP",
+    "ratio_to_nodelay": "part of the rate with TCP_NODELAY",
     "ratio_of_p50": "part of the rate of raw TCP, of medians",
     "p50_us": "latency, median",
     "p90_us": "latency, 90th percentile",

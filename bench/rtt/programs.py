@@ -32,15 +32,15 @@ class Client:
     ours: bool
     digit: str
     command: tuple[str, ...]
-    # Exchanges with a server of its own kind only, and not at QoS 0: there to show what sending at once is worth.
-    about_delay: bool = False
+    # There to show what TCP_NODELAY is worth: exchanges with a server of its own kind alone, and not at QoS 0.
+    about_nodelay: bool = False
 
 
 PYTHON = (str(ROOT / ".venv" / "bin" / "python"), "-B")
 PYTHON_DRIVER = (*PYTHON, str(HERE / "python" / "driver.py"))
 JAVA_FOLDER = TARGET / "java"
-# A small heap, and no threads for collecting garbage beside those of the library.
-JAVA = ("java", "-XX:+UseSerialGC", "-Xmx64m", "-cp", f"{JAVA_FOLDER / 'classes'}:{JAVA_FOLDER / 'libraries'}/*", "rtt.Driver")
+# A small heap, no threads for collecting garbage, and none that wakes up by itself.
+JAVA = ("java", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xmx64m", "-cp", f"{JAVA_FOLDER / 'classes'}:{JAVA_FOLDER / 'libraries'}/*", "rtt.Driver")
 C_PAHO = (str(TARGET / "c-paho"),)
 C_PAHO_NODELAY = ("env", f"LD_PRELOAD={TARGET / 'nodelay.so'}", *C_PAHO)
 
@@ -55,10 +55,10 @@ CLIENTS = {
         Client("js", "JavaScript, Tautwire", True, "5", ("node", str(HERE / "javascript" / "driver.mjs"), "tautwire")),
         Client("js-mqttjs", "JavaScript, MQTT.js", False, "6", ("node", str(HERE / "javascript" / "driver.mjs"), "mqttjs")),
         Client("python", "Python, paho", False, "7", PYTHON_DRIVER),
-        Client("python-nagle", "Python, paho, as it comes", False, "8", (*PYTHON_DRIVER, "--nagle"), about_delay=True),
-        Client("c-paho-nodelay", "C, paho, TCP_NODELAY", False, "9", C_PAHO_NODELAY, about_delay=True),
-        Client("java", "Java, paho", False, "a", (*JAVA, "mqttv3"), about_delay=True),
-        Client("java-nagle", "Java, paho, as it comes", False, "b", (*JAVA, "mqttv3", "--nagle"), about_delay=True),
+        Client("python-nagle", "Python, paho, as it comes", False, "8", (*PYTHON_DRIVER, "--nagle"), about_nodelay=True),
+        Client("c-paho-nodelay", "C, paho, TCP_NODELAY", False, "9", C_PAHO_NODELAY, about_nodelay=True),
+        Client("java", "Java, paho", False, "a", (*JAVA, "mqttv3"), about_nodelay=True),
+        Client("java-nagle", "Java, paho, as it comes", False, "b", (*JAVA, "mqttv3", "--nagle"), about_nodelay=True),
     )
 }
 
