@@ -126,7 +126,10 @@ def _java() -> None:
     subprocess.run([str(ROOT / "tools" / "apt.sh"), "javac=default-jdk-headless", "mvn=maven"], check=True)
     goals = ["compile", "dependency:copy-dependencies"]
     into = [f"-Dinto={JAVA_FOLDER}", f"-DoutputDirectory={JAVA_FOLDER / 'libraries'}"]
-    subprocess.run(["mvn", "--quiet", "--batch-mode", *into, *goals], check=True, cwd=HERE / "java", stdout=sys.stderr)
+    run = subprocess.run(["mvn", "--quiet", "--batch-mode", *into, *goals], cwd=HERE / "java", capture_output=True, text=True)
+    if run.returncode != 0:
+        print(run.stdout, run.stderr, file=sys.stderr)
+        run.check_returncode()
 
 
 def _compile(name: str, *sources: str, library: list[str] | None = None) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import re
 import statistics
 import subprocess
@@ -20,7 +21,7 @@ ROOT = HERE.parent.parent
 
 sys.path.insert(0, str(ROOT / "bench" / "rtt"))
 import programs  # noqa: E402
-from drivers import Driver, DriverError, running  # noqa: E402
+from drivers import Driver, DriverError, pinned, running  # noqa: E402
 
 # The time of a client as it comes, by that of the same client with TCP_NODELAY.
 RATIO_MAX = 2.0
@@ -29,7 +30,7 @@ STALL_NS = 25_000_000
 # What the broker may need to see before it knows such a client.
 STALLS_MAX = 4
 FIRST_MESSAGES = 40
-ROUNDS = 10
+ROUNDS = 20
 ROUND_MESSAGES = 30
 LIMIT_MS = 20_000
 
@@ -65,8 +66,9 @@ def main() -> int:
     options = _options()
     passed = failed = 0
     for name in options.only:
+        missing = _missing(name)
         for qos in (1, 2):
-            failure = _run(name, qos, options)
+            failure = missing or _run(name, qos, options)
             passed, failed = passed + (failure is None), failed + (failure is not None)
             print(f"{'ok' if failure is None else 'FAIL'} {name} QoS {qos}{f': {failure}' if failure else ''}", flush=True)
     print(f"{passed} passed, {failed} failed")
@@ -86,12 +88,21 @@ def _options() -> argparse.Namespace:
     return options
 
 
+def _missing(name: str) -> str | None:
+    """Why a library cannot be had here."""
+    try:
+        LIBRARIES[name].prepare()
+    except programs.Unavailable as error:
+        return str(error)
+    return None
+
+
 def _run(name: str, qos: int, options: argparse.Namespace) -> str | None:
     """What is wrong, if anything is. The two clients are there at the same time and go by turns."""
     library = LIBRARIES[name]
     try:
-        library.prepare()
-        with _broker(options) as (host, port), running({
+        # On one CPU, so that the two differ by TCP_NODELAY alone, not by where the scheduler has put them.
+        with pinned(max(os.sched_getaffinity(0))), _broker(options) as (host, port), running({
             (digit,): (*command, "self", host, port, str(qos), digit)
             for digit, command in (("0", library.as_it_comes), ("1", library.nodelay))
         }) as drivers:
@@ -104,9 +115,10 @@ def _compare(name: str, qos: int, as_it_comes: Driver, nodelay: Driver) -> str |
     first = [driver.ask("itself", FIRST_MESSAGES, LIMIT_MS) for driver in (as_it_comes, nodelay)]
     stalls, stalls_nodelay = (sum(time >= STALL_NS for time in times) for times in first)
     means: list[tuple[float, float]] = []
-    for _ in range(ROUNDS):
-        ours, theirs = (statistics.mean(driver.ask("itself", ROUND_MESSAGES, LIMIT_MS)) / 1e6 for driver in (as_it_comes, nodelay))
-        means.append((ours, theirs))
+    for turn in range(ROUNDS):
+        order = (as_it_comes, nodelay) if turn % 2 else (nodelay, as_it_comes)
+        of = {driver: statistics.mean(driver.ask("itself", ROUND_MESSAGES, LIMIT_MS)) / 1e6 for driver in order}
+        means.append((of[as_it_comes], of[nodelay]))
     mean_ms, mean_nodelay_ms = (statistics.median(column) for column in zip(*means, strict=True))
     ratio = statistics.median(ours / theirs for ours, theirs in means)
     print(f"  {name} QoS {qos}: {mean_ms:.2f} ms a message, with TCP_NODELAY {mean_nodelay_ms:.2f}, {ratio:.2f} times; "

@@ -1,9 +1,9 @@
 //! Clients that do not set `TCP_NODELAY`, and the acknowledgement of TCP for which they wait.
 //!
-//! Such a client sends PUBACK, say, and then PUBLISH. Its kernel keeps the second packet until ours has acknowledged the first
-//! (Nagle's algorithm, RFC 896). Ours waits 40 ms for output that could carry the acknowledgement (RFC 9293, section
-//! 3.8.6.3), but nothing answers a PUBACK. So each message takes 40 ms. `TCP_QUICKACK` sends the acknowledgement at once; the
-//! kernel does not keep to it, so it is set again after each read that needs it.
+//! Such a client sends PUBACK, say, and then PUBLISH. Its kernel keeps the PUBLISH until our kernel has acknowledged the PUBACK
+//! (Nagle's algorithm, RFC 896). Our kernel waits 40 ms for output that could carry the acknowledgement (RFC 9293, section
+//! 3.8.6.3), but nothing answers a PUBACK. So each message takes 40 ms. `TCP_QUICKACK` sends the acknowledgement at once. The
+//! setting does not last, so it is made again after each read that needs it.
 //!
 //! Only connections that show the pattern get it: a read led to no output, and the next bytes came 30 to 60 ms later. A client
 //! that sends every 40 ms by its own choice looks the same, until it is acknowledged at once and still takes as long.
@@ -15,61 +15,54 @@ use tautwire_engine::{ConnectionId, Counters};
 
 use crate::worker::Worker;
 
-/// From a read that led to no output to the next bytes of a client that was held up: the kernel's delay, and the way there and
-/// back. Over a longer way, the delay is no more than twice the round trip.
+/// Time from a read that led to no output to the next bytes, where the client was held up: our kernel's delay and a round trip.
+/// Where a round trip takes more than 20 ms, the delay is less than two of them, and is left alone.
 const HELD_MS: RangeInclusive<u64> = 30..=60;
-/// So many gaps like that, with none shorter between them, and the client is acknowledged at once.
+/// A client is acknowledged at once after this many such gaps with no shorter one between them.
 const SIGNS: u8 = 2;
-/// So many although it was acknowledged at once, and it sends at a pace of its own: it is left alone.
+/// After this many in a row although it was acknowledged at once, the pace is the client's own, and it is left alone.
 const IN_VAIN_MAX: u8 = 4;
-/// So many more, and it is tried again, once.
+/// After this many more, one more is acknowledged at once, to see whether that helps now.
 const SIGNS_AGAIN: u8 = 32;
 
-/// Time is kept in units of so many milliseconds,
+/// The unit in which a moment is kept.
 const UNIT_MS: u64 = 2;
-/// and starts again after so many units, about two seconds. A gap that is longer may be taken for a short one; it counts
-/// once, and what it leads to corrects itself.
-const UNITS: u64 = (1 << TIME_BITS) - 1;
+/// The bits in which it is kept: time starts again after two seconds. A gap longer than that may be taken for a shorter one,
+/// which costs a call or two.
 const TIME_BITS: u32 = 10;
 const TIME_MASK: u16 = (1 << TIME_BITS) - 1;
 
-/// How a client's bytes come after reads that led to no output; of its last read when, unless output has followed. Small, as
-/// each connection has one: the time in the lower bits, 0 once output has followed, and the phase above.
+/// What is known of a client's pace, and when it was last read from. Each connection has one, so it is small: the moment is in the
+/// lower bits, 0 once output has followed the read, and the phase is above.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Pace(u16);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Acknowledged as the kernel likes. So many gaps looked as if the client had been held up.
+    /// Acknowledged as the kernel sees fit. `signs` gaps looked as if the client had been held up.
     Watched { signs: u8 },
-    /// Acknowledged at once. So many gaps in a row were no shorter for it.
+    /// Acknowledged at once. `in_vain` gaps in a row were no shorter for it.
     Hurried { in_vain: u8 },
-    /// As the kernel likes again, since it was no use. So many gaps have looked the same since.
+    /// Acknowledged as the kernel sees fit again, since the rest did not help. `signs` gaps have looked the same since.
     LeftAlone { signs: u8 },
-}
-
-/// What the client is found to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Finding {
-    /// It waits for our acknowledgements, or may do so.
-    Waits,
-    /// It does not, as far as is known.
-    DoesNotWait,
-    /// It was believed to, wrongly.
-    DidNotWait,
 }
 
 impl Pace {
     /// Bytes have come. Says whether they are to be acknowledged at once if the turn leads to no output.
+    #[inline]
     pub(crate) fn heard(&mut self, now_ms: u64, counters: &Counters) -> bool {
-        match self.find(now_ms) {
-            Finding::Waits => true,
-            Finding::DoesNotWait => false,
-            Finding::DidNotWait => {
-                counters.quickacks_given_up.add(1);
-                false
-            }
+        let now = units(now_ms);
+        if self.is_answered() {
+            // True of most reads of most clients. It shows nothing of what they wait for.
+            self.0 |= now;
+            return self.is_hurried();
         }
+        let was_hurried = self.is_hurried();
+        self.learn(now);
+        if was_hurried && !self.is_hurried() {
+            counters.quickacks_given_up.add(1);
+        }
+        self.is_hurried()
     }
 
     /// Output has been written, and with it an acknowledgement.
@@ -81,21 +74,16 @@ impl Pace {
         self.0 & TIME_MASK == 0
     }
 
-    fn find(&mut self, now_ms: u64) -> Finding {
-        let now = now_ms / UNIT_MS % UNITS;
-        let before = self.phase();
-        let mut phase = before;
-        if !self.is_answered() {
-            let last = u64::from(self.0 & TIME_MASK) - 1;
-            phase = before.after((now + UNITS - last) % UNITS * UNIT_MS);
-        }
-        // It fits: less than UNITS.
-        self.0 = phase.bits() << TIME_BITS | (now as u16 + 1);
-        match (before, phase) {
-            (_, Phase::Hurried { .. }) => Finding::Waits,
-            (Phase::Hurried { .. }, _) => Finding::DidNotWait,
-            _ => Finding::DoesNotWait,
-        }
+    fn is_hurried(self) -> bool {
+        matches!(self.phase(), Phase::Hurried { .. })
+    }
+
+    /// Bytes have come, and no output has followed those before.
+    #[inline(never)]
+    fn learn(&mut self, now: u16) {
+        let gap = now.wrapping_sub(self.0) & TIME_MASK;
+        let phase = self.phase().after(u64::from(gap) * UNIT_MS);
+        self.0 = phase.bits() << TIME_BITS | now;
     }
 
     fn phase(self) -> Phase {
@@ -106,6 +94,11 @@ impl Pace {
             _ => Phase::LeftAlone { signs: bits - FIRST_LEFT_ALONE },
         }
     }
+}
+
+/// 0 has a meaning of its own; a unit more or less has none.
+fn units(now_ms: u64) -> u16 {
+    ((now_ms / UNIT_MS) as u16 & TIME_MASK).max(1)
 }
 
 const FIRST_HURRIED: u8 = SIGNS;
@@ -147,7 +140,7 @@ impl Phase {
 impl Worker {
     /// At the end of a turn: acknowledges what was read in it from clients that wait for that, where no output has done so.
     pub(crate) fn acknowledge_at_once(&mut self) {
-        for id in self.hurried.drain(..) {
+        while let Some(id) = self.hurried.pop() {
             if let Some(socket) = self.sockets.get(id)
                 && !socket.pace.is_answered()
                 && acknowledge(&socket.stream)
@@ -177,20 +170,24 @@ fn acknowledge(_: &TcpStream) -> bool {
 mod tests {
     use super::*;
 
-    /// What the client is found to do at its first bytes, and after each of these gaps.
-    fn findings(pace: &mut Pace, gaps_ms: &[u64]) -> Vec<Finding> {
+    /// Whether the client is hurried, from its first bytes on and after each of these gaps.
+    fn hurried_after(pace: &mut Pace, gaps_ms: &[u64], counters: &Counters) -> Vec<bool> {
         let mut now_ms = 1_000_000;
-        let mut found = vec![pace.find(now_ms)];
+        let mut found = vec![pace.heard(now_ms, counters)];
         for gap_ms in gaps_ms {
             now_ms += gap_ms;
-            found.push(pace.find(now_ms));
+            found.push(pace.heard(now_ms, counters));
         }
         found
     }
 
+    fn after(mut pace: Pace, gaps_ms: &[u64]) -> Vec<bool> {
+        hurried_after(&mut pace, gaps_ms, &Counters::default())
+    }
+
     fn hurried() -> Pace {
         let mut pace = Pace::default();
-        findings(&mut pace, &[42; SIGNS as usize]);
+        hurried_after(&mut pace, &[42; SIGNS as usize], &Counters::default());
         assert_eq!(pace.phase(), Phase::Hurried { in_vain: 0 });
         pace.answered();
         pace
@@ -198,7 +195,7 @@ mod tests {
 
     fn left_alone() -> Pace {
         let mut pace = hurried();
-        findings(&mut pace, &[42; IN_VAIN_MAX as usize]);
+        hurried_after(&mut pace, &[42; IN_VAIN_MAX as usize], &Counters::default());
         assert_eq!(pace.phase(), Phase::LeftAlone { signs: 0 });
         pace.answered();
         pace
@@ -206,37 +203,28 @@ mod tests {
 
     #[test]
     fn two_gaps_of_a_delayed_acknowledgement_are_enough() {
-        use Finding::{DoesNotWait, Waits};
-        assert_eq!(findings(&mut Pace::default(), &[43, 41]), [DoesNotWait, DoesNotWait, Waits]);
-        // With pauses of the user between them.
-        assert_eq!(findings(&mut Pace::default(), &[43, 700, 41]), [DoesNotWait, DoesNotWait, DoesNotWait, Waits]);
+        assert_eq!(after(Pace::default(), &[43, 41]), [false, false, true]);
+        // With a pause of the user between them.
+        assert_eq!(after(Pace::default(), &[43, 700, 41]), [false, false, false, true]);
     }
 
     #[test]
     fn the_limits_are_30_and_60_ms() {
-        for (gap_ms, phase) in [
-            (28, Phase::Watched { signs: 0 }),
-            (30, Phase::Hurried { in_vain: 0 }),
-            (60, Phase::Hurried { in_vain: 0 }),
-            (62, Phase::Watched { signs: 0 }),
-        ] {
-            let mut pace = Pace::default();
-            findings(&mut pace, &[gap_ms, gap_ms]);
-            assert_eq!(pace.phase(), phase, "{gap_ms}");
+        for (gap_ms, is_hurried) in [(28, false), (30, true), (60, true), (62, false)] {
+            assert_eq!(after(Pace::default(), &[gap_ms, gap_ms]), [false, false, is_hurried], "{gap_ms}");
         }
     }
 
     #[test]
     fn a_client_that_goes_on_at_once_is_never_hurried() {
-        let found = findings(&mut Pace::default(), &[0, 1, 43, 0, 5, 43, 2, 29, 43, 0]);
-        assert!(found.iter().all(|finding| *finding == Finding::DoesNotWait), "{found:?}");
+        assert!(!after(Pace::default(), &[0, 1, 43, 0, 5, 43, 2, 28, 43, 0]).contains(&true));
     }
 
     #[test]
     fn what_was_answered_shows_nothing() {
-        let mut pace = Pace::default();
+        let (mut pace, counters) = (Pace::default(), Counters::default());
         for turn in 0..100 {
-            assert_eq!(pace.find(turn * 42), Finding::DoesNotWait);
+            assert!(!pace.heard(turn * 42, &counters));
             pace.answered();
         }
         assert_eq!(pace, Pace::default());
@@ -244,43 +232,44 @@ mod tests {
 
     #[test]
     fn a_hurried_client_stays_so_as_long_as_it_helps() {
-        let found = findings(&mut hurried(), &[0, 1, 43, 0, 43, 43, 43, 0, 5_000, 0].repeat(100));
-        assert!(found.iter().all(|finding| *finding == Finding::Waits));
+        assert!(!after(hurried(), &[0, 1, 43, 0, 43, 43, 43, 0, 700, 0].repeat(100)).contains(&false));
     }
 
     #[test]
     fn a_client_with_a_pace_of_its_own_is_left_alone() {
-        use Finding::{DidNotWait, DoesNotWait, Waits};
-        let found = findings(&mut hurried(), &[40, 40, 40, 40, 40]);
-        assert_eq!(found, [Waits, Waits, Waits, Waits, DidNotWait, DoesNotWait]);
+        let (mut pace, counters) = (hurried(), Counters::default());
+        let found = hurried_after(&mut pace, &[40, 40, 40, 40, 40], &counters);
+        assert_eq!(found, [true, true, true, true, false, false]);
+        assert_eq!(counters.quickacks_given_up.get(), 1);
     }
 
     #[test]
     fn it_is_tried_again_once_in_a_while() {
-        let found = findings(&mut left_alone(), &[40; 330]);
-        assert_eq!(found.iter().filter(|finding| **finding == Finding::Waits).count(), 10);
-        assert_eq!(found.iter().filter(|finding| **finding == Finding::DidNotWait).count(), 10);
+        let (mut pace, counters) = (left_alone(), Counters::default());
+        let found = hurried_after(&mut pace, &[40; 10 * (SIGNS_AGAIN as usize + 1)], &counters);
+        assert_eq!(found.iter().filter(|is_hurried| **is_hurried).count(), 10);
+        assert_eq!(counters.quickacks_given_up.get(), 10);
     }
 
     #[test]
     fn one_that_has_come_to_wait_is_hurried_again() {
         let mut pace = left_alone();
-        findings(&mut pace, &[43; SIGNS_AGAIN as usize]);
-        let found = findings(&mut pace, &[0; 100]);
-        assert!(found.iter().all(|finding| *finding == Finding::Waits), "{found:?}");
+        hurried_after(&mut pace, &[43; SIGNS_AGAIN as usize], &Counters::default());
+        pace.answered();
+        assert!(!after(pace, &[0; 100]).contains(&false));
     }
 
     #[test]
-    fn every_moment_and_phase_is_kept() {
-        for bits in 0..FIRST_LEFT_ALONE + SIGNS_AGAIN {
-            let pace = Pace(u16::from(bits) << TIME_BITS);
-            assert_eq!(pace.phase().bits(), u16::from(bits));
+    fn every_phase_and_moment_is_kept() {
+        for bits in 0..u16::from(FIRST_LEFT_ALONE + SIGNS_AGAIN) {
+            assert_eq!(Pace(bits << TIME_BITS).phase().bits(), bits);
         }
-        for now_ms in 0..UNITS * UNIT_MS * 2 {
+        let counters = Counters::default();
+        for now_ms in 0..UNIT_MS << (TIME_BITS + 1) {
             let mut pace = Pace::default();
-            pace.find(now_ms);
+            pace.heard(now_ms, &counters);
             assert!(!pace.is_answered());
-            pace.find(now_ms + 44);
+            pace.heard(now_ms + 44, &counters);
             assert_eq!(pace.phase(), Phase::Watched { signs: 1 }, "{now_ms}");
         }
     }
