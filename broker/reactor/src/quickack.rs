@@ -18,7 +18,8 @@ use crate::worker::Worker;
 /// Time from a read that led to no output to the next bytes, where the client was held up: our kernel's delay and a round trip.
 /// Where a round trip takes more than 20 ms, the delay is less than two of them, and is left alone.
 const HELD_MS: RangeInclusive<u64> = 30..=60;
-/// A client is acknowledged at once after this many such gaps with no shorter one between them.
+/// A client is acknowledged at once after this many such gaps with no shorter one between them: bytes that come sooner than our
+/// kernel acknowledges were not kept back.
 const SIGNS: u8 = 2;
 /// After this many in a row although it was acknowledged at once, the pace is the client's own, and it is left alone.
 const IN_VAIN_MAX: u8 = 4;
