@@ -26,7 +26,8 @@ SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh 
 
 # Commands that the tests use, with the Debian packages they come in.
 TEST_PACKAGES = g++=g++ clang=clang arm-none-eabi-gcc=gcc-arm-none-eabi,libnewlib-arm-none-eabi \
-	/usr/lib32/crt1.o=gcc-multilib chromium=chromium valgrind=valgrind
+	/usr/lib32/crt1.o=gcc-multilib chromium=chromium valgrind=valgrind \
+	/usr/include/MQTTClient.h=libpaho-mqtt-dev javac=default-jdk-headless mvn=maven
 
 say = @printf '\n== %s\n' '$(1)'
 
@@ -50,7 +51,7 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint test-rust test-spec test-go test-c test-typescript test-examples test-generate test-differential test-interop test-bench test-regressions ## all checks and tests; installs what they need
+test: tools lint test-rust test-spec test-go test-c test-typescript test-examples test-generate test-differential test-interop test-nodelay test-bench test-regressions ## all checks and tests; installs what they need
 
 .PHONY: tools
 tools:
@@ -95,6 +96,11 @@ test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Pytho
 	$(call say,test-interop)
 	@$(PYTHON) -B tests/interop/run.py
 
+.PHONY: test-nodelay
+test-nodelay: build .venv/ready ## paho (C, Python, Java) and aiomqtt do not wait for acknowledgements of TCP
+	$(call say,test-nodelay)
+	@$(PYTHON) -B tests/nodelay/run.py
+
 .PHONY: test-typescript
 test-typescript: build ## the TypeScript packages: types, tests, lint, size, a browser, other runtimes
 	$(call say,test-typescript)
@@ -129,7 +135,7 @@ test-differential: ## the codecs in Rust, TypeScript, Go and C say the same of m
 interop: build ## our clients against five brokers; writes docs/interoperability.md
 	@$(PYTHON) -B tests/interop/matrix.py
 
-.venv/ready: spec/requirements.txt tests/interop/paho-python/requirements.txt
+.venv/ready: spec/requirements.txt tests/interop/paho-python/requirements.txt tests/nodelay/requirements.txt
 	@PYTHON=$(PYTHON) tools/venv.sh $^
 	@touch $@
 

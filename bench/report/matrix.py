@@ -9,6 +9,11 @@ from metrics import CLIENTS
 from results import Result, title_of
 from tables import by_placement, cell, table
 
+# They only talk to servers of their own kind: Nagle's algorithm is on where a library leaves it on, TCP_NODELAY set by force elsewhere.
+ABOUT_NODELAY = {
+    "python-nagle": "Python, paho, as it comes", "c-paho-nodelay": "C, paho, with TCP_NODELAY",
+    "java": "Java, paho, with TCP_NODELAY", "java-nagle": "Java, paho, as it comes",
+}
 QOS = (0, 1, 2)
 
 
@@ -32,7 +37,7 @@ def _even(result: Result, placement: str) -> str:
     brokers = [broker for broker in result.brokers(placement) if broker != "raw"]
     head = ("client and server", *(f"{title_of(broker)}, QoS {qos}" for qos in QOS for broker in brokers))
     body = ""
-    for client, title in CLIENTS.items():
+    for client, title in (CLIENTS | ABOUT_NODELAY).items():
         cells = ""
         for qos in QOS:
             found = {broker: figure.median for broker in brokers

@@ -34,6 +34,7 @@ LABELS = {
     "deliveries_per_s": "deliveries",
     "round_trips_per_s": "round trips",
     "ratio_to_raw_tcp": "share of the rate of raw TCP",
+    "ratio_to_nodelay": "share of the rate with TCP_NODELAY",
     "ratio_of_p50": "share of the rate of raw TCP, of medians",
     "p50_us": "median latency",
     "p90_us": "90th percentile of the latency",

@@ -25,26 +25,40 @@ JAVASCRIPT = ROOT / "clients" / "typescript" / "packages" / "client"
 
 @dataclass(frozen=True)
 class Client:
-    """A library with its driver. `digit` says in a payload who asked."""
+    """A library with its driver. `digit`, hexadecimal, says in a payload who asked."""
 
     name: str
     title: str
     ours: bool
-    digit: int
+    digit: str
     command: tuple[str, ...]
+    # There to show what TCP_NODELAY is worth: exchanges with a server of its own kind alone, and not at QoS 0.
+    about_nodelay: bool = False
 
+
+PYTHON = (str(ROOT / ".venv" / "bin" / "python"), "-B")
+PYTHON_DRIVER = (*PYTHON, str(HERE / "python" / "driver.py"))
+JAVA_FOLDER = TARGET / "java"
+# A small heap, no threads for collecting garbage, and none that wakes up by itself.
+JAVA = ("java", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Xmx64m", "-cp", f"{JAVA_FOLDER / 'classes'}:{JAVA_FOLDER / 'libraries'}/*", "rtt.Driver")
+C_PAHO = (str(TARGET / "c-paho"),)
+C_PAHO_NODELAY = ("env", f"LD_PRELOAD={TARGET / 'nodelay.so'}", *C_PAHO)
 
 CLIENTS = {
     client.name: client
     for client in (
-        Client("c", "C, Tautwire", True, 0, (str(TARGET / "c-tautwire"),)),
-        Client("c-paho", "C, paho", False, 1, (str(TARGET / "c-paho"),)),
-        Client("rust", "Rust, Tautwire", True, 2, (str(TARGET / "release" / "tautwire-rtt"),)),
-        Client("go", "Go, Tautwire", True, 3, (str(TARGET / "go"), "tautwire")),
-        Client("go-paho", "Go, paho", False, 4, (str(TARGET / "go"), "paho")),
-        Client("js", "JavaScript, Tautwire", True, 5, ("node", str(HERE / "javascript" / "driver.mjs"), "tautwire")),
-        Client("js-mqttjs", "JavaScript, MQTT.js", False, 6, ("node", str(HERE / "javascript" / "driver.mjs"), "mqttjs")),
-        Client("python", "Python, paho", False, 7, (str(ROOT / ".venv" / "bin" / "python"), "-B", str(HERE / "python" / "driver.py"))),
+        Client("c", "C, Tautwire", True, "0", (str(TARGET / "c-tautwire"),)),
+        Client("c-paho", "C, paho", False, "1", C_PAHO),
+        Client("rust", "Rust, Tautwire", True, "2", (str(TARGET / "release" / "tautwire-rtt"),)),
+        Client("go", "Go, Tautwire", True, "3", (str(TARGET / "go"), "tautwire")),
+        Client("go-paho", "Go, paho", False, "4", (str(TARGET / "go"), "paho")),
+        Client("js", "JavaScript, Tautwire", True, "5", ("node", str(HERE / "javascript" / "driver.mjs"), "tautwire")),
+        Client("js-mqttjs", "JavaScript, MQTT.js", False, "6", ("node", str(HERE / "javascript" / "driver.mjs"), "mqttjs")),
+        Client("python", "Python, paho", False, "7", PYTHON_DRIVER),
+        Client("python-nagle", "Python, paho, as it comes", False, "8", (*PYTHON_DRIVER, "--nagle"), about_nodelay=True),
+        Client("c-paho-nodelay", "C, paho, TCP_NODELAY", False, "9", C_PAHO_NODELAY, about_nodelay=True),
+        Client("java", "Java, paho", False, "a", (*JAVA, "mqttv3"), about_nodelay=True),
+        Client("java-nagle", "Java, paho, as it comes", False, "b", (*JAVA, "mqttv3", "--nagle"), about_nodelay=True),
     )
 }
 
@@ -103,6 +117,21 @@ def _c_paho() -> None:
     _compile("c-paho", "driver.c", "paho.c", library=["-lpaho-mqtt3c"])
 
 
+def _c_paho_nodelay() -> None:
+    _c_paho()
+    _compile("nodelay.so", "nodelay.c", library=["-shared", "-fPIC"])
+
+
+def _java() -> None:
+    subprocess.run([str(ROOT / "tools" / "apt.sh"), "javac=default-jdk-headless", "mvn=maven"], check=True)
+    goals = ["compile", "dependency:copy-dependencies"]
+    into = [f"-Dinto={JAVA_FOLDER}", f"-DoutputDirectory={JAVA_FOLDER / 'libraries'}"]
+    run = subprocess.run(["mvn", "--quiet", "--batch-mode", *into, *goals], cwd=HERE / "java", capture_output=True, text=True)
+    if run.returncode != 0:
+        print(run.stdout, run.stderr, file=sys.stderr)
+        run.check_returncode()
+
+
 def _compile(name: str, *sources: str, library: list[str] | None = None) -> None:
     paths = [str(HERE / "c" / source) for source in sources]
     compiler = os.environ.get("CC") or "cc"
@@ -128,6 +157,10 @@ PREPARE = {
     "js": lambda: interop_setup.prepare("typescript"),
     "js-mqttjs": lambda: interop_setup.prepare("mqttjs"),
     "python": lambda: interop_setup.prepare("paho-python"),
+    "python-nagle": lambda: interop_setup.prepare("paho-python"),
+    "c-paho-nodelay": _c_paho_nodelay,
+    "java": _java,
+    "java-nagle": _java,
 }
 
 
@@ -138,11 +171,12 @@ def versions(brokers: list[str], clients: list[str]) -> dict[str, str]:
         "c-paho": lambda: _said("dpkg-query", "-W", "-f=${Version}", "libpaho-mqtt-dev"),
         "go-paho": lambda: _in(HERE / "go" / "go.mod", r"paho\.mqtt\.golang v(\S+)"),
         "js-mqttjs": lambda: _in(ROOT / "tests" / "interop" / "mqttjs" / "package.json", r'"mqtt": "([^"]+)"'),
+        "java": lambda: _in(HERE / "java" / "pom.xml", r"client\.mqttv3</artifactId>\s*<version>([^<]+)"),
         "python": lambda: _in(ROOT / "tests" / "interop" / "paho-python" / "requirements.txt", r"paho-mqtt==(\S+)"),
     }
     said |= {name: found[name]() for name in clients if name in found}
-    toolchains = {"cc": (os.environ.get("CC") or "cc", "--version"), "go toolchain": ("go", "version"), "node": ("node", "--version"),
-                  "python interpreter": (CLIENTS["python"].command[0], "--version"), "rustc": ("rustc", "--version")}
+    toolchains = {"cc": (os.environ.get("CC") or "cc", "--version"), "go toolchain": ("go", "version"), "java runtime": ("java", "--version"),
+                  "node": ("node", "--version"), "python interpreter": (PYTHON[0], "--version"), "rustc": ("rustc", "--version")}
     return said | {name: _said(*command) for name, command in toolchains.items()}
 
 

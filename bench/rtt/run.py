@@ -20,6 +20,8 @@ from summary import Cell
 
 RESULTS = programs.ROOT / "bench" / "results"
 QOS = (0, 1, 2)
+# The first exchanges of clients that do not set TCP_NODELAY take 40 ms each, until the broker knows such a client.
+WARM_UP_LIMIT_MIN_MS = 500
 PLACEMENTS = {"broker=0,generator=0": 0, "free": None}
 
 
@@ -46,7 +48,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Round trips through brokers, of all clients to all clients.")
     parser.add_argument("--quick", action="store_true", help="few exchanges, one round, one placement: whether it works")
     parser.add_argument("--count", type=int, help="exchanges of a client with a server of its own kind (100,000)")
-    parser.add_argument("--mixed-count", type=int, help="exchanges of a client with a server of another kind (10,000)")
+    parser.add_argument("--mixed-count", type=int, help="exchanges of a client with a server of another kind, and of those about TCP_NODELAY (10,000)")
     parser.add_argument("--rounds", type=int, help="in which the exchanges are done, by turns (3)")
     parser.add_argument("--limit-ms", type=int, help="the longest that a pair of a kind may take in one round (10,000); a mixed one has a tenth of it")
     parser.add_argument("--qos", type=int, action="append", choices=QOS)
@@ -97,15 +99,16 @@ def _measure(
     with contextlib.ExitStack() as stack:
         stack.enter_context(pinned(PLACEMENTS[placement]))
         addresses = {name: stack.enter_context(programs.interop_brokers.running(programs.BROKERS[name])) for name in present["brokers"]}
-        drivers = stack.enter_context(running(_commands(addresses, present["clients"], qos)))
+        names = [name for name in present["clients"] if qos > 0 or not programs.CLIENTS[name].about_nodelay]
+        drivers = stack.enter_context(running(_commands(addresses, names, qos)))
         raw = stack.enter_context(running_raw(programs.RAW))
         cells = [Cell("raw", language, protocol, qos) for language, protocol in programs.RAW]
-        names = present["clients"]
         # The mixed ones say who may talk to whom, and at what price; where the scheduler puts them adds nothing to that.
         is_first = placement == options.placement[0]
         cells += [
             Cell(broker, client, server, qos)
-            for client in names for server in names if is_first or client == server for broker in addresses
+            for client in names for server in names if client == server or is_first and _may_mix(client, server)
+            for broker in addresses
         ]
         _warm_up(cells, drivers, raw, options)
         for turn in range(options.rounds):
@@ -136,7 +139,7 @@ def _commands(addresses: dict[str, tuple[str, str]], clients: list[str], qos: in
         for name in clients:
             client = programs.CLIENTS[name]
             commands[broker, "echo", name] = (*client.command, "echo", host, port, str(qos), name)
-            commands[broker, "ping", name] = (*client.command, "ping", host, port, str(qos), str(client.digit))
+            commands[broker, "ping", name] = (*client.command, "ping", host, port, str(qos), client.digit)
     return commands
 
 
@@ -144,15 +147,24 @@ def _warm_up(cells: list[Cell], drivers: dict, raw: dict, options: argparse.Name
     """Compilers in time, caches and branch predictors: a tenth of what is measured goes before, uncounted."""
     for cell in cells:
         with contextlib.suppress(DriverError):
-            _asking(cell, drivers, raw).ask(cell.server, max(20, _count(cell, options) // 10), _limit_ms(cell, options) // 10)
+            limit_ms = max(_limit_ms(cell, options) // 10, WARM_UP_LIMIT_MIN_MS)
+            _asking(cell, drivers, raw).ask(cell.server, max(20, _count(cell, options) // 10), limit_ms)
+
+
+def _may_mix(client: str, server: str) -> bool:
+    return not (programs.CLIENTS[client].about_nodelay or programs.CLIENTS[server].about_nodelay)
+
+
+def _is_long(cell: Cell) -> bool:
+    return cell.is_raw or (cell.is_even and not programs.CLIENTS[cell.client].about_nodelay)
 
 
 def _count(cell: Cell, options: argparse.Namespace) -> int:
-    return options.count if cell.is_even else options.mixed_count
+    return options.count if _is_long(cell) else options.mixed_count
 
 
 def _limit_ms(cell: Cell, options: argparse.Namespace) -> int:
-    return options.limit_ms if cell.is_even else max(options.limit_ms // 10, 10)
+    return options.limit_ms if _is_long(cell) else max(options.limit_ms // 10, 10)
 
 
 def _asking(cell: Cell, drivers: dict, raw: dict) -> Driver:
@@ -180,7 +192,7 @@ def _result(options: argparse.Namespace, present: dict, left_out: dict, samples:
     return {
         "name": "rtt-matrix",
         "title": "round trips client → broker → server → broker → client, 16 bytes",
-        "definition_version": 1,
+        "definition_version": 2,
         "commit": machine.revision(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "quick": options.quick,

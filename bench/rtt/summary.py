@@ -13,16 +13,21 @@ PERCENTILES = {"p50_us": 0.5, "p90_us": 0.9, "p99_us": 0.99, "p999_us": 0.999}
 RATE = "round_trips_per_s"
 RATIO = "ratio_to_raw_tcp"
 RATIO_OF_P50 = "ratio_to_raw_tcp_of_p50"
+RATIO_TO_NODELAY = "ratio_to_nodelay"
 MQTTJS = "js_to_js_qos0_ratio_to_mqttjs_through_mosquitto"
 
-# What must hold at the first placement, of Tautwire: the part of the rate of raw TCP in the same language, and the multiple
-# of MQTT.js through mosquitto.
+# A client as its library comes, and the same with TCP_NODELAY.
+NODELAY = {"python-nagle": "python", "c-paho": "c-paho-nodelay", "java-nagle": "java"}
+
+# What must hold at the first placement, of Tautwire: the part of the rate of raw TCP in the same language, the multiple
+# of MQTT.js through mosquitto, and the part of the rate with TCP_NODELAY where it is not set: at most twice the time.
 BARS = {
     f"c_to_c_qos0_{RATIO}": 0.42,
     f"c_to_c_qos1_{RATIO}": 0.28,
     f"c_to_c_qos2_{RATIO}": 0.17,
     f"js_to_js_qos0_{RATIO}": 0.36,
     MQTTJS: 3.0,
+    **{f"{client}_to_{client}_qos{qos}_{RATIO_TO_NODELAY}": 0.5 for client in NODELAY for qos in (1, 2)},
 }
 
 
@@ -80,6 +85,9 @@ def of_round(figures: dict[Cell, dict[str, float]]) -> dict[str, dict[str, float
         if floor and cell.is_even and not cell.is_raw:
             into[f"{cell.name}_{RATIO}"] = round(of_cell[RATE] / floor[RATE], 4)
             into[f"{cell.name}_{RATIO_OF_P50}"] = round(floor["p50_us"] / of_cell["p50_us"], 4)
+        told = NODELAY.get(cell.client, "")
+        if cell.is_even and (nodelay := figures.get(Cell(cell.broker, told, told, cell.qos))):
+            into[f"{cell.name}_{RATIO_TO_NODELAY}"] = round(of_cell[RATE] / nodelay[RATE], 4)
     ours = figures.get(Cell("tautwire", "js", "js", 0))
     theirs = figures.get(Cell("mosquitto", "js-mqttjs", "js-mqttjs", 0))
     if ours and theirs:

@@ -46,6 +46,22 @@ class Figures(unittest.TestCase):
         self.assertEqual(metrics["tautwire"][summary.MQTTJS], 4.0)
         self.assertNotIn("js_to_js_qos0_ratio_to_raw_tcp", metrics["tautwire"])
 
+    def test_a_client_that_delays_is_held_to_the_same_with_nodelay(self) -> None:
+        figures = {
+            Cell("tautwire", "c-paho", "c-paho", 1): summary.of_times([30_000]),
+            Cell("tautwire", "c-paho-nodelay", "c-paho-nodelay", 1): summary.of_times([24_000]),
+            Cell("mosquitto", "c-paho", "c-paho", 1): summary.of_times([44_000_000]),
+            Cell("tautwire", "java-nagle", "java-nagle", 2): summary.of_times([90_000]),
+        }
+        metrics = summary.of_round(figures)
+        self.assertEqual(metrics["tautwire"]["c-paho_to_c-paho_qos1_ratio_to_nodelay"], 0.8)
+        self.assertNotIn("c-paho_to_c-paho_qos1_ratio_to_nodelay", metrics["mosquitto"])
+        self.assertNotIn("java-nagle_to_java-nagle_qos2_ratio_to_nodelay", metrics["tautwire"])
+        samples = [{"broker": "tautwire", "placement": "free", "exact": True, "metrics": metrics["tautwire"]}]
+        found = {check["threshold"]["metric"]: check["verdict"] for check in summary.checks(summary.summarise(samples), "free", samples)[:-1]}
+        self.assertEqual(found["c-paho_to_c-paho_qos1_ratio_to_nodelay"], "pass")
+        self.assertEqual(found["java-nagle_to_java-nagle_qos2_ratio_to_nodelay"], "not_measured")
+
     def test_bars_pass_fail_and_stay_open(self) -> None:
         samples = [
             {"broker": "tautwire", "placement": "free", "exact": True, "metrics": {"c_to_c_qos0_ratio_to_raw_tcp": ratio}}

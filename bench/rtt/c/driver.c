@@ -1,4 +1,4 @@
-/* A driver in C: `echo HOST PORT QOS NAME` or `ping HOST PORT QOS DIGIT`. See README.md. */
+/* A driver in C: `echo HOST PORT QOS NAME`, `ping HOST PORT QOS DIGIT` or `self HOST PORT QOS DIGIT`. See README.md. */
 #define _POSIX_C_SOURCE 200809L
 #include "driver.h"
 
@@ -12,9 +12,10 @@
 
 #define PAYLOAD_BYTES 16
 #define COUNT_MAX 1000000
-#define CLIENTS 10
+#define CLIENTS 16
 
-static bool is_echo;
+static const char digits[] = "0123456789abcdef";
+static bool is_echo, is_self;
 static char topic[64];
 static char back[CLIENTS][32];
 
@@ -45,11 +46,11 @@ static void ask(void) {
 
 void on_message(const void *bytes, size_t len) {
     if (is_echo) {
-        int of = *(const char *)bytes - '0';
-        if (len != PAYLOAD_BYTES || of < 0 || of >= CLIENTS) {
+        const char *of = memchr(digits, *(const char *)bytes, CLIENTS);
+        if (len != PAYLOAD_BYTES || of == NULL) {
             die("a payload that no client sends");
         }
-        library_publish(back[of], bytes, len);
+        library_publish(back[of - digits], bytes, len);
         return;
     }
     {
@@ -73,7 +74,11 @@ static void ping(int qos) {
         if (sscanf(line, "%31s %ld %ld", server, &count, &limit_ms) != 3 || count < 1 || count > COUNT_MAX) {
             die("expected: SERVER COUNT LIMIT_MS");
         }
-        snprintf(topic, sizeof topic, "rtt/%d/there/%s", qos, server);
+        if (is_self) {
+            snprintf(topic, sizeof topic, "rtt/%d/back/%c", qos, digit);
+        } else {
+            snprintf(topic, sizeof topic, "rtt/%d/there/%s", qos, server);
+        }
         done = 0;
         limit_ns = (uint64_t)limit_ms * 1000000;
         begun_ns = now_ns();
@@ -92,15 +97,16 @@ static void ping(int qos) {
 int main(int argc, char **argv) {
     char filter[64], client_id[32];
     int qos, i;
-    if (argc != 6 || (strcmp(argv[1], "echo") != 0 && strcmp(argv[1], "ping") != 0)) {
-        die("usage: echo HOST PORT QOS NAME | ping HOST PORT QOS DIGIT");
+    if (argc != 6 || (strcmp(argv[1], "echo") != 0 && strcmp(argv[1], "ping") != 0 && strcmp(argv[1], "self") != 0)) {
+        die("usage: echo HOST PORT QOS NAME | ping HOST PORT QOS DIGIT | self HOST PORT QOS DIGIT");
     }
     is_echo = strcmp(argv[1], "echo") == 0;
+    is_self = strcmp(argv[1], "self") == 0;
     qos = atoi(argv[4]);
     digit = argv[5][0];
     snprintf(client_id, sizeof client_id, "rtt%d", (int)getpid());
     for (i = 0; i < CLIENTS; i++) {
-        snprintf(back[i], sizeof back[i], "rtt/%d/back/%d", qos, i);
+        snprintf(back[i], sizeof back[i], "rtt/%d/back/%c", qos, digits[i]);
     }
     snprintf(filter, sizeof filter, "rtt/%d/%s/%s", qos, is_echo ? "there" : "back", argv[5]);
     library_connect(argv[2], argv[3], client_id, qos);

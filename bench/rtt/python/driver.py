@@ -1,4 +1,4 @@
-"""A driver on paho-mqtt: `echo HOST PORT QOS NAME` or `ping HOST PORT QOS DIGIT`. See README.md."""
+"""A driver on paho-mqtt: `[--nagle] echo HOST PORT QOS NAME`, or `ping` or `self` with a DIGIT. See README.md."""
 
 import socket
 import sys
@@ -11,25 +11,29 @@ TIMEOUT_S = 10
 
 
 def main() -> None:
-    task, host, port, qos, name = sys.argv[1:]
-    session = Session(host, int(port), int(qos))
+    arguments = sys.argv[1:]
+    nagle = arguments[0] == "--nagle"
+    task, host, port, qos, name = arguments[nagle:]
+    session = Session(host, int(port), int(qos), nodelay=not nagle)
     if task == "echo":
         session.subscribe(f"rtt/{qos}/there/{name}")
         echo(session)
     else:
-        session.subscribe(f"rtt/{qos}/back/{name}")
-        ping(session, name)
+        own_topic = f"rtt/{qos}/back/{name}"
+        session.subscribe(own_topic)
+        ping(session, name, own_topic if task == "self" else None)
 
 
 class Session:
     """Without the library's thread: what comes is handled where it is waited for."""
 
-    def __init__(self, host: str, port: int, qos: int) -> None:
+    def __init__(self, host: str, port: int, qos: int, nodelay: bool) -> None:
         self.qos = qos
         self.client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv311)
-        self.client.on_socket_open = lambda _client, _user, opened: opened.setsockopt(
-            socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-        )
+        if nodelay:
+            self.client.on_socket_open = lambda _client, _user, opened: opened.setsockopt(
+                socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+            )
         connected: list[bool] = []
         self.client.on_connect = lambda _client, _user, _flags, reason, _properties: connected.append(not reason.is_failure)
         self.client.connect(host, port, keepalive=0)
@@ -52,10 +56,10 @@ class Session:
 
 
 def echo(session: Session) -> None:
-    back = [f"rtt/{session.qos}/back/{digit}" for digit in range(10)]
+    back = {ord(digit): f"rtt/{session.qos}/back/{digit}" for digit in "0123456789abcdef"}
 
     def on_message(_client: mqtt.Client, _user: object, message: mqtt.MQTTMessage) -> None:
-        session.publish(back[message.payload[0] - ord("0")], message.payload)
+        session.publish(back[message.payload[0]], message.payload)
 
     session.client.on_message = on_message
     print("ready", flush=True)
@@ -63,7 +67,7 @@ def echo(session: Session) -> None:
         session.step()
 
 
-def ping(session: Session, digit: str) -> None:
+def ping(session: Session, digit: str, own_topic: str | None) -> None:
     times: list[int] = []
     number = count = sent = end = 0
     topic, payload = "", b""
@@ -90,7 +94,7 @@ def ping(session: Session, digit: str) -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         server, count_text, limit_ms = line.split()
-        topic = f"rtt/{session.qos}/there/{server}"
+        topic = own_topic or f"rtt/{session.qos}/there/{server}"
         times.clear()
         count = int(count_text)
         end = perf_counter_ns() + int(limit_ms) * 1_000_000

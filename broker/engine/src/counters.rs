@@ -156,6 +156,10 @@ counters! {
     orders_refused,
     /// Times that the search for retained messages for a subscription was long and went on in a later turn.
     retained_scans_put_off,
+    /// Times TCP was told to acknowledge at once what a client had sent, as it would have waited for that.
+    quickacks_sent,
+    /// Times that was given up for a connection, as its client took as long all the same.
+    quickacks_given_up,
     /// Retained messages refused by a limit.
     retained_refused,
     /// Messages waiting in sessions now: queued or not acknowledged.

@@ -409,9 +409,11 @@ impl<J: Journal> Shard<J> {
         self.hub.counters()
     }
 
-    /// Bytes that the clients of all shards together hold.
+    /// Bytes that the clients of all shards together hold, and the places of retained messages.
     pub fn held_bytes(&self) -> u64 {
-        self.hub.memory.memory().held_in_all()
+        let exchange = &self.hub.exchange;
+        let places_bytes = exchange.retained_held_bytes().saturating_sub(exchange.retained_kept_bytes());
+        self.hub.memory.memory().held_in_all() + places_bytes
     }
 
     /// What the engine runs with.

@@ -135,6 +135,7 @@ impl Surroundings<Volatile> for Host {
     }
 
     fn end_turn(&mut self, shard: &mut Shard<Volatile>) -> Rest {
+        self.connections.acknowledge_at_once(shard.counters());
         self.connections.close_drained(shard);
         self.ways.send_moves();
         let now_ms = self.connections.now_ms;

@@ -2,6 +2,7 @@
 //! to; how that is done is in [`transport`].
 
 mod input;
+mod quickack;
 mod reading;
 mod sockets;
 mod transport;
@@ -18,6 +19,7 @@ use tautwire_websocket::{CloseCode, WebSocket};
 
 use crate::ways::Adopted;
 use input::{Chunks, Remainder};
+use quickack::Hurried;
 use sockets::{Removed, Sockets};
 
 /// Reads of a connection that is about to be taken over: one that goes on sending is not heard to the end.
@@ -40,6 +42,7 @@ pub(crate) struct Connections {
     replying: Vec<ConnectionId>,
     /// Connections that have ended, with the moment at which their sockets are closed at the latest.
     draining: VecDeque<(u64, ConnectionId)>,
+    hurried: Hurried,
     is_stopping: bool,
     pub(crate) now_ms: u64,
 }
@@ -55,6 +58,7 @@ impl Connections {
             writable: Vec::new(),
             replying: Vec::new(),
             draining: VecDeque::new(),
+            hurried: Hurried::new(),
             is_stopping: false,
             now_ms: 0,
         }

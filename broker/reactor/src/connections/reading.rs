@@ -56,6 +56,12 @@ impl Connections {
         if has_ended && !arrived.range.is_empty() && !draining {
             log::debug!("connection {} ended in the midst of a packet", id.index);
         }
+        if arrived.received.is_some()
+            && let Some(socket) = self.sockets.get(id)
+            && socket.pace.heard(self.now_ms, shard.counters())
+        {
+            self.hurried.push(id);
+        }
         let mut rest = arrived.range.clone();
         if draining {
             rest.start = rest.end;

@@ -5,6 +5,7 @@ use tautwire_engine::ConnectionId;
 use tautwire_websocket::WebSocket;
 
 use super::input::Remainder;
+use super::quickack::Pace;
 use super::transport::Transport;
 
 /// One socket.
@@ -22,6 +23,8 @@ pub(crate) struct Socket {
     pub(crate) listed: bool,
     /// Something stands between TCP and MQTT; see [`Sockets::transport`].
     pub(crate) is_layered: bool,
+    /// Whether the client waits for acknowledgements of TCP.
+    pub(crate) pace: Pace,
     pub(crate) rest: Option<Box<Remainder>>,
 }
 
@@ -71,6 +74,7 @@ impl Sockets {
             ended: false,
             listed: false,
             is_layered,
+            pace: Pace::default(),
             rest: rest.map(Box::new),
         });
     }

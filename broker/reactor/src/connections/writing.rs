@@ -48,7 +48,11 @@ impl Connections {
             }
         }
         let output_bytes = shard.output(id).map_or(0, |output| output.pending_bytes());
-        if output_bytes > 0 || transport.has_own_bytes(output_bytes) {
+        let has_more = output_bytes > 0 || transport.has_own_bytes(output_bytes);
+        if let Some(socket) = self.sockets.get(id) {
+            socket.pace.answered();
+        }
+        if has_more {
             // Others are to have their turn.
             self.writable.push(id);
         } else if self.sockets.get(id).is_some_and(|socket| socket.draining)

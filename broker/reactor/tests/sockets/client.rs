@@ -98,6 +98,11 @@ impl Client {
         self.stream.write_all(bytes).expect("the broker reads");
     }
 
+    /// As sockets are where nobody sets `TCP_NODELAY`.
+    pub(crate) fn delay_small_packets(&self) {
+        self.stream.set_nodelay(false).expect("a socket takes options");
+    }
+
     pub(crate) fn finish_writing(&self) {
         self.stream.shutdown(Shutdown::Write).expect("the connection is open");
     }

@@ -5,5 +5,6 @@ mod ends;
 mod fan_out;
 mod large;
 mod orders;
+mod quickack;
 mod small;
 mod threads;
