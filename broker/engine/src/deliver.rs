@@ -153,11 +153,15 @@ impl<J: Journal> Hub<J> {
             if self.resend_next(session, index) {
                 continue;
             }
-            match self.replay_next(session, index, &mut portion) {
-                Replayed::One => {}
-                Replayed::Later => return,
-                Replayed::None if self.send_queued(session, index) => {}
-                Replayed::None => return,
+            if self.connections[index as usize].has_replays() {
+                match self.replay_next(session, index, &mut portion) {
+                    Replayed::One => continue,
+                    Replayed::None => {}
+                    Replayed::Later => return,
+                }
+            }
+            if !self.send_queued(session, index) {
+                return;
             }
         }
     }
@@ -229,9 +233,6 @@ impl<J: Journal> Hub<J> {
     /// Sends one retained message that a new subscription is owed, after what waited when it was made and before what has
     /// come since. `portion` is how many steps the search for it may take.
     fn replay_next(&mut self, session: u32, index: u32, portion: &mut u64) -> Replayed {
-        if !self.connections[index as usize].has_replays() {
-            return Replayed::None;
-        }
         let packet_id = self.window_room(session, index);
         let replays = &mut self.connections[index as usize].extras().replays;
         let Some(replay) = replays.front_mut() else { return Replayed::None };

@@ -20,6 +20,8 @@ pub(crate) const CLIENT_STEPS: u64 = 2 << 10;
 pub(crate) struct Scans {
     /// Steps left for this turn.
     left: u64,
+    /// Some have been used, or searches wait.
+    is_active: bool,
     /// Connections whose first replay waits for more steps. Each is here once.
     waiting: VecDeque<ConnectionId>,
     /// What sessions were owed whose connection has gone.
@@ -28,7 +30,7 @@ pub(crate) struct Scans {
 
 impl Default for Scans {
     fn default() -> Self {
-        Scans { left: TURN_STEPS, waiting: VecDeque::new(), settling: VecDeque::new() }
+        Scans { left: TURN_STEPS, is_active: false, waiting: VecDeque::new(), settling: VecDeque::new() }
     }
 }
 
@@ -39,6 +41,7 @@ impl Scans {
         let mut steps = allowed;
         let progress = exchange.next_retained(scan, &mut steps);
         self.left -= allowed - steps;
+        self.is_active = true;
         *portion -= allowed - steps;
         progress
     }
@@ -48,13 +51,13 @@ impl<J: Journal> Shard<J> {
     /// Whether searches wait for the next turn. To be looked at before sleeping.
     #[inline]
     pub fn has_scans(&self) -> bool {
-        !self.hub.scans.waiting.is_empty() || !self.hub.scans.settling.is_empty()
+        self.hub.scans.is_active && (!self.hub.scans.waiting.is_empty() || !self.hub.scans.settling.is_empty())
     }
 
     /// Goes on with the searches that wait, each in its turn.
+    #[inline]
     pub(crate) fn go_on_scanning(&mut self) {
-        self.hub.scans.left = TURN_STEPS;
-        if self.has_scans() {
+        if self.hub.scans.is_active {
             self.hub.scan();
         }
     }
@@ -81,12 +84,15 @@ impl<J: Journal> Hub<J> {
 
     #[cold]
     fn scan(&mut self) {
+        self.scans.left = TURN_STEPS;
+        self.scans.is_active = false;
         while self.scans.left > 0 {
             let settling = self.scans.settling.pop_front();
             let waiting = self.scans.waiting.pop_front();
             if settling.is_none() && waiting.is_none() {
                 return;
             }
+            self.scans.is_active = true;
             if let Some((key, replay)) = settling
                 && let Some(session) = self.session_at(&key)
             {
