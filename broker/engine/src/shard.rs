@@ -419,6 +419,11 @@ impl<J: Journal> Shard<J> {
         self.hub.buffered_bytes
     }
 
+    /// About how many bytes of memory the retained messages take, in all shards together.
+    pub fn retained_held_bytes(&self) -> u64 {
+        self.hub.exchange.retained_held_bytes()
+    }
+
     /// What the engine runs with.
     pub fn settings(&self) -> &Settings {
         &self.hub.settings
