@@ -64,6 +64,11 @@ class Rules(unittest.TestCase):
         }
         self.check(rules.crates_depend_downwards, files, "depends on nothing", "tautwire-engine is not below it")
 
+    def test_sessions_and_routes_know_no_contracts(self):
+        on_contracts = "[dependencies]\ntautwire-contracts.workspace = true\n"
+        files = {f"broker/{layer}/Cargo.toml": on_contracts for layer in ("session", "router", "engine")}
+        self.check(rules.crates_depend_downwards, files, "broker/session/Cargo.toml", "broker/router/Cargo.toml")
+
     def test_unsafe_code_in_a_new_place_is_found(self):
         roots = {layer: f"broker/{layer}/src/{'main' if layer == 'server' else 'lib'}.rs" for layer in rules.LAYERS}
         files = {name: "#![forbid(unsafe_code)]\n" for name in roots.values()}

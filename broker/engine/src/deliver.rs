@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tautwire_memory::Ledger;
 use tautwire_message::Format;
 use tautwire_message::{Message, MessageRef};
-use tautwire_protocol::{PacketId, PubRelReason, QoS, SubscriptionId};
+use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, PacketId, PubRelReason, QoS, SubscriptionId};
 use tautwire_router::Progress;
-use tautwire_session::{Change, Delivery, Journal, Resend, SubscriptionIds};
+use tautwire_session::{Change, Delivery, Journal, Outbound, Resend, SubscriptionIds};
 
 use crate::ack::Ack;
 use crate::connections::{Alias, Connection, Replay};
@@ -187,11 +187,15 @@ impl<J: Journal> Hub<J> {
             if self.resend_next(session, index) {
                 continue;
             }
-            match self.replay_next(session, index, &mut portion) {
-                Replayed::One => {}
-                Replayed::Later => return,
-                Replayed::None if self.send_queued(session, index) => {}
-                Replayed::None => return,
+            if self.connections[index].has_replays() {
+                match self.replay_next(session, index, &mut portion) {
+                    Replayed::One => continue,
+                    Replayed::None => {}
+                    Replayed::Later => return,
+                }
+            }
+            if !self.send_queued(session, index) {
+                return;
             }
         }
     }
@@ -263,12 +267,11 @@ impl<J: Journal> Hub<J> {
     /// Sends one retained message that a new subscription is owed, after what waited when it was made and before what has
     /// come since. `portion` is how many steps the search for it may take.
     fn replay_next(&mut self, session: SessionIndex, index: ConnectionIndex, portion: &mut u64) -> Replayed {
-        if !self.connections[index].has_replays() {
-            return Replayed::None;
-        }
         let packet_id = self.window_room(session, index);
+        let left_queue = self.sessions[session].outbound().map_or(u64::MAX, Outbound::left_queue);
         let replays = self.connections[index].replays();
         let Some(replay) = replays.front_mut() else { return Replayed::None };
+        let queue_goes_first = left_queue < replay.after;
         let found = match replay.next.take() {
             Some(message) => Progress::Found(message),
             None => self.scans.next(&self.exchange, &mut replay.scan, portion),
@@ -276,7 +279,6 @@ impl<J: Journal> Hub<J> {
         let message = match found {
             Progress::Found(message) => message,
             Progress::Paused => {
-                let queue_goes_first = replay.queue_ahead > 0;
                 self.scan_later(index);
                 return if queue_goes_first { Replayed::None } else { Replayed::Later };
             }
@@ -286,7 +288,7 @@ impl<J: Journal> Hub<J> {
             }
         };
         let (qos, identifier, format) = (replay.qos.min(message.as_ref().qos), replay.identifier, replay.format);
-        if qos != QoS::AtMostOnce && (replay.queue_ahead > 0 || packet_id.is_none()) {
+        if qos != QoS::AtMostOnce && (queue_goes_first || packet_id.is_none()) {
             replay.next = Some(message);
             return Replayed::None;
         }
@@ -318,7 +320,15 @@ impl<J: Journal> Hub<J> {
     }
 
     /// A client is owed nothing more for a subscription.
-    pub(crate) fn forgive_replay(&mut self, index: ConnectionIndex, filter: &str, format: Option<Format>) {
+    pub(crate) fn forgive_replay(
+        &mut self,
+        session: SessionIndex,
+        index: ConnectionIndex,
+        filter: &str,
+        format: Option<Format>,
+    ) {
+        let key = self.sessions.key(session);
+        self.scans.forgive(&key, filter, format);
         if !self.connections[index].has_replays() {
             return;
         }
@@ -409,7 +419,7 @@ impl<J: Journal> Hub<J> {
     /// Whether the packet keeps to the client's Maximum Packet Size [MQTT-3.1.2-24].
     fn fits(&self, index: ConnectionIndex, message: &MessageRef<'_>, subscription_ids: &[SubscriptionId]) -> bool {
         let connection = &self.connections[index];
-        connection.takes_any_publish()
+        (connection.takes_any_publish() && !may_be_too_long(message))
             || with_alias(connection, self.plain_header(connection, subscription_ids), message).is_some()
     }
 
@@ -445,7 +455,7 @@ impl<J: Journal> Hub<J> {
             packet_id,
             ..self.plain_header(connection, terms.subscription_ids)
         };
-        if connection.takes_any_publish() {
+        if connection.takes_any_publish() && !may_be_too_long(&outgoing.message) {
             self.append_publish(index, &header, outgoing, terms.shared_frame);
             return true;
         }
@@ -480,9 +490,19 @@ impl<J: Journal> Hub<J> {
 #[cold]
 fn with_alias<'i>(connection: &Connection, header: Header<'i>, message: &MessageRef<'_>) -> Option<Header<'i>> {
     let header = Header { alias: connection.alias_for(message.topic), ..header };
-    let Some(maximum) = connection.terms().maximum_packet_size_bytes else { return Some(header) };
-    let fits = |header: &Header<'_>| header.packet_len(message) <= maximum.get() as usize;
+    let maximum = connection.terms().maximum_packet_size_bytes.map_or(MAX_PACKET_SIZE_BYTES, |bytes| bytes.get());
+    let maximum = maximum.min(MAX_PACKET_SIZE_BYTES) as usize;
+    let fits = |header: &Header<'_>| header.packet_len(message) <= maximum;
     Some(header).filter(fits).or_else(|| Some(Header { alias: Alias::None, ..header }).filter(fits))
+}
+
+/// Whether a packet with the message might be longer than MQTT can say, since it carries properties that the packet from
+/// the publisher did not.
+#[inline]
+fn may_be_too_long(message: &MessageRef<'_>) -> bool {
+    /// What subscription identifiers, an alias and an expiry interval take at most.
+    const MORE_BYTES: usize = 1 << 20;
+    message.payload.len() + message.properties.len() > MAX_PACKET_SIZE_BYTES as usize - MORE_BYTES
 }
 
 fn retained_terms(qos: QoS, subscription_ids: &[SubscriptionId]) -> Terms<'_> {

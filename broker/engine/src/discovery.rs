@@ -48,7 +48,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn has_contracts_to_tell(&self) -> bool {
         self.hub.shard == ShardIndex(0)
             && self.hub.settings.contract_discovery
-            && (self.told.telling.is_some() || self.hub.contracts.changes() != self.told.changes)
+            && (self.hub.contracts.changes() != self.told.changes || self.told.telling.is_some())
     }
 
     /// Publishes some of what is new of the contracts, and at the end takes back what is gone.

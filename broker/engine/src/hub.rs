@@ -273,12 +273,8 @@ impl<J: Journal> Hub<J> {
         if lasting {
             self.written = self.journal.record(Record::Changed(session.client_id(), &change));
         }
-        let left_queue = matches!(change, Change::StartedQueued | Change::Withdrawn);
         if let Some(gone) = self.sessions.place(index).apply(change) {
             self.uncount_stored(&gone);
-        }
-        if left_queue && let Some(connection) = self.sessions.connection(index) {
-            self.connections[connection].note_queue_moved();
         }
     }
 

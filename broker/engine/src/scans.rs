@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use tautwire_message::Format;
 use tautwire_router::{Exchange, Progress, Scan, SessionKey};
 use tautwire_session::Journal;
 
@@ -21,6 +22,8 @@ pub(crate) const CLIENT_STEPS: u64 = 2 << 10;
 pub(crate) struct Scans {
     /// Steps left for this turn.
     left: u64,
+    /// Some have been used, or searches wait.
+    is_active: bool,
     /// Connections whose first replay waits for more steps. Each is here once.
     waiting: VecDeque<ConnectionId>,
     /// What sessions were owed whose connection has gone.
@@ -29,7 +32,7 @@ pub(crate) struct Scans {
 
 impl Default for Scans {
     fn default() -> Self {
-        Scans { left: TURN_STEPS, waiting: VecDeque::new(), settling: VecDeque::new() }
+        Scans { left: TURN_STEPS, is_active: false, waiting: VecDeque::new(), settling: VecDeque::new() }
     }
 }
 
@@ -40,8 +43,16 @@ impl Scans {
         let mut steps = allowed;
         let progress = exchange.next_retained(scan, &mut steps);
         self.left -= allowed - steps;
+        self.is_active = true;
         *portion -= allowed - steps;
         progress
+    }
+}
+
+impl Scans {
+    /// A session is owed nothing more for a subscription that it has given up.
+    pub(crate) fn forgive(&mut self, session: &SessionKey, filter: &str, format: Option<Format>) {
+        self.settling.retain(|(key, owed)| key != session || owed.scan.filter() != filter || owed.format != format);
     }
 }
 
@@ -49,13 +60,13 @@ impl<J: Journal> Shard<J> {
     /// Whether searches wait for the next turn.
     #[inline]
     pub(crate) fn has_scans(&self) -> bool {
-        !self.hub.scans.waiting.is_empty() || !self.hub.scans.settling.is_empty()
+        self.hub.scans.is_active && (!self.hub.scans.waiting.is_empty() || !self.hub.scans.settling.is_empty())
     }
 
     /// Goes on with the searches that wait, each in its turn.
+    #[inline]
     pub(crate) fn go_on_scanning(&mut self) {
-        self.hub.scans.left = TURN_STEPS;
-        if self.has_scans() {
+        if self.hub.scans.is_active {
             self.hub.scan();
         }
     }
@@ -82,12 +93,15 @@ impl<J: Journal> Hub<J> {
 
     #[cold]
     fn scan(&mut self) {
+        self.scans.left = TURN_STEPS;
+        self.scans.is_active = false;
         while self.scans.left > 0 {
             let settling = self.scans.settling.pop_front();
             let waiting = self.scans.waiting.pop_front();
             if settling.is_none() && waiting.is_none() {
                 return;
             }
+            self.scans.is_active = true;
             if let Some((key, replay)) = settling
                 && let Some(session) = self.sessions.at(&key)
             {

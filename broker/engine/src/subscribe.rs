@@ -102,7 +102,7 @@ impl<J: Journal> Shard<J> {
         };
         // [MQTT-3.10.4-2]: what has not been sent is not sent any more.
         if let Ok(wanted) = formats::wanted(filter, held.format) {
-            self.hub.forgive_replay(index, wanted.filter, wanted.format);
+            self.hub.forgive_replay(session, index, wanted.filter, wanted.format);
         }
         self.hub.open_filter(session, filter.as_str());
         self.hub.commit(session, Change::Unsubscribed(filter.as_str().into()));
@@ -201,16 +201,19 @@ impl<J: Journal> Shard<J> {
             }
             RetainHandling::SendIfNew => true,
             RetainHandling::DoNotSend => {
-                self.hub.forgive_replay(index, wanted.filter, wanted.format);
+                self.hub.forgive_replay(session, index, wanted.filter, wanted.format);
                 false
             }
         };
         let scan = self.enter(session, wanted, &record, retained_wanted)?;
-        let queue_ahead = self.hub.sessions[session].outbound().map_or(0, |outbound| outbound.queued());
+        // After what waits already.
+        let after = self.hub.sessions[session]
+            .outbound()
+            .map_or(0, |outbound| outbound.left_queue() + outbound.queued() as u64);
         let mut charge = Charge::new(self.hub.memory.ledger(), Kind::Replay);
         charge.set(size_of::<Replay>() + wanted.filter.len());
         let replaces = existed;
-        Some(Replay { queue_ahead, scan, next: None, qos, identifier, format: wanted.format, replaces, charge })
+        Some(Replay { after, scan, next: None, qos, identifier, format: wanted.format, replaces, charge })
     }
 
     /// Puts a subscription where messages find it; gives the search for the retained ones that match, if they are wanted.

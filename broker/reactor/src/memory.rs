@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "calls into the C library, which the standard library does not wrap")]
 
 /// Less than this is kept for reuse.
-const WORTHWHILE_BYTES: u64 = 16 << 20;
+const WORTHWHILE_BYTES: u64 = 4 << 20;
 /// At most how often, since it takes the time of going through the heap.
 const PAUSE_MS: u64 = 1_000;
 

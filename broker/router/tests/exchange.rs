@@ -302,3 +302,75 @@ fn very_many_groups_of_one_filter_come_and_go() {
     exchange.routes("t", &mut routes);
     assert_eq!((routes.shares.len(), exchange.shares()), (0, 0));
 }
+
+/// Several searches at a time, while topics come and go around them and some searches are given up.
+#[test]
+fn scans_find_what_stays_once_whatever_comes_and_goes() {
+    const ROUNDS: usize = 300;
+    const PLACES: usize = 600;
+    const SCANNERS: u64 = 3;
+    let exchange = Exchange::new(1, ROOMY);
+    // Every third topic stays; the others come and go, with levels above and below them.
+    let topic = |place: usize| match place % 3 {
+        0 => format!("t/{place}/stays"),
+        1 => format!("t/{}/{place}", place - 1),
+        _ => format!("t/{place}"),
+    };
+    let retain = |place: usize, payload: &[u8]| {
+        exchange
+            .retain(&message(&topic(place), payload, None), || message(&topic(place), payload, None).to_message())
+            .expect("there is room");
+    };
+    (0..PLACES).for_each(|place| retain(place, b"x"));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let scanners: Vec<_> = (0..SCANNERS)
+            .map(|seed| {
+                let (exchange, is_over) = (&exchange, &is_over);
+                scope.spawn(move || {
+                    let mut random = Random(seed);
+                    let mut whole = 0;
+                    while !is_over.load(Ordering::Acquire) || whole == 0 {
+                        let scan = exchange.subscribe(ShardIndex(0), "t/#", false, true).1;
+                        let mut scan = scan.expect("something always matches");
+                        let given_up = random.below(3) == 0;
+                        let mut shown = BTreeSet::new();
+                        loop {
+                            match exchange.next_retained(&mut scan, &mut { 1 + random.below(40) as u64 }) {
+                                Progress::Found(message) => {
+                                    let topic = message.topic().to_owned();
+                                    assert!(shown.insert(topic), "{} is shown twice", message.topic());
+                                }
+                                Progress::Paused if given_up && random.below(20) == 0 => break,
+                                Progress::Paused => {}
+                                Progress::Ended => {
+                                    let stayed = shown.iter().filter(|topic| topic.ends_with("stays")).count();
+                                    assert_eq!(stayed, PLACES.div_ceil(3));
+                                    whole += 1;
+                                    break;
+                                }
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut random = Random(99);
+        for _ in 0..ROUNDS {
+            for place in (0..PLACES).filter(|place| place % 3 != 0) {
+                match random.below(4) {
+                    0 => retain(place, b"x"),
+                    1 => retain(place, b""),
+                    _ => {}
+                }
+            }
+        }
+        is_over.store(true, Ordering::Release);
+        for scanner in scanners {
+            scanner.join().expect("a scanner comes to its end");
+        }
+    });
+    (0..PLACES).for_each(|place| retain(place, b""));
+    exchange.drop_expired_retained(0, 0);
+    assert!(exchange.subscribe(ShardIndex(0), "t/+", false, true).1.is_none(), "no place is left");
+}

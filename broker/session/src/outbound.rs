@@ -154,6 +154,7 @@ pub struct Outbound {
     /// Those of them that are not free.
     in_flight: usize,
     queue: VecDeque<Delivery>,
+    left_queue: u64,
     in_queue: Sum,
     in_window: Sum,
     /// What queue and window take, and what they took when that was last asked for.
@@ -195,6 +196,7 @@ impl Outbound {
             sent: 0,
             in_flight: 0,
             queue: VecDeque::new(),
+            left_queue: 0,
             in_queue: Sum::default(),
             in_window: Sum::default(),
             bytes: Bytes { queue: 0, window: size_of::<Outbound>() },
@@ -255,6 +257,11 @@ impl Outbound {
         let aside_bytes = self.stragglers.capacity() * size_of::<(PacketId, Slot)>() + self.aside.heap_bytes();
         self.bytes.queue = self.queue.capacity() * size_of::<Delivery>() + self.in_queue.ids_bytes;
         self.bytes.window = slots_bytes + aside_bytes + self.in_window.ids_bytes + size_of::<Outbound>();
+    }
+
+    /// How many messages have left the queue so far, sent or not.
+    pub fn left_queue(&self) -> u64 {
+        self.left_queue
     }
 
     /// Whether nothing is owed to the client.
@@ -339,6 +346,7 @@ impl Outbound {
 
     pub(crate) fn withdraw(&mut self) -> Option<Delivery> {
         let delivery = self.queue.pop_front()?;
+        self.left_queue += 1;
         self.in_queue.subtract(&delivery);
         let empties = self.queue.is_empty() && self.queue.capacity() > QUEUE_KEPT;
         if empties {

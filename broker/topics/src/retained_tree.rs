@@ -253,19 +253,22 @@ impl<'a, V> Walk<'a, V> {
         if *steps == 0 {
             return ControlFlow::Continue(());
         }
-        let (mut node, mut depth, mut leads_on) = self.resume_at(start);
+        let (mut node, mut above, mut leads_on) = self.resume_at(start);
         while *steps > 0 {
-            let below = if leads_on { self.first_below(node, depth) } else { None };
-            let Some((next, parent_depth)) = below.or_else(|| self.beside(node, depth)) else {
+            let below = if leads_on { self.first_below(node, above) } else { None };
+            let Some((next, levels_above)) = below.or_else(|| self.beside(node, above)) else {
                 *position = None;
                 return ControlFlow::Continue(());
             };
             node = next;
-            depth = parent_depth + self.levels_of(next);
-            leads_on = !self.is_hidden(next);
+            above = levels_above;
             *position = Some(next);
-            *steps = steps.saturating_sub(1 + (self.tree.label(next).len() / STEP_BYTES) as u64);
-            if self.covers(next, parent_depth)
+            let label = self.tree.label(next);
+            *steps = steps.saturating_sub(1 + (label.len() / STEP_BYTES) as u64);
+            let is_hidden = self.is_hidden(label, above);
+            leads_on = !is_hidden && !self.tree.is_tail(next);
+            if !is_hidden
+                && self.covers(label, above)
                 && let Some(Some(value)) = self.tree.payload(next)
             {
                 visit(next, value)?;
@@ -274,7 +277,7 @@ impl<'a, V> Walk<'a, V> {
         ControlFlow::Continue(())
     }
 
-    /// Where to go on after resting at `node`: a node, its depth, and whether to look below it.
+    /// Where to go on after resting at `node`: a node, the levels above it, and whether to look below it.
     ///
     /// While the walk rested, `node` may have come to stand under new nodes (a tail was split) that the walk would not
     /// have entered. It goes on behind the topmost of them.
@@ -285,20 +288,21 @@ impl<'a, V> Walk<'a, V> {
             path.push(at);
             at = self.tree.parent(at);
         }
-        let mut depth = 0;
-        for &at in path.iter().rev() {
-            let leads_on = !self.is_hidden(at)
-                && (self.is_wildcard(depth) || self.level(depth).is_some_and(|level| level == self.tree.label(at)));
-            depth += self.levels_of(at);
+        // A node with children has one level, so that the nodes above say how many levels there are.
+        for (above, &at) in path.iter().rev().enumerate() {
+            let label = self.tree.label(at);
+            let leads_on = !self.is_hidden(label, above)
+                && (self.is_wildcard(above) || self.level(above).is_some_and(|level| level == label));
             if !leads_on {
-                return (at, depth, false);
+                return (at, above, false);
             }
         }
-        (node, depth, true)
+        (node, path.len().saturating_sub(1), true)
     }
 
-    /// The first child of `node` to look at, and its parent's depth. A tail has none.
-    fn first_below(&self, node: NodeId, depth: usize) -> Option<(NodeId, usize)> {
+    /// The first child of `node` to look at, and the levels above it.
+    fn first_below(&self, node: NodeId, above: usize) -> Option<(NodeId, usize)> {
+        let depth = if node == NodeId::ROOT { 0 } else { above + 1 };
         let child = if self.is_wildcard(depth) {
             self.tree.first_child(node)
         } else {
@@ -307,40 +311,31 @@ impl<'a, V> Walk<'a, V> {
         child.map(|child| (child, depth))
     }
 
-    /// The next node to look at that is not below `node`, and its parent's depth.
-    fn beside(&self, node: NodeId, depth: usize) -> Option<(NodeId, usize)> {
+    /// The next node to look at that is not below `node`, and the levels above it.
+    fn beside(&self, node: NodeId, above: usize) -> Option<(NodeId, usize)> {
         let mut node = node;
-        let mut depth = depth;
+        let mut above = above;
         while node != NodeId::ROOT {
-            depth -= self.levels_of(node);
-            if self.is_wildcard(depth)
+            if self.is_wildcard(above)
                 && let Some(sibling) = self.tree.next_sibling(node)
             {
-                return Some((sibling, depth));
+                return Some((sibling, above));
             }
             node = self.tree.parent(node);
+            above = above.saturating_sub(1);
         }
         None
     }
 
-    /// Whether `child` is a topic that the filter covers, given that its ancestors are on the way to one.
-    fn covers(&self, child: NodeId, parent_depth: usize) -> bool {
-        if self.is_hidden(child) {
-            return false;
-        }
+    /// Whether the filter covers a topic that ends with `label`, given that the `above` levels before are on the way to one.
+    fn covers(&self, label: &[u8], above: usize) -> bool {
         // Below its last level the walk only comes when the filter ends in `#`.
-        self.starts.get(parent_depth).is_none_or(|&start| {
-            let filter_rest = &self.filter.as_bytes()[start..];
-            levels_match(filter_rest, Some(self.tree.label(child)))
-        })
+        self.starts.get(above).is_none_or(|&start| levels_match(&self.filter.as_bytes()[start..], Some(label)))
     }
 
-    /// Whether `node` is a first level with `$` under a filter that begins with a wildcard [MQTT-4.7.2-1].
-    fn is_hidden(&self, node: NodeId) -> bool {
-        self.is_wildcard(0)
-            && self.tree.label(node).first() == Some(&b'$')
-            && node != NodeId::ROOT
-            && self.tree.parent(node) == NodeId::ROOT
+    /// Whether `label` is a first level with `$` under a filter that begins with a wildcard [MQTT-4.7.2-1].
+    fn is_hidden(&self, label: &[u8], above: usize) -> bool {
+        above == 0 && label.first() == Some(&b'$') && self.is_wildcard(0)
     }
 
     /// Whether any text is covered at level `depth`.
@@ -357,12 +352,5 @@ impl<'a, V> Walk<'a, V> {
             None => self.filter.len(),
         };
         Some(&self.filter.as_bytes()[start..end])
-    }
-
-    fn levels_of(&self, node: NodeId) -> usize {
-        if !self.tree.is_tail(node) {
-            return 1;
-        }
-        1 + self.tree.label(node).iter().filter(|&&byte| byte == b'/').count()
     }
 }

@@ -42,6 +42,8 @@ impl Retained {
             return Err(Failure::new("retained messages come in hundreds, with a window"));
         }
         let form = plain_payload(self.payload_bytes)?;
+        // A broker that has just said that it is ready may still be mapping what it begins with, which is no message's.
+        thread::sleep(SETTLE);
         let rss_before = resident_bytes(context.broker.pid)?;
         let meter = Meter::begin(context.broker)?;
         let storing = self.store(context, &form)?;

@@ -107,8 +107,9 @@ struct Extras {
 /// Retained messages that a subscription is owed, as they were when it was made.
 #[derive(Debug)]
 pub(crate) struct Replay {
-    /// Messages of the session's queue that were there before, and are sent before.
-    pub(crate) queue_ahead: usize,
+    /// It is sent once so many messages have left the session's queue: those that were there before it (see
+    /// [`tautwire_session::Outbound::left_queue`]).
+    pub(crate) after: u64,
     pub(crate) scan: Scan,
     /// The next one, taken from the scan and not sent yet.
     pub(crate) next: Option<Message>,
@@ -429,15 +430,6 @@ impl Connection {
     /// The search goes on.
     pub(crate) fn resume_scan(&mut self) {
         self.extras().scan_waits = false;
-    }
-
-    /// A message has left the session's queue.
-    pub(crate) fn note_queue_moved(&mut self) {
-        if let Some(extras) = &mut self.extras {
-            for replay in &mut extras.replays {
-                replay.queue_ahead = replay.queue_ahead.saturating_sub(1);
-            }
-        }
     }
 
     // Topic aliases.
