@@ -8,9 +8,16 @@ use tautwire_router::{Exchange, RetainedLimits};
 const PAYLOAD: &[u8] = &[7; 64];
 
 fn retain(exchange: &Exchange, topic: &str, payload: &[u8]) {
-    let message =
-        MessageRef { topic, properties: &[], payload, qos: QoS::AtLeastOnce, retain: true, expires_at_ms: None };
-    exchange.retain(&message, &mut None).expect("there is room");
+    let message = MessageRef {
+        id: tautwire_message::MessageId::NONE,
+        topic,
+        properties: &[],
+        payload,
+        qos: QoS::AtLeastOnce,
+        retain: true,
+        expires_at_ms: None,
+    };
+    exchange.retain(&message, || message.to_message()).expect("there is room");
 }
 
 fn topic(number: u64) -> String {
