@@ -28,7 +28,7 @@ pub struct Shared {
     pub settings: Arc<Settings>,
     /// Interest, shared subscriptions, retained messages.
     pub exchange: Arc<Exchange>,
-    /// The counters of each shard, by its number.
+    /// The counters of each shard, by its number; behind them may be others for what no shard counts.
     pub counters: Arc<[Counters]>,
 }
 

@@ -52,6 +52,13 @@ impl Control {
         Totals::of(self.counters.iter())
     }
 
+    /// Counts lines of the log that were lost.
+    pub fn count_lost_log_lines(&self, lines: u64) {
+        if let Some(counters) = self.counters.last() {
+            counters.log_lines_lost.add_from_anywhere(lines);
+        }
+    }
+
     /// How many messages are retained, and the bytes of those that count against the limit.
     pub fn retained(&self) -> (usize, usize) {
         self.exchange.retained()
@@ -127,7 +134,8 @@ impl Broker {
         let shared = Shared {
             settings: Arc::new(settings),
             exchange: Arc::new(Exchange::new(threads, retained)),
-            counters: (0..threads).map(|_| Counters::default()).collect(),
+            // The last are for what other threads count.
+            counters: (0..=threads).map(|_| Counters::default()).collect(),
         };
         if !contracts.contracts().is_empty() {
             shared.exchange.set_contracts(contracts);
