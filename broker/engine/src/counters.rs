@@ -20,6 +20,11 @@ impl Counter {
         self.add(n.wrapping_neg());
     }
 
+    /// Adds from any thread, to a counter that nobody changes in another way.
+    pub fn add_from_anywhere(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
     /// The value.
     #[inline]
     pub fn get(&self) -> u64 {
@@ -160,6 +165,8 @@ counters! {
     quickacks_sent,
     /// Times that was given up for a connection, as its client took as long all the same.
     quickacks_given_up,
+    /// Lines of the log that were lost because standard error was not read in time.
+    log_lines_lost,
     /// Retained messages refused by a limit.
     retained_refused,
     /// Messages waiting in sessions now: queued or not acknowledged.

@@ -23,7 +23,7 @@ use crate::wheel::Timer;
 
 /// One shard: the connections and sessions of a part of the clients. It owns no socket and reads no clock; its
 /// surroundings bring bytes and the time, and carry away output, actions and batches for other shards, in the order of
-/// [`turn`](crate::turn). The same calls give the same results.
+/// [`turn`](crate::turn()). The same calls give the same results.
 ///
 /// Time is in milliseconds since the Unix epoch and must not go back.
 pub struct Shard<J> {

@@ -20,7 +20,7 @@ pub struct Shared {
     pub exchange: Arc<Exchange>,
     /// Contracts.
     pub contracts: Arc<ContractBoard>,
-    /// The counters of each shard, by its number.
+    /// The counters of each shard, by its number, and behind them others for what no shard counts.
     pub counters: Arc<[Counters]>,
     /// What the clients of each shard hold, and what they may hold.
     pub memory: Arc<Memory>,
@@ -41,7 +41,7 @@ impl Shared {
             settings: Arc::new(settings),
             contracts: Arc::new(ContractBoard::new(exchange.clone())),
             exchange,
-            counters: (0..shards).map(|_| Counters::default()).collect(),
+            counters: (0..=shards).map(|_| Counters::default()).collect(),
             memory: Arc::new(Memory::new(shards, limits)),
             throttle: Arc::default(),
             run: RandomState::new().hash_one(shards),

@@ -65,6 +65,13 @@ impl Control {
         self.exchange.retained_held_bytes()
     }
 
+    /// Counts lines of the log that were lost.
+    pub fn count_lost_log_lines(&self, lines: u64) {
+        if let Some(counters) = self.counters.last() {
+            counters.log_lines_lost.add_from_anywhere(lines);
+        }
+    }
+
     /// How many messages are retained, and the bytes of those that count against the limit.
     pub fn retained(&self) -> (usize, usize) {
         self.exchange.retained()

@@ -1,8 +1,9 @@
-//! The threads of the broker. Each runs one [`tautwire_engine::Shard`] in a loop of turns: wait, take mail from other
-//! threads, read what is readable, let the engine work, send mail, write every connection with fresh output once.
+//! The threads of the broker. Each runs one [`tautwire_engine::Shard`]: it makes turns by [`tautwire_engine::turn()`], and sleeps when
+//! the turn says that it may.
 //!
-//! There is no async runtime and no lock on this path. A connection costs a slot in a table; it has buffers only while
-//! bytes of it are incomplete or unsent.
+//! `worker` is the loop; `host` is what a turn finds around its shard: the `connections`, the `door` by which they come, the
+//! `ways` to other threads, and the `inbox` for what comes from outside. There is no async runtime and no lock on the path of
+//! messages. A connection costs a slot in a table; it has buffers only while bytes of it are incomplete or unsent.
 
 #![deny(unsafe_code)]
 

@@ -32,10 +32,13 @@ pub(crate) struct Connections {
     registry: Registry,
     sockets: Sockets,
     chunks: Chunks,
-    /// Sockets that may have something to read. One that has more than one turn takes is put here again.
+    /// Sockets that may have more to read than a turn took.
     readable: VecDeque<ConnectionId>,
     /// How many of them are still to be read from in this turn.
     reads_left: usize,
+    /// Sockets of which the kernel says that they have something to read. They are read from whether they are listed above or not:
+    /// a flood of large packets takes fewer turns so.
+    signalled: VecDeque<ConnectionId>,
     /// Sockets that can be written to again.
     writable: Vec<ConnectionId>,
     /// Connections whose transport has something of its own to say.
@@ -55,6 +58,7 @@ impl Connections {
             chunks: Chunks::default(),
             readable: VecDeque::new(),
             reads_left: 0,
+            signalled: VecDeque::new(),
             writable: Vec::new(),
             replying: Vec::new(),
             draining: VecDeque::new(),
@@ -73,7 +77,7 @@ impl Connections {
             && (event.is_readable() || event.is_read_closed() || event.is_error())
         {
             socket.ended |= event.is_read_closed() || event.is_error();
-            self.list_readable(id);
+            self.signalled.push_back(id);
         }
     }
 
@@ -84,7 +88,10 @@ impl Connections {
 
     /// Whether the next turn has something to do that no event brings back.
     pub(crate) fn has_work(&self) -> bool {
-        !self.readable.is_empty() || !self.writable.is_empty() || !self.replying.is_empty()
+        !self.readable.is_empty()
+            || !self.signalled.is_empty()
+            || !self.writable.is_empty()
+            || !self.replying.is_empty()
     }
 
     /// When something is due.

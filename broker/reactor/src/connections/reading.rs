@@ -11,14 +11,17 @@ use super::input::Remainder;
 impl Connections {
     /// Reads from the next socket of this turn; false where none is left.
     pub(crate) fn read_next(&mut self, shard: &mut Shard<Volatile>) -> bool {
-        if self.reads_left == 0 {
-            return false;
-        }
-        self.reads_left -= 1;
-        let Some(id) = self.readable.pop_front() else { return false };
-        if let Some(socket) = self.sockets.get(id) {
-            socket.listed = false;
-        }
+        let id = if self.reads_left > 0 {
+            self.reads_left -= 1;
+            let id = self.readable.pop_front();
+            if let Some(socket) = id.and_then(|id| self.sockets.get(id)) {
+                socket.listed = false;
+            }
+            id
+        } else {
+            self.signalled.pop_front()
+        };
+        let Some(id) = id else { return false };
         self.consume(shard, id, true);
         true
     }

@@ -111,6 +111,7 @@ fn start(config: &mut Config, prepared: Prepared) -> Result<Running, String> {
     };
     let broker = start_broker(config, Arc::new(prepared.contracts)).map_err(|error| error.to_string())?;
     let control = broker.control();
+    crate::log::count_losses(&control);
     let store = config.contracts.path.get().map(|path| Arc::new(Store::new(path, control.clone())));
     let admin = admin.map(|(token, listener)| {
         let address = listener.local_addr()?;

@@ -2,6 +2,7 @@
 
 mod commands;
 mod contracts;
+mod log;
 mod process;
 mod publish_subscribe;
 mod scripted;

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a program may take to end. No test waits this long unless it fails.
 const END: Duration = Duration::from_secs(30);
@@ -120,6 +120,18 @@ impl Process {
         assert!(status.expect("kill runs").success());
     }
 
+    /// Waits for the end with nobody reading; gives the exit code.
+    pub(crate) fn exit_code(&mut self) -> Option<i32> {
+        let deadline = Instant::now() + END;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the process can be asked for") {
+                return status.code();
+            }
+            assert!(Instant::now() < deadline, "it still runs {END:?} later");
+            thread::yield_now();
+        }
+    }
+
     /// Closes standard input and waits for the end.
     pub(crate) fn end(mut self) -> Ended {
         drop(self.child.stdin.take());
@@ -159,7 +171,7 @@ fn read_all(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
 
 /// A running broker on a port of its own.
 pub(crate) struct Broker {
-    _process: Process,
+    process: Process,
     port: String,
     /// Of the admin API, where `admin.listen` is set.
     admin: Option<String>,
@@ -183,7 +195,11 @@ impl Broker {
         let has_admin = settings.iter().any(|setting| setting.starts_with("admin.listen="));
         let admin = has_admin.then(|| process.output_line());
         let admin = admin.and_then(|line| line.strip_prefix("listening on ").map(str::to_owned));
-        Self { _process: process, port, admin }
+        Self { process, port, admin }
+    }
+
+    pub(crate) fn process(&mut self) -> &mut Process {
+        &mut self.process
     }
 
     pub(crate) fn port(&self) -> &str {

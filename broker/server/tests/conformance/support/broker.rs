@@ -89,7 +89,7 @@ impl Broker {
         let stdout = child.stdout.take().expect("stdout is a pipe");
         let mut stderr = child.stderr.take().expect("stderr is a pipe");
         let (ready, address) = mpsc::channel();
-        // Both pipes are drained for the life of the process: a full pipe would stop the broker.
+        // Both pipes are drained for the life of the process, so that nothing of the log is lost.
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if let Some(address) = line.strip_prefix("listening on ") {
@@ -204,9 +204,10 @@ impl Broker {
         Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND)
     }
 
-    /// Ends the broker at once; gives what it has logged.
+    /// Has the broker end; gives all that it has logged.
     pub(crate) fn end(mut self) -> String {
-        let _ = self.child.kill();
+        // Killed, it would lose the lines that are still to be written.
+        self.signal("TERM");
         let _ = self.child.wait();
         self.log.take().and_then(|log| log.join().ok()).unwrap_or_default()
     }

@@ -2,34 +2,75 @@
 //!
 //! Every crate logs through the `log` facade. Any one statement may write a burst of lines in an interval; what goes
 //! beyond is counted and the count is logged, so that a flood of bad clients cannot become a flood of lines.
-//! Nothing here sees payloads or passwords: no statement of ours names them.
+//! Whoever logs only puts a line into a bounded queue; one thread writes, so that a standard error that nobody reads stops
+//! nobody. Nothing here sees payloads or passwords: no statement of ours names them.
 
-use std::collections::HashMap;
+mod limiter;
+mod queue;
+
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use tautwire_reactor::Control;
 
 use crate::config::{LogConfig, LogFormat};
 use crate::json;
 use crate::time::UtcTime;
+use limiter::{HeldBack, Limiter};
+use queue::Queue;
 
-/// Sends the log of the whole process to standard error, from now on. Only the first call counts.
+/// How long ending the process waits for a standard error that takes its last lines.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// The lines of the process on their way to standard error.
+static QUEUE: OnceLock<Arc<Queue>> = OnceLock::new();
+
+/// Sends the log of the whole process to standard error, from now on, and what is said of a panic. Only the first call counts.
 pub(crate) fn init(config: &LogConfig) {
-    let sink = StderrLog {
-        format: config.format,
-        limiter: Mutex::new(Limiter::new(config.repeat_burst, Duration::from_secs(config.repeat_interval_s.into()))),
+    let format = config.format;
+    let queue = match Queue::start(Box::new(std::io::stderr()), move |count| lost_lines(format, count)) {
+        Ok(queue) => queue,
+        Err(error) => {
+            eprintln!("tautwire: nothing is logged: its thread cannot be started: {error}");
+            return;
+        }
     };
-    if log::set_boxed_logger(Box::new(sink)).is_ok() {
+    let sink = StderrLog {
+        format,
+        limiter: Mutex::new(Limiter::new(config.repeat_burst, Duration::from_secs(config.repeat_interval_s.into()))),
+        queue: queue.clone(),
+    };
+    if QUEUE.set(queue).is_ok() && log::set_boxed_logger(Box::new(sink)).is_ok() {
         log::set_max_level(config.level.to_level_filter().min(LevelFilter::Debug));
+        // The usual one writes to standard error itself, and would wait for whoever reads it.
+        std::panic::set_hook(Box::new(|panic| {
+            log::error!("{panic}");
+            log::logger().flush();
+        }));
     }
+}
+
+/// Counts the lines that are lost, and those that have been lost already, with the broker's counters.
+pub(crate) fn count_losses(control: &Control) {
+    if let Some(queue) = QUEUE.get() {
+        let control = control.clone();
+        queue.count_losses(Box::new(move |lines| control.count_lost_log_lines(lines)));
+    }
+}
+
+fn lost_lines(format: LogFormat, count: u64) -> String {
+    let mut line = String::new();
+    let message = format!("{count} lines of the log were lost here: standard error was not read in time");
+    push_line(&mut line, format, &UtcTime::now(), Level::Warn, module_path!(), &message);
+    line
 }
 
 struct StderrLog {
     format: LogFormat,
     limiter: Mutex<Limiter>,
+    queue: Arc<Queue>,
 }
 
 impl Log for StderrLog {
@@ -59,18 +100,19 @@ impl Log for StderrLog {
         if written {
             push_line(&mut lines, self.format, &now, record.level(), record.target(), &record.args().to_string());
         }
-        write_to_stderr(&lines);
+        self.queue.push(lines);
     }
 
-    /// Writes the counts of the lines held back so far.
+    /// Writes the counts of the lines held back so far, and waits a moment for all lines to be taken.
     fn flush(&self) {
         let now = UtcTime::now();
         let mut lines = String::new();
-        let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
-        for held_back in limiter.take_all() {
+        let held_back = self.limiter.lock().unwrap_or_else(PoisonError::into_inner).take_all();
+        for held_back in held_back {
             self.push_held_back(&mut lines, &now, &held_back);
         }
-        write_to_stderr(&lines);
+        self.queue.push(lines);
+        self.queue.wait_until_written(LAST_LINES);
     }
 }
 
@@ -79,13 +121,6 @@ impl StderrLog {
         let (file, line) = held_back.site;
         let message = format!("{} more lines like those from {file}:{line} were held back", held_back.count);
         push_line(lines, self.format, now, held_back.level, &held_back.target, &message);
-    }
-}
-
-/// One write a line, so that lines of several threads do not mix. A closed standard error is no reason to stop.
-fn write_to_stderr(lines: &str) {
-    if !lines.is_empty() {
-        let _ = std::io::stderr().lock().write_all(lines.as_bytes());
     }
 }
 
@@ -120,86 +155,6 @@ fn push_printable(out: &mut String, text: &str) {
     }
 }
 
-/// The file and line of a log statement.
-type Site = (&'static str, u32);
-
-/// Counts lines per log statement, so its size is bounded by the number of statements in the code.
-struct Limiter {
-    /// 0 means no bound.
-    burst: u32,
-    interval: Duration,
-    windows: HashMap<Site, Window>,
-}
-
-struct Window {
-    started: Instant,
-    written: u32,
-    held_back: u64,
-    level: Level,
-    target: String,
-}
-
-struct HeldBack {
-    site: Site,
-    level: Level,
-    target: String,
-    count: u64,
-}
-
-impl Limiter {
-    fn new(burst: u32, interval: Duration) -> Self {
-        Self { burst, interval, windows: HashMap::new() }
-    }
-
-    /// Whether a line of this statement may be written now.
-    fn admit(&mut self, site: Site, level: Level, target: &str, now: Instant) -> bool {
-        if self.burst == 0 {
-            return true;
-        }
-        let window = self.windows.entry(site).or_insert_with(|| Window {
-            started: now,
-            written: 0,
-            held_back: 0,
-            level,
-            target: target.to_owned(),
-        });
-        if now.duration_since(window.started) >= self.interval {
-            window.started = now;
-            window.written = 0;
-        }
-        let admitted = window.written < self.burst;
-        if admitted {
-            window.written += 1;
-        } else {
-            window.held_back += 1;
-        }
-        admitted
-    }
-
-    /// The counts of the statements whose interval is over.
-    fn take_finished(&mut self, now: Instant) -> Vec<HeldBack> {
-        let interval = self.interval;
-        self.take(|window| now.duration_since(window.started) >= interval)
-    }
-
-    fn take_all(&mut self) -> Vec<HeldBack> {
-        self.take(|_| true)
-    }
-
-    fn take(&mut self, finished: impl Fn(&Window) -> bool) -> Vec<HeldBack> {
-        self.windows
-            .iter_mut()
-            .filter(|(_, window)| window.held_back > 0 && finished(window))
-            .map(|(site, window)| HeldBack {
-                site: *site,
-                level: window.level,
-                target: window.target.clone(),
-                count: std::mem::take(&mut window.held_back),
-            })
-            .collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -230,31 +185,5 @@ mod tests {
             out,
             "{\"time\":\"2023-11-14T22:13:20.250Z\",\"level\":\"error\",\"target\":\"tautwire::serve\",\"message\":\"a \\\"b\\\"\\n\"}\n"
         );
-    }
-
-    #[test]
-    fn one_statement_writes_a_burst_then_is_counted_and_the_count_comes_out_once() {
-        let mut limiter = Limiter::new(2, Duration::from_secs(10));
-        let start = Instant::now();
-        let at = |s| start + Duration::from_secs(s);
-        let (flood, other) = (("a.rs", 1), ("a.rs", 2));
-        let admit = |limiter: &mut Limiter, site, s| limiter.admit(site, Level::Warn, "t", at(s));
-        assert!(admit(&mut limiter, flood, 0));
-        assert!(admit(&mut limiter, flood, 1));
-        assert!(!admit(&mut limiter, flood, 2));
-        assert!(!admit(&mut limiter, flood, 9));
-        assert!(admit(&mut limiter, other, 9), "another statement has a burst of its own");
-        assert!(limiter.take_finished(at(9)).is_empty());
-        let counts: Vec<_> = limiter.take_finished(at(10)).into_iter().map(|held| (held.site, held.count)).collect();
-        assert_eq!(counts, [(flood, 2)]);
-        assert!(limiter.take_all().is_empty());
-        assert!(admit(&mut limiter, flood, 10), "the next interval starts anew");
-    }
-
-    #[test]
-    fn a_burst_of_zero_means_no_bound() {
-        let mut limiter = Limiter::new(0, Duration::from_secs(10));
-        let now = Instant::now();
-        assert!((0..1000).all(|_| limiter.admit(("a.rs", 1), Level::Warn, "t", now)));
     }
 }

@@ -1,0 +1,117 @@
+//! A bound on repetition.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use log::Level;
+
+/// The file and line of a log statement.
+pub(super) type Site = (&'static str, u32);
+
+/// Counts lines per log statement, so its size is bounded by the number of statements in the code.
+pub(super) struct Limiter {
+    /// 0 means no bound.
+    burst: u32,
+    interval: Duration,
+    windows: HashMap<Site, Window>,
+}
+
+struct Window {
+    started: Instant,
+    written: u32,
+    held_back: u64,
+    level: Level,
+    target: String,
+}
+
+pub(super) struct HeldBack {
+    pub(super) site: Site,
+    pub(super) level: Level,
+    pub(super) target: String,
+    pub(super) count: u64,
+}
+
+impl Limiter {
+    pub(super) fn new(burst: u32, interval: Duration) -> Self {
+        Self { burst, interval, windows: HashMap::new() }
+    }
+
+    /// Whether a line of this statement may be written now.
+    pub(super) fn admit(&mut self, site: Site, level: Level, target: &str, now: Instant) -> bool {
+        if self.burst == 0 {
+            return true;
+        }
+        let window = self.windows.entry(site).or_insert_with(|| Window {
+            started: now,
+            written: 0,
+            held_back: 0,
+            level,
+            target: target.to_owned(),
+        });
+        if now.duration_since(window.started) >= self.interval {
+            window.started = now;
+            window.written = 0;
+        }
+        let admitted = window.written < self.burst;
+        if admitted {
+            window.written += 1;
+        } else {
+            window.held_back += 1;
+        }
+        admitted
+    }
+
+    /// The counts of the statements whose interval is over.
+    pub(super) fn take_finished(&mut self, now: Instant) -> Vec<HeldBack> {
+        let interval = self.interval;
+        self.take(|window| now.duration_since(window.started) >= interval)
+    }
+
+    pub(super) fn take_all(&mut self) -> Vec<HeldBack> {
+        self.take(|_| true)
+    }
+
+    fn take(&mut self, finished: impl Fn(&Window) -> bool) -> Vec<HeldBack> {
+        self.windows
+            .iter_mut()
+            .filter(|(_, window)| window.held_back > 0 && finished(window))
+            .map(|(site, window)| HeldBack {
+                site: *site,
+                level: window.level,
+                target: window.target.clone(),
+                count: std::mem::take(&mut window.held_back),
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_statement_writes_a_burst_then_is_counted_and_the_count_comes_out_once() {
+        let mut limiter = Limiter::new(2, Duration::from_secs(10));
+        let start = Instant::now();
+        let at = |s| start + Duration::from_secs(s);
+        let (flood, other) = (("a.rs", 1), ("a.rs", 2));
+        let admit = |limiter: &mut Limiter, site, s| limiter.admit(site, Level::Warn, "t", at(s));
+        assert!(admit(&mut limiter, flood, 0));
+        assert!(admit(&mut limiter, flood, 1));
+        assert!(!admit(&mut limiter, flood, 2));
+        assert!(!admit(&mut limiter, flood, 9));
+        assert!(admit(&mut limiter, other, 9), "another statement has a burst of its own");
+        assert!(limiter.take_finished(at(9)).is_empty());
+        let counts: Vec<_> = limiter.take_finished(at(10)).into_iter().map(|held| (held.site, held.count)).collect();
+        assert_eq!(counts, [(flood, 2)]);
+        assert!(limiter.take_all().is_empty());
+        assert!(admit(&mut limiter, flood, 10), "the next interval starts anew");
+    }
+
+    #[test]
+    fn a_burst_of_zero_means_no_bound() {
+        let mut limiter = Limiter::new(0, Duration::from_secs(10));
+        let now = Instant::now();
+        assert!((0..1000).all(|_| limiter.admit(("a.rs", 1), Level::Warn, "t", now)));
+    }
+}

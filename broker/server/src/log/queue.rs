@@ -1,0 +1,225 @@
+//! Lines that wait to be written, and the one thread that writes them.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Lines that wait, and their bytes. What finds no place is lost and counted.
+const LINES_MAX: usize = 4_096;
+const BYTES_MAX: usize = 1 << 20;
+/// Bytes that are written at a time.
+const WRITE_BYTES: usize = 64 << 10;
+
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// There is a line to write.
+    filled: Condvar,
+    /// Something has been written.
+    written: Condvar,
+    /// The line that says how many lines were lost in its place.
+    lost_lines: Box<dyn Fn(u64) -> String + Send + Sync>,
+}
+
+#[derive(Default)]
+struct State {
+    lines: VecDeque<String>,
+    /// Bytes of `lines`, and of those being written.
+    bytes: usize,
+    is_writing: bool,
+    /// Lines lost since the last that found a place.
+    lost: u64,
+    /// Lines lost before there was anybody to count them.
+    uncounted: u64,
+    count: Option<Count>,
+}
+
+/// Counts lost lines.
+type Count = Box<dyn Fn(u64) + Send>;
+
+impl Queue {
+    /// Starts the thread that writes to `out`.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn start(
+        out: Box<dyn Write + Send>,
+        lost_lines: impl Fn(u64) -> String + Send + Sync + 'static,
+    ) -> io::Result<Arc<Queue>> {
+        let queue = Arc::new(Queue {
+            state: Mutex::default(),
+            filled: Condvar::new(),
+            written: Condvar::new(),
+            lost_lines: Box::new(lost_lines),
+        });
+        let writer = queue.clone();
+        thread::Builder::new().name("log".into()).spawn(move || writer.write_for_ever(out))?;
+        Ok(queue)
+    }
+
+    /// Puts a line in, or several in one piece, unless there is no room. Never waits for the writer.
+    pub(super) fn push(&self, lines: String) {
+        if lines.is_empty() {
+            return;
+        }
+        let mut state = self.state();
+        if state.lines.len() >= LINES_MAX || state.bytes + lines.len() > BYTES_MAX {
+            state.lose();
+            return;
+        }
+        self.tell_of_lost(&mut state);
+        state.add(lines);
+        drop(state);
+        self.filled.notify_one();
+    }
+
+    /// Has `count` count the lines that are lost, and those that have been.
+    pub(super) fn count_losses(&self, count: Count) {
+        let mut state = self.state();
+        count(std::mem::take(&mut state.uncounted));
+        state.count = Some(count);
+    }
+
+    /// Waits until everything has been written, but no longer than `timeout`.
+    pub(super) fn wait_until_written(&self, timeout: Duration) {
+        let is_waiting = |state: &mut State| state.is_writing || !state.lines.is_empty() || state.lost > 0;
+        let _ = self.written.wait_timeout_while(self.state(), timeout, is_waiting);
+    }
+
+    /// Puts a line where lines were lost.
+    fn tell_of_lost(&self, state: &mut State) {
+        if state.lost > 0 {
+            let lost = std::mem::take(&mut state.lost);
+            state.add((self.lost_lines)(lost));
+        }
+    }
+
+    fn write_for_ever(&self, mut out: Box<dyn Write + Send>) {
+        let mut piece = String::new();
+        loop {
+            let mut state = self.state();
+            state.bytes -= piece.len();
+            state.is_writing = false;
+            self.written.notify_all();
+            if state.lines.is_empty() {
+                self.tell_of_lost(&mut state);
+            }
+            state =
+                self.filled.wait_while(state, |state| state.lines.is_empty()).unwrap_or_else(PoisonError::into_inner);
+            piece = state.lines.pop_front().unwrap_or_default();
+            while state.lines.front().is_some_and(|next| piece.len() + next.len() <= WRITE_BYTES) {
+                piece.extend(state.lines.pop_front());
+            }
+            state.is_writing = true;
+            drop(state);
+            // A closed standard error is no reason to stop.
+            let _ = out.write_all(piece.as_bytes());
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn add(&mut self, lines: String) {
+        self.bytes += lines.len();
+        self.lines.push_back(lines);
+    }
+
+    fn lose(&mut self) {
+        self.lost += 1;
+        match &self.count {
+            Some(count) => count(1),
+            None => self.uncounted += 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    /// Longer than anything here may take.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Takes a write each time it is let.
+    struct Gate {
+        lets: Receiver<()>,
+        taken: Sender<String>,
+    }
+
+    impl Write for Gate {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.lets.recv();
+            let _ = self.taken.send(String::from_utf8_lossy(bytes).into_owned());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn queue() -> (Arc<Queue>, Sender<()>, Receiver<String>) {
+        let ((lets, gate), (taken, seen)) = (channel(), channel());
+        let gate = Gate { lets: gate, taken };
+        let queue = Queue::start(Box::new(gate), |count| format!("{count} lost\n")).expect("a thread starts");
+        (queue, lets, seen)
+    }
+
+    #[test]
+    fn lines_come_out_in_order_and_whole() {
+        let (queue, lets, seen) = queue();
+        for number in 0..1_000 {
+            queue.push(format!("{number}\n"));
+        }
+        drop(lets);
+        queue.wait_until_written(PATIENCE);
+        let text: String = seen.try_iter().collect();
+        assert_eq!(text, (0..1_000).map(|number| format!("{number}\n")).collect::<String>());
+    }
+
+    #[test]
+    fn what_finds_no_place_is_counted_and_told_of_where_it_would_have_been() {
+        for line_bytes in [2, 3_000] {
+            let (queue, lets, seen) = queue();
+            let line = format!("{}\n", "x".repeat(line_bytes - 1));
+            for _ in 0..10_000 {
+                queue.push(line.clone());
+            }
+            // Nobody reads, and nothing of that has waited. What was lost before anybody counts is counted too.
+            let counted = Arc::new(AtomicU64::new(0));
+            let counter = counted.clone();
+            queue.count_losses(Box::new(move |lines| {
+                counter.fetch_add(lines, Ordering::Relaxed);
+            }));
+            queue.push(line.clone());
+            let lost = counted.load(Ordering::Relaxed);
+            drop(lets);
+            queue.wait_until_written(PATIENCE);
+            queue.push("next\n".into());
+            queue.wait_until_written(PATIENCE);
+            let text: String = seen.try_iter().collect();
+            let kept = text.lines().filter(|line| line.starts_with('x')).count() as u64;
+            assert_eq!(kept + lost, 10_001);
+            // The writer may have taken a piece before it waits.
+            assert!(lost > 0 && kept <= 2 * (LINES_MAX as u64), "{kept}");
+            let told = text.lines().filter_map(|line| line.strip_suffix(" lost")?.parse::<u64>().ok()).sum::<u64>();
+            assert_eq!(told, lost);
+            assert!(text.ends_with("lost\nnext\n"));
+        }
+    }
+
+    #[test]
+    fn ending_does_not_wait_for_somebody_who_does_not_read() {
+        let (queue, lets, _seen) = queue();
+        queue.push("line\n".into());
+        queue.wait_until_written(Duration::from_millis(1));
+        drop(lets);
+    }
+}
