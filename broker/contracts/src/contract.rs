@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use crate::json::{JsonSink, JsonSource};
 use crate::messagepack::{MessagePackSink, MessagePackSource};
 use crate::plan::Plan;
-use crate::protobuf::{self, Check, ProtobufSink};
+use crate::protobuf::{self, PayloadCheck, ProtobufSink};
 use crate::schema::{self, SchemaPlan};
 use crate::sink::{AnyPlace, Nothing, Place, Sink, check_room};
 use crate::source::Source;
@@ -172,7 +172,7 @@ impl Contract {
     }
 
     fn check_as(&self, format: Format, topic: &str, payload: &[u8]) -> Checked {
-        let check = Check { unknown_fields_refused: self.unknown_fields_refused, depth_max: DEPTH_MAX };
+        let check = PayloadCheck { unknown_fields_refused: self.unknown_fields_refused, depth_max: DEPTH_MAX };
         match (&self.types, format) {
             (Types::Message(plan), Format::Protobuf) => protobuf::check(plan, payload, check)?,
             (Types::Message(plan), Format::Json) => {
@@ -229,7 +229,7 @@ impl Contract {
     }
 
     fn feed(&self, from: Format, payload: &[u8], sink: &mut impl Sink) -> Checked {
-        let check = Check { unknown_fields_refused: false, depth_max: DEPTH_MAX };
+        let check = PayloadCheck { unknown_fields_refused: false, depth_max: DEPTH_MAX };
         match (&self.types, from) {
             (Types::Message(plan), Format::Protobuf) => protobuf::emit(plan, payload, sink)?,
             (Types::Message(plan), Format::Json) => typed::walk(plan, &mut JsonSource::new(payload)?, sink, check)?,

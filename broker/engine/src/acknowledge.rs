@@ -12,12 +12,12 @@ impl<J: Journal> Hub<J> {
     /// earlier.
     pub(crate) fn acknowledge(&mut self, index: ConnectionIndex, ack: Ack) {
         let connection = &mut self.connections[index];
-        let holds = connection.holds_acks();
+        let holds = connection.delays_acks();
         if !holds && self.written <= self.journal.durable() {
             self.write_ack(index, &ack);
             return;
         }
-        connection.hold_ack(self.written, ack);
+        connection.delay_ack(self.written, ack);
         if !holds {
             self.holding.push(index);
         }
@@ -27,10 +27,10 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn release_acks(&mut self) {
         let durable = self.journal.durable();
         for index in std::mem::take(&mut self.holding) {
-            while let Some(ack) = self.connections[index].next_held_ack(durable) {
+            while let Some(ack) = self.connections[index].next_delayed_ack(durable) {
                 self.write_ack(index, &ack);
             }
-            if self.connections[index].holds_acks() {
+            if self.connections[index].delays_acks() {
                 self.holding.push(index);
             }
         }
@@ -41,7 +41,9 @@ impl<J: Journal> Hub<J> {
         let v5 = connection.is_v5();
         let explanation = match ack {
             // [MQTT-3.1.2-29]
-            Ack::Published(_, _, why) | Ack::Received(_, _, why) if v5 && connection.terms().problem_information => {
+            Ack::Published(_, _, why) | Ack::Received(_, _, why)
+                if v5 && connection.agreement().problem_information =>
+            {
                 why.as_deref()
             }
             _ => None,

@@ -27,7 +27,7 @@ const LOG_INTERVAL_MS: u64 = 1_000;
 
 /// Why a message is not taken on.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct MessageRefusal {
     pub(crate) reason: ReasonCode,
     pub(crate) why: Cow<'static, str>,
     pub(crate) ending: Ending,
@@ -44,24 +44,24 @@ pub(crate) enum Ending {
     WhenThereIsMemory,
 }
 
-impl Refusal {
+impl MessageRefusal {
     /// There is no memory to keep the message for those who want it.
     #[cold]
-    pub(crate) fn no_memory() -> Box<Refusal> {
+    pub(crate) fn no_memory() -> Box<MessageRefusal> {
         let why = "there is no memory for the message, or for those who want it; send it again later".into();
-        Box::new(Refusal { reason: ReasonCode::QuotaExceeded, why, ending: Ending::WhenThereIsMemory })
+        Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, ending: Ending::WhenThereIsMemory })
     }
 
     /// Boxed, so that the result of what is not refused stays small.
     #[cold]
-    pub(crate) fn new(reason: ReasonCode, why: &'static str) -> Box<Refusal> {
-        Box::new(Refusal { reason, why: why.into(), ending: Ending::Never })
+    pub(crate) fn new(reason: ReasonCode, why: &'static str) -> Box<MessageRefusal> {
+        Box::new(MessageRefusal { reason, why: why.into(), ending: Ending::Never })
     }
 }
 
 /// A message breaks the contract of its topic, and is not to go on.
 #[derive(Debug)]
-pub(crate) struct Broken {
+pub(crate) struct BrokenContract {
     contract: Arc<Contract>,
     violation: Box<Violation>,
 }
@@ -75,7 +75,11 @@ pub(crate) struct ViolationLog {
 
 impl<J: Journal> Hub<J> {
     /// Holds a message to `contract`. One that only observes lets everything pass.
-    pub(crate) fn hold_to(&mut self, contract: &Arc<Contract>, outgoing: &Outgoing<'_>) -> Result<(), Box<Broken>> {
+    pub(crate) fn hold_to(
+        &mut self,
+        contract: &Arc<Contract>,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<(), Box<BrokenContract>> {
         self.counters().payloads_checked.add(1);
         let MessageRef { topic, properties, payload, retain, .. } = outgoing.message;
         if retain && payload.is_empty() {
@@ -88,7 +92,7 @@ impl<J: Journal> Hub<J> {
             self.counters().violations_observed.add(1);
             return Ok(());
         }
-        Err(Box::new(Broken { contract: contract.clone(), violation }))
+        Err(Box::new(BrokenContract { contract: contract.clone(), violation }))
     }
 
     fn log_violation(&mut self, contract: &Contract, topic: &str, violation: &Violation) {
@@ -106,8 +110,12 @@ impl<J: Journal> Hub<J> {
 impl<J: Journal> Shard<J> {
     /// Does with a message what its contract says of those that break it.
     #[cold]
-    pub(crate) fn refuse_broken(&mut self, broken: Broken, outgoing: &Outgoing<'_>) -> Result<bool, Box<Refusal>> {
-        let Broken { contract, violation } = broken;
+    pub(crate) fn refuse_broken(
+        &mut self,
+        broken: BrokenContract,
+        outgoing: &Outgoing<'_>,
+    ) -> Result<bool, Box<MessageRefusal>> {
+        let BrokenContract { contract, violation } = broken;
         let ending = match contract.on_violation() {
             OnViolation::Quarantine => {
                 self.hub.counters().violations_quarantined.add(1);
@@ -119,7 +127,7 @@ impl<J: Journal> Shard<J> {
         };
         self.hub.counters().violations_rejected.add(1);
         let why = explanation(&contract, &violation).into();
-        Err(Box::new(Refusal { reason: ReasonCode::PayloadFormatInvalid, why, ending }))
+        Err(Box::new(MessageRefusal { reason: ReasonCode::PayloadFormatInvalid, why, ending }))
     }
 
     /// Publishes a message again where only those find it who look for what is wrong.

@@ -7,7 +7,7 @@ use tautwire_message::Format;
 use tautwire_message::{Message, MessageRef};
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, PacketId, PubRelReason, QoS, SubscriptionId};
 use tautwire_router::Progress;
-use tautwire_session::{Change, Delivery, Journal, Outbound, Resend, SubscriptionIds};
+use tautwire_session::{Change, Journal, Outbound, PendingMessage, Resend, SubscriptionIds};
 
 use crate::ack::Ack;
 use crate::connections::{Alias, Connection, Replay};
@@ -102,7 +102,7 @@ impl<J: Journal> Hub<J> {
         session: SessionIndex,
         index: ConnectionIndex,
         packet_id: PacketId,
-        delivery: Delivery,
+        delivery: PendingMessage,
         outgoing: &Outgoing<'_>,
         terms: Terms<'_>,
     ) {
@@ -128,7 +128,7 @@ impl<J: Journal> Hub<J> {
         if connection.pending_bytes() > self.settings.connection_output_bytes {
             return None;
         }
-        let send_maximum = usize::from(connection.terms().send_maximum);
+        let send_maximum = usize::from(connection.agreement().send_maximum);
         let session = &self.sessions[session];
         let open =
             session.outbound().is_none_or(|outbound| outbound.is_resent() && outbound.in_flight() < send_maximum);
@@ -136,7 +136,7 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Whether the session may hold one more message, waiting or sent. One that holds nothing may hold any.
-    fn has_room_for(&self, session: SessionIndex, delivery: &Delivery) -> bool {
+    fn has_room_for(&self, session: SessionIndex, delivery: &PendingMessage) -> bool {
         let Some(outbound) = self.sessions[session].outbound() else { return true };
         let held_bytes = outbound.counted_bytes();
         let fits = held_bytes == 0 || held_bytes + delivery.counted_bytes() <= self.settings.session_queue_bytes;
@@ -145,7 +145,7 @@ impl<J: Journal> Hub<J> {
 
     /// Does with a session that is full what the operator has chosen; says whether the message may be held now.
     #[cold]
-    fn make_room_for(&mut self, session: SessionIndex, delivery: &Delivery) -> bool {
+    fn make_room_for(&mut self, session: SessionIndex, delivery: &PendingMessage) -> bool {
         self.counters().dropped_queue_full.add(1);
         match self.settings.slow_consumer {
             SlowConsumer::DropNew => return false,
@@ -202,7 +202,7 @@ impl<J: Journal> Hub<J> {
 
     /// Sends again one packet of the window, after a reconnection; false where none is due or may be sent yet.
     fn resend_next(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
-        let send_maximum = usize::from(self.connections[index].terms().send_maximum);
+        let send_maximum = usize::from(self.connections[index].agreement().send_maximum);
         let Some(outbound) = self.sessions.place(session).outbound() else { return false };
         if outbound.is_resent() || outbound.in_flight() >= send_maximum {
             return false;
@@ -237,7 +237,7 @@ impl<J: Journal> Hub<J> {
 
     /// Sends the message that has waited longest; false where none waits or it may not be sent yet.
     fn send_queued(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
-        let send_maximum = usize::from(self.connections[index].terms().send_maximum);
+        let send_maximum = usize::from(self.connections[index].agreement().send_maximum);
         let Some(outbound) = self.sessions[session].outbound() else { return false };
         let Some(front) = outbound.front() else { return false };
         if !outbound.is_resent() {
@@ -402,7 +402,7 @@ impl<J: Journal> Hub<J> {
     fn write_delivery(
         &mut self,
         index: ConnectionIndex,
-        delivery: &Delivery,
+        delivery: &PendingMessage,
         packet_id: Option<PacketId>,
         dup: bool,
     ) -> bool {
@@ -490,7 +490,7 @@ impl<J: Journal> Hub<J> {
 #[cold]
 fn with_alias<'i>(connection: &Connection, header: Header<'i>, message: &MessageRef<'_>) -> Option<Header<'i>> {
     let header = Header { alias: connection.alias_for(message.topic), ..header };
-    let maximum = connection.terms().maximum_packet_size_bytes.map_or(MAX_PACKET_SIZE_BYTES, |bytes| bytes.get());
+    let maximum = connection.agreement().maximum_packet_size_bytes.map_or(MAX_PACKET_SIZE_BYTES, |bytes| bytes.get());
     let maximum = maximum.min(MAX_PACKET_SIZE_BYTES) as usize;
     let fits = |header: &Header<'_>| header.packet_len(message) <= maximum;
     Some(header).filter(fits).or_else(|| Some(Header { alias: Alias::None, ..header }).filter(fits))
@@ -509,8 +509,8 @@ fn retained_terms(qos: QoS, subscription_ids: &[SubscriptionId]) -> Terms<'_> {
     Terms { qos, retain: true, subscription_ids, share: None, shared_frame: false }
 }
 
-fn delivery(outgoing: &mut Outgoing<'_>, terms: Terms<'_>, ledger: &Arc<Ledger>) -> Delivery {
-    Delivery {
+fn delivery(outgoing: &mut Outgoing<'_>, terms: Terms<'_>, ledger: &Arc<Ledger>) -> PendingMessage {
+    PendingMessage {
         message: outgoing.keep(ledger),
         qos: terms.qos,
         retain: terms.retain,

@@ -10,9 +10,9 @@ use tautwire_protocol::{
     ConnAck, Connect, ConnectReason, DecodeError, DisconnectReason, Packet, PayloadFormat, Properties, Property,
     PropertyId, ProtocolVersion, QoS, ReasonCode,
 };
-use tautwire_session::{Change, Journal, SESSION_BYTES, Will};
+use tautwire_session::{Change, Journal, KeptWill, SESSION_BYTES};
 
-use crate::connections::Terms;
+use crate::connections::Agreement;
 use crate::hub::Action;
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::shard::{Handled, Shard};
@@ -25,13 +25,13 @@ const ALIASES_OUT_MAX: u16 = 64;
 const NEVER_S: u32 = u32::MAX;
 
 /// Why a CONNECT is refused, and what to say of it.
-struct Refusal(ConnectReason, Cow<'static, str>);
+struct ConnectRefusal(ConnectReason, Cow<'static, str>);
 
 impl<J: Journal> Shard<J> {
     pub(crate) fn on_connect(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Handled {
         let client_id = match self.admit(connect) {
             Ok(client_id) => client_id,
-            Err(Refusal(reason, why)) => {
+            Err(ConnectRefusal(reason, why)) => {
                 let maximum = connect.properties.maximum_packet_size();
                 self.hub.connections[index].set_maximum_packet_size(maximum);
                 self.refuse_connect(index, connect.version, reason, &why);
@@ -97,40 +97,52 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Checks what the decoder cannot; gives the Client Identifier, an assigned one where the client left it empty.
-    fn admit<'a>(&self, connect: &Connect<'a>) -> Result<Cow<'a, str>, Refusal> {
+    fn admit<'a>(&self, connect: &Connect<'a>) -> Result<Cow<'a, str>, ConnectRefusal> {
         let settings = &self.hub.settings;
         if connect.properties.contains(PropertyId::AuthenticationMethod) {
-            return Err(Refusal(
+            return Err(ConnectRefusal(
                 ConnectReason::BadAuthenticationMethod,
                 "no authentication method is configured".into(),
             ));
         }
         if connect.client_id.len() > settings.client_id_bytes {
-            return Err(Refusal(ConnectReason::ClientIdentifierNotValid, "the client identifier is too long".into()));
+            return Err(ConnectRefusal(
+                ConnectReason::ClientIdentifierNotValid,
+                "the client identifier is too long".into(),
+            ));
         }
         if let Some(will) = &connect.will {
             if will.qos > settings.max_qos {
                 // [MQTT-3.2.2-12]
-                return Err(Refusal(ConnectReason::QoSNotSupported, "the will's QoS is above the maximum".into()));
+                return Err(ConnectRefusal(
+                    ConnectReason::QoSNotSupported,
+                    "the will's QoS is above the maximum".into(),
+                ));
             }
             if will.retain && !settings.retain_available {
                 // [MQTT-3.2.2-13]
-                return Err(Refusal(ConnectReason::RetainNotSupported, "retained messages are not available".into()));
+                return Err(ConnectRefusal(
+                    ConnectReason::RetainNotSupported,
+                    "retained messages are not available".into(),
+                ));
             }
             if let Err(reason) = self.check_topic(will.topic.as_str()) {
                 let reason = ConnectReason::try_from(reason).unwrap_or(ConnectReason::TopicNameInvalid);
-                return Err(Refusal(reason, "the will's topic is not allowed".into()));
+                return Err(ConnectRefusal(reason, "the will's topic is not allowed".into()));
             }
             let is_text = will.properties.payload_format_indicator() == Some(PayloadFormat::Utf8);
             if is_text && std::str::from_utf8(will.payload).is_err() {
-                return Err(Refusal(ConnectReason::PayloadFormatInvalid, "the will's payload is not UTF-8".into()));
+                return Err(ConnectRefusal(
+                    ConnectReason::PayloadFormatInvalid,
+                    "the will's payload is not UTF-8".into(),
+                ));
             }
             if self.hub.memory.admits(0, will_bytes(will)).is_err() {
                 self.hub.counters().refused_memory.add(1);
-                return Err(Refusal(ConnectReason::QuotaExceeded, "there is no memory for the will".into()));
+                return Err(ConnectRefusal(ConnectReason::QuotaExceeded, "there is no memory for the will".into()));
             }
             if let Some(why) = self.will_breaks_contract(will) {
-                return Err(Refusal(ConnectReason::PayloadFormatInvalid, why.into()));
+                return Err(ConnectRefusal(ConnectReason::PayloadFormatInvalid, why.into()));
             }
         }
         if !connect.client_id.is_empty() {
@@ -145,7 +157,7 @@ impl<J: Journal> Shard<J> {
         if may_be_empty {
             Ok(Cow::Owned(self.assign_client_id()))
         } else {
-            Err(Refusal(ConnectReason::ClientIdentifierNotValid, "a client identifier is needed".into()))
+            Err(ConnectRefusal(ConnectReason::ClientIdentifierNotValid, "a client identifier is needed".into()))
         }
     }
 
@@ -165,7 +177,7 @@ impl<J: Journal> Shard<J> {
         let keep_alive_s = self.keep_alive_s(connect);
         let now_ms = self.hub.now_ms;
         let receive_maximum = properties.receive_maximum().map_or(RECEIVE_MAXIMUM_DEFAULT, NonZeroU16::get);
-        let terms = Terms {
+        let agreement = Agreement {
             version: connect.version,
             problem_information: properties.request_problem_information().unwrap_or(true),
             resumed,
@@ -174,7 +186,7 @@ impl<J: Journal> Shard<J> {
             alias_maximum: properties.topic_alias_maximum().unwrap_or(0).min(ALIASES_OUT_MAX),
             maximum_packet_size_bytes: properties.maximum_packet_size(),
         };
-        self.hub.connections[index].serve(session, terms);
+        self.hub.connections[index].serve(session, agreement);
         if keep_alive_s > 0 {
             self.hub.arm_connection(index, now_ms + keep_alive_limit_ms(keep_alive_s));
         }
@@ -352,10 +364,10 @@ fn reason_for_v3(reason: ConnectReason) -> Option<ConnectReason> {
 fn will_bytes(will: &tautwire_protocol::Will<'_>) -> usize {
     let properties_bytes: usize =
         will.properties.raw().into_iter().flatten().map(|property| property.bytes.len()).sum();
-    size_of::<Will>() + will.topic.as_str().len() + will.payload.len() + properties_bytes
+    size_of::<KeptWill>() + will.topic.as_str().len() + will.payload.len() + properties_bytes
 }
 
-fn will_of(will: &tautwire_protocol::Will<'_>, ledger: &Arc<Ledger>) -> Will {
+fn will_of(will: &tautwire_protocol::Will<'_>, ledger: &Arc<Ledger>) -> KeptWill {
     let mut travelling = Vec::new();
     for property in will.properties.raw().into_iter().flatten() {
         if !matches!(property.id, PropertyId::WillDelayInterval | PropertyId::MessageExpiryInterval) {
@@ -372,7 +384,7 @@ fn will_of(will: &tautwire_protocol::Will<'_>, ledger: &Arc<Ledger>) -> Will {
         retain: will.retain,
         expires_at_ms: None,
     };
-    Will {
+    KeptWill {
         message: message.keep(ledger),
         delay_s: will.properties.will_delay_interval().unwrap_or(0),
         message_expiry_s: will.properties.message_expiry_interval(),

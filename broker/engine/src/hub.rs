@@ -8,7 +8,7 @@ use tautwire_memory::Share;
 use tautwire_message::MessageIds;
 use tautwire_protocol::Packet;
 use tautwire_router::{Exchange, ShardIndex};
-use tautwire_session::{Change, Delivery, Journal, LogPosition, Record, RetainedChange};
+use tautwire_session::{Change, Journal, LogPosition, PendingMessage, Record, RetainedChange};
 
 use crate::connections::{Connections, OutputPool, Reason};
 use crate::contracts::{ContractBoard, ViolationLog};
@@ -221,7 +221,7 @@ impl<J: Journal> Hub<J> {
     /// Appends a control packet; false where it is larger than the client accepts [MQTT-3.1.2-24] or cannot be said in
     /// the connection's version.
     pub(crate) fn write_packet(&mut self, index: ConnectionIndex, packet: &Packet<'_>) -> bool {
-        let terms = *self.connections[index].terms();
+        let terms = *self.connections[index].agreement();
         let version = terms.version;
         if let Some(maximum) = terms.maximum_packet_size_bytes
             && packet.encoded_len(version).is_ok_and(|len| len > maximum.get() as usize)
@@ -292,7 +292,7 @@ impl<J: Journal> Hub<J> {
         RandomState::new().hash_one(self.now_ms)
     }
 
-    pub(crate) fn uncount_stored(&self, delivery: &Delivery) {
+    pub(crate) fn uncount_stored(&self, delivery: &PendingMessage) {
         self.counters().stored_messages.subtract(1);
         self.counters().stored_bytes.subtract(delivery.counted_bytes() as u64);
     }

@@ -11,7 +11,7 @@ use tautwire_session::{Change, Journal};
 
 use crate::ack::Ack;
 use crate::connections::{Chunk, Reason};
-use crate::contracts::{Ending, Refusal};
+use crate::contracts::{Ending, MessageRefusal};
 use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
@@ -19,7 +19,7 @@ use crate::route::{NotRouted, Origin};
 use crate::shard::{Handled, Shard};
 
 /// Why a connection must end, and what to say of it.
-pub(crate) struct Breach(pub(crate) DisconnectReason, pub(crate) &'static str);
+pub(crate) struct Disconnection(pub(crate) DisconnectReason, pub(crate) &'static str);
 
 /// A message's topic, and the alias that is to stand for it.
 struct Resolved<'a> {
@@ -82,14 +82,14 @@ impl<J: Journal> Shard<J> {
         counters.publishes_received.add(1);
         counters.publish_bytes_received.add(publish.payload.len() as u64);
 
-        if let Err(Breach(reason, why)) = self.check_capabilities(publish) {
+        if let Err(Disconnection(reason, why)) = self.check_capabilities(publish) {
             self.disconnect(index, reason, why);
             return Handled::Ended;
         }
         // A topic that was given an alias earlier is taken out while the message is on its way, so as not to be copied.
         let Resolved { topic, alias } = match self.resolve_topic(index, publish) {
             Ok(resolved) => resolved,
-            Err(Breach(reason, why)) => {
+            Err(Disconnection(reason, why)) => {
                 self.disconnect(index, reason, why);
                 return Handled::Ended;
             }
@@ -142,7 +142,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Retains and routes; says whether anybody wanted it.
-    pub(crate) fn publish(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> Result<bool, Box<Refusal>> {
+    pub(crate) fn publish(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> Result<bool, Box<MessageRefusal>> {
         let generation =
             if outgoing.message.retain { self.retain(outgoing) } else { Ok(self.hub.exchange.generation()) };
         let routed = generation.and_then(|generation| self.route(outgoing, origin, generation));
@@ -168,22 +168,22 @@ impl<J: Journal> Shard<J> {
     }
 
     #[cold]
-    fn refuse_message(&mut self, why: NotRouted, outgoing: &Outgoing<'_>) -> Result<bool, Box<Refusal>> {
+    fn refuse_message(&mut self, why: NotRouted, outgoing: &Outgoing<'_>) -> Result<bool, Box<MessageRefusal>> {
         match why {
             NotRouted::Broken(broken) => self.refuse_broken(*broken, outgoing),
             NotRouted::NotRetained => {
-                Err(Refusal::new(ReasonCode::QuotaExceeded, "the broker retains as much as it may"))
+                Err(MessageRefusal::new(ReasonCode::QuotaExceeded, "the broker retains as much as it may"))
             }
-            NotRouted::NoMemory => Err(Refusal::no_memory()),
+            NotRouted::NoMemory => Err(MessageRefusal::no_memory()),
         }
     }
 
     /// What the server has said in CONNACK that it does not do.
-    fn check_capabilities(&self, publish: &Publish<'_>) -> Result<(), Breach> {
+    fn check_capabilities(&self, publish: &Publish<'_>) -> Result<(), Disconnection> {
         self.check_offered(publish.qos(), publish.retain)?;
         if publish.properties.contains(PropertyId::SubscriptionIdentifier) {
             // [MQTT-3.3.4-6]
-            return Err(Breach(
+            return Err(Disconnection(
                 DisconnectReason::ProtocolError,
                 "a client's PUBLISH carries a subscription identifier",
             ));
@@ -193,19 +193,23 @@ impl<J: Journal> Shard<J> {
 
     /// Whether there are such messages here at all.
     #[inline]
-    pub(crate) fn check_offered(&self, qos: QoS, retain: bool) -> Result<(), Breach> {
+    pub(crate) fn check_offered(&self, qos: QoS, retain: bool) -> Result<(), Disconnection> {
         let settings = &self.hub.settings;
         if qos > settings.max_qos {
-            return Err(Breach(DisconnectReason::QoSNotSupported, "the QoS is above the maximum"));
+            return Err(Disconnection(DisconnectReason::QoSNotSupported, "the QoS is above the maximum"));
         }
         if retain && !settings.retain_available {
-            return Err(Breach(DisconnectReason::RetainNotSupported, "retained messages are not available"));
+            return Err(Disconnection(DisconnectReason::RetainNotSupported, "retained messages are not available"));
         }
         Ok(())
     }
 
     /// The topic by name or alias, and the alias to be remembered for it.
-    fn resolve_topic<'a>(&mut self, index: ConnectionIndex, publish: &Publish<'a>) -> Result<Resolved<'a>, Breach> {
+    fn resolve_topic<'a>(
+        &mut self,
+        index: ConnectionIndex,
+        publish: &Publish<'a>,
+    ) -> Result<Resolved<'a>, Disconnection> {
         let Some(alias) = publish.properties.topic_alias() else {
             return Ok(Resolved {
                 topic: Cow::Borrowed(publish.topic.map_or("", |topic| topic.as_str())),
@@ -215,20 +219,20 @@ impl<J: Journal> Shard<J> {
         let alias = alias.get();
         if alias > self.hub.settings.topic_alias_maximum {
             // [MQTT-3.2.2-17]
-            return Err(Breach(DisconnectReason::TopicAliasInvalid, "the topic alias is above the maximum"));
+            return Err(Disconnection(DisconnectReason::TopicAliasInvalid, "the topic alias is above the maximum"));
         }
         if let Some(topic) = publish.topic {
             let held_bytes = self.hub.connection_bytes(index);
             if self.hub.memory.admits(held_bytes, topic.as_str().len()).is_err() {
                 self.hub.counters().refused_memory.add(1);
-                return Err(Breach(DisconnectReason::QuotaExceeded, "there is no memory for the topic alias"));
+                return Err(Disconnection(DisconnectReason::QuotaExceeded, "there is no memory for the topic alias"));
             }
             return Ok(Resolved { topic: Cow::Borrowed(topic.as_str()), alias: Some(alias) });
         }
         let known = self.hub.connections[index].take_alias_in(alias);
         match known {
             Some(topic) => Ok(Resolved { topic: Cow::Owned(topic.into()), alias: Some(alias) }),
-            None => Err(Breach(DisconnectReason::ProtocolError, "the topic alias stands for nothing")),
+            None => Err(Disconnection(DisconnectReason::ProtocolError, "the topic alias stands for nothing")),
         }
     }
 
@@ -257,7 +261,7 @@ impl<J: Journal> Shard<J> {
         }
         // Each connection begins with the whole quota [MQTT 5.0 section 4.9]: what is held from an earlier one does not count.
         let connection = &self.hub.connections[index];
-        let in_flight = connection.held_publish_acks() + usize::from(connection.receiving());
+        let in_flight = connection.delayed_publish_acks() + usize::from(connection.receiving());
         if connection.is_v5() && in_flight >= usize::from(self.hub.settings.receive_maximum) {
             // [MQTT-3.3.4-7]
             let reason = DisconnectReason::ReceiveMaximumExceeded;
@@ -283,16 +287,17 @@ impl<J: Journal> Shard<J> {
         Ok(())
     }
 
-    fn check_message(&self, publish: &Publish<'_>, topic: &str) -> Result<(), Box<Refusal>> {
-        self.check_topic(topic).map_err(|reason| Refusal::new(reason, "clients may not publish to this topic"))?;
+    fn check_message(&self, publish: &Publish<'_>, topic: &str) -> Result<(), Box<MessageRefusal>> {
+        self.check_topic(topic)
+            .map_err(|reason| MessageRefusal::new(reason, "clients may not publish to this topic"))?;
         if !publish.payload_is_as_indicated() {
-            return Err(Refusal::new(ReasonCode::PayloadFormatInvalid, "the payload is not UTF-8 as indicated"));
+            return Err(MessageRefusal::new(ReasonCode::PayloadFormatInvalid, "the payload is not UTF-8 as indicated"));
         }
         Ok(())
     }
 
     /// Whether a refusal is to cost the publisher its connection.
-    fn ends_connection(&self, index: ConnectionIndex, qos: QoS, refusal: &Refusal) -> bool {
+    fn ends_connection(&self, index: ConnectionIndex, qos: QoS, refusal: &MessageRefusal) -> bool {
         match refusal.ending {
             Ending::Never | Ending::WhenThereIsMemory => false,
             Ending::Always => true,
@@ -311,7 +316,7 @@ impl<J: Journal> Shard<J> {
         index: ConnectionIndex,
         session: SessionIndex,
         publish: &Publish<'_>,
-        outcome: Result<bool, Box<Refusal>>,
+        outcome: Result<bool, Box<MessageRefusal>>,
     ) {
         // Codes and reason strings are for 5.0. A client of 3.1.1 is told that its message was taken, which is the only
         // answer it knows but to be cut off.
@@ -321,7 +326,7 @@ impl<J: Journal> Shard<J> {
             Ok(false) if v5 => (ReasonCode::NoMatchingSubscribers, None),
             Ok(false) => (ReasonCode::Success, None),
             Err(refusal) => {
-                let Refusal { reason, why, .. } = *refusal;
+                let MessageRefusal { reason, why, .. } = *refusal;
                 self.hub.counters().publishes_refused.add(1);
                 if v5 { (reason, Some(why)) } else { (ReasonCode::Success, None) }
             }
@@ -335,7 +340,7 @@ impl<J: Journal> Shard<J> {
             tautwire_protocol::Delivery::ExactlyOnce { packet_id, .. } => {
                 let reason = PubRecReason::try_from(reason).unwrap_or(PubRecReason::UnspecifiedError);
                 if !reason.is_error() {
-                    self.hub.commit(session, Change::Held(packet_id));
+                    self.hub.commit(session, Change::Taken(packet_id));
                     self.hub.connections[index].begin_receiving();
                 }
                 self.hub.acknowledge(index, Ack::Received(packet_id, reason, why));
@@ -422,7 +427,7 @@ impl<J: Journal> Shard<J> {
         let connection = &self.hub.connections[index];
         // In a session that was resumed, the client may not have got our PUBCOMP. The code for an unknown identifier is no
         // error then [MQTT 5.0 section 3.7.2.1], but clients take it for one.
-        let is_mismatch = !known && connection.is_v5() && !connection.terms().resumed;
+        let is_mismatch = !known && connection.is_v5() && !connection.agreement().resumed;
         if known {
             self.hub.commit(session, Change::Released(packet_id));
             self.hub.connections[index].end_receiving();

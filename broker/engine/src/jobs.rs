@@ -15,7 +15,7 @@ use crate::shard::Shard;
 /// microsecond, and some of them several.
 const STEPS_MAX: usize = 1_024;
 /// Steps of one job before another has its turn.
-const SLICE: usize = 256;
+const SLICE_STEPS: usize = 256;
 
 /// Something that is done over several turns.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Jobs {
 }
 
 /// What a job has come to.
-enum Progress {
+enum Slice {
     Done,
     /// It goes on in a later slice.
     Unfinished(Job),
@@ -69,7 +69,7 @@ impl Jobs {
 impl<J: Journal> Shard<J> {
     /// Does what of a job can be done in one slice, and puts the rest off.
     pub(crate) fn begin(&mut self, job: Job) {
-        if let Progress::Unfinished(job) = self.work(job).0 {
+        if let Slice::Unfinished(job) = self.work(job).0 {
             self.hub.jobs.push(job);
         }
     }
@@ -87,14 +87,14 @@ impl<J: Journal> Shard<J> {
         {
             let (progress, done) = self.work(job);
             steps += done.max(1);
-            if let Progress::Unfinished(job) = progress {
+            if let Slice::Unfinished(job) = progress {
                 self.hub.jobs.push(job);
             }
         }
     }
 
     /// One slice of a job; says how many steps it took.
-    fn work(&mut self, job: Job) -> (Progress, usize) {
+    fn work(&mut self, job: Job) -> (Slice, usize) {
         match job {
             Job::Filters(filters) => self.work_off(filters),
             Job::Clear(session) => self.clear(session),
@@ -117,14 +117,14 @@ impl<J: Journal> Shard<J> {
         self.begin(Job::Filters(Box::new(filters)));
     }
 
-    fn work_off(&mut self, mut filters: Box<Filters>) -> (Progress, usize) {
-        let Some(index) = self.hub.connections.find(filters.connection) else { return (Progress::Done, 1) };
-        let Some(session) = self.hub.connections[index].session() else { return (Progress::Done, 1) };
+    fn work_off(&mut self, mut filters: Box<Filters>) -> (Slice, usize) {
+        let Some(index) = self.hub.connections.find(filters.connection) else { return (Slice::Done, 1) };
+        let Some(session) = self.hub.connections[index].session() else { return (Slice::Done, 1) };
         let Filters { packet, done, answers, replays, charge, .. } = &mut *filters;
         let before = *done;
         let (packet_id, all) = match (packet.as_packet(), &mut *answers) {
             (Packet::Subscribe(subscribe), Answers::Subscribe(reasons)) => {
-                for request in subscribe.requests.iter().skip(before).take(SLICE) {
+                for request in subscribe.requests.iter().skip(before).take(SLICE_STEPS) {
                     let (reason, replay) = self.subscribe_one(index, session, &subscribe, &request);
                     reasons.push(reason);
                     replays.extend(replay);
@@ -133,18 +133,18 @@ impl<J: Journal> Shard<J> {
                 (subscribe.packet_id, subscribe.requests.len())
             }
             (Packet::Unsubscribe(unsubscribe), Answers::Unsubscribe(reasons)) => {
-                for filter in unsubscribe.filters.iter().skip(before).take(SLICE) {
+                for filter in unsubscribe.filters.iter().skip(before).take(SLICE_STEPS) {
                     reasons.push(self.unsubscribe_one(index, session, filter));
                     *done += 1;
                 }
                 (unsubscribe.packet_id, unsubscribe.filters.len())
             }
-            _ => return (Progress::Done, 1),
+            _ => return (Slice::Done, 1),
         };
         let steps = *done - before;
         charge.grow(steps * size_of::<Option<Replay>>());
         if *done < all && steps > 0 {
-            return (Progress::Unfinished(Job::Filters(filters)), steps);
+            return (Slice::Unfinished(Job::Filters(filters)), steps);
         }
         let Filters { connection, answers, replays, .. } = *filters;
         let ack = match answers {
@@ -157,12 +157,12 @@ impl<J: Journal> Shard<J> {
         }
         self.hub.hear_again(connection, Reason::Job);
         self.hub.pump(session);
-        (Progress::Done, steps)
+        (Slice::Done, steps)
     }
 
     /// Clears away what a session that has ended leaves behind.
-    fn clear(&mut self, session: SessionIndex) -> (Progress, usize) {
-        for step in 0..SLICE {
+    fn clear(&mut self, session: SessionIndex) -> (Slice, usize) {
+        for step in 0..SLICE_STEPS {
             let first = self.hub.sessions[session].subscriptions().first();
             if let Some((filter, record)) = first.map(|(filter, record)| (Box::<str>::from(filter), record)) {
                 if let Ok(filter) = TopicFilter::new(&filter) {
@@ -173,7 +173,7 @@ impl<J: Journal> Shard<J> {
             }
             let Some((delivery, started)) = self.hub.sessions.place(session).take_unfinished() else {
                 self.hub.sessions.vacate(session);
-                return (Progress::Done, step + 1);
+                return (Slice::Done, step + 1);
             };
             self.hub.uncount_stored(&delivery);
             // [MQTT-4.8.2-5]: a QoS 2 message that has been started is for nobody else.
@@ -182,6 +182,6 @@ impl<J: Journal> Shard<J> {
                 self.hand_on(delivery);
             }
         }
-        (Progress::Unfinished(Job::Clear(session)), SLICE)
+        (Slice::Unfinished(Job::Clear(session)), SLICE_STEPS)
     }
 }

@@ -2,7 +2,7 @@
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property};
-use tautwire_session::{Change, Journal, Will};
+use tautwire_session::{Change, Journal, KeptWill};
 
 use crate::connections::{Deadlines, Phase};
 use crate::frames::Outgoing;
@@ -19,7 +19,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn disconnect(&mut self, index: ConnectionIndex, reason: DisconnectReason, why: &str) {
         let connection = &self.hub.connections[index];
         if connection.is_open() && connection.is_v5() {
-            let explained = connection.terms().problem_information;
+            let explained = connection.agreement().problem_information;
             let properties = [Property::ReasonString(why)];
             let properties = if explained { Properties::from_list(&properties) } else { Properties::EMPTY };
             let said = self.hub.write_packet(index, &Packet::Disconnect(Disconnect { reason, properties }));
@@ -121,7 +121,7 @@ impl<J: Journal> Shard<J> {
     fn publish_will(&mut self, session: SessionIndex) {
         let Some(will) = self.hub.sessions[session].will().cloned() else { return };
         self.hub.commit(session, Change::Will(None));
-        let Will { message, message_expiry_s, .. } = will;
+        let KeptWill { message, message_expiry_s, .. } = will;
         let mut parts = MessageRef { id: self.hub.message_ids.next_id(), ..message.as_ref() };
         parts.expires_at_ms = message_expiry_s.map(|seconds| self.hub.now_ms + u64::from(seconds) * 1000);
         // No Local speaks of connections; a will has none any more, but its client's own subscriptions count as local.
@@ -144,7 +144,7 @@ impl<J: Journal> Shard<J> {
         let stall_limit_ms = u64::from(settings.write_stall_timeout_s) * 1000;
         let connect_limit_ms = u64::from(settings.connect_timeout_s) * 1000;
         let awaiting_connect = connection.phase() == Phase::AwaitingConnect;
-        let keep_alive_s = connection.terms().keep_alive_s;
+        let keep_alive_s = connection.agreement().keep_alive_s;
         let Deadlines { last_received_ms, incomplete_since_ms, stalled_since_ms } = connection.deadlines();
         let keep_alive =
             (keep_alive_s > 0 && !connection.is_held()).then(|| last_received_ms + keep_alive_limit_ms(keep_alive_s));

@@ -10,7 +10,7 @@ use crate::connections::Alias;
 use crate::discovery::push;
 use crate::fan_out::Burst;
 use crate::frames::{Header, Outgoing};
-use crate::incoming::Breach;
+use crate::incoming::Disconnection;
 use crate::route::Origin;
 use crate::shard::Shard;
 
@@ -83,7 +83,7 @@ impl<J: Journal> Shard<J> {
 
     fn check_for_operator(&self, message: &MessageRef<'_>) -> Result<(), NotPublished> {
         let refused = |reason, why: &'static str| Err(NotPublished::Refused(reason, why.into()));
-        if let Err(Breach(reason, why)) = self.check_offered(message.qos, message.retain) {
+        if let Err(Disconnection(reason, why)) = self.check_offered(message.qos, message.retain) {
             return refused(reason.into(), why);
         }
         if packet_len(message) > self.hub.settings.maximum_packet_size_bytes as usize {

@@ -7,10 +7,10 @@ use tautwire_memory::Ledger;
 use tautwire_message::{Format, MessageRef};
 use tautwire_protocol::{QoS, SubscriptionId};
 use tautwire_router::{Batch, Entry, Member, Routes, SessionKey, ShardIndex, ShareGroup};
-use tautwire_session::{Delivery, Journal, SubscriptionIds};
+use tautwire_session::{Journal, PendingMessage, SubscriptionIds};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
-use crate::contracts::Broken;
+use crate::contracts::BrokenContract;
 use crate::deliver::Terms;
 use crate::fan_out::Burst;
 use crate::frames::Outgoing;
@@ -69,7 +69,7 @@ impl Reusable for Matches {
 #[derive(Debug)]
 pub(crate) enum NotRouted {
     /// It breaks the contract of its topic.
-    Broken(Box<Broken>),
+    Broken(Box<BrokenContract>),
     /// The broker retains as much as it may.
     NotRetained,
     /// There is no memory to keep it for those who want it.
@@ -190,7 +190,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Gives a message of a shared subscription, whose chosen member is gone, to another member.
-    pub(crate) fn hand_on(&mut self, delivery: Delivery) {
+    pub(crate) fn hand_on(&mut self, delivery: PendingMessage) {
         let group = delivery.share.as_ref().and_then(|filter| self.hub.exchange.group(filter));
         match group {
             Some(group) => {
@@ -342,14 +342,14 @@ impl<J: Journal> Hub<J> {
 
     /// The session of this shard that was chosen for `delivery`, if it is still a member: no message is sent to it for a
     /// subscription that it has given up [MQTT-3.10.4-2].
-    fn member_at(&self, key: &SessionKey, delivery: &Delivery) -> Option<SessionIndex> {
+    fn member_at(&self, key: &SessionKey, delivery: &PendingMessage) -> Option<SessionIndex> {
         let session = self.sessions.at(key)?;
         let share = delivery.share.as_ref()?;
         self.sessions[session].subscriptions().get(share)?;
         Some(session)
     }
 
-    fn deliver_to_member(&mut self, session: SessionIndex, delivery: &Delivery) {
+    fn deliver_to_member(&mut self, session: SessionIndex, delivery: &PendingMessage) {
         let terms = Terms {
             qos: delivery.qos,
             retain: delivery.retain,
@@ -387,8 +387,13 @@ fn terms<'a>(
     }
 }
 
-fn share_delivery(group: &ShareGroup, member: &Member, outgoing: &mut Outgoing<'_>, ledger: &Arc<Ledger>) -> Delivery {
-    Delivery {
+fn share_delivery(
+    group: &ShareGroup,
+    member: &Member,
+    outgoing: &mut Outgoing<'_>,
+    ledger: &Arc<Ledger>,
+) -> PendingMessage {
+    PendingMessage {
         message: outgoing.keep(ledger),
         qos: member.qos.min(outgoing.message.qos),
         retain: member.retain_as_published && outgoing.message.retain,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hashbrown::HashTable;
 use tautwire_memory::{Accounted, Ledger};
 use tautwire_router::{SessionKey, ShardIndex};
-use tautwire_session::{Change, Delivery, Outbound, Session};
+use tautwire_session::{Change, Outbound, PendingMessage, Session};
 
 use crate::connections::NonZeroMs;
 use crate::place::{ConnectionIndex, SessionIndex};
@@ -208,7 +208,7 @@ impl Place {
 
     /// Applies a change. Only [`crate::hub::Hub::commit`] may call it, which writes the change down first.
     #[inline]
-    pub(crate) fn apply(&mut self, change: Change) -> Option<Delivery> {
+    pub(crate) fn apply(&mut self, change: Change) -> Option<PendingMessage> {
         let of_messages = matches!(
             change,
             Change::Queued(_)
@@ -237,7 +237,7 @@ impl Place {
     }
 
     /// The session has ended: takes out the next message that was on its way to the client.
-    pub(crate) fn take_unfinished(&mut self) -> Option<(Delivery, bool)> {
+    pub(crate) fn take_unfinished(&mut self) -> Option<(PendingMessage, bool)> {
         let unfinished = self.session.unweighed().take_unfinished();
         self.settle_outbound();
         unfinished

@@ -24,37 +24,37 @@ pub(crate) mod sealed {
 /// Equality compares the items in their order, whichever form they are in.
 #[derive(Clone, Copy)]
 pub struct List<'a, T> {
-    form: Form<'a, T>,
+    form: Representation<'a, T>,
 }
 
 #[derive(Clone, Copy)]
-enum Form<'a, T> {
+enum Representation<'a, T> {
     Wire { bytes: &'a [u8], len: u32 },
     Items(&'a [T]),
 }
 
 impl<'a, T> List<'a, T> {
     /// The list without items.
-    pub const EMPTY: Self = Self { form: Form::Items(&[]) };
+    pub const EMPTY: Self = Self { form: Representation::Items(&[]) };
 
     /// A list to send.
     #[inline]
     pub const fn from_slice(items: &'a [T]) -> Self {
-        Self { form: Form::Items(items) }
+        Self { form: Representation::Items(items) }
     }
 
     /// `bytes` have been checked and hold `len` items.
     #[inline]
     pub(crate) const fn trusted(bytes: &'a [u8], len: u32) -> Self {
-        Self { form: Form::Wire { bytes, len } }
+        Self { form: Representation::Wire { bytes, len } }
     }
 
     /// How many items it has.
     #[inline]
     pub const fn len(&self) -> usize {
         match self.form {
-            Form::Wire { len, .. } => len as usize,
-            Form::Items(items) => items.len(),
+            Representation::Wire { len, .. } => len as usize,
+            Representation::Items(items) => items.len(),
         }
     }
 
@@ -75,20 +75,20 @@ impl<'a, T: ListItem<'a>> List<'a, T> {
     /// Bytes on the wire.
     pub(crate) fn encoded_len(&self) -> usize {
         match self.form {
-            Form::Wire { bytes, .. } => bytes.len(),
-            Form::Items(items) => items.iter().map(sealed::Item::encoded_len).sum(),
+            Representation::Wire { bytes, .. } => bytes.len(),
+            Representation::Items(items) => items.iter().map(sealed::Item::encoded_len).sum(),
         }
     }
 
     /// Writes all items into `out`, which has [`Self::encoded_len`] bytes.
     pub(crate) fn write(&self, out: &mut [u8]) {
         match self.form {
-            Form::Wire { bytes, .. } => {
+            Representation::Wire { bytes, .. } => {
                 if let Some(slot) = out.get_mut(..bytes.len()) {
                     slot.copy_from_slice(bytes);
                 }
             }
-            Form::Items(items) => {
+            Representation::Items(items) => {
                 let mut rest = out;
                 for item in items {
                     let Some((slot, after)) = rest.split_at_mut_checked(item.encoded_len()) else { return };
@@ -103,7 +103,7 @@ impl<'a, T: ListItem<'a>> List<'a, T> {
 /// The items of a [`List`] in their order.
 #[derive(Clone)]
 pub struct ListIter<'a, T> {
-    form: Form<'a, T>,
+    form: Representation<'a, T>,
 }
 
 impl<'a, T: ListItem<'a>> Iterator for ListIter<'a, T> {
@@ -112,13 +112,13 @@ impl<'a, T: ListItem<'a>> Iterator for ListIter<'a, T> {
     #[inline]
     fn next(&mut self) -> Option<T> {
         match &mut self.form {
-            Form::Wire { bytes, len } => {
+            Representation::Wire { bytes, len } => {
                 let (item, item_len) = T::read(bytes)?;
                 *bytes = bytes.get(item_len..)?;
                 *len = len.saturating_sub(1);
                 Some(item)
             }
-            Form::Items(items) => {
+            Representation::Items(items) => {
                 let (item, rest) = items.split_first()?;
                 *items = rest;
                 Some(*item)
@@ -128,8 +128,8 @@ impl<'a, T: ListItem<'a>> Iterator for ListIter<'a, T> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         let len = match self.form {
-            Form::Wire { len, .. } => len as usize,
-            Form::Items(items) => items.len(),
+            Representation::Wire { len, .. } => len as usize,
+            Representation::Items(items) => items.len(),
         };
         (len, Some(len))
     }

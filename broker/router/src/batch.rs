@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_message::{Forms, Message, MessageRef};
-use tautwire_session::Delivery;
+use tautwire_session::PendingMessage;
 
 use crate::share::SessionKey;
 
@@ -33,7 +33,7 @@ enum Item {
     Copied { end: usize, generation: u64 },
     Shared { message: Message, generation: u64 },
     WithForms(Box<(Message, u64, Arc<Forms>)>),
-    Member(Box<(SessionKey, Delivery)>),
+    Member(Box<(SessionKey, PendingMessage)>),
 }
 
 /// One entry of a batch.
@@ -49,7 +49,7 @@ pub enum Entry<'a> {
         forms: Option<&'a Arc<Forms>>,
     },
     /// A message for the one member of a shared subscription that was chosen.
-    Member(&'a SessionKey, &'a Delivery),
+    Member(&'a SessionKey, &'a PendingMessage),
 }
 
 impl Batch {
@@ -103,7 +103,7 @@ impl Batch {
     }
 
     /// Adds a message for one member of a shared subscription.
-    pub fn push_member(&mut self, member: SessionKey, delivery: Delivery) {
+    pub fn push_member(&mut self, member: SessionKey, delivery: PendingMessage) {
         self.shared_bytes += delivery.counted_bytes();
         self.entries.push(Item::Member(Box::new((member, delivery))));
         self.weigh();

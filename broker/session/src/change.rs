@@ -2,8 +2,8 @@
 
 use tautwire_protocol::PacketId;
 
-use crate::outbound::Delivery;
-use crate::session::Will;
+use crate::outbound::PendingMessage;
+use crate::session::KeptWill;
 use crate::subscriptions::SubscriptionRecord;
 
 /// One change of a session's state. Applying the same changes in the same order to a fresh session gives the same state,
@@ -13,17 +13,17 @@ pub enum Change {
     /// The session will outlive its connection by so many seconds; `u32::MAX` is for ever.
     ExpiryInterval(u32),
     /// The will is set or replaced, or with `None` discarded or published.
-    Will(Option<Box<Will>>),
+    Will(Option<Box<KeptWill>>),
     /// A subscription is added or replaced.
     Subscribed(Box<str>, SubscriptionRecord),
     /// A subscription is removed.
     Unsubscribed(Box<str>),
     /// A message joins the end of the queue.
-    Queued(Delivery),
+    Queued(PendingMessage),
     /// The message at the front of the queue leaves it unsent: expired, dropped by policy, or handed to another.
     Withdrawn,
     /// A message that never waited takes the next packet identifier.
-    Started(Delivery),
+    Started(PendingMessage),
     /// The message at the front of the queue takes the next packet identifier.
     StartedQueued,
     /// PUBREC came: the message has been received, its identifier has not been freed.
@@ -31,7 +31,7 @@ pub enum Change {
     /// PUBACK or PUBCOMP came, or PUBREC with an error: the identifier is free.
     Completed(PacketId),
     /// A QoS 2 message came from the client and has been taken on.
-    Held(PacketId),
+    Taken(PacketId),
     /// PUBREL came for it.
     Released(PacketId),
 }

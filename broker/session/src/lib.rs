@@ -16,7 +16,7 @@ mod subscriptions;
 
 pub use change::Change;
 pub use journal::{Journal, LogPosition, Record, RetainedChange, Volatile};
-pub use outbound::{Delivery, Outbound, Resend, SubscriptionIds};
+pub use outbound::{Outbound, PendingMessage, Resend, SubscriptionIds};
 pub use packet_id_set::PacketIdSet;
-pub use session::{SESSION_BYTES, Session, Will};
+pub use session::{KeptWill, SESSION_BYTES, Session};
 pub use subscriptions::{SubscriptionRecord, SubscriptionSet, subscription_bytes};

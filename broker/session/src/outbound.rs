@@ -64,7 +64,7 @@ impl From<&[SubscriptionId]> for SubscriptionIds {
 
 /// One message for one client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery {
+pub struct PendingMessage {
     /// What is delivered.
     pub message: Message,
     /// The lower of the message's QoS and the subscription's.
@@ -78,10 +78,10 @@ pub struct Delivery {
     pub share: Option<Arc<str>>,
 }
 
-impl Delivery {
+impl PendingMessage {
     /// What the delivery counts against the limits of its session, in bytes: its message in full, whoever else holds it.
     pub fn counted_bytes(&self) -> usize {
-        self.message.kept_bytes() + size_of::<Delivery>() + self.subscription_ids.heap_bytes()
+        self.message.kept_bytes() + size_of::<PendingMessage>() + self.subscription_ids.heap_bytes()
     }
 }
 
@@ -89,7 +89,7 @@ impl Delivery {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Resend<'a> {
     /// PUBLISH, with DUP.
-    Publish(PacketId, &'a Delivery),
+    Publish(PacketId, &'a PendingMessage),
     /// PUBREL.
     Release(PacketId),
 }
@@ -98,13 +98,13 @@ pub enum Resend<'a> {
 enum Slot {
     Free,
     /// PUBLISH sent; PUBACK or PUBREC is due.
-    Unacknowledged(Delivery),
+    Unacknowledged(PendingMessage),
     /// PUBREL sent; PUBCOMP is due.
     Released,
 }
 
 impl Slot {
-    fn into_delivery(self) -> Option<Delivery> {
+    fn into_delivery(self) -> Option<PendingMessage> {
         match self {
             Slot::Unacknowledged(delivery) => Some(delivery),
             Slot::Free | Slot::Released => None,
@@ -115,7 +115,7 @@ impl Slot {
 /// What deliveries add up to.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
-    /// See [`Delivery::counted_bytes`].
+    /// See [`PendingMessage::counted_bytes`].
     counted_bytes: usize,
     /// Bytes of subscription identifiers outside of the deliveries.
     ids_bytes: usize,
@@ -123,13 +123,13 @@ struct Sum {
 
 impl Sum {
     #[inline]
-    fn add(&mut self, delivery: &Delivery) {
+    fn add(&mut self, delivery: &PendingMessage) {
         self.counted_bytes += delivery.counted_bytes();
         self.ids_bytes += delivery.subscription_ids.heap_bytes();
     }
 
     #[inline]
-    fn subtract(&mut self, delivery: &Delivery) {
+    fn subtract(&mut self, delivery: &PendingMessage) {
         self.counted_bytes -= delivery.counted_bytes();
         self.ids_bytes -= delivery.subscription_ids.heap_bytes();
     }
@@ -153,7 +153,7 @@ pub struct Outbound {
     sent: usize,
     /// Those of them that are not free.
     in_flight: usize,
-    queue: VecDeque<Delivery>,
+    queue: VecDeque<PendingMessage>,
     left_queue: u64,
     in_queue: Sum,
     in_window: Sum,
@@ -220,7 +220,7 @@ impl Outbound {
         self.queue.len()
     }
 
-    /// Bytes of queue and window together (see [`Delivery::counted_bytes`]).
+    /// Bytes of queue and window together (see [`PendingMessage::counted_bytes`]).
     pub fn counted_bytes(&self) -> usize {
         self.in_queue.counted_bytes + self.in_window.counted_bytes
     }
@@ -255,7 +255,7 @@ impl Outbound {
     fn weigh(&mut self) {
         let slots_bytes = self.window.capacity() * size_of::<Slot>();
         let aside_bytes = self.stragglers.capacity() * size_of::<(PacketId, Slot)>() + self.aside.heap_bytes();
-        self.bytes.queue = self.queue.capacity() * size_of::<Delivery>() + self.in_queue.ids_bytes;
+        self.bytes.queue = self.queue.capacity() * size_of::<PendingMessage>() + self.in_queue.ids_bytes;
         self.bytes.window = slots_bytes + aside_bytes + self.in_window.ids_bytes + size_of::<Outbound>();
     }
 
@@ -270,7 +270,7 @@ impl Outbound {
     }
 
     /// The message that has waited longest.
-    pub fn front(&self) -> Option<&Delivery> {
+    pub fn front(&self) -> Option<&PendingMessage> {
         self.queue.front()
     }
 
@@ -285,7 +285,7 @@ impl Outbound {
     }
 
     /// A message in the window that waits for PUBACK or PUBREC.
-    pub fn unacknowledged(&self, id: PacketId) -> Option<&Delivery> {
+    pub fn unacknowledged(&self, id: PacketId) -> Option<&PendingMessage> {
         match self.slot(id)? {
             Slot::Unacknowledged(delivery) => Some(delivery),
             _ => None,
@@ -325,7 +325,7 @@ impl Outbound {
 
     /// Takes out the next message that has not been acknowledged, the window first: for handing on when the session ends.
     /// The flag tells whether the message may have reached the client.
-    pub fn take_unfinished(&mut self) -> Option<(Delivery, bool)> {
+    pub fn take_unfinished(&mut self) -> Option<(PendingMessage, bool)> {
         // From the end of the window, which is as good as its beginning and need not move the rest.
         while let Some(slot) = self.stragglers.pop().map(|(_, slot)| slot).or_else(|| self.window.pop_back()) {
             if let Some(delivery) = self.done(slot) {
@@ -335,7 +335,7 @@ impl Outbound {
         self.withdraw().map(|delivery| (delivery, false))
     }
 
-    pub(crate) fn enqueue(&mut self, delivery: Delivery) {
+    pub(crate) fn enqueue(&mut self, delivery: PendingMessage) {
         self.in_queue.add(&delivery);
         let grows = self.queue.len() == self.queue.capacity() || delivery.subscription_ids.heap_bytes() > 0;
         self.queue.push_back(delivery);
@@ -344,7 +344,7 @@ impl Outbound {
         }
     }
 
-    pub(crate) fn withdraw(&mut self) -> Option<Delivery> {
+    pub(crate) fn withdraw(&mut self) -> Option<PendingMessage> {
         let delivery = self.queue.pop_front()?;
         self.left_queue += 1;
         self.in_queue.subtract(&delivery);
@@ -358,7 +358,7 @@ impl Outbound {
         Some(delivery)
     }
 
-    pub(crate) fn start(&mut self, delivery: Delivery) {
+    pub(crate) fn start(&mut self, delivery: PendingMessage) {
         self.set_aside();
         let Some(at) = self.next_free() else {
             debug_assert!(false, "asked for next_packet_id first");
@@ -385,13 +385,13 @@ impl Outbound {
         }
     }
 
-    pub(crate) fn release(&mut self, id: PacketId) -> Option<Delivery> {
+    pub(crate) fn release(&mut self, id: PacketId) -> Option<PendingMessage> {
         let slot = self.slot_mut(id).filter(|slot| matches!(slot, Slot::Unacknowledged(_)))?;
         let started = std::mem::replace(slot, Slot::Released);
         self.done(started)
     }
 
-    pub(crate) fn complete(&mut self, id: PacketId) -> Option<Delivery> {
+    pub(crate) fn complete(&mut self, id: PacketId) -> Option<PendingMessage> {
         if let Some(at) = self.straggler(id) {
             let (_, slot) = self.stragglers.remove(at);
             self.aside.remove(id);
@@ -412,7 +412,7 @@ impl Outbound {
         self.done(done)
     }
 
-    fn done(&mut self, slot: Slot) -> Option<Delivery> {
+    fn done(&mut self, slot: Slot) -> Option<PendingMessage> {
         let delivery = slot.into_delivery()?;
         self.in_window.subtract(&delivery);
         if delivery.subscription_ids.heap_bytes() > 0 {
@@ -500,7 +500,7 @@ mod tests {
     use super::*;
     use tautwire_message::{MessageId, MessageRef};
 
-    fn delivery(n: u32) -> Delivery {
+    fn delivery(n: u32) -> PendingMessage {
         let message = MessageRef {
             id: MessageId::NONE,
             topic: "t",
@@ -510,7 +510,7 @@ mod tests {
             retain: false,
             expires_at_ms: None,
         };
-        Delivery {
+        PendingMessage {
             message: message.to_message(),
             qos: QoS::ExactlyOnce,
             retain: false,
@@ -632,7 +632,7 @@ mod tests {
     #[test]
     fn identifiers_beside_a_delivery_count_too() {
         let many: Vec<_> = (1..=1_000).filter_map(SubscriptionId::new).collect();
-        let with_ids = Delivery { subscription_ids: many.as_slice().into(), ..delivery(1) };
+        let with_ids = PendingMessage { subscription_ids: many.as_slice().into(), ..delivery(1) };
         assert_eq!(with_ids.counted_bytes(), delivery(1).counted_bytes() + 4_000);
     }
 

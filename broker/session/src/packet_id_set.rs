@@ -9,10 +9,10 @@ const WORDS: usize = 65_536 / 64;
 
 /// The identifiers of QoS 2 messages that have been received and not yet released [MQTT-4.3.3-10].
 #[derive(Debug, Default, Clone)]
-pub struct PacketIdSet(Form);
+pub struct PacketIdSet(Representation);
 
 #[derive(Debug, Clone)]
-enum Form {
+enum Representation {
     /// Sorted.
     List(SmallVec<[u16; 4]>),
     Bitmap {
@@ -21,9 +21,9 @@ enum Form {
     },
 }
 
-impl Default for Form {
+impl Default for Representation {
     fn default() -> Self {
-        Form::List(SmallVec::new())
+        Representation::List(SmallVec::new())
     }
 }
 
@@ -31,8 +31,8 @@ impl PacketIdSet {
     /// How many identifiers are held.
     pub fn len(&self) -> usize {
         match &self.0 {
-            Form::List(list) => list.len(),
-            Form::Bitmap { len, .. } => *len,
+            Representation::List(list) => list.len(),
+            Representation::Bitmap { len, .. } => *len,
         }
     }
 
@@ -44,24 +44,24 @@ impl PacketIdSet {
     /// Bytes outside of the set itself.
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
-            Form::List(list) if list.spilled() => list.capacity() * size_of::<u16>(),
-            Form::List(_) => 0,
-            Form::Bitmap { .. } => WORDS * size_of::<u64>(),
+            Representation::List(list) if list.spilled() => list.capacity() * size_of::<u16>(),
+            Representation::List(_) => 0,
+            Representation::Bitmap { .. } => WORDS * size_of::<u64>(),
         }
     }
 
     /// Whether `id` is held.
     pub fn contains(&self, id: PacketId) -> bool {
         match &self.0 {
-            Form::List(list) => list.binary_search(&id.get()).is_ok(),
-            Form::Bitmap { words, .. } => words[word(id)] & bit(id) != 0,
+            Representation::List(list) => list.binary_search(&id.get()).is_ok(),
+            Representation::Bitmap { words, .. } => words[word(id)] & bit(id) != 0,
         }
     }
 
     /// Adds `id`; false where it was held already.
     pub fn insert(&mut self, id: PacketId) -> bool {
         match &mut self.0 {
-            Form::List(list) => {
+            Representation::List(list) => {
                 let Err(at) = list.binary_search(&id.get()) else { return false };
                 if list.len() < LIST_MAX {
                     list.insert(at, id.get());
@@ -71,7 +71,7 @@ impl PacketIdSet {
                 }
                 true
             }
-            Form::Bitmap { words, len } => {
+            Representation::Bitmap { words, len } => {
                 let new = words[word(id)] & bit(id) == 0;
                 words[word(id)] |= bit(id);
                 *len += usize::from(new);
@@ -83,27 +83,27 @@ impl PacketIdSet {
     /// Takes `id` out; false where it was not held. An emptied set gives its memory back.
     pub fn remove(&mut self, id: PacketId) -> bool {
         let removed = match &mut self.0 {
-            Form::List(list) => list.binary_search(&id.get()).map(|at| list.remove(at)).is_ok(),
-            Form::Bitmap { words, len } => {
+            Representation::List(list) => list.binary_search(&id.get()).map(|at| list.remove(at)).is_ok(),
+            Representation::Bitmap { words, len } => {
                 let held = words[word(id)] & bit(id) != 0;
                 words[word(id)] &= !bit(id);
                 *len -= usize::from(held);
                 held
             }
         };
-        if matches!(self.0, Form::Bitmap { len: 0, .. }) {
-            self.0 = Form::default();
+        if matches!(self.0, Representation::Bitmap { len: 0, .. }) {
+            self.0 = Representation::default();
         }
         removed
     }
 
     fn grow_to_bitmap(&mut self) {
-        if let Form::List(list) = &self.0 {
+        if let Representation::List(list) = &self.0 {
             let mut words = vec![0u64; WORDS].into_boxed_slice();
             for id in list {
                 words[usize::from(*id) / 64] |= 1 << (id % 64);
             }
-            self.0 = Form::Bitmap { words, len: list.len() };
+            self.0 = Representation::Bitmap { words, len: list.len() };
         }
     }
 }
@@ -138,6 +138,6 @@ mod tests {
             assert!(!set.remove(id(n)));
         }
         assert!(set.is_empty());
-        assert!(matches!(set.0, Form::List(_)), "memory is given back");
+        assert!(matches!(set.0, Representation::List(_)), "memory is given back");
     }
 }

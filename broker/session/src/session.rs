@@ -3,7 +3,7 @@
 use tautwire_protocol::PacketId;
 
 use crate::change::Change;
-use crate::outbound::{Delivery, Outbound, Sequence};
+use crate::outbound::{Outbound, PendingMessage, Sequence};
 use crate::packet_id_set::PacketIdSet;
 use crate::subscriptions::SubscriptionSet;
 use tautwire_memory::{Footprint, Holds, Kind};
@@ -11,7 +11,7 @@ use tautwire_message::Message;
 
 /// The will of a client [MQTT 5.0 section 3.1.2.5].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Will {
+pub struct KeptWill {
     /// What will be published. Its expiry is set when it is.
     pub message: Message,
     /// Will Delay Interval in seconds.
@@ -25,7 +25,7 @@ pub struct Will {
 pub struct Session {
     client_id: Box<str>,
     subscriptions: SubscriptionSet,
-    will: Option<Box<Will>>,
+    will: Option<Box<KeptWill>>,
     outbound: Option<Box<Outbound>>,
     held: Option<Box<PacketIdSet>>,
     expiry_interval_s: u32,
@@ -40,7 +40,7 @@ pub const SESSION_BYTES: usize = size_of::<Session>() + 64;
 impl Holds<5> for Session {
     fn footprint(&self) -> Footprint<5> {
         let ids_bytes = self.held.as_ref().map_or(0, |held| size_of::<PacketIdSet>() + held.heap_bytes());
-        let will_bytes = self.will.as_ref().map_or(0, |will| size_of::<Will>() + will.message.kept_bytes());
+        let will_bytes = self.will.as_ref().map_or(0, |will| size_of::<KeptWill>() + will.message.kept_bytes());
         // A vacant place has a session without an identifier.
         let own_bytes = if self.client_id.is_empty() { 0 } else { SESSION_BYTES + self.client_id.len() };
         let subscriptions = (Kind::Subscription, self.subscriptions.bytes());
@@ -72,7 +72,7 @@ impl Session {
     }
 
     /// The will, if one is set.
-    pub fn will(&self) -> Option<&Will> {
+    pub fn will(&self) -> Option<&KeptWill> {
         self.will.as_deref()
     }
 
@@ -109,7 +109,7 @@ impl Session {
     /// no longer holds because of it.
     ///
     /// Changes that speak of identifiers or queue places that do not exist do nothing.
-    pub fn apply(&mut self, change: Change) -> Option<Delivery> {
+    pub fn apply(&mut self, change: Change) -> Option<PendingMessage> {
         match change {
             Change::Started(delivery) => self.outbound_or_new().start(delivery),
             Change::Queued(delivery) => self.outbound_or_new().enqueue(delivery),
@@ -123,7 +123,7 @@ impl Session {
             Change::Withdrawn => return self.outbound.as_mut()?.withdraw(),
             Change::Received(id) => return self.outbound.as_mut()?.release(id),
             Change::Completed(id) => return self.outbound.as_mut()?.complete(id),
-            Change::Held(id) => {
+            Change::Taken(id) => {
                 self.held.get_or_insert_default().insert(id);
             }
             Change::Released(id) => {
@@ -153,7 +153,7 @@ impl Session {
 
     /// The session has ended: takes out the next message that was on its way to the client (see
     /// [`Outbound::take_unfinished`]).
-    pub fn take_unfinished(&mut self) -> Option<(Delivery, bool)> {
+    pub fn take_unfinished(&mut self) -> Option<(PendingMessage, bool)> {
         self.outbound.as_mut()?.take_unfinished()
     }
 

@@ -36,29 +36,29 @@ pub fn subscription_bytes(filter: &str) -> usize {
 /// A map from Topic Filter (with its `$share/…/` part, if any) to [`SubscriptionRecord`].
 #[derive(Debug, Default, Clone)]
 pub struct SubscriptionSet {
-    form: Form,
+    representation: Representation,
     bytes: usize,
 }
 
 #[derive(Debug, Clone)]
-enum Form {
+enum Representation {
     /// Sorted by filter.
     List(Vec<(Box<str>, SubscriptionRecord)>),
     Tree(BTreeMap<Box<str>, SubscriptionRecord>),
 }
 
-impl Default for Form {
+impl Default for Representation {
     fn default() -> Self {
-        Form::List(Vec::new())
+        Representation::List(Vec::new())
     }
 }
 
 impl SubscriptionSet {
     /// How many subscriptions there are.
     pub fn len(&self) -> usize {
-        match &self.form {
-            Form::List(list) => list.len(),
-            Form::Tree(tree) => tree.len(),
+        match &self.representation {
+            Representation::List(list) => list.len(),
+            Representation::Tree(tree) => tree.len(),
         }
     }
 
@@ -74,9 +74,9 @@ impl SubscriptionSet {
 
     /// The subscription to exactly `filter`, compared character by character [MQTT-3.10.4-1].
     pub fn get(&self, filter: &str) -> Option<SubscriptionRecord> {
-        match &self.form {
-            Form::List(list) => position(list, filter).ok().map(|at| list[at].1),
-            Form::Tree(tree) => tree.get(filter).copied(),
+        match &self.representation {
+            Representation::List(list) => position(list, filter).ok().map(|at| list[at].1),
+            Representation::Tree(tree) => tree.get(filter).copied(),
         }
     }
 
@@ -90,7 +90,7 @@ impl SubscriptionSet {
     }
 
     fn put(&mut self, filter: &str, record: SubscriptionRecord) -> Option<SubscriptionRecord> {
-        if let Form::List(list) = &mut self.form {
+        if let Representation::List(list) = &mut self.representation {
             match position(list, filter) {
                 Ok(at) => return Some(std::mem::replace(&mut list[at].1, record)),
                 Err(at) if list.len() < LIST_MAX => {
@@ -98,20 +98,20 @@ impl SubscriptionSet {
                     list.insert(at, (filter.into(), record));
                     return None;
                 }
-                Err(_) => self.form = Form::Tree(std::mem::take(list).into_iter().collect()),
+                Err(_) => self.representation = Representation::Tree(std::mem::take(list).into_iter().collect()),
             }
         }
-        match &mut self.form {
-            Form::Tree(tree) => tree.insert(filter.into(), record),
-            Form::List(_) => None,
+        match &mut self.representation {
+            Representation::Tree(tree) => tree.insert(filter.into(), record),
+            Representation::List(_) => None,
         }
     }
 
     /// Removes the subscription to exactly `filter`.
     pub fn remove(&mut self, filter: &str) -> Option<SubscriptionRecord> {
-        let removed = match &mut self.form {
-            Form::List(list) => position(list, filter).ok().map(|at| list.remove(at).1),
-            Form::Tree(tree) => tree.remove(filter),
+        let removed = match &mut self.representation {
+            Representation::List(list) => position(list, filter).ok().map(|at| list.remove(at).1),
+            Representation::Tree(tree) => tree.remove(filter),
         };
         if removed.is_some() {
             self.bytes -= subscription_bytes(filter);
@@ -126,9 +126,9 @@ impl SubscriptionSet {
 
     /// All subscriptions in the order of their filters.
     pub fn iter(&self) -> impl Iterator<Item = (&str, SubscriptionRecord)> {
-        let (list, tree) = match &self.form {
-            Form::List(list) => (Some(list), None),
-            Form::Tree(tree) => (None, Some(tree)),
+        let (list, tree) = match &self.representation {
+            Representation::List(list) => (Some(list), None),
+            Representation::Tree(tree) => (None, Some(tree)),
         };
         let from_list = list.into_iter().flatten().map(|(filter, record)| (&**filter, *record));
         let from_tree = tree.into_iter().flatten().map(|(filter, record)| (&**filter, *record));

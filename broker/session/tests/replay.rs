@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{PacketId, QoS};
-use tautwire_session::{Change, Delivery, Resend, Session, SubscriptionIds};
+use tautwire_session::{Change, PendingMessage, Resend, Session, SubscriptionIds};
 
 /// SplitMix64.
 struct Random(u64);
@@ -34,7 +34,7 @@ struct Started {
     sent: bool,
 }
 
-fn delivery(number: u32) -> Delivery {
+fn delivery(number: u32) -> PendingMessage {
     let message = MessageRef {
         id: tautwire_message::MessageId::NONE,
         topic: "t",
@@ -44,7 +44,7 @@ fn delivery(number: u32) -> Delivery {
         retain: false,
         expires_at_ms: None,
     };
-    Delivery {
+    PendingMessage {
         message: message.to_message(),
         qos: QoS::ExactlyOnce,
         retain: false,
@@ -53,7 +53,7 @@ fn delivery(number: u32) -> Delivery {
     }
 }
 
-fn number_of(delivery: &Delivery) -> u32 {
+fn number_of(delivery: &PendingMessage) -> u32 {
     delivery.message.payload().try_into().map(u32::from_le_bytes).expect("four bytes")
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::close::CloseCode;
 use crate::decoder::{Decoder, End, FrameLimits, Violation};
-use crate::handshake::{Handshake, Origins, Path, Progress, Refusal};
+use crate::handshake::{Handshake, HandshakeProgress, HandshakeRefusal, Origins, Path};
 use crate::outgoing::Outgoing;
 
 /// What holds for all connections of a listener.
@@ -22,7 +22,7 @@ pub struct Rules {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
     /// The handshake was refused; the answer is on its way.
-    Refused(Refusal),
+    Refused(HandshakeRefusal),
     /// The client has sent a Close frame, with this code if it had one.
     Closed(Option<CloseCode>),
     /// The client has broken the rules.
@@ -71,14 +71,14 @@ impl WebSocket {
         let mut from = 0;
         if let Some(handshake) = &mut self.handshake {
             match handshake.advance(bytes, &self.rules) {
-                Progress::Incomplete => return 0,
-                Progress::Accepted { consumed, answer } => {
+                HandshakeProgress::Incomplete => return 0,
+                HandshakeProgress::Accepted { consumed, answer } => {
                     self.outgoing.push_plain(answer.as_bytes());
                     self.handshake = None;
                     self.open = true;
                     from = consumed;
                 }
-                Progress::Refused(refusal) => {
+                HandshakeProgress::Refused(refusal) => {
                     self.outgoing.push_plain(refusal.answer().as_bytes());
                     self.outgoing.finish();
                     self.handshake = None;
@@ -123,7 +123,8 @@ impl WebSocket {
     /// an HTTP answer. Without effect where the end has been decided on already.
     pub fn close(&mut self, code: CloseCode) {
         if self.handshake.take().is_some() {
-            let refusal = if code == CloseCode::GOING_AWAY { Refusal::Stopping } else { Refusal::TooSlow };
+            let refusal =
+                if code == CloseCode::GOING_AWAY { HandshakeRefusal::Stopping } else { HandshakeRefusal::TooSlow };
             self.outgoing.push_plain(refusal.answer().as_bytes());
             self.outgoing.finish();
             self.ended = true;

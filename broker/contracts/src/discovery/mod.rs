@@ -16,7 +16,7 @@ use crate::catalogue::Catalogue;
 use crate::contract::{Contract, Unacknowledged};
 use crate::json::{JsonSink, JsonSource};
 use crate::plan::{Plan, PlanLimits};
-use crate::protobuf::{self, Check, ProtobufSink};
+use crate::protobuf::{self, PayloadCheck, ProtobufSink};
 use crate::typed;
 use builder::Builder;
 pub use documents::{Document, Documents};
@@ -131,7 +131,7 @@ struct Request {
 impl Request {
     fn parse(format: Format, payload: &[u8]) -> Result<Request, String> {
         let plan = plan("Request");
-        let check = Check { unknown_fields_refused: false, depth_max: 4 };
+        let check = PayloadCheck { unknown_fields_refused: false, depth_max: 4 };
         let mut bytes = Vec::new();
         match format {
             _ if payload.is_empty() => {}

@@ -10,7 +10,7 @@ use crate::catalogue::Catalogue;
 use crate::contract::{Contract, DEPTH_MAX, OnViolation, Schema, Types, Unacknowledged};
 use crate::json::JsonSource;
 use crate::plan::{Plan, PlanLimits};
-use crate::protobuf::{self, Check, FieldValue, ProtobufSink};
+use crate::protobuf::{self, FieldValue, PayloadCheck, ProtobufSink};
 use crate::schema;
 use crate::tie::Tie;
 use crate::topic_pattern::TopicPattern;
@@ -44,7 +44,7 @@ struct Binding {
 /// Why it cannot be read, or what the broker said was wrong with the request.
 pub fn read(format: Format, answer: &[u8]) -> Result<Page, String> {
     let mut bytes = Vec::new();
-    let check = Check { unknown_fields_refused: false, depth_max: DEPTH_MAX };
+    let check = PayloadCheck { unknown_fields_refused: false, depth_max: DEPTH_MAX };
     match format {
         Format::Json => JsonSource::new(answer)
             .and_then(|mut source| {
@@ -212,7 +212,7 @@ mod tests {
             loop {
                 let request = format!("{{\"limit\": 1, \"schemas\": true, \"after\": \"{after}\"}}");
                 let mut bytes = Vec::new();
-                let check = Check { unknown_fields_refused: true, depth_max: 4 };
+                let check = PayloadCheck { unknown_fields_refused: true, depth_max: 4 };
                 let mut source = JsonSource::new(request.as_bytes()).expect("JSON");
                 typed::walk(plan("Request"), &mut source, &mut ProtobufSink::new(&mut bytes, usize::MAX), check)
                     .expect("a request");

@@ -8,7 +8,7 @@ use crate::violation::{Checked, Rule, Violation};
 
 /// What is asked of a payload beyond its types.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Check {
+pub(crate) struct PayloadCheck {
     /// Refuse fields that the schema does not know, and numbers that an enumeration has no name for.
     pub(crate) unknown_fields_refused: bool,
     /// How deep messages may be nested; the payload itself is at depth 1.
@@ -16,13 +16,13 @@ pub(crate) struct Check {
 }
 
 /// Checks that `payload` is a message of the plan's root type.
-pub(crate) fn check(plan: &Plan, payload: &[u8], check: Check) -> Checked {
+pub(crate) fn check(plan: &Plan, payload: &[u8], check: PayloadCheck) -> Checked {
     Walk { plan, check }.message(plan.root, payload, 0, check.depth_max)
 }
 
 struct Walk<'p> {
     plan: &'p Plan,
-    check: Check,
+    check: PayloadCheck,
 }
 
 impl Walk<'_> {

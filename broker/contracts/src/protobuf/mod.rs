@@ -6,7 +6,7 @@ mod find;
 mod wire;
 mod write;
 
-pub(crate) use check::{Check, check};
+pub(crate) use check::{PayloadCheck, check};
 pub(crate) use emit::emit;
 pub(crate) use find::field_is;
 pub(crate) use wire::{FieldValue, each_field};

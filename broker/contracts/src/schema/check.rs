@@ -6,7 +6,7 @@ use crate::violation::{Checked, Rule, Violation};
 
 /// What is asked of a payload beyond its schema.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Check {
+pub(crate) struct SchemaCheck {
     /// Refuse names that the schema does not know, where it says nothing about them.
     pub(crate) unknown_fields_refused: bool,
     /// How deep lists and maps may be nested.
@@ -14,8 +14,12 @@ pub(crate) struct Check {
 }
 
 /// Checks the whole payload.
-pub(crate) fn check<'a>(plan: &SchemaPlan, source: &mut impl Source<'a>, check: crate::protobuf::Check) -> Checked {
-    let check = Check { unknown_fields_refused: check.unknown_fields_refused, depth_max: check.depth_max };
+pub(crate) fn check<'a>(
+    plan: &SchemaPlan,
+    source: &mut impl Source<'a>,
+    check: crate::protobuf::PayloadCheck,
+) -> Checked {
+    let check = SchemaCheck { unknown_fields_refused: check.unknown_fields_refused, depth_max: check.depth_max };
     let mut walk = Walk { plan, check, source };
     walk.value(plan.root, check.depth_max)?;
     walk.source.end()
@@ -23,7 +27,7 @@ pub(crate) fn check<'a>(plan: &SchemaPlan, source: &mut impl Source<'a>, check: 
 
 struct Walk<'w, S> {
     plan: &'w SchemaPlan,
-    check: Check,
+    check: SchemaCheck,
     source: &'w mut S,
 }
 

@@ -6,13 +6,18 @@ use super::{base64, number};
 use crate::plan::{
     Cardinality, EnumPlan, FIELDS_MAX, FieldIndex, FieldPlan, Kind, MessageIndex, MessagePlan, Pass, Plan, WellKnown,
 };
-use crate::protobuf::Check;
+use crate::protobuf::PayloadCheck;
 use crate::sink::{Place, Scalar, Sink, check_room};
 use crate::source::{self, Sequence, Source, Text, Value};
 use crate::violation::{Checked, Rule, Violation};
 
 /// Walks the whole payload as a message of the plan's root type.
-pub(crate) fn walk<'a>(plan: &Plan, source: &mut impl Source<'a>, sink: &mut impl Sink, check: Check) -> Checked {
+pub(crate) fn walk<'a>(
+    plan: &Plan,
+    source: &mut impl Source<'a>,
+    sink: &mut impl Sink,
+    check: PayloadCheck,
+) -> Checked {
     let mut walk = Walk { plan, check, source, sink };
     if plan.root().well_known.is_none()
         && let Some(depth_left) = check.depth_max.checked_sub(1)
@@ -28,7 +33,7 @@ pub(crate) fn walk<'a>(plan: &Plan, source: &mut impl Source<'a>, sink: &mut imp
 
 pub(super) struct Walk<'w, S, K> {
     pub(super) plan: &'w Plan,
-    pub(super) check: Check,
+    pub(super) check: PayloadCheck,
     pub(super) source: &'w mut S,
     pub(super) sink: &'w mut K,
 }

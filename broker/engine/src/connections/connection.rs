@@ -31,7 +31,7 @@ pub(crate) enum Phase {
 
 /// What the client has said of itself in CONNECT, as far as the server goes along with it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
+pub(crate) struct Agreement {
     pub(crate) version: ProtocolVersion,
     /// The client wants reason strings [MQTT-3.1.2-29].
     pub(crate) problem_information: bool,
@@ -46,9 +46,9 @@ pub(crate) struct Terms {
     pub(crate) maximum_packet_size_bytes: Option<NonZeroU32>,
 }
 
-impl Terms {
+impl Agreement {
     /// What holds until CONNECT has been read.
-    const UNKNOWN: Terms = Terms {
+    const UNKNOWN: Agreement = Agreement {
         version: ProtocolVersion::V3_1_1,
         problem_information: true,
         resumed: false,
@@ -69,7 +69,7 @@ pub(crate) type NonZeroMs = std::num::NonZeroU64;
 #[derive(Debug)]
 pub(crate) struct Connection {
     phase: Phase,
-    terms: Terms,
+    agreement: Agreement,
     holds: Holds,
     /// In the list of connections with fresh output.
     dirty: bool,
@@ -93,9 +93,9 @@ pub(crate) struct Connection {
 struct Extras {
     aliases: Aliases,
     /// Acknowledgements that wait for the journal, in order.
-    held_acks: VecDeque<(LogPosition, Ack)>,
+    delayed_acks: VecDeque<(LogPosition, Ack)>,
     /// Those of them that answer a PUBLISH for which no identifier is held.
-    held_publish_acks: usize,
+    delayed_publish_acks: usize,
     /// Retained messages still to be sent for a new subscription.
     replays: VecDeque<Replay>,
     /// The search for the first of them is among those that go on later.
@@ -126,7 +126,7 @@ impl Connection {
     pub(super) fn vacant() -> Connection {
         Connection {
             phase: Phase::Vacant,
-            terms: Terms::UNKNOWN,
+            agreement: Agreement::UNKNOWN,
             holds: Holds::default(),
             dirty: false,
             heard_older: false,
@@ -174,11 +174,11 @@ impl Connection {
         self.phase == Phase::Open
     }
 
-    /// CONNECT has been accepted: from now on the connection serves `session` on these terms.
-    pub(crate) fn serve(&mut self, session: SessionIndex, terms: Terms) {
+    /// CONNECT has been accepted: from now on the connection serves `session` on these agreement.
+    pub(crate) fn serve(&mut self, session: SessionIndex, agreement: Agreement) {
         self.phase = Phase::Open;
         self.session = Some(session);
-        self.terms = terms;
+        self.agreement = agreement;
     }
 
     /// Nothing more is read.
@@ -206,34 +206,34 @@ impl Connection {
     // What was agreed.
 
     #[inline]
-    pub(crate) fn terms(&self) -> &Terms {
-        &self.terms
+    pub(crate) fn agreement(&self) -> &Agreement {
+        &self.agreement
     }
 
     #[inline]
     pub(crate) fn version(&self) -> ProtocolVersion {
-        self.terms.version
+        self.agreement.version
     }
 
     #[inline]
     pub(crate) fn is_v5(&self) -> bool {
-        self.terms.version == ProtocolVersion::V5
+        self.agreement.version == ProtocolVersion::V5
     }
 
     /// A CONNECT is refused in the version that it was sent in.
     pub(crate) fn set_version(&mut self, version: ProtocolVersion) {
-        self.terms.version = version;
+        self.agreement.version = version;
     }
 
     /// A CONNECT is refused with no more than its client accepts.
     pub(crate) fn set_maximum_packet_size(&mut self, bytes: Option<NonZeroU32>) {
-        self.terms.maximum_packet_size_bytes = bytes;
+        self.agreement.maximum_packet_size_bytes = bytes;
     }
 
     /// Whether any PUBLISH may be sent with its topic by name: the client has set no Maximum Packet Size and takes no aliases.
     #[inline]
     pub(crate) fn takes_any_publish(&self) -> bool {
-        self.terms.maximum_packet_size_bytes.is_none() && self.terms.alias_maximum == 0
+        self.agreement.maximum_packet_size_bytes.is_none() && self.agreement.alias_maximum == 0
     }
 
     // Whether it is heard.
@@ -373,22 +373,22 @@ impl Connection {
 
     // Acknowledgements that wait for the journal.
 
-    pub(crate) fn holds_acks(&self) -> bool {
-        self.extras.as_ref().is_some_and(|extras| !extras.held_acks.is_empty())
+    pub(crate) fn delays_acks(&self) -> bool {
+        self.extras.as_ref().is_some_and(|extras| !extras.delayed_acks.is_empty())
     }
 
-    pub(crate) fn hold_ack(&mut self, until: LogPosition, ack: Ack) {
+    pub(crate) fn delay_ack(&mut self, until: LogPosition, ack: Ack) {
         let extras = self.extras();
-        extras.held_publish_acks += usize::from(ack.ends_publish());
-        extras.held_acks.push_back((until, ack));
+        extras.delayed_publish_acks += usize::from(ack.ends_publish());
+        extras.delayed_acks.push_back((until, ack));
     }
 
     /// The next acknowledgement, if the journal has come as far as it needs.
-    pub(crate) fn next_held_ack(&mut self, durable: LogPosition) -> Option<Ack> {
+    pub(crate) fn next_delayed_ack(&mut self, durable: LogPosition) -> Option<Ack> {
         let extras = self.extras.as_mut()?;
-        extras.held_acks.front().filter(|(position, _)| *position <= durable)?;
-        let (_, ack) = extras.held_acks.pop_front()?;
-        extras.held_publish_acks -= usize::from(ack.ends_publish());
+        extras.delayed_acks.front().filter(|(position, _)| *position <= durable)?;
+        let (_, ack) = extras.delayed_acks.pop_front()?;
+        extras.delayed_publish_acks -= usize::from(ack.ends_publish());
         Some(ack)
     }
 
@@ -407,8 +407,8 @@ impl Connection {
     }
 
     /// Messages of the client that are answered, but whose answer waits.
-    pub(crate) fn held_publish_acks(&self) -> usize {
-        self.extras.as_ref().map_or(0, |extras| extras.held_publish_acks)
+    pub(crate) fn delayed_publish_acks(&self) -> usize {
+        self.extras.as_ref().map_or(0, |extras| extras.delayed_publish_acks)
     }
 
     // Retained messages that are owed.
@@ -445,7 +445,7 @@ impl Connection {
 
     /// How to say `topic` to a client that accepts aliases: the first topics get one each for the connection's life.
     pub(crate) fn alias_for(&self, topic: &str) -> Alias {
-        match (self.terms.alias_maximum, &self.extras) {
+        match (self.agreement.alias_maximum, &self.extras) {
             (0, _) => Alias::None,
             (_, None) => Alias::Set(1),
             (maximum, Some(extras)) => extras.aliases.out_for(topic, maximum),

@@ -17,7 +17,7 @@ use crate::place::{ConnectionId, ConnectionIndex};
 
 pub(crate) use aliases::Alias;
 pub(crate) use connection::CONNECTION_BYTES;
-pub(crate) use connection::{Connection, Deadlines, NonZeroMs, Phase, Replay, Terms};
+pub(crate) use connection::{Agreement, Connection, Deadlines, NonZeroMs, Phase, Replay};
 pub(crate) use holds::Reason;
 pub(crate) use output::OutputPool;
 pub use output::{Chunk, Output};

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use tautwire_engine::Settings;
 use tautwire_message::Message;
 use tautwire_protocol::{Packet, PacketId, Properties, PubRecReason, Publish, QoS, TopicName};
-use tautwire_session::{Change, Delivery, Journal, LogPosition, Record, Resend, RetainedChange, Session};
+use tautwire_session::{Change, Journal, LogPosition, PendingMessage, Record, Resend, RetainedChange, Session};
 
 use crate::client::{Acknowledged, Phase};
 use crate::random_clients::{Named, seeds};
@@ -265,7 +265,7 @@ fn name_of(payload: &[u8]) -> String {
 /// What a session says that must be sent to its client when it comes back.
 fn expected(session: &mut Session, now_ms: u64) -> Vec<Sent> {
     let mut expected = Vec::new();
-    let publish = |id, dup, delivery: &Delivery| Sent::Publish {
+    let publish = |id, dup, delivery: &PendingMessage| Sent::Publish {
         id,
         dup,
         retain: delivery.retain,

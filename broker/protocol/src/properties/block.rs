@@ -15,11 +15,11 @@ use crate::wire::{MAX_VARIABLE_BYTE_INTEGER, variable_byte_integer_len};
 /// Equality compares the properties in their order, whichever form they are in.
 #[derive(Clone, Copy)]
 pub struct Properties<'a> {
-    form: Form<'a>,
+    form: Representation<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Form<'a> {
+enum Representation<'a> {
     Wire {
         block: &'a [u8],
         context: PropertyContext,
@@ -31,12 +31,12 @@ enum Form<'a> {
 
 impl<'a> Properties<'a> {
     /// No properties.
-    pub const EMPTY: Self = Self { form: Form::List(&[]) };
+    pub const EMPTY: Self = Self { form: Representation::List(&[]) };
 
     /// Properties to send.
     #[inline]
     pub const fn from_list(list: &'a [Property<'a>]) -> Self {
-        Self { form: Form::List(list) }
+        Self { form: Representation::List(list) }
     }
 
     /// Properties in their wire form, without the property length, for packets of `context`.
@@ -54,8 +54,8 @@ impl<'a> Properties<'a> {
     #[inline]
     pub const fn is_empty(&self) -> bool {
         match self.form {
-            Form::Wire { block, .. } => block.is_empty(),
-            Form::List(list) => list.is_empty(),
+            Representation::Wire { block, .. } => block.is_empty(),
+            Representation::List(list) => list.is_empty(),
         }
     }
 
@@ -64,8 +64,8 @@ impl<'a> Properties<'a> {
     pub fn iter(&self) -> PropertiesIter<'a> {
         PropertiesIter {
             form: match self.form {
-                Form::Wire { block, .. } => IterForm::Wire(RawProperties::new(block)),
-                Form::List(list) => IterForm::List(list.iter()),
+                Representation::Wire { block, .. } => IterForm::Wire(RawProperties::new(block)),
+                Representation::List(list) => IterForm::List(list.iter()),
             },
         }
     }
@@ -74,9 +74,9 @@ impl<'a> Properties<'a> {
     #[inline]
     pub const fn as_wire(&self) -> Option<&'a [u8]> {
         match self.form {
-            Form::Wire { block, .. } => Some(block),
-            Form::List([]) => Some(&[]),
-            Form::List(_) => None,
+            Representation::Wire { block, .. } => Some(block),
+            Representation::List([]) => Some(&[]),
+            Representation::List(_) => None,
         }
     }
 
@@ -90,8 +90,8 @@ impl<'a> Properties<'a> {
     #[inline]
     pub fn contains(&self, id: PropertyId) -> bool {
         match self.form {
-            Form::Wire { seen, .. } => seen & id.bit() != 0,
-            Form::List(list) => list.iter().any(|property| property.id() == id),
+            Representation::Wire { seen, .. } => seen & id.bit() != 0,
+            Representation::List(list) => list.iter().any(|property| property.id() == id),
         }
     }
 
@@ -104,13 +104,13 @@ impl<'a> Properties<'a> {
 
     fn find(&self, id: PropertyId) -> Option<Property<'a>> {
         match self.form {
-            Form::Wire { block, seen, .. } => {
+            Representation::Wire { block, seen, .. } => {
                 if seen & id.bit() == 0 {
                     return None;
                 }
                 RawProperties::new(block).find(|raw| raw.id == id)?.value()
             }
-            Form::List(list) => list.iter().find(|property| property.id() == id).copied(),
+            Representation::List(list) => list.iter().find(|property| property.id() == id).copied(),
         }
     }
 
@@ -154,20 +154,20 @@ impl<'a> Properties<'a> {
         if is_data_without_method(seen) {
             return Err(Flaw::new(DecodeCause::AuthenticationDataAlone, at));
         }
-        Ok(Self { form: Form::Wire { block, context, seen } })
+        Ok(Self { form: Representation::Wire { block, context, seen } })
     }
 
     /// A block that has been checked, or copied from properties that a caller gave. `seen` is what [`Self::seen`] said.
     #[inline]
     pub(crate) fn trusted(block: &'a [u8], context: PropertyContext, seen: u32) -> Self {
-        Self { form: Form::Wire { block, context, seen } }
+        Self { form: Representation::Wire { block, context, seen } }
     }
 
     /// The set of properties that stand there.
     pub(crate) fn seen(&self) -> u32 {
         match self.form {
-            Form::Wire { seen, .. } => seen,
-            Form::List(list) => list.iter().fold(0, |seen, property| seen | property.id().bit()),
+            Representation::Wire { seen, .. } => seen,
+            Representation::List(list) => list.iter().fold(0, |seen, property| seen | property.id().bit()),
         }
     }
 
@@ -175,8 +175,8 @@ impl<'a> Properties<'a> {
     #[inline]
     pub(crate) fn block_len(&self, context: PropertyContext) -> Result<usize, EncodeError> {
         match self.form {
-            Form::Wire { block, context: checked_for, .. } if checked_for == context => Ok(block.len()),
-            Form::List([]) => Ok(0),
+            Representation::Wire { block, context: checked_for, .. } if checked_for == context => Ok(block.len()),
+            Representation::List([]) => Ok(0),
             _ => self.check_all(context),
         }
     }
@@ -208,8 +208,8 @@ impl<'a> Properties<'a> {
     pub(crate) fn write(&self, block_len: usize, w: &mut Writer<'_>) {
         w.variable_byte_integer(block_len as u32);
         match self.form {
-            Form::Wire { block, .. } => w.bytes(block),
-            Form::List(list) => list.iter().for_each(|property| property.write(w)),
+            Representation::Wire { block, .. } => w.bytes(block),
+            Representation::List(list) => list.iter().for_each(|property| property.write(w)),
         }
     }
 
@@ -218,8 +218,8 @@ impl<'a> Properties<'a> {
     pub(crate) fn append_block(&self, context: PropertyContext, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         self.block_len(context)?;
         match self.form {
-            Form::Wire { block, .. } => out.extend_from_slice(block),
-            Form::List(list) => {
+            Representation::Wire { block, .. } => out.extend_from_slice(block),
+            Representation::List(list) => {
                 for property in list {
                     property.append_to(out)?;
                 }

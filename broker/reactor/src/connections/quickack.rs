@@ -34,12 +34,12 @@ const TIME_BITS: u32 = 10;
 const TIME_MASK: u16 = (1 << TIME_BITS) - 1;
 
 /// What is known of a client's pace, and when it was last read from. Each connection has one, so it is small: the moment is in the
-/// lower bits, 0 once output has followed the read, and the phase is above.
+/// lower bits, 0 once output has followed the read, and the standing is above.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Pace(u16);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum Standing {
     /// Acknowledged as the kernel sees fit. `signs` gaps looked as if the client had been held up.
     Watched { signs: u8 },
     /// Acknowledged at once. `in_vain` gaps in a row were no shorter for it.
@@ -76,23 +76,23 @@ impl Pace {
     }
 
     fn is_hurried(self) -> bool {
-        matches!(self.phase(), Phase::Hurried { .. })
+        matches!(self.standing(), Standing::Hurried { .. })
     }
 
     /// Bytes have come, and no output has followed those before.
     #[inline(never)]
     fn learn(&mut self, now: u16) {
         let gap = now.wrapping_sub(self.0) & TIME_MASK;
-        let phase = self.phase().after(u64::from(gap) * UNIT_MS);
-        self.0 = phase.bits() << TIME_BITS | now;
+        let standing = self.standing().after(u64::from(gap) * UNIT_MS);
+        self.0 = standing.bits() << TIME_BITS | now;
     }
 
-    fn phase(self) -> Phase {
+    fn standing(self) -> Standing {
         let bits = (self.0 >> TIME_BITS) as u8;
         match bits {
-            0..FIRST_HURRIED => Phase::Watched { signs: bits },
-            FIRST_HURRIED..FIRST_LEFT_ALONE => Phase::Hurried { in_vain: bits - FIRST_HURRIED },
-            _ => Phase::LeftAlone { signs: bits - FIRST_LEFT_ALONE },
+            0..FIRST_HURRIED => Standing::Watched { signs: bits },
+            FIRST_HURRIED..FIRST_LEFT_ALONE => Standing::Hurried { in_vain: bits - FIRST_HURRIED },
+            _ => Standing::LeftAlone { signs: bits - FIRST_LEFT_ALONE },
         }
     }
 }
@@ -106,34 +106,34 @@ const FIRST_HURRIED: u8 = SIGNS;
 const FIRST_LEFT_ALONE: u8 = FIRST_HURRIED + IN_VAIN_MAX;
 const _: () = assert!(FIRST_LEFT_ALONE + SIGNS_AGAIN <= 1 << (u16::BITS - TIME_BITS));
 
-impl Phase {
+impl Standing {
     /// The next bytes came so long after a read that led to no output.
-    fn after(self, gap_ms: u64) -> Phase {
+    fn after(self, gap_ms: u64) -> Standing {
         if gap_ms > *HELD_MS.end() {
             // It had nothing to send.
             return self;
         }
         let held = HELD_MS.contains(&gap_ms);
         match self {
-            Phase::Watched { signs } if held && signs + 1 == SIGNS => Phase::Hurried { in_vain: 0 },
-            Phase::Watched { signs } if held => Phase::Watched { signs: signs + 1 },
-            Phase::Watched { .. } => Phase::Watched { signs: 0 },
-            Phase::Hurried { in_vain } if held && in_vain + 1 == IN_VAIN_MAX => Phase::LeftAlone { signs: 0 },
-            Phase::Hurried { in_vain } if held => Phase::Hurried { in_vain: in_vain + 1 },
-            Phase::Hurried { .. } => Phase::Hurried { in_vain: 0 },
-            Phase::LeftAlone { signs } if held && signs + 1 == SIGNS_AGAIN => {
-                Phase::Hurried { in_vain: IN_VAIN_MAX - 1 }
+            Standing::Watched { signs } if held && signs + 1 == SIGNS => Standing::Hurried { in_vain: 0 },
+            Standing::Watched { signs } if held => Standing::Watched { signs: signs + 1 },
+            Standing::Watched { .. } => Standing::Watched { signs: 0 },
+            Standing::Hurried { in_vain } if held && in_vain + 1 == IN_VAIN_MAX => Standing::LeftAlone { signs: 0 },
+            Standing::Hurried { in_vain } if held => Standing::Hurried { in_vain: in_vain + 1 },
+            Standing::Hurried { .. } => Standing::Hurried { in_vain: 0 },
+            Standing::LeftAlone { signs } if held && signs + 1 == SIGNS_AGAIN => {
+                Standing::Hurried { in_vain: IN_VAIN_MAX - 1 }
             }
-            Phase::LeftAlone { signs } if held => Phase::LeftAlone { signs: signs + 1 },
-            Phase::LeftAlone { .. } => Phase::LeftAlone { signs: 0 },
+            Standing::LeftAlone { signs } if held => Standing::LeftAlone { signs: signs + 1 },
+            Standing::LeftAlone { .. } => Standing::LeftAlone { signs: 0 },
         }
     }
 
     fn bits(self) -> u16 {
         u16::from(match self {
-            Phase::Watched { signs } => signs,
-            Phase::Hurried { in_vain } => FIRST_HURRIED + in_vain,
-            Phase::LeftAlone { signs } => FIRST_LEFT_ALONE + signs,
+            Standing::Watched { signs } => signs,
+            Standing::Hurried { in_vain } => FIRST_HURRIED + in_vain,
+            Standing::LeftAlone { signs } => FIRST_LEFT_ALONE + signs,
         })
     }
 }
@@ -189,7 +189,7 @@ mod tests {
     fn hurried() -> Pace {
         let mut pace = Pace::default();
         hurried_after(&mut pace, &[42; SIGNS as usize], &Counters::default());
-        assert_eq!(pace.phase(), Phase::Hurried { in_vain: 0 });
+        assert_eq!(pace.standing(), Standing::Hurried { in_vain: 0 });
         pace.answered();
         pace
     }
@@ -197,7 +197,7 @@ mod tests {
     fn left_alone() -> Pace {
         let mut pace = hurried();
         hurried_after(&mut pace, &[42; IN_VAIN_MAX as usize], &Counters::default());
-        assert_eq!(pace.phase(), Phase::LeftAlone { signs: 0 });
+        assert_eq!(pace.standing(), Standing::LeftAlone { signs: 0 });
         pace.answered();
         pace
     }
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn every_phase_and_moment_is_kept() {
         for bits in 0..u16::from(FIRST_LEFT_ALONE + SIGNS_AGAIN) {
-            assert_eq!(Pace(bits << TIME_BITS).phase().bits(), bits);
+            assert_eq!(Pace(bits << TIME_BITS).standing().bits(), bits);
         }
         let counters = Counters::default();
         for now_ms in 0..UNIT_MS << (TIME_BITS + 1) {
@@ -271,7 +271,7 @@ mod tests {
             pace.heard(now_ms, &counters);
             assert!(!pace.is_answered());
             pace.heard(now_ms + 44, &counters);
-            assert_eq!(pace.phase(), Phase::Watched { signs: 1 }, "{now_ms}");
+            assert_eq!(pace.standing(), Standing::Watched { signs: 1 }, "{now_ms}");
         }
     }
 }

@@ -8,7 +8,7 @@ mod request;
 
 pub use origin::{AllowedOrigin, Origins};
 pub use path::Path;
-pub use refusal::Refusal;
+pub use refusal::HandshakeRefusal;
 
 use crate::websocket::Rules;
 use accept_key::accept_key;
@@ -30,7 +30,7 @@ pub(crate) struct Handshake {
 }
 
 /// What has become of a handshake.
-pub(crate) enum Progress {
+pub(crate) enum HandshakeProgress {
     /// More of the request is to come.
     Incomplete,
     /// The client may go on: frames begin behind the first `consumed` bytes of what came last.
@@ -38,62 +38,62 @@ pub(crate) enum Progress {
         consumed: usize,
         answer: String,
     },
-    Refused(Refusal),
+    Refused(HandshakeRefusal),
 }
 
 impl Handshake {
     /// Takes in what has come.
-    pub(crate) fn advance(&mut self, bytes: &[u8], rules: &Rules) -> Progress {
+    pub(crate) fn advance(&mut self, bytes: &[u8], rules: &Rules) -> HandshakeProgress {
         let before = self.head.len();
         let room = HEAD_MAX_BYTES - before;
         self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
         // Something else than HTTP is told so at once: it might wait for an answer for ever.
         if self.head.first().is_some_and(|first| !first.is_ascii_uppercase()) {
-            return Progress::Refused(Refusal::Malformed("the request line is not HTTP"));
+            return HandshakeProgress::Refused(HandshakeRefusal::Malformed("the request line is not HTTP"));
         }
         let searched = before.saturating_sub(HEAD_END.len() - 1);
         let Some(found) = self.head[searched..].windows(HEAD_END.len()).position(|window| window == HEAD_END) else {
             if self.head.len() == HEAD_MAX_BYTES {
-                return Progress::Refused(Refusal::HeadTooLarge);
+                return HandshakeProgress::Refused(HandshakeRefusal::HeadTooLarge);
             }
-            return Progress::Incomplete;
+            return HandshakeProgress::Incomplete;
         };
         let end = searched + found + HEAD_END.len();
         // The line end of the last field stays, so that all lines have one.
         match answer(&self.head[..end - 2], rules) {
-            Ok(answer) => Progress::Accepted { consumed: end - before, answer },
-            Err(refusal) => Progress::Refused(refusal),
+            Ok(answer) => HandshakeProgress::Accepted { consumed: end - before, answer },
+            Err(refusal) => HandshakeProgress::Refused(refusal),
         }
     }
 }
 
-fn answer(head: &[u8], rules: &Rules) -> Result<String, Refusal> {
+fn answer(head: &[u8], rules: &Rules) -> Result<String, HandshakeRefusal> {
     let request = Request::parse(head)?;
     if request.method != "GET" {
-        return Err(Refusal::Method);
+        return Err(HandshakeRefusal::Method);
     }
     if !rules.path.is_path_of(request.target) {
-        return Err(Refusal::NotFound);
+        return Err(HandshakeRefusal::NotFound);
     }
     if !request.has_token("upgrade", "websocket") || !request.has_token("connection", "upgrade") {
-        return Err(Refusal::NotWebSocket);
+        return Err(HandshakeRefusal::NotWebSocket);
     }
-    let host = request.single("host")?.ok_or(Refusal::Malformed("the field Host is missing"))?;
+    let host = request.single("host")?.ok_or(HandshakeRefusal::Malformed("the field Host is missing"))?;
     if let Some(origin) = request.single("origin")?
         && !rules.origins.allow(origin, host)
     {
-        return Err(Refusal::Origin(origin.to_owned()));
+        return Err(HandshakeRefusal::Origin(origin.to_owned()));
     }
     if request.single("sec-websocket-version")? != Some(WEBSOCKET_VERSION) {
-        return Err(Refusal::WebSocketVersion);
+        return Err(HandshakeRefusal::WebSocketVersion);
     }
     let key = request
         .single("sec-websocket-key")?
         .and_then(accept_key)
-        .ok_or(Refusal::Malformed("the field Sec-WebSocket-Key is not 16 bytes in base64"))?;
+        .ok_or(HandshakeRefusal::Malformed("the field Sec-WebSocket-Key is not 16 bytes in base64"))?;
     // [MQTT-6.0.0-3], [MQTT-6.0.0-4]; names of subprotocols are compared as they are.
     if !request.items("sec-websocket-protocol").any(|name| name == SUBPROTOCOL) {
-        return Err(Refusal::Subprotocol);
+        return Err(HandshakeRefusal::Subprotocol);
     }
     Ok(format!(
         "HTTP/1.1 101 Switching Protocols\r\n\

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// Why a handshake was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
+pub enum HandshakeRefusal {
     /// Not a request of HTTP/1.1, or a field is missing or wrong: 400.
     Malformed(&'static str),
     /// The subprotocol `mqtt` was not offered [MQTT-6.0.0-3]: 400.
@@ -29,46 +29,48 @@ pub enum Refusal {
     HttpVersion,
 }
 
-impl Refusal {
+impl HandshakeRefusal {
     /// The status of the answer, with its name.
     pub fn status(&self) -> &'static str {
         match self {
-            Refusal::Malformed(_) | Refusal::Subprotocol => "400 Bad Request",
-            Refusal::Origin(_) => "403 Forbidden",
-            Refusal::NotFound => "404 Not Found",
-            Refusal::Method => "405 Method Not Allowed",
-            Refusal::TooSlow => "408 Request Timeout",
-            Refusal::NotWebSocket | Refusal::WebSocketVersion => "426 Upgrade Required",
-            Refusal::HeadTooLarge => "431 Request Header Fields Too Large",
-            Refusal::Stopping => "503 Service Unavailable",
-            Refusal::HttpVersion => "505 HTTP Version Not Supported",
+            HandshakeRefusal::Malformed(_) | HandshakeRefusal::Subprotocol => "400 Bad Request",
+            HandshakeRefusal::Origin(_) => "403 Forbidden",
+            HandshakeRefusal::NotFound => "404 Not Found",
+            HandshakeRefusal::Method => "405 Method Not Allowed",
+            HandshakeRefusal::TooSlow => "408 Request Timeout",
+            HandshakeRefusal::NotWebSocket | HandshakeRefusal::WebSocketVersion => "426 Upgrade Required",
+            HandshakeRefusal::HeadTooLarge => "431 Request Header Fields Too Large",
+            HandshakeRefusal::Stopping => "503 Service Unavailable",
+            HandshakeRefusal::HttpVersion => "505 HTTP Version Not Supported",
         }
     }
 
     /// What was wrong, for the client. It repeats nothing of the request.
     fn why(&self) -> &'static str {
         match self {
-            Refusal::Malformed(why) => why,
-            Refusal::Subprotocol => "offer the WebSocket subprotocol mqtt",
-            Refusal::Origin(_) => "pages of this origin may not connect; websocket.origins lists those that may",
-            Refusal::NotFound => "MQTT is not served here",
-            Refusal::Method => "a WebSocket begins with GET",
-            Refusal::TooSlow => "the request was not complete in time",
-            Refusal::NotWebSocket => "this address speaks MQTT over WebSocket",
-            Refusal::WebSocketVersion => "this server speaks version 13 of WebSocket",
-            Refusal::HeadTooLarge => "the request is too large",
-            Refusal::Stopping => "the server is going down",
-            Refusal::HttpVersion => "this server speaks HTTP/1.1",
+            HandshakeRefusal::Malformed(why) => why,
+            HandshakeRefusal::Subprotocol => "offer the WebSocket subprotocol mqtt",
+            HandshakeRefusal::Origin(_) => {
+                "pages of this origin may not connect; websocket.origins lists those that may"
+            }
+            HandshakeRefusal::NotFound => "MQTT is not served here",
+            HandshakeRefusal::Method => "a WebSocket begins with GET",
+            HandshakeRefusal::TooSlow => "the request was not complete in time",
+            HandshakeRefusal::NotWebSocket => "this address speaks MQTT over WebSocket",
+            HandshakeRefusal::WebSocketVersion => "this server speaks version 13 of WebSocket",
+            HandshakeRefusal::HeadTooLarge => "the request is too large",
+            HandshakeRefusal::Stopping => "the server is going down",
+            HandshakeRefusal::HttpVersion => "this server speaks HTTP/1.1",
         }
     }
 
     /// Fields that belong to the status.
     fn fields(&self) -> &'static str {
         match self {
-            Refusal::Method => "Allow: GET\r\n",
-            Refusal::NotWebSocket => "Upgrade: websocket\r\n",
+            HandshakeRefusal::Method => "Allow: GET\r\n",
+            HandshakeRefusal::NotWebSocket => "Upgrade: websocket\r\n",
             // Section 4.2.2, item 4.
-            Refusal::WebSocketVersion => "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n",
+            HandshakeRefusal::WebSocketVersion => "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n",
             _ => "",
         }
     }
@@ -92,10 +94,10 @@ impl Refusal {
 /// Longest part of an origin that is shown.
 const ORIGIN_SHOWN_CHARS: usize = 100;
 
-impl fmt::Display for Refusal {
+impl fmt::Display for HandshakeRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.status(), self.why())?;
-        if let Refusal::Origin(origin) = self {
+        if let HandshakeRefusal::Origin(origin) = self {
             let shown: String = origin.chars().take(ORIGIN_SHOWN_CHARS).collect();
             write!(f, " (it is {shown:?})")?;
         }

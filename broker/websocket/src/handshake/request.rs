@@ -1,6 +1,6 @@
 //! The head of an HTTP request (RFC 9112), read strictly.
 
-use super::Refusal;
+use super::HandshakeRefusal;
 
 /// A request line and its fields.
 pub(super) struct Request<'a> {
@@ -14,31 +14,31 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// For what is no request of HTTP/1.1 without content.
-    pub(super) fn parse(head: &'a [u8]) -> Result<Request<'a>, Refusal> {
+    pub(super) fn parse(head: &'a [u8]) -> Result<Request<'a>, HandshakeRefusal> {
         // Text outside ASCII is left to names and values that nobody looks at; none of ours has any.
-        let head = std::str::from_utf8(head).map_err(|_| Refusal::Malformed("the request is not UTF-8"))?;
+        let head = std::str::from_utf8(head).map_err(|_| HandshakeRefusal::Malformed("the request is not UTF-8"))?;
         let mut lines = head.split_terminator("\r\n");
         let line = lines.next().unwrap_or_default();
         let mut words = line.split(' ');
         let (Some(method), Some(target), Some(version), None) =
             (words.next(), words.next(), words.next(), words.next())
         else {
-            return Err(Refusal::Malformed("the request line is not HTTP"));
+            return Err(HandshakeRefusal::Malformed("the request line is not HTTP"));
         };
         if !is_token(method) || target.is_empty() || !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Refusal::Malformed("the request line is not HTTP"));
+            return Err(HandshakeRefusal::Malformed("the request line is not HTTP"));
         }
         match version {
             "HTTP/1.1" => {}
-            _ if version.starts_with("HTTP/") => return Err(Refusal::HttpVersion),
-            _ => return Err(Refusal::Malformed("the request line is not HTTP")),
+            _ if version.starts_with("HTTP/") => return Err(HandshakeRefusal::HttpVersion),
+            _ => return Err(HandshakeRefusal::Malformed("the request line is not HTTP")),
         }
         let fields = lines.map(field).collect::<Option<Vec<_>>>();
-        let fields = fields.ok_or(Refusal::Malformed("a field is not a name, a colon and a value"))?;
+        let fields = fields.ok_or(HandshakeRefusal::Malformed("a field is not a name, a colon and a value"))?;
         let request = Request { method, target, fields };
         let has_content = request.values("content-length").any(|length| length != "0");
         if has_content || request.values("transfer-encoding").next().is_some() {
-            return Err(Refusal::Malformed("the request has content"));
+            return Err(HandshakeRefusal::Malformed("the request has content"));
         }
         Ok(request)
     }
@@ -52,11 +52,11 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// Where it comes again.
-    pub(super) fn single(&self, name: &str) -> Result<Option<&'a str>, Refusal> {
+    pub(super) fn single(&self, name: &str) -> Result<Option<&'a str>, HandshakeRefusal> {
         let mut values = self.values(name);
         let value = values.next();
         if values.next().is_some() {
-            return Err(Refusal::Malformed("a field is repeated that may come once"));
+            return Err(HandshakeRefusal::Malformed("a field is repeated that may come once"));
         }
         Ok(value)
     }

@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tautwire_websocket::{CloseCode, Ending, HEAD_MAX_BYTES, Refusal, WebSocket};
+use tautwire_websocket::{CloseCode, Ending, HEAD_MAX_BYTES, HandshakeRefusal, WebSocket};
 
 use crate::support::{BINARY, FIN, REQUEST, frame, receive, rules, take};
 
@@ -57,7 +57,7 @@ fn the_head_is_bounded_exactly() {
         assert!(seen.said.starts_with(b"HTTP/1.1 101 "));
         let longer = filled(bytes + 1);
         let seen = receive(&mut WebSocket::new(rules()), longer.as_bytes(), cuts);
-        assert_eq!(seen.ending, Some(Ending::Refused(Refusal::HeadTooLarge)));
+        assert_eq!(seen.ending, Some(Ending::Refused(HandshakeRefusal::HeadTooLarge)));
     }
 }
 

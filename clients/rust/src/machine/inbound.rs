@@ -77,7 +77,7 @@ impl Inbound {
             return Arrival::Again;
         }
         if qos == QoS::ExactlyOnce {
-            session.apply(Change::Held(packet_id));
+            session.apply(Change::Taken(packet_id));
         }
         self.due(qos).push_back(Due { packet_id, reason: None });
         Arrival::New(AckToken { packet_id, qos, epoch: self.epoch })

@@ -2,10 +2,10 @@
 
 use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{
-    Delivery as Sending, Packet, PacketId, Properties, Property, PropertyContext, ProtocolVersion, PubAck, PubComp,
-    PubRec, PubRel, PubRelReason, Publish, QoS, ReasonCode, TopicName,
+    Delivery, Packet, PacketId, Properties, Property, PropertyContext, ProtocolVersion, PubAck, PubComp, PubRec,
+    PubRel, PubRelReason, Publish, QoS, ReasonCode, TopicName,
 };
-use tautwire_session::{Change, Delivery, Resend, SubscriptionIds};
+use tautwire_session::{Change, PendingMessage, Resend, SubscriptionIds};
 
 use super::link::{Link, Phase};
 use super::{Acceptance, Event, Handler, Machine, unwritable};
@@ -79,7 +79,7 @@ impl<T> Machine<T> {
         }
         // Says exactly what is wrong, where checking the block says that something is.
         let publish = Publish {
-            delivery: Sending::AtMostOnce,
+            delivery: Delivery::AtMostOnce,
             retain: false,
             topic: TopicName::new(publication.topic).ok(),
             properties: Properties::from_list(&publication.properties),
@@ -139,7 +139,7 @@ impl<T> Machine<T> {
                     &self.options,
                     version,
                     message,
-                    Sending::AtMostOnce,
+                    Delivery::AtMostOnce,
                     now_ms,
                 )?;
                 return Ok(Acceptance::Sent);
@@ -151,7 +151,7 @@ impl<T> Machine<T> {
             let sending = sending(message.qos, packet_id, false);
             let version = self.options.version;
             write_publish(&mut self.output, &mut self.link, &self.options, version, message, sending, now_ms)?;
-            self.session.apply(Change::Started(delivery(message)));
+            self.session.apply(Change::Started(pending(message)));
             self.tags.insert(packet_id, tag());
             return Ok(Acceptance::Tracked);
         }
@@ -164,7 +164,7 @@ impl<T> Machine<T> {
         }
         self.counters.queued += 1;
         self.queued_at_most_once += usize::from(message.qos == QoS::AtMostOnce);
-        self.session.apply(Change::Queued(delivery(message)));
+        self.session.apply(Change::Queued(pending(message)));
         self.queued_tags.push_back(tag());
         Ok(Acceptance::Tracked)
     }
@@ -245,7 +245,7 @@ impl<T> Machine<T> {
             if packet_id.is_none() && qos != QoS::AtMostOnce {
                 break;
             }
-            let sending = packet_id.map_or(Sending::AtMostOnce, |id| sending(qos, id, false));
+            let sending = packet_id.map_or(Delivery::AtMostOnce, |id| sending(qos, id, false));
             if let Err(error) = self.write_waiting(&message_ref, sending, now_ms) {
                 self.withdraw(qos, Some(Err(error)), handler);
                 continue;
@@ -263,7 +263,7 @@ impl<T> Machine<T> {
     }
 
     /// A message that was taken before it was known what the server offers.
-    fn write_waiting(&mut self, message: &MessageRef<'_>, sending: Sending, now_ms: u64) -> Result<(), Error> {
+    fn write_waiting(&mut self, message: &MessageRef<'_>, sending: Delivery, now_ms: u64) -> Result<(), Error> {
         if message.qos > self.link.offer.maximum_qos {
             return Err(Error::NotOffered("the QoS of the message"));
         }
@@ -377,17 +377,17 @@ impl<T> Machine<T> {
     }
 }
 
-fn sending(qos: QoS, packet_id: PacketId, dup: bool) -> Sending {
+fn sending(qos: QoS, packet_id: PacketId, dup: bool) -> Delivery {
     match qos {
-        QoS::AtMostOnce => Sending::AtMostOnce,
-        QoS::AtLeastOnce => Sending::AtLeastOnce { packet_id, dup },
-        QoS::ExactlyOnce => Sending::ExactlyOnce { packet_id, dup },
+        QoS::AtMostOnce => Delivery::AtMostOnce,
+        QoS::AtLeastOnce => Delivery::AtLeastOnce { packet_id, dup },
+        QoS::ExactlyOnce => Delivery::ExactlyOnce { packet_id, dup },
     }
 }
 
-fn delivery(message: &MessageRef<'_>) -> Delivery {
+fn pending(message: &MessageRef<'_>) -> PendingMessage {
     let kept: Message = message.to_message();
-    Delivery {
+    PendingMessage {
         message: kept,
         qos: message.qos,
         retain: message.retain,
@@ -404,7 +404,7 @@ fn write_publish(
     options: &crate::Options,
     version: ProtocolVersion,
     message: &MessageRef<'_>,
-    sending: Sending,
+    sending: Delivery,
     now_ms: u64,
 ) -> Result<(), Error> {
     let plain = message.properties.is_empty() && message.expires_at_ms.is_none() && options.topic_aliases == 0;
@@ -427,7 +427,7 @@ fn write_publish_with_properties(
     options: &crate::Options,
     version: ProtocolVersion,
     message: &MessageRef<'_>,
-    sending: Sending,
+    sending: Delivery,
     now_ms: u64,
 ) -> Result<(), Error> {
     let mut block = message.properties.to_vec();
