@@ -17,11 +17,6 @@ const RECEIVER_BYTES: usize = 160;
 /// for them is dropped as [`crate::SlowConsumer`] says.
 const THROTTLED_FILTERS_MAX: usize = 1_024;
 
-/// How often publishers of 3.1.1 that wait for memory are heard again, to see whether there is some.
-const RETRY_MS: u64 = 100;
-/// How many of them at a time.
-const RETRIES_MAX: usize = 64;
-
 impl<J: Journal> Hub<J> {
     /// Looks at the account of all shards, at the beginning of each turn.
     #[inline]
@@ -98,21 +93,11 @@ impl<J: Journal> Hub<J> {
     }
 
     /// Hears publishers of 3.1.1 again that wait for memory. To be called once a turn.
+    #[inline]
     pub(crate) fn retry_for_memory(&mut self) {
-        if self.short_of_memory.is_empty() || self.now_ms < self.memory_retry_ms {
-            return;
+        for id in self.waiting.retries(self.now_ms) {
+            self.hear_again(id, Reason::Memory);
         }
-        self.memory_retry_ms = self.now_ms + RETRY_MS;
-        for _ in 0..self.short_of_memory.len().min(RETRIES_MAX) {
-            if let Some(id) = self.short_of_memory.pop_front() {
-                self.hear_again(id, Reason::Memory);
-            }
-        }
-    }
-
-    /// When [`Hub::retry_for_memory`] is due.
-    pub(crate) fn next_retry_ms(&self) -> Option<u64> {
-        (!self.short_of_memory.is_empty()).then_some(self.memory_retry_ms)
     }
 
     /// Opens the filters of a session that ends.

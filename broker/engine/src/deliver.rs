@@ -476,7 +476,7 @@ impl<J: Journal> Hub<J> {
         let connection = &mut self.connections[index];
         let output = connection.output_or_take(&mut self.pool);
         self.frames.append(header, outgoing, shared_frame, output);
-        self.mark_dirty(index);
+        self.mark_fresh(index);
         self.given += 1;
         let counters = self.counters();
         counters.packets_sent.add(1);

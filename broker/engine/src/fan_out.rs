@@ -20,7 +20,7 @@ const BRAKED_MAX: usize = 64;
 /// What one source, a client or another shard, gives to write at a time.
 pub(crate) struct Burst {
     /// Connections with fresh output when it began.
-    dirty: usize,
+    fresh: usize,
     /// [`Hub::given`] when it was last looked at.
     given: u64,
     bytes: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Burst {
 impl Burst {
     #[inline]
     pub(crate) fn begin<J>(hub: &Hub<J>) -> Burst {
-        Burst { dirty: hub.dirty.len(), given: hub.given, bytes: 0 }
+        Burst { fresh: hub.connections.fresh_len(), given: hub.given, bytes: 0 }
     }
 
     /// Counts what a message of `len` bytes has led to; says whether that is enough for now. Larger payloads are not copied for
@@ -46,9 +46,9 @@ impl<J: Journal> Shard<J> {
     /// Has the receivers stand in line if there are many, or there is much for them; says whether.
     #[inline]
     pub(crate) fn end_burst(&mut self, burst: &Burst) -> bool {
-        let is_large = burst.bytes > BURST_MAX_BYTES || self.hub.dirty.len() > burst.dirty + RECEIVERS_MAX;
+        let is_large = burst.bytes > BURST_MAX_BYTES || self.hub.connections.fresh_len() > burst.fresh + RECEIVERS_MAX;
         if is_large {
-            self.put_off(burst.dirty);
+            self.put_off(burst.fresh);
         }
         is_large
     }
@@ -56,51 +56,41 @@ impl<J: Journal> Shard<J> {
     #[cold]
     fn put_off(&mut self, from: usize) {
         self.hub.counters().fan_outs_put_off.add(1);
-        let hub = &mut self.hub;
-        hub.late.extend(hub.dirty.drain(from..));
+        self.hub.connections.put_off(from);
     }
 
     /// Does not read from the connection until those who stand in line have been written to. Its own answers go at once.
     pub(crate) fn brake(&mut self, id: ConnectionId) {
         let Some(index) = self.hub.connections.find(id) else { return };
-        let connection = &mut self.hub.connections[index];
-        connection.hold(Reason::FanOut);
-        if connection.is_dirty() {
-            self.hub.dirty.push(index);
-        }
-        self.hub.braked.push(id);
+        self.hub.connections[index].hold(Reason::FanOut);
+        self.hub.connections.write_first(index);
+        self.hub.waiting.wait_for_fan_out(id);
     }
 
     /// How many of those who stand in line are to be written to in this turn, with [`Shard::next_late`].
     pub(crate) fn late_share(&self) -> usize {
-        let all = self.hub.late.len();
-        if self.hub.braked.len() > BRAKED_MAX { all } else { all.min(RECEIVERS_MAX) }
+        let all = self.hub.connections.late_len();
+        if self.hub.waiting.len_for_fan_out() > BRAKED_MAX { all } else { all.min(RECEIVERS_MAX) }
     }
 
     /// The first in line of the connections whose output has grown. Output of others goes first: [`Shard::next_dirty`].
     #[inline]
     pub(crate) fn next_late(&mut self) -> Option<ConnectionId> {
-        while let Some(index) = self.hub.late.pop_front() {
-            if self.hub.connections[index].take_dirty() {
-                return Some(self.hub.id(index));
-            }
-        }
-        None
+        self.hub.connections.next_late()
     }
 
     /// Whether somebody stands in line, or waits for those who do.
     #[inline]
     pub(crate) fn has_fan_outs(&self) -> bool {
-        !self.hub.late.is_empty() || !self.hub.braked.is_empty() || self.hub.batches_wait
+        self.hub.connections.late_len() > 0 || self.hub.waiting.any_for_fan_out()
     }
 
     /// Goes on with what has waited for those in line, if they have all been written to.
     pub(crate) fn end_fan_outs(&mut self) {
-        if !self.hub.late.is_empty() {
+        if self.hub.connections.late_len() > 0 {
             return;
         }
-        self.hub.batches_wait = false;
-        for id in std::mem::take(&mut self.hub.braked) {
+        for id in self.hub.waiting.end_of_fan_out() {
             self.hub.hear_again(id, Reason::FanOut);
         }
     }

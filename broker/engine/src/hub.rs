@@ -22,6 +22,7 @@ use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::throttle::Throttle;
 use crate::transit::Transit;
+use crate::waiting::Waiting;
 use crate::wheel::{Timer, Wheel};
 
 /// A deadline further away is looked at before it comes: entries are never taken out of the wheel, so one for a far moment
@@ -62,20 +63,12 @@ pub(crate) struct Hub<J> {
     pub(crate) message_ids: MessageIds,
     pub(crate) pool: OutputPool,
     pub(crate) frames: Frames,
-    /// Connections with fresh output.
-    pub(crate) dirty: Vec<ConnectionIndex>,
-    /// Others with fresh output, which stand in line.
-    pub(crate) late: VecDeque<ConnectionIndex>,
-    /// Connections that are not read from while these do.
-    pub(crate) braked: Vec<ConnectionId>,
     /// Messages given so far: to connections to write, and to sessions to keep.
     pub(crate) given: u64,
-    /// Batches of other shards are not taken while these do.
-    pub(crate) batches_wait: bool,
     /// Connections with acknowledgements that wait for the journal.
     pub(crate) holding: Vec<ConnectionIndex>,
-    /// Connections that are not read from because another shard is behind.
-    pub(crate) paused: Vec<ConnectionId>,
+    /// Who is not heard, and why.
+    pub(crate) waiting: Waiting,
     /// Connections whose session's queue has run over and that are to be ended for it.
     pub(crate) overrun: Vec<ConnectionId>,
     pub(crate) actions: VecDeque<Action>,
@@ -89,9 +82,6 @@ pub(crate) struct Hub<J> {
     pub(crate) throttle: Arc<Throttle>,
     /// The sessions of this shard for which some are.
     pub(crate) throttled: Vec<SessionIndex>,
-    /// Connections of 3.1.1 that wait for memory, and when they try again.
-    pub(crate) short_of_memory: VecDeque<ConnectionId>,
-    pub(crate) memory_retry_ms: u64,
     pub(crate) violation_log: ViolationLog,
     pub(crate) scans: Scans,
 }
@@ -116,13 +106,9 @@ impl<J: Journal> Hub<J> {
             memory,
             message_ids: MessageIds::new(run.wrapping_add(u64::from(shard.0))),
             frames: Frames::default(),
-            dirty: Vec::new(),
-            late: VecDeque::new(),
-            braked: Vec::new(),
             given: 0,
-            batches_wait: false,
             holding: Vec::new(),
-            paused: Vec::new(),
+            waiting: Waiting::default(),
             overrun: Vec::new(),
             actions: VecDeque::new(),
             jobs: Jobs::default(),
@@ -131,8 +117,6 @@ impl<J: Journal> Hub<J> {
             spare_bytes: u64::MAX,
             throttle,
             throttled: Vec::new(),
-            short_of_memory: VecDeque::new(),
-            memory_retry_ms: 0,
             violation_log: ViolationLog::default(),
             scans: Scans::default(),
         }
@@ -205,17 +189,15 @@ impl<J: Journal> Hub<J> {
     }
 
     #[inline]
-    pub(crate) fn mark_dirty(&mut self, index: ConnectionIndex) {
-        if self.connections[index].mark_dirty() {
-            self.dirty.push(index);
-        }
+    pub(crate) fn mark_fresh(&mut self, index: ConnectionIndex) {
+        self.connections.mark_fresh(index);
     }
 
     /// Lets `write` append to the connection's output.
     #[inline]
     pub(crate) fn write(&mut self, index: ConnectionIndex, write: impl FnOnce(&mut Vec<u8>)) {
         self.connections[index].output_or_take(&mut self.pool).append(write);
-        self.mark_dirty(index);
+        self.mark_fresh(index);
     }
 
     /// Appends a control packet; false where it is larger than the client accepts [MQTT-3.1.2-24] or cannot be said in

@@ -111,13 +111,13 @@ impl<J: Journal> Shard<J> {
             retain: publish.retain,
             expires_at_ms: self.expires_at_ms(publish),
         };
-        let outcome = match self.check_message(publish, &topic) {
-            _ if self.answer_discovery(index, publish, &topic) => Ok(true),
-            Ok(()) => {
+        let outcome = if self.answer_discovery(index, publish, &topic) {
+            Ok(true)
+        } else {
+            self.check_message(publish, &topic).and_then(|()| {
                 let mut outgoing = Outgoing { chunk: Some((chunk, payload_at)), ..Outgoing::new(message) };
                 self.publish(&mut outgoing, Origin::Session(session))
-            }
-            Err(refusal) => Err(refusal),
+            })
         };
         self.keep_alias(index, alias, topic);
         if let Err(refusal) = &outcome
@@ -353,7 +353,7 @@ impl<J: Journal> Shard<J> {
         self.hub.counters().publishers_paused.add(1);
         self.hub.connections[index].hold(Reason::Transit);
         let id = self.hub.id(index);
-        self.hub.paused.push(id);
+        self.hub.waiting.wait_for_transit(id);
     }
 
     /// A client of 3.1.1 cannot be told that there is no memory for its message. It is not read from until there is some.
@@ -365,7 +365,7 @@ impl<J: Journal> Shard<J> {
         counters.publish_bytes_received.subtract(publish.payload.len() as u64);
         self.hub.connections[index].hold(Reason::Memory);
         let id = self.hub.id(index);
-        self.hub.short_of_memory.push_back(id);
+        self.hub.waiting.wait_for_memory(id);
     }
 
     /// PUBACK. An identifier that is not in use may belong to an exchange that ended with an earlier connection.

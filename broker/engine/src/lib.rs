@@ -36,6 +36,7 @@ mod sys;
 mod throttle;
 mod transit;
 mod turn;
+mod waiting;
 mod wheel;
 
 pub use connections::{Chunk, Output};

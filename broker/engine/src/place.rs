@@ -1,6 +1,9 @@
-//! How connections and sessions are named within a shard. The two cannot be mixed up.
+//! How connections and sessions are named within a shard, so that the two cannot be mixed up; and moments.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
+
+/// A moment that takes no more room in an `Option`.
+pub(crate) type NonZeroMs = NonZeroU64;
 
 /// A connection's place in its shard. The generation tells it from a later one in the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -153,7 +153,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Takes a batch from another shard, but for its first `from` entries. Where some are left because those before give so
-    /// much to write, tells with how many to begin again when `Hub::batches_wait` is over.
+    /// much to write, tells with how many to begin again when [`Waiting::takes_batches`](crate::waiting::Waiting::takes_batches).
     pub(crate) fn receive_batch(&mut self, batch: &Batch, from: usize) -> Option<usize> {
         let mut burst = Burst::begin(&self.hub);
         let mut done = from;
@@ -185,7 +185,9 @@ impl<J: Journal> Shard<J> {
             }
         }
         self.settle_overruns();
-        self.hub.batches_wait |= self.end_burst(&burst);
+        if self.end_burst(&burst) {
+            self.hub.waiting.hold_batches();
+        }
         (done < batch.len()).then_some(done)
     }
 

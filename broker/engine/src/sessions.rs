@@ -10,8 +10,7 @@ use tautwire_memory::{Accounted, Ledger};
 use tautwire_router::{SessionKey, ShardIndex};
 use tautwire_session::{Change, Outbound, PendingMessage, Session};
 
-use crate::connections::NonZeroMs;
-use crate::place::{ConnectionIndex, SessionIndex};
+use crate::place::{ConnectionIndex, NonZeroMs, SessionIndex};
 
 /// All sessions of a shard.
 #[derive(Debug)]

@@ -334,18 +334,13 @@ impl<J: Journal> Shard<J> {
 
     /// When something is due even if nothing happens.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
-        [self.hub.wheel.next_ms(), self.sys.next_ms(), self.hub.next_retry_ms()].into_iter().flatten().min()
+        [self.hub.wheel.next_ms(), self.sys.next_ms(), self.hub.waiting.next_retry_ms()].into_iter().flatten().min()
     }
 
     /// A connection whose output has grown since it was last asked for.
     #[inline]
     pub(crate) fn next_dirty(&mut self) -> Option<ConnectionId> {
-        while let Some(index) = self.hub.dirty.pop() {
-            if self.hub.connections[index].take_dirty() {
-                return Some(self.hub.id(index));
-            }
-        }
-        None
+        self.hub.connections.next_fresh()
     }
 
     /// The pending output of a connection.

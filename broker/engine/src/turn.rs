@@ -141,7 +141,7 @@ impl<J: Journal> Shard<J> {
     fn take_batches(&mut self, surroundings: &mut impl Surroundings<J>) {
         for from in self.others() {
             for _ in 0..BATCHES_MAX {
-                if self.hub.batches_wait {
+                if !self.hub.waiting.takes_batches() {
                     break;
                 }
                 let begun = self.begun_batches[usize::from(from.0)].take();
@@ -168,7 +168,7 @@ impl<J: Journal> Shard<J> {
         if !self.may_resume_paused() {
             return false;
         }
-        for id in std::mem::take(&mut self.hub.paused) {
+        for id in self.hub.waiting.end_of_transit() {
             self.hub.hear_again(id, Reason::Transit);
         }
         true
@@ -176,7 +176,7 @@ impl<J: Journal> Shard<J> {
 
     #[inline]
     fn may_resume_paused(&self) -> bool {
-        !self.hub.paused.is_empty() && !self.hub.transit.is_full()
+        self.hub.waiting.any_for_transit() && !self.hub.transit.is_full()
     }
 
     /// Writes each connection's output once: the fresh output of all, then that of some who stand in line.
@@ -219,7 +219,7 @@ impl<J: Journal> Shard<J> {
     /// Whether the engine itself has something left to do that no event brings back. Batches count only when their way has room.
     fn is_busy(&self) -> bool {
         !self.hub.actions.is_empty()
-            || !self.hub.dirty.is_empty()
+            || self.hub.connections.fresh_len() > 0
             || (self.has_fan_outs() && !self.is(Mutant::SleepsOnFanOuts))
             || (self.begun_batches.iter().any(Option::is_some) && !self.is(Mutant::SleepsOnBegunBatches))
             || (self.may_resume_paused() && !self.is(Mutant::ResumesBeforeItSends))

@@ -14,7 +14,7 @@ use super::aliases::{Alias, Aliases};
 use super::holds::{Holds, Reason};
 use super::output::{Output, OutputPool};
 use crate::ack::Ack;
-use crate::place::SessionIndex;
+use crate::place::{NonZeroMs, SessionIndex};
 
 /// How far a connection has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,9 +62,6 @@ impl Agreement {
 /// Bytes of a connection that does nothing: its place here, that of its socket, and what the heap adds.
 pub(crate) const CONNECTION_BYTES: usize = size_of::<Connection>() + 64;
 
-/// A moment that takes no more room in an `Option`.
-pub(crate) type NonZeroMs = std::num::NonZeroU64;
-
 /// State of one connection. Kept small: there may be hundreds of thousands that do nothing. What few need is boxed.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -72,7 +69,7 @@ pub(crate) struct Connection {
     agreement: Agreement,
     holds: Holds,
     /// In the list of connections with fresh output.
-    dirty: bool,
+    is_fresh: bool,
     /// What an older connection of the same client had sent has been read; it can be taken over.
     heard_older: bool,
     /// QoS 2 messages that the client has sent on this connection and that are not complete.
@@ -128,7 +125,7 @@ impl Connection {
             phase: Phase::Vacant,
             agreement: Agreement::UNKNOWN,
             holds: Holds::default(),
-            dirty: false,
+            is_fresh: false,
             heard_older: false,
             receiving: 0,
             generation: 0,
@@ -336,19 +333,19 @@ impl Connection {
 
     /// Notes fresh output; says whether the connection is not listed yet.
     #[inline]
-    pub(crate) fn mark_dirty(&mut self) -> bool {
-        !std::mem::replace(&mut self.dirty, true)
+    pub(super) fn mark_fresh(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_fresh, true)
     }
 
     #[inline]
-    pub(crate) fn is_dirty(&self) -> bool {
-        self.dirty
+    pub(super) fn is_fresh(&self) -> bool {
+        self.is_fresh
     }
 
     /// Whether the connection still has the output for which it was listed.
     #[inline]
-    pub(crate) fn take_dirty(&mut self) -> bool {
-        std::mem::take(&mut self.dirty)
+    pub(super) fn take_fresh(&mut self) -> bool {
+        std::mem::take(&mut self.is_fresh)
     }
 
     // What it holds.

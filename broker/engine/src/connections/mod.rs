@@ -8,6 +8,7 @@ mod connection;
 mod holds;
 mod output;
 
+use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ use crate::place::{ConnectionId, ConnectionIndex};
 
 pub(crate) use aliases::Alias;
 pub(crate) use connection::CONNECTION_BYTES;
-pub(crate) use connection::{Agreement, Connection, Deadlines, NonZeroMs, Phase, Replay};
+pub(crate) use connection::{Agreement, Connection, Deadlines, Phase, Replay};
 pub(crate) use holds::Reason;
 pub(crate) use output::OutputPool;
 pub use output::{Chunk, Output};
@@ -27,13 +28,23 @@ pub use output::{Chunk, Output};
 pub(crate) struct Connections {
     places: Vec<Connection>,
     vacant: Vec<ConnectionIndex>,
+    /// Those with fresh output.
+    fresh: Vec<ConnectionIndex>,
+    /// Others with fresh output, which stand in line.
+    late: VecDeque<ConnectionIndex>,
     ledger: Arc<Ledger>,
 }
 
 impl Connections {
     /// None yet. Each will stand in `ledger` while it is there.
     pub(crate) fn new(ledger: &Arc<Ledger>) -> Connections {
-        Connections { places: Vec::new(), vacant: Vec::new(), ledger: ledger.clone() }
+        Connections {
+            places: Vec::new(),
+            vacant: Vec::new(),
+            fresh: Vec::new(),
+            late: VecDeque::new(),
+            ledger: ledger.clone(),
+        }
     }
 
     /// Takes a place for a new connection; `None` where no place can be numbered.
@@ -81,6 +92,62 @@ impl Connections {
         Some(&mut self[index])
     }
 
+    // Fresh output.
+
+    /// Notes that a connection has fresh output.
+    #[inline]
+    pub(crate) fn mark_fresh(&mut self, index: ConnectionIndex) {
+        if self[index].mark_fresh() {
+            self.fresh.push(index);
+        }
+    }
+
+    /// How many have fresh output and do not stand in line; some may have been written to since.
+    #[inline]
+    pub(crate) fn fresh_len(&self) -> usize {
+        self.fresh.len()
+    }
+
+    /// The next of them whose output has grown since it was last asked for.
+    #[inline]
+    pub(crate) fn next_fresh(&mut self) -> Option<ConnectionId> {
+        while let Some(index) = self.fresh.pop() {
+            if self[index].take_fresh() {
+                return Some(self.id(index));
+            }
+        }
+        None
+    }
+
+    /// All but the first `from` of them stand in line from now on.
+    pub(crate) fn put_off(&mut self, from: usize) {
+        self.late.extend(self.fresh.drain(from..));
+    }
+
+    /// A connection does not stand in line with its own fresh output, if it has some.
+    pub(crate) fn write_first(&mut self, index: ConnectionIndex) {
+        if self[index].is_fresh() {
+            self.fresh.push(index);
+        }
+    }
+
+    /// How many stand in line.
+    #[inline]
+    pub(crate) fn late_len(&self) -> usize {
+        self.late.len()
+    }
+
+    /// The first in line whose output has grown since it was last asked for.
+    #[inline]
+    pub(crate) fn next_late(&mut self) -> Option<ConnectionId> {
+        while let Some(index) = self.late.pop_front() {
+            if self[index].take_fresh() {
+                return Some(self.id(index));
+            }
+        }
+        None
+    }
+
     /// All places, the vacant ones too.
     pub(crate) fn indices(&self) -> impl Iterator<Item = ConnectionIndex> + use<> {
         (0..self.places.len()).filter_map(ConnectionIndex::new)
@@ -119,5 +186,23 @@ mod tests {
         assert_eq!(second, first, "the place is used again");
         assert_eq!(connections.find(id), None, "somebody else is there");
         assert_ne!(connections.id(second), id);
+    }
+
+    #[test]
+    fn those_who_stand_in_line_are_written_to_in_order_and_once() {
+        let mut connections = Connections::new(&Arc::default());
+        let all: Vec<_> = (0..3).filter_map(|_| connections.open(0)).collect();
+        for index in &all {
+            connections.mark_fresh(*index);
+            connections.mark_fresh(*index);
+        }
+        assert_eq!(connections.fresh_len(), 3);
+        connections.put_off(1);
+        connections.write_first(all[2]);
+        assert_eq!(connections.next_fresh(), Some(connections.id(all[2])), "it does not stand in line any more");
+        assert_eq!(connections.next_fresh(), Some(connections.id(all[0])));
+        assert_eq!((connections.next_fresh(), connections.late_len()), (None, 2));
+        assert_eq!(connections.next_late(), Some(connections.id(all[1])));
+        assert_eq!(connections.next_late(), None, "it has been written to already");
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_message::Message;
 
-use super::connection::NonZeroMs;
+use crate::place::NonZeroMs;
 
 /// A tail buffer with more room than this is freed rather than kept for the next connection.
 const KEPT_BUFFER_BYTES: usize = 64 << 10;
