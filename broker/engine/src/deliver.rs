@@ -12,7 +12,7 @@ use tautwire_session::{Change, Journal, Outbound, PendingMessage, Resend, Subscr
 use crate::ack::Ack;
 use crate::connections::{Alias, Connection, Replay};
 use crate::formats::Wanted;
-use crate::frames::{Header, Outgoing};
+use crate::frames::{self, Header, Outgoing};
 use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::scans::CLIENT_STEPS;
@@ -419,7 +419,7 @@ impl<J: Journal> Hub<J> {
     /// Whether the packet keeps to the client's Maximum Packet Size [MQTT-3.1.2-24].
     fn fits(&self, index: ConnectionIndex, message: &MessageRef<'_>, subscription_ids: &[SubscriptionId]) -> bool {
         let connection = &self.connections[index];
-        (connection.takes_any_publish() && !may_be_too_long(message))
+        (connection.takes_any_publish() && !frames::may_be_too_long(message))
             || with_alias(connection, self.plain_header(connection, subscription_ids), message).is_some()
     }
 
@@ -455,7 +455,7 @@ impl<J: Journal> Hub<J> {
             packet_id,
             ..self.plain_header(connection, terms.subscription_ids)
         };
-        if connection.takes_any_publish() && !may_be_too_long(&outgoing.message) {
+        if connection.takes_any_publish() && !outgoing.may_be_too_long {
             self.append_publish(index, &header, outgoing, terms.shared_frame);
             return true;
         }
@@ -494,15 +494,6 @@ fn with_alias<'i>(connection: &Connection, header: Header<'i>, message: &Message
     let maximum = maximum.min(MAX_PACKET_SIZE_BYTES) as usize;
     let fits = |header: &Header<'_>| header.packet_len(message) <= maximum;
     Some(header).filter(fits).or_else(|| Some(Header { alias: Alias::None, ..header }).filter(fits))
-}
-
-/// Whether a packet with the message might be longer than MQTT can say, since it carries properties that the packet from
-/// the publisher did not.
-#[inline]
-fn may_be_too_long(message: &MessageRef<'_>) -> bool {
-    /// What subscription identifiers, an alias and an expiry interval take at most.
-    const MORE_BYTES: usize = 1 << 20;
-    message.payload.len() + message.properties.len() > MAX_PACKET_SIZE_BYTES as usize - MORE_BYTES
 }
 
 fn retained_terms(qos: QoS, subscription_ids: &[SubscriptionId]) -> Terms<'_> {

@@ -106,7 +106,7 @@ impl<J: Journal> Shard<J> {
     /// Answers a message to one of the topics for requests; false for any other topic. Only the client that asks gets the
     /// answer.
     pub(crate) fn answer_discovery(&mut self, index: ConnectionIndex, publish: &Publish<'_>, topic: &str) -> bool {
-        if !topic.starts_with("$SYS/") || !self.hub.settings.contract_discovery {
+        if !self.hub.settings.contract_discovery {
             return false;
         }
         let catalogue = self.hub.contracts.catalogue();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tautwire_memory::Ledger;
 use tautwire_message::{Forms, Message, MessageRef};
-use tautwire_protocol::{PacketId, QoS, SubscriptionId, wire};
+use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, PacketId, QoS, SubscriptionId, wire};
 
 use crate::connections::{Alias, Chunk, Output};
 
@@ -23,6 +23,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) chunk: Option<(&'a Chunk, usize)>,
     /// The message as one allocation, once somebody has needed it.
     pub(crate) kept: Option<Message>,
+    /// A packet with it might be longer than MQTT can say.
+    pub(crate) may_be_too_long: bool,
     /// It has been held to the contract of its topic, or needs not be.
     pub(crate) is_checked: bool,
     /// There is memory for it in the output of everybody who gets it.
@@ -34,35 +36,39 @@ pub(crate) struct Outgoing<'a> {
 }
 
 impl<'a> Outgoing<'a> {
+    #[inline]
     pub(crate) fn new(message: MessageRef<'a>) -> Outgoing<'a> {
         Outgoing {
             message,
             chunk: None,
             kept: None,
+            may_be_too_long: may_be_too_long(&message),
             is_checked: false,
-            is_admitted: false,
             has_room: false,
+            is_admitted: false,
             forms: None,
         }
     }
 
+    /// A message that is kept has been looked at from all sides.
     pub(crate) fn of(message: &'a Message) -> Outgoing<'a> {
         let kept = Some(message.clone());
-        Outgoing {
-            message: message.as_ref(),
-            chunk: None,
-            kept,
-            is_checked: true,
-            is_admitted: true,
-            has_room: false,
-            forms: None,
-        }
+        Outgoing { kept, is_checked: true, is_admitted: true, ..Outgoing::new(message.as_ref()) }
     }
 
     /// The message as one allocation, in the ledger of the shard that keeps it.
     pub(crate) fn keep(&mut self, ledger: &Arc<Ledger>) -> Message {
         self.kept.get_or_insert_with(|| self.message.keep(ledger)).clone()
     }
+}
+
+/// Whether a packet with the message might be longer than MQTT can say, since it carries properties that the packet from
+/// the publisher did not.
+#[inline]
+pub(crate) fn may_be_too_long(message: &MessageRef<'_>) -> bool {
+    /// What subscription identifiers, an alias and an expiry interval take at most.
+    const MORE_BYTES: usize = 1 << 20;
+    message.payload.len() + message.properties.len() > MAX_PACKET_SIZE_BYTES as usize - MORE_BYTES
 }
 
 /// What of a PUBLISH packet differs from client to client.

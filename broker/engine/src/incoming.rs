@@ -111,13 +111,14 @@ impl<J: Journal> Shard<J> {
             retain: publish.retain,
             expires_at_ms: self.expires_at_ms(publish),
         };
-        let outcome = if self.answer_discovery(index, publish, &topic) {
-            Ok(true)
-        } else {
-            self.check_message(publish, &topic).and_then(|()| {
+        let answered = topic.starts_with("$SYS/") && self.answer_discovery(index, publish, &topic);
+        let outcome = match self.check_message(publish, &topic) {
+            _ if answered => Ok(true),
+            Ok(()) => {
                 let mut outgoing = Outgoing { chunk: Some((chunk, payload_at)), ..Outgoing::new(message) };
                 self.publish(&mut outgoing, Origin::Session(session))
-            })
+            }
+            Err(refusal) => Err(refusal),
         };
         self.keep_alias(index, alias, topic);
         if let Err(refusal) = &outcome

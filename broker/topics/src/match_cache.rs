@@ -155,6 +155,7 @@ impl<R: Reusable> MatchCache<R> {
 
     /// The answer for `topic`: remembered if it was computed for the same `generation`, else computed by `fill` into
     /// an empty result.
+    #[inline]
     pub fn get_or_fill(&mut self, topic: &str, generation: u64, fill: impl FnOnce(&mut R)) -> &R {
         if topic.len() > self.limits.max_topic_bytes {
             self.counters.topics_too_long += 1;
