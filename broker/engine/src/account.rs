@@ -4,9 +4,10 @@
 //! it has been acknowledged, every shard takes it. A session that has taken more than its share closes its filters for
 //! further messages, on all shards, until its client has caught up.
 
+use tautwire_memory::Kind;
 use tautwire_session::Journal;
 
-use crate::connections::Reason;
+use crate::connections::{CONNECTION_BYTES, Reason};
 use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
 
@@ -24,6 +25,12 @@ impl<J: Journal> Hub<J> {
         self.pool.settle();
         self.memory.look(self.exchange.retained_kept_bytes());
         self.spare_bytes = self.memory.free_bytes();
+    }
+
+    /// Whether one more connection may be there, before it holds anything. Connections take half of all at most.
+    pub(crate) fn has_room_for_connection(&self) -> bool {
+        let memory = self.memory.memory();
+        memory.held(Kind::Connection) + CONNECTION_BYTES as u64 <= memory.limits().all_bytes / 2
     }
 
     /// Takes room for output of a client for whom `pending_bytes` wait; false where there is none.
@@ -54,19 +61,21 @@ impl<J: Journal> Hub<J> {
         self.connections[index].held_bytes()
     }
 
-    /// Closes the filters of a session that has more than its share with `more_bytes` on top.
+    /// Whether a session stays within its share with `more_bytes` on top.
     #[inline]
-    pub(crate) fn throttle_if_over_share(&mut self, session: SessionIndex, more_bytes: usize) {
+    pub(crate) fn is_within_share(&self, session: SessionIndex, more_bytes: usize) -> bool {
         let held_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.counted_bytes()) as u64;
-        if held_bytes + more_bytes as u64 > self.spare_bytes.min(self.memory.memory().limits().client_bytes) {
-            self.throttle(session);
-        }
+        held_bytes + more_bytes as u64 <= self.spare_bytes.min(self.memory.memory().limits().client_bytes)
     }
 
+    /// Closes the filters of a session that has more than its share; false where it has too many of them.
     #[cold]
-    fn throttle(&mut self, session: SessionIndex) {
-        if self.throttled.contains(&session) || self.sessions[session].subscriptions().len() > THROTTLED_FILTERS_MAX {
-            return;
+    pub(crate) fn throttle(&mut self, session: SessionIndex) -> bool {
+        if self.throttled.contains(&session) {
+            return true;
+        }
+        if self.sessions[session].subscriptions().len() > THROTTLED_FILTERS_MAX {
+            return false;
         }
         self.counters().sessions_throttled.add(1);
         let key = self.sessions.key(session);
@@ -74,6 +83,7 @@ impl<J: Journal> Hub<J> {
             self.throttle.close(filter, key);
         }
         self.throttled.push(session);
+        true
     }
 
     /// Opens the filters of sessions whose clients have caught up. To be called once a turn.

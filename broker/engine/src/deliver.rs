@@ -83,10 +83,11 @@ impl<J: Journal> Hub<J> {
             return;
         }
         let delivery = delivery(outgoing, terms, self.memory.ledger());
-        if !self.has_room_for(session, &delivery) && !self.make_room_for(session, &delivery) {
+        let fits = self.has_room_for(session, &delivery)
+            && (self.is_within_share(session, delivery.counted_bytes()) || self.throttle(session));
+        if !fits && !self.make_room_for(session, &delivery) {
             return;
         }
-        self.throttle_if_over_share(session, delivery.counted_bytes());
         if let Some(index) = connection
             && let Some(packet_id) = self.free_packet_id(session, index)
         {

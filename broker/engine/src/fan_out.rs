@@ -11,6 +11,8 @@ use crate::shard::Shard;
 
 /// With more receivers than this, what one source gives to write at a time stands in line; so many are written to in one turn.
 const RECEIVERS_MAX: usize = 64;
+/// Subscriptions that are looked at for what one source gives at a time.
+const VISITS_MAX: u64 = 16 << 10;
 /// Memory that what one source gives at a time may take.
 const BURST_MAX_BYTES: u64 = 4 << 20;
 /// Connections that are not read from for this. Each may keep the chunk that its messages lie in; with more, the whole line is
@@ -24,12 +26,16 @@ pub(crate) struct Burst {
     /// [`Hub::given`] when it was last looked at.
     given: u64,
     bytes: u64,
+    /// [`Hub::visited`] when it began.
+    visited: u64,
+    /// Too many subscriptions have been looked at.
+    is_long: bool,
 }
 
 impl Burst {
     #[inline]
     pub(crate) fn begin<J>(hub: &Hub<J>) -> Burst {
-        Burst { fresh: hub.connections.fresh_len(), given: hub.given, bytes: 0 }
+        Burst { fresh: hub.connections.fresh_len(), given: hub.given, bytes: 0, visited: hub.visited, is_long: false }
     }
 
     /// Counts what a message of `len` bytes has led to; says whether that is enough for now. Larger payloads are not copied for
@@ -38,7 +44,8 @@ impl Burst {
     pub(crate) fn is_enough_with<J>(&mut self, hub: &Hub<J>, len: usize) -> bool {
         self.bytes += (hub.given - self.given) * len.min(SHARED_PAYLOAD_BYTES) as u64;
         self.given = hub.given;
-        self.bytes > BURST_MAX_BYTES
+        self.is_long = hub.visited - self.visited > VISITS_MAX;
+        self.bytes > BURST_MAX_BYTES || self.is_long
     }
 }
 
@@ -46,7 +53,9 @@ impl<J: Journal> Shard<J> {
     /// Has the receivers stand in line if there are many, or there is much for them; says whether.
     #[inline]
     pub(crate) fn end_burst(&mut self, burst: &Burst) -> bool {
-        let is_large = burst.bytes > BURST_MAX_BYTES || self.hub.connections.fresh_len() > burst.fresh + RECEIVERS_MAX;
+        let is_large = burst.bytes > BURST_MAX_BYTES
+            || burst.is_long
+            || self.hub.connections.fresh_len() > burst.fresh + RECEIVERS_MAX;
         if is_large {
             self.put_off(burst.fresh);
         }

@@ -65,6 +65,10 @@ pub(crate) struct Hub<J> {
     pub(crate) frames: Frames,
     /// Messages given so far: to connections to write, and to sessions to keep.
     pub(crate) given: u64,
+    /// Subscriptions looked at so far.
+    pub(crate) visited: u64,
+    /// Bytes written in this turn.
+    pub(crate) written_bytes: usize,
     /// Connections with acknowledgements that wait for the journal.
     pub(crate) holding: Vec<ConnectionIndex>,
     /// Who is not heard, and why.
@@ -107,6 +111,8 @@ impl<J: Journal> Hub<J> {
             message_ids: MessageIds::new(run.wrapping_add(u64::from(shard.0))),
             frames: Frames::default(),
             given: 0,
+            visited: 0,
+            written_bytes: 0,
             holding: Vec::new(),
             waiting: Waiting::default(),
             overrun: Vec::new(),

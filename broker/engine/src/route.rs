@@ -247,6 +247,7 @@ impl<J: Journal> Hub<J> {
         origin: Origin,
         published_at: u64,
     ) -> bool {
+        self.visited += found.len() as u64;
         let shared_frame = found.len() > 1;
         if shared_frame {
             self.frames.clear();

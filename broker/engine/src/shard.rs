@@ -9,7 +9,7 @@ use tautwire_protocol::{
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
 
-use crate::connections::{CONNECTION_BYTES, Chunk, Output, Phase, Reason};
+use crate::connections::{Chunk, Output, Phase, Reason};
 use crate::counters::Counters;
 use crate::discovery::Told;
 use crate::fan_out::Burst;
@@ -38,9 +38,6 @@ pub struct Shard<J> {
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<crate::mutant::Mutant>,
 }
-
-/// So much of a packet that is not whole may always be kept.
-const INPUT_ALWAYS_BYTES: usize = 1 << 10;
 
 /// How often expired retained messages are removed, and how many at a time.
 const RETAINED_SWEEP_MS: u64 = 5_000;
@@ -82,7 +79,7 @@ impl<J: Journal> Shard<J> {
             self.hub.counters().connections_refused.add(1);
             return None;
         }
-        if self.hub.memory.admits(0, CONNECTION_BYTES).is_err() {
+        if !self.hub.has_room_for_connection() {
             self.hub.counters().connections_refused.add(1);
             return None;
         }
@@ -96,7 +93,7 @@ impl<J: Journal> Shard<J> {
     /// One whose packets give others much to write is paused, and what it had sent behind them waits.
     pub fn receive(&mut self, id: ConnectionId, chunk: &Chunk, range: Range<usize>, now_ms: u64) -> usize {
         self.hub.now_ms = now_ms;
-        let output_max_bytes = self.hub.settings.connection_output_bytes;
+        let output_max_bytes = self.hub.settings.connection_output_bytes as u64;
         let mut burst = Burst::begin(&self.hub);
         let mut at = range.start;
         while at < range.end {
@@ -108,7 +105,7 @@ impl<J: Journal> Shard<J> {
             if connection.is_held() {
                 break;
             }
-            if connection.pending_bytes() > output_max_bytes {
+            if connection.pending_bytes() as u64 > output_max_bytes.min(self.hub.spare_bytes) {
                 // Answers are never dropped, so a client that asks and does not listen is not heard any more.
                 connection.hold(Reason::Output);
                 self.hub.counters().clients_choked.add(1);
@@ -225,7 +222,7 @@ impl<J: Journal> Shard<J> {
         let Hub { connections, memory, .. } = &mut self.hub;
         let connection = &mut connections[index];
         connection.note_input(bytes, memory.ledger());
-        if bytes <= INPUT_ALWAYS_BYTES || connection.phase() == Phase::Closing {
+        if connection.phase() == Phase::Closing {
             return true;
         }
         let session = connection.session();
@@ -352,6 +349,7 @@ impl<J: Journal> Shard<J> {
     pub fn sent(&mut self, id: ConnectionId, written: usize, now_ms: u64) -> bool {
         self.hub.now_ms = now_ms;
         self.hub.counters().bytes_sent.add(written as u64);
+        self.hub.written_bytes += written;
         let Some(index) = self.hub.connections.find(id) else { return false };
         let connection = &mut self.hub.connections[index];
         let session = connection.session();

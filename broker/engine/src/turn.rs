@@ -15,6 +15,9 @@ use crate::shard::Shard;
 /// Batches taken from one other shard in one turn, so that shards which flood each other still read their sockets.
 const BATCHES_MAX: usize = 16;
 
+/// Bytes written in one turn.
+const WRITTEN_MAX_BYTES: usize = 8 << 20;
+
 /// What a shard may do until its next turn.
 #[must_use = "a shard that is left to sleep while it is busy may never wake"]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,7 +182,8 @@ impl<J: Journal> Shard<J> {
         self.hub.waiting.any_for_transit() && !self.hub.transit.is_full()
     }
 
-    /// Writes each connection's output once: the fresh output of all, then that of some who stand in line.
+    /// Writes each connection's output once: the fresh output of all, then that of some who stand in line. Where that is much,
+    /// the others stand in line for the next turns.
     fn write_output(&mut self, surroundings: &mut impl Surroundings<J>) {
         self.write_fresh(surroundings);
         if self.has_fan_outs() {
@@ -187,17 +191,24 @@ impl<J: Journal> Shard<J> {
                 if let Some(id) = self.next_late() {
                     surroundings.write(self, id);
                 }
+                if self.hub.written_bytes > WRITTEN_MAX_BYTES {
+                    break;
+                }
             }
             self.end_fan_outs();
             // Writing may have let more messages go.
             self.write_fresh(surroundings);
         }
+        self.hub.written_bytes = 0;
     }
 
     #[inline]
     fn write_fresh(&mut self, surroundings: &mut impl Surroundings<J>) {
         while let Some(id) = self.next_dirty() {
             surroundings.write(self, id);
+            if self.hub.written_bytes > WRITTEN_MAX_BYTES {
+                self.hub.connections.put_off(0);
+            }
         }
     }
 

@@ -113,23 +113,34 @@ impl Share {
     /// Whether a client that holds `held_bytes` may hold `more_bytes` on top.
     ///
     /// A client may hold as much as is left free, and no more than the limit for one. So one that takes all it can leaves
-    /// half, two leave a third each, and what is left is always open to those who hold little.
+    /// half, two leave a third each, and so on. A sixteenth of all is kept back for those who hold little: less than a
+    /// thousandth.
     ///
     /// # Errors
     /// Whose limit would be exceeded.
     #[inline]
     pub fn admits(&self, held_bytes: usize, more_bytes: usize) -> Result<(), Shortage> {
-        let free_bytes = self.free_bytes();
-        if more_bytes as u64 > free_bytes {
+        let Limits { all_bytes, client_bytes } = self.memory.limits;
+        let more_bytes = more_bytes as u64;
+        let held_bytes = (held_bytes as u64).saturating_add(more_bytes);
+        let mut free_bytes = self.free_bytes();
+        if held_bytes > all_bytes / LITTLE {
+            free_bytes = free_bytes.saturating_sub(all_bytes / KEPT_BACK);
+        }
+        if more_bytes > free_bytes {
             return Err(Shortage::Broker);
         }
-        let held_bytes = (held_bytes as u64).saturating_add(more_bytes as u64);
-        if held_bytes > self.memory.limits.client_bytes || held_bytes > free_bytes {
+        if held_bytes > client_bytes || held_bytes > free_bytes {
             return Err(Shortage::Client);
         }
         Ok(())
     }
 }
+
+/// What is kept back for clients that hold little, as a part of all.
+const KEPT_BACK: u64 = 16;
+/// A client that holds less than this part of all holds little.
+const LITTLE: u64 = 1_024;
 
 #[cfg(test)]
 mod tests {
@@ -152,17 +163,26 @@ mod tests {
 
     #[test]
     fn whoever_takes_all_it_can_leaves_as_much_to_others() {
-        let share = &shares(1, 1_000, 1_000)[0];
-        assert_eq!(fill(share), 500);
-        assert_eq!(fill(share), 250);
-        assert_eq!(share.admits(0, 100), Ok(()), "there is something left for one that holds nothing");
-        assert_eq!(share.admits(200, 100), Err(Shortage::Client));
-        assert_eq!(share.admits(0, 300), Err(Shortage::Broker));
+        let share = &shares(1, 16_000, 16_000)[0];
+        assert_eq!(fill(share), 7_500, "half of what is not kept back");
+        assert_eq!(fill(share), 3_750);
+        assert_eq!(share.admits(0, 1_000), Ok(()), "there is something left for one that holds nothing");
+        assert_eq!(share.admits(3_000, 1_000), Err(Shortage::Client));
+        assert_eq!(share.admits(0, 3_800), Err(Shortage::Broker));
+    }
+
+    #[test]
+    fn something_is_kept_back_for_those_who_hold_little() {
+        let share = &shares(1, 1 << 20, 1 << 20)[0];
+        share.ledger().enter(Kind::Queue, (1 << 20) - (1 << 16));
+        assert_eq!(share.admits(0, 2_000), Err(Shortage::Broker));
+        assert_eq!(share.admits(0, 1_000), Ok(()));
+        assert_eq!(share.admits(1_000, 1_000), Err(Shortage::Broker), "that is not little any more");
     }
 
     #[test]
     fn one_client_stays_within_its_limit() {
-        assert_eq!(fill(&shares(1, 1_000, 100)[0]), 100);
+        assert_eq!(fill(&shares(1, 16_000, 100)[0]), 100);
     }
 
     #[test]
