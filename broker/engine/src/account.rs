@@ -14,9 +14,19 @@ use crate::place::{ConnectionIndex, SessionIndex};
 /// What one more receiver of a message may take besides the message: its entry in a queue, with some for the growth of
 /// the queue.
 const RECEIVER_BYTES: usize = 160;
-/// Sessions with more filters than this are not throttled, since closing all of them would take too long: what is too much
-/// for them is dropped as [`crate::SlowConsumer`] says.
-const THROTTLED_FILTERS_MAX: usize = 1_024;
+/// Output that each connection may have however scarce memory is: without it, nobody could be answered.
+const OUTPUT_ALWAYS_BYTES: usize = 4 << 10;
+/// Filters of a session that are closed. Of one that has more, the topics of what was too much for it are closed instead, as
+/// many: closing all filters would take too long. What is too much then is dropped as [`crate::SlowConsumer`] says.
+const CLOSED_MAX: usize = 1_024;
+
+/// A session that holds more than its share.
+#[derive(Debug)]
+pub(crate) struct Throttled {
+    session: SessionIndex,
+    /// The topics that are closed for it; `None` where its filters are.
+    topics: Option<Vec<Box<str>>>,
+}
 
 impl<J: Journal> Hub<J> {
     /// Looks at the account of all shards, at the beginning of each turn.
@@ -25,6 +35,9 @@ impl<J: Journal> Hub<J> {
         self.pool.settle();
         self.memory.look(self.exchange.retained_kept_bytes());
         self.spare_bytes = self.memory.free_bytes();
+        // A buffer that grows takes twice what is in it.
+        let share_bytes = usize::try_from(self.memory.common_bytes() / 2).unwrap_or(usize::MAX);
+        self.output_max_bytes = self.settings.connection_output_bytes.min(share_bytes.max(OUTPUT_ALWAYS_BYTES));
     }
 
     /// Whether one more connection may be there, before it holds anything. Connections take half of all at most.
@@ -68,21 +81,32 @@ impl<J: Journal> Hub<J> {
         held_bytes + more_bytes as u64 <= self.spare_bytes.min(self.memory.memory().limits().client_bytes)
     }
 
-    /// Closes the filters of a session that has more than its share; false where it has too many of them.
+    /// Closes the filters of a session that has more than its share, or the topic of what is too much for it; false where too
+    /// many are closed already.
     #[cold]
-    pub(crate) fn throttle(&mut self, session: SessionIndex) -> bool {
-        if self.throttled.contains(&session) {
+    pub(crate) fn throttle(&mut self, session: SessionIndex, topic: &str) -> bool {
+        let key = self.sessions.key(session);
+        let at = self.throttled.iter().position(|throttled| throttled.session == session);
+        let at = at.unwrap_or_else(|| {
+            self.counters().sessions_throttled.add(1);
+            let by_topic = self.sessions[session].subscriptions().len() > CLOSED_MAX;
+            if !by_topic {
+                for (filter, _) in self.sessions[session].subscriptions().iter() {
+                    self.throttle.close(filter, key);
+                }
+            }
+            self.throttled.push(Throttled { session, topics: by_topic.then(Vec::new) });
+            self.throttled.len() - 1
+        });
+        let Some(topics) = &mut self.throttled[at].topics else { return true };
+        if topics.iter().any(|closed| **closed == *topic) {
             return true;
         }
-        if self.sessions[session].subscriptions().len() > THROTTLED_FILTERS_MAX {
+        if topics.len() >= CLOSED_MAX {
             return false;
         }
-        self.counters().sessions_throttled.add(1);
-        let key = self.sessions.key(session);
-        for (filter, _) in self.sessions[session].subscriptions().iter() {
-            self.throttle.close(filter, key);
-        }
-        self.throttled.push(session);
+        self.throttle.close(topic, key);
+        topics.push(topic.into());
         true
     }
 
@@ -92,12 +116,12 @@ impl<J: Journal> Hub<J> {
             return;
         }
         let share_bytes = self.spare_bytes.min(self.memory.memory().limits().client_bytes) as usize;
-        for session in std::mem::take(&mut self.throttled) {
-            let held_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.counted_bytes());
-            if held_bytes > share_bytes / 2 {
-                self.throttled.push(session);
+        for throttled in std::mem::take(&mut self.throttled) {
+            let outbound = self.sessions[throttled.session].outbound();
+            if outbound.map_or(0, |outbound| outbound.counted_bytes()) > share_bytes / 2 {
+                self.throttled.push(throttled);
             } else {
-                self.open_filters(session);
+                self.open_all(throttled);
             }
         }
     }
@@ -110,25 +134,31 @@ impl<J: Journal> Hub<J> {
         }
     }
 
-    /// Opens the filters of a session that ends.
+    /// Opens what is closed for a session that ends.
     pub(crate) fn forget_throttled(&mut self, session: SessionIndex) {
-        if let Some(at) = self.throttled.iter().position(|throttled| *throttled == session) {
-            self.throttled.swap_remove(at);
-            self.open_filters(session);
+        if let Some(at) = self.throttled.iter().position(|throttled| throttled.session == session) {
+            let throttled = self.throttled.swap_remove(at);
+            self.open_all(throttled);
         }
     }
 
     /// Opens one filter of a session that gives it up.
     pub(crate) fn open_filter(&mut self, session: SessionIndex, filter: &str) {
-        if self.throttled.contains(&session) {
+        let is_closed = |throttled: &Throttled| throttled.session == session && throttled.topics.is_none();
+        if self.throttled.iter().any(is_closed) {
             self.throttle.open(filter, self.sessions.key(session));
         }
     }
 
-    fn open_filters(&mut self, session: SessionIndex) {
+    fn open_all(&mut self, Throttled { session, topics }: Throttled) {
         let key = self.sessions.key(session);
-        for (filter, _) in self.sessions[session].subscriptions().iter() {
-            self.throttle.open(filter, key);
+        match topics {
+            Some(topics) => topics.iter().for_each(|topic| self.throttle.open(topic, key)),
+            None => {
+                for (filter, _) in self.sessions[session].subscriptions().iter() {
+                    self.throttle.open(filter, key);
+                }
+            }
         }
     }
 }

@@ -57,7 +57,7 @@ impl<J: Journal> Hub<J> {
         let connection = &self.connections[index];
         let pending = connection.pending_bytes();
         // An empty output takes any packet, so that one larger than the limit is not refused for ever.
-        if pending > 0 && pending + outgoing.message.payload.len() > self.settings.connection_output_bytes {
+        if pending > 0 && pending + outgoing.message.payload.len() > self.output_max_bytes {
             self.counters().dropped_output_full.add(1);
             return;
         }
@@ -84,7 +84,8 @@ impl<J: Journal> Hub<J> {
         }
         let delivery = delivery(outgoing, terms, self.memory.ledger());
         let fits = self.has_room_for(session, &delivery)
-            && (self.is_within_share(session, delivery.counted_bytes()) || self.throttle(session));
+            && (self.is_within_share(session, delivery.counted_bytes())
+                || self.throttle(session, outgoing.message.topic));
         if !fits && !self.make_room_for(session, &delivery) {
             return;
         }
@@ -126,7 +127,7 @@ impl<J: Journal> Hub<J> {
     /// The next identifier, if the client's window and output have room.
     fn window_room(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
         let connection = &self.connections[index];
-        if connection.pending_bytes() > self.settings.connection_output_bytes {
+        if connection.pending_bytes() > self.output_max_bytes {
             return None;
         }
         let send_maximum = usize::from(connection.agreement().send_maximum);
@@ -184,7 +185,7 @@ impl<J: Journal> Hub<J> {
             return;
         }
         let mut portion = CLIENT_STEPS;
-        while self.connections[index].pending_bytes() <= self.settings.connection_output_bytes {
+        while self.connections[index].pending_bytes() <= self.output_max_bytes {
             if self.resend_next(session, index) {
                 continue;
             }

@@ -11,6 +11,8 @@ use crate::shard::Shard;
 
 /// With more receivers than this, what one source gives to write at a time stands in line; so many are written to in one turn.
 const RECEIVERS_MAX: usize = 64;
+/// Packets that are taken from one source at a time.
+const PACKETS_MAX: usize = 2 << 10;
 /// Subscriptions that are looked at for what one source gives at a time.
 const VISITS_MAX: u64 = 16 << 10;
 /// Memory that what one source gives at a time may take.
@@ -28,14 +30,23 @@ pub(crate) struct Burst {
     bytes: u64,
     /// [`Hub::visited`] when it began.
     visited: u64,
-    /// Too many subscriptions have been looked at.
+    /// Packets so far.
+    packets: usize,
+    /// It has taken long enough for others to have their turn.
     is_long: bool,
 }
 
 impl Burst {
     #[inline]
     pub(crate) fn begin<J>(hub: &Hub<J>) -> Burst {
-        Burst { fresh: hub.connections.fresh_len(), given: hub.given, bytes: 0, visited: hub.visited, is_long: false }
+        Burst {
+            fresh: hub.connections.fresh_len(),
+            given: hub.given,
+            bytes: 0,
+            visited: hub.visited,
+            packets: 0,
+            is_long: false,
+        }
     }
 
     /// Counts what a message of `len` bytes has led to; says whether that is enough for now. Larger payloads are not copied for
@@ -44,22 +55,22 @@ impl Burst {
     pub(crate) fn is_enough_with<J>(&mut self, hub: &Hub<J>, len: usize) -> bool {
         self.bytes += (hub.given - self.given) * len.min(SHARED_PAYLOAD_BYTES) as u64;
         self.given = hub.given;
-        self.is_long = hub.visited - self.visited > VISITS_MAX;
+        self.packets += 1;
+        self.is_long = hub.visited - self.visited > VISITS_MAX || self.packets >= PACKETS_MAX;
         self.bytes > BURST_MAX_BYTES || self.is_long
     }
 }
 
 impl<J: Journal> Shard<J> {
-    /// Has the receivers stand in line if there are many, or there is much for them; says whether.
+    /// Has the receivers stand in line if there are many, or there is much for them; says whether the source is to wait for
+    /// its next turn.
     #[inline]
     pub(crate) fn end_burst(&mut self, burst: &Burst) -> bool {
-        let is_large = burst.bytes > BURST_MAX_BYTES
-            || burst.is_long
-            || self.hub.connections.fresh_len() > burst.fresh + RECEIVERS_MAX;
+        let is_large = burst.bytes > BURST_MAX_BYTES || self.hub.connections.fresh_len() > burst.fresh + RECEIVERS_MAX;
         if is_large {
             self.put_off(burst.fresh);
         }
-        is_large
+        is_large || burst.is_long
     }
 
     #[cold]

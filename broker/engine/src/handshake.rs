@@ -310,6 +310,22 @@ impl<J: Journal> Shard<J> {
         self.close(index);
     }
 
+    /// Refuses a CONNECT of which only the beginning is there, as far as its version can be made out.
+    pub(crate) fn refuse_connect_part(
+        &mut self,
+        index: ConnectionIndex,
+        bytes: &[u8],
+        reason: ConnectReason,
+        why: &str,
+    ) {
+        match announced(bytes) {
+            Some((Name::Mqtt, 5)) => self.refuse_connect(index, ProtocolVersion::V5, reason, why),
+            Some((Name::Mqtt, 4)) => self.refuse_connect(index, ProtocolVersion::V3_1_1, reason, why),
+            Some((Name::MqIsdp, 3)) => self.refuse_connect(index, ProtocolVersion::V3_1, reason, why),
+            _ => self.close(index),
+        }
+    }
+
     /// Answers a CONNECT that could not be decoded, as far as its version can be made out [MQTT-3.1.2-2].
     pub(crate) fn refuse_connect_bytes(&mut self, index: ConnectionIndex, bytes: &[u8], error: &DecodeError) {
         self.hub.counters().connects_refused.add(1);

@@ -10,6 +10,7 @@ use tautwire_protocol::Packet;
 use tautwire_router::{Exchange, ShardIndex};
 use tautwire_session::{Change, Journal, LogPosition, PendingMessage, Record, RetainedChange};
 
+use crate::account::Throttled;
 use crate::connections::{Connections, OutputPool, Reason};
 use crate::contracts::{ContractBoard, ViolationLog};
 use crate::counters::{Counter, Counters, Totals};
@@ -69,6 +70,8 @@ pub(crate) struct Hub<J> {
     pub(crate) visited: u64,
     /// Bytes written in this turn.
     pub(crate) written_bytes: usize,
+    /// Packets taken in this turn.
+    pub(crate) packets: usize,
     /// Connections with acknowledgements that wait for the journal.
     pub(crate) holding: Vec<ConnectionIndex>,
     /// Who is not heard, and why.
@@ -82,10 +85,12 @@ pub(crate) struct Hub<J> {
     pub(crate) now_ms: u64,
     /// Bytes that are free, less what has been taken since that was last looked at.
     pub(crate) spare_bytes: u64,
+    /// Output of one connection beyond which it gets no more, and is not heard: the setting, or less where memory is scarce.
+    pub(crate) output_max_bytes: usize,
     /// Filters that are closed for the sake of sessions that hold too much, on all shards.
     pub(crate) throttle: Arc<Throttle>,
     /// The sessions of this shard for which some are.
-    pub(crate) throttled: Vec<SessionIndex>,
+    pub(crate) throttled: Vec<Throttled>,
     pub(crate) violation_log: ViolationLog,
     pub(crate) scans: Scans,
 }
@@ -94,6 +99,7 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn new(shard: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Hub<J> {
         let Shared { settings, exchange, contracts, counters: all_counters, memory, throttle, run } = shared;
         let memory = Share::new(memory, usize::from(shard.0));
+        let output_max_bytes = settings.connection_output_bytes;
         let transit = Transit::new(exchange.shards());
         Hub {
             settings,
@@ -113,6 +119,7 @@ impl<J: Journal> Hub<J> {
             given: 0,
             visited: 0,
             written_bytes: 0,
+            packets: 0,
             holding: Vec::new(),
             waiting: Waiting::default(),
             overrun: Vec::new(),
@@ -121,6 +128,7 @@ impl<J: Journal> Hub<J> {
             all_counters,
             now_ms,
             spare_bytes: u64::MAX,
+            output_max_bytes,
             throttle,
             throttled: Vec::new(),
             violation_log: ViolationLog::default(),

@@ -112,6 +112,7 @@ impl<J: Journal> Shard<J> {
         let topic = outgoing.message.topic;
         let Table { tree, cache, generation } = table;
         let matches = find(tree, cache, *generation, hub, topic);
+        hub.visited += matches.subscriptions.len() as u64;
         if let Some(contract) = &matches.contract
             && !outgoing.is_checked
         {
@@ -247,7 +248,6 @@ impl<J: Journal> Hub<J> {
         origin: Origin,
         published_at: u64,
     ) -> bool {
-        self.visited += found.len() as u64;
         let shared_frame = found.len() > 1;
         if shared_frame {
             self.frames.clear();

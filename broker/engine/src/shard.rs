@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use tautwire_protocol::{
-    DecodeError, DecodeOptions, Disconnect, DisconnectReason, Fault, FixedHeader, Packet, PacketType, ReasonCode,
-    decode_body, decode_publish,
+    ConnectReason, DecodeError, DecodeOptions, Disconnect, DisconnectReason, Fault, FixedHeader, Packet, PacketType,
+    ReasonCode, decode_body, decode_publish,
 };
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
@@ -93,7 +93,7 @@ impl<J: Journal> Shard<J> {
     /// One whose packets give others much to write is paused, and what it had sent behind them waits.
     pub fn receive(&mut self, id: ConnectionId, chunk: &Chunk, range: Range<usize>, now_ms: u64) -> usize {
         self.hub.now_ms = now_ms;
-        let output_max_bytes = self.hub.settings.connection_output_bytes as u64;
+        let output_max_bytes = self.hub.output_max_bytes;
         let mut burst = Burst::begin(&self.hub);
         let mut at = range.start;
         while at < range.end {
@@ -105,7 +105,7 @@ impl<J: Journal> Shard<J> {
             if connection.is_held() {
                 break;
             }
-            if connection.pending_bytes() as u64 > output_max_bytes.min(self.hub.spare_bytes) {
+            if connection.pending_bytes() > output_max_bytes {
                 // Answers are never dropped, so a client that asks and does not listen is not heard any more.
                 connection.hold(Reason::Output);
                 self.hub.counters().clients_choked.add(1);
@@ -114,6 +114,7 @@ impl<J: Journal> Shard<J> {
             match self.receive_packet(index, chunk, at..range.end) {
                 (consumed, Handled::Done) if consumed > 0 => {
                     at += consumed;
+                    self.hub.packets += 1;
                     if burst.is_enough_with(&self.hub, consumed) {
                         break;
                     }
@@ -215,25 +216,26 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    /// The surroundings keep `bytes` of what the connection has sent: of a packet that is not whole yet, or behind one that
-    /// waits. Where there is no memory for them, the connection is ended and nothing of them is to be kept; says false then.
-    pub fn keeps_input(&mut self, id: ConnectionId, bytes: usize) -> bool {
+    /// The surroundings keep `rest` of what the connection has sent, which takes them `held_bytes`: a packet that is not whole
+    /// yet, or whole ones behind one that waits. Where there is no memory for that, the connection is ended and nothing of it
+    /// is to be kept; says false then.
+    pub fn keeps_input(&mut self, id: ConnectionId, rest: &[u8], held_bytes: usize) -> bool {
         let Some(index) = self.hub.connections.find(id) else { return false };
         let Hub { connections, memory, .. } = &mut self.hub;
         let connection = &mut connections[index];
-        connection.note_input(bytes, memory.ledger());
-        if connection.phase() == Phase::Closing {
+        connection.note_input(held_bytes, memory.ledger());
+        // They are entered already. What else the client holds does not matter: a packet that has begun is to have its end.
+        if rest.is_empty() || held_bytes as u64 <= memory.common_bytes() || connection.phase() == Phase::Closing {
             return true;
         }
-        let session = connection.session();
-        let held_bytes =
-            connection.held_bytes() + session.map_or(0, |session| self.hub.sessions[session].counted_bytes());
-        if self.hub.memory.admits(held_bytes, 0).is_ok() {
-            return true;
-        }
-        self.hub.connections[index].note_input(0, self.hub.memory.ledger());
+        connection.note_input(0, memory.ledger());
         self.hub.counters().refused_memory.add(1);
-        self.disconnect(index, DisconnectReason::QuotaExceeded, "there is no memory for a packet that is not whole");
+        const WHY: &str = "there is no memory for a packet that is not whole";
+        if self.hub.connections[index].phase() == Phase::AwaitingConnect {
+            self.refuse_connect_part(index, rest, ConnectReason::QuotaExceeded, WHY);
+        } else {
+            self.disconnect(index, DisconnectReason::QuotaExceeded, WHY);
+        }
         false
     }
 
@@ -385,7 +387,7 @@ impl<J: Journal> Shard<J> {
 
     /// Hears a client again that has taken enough of its output.
     fn unchoke(&mut self, index: ConnectionIndex, pending_bytes: usize) {
-        let enough = pending_bytes <= self.hub.settings.connection_output_bytes / 2;
+        let enough = pending_bytes <= self.hub.output_max_bytes / 2;
         if enough && self.hub.connections[index].is_held_for(Reason::Output) {
             let id = self.hub.id(index);
             self.hub.hear_again(id, Reason::Output);

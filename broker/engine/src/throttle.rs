@@ -17,7 +17,7 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// Closes `filter` for the sake of a session. It may be the filter of a shared subscription.
+    /// Closes `filter` for the sake of a session. It may be the filter of a shared subscription, or a topic.
     pub(crate) fn close(&self, filter: &str, session: SessionKey) {
         let mut filters = self.filters.write().unwrap_or_else(PoisonError::into_inner);
         let node = filters.entry(matched(filter));

@@ -15,6 +15,8 @@ use crate::shard::Shard;
 /// Batches taken from one other shard in one turn, so that shards which flood each other still read their sockets.
 const BATCHES_MAX: usize = 16;
 
+/// Packets taken in one turn, so that those who are read from last do not wait long.
+const PACKETS_MAX: usize = 16 << 10;
 /// Bytes written in one turn.
 const WRITTEN_MAX_BYTES: usize = 8 << 20;
 
@@ -91,7 +93,8 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
         shard.act(surroundings);
     }
     shard.take_batches(surroundings);
-    while surroundings.read(shard) {
+    shard.hub.packets = 0;
+    while shard.hub.packets < PACKETS_MAX && surroundings.read(shard) {
         shard.act(surroundings);
     }
     surroundings.accept(shard);

@@ -110,6 +110,12 @@ impl Share {
         self.memory.limits.all_bytes.saturating_sub(held)
     }
 
+    /// Bytes that are free for those who hold much: without what is kept back.
+    #[inline]
+    pub fn common_bytes(&self) -> u64 {
+        self.free_bytes().saturating_sub(self.memory.limits.all_bytes / KEPT_BACK)
+    }
+
     /// Whether a client that holds `held_bytes` may hold `more_bytes` on top.
     ///
     /// A client may hold as much as is left free, and no more than the limit for one. So one that takes all it can leaves
@@ -123,10 +129,8 @@ impl Share {
         let Limits { all_bytes, client_bytes } = self.memory.limits;
         let more_bytes = more_bytes as u64;
         let held_bytes = (held_bytes as u64).saturating_add(more_bytes);
-        let mut free_bytes = self.free_bytes();
-        if held_bytes > all_bytes / LITTLE {
-            free_bytes = free_bytes.saturating_sub(all_bytes / KEPT_BACK);
-        }
+        let holds_little = held_bytes <= all_bytes / LITTLE;
+        let free_bytes = if holds_little { self.free_bytes() } else { self.common_bytes() };
         if more_bytes > free_bytes {
             return Err(Shortage::Broker);
         }

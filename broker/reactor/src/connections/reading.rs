@@ -6,7 +6,6 @@ use tautwire_session::Volatile;
 use tautwire_websocket::{Ending, Violation};
 
 use super::Connections;
-use super::input::Remainder;
 
 impl Connections {
     /// Reads from the next socket of this turn; false where none is left.
@@ -72,9 +71,11 @@ impl Connections {
             rest.start += shard.receive(id, &arrived.chunk, rest.clone(), self.now_ms);
         }
         let mut rest = self.chunks.keep(arrived.chunk, rest);
-        let kept_bytes = rest.as_ref().map_or(0, Remainder::held_bytes);
-        if (kept_bytes > 0 || had_rest) && !draining && !shard.keeps_input(id, kept_bytes) {
-            self.chunks.forget(rest.take());
+        if (rest.is_some() || had_rest) && !draining {
+            let (bytes, held_bytes) = rest.as_ref().map_or((&[][..], 0), |rest| (rest.bytes(), rest.held_bytes()));
+            if !shard.keeps_input(id, bytes, held_bytes) {
+                self.chunks.forget(rest.take());
+            }
         }
         let mut more = arrived.more;
         let Some(socket) = self.sockets.get(id) else {
