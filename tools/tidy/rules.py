@@ -24,6 +24,10 @@ LAYERS = ["protocol", "topics", "memory", "message", "session", "router", "contr
 WITHOUT_IO = ["protocol", "topics", "memory", "message", "session", "router", "contracts", "engine", "websocket"]
 IO_NAMES = re.compile(r"\b(std::net|std::fs|std::thread|Instant::now|SystemTime::now|mio::)")
 
+# The rooms of a shard know none of each other, only what is below all of them.
+ENGINE_ROOMS = ["connections/", "sessions.rs", "transit.rs", "waiting.rs", "place.rs", "ack.rs"]
+ENGINE_IMPORT = re.compile(r"\buse crate::(?!place\b|ack\b)(\w+)")
+
 # Each with a reason in the file, and a line in ARCHITECTURE.md.
 WITH_UNSAFE_CODE = ["broker/reactor/src/memory.rs"]
 ALLOWS_UNSAFE = re.compile(r"\b(allow|expect)\(\s*unsafe_code")
@@ -175,6 +179,15 @@ def the_core_does_no_io(tree: Tree) -> Iterator[str]:
             )
 
 
+def rooms_of_the_engine_import_only_leaves(tree: Tree) -> Iterator[str]:
+    for room in ENGINE_ROOMS:
+        for path, text in tree.under(f"broker/engine/src/{room}", ".rs"):
+            yield from lines(
+                tree, path, text,
+                lambda line: f"{found[1]} is no leaf of the engine" if (found := ENGINE_IMPORT.search(line)) else None,
+            )
+
+
 def citations_exist(tree: Tree) -> Iterator[str]:
     known = set()
     for _path, text in tree.under("spec/statements/mqtt-", ".json"):
@@ -225,6 +238,7 @@ ALL = [
     crates_depend_downwards,
     unsafe_code_is_where_it_is_known,
     the_core_does_no_io,
+    rooms_of_the_engine_import_only_leaves,
     citations_exist,
     limits_are_documented,
     counters_are_documented,

@@ -86,6 +86,13 @@ class Rules(unittest.TestCase):
         }
         self.check(rules.the_core_does_no_io, files, "a.rs:1: Instant::now", "a.rs:2: std::net")
 
+    def test_circles_among_the_rooms_of_the_engine_are_found(self):
+        files = {
+            "broker/engine/src/connections/mod.rs": "use crate::place::ConnectionId;\nuse crate::sessions::Sessions;\n",
+            "broker/engine/src/hub.rs": "use crate::sessions::Sessions;\n",
+        }
+        self.check(rules.rooms_of_the_engine_import_only_leaves, files, "connections/mod.rs:2: sessions")
+
     def test_citations_of_unknown_statements_are_found(self):
         ledger = '{"statements": [{"id": "MQTT-3.1.0-1"}]}\n'
         code = {"broker/a.rs": "// [MQTT-3.1.0-1]\n// [MQTT-3.1.0-9]\n"}
