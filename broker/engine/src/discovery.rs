@@ -22,6 +22,9 @@ const RESPONSE: &str = "$SYS/contracts/response";
 const SERVICE_REQUEST: &str = "$SYS/discovery/request";
 const SERVICE_RESPONSE: &str = "$SYS/discovery/response";
 
+/// What a request counts as, in subscriptions looked at: of many requests at once, some are answered in each turn.
+const REQUEST_VISITS: u64 = 2 << 10;
+
 /// So many bytes of documents are made and compared in one turn; the rest follows in the next ones. A document is not cut.
 const TURN_BYTES: usize = 256 << 10;
 
@@ -109,6 +112,7 @@ impl<J: Journal> Shard<J> {
         if !self.hub.settings.contract_discovery {
             return false;
         }
+        self.hub.visited += REQUEST_VISITS;
         let catalogue = self.hub.contracts.catalogue();
         let (default_topic, format, payload) = match topic {
             REQUEST => {

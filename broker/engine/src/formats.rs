@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tautwire_contracts::{Contract, Rule};
-use tautwire_memory::Ledger;
+use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_message::{Form, Format, Forms, Message, MessageRef};
 use tautwire_protocol::{Properties, PropertyContext, PropertyId, Subscribe, SubscribeReason, TopicFilter};
 use tautwire_session::Journal;
@@ -82,7 +82,10 @@ impl<J: Journal> Hub<J> {
         let mut matched = false;
         for same in found.chunk_by(|a, b| a.format == b.format) {
             let Some(format) = same.first().and_then(|first| first.format) else { continue };
-            matched |= match forms.get_or_make(format, || self.make(contract, format, &outgoing.message)) {
+            let (form, is_new) = forms.get_or_make(format, || self.make(contract, format, &outgoing.message));
+            self.visited += if is_new { outgoing.message.payload.len() as u64 } else { 0 };
+            self.count_form(form, is_new);
+            matched |= match form {
                 Form::AsItIs => self.deliver_same(same, outgoing, origin, published_at),
                 Form::Made(message) => self.deliver_same(same, &mut Outgoing::of(message), origin, published_at),
                 Form::Impossible(said) => {
@@ -100,7 +103,9 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn in_format(&mut self, message: Message, format: Option<Format>, told: bool) -> Option<Message> {
         let Some(format) = format else { return Some(message) };
         let contract = self.contracts.find(message.topic());
-        match self.make(contract.as_deref(), format, &message.as_ref()) {
+        let form = self.make(contract.as_deref(), format, &message.as_ref());
+        self.count_form(&form, true);
+        match form {
             Form::AsItIs => Some(message),
             Form::Made(message) => Some(message),
             Form::Impossible(said) if told => Some(said),
@@ -119,7 +124,9 @@ impl<J: Journal> Hub<J> {
         outgoing: &mut Outgoing<'_>,
     ) -> Option<Message> {
         let forms = outgoing.forms.get_or_insert_default().clone();
-        match forms.get_or_make(format, || self.make(contract, format, &outgoing.message)) {
+        let (form, is_new) = forms.get_or_make(format, || self.make(contract, format, &outgoing.message));
+        self.count_form(form, is_new);
+        match form {
             Form::AsItIs => Some(outgoing.keep(self.memory.ledger())),
             Form::Made(message) => Some(message.clone()),
             Form::Impossible(_) => {
@@ -151,6 +158,7 @@ impl<J: Journal> Hub<J> {
             Ok(from) => from,
             Err(violation) => return impossible(self.memory.ledger(), message, &violation.to_string()),
         };
+        let mut charge = Charge::new(self.memory.ledger(), Kind::Contract);
         let mut payload =
             Vec::with_capacity(message.payload.len().saturating_mul(EXPECTED_GROWTH).min(EXPECTED_MAX_BYTES));
         let limit_bytes = self.form_max_bytes(message);
@@ -164,16 +172,25 @@ impl<J: Journal> Hub<J> {
         }
         let mut properties = properties_for(message, to == Format::Json);
         push(&mut properties, PropertyId::ContentType, to.content_type().as_bytes());
-        self.counters().payloads_transcoded.add(1);
+        charge.set(payload.capacity() + properties.capacity());
         Form::Made(MessageRef { properties: &properties, payload: &payload, ..*message }.keep(self.memory.ledger()))
     }
 
-    /// How large a payload may become: no larger than the packets that clients may send, and with its topic and properties no
-    /// larger than a packet can be.
+    fn count_form(&self, form: &Form, is_new: bool) {
+        if is_new && matches!(form, Form::Made(_)) {
+            self.counters().payloads_transcoded.add(1);
+        }
+    }
+
+    /// How large a payload may become: no larger than is set, than the packets that clients may send, or than there is memory
+    /// for; and with its topic and properties no larger than a packet can be.
     fn form_max_bytes(&self, message: &MessageRef<'_>) -> usize {
         let largest = REMAINING_MAX_BYTES - HEADER_SPARE_BYTES - message.topic.len();
         let largest = largest.saturating_sub(message.properties.len());
-        largest.min(self.settings.maximum_packet_size_bytes as usize)
+        // While it is made, and once more when it is kept.
+        let free_bytes = usize::try_from(self.memory.common_bytes() / 2).unwrap_or(usize::MAX);
+        let set_bytes = self.settings.transcoded_bytes.min(self.settings.maximum_packet_size_bytes as usize);
+        largest.min(set_bytes).min(free_bytes)
     }
 
     /// Whether the session's client can be told by properties, now.

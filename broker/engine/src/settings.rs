@@ -47,6 +47,7 @@ pub struct Settings {
     pub incomplete_packet_timeout_s: u32,
     pub write_stall_timeout_s: u32,
     pub sys_interval_s: u32,
+    pub transcoded_bytes: usize,
     pub contract_discovery: bool,
 }
 
@@ -83,6 +84,7 @@ impl Default for Settings {
             incomplete_packet_timeout_s: 30,
             write_stall_timeout_s: 120,
             sys_interval_s: 10,
+            transcoded_bytes: 2 << 20,
             contract_discovery: true,
         }
     }

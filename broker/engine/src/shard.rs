@@ -225,7 +225,7 @@ impl<J: Journal> Shard<J> {
         let connection = &mut connections[index];
         connection.note_input(held_bytes, memory.ledger());
         // They are entered already. What else the client holds does not matter: a packet that has begun is to have its end.
-        if rest.is_empty() || held_bytes as u64 <= memory.common_bytes() || connection.phase() == Phase::Closing {
+        if rest.is_empty() || held_bytes as u64 <= memory.input_bytes() || connection.phase() == Phase::Closing {
             return true;
         }
         connection.note_input(0, memory.ledger());

@@ -46,6 +46,8 @@ kinds! {
     Transit "transit",
     /// Searches for retained messages that a new subscription is owed.
     Replay "replay",
+    /// Payloads while they are turned into another format.
+    Contract "contract",
     /// Work that goes on over several turns, such as long SUBSCRIBE packets.
     Job "job",
     /// Sessions: client identifiers, packet identifiers and the places of sessions.

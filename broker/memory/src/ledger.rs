@@ -61,8 +61,8 @@ impl Ledger {
 }
 
 /// The kinds that are given back through [`Ledger::give_back`]. The others are settled.
-const CHARGED: [Kind; 7] =
-    [Kind::Message, Kind::Transit, Kind::Input, Kind::Output, Kind::Alias, Kind::Replay, Kind::Job];
+const CHARGED: [Kind; 8] =
+    [Kind::Message, Kind::Transit, Kind::Input, Kind::Output, Kind::Alias, Kind::Replay, Kind::Contract, Kind::Job];
 
 /// One writer: a load and a store are enough.
 #[inline]

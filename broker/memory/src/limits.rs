@@ -116,6 +116,12 @@ impl Share {
         self.free_bytes().saturating_sub(self.memory.limits.all_bytes / KEPT_BACK)
     }
 
+    /// Bytes that are free for packets that are not whole: with half of what is kept back.
+    #[inline]
+    pub fn input_bytes(&self) -> u64 {
+        self.free_bytes().saturating_sub(self.memory.limits.all_bytes / KEPT_BACK / 2)
+    }
+
     /// Whether a client that holds `held_bytes` may hold `more_bytes` on top.
     ///
     /// A client may hold as much as is left free, and no more than the limit for one. So one that takes all it can leaves

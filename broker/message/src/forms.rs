@@ -16,16 +16,53 @@ pub enum Form {
     Impossible(Message),
 }
 
-/// The forms of one message. Each is made at most once, by the thread that needs it first; one that needs it meanwhile waits,
-/// which is as long as it would take to make it again.
+/// The forms of one message. Each is made by the thread that needs it first, and kept for the others. A thread that needs one
+/// while another makes it does not wait: it makes the form too, and the first that is there is kept.
 #[derive(Debug, Default)]
 pub struct Forms {
     made: [OnceLock<Form>; Format::ALL.len()],
 }
 
 impl Forms {
-    /// The form in `format`, by `make` if nobody has made it yet.
-    pub fn get_or_make(&self, format: Format, make: impl FnOnce() -> Form) -> &Form {
-        self.made[format as usize].get_or_init(make)
+    /// The form in `format`, by `make` if nobody has made it yet; and whether it was made here, and is kept.
+    pub fn get_or_make(&self, format: Format, make: impl FnOnce() -> Form) -> (&Form, bool) {
+        let place = &self.made[format as usize];
+        if let Some(form) = place.get() {
+            return (form, false);
+        }
+        // Made before the place is taken, so that nobody waits for it.
+        let mut made = Some(make());
+        let kept = place.get_or_init(|| made.take().unwrap_or(Form::AsItIs));
+        (kept, made.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_form_that_is_there_is_kept() {
+        let forms = Forms::default();
+        let (first, is_ours) = forms.get_or_make(Format::Json, || {
+            // Somebody else is quicker.
+            assert!(forms.get_or_make(Format::Json, || Form::AsItIs).1);
+            unreachable_form()
+        });
+        assert!(matches!(first, Form::AsItIs) && !is_ours);
+        assert!(!forms.get_or_make(Format::Json, unreachable_form).1, "it is there already");
+    }
+
+    fn unreachable_form() -> Form {
+        let parts = crate::MessageRef {
+            id: crate::MessageId::NONE,
+            topic: "t",
+            properties: &[],
+            payload: &[],
+            qos: tautwire_protocol::QoS::AtMostOnce,
+            retain: false,
+            expires_at_ms: None,
+        };
+        Form::Impossible(parts.to_message())
     }
 }

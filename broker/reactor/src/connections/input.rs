@@ -53,7 +53,8 @@ impl Remainder {
     pub(super) fn held_bytes(&self) -> usize {
         match self {
             Remainder::Short(bytes) | Remainder::Long(bytes, _) => bytes.capacity(),
-            Remainder::Lane(..) => CHUNK_BYTES,
+            // The chunks of all lanes together are few.
+            Remainder::Lane(_, range) => range.len(),
         }
     }
 

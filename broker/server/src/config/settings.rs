@@ -123,6 +123,9 @@ settings! {
         retained_messages: usize = 1_000_000, in 0..=1_000_000_000;
         /// Bytes of all retained messages, topics included. What goes beyond is refused with Quota exceeded (0x97).
         retained_bytes: usize = 1_073_741_824, in 0..=1_099_511_627_776;
+        /// Payload of a message in another format than it was published in. A subscriber that would get a larger one is told so
+        /// instead. The broker does nothing else while it turns a payload, so a large one makes other clients wait.
+        transcoded_bytes: usize = 2_097_152, in 1_024..=268_435_455;
         /// Batches waiting from one reactor thread to another. When full, QoS 0 is dropped and counted,
         /// and reading from publishers of QoS 1 and QoS 2 stops until there is room.
         shard_queue_batches: usize = 64, in 2..=65_536;

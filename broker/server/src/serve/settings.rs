@@ -41,6 +41,7 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         connection_output_bytes: limits.connection_output_bytes,
         buffered_bytes: limits.buffered_bytes,
         client_bytes: limits.client_bytes,
+        transcoded_bytes: limits.transcoded_bytes,
         shard_queue_batches: limits.shard_queue_batches,
         incomplete_packet_timeout_s: limits.incomplete_packet_timeout_s,
         write_stall_timeout_s: limits.write_stall_timeout_s,
