@@ -1,0 +1,330 @@
+//! `limits.buffered_bytes` is reached: publishers are told or held up, and what was acknowledged arrives.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tautwire_protocol::Packet;
+
+use super::{KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, absent, back, number_of, numbered, receive_numbers};
+use crate::support::{
+    AtLeastOnce, Broker, Case, Client, ExactlyOnce, Outgoing, ProtocolVersion, QoS, V3_1_1, V5, every_case,
+    every_thread_count, options, packet_id,
+};
+use crate::sys::await_number;
+
+/// Names of clients enough that both of two threads have some of them.
+const HOGS: usize = 6;
+
+/// `limits.buffered_bytes`: all queues together. A publisher of 5.0 is told when no more can be kept, and every message
+/// that was acknowledged with success waits for its subscriber, in order.
+#[test]
+fn all_queues_together_are_bounded_and_keep_what_was_acknowledged() {
+    every_case(|case| {
+        const SESSIONS: usize = 20;
+        let broker = case.broker_set(&["limits.buffered_bytes=4000000", "sys.interval_s=1"]);
+        let before = broker.resident_bytes();
+        let qos = |number: usize| if number.is_multiple_of(2) { AtLeastOnce } else { ExactlyOnce };
+        for number in 0..SESSIONS {
+            absent(&broker, case.version, &format!("absent-{number}"), &format!("queue/{number}"), qos(number));
+        }
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut kept: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut refused = 0;
+        for round in 0..600 {
+            let number = round % SESSIONS;
+            let payload = numbered(round, 64 * KILOBYTE);
+            match publisher.publish(&format!("queue/{number}"), qos(number), &payload) {
+                0 => kept.entry(number).or_default().push(round),
+                QUOTA_EXCEEDED => refused += 1,
+                other => panic!("answered with 0x{other:02x}"),
+            }
+        }
+        let held = broker.resident_bytes().saturating_sub(before);
+        assert!(held < 24 * MEGABYTE as u64, "the broker holds {held} bytes");
+        assert!(refused > 100, "only {refused} were refused");
+        assert!(kept.values().flatten().count() >= SESSIONS, "{kept:?}");
+        await_number(&mut publisher, "tautwire/publishes_refused_memory", |count| count == f64::from(refused));
+        for (number, rounds) in kept {
+            let mut client = back(&broker, case.version, &format!("absent-{number}"));
+            assert_eq!(receive_numbers(&mut client, rounds.len()), rounds);
+            client.expect_nothing();
+        }
+        await_number(&mut publisher, "tautwire/dropped_memory_full", |count| count == 0.0);
+    });
+}
+
+/// 3.1.1 has no code for it: the publisher is not read from until there is memory. What is behind the message waits too.
+#[test]
+fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
+    every_case(|case| {
+        const COUNT: usize = 96;
+        const LEN: usize = 12 * KILOBYTE;
+        let broker = case.broker_set(&["limits.buffered_bytes=1048576", "sys.interval_s=1"]);
+        let mut observer = broker.connect(V5, "observer");
+        for name in 0..HOGS {
+            let name = format!("absent-{name}");
+            absent(&broker, case.version, &name, &name, AtLeastOnce);
+            let mut publisher = broker.connect(V3_1_1, "publisher");
+            let before = await_number(&mut observer, "tautwire/publishers_short_of_memory", |_| true);
+            let mut bytes = Vec::new();
+            for number in 0..COUNT {
+                let payload = numbered(number, LEN);
+                let publish = Outgoing::new(&name, AtLeastOnce, &payload);
+                bytes.extend(publisher.encoded(&Packet::Publish(publish.publish(packet_id(number as u16 + 1)))));
+            }
+            bytes.extend(publisher.encoded(&Packet::PingReq));
+            publisher.send_bytes(&bytes);
+            await_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count > before);
+            let mut acknowledged = 0;
+            while publisher.anything_arrives_within(Duration::from_millis(100)) {
+                acknowledged += 1;
+                publisher.expect_puback(acknowledged);
+            }
+            assert!((10..COUNT as u16).contains(&acknowledged), "{acknowledged} were acknowledged");
+
+            let mut client = back(&broker, case.version, &name);
+            assert_eq!(receive_numbers(&mut client, COUNT), (0..COUNT).collect::<Vec<_>>());
+            for id in acknowledged + 1..=COUNT as u16 {
+                publisher.expect_puback(id);
+            }
+            assert!(matches!(publisher.next().as_packet(), Packet::PingResp));
+            client.unsubscribe(&[&name]);
+            client.disconnect();
+            publisher.disconnect();
+        }
+        await_number(&mut observer, "tautwire/dropped_memory_full", |count| count == 0.0);
+    });
+}
+
+/// The connection of a publisher that waits can end, and its messages are taken when it sends them again.
+#[test]
+fn a_publisher_of_3_1_1_that_waits_for_memory_may_go_and_come_back() {
+    every_thread_count(|case| {
+        const LEN: usize = 64 * KILOBYTE;
+        let broker = case.broker_set(&["limits.buffered_bytes=1048576", "sys.interval_s=1"]);
+        let mut observer = broker.connect(V5, "observer");
+        absent(&broker, V3_1_1, "absent", "a", ExactlyOnce);
+        let mut publisher = broker.connecting(V3_1_1, "publisher").persistent().open();
+        let before = await_number(&mut observer, "tautwire/publishers_short_of_memory", |_| true);
+        for number in 0..12 {
+            let payload = numbered(number, LEN);
+            publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, &payload), number as u16 + 1);
+        }
+        await_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count > before);
+        let mut received = 0;
+        while publisher.anything_arrives_within(Duration::from_millis(100)) {
+            received += 1;
+            publisher.expect_pubrec(received);
+        }
+        drop(publisher);
+        let mut publisher = broker.connecting(V3_1_1, "publisher").persistent().open();
+        let mut client = back(&broker, V3_1_1, "absent");
+        for id in 1..=12 {
+            let payload = numbered(usize::from(id) - 1, LEN);
+            publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, &payload).dup(), id);
+        }
+        let numbers: Vec<usize> = receive_numbers(&mut client, 12);
+        assert_eq!(numbers, (0..12).collect::<Vec<_>>());
+        for id in 1..=12 {
+            publisher.expect_pubrec(id);
+            publisher.send_pubrel(id);
+            publisher.expect_pubcomp(id);
+        }
+        client.expect_nothing();
+    });
+}
+
+/// Publishes to `hog` until that is refused; gives how many messages it was given.
+fn fill(publisher: &mut Client, hog: &str, len: usize) -> usize {
+    for number in 0..10_000 {
+        if publisher.publish(hog, AtLeastOnce, &numbered(number, len)) == QUOTA_EXCEEDED {
+            return number;
+        }
+    }
+    panic!("{hog} may hold as much as it likes");
+}
+
+/// What a stranger publishes to a session that holds nothing is kept.
+fn stranger_is_kept(broker: &Broker, version: ProtocolVersion, qos: QoS) {
+    for number in 0..HOGS {
+        let name = format!("modest-{number}");
+        absent(broker, version, &name, &name, qos);
+        let mut stranger = broker.connect(V5, "stranger");
+        assert_eq!(stranger.publish(&name, qos, b"small"), 0);
+        let mut client = back(broker, version, &name);
+        assert_eq!(client.receive().text(), "small");
+        client.expect_nothing();
+    }
+}
+
+/// One session that takes all it can get leaves something for others, whichever threads they live on.
+#[test]
+fn one_absent_client_cannot_use_up_what_others_need() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.buffered_bytes=4000000"]);
+        let mut publisher = broker.connect(V5, "publisher");
+        for number in 0..HOGS {
+            let name = format!("hog-{number}");
+            absent(&broker, case.version, &name, &name, AtLeastOnce);
+            let given = fill(&mut publisher, &name, 64 * KILOBYTE);
+            assert!(given >= 10, "{name} was given {given}");
+            stranger_is_kept(&broker, case.version, ExactlyOnce);
+            let mut hog = back(&broker, case.version, &name);
+            assert_eq!(receive_numbers(&mut hog, given), (0..given).collect::<Vec<_>>());
+            hog.expect_nothing();
+        }
+    });
+}
+
+/// The same for a client that is there and acknowledges nothing.
+#[test]
+fn one_client_that_acknowledges_nothing_cannot_use_up_what_others_need() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.buffered_bytes=4000000", "limits.in_flight_per_client=65535"]);
+        let mut publisher = broker.connect(V5, "publisher");
+        for number in 0..HOGS {
+            let name = format!("hog-{number}");
+            let mut hog = broker.connect(case.version, &name);
+            hog.subscribe(&name, AtLeastOnce);
+            let given = fill(&mut publisher, &name, 64 * KILOBYTE);
+            assert!(given >= 10, "{name} was given {given}");
+            stranger_is_kept(&broker, case.version, AtLeastOnce);
+            assert_eq!(receive_numbers(&mut hog, given), (0..given).collect::<Vec<_>>());
+            hog.expect_nothing();
+        }
+    });
+}
+
+/// A client with very many subscriptions is no exception.
+#[test]
+fn one_client_with_many_filters_cannot_use_up_what_others_need() {
+    every_case(|case| {
+        const FILTERS: usize = 1_500;
+        let broker = case.broker_set(&["limits.buffered_bytes=8000000"]);
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut hog = broker.connecting(case.version, "hog").persistent().open();
+        let names: Vec<String> = (0..FILTERS).map(|number| format!("hog/{number}")).collect();
+        let filters: Vec<_> = names.iter().map(|name| (name.as_str(), options(AtLeastOnce))).collect();
+        assert_eq!(hog.subscribe_all(&filters, &[]), vec![1; FILTERS]);
+        hog.disconnect();
+        let mut kept = Vec::new();
+        for round in 0..300 {
+            if publisher.publish(&names[round], AtLeastOnce, &numbered(round, 64 * KILOBYTE)) == 0 {
+                kept.push(round);
+            }
+        }
+        stranger_is_kept(&broker, case.version, AtLeastOnce);
+        let mut hog = back(&broker, case.version, "hog");
+        assert_eq!(receive_numbers(&mut hog, kept.len()), kept);
+    });
+}
+
+/// When a hog has caught up, its filters take messages again, on all threads.
+#[test]
+fn a_client_that_has_caught_up_is_served_again() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.buffered_bytes=2000000"]);
+        for number in 0..HOGS {
+            let (hog, publisher) = (format!("hog-{number}"), format!("publisher-{number}"));
+            absent(&broker, case.version, &hog, &hog, AtLeastOnce);
+            let mut publisher = broker.connect(V5, &publisher);
+            for _ in 0..3 {
+                let given = fill(&mut publisher, &hog, 32 * KILOBYTE);
+                assert!(given >= 10, "{hog} was given {given}");
+                let mut client = back(&broker, case.version, &hog);
+                assert_eq!(receive_numbers(&mut client, given), (0..given).collect::<Vec<_>>());
+                // The acknowledgement of the last one has been taken in.
+                client.expect_nothing();
+                client.disconnect();
+            }
+        }
+    });
+}
+
+/// Who unsubscribes, or whose session ends, while its filters are closed does not keep them closed for others.
+#[test]
+fn filters_of_a_hog_that_is_gone_are_open() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.buffered_bytes=2000000", "sys.interval_s=1"]);
+        let mut publisher = broker.connect(V5, "publisher");
+        for number in 0..HOGS {
+            let hog = format!("hog-{number}");
+            absent(&broker, case.version, &hog, "common", AtLeastOnce);
+            let mut other = broker.connect(case.version, "other");
+            other.subscribe("common", AtLeastOnce);
+            let given = fill(&mut publisher, "common", 32 * KILOBYTE);
+            assert_eq!(receive_numbers(&mut other, given), (0..given).collect::<Vec<_>>());
+            if number.is_multiple_of(2) {
+                broker.connect(case.version, &hog).disconnect();
+            } else {
+                // Unsubscribed, it holds its messages still.
+                let mut client = back(&broker, case.version, &hog);
+                client.unsubscribe(&["common"]);
+            }
+            assert_eq!(publisher.publish("common", AtLeastOnce, b"9:"), 0);
+            assert_eq!(number_of(other.receive().payload()), 9);
+            broker.connect(case.version, &hog).disconnect();
+            other.disconnect();
+        }
+    });
+}
+
+/// A message that many sessions hold is there once, and counts once.
+#[test]
+fn a_payload_that_many_sessions_hold_counts_once() {
+    every_case(|case| {
+        const SESSIONS: usize = 20;
+        let broker = case.broker_set(&["limits.buffered_bytes=8388608"]);
+        for number in 0..SESSIONS {
+            absent(&broker, case.version, &format!("absent-{number}"), "common", AtLeastOnce);
+        }
+        absent(&broker, case.version, "other", "other", AtLeastOnce);
+        let mut publisher = broker.connect(V5, "publisher");
+        let given = fill(&mut publisher, "common", MEGABYTE);
+        assert!((3..8).contains(&given), "{given} messages of 1 MiB fit into 8 MiB");
+        let mut stranger = broker.connect(V5, "stranger");
+        assert_eq!(stranger.publish("other", AtLeastOnce, b"small"), 0);
+        assert_eq!(back(&broker, case.version, "other").receive().text(), "small");
+        for number in 0..SESSIONS {
+            let mut client = back(&broker, case.version, &format!("absent-{number}"));
+            assert_eq!(receive_numbers(&mut client, given), (0..given).collect::<Vec<_>>());
+            client.expect_nothing();
+        }
+    });
+}
+
+/// A message that is to be retained and one for a shared subscription are let in or refused like any other.
+#[test]
+fn retained_and_shared_messages_are_not_lost_either() {
+    every_case(|case: Case| {
+        let broker = case.broker_set(&["limits.buffered_bytes=2000000"]);
+        let mut publisher = broker.connect(V5, "publisher");
+        absent(&broker, case.version, "member", "$share/group/work/#", AtLeastOnce);
+        absent(&broker, case.version, "keeper", "kept/#", AtLeastOnce);
+        let mut kept = Vec::new();
+        for number in 0..60 {
+            let payload = numbered(number, 32 * KILOBYTE);
+            let topic = format!("kept/{number}");
+            let reason = publisher.deliver(&Outgoing::new(&topic, AtLeastOnce, &payload).retained());
+            assert!(reason == 0 || reason == QUOTA_EXCEEDED, "0x{reason:02x}");
+            if reason == 0 {
+                kept.push(number);
+            }
+        }
+        let shared = fill(&mut publisher, "work/x", 32 * KILOBYTE);
+        assert!(shared >= 5 && kept.len() < 60, "{shared} shared, {} retained", kept.len());
+        let mut member = back(&broker, case.version, "member");
+        assert_eq!(receive_numbers(&mut member, shared), (0..shared).collect::<Vec<_>>());
+        member.expect_nothing();
+        let mut keeper = back(&broker, case.version, "keeper");
+        assert_eq!(receive_numbers(&mut keeper, kept.len()), kept);
+        keeper.expect_nothing();
+        // What was refused was not retained.
+        let mut late = broker.connect(case.version, "late");
+        late.subscribe("kept/#", AtLeastOnce);
+        let mut retained = receive_numbers(&mut late, kept.len());
+        retained.sort_unstable();
+        assert_eq!(retained, kept);
+        late.expect_nothing();
+    });
+}
