@@ -8,7 +8,7 @@ use tautwire_protocol::{
 use crate::support::{
     AtLeastOnce, AtMostOnce, Case, Client, ExactlyOnce, Outgoing, QoS, V5, every_case, options, packet_id,
 };
-use crate::sys::await_number;
+use crate::sys::await_live_number;
 
 const FILTERS: usize = 5_000;
 /// As many as one packet may have.
@@ -145,15 +145,10 @@ fn retained_messages_of_thousands_of_filters_come_after_suback() {
     });
 }
 
-/// The number of subscriptions is what it was.
+/// Besides the one by which the observer learns it, there are `count` subscriptions.
 #[track_caller]
-fn subscriptions_come_back_to(observer: &mut Client, count: f64) {
-    // The observer's own subscription is among them.
-    await_number(observer, "tautwire/subscriptions", |now| now == count);
-}
-
-fn subscriptions(observer: &mut Client) -> f64 {
-    await_number(observer, "tautwire/subscriptions", |_| true)
+fn subscriptions_come_to(observer: &mut Client, count: usize) {
+    await_live_number(observer, "tautwire/subscriptions", |now| now == (count + 1) as f64);
 }
 
 /// The connection is lost while its packet is worked off.
@@ -162,10 +157,6 @@ fn a_connection_that_is_cut_amid_thousands_of_filters_leaves_nothing() {
     every_case(|case: Case| {
         let broker = case.broker_set(&["sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
-        observer.subscribe("fence", AtMostOnce);
-        // Counted with what `await_number` itself subscribes to.
-        subscriptions(&mut observer);
-        let before = subscriptions(&mut observer);
         let names = names(MOST);
         let filters: Vec<_> = names.iter().map(|name| (name.as_str(), options(AtLeastOnce))).collect();
         let all: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -183,9 +174,9 @@ fn a_connection_that_is_cut_amid_thousands_of_filters_leaves_nothing() {
                 client.cut();
             }
         }
-        subscriptions_come_back_to(&mut observer, before);
-        await_number(&mut observer, "tautwire/sessions", |sessions| sessions == 1.0);
-        await_number(&mut observer, "tautwire/memory_job_bytes", |bytes| bytes == 0.0);
+        subscriptions_come_to(&mut observer, 0);
+        await_live_number(&mut observer, "tautwire/sessions", |sessions| sessions == 1.0);
+        await_live_number(&mut observer, "tautwire/memory_job_bytes", |bytes| bytes == 0.0);
         // Nobody is left who would get it.
         let mut publisher = broker.connect(V5, "publisher");
         let reason = publisher.publish("many/7/x", AtLeastOnce, b"x");
@@ -200,8 +191,6 @@ fn a_takeover_amid_thousands_of_filters_is_clean() {
     every_case(|case: Case| {
         let broker = case.broker_set(&["sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
-        subscriptions(&mut observer);
-        let before = subscriptions(&mut observer);
         let mut publisher = broker.connect(V5, "publisher");
         let names = names(MOST);
         let filters: Vec<_> = names.iter().map(|name| (name.as_str(), options(AtLeastOnce))).collect();
@@ -216,7 +205,7 @@ fn a_takeover_amid_thousands_of_filters_is_clean() {
             // While what the older session had is cleared away, the new one subscribes to some of the same.
             newer.subscribe("many/5/+", AtLeastOnce);
             newer.subscribe("many/9999/+", AtLeastOnce);
-            subscriptions_come_back_to(&mut observer, before + 2.0);
+            subscriptions_come_to(&mut observer, 2);
             publisher.publish("many/9999/x", AtLeastOnce, b"last");
             publisher.publish("many/6/x", AtLeastOnce, b"none");
             publisher.publish("many/5/x", AtLeastOnce, b"five");
@@ -231,14 +220,14 @@ fn a_takeover_amid_thousands_of_filters_is_clean() {
             let mut newer = broker.connecting(case.version, &client_id).persistent().open();
             assert!(newer.session_present());
             newer.unsubscribe(&all);
-            subscriptions_come_back_to(&mut observer, before);
+            subscriptions_come_to(&mut observer, 0);
             publisher.publish("many/9999/x", AtLeastOnce, b"none");
             newer.expect_nothing();
             newer.disconnect();
             older.packets_until_closed();
             broker.connect(case.version, &client_id).disconnect();
         }
-        await_number(&mut observer, "tautwire/memory_job_bytes", |bytes| bytes == 0.0);
+        await_live_number(&mut observer, "tautwire/memory_job_bytes", |bytes| bytes == 0.0);
     });
 }
 
@@ -250,8 +239,6 @@ fn a_large_session_that_ends_leaves_nothing_to_the_next_one_of_its_client() {
         const QUEUE: usize = 10_000;
         let broker = case.broker_set(&["limits.session_queue_messages=20000", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
-        subscriptions(&mut observer);
-        let before = subscriptions(&mut observer);
         let mut large = broker.connecting(case.version, "large").persistent().open();
         let names = names(2 * MOST);
         for part in names.chunks(MOST) {
@@ -287,8 +274,8 @@ fn a_large_session_that_ends_leaves_nothing_to_the_next_one_of_its_client() {
         assert_eq!(owed, (0..QUEUE).step_by(2).collect::<Vec<_>>());
         other.expect_nothing();
         // The two of the new session, and that of the other member.
-        subscriptions_come_back_to(&mut observer, before + 3.0);
-        await_number(&mut observer, "tautwire/stored_messages", |count| count == 0.0);
+        subscriptions_come_to(&mut observer, 3);
+        await_live_number(&mut observer, "tautwire/stored_messages", |count| count == 0.0);
         for (topic, text) in [("many/3/x", "three"), ("many/19999/x", "none"), ("many/19998/x", "last")] {
             publisher.publish(topic, QoS::AtLeastOnce, text.as_bytes());
         }
