@@ -157,6 +157,18 @@ impl Ledger {
         }
     }
 
+    /// The broker has said that it did not take what was sent last.
+    pub(crate) fn refused(&mut self, number: usize) {
+        self.tick();
+        let publication = &self.publications[number];
+        if publication.retain
+            && let Some(sent) = self.retained.get_mut(&publication.topic)
+            && let Some(at) = sent.iter().rposition(|held| *held == number)
+        {
+            sent.remove(at);
+        }
+    }
+
     /// Whether `payload` may be what `topic` retains in the end.
     pub(crate) fn may_be_retained(&self, topic: &str, payload: Option<&[u8]>) -> bool {
         let Some(sent) = self.retained.get(topic) else { return payload.is_none() };
