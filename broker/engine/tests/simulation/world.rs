@@ -76,7 +76,9 @@ impl<J: Journal> World<J> {
                 client
             })
             .collect();
-        World { broker, ledger: Ledger::new(plan.shards), clients, random, plan, is_short_of_memory }
+        let mut ledger = Ledger::new(plan.shards);
+        ledger.refuses = is_short_of_memory;
+        World { broker, ledger, clients, random, plan, is_short_of_memory }
     }
 
     /// Lets everything happen, then checks what has come of it.
@@ -293,7 +295,8 @@ impl<J: Journal> World<J> {
     /// Everybody who has a session is there and reads: memory is given back, and nobody waits for ever.
     fn give_chances(&mut self) -> Outcome {
         for _ in 0..CHANCES {
-            if self.clients.iter().all(|client| client.is_idle() && !client.is_missed()) {
+            let is_served = |client: &Client| client.is_idle() && !client.is_missed() && client.phase != Phase::Leaving;
+            if self.clients.iter().all(is_served) {
                 return Ok(());
             }
             self.broker.advance(200);
@@ -302,7 +305,7 @@ impl<J: Journal> World<J> {
         }
         match self.clients.iter().find(|client| client.is_missed()) {
             Some(client) => Err(format!("client {} is refused for ever", client.index)),
-            None => self.check_nobody_waits(),
+            None => Err(self.check_nobody_waits().err().unwrap_or("a DISCONNECT is never read".into())),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::support::{
     AtLeastOnce, Broker, Case, Client, ExactlyOnce, Outgoing, ProtocolVersion, QoS, V3_1_1, V5, every_case,
     every_thread_count, options, packet_id,
 };
-use crate::sys::await_live_number;
+use crate::sys::{await_live_number, await_live_numbers};
 
 /// Names of clients enough that both of two threads have some of them.
 const HOGS: usize = 6;
@@ -83,7 +83,7 @@ fn publish_or_reconnect(broker: &Broker, publisher: &mut Client, topic: &str, qo
 #[test]
 fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
     every_case(|case| {
-        const COUNT: usize = 100;
+        const COUNT: usize = 130;
         const LEN: usize = 20 * KILOBYTE;
         let broker = case.broker_set(&["limits.buffered_bytes=2097152", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
@@ -100,7 +100,11 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
             }
             bytes.extend(publisher.encoded(&Packet::PingReq));
             publisher.send_bytes(&bytes);
-            await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count > before);
+            await_live_numbers(&mut observer, |numbers| {
+                assert_eq!(numbers["tautwire/refused_memory"], 0.0, "{name}: the publisher was cut off");
+                let waits = numbers["tautwire/publishers_short_of_memory"];
+                if waits > before { Ok(()) } else { Err(format!("{name}: the publisher does not wait")) }
+            });
             let mut acknowledged = 0;
             while let Some(packet) = publisher.next_before(Instant::now() + Duration::from_millis(100)) {
                 acknowledged += 1;
@@ -122,6 +126,37 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
             publisher.disconnect();
         }
         await_live_number(&mut observer, "tautwire/dropped_memory_full", |count| count == 0.0);
+    });
+}
+
+/// Memory is held by the very client that waits for it: what it acknowledges behind its message is heard all the same.
+#[test]
+fn a_client_of_3_1_1_whose_own_acknowledgements_free_the_memory_is_not_stuck() {
+    every_thread_count(|case| {
+        const COUNT: u16 = 100;
+        let broker = case.broker_set(&["limits.buffered_bytes=1572864", "limits.in_flight_per_client=65535"]);
+        let mut client = broker.connect(V3_1_1, "client");
+        client.subscribe("own", AtLeastOnce);
+        let mut bytes = Vec::new();
+        for id in 1..=COUNT {
+            let payload = numbered(usize::from(id), 20 * KILOBYTE);
+            let publish = Outgoing::new("own", AtLeastOnce, &payload);
+            bytes.extend(client.encoded(&Packet::Publish(publish.publish(packet_id(id)))));
+        }
+        client.send_bytes(&bytes);
+        let (mut acknowledged, mut received) = (0, 0);
+        while (acknowledged, received) != (COUNT, COUNT) {
+            let packet = client.next();
+            match packet.as_packet() {
+                Packet::PubAck(_) => acknowledged += 1,
+                Packet::Publish(publish) => {
+                    received += 1;
+                    assert_eq!(number_of(publish.payload), usize::from(received));
+                    client.send_puback(publish.packet_id().expect("QoS 1").get());
+                }
+                other => panic!("expected PUBACK and PUBLISH, got {other:?}"),
+            }
+        }
     });
 }
 
@@ -147,7 +182,8 @@ fn publishers_of_3_1_1_that_wait_for_memory_are_not_cut_off() {
             }
             publisher.send_bytes_unless_closed(&bytes);
         }
-        await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count > 100.0);
+        // Each of them waits.
+        await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count >= PUBLISHERS as f64);
         await_live_number(&mut observer, "tautwire/refused_memory", |count| count == 0.0);
         let mut client = back(&broker, V3_1_1, "absent");
         assert_eq!(receive_numbers(&mut client, PUBLISHERS * COUNT).len(), PUBLISHERS * COUNT);
