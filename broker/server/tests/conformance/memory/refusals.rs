@@ -120,7 +120,7 @@ fn subscription_identifiers_of_queued_messages_count() {
             "sys.interval_s=1",
         ]);
         let mut bystander = Bystander::new(&broker, V5);
-        let topic = vec!["a"; LEVELS].join("/");
+        let topic = ["a"; LEVELS].join("/");
         let names: Vec<String> = (0..1 << LEVELS)
             .map(|bits: usize| {
                 let level = |at| if bits >> at & 1 == 0 { "a" } else { "+" };
