@@ -299,6 +299,31 @@ fn one_client_that_acknowledges_nothing_cannot_use_up_what_others_need() {
     });
 }
 
+/// Messages that come in one burst are no exception, whichever thread the hog lives on.
+#[test]
+fn one_burst_cannot_use_up_what_others_need() {
+    every_case(|case| {
+        const COUNT: u16 = 600;
+        let broker = case.broker_set(&["limits.buffered_bytes=2000000"]);
+        for number in 0..HOGS {
+            let name = format!("hog-{number}");
+            absent(&broker, case.version, &name, &name, AtLeastOnce);
+            let mut publisher = broker.connect(V5, "publisher");
+            let payload = numbered(0, 4 * KILOBYTE);
+            let publish = Outgoing::new(&name, AtLeastOnce, &payload);
+            let packets = (1..=COUNT).map(|id| Packet::Publish(publish.publish(packet_id(id))));
+            let bytes: Vec<u8> = packets.flat_map(|packet| publisher.encoded(&packet)).collect();
+            publisher.send_bytes(&bytes);
+            let kept = (1..=COUNT).filter(|id| publisher.expect_puback(*id) == 0).count();
+            assert!((100..COUNT.into()).contains(&kept), "{kept} were kept");
+            stranger_is_kept(&broker, case.version, AtLeastOnce);
+            let mut hog = back(&broker, case.version, &name);
+            assert_eq!(receive_numbers(&mut hog, kept).len(), kept);
+            hog.expect_nothing();
+        }
+    });
+}
+
 /// A client with very many subscriptions is no exception.
 #[test]
 fn one_client_with_many_filters_cannot_use_up_what_others_need() {
