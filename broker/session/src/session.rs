@@ -40,7 +40,8 @@ pub const SESSION_BYTES: usize = size_of::<Session>() + 64;
 impl Holds<5> for Session {
     fn footprint(&self) -> Footprint<5> {
         let ids_bytes = self.held.as_ref().map_or(0, |held| size_of::<PacketIdSet>() + held.heap_bytes());
-        let will_bytes = self.will.as_ref().map_or(0, |will| size_of::<KeptWill>() + will.message.kept_bytes());
+        // Its message counts as all messages do.
+        let will_bytes = self.will.as_ref().map_or(0, |_| size_of::<KeptWill>());
         // A vacant place has a session without an identifier.
         let own_bytes = if self.client_id.is_empty() { 0 } else { SESSION_BYTES + self.client_id.len() };
         let subscriptions = (Kind::Subscription, self.subscriptions.bytes());
@@ -102,7 +103,8 @@ impl Session {
     /// Bytes that the session counts against the limit of its client: all that it holds, its messages in full.
     pub fn counted_bytes(&self) -> usize {
         let footprint: usize = self.footprint().iter().map(|(_, bytes)| bytes).sum();
-        footprint + self.outbound().map_or(0, Outbound::counted_bytes)
+        let will_bytes = self.will.as_ref().map_or(0, |will| will.message.kept_bytes());
+        footprint + will_bytes + self.outbound().map_or(0, Outbound::counted_bytes)
     }
 
     /// Applies one change. The only way in which a session's lasting state changes. Returns the message that the session

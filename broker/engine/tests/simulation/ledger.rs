@@ -82,6 +82,8 @@ pub(crate) struct Ledger {
     now: Moment,
     /// Messages go from shard to shard.
     has_ways: bool,
+    /// The broker may refuse messages for want of memory.
+    pub(crate) refuses: bool,
     pub(crate) publications: Vec<Publication>,
     pub(crate) incarnations: Vec<Incarnation>,
     /// Wills of clients that are connected or have said goodbye.
@@ -154,6 +156,18 @@ impl Ledger {
             let unclear = publication.qos == QoS::ExactlyOnce && publication.resent;
             let at = sent.iter().rposition(|held| *held == number).filter(|_| !unclear);
             sent.drain(..at.unwrap_or(0));
+        }
+    }
+
+    /// The broker has said that it did not take what was sent last.
+    pub(crate) fn refused(&mut self, number: usize) {
+        self.tick();
+        let publication = &self.publications[number];
+        if publication.retain
+            && let Some(sent) = self.retained.get_mut(&publication.topic)
+            && let Some(at) = sent.iter().rposition(|held| *held == number)
+        {
+            sent.remove(at);
         }
     }
 
@@ -283,7 +297,8 @@ impl Ledger {
             }
             _ => {}
         }
-        if self.forbidden_wills.contains(&number) {
+        // A client that is thrown out for want of memory hears of it later than others of its will.
+        if self.forbidden_wills.contains(&number) && !self.refuses {
             return Err(format!("the will {number} of a client that is connected or has said goodbye"));
         }
         let incarnation = &mut self.incarnations[session];
@@ -291,7 +306,10 @@ impl Ledger {
         if arrival.repeated {
             return Ok(());
         }
-        incarnation.check_order(number, publication, arrival)?;
+        // The broker may have refused it and taken later ones; the client did not hear of that and sent it again.
+        if !(self.refuses && publication.resent) {
+            incarnation.check_order(number, publication, arrival)?;
+        }
         let received = incarnation.received.entry(number).or_default();
         received.exact_times += usize::from(arrival.qos != QoS::AtLeastOnce);
         received.first_times += usize::from(!arrival.dup);

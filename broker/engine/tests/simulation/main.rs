@@ -7,6 +7,7 @@ mod client;
 mod journal;
 mod ledger;
 mod limits;
+mod memory;
 mod packets;
 mod random_clients;
 mod turns;

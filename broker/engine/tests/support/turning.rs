@@ -103,6 +103,7 @@ impl<'a, C: Choices> Turning<'a, C> {
     fn consume<J: Journal>(&mut self, shard: &mut Shard<J>, id: SocketId, count: usize, headroom: usize) {
         let Some(connection) = self.connection(id) else { return };
         let socket = &mut self.network.sockets[id.0];
+        let had_rest = !socket.rest.is_empty();
         let mut bytes = vec![0xA5; headroom];
         bytes.append(&mut socket.rest);
         bytes.extend(socket.inbound.drain(..count));
@@ -115,7 +116,11 @@ impl<'a, C: Choices> Turning<'a, C> {
         let consumed = shard.receive(connection, &chunk, range.clone(), self.network.now_ms);
         assert!(consumed <= range.len(), "no more is consumed than was brought");
         self.network.progress += consumed as u64;
-        self.network.sockets[id.0].rest = chunk.bytes()[range.start + consumed..].to_vec();
+        let mut rest = chunk.bytes()[range.start + consumed..].to_vec();
+        if (had_rest || !rest.is_empty()) && !shard.keeps_input(connection, &rest, rest.len()) {
+            rest.clear();
+        }
+        self.network.sockets[id.0].rest = rest;
         self.network.nodes[self.own].chunks.push(chunk);
     }
 

@@ -171,3 +171,32 @@ fn a_smaller_receive_maximum_holds_for_messages_sent_again() {
         }
     });
 }
+
+/// 4.9 of 5.0: each connection begins with the whole quota of `mqtt.receive_maximum`, whatever was received on an earlier one
+/// and not released.
+#[test]
+fn the_brokers_receive_maximum_counts_for_each_connection() {
+    every_thread_count(|case| {
+        let broker = case.broker_set(&["mqtt.receive_maximum=5"]);
+        let connecting = broker.connecting(V5, "publisher").persistent();
+        let mut publisher = connecting.open();
+        for id in 1..=5 {
+            publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, b"x"), id);
+            assert!(publisher.expect_pubrec(id) < 0x80);
+        }
+        publisher.cut();
+        let mut publisher = connecting.open();
+        assert!(publisher.session_present());
+        for id in 6..=10 {
+            publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, b"x"), id);
+            assert!(publisher.expect_pubrec(id) < 0x80, "message {id}");
+        }
+        // PUBCOMP gives a place back, whichever connection the exchange began on.
+        publisher.send_pubrel(1);
+        assert_eq!(publisher.expect_pubcomp(1), 0);
+        publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, b"x"), 11);
+        assert!(publisher.expect_pubrec(11) < 0x80);
+        publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, b"x"), 12);
+        publisher.expect_thrown_out(ReasonCode::ReceiveMaximumExceeded);
+    });
+}

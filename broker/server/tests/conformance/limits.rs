@@ -352,28 +352,6 @@ fn a_connection_that_takes_nothing_for_too_long_is_closed() {
     });
 }
 
-/// `limits.buffered_bytes`: all queues together.
-#[test]
-fn all_queues_together_are_bounded() {
-    every_thread_count(|case| {
-        let broker = case.broker_set(&["limits.buffered_bytes=4000000", "sys.interval_s=1"]);
-        let before = broker.resident_bytes();
-        for number in 0..20 {
-            let mut absent = broker.connecting(V5, &format!("absent-{number}")).persistent().open();
-            absent.subscribe(&format!("queue/{number}"), AtLeastOnce);
-            absent.disconnect();
-        }
-        let mut publisher = broker.connect(V5, "publisher");
-        let payload = vec![b'x'; CHUNK];
-        for round in 0..600 {
-            publisher.publish(&format!("queue/{}", round % 20), AtLeastOnce, &payload);
-        }
-        let held = broker.resident_bytes().saturating_sub(before);
-        assert!(held < 24 * MEGABYTE, "the broker holds {held} bytes");
-        await_number(&mut publisher, "tautwire/dropped_memory_full", |count| count > 100.0);
-    });
-}
-
 /// What a session held is given back when it ends.
 #[test]
 fn the_memory_of_ended_sessions_comes_back() {

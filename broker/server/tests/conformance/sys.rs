@@ -76,6 +76,55 @@ pub(crate) fn await_number(observer: &mut Client, topic: &str, mut is: impl FnMu
     panic!("{topic} last said {last}");
 }
 
+/// The same, of numbers that are no older than this call: what is retained may be an interval old.
+#[track_caller]
+pub(crate) fn await_live_number(observer: &mut Client, topic: &str, is: impl Fn(f64) -> bool) -> f64 {
+    let mut found = 0.0;
+    await_live_numbers(observer, |numbers| match numbers.get(topic) {
+        Some(&number) if is(number) => {
+            found = number;
+            Ok(())
+        }
+        last => Err(format!("{topic} last said {last:?}")),
+    });
+    found
+}
+
+/// Waits until all numbers below `$SYS/broker/` together are as they should be, or says what is wrong with them. They are no
+/// older than this call, and the observer has one subscription meanwhile.
+#[track_caller]
+pub(crate) fn await_live_numbers(
+    observer: &mut Client,
+    mut check: impl FnMut(&BTreeMap<String, f64>) -> Result<(), String>,
+) {
+    const ALL: &str = "$SYS/broker/#";
+    observer.subscribe(ALL, AtMostOnce);
+    let deadline = Instant::now() + EXPECTATION;
+    let mut numbers = BTreeMap::new();
+    let mut wrong = String::from("nothing came");
+    // Only what has changed is published, but for the uptime, which tells that an interval is over.
+    let mut intervals = 0;
+    while let Some(message) = observer.publish_before(deadline) {
+        let topic = message.topic().trim_start_matches("$SYS/broker/").to_owned();
+        if let Ok(number) = message.text().parse() {
+            numbers.insert(topic, number);
+            continue;
+        }
+        intervals += usize::from(topic == "uptime" && !message.retain());
+        if intervals >= 2 {
+            match check(&numbers) {
+                Ok(()) => {
+                    observer.unsubscribe(&[ALL]);
+                    observer.forget_waiting();
+                    return;
+                }
+                Err(why) => wrong = why,
+            }
+        }
+    }
+    panic!("{wrong}");
+}
+
 /// Every topic is there, retained, and says something of the right form.
 #[test]
 fn the_tree_is_complete_and_well_formed() {

@@ -103,6 +103,10 @@ pub(crate) struct Client {
     expected: Expected,
     /// How long the broker surely keeps the session of the last connection.
     kept_until_ms: u64,
+    /// The broker has so little memory that it may refuse things, and end connections, for want of it.
+    pub(crate) may_be_refused: bool,
+    /// How often it did.
+    pub(crate) refusals: usize,
 }
 
 type Outcome = Result<(), String>;
@@ -133,6 +137,8 @@ impl Client {
             broker_alias_maximum: 0,
             expected: Expected::Absent,
             kept_until_ms: 0,
+            may_be_refused: false,
+            refusals: 0,
         }
     }
 
@@ -143,6 +149,11 @@ impl Client {
     /// Nothing is owed by or to the client.
     pub(crate) fn is_idle(&self) -> bool {
         self.outgoing.is_empty() && self.owed.is_empty() && self.asked.is_empty() && self.in_flight.is_empty()
+    }
+
+    /// It is away and has a session to come back to.
+    pub(crate) fn is_missed(&self) -> bool {
+        self.phase == Phase::Away && self.session.is_some()
     }
 
     pub(crate) fn socket(&self) -> Option<SocketId> {
@@ -198,6 +209,8 @@ impl Client {
         let established = self.phase != Phase::Connecting;
         let lasting = self.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s > 0);
         self.expected = match (established, lasting) {
+            // The connection may have ended earlier than the client saw it end.
+            (true, true) if self.may_be_refused => Expected::Unknown,
             (true, true) => Expected::Present,
             (true, false) => Expected::Absent,
             (false, _) if self.expected == Expected::Present => Expected::Present,

@@ -3,7 +3,8 @@
 use std::num::NonZeroU16;
 
 use tautwire_protocol::{
-    ConnAck, ConnectReason, DecodeOptions, OwnedPacket, Packet, PacketId, PubRel, Publish, QoS, SubscriptionId, decode,
+    ConnAck, ConnectReason, DecodeOptions, DisconnectReason, OwnedPacket, Packet, PacketId, PubRel, Publish, QoS,
+    ReasonCode, SubscriptionId, decode,
 };
 use tautwire_session::Journal;
 
@@ -68,14 +69,22 @@ impl Client {
         match (self.phase, packet) {
             (Phase::Connecting, Packet::ConnAck(connack)) => self.on_connack(broker, ledger, connack),
             (Phase::Connecting, Packet::Disconnect(_)) => Ok(()),
+            (_, Packet::Disconnect(disconnect))
+                if self.may_be_refused && disconnect.reason == DisconnectReason::QuotaExceeded =>
+            {
+                self.refusals += 1;
+                Ok(())
+            }
             (Phase::Connecting, other) => Err(format!("{:?} before CONNACK", other.packet_type())),
             (_, Packet::Publish(publish)) => self.on_publish(ledger, publish),
             (_, Packet::PubAck(ack)) => {
-                self.on_acknowledgement(ledger, QoS::AtLeastOnce, ack.packet_id, ack.reason.is_error())
+                self.on_acknowledgement(ledger, QoS::AtLeastOnce, ack.packet_id, ack.reason.into())
             }
             (_, Packet::PubRec(ack)) => {
-                self.on_acknowledgement(ledger, QoS::ExactlyOnce, ack.packet_id, ack.reason.is_error())?;
-                self.send(broker, &Packet::PubRel(PubRel::success(ack.packet_id)));
+                self.on_acknowledgement(ledger, QoS::ExactlyOnce, ack.packet_id, ack.reason.into())?;
+                if !ack.reason.is_error() {
+                    self.send(broker, &Packet::PubRel(PubRel::success(ack.packet_id)));
+                }
                 Ok(())
             }
             (_, Packet::PubRel(release)) => {
@@ -95,11 +104,16 @@ impl Client {
                 };
                 let granted: Vec<u8> = suback.reasons.iter().map(|reason| reason.as_u8()).collect();
                 let wanted: Vec<u8> = requests.iter().map(|request| request.qos.as_u8()).collect();
-                if granted != wanted {
+                let refusal = if self.is_v5() { ReasonCode::QuotaExceeded.as_u8() } else { 0x80 };
+                let is_refused = |granted: u8| self.may_be_refused && granted == refusal;
+                if granted.len() != wanted.len()
+                    || granted.iter().zip(&wanted).any(|(granted, wanted)| granted != wanted && !is_refused(*granted))
+                {
                     return Err(format!("{wanted:?} wanted, {granted:?} granted"));
                 }
+                let made = requests.iter().zip(&granted).filter(|(_, granted)| !is_refused(**granted));
                 if let Some(session) = self.session {
-                    requests.iter().for_each(|request| ledger.subscribed(session, &request.filter));
+                    made.for_each(|(request, _)| ledger.subscribed(session, &request.filter));
                 }
                 let filters = requests.into_iter().map(|request| request.filter).collect();
                 self.acknowledged.push(Acknowledged::Subscribed(filters));
@@ -128,6 +142,13 @@ impl Client {
         ledger: &mut Ledger,
         connack: &ConnAck<'_>,
     ) -> Outcome {
+        if self.may_be_refused
+            && matches!(connack.reason, ConnectReason::QuotaExceeded | ConnectReason::ServerUnavailable)
+        {
+            // The connection ends before it has begun.
+            self.refusals += 1;
+            return Ok(());
+        }
         if connack.reason != ConnectReason::Success {
             return Err(format!("refused: {:?}", connack.reason));
         }
@@ -170,9 +191,10 @@ impl Client {
     }
 
     /// PUBACK and PUBREC come in the order of the messages [MQTT-4.6.0-2], [MQTT-4.6.0-3].
-    fn on_acknowledgement(&mut self, ledger: &mut Ledger, qos: QoS, id: PacketId, is_error: bool) -> Outcome {
-        if is_error {
-            return Err(format!("message refused, packet {}", id.get()));
+    fn on_acknowledgement(&mut self, ledger: &mut Ledger, qos: QoS, id: PacketId, reason: ReasonCode) -> Outcome {
+        let is_refused = self.may_be_refused && reason == ReasonCode::QuotaExceeded;
+        if reason.as_u8() >= 0x80 && !is_refused {
+            return Err(format!("message refused, packet {}: {reason:?}", id.get()));
         }
         let Some(at) = self.awaited_acks.iter().position(|(awaited, _)| *awaited == qos) else {
             return Err(format!("an acknowledgement of {} that nobody waits for", id.get()));
@@ -186,6 +208,12 @@ impl Client {
         };
         outgoing.received = true;
         let number = outgoing.number;
+        if is_refused {
+            self.refusals += 1;
+            ledger.refused(number);
+            self.outgoing.retain(|outgoing| outgoing.id != id);
+            return Ok(());
+        }
         ledger.acknowledged(number);
         self.acknowledged.push(Acknowledged::Message(number));
         if qos == QoS::AtLeastOnce {

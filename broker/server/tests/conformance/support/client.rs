@@ -336,6 +336,18 @@ impl Client {
         }
     }
 
+    /// The next packet, or none when it does not come before `deadline`.
+    #[track_caller]
+    pub(crate) fn next_before(&mut self, deadline: Instant) -> Option<OwnedPacket> {
+        if let Some(packet) = self.waiting.pop_front() {
+            return Some(packet);
+        }
+        match self.read_before(deadline)? {
+            Arrival::Packet(packet) => Some(packet),
+            Arrival::Closed => panic!("the broker closed the connection"),
+        }
+    }
+
     /// Whether anything, the end of the connection included, arrives within `patience` or has arrived unread.
     pub(crate) fn anything_arrives_within(&self, patience: Duration) -> bool {
         self.stream.set_read_timeout(Some(patience)).expect("a positive time is a valid timeout");

@@ -1,0 +1,60 @@
+//! Random clients of a broker with little memory: nothing that was acknowledged is lost, nobody waits for ever once those who
+//! hold memory come back, and the account is empty in the end.
+
+use tautwire_engine::Settings;
+use tautwire_session::Volatile;
+
+use crate::random_clients::{Named, seeds};
+use crate::support::{Choices, Random};
+use crate::world::{Plan, World, settings};
+
+/// Seeds of each run; a world with little memory goes on for longer than others.
+const WORLDS: usize = 100;
+
+fn plan(random: &mut Random) -> Plan {
+    Plan {
+        shards: 1 + random.below(3),
+        clients: 3 + random.below(6),
+        steps: random.pick(&[500, 2_000]),
+        prompt_clients: random.chance(20),
+    }
+}
+
+fn scarce(random: &mut Random) -> Settings {
+    let settings = settings(random);
+    let buffered_bytes = random.pick(&[200 << 10, 300 << 10, 500 << 10, 1 << 20, 2 << 20]);
+    Settings {
+        buffered_bytes,
+        client_bytes: random.pick(&[100 << 10, 200 << 10, buffered_bytes]),
+        session_queue_messages: 1 << 20,
+        session_queue_bytes: 1 << 30,
+        // Reached often enough, as publishers may have more on their way.
+        receive_maximum: 20,
+        ..settings
+    }
+}
+
+#[test]
+fn what_is_acknowledged_arrives_however_little_memory_there_is() {
+    let (mut refusals, mut waits, mut throttled) = (0, 0, 0);
+    for seed in seeds().take(WORLDS) {
+        let _named = Named(seed);
+        let mut random = Random::new(!seed);
+        let (plan, settings) = (plan(&mut random), scarce(&mut random));
+        let (buffered_bytes, client_bytes) = (settings.buffered_bytes, settings.client_bytes);
+        let mut world = World::new(seed, plan.clone(), settings, |_| Volatile);
+        if let Err(wrong) = world.run() {
+            panic!("{plan:?}, {buffered_bytes} bytes, {client_bytes} for a client: {wrong}");
+        }
+        refusals += world.clients.iter().map(|client| client.refusals).sum::<usize>();
+        let totals = world.broker.totals();
+        waits += totals.publishers_short_of_memory;
+        throttled += totals.sessions_throttled;
+    }
+    if seeds().count() >= WORLDS {
+        assert!(
+            refusals > 0 && waits > 0 && throttled > 0,
+            "{refusals} refusals, {waits} waits, {throttled} throttled"
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! The gauges of memory: what clients made the broker hold is given back when they have gone and their sessions have ended.
+
+use std::collections::BTreeMap;
+
+use tautwire_memory::Kind;
+use tautwire_protocol::Packet;
+
+use super::{KILOBYTE, absent, back, numbered};
+use crate::support::property::{receive_maximum, topic_alias};
+use crate::support::{
+    AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Outgoing, ProtocolVersion, V5, WillMessage, every_case,
+    options, packet_id,
+};
+use crate::sys::await_live_numbers;
+
+/// The gauges of all kinds, no older than this call, once they are as they `should` be.
+#[track_caller]
+fn gauges_until(
+    observer: &mut Client,
+    should: impl Fn(&BTreeMap<&'static str, i64>) -> Result<(), String>,
+) -> BTreeMap<&'static str, i64> {
+    let mut gauges = BTreeMap::new();
+    await_live_numbers(observer, |numbers| {
+        let value = |gauge: &str| numbers.get(&format!("tautwire/{gauge}")).map(|value| *value as i64);
+        let values: Option<_> = Kind::ALL.iter().map(|kind| Some((kind.gauge(), value(kind.gauge())?))).collect();
+        gauges = values.ok_or("a gauge is missing")?;
+        should(&gauges)
+    });
+    gauges
+}
+
+/// Has the broker hold memory of every kind.
+fn hold_everything(broker: &Broker, version: ProtocolVersion) {
+    let mut publisher = broker.connect(version, "publisher");
+    for number in 0..4 {
+        let (waits, sent) = (format!("waits-{number}"), format!("sent-{number}"));
+        absent(broker, version, &waits, &waits, ExactlyOnce);
+        let mut unread = broker.connecting(version, &sent).persistent();
+        if version.is_v5() {
+            unread = unread.property(receive_maximum(3));
+        }
+        let mut unread = unread.will(WillMessage::new("will", &numbered(0, 10 * KILOBYTE))).open();
+        unread.subscribe(&sent, ExactlyOnce);
+        let many: Vec<String> = (0..500).map(|filter| format!("{sent}/{filter}/+")).collect();
+        let filters: Vec<_> = many.iter().map(|filter| (filter.as_str(), options(AtLeastOnce))).collect();
+        unread.subscribe_all(&filters, &[]);
+        for message in 0..20 {
+            for topic in [&waits, &sent] {
+                publisher.publish(topic, ExactlyOnce, &numbered(message, 5 * KILOBYTE));
+                publisher.publish(topic, AtLeastOnce, &numbered(message, KILOBYTE));
+            }
+        }
+        if version.is_v5() {
+            let topic = "x".repeat(10_000);
+            unread.send_publish(&Outgoing::new(&topic, AtMostOnce, b"").property(topic_alias(1)));
+        }
+        // Of QoS 2 and never released, then a packet that is not whole.
+        for _ in 0..50 {
+            unread.send_publish(&Outgoing::new("held", ExactlyOnce, b"x"));
+        }
+        let large = numbered(0, 100 * KILOBYTE);
+        let bytes = unread.encoded(&Packet::Publish(Outgoing::new("never", AtMostOnce, &large).publish(packet_id(1))));
+        unread.send_bytes(&bytes[..50 * KILOBYTE]);
+        // Gone without a word, with its will.
+        drop(unread);
+    }
+}
+
+#[test]
+fn all_gauges_of_memory_come_back_when_everybody_has_gone() {
+    every_case(|case| {
+        let broker = case.broker_set(&["sys.interval_s=1"]);
+        let mut observer = broker.connect(V5, "observer");
+        let before = gauges_until(&mut observer, |_| Ok(()));
+        for round in 0..3 {
+            hold_everything(&broker, case.version);
+            let message = Kind::Message.gauge();
+            gauges_until(&mut observer, |now| {
+                let grown = now[message] - before[message];
+                if grown > 100_000 { Ok(()) } else { Err(format!("{grown} bytes of messages: nothing is held")) }
+            });
+            for number in 0..4 {
+                // Some read what waits first; the session of all ends with this connection.
+                if round == 1 {
+                    let mut client = back(&broker, case.version, &format!("waits-{number}"));
+                    client.receive();
+                    client.receive();
+                }
+                for name in ["waits", "sent"] {
+                    broker.connect(case.version, &format!("{name}-{number}")).disconnect();
+                }
+            }
+            gauges_until(&mut observer, |now| {
+                for (gauge, value) in now {
+                    // The `$SYS` tree is retained and its numbers grow by some digits; it is being sent to the observer.
+                    let allowed = match *gauge {
+                        gauge if gauge == message => 4_000,
+                        gauge if gauge == Kind::Output.gauge() => 64_000,
+                        _ => 0,
+                    };
+                    if value - before[gauge] > allowed {
+                        return Err(format!("{gauge} was {} and is {value}", before[gauge]));
+                    }
+                }
+                Ok(())
+            });
+        }
+    });
+}

@@ -1,0 +1,72 @@
+//! Memory: what clients make the broker hold stays within its limits, nothing that was acknowledged is lost for want of it,
+//! and one client cannot use up what others need.
+
+mod gauges;
+mod overload;
+mod queues;
+mod refusals;
+
+use crate::support::{AtLeastOnce, Broker, Client, ProtocolVersion, QoS};
+
+const KILOBYTE: usize = 1024;
+const MEGABYTE: usize = 1024 * 1024;
+
+/// The Reason Code of what is refused for want of memory.
+const QUOTA_EXCEEDED: u8 = 0x97;
+
+/// A session that waits for its client, subscribed to `filter`.
+fn absent(broker: &Broker, version: ProtocolVersion, client_id: &str, filter: &str, qos: QoS) {
+    let mut client = broker.connecting(version, client_id).persistent().open();
+    client.subscribe(filter, qos);
+    client.disconnect();
+}
+
+/// The client comes back to its session.
+fn back(broker: &Broker, version: ProtocolVersion, client_id: &str) -> Client {
+    let client = broker.connecting(version, client_id).persistent().open();
+    assert!(client.session_present(), "{client_id} has lost its session");
+    client
+}
+
+/// A payload of `len` bytes that begins with a number.
+fn numbered(number: usize, len: usize) -> Vec<u8> {
+    let mut payload = format!("{number}:").into_bytes();
+    payload.resize(len.max(payload.len()), b'.');
+    payload
+}
+
+/// The number that a payload begins with.
+fn number_of(payload: &[u8]) -> usize {
+    let digits = payload.split(|byte| *byte == b':').next().unwrap_or_default();
+    std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).expect("the payload begins with a number")
+}
+
+/// Receives all that waits for the client, acknowledged; gives the numbers of the payloads.
+#[track_caller]
+fn receive_numbers(client: &mut Client, count: usize) -> Vec<usize> {
+    (0..count).map(|_| number_of(client.receive().payload())).collect()
+}
+
+/// Somebody whom nothing that happens elsewhere concerns.
+struct Bystander {
+    publisher: Client,
+    subscriber: Client,
+    served: usize,
+}
+
+impl Bystander {
+    fn new(broker: &Broker, version: ProtocolVersion) -> Bystander {
+        let mut subscriber = broker.connect(version, "bystander-subscriber");
+        subscriber.subscribe("bystander", AtLeastOnce);
+        Bystander { publisher: broker.connect(version, "bystander-publisher"), subscriber, served: 0 }
+    }
+
+    /// A message goes through.
+    #[track_caller]
+    fn is_served(&mut self) {
+        self.served += 1;
+        let text = self.served.to_string();
+        assert_eq!(self.publisher.publish("bystander", AtLeastOnce, text.as_bytes()), 0);
+        assert_eq!(self.subscriber.receive().text(), text);
+    }
+}

@@ -1,0 +1,467 @@
+//! `limits.buffered_bytes` is reached: publishers are told or held up, and what was acknowledged arrives.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tautwire_protocol::Packet;
+
+use super::{KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, absent, back, number_of, numbered, receive_numbers};
+use crate::support::{
+    AtLeastOnce, Broker, Case, Client, ExactlyOnce, Outgoing, ProtocolVersion, QoS, V3_1_1, V5, every_case,
+    every_thread_count, options, packet_id,
+};
+use crate::sys::{await_live_number, await_live_numbers};
+
+/// Names of clients enough that both of two threads have some of them.
+const HOGS: usize = 6;
+
+/// `limits.buffered_bytes`: all queues together. A publisher of 5.0 is told when no more can be kept, and every message
+/// that was acknowledged with success waits for its subscriber, in order.
+#[test]
+fn all_queues_together_are_bounded_and_keep_what_was_acknowledged() {
+    every_case(|case| {
+        const SESSIONS: usize = 20;
+        let broker = case.broker_set(&["limits.buffered_bytes=4000000", "sys.interval_s=1"]);
+        let before = broker.resident_bytes();
+        let qos = |number: usize| if number.is_multiple_of(2) { AtLeastOnce } else { ExactlyOnce };
+        for number in 0..SESSIONS {
+            absent(&broker, case.version, &format!("absent-{number}"), &format!("queue/{number}"), qos(number));
+        }
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut kept: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let (mut refused, mut disconnected) = (0, 0);
+        for round in 0..600 {
+            let number = round % SESSIONS;
+            let payload = numbered(round, 64 * KILOBYTE);
+            match publish_or_reconnect(&broker, &mut publisher, &format!("queue/{number}"), qos(number), &payload) {
+                Some(0) => kept.entry(number).or_default().push(round),
+                Some(QUOTA_EXCEEDED) => refused += 1,
+                Some(other) => panic!("answered with 0x{other:02x}"),
+                None => disconnected += 1,
+            }
+        }
+        let held = broker.resident_bytes().saturating_sub(before);
+        assert!(held < 24 * MEGABYTE as u64, "the broker holds {held} bytes");
+        assert!(refused > 100, "only {refused} were refused, and the publisher disconnected {disconnected} times");
+        assert!(kept.values().flatten().count() >= SESSIONS, "{kept:?}");
+        await_live_number(&mut publisher, "tautwire/publishes_refused_memory", |count| count == f64::from(refused));
+        for (number, rounds) in kept {
+            let mut client = back(&broker, case.version, &format!("absent-{number}"));
+            assert_eq!(receive_numbers(&mut client, rounds.len()), rounds);
+            client.expect_nothing();
+        }
+        await_live_number(&mut publisher, "tautwire/dropped_memory_full", |count| count == 0.0);
+    });
+}
+
+/// Publishes and completes the handshake; gives the Reason Code. Where there is no memory even for the packet until it is
+/// whole, the publisher is told so by DISCONNECT, and comes back.
+fn publish_or_reconnect(broker: &Broker, publisher: &mut Client, topic: &str, qos: QoS, payload: &[u8]) -> Option<u8> {
+    let publish = Outgoing::new(topic, qos, payload);
+    let id = publisher.next_packet_id();
+    let bytes = publisher.encoded(&Packet::Publish(publish.publish(id)));
+    publisher.send_bytes_unless_closed(&bytes);
+    let answer = publisher.next();
+    match answer.as_packet() {
+        Packet::PubAck(puback) => Some(puback.reason.as_u8()),
+        Packet::PubRec(pubrec) if pubrec.reason.is_error() => Some(pubrec.reason.as_u8()),
+        Packet::PubRec(_) => {
+            publisher.send_pubrel(id.get());
+            assert_eq!(publisher.expect_pubcomp(id.get()), 0);
+            Some(0)
+        }
+        Packet::Disconnect(disconnect) => {
+            assert_eq!(disconnect.reason.as_u8(), QUOTA_EXCEEDED);
+            *publisher = broker.connect(V5, "publisher");
+            None
+        }
+        other => panic!("expected an acknowledgement, got {other:?}"),
+    }
+}
+
+/// 3.1.1 has no code for it: the publisher is not read from until there is memory. What is behind the message waits too.
+#[test]
+fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
+    every_case(|case| {
+        const COUNT: usize = 130;
+        const LEN: usize = 20 * KILOBYTE;
+        let broker = case.broker_set(&["limits.buffered_bytes=2097152", "sys.interval_s=1"]);
+        let mut observer = broker.connect(V5, "observer");
+        for name in 0..HOGS {
+            let name = format!("absent-{name}");
+            absent(&broker, case.version, &name, &name, AtLeastOnce);
+            let mut publisher = broker.connect(V3_1_1, "publisher");
+            let before = await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |_| true);
+            let mut bytes = Vec::new();
+            for number in 0..COUNT {
+                let payload = numbered(number, LEN);
+                let publish = Outgoing::new(&name, AtLeastOnce, &payload);
+                bytes.extend(publisher.encoded(&Packet::Publish(publish.publish(packet_id(number as u16 + 1)))));
+            }
+            bytes.extend(publisher.encoded(&Packet::PingReq));
+            publisher.send_bytes(&bytes);
+            await_live_numbers(&mut observer, |numbers| {
+                assert_eq!(numbers["tautwire/refused_memory"], 0.0, "{name}: the publisher was cut off");
+                let waits = numbers["tautwire/publishers_short_of_memory"];
+                if waits > before { Ok(()) } else { Err(format!("{name}: the publisher does not wait")) }
+            });
+            let mut acknowledged = 0;
+            while let Some(packet) = publisher.next_before(Instant::now() + Duration::from_millis(100)) {
+                acknowledged += 1;
+                match packet.as_packet() {
+                    Packet::PubAck(puback) => assert_eq!(puback.packet_id.get(), acknowledged),
+                    other => panic!("expected PUBACK, got {other:?}"),
+                }
+            }
+            assert!((10..COUNT as u16).contains(&acknowledged), "{acknowledged} were acknowledged");
+
+            let mut client = back(&broker, case.version, &name);
+            assert_eq!(receive_numbers(&mut client, COUNT), (0..COUNT).collect::<Vec<_>>());
+            for id in acknowledged + 1..=COUNT as u16 {
+                publisher.expect_puback(id);
+            }
+            assert!(matches!(publisher.next().as_packet(), Packet::PingResp));
+            client.unsubscribe(&[&name]);
+            client.disconnect();
+            publisher.disconnect();
+        }
+        await_live_number(&mut observer, "tautwire/dropped_memory_full", |count| count == 0.0);
+    });
+}
+
+/// Memory is held by the very client that waits for it: what it acknowledges behind its message is heard all the same.
+#[test]
+fn a_client_of_3_1_1_whose_own_acknowledgements_free_the_memory_is_not_stuck() {
+    every_thread_count(|case| {
+        const COUNT: u16 = 100;
+        let broker = case.broker_set(&["limits.buffered_bytes=1572864", "limits.in_flight_per_client=65535"]);
+        let mut client = broker.connect(V3_1_1, "client");
+        client.subscribe("own", AtLeastOnce);
+        let mut bytes = Vec::new();
+        for id in 1..=COUNT {
+            let payload = numbered(usize::from(id), 20 * KILOBYTE);
+            let publish = Outgoing::new("own", AtLeastOnce, &payload);
+            bytes.extend(client.encoded(&Packet::Publish(publish.publish(packet_id(id)))));
+        }
+        client.send_bytes(&bytes);
+        let (mut acknowledged, mut received) = (0, 0);
+        while (acknowledged, received) != (COUNT, COUNT) {
+            let packet = client.next();
+            match packet.as_packet() {
+                Packet::PubAck(_) => acknowledged += 1,
+                Packet::Publish(publish) => {
+                    received += 1;
+                    assert_eq!(number_of(publish.payload), usize::from(received));
+                    client.send_puback(publish.packet_id().expect("QoS 1").get());
+                }
+                other => panic!("expected PUBACK and PUBLISH, got {other:?}"),
+            }
+        }
+    });
+}
+
+/// Many publishers that wait, each with more behind its message than the broker takes in at a time, stay connected: what they
+/// have sent waits in their sockets.
+#[test]
+fn publishers_of_3_1_1_that_wait_for_memory_are_not_cut_off() {
+    every_thread_count(|case| {
+        const PUBLISHERS: usize = 12;
+        const COUNT: usize = 60;
+        const LEN: usize = 12 * KILOBYTE;
+        let broker = case.broker_set(&["limits.buffered_bytes=1048576", "sys.interval_s=1"]);
+        let mut observer = broker.connect(V5, "observer");
+        absent(&broker, V3_1_1, "absent", "common", AtLeastOnce);
+        let mut publishers: Vec<Client> =
+            (0..PUBLISHERS).map(|number| broker.connect(V3_1_1, &format!("publisher-{number}"))).collect();
+        for publisher in &mut publishers {
+            let mut bytes = Vec::new();
+            for number in 0..COUNT {
+                let payload = numbered(number, LEN);
+                let publish = Outgoing::new("common", AtLeastOnce, &payload);
+                bytes.extend(publisher.encoded(&Packet::Publish(publish.publish(packet_id(number as u16 + 1)))));
+            }
+            publisher.send_bytes_unless_closed(&bytes);
+        }
+        // Each of them waits.
+        await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count >= PUBLISHERS as f64);
+        await_live_number(&mut observer, "tautwire/refused_memory", |count| count == 0.0);
+        let mut client = back(&broker, V3_1_1, "absent");
+        assert_eq!(receive_numbers(&mut client, PUBLISHERS * COUNT).len(), PUBLISHERS * COUNT);
+        for mut publisher in publishers {
+            (1..=COUNT as u16).for_each(|id| assert_eq!(publisher.expect_puback(id), 0));
+        }
+    });
+}
+
+/// The connection of a publisher that waits can end, and its messages are taken when it sends them again.
+#[test]
+fn a_publisher_of_3_1_1_that_waits_for_memory_may_go_and_come_back() {
+    every_thread_count(|case| {
+        const LEN: usize = 150 * KILOBYTE;
+        let broker = case.broker_set(&["limits.buffered_bytes=2097152", "sys.interval_s=1"]);
+        let mut observer = broker.connect(V5, "observer");
+        absent(&broker, V3_1_1, "absent", "a", ExactlyOnce);
+        let mut publisher = broker.connecting(V3_1_1, "publisher").persistent().open();
+        let before = await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |_| true);
+        for number in 0..12 {
+            let payload = numbered(number, LEN);
+            publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, &payload), number as u16 + 1);
+        }
+        await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count > before);
+        // Some have been received, and it does not know which.
+        drop(publisher);
+        let mut publisher = broker.connecting(V3_1_1, "publisher").persistent().open();
+        let mut client = back(&broker, V3_1_1, "absent");
+        for id in 1..=12 {
+            let payload = numbered(usize::from(id) - 1, LEN);
+            publisher.send_publish_as(&Outgoing::new("a", ExactlyOnce, &payload).dup(), id);
+        }
+        let numbers: Vec<usize> = receive_numbers(&mut client, 12);
+        assert_eq!(numbers, (0..12).collect::<Vec<_>>());
+        for id in 1..=12 {
+            publisher.expect_pubrec(id);
+        }
+        for id in 1..=12 {
+            publisher.send_pubrel(id);
+            assert_eq!(publisher.expect_pubcomp(id), 0);
+        }
+        client.expect_nothing();
+    });
+}
+
+/// Publishes to `hog` until that is refused; gives how many messages it was given.
+#[track_caller]
+fn fill(publisher: &mut Client, hog: &str, len: usize) -> usize {
+    fill_from(publisher, hog, 0, len)
+}
+
+/// The same, with messages that are numbered from `first` on.
+#[track_caller]
+fn fill_from(publisher: &mut Client, hog: &str, first: usize, len: usize) -> usize {
+    // No test here lets the broker hold so much.
+    let most = 20 * MEGABYTE / len;
+    let refused = (0..most).find(|number| match publisher.publish(hog, AtLeastOnce, &numbered(first + number, len)) {
+        0 => false,
+        QUOTA_EXCEEDED => true,
+        other => panic!("answered with 0x{other:02x}"),
+    });
+    refused.unwrap_or_else(|| panic!("{hog} may hold as much as it likes"))
+}
+
+/// What a stranger publishes to a session that holds nothing is kept.
+fn stranger_is_kept(broker: &Broker, version: ProtocolVersion, qos: QoS) {
+    for number in 0..HOGS {
+        let name = format!("modest-{number}");
+        absent(broker, version, &name, &name, qos);
+        let mut stranger = broker.connect(V5, "stranger");
+        assert_eq!(stranger.publish(&name, qos, b"small"), 0);
+        let mut client = back(broker, version, &name);
+        assert_eq!(client.receive().text(), "small");
+        client.expect_nothing();
+    }
+}
+
+/// One session that takes all it can get leaves something for others, whichever threads they live on.
+#[test]
+fn one_absent_client_cannot_use_up_what_others_need() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.buffered_bytes=4000000"]);
+        let mut publisher = broker.connect(V5, "publisher");
+        for number in 0..HOGS {
+            let name = format!("hog-{number}");
+            absent(&broker, case.version, &name, &name, AtLeastOnce);
+            let given = fill(&mut publisher, &name, 64 * KILOBYTE);
+            assert!(given >= 10, "{name} was given {given}");
+            stranger_is_kept(&broker, case.version, ExactlyOnce);
+            let mut hog = back(&broker, case.version, &name);
+            assert_eq!(receive_numbers(&mut hog, given), (0..given).collect::<Vec<_>>());
+            hog.expect_nothing();
+        }
+    });
+}
+
+/// The same for a client that is there and acknowledges nothing.
+#[test]
+fn one_client_that_acknowledges_nothing_cannot_use_up_what_others_need() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.buffered_bytes=4000000", "limits.in_flight_per_client=65535"]);
+        let mut publisher = broker.connect(V5, "publisher");
+        for number in 0..HOGS {
+            let name = format!("hog-{number}");
+            let mut hog = broker.connect(case.version, &name);
+            hog.subscribe(&name, AtLeastOnce);
+            let given = fill(&mut publisher, &name, 64 * KILOBYTE);
+            assert!(given >= 10, "{name} was given {given}");
+            stranger_is_kept(&broker, case.version, AtLeastOnce);
+            assert_eq!(receive_numbers(&mut hog, given), (0..given).collect::<Vec<_>>());
+            hog.expect_nothing();
+        }
+    });
+}
+
+/// Messages that come in one burst are no exception, whichever thread the hog lives on.
+#[test]
+fn one_burst_cannot_use_up_what_others_need() {
+    every_case(|case| {
+        const COUNT: u16 = 600;
+        let broker = case.broker_set(&["limits.buffered_bytes=2000000"]);
+        for number in 0..HOGS {
+            let name = format!("hog-{number}");
+            absent(&broker, case.version, &name, &name, AtLeastOnce);
+            let mut publisher = broker.connect(V5, "publisher");
+            let payload = numbered(0, 4 * KILOBYTE);
+            let publish = Outgoing::new(&name, AtLeastOnce, &payload);
+            let packets = (1..=COUNT).map(|id| Packet::Publish(publish.publish(packet_id(id))));
+            let bytes: Vec<u8> = packets.flat_map(|packet| publisher.encoded(&packet)).collect();
+            publisher.send_bytes(&bytes);
+            let kept = (1..=COUNT).filter(|id| publisher.expect_puback(*id) == 0).count();
+            assert!((100..COUNT.into()).contains(&kept), "{kept} were kept");
+            stranger_is_kept(&broker, case.version, AtLeastOnce);
+            let mut hog = back(&broker, case.version, &name);
+            assert_eq!(receive_numbers(&mut hog, kept).len(), kept);
+            hog.expect_nothing();
+        }
+    });
+}
+
+/// A client with very many subscriptions is no exception.
+#[test]
+fn one_client_with_many_filters_cannot_use_up_what_others_need() {
+    every_case(|case| {
+        const FILTERS: usize = 1_500;
+        let broker = case.broker_set(&["limits.buffered_bytes=8000000"]);
+        let mut publisher = broker.connect(V5, "publisher");
+        let mut hog = broker.connecting(case.version, "hog").persistent().open();
+        let names: Vec<String> = (0..FILTERS).map(|number| format!("hog/{number}")).collect();
+        let filters: Vec<_> = names.iter().map(|name| (name.as_str(), options(AtLeastOnce))).collect();
+        assert_eq!(hog.subscribe_all(&filters, &[]), vec![1; FILTERS]);
+        hog.disconnect();
+        let mut kept = Vec::new();
+        // The smaller ones take what the larger ones leave.
+        for (round, name) in names.iter().enumerate() {
+            let len = [64 * KILOBYTE, KILOBYTE, 16][round / 500];
+            if publisher.publish(name, AtLeastOnce, &numbered(round, len)) == 0 {
+                kept.push(round);
+            }
+        }
+        stranger_is_kept(&broker, case.version, AtLeastOnce);
+        let mut hog = back(&broker, case.version, "hog");
+        assert_eq!(receive_numbers(&mut hog, kept.len()), kept);
+    });
+}
+
+/// When a hog has caught up, its filters take messages again, on all threads.
+#[test]
+fn a_client_that_has_caught_up_is_served_again() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.buffered_bytes=2000000"]);
+        for number in 0..HOGS {
+            let (hog, publisher) = (format!("hog-{number}"), format!("publisher-{number}"));
+            absent(&broker, case.version, &hog, &hog, AtLeastOnce);
+            let mut publisher = broker.connect(V5, &publisher);
+            for _ in 0..3 {
+                let given = fill(&mut publisher, &hog, 32 * KILOBYTE);
+                assert!(given >= 10, "{hog} was given {given}");
+                let mut client = back(&broker, case.version, &hog);
+                assert_eq!(receive_numbers(&mut client, given), (0..given).collect::<Vec<_>>());
+                // The acknowledgement of the last one has been taken in.
+                client.expect_nothing();
+                client.disconnect();
+            }
+        }
+    });
+}
+
+/// Who unsubscribes, or whose session ends, while its filters are closed does not keep them closed for others.
+#[test]
+fn filters_of_a_hog_that_is_gone_are_open() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.buffered_bytes=2000000", "sys.interval_s=1"]);
+        let mut publisher = broker.connect(V5, "publisher");
+        for number in 0..HOGS {
+            let hog = format!("hog-{number}");
+            absent(&broker, case.version, &hog, "common", AtLeastOnce);
+            let mut other = broker.connect(case.version, "other");
+            other.subscribe("common", AtLeastOnce);
+            let given = fill(&mut publisher, "common", 32 * KILOBYTE);
+            assert_eq!(receive_numbers(&mut other, given), (0..given).collect::<Vec<_>>());
+            if number.is_multiple_of(2) {
+                broker.connect(case.version, &hog).disconnect();
+            } else {
+                // Unsubscribed, it holds its messages still.
+                let mut client = back(&broker, case.version, &hog);
+                client.unsubscribe(&["common"]);
+            }
+            assert_eq!(publisher.publish("common", AtLeastOnce, b"9:"), 0);
+            assert_eq!(number_of(other.receive().payload()), 9);
+            broker.connect(case.version, &hog).disconnect();
+            other.disconnect();
+        }
+    });
+}
+
+/// A message that many sessions hold is there once, and counts once.
+#[test]
+fn a_payload_that_many_sessions_hold_counts_once() {
+    every_case(|case| {
+        const SESSIONS: usize = 20;
+        let broker = case.broker_set(&["limits.buffered_bytes=8388608"]);
+        for number in 0..SESSIONS {
+            absent(&broker, case.version, &format!("absent-{number}"), "common", AtLeastOnce);
+        }
+        absent(&broker, case.version, "other", "other", AtLeastOnce);
+        let mut publisher = broker.connect(V5, "publisher");
+        let large = 3;
+        for number in 0..large {
+            let reason = publisher.publish("common", AtLeastOnce, &numbered(number, MEGABYTE));
+            assert_eq!(reason, 0, "message {number} of 1 MiB fits into 8 MiB");
+        }
+        let given = large + fill_from(&mut publisher, "common", large, 64 * KILOBYTE);
+        assert!(given < 128, "{given} messages fit into 8 MiB");
+        let mut stranger = broker.connect(V5, "stranger");
+        assert_eq!(stranger.publish("other", AtLeastOnce, b"small"), 0);
+        assert_eq!(back(&broker, case.version, "other").receive().text(), "small");
+        for number in 0..SESSIONS {
+            let mut client = back(&broker, case.version, &format!("absent-{number}"));
+            assert_eq!(receive_numbers(&mut client, given), (0..given).collect::<Vec<_>>());
+            client.expect_nothing();
+        }
+    });
+}
+
+/// A message that is to be retained and one for a shared subscription are let in or refused like any other.
+#[test]
+fn retained_and_shared_messages_are_not_lost_either() {
+    every_case(|case: Case| {
+        const MANY: usize = 100;
+        let broker = case.broker_set(&["limits.buffered_bytes=2000000"]);
+        let mut publisher = broker.connect(V5, "publisher");
+        absent(&broker, case.version, "member", "$share/group/work/#", AtLeastOnce);
+        absent(&broker, case.version, "keeper", "kept/#", AtLeastOnce);
+        let mut kept = Vec::new();
+        for number in 0..MANY {
+            let payload = numbered(number, 32 * KILOBYTE);
+            let topic = format!("kept/{number}");
+            let reason = publisher.deliver(&Outgoing::new(&topic, AtLeastOnce, &payload).retained());
+            assert!(reason == 0 || reason == QUOTA_EXCEEDED, "0x{reason:02x}");
+            if reason == 0 {
+                kept.push(number);
+            }
+        }
+        let shared = fill(&mut publisher, "work/x", 32 * KILOBYTE);
+        assert!(shared >= 5 && kept.len() < MANY, "{shared} shared, {} retained", kept.len());
+        let mut member = back(&broker, case.version, "member");
+        assert_eq!(receive_numbers(&mut member, shared), (0..shared).collect::<Vec<_>>());
+        member.expect_nothing();
+        let mut keeper = back(&broker, case.version, "keeper");
+        assert_eq!(receive_numbers(&mut keeper, kept.len()), kept);
+        keeper.expect_nothing();
+        // What was refused was not retained.
+        let mut late = broker.connect(case.version, "late");
+        late.subscribe("kept/#", AtLeastOnce);
+        let mut retained = receive_numbers(&mut late, kept.len());
+        retained.sort_unstable();
+        assert_eq!(retained, kept);
+        late.expect_nothing();
+    });
+}

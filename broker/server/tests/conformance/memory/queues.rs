@@ -1,0 +1,135 @@
+//! `limits.session_queue_bytes`: messages that wait, and those that have been sent and not acknowledged.
+
+use tautwire_protocol::ReasonCode;
+
+use super::{KILOBYTE, MEGABYTE, absent, back, number_of, numbered, receive_numbers};
+use crate::support::property::receive_maximum;
+use crate::support::{AtLeastOnce, Broker, Case, Client, V5, every_case};
+use crate::sys::await_live_number;
+
+/// `limits.slow_consumer=drop_old`: a large message throws out as many old ones as it needs room for.
+#[test]
+fn the_oldest_go_until_there_is_room_for_a_large_message() {
+    every_case(|case| {
+        const SMALL: usize = 2_000;
+        const LARGE: usize = 30;
+        let broker = case.broker_set(&[
+            "limits.slow_consumer=drop_old",
+            "limits.session_queue_bytes=8388608",
+            "sys.interval_s=1",
+        ]);
+        absent(&broker, case.version, "absent", "a", AtLeastOnce);
+        let mut publisher = broker.connect(case.version, "publisher");
+        for number in 0..SMALL {
+            publisher.publish("a", AtLeastOnce, &numbered(number, KILOBYTE));
+        }
+        let before = broker.resident_bytes();
+        for number in 0..LARGE {
+            publisher.publish("a", AtLeastOnce, &numbered(SMALL + number, 3_000_000));
+        }
+        // Two of them fit, and the buffers of a publisher of such messages.
+        let held = broker.resident_bytes().saturating_sub(before);
+        assert!(held < 40 * MEGABYTE as u64, "the broker holds {held} bytes");
+        // All that is dropped is counted.
+        let mut observer = broker.connect(V5, "observer");
+        let dropped = SMALL + LARGE - 2;
+        await_live_number(&mut observer, "tautwire/dropped_queue_full", |count| count == dropped as f64);
+        let mut client = back(&broker, case.version, "absent");
+        assert_eq!(receive_numbers(&mut client, 2), [dropped, dropped + 1]);
+        client.expect_nothing();
+    });
+}
+
+/// A queue of which the front is large loses no more than it must.
+#[test]
+fn no_more_of_the_oldest_go_than_must() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.slow_consumer=drop_old", "limits.session_queue_bytes=1000000"]);
+        absent(&broker, case.version, "absent", "a", AtLeastOnce);
+        let mut publisher = broker.connect(case.version, "publisher");
+        for (number, len) in [(0, 300_000), (1, 300_000), (2, 300_000), (3, 650_000), (4, 10_000), (5, 20_000)] {
+            publisher.publish("a", AtLeastOnce, &numbered(number, len));
+        }
+        let mut client = back(&broker, case.version, "absent");
+        assert_eq!(receive_numbers(&mut client, 4), [2, 3, 4, 5]);
+        client.expect_nothing();
+    });
+}
+
+/// Publishes 20 messages of about 1 MiB to a subscriber that acknowledges nothing and whose session may hold four of them.
+fn window_of_four(case: Case, broker: &Broker) -> Client {
+    let mut connecting = broker.connecting(case.version, "subscriber");
+    if case.version.is_v5() {
+        connecting = connecting.property(receive_maximum(65_535));
+    }
+    let mut subscriber = connecting.open();
+    subscriber.subscribe("a", AtLeastOnce);
+    let mut publisher = broker.connect(case.version, "publisher");
+    for number in 0..20 {
+        publisher.publish("a", AtLeastOnce, &numbered(number, 1_000_000));
+    }
+    for number in 0..4 {
+        assert_eq!(number_of(subscriber.expect_publish().payload()), number);
+    }
+    subscriber
+}
+
+const WINDOW: [&str; 3] =
+    ["limits.session_queue_bytes=4194304", "limits.in_flight_per_client=65535", "sys.interval_s=1"];
+
+/// What has been sent and not acknowledged counts too, with `limits.slow_consumer=drop_new` and `drop_old`.
+#[test]
+fn a_client_that_acknowledges_nothing_is_sent_no_more_than_its_session_may_hold() {
+    every_case(|case| {
+        for choice in ["limits.slow_consumer=drop_new", "limits.slow_consumer=drop_old"] {
+            let broker = case.broker_set(&[&WINDOW[..], &[choice]].concat());
+            let mut subscriber = window_of_four(case, &broker);
+            subscriber.expect_nothing();
+            let mut observer = broker.connect(V5, "observer");
+            await_live_number(&mut observer, "tautwire/dropped_queue_full", |count| count == 16.0);
+        }
+    });
+}
+
+/// The same with `limits.slow_consumer=disconnect`.
+#[test]
+fn a_client_that_acknowledges_nothing_is_disconnected_where_told_so() {
+    every_case(|case| {
+        let broker = case.broker_set(&[&WINDOW[..], &["limits.slow_consumer=disconnect"]].concat());
+        let mut subscriber = window_of_four(case, &broker);
+        subscriber.expect_thrown_out(ReasonCode::QuotaExceeded);
+    });
+}
+
+/// What is acknowledged makes room again.
+#[test]
+fn acknowledgements_make_room_in_the_window() {
+    every_case(|case| {
+        let broker = case.broker_set(&WINDOW);
+        let mut subscriber = broker.connect(case.version, "subscriber");
+        subscriber.subscribe("a", AtLeastOnce);
+        let mut publisher = broker.connect(case.version, "publisher");
+        for number in 0..40 {
+            publisher.publish("a", AtLeastOnce, &numbered(number, 1_000_000));
+            assert_eq!(number_of(subscriber.receive().payload()), number);
+            // The acknowledgement has been taken in.
+            subscriber.ping();
+        }
+    });
+}
+
+/// `limits.session_queue_bytes` is the operator's choice, and goes before a share of memory: what it drops is no loss for want
+/// of memory, and the publisher is told of success.
+#[test]
+fn what_the_operator_lets_drop_is_dropped_as_before() {
+    every_case(|case| {
+        let broker = case.broker_set(&["limits.session_queue_bytes=100000", "sys.interval_s=1"]);
+        absent(&broker, case.version, "absent", "a", AtLeastOnce);
+        let mut publisher = broker.connect(V5, "publisher");
+        for number in 0..20 {
+            assert_eq!(publisher.publish("a", AtLeastOnce, &numbered(number, 30_000)), 0);
+        }
+        await_live_number(&mut publisher, "tautwire/dropped_queue_full", |count| count == 17.0);
+        assert_eq!(receive_numbers(&mut back(&broker, case.version, "absent"), 3), [0, 1, 2]);
+    });
+}

@@ -1,0 +1,167 @@
+//! Retained messages that a subscription is still owed when it is given up or made again.
+
+use tautwire_protocol::{RetainHandling, SubscriptionOptions};
+
+use crate::support::property::{receive_maximum, subscription_identifier};
+use crate::support::{
+    AtLeastOnce, Broker, Case, Client, ExactlyOnce, Message, Outgoing, QoS, V5, every_case, every_thread_count,
+    expect_nothing_from, options,
+};
+
+/// A broker that lets clients have one message in flight, with five retained ones, `kept/0` to `kept/4`.
+fn five_retained(case: Case) -> (Broker, Client) {
+    let broker = case.broker_set(&["limits.in_flight_per_client=1"]);
+    let mut publisher = broker.connect(case.version, "publisher");
+    for number in 0..5 {
+        let topic = format!("kept/{number}");
+        publisher.deliver(&Outgoing::new(&topic, ExactlyOnce, b"kept").retained());
+    }
+    (broker, publisher)
+}
+
+/// A subscriber that has been sent the first of the five and has not acknowledged it.
+fn with_one_in_flight(case: Case, broker: &Broker, qos: QoS) -> (Client, Message) {
+    let mut connecting = broker.connecting(case.version, "subscriber");
+    if case.version.is_v5() {
+        connecting = connecting.property(receive_maximum(1));
+    }
+    let mut subscriber = connecting.open();
+    subscriber.subscribe("kept/#", qos);
+    let first = subscriber.expect_publish();
+    (subscriber, first)
+}
+
+/// [MQTT-3.10.4-2], [MQTT-3.10.4-3]; 3.1.1: [MQTT-3.10.4-2]
+#[test]
+fn unsubscribe_ends_what_is_owed() {
+    every_case(|case| {
+        let (broker, mut publisher) = five_retained(case);
+        for qos in [AtLeastOnce, ExactlyOnce] {
+            let (mut subscriber, first) = with_one_in_flight(case, &broker, qos);
+            subscriber.unsubscribe(&["kept/#"]);
+            // What has been sent is completed.
+            subscriber.acknowledge(&first);
+            subscriber.expect_nothing();
+            expect_nothing_from(&mut publisher, &mut subscriber);
+            // Subscribed anew, it gets all of them.
+            subscriber.subscribe("kept/#", qos);
+            let mut topics: Vec<String> = (0..5).map(|_| subscriber.receive().topic().to_owned()).collect();
+            topics.sort_unstable();
+            assert_eq!(topics, ["kept/0", "kept/1", "kept/2", "kept/3", "kept/4"]);
+            subscriber.expect_nothing();
+            subscriber.disconnect();
+        }
+    });
+}
+
+/// The same with a packet of so many filters that it is worked off over several turns.
+#[test]
+fn unsubscribe_from_many_filters_ends_what_is_owed() {
+    every_case(|case| {
+        let (broker, mut publisher) = five_retained(case);
+        let (mut subscriber, first) = with_one_in_flight(case, &broker, AtLeastOnce);
+        let others: Vec<String> = (0..2_000).map(|number| format!("other/{number}")).collect();
+        let mut filters: Vec<&str> = others.iter().map(String::as_str).collect();
+        filters.push("kept/#");
+        subscriber.unsubscribe(&filters);
+        subscriber.acknowledge(&first);
+        subscriber.expect_nothing();
+        expect_nothing_from(&mut publisher, &mut subscriber);
+    });
+}
+
+/// What other subscriptions are owed stays owed.
+#[test]
+fn unsubscribe_ends_no_other_debt() {
+    every_case(|case| {
+        let (broker, _publisher) = five_retained(case);
+        let (mut subscriber, first) = with_one_in_flight(case, &broker, AtLeastOnce);
+        subscriber.subscribe("kept/3", AtLeastOnce);
+        subscriber.unsubscribe(&["kept/#"]);
+        subscriber.acknowledge(&first);
+        assert_eq!(subscriber.receive().topic(), "kept/3");
+        subscriber.expect_nothing();
+    });
+}
+
+/// The session goes on and the client is away: what it gave up before does not come when it is back.
+#[test]
+fn what_was_given_up_does_not_come_after_a_reconnection() {
+    every_case(|case| {
+        let (broker, mut publisher) = five_retained(case);
+        let mut subscriber = broker.connecting(case.version, "subscriber").persistent().open();
+        subscriber.subscribe("kept/#", AtLeastOnce);
+        let first = subscriber.expect_publish();
+        subscriber.unsubscribe(&["kept/#"]);
+        subscriber.cut();
+        let mut subscriber = broker.connecting(case.version, "subscriber").persistent().open();
+        let again = subscriber.receive();
+        assert_eq!((again.topic(), again.dup()), (first.topic(), true));
+        subscriber.expect_nothing();
+        expect_nothing_from(&mut publisher, &mut subscriber);
+    });
+}
+
+fn handling(qos: QoS, retain_handling: RetainHandling) -> SubscriptionOptions {
+    SubscriptionOptions { retain_handling, ..options(qos) }
+}
+
+/// [MQTT-3.3.1-11], [MQTT-3.8.4-4]: with Retain Handling 2 the new subscription is owed nothing, and it replaces the old one.
+#[test]
+fn a_subscription_that_wants_nothing_retained_ends_what_is_owed() {
+    every_thread_count(|case| {
+        let (broker, mut publisher) = five_retained(case);
+        let (mut subscriber, first) = with_one_in_flight(case, &broker, AtLeastOnce);
+        subscriber.subscribe_as("kept/#", handling(AtLeastOnce, RetainHandling::DoNotSend));
+        subscriber.acknowledge(&first);
+        subscriber.expect_nothing();
+        expect_nothing_from(&mut publisher, &mut subscriber);
+        // It is a subscription still.
+        publisher.publish("kept/7", AtLeastOnce, b"live");
+        assert_eq!(subscriber.receive().text(), "live");
+    });
+}
+
+/// [MQTT-3.3.1-10], [MQTT-3.8.4-4]: with Retain Handling 1 nothing new is owed; what is owed goes on by the new terms.
+#[test]
+fn what_is_owed_goes_on_with_the_new_qos_and_identifier() {
+    every_thread_count(|case| {
+        let (broker, mut publisher) = five_retained(case);
+        for (before, after) in [(AtLeastOnce, ExactlyOnce), (ExactlyOnce, AtLeastOnce)] {
+            let mut subscriber = broker.connecting(V5, "subscriber").property(receive_maximum(1)).open();
+            subscriber.subscribe_identified("kept/#", before, 7);
+            let first = subscriber.expect_publish();
+            assert_eq!((first.qos(), first.subscription_identifiers()), (before, vec![7]));
+            let new = handling(after, RetainHandling::SendIfNew);
+            assert_eq!(subscriber.subscribe_all(&[("kept/#", new)], &[subscription_identifier(9)]), [after.as_u8()]);
+            subscriber.acknowledge(&first);
+            let mut topics = vec![first.topic().to_owned()];
+            for _ in 0..4 {
+                let message = subscriber.receive();
+                assert_eq!((message.qos(), message.subscription_identifiers()), (after, vec![9]));
+                topics.push(message.topic().to_owned());
+            }
+            topics.sort_unstable();
+            assert_eq!(topics, ["kept/0", "kept/1", "kept/2", "kept/3", "kept/4"]);
+            subscriber.expect_nothing();
+            expect_nothing_from(&mut publisher, &mut subscriber);
+            subscriber.disconnect();
+        }
+    });
+}
+
+/// [MQTT-3.3.1-9], [MQTT-3.8.4-4]: with Retain Handling 0 all is owed anew, and the old debt is not paid beside it.
+#[test]
+fn a_subscription_made_again_is_owed_everything_once() {
+    every_case(|case| {
+        let (broker, mut publisher) = five_retained(case);
+        let (mut subscriber, first) = with_one_in_flight(case, &broker, AtLeastOnce);
+        subscriber.subscribe("kept/#", AtLeastOnce);
+        subscriber.acknowledge(&first);
+        let mut topics: Vec<String> = (0..5).map(|_| subscriber.receive().topic().to_owned()).collect();
+        topics.sort_unstable();
+        assert_eq!(topics, ["kept/0", "kept/1", "kept/2", "kept/3", "kept/4"]);
+        subscriber.expect_nothing();
+        expect_nothing_from(&mut publisher, &mut subscriber);
+    });
+}
