@@ -18,7 +18,7 @@ const RECEIVER_BYTES: usize = 160;
 const OUTPUT_ALWAYS_BYTES: usize = 4 << 10;
 /// Filters of a session that are closed. Of one that has more, the topics of what was too much for it are closed instead, as
 /// many: closing all filters would take too long. What is too much then is dropped as [`crate::SlowConsumer`] says.
-const CLOSED_MAX: usize = 1_024;
+const CLOSED_MAX: usize = 8_192;
 
 /// A session that holds more than its share.
 #[derive(Debug)]

@@ -9,6 +9,7 @@
 mod account;
 mod ack;
 mod acknowledge;
+mod ahead;
 mod connections;
 mod contracts;
 mod counters;

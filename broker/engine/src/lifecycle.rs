@@ -146,8 +146,9 @@ impl<J: Journal> Shard<J> {
         let awaiting_connect = connection.phase() == Phase::AwaitingConnect;
         let keep_alive_s = connection.agreement().keep_alive_s;
         let Deadlines { last_received_ms, incomplete_since_ms, stalled_since_ms } = connection.deadlines();
-        let keep_alive =
-            (keep_alive_s > 0 && !connection.is_held()).then(|| last_received_ms + keep_alive_limit_ms(keep_alive_s));
+        // Of one whose message waits for memory, PINGREQ is heard.
+        let is_heard = !connection.is_held() || connection.waits_for_memory_alone();
+        let keep_alive = (keep_alive_s > 0 && is_heard).then(|| last_received_ms + keep_alive_limit_ms(keep_alive_s));
         let connect = awaiting_connect.then(|| last_received_ms + connect_limit_ms);
         let incomplete = incomplete_since_ms.map(|since| since.get() + incomplete_limit_ms);
         let stalled = stalled_since_ms.filter(|_| stall_limit_ms > 0).map(|since| since.get() + stall_limit_ms);

@@ -230,7 +230,8 @@ impl<J: Journal> Hub<J> {
     #[inline]
     fn admit(&self, outgoing: &mut Outgoing<'_>, matches: &Matches) -> Result<(), NotRouted> {
         let MessageRef { topic, .. } = outgoing.message;
-        let receivers = matches.subscriptions.len() + matches.routes.shares.len();
+        let Routes { shards, shares } = &matches.routes;
+        let receivers = matches.subscriptions.len() + shares.len() + shards.without(self.shard).count();
         if !self.has_room_for_message(topic, outgoing.message.kept_bytes(), receivers) {
             return Err(NotRouted::NoMemory);
         }

@@ -9,6 +9,7 @@ use tautwire_protocol::{
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
 
+use crate::ahead::overtakes;
 use crate::connections::{Chunk, Output, Phase, Reason};
 use crate::counters::Counters;
 use crate::discovery::Told;
@@ -42,6 +43,8 @@ pub struct Shard<J> {
 /// How often expired retained messages are removed, and how many at a time.
 const RETAINED_SWEEP_MS: u64 = 5_000;
 const RETAINED_SWEEP_MAX: usize = 1_000;
+/// So many bytes may be read from a connection however little memory is free.
+const READ_MIN_BYTES: usize = 4 << 10;
 
 /// What came of a packet.
 pub(crate) enum Handled {
@@ -103,6 +106,9 @@ impl<J: Journal> Shard<J> {
                 return range.len();
             }
             if connection.is_held() {
+                if connection.waits_for_memory_alone() {
+                    at = self.hear_behind(index, chunk, at..range.end);
+                }
                 break;
             }
             if connection.pending_bytes() > output_max_bytes {
@@ -114,6 +120,7 @@ impl<J: Journal> Shard<J> {
             match self.receive_packet(index, chunk, at..range.end) {
                 (consumed, Handled::Done) if consumed > 0 => {
                     at += consumed;
+                    self.note_heard(index, consumed);
                     self.hub.packets += 1;
                     if burst.is_enough_with(&self.hub, consumed) {
                         break;
@@ -123,7 +130,15 @@ impl<J: Journal> Shard<J> {
                     at = range.end;
                     break;
                 }
-                (_, Handled::Done | Handled::Later) => break,
+                (length, Handled::Later) => {
+                    let connection = &mut self.hub.connections[index];
+                    if connection.waits_for_memory_alone() {
+                        connection.hear_ahead_to(length.max(connection.heard_ahead_bytes()));
+                        at = self.hear_behind(index, chunk, at..range.end);
+                    }
+                    break;
+                }
+                (_, Handled::Done) => break,
             }
         }
         if self.end_burst(&burst) {
@@ -132,6 +147,24 @@ impl<J: Journal> Shard<J> {
         self.note_incomplete(id, at > range.start, at < range.end);
         self.settle_overruns();
         at - range.start
+    }
+
+    /// Hears what lies behind the packet at the start of `range`, which waits for memory; gives where input is kept from.
+    fn hear_behind(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> usize {
+        match self.hear_ahead(index, &chunk.bytes()[range.clone()]) {
+            Handled::Ended => range.end,
+            Handled::Done | Handled::Later => range.start,
+        }
+    }
+
+    /// So much at the front of the input has been consumed.
+    #[inline]
+    fn note_heard(&mut self, index: ConnectionIndex, consumed: usize) {
+        let connection = &mut self.hub.connections[index];
+        let ahead_bytes = connection.heard_ahead_bytes();
+        if ahead_bytes > 0 {
+            connection.hear_ahead_to(ahead_bytes.saturating_sub(consumed));
+        }
     }
 
     /// Handles the packet at the start of `range`, if it is there in full; says how long it was.
@@ -151,6 +184,9 @@ impl<J: Journal> Shard<J> {
         }
         if bytes.len() < length {
             return (0, Handled::Done);
+        }
+        if connection.heard_ahead_bytes() >= length && overtakes(header.packet_type) {
+            return (length, Handled::Done);
         }
         connection.note_received(self.hub.now_ms);
         self.hub.counters().packets_received.add(1);
@@ -216,6 +252,12 @@ impl<J: Journal> Shard<J> {
         }
     }
 
+    /// Most bytes that are to be read from a connection at a time: the less memory is free, the fewer.
+    #[inline]
+    pub fn read_max_bytes(&self) -> usize {
+        usize::try_from(self.hub.memory.input_bytes() / 8).unwrap_or(usize::MAX).max(READ_MIN_BYTES)
+    }
+
     /// The surroundings keep `rest` of what the connection has sent, which takes them `held_bytes`: a packet that is not whole
     /// yet, or whole ones behind one that waits. Where there is no memory for that, the connection is ended and nothing of it
     /// is to be kept; says false then.
@@ -225,7 +267,9 @@ impl<J: Journal> Shard<J> {
         let connection = &mut connections[index];
         connection.note_input(held_bytes, memory.ledger());
         // They are entered already. What else the client holds does not matter: a packet that has begun is to have its end.
-        if rest.is_empty() || held_bytes as u64 <= memory.input_bytes() || connection.phase() == Phase::Closing {
+        let input_bytes = memory.input_bytes();
+        let has_room = if connection.is_held() { input_bytes > 0 } else { held_bytes as u64 <= input_bytes };
+        if rest.is_empty() || has_room || connection.phase() == Phase::Closing {
             return true;
         }
         connection.note_input(0, memory.ledger());

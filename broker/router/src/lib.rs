@@ -44,6 +44,12 @@ impl ShardSet {
         ShardSet(self.0 & !(1 << shard.0))
     }
 
+    /// How many shards are in it.
+    #[inline]
+    pub fn count(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
     /// Whether no shard is in it.
     pub fn is_empty(self) -> bool {
         self.0 == 0

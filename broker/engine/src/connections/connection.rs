@@ -74,6 +74,8 @@ pub(crate) struct Connection {
     heard_older: bool,
     /// QoS 2 messages that the client has sent on this connection and that are not complete.
     receiving: u16,
+    /// So many bytes of what is kept of the input have been looked at for packets that may overtake a message that waits.
+    heard_ahead_bytes: u32,
     generation: u32,
     session: Option<SessionIndex>,
     last_received_ms: u64,
@@ -128,6 +130,7 @@ impl Connection {
             is_fresh: false,
             heard_older: false,
             receiving: 0,
+            heard_ahead_bytes: 0,
             generation: 0,
             session: None,
             last_received_ms: 0,
@@ -250,13 +253,29 @@ impl Connection {
         self.holds.add(reason)
     }
 
-    /// A reason is gone; says whether it was there. The client could not be heard meanwhile, so it has not been silent.
+    /// A reason is gone; says whether it was there. The client could not be heard meanwhile, so it has not been silent; but one
+    /// that waited for memory could.
     pub(crate) fn let_go(&mut self, reason: Reason, now_ms: u64) -> bool {
         let was_held = self.holds.remove(reason);
-        if was_held {
+        if was_held && reason != Reason::Memory {
             self.last_received_ms = now_ms;
         }
         was_held
+    }
+
+    /// Whether a message that waits for memory is the only reason not to read from the client.
+    pub(crate) fn waits_for_memory_alone(&self) -> bool {
+        self.holds.is_only(Reason::Memory)
+    }
+
+    #[inline]
+    pub(crate) fn heard_ahead_bytes(&self) -> usize {
+        self.heard_ahead_bytes as usize
+    }
+
+    /// So much of what is kept of the input has been looked at for what may overtake the message at its start.
+    pub(crate) fn hear_ahead_to(&mut self, bytes: usize) {
+        self.heard_ahead_bytes = u32::try_from(bytes).expect("input that is kept has less than 4 GiB");
     }
 
     // Its clocks.

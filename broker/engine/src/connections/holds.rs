@@ -38,6 +38,10 @@ impl Holds {
         self.0 & reason as u8 != 0
     }
 
+    pub(crate) fn is_only(self, reason: Reason) -> bool {
+        self.0 == reason as u8
+    }
+
     /// Whether the connection may be heard.
     #[inline]
     pub(crate) fn is_empty(self) -> bool {

@@ -72,7 +72,7 @@ impl<'a, C: Choices> Turning<'a, C> {
         let is_draining = socket.draining_until_ms.is_some();
         if is_draining {
             socket.inbound.clear();
-        } else if shard.is_held(connection) {
+        } else if shard.is_held(connection) && !shard.reads_ahead(connection, &socket.rest) {
             // It is listed again when it is heard again.
             return;
         }
@@ -94,7 +94,10 @@ impl<'a, C: Choices> Turning<'a, C> {
         let socket = &self.network.sockets[id.0];
         if !socket.inbound.is_empty() {
             self.network.list_readable(self.own, id);
-        } else if socket.broken || (socket.finished && (is_draining || !shard.is_held(connection))) {
+        } else if socket.broken
+            || (socket.finished
+                && (is_draining || !shard.is_held(connection) || shard.reads_ahead(connection, &socket.rest)))
+        {
             self.lose(shard, id);
         }
     }

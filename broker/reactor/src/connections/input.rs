@@ -86,7 +86,8 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// Puts what is kept of a connection before what its transport has to give. With `transport` `None`, nothing is read.
+    /// Puts what is kept of a connection before what its transport has to give, `read_max_bytes` at most. With `transport`
+    /// `None`, nothing is read.
     ///
     /// # Errors
     /// Those of reading, without "would block".
@@ -94,8 +95,10 @@ impl Chunks {
         &mut self,
         rest: Option<Remainder>,
         transport: Option<&mut Transport<'_>>,
+        read_max_bytes: usize,
         counters: &Counters,
     ) -> io::Result<Arrived> {
+        let read_max_bytes = read_max_bytes.min(READ_MAX_BYTES);
         let (mut chunk, mut range) = match rest {
             None => (self.take(), HEADROOM_BYTES..HEADROOM_BYTES),
             Some(Remainder::Short(bytes)) => {
@@ -110,14 +113,20 @@ impl Chunks {
             }
             Some(Remainder::Long(mut bytes, arrived)) => {
                 if transport.is_some() && arrived == bytes.len() {
-                    bytes.resize(arrived + arrived.max(GROWTH_BYTES), 0);
+                    if read_max_bytes < READ_MAX_BYTES {
+                        // Memory is scarce.
+                        bytes.reserve_exact(read_max_bytes);
+                        bytes.resize(arrived + read_max_bytes, 0);
+                    } else {
+                        bytes.resize(arrived + arrived.max(GROWTH_BYTES), 0);
+                    }
                 }
                 (Chunk::from(bytes), 0..arrived)
             }
         };
         let Some(transport) = transport else { return Ok(Arrived { chunk, range, received: None, more: false }) };
         let room = &mut bytes_of(&mut chunk)[range.end..];
-        let size = room.len().min(READ_MAX_BYTES);
+        let size = room.len().min(read_max_bytes);
         if size == 0 {
             // Whole packets fill the chunk and wait to be let through.
             return Ok(Arrived { chunk, range, received: None, more: true });

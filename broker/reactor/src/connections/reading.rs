@@ -40,13 +40,16 @@ impl Connections {
         let Some(socket) = self.sockets.get(id) else { return false };
         let draining = socket.draining;
         if reading && !draining && shard.is_held(id) {
-            // Told to go on by Action::Resume; until then the bytes wait in the socket, and so does the sender.
-            return false;
+            let rest = socket.rest.as_ref().map_or(&[][..], |rest| rest.bytes());
+            if !shard.reads_ahead(id, rest) {
+                // Told to go on by Action::Resume; until then the bytes wait in the socket, and so does the sender.
+                return false;
+            }
         }
         let rest = socket.rest.take().map(|rest| *rest);
         let had_rest = rest.is_some();
         let mut transport = if reading { self.sockets.transport(id) } else { None };
-        let arrived = match self.chunks.gather(rest, transport.as_mut(), shard.counters()) {
+        let arrived = match self.chunks.gather(rest, transport.as_mut(), shard.read_max_bytes(), shard.counters()) {
             Ok(arrived) => arrived,
             Err(error) => {
                 log::debug!("connection {} failed: {error}", id.index);

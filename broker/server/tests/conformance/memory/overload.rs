@@ -105,11 +105,15 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
                 let waits = numbers["tautwire/publishers_short_of_memory"];
                 if waits > before { Ok(()) } else { Err(format!("{name}: the publisher does not wait")) }
             });
-            let mut acknowledged = 0;
+            let (mut acknowledged, mut pinged) = (0, false);
             while let Some(packet) = publisher.next_before(Instant::now() + Duration::from_millis(100)) {
-                acknowledged += 1;
                 match packet.as_packet() {
-                    Packet::PubAck(puback) => assert_eq!(puback.packet_id.get(), acknowledged),
+                    Packet::PubAck(puback) => {
+                        acknowledged += 1;
+                        assert_eq!(puback.packet_id.get(), acknowledged);
+                    }
+                    // It may be heard ahead of the message that waits.
+                    Packet::PingResp if !pinged => pinged = true,
                     other => panic!("expected PUBACK, got {other:?}"),
                 }
             }
@@ -120,7 +124,9 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
             for id in acknowledged + 1..=COUNT as u16 {
                 publisher.expect_puback(id);
             }
-            assert!(matches!(publisher.next().as_packet(), Packet::PingResp));
+            if !pinged {
+                assert!(matches!(publisher.next().as_packet(), Packet::PingResp));
+            }
             client.unsubscribe(&[&name]);
             client.disconnect();
             publisher.disconnect();
@@ -133,7 +139,7 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
 #[test]
 fn a_client_of_3_1_1_whose_own_acknowledgements_free_the_memory_is_not_stuck() {
     every_thread_count(|case| {
-        const COUNT: u16 = 100;
+        const COUNT: u16 = 60;
         let broker = case.broker_set(&["limits.buffered_bytes=1572864", "limits.in_flight_per_client=65535"]);
         let mut client = broker.connect(V3_1_1, "client");
         client.subscribe("own", AtLeastOnce);

@@ -195,7 +195,7 @@ fn connections_whose_packet_never_ends_are_disconnected() {
 }
 
 #[test]
-fn connections_whose_connect_never_ends_are_closed() {
+fn connections_whose_connect_never_ends_are_refused() {
     every_case(|case| {
         let broker = case.broker_set(&["limits.buffered_bytes=4194304", "sys.interval_s=1"]);
         let mut bystander = Bystander::new(&broker, case.version);
@@ -214,6 +214,9 @@ fn connections_whose_connect_never_ends_are_closed() {
         let mut refused = 0;
         for client in &mut clients {
             if client.anything_arrives_within(Duration::from_millis(1)) {
+                // The answer to a CONNECT whose version can be made out.
+                let expected = if case.version.is_v5() { ReasonCode::QuotaExceeded.as_u8() } else { 3 };
+                assert_eq!(client.expect_connack_code(), expected);
                 client.expect_closed();
                 refused += 1;
             }

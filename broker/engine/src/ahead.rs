@@ -1,0 +1,73 @@
+//! What a client has sent behind a message that waits for memory.
+//!
+//! A client of 3.1.1 whose PUBLISH waits cannot be told so. Its acknowledgements may be what frees memory, and its PINGREQ
+//! wants an answer. So these are heard ahead of the message that waits; all else keeps its place.
+
+use tautwire_protocol::{DecodeOptions, FixedHeader, PacketType, decode_body};
+use tautwire_session::Journal;
+
+use crate::place::{ConnectionId, ConnectionIndex};
+use crate::shard::{Handled, Shard};
+
+/// Most bytes behind the message that waits that are read for what can be heard ahead of it. Where memory is short, they are
+/// an eighth of what is free.
+const AHEAD_MAX_BYTES: u64 = 1 << 20;
+
+impl<J: Journal> Shard<J> {
+    /// Whether a connection that is held is to be read from all the same, for what can be heard ahead. `rest` is what is kept
+    /// of its input.
+    pub fn reads_ahead(&mut self, id: ConnectionId, rest: &[u8]) -> bool {
+        let Some(index) = self.hub.connections.find(id) else { return false };
+        if !self.hub.connections[index].waits_for_memory_alone() {
+            return false;
+        }
+        let behind = self.fixed_header(index, rest).map_or(0, |header| rest.len().saturating_sub(header.total_len()));
+        (behind as u64) < (self.hub.memory.common_bytes() / 8).min(AHEAD_MAX_BYTES)
+    }
+
+    /// Hears what may overtake the packet at the start of `bytes`, which waits for memory.
+    #[cold]
+    pub(crate) fn hear_ahead(&mut self, index: ConnectionIndex, bytes: &[u8]) -> Handled {
+        loop {
+            let at = self.hub.connections[index].heard_ahead_bytes();
+            let Some(rest) = bytes.get(at..) else { return Handled::Done };
+            // Bytes that are no packet are answered when it is their turn.
+            let Some(header) = self.fixed_header(index, rest) else { return Handled::Done };
+            let length = header.total_len();
+            if rest.len() < length {
+                return Handled::Done;
+            }
+            if overtakes(header.packet_type) {
+                let version = self.hub.connections[index].version();
+                let body = &rest[header.header_len..length];
+                let Ok(packet) = decode_body(&header, body, version) else { return Handled::Done };
+                self.hub.connections[index].note_received(self.hub.now_ms);
+                self.hub.counters().packets_received.add(1);
+                if matches!(self.on_packet(index, &packet), Handled::Ended) {
+                    return Handled::Ended;
+                }
+            }
+            self.hub.connections[index].hear_ahead_to(at + length);
+        }
+    }
+
+    fn fixed_header(&self, index: ConnectionIndex, bytes: &[u8]) -> Option<FixedHeader> {
+        let version = self.hub.connections[index].version();
+        let max_packet_size = self.hub.settings.maximum_packet_size_bytes;
+        FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size }).ok()
+    }
+}
+
+/// Whether packets of this type may overtake a PUBLISH: the standard orders acknowledgements among themselves [MQTT-4.6.0-2],
+/// and nothing that is published comes after DISCONNECT.
+pub(crate) fn overtakes(packet_type: PacketType) -> bool {
+    matches!(
+        packet_type,
+        PacketType::PubAck
+            | PacketType::PubRec
+            | PacketType::PubRel
+            | PacketType::PubComp
+            | PacketType::PingReq
+            | PacketType::Disconnect
+    )
+}
