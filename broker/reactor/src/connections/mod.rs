@@ -17,6 +17,7 @@ use tautwire_engine::{Action, ConnectionId, Shard};
 use tautwire_session::Volatile;
 use tautwire_websocket::{CloseCode, WebSocket};
 
+use crate::door::Newcomer;
 use crate::ways::Adopted;
 use input::{Chunks, Remainder};
 use quickack::Hurried;
@@ -45,6 +46,8 @@ pub(crate) struct Connections {
     replying: Vec<ConnectionId>,
     /// Connections that have ended, with the moment at which their sockets are closed at the latest.
     draining: VecDeque<(u64, ConnectionId)>,
+    /// Connections that have been read from and are not watched yet.
+    fresh: Vec<ConnectionId>,
     hurried: Hurried,
     is_stopping: bool,
     pub(crate) now_ms: u64,
@@ -62,6 +65,7 @@ impl Connections {
             writable: Vec::new(),
             replying: Vec::new(),
             draining: VecDeque::new(),
+            fresh: Vec::new(),
             hurried: Hurried::new(),
             is_stopping: false,
             now_ms: 0,
@@ -114,35 +118,68 @@ impl Connections {
 
     // Coming.
 
-    /// Lets a connection in, with what has been read of it elsewhere.
-    pub(crate) fn admit(
+    /// Lets a connection in.
+    pub(crate) fn admit(&mut self, shard: &mut Shard<Volatile>, newcomer: Newcomer) {
+        if let Some(id) = self.enter(shard, newcomer.stream, None, newcomer.websocket) {
+            self.watch(shard, id);
+        }
+    }
+
+    /// Lets a connection in that has probably said something already. It is watched when the turn is over: by then it may have
+    /// moved to another thread.
+    pub(crate) fn admit_and_read(&mut self, shard: &mut Shard<Volatile>, newcomer: Newcomer) {
+        if let Some(id) = self.enter(shard, newcomer.stream, None, newcomer.websocket) {
+            self.fresh.push(id);
+            self.consume(shard, id, true);
+        }
+    }
+
+    fn enter(
         &mut self,
         shard: &mut Shard<Volatile>,
-        mut stream: TcpStream,
+        stream: TcpStream,
         rest: Option<Remainder>,
         websocket: Option<Box<WebSocket>>,
-    ) {
+    ) -> Option<ConnectionId> {
         let Some(id) = shard.accept(self.now_ms) else {
             log::warn!("a connection was refused: limits.connections is reached");
-            return;
+            return None;
         };
-        if let Err(error) = self.registry.register(&mut stream, token_of(id), Interest::READABLE) {
-            log::error!("a connection cannot be watched: {error}");
-            shard.lost(id, self.now_ms);
-            return;
-        }
-        let has_rest = rest.is_some();
         self.sockets.insert(id, stream, rest, websocket);
-        if has_rest {
-            self.consume(shard, id, false);
+        Some(id)
+    }
+
+    /// Has the kernel tell us of a connection, also of what has come before; says whether it can.
+    fn watch(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) -> bool {
+        let Some(socket) = self.sockets.get(id) else { return false };
+        let interest =
+            if socket.write_armed { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        if let Err(error) = self.registry.register(&mut socket.stream, token_of(id), interest) {
+            log::error!("a connection cannot be watched: {error}");
+            self.lose(shard, id);
+            return false;
         }
+        socket.watched = true;
+        true
+    }
+
+    /// Watches those who came in this turn.
+    pub(crate) fn watch_fresh(&mut self, shard: &mut Shard<Volatile>) {
+        for at in 0..self.fresh.len() {
+            self.watch(shard, self.fresh[at]);
+        }
+        self.fresh.clear();
     }
 
     /// Lets a connection in that comes from another thread; who comes while the broker stops is not let in.
     pub(crate) fn adopt(&mut self, shard: &mut Shard<Volatile>, adopted: Adopted) {
         if !self.is_stopping {
             let Adopted { stream, bytes, websocket } = adopted;
-            self.admit(shard, stream, Some(Remainder::from(bytes)), websocket);
+            if let Some(id) = self.enter(shard, stream, Some(Remainder::from(bytes)), websocket)
+                && self.watch(shard, id)
+            {
+                self.consume(shard, id, false);
+            }
         }
     }
 
@@ -150,11 +187,11 @@ impl Connections {
 
     /// Takes a connection out for another thread.
     pub(crate) fn give_away(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) -> Option<Adopted> {
-        let Removed { mut stream, rest, websocket } = self.sockets.remove(id)?;
+        let Removed { mut stream, watched, rest, websocket } = self.sockets.remove(id)?;
         let bytes = rest.as_ref().map(|rest| rest.bytes().to_vec()).unwrap_or_default();
         self.chunks.forget(rest);
         shard.released(id);
-        if let Err(error) = self.registry.deregister(&mut stream) {
+        if watched && let Err(error) = self.registry.deregister(&mut stream) {
             log::error!("a connection cannot be moved to another thread: {error}");
             return None;
         }
