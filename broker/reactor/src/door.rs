@@ -10,7 +10,7 @@ use crate::rush::{LOOK_AFTER_US, Rush};
 use crate::ticker::Ticker;
 
 /// Connections accepted in one turn, so that a storm of them leaves time for those that are there.
-const ACCEPTS_MAX: usize = 16;
+const ACCEPTS_MAX: usize = 8;
 /// After an error of accepting that is nobody's fault, how long until the next attempt.
 const ACCEPT_PAUSE_MS: u64 = 100;
 

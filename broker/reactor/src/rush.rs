@@ -9,7 +9,7 @@
 //! the thread finds out by trying: a look that finds fewer than [`LOOK_WORTH`] on average is not worth it, and the next trial is put off.
 
 /// Time between two looks at the listeners.
-pub(crate) const LOOK_AFTER_US: u32 = 200;
+pub(crate) const LOOK_AFTER_US: u32 = 100;
 /// So many connections within [`WINDOW_MS`] may be a rush.
 const SIGNS: u32 = 32;
 const WINDOW_MS: u64 = 4;

@@ -25,6 +25,8 @@ use sockets::{Removed, Sockets};
 
 /// Reads of a connection that is about to be taken over: one that goes on sending is not heard to the end.
 const HEARINGS_MAX: usize = 16;
+/// Connections that their peers have ended and that are read from in one turn.
+const ENDINGS_MAX: usize = 16;
 /// How long a connection that we have ended may take to read our last bytes.
 const DRAIN_MS: u64 = 2_000;
 
@@ -40,6 +42,10 @@ pub(crate) struct Connections {
     /// Sockets of which the kernel says that they have something to read. They are read from whether they are listed above or not:
     /// a flood of large packets takes fewer turns so.
     signalled: VecDeque<ConnectionId>,
+    /// Those of which it says that the peer has ended: when thousands do so at once, the others are not to wait for that.
+    ended: VecDeque<ConnectionId>,
+    /// How many of them are still to be read from in this turn.
+    endings_left: usize,
     /// Sockets that can be written to again.
     writable: Vec<ConnectionId>,
     /// Connections whose transport has something of its own to say.
@@ -62,6 +68,8 @@ impl Connections {
             readable: VecDeque::new(),
             reads_left: 0,
             signalled: VecDeque::new(),
+            ended: VecDeque::new(),
+            endings_left: 0,
             writable: Vec::new(),
             replying: Vec::new(),
             draining: VecDeque::new(),
@@ -80,20 +88,26 @@ impl Connections {
         if let Some(socket) = self.sockets.get(id)
             && (event.is_readable() || event.is_read_closed() || event.is_error())
         {
-            socket.ended |= event.is_read_closed() || event.is_error();
-            self.signalled.push_back(id);
+            if event.is_read_closed() || event.is_error() {
+                socket.ended = true;
+                self.ended.push_back(id);
+            } else {
+                self.signalled.push_back(id);
+            }
         }
     }
 
     pub(crate) fn begin_turn(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         self.reads_left = self.readable.len();
+        self.endings_left = ENDINGS_MAX;
     }
 
     /// Whether the next turn has something to do that no event brings back.
     pub(crate) fn has_work(&self) -> bool {
         !self.readable.is_empty()
             || !self.signalled.is_empty()
+            || !self.ended.is_empty()
             || !self.writable.is_empty()
             || !self.replying.is_empty()
     }
@@ -152,8 +166,7 @@ impl Connections {
     /// Has the kernel tell us of a connection, also of what has come before; says whether it can.
     fn watch(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) -> bool {
         let Some(socket) = self.sockets.get(id) else { return false };
-        let interest =
-            if socket.write_armed { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        let interest = if socket.write_armed { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         if let Err(error) = self.registry.register(&mut socket.stream, token_of(id), interest) {
             log::error!("a connection cannot be watched: {error}");
             self.lose(shard, id);
