@@ -6,39 +6,91 @@ use tautwire_engine::Counters;
 use tautwire_websocket::WebSocket;
 
 use crate::listener::{Accepted, Listener, Reserve, accept};
+use crate::rush::{LOOK_AFTER_US, Rush};
+use crate::ticker::Ticker;
 
-/// Connections accepted from one listener in one turn, so that a storm of them leaves time for those that are there.
-const ACCEPTS_MAX: usize = 64;
+/// Connections accepted in one turn, so that a storm of them leaves time for those that are there.
+const ACCEPTS_MAX: usize = 8;
 /// After an error of accepting that is nobody's fault, how long until the next attempt.
 const ACCEPT_PAUSE_MS: u64 = 100;
 
 #[derive(Debug)]
 pub(crate) struct Door {
     listeners: Vec<Listener>,
-    /// Listeners that may have more connections than one turn took, with the moment of the next attempt.
+    registry: Registry,
+    first_token: usize,
+    /// Listeners that may have connections, with the moment of the next attempt.
     accepting: Vec<(usize, u64)>,
+    accepts_left: usize,
+    /// Connections accepted in this turn, or since the last look of a rush began.
+    taken: u32,
     reserve: Reserve,
+    rush: Rush,
+    ticker: Ticker,
+}
+
+/// Somebody who comes in.
+#[derive(Debug)]
+pub(crate) struct Newcomer {
+    pub(crate) stream: TcpStream,
+    pub(crate) websocket: Option<Box<WebSocket>>,
 }
 
 impl Door {
-    /// Listener number n reports with the token `first_token + n`.
+    /// Listener number n reports with the token `first_token + n`, and the ticker with `tick`.
     ///
     /// # Errors
-    /// A listener cannot be watched.
-    pub(crate) fn new(mut listeners: Vec<Listener>, registry: &Registry, first_token: usize) -> std::io::Result<Door> {
-        for (at, listener) in listeners.iter_mut().enumerate() {
-            registry.register(&mut listener.socket, Token(first_token + at), Interest::READABLE)?;
-        }
-        Ok(Door { listeners, accepting: Vec::new(), reserve: Reserve::new() })
+    /// A listener cannot be watched, or there is no timer.
+    pub(crate) fn new(
+        listeners: Vec<Listener>,
+        registry: Registry,
+        first_token: usize,
+        tick: Token,
+    ) -> std::io::Result<Door> {
+        let ticker = Ticker::new(&registry, tick)?;
+        let mut door = Door {
+            listeners,
+            registry,
+            first_token,
+            accepting: Vec::new(),
+            accepts_left: 0,
+            taken: 0,
+            reserve: Reserve::new(),
+            rush: Rush::new(),
+            ticker,
+        };
+        door.watch()?;
+        Ok(door)
     }
 
-    pub(crate) fn has_listeners(&self) -> bool {
-        !self.listeners.is_empty()
+    /// To be called before each turn.
+    pub(crate) fn begin_turn(&mut self) {
+        self.accepts_left = ACCEPTS_MAX;
     }
 
     /// Somebody waits at a listener.
     pub(crate) fn knock(&mut self, listener: usize, now_ms: u64) {
-        self.accepting.push((listener, now_ms));
+        if !self.rush.is_on() {
+            self.accepting.push((listener, now_ms));
+        }
+    }
+
+    /// It is time to look at the listeners.
+    pub(crate) fn tick(&mut self, now_ms: u64) {
+        if self.rush.is_on() && self.accepting.is_empty() {
+            self.taken = 0;
+            self.accepting.extend((0..self.listeners.len()).map(|at| (at, now_ms)));
+        }
+    }
+
+    /// Whether those whom this thread lets in now have probably said something already.
+    pub(crate) fn is_rush(&self) -> bool {
+        self.rush.is_on()
+    }
+
+    /// Whether somebody may be let in now.
+    pub(crate) fn has_work(&self, now_ms: u64) -> bool {
+        self.accepting.iter().any(|(_, at_ms)| *at_ms <= now_ms)
     }
 
     /// When it is to be tried again.
@@ -46,51 +98,77 @@ impl Door {
         self.accepting.iter().map(|(_, at_ms)| *at_ms).min()
     }
 
-    /// Lets in those who wait, some of them in this turn.
-    pub(crate) fn accept(&mut self, now_ms: u64, counters: &Counters) -> Vec<(TcpStream, Option<Box<WebSocket>>)> {
-        let mut accepted = Vec::new();
-        for (at, not_before_ms) in std::mem::take(&mut self.accepting) {
-            if not_before_ms > now_ms {
-                self.accepting.push((at, not_before_ms));
-            } else if let Some(again_ms) = self.accept_from(at, now_ms, counters, &mut accepted) {
-                self.accepting.push((at, again_ms));
-            }
-        }
-        accepted
-    }
-
-    /// Says when it is to be tried again.
-    fn accept_from(
-        &mut self,
-        at: usize,
-        now_ms: u64,
-        counters: &Counters,
-        accepted: &mut Vec<(TcpStream, Option<Box<WebSocket>>)>,
-    ) -> Option<u64> {
-        for _ in 0..ACCEPTS_MAX {
+    /// The next one who waits, if this turn lets in any more.
+    pub(crate) fn next(&mut self, now_ms: u64, counters: &Counters) -> Option<Newcomer> {
+        while self.accepts_left > 0 {
+            let due = self.accepting.iter().position(|(_, at_ms)| *at_ms <= now_ms)?;
+            let (at, _) = self.accepting[due];
+            self.accepts_left -= 1;
             match accept(&self.listeners[at].socket, &mut self.reserve) {
                 Ok(Accepted::Connection(stream, peer)) => {
                     log::trace!("connection from {peer}");
                     counters.connections_accepted.add(1);
-                    accepted.push((stream, self.listeners[at].websocket()));
+                    self.taken += 1;
+                    return Some(Newcomer { stream, websocket: self.listeners[at].websocket() });
                 }
                 Ok(Accepted::Refused) => {
                     counters.connections_refused.add(1);
                     log::warn!("a connection was refused: no file descriptor is free; raise the limit on open files");
                 }
-                Ok(Accepted::None) => return None,
+                Ok(Accepted::None) => {
+                    self.accepting.remove(due);
+                    if self.accepting.is_empty() {
+                        self.rest(now_ms);
+                    }
+                }
                 Err(error) => {
                     log::error!("connections cannot be accepted: {error}");
-                    return Some(now_ms + ACCEPT_PAUSE_MS);
+                    self.accepting[due].1 = now_ms + ACCEPT_PAUSE_MS;
                 }
             }
         }
-        Some(now_ms)
+        None
+    }
+
+    /// Nobody waits any more. Sees to it that whoever comes next is noticed.
+    fn rest(&mut self, now_ms: u64) {
+        let taken = std::mem::take(&mut self.taken);
+        if self.rush.is_on() {
+            if self.rush.looked(taken) && self.ticker.set(LOOK_AFTER_US) {
+                return;
+            }
+            self.rush.end();
+            if let Err(error) = self.watch() {
+                log::error!("a listener cannot be watched: {error}");
+            }
+        } else if self.rush.came(taken, now_ms) {
+            if self.ticker.set(LOOK_AFTER_US) {
+                self.look_away();
+            } else {
+                self.rush.end();
+            }
+        }
+    }
+
+    /// Has the listeners report whoever comes, and who has come since they did so last.
+    fn watch(&mut self) -> std::io::Result<()> {
+        for (at, listener) in self.listeners.iter_mut().enumerate() {
+            self.registry.register(&mut listener.socket, Token(self.first_token + at), Interest::READABLE)?;
+        }
+        Ok(())
+    }
+
+    fn look_away(&mut self) {
+        for listener in &mut self.listeners {
+            // One that reports nevertheless is not listened to.
+            let _ = self.registry.deregister(&mut listener.socket);
+        }
     }
 
     /// Nobody is let in any more.
     pub(crate) fn close(&mut self) {
         self.listeners.clear();
         self.accepting.clear();
+        self.rush.end();
     }
 }

@@ -42,7 +42,7 @@ impl Host {
         stop: Arc<AtomicBool>,
         orders: Orders,
     ) -> Host {
-        let trimmer = door.has_listeners().then(Trimmer::default);
+        let trimmer = ways.is_of_first_thread().then(Trimmer::default);
         Host { connections, door, ways, bell, stop, orders: Some(orders), trimmer, adoptions_left: 0 }
     }
 
@@ -50,6 +50,21 @@ impl Host {
     pub(crate) fn begin_turn(&mut self, now_ms: u64) {
         self.adoptions_left = ADOPTED_MAX;
         self.connections.begin_turn(now_ms);
+        self.door.begin_turn();
+    }
+
+    /// Lets in the next one who waits; in a rush reads from it at once.
+    fn let_in(&mut self, shard: &mut Shard<Volatile>) -> bool {
+        if self.door.next_ms().is_none() {
+            return false;
+        }
+        let Some(newcomer) = self.door.next(self.connections.now_ms, shard.counters()) else { return false };
+        if self.door.is_rush() {
+            self.connections.admit_and_read(shard, newcomer);
+        } else {
+            self.connections.admit(shard, newcomer);
+        }
+        true
     }
 
     fn has_work(&self) -> bool {
@@ -57,6 +72,7 @@ impl Host {
         let told_to_stop = !self.connections.is_stopping() && self.stop.load(Ordering::SeqCst);
         told_to_stop
             || self.connections.has_work()
+            || self.door.has_work(self.connections.now_ms)
             || self.ways.has_work()
             || self.orders.as_ref().is_some_and(Orders::are_there)
     }
@@ -86,16 +102,11 @@ impl Surroundings<Volatile> for Host {
     }
 
     fn read(&mut self, shard: &mut Shard<Volatile>) -> bool {
-        self.connections.read_next(shard)
+        self.connections.read_next(shard) || (self.door.is_rush() && self.let_in(shard))
     }
 
     fn accept(&mut self, shard: &mut Shard<Volatile>) {
-        if self.door.next_ms().is_none() {
-            return;
-        }
-        for (stream, websocket) in self.door.accept(self.connections.now_ms, shard.counters()) {
-            self.connections.admit(shard, stream, None, websocket);
-        }
+        while !self.door.is_rush() && self.let_in(shard) {}
     }
 
     fn take_orders(&mut self, shard: &mut Shard<Volatile>) {
@@ -135,6 +146,7 @@ impl Surroundings<Volatile> for Host {
     }
 
     fn end_turn(&mut self, shard: &mut Shard<Volatile>) -> Rest {
+        self.connections.watch_fresh(shard);
         self.connections.acknowledge_at_once(shard.counters());
         self.connections.close_drained(shard);
         self.ways.send_moves();

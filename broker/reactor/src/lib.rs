@@ -17,6 +17,8 @@ mod host;
 mod inbox;
 mod listener;
 mod memory;
+mod rush;
+mod ticker;
 mod ways;
 mod worker;
 

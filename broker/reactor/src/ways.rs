@@ -45,6 +45,10 @@ struct Peer {
 }
 
 impl Ways {
+    pub(crate) fn is_of_first_thread(&self) -> bool {
+        self.own == ShardIndex(0)
+    }
+
     /// How many batches the way to `to` takes now.
     pub(crate) fn room(&self, to: ShardIndex) -> usize {
         self.peers[self.at(to)].batches_out.ring.slots()

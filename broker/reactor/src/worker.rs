@@ -24,6 +24,7 @@ const EVENTS_MAX: usize = 256;
 
 pub(crate) const BELL: Token = Token(usize::MAX);
 const ALARM: Token = Token(usize::MAX - 1);
+const TICK: Token = Token(usize::MAX - 2);
 const FIRST_LISTENER: usize = usize::MAX - 1024;
 
 /// One thread's state.
@@ -52,7 +53,7 @@ impl Worker {
     pub(crate) fn new(equipment: Equipment) -> io::Result<Worker> {
         let Equipment { poll, shard, listeners, ways, bell, stop, orders, clock } = equipment;
         let alarm = Alarm::new(poll.registry(), ALARM)?;
-        let door = Door::new(listeners, poll.registry(), FIRST_LISTENER)?;
+        let door = Door::new(listeners, poll.registry().try_clone()?, FIRST_LISTENER, TICK)?;
         let connections = Connections::new(poll.registry().try_clone()?);
         let host = Host::new(connections, door, ways, bell, stop, orders);
         Ok(Worker { poll, shard, host, alarm, clock, now_ms: clock.now_ms() })
@@ -76,6 +77,7 @@ impl Worker {
         for event in events {
             match event.token() {
                 BELL | ALARM => {}
+                TICK => self.host.door.tick(self.now_ms),
                 Token(listener) if listener >= FIRST_LISTENER => {
                     self.host.door.knock(listener - FIRST_LISTENER, self.now_ms);
                 }

@@ -17,6 +17,7 @@ use tautwire_engine::{Action, ConnectionId, Shard};
 use tautwire_session::Volatile;
 use tautwire_websocket::{CloseCode, WebSocket};
 
+use crate::door::Newcomer;
 use crate::ways::Adopted;
 use input::{Chunks, Remainder};
 use quickack::Hurried;
@@ -24,6 +25,8 @@ use sockets::{Removed, Sockets};
 
 /// Reads of a connection that is about to be taken over: one that goes on sending is not heard to the end.
 const HEARINGS_MAX: usize = 16;
+/// Connections that their peers have ended and that are read from in one turn.
+const ENDINGS_MAX: usize = 16;
 /// How long a connection that we have ended may take to read our last bytes.
 const DRAIN_MS: u64 = 2_000;
 
@@ -39,12 +42,18 @@ pub(crate) struct Connections {
     /// Sockets of which the kernel says that they have something to read. They are read from whether they are listed above or not:
     /// a flood of large packets takes fewer turns so.
     signalled: VecDeque<ConnectionId>,
+    /// Those of which it says that the peer has ended: when thousands do so at once, the others are not to wait for that.
+    ended: VecDeque<ConnectionId>,
+    /// How many of them are still to be read from in this turn.
+    endings_left: usize,
     /// Sockets that can be written to again.
     writable: Vec<ConnectionId>,
     /// Connections whose transport has something of its own to say.
     replying: Vec<ConnectionId>,
     /// Connections that have ended, with the moment at which their sockets are closed at the latest.
     draining: VecDeque<(u64, ConnectionId)>,
+    /// Connections that have been read from and are not watched yet.
+    fresh: Vec<ConnectionId>,
     hurried: Hurried,
     is_stopping: bool,
     pub(crate) now_ms: u64,
@@ -59,9 +68,12 @@ impl Connections {
             readable: VecDeque::new(),
             reads_left: 0,
             signalled: VecDeque::new(),
+            ended: VecDeque::new(),
+            endings_left: 0,
             writable: Vec::new(),
             replying: Vec::new(),
             draining: VecDeque::new(),
+            fresh: Vec::new(),
             hurried: Hurried::new(),
             is_stopping: false,
             now_ms: 0,
@@ -76,20 +88,26 @@ impl Connections {
         if let Some(socket) = self.sockets.get(id)
             && (event.is_readable() || event.is_read_closed() || event.is_error())
         {
-            socket.ended |= event.is_read_closed() || event.is_error();
-            self.signalled.push_back(id);
+            if event.is_read_closed() || event.is_error() {
+                socket.ended = true;
+                self.ended.push_back(id);
+            } else {
+                self.signalled.push_back(id);
+            }
         }
     }
 
     pub(crate) fn begin_turn(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
         self.reads_left = self.readable.len();
+        self.endings_left = ENDINGS_MAX;
     }
 
     /// Whether the next turn has something to do that no event brings back.
     pub(crate) fn has_work(&self) -> bool {
         !self.readable.is_empty()
             || !self.signalled.is_empty()
+            || !self.ended.is_empty()
             || !self.writable.is_empty()
             || !self.replying.is_empty()
     }
@@ -114,35 +132,67 @@ impl Connections {
 
     // Coming.
 
-    /// Lets a connection in, with what has been read of it elsewhere.
-    pub(crate) fn admit(
+    /// Lets a connection in.
+    pub(crate) fn admit(&mut self, shard: &mut Shard<Volatile>, newcomer: Newcomer) {
+        if let Some(id) = self.enter(shard, newcomer.stream, None, newcomer.websocket) {
+            self.watch(shard, id);
+        }
+    }
+
+    /// Lets a connection in that has probably said something already. It is watched when the turn is over: by then it may have
+    /// moved to another thread.
+    pub(crate) fn admit_and_read(&mut self, shard: &mut Shard<Volatile>, newcomer: Newcomer) {
+        if let Some(id) = self.enter(shard, newcomer.stream, None, newcomer.websocket) {
+            self.fresh.push(id);
+            self.consume(shard, id, true);
+        }
+    }
+
+    fn enter(
         &mut self,
         shard: &mut Shard<Volatile>,
-        mut stream: TcpStream,
+        stream: TcpStream,
         rest: Option<Remainder>,
         websocket: Option<Box<WebSocket>>,
-    ) {
+    ) -> Option<ConnectionId> {
         let Some(id) = shard.accept(self.now_ms) else {
             log::warn!("a connection was refused: limits.connections is reached");
-            return;
+            return None;
         };
-        if let Err(error) = self.registry.register(&mut stream, token_of(id), Interest::READABLE) {
-            log::error!("a connection cannot be watched: {error}");
-            shard.lost(id, self.now_ms);
-            return;
-        }
-        let has_rest = rest.is_some();
         self.sockets.insert(id, stream, rest, websocket);
-        if has_rest {
-            self.consume(shard, id, false);
+        Some(id)
+    }
+
+    /// Has the kernel tell us of a connection, also of what has come before; says whether it can.
+    fn watch(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) -> bool {
+        let Some(socket) = self.sockets.get(id) else { return false };
+        let interest = if socket.write_armed { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+        if let Err(error) = self.registry.register(&mut socket.stream, token_of(id), interest) {
+            log::error!("a connection cannot be watched: {error}");
+            self.lose(shard, id);
+            return false;
         }
+        socket.watched = true;
+        true
+    }
+
+    /// Watches those who came in this turn.
+    pub(crate) fn watch_fresh(&mut self, shard: &mut Shard<Volatile>) {
+        for at in 0..self.fresh.len() {
+            self.watch(shard, self.fresh[at]);
+        }
+        self.fresh.clear();
     }
 
     /// Lets a connection in that comes from another thread; who comes while the broker stops is not let in.
     pub(crate) fn adopt(&mut self, shard: &mut Shard<Volatile>, adopted: Adopted) {
         if !self.is_stopping {
             let Adopted { stream, bytes, websocket } = adopted;
-            self.admit(shard, stream, Some(Remainder::from(bytes)), websocket);
+            if let Some(id) = self.enter(shard, stream, Some(Remainder::from(bytes)), websocket)
+                && self.watch(shard, id)
+            {
+                self.consume(shard, id, false);
+            }
         }
     }
 
@@ -150,11 +200,11 @@ impl Connections {
 
     /// Takes a connection out for another thread.
     pub(crate) fn give_away(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) -> Option<Adopted> {
-        let Removed { mut stream, rest, websocket } = self.sockets.remove(id)?;
+        let Removed { mut stream, watched, rest, websocket } = self.sockets.remove(id)?;
         let bytes = rest.as_ref().map(|rest| rest.bytes().to_vec()).unwrap_or_default();
         self.chunks.forget(rest);
         shard.released(id);
-        if let Err(error) = self.registry.deregister(&mut stream) {
+        if watched && let Err(error) = self.registry.deregister(&mut stream) {
             log::error!("a connection cannot be moved to another thread: {error}");
             return None;
         }

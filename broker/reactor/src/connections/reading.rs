@@ -18,11 +18,16 @@ impl Connections {
             }
             id
         } else {
-            self.signalled.pop_front()
+            self.signalled.pop_front().or_else(|| self.next_ended())
         };
         let Some(id) = id else { return false };
         self.consume(shard, id, true);
         true
+    }
+
+    fn next_ended(&mut self) -> Option<ConnectionId> {
+        self.endings_left = self.endings_left.checked_sub(1)?;
+        self.ended.pop_front()
     }
 
     pub(super) fn list_readable(&mut self, id: ConnectionId) {

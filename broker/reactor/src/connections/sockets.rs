@@ -13,6 +13,8 @@ use super::transport::Transport;
 pub(crate) struct Socket {
     pub(crate) stream: TcpStream,
     pub(crate) generation: u32,
+    /// The kernel tells us of it.
+    pub(crate) watched: bool,
     /// Told of room to write; until then writing is not tried.
     pub(crate) write_armed: bool,
     /// What comes is thrown away: the connection has ended and its last bytes are on their way out.
@@ -43,6 +45,7 @@ pub(crate) struct Sockets {
 #[derive(Debug)]
 pub(crate) struct Removed {
     pub(crate) stream: TcpStream,
+    pub(crate) watched: bool,
     pub(crate) rest: Option<Remainder>,
     pub(crate) websocket: Option<Box<WebSocket>>,
 }
@@ -69,6 +72,7 @@ impl Sockets {
         self.sockets[place] = Some(Socket {
             stream,
             generation: id.generation,
+            watched: false,
             write_armed: false,
             draining: false,
             ended: false,
@@ -98,7 +102,7 @@ impl Sockets {
         let place = id.index as usize;
         let socket = self.sockets.get_mut(place)?.take()?;
         let websocket = if is_layered { self.websockets.get_mut(place)?.take() } else { None };
-        Some(Removed { stream: socket.stream, rest: socket.rest.map(|rest| *rest), websocket })
+        Some(Removed { stream: socket.stream, watched: socket.watched, rest: socket.rest.map(|rest| *rest), websocket })
     }
 
     pub(crate) fn is_empty(&self) -> bool {

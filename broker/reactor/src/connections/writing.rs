@@ -73,7 +73,7 @@ impl Connections {
         shard.sent(id, 0, self.now_ms);
         socket.write_armed = true;
         let both = Interest::READABLE | Interest::WRITABLE;
-        if self.registry.reregister(&mut socket.stream, token_of(id), both).is_err() {
+        if socket.watched && self.registry.reregister(&mut socket.stream, token_of(id), both).is_err() {
             self.lose(shard, id);
         }
     }

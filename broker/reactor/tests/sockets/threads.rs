@@ -116,3 +116,31 @@ fn publishers_go_on_when_another_thread_has_caught_up() {
         reading.join().expect("everything arrives");
     }
 }
+
+/// So many at once that they are let in by the clock. Some say at once who they are, others only when all are there.
+#[test]
+fn everybody_of_a_rush_is_let_in() {
+    const RUSH: usize = 150;
+    for threads in [1, 2] {
+        let broker = start(quiet(), threads);
+        let mut clients: Vec<_> = (0..RUSH)
+            .map(|n| {
+                let mut client = Client::open(&broker, ProtocolVersion::V5);
+                if n % 3 != 0 {
+                    client.write(&connect_bytes(&format!("rush-{n}"), ProtocolVersion::V5));
+                }
+                client
+            })
+            .collect();
+        for (n, client) in clients.iter_mut().enumerate() {
+            if n % 3 == 0 {
+                client.write(&connect_bytes(&format!("rush-{n}"), ProtocolVersion::V5));
+            }
+            client.expect_connack();
+        }
+        // It is over; one who comes now is noticed, too.
+        drop(clients);
+        let mut subscriber = Client::connect(&broker, "late");
+        subscriber.subscribe("t", QoS::AtMostOnce);
+    }
+}

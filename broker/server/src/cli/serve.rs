@@ -29,7 +29,7 @@ pub(super) const CONFIG_OPTIONS: &[OptionSpec] = &[
         "Serve MQTT here, and only here, instead of at the addresses of the configuration: ADDRESS:PORT, or \
          ws://ADDRESS:PORT/PATH for WebSocket. Port 0 lets the kernel choose. May be repeated.",
     ),
-    value(None, "threads", "N", "Reactor threads; 0 means one per core."),
+    value(None, "threads", "N", "Reactor threads; 0 means one less than there are cores, at least one."),
     value(
         None,
         "set",

@@ -15,7 +15,8 @@ settings! {
         /// control yet, so open it to a network knowingly. Where the port of the default's WebSocket is taken, the broker
         /// goes on without it; an address that was asked for must be free.
         listen: Listen = Listen::default();
-        /// Reactor threads, each with its own share of the clients. 0 means one per core, 64 at most.
+        /// Reactor threads, each with its own share of the clients. 0 means one less than
+        /// there are cores, at least one; 64 at most.
         threads: usize = 0, in 0..=64;
     }
 

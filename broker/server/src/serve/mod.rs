@@ -4,6 +4,7 @@ mod settings;
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -126,10 +127,16 @@ fn start(config: &mut Config, prepared: Prepared) -> Result<Running, String> {
     }
 }
 
+/// A core is left to the kernel and to other programs: a thread that shares its core with them, or with another thread of the
+/// broker, waits for a slice of the scheduler at each hop.
+fn default_threads(cores: usize) -> usize {
+    cores.saturating_sub(1).max(1)
+}
+
 /// Starts the broker, without the WebSocket of the default where another program has its port.
 fn start_broker(config: &mut Config, contracts: Arc<Catalogue>) -> Result<Broker, StartError> {
     let threads = match config.threads {
-        0 => thread::available_parallelism().map_or(1, |count| count.get()),
+        0 => default_threads(thread::available_parallelism().map_or(1, NonZeroUsize::get)),
         count => count,
     };
     loop {
@@ -176,4 +183,14 @@ fn announce(addresses: &[String], port: Option<u16>) -> io::Result<()> {
         writeln!(out, "  mosquitto_pub{port} -t demo/hello -m hi")?;
     }
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_is_left_to_others() {
+        assert_eq!([1, 2, 3, 64].map(default_threads), [1, 1, 2, 63]);
+    }
 }

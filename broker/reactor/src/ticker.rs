@@ -1,0 +1,62 @@
+//! Being woken after less than a millisecond.
+
+#[cfg(target_os = "linux")]
+mod imp {
+    use std::io;
+    use std::os::fd::{AsRawFd, OwnedFd};
+
+    use mio::unix::SourceFd;
+    use mio::{Interest, Registry, Token};
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    };
+
+    /// A timer descriptor.
+    #[derive(Debug)]
+    pub(crate) struct Ticker {
+        timer: OwnedFd,
+    }
+
+    impl Ticker {
+        /// Reports with `token`.
+        ///
+        /// # Errors
+        /// The timer cannot be had.
+        pub(crate) fn new(registry: &Registry, token: Token) -> io::Result<Ticker> {
+            let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+            // Edge-triggered, so that it need not be read.
+            registry.register(&mut SourceFd(&timer.as_raw_fd()), token, Interest::READABLE)?;
+            Ok(Ticker { timer })
+        }
+
+        /// Wakes the thread once after `delay_us`, more than 0 and less than a second; false where that cannot be.
+        pub(crate) fn set(&mut self, delay_us: u32) -> bool {
+            let value = Timespec { tv_sec: 0, tv_nsec: (i64::from(delay_us) * 1_000) as _ };
+            let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
+            timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once).is_ok()
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod imp {
+    use std::io;
+
+    use mio::{Registry, Token};
+
+    /// There is none.
+    #[derive(Debug)]
+    pub(crate) struct Ticker;
+
+    impl Ticker {
+        pub(crate) fn new(_registry: &Registry, _token: Token) -> io::Result<Ticker> {
+            Ok(Ticker)
+        }
+
+        pub(crate) fn set(&mut self, _delay_us: u32) -> bool {
+            false
+        }
+    }
+}
+
+pub(crate) use imp::Ticker;
