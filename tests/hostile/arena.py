@@ -28,6 +28,8 @@ QUIET_S = 0.5
 BYSTANDER_TIMEOUT_S = 60
 # Attackers give way to the broker and the bystander: nobody is to wait for a processor because of what the test computes.
 NICENESS = 10
+CONTRACTS = "contracts"
+FAILURES_TOLD = 6
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,8 @@ class Result:
     seconds: float = 0.0
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        # Of many failures of a case the first ones say it.
+        return json.dumps(asdict(self) | {"failures": self.failures[:FAILURES_TOLD]})
 
 
 class Failed(Exception):
@@ -79,6 +82,17 @@ class Arena:
     broker: Broker
     result: Result
     folder: Path
+    bystander: subprocess.Popen[str]
+
+    def begin(self) -> None:
+        """The attack begins here; what came before was its preparation, in which the bystander is not judged."""
+        assert self.bystander.stdin is not None
+        self.bystander.stdin.write("attack\n")
+        self.bystander.stdin.flush()
+
+    @property
+    def contracts(self) -> Path:
+        return self.folder / CONTRACTS
 
     @property
     def port(self) -> int:
@@ -130,7 +144,7 @@ def run(attack: Case, executable: Path) -> Result:
     with tempfile.TemporaryDirectory(prefix="tautwire-hostile-") as folder:
         settings = dict(attack.settings)
         if attack.contracts:
-            settings["contracts.path"] = _write_contracts(Path(folder) / "contracts", attack.contracts)
+            settings["contracts.path"] = _write_contracts(Path(folder) / CONTRACTS, attack.contracts)
         try:
             broker = brokers.start(executable, attack.name, settings, attack.threads, attack.stalled_log)
         except brokers.BrokerError as error:
@@ -138,7 +152,7 @@ def run(attack: Case, executable: Path) -> Result:
             return result
         try:
             result.start_bytes = broker.resident_bytes()
-            _watched(attack, Arena(broker, result, Path(folder)))
+            _watched(attack, broker, result, Path(folder))
         finally:
             if wrong := broker.end():
                 result.failures.append(wrong)
@@ -146,19 +160,19 @@ def run(attack: Case, executable: Path) -> Result:
     return result
 
 
-def _watched(attack: Case, arena: Arena) -> None:
+def _watched(attack: Case, broker: Broker, result: Result, folder: Path) -> None:
     """The attack, with the bystander beside it."""
-    command = [sys.executable, "-B", str(Path(__file__).with_name("bystander.py")), str(arena.port), str(arena.broker.pid)]
+    command = [sys.executable, "-B", str(Path(__file__).with_name("bystander.py")), str(broker.port), str(broker.pid)]
     bystander = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert bystander.stdin is not None and bystander.stdout is not None
+    assert bystander.stdout is not None
+    arena = Arena(broker, result, folder, bystander)
     try:
         if bystander.stdout.readline() != "ready\n":
             arena.result.failures.append("the bystander could not connect")
             return
         os.nice(NICENESS)
         time.sleep(QUIET_S)
-        bystander.stdin.write("attack\n")
-        bystander.stdin.flush()
+        arena.begin()
         _attack(attack, arena)
         said, _ = bystander.communicate("end\n", timeout=BYSTANDER_TIMEOUT_S)
         seen = json.loads(said)

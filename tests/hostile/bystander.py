@@ -1,7 +1,7 @@
 """A client that does nothing wrong, in a process of its own: publishes to itself every 2 ms, and notes each round trip.
 
-`bystander.py PORT PID`: the broker's port and process. It takes lines from standard input: `attack` begins the second phase,
-`end` has it print what it saw in both as JSON. A round trip begins before the message is given to the kernel and ends when
+`bystander.py PORT PID`: the broker's port and process. It takes lines from standard input: `attack` begins a phase anew,
+`end` has it print what it saw before the first of them and since the last one, as JSON. A round trip begins before the message is given to the kernel and ends when
 the kernel has the answer, by its time stamp: that this process was woken late does not count. What it does not count either,
 in `corrected`, is the time in which a thread of the broker was ready to run and had no processor, as the scheduler tells.
 """
@@ -89,30 +89,38 @@ def main() -> None:
     port, pid = int(sys.argv[1]), int(sys.argv[2])
     client = peer.subscribed(peer.connected(port, "bystander"), [TOPIC], qos=0)
     client.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-    quiet, attack = Phase(), Phase()
-    _look_on(client, Waiting(pid), quiet, attack)
+    quiet, attack = _look_on(client, Waiting(pid))
     print(json.dumps({"quiet": quiet.summary(), "attack": attack.summary(), "cut_off": client.closed}), flush=True)
 
 
-def _look_on(client: peer.Peer, waiting: Waiting, quiet: Phase, attack: Phase) -> None:
-    phase, number, incoming = quiet, 0, bytearray()
+def _look_on(client: peer.Peer, waiting: Waiting) -> tuple[Phase, Phase]:
+    """What it has seen before the first `attack`, and since the last."""
+    quiet = phase = Phase()
+    number, incoming = 0, bytearray()
     under_way: deque[Sent] = deque()
     due_ns, ends_ns = time.monotonic_ns(), None
     poll = select.poll()
     poll.register(client.socket, select.POLLIN)
     poll.register(sys.stdin, select.POLLIN)
     print("ready", flush=True)
-    while not client.closed and (ends_ns is None or (under_way and time.monotonic_ns() < ends_ns)):
+    while not client.closed and (ends_ns is None or time.monotonic_ns() < ends_ns):
         left_ns = max(0, due_ns - time.monotonic_ns())
         events = dict(poll.poll(left_ns / 1e6 if ends_ns is None else 100))
         if sys.stdin.fileno() in events and ends_ns is None:
             said = os.read(sys.stdin.fileno(), 64)
             if b"attack" in said:
-                phase = attack
+                phase = Phase()
             if b"end" in said or not said:
                 ends_ns = time.monotonic_ns() + LAST_ANSWERS_S * 10**9
+                client.send(wire.PING)
+                client.write()
         if client.descriptor in events:
             _receive(client, incoming, under_way, waiting)
+            if client.packets:
+                # PINGRESP to the last packet: what is still under way was dropped, as the broker may do with QoS 0.
+                for sent in under_way:
+                    sent.phase.lost += 1
+                return quiet, phase
         late_ns = time.monotonic_ns() - due_ns
         if late_ns >= 0 and ends_ns is None:
             phase.late_ns.append(late_ns)
@@ -125,6 +133,7 @@ def _look_on(client: peer.Peer, waiting: Waiting, quiet: Phase, attack: Phase) -
     # What was never answered took at least as long as it has been waited for.
     for sent in under_way:
         _note(sent, time.time_ns(), waiting)
+    return quiet, phase
 
 
 def _receive(client: peer.Peer, incoming: bytearray, under_way: deque[Sent], waiting: Waiting) -> None:
@@ -150,6 +159,8 @@ def _receive(client: peer.Peer, incoming: bytearray, under_way: deque[Sent], wai
                 # Overtaken: the broker may drop QoS 0.
                 under_way.popleft().phase.lost += 1
             _note(under_way.popleft(), arrived_ns, waiting)
+        elif taken.type == wire.PINGRESP:
+            client.packets.append(taken)
 
 
 def _note(sent: Sent, arrived_ns: int, waiting: Waiting) -> None:

@@ -33,9 +33,8 @@ def flood_absent(arena: Arena, versions: list[int], count: int, size: int) -> No
         publisher.peer.close()
     for number in range(SESSIONS):
         own = {key for key in acknowledged if of_topic[key] == number}
-        messages.come_back_for_all(
-            arena, f"absent-{number}", f"flood/{number}", own, version=versions[number % len(versions)]
-        )
+        version = versions[number % len(versions)]
+        messages.come_back_for_all(arena, f"absent-{number}", f"flood/{number}", own, version)
 
 
 @case("publishers of 5.0 at QoS 1 and 2 flood sessions that are away", limit_mib=8, short=True, settings=DEEP_QUEUES)

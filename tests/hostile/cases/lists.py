@@ -49,6 +49,7 @@ def first_is_served(arena: Arena, client: Peer, codes: list[int]) -> None:
         return
     publisher = peer.connected(arena.port, "publisher")
     publisher.send(wire.publish(long_filter(0), b"one"))
+    publisher.settle()
     client.expect(wire.PUBLISH, messages.SILENCE_S)
 
 

@@ -8,8 +8,7 @@ import messages
 import peer
 import wire
 from arena import MIB, Arena, case
-from messages import Message, Publisher
-from peer import Peer, drive, send_all
+from peer import drive, send_all
 
 RECEIVERS = 2_000
 PUBLISHERS = 100
@@ -69,13 +68,12 @@ def answers_unread(arena: Arena) -> None:
     messages.stranger_is_served(arena, "beside clients who read no answers")
 
 
-@case("200,000 retained bytes asked for by 500 clients who do not read", limit_mib=8, settings={"limits.retained_bytes": 32 * MIB})
+@case("20 MiB of retained messages, asked for by 500 clients who do not read", limit_mib=8, settings={"limits.retained_bytes": 32 * MIB})
 def retained_unread(arena: Arena) -> None:
-    publisher = Publisher(peer.connected(arena.port, "publisher"), 1, [])
+    publisher = peer.connected(arena.port, "publisher")
     for number in range(20):
-        publisher.peer.send(wire.publish(f"kept/{number}", bytes(MIB), retain=True))
-    publisher.peer.handler = None
-    publisher.peer.settle()
+        publisher.send(wire.publish(f"kept/{number}", bytes(MIB), retain=True))
+    publisher.settle()
     askers = [peer.connected(arena.port, f"asker-{number}") for number in range(500)]
     for asker in askers:
         asker.reading = False

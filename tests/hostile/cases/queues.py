@@ -135,7 +135,7 @@ def overlapping_filters(arena: Arena, levels: int, count: int) -> None:
     topic = "/".join(["a"] * levels)
     client = peer.connected(arena.port, "overlapping", clean=False, expiry_s=wire.FOR_EVER_S)
     refused = 0
-    for identifier, each in enumerate(_overlapping(levels), 1):
+    for identifier, each in enumerate(overlapping(levels), 1):
         client.send(wire.subscribe([each], packet_id=identifier & 0x7FFF or 1, identifier=identifier))
     for _ in range(1 << levels):
         refused += client.expect(wire.SUBACK).body[-1] >= wire.FIRST_ERROR
@@ -153,7 +153,7 @@ def overlapping_filters(arena: Arena, levels: int, count: int) -> None:
     messages.come_back_for_all(arena, "overlapping", topic, publisher.acknowledged)
 
 
-def _overlapping(levels: int) -> Iterator[str]:
+def overlapping(levels: int) -> Iterator[str]:
     """All filters that match the one topic and have no `#`."""
     return ("/".join(each) for each in itertools.product("a+", repeat=levels))
 
