@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,6 +26,8 @@ P99_MAX_MS = 10.0
 LONGEST_MAX_MS = 50.0
 # Before the attack: what round trips are like on this machine at this moment.
 QUIET_S = 0.5
+# A phase is looked at for so long at least: a hundredth of a few round trips says nothing.
+PHASE_MIN_S = 1.0
 BYSTANDER_TIMEOUT_S = 60
 # Attackers give way to the broker and the bystander: nobody is to wait for a processor because of what the test computes.
 NICENESS = 10
@@ -83,12 +86,14 @@ class Arena:
     result: Result
     folder: Path
     bystander: subprocess.Popen[str]
+    began: float = 0.0
 
     def begin(self) -> None:
         """The attack begins here; what came before was its preparation, in which the bystander is not judged."""
         assert self.bystander.stdin is not None
         self.bystander.stdin.write("attack\n")
         self.bystander.stdin.flush()
+        self.began = time.monotonic()
 
     @property
     def contracts(self) -> Path:
@@ -174,6 +179,7 @@ def _watched(attack: Case, broker: Broker, result: Result, folder: Path) -> None
         time.sleep(QUIET_S)
         arena.begin()
         _attack(attack, arena)
+        time.sleep(max(0.0, arena.began + PHASE_MIN_S - time.monotonic()))
         said, _ = bystander.communicate("end\n", timeout=BYSTANDER_TIMEOUT_S)
         seen = json.loads(said)
         arena.result.quiet, arena.result.attack = seen["quiet"], seen["attack"]
@@ -183,6 +189,7 @@ def _watched(attack: Case, broker: Broker, result: Result, folder: Path) -> None
     finally:
         bystander.kill()
         bystander.wait()
+    peer.close_all()
     if arena.broker.is_running():
         arena.result.peak_bytes = arena.broker.peak_bytes()
         if attack.is_weighed:
@@ -196,6 +203,9 @@ def _attack(attack: Case, arena: Arena) -> None:
         attack.function(arena)
     except (Failed, peer.Unanswered, brokers.BrokerError, OSError) as error:
         arena.result.failures.append(str(error))
+    except (IndexError, ValueError) as error:
+        traceback.print_exc()
+        arena.result.failures.append(f"what the broker sent is no packet, or no payload, that there can be: {error}")
 
 
 def _judge_memory(attack: Case, arena: Arena) -> None:

@@ -126,7 +126,8 @@ def _look_on(client: peer.Peer, waiting: Waiting) -> tuple[Phase, Phase]:
             phase.late_ns.append(late_ns)
             # After a pause of its own it does not catch up: the broker is not to blame for the crowd.
             due_ns += INTERVAL_NS * (1 + late_ns // INTERVAL_NS)
-            under_way.append(Sent(number, time.time_ns(), waiting.now(), phase))
+            had_waited = waiting.now()
+            under_way.append(Sent(number, time.time_ns(), had_waited, phase))
             client.send(wire.publish(TOPIC, PAYLOAD.pack(number)))
             client.write()
             number += 1

@@ -159,14 +159,22 @@ def drain(arena: Arena, subscriber: Subscriber, topic: str, key: int = FENCE) ->
 def _attempts_until_taken(port: int, subscriber: Subscriber, topic: str, key: int) -> Iterator[None]:
     """Publishes the fence; where there is no room for it yet, again when the subscriber has read more."""
     while True:
-        publisher = Publisher(peer.connected(port, f"fence-{topic[:100]}"), 1, [Message(key, topic)])
-        drive([publisher.peer, subscriber.peer], publisher.is_done, peer.ANSWER_TIMEOUT_S)
-        publisher.peer.close()
-        if key in publisher.acknowledged:
+        if is_taken(port, subscriber, Message(key, topic)):
             return
         yield
         before = subscriber.peer.received_bytes
         drive([subscriber.peer], lambda: subscriber.peer.received_bytes > before, HELD_BACK_S)
+
+
+def is_taken(port: int, subscriber: Subscriber, message: Message) -> bool:
+    try:
+        client = peer.connected(port, "fence")
+    except Unanswered:
+        return False
+    publisher = Publisher(client, 1, [message])
+    drive([client, subscriber.peer], publisher.is_done, peer.ANSWER_TIMEOUT_S)
+    client.close()
+    return bool(publisher.acknowledged)
 
 
 def check_delivered(arena: Arena, acknowledged: set[int], received: set[int], to: str) -> bool:

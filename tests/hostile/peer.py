@@ -6,6 +6,7 @@ import itertools
 import select
 import socket
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 
@@ -19,6 +20,9 @@ ANSWER_TIMEOUT_S = 30
 # What is waited for may come true by time alone, such as by a counter of the broker.
 LOOK_AGAIN_S = 0.2
 PIECES_PER_WRITE = 64
+
+
+_everyone: weakref.WeakSet[Peer] = weakref.WeakSet()
 
 
 class Unanswered(Exception):
@@ -44,6 +48,7 @@ class Peer:
         self.discarding = False
         self.received_bytes = 0
         self.closed = False
+        _everyone.add(self)
         self._outgoing: deque[memoryview] = deque()
         self._incoming = bytearray()
 
@@ -219,6 +224,12 @@ def goodbye(peer: Peer) -> None:
     peer.discarding = True
     drive([peer], lambda: peer.closed, ANSWER_TIMEOUT_S)
     peer.close()
+
+
+def close_all() -> None:
+    """Cuts all connections that there still are: a broker that ends waits a while for those who do not go."""
+    for peer in list(_everyone):
+        peer.close()
 
 
 def absent_session(port: int, client_id: str, filters: list[str], qos: int = 1, version: int = 5) -> None:

@@ -29,7 +29,7 @@ def hog_of_queue(arena: Arena) -> None:
     messages.stranger_is_served(arena, "beside a full queue")
 
 
-@case("the window of one client is filled as far as it goes", limit_mib=LIMIT_MIB, short=True, settings=DEEP_QUEUES)
+@case("the window of one client is filled as far as it goes", limit_mib=LIMIT_MIB, settings=DEEP_QUEUES)
 def hog_of_window(arena: Arena) -> None:
     client = peer.connected(arena.port, "hog-silent", receive_maximum=65_535)
     silent = Subscriber(peer.subscribed(client, ["hog"]), silent=True)
@@ -51,7 +51,7 @@ def hog_of_output(arena: Arena) -> None:
     messages.stranger_is_served(arena, "beside a full output")
 
 
-@case("one client sends a packet that is as large as all that may be held", limit_mib=LIMIT_MIB, short=True)
+@case("one client sends a packet that is as large as all that may be held", limit_mib=LIMIT_MIB)
 def hog_of_input(arena: Arena) -> None:
     client = peer.connected(arena.port, "hog")
     client.send(wire.publish_head("t", 15 * MIB), bytes(15 * MIB - 1))
@@ -59,7 +59,7 @@ def hog_of_input(arena: Arena) -> None:
     messages.stranger_is_served(arena, "beside a large incomplete packet")
 
 
-@case("one client leaves a will that is as large as all that may be held", limit_mib=LIMIT_MIB, short=True)
+@case("one client leaves a will that is as large as all that may be held", limit_mib=LIMIT_MIB)
 def hog_of_will(arena: Arena) -> None:
     client = Peer(arena.port)
     client.send(will_of(0, 62))
@@ -86,7 +86,7 @@ def hog_of_subscriptions(arena: Arena) -> None:
     messages.stranger_is_served(arena, "beside many subscriptions")
 
 
-@case("one client sets as many long topic aliases as it can", limit_mib=LIMIT_MIB, short=True, settings={
+@case("one client sets as many long topic aliases as it can", limit_mib=LIMIT_MIB, settings={
     "mqtt.topic_alias_maximum": 65_535,
 })
 def hog_of_aliases(arena: Arena) -> None:
