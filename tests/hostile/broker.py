@@ -7,7 +7,7 @@ import selectors
 import signal
 import subprocess
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +26,6 @@ class Broker:
     process: subprocess.Popen[bytes]
     port: int
     log: Path
-    stopped_for_s: float = field(default=0.0)
 
     @property
     def pid(self) -> int:

@@ -1,9 +1,11 @@
 """A client that does nothing wrong, in a process of its own: publishes to itself every 2 ms, and notes each round trip.
 
 `bystander.py PORT PID`: the broker's port and process. It takes lines from standard input: `attack` begins a phase anew,
-`end` has it print what it saw before the first of them and since the last one, as JSON. A round trip begins before the message is given to the kernel and ends when
-the kernel has the answer, by its time stamp: that this process was woken late does not count. What it does not count either,
-in `corrected`, is the time in which a thread of the broker was ready to run and had no processor, as the scheduler tells.
+`end` has it print what it saw before the first of them and since the last one, as JSON.
+
+A round trip begins before the message is given to the kernel and ends when the kernel has the answer, by its time stamp: that
+this process was woken late does not count. In `corrected`, the time does not count either in which a thread of the broker was
+ready to run and had no processor, as the scheduler tells.
 """
 
 from __future__ import annotations

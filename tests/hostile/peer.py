@@ -56,10 +56,6 @@ class Peer:
         """Puts bytes in line; `drive` sends them."""
         self._outgoing.extend(memoryview(piece) for piece in pieces if piece)
 
-    @property
-    def unsent_bytes(self) -> int:
-        return sum(len(piece) for piece in self._outgoing)
-
     def has_sent(self) -> bool:
         return not self._outgoing
 

@@ -59,7 +59,6 @@ def _is_chosen(each: Case, options: argparse.Namespace) -> bool:
     if options.inside:
         return each.name == options.case[0]
     if options.case:
-        # These, whether they are short or not.
         return any(each.name.startswith(name) for name in options.case)
     return each.is_short or options.all or options.list
 
