@@ -17,6 +17,8 @@ BUILT = $(TARGET_DIR)/$(HOST)/release/tautwire
 RELEASE_RUSTFLAGS ?= $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt-static)
 # What the targets that measure pass on, such as `make bench-compare BENCH_ARGS='b8 --rounds 5'`.
 BENCH_ARGS ?=
+# What `make hostile` passes on.
+HOSTILE_ARGS ?=
 
 # Crates with a lock file of their own, so that what they need never enters that of the product.
 APART := bench/codec bench/contracts bench/peers/rmqtt bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client bench/timing broker/fuzz tests/interop/rumqttc
@@ -51,7 +53,7 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint test-rust test-spec test-go test-c test-typescript test-examples test-generate test-differential test-interop test-nodelay test-bench test-regressions ## all checks and tests; installs what they need
+test: tools lint test-rust test-spec test-go test-c test-typescript test-examples test-generate test-differential test-hostile test-interop test-nodelay test-bench test-regressions ## all checks and tests; installs what they need
 
 .PHONY: tools
 tools:
@@ -130,6 +132,15 @@ test-generate: build ## generated clients in four languages: compiled strictly, 
 test-differential: ## the codecs in Rust, TypeScript, Go and C say the same of mutated packets
 	$(call say,test-differential)
 	@$(PYTHON) -B tests/differential/run.py
+
+.PHONY: test-hostile
+test-hostile: build ## hostile clients: memory keeps its limits, nobody waits, nothing acknowledged is lost; short form
+	$(call say,test-hostile)
+	@$(PYTHON) -B tests/hostile/run.py
+
+.PHONY: hostile
+hostile: build ## all attacks of hostile clients, some minutes; HOSTILE_ARGS='--case hog' narrows it
+	@$(PYTHON) -B tests/hostile/run.py --all $(HOSTILE_ARGS)
 
 .PHONY: interop
 interop: build ## our clients against five brokers; writes docs/interoperability.md

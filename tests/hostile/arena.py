@@ -1,0 +1,238 @@
+"""A case, its broker and its bystander, and what is measured of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import broker as brokers
+import peer
+from broker import Broker
+
+MIB = 1 << 20
+# What the broker may take beside what its limits say: its code, stacks, buffers of the threads, the allocator's slack.
+ROOM_BYTES = 32 * MIB
+# A client that does nothing wrong waits no longer than this, whatever others do.
+P99_MAX_MS = 10.0
+LONGEST_MAX_MS = 50.0
+# Before the attack: what round trips are like on this machine at this moment.
+QUIET_S = 0.5
+# A phase is looked at for so long at least: a hundredth of a few round trips says nothing.
+PHASE_MIN_S = 1.0
+BYSTANDER_TIMEOUT_S = 60
+# Attackers give way to the broker and the bystander: nobody is to wait for a processor because of what the test computes.
+NICENESS = 10
+CONTRACTS = "contracts"
+FAILURES_TOLD = 6
+
+
+@dataclass(frozen=True)
+class Case:
+    """One attack. `limit_bytes` is what its settings allow the broker to hold."""
+
+    name: str
+    what: str
+    function: Callable[[Arena], None]
+    limit_bytes: int
+    settings: dict[str, object]
+    threads: int
+    is_short: bool
+    # Whether the bystander's round trips are judged, or only told.
+    is_timed: bool
+    # Whether resident memory is judged.
+    is_weighed: bool
+    stalled_log: bool
+    contracts: dict[str, str]
+
+
+@dataclass
+class Result:
+    """What became of a case, and what goes into the table."""
+
+    failures: list[str] = field(default_factory=list)
+    # Too slow, which is worth another try where the machine was busy with something else.
+    late: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    skipped: str = ""
+    start_bytes: int = 0
+    peak_bytes: int = 0
+    quiet: dict[str, float] = field(default_factory=dict)
+    attack: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def to_json(self) -> str:
+        # Of many failures of a case the first ones say it.
+        return json.dumps(asdict(self) | {"failures": self.failures[:FAILURES_TOLD]})
+
+
+class Failed(Exception):
+    """The case cannot go on."""
+
+
+@dataclass
+class Arena:
+    """What a case is given."""
+
+    broker: Broker
+    result: Result
+    folder: Path
+    bystander: subprocess.Popen[str]
+    began: float = 0.0
+
+    def begin(self) -> None:
+        """The attack begins here; what came before was its preparation, in which the bystander is not judged."""
+        assert self.bystander.stdin is not None
+        self.bystander.stdin.write("attack\n")
+        self.bystander.stdin.flush()
+        self.began = time.monotonic()
+
+    @property
+    def contracts(self) -> Path:
+        return self.folder / CONTRACTS
+
+    @property
+    def port(self) -> int:
+        return self.broker.port
+
+    def expect(self, condition: bool, otherwise: str) -> bool:
+        if not condition:
+            self.result.failures.append(otherwise)
+        return condition
+
+    def note(self, said: str) -> None:
+        self.result.notes.append(said)
+
+    def skip(self, why: str) -> None:
+        self.result.skipped = why
+
+
+CASES: list[Case] = []
+
+
+def case(
+    what: str, *, limit_mib: int, short: bool = False, timed: bool = False, weighed: bool = True, threads: int = 1,
+    settings: dict[str, object] | None = None, stalled_log: bool = False, contracts: dict[str, str] | None = None,
+    name: str = "",
+) -> Callable[[Callable[[Arena], None]], Callable[[Arena], None]]:
+    """Enters a function into the list of cases.
+
+    One thread, unless a case is about several: then the bystander shares it with the attack, which is the worst place to be.
+    """
+
+    def enter(function: Callable[[Arena], None]) -> Callable[[Arena], None]:
+        own = settings or {}
+        everything = {"limits.buffered_bytes": limit_mib * MIB, **own}
+        retained = int(str(own.get("limits.retained_bytes", 0)))
+        CASES.append(Case(
+            name or function.__name__, what, function, limit_mib * MIB + retained, everything, threads, short, timed,
+            weighed, stalled_log, contracts or {},
+        ))
+        return function
+
+    return enter
+
+
+def run(attack: Case, executable: Path) -> Result:
+    """Runs a case in this process, which becomes the attacker."""
+    _raise_open_files()
+    result = Result()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="tautwire-hostile-") as folder:
+        settings = dict(attack.settings)
+        if attack.contracts:
+            settings["contracts.path"] = _write_contracts(Path(folder) / CONTRACTS, attack.contracts)
+        try:
+            broker = brokers.start(executable, attack.name, settings, attack.threads, attack.stalled_log)
+        except brokers.BrokerError as error:
+            result.failures.append(str(error))
+            return result
+        try:
+            result.start_bytes = broker.resident_bytes()
+            _watched(attack, broker, result, Path(folder))
+        finally:
+            if wrong := broker.end():
+                result.failures.append(wrong)
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def _watched(attack: Case, broker: Broker, result: Result, folder: Path) -> None:
+    """The attack, with the bystander beside it."""
+    command = [sys.executable, "-B", str(Path(__file__).with_name("bystander.py")), str(broker.port), str(broker.pid)]
+    bystander = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert bystander.stdout is not None
+    arena = Arena(broker, result, folder, bystander)
+    try:
+        if bystander.stdout.readline() != "ready\n":
+            arena.result.failures.append("the bystander could not connect")
+            return
+        os.nice(NICENESS)
+        time.sleep(QUIET_S)
+        arena.begin()
+        _attack(attack, arena)
+        time.sleep(max(0.0, arena.began + PHASE_MIN_S - time.monotonic()))
+        said, _ = bystander.communicate("end\n", timeout=BYSTANDER_TIMEOUT_S)
+        seen = json.loads(said)
+        arena.result.quiet, arena.result.attack = seen["quiet"], seen["attack"]
+        arena.expect(not seen["cut_off"], "the bystander was cut off")
+    except (subprocess.TimeoutExpired, ValueError, BrokenPipeError):
+        arena.result.failures.append("the bystander was not answered any more")
+    finally:
+        bystander.kill()
+        bystander.wait()
+    peer.close_all()
+    if arena.broker.is_running():
+        arena.result.peak_bytes = arena.broker.peak_bytes()
+        if attack.is_weighed:
+            _judge_memory(attack, arena)
+    if attack.is_timed:
+        _judge_time(arena.result)
+
+
+def _attack(attack: Case, arena: Arena) -> None:
+    try:
+        attack.function(arena)
+    except (Failed, peer.Unanswered, brokers.BrokerError, OSError) as error:
+        arena.result.failures.append(str(error))
+    except (IndexError, ValueError) as error:
+        traceback.print_exc()
+        arena.result.failures.append(f"what the broker sent is no packet, or no payload, that there can be: {error}")
+
+
+def _judge_memory(attack: Case, arena: Arena) -> None:
+    most = attack.limit_bytes + ROOM_BYTES
+    peak = arena.result.peak_bytes
+    arena.expect(peak <= most, f"{peak // MIB} MiB resident, at most {most // MIB} MiB")
+
+
+def _judge_time(result: Result) -> None:
+    """By the corrected round trips: what the broker kept the bystander waiting for, and not the machine."""
+    if not result.attack.get("count"):
+        result.late.append("the bystander has seen nothing")
+        return
+    p99, longest = result.attack["corrected_p99_ms"], result.attack["corrected_longest_ms"]
+    if p99 >= P99_MAX_MS:
+        result.late.append(f"the bystander's p99 is {p99:.1f} ms, bar {P99_MAX_MS:.0f} ms")
+    if longest >= LONGEST_MAX_MS:
+        result.late.append(f"the bystander waited {longest:.0f} ms, bar {LONGEST_MAX_MS:.0f} ms")
+
+
+def _write_contracts(folder: Path, files: dict[str, str]) -> Path:
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_text(content)
+    return folder
+
+
+def _raise_open_files() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

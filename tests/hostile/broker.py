@@ -1,0 +1,119 @@
+"""A broker of our own for each case, and what the system says of its memory and its threads."""
+
+from __future__ import annotations
+
+import re
+import selectors
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+EXECUTABLE = ROOT / "bin" / "tautwire"
+LOGS = ROOT / "target" / "hostile-logs"
+READY_TIMEOUT_S = 20
+STOP_TIMEOUT_S = 20
+
+
+class BrokerError(Exception):
+    """The broker did not start, or is not there any more."""
+
+
+@dataclass
+class Broker:
+    process: subprocess.Popen[bytes]
+    port: int
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def peak_bytes(self) -> int:
+        return self._status_bytes("VmHWM")
+
+    def resident_bytes(self) -> int:
+        return self._status_bytes("VmRSS")
+
+    def _status_bytes(self, name: str) -> int:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        found = re.search(rf"^{name}:\s+(\d+) kB", status, re.MULTILINE)
+        if found is None:
+            raise BrokerError(f"no {name}: the broker has ended")
+        return int(found[1]) * 1024
+
+    def thread(self, name: str) -> int:
+        """The number that the system knows a thread by."""
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            if (task / "comm").read_text().strip() == name:
+                return int(task.name)
+        raise BrokerError(f"no thread {name}")
+
+    def switches(self, thread: int) -> int:
+        """How often a thread has gone to sleep."""
+        status = Path(f"/proc/{self.pid}/task/{thread}/status").read_text()
+        found = re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE)
+        return int(found[1]) if found else 0
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> str | None:
+        """Ends it; what was wrong with it, if it had ended by itself."""
+        try:
+            if not self.is_running():
+                return f"the broker ended by itself with status {self.process.returncode}; see {self.log.name}"
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                return f"the broker did not end within {STOP_TIMEOUT_S} s of SIGTERM"
+            return None
+        finally:
+            self.process.kill()
+            self.process.wait()
+
+
+def start(executable: Path, name: str, settings: dict[str, object], threads: int, stalled_log: bool) -> Broker:
+    """Starts a broker on a port that the kernel picks. With `stalled_log` nobody reads its standard error."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / f"{name}.log"
+    command = [str(executable), "serve", "--listen", "127.0.0.1:0", "--threads", str(threads)]
+    for key, value in settings.items():
+        command += ["--set", f"{key}={value}"]
+    with open(log, "wb") as file:
+        try:
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE if stalled_log else file
+            )
+        except OSError as error:
+            raise BrokerError(f"cannot start {executable} (`make build` makes it): {error}") from None
+    try:
+        return Broker(process, _announced_port(process, log), log)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+
+
+def _announced_port(process: subprocess.Popen[bytes], log: Path) -> int:
+    """The port from the line that says so; the few lines behind it fit in the pipe."""
+    assert process.stdout is not None
+    said = b""
+    deadline = time.monotonic() + READY_TIMEOUT_S
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while (left := deadline - time.monotonic()) > 0 and selector.select(left):
+            more = process.stdout.read1(4096)
+            said += more
+            if found := re.search(rb"listening on mqtt://127\.0\.0\.1:(\d+)\n", said):
+                return int(found[1])
+            if not more:
+                break
+    last = (log.read_text(errors="replace").strip().splitlines() or ["no message"])[-1]
+    raise BrokerError(f"the broker did not say that it listens: {last}")

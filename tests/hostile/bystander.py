@@ -1,0 +1,179 @@
+"""A client that does nothing wrong, in a process of its own: publishes to itself every 2 ms, and notes each round trip.
+
+`bystander.py PORT PID`: the broker's port and process. It takes lines from standard input: `attack` begins a phase anew,
+`end` has it print what it saw before the first of them and since the last one, as JSON.
+
+A round trip begins before the message is given to the kernel and ends when the kernel has the answer, by its time stamp: that
+this process was woken late does not count. In `corrected`, the time does not count either in which a thread of the broker was
+ready to run and had no processor, as the scheduler tells.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import struct
+import sys
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import peer
+import wire
+
+INTERVAL_NS = 2_000_000
+# Where a round trip was shorter, nobody asks why.
+LOOKED_INTO_NS = 2_000_000
+# When the phase ends, answers to what was sent may still be on their way.
+LAST_ANSWERS_S = 20
+SO_TIMESTAMPNS = 35
+STAMP = struct.Struct("qq")
+PAYLOAD = struct.Struct(">Q")
+TOPIC = "bystander"
+
+
+@dataclass
+class Phase:
+    round_trips_ns: list[int] = field(default_factory=list)
+    corrected_ns: list[int] = field(default_factory=list)
+    late_ns: list[int] = field(default_factory=list)
+    lost: int = 0
+
+    def summary(self) -> dict[str, float | int]:
+        return {
+            "count": len(self.round_trips_ns),
+            "lost": self.lost,
+            "own_lateness_ms": max(self.late_ns, default=0) / 1e6,
+            **_percentiles("", self.round_trips_ns),
+            **_percentiles("corrected_", self.corrected_ns),
+        }
+
+
+def _percentiles(prefix: str, samples_ns: list[int]) -> dict[str, float]:
+    ordered = sorted(samples_ns) or [0]
+
+    def at(part: float) -> float:
+        return ordered[min(len(ordered) - 1, int(len(ordered) * part))] / 1e6
+
+    return {f"{prefix}p50_ms": at(0.5), f"{prefix}p99_ms": at(0.99), f"{prefix}longest_ms": at(1.0)}
+
+
+class Waiting:
+    """How long each thread of the broker has been ready without running, since it began."""
+
+    def __init__(self, pid: int) -> None:
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        self._files = [os.open(task / "schedstat", os.O_RDONLY) for task in tasks if _is_shard(task)]
+
+    def now(self) -> list[int]:
+        try:
+            return [int(os.pread(file, 64, 0).split()[1]) for file in self._files]
+        except (OSError, IndexError):
+            return []
+
+
+def _is_shard(task: Path) -> bool:
+    return (task / "comm").read_text().startswith("shard")
+
+
+@dataclass(slots=True)
+class Sent:
+    number: int
+    at_ns: int
+    waiting: list[int]
+    phase: Phase
+
+
+def main() -> None:
+    port, pid = int(sys.argv[1]), int(sys.argv[2])
+    client = peer.subscribed(peer.connected(port, "bystander"), [TOPIC], qos=0)
+    client.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    quiet, attack = _look_on(client, Waiting(pid))
+    print(json.dumps({"quiet": quiet.summary(), "attack": attack.summary(), "cut_off": client.closed}), flush=True)
+
+
+def _look_on(client: peer.Peer, waiting: Waiting) -> tuple[Phase, Phase]:
+    """What it has seen before the first `attack`, and since the last."""
+    quiet = phase = Phase()
+    number, incoming = 0, bytearray()
+    under_way: deque[Sent] = deque()
+    due_ns, ends_ns = time.monotonic_ns(), None
+    poll = select.poll()
+    poll.register(client.socket, select.POLLIN)
+    poll.register(sys.stdin, select.POLLIN)
+    print("ready", flush=True)
+    while not client.closed and (ends_ns is None or time.monotonic_ns() < ends_ns):
+        left_ns = max(0, due_ns - time.monotonic_ns())
+        events = dict(poll.poll(left_ns / 1e6 if ends_ns is None else 100))
+        if sys.stdin.fileno() in events and ends_ns is None:
+            said = os.read(sys.stdin.fileno(), 64)
+            if b"attack" in said:
+                phase = Phase()
+            if b"end" in said or not said:
+                ends_ns = time.monotonic_ns() + LAST_ANSWERS_S * 10**9
+                client.send(wire.PING)
+                client.write()
+        if client.descriptor in events:
+            _receive(client, incoming, under_way, waiting)
+            if client.packets:
+                # PINGRESP to the last packet: what is still under way was dropped, as the broker may do with QoS 0.
+                for sent in under_way:
+                    sent.phase.lost += 1
+                return quiet, phase
+        late_ns = time.monotonic_ns() - due_ns
+        if late_ns >= 0 and ends_ns is None:
+            phase.late_ns.append(late_ns)
+            # After a pause of its own it does not catch up: the broker is not to blame for the crowd.
+            due_ns += INTERVAL_NS * (1 + late_ns // INTERVAL_NS)
+            had_waited = waiting.now()
+            under_way.append(Sent(number, time.time_ns(), had_waited, phase))
+            client.send(wire.publish(TOPIC, PAYLOAD.pack(number)))
+            client.write()
+            number += 1
+    # What was never answered took at least as long as it has been waited for.
+    for sent in under_way:
+        _note(sent, time.time_ns(), waiting)
+    return quiet, phase
+
+
+def _receive(client: peer.Peer, incoming: bytearray, under_way: deque[Sent], waiting: Waiting) -> None:
+    try:
+        data, ancillary, _, _ = client.socket.recvmsg(1 << 16, 64)
+    except BlockingIOError:
+        return
+    except OSError:
+        data, ancillary = b"", []
+    if not data:
+        client.close()
+        return
+    arrived_ns = time.time_ns()
+    for _, kind, stamp in ancillary:
+        if kind == SO_TIMESTAMPNS:
+            seconds, nanoseconds = STAMP.unpack(stamp[: STAMP.size])
+            arrived_ns = seconds * 10**9 + nanoseconds
+    incoming += data
+    while taken := wire.take(incoming):
+        if taken.type == wire.PUBLISH:
+            (number,) = PAYLOAD.unpack(wire.parse_publish(taken, 5).payload)
+            while under_way and under_way[0].number < number:
+                # Overtaken: the broker may drop QoS 0.
+                under_way.popleft().phase.lost += 1
+            _note(under_way.popleft(), arrived_ns, waiting)
+        elif taken.type == wire.PINGRESP:
+            client.packets.append(taken)
+
+
+def _note(sent: Sent, arrived_ns: int, waiting: Waiting) -> None:
+    took_ns = max(0, arrived_ns - sent.at_ns)
+    without_processor_ns = 0
+    if took_ns > LOOKED_INTO_NS:
+        without_processor_ns = max((now - then for now, then in zip(waiting.now(), sent.waiting)), default=0)
+    sent.phase.round_trips_ns.append(took_ns)
+    sent.phase.corrected_ns.append(max(0, took_ns - without_processor_ns))
+
+
+if __name__ == "__main__":
+    main()
