@@ -9,8 +9,8 @@ use tautwire_session::Journal;
 use crate::place::{ConnectionId, ConnectionIndex};
 use crate::shard::{Handled, Shard};
 
-/// Most bytes behind the message that waits that are read for what can be heard ahead of it. Where memory is short, they are
-/// an eighth of what is free.
+/// Most bytes behind the message that waits that are read for what can be heard ahead of it. They are fewer where memory is
+/// short.
 const AHEAD_MAX_BYTES: u64 = 1 << 20;
 
 impl<J: Journal> Shard<J> {
@@ -22,7 +22,7 @@ impl<J: Journal> Shard<J> {
             return false;
         }
         let behind = self.fixed_header(index, rest).map_or(0, |header| rest.len().saturating_sub(header.total_len()));
-        (behind as u64) < (self.hub.memory.common_bytes() / 8).min(AHEAD_MAX_BYTES)
+        (behind as u64) < self.hub.memory.read_bytes().min(AHEAD_MAX_BYTES)
     }
 
     /// Hears what may overtake the packet at the start of `bytes`, which waits for memory.

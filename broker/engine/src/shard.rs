@@ -255,7 +255,7 @@ impl<J: Journal> Shard<J> {
     /// Most bytes that are to be read from a connection at a time: the less memory is free, the fewer.
     #[inline]
     pub fn read_max_bytes(&self) -> usize {
-        usize::try_from(self.hub.memory.input_bytes() / 8).unwrap_or(usize::MAX).max(READ_MIN_BYTES)
+        usize::try_from(self.hub.memory.read_bytes()).unwrap_or(usize::MAX).max(READ_MIN_BYTES)
     }
 
     /// The surroundings keep `rest` of what the connection has sent, which takes them `held_bytes`: a packet that is not whole

@@ -122,6 +122,13 @@ impl Share {
         self.free_bytes().saturating_sub(self.memory.limits.all_bytes / KEPT_BACK / 2)
     }
 
+    /// Bytes that are to be read from one client at a time: a sixteenth of what is free above a quarter of all. So many clients
+    /// whose input has to wait leave room for others.
+    #[inline]
+    pub fn read_bytes(&self) -> u64 {
+        self.free_bytes().saturating_sub(self.memory.limits.all_bytes / 4) / 16
+    }
+
     /// Whether a client that holds `held_bytes` may hold `more_bytes` on top.
     ///
     /// A client may hold as much as is left free, and no more than the limit for one. So one that takes all it can leaves
