@@ -11,7 +11,9 @@ use crate::shard::{Handled, Shard};
 
 /// Most bytes behind the message that waits that are read for what can be heard ahead of it. They are fewer where memory is
 /// short.
-const AHEAD_MAX_BYTES: u64 = 1 << 20;
+const AHEAD_MAX_BYTES: usize = 1 << 20;
+/// So many are read however short memory is.
+const AHEAD_MIN_BYTES: usize = 64 << 10;
 
 impl<J: Journal> Shard<J> {
     /// Whether a connection that is held is to be read from all the same, for what can be heard ahead. `rest` is what is kept
@@ -22,7 +24,7 @@ impl<J: Journal> Shard<J> {
             return false;
         }
         let behind = self.fixed_header(index, rest).map_or(0, |header| rest.len().saturating_sub(header.total_len()));
-        (behind as u64) < self.hub.memory.read_bytes().min(AHEAD_MAX_BYTES)
+        behind < self.read_max_bytes().clamp(AHEAD_MIN_BYTES, AHEAD_MAX_BYTES)
     }
 
     /// Hears what may overtake the packet at the start of `bytes`, which waits for memory.

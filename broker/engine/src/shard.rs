@@ -45,6 +45,8 @@ const RETAINED_SWEEP_MS: u64 = 5_000;
 const RETAINED_SWEEP_MAX: usize = 1_000;
 /// So many bytes may be read from a connection however little memory is free.
 const READ_MIN_BYTES: usize = 4 << 10;
+/// So much of an incomplete packet may be kept however little memory is free: an acknowledgement that is cut in two frees more.
+const INPUT_ALWAYS_BYTES: usize = 256;
 
 /// What came of a packet.
 pub(crate) enum Handled {
@@ -269,7 +271,7 @@ impl<J: Journal> Shard<J> {
         // They are entered already. What else the client holds does not matter: a packet that has begun is to have its end.
         let input_bytes = memory.input_bytes();
         let has_room = if connection.is_held() { input_bytes > 0 } else { held_bytes as u64 <= input_bytes };
-        if rest.is_empty() || has_room || connection.phase() == Phase::Closing {
+        if held_bytes <= INPUT_ALWAYS_BYTES || has_room || connection.phase() == Phase::Closing {
             return true;
         }
         connection.note_input(0, memory.ledger());

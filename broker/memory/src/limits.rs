@@ -142,7 +142,7 @@ impl Share {
         let Limits { all_bytes, client_bytes } = self.memory.limits;
         let more_bytes = more_bytes as u64;
         let held_bytes = (held_bytes as u64).saturating_add(more_bytes);
-        let holds_little = held_bytes <= all_bytes / LITTLE;
+        let holds_little = held_bytes <= (all_bytes / LITTLE).max(LITTLE_MIN_BYTES.min(all_bytes / 256));
         let free_bytes = if holds_little { self.free_bytes() } else { self.common_bytes() };
         if more_bytes > free_bytes {
             return Err(Shortage::Broker);
@@ -158,6 +158,8 @@ impl Share {
 const KEPT_BACK: u64 = 16;
 /// A client that holds less than this part of all holds little.
 const LITTLE: u64 = 1_024;
+/// Where all is small, it is as much as a session with a connection and a few filters takes.
+const LITTLE_MIN_BYTES: u64 = 4 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -192,9 +194,9 @@ mod tests {
     fn something_is_kept_back_for_those_who_hold_little() {
         let share = &shares(1, 1 << 20, 1 << 20)[0];
         share.ledger().enter(Kind::Queue, (1 << 20) - (1 << 16));
-        assert_eq!(share.admits(0, 2_000), Err(Shortage::Broker));
+        assert_eq!(share.admits(0, 5_000), Err(Shortage::Broker));
         assert_eq!(share.admits(0, 1_000), Ok(()));
-        assert_eq!(share.admits(1_000, 1_000), Err(Shortage::Broker), "that is not little any more");
+        assert_eq!(share.admits(4_000, 1_000), Err(Shortage::Broker), "that is not little any more");
     }
 
     #[test]

@@ -288,10 +288,13 @@ impl Connection {
 
     /// Starts or stops the clock for a packet that has begun; says whether it has been started.
     pub(crate) fn note_incomplete(&mut self, consumed: bool, incomplete: bool, now_ms: u64) -> bool {
-        if consumed || self.is_held() {
+        // A message that waits for memory does not wait for ever: what the client has sent behind it may be what frees memory,
+        // and too far behind to be heard ahead.
+        let is_timed = !self.is_held() || self.waits_for_memory_alone();
+        if consumed || !is_timed {
             self.incomplete_since_ms = None;
         }
-        let starts = incomplete && !self.is_held() && self.incomplete_since_ms.is_none();
+        let starts = incomplete && is_timed && self.incomplete_since_ms.is_none();
         if starts {
             self.incomplete_since_ms = NonZeroMs::new(now_ms);
         }
