@@ -136,7 +136,8 @@ settings! {
         websocket_frame_bytes: u64 = 33_554_432, in 125..=1_099_511_627_776;
         /// Payload of one WebSocket message of a client, all its frames together. A larger one ends the connection likewise.
         websocket_message_bytes: u64 = 67_108_864, in 125..=1_099_511_627_776;
-        /// Time within which a packet that has begun must be complete, else the connection is closed.
+        /// Time within which a packet that has begun must be complete, else the connection is closed. So long at most does a
+        /// message of an MQTT 3.1.1 client wait for memory.
         incomplete_packet_timeout_s: u32 = 30, in 1..=86_400;
         /// Time a connection with pending output may take no byte before it is closed. 0 means for ever.
         write_stall_timeout_s: u32 = 120, in 0..=86_400;
