@@ -5,6 +5,30 @@ use std::num::{NonZeroU32, NonZeroU64};
 /// A moment that takes no more room in an `Option`.
 pub(crate) type NonZeroMs = NonZeroU64;
 
+/// When the timer of a place comes up. It belongs to the place and survives who has it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Alarm(Option<NonZeroMs>);
+
+impl Alarm {
+    /// Sets the timer to `at_ms`, unless it comes up sooner anyway; says whether it must be set.
+    pub(crate) fn arm(&mut self, at_ms: u64) -> bool {
+        let sooner = self.0.is_none_or(|armed| armed.get() > at_ms);
+        if sooner {
+            self.0 = NonZeroMs::new(at_ms);
+        }
+        sooner
+    }
+
+    /// The timer has come up; false where a sooner one has made it superfluous.
+    pub(crate) fn disarm(&mut self, now_ms: u64) -> bool {
+        let due = self.0.is_some_and(|armed| armed.get() <= now_ms);
+        if due {
+            self.0 = None;
+        }
+        due
+    }
+}
+
 /// A connection's place in its shard. The generation tells it from a later one in the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ConnectionId {

@@ -10,7 +10,7 @@ use tautwire_memory::{Accounted, Ledger};
 use tautwire_router::{SessionKey, ShardIndex};
 use tautwire_session::{Change, Outbound, PendingMessage, Session};
 
-use crate::place::{ConnectionIndex, NonZeroMs, SessionIndex};
+use crate::place::{Alarm, ConnectionIndex, SessionIndex};
 
 /// All sessions of a shard.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Place {
     online: Option<Arc<AtomicBool>>,
     /// What comes up while there is no connection.
     away: Option<Box<Away>>,
-    armed_ms: Option<NonZeroMs>,
+    alarm: Alarm,
 }
 
 /// Deadlines of a session without a connection.
@@ -80,12 +80,12 @@ impl Sessions {
             taken: true,
             online: None,
             away: None,
-            armed_ms: None,
+            alarm: Alarm::default(),
         };
         let index = match self.vacant.pop() {
             Some(index) => {
                 let place = &mut self.places[index.number()];
-                *place = Place { generation: place.generation + 1, armed_ms: place.armed_ms, ..fresh };
+                *place = Place { generation: place.generation + 1, alarm: place.alarm, ..fresh };
                 index
             }
             None => {
@@ -249,20 +249,12 @@ impl Place {
 
     /// Sets the place's timer to `at_ms`, unless it comes up sooner anyway; says whether it must be set.
     pub(crate) fn arm(&mut self, at_ms: u64) -> bool {
-        let sooner = self.armed_ms.is_none_or(|armed| armed.get() > at_ms);
-        if sooner {
-            self.armed_ms = NonZeroMs::new(at_ms);
-        }
-        sooner
+        self.alarm.arm(at_ms)
     }
 
     /// The place's timer has come up; false where a sooner one has made it superfluous, or where nobody is away here.
     pub(crate) fn disarm(&mut self, now_ms: u64) -> bool {
-        if self.armed_ms.is_none_or(|armed| armed.get() > now_ms) {
-            return false;
-        }
-        self.armed_ms = None;
-        self.taken && self.connection.is_none()
+        self.alarm.disarm(now_ms) && self.taken && self.connection.is_none()
     }
 }
 

@@ -14,7 +14,7 @@ use super::aliases::{Alias, Aliases};
 use super::holds::{Holds, Reason};
 use super::output::{Output, OutputPool};
 use crate::ack::Ack;
-use crate::place::{NonZeroMs, SessionIndex};
+use crate::place::{Alarm, NonZeroMs, SessionIndex};
 
 /// How far a connection has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,8 +81,7 @@ pub(crate) struct Connection {
     last_received_ms: u64,
     /// Since when a packet has been incomplete.
     incomplete_since_ms: Option<NonZeroMs>,
-    /// When the place's timer comes up; belongs to the place and survives the connection.
-    armed_ms: Option<NonZeroMs>,
+    alarm: Alarm,
     output: Option<Box<Output>>,
     extras: Option<Box<Extras>>,
 }
@@ -135,7 +134,7 @@ impl Connection {
             session: None,
             last_received_ms: 0,
             incomplete_since_ms: None,
-            armed_ms: None,
+            alarm: Alarm::default(),
             output: None,
             extras: None,
         }
@@ -146,7 +145,7 @@ impl Connection {
         *self = Connection {
             phase: Phase::AwaitingConnect,
             generation: self.generation.wrapping_add(1),
-            armed_ms: self.armed_ms,
+            alarm: self.alarm,
             last_received_ms: now_ms,
             ..Connection::vacant()
         };
@@ -154,7 +153,7 @@ impl Connection {
 
     /// Frees the place.
     pub(super) fn vacate(&mut self) {
-        *self = Connection { generation: self.generation, armed_ms: self.armed_ms, ..Connection::vacant() };
+        *self = Connection { generation: self.generation, alarm: self.alarm, ..Connection::vacant() };
     }
 
     // Its life.
@@ -312,20 +311,12 @@ impl Connection {
 
     /// Sets the place's timer to `at_ms`, unless it comes up sooner anyway; says whether it must be set.
     pub(crate) fn arm(&mut self, at_ms: u64) -> bool {
-        let sooner = self.armed_ms.is_none_or(|armed| armed.get() > at_ms);
-        if sooner {
-            self.armed_ms = NonZeroMs::new(at_ms);
-        }
-        sooner
+        self.alarm.arm(at_ms)
     }
 
     /// The place's timer has come up; false where a sooner one has made it superfluous.
     pub(crate) fn disarm(&mut self, now_ms: u64) -> bool {
-        let due = self.armed_ms.is_some_and(|armed| armed.get() <= now_ms);
-        if due {
-            self.armed_ms = None;
-        }
-        due
+        self.alarm.disarm(now_ms)
     }
 
     // Its output.
