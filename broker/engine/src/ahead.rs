@@ -3,7 +3,7 @@
 //! A client of 3.1.1 whose PUBLISH waits cannot be told so. Its acknowledgements may be what frees memory, and its PINGREQ
 //! wants an answer. So these are heard ahead of the message that waits; all else keeps its place.
 
-use tautwire_protocol::{DecodeOptions, FixedHeader, PacketType, decode_body};
+use tautwire_protocol::{PacketType, decode_body};
 use tautwire_session::Journal;
 
 use crate::place::{ConnectionId, ConnectionIndex};
@@ -12,7 +12,7 @@ use crate::shard::{Handled, Shard};
 /// Most bytes behind the message that waits that are read for what can be heard ahead of it. They are fewer where memory is
 /// short.
 const AHEAD_MAX_BYTES: usize = 1 << 20;
-/// So many are read however short memory is.
+/// So many are read however short memory is, as long as input has not taken its part.
 const AHEAD_MIN_BYTES: usize = 64 << 10;
 
 impl<J: Journal> Shard<J> {
@@ -23,8 +23,11 @@ impl<J: Journal> Shard<J> {
         if !self.hub.connections[index].waits_for_memory_alone() {
             return false;
         }
-        let behind = self.fixed_header(index, rest).map_or(0, |header| rest.len().saturating_sub(header.total_len()));
-        behind < self.read_max_bytes().clamp(AHEAD_MIN_BYTES, AHEAD_MAX_BYTES)
+        let behind =
+            self.hub.fixed_header(index, rest).map_or(0, |header| rest.len().saturating_sub(header.total_len()));
+        let read_max_bytes = self.read_max_bytes();
+        behind < read_max_bytes.clamp(AHEAD_MIN_BYTES, AHEAD_MAX_BYTES)
+            && read_max_bytes as u64 <= self.hub.memory.input_bytes()
     }
 
     /// Hears what may overtake the packet at the start of `bytes`, which waits for memory.
@@ -34,7 +37,7 @@ impl<J: Journal> Shard<J> {
             let at = self.hub.connections[index].heard_ahead_bytes();
             let Some(rest) = bytes.get(at..) else { return Handled::Done };
             // Bytes that are no packet are answered when it is their turn.
-            let Some(header) = self.fixed_header(index, rest) else { return Handled::Done };
+            let Some(header) = self.hub.fixed_header(index, rest) else { return Handled::Done };
             let length = header.total_len();
             if rest.len() < length {
                 return Handled::Done;
@@ -51,12 +54,6 @@ impl<J: Journal> Shard<J> {
             }
             self.hub.connections[index].hear_ahead_to(at + length);
         }
-    }
-
-    fn fixed_header(&self, index: ConnectionIndex, bytes: &[u8]) -> Option<FixedHeader> {
-        let version = self.hub.connections[index].version();
-        let max_packet_size = self.hub.settings.maximum_packet_size_bytes;
-        FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size }).ok()
     }
 }
 

@@ -25,6 +25,7 @@ mod jobs;
 mod lifecycle;
 mod mutant;
 mod operator;
+mod partial;
 mod place;
 mod route;
 mod scans;

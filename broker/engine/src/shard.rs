@@ -261,19 +261,25 @@ impl<J: Journal> Shard<J> {
     }
 
     /// The surroundings keep `rest` of what the connection has sent, which takes them `held_bytes`: a packet that is not whole
-    /// yet, or whole ones behind one that waits. Where there is no memory for that, the connection is ended and nothing of it
-    /// is to be kept; says false then.
+    /// yet, or whole ones behind one that waits. Where there is no memory for that, a client of 3.1.1 is not read from until there
+    /// is some. One of 5.0 can be told so: its connection is ended, nothing of it is to be kept, and the answer is false.
     pub fn keeps_input(&mut self, id: ConnectionId, rest: &[u8], held_bytes: usize) -> bool {
         let Some(index) = self.hub.connections.find(id) else { return false };
         let Hub { connections, memory, .. } = &mut self.hub;
         let connection = &mut connections[index];
         connection.note_input(held_bytes, memory.ledger());
         // They are entered already. What else the client holds does not matter: a packet that has begun is to have its end.
-        let input_bytes = memory.input_bytes();
-        let has_room = if connection.is_held() { input_bytes > 0 } else { held_bytes as u64 <= input_bytes };
-        if held_bytes <= INPUT_ALWAYS_BYTES || has_room || connection.phase() == Phase::Closing {
+        // One that is held has only been read from where there was room.
+        if held_bytes <= INPUT_ALWAYS_BYTES
+            || (connection.is_held() && !memory.is_full_of_input())
+            || held_bytes as u64 <= memory.input_bytes()
+            || connection.phase() == Phase::Closing
+            || self.hub.has_input_wait(index, rest, held_bytes)
+        {
             return true;
         }
+        let Hub { connections, memory, .. } = &mut self.hub;
+        let connection = &mut connections[index];
         connection.note_input(0, memory.ledger());
         self.hub.counters().refused_memory.add(1);
         const WHY: &str = "there is no memory for a packet that is not whole";
@@ -359,6 +365,7 @@ impl<J: Journal> Shard<J> {
         let now_ms = self.hub.now_ms;
         self.hub.end_throttling();
         self.hub.retry_for_memory();
+        self.hub.retry_for_input();
         self.hub.release_acks();
         let mut due = std::mem::take(&mut self.due);
         self.hub.wheel.expire(now_ms, &mut due);

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use crate::partial::Partial;
 use crate::place::ConnectionId;
 
 /// How often those who wait for memory are heard again, to see whether there is some.
@@ -23,6 +24,12 @@ pub(crate) struct Waiting {
     for_memory: VecDeque<ConnectionId>,
     /// When those who wait for memory are heard again.
     retry_ms: u64,
+    /// Those whose packet is not whole, the longest waiting first.
+    for_input: VecDeque<Partial>,
+    /// When they are read from again if there is room.
+    input_retry_ms: u64,
+    /// The one of them that may take more than there is room for.
+    first: Option<Partial>,
 }
 
 impl Waiting {
@@ -95,7 +102,63 @@ impl Waiting {
     /// When some are to try again.
     #[inline]
     pub(crate) fn next_retry_ms(&self) -> Option<u64> {
-        (!self.for_memory.is_empty()).then_some(self.retry_ms)
+        let for_memory = (!self.for_memory.is_empty()).then_some(self.retry_ms);
+        let for_input = (!self.for_input.is_empty()).then_some(self.input_retry_ms);
+        [for_memory, for_input].into_iter().flatten().min()
+    }
+
+    // For memory that the rest of a packet takes.
+
+    pub(crate) fn wait_for_input(&mut self, partial: Partial) {
+        let at = self.for_input.partition_point(|other| other.since_ms <= partial.since_ms);
+        self.for_input.insert(at, partial);
+    }
+
+    #[inline]
+    pub(crate) fn any_for_input(&self) -> bool {
+        !self.for_input.is_empty()
+    }
+
+    /// Those for whom there is room in `free_bytes`, the longest waiting first.
+    pub(crate) fn input_retries(&mut self, now_ms: u64, mut free_bytes: usize) -> Vec<ConnectionId> {
+        if now_ms < self.input_retry_ms {
+            return Vec::new();
+        }
+        self.input_retry_ms = now_ms + RETRY_MS;
+        let mut retries = Vec::new();
+        while let Some(partial) = self.for_input.front()
+            && partial.wanted_bytes <= free_bytes
+            && retries.len() < RETRIES_MAX
+        {
+            free_bytes -= partial.wanted_bytes;
+            retries.push(partial.id);
+            self.for_input.pop_front();
+        }
+        retries
+    }
+
+    /// The one that may take more than there is room for, if one was told so.
+    pub(crate) fn first(&self) -> Option<Partial> {
+        self.first
+    }
+
+    /// Whether it is this one, still with the same packet.
+    pub(crate) fn goes_first(&self, partial: &Partial) -> bool {
+        self.first.is_some_and(|first| first.id == partial.id && first.since_ms == partial.since_ms)
+    }
+
+    /// Lets the longest waiting take more than there is room for, or goes on with `first`, who may already. Gives the one to read
+    /// from again.
+    pub(crate) fn next_first(&mut self, first: Option<Partial>) -> Option<ConnectionId> {
+        let next = match first {
+            None => self.for_input.pop_front(),
+            Some(first) => {
+                let at = self.for_input.iter().position(|partial| partial.id == first.id)?;
+                self.for_input.remove(at)
+            }
+        };
+        self.first = next;
+        next.map(|next| next.id)
     }
 }
 
@@ -119,6 +182,28 @@ mod tests {
         assert_eq!(waiting.retries(1_000 + RETRY_MS - 1), []);
         assert_eq!(waiting.retries(1_000 + RETRY_MS), [id(RETRIES_MAX as u32)]);
         assert_eq!(waiting.next_retry_ms(), None);
+    }
+
+    #[test]
+    fn packets_that_are_not_whole_go_on_where_there_is_room_the_oldest_first() {
+        let mut waiting = Waiting::default();
+        for (index, since_ms, wanted_bytes) in [(1, 30, 100), (2, 10, 300), (3, 20, 50)] {
+            waiting.wait_for_input(Partial { id: id(index), since_ms, wanted_bytes });
+        }
+        assert_eq!(waiting.input_retries(1_000, 299), [], "there is no room for the oldest");
+        assert_eq!(waiting.next_retry_ms(), Some(1_000 + RETRY_MS));
+        assert_eq!(waiting.input_retries(1_000 + RETRY_MS, 350), [id(2), id(3)]);
+        assert_eq!(waiting.next_first(None), Some(id(1)));
+        let partial = Partial { id: id(1), since_ms: 30, wanted_bytes: 60 };
+        assert!(waiting.goes_first(&partial));
+        assert!(!waiting.goes_first(&Partial { since_ms: 31, ..partial }), "that is another packet");
+        // It has taken all there is, and waits like others.
+        waiting.wait_for_input(Partial { id: id(4), since_ms: 5, wanted_bytes: 1 });
+        waiting.wait_for_input(partial);
+        assert_eq!(waiting.next_first(waiting.first()), Some(id(1)));
+        assert_eq!(waiting.next_first(waiting.first()), None, "it is being read from");
+        assert_eq!(waiting.next_first(None), Some(id(4)));
+        assert_eq!((waiting.next_first(None), waiting.first(), waiting.next_retry_ms()), (None, None, None));
     }
 
     #[test]

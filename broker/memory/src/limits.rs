@@ -1,5 +1,6 @@
 //! What still fits.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::kind::Kind;
@@ -66,20 +67,24 @@ fn at_least_zero(sum: u64) -> u64 {
     if sum > u64::MAX / 2 { 0 } else { sum }
 }
 
-/// One shard's view of the account: its own ledger as it is, and the others as they were when it last looked.
+/// One shard's view of the account: its own ledger as it is, and the others as they were when it last looked. It looks again
+/// whenever it has taken a little since then, so that shards do not take the same bytes.
 #[derive(Debug)]
 pub struct Share {
     memory: Arc<Memory>,
     own: Arc<Ledger>,
-    /// What the other shards hold. Less than zero where they have given back for this shard.
-    others: u64,
+    /// What the other shards hold, without retained messages. Less than zero where they have given back for this shard.
+    others: Cell<u64>,
+    /// As long as so much is free by this view, it need not look again.
+    enough_bytes: Cell<u64>,
+    retained_bytes: u64,
 }
 
 impl Share {
     /// The view of shard `index`.
     pub fn new(memory: Arc<Memory>, index: usize) -> Share {
         let own = memory.ledger(index).clone();
-        Share { memory, own, others: 0 }
+        Share { memory, own, others: Cell::new(0), enough_bytes: Cell::new(u64::MAX), retained_bytes: 0 }
     }
 
     /// The shard's own ledger.
@@ -96,17 +101,37 @@ impl Share {
     /// Looks at the other shards. `retained_bytes` are those of messages that are retained: they have a limit of their own.
     #[inline]
     pub fn look(&mut self, retained_bytes: u64) {
-        self.others = 0u64.wrapping_sub(retained_bytes);
-        if self.memory.ledgers.len() > 1 {
+        self.retained_bytes = retained_bytes;
+        self.look_at_others();
+    }
+
+    #[inline]
+    fn look_at_others(&self) {
+        let mut others = 0u64.wrapping_sub(self.retained_bytes);
+        let shards = self.memory.ledgers.len();
+        if shards > 1 {
             let all = self.memory.ledgers.iter().fold(0u64, |sum, ledger| sum.wrapping_add(ledger.all()));
-            self.others = self.others.wrapping_add(all).wrapping_sub(self.own.all());
+            others = others.wrapping_add(all).wrapping_sub(self.own.all());
         }
+        self.others.set(others);
+        let step_bytes = if shards > 1 { self.memory.limits.all_bytes / UNSEEN / shards as u64 } else { u64::MAX };
+        self.enough_bytes.set(self.free_bytes_by_view().saturating_sub(step_bytes));
     }
 
     /// Bytes that are still free.
     #[inline]
     pub fn free_bytes(&self) -> u64 {
-        let held = at_least_zero(self.own.all().wrapping_add(self.others));
+        let free_bytes = self.free_bytes_by_view();
+        if free_bytes >= self.enough_bytes.get() {
+            return free_bytes;
+        }
+        self.look_at_others();
+        self.free_bytes_by_view()
+    }
+
+    #[inline]
+    fn free_bytes_by_view(&self) -> u64 {
+        let held = at_least_zero(self.own.all().wrapping_add(self.others.get()));
         self.memory.limits.all_bytes.saturating_sub(held)
     }
 
@@ -116,10 +141,23 @@ impl Share {
         self.free_bytes().saturating_sub(self.memory.limits.all_bytes / KEPT_BACK)
     }
 
-    /// Bytes that are free for packets that are not whole: with half of what is kept back.
+    /// Bytes that are free for input that has to be kept: with half of what is kept back. Input takes half of all at most, since
+    /// it can be taken in only where there is room besides it.
     #[inline]
     pub fn input_bytes(&self) -> u64 {
+        let part_bytes = (self.memory.limits.all_bytes / 2).saturating_sub(self.memory.held(Kind::Input));
+        self.extra_input_bytes().min(part_bytes)
+    }
+
+    /// Bytes that are free for the input of one client when input has taken its half of all.
+    #[inline]
+    pub fn extra_input_bytes(&self) -> u64 {
         self.free_bytes().saturating_sub(self.memory.limits.all_bytes / KEPT_BACK / 2)
+    }
+
+    /// Whether no more input at all may be kept: it takes more than its half of all, and nothing is free.
+    pub fn is_full_of_input(&self) -> bool {
+        self.memory.held(Kind::Input) > self.memory.limits.all_bytes / 2 && self.free_bytes() == 0
     }
 
     /// Bytes that are to be read from one client at a time: a sixteenth of what is free above a quarter of all. So many clients
@@ -154,6 +192,8 @@ impl Share {
     }
 }
 
+/// What all shards together may take without looking at each other, as a part of all.
+const UNSEEN: u64 = 64;
 /// What is kept back for clients that hold little, as a part of all.
 const KEPT_BACK: u64 = 16;
 /// A client that holds less than this part of all holds little.
@@ -216,6 +256,35 @@ mod tests {
         shares[1].look(0);
         assert_eq!(shares[1].free_bytes(), 700);
         assert_eq!(shares[1].memory().held(Kind::Output), 300);
+    }
+
+    #[test]
+    fn shards_do_not_take_the_same_bytes() {
+        for count in [2, 3, 16] {
+            let mut shares = shares(count, 1_000_000, 1_000_000);
+            shares.iter_mut().for_each(|share| share.look(0));
+            for share in &shares {
+                while share.admits(0, 5_000).is_ok() {
+                    share.ledger().enter(Kind::Message, 5_000);
+                }
+            }
+            let held = shares[0].memory().held_in_all();
+            assert!(
+                held <= 937_500 + 1_000_000 / UNSEEN + 5_000 * count as u64 && held > 930_000,
+                "{count} shards hold {held}"
+            );
+        }
+    }
+
+    #[test]
+    fn input_takes_half_of_all_at_most() {
+        let mut shares = shares(2, 6_400, 6_400);
+        assert_eq!(shares[0].input_bytes(), 3_200);
+        shares[1].ledger().enter(Kind::Input, 3_000);
+        assert_eq!(shares[0].input_bytes(), 200);
+        shares[1].ledger().enter(Kind::Queue, 3_100);
+        shares[0].look(0);
+        assert_eq!(shares[0].input_bytes(), 100, "a thirty-second is kept back");
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub(crate) enum Reason {
     Job = 8,
     /// Memory has to become free for what it has sent.
     Memory = 16,
+    /// Memory has to become free for the rest of a packet that it has begun.
+    Input = 32,
 }
 
 /// The reasons why one connection is not heard now.

@@ -8,7 +8,7 @@ use tautwire_protocol::Packet;
 use super::{KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, absent, back, number_of, numbered, receive_numbers};
 use crate::support::{
     AtLeastOnce, Broker, Case, Client, ExactlyOnce, Outgoing, ProtocolVersion, QoS, V3_1_1, V5, every_case,
-    every_thread_count, every_version, options, packet_id,
+    every_thread_count, options, packet_id,
 };
 use crate::sys::{await_live_number, await_live_numbers};
 
@@ -82,8 +82,7 @@ fn publish_or_reconnect(broker: &Broker, publisher: &mut Client, topic: &str, qo
 /// 3.1.1 has no code for it: the publisher is not read from until there is memory. What is behind the message waits too.
 #[test]
 fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
-    // With two threads, one may take what the other has counted on, and some are cut off.
-    every_version(|case| {
+    every_case(|case| {
         const COUNT: usize = 130;
         const LEN: usize = 20 * KILOBYTE;
         let broker = case.broker_set(&["limits.buffered_bytes=2097152", "sys.interval_s=1"]);
@@ -122,11 +121,15 @@ fn a_publisher_of_3_1_1_is_not_read_from_until_there_is_memory() {
 
             let mut client = back(&broker, case.version, &name);
             assert_eq!(receive_numbers(&mut client, COUNT), (0..COUNT).collect::<Vec<_>>());
-            for id in acknowledged + 1..=COUNT as u16 {
-                publisher.expect_puback(id);
-            }
-            if !pinged {
-                assert!(matches!(publisher.next().as_packet(), Packet::PingResp));
+            while (acknowledged, pinged) != (COUNT as u16, true) {
+                match publisher.next().as_packet() {
+                    Packet::PubAck(puback) => {
+                        acknowledged += 1;
+                        assert_eq!(puback.packet_id.get(), acknowledged);
+                    }
+                    Packet::PingResp if !pinged => pinged = true,
+                    other => panic!("expected PUBACK or PINGRESP, got {other:?}"),
+                }
             }
             client.unsubscribe(&[&name]);
             client.disconnect();
@@ -172,9 +175,8 @@ fn a_client_of_3_1_1_whose_own_acknowledgements_free_the_memory_is_not_stuck() {
 /// have sent waits in their sockets.
 #[test]
 fn publishers_of_3_1_1_that_wait_for_memory_are_not_cut_off() {
-    // With two threads, one may take what the other has counted on, and some are cut off.
-    every_version(|case| {
-        const PUBLISHERS: usize = 4;
+    every_thread_count(|case| {
+        const PUBLISHERS: usize = 12;
         const COUNT: usize = 60;
         const LEN: usize = 12 * KILOBYTE;
         let broker = case.broker_set(&["limits.buffered_bytes=1048576", "sys.interval_s=1"]);
@@ -199,6 +201,37 @@ fn publishers_of_3_1_1_that_wait_for_memory_are_not_cut_off() {
         for mut publisher in publishers {
             (1..=COUNT as u16).for_each(|id| assert_eq!(publisher.expect_puback(id), 0));
         }
+    });
+}
+
+/// The same where parts of messages alone take what there is: one after the other becomes whole.
+#[test]
+fn publishers_of_3_1_1_whose_large_messages_are_not_whole_are_not_cut_off() {
+    every_thread_count(|case| {
+        const PUBLISHERS: usize = 10;
+        const COUNT: usize = 8;
+        const LEN: usize = 200 * KILOBYTE;
+        let broker = case.broker_set(&["limits.buffered_bytes=1500000", "sys.interval_s=1"]);
+        let mut observer = broker.connect(V5, "observer");
+        absent(&broker, V3_1_1, "absent", "common", AtLeastOnce);
+        let mut publishers: Vec<Client> =
+            (0..PUBLISHERS).map(|number| broker.connect(V3_1_1, &format!("publisher-{number}"))).collect();
+        for publisher in &mut publishers {
+            let mut bytes = Vec::new();
+            for number in 0..COUNT {
+                let payload = numbered(number, LEN);
+                let publish = Outgoing::new("common", AtLeastOnce, &payload);
+                bytes.extend(publisher.encoded(&Packet::Publish(publish.publish(packet_id(number as u16 + 1)))));
+            }
+            publisher.send_bytes_unless_closed(&bytes);
+        }
+        await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count >= PUBLISHERS as f64);
+        let mut client = back(&broker, V3_1_1, "absent");
+        assert_eq!(receive_numbers(&mut client, PUBLISHERS * COUNT).len(), PUBLISHERS * COUNT);
+        for mut publisher in publishers {
+            (1..=COUNT as u16).for_each(|id| assert_eq!(publisher.expect_puback(id), 0));
+        }
+        await_live_number(&mut observer, "tautwire/refused_memory", |count| count == 0.0);
     });
 }
 

@@ -8,8 +8,8 @@ use tautwire_protocol::{DisconnectReason, Packet, Property, ReasonCode};
 use super::{Bystander, KILOBYTE, MEGABYTE, QUOTA_EXCEEDED, absent, back, number_of, numbered};
 use crate::support::property::{subscription_identifier, topic_alias};
 use crate::support::{
-    AtLeastOnce, AtMostOnce, Broker, Case, Client, Outgoing, V5, WillMessage, every_case, every_thread_count, options,
-    packet_id,
+    AtLeastOnce, AtMostOnce, Broker, Case, Client, Outgoing, ProtocolVersion, V3_1_1, V5, WillMessage, every_case,
+    every_thread_count, options, packet_id,
 };
 use crate::sys::await_live_number;
 
@@ -151,36 +151,38 @@ fn subscription_identifiers_of_queued_messages_count() {
     });
 }
 
-/// Sends each of `clients` bytes of a packet that never ends: together twice what the broker may hold.
-fn overfill(broker: &Broker, clients: &mut [Client], begin: impl Fn(usize) -> Vec<u8>) {
+/// Sends each of `clients` bytes of a packet that never ends: together twice what the broker may hold. Waits until `counter`
+/// has counted as many as are too many.
+fn overfill(broker: &Broker, clients: &mut [Client], counter: &str, begin: impl Fn(usize) -> Vec<u8>) {
     let before = broker.resident_bytes();
     for (number, client) in clients.iter_mut().enumerate() {
         client.send_bytes_unless_closed(&begin(number));
     }
-    // At least as many as are too many.
-    refusals_are_counted(broker, 8);
+    let mut observer = broker.connect(V5, "observer");
+    await_live_number(&mut observer, counter, |count| count >= 8.0);
     let held = broker.resident_bytes().saturating_sub(before);
     assert!(held < 24 * MEGABYTE as u64, "the broker holds {held} bytes");
 }
 
 const UNFINISHED: usize = 400 * KILOBYTE;
 
+/// The beginning of a PUBLISH of 1 MiB.
+fn unfinished_publish(version: ProtocolVersion) -> Vec<u8> {
+    let payload = numbered(0, MEGABYTE);
+    let mut bytes = Vec::new();
+    let publish = Outgoing::new("a", AtMostOnce, &payload);
+    publish.publish(packet_id(1)).append_to(version, &mut bytes).expect("a legal PUBLISH");
+    bytes.truncate(UNFINISHED);
+    bytes
+}
+
 #[test]
 fn connections_whose_packet_never_ends_are_disconnected() {
-    every_case(|case| {
+    every_thread_count(|case| {
         let broker = case.broker_set(&["limits.buffered_bytes=4194304", "sys.interval_s=1"]);
-        let mut bystander = Bystander::new(&broker, case.version);
-        let mut clients: Vec<Client> =
-            (0..20).map(|number| broker.connect(case.version, &format!("slow-{number}"))).collect();
-        let payload = numbered(0, MEGABYTE);
-        overfill(&broker, &mut clients, |_| {
-            let publish = Outgoing::new("a", AtMostOnce, &payload);
-            let packet = publish.publish(packet_id(1));
-            let mut bytes = Vec::new();
-            packet.append_to(case.version, &mut bytes).expect("a legal PUBLISH");
-            bytes.truncate(UNFINISHED);
-            bytes
-        });
+        let mut bystander = Bystander::new(&broker, V5);
+        let mut clients: Vec<Client> = (0..20).map(|number| broker.connect(V5, &format!("slow-{number}"))).collect();
+        overfill(&broker, &mut clients, "tautwire/refused_memory", |_| unfinished_publish(V5));
         bystander.is_served();
         let mut refused = 0;
         for client in &mut clients {
@@ -194,6 +196,31 @@ fn connections_whose_packet_never_ends_are_disconnected() {
     });
 }
 
+/// A client of 3.1.1 cannot be told. It is not read from, and has as long as others for a packet that has begun.
+#[test]
+fn connections_of_3_1_1_whose_packet_never_ends_wait_and_are_closed_in_time() {
+    every_thread_count(|case| {
+        let broker = case.broker_set(&[
+            "limits.buffered_bytes=4194304",
+            "limits.incomplete_packet_timeout_s=3",
+            "sys.interval_s=1",
+        ]);
+        let mut bystander = Bystander::new(&broker, V5);
+        let mut clients: Vec<Client> =
+            (0..20).map(|number| broker.connect(V3_1_1, &format!("slow-{number}"))).collect();
+        let counter = "tautwire/publishers_short_of_memory";
+        overfill(&broker, &mut clients, counter, |_| unfinished_publish(V3_1_1));
+        bystander.is_served();
+        for client in &mut clients {
+            client.expect_closed();
+        }
+        bystander.is_served();
+        let mut observer = broker.connect(V5, "observer");
+        await_live_number(&mut observer, "tautwire/incomplete_packet_timeouts", |count| count == 20.0);
+        await_live_number(&mut observer, "tautwire/refused_memory", |count| count == 0.0);
+    });
+}
+
 #[test]
 fn connections_whose_connect_never_ends_are_refused() {
     every_case(|case| {
@@ -201,7 +228,7 @@ fn connections_whose_connect_never_ends_are_refused() {
         let mut bystander = Bystander::new(&broker, case.version);
         let mut clients: Vec<Client> = (0..20).map(|_| broker.dial(case.version)).collect();
         let payload = vec![b'x'; 65_000];
-        overfill(&broker, &mut clients, |number| {
+        overfill(&broker, &mut clients, "tautwire/refused_memory", |number| {
             // The length that its fixed header tells is 10 MB.
             let client_id = format!("slow-{number}");
             let whole = broker.connecting(case.version, &client_id).will(WillMessage::new("w", &payload)).bytes();

@@ -1,0 +1,86 @@
+//! Packets of clients of 3.1.1 that have begun and have to wait for memory.
+//!
+//! Such a client cannot be told that there is no memory for its packet. It is not read from until there is some. Where each of
+//! several clients has sent a part and none can go on, one of them may take more than the part of input, the longest waiting first.
+
+use tautwire_protocol::{DecodeOptions, FixedHeader};
+use tautwire_session::Journal;
+
+use crate::connections::{Phase, Reason};
+use crate::hub::Hub;
+use crate::place::{ConnectionId, ConnectionIndex};
+
+/// A connection that is not read from although its packet is not whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Partial {
+    pub(crate) id: ConnectionId,
+    /// When the packet began.
+    pub(crate) since_ms: u64,
+    /// What there has to be room for: the rest of the packet, and as much again as is there, by which clients leave room for
+    /// each other.
+    pub(crate) wanted_bytes: usize,
+}
+
+impl<J: Journal> Hub<J> {
+    /// Whether a connection that keeps `rest` of a packet, in `held_bytes`, may do so although there is no room for it. It waits
+    /// then, unless it is the one that may take more than that.
+    #[cold]
+    pub(crate) fn has_input_wait(&mut self, index: ConnectionIndex, rest: &[u8], held_bytes: usize) -> bool {
+        let connection = &self.connections[index];
+        if connection.is_v5() || connection.phase() != Phase::Open || connection.is_held() {
+            return false;
+        }
+        let Some(header) = self.fixed_header(index, rest) else { return false };
+        let Some(missing_bytes) = header.total_len().checked_sub(rest.len()) else { return true };
+        let Some(since) = connection.deadlines().incomplete_since_ms else { return false };
+        if header.total_len() as u64 > self.memory.memory().limits().all_bytes / 2 {
+            return false;
+        }
+        let wanted_bytes = missing_bytes.max(held_bytes);
+        let partial = Partial { id: self.id(index), since_ms: since.get(), wanted_bytes };
+        if self.waiting.goes_first(&partial) && self.memory.extra_input_bytes() > 0 {
+            return true;
+        }
+        self.counters().publishers_short_of_memory.add(1);
+        self.connections[index].hold(Reason::Input);
+        self.waiting.wait_for_input(partial);
+        true
+    }
+
+    /// Reads again from those whose packets are not whole and for whom there is room now. To be called once a turn.
+    #[inline]
+    pub(crate) fn retry_for_input(&mut self) {
+        if self.waiting.any_for_input() {
+            self.retry_all_for_input();
+        }
+    }
+
+    #[cold]
+    fn retry_all_for_input(&mut self) {
+        let free_bytes = usize::try_from(self.memory.input_bytes()).unwrap_or(usize::MAX);
+        for id in self.waiting.input_retries(self.now_ms, free_bytes) {
+            self.hear_again(id, Reason::Input);
+        }
+        if self.memory.extra_input_bytes() > 0 {
+            let first = self.waiting.first().filter(|first| self.is_in_packet(first));
+            if let Some(id) = self.waiting.next_first(first) {
+                self.hear_again(id, Reason::Input);
+            }
+        }
+    }
+
+    /// Whether the same packet has not been taken in yet: it is not whole, or waits for memory as a message.
+    fn is_in_packet(&self, partial: &Partial) -> bool {
+        let Some(index) = self.connections.find(partial.id) else { return false };
+        let connection = &self.connections[index];
+        let since_ms = connection.deadlines().incomplete_since_ms.map(|since| since.get());
+        connection.phase() == Phase::Open && since_ms == Some(partial.since_ms)
+    }
+
+    /// The Fixed Header at the start of what a connection has sent.
+    pub(crate) fn fixed_header(&self, index: ConnectionIndex, bytes: &[u8]) -> Option<FixedHeader> {
+        let version = self.connections[index].version();
+        let max_packet_size = self.settings.maximum_packet_size_bytes;
+        FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size }).ok()
+    }
+}
