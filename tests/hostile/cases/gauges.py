@@ -17,6 +17,9 @@ KINDS = (
 )
 BELOW = "$SYS/broker/tautwire/"
 NAMES = [f"memory_{kind}_bytes" for kind in KINDS]
+# The gauges are retained messages themselves: a value with more digits takes more, and one may be on its way to the other thread.
+OWN_NAMES = ("memory_message_bytes", "memory_transit_bytes", "memory_retained_bytes")
+OWN_MAX_BYTES = 4 << 10
 # The topics follow once a second here.
 PUBLISHED_WITHIN_S = 15.0
 
@@ -65,13 +68,18 @@ def gauges_come_back(arena: Arena) -> None:
     let_go(arena, attackers)
 
     def others() -> dict[str, str]:
-        return {name: f"{value}, before {before[name]}" for name, value in reader.memory().items() if value > before[name]}
+        values = reader.memory().items()
+        return {name: f"{value}, before {before[name]}" for name, value in values if value > before[name] + own_bytes(name)}
 
     drive([reader.peer], lambda: not others(), PUBLISHED_WITHIN_S)
     arena.expect(not others(), f"not given back: {others()}")
     held = {"memory_queue_bytes", "memory_window_bytes", "memory_will_bytes", "memory_subscription_bytes", "memory_alias_bytes",
             "memory_retained_bytes", "memory_session_bytes", "memory_connection_bytes", "memory_input_bytes"}
     arena.expect(held <= grown, f"these did not grow while something was held: {', '.join(sorted(held - grown))}")
+
+
+def own_bytes(name: str) -> int:
+    return OWN_MAX_BYTES if name in OWN_NAMES else 0
 
 
 def hold_some_of_everything(arena: Arena) -> list[Peer]:
