@@ -35,6 +35,7 @@ impl<J: Journal> Hub<J> {
         self.pool.settle();
         self.memory.look(self.exchange.retained_kept_bytes());
         self.spare_bytes = self.memory.free_bytes();
+        self.note_spare();
         // A buffer that grows takes twice what is in it.
         let share_bytes = usize::try_from(self.memory.common_bytes() / 2).unwrap_or(usize::MAX);
         self.output_max_bytes = self.settings.connection_output_bytes.min(share_bytes.max(OUTPUT_ALWAYS_BYTES));
@@ -52,8 +53,19 @@ impl<J: Journal> Hub<J> {
         let fits = (pending_bytes + more_bytes) as u64 <= self.spare_bytes;
         if fits {
             self.spare_bytes -= more_bytes as u64;
+            if self.spare_bytes < self.enough_spare_bytes {
+                // Other shards take of it too.
+                self.spare_bytes = self.spare_bytes.min(self.memory.free_bytes());
+                self.note_spare();
+            }
         }
         fits
+    }
+
+    /// The spare bytes are as the account has them. They may fall so far before it is looked at again.
+    #[inline]
+    fn note_spare(&mut self) {
+        self.enough_spare_bytes = self.spare_bytes.saturating_sub(self.memory.step_bytes());
     }
 
     /// Whether a message of QoS 1 or 2 for so many receivers of this shard can be let in.

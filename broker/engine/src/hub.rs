@@ -85,6 +85,8 @@ pub(crate) struct Hub<J> {
     pub(crate) now_ms: u64,
     /// Bytes that are free, less what has been taken since that was last looked at.
     pub(crate) spare_bytes: u64,
+    /// As long as so many are spare, other shards need not be looked at.
+    pub(crate) enough_spare_bytes: u64,
     /// Output of one connection beyond which it gets no more, and is not heard: the setting, or less where memory is scarce.
     pub(crate) output_max_bytes: usize,
     /// Filters that are closed for the sake of sessions that hold too much, on all shards.
@@ -128,6 +130,7 @@ impl<J: Journal> Hub<J> {
             all_counters,
             now_ms,
             spare_bytes: u64::MAX,
+            enough_spare_bytes: 0,
             output_max_bytes,
             throttle,
             throttled: Vec::new(),

@@ -16,8 +16,7 @@ pub(crate) struct Partial {
     pub(crate) id: ConnectionId,
     /// When the packet began.
     pub(crate) since_ms: u64,
-    /// What there has to be room for: the rest of the packet, and as much again as is there, by which clients leave room for
-    /// each other.
+    /// What there has to be room for: the rest of the packet, and as much as is there, by which clients leave room for each other.
     pub(crate) wanted_bytes: usize,
 }
 

@@ -272,7 +272,7 @@ impl<J: Journal> Shard<J> {
         // One that is held has only been read from where there was room.
         if held_bytes <= INPUT_ALWAYS_BYTES
             || (connection.is_held() && !memory.is_full_of_input())
-            || held_bytes as u64 <= memory.input_bytes()
+            || memory.admits_input(held_bytes)
             || connection.phase() == Phase::Closing
             || self.hub.has_input_wait(index, rest, held_bytes)
         {

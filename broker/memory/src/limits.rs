@@ -114,8 +114,16 @@ impl Share {
             others = others.wrapping_add(all).wrapping_sub(self.own.all());
         }
         self.others.set(others);
-        let step_bytes = if shards > 1 { self.memory.limits.all_bytes / UNSEEN / shards as u64 } else { u64::MAX };
-        self.enough_bytes.set(self.free_bytes_by_view().saturating_sub(step_bytes));
+        self.enough_bytes.set(self.free_bytes_by_view().saturating_sub(self.step_bytes()));
+    }
+
+    /// What this shard may take without looking at the others.
+    #[inline]
+    pub fn step_bytes(&self) -> u64 {
+        match self.memory.ledgers.len() as u64 {
+            0 | 1 => u64::MAX,
+            shards => self.memory.limits.all_bytes / UNSEEN / shards,
+        }
     }
 
     /// Bytes that are still free.
@@ -141,8 +149,16 @@ impl Share {
         self.free_bytes().saturating_sub(self.memory.limits.all_bytes / KEPT_BACK)
     }
 
-    /// Bytes that are free for input that has to be kept: with half of what is kept back. Input takes half of all at most, since
-    /// it can be taken in only where there is room besides it.
+    /// Whether a client may keep input that has been entered and takes it `held_bytes`. It may hold as much as it leaves free,
+    /// without half of what is kept back. Input takes half of all at most, since it can be taken in only where there is room
+    /// besides it.
+    #[inline]
+    pub fn admits_input(&self, held_bytes: usize) -> bool {
+        held_bytes as u64 <= self.extra_input_bytes()
+            && self.memory.held(Kind::Input) <= self.memory.limits.all_bytes / 2
+    }
+
+    /// Bytes that are free for more input.
     #[inline]
     pub fn input_bytes(&self) -> u64 {
         let part_bytes = (self.memory.limits.all_bytes / 2).saturating_sub(self.memory.held(Kind::Input));
@@ -282,6 +298,7 @@ mod tests {
         assert_eq!(shares[0].input_bytes(), 3_200);
         shares[1].ledger().enter(Kind::Input, 3_000);
         assert_eq!(shares[0].input_bytes(), 200);
+        assert!(shares[0].admits_input(3_000) && !shares[0].admits_input(3_300));
         shares[1].ledger().enter(Kind::Queue, 3_100);
         shares[0].look(0);
         assert_eq!(shares[0].input_bytes(), 100, "a thirty-second is kept back");
