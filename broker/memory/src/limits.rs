@@ -297,6 +297,7 @@ mod tests {
         let mut shares = shares(2, 6_400, 6_400);
         assert_eq!(shares[0].input_bytes(), 3_200);
         shares[1].ledger().enter(Kind::Input, 3_000);
+        shares[0].look(0);
         assert_eq!(shares[0].input_bytes(), 200);
         assert!(shares[0].admits_input(3_000) && !shares[0].admits_input(3_300));
         shares[1].ledger().enter(Kind::Queue, 3_100);
