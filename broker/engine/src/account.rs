@@ -4,7 +4,7 @@
 //! it has been acknowledged, every shard takes it. A session that has taken more than its share closes its filters for
 //! further messages, on all shards, until its client has caught up.
 
-use tautwire_memory::Kind;
+use tautwire_memory::{Charge, Kind};
 use tautwire_session::Journal;
 
 use crate::connections::{CONNECTION_BYTES, Reason};
@@ -17,8 +17,10 @@ const RECEIVER_BYTES: usize = 160;
 /// Output that each connection may have however scarce memory is: without it, nobody could be answered.
 const OUTPUT_ALWAYS_BYTES: usize = 4 << 10;
 /// Filters of a session that are closed. Of one that has more, the topics of what was too much for it are closed instead, as
-/// many: closing all filters would take too long. What is too much then is dropped as [`crate::SlowConsumer`] says.
+/// many: closing all filters would take too long. What comes on more topics than that is kept as long as there is memory at all.
 const CLOSED_MAX: usize = 8_192;
+/// What a closed filter takes besides its text: a node of the tree and the session's key.
+const CLOSED_FILTER_BYTES: usize = 128;
 
 /// A session that holds more than its share.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub(crate) struct Throttled {
     session: SessionIndex,
     /// The topics that are closed for it; `None` where its filters are.
     topics: Option<Vec<Box<str>>>,
+    /// What the closed filters or topics take.
+    charge: Charge,
 }
 
 impl<J: Journal> Hub<J> {
@@ -93,33 +97,33 @@ impl<J: Journal> Hub<J> {
         held_bytes + more_bytes as u64 <= self.spare_bytes.min(self.memory.memory().limits().client_bytes)
     }
 
-    /// Closes the filters of a session that has more than its share, or the topic of what is too much for it; false where too
-    /// many are closed already.
+    /// Closes the filters of a session that has more than its share, or the topic of what is too much for it.
     #[cold]
-    pub(crate) fn throttle(&mut self, session: SessionIndex, topic: &str) -> bool {
+    pub(crate) fn throttle(&mut self, session: SessionIndex, topic: &str) {
         let key = self.sessions.key(session);
         let at = self.throttled.iter().position(|throttled| throttled.session == session);
         let at = at.unwrap_or_else(|| {
             self.counters().sessions_throttled.add(1);
             let by_topic = self.sessions[session].subscriptions().len() > CLOSED_MAX;
+            let mut charge = Charge::new(self.memory.ledger(), Kind::Subscription);
             if !by_topic {
                 for (filter, _) in self.sessions[session].subscriptions().iter() {
                     self.throttle.close(filter, key);
+                    charge.grow(filter.len() + CLOSED_FILTER_BYTES);
                 }
             }
-            self.throttled.push(Throttled { session, topics: by_topic.then(Vec::new) });
+            self.throttled.push(Throttled { session, topics: by_topic.then(Vec::new), charge });
             self.throttled.len() - 1
         });
-        let Some(topics) = &mut self.throttled[at].topics else { return true };
-        if topics.iter().any(|closed| **closed == *topic) {
-            return true;
+        let Throttled { topics, charge, .. } = &mut self.throttled[at];
+        if let Some(topics) = topics
+            && topics.len() < CLOSED_MAX
+            && !topics.iter().any(|closed| **closed == *topic)
+        {
+            self.throttle.close(topic, key);
+            topics.push(topic.into());
+            charge.grow(2 * topic.len() + CLOSED_FILTER_BYTES);
         }
-        if topics.len() >= CLOSED_MAX {
-            return false;
-        }
-        self.throttle.close(topic, key);
-        topics.push(topic.into());
-        true
     }
 
     /// Opens the filters of sessions whose clients have caught up. To be called once a turn.
@@ -156,13 +160,16 @@ impl<J: Journal> Hub<J> {
 
     /// Opens one filter of a session that gives it up.
     pub(crate) fn open_filter(&mut self, session: SessionIndex, filter: &str) {
-        let is_closed = |throttled: &Throttled| throttled.session == session && throttled.topics.is_none();
-        if self.throttled.iter().any(is_closed) {
-            self.throttle.open(filter, self.sessions.key(session));
+        let key = self.sessions.key(session);
+        let is_closed = |throttled: &&mut Throttled| throttled.session == session && throttled.topics.is_none();
+        if let Some(throttled) = self.throttled.iter_mut().find(is_closed) {
+            self.throttle.open(filter, key);
+            let Throttled { charge, .. } = throttled;
+            charge.set(charge.bytes().saturating_sub(filter.len() + CLOSED_FILTER_BYTES));
         }
     }
 
-    fn open_all(&mut self, Throttled { session, topics }: Throttled) {
+    fn open_all(&mut self, Throttled { session, topics, charge: _given_back }: Throttled) {
         let key = self.sessions.key(session);
         match topics {
             Some(topics) => topics.iter().for_each(|topic| self.throttle.open(topic, key)),

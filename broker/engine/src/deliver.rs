@@ -83,11 +83,11 @@ impl<J: Journal> Hub<J> {
             return;
         }
         let delivery = delivery(outgoing, terms, self.memory.ledger());
-        let fits = self.has_room_for(session, &delivery)
-            && (self.is_within_share(session, delivery.counted_bytes())
-                || self.throttle(session, outgoing.message.topic));
-        if !fits && !self.make_room_for(session, &delivery) {
+        if !self.has_room_for(session, &delivery) && !self.make_room_for(session, &delivery) {
             return;
+        }
+        if !self.is_within_share(session, delivery.counted_bytes()) {
+            self.throttle(session, outgoing.message.topic);
         }
         if let Some(index) = connection
             && let Some(packet_id) = self.free_packet_id(session, index)

@@ -61,8 +61,17 @@ impl Ledger {
 }
 
 /// The kinds that are given back through [`Ledger::give_back`]. The others are settled.
-const CHARGED: [Kind; 8] =
-    [Kind::Message, Kind::Transit, Kind::Input, Kind::Output, Kind::Alias, Kind::Replay, Kind::Contract, Kind::Job];
+const CHARGED: [Kind; 9] = [
+    Kind::Message,
+    Kind::Transit,
+    Kind::Input,
+    Kind::Output,
+    Kind::Alias,
+    Kind::Replay,
+    Kind::Contract,
+    Kind::Job,
+    Kind::Subscription,
+];
 
 /// One writer: a load and a store are enough.
 #[inline]
