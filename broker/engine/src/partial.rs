@@ -8,17 +8,8 @@ use tautwire_session::Journal;
 
 use crate::connections::{Phase, Reason};
 use crate::hub::Hub;
-use crate::place::{ConnectionId, ConnectionIndex};
-
-/// A connection that is not read from although its packet is not whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Partial {
-    pub(crate) id: ConnectionId,
-    /// When the packet began.
-    pub(crate) since_ms: u64,
-    /// What there has to be room for: the rest of the packet, and as much as is there, by which clients leave room for each other.
-    pub(crate) wanted_bytes: usize,
-}
+use crate::place::ConnectionIndex;
+use crate::waiting::Partial;
 
 impl<J: Journal> Hub<J> {
     /// Whether a connection that keeps `rest` of a packet, in `held_bytes`, may do so although there is no room for it. It waits

@@ -6,13 +6,22 @@
 
 use std::collections::VecDeque;
 
-use crate::partial::Partial;
 use crate::place::ConnectionId;
 
 /// How often those who wait for memory are heard again, to see whether there is some.
 const RETRY_MS: u64 = 100;
 /// How many of them at a time.
 const RETRIES_MAX: usize = 64;
+
+/// A connection that is not read from although its packet is not whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Partial {
+    pub(crate) id: ConnectionId,
+    /// When the packet began.
+    pub(crate) since_ms: u64,
+    /// What there has to be room for: the rest of the packet, and as much as is there, by which clients leave room for each other.
+    pub(crate) wanted_bytes: usize,
+}
 
 /// The connections that wait.
 #[derive(Debug, Default)]
