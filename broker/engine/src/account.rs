@@ -41,7 +41,7 @@ impl<J: Journal> Hub<J> {
         self.spare_bytes = self.memory.free_bytes();
         self.note_spare();
         // A buffer that grows takes twice what is in it.
-        let share_bytes = usize::try_from(self.memory.common_bytes() / 2).unwrap_or(usize::MAX);
+        let share_bytes = usize::try_from(self.memory.common_of(self.spare_bytes) / 2).unwrap_or(usize::MAX);
         self.output_max_bytes = self.settings.connection_output_bytes.min(share_bytes.max(OUTPUT_ALWAYS_BYTES));
     }
 

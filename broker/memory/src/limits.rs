@@ -77,6 +77,8 @@ pub struct Share {
     others: Cell<u64>,
     /// As long as so much is free by this view, it need not look again.
     enough_bytes: Cell<u64>,
+    /// What this shard may take without looking at the others.
+    step_bytes: u64,
     retained_bytes: u64,
 }
 
@@ -84,7 +86,11 @@ impl Share {
     /// The view of shard `index`.
     pub fn new(memory: Arc<Memory>, index: usize) -> Share {
         let own = memory.ledger(index).clone();
-        Share { memory, own, others: Cell::new(0), enough_bytes: Cell::new(u64::MAX), retained_bytes: 0 }
+        let step_bytes = match memory.ledgers.len() as u64 {
+            0 | 1 => u64::MAX,
+            shards => memory.limits.all_bytes / UNSEEN / shards,
+        };
+        Share { memory, own, others: Cell::new(0), enough_bytes: Cell::new(u64::MAX), step_bytes, retained_bytes: 0 }
     }
 
     /// The shard's own ledger.
@@ -107,23 +113,21 @@ impl Share {
 
     #[inline]
     fn look_at_others(&self) {
-        let mut others = 0u64.wrapping_sub(self.retained_bytes);
-        let shards = self.memory.ledgers.len();
-        if shards > 1 {
-            let all = self.memory.ledgers.iter().fold(0u64, |sum, ledger| sum.wrapping_add(ledger.all()));
-            others = others.wrapping_add(all).wrapping_sub(self.own.all());
+        let others = 0u64.wrapping_sub(self.retained_bytes);
+        if self.memory.ledgers.len() == 1 {
+            self.others.set(others);
+            self.enough_bytes.set(0);
+            return;
         }
-        self.others.set(others);
-        self.enough_bytes.set(self.free_bytes_by_view().saturating_sub(self.step_bytes()));
+        let all = self.memory.ledgers.iter().fold(0u64, |sum, ledger| sum.wrapping_add(ledger.all()));
+        self.others.set(others.wrapping_add(all).wrapping_sub(self.own.all()));
+        self.enough_bytes.set(self.free_bytes_by_view().saturating_sub(self.step_bytes));
     }
 
     /// What this shard may take without looking at the others.
     #[inline]
     pub fn step_bytes(&self) -> u64 {
-        match self.memory.ledgers.len() as u64 {
-            0 | 1 => u64::MAX,
-            shards => self.memory.limits.all_bytes / UNSEEN / shards,
-        }
+        self.step_bytes
     }
 
     /// Bytes that are still free.
@@ -146,7 +150,13 @@ impl Share {
     /// Bytes that are free for those who hold much: without what is kept back.
     #[inline]
     pub fn common_bytes(&self) -> u64 {
-        self.free_bytes().saturating_sub(self.memory.limits.all_bytes / KEPT_BACK)
+        self.common_of(self.free_bytes())
+    }
+
+    /// The same, of so many that are free.
+    #[inline]
+    pub fn common_of(&self, free_bytes: u64) -> u64 {
+        free_bytes.saturating_sub(self.memory.limits.all_bytes / KEPT_BACK)
     }
 
     /// Whether a client may keep input that has been entered and takes it `held_bytes`. It may hold as much as it leaves free,
@@ -197,7 +207,8 @@ impl Share {
         let more_bytes = more_bytes as u64;
         let held_bytes = (held_bytes as u64).saturating_add(more_bytes);
         let holds_little = held_bytes <= (all_bytes / LITTLE).max(LITTLE_MIN_BYTES.min(all_bytes / 256));
-        let free_bytes = if holds_little { self.free_bytes() } else { self.common_bytes() };
+        let free_bytes = self.free_bytes();
+        let free_bytes = if holds_little { free_bytes } else { self.common_of(free_bytes) };
         if more_bytes > free_bytes {
             return Err(Shortage::Broker);
         }
