@@ -4,20 +4,31 @@ use tautwire_protocol::{Properties, Property};
 use tautwire_session::Journal;
 
 use crate::ack::Ack;
+use crate::connections::Reason;
 use crate::hub::Hub;
 use crate::place::ConnectionIndex;
 
+/// Acknowledgements that wait for the journal, for one connection. A client with so many is not read from.
+const DELAYED_ACKS_MAX: usize = 1_024;
+
 impl<J: Journal> Hub<J> {
-    /// Sends `ack` once everything that has been written down so far is durable, and not before acknowledgements held
-    /// earlier.
+    /// Sends `ack` once what it promises is durable, and not before acknowledgements held earlier.
     pub(crate) fn acknowledge(&mut self, index: ConnectionIndex, ack: Ack) {
-        let connection = &mut self.connections[index];
-        let holds = connection.delays_acks();
-        if !holds && self.written <= self.journal.durable() {
+        if !J::KEEPS {
             self.write_ack(index, &ack);
             return;
         }
-        connection.delay_ack(self.written, ack);
+        let position = self.promise(index);
+        let Hub { connections, memory, .. } = self;
+        let connection = &mut connections[index];
+        let holds = connection.delays_acks();
+        // What is gated waits for its own session as it is.
+        let safe_at = connection.gated_until().max(self.journal.durable());
+        if !holds && position <= safe_at {
+            self.write_ack(index, &ack);
+            return;
+        }
+        connection.delay_ack(position, ack, memory.ledger());
         if !holds {
             self.holding.push(index);
         }
@@ -30,10 +41,25 @@ impl<J: Journal> Hub<J> {
             while let Some(ack) = self.connections[index].next_delayed_ack(durable) {
                 self.write_ack(index, &ack);
             }
-            if self.connections[index].delays_acks() {
+            let connection = &mut self.connections[index];
+            if connection.delays_acks() {
                 self.holding.push(index);
             }
+            if connection.is_held_for(Reason::Acks) && connection.delayed_acks() <= DELAYED_ACKS_MAX / 2 {
+                let id = self.id(index);
+                self.hear_again(id, Reason::Acks);
+            }
         }
+    }
+
+    /// Does not read from a client for whom too many acknowledgements wait; says whether that is so.
+    pub(crate) fn brake_for_acks(&mut self, index: ConnectionIndex) -> bool {
+        let connection = &mut self.connections[index];
+        let is_too_much = connection.delayed_acks() >= DELAYED_ACKS_MAX;
+        if is_too_much && connection.hold(Reason::Acks) {
+            self.counters().clients_ahead_of_disk.add(1);
+        }
+        is_too_much
     }
 
     fn write_ack(&mut self, index: ConnectionIndex, ack: &Ack) {

@@ -154,6 +154,10 @@ counters! {
     publishers_paused,
     /// Times a client was not read from because it did not take its output.
     clients_choked,
+    /// Times a client was not read from because too many acknowledgements for it waited for the disk.
+    clients_ahead_of_disk,
+    /// Times a client was not read from because the log took no more.
+    clients_paused_for_log,
     /// Times that what a client or another thread sent had so many receivers, or was so much for them, that these were
     /// written to in turns and no more was taken from there meanwhile.
     fan_outs_put_off,

@@ -91,6 +91,7 @@ impl<J: Journal> Shard<J> {
             return Handled::Ended;
         };
         self.open(index, session, connect, resumed.is_some());
+        self.hub.gate(index);
         self.answer(index, connect, &client_id, resumed.is_some());
         self.hub.pump(session);
         Handled::Done
@@ -198,6 +199,7 @@ impl<J: Journal> Shard<J> {
             // [MQTT-3.1.2-7]
             self.hub.commit(session, Change::Will(will));
         }
+        self.hub.write_returned(session);
         let place = self.hub.sessions.place(session);
         place.bind(index);
         if let Some(outbound) = place.outbound() {

@@ -53,8 +53,8 @@ pub(crate) struct Hub<J> {
     pub(crate) contracts: Arc<ContractBoard>,
     pub(crate) shard: ShardIndex,
     pub(crate) journal: J,
-    /// How far the journal has been written to.
-    pub(crate) written: LogPosition,
+    /// The last frame with a record of what the packet at hand has brought about.
+    pub(crate) noted: LogPosition,
     pub(crate) connections: Connections,
     pub(crate) sessions: Sessions,
     pub(crate) transit: Transit,
@@ -72,8 +72,12 @@ pub(crate) struct Hub<J> {
     pub(crate) written_bytes: usize,
     /// Packets taken in this turn.
     pub(crate) packets: usize,
+    /// How far the log was safe when those who waited for it were last told.
+    pub(crate) released: LogPosition,
     /// Connections with acknowledgements that wait for the journal.
     pub(crate) holding: Vec<ConnectionIndex>,
+    /// Connections all of whose output does.
+    pub(crate) gated: Vec<ConnectionIndex>,
     /// Who is not heard, and why.
     pub(crate) waiting: Waiting,
     /// Connections whose session's queue has run over and that are to be ended for it.
@@ -109,7 +113,8 @@ impl<J: Journal> Hub<J> {
             contracts,
             shard,
             journal,
-            written: LogPosition::default(),
+            noted: LogPosition::default(),
+            released: LogPosition::default(),
             sessions: Sessions::new(shard, memory.ledger()),
             connections: Connections::new(memory.ledger()),
             transit,
@@ -123,6 +128,7 @@ impl<J: Journal> Hub<J> {
             written_bytes: 0,
             packets: 0,
             holding: Vec::new(),
+            gated: Vec::new(),
             waiting: Waiting::default(),
             overrun: Vec::new(),
             actions: VecDeque::new(),
@@ -181,14 +187,19 @@ impl<J: Journal> Hub<J> {
 
     /// Frees the place. The owner of the socket has closed it or given it away.
     pub(crate) fn vacate(&mut self, index: ConnectionIndex) {
+        self.discard_output(index);
+        self.put_output_away(index);
+        self.connections.vacate(index);
+        self.counters().connections.subtract(1);
+    }
+
+    /// Forgets what waits to be written.
+    pub(crate) fn discard_output(&mut self, index: ConnectionIndex) {
         if let Some(output) = self.connections[index].output() {
             output.clear();
             let fewer = output.count();
             self.counters().output_bytes.add(fewer);
         }
-        self.put_output_away(index);
-        self.connections.vacate(index);
-        self.counters().connections.subtract(1);
     }
 
     /// All output has been written: the connection needs no buffer.
@@ -207,6 +218,9 @@ impl<J: Journal> Hub<J> {
 
     #[inline]
     pub(crate) fn mark_fresh(&mut self, index: ConnectionIndex) {
+        if J::KEEPS && self.connections[index].is_gated() {
+            return;
+        }
         self.connections.mark_fresh(index);
     }
 
@@ -241,15 +255,14 @@ impl<J: Journal> Hub<J> {
     /// A new session; `None` where there is no place for it.
     pub(crate) fn open_session(&mut self, client_id: &str) -> Option<SessionIndex> {
         let index = self.sessions.open(client_id)?;
-        self.written = self.journal.record(Record::Opened(client_id));
         self.counters().sessions.add(1);
         Some(index)
     }
 
     /// The session is no more. What it leaves behind has to be cleared away.
     pub(crate) fn end_session(&mut self, index: SessionIndex) {
+        self.write_ended(index);
         self.sessions.end(index);
-        self.written = self.journal.record(Record::Ended(self.sessions[index].client_id()));
         self.counters().sessions.subtract(1);
     }
 
@@ -260,30 +273,29 @@ impl<J: Journal> Hub<J> {
         }
     }
 
-    /// Writes a change down and applies it. Changes of sessions that end with their connection are not written down.
+    /// Writes a change down, if it is one that lasts, and applies it.
     pub(crate) fn commit(&mut self, index: SessionIndex, change: Change) {
         if let Change::Queued(delivery) | Change::Started(delivery) = &change {
             self.given += 1;
             self.counters().stored_messages.add(1);
             self.counters().stored_bytes.add(delivery.counted_bytes() as u64);
         }
-        let session = &self.sessions[index];
-        let lasting = session.expiry_interval_s() > 0 || matches!(change, Change::ExpiryInterval(_));
-        if lasting {
-            self.written = self.journal.record(Record::Changed(session.client_id(), &change));
-        }
+        self.write_down(index, &change);
         if let Some(gone) = self.sessions.place(index).apply(change) {
             self.uncount_stored(&gone);
         }
     }
 
-    /// Writes down what a message has changed of the retained messages.
+    /// Writes down what a message has changed of the retained messages. Those of `$SYS` are made anew after a restart.
     pub(crate) fn record_retained(&mut self, outgoing: &Outgoing<'_>, sequence: u64) {
+        if !J::KEEPS || outgoing.message.topic.starts_with("$SYS/") {
+            return;
+        }
         let change = match &outgoing.kept {
             Some(message) if !outgoing.message.payload.is_empty() => RetainedChange::Set(message.clone()),
             _ => RetainedChange::Cleared(outgoing.message.topic.into()),
         };
-        self.written = self.journal.record(Record::Retained { sequence, change: &change });
+        self.noted = self.journal.record(Record::Retained { sequence, change: &change });
     }
 
     /// A number that nobody can foretell.

@@ -40,6 +40,7 @@ mod transit;
 mod turn;
 mod waiting;
 mod wheel;
+mod written;
 
 pub use connections::{Chunk, Output};
 pub use contracts::ContractBoard;

@@ -70,6 +70,10 @@ impl<J: Journal> Shard<J> {
 
     /// Parts a connection from its session, which then waits, or ends if it ends with its connection.
     pub(crate) fn detach(&mut self, index: ConnectionIndex) {
+        if J::KEEPS && self.hub.connections[index].is_gated() {
+            // What CONNACK says is not true yet.
+            self.hub.discard_output(index);
+        }
         let (session, replays) = self.hub.connections[index].part();
         let Some(session) = session else { return };
         let lasts = self.hub.sessions[session].expiry_interval_s() > 0;
@@ -83,6 +87,7 @@ impl<J: Journal> Shard<J> {
             self.end_session(session);
             return;
         }
+        self.hub.write_left(session);
         let now_ms = self.hub.now_ms;
         let mut away = Away::default();
         if let Some(will) = self.hub.sessions[session].will() {

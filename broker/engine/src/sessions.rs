@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hashbrown::HashTable;
 use tautwire_memory::{Accounted, Ledger};
 use tautwire_router::{SessionKey, ShardIndex};
-use tautwire_session::{Change, Outbound, PendingMessage, Session};
+use tautwire_session::{Change, LogPosition, Outbound, PendingMessage, Session, SessionNumber};
 
 use crate::place::{Alarm, ConnectionIndex, SessionIndex};
 
@@ -33,9 +33,50 @@ pub(crate) struct Place {
     taken: bool,
     /// Shared with the session's memberships in shared subscriptions.
     online: Option<Arc<AtomicBool>>,
-    /// What comes up while there is no connection.
-    away: Option<Box<Away>>,
+    more: Option<Box<More>>,
     alarm: Alarm,
+}
+
+/// What only some sessions need.
+#[derive(Debug, Clone, Copy, Default)]
+struct More {
+    /// What comes up while there is no connection.
+    away: Away,
+    /// What the log knows of the session.
+    written: Option<Written>,
+}
+
+/// How much of a session is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Everything: the session outlives its connection.
+    All,
+    /// Its will, which is due after a crash although the session ends with its connection.
+    WillAlone,
+}
+
+impl Extent {
+    /// How much has to be written down of a session that begins with this change; `None` for nothing.
+    pub(crate) fn of(change: &Change) -> Option<Extent> {
+        match change {
+            Change::ExpiryInterval(seconds) if *seconds > 0 => Some(Extent::All),
+            Change::Will(Some(_)) => Some(Extent::WillAlone),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn includes(self, change: &Change) -> bool {
+        self == Extent::All || matches!(change, Change::Will(_))
+    }
+}
+
+/// A session that is written down.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Written {
+    pub(crate) number: SessionNumber,
+    pub(crate) extent: Extent,
+    /// The last frame with a record of the session.
+    pub(crate) position: LogPosition,
 }
 
 /// Deadlines of a session without a connection.
@@ -79,7 +120,7 @@ impl Sessions {
             generation: 0,
             taken: true,
             online: None,
-            away: None,
+            more: None,
             alarm: Alarm::default(),
         };
         let index = match self.vacant.pop() {
@@ -107,7 +148,7 @@ impl Sessions {
         let place = &mut self.places[index.number()];
         place.taken = false;
         place.connection = None;
-        place.away = None;
+        place.more = None;
         place.set_online(false);
         let hash = self.hasher.hash_one(self[index].client_id());
         if let Ok(entry) = self.directory.find_entry(hash, |held| *held == index) {
@@ -159,7 +200,13 @@ impl Sessions {
 
     /// What comes up while the session has no connection.
     pub(crate) fn away(&self, index: SessionIndex) -> Away {
-        self.places[index.number()].away.as_deref().copied().unwrap_or_default()
+        self.places[index.number()].more.as_ref().map_or(Away::default(), |more| more.away)
+    }
+
+    /// What the log knows of the session; `None` where it is not written down.
+    #[inline]
+    pub(crate) fn written(&self, index: SessionIndex) -> Option<Written> {
+        self.places[index.number()].more.as_ref().and_then(|more| more.written)
     }
 }
 
@@ -177,7 +224,7 @@ impl Place {
     /// A connection serves the session from now on.
     pub(crate) fn bind(&mut self, connection: ConnectionIndex) {
         self.connection = Some(connection);
-        self.away = None;
+        self.wait_away(Away::default());
         self.set_online(true);
     }
 
@@ -190,7 +237,21 @@ impl Place {
 
     /// Sets when something comes up while there is no connection.
     pub(crate) fn wait_away(&mut self, away: Away) {
-        self.away = away.next_ms().is_some().then(|| Box::new(away));
+        let written = self.more.as_ref().and_then(|more| more.written);
+        let is_needed = away.next_ms().is_some() || written.is_some();
+        self.more = is_needed.then(|| Box::new(More { away, written }));
+    }
+
+    /// The session is in the log from now on.
+    pub(crate) fn write_down(&mut self, written: Written) {
+        self.more.get_or_insert_default().written = Some(written);
+    }
+
+    /// There is a record of the session in the frame at `position`.
+    pub(crate) fn note_written(&mut self, position: LogPosition) {
+        if let Some(written) = self.more.as_mut().and_then(|more| more.written.as_mut()) {
+            written.position = position;
+        }
     }
 
     /// The flag by which the session's memberships in shared subscriptions tell whether it can be chosen first.

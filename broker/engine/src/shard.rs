@@ -119,6 +119,9 @@ impl<J: Journal> Shard<J> {
                 self.hub.counters().clients_choked.add(1);
                 break;
             }
+            if J::KEEPS && self.hub.brake_for_acks(index) {
+                break;
+            }
             match self.receive_packet(index, chunk, at..range.end) {
                 (consumed, Handled::Done) if consumed > 0 => {
                     at += consumed;
@@ -190,7 +193,11 @@ impl<J: Journal> Shard<J> {
         if connection.heard_ahead_bytes() >= length && overtakes(header.packet_type) {
             return (length, Handled::Done);
         }
-        connection.note_received(self.hub.now_ms);
+        if J::KEEPS && self.hub.brake_for_log(index, &header, bytes[0]) {
+            return (length, Handled::Later);
+        }
+        self.hub.begin_packet();
+        self.hub.connections[index].note_received(self.hub.now_ms);
         self.hub.counters().packets_received.add(1);
         let body = &bytes[header.header_len..length];
         let handled = if header.packet_type == PacketType::Publish {
@@ -366,7 +373,7 @@ impl<J: Journal> Shard<J> {
         self.hub.end_throttling();
         self.hub.retry_for_memory();
         self.hub.retry_for_input();
-        self.hub.release_acks();
+        self.hub.release_what_is_safe();
         let mut due = std::mem::take(&mut self.due);
         self.hub.wheel.expire(now_ms, &mut due);
         for timer in due.drain(..) {

@@ -107,6 +107,8 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
     if shard.is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
         shard.act(surroundings);
     }
+    // What a batch brings about elsewhere is in a later frame than what brought it about here.
+    shard.hub.end_frame();
     shard.send_batches(surroundings);
     if !shard.is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
         shard.act(surroundings);
@@ -116,6 +118,8 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
     shard.write_output(surroundings);
     // Writing lets waiting messages go on, and may show that a client is gone.
     shard.act(surroundings);
+    shard.hub.end_frame();
+    shard.hub.settle_gated();
 
     shard.rest(surroundings)
 }
@@ -147,7 +151,7 @@ impl<J: Journal> Shard<J> {
     fn take_batches(&mut self, surroundings: &mut impl Surroundings<J>) {
         for from in self.others() {
             for _ in 0..BATCHES_MAX {
-                if !self.hub.waiting.takes_batches() {
+                if !self.hub.waiting.takes_batches() || (J::KEEPS && self.hub.journal.is_behind()) {
                     break;
                 }
                 let begun = self.begun_batches[usize::from(from.0)].take();
@@ -238,6 +242,7 @@ impl<J: Journal> Shard<J> {
             || (self.begun_batches.iter().any(Option::is_some) && !self.is(Mutant::SleepsOnBegunBatches))
             || (self.may_resume_paused() && !self.is(Mutant::ResumesBeforeItSends))
             || self.has_jobs()
+            || self.hub.has_to_release()
             || self.has_scans()
             || self.has_contracts_to_tell()
     }

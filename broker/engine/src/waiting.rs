@@ -39,6 +39,7 @@ pub(crate) struct Waiting {
     input_retry_ms: u64,
     /// The one of them that may take more than there is room for.
     first: Option<Partial>,
+    for_log: Vec<ConnectionId>,
 }
 
 impl Waiting {
@@ -114,6 +115,22 @@ impl Waiting {
         let for_memory = (!self.for_memory.is_empty()).then_some(self.retry_ms);
         let for_input = (!self.for_input.is_empty()).then_some(self.input_retry_ms);
         [for_memory, for_input].into_iter().flatten().min()
+    }
+
+    // For the log to take more.
+
+    pub(crate) fn wait_for_log(&mut self, id: ConnectionId) {
+        self.for_log.push(id);
+    }
+
+    #[inline]
+    pub(crate) fn any_for_log(&self) -> bool {
+        !self.for_log.is_empty()
+    }
+
+    /// It does.
+    pub(crate) fn end_of_log(&mut self) -> Vec<ConnectionId> {
+        std::mem::take(&mut self.for_log)
     }
 
     // For memory that the rest of a packet takes.

@@ -3,9 +3,13 @@
 use crate::change::Change;
 use tautwire_message::Message;
 
-/// A place in the log. An acknowledgement made after a record may leave once the log is durable up to that record.
+/// A place in the log: the number of a frame. An acknowledgement may leave once the frames that it speaks of are durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct LogPosition(pub u64);
+
+/// Names a session in the log. The number is never given to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct SessionNumber(pub u64);
 
 /// A change of the retained messages.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,11 +24,25 @@ pub enum RetainedChange {
 #[derive(Debug)]
 pub enum Record<'a> {
     /// A session begins without state.
-    Opened(&'a str),
+    Opened {
+        /// What the session is called from now on.
+        session: SessionNumber,
+        /// Whose it is.
+        client_id: &'a str,
+    },
     /// A session changes.
-    Changed(&'a str, &'a Change),
+    Changed(SessionNumber, &'a Change),
+    /// The session's client is connected: what runs while it is away stands still.
+    Returned(SessionNumber),
+    /// The session's client is away.
+    Left {
+        /// Whose client it is.
+        session: SessionNumber,
+        /// Since when, in milliseconds of Unix time.
+        at_ms: u64,
+    },
     /// A session ends and its state goes with it.
-    Ended(&'a str),
+    Ended(SessionNumber),
     /// The retained messages change. They are common to all shards: of two changes of one topic, the one with the higher
     /// number took effect later, whichever was written down first.
     Retained {
@@ -35,13 +53,25 @@ pub enum Record<'a> {
     },
 }
 
-/// Where changes are written down before they take effect.
+/// Where a shard writes down its changes before they take effect, in frames of which a crash leaves all or nothing.
 pub trait Journal {
-    /// Takes a record on; the position is durable once [`Journal::durable`] has reached it.
+    /// Whether anything is kept at all. Where it is not, nothing else here is called.
+    const KEEPS: bool;
+
+    /// A number for a session that has none.
+    fn next_session(&mut self) -> SessionNumber;
+
+    /// Adds a record to the frame that has been begun, and gives that frame's position.
     fn record(&mut self, record: Record<'_>) -> LogPosition;
+
+    /// The frame is complete; the next record begins another one. Does nothing where no record has been added.
+    fn end_frame(&mut self);
 
     /// How far the log is safe.
     fn durable(&self) -> LogPosition;
+
+    /// Whether the log is too far behind to take much more.
+    fn is_behind(&self) -> bool;
 }
 
 /// No log: everything is as durable as it will ever be, at once.
@@ -49,13 +79,27 @@ pub trait Journal {
 pub struct Volatile;
 
 impl Journal for Volatile {
+    const KEEPS: bool = false;
+
+    fn next_session(&mut self) -> SessionNumber {
+        SessionNumber(0)
+    }
+
     #[inline]
     fn record(&mut self, _record: Record<'_>) -> LogPosition {
         LogPosition(0)
     }
 
     #[inline]
+    fn end_frame(&mut self) {}
+
+    #[inline]
     fn durable(&self) -> LogPosition {
         LogPosition(0)
+    }
+
+    #[inline]
+    fn is_behind(&self) -> bool {
+        false
     }
 }

@@ -15,7 +15,7 @@ mod session;
 mod subscriptions;
 
 pub use change::Change;
-pub use journal::{Journal, LogPosition, Record, RetainedChange, Volatile};
+pub use journal::{Journal, LogPosition, Record, RetainedChange, SessionNumber, Volatile};
 pub use outbound::{Outbound, PendingMessage, Resend, SubscriptionIds};
 pub use packet_id_set::PacketIdSet;
 pub use session::{KeptWill, SESSION_BYTES, Session};

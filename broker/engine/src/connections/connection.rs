@@ -94,12 +94,23 @@ struct Extras {
     delayed_acks: VecDeque<(LogPosition, Ack)>,
     /// Those of them that answer a PUBLISH for which no identifier is held.
     delayed_publish_acks: usize,
+    /// What they take.
+    acks_charge: Option<Charge>,
+    /// The frame that must be safe before any output is written.
+    gate: Option<LogPosition>,
     /// Retained messages still to be sent for a new subscription.
     replays: VecDeque<Replay>,
     /// The search for the first of them is among those that go on later.
     scan_waits: bool,
     /// Bytes of the client that are not consumed.
     input: Option<Charge>,
+}
+
+impl Extras {
+    fn weigh_acks(&mut self, ledger: &Arc<Ledger>) {
+        let bytes = self.delayed_acks.capacity() * size_of::<(LogPosition, Ack)>();
+        self.acks_charge.get_or_insert_with(|| Charge::new(ledger, Kind::Output)).set(bytes);
+    }
 }
 
 /// Retained messages that a subscription is owed, as they were when it was made.
@@ -387,10 +398,16 @@ impl Connection {
         self.extras.as_ref().is_some_and(|extras| !extras.delayed_acks.is_empty())
     }
 
-    pub(crate) fn delay_ack(&mut self, until: LogPosition, ack: Ack) {
+    /// How many wait.
+    pub(crate) fn delayed_acks(&self) -> usize {
+        self.extras.as_ref().map_or(0, |extras| extras.delayed_acks.len())
+    }
+
+    pub(crate) fn delay_ack(&mut self, until: LogPosition, ack: Ack, ledger: &Arc<Ledger>) {
         let extras = self.extras();
         extras.delayed_publish_acks += usize::from(ack.ends_publish());
         extras.delayed_acks.push_back((until, ack));
+        extras.weigh_acks(ledger);
     }
 
     /// The next acknowledgement, if the journal has come as far as it needs.
@@ -399,7 +416,32 @@ impl Connection {
         extras.delayed_acks.front().filter(|(position, _)| *position <= durable)?;
         let (_, ack) = extras.delayed_acks.pop_front()?;
         extras.delayed_publish_acks -= usize::from(ack.ends_publish());
+        if extras.delayed_acks.is_empty() {
+            extras.delayed_acks = VecDeque::new();
+            extras.acks_charge = None;
+        }
         Some(ack)
+    }
+
+    /// No output is written until the frame at `until` is safe.
+    pub(crate) fn gate(&mut self, until: LogPosition) {
+        self.extras().gate = Some(until);
+    }
+
+    #[inline]
+    pub(crate) fn is_gated(&self) -> bool {
+        self.extras.as_ref().is_some_and(|extras| extras.gate.is_some())
+    }
+
+    /// The frame that all output waits for, or none at all.
+    pub(crate) fn gated_until(&self) -> LogPosition {
+        self.extras.as_ref().and_then(|extras| extras.gate).unwrap_or_default()
+    }
+
+    /// Lets output be written again if that frame is safe; says whether that is news.
+    pub(crate) fn open_gate(&mut self, durable: LogPosition) -> bool {
+        let gate = self.extras.as_mut().map(|extras| &mut extras.gate);
+        gate.is_some_and(|gate| gate.take_if(|until| *until <= durable).is_some())
     }
 
     /// QoS 2 messages that the client has sent on this connection and that are not complete [MQTT-3.3.4-7].

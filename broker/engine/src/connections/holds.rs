@@ -15,6 +15,10 @@ pub(crate) enum Reason {
     Memory = 16,
     /// Memory has to become free for the rest of a packet that it has begun.
     Input = 32,
+    /// The log has to become safe as far as it is acknowledged.
+    Acks = 64,
+    /// The log has to take more.
+    Log = 128,
 }
 
 /// The reasons why one connection is not heard now.

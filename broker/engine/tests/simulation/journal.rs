@@ -7,7 +7,9 @@ use std::rc::Rc;
 use tautwire_engine::Settings;
 use tautwire_message::Message;
 use tautwire_protocol::{Packet, PacketId, Properties, PubRecReason, Publish, QoS, TopicName};
-use tautwire_session::{Change, Journal, LogPosition, PendingMessage, Record, Resend, RetainedChange, Session};
+use tautwire_session::{
+    Change, Journal, LogPosition, PendingMessage, Record, Resend, RetainedChange, Session, SessionNumber,
+};
 
 use crate::client::{Acknowledged, Phase};
 use crate::random_clients::{Named, seeds};
@@ -15,82 +17,155 @@ use crate::support::{Choices, Random};
 use crate::world::{Plan, World, returning, settings};
 
 /// A record that has been kept.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Kept {
-    Opened(String),
-    Changed(String, Change),
-    Ended(String),
+    Opened(SessionNumber, String),
+    Changed(SessionNumber, Change),
+    Returned(SessionNumber),
+    Left(SessionNumber),
+    Ended(SessionNumber),
     /// Numbered, since shards write down in another order than they change.
     Retained(u64, RetainedChange),
 }
 
-#[derive(Debug, Default)]
-struct Log {
+#[derive(Debug)]
+struct Frame {
+    shard: usize,
     records: Vec<Kept>,
-    durable: u64,
-    /// Everything is safe as soon as it is written down.
-    is_instant: bool,
 }
 
-/// One log, written to by all shards. A record's position is its number, from 1.
+#[derive(Debug, Default)]
+struct Log {
+    frames: Vec<Frame>,
+    /// So many of them are safe.
+    durable: usize,
+    /// By shard: how many of its own that is.
+    durable_of: BTreeMap<usize, u64>,
+    /// Everything is safe as soon as it is written down.
+    is_instant: bool,
+    sessions: u64,
+    client_ids: BTreeMap<SessionNumber, String>,
+}
+
+impl Log {
+    fn make_durable(&mut self, until: usize) {
+        for frame in &self.frames[self.durable..until] {
+            *self.durable_of.entry(frame.shard).or_default() += 1;
+        }
+        self.durable = until;
+    }
+}
+
+/// One log, written to by all shards, each of which counts its own frames, from 1.
+#[derive(Debug)]
+struct SlowJournal {
+    log: SharedLog,
+    shard: usize,
+    ended: u64,
+    open: Vec<Kept>,
+}
+
 #[derive(Debug, Default, Clone)]
-struct SlowJournal(Rc<RefCell<Log>>);
+struct SharedLog(Rc<RefCell<Log>>);
 
 impl Journal for SlowJournal {
+    const KEEPS: bool = true;
+
+    fn next_session(&mut self) -> SessionNumber {
+        let mut log = self.log.0.borrow_mut();
+        log.sessions += 1;
+        SessionNumber(log.sessions)
+    }
+
     fn record(&mut self, record: Record<'_>) -> LogPosition {
-        let mut log = self.0.borrow_mut();
-        log.records.push(match record {
-            Record::Opened(client_id) => Kept::Opened(client_id.into()),
-            Record::Changed(client_id, change) => Kept::Changed(client_id.into(), change.clone()),
-            Record::Ended(client_id) => Kept::Ended(client_id.into()),
+        self.open.push(match record {
+            Record::Opened { session, client_id } => {
+                self.log.0.borrow_mut().client_ids.insert(session, client_id.into());
+                Kept::Opened(session, client_id.into())
+            }
+            Record::Changed(session, change) => Kept::Changed(session, change.clone()),
+            Record::Returned(session) => Kept::Returned(session),
+            Record::Left { session, .. } => Kept::Left(session),
+            Record::Ended(session) => Kept::Ended(session),
             Record::Retained { sequence, change } => Kept::Retained(sequence, change.clone()),
         });
-        let position = log.records.len() as u64;
-        if log.is_instant {
-            log.durable = position;
+        LogPosition(self.ended + 1)
+    }
+
+    fn end_frame(&mut self) {
+        if self.open.is_empty() {
+            return;
         }
-        LogPosition(position)
+        self.ended += 1;
+        let mut log = self.log.0.borrow_mut();
+        log.frames.push(Frame { shard: self.shard, records: std::mem::take(&mut self.open) });
+        if log.is_instant {
+            let all = log.frames.len();
+            log.make_durable(all);
+        }
     }
 
     fn durable(&self) -> LogPosition {
-        LogPosition(self.0.borrow().durable)
+        LogPosition(self.log.0.borrow().durable_of.get(&self.shard).copied().unwrap_or_default())
+    }
+
+    fn is_behind(&self) -> bool {
+        let log = self.log.0.borrow();
+        log.frames.len() - log.durable > BEHIND_FRAMES
     }
 }
 
-impl SlowJournal {
+/// With so many frames that are not safe, the log takes no more.
+const BEHIND_FRAMES: usize = 40;
+
+impl SharedLog {
+    fn journal(&self, shard: usize) -> SlowJournal {
+        SlowJournal { log: self.clone(), shard, ended: 0, open: Vec::new() }
+    }
+
     fn make_durable(&self, choices: &mut impl Choices) {
         let mut log = self.0.borrow_mut();
-        let behind = log.records.len() as u64 - log.durable;
-        log.durable += choices.below(behind as usize + 1) as u64;
+        let behind = log.frames.len() - log.durable;
+        let until = log.durable + choices.below(behind + 1);
+        log.make_durable(until);
     }
 
     fn become_instant(&self) {
         let mut log = self.0.borrow_mut();
-        log.durable = log.records.len() as u64;
+        let all = log.frames.len();
+        log.make_durable(all);
         log.is_instant = true;
     }
 
-    /// Whether every record that `concerns` holds for is safe.
-    fn is_safe(&self, concerns: impl Fn(&Kept) -> bool) -> bool {
+    /// Whether every record that `concerns` holds for is safe. It is told whose session a record is of.
+    fn is_safe(&self, concerns: impl Fn(&str, &Kept) -> bool) -> bool {
         let log = self.0.borrow();
-        log.records[log.durable as usize..].iter().all(|record| !concerns(record))
+        let client_id = |record: &Kept| match record {
+            Kept::Opened(session, _) | Kept::Changed(session, _) => log.client_ids[session].as_str(),
+            _ => "",
+        };
+        let unsafe_frames = &log.frames[log.durable..];
+        unsafe_frames.iter().flat_map(|frame| &frame.records).all(|record| !concerns(client_id(record), record))
     }
 
     /// All sessions and all retained messages, from the records alone.
     fn replay(&self) -> (BTreeMap<String, Session>, BTreeMap<String, Message>) {
         let mut sessions = BTreeMap::new();
         let mut retained: BTreeMap<String, (u64, Option<Message>)> = BTreeMap::new();
-        for record in &self.0.borrow().records {
+        for record in self.0.borrow().frames.iter().flat_map(|frame| &frame.records) {
             match record {
-                Kept::Opened(client_id) => {
-                    let old = sessions.insert(client_id.clone(), Session::new(client_id));
-                    assert!(old.is_none(), "a session begins where there is none");
+                Kept::Opened(number, client_id) => {
+                    let old = sessions.insert(*number, (client_id.clone(), Session::new(client_id)));
+                    assert!(old.is_none(), "a session's number is its own");
                 }
-                Kept::Changed(client_id, change) => {
-                    let session = sessions.get_mut(client_id).expect("a session changes while it exists");
+                Kept::Changed(number, change) => {
+                    let (_, session) = sessions.get_mut(number).expect("a session changes while it exists");
                     session.apply(change.clone());
                 }
-                Kept::Ended(client_id) => assert!(sessions.remove(client_id).is_some(), "a session ends once"),
+                Kept::Returned(number) | Kept::Left(number) => {
+                    assert!(sessions.contains_key(number), "a client comes and goes while its session exists");
+                }
+                Kept::Ended(number) => assert!(sessions.remove(number).is_some(), "a session ends once"),
                 Kept::Retained(sequence, change) => {
                     let (topic, message) = match change {
                         RetainedChange::Set(message) => (message.topic(), Some(message.clone())),
@@ -104,7 +179,11 @@ impl SlowJournal {
             }
         }
         let retained = retained.into_iter().filter_map(|(topic, (_, message))| Some((topic, message?))).collect();
-        (sessions, retained)
+        let mut named = BTreeMap::new();
+        for (client_id, session) in sessions.into_values() {
+            assert!(named.insert(client_id, session).is_none(), "a client has one session");
+        }
+        (named, retained)
     }
 }
 
@@ -119,11 +198,11 @@ fn roomy(random: &mut Random) -> Settings {
     }
 }
 
-fn world(seed: u64, shards: usize) -> (World<SlowJournal>, SlowJournal) {
-    let journal = SlowJournal::default();
+fn world(seed: u64, shards: usize) -> (World<SlowJournal>, SharedLog) {
+    let journal = SharedLog::default();
     let mut random = Random::new(!seed);
     let plan = Plan { shards, clients: 2 + random.below(5), steps: 600, prompt_clients: true };
-    let world = World::new(seed, plan, roomy(&mut random), |_| journal.clone());
+    let world = World::new(seed, plan, roomy(&mut random), |shard| journal.journal(shard));
     (world, journal)
 }
 
@@ -147,29 +226,33 @@ fn acknowledgements_wait_until_what_they_promise_is_safe() {
     }
 }
 
-fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SlowJournal) {
+fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SharedLog) {
     for client in &mut world.clients {
         let lasts = client.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s > 0);
         for acknowledged in std::mem::take(&mut client.acknowledged) {
-            let own = |record: &Kept, is_meant: &dyn Fn(&Change) -> bool| matches!(record, Kept::Changed(id, change) if *id == client.id && is_meant(change));
+            let own = |id: &str, record: &Kept, is_meant: &dyn Fn(&Change) -> bool| matches!(record, Kept::Changed(_, change) if *id == client.id && is_meant(change));
             let safe = match &acknowledged {
                 Acknowledged::Message(number) => {
                     let publication = &world.ledger.publications[*number];
                     // Of others there may be records that have come since.
                     let once = !publication.retain && !publication.resent && !publication.topic.starts_with('$');
-                    !once || journal.is_safe(|record| speaks_of(record, &publication.payload))
+                    !once || journal.is_safe(|_, record| speaks_of(record, &publication.payload))
                 }
-                Acknowledged::Received(id) => {
-                    journal.is_safe(|record| own(record, &|change| *change == Change::Received(*id)))
-                }
-                Acknowledged::Release(id) => {
-                    journal.is_safe(|record| own(record, &|change| *change == Change::Released(*id)))
-                }
-                Acknowledged::Subscribed(filters) => journal.is_safe(|record| {
-                    own(record, &|change| matches!(change, Change::Subscribed(filter, _) if filters.iter().any(|held| **held == **filter)))
+                Acknowledged::Connected => journal.is_safe(|id, record| {
+                    let confirms = |change: &Change| matches!(change, Change::ExpiryInterval(_));
+                    own(id, record, &confirms) || (id == client.id && matches!(record, Kept::Opened(..)))
                 }),
-                Acknowledged::Unsubscribed(filters) => journal.is_safe(|record| {
-                    own(record, &|change| matches!(change, Change::Unsubscribed(filter) if filters.iter().any(|held| **held == **filter)))
+                Acknowledged::Received(packet_id) => {
+                    journal.is_safe(|id, record| own(id, record, &|change| *change == Change::Received(*packet_id)))
+                }
+                Acknowledged::Release(packet_id) => {
+                    journal.is_safe(|id, record| own(id, record, &|change| *change == Change::Released(*packet_id)))
+                }
+                Acknowledged::Subscribed(filters) => journal.is_safe(|id, record| {
+                    own(id, record, &|change| matches!(change, Change::Subscribed(filter, _) if filters.iter().any(|held| **held == **filter)))
+                }),
+                Acknowledged::Unsubscribed(filters) => journal.is_safe(|id, record| {
+                    own(id, record, &|change| matches!(change, Change::Unsubscribed(filter) if filters.iter().any(|held| **held == **filter)))
                 }),
             };
             assert!(safe || !lasts, "client {} was told {acknowledged:?} too early", client.index);
@@ -213,7 +296,7 @@ enum Sent {
     Release(PacketId),
 }
 
-fn compare(world: &mut World<SlowJournal>, journal: &SlowJournal) {
+fn compare(world: &mut World<SlowJournal>, journal: &SharedLog) {
     let (mut sessions, retained) = journal.replay();
     for topic in world.ledger.retained_topics() {
         assert_eq!(world.broker.exchange().retained_message(topic).as_ref(), retained.get(topic), "{topic}");

@@ -66,6 +66,8 @@ enum Asked {
 /// An acknowledgement that came, for tests that look at when it may.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Acknowledged {
+    /// CONNACK came.
+    Connected,
     Message(usize),
     Release(PacketId),
     Received(PacketId),

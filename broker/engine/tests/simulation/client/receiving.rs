@@ -160,6 +160,7 @@ impl Client {
             _ => {}
         }
         self.phase = Phase::Here;
+        self.acknowledged.push(Acknowledged::Connected);
         ledger.forbidden_wills.extend(self.terms.as_ref().and_then(|terms| terms.will));
         self.broker_receive_maximum =
             connack.properties.receive_maximum().map_or(65_535, |maximum| maximum.get().into());

@@ -1,0 +1,188 @@
+//! What is written down of a session, and what waits until it is safe.
+
+use tautwire_protocol::{FixedHeader, PacketType};
+use tautwire_session::{Change, Journal, LogPosition, Record, SessionNumber};
+
+use crate::connections::Reason;
+use crate::hub::Hub;
+use crate::place::{ConnectionIndex, SessionIndex};
+use crate::sessions::{Extent, Written};
+
+/// In the first byte of PUBLISH [MQTT 5.0 section 3.3.1].
+const QOS_BITS: u8 = 0b110;
+const RETAIN_BIT: u8 = 0b1;
+
+impl<J: Journal> Hub<J> {
+    /// Writes a change of a session down, if it is one that lasts.
+    #[inline]
+    pub(crate) fn write_down(&mut self, index: SessionIndex, change: &Change) {
+        if J::KEEPS {
+            self.write_change(index, change);
+        }
+    }
+
+    fn write_change(&mut self, index: SessionIndex, change: &Change) {
+        let Hub { sessions, journal, .. } = self;
+        let session = match (sessions.written(index), Extent::of(change)) {
+            (Some(written), _) if written.extent.includes(change) => written.number,
+            (None, Some(extent)) => {
+                let number = journal.next_session();
+                let client_id = sessions[index].client_id();
+                let position = journal.record(Record::Opened { session: number, client_id });
+                sessions.place(index).write_down(Written { number, extent, position });
+                number
+            }
+            _ => return,
+        };
+        let position = journal.record(Record::Changed(session, change));
+        self.note_written(index, position);
+    }
+
+    /// The client of a session has come.
+    #[inline]
+    pub(crate) fn write_returned(&mut self, index: SessionIndex) {
+        if J::KEEPS {
+            self.write_presence(index, Record::Returned);
+        }
+    }
+
+    /// The client of a session has gone.
+    #[inline]
+    pub(crate) fn write_left(&mut self, index: SessionIndex) {
+        if J::KEEPS {
+            let at_ms = self.now_ms;
+            self.write_presence(index, |session| Record::Left { session, at_ms });
+        }
+    }
+
+    fn write_presence(&mut self, index: SessionIndex, record: impl FnOnce(SessionNumber) -> Record<'static>) {
+        if let Some(written) = self.sessions.written(index).filter(|written| written.extent == Extent::All) {
+            let position = self.journal.record(record(written.number));
+            self.note_written(index, position);
+        }
+    }
+
+    /// The session ends.
+    #[inline]
+    pub(crate) fn write_ended(&mut self, index: SessionIndex) {
+        if J::KEEPS
+            && let Some(written) = self.sessions.written(index)
+        {
+            self.noted = self.journal.record(Record::Ended(written.number));
+        }
+    }
+
+    /// Closes the frame. To be called only between packets.
+    #[inline]
+    pub(crate) fn end_frame(&mut self) {
+        if J::KEEPS {
+            self.journal.end_frame();
+        }
+    }
+
+    fn note_written(&mut self, index: SessionIndex, position: LogPosition) {
+        self.sessions.place(index).note_written(position);
+        self.noted = position;
+    }
+
+    /// A packet of a client is about to be handled: what is written down from now on is what it brings about.
+    #[inline]
+    pub(crate) fn begin_packet(&mut self) {
+        if J::KEEPS {
+            self.noted = LogPosition::default();
+        }
+    }
+
+    /// The frame that must be safe before the client of a connection is told what has become of its packet.
+    pub(crate) fn promise(&self, index: ConnectionIndex) -> LogPosition {
+        let session = self.connections[index].session();
+        let written = session.and_then(|session| self.sessions.written(session));
+        written.map_or(self.noted, |written| written.position.max(self.noted))
+    }
+
+    /// Has all output of a connection wait, from CONNACK on, until its session is safe.
+    #[inline]
+    pub(crate) fn gate(&mut self, index: ConnectionIndex) {
+        if J::KEEPS {
+            let position = self.promise(index);
+            if position > self.journal.durable() {
+                self.connections[index].gate(position);
+                self.gated.push(index);
+            }
+        }
+    }
+
+    /// Sends what the log's progress has made true.
+    #[inline]
+    pub(crate) fn release_what_is_safe(&mut self) {
+        if J::KEEPS {
+            self.released = self.journal.durable();
+            self.open_gates();
+            self.release_acks();
+            self.hear_those_who_wait_for_log();
+        }
+    }
+
+    /// Does not read from a client whose packet would add to a log that is behind; says whether that is so. `first` is the first
+    /// byte of the packet. Messages of QoS 0 that are not to be retained go on, and so does what adds nothing.
+    pub(crate) fn brake_for_log(&mut self, index: ConnectionIndex, header: &FixedHeader, first: u8) -> bool {
+        if !self.journal.is_behind() {
+            return false;
+        }
+        let session = self.connections[index].session();
+        let is_written = session.is_some_and(|session| self.sessions.written(session).is_some());
+        let may_add = match header.packet_type {
+            PacketType::Publish => first & (QOS_BITS | RETAIN_BIT) != 0,
+            PacketType::PingReq => false,
+            PacketType::Connect => true,
+            _ => is_written,
+        };
+        if may_add && self.connections[index].hold(Reason::Log) {
+            self.counters().clients_paused_for_log.add(1);
+            let id = self.id(index);
+            self.waiting.wait_for_log(id);
+        }
+        may_add
+    }
+
+    fn hear_those_who_wait_for_log(&mut self) {
+        if self.waiting.any_for_log() && !self.journal.is_behind() {
+            for id in self.waiting.end_of_log() {
+                self.hear_again(id, Reason::Log);
+            }
+        }
+    }
+
+    /// Output that waits beyond the turn may refer to no chunk.
+    #[inline]
+    pub(crate) fn settle_gated(&mut self) {
+        for index in &self.gated {
+            if let Some(output) = self.connections[*index].output() {
+                output.settle();
+            }
+        }
+    }
+
+    /// Whether the log has come further since somebody was last told.
+    #[inline]
+    pub(crate) fn has_to_release(&self) -> bool {
+        let any_waits = !self.gated.is_empty() || !self.holding.is_empty();
+        J::KEEPS
+            && ((any_waits && self.journal.durable() > self.released)
+                || (self.waiting.any_for_log() && !self.journal.is_behind()))
+    }
+
+    fn open_gates(&mut self) {
+        let durable = self.journal.durable();
+        for index in std::mem::take(&mut self.gated) {
+            let connection = &mut self.connections[index];
+            if connection.open_gate(durable) {
+                if connection.pending_bytes() > 0 {
+                    self.mark_fresh(index);
+                }
+            } else if connection.is_gated() {
+                self.gated.push(index);
+            }
+        }
+    }
+}
