@@ -1,4 +1,4 @@
-//! What the broker acknowledges.
+//! What the broker acknowledges, and what else may have to wait for the log.
 
 use std::borrow::Cow;
 
@@ -23,6 +23,8 @@ pub(crate) enum Ack {
     Subscribed(PacketId, Box<[SubscribeReason]>),
     /// UNSUBACK.
     Unsubscribed(PacketId, Box<[UnsubscribeReason]>),
+    /// PUBLISH of QoS 2, which promises that its identifier will stand for no other message until the client has released it.
+    Deliver(PacketId),
 }
 
 impl Ack {
@@ -35,8 +37,9 @@ impl Ack {
         }
     }
 
-    pub(crate) fn packet<'a>(&'a self, properties: Properties<'a>, v5: bool) -> Packet<'a> {
-        match self {
+    /// The packet; `None` where it is a message of the session.
+    pub(crate) fn packet<'a>(&'a self, properties: Properties<'a>, v5: bool) -> Option<Packet<'a>> {
+        let packet = match self {
             Ack::Published(packet_id, reason, _) => {
                 Packet::PubAck(PubAck { packet_id: *packet_id, reason: *reason, properties })
             }
@@ -57,6 +60,8 @@ impl Ack {
                 let reasons = if v5 { &reasons[..] } else { &[] };
                 Packet::UnsubAck(UnsubAck { packet_id: *packet_id, properties, reasons: reasons.into() })
             }
-        }
+            Ack::Deliver(_) => return None,
+        };
+        Some(packet)
     }
 }

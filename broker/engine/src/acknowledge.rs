@@ -63,6 +63,10 @@ impl<J: Journal> Hub<J> {
     }
 
     fn write_ack(&mut self, index: ConnectionIndex, ack: &Ack) {
+        if let Ack::Deliver(packet_id) = ack {
+            self.write_started(index, *packet_id);
+            return;
+        }
         let connection = &self.connections[index];
         let v5 = connection.is_v5();
         let explanation = match ack {
@@ -76,11 +80,16 @@ impl<J: Journal> Hub<J> {
         };
         if let Some(why) = explanation {
             let properties = [Property::ReasonString(why)];
-            if self.write_packet(index, &ack.packet(Properties::from_list(&properties), v5)) {
+            if ack
+                .packet(Properties::from_list(&properties), v5)
+                .is_some_and(|packet| self.write_packet(index, &packet))
+            {
                 return;
             }
             // [MQTT-3.4.2-2] and its like: where the reason string is too much, it goes first.
         }
-        self.write_packet(index, &ack.packet(Properties::EMPTY, v5));
+        if let Some(packet) = ack.packet(Properties::EMPTY, v5) {
+            self.write_packet(index, &packet);
+        }
     }
 }

@@ -114,7 +114,11 @@ impl<J: Journal> Hub<J> {
             return;
         }
         self.commit(session, Change::Started(delivery));
-        self.write_publish(index, outgoing, terms, Some(packet_id), false);
+        if terms.qos == QoS::ExactlyOnce && self.is_written_whole(session) {
+            self.acknowledge(index, Ack::Deliver(packet_id));
+        } else {
+            self.write_publish(index, outgoing, terms, Some(packet_id), false);
+        }
     }
 
     /// The identifier for a message that need not wait: nothing waits before it and the client's window has room.
@@ -262,7 +266,11 @@ impl<J: Journal> Hub<J> {
             return true;
         }
         self.commit(session, Change::StartedQueued);
-        self.write_delivery(index, &delivery, Some(packet_id), false);
+        if delivery.qos == QoS::ExactlyOnce && self.is_written_whole(session) {
+            self.acknowledge(index, Ack::Deliver(packet_id));
+        } else {
+            self.write_delivery(index, &delivery, Some(packet_id), false);
+        }
         true
     }
 
@@ -399,6 +407,15 @@ impl<J: Journal> Hub<J> {
     fn is_current(&self, message: &Message) -> bool {
         !message.as_ref().is_expired(self.now_ms)
             && self.exchange.retained_message(message.topic()).is_some_and(|held| held.id() == message.id())
+    }
+
+    /// Sends a message of the window for the first time, unless the client has been rid of it meanwhile.
+    pub(crate) fn write_started(&mut self, index: ConnectionIndex, packet_id: PacketId) {
+        let session = self.connections[index].session();
+        let outbound = session.and_then(|session| self.sessions[session].outbound());
+        if let Some(delivery) = outbound.and_then(|outbound| outbound.unacknowledged(packet_id)).cloned() {
+            self.write_delivery(index, &delivery, Some(packet_id), false);
+        }
     }
 
     fn write_delivery(

@@ -38,6 +38,12 @@ impl<J: Journal> Hub<J> {
         self.note_written(index, position);
     }
 
+    /// Whether all changes of the session are written down.
+    #[inline]
+    pub(crate) fn is_written_whole(&self, index: SessionIndex) -> bool {
+        J::KEEPS && self.sessions.written(index).is_some_and(|written| written.extent == Extent::All)
+    }
+
     /// The client of a session has come.
     #[inline]
     pub(crate) fn write_returned(&mut self, index: SessionIndex) {

@@ -238,6 +238,16 @@ fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SharedLog) {
                     let once = !publication.retain && !publication.resent && !publication.topic.starts_with('$');
                     !once || journal.is_safe(|_, record| speaks_of(record, &publication.payload))
                 }
+                Acknowledged::Delivered(number) => {
+                    let payload = &world.ledger.publications[*number].payload;
+                    let starts = |change: &Change| match change {
+                        Change::Started(delivery) => {
+                            delivery.qos == QoS::ExactlyOnce && delivery.message.payload() == *payload
+                        }
+                        _ => false,
+                    };
+                    journal.is_safe(|id, record| own(id, record, &starts))
+                }
                 Acknowledged::Connected => journal.is_safe(|id, record| {
                     let confirms = |change: &Change| matches!(change, Change::ExpiryInterval(_));
                     own(id, record, &confirms) || (id == client.id && matches!(record, Kept::Opened(..)))

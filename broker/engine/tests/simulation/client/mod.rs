@@ -68,6 +68,8 @@ enum Asked {
 pub(crate) enum Acknowledged {
     /// CONNACK came.
     Connected,
+    /// A QoS 2 message came, for the first time.
+    Delivered(usize),
     Message(usize),
     Release(PacketId),
     Received(PacketId),

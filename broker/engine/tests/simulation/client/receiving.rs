@@ -277,6 +277,9 @@ impl Client {
             (Some(_), _) => Err(format!("packet identifier {} is of a message not released", id.get())),
             (None, _) => {
                 self.held.insert(id.get(), number.unwrap_or(usize::MAX));
+                if let Some(number) = number.filter(|number| !ledger.publications[*number].retain) {
+                    self.acknowledged.push(Acknowledged::Delivered(number));
+                }
                 Ok(false)
             }
         }
