@@ -303,6 +303,13 @@ impl<J: Journal> Hub<J> {
         RandomState::new().hash_one(self.now_ms)
     }
 
+    /// Counts all messages of a session that is taken on as a whole.
+    pub(crate) fn count_stored(&self, session: SessionIndex) {
+        let Some(outbound) = self.sessions[session].outbound() else { return };
+        self.counters().stored_messages.add(outbound.messages() as u64);
+        self.counters().stored_bytes.add(outbound.counted_bytes() as u64);
+    }
+
     pub(crate) fn uncount_stored(&self, delivery: &PendingMessage) {
         self.counters().stored_messages.subtract(1);
         self.counters().stored_bytes.subtract(delivery.counted_bytes() as u64);

@@ -27,6 +27,7 @@ mod mutant;
 mod operator;
 mod partial;
 mod place;
+mod restore;
 mod route;
 mod scans;
 mod sessions;

@@ -106,7 +106,7 @@ impl<J: Journal> Shard<J> {
         self.wait_away(session, away);
     }
 
-    fn wait_away(&mut self, session: SessionIndex, away: Away) {
+    pub(crate) fn wait_away(&mut self, session: SessionIndex, away: Away) {
         self.hub.sessions.place(session).wait_away(away);
         if let Some(next_ms) = away.next_ms() {
             self.hub.arm_session(session, next_ms);

@@ -242,6 +242,13 @@ impl Place {
         self.more = is_needed.then(|| Box::new(More { away, written }));
     }
 
+    /// The session has this state from the log.
+    pub(crate) fn restore(&mut self, state: Session, written: Written) {
+        self.session.change(|session| *session = state);
+        self.settle_outbound();
+        self.write_down(written);
+    }
+
     /// The session is in the log from now on.
     pub(crate) fn write_down(&mut self, written: Written) {
         self.more.get_or_insert_default().written = Some(written);

@@ -217,7 +217,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Puts a subscription where messages find it; gives the search for the retained ones that match, if they are wanted.
-    fn enter(
+    pub(crate) fn enter(
         &mut self,
         session: SessionIndex,
         wanted: Wanted<'_>,
@@ -250,7 +250,13 @@ impl<J: Journal> Shard<J> {
         scan
     }
 
-    fn join(&mut self, session: SessionIndex, filter: TopicFilter<'_>, matched: &str, record: &SubscriptionRecord) {
+    pub(crate) fn join(
+        &mut self,
+        session: SessionIndex,
+        filter: TopicFilter<'_>,
+        matched: &str,
+        record: &SubscriptionRecord,
+    ) {
         let key = self.hub.sessions.key(session);
         let online = self.hub.sessions.place(session).online();
         let member = Member {

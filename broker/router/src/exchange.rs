@@ -215,6 +215,12 @@ impl Exchange {
         Ok(retention)
     }
 
+    /// Has the numbers of changes of the retained messages go on after `last`: those up to it have been given in an earlier life
+    /// of the broker. What was retained then is to be [retained](Exchange::retain) before.
+    pub fn go_on_after(&self, last: u64) {
+        self.write().retained.go_on_after(last);
+    }
+
     /// Goes on with a scan until it finds a message, `steps` is used up, or it comes to its end. Takes off `steps` what it
     /// used. A step is one place in the tree of topics, or a part of one with long text, so the work is bounded by `steps`
     /// alone; the lock is held for a few of them at a time and shared with others who read.

@@ -95,6 +95,11 @@ impl RetainedStore {
         self.forget(topic)
     }
 
+    /// The numbers of changes go on after `last`.
+    pub(crate) fn go_on_after(&mut self, last: u64) {
+        self.sequence = self.sequence.max(last);
+    }
+
     /// The number of the last change.
     pub(crate) fn sequence(&self) -> u64 {
         self.sequence

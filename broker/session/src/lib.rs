@@ -11,6 +11,7 @@ mod change;
 mod journal;
 mod outbound;
 mod packet_id_set;
+mod replay;
 mod session;
 mod subscriptions;
 
@@ -18,5 +19,6 @@ pub use change::Change;
 pub use journal::{Journal, LogPosition, Record, RetainedChange, SessionNumber, Volatile};
 pub use outbound::{Outbound, PendingMessage, Resend, SubscriptionIds};
 pub use packet_id_set::PacketIdSet;
+pub use replay::{Replay, ReplayError, ReplayedMessage, ReplayedSession};
 pub use session::{KeptWill, SESSION_BYTES, Session};
 pub use subscriptions::{SubscriptionRecord, SubscriptionSet, subscription_bytes};

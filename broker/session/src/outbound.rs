@@ -225,6 +225,13 @@ impl Outbound {
         self.in_queue.counted_bytes + self.in_window.counted_bytes
     }
 
+    /// Messages in queue and window together.
+    pub fn messages(&self) -> usize {
+        let is_message = |slot: &Slot| matches!(slot, Slot::Unacknowledged(_));
+        let aside = self.stragglers.iter().filter(|(_, slot)| is_message(slot)).count();
+        self.queue.len() + aside + self.window.iter().filter(|slot| is_message(slot)).count()
+    }
+
     /// Bytes of the queue alone.
     pub fn queued_bytes(&self) -> usize {
         self.in_queue.counted_bytes

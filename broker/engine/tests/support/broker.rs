@@ -3,7 +3,7 @@ use std::sync::Arc;
 use tautwire_engine::{Counters, Rest, Settings, Shard, Shared, Totals, turn};
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
-use tautwire_session::Journal;
+use tautwire_session::{Journal, Replay, ReplayedMessage};
 
 use super::choices::Choices;
 use super::network::Network;
@@ -33,12 +33,45 @@ impl<J: Journal> SimulatedBroker<J> {
         retained: RetainedLimits,
         mut journal: impl FnMut(usize) -> J,
     ) -> SimulatedBroker<J> {
+        SimulatedBroker::new_at(START_MS, shards, settings, retained, &mut journal)
+    }
+
+    /// The broker is gone, and another one begins at the same moment with what `replay` has.
+    pub(crate) fn restart(
+        &mut self,
+        shards: usize,
+        retained: RetainedLimits,
+        replay: Replay,
+        mut journal: impl FnMut(usize) -> J,
+    ) {
+        let (settings, now_ms) = (self.shards[0].settings().clone(), self.now_ms());
+        *self = SimulatedBroker::new_at(now_ms, shards, settings, retained, &mut journal);
+        let last = replay.last_sequence();
+        let (sessions, messages) = replay.finish();
+        for ReplayedMessage { message, .. } in messages {
+            let kept = self.exchange.retain(&message.as_ref(), || message.clone());
+            kept.expect("it was within the limits before");
+        }
+        self.exchange.go_on_after(last);
+        for replayed in sessions {
+            let owner = self.exchange.owner(replayed.session.client_id());
+            assert!(self.shards[usize::from(owner.0)].restore(replayed, now_ms), "there is a place for every session");
+        }
+    }
+
+    fn new_at(
+        now_ms: u64,
+        shards: usize,
+        settings: Settings,
+        retained: RetainedLimits,
+        journal: &mut impl FnMut(usize) -> J,
+    ) -> SimulatedBroker<J> {
         let way_capacity = settings.shard_queue_batches;
         let shared = Shared::new(settings, Exchange::with_seed(shards, retained, 0));
-        let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), journal(index), START_MS);
+        let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), journal(index), now_ms);
         SimulatedBroker {
             shards: (0..shards).map(shard).collect(),
-            network: Network::new(shards, way_capacity, START_MS),
+            network: Network::new(shards, way_capacity, now_ms),
             exchange: shared.exchange,
             counters: shared.counters,
             memory: shared.memory,
