@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tautwire_engine::{Action, ConnectionId, Rest, Shard, Surroundings};
 use tautwire_router::{Batch, ShardIndex};
-use tautwire_session::Volatile;
+use tautwire_session::Journal;
 
 use crate::bell::Bell;
 use crate::connections::Connections;
@@ -54,7 +54,7 @@ impl Host {
     }
 
     /// Lets in the next one who waits; in a rush reads from it at once.
-    fn let_in(&mut self, shard: &mut Shard<Volatile>) -> bool {
+    fn let_in<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
         if self.door.next_ms().is_none() {
             return false;
         }
@@ -78,12 +78,12 @@ impl Host {
     }
 }
 
-impl Surroundings<Volatile> for Host {
+impl<J: Journal> Surroundings<J> for Host {
     fn room(&mut self, to: ShardIndex) -> usize {
         self.ways.room(to)
     }
 
-    fn adopt(&mut self, shard: &mut Shard<Volatile>) -> bool {
+    fn adopt(&mut self, shard: &mut Shard<J>) -> bool {
         if self.adoptions_left == 0 {
             return false;
         }
@@ -101,15 +101,15 @@ impl Surroundings<Volatile> for Host {
         self.ways.tell_of_room(from);
     }
 
-    fn read(&mut self, shard: &mut Shard<Volatile>) -> bool {
+    fn read(&mut self, shard: &mut Shard<J>) -> bool {
         self.connections.read_next(shard) || (self.door.is_rush() && self.let_in(shard))
     }
 
-    fn accept(&mut self, shard: &mut Shard<Volatile>) {
+    fn accept(&mut self, shard: &mut Shard<J>) {
         while !self.door.is_rush() && self.let_in(shard) {}
     }
 
-    fn take_orders(&mut self, shard: &mut Shard<Volatile>) {
+    fn take_orders(&mut self, shard: &mut Shard<J>) {
         let Some(orders) = self.orders.as_ref().filter(|orders| orders.are_there()) else { return };
         shard.counters().orders_refused.add(orders.take_refused());
         for order in orders.take() {
@@ -123,7 +123,7 @@ impl Surroundings<Volatile> for Host {
         }
     }
 
-    fn carry_out(&mut self, shard: &mut Shard<Volatile>, action: Action) {
+    fn carry_out(&mut self, shard: &mut Shard<J>, action: Action) {
         if let Action::Move(id, to) = action {
             if let Some(connection) = self.connections.give_away(shard, id) {
                 self.ways.hand_over(to, connection);
@@ -137,15 +137,15 @@ impl Surroundings<Volatile> for Host {
         self.ways.send(to, batches);
     }
 
-    fn write_waiting(&mut self, shard: &mut Shard<Volatile>) {
+    fn write_waiting(&mut self, shard: &mut Shard<J>) {
         self.connections.write_waiting(shard);
     }
 
-    fn write(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+    fn write(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         self.connections.write(shard, id);
     }
 
-    fn end_turn(&mut self, shard: &mut Shard<Volatile>) -> Rest {
+    fn end_turn(&mut self, shard: &mut Shard<J>) -> Rest {
         self.connections.watch_fresh(shard);
         self.connections.acknowledge_at_once(shard.counters());
         self.connections.close_drained(shard);

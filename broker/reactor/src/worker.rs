@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mio::{Events, Poll, Token};
 use tautwire_engine::{Rest, Shard, turn};
-use tautwire_session::Volatile;
+use tautwire_session::Journal;
 
 use crate::alarm::Alarm;
 use crate::bell::Bell;
@@ -28,9 +28,9 @@ const TICK: Token = Token(usize::MAX - 2);
 const FIRST_LISTENER: usize = usize::MAX - 1024;
 
 /// One thread's state.
-pub(crate) struct Worker {
+pub(crate) struct Worker<J> {
     poll: Poll,
-    shard: Shard<Volatile>,
+    shard: Shard<J>,
     host: Host,
     alarm: Alarm,
     clock: Clock,
@@ -38,9 +38,9 @@ pub(crate) struct Worker {
 }
 
 /// What a thread is given to work with.
-pub(crate) struct Equipment {
+pub(crate) struct Equipment<J> {
     pub(crate) poll: Poll,
-    pub(crate) shard: Shard<Volatile>,
+    pub(crate) shard: Shard<J>,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) ways: Ways,
     pub(crate) bell: Arc<Bell>,
@@ -49,8 +49,8 @@ pub(crate) struct Equipment {
     pub(crate) clock: Clock,
 }
 
-impl Worker {
-    pub(crate) fn new(equipment: Equipment) -> io::Result<Worker> {
+impl<J: Journal> Worker<J> {
+    pub(crate) fn new(equipment: Equipment<J>) -> io::Result<Worker<J>> {
         let Equipment { poll, shard, listeners, ways, bell, stop, orders, clock } = equipment;
         let alarm = Alarm::new(poll.registry(), ALARM)?;
         let door = Door::new(listeners, poll.registry().try_clone()?, FIRST_LISTENER, TICK)?;

@@ -14,7 +14,7 @@ use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use tautwire_engine::{Action, ConnectionId, Shard};
-use tautwire_session::Volatile;
+use tautwire_session::Journal;
 use tautwire_websocket::{CloseCode, WebSocket};
 
 use crate::door::Newcomer;
@@ -133,7 +133,7 @@ impl Connections {
     // Coming.
 
     /// Lets a connection in.
-    pub(crate) fn admit(&mut self, shard: &mut Shard<Volatile>, newcomer: Newcomer) {
+    pub(crate) fn admit<J: Journal>(&mut self, shard: &mut Shard<J>, newcomer: Newcomer) {
         if let Some(id) = self.enter(shard, newcomer.stream, None, newcomer.websocket) {
             self.watch(shard, id);
         }
@@ -141,16 +141,16 @@ impl Connections {
 
     /// Lets a connection in that has probably said something already. It is watched when the turn is over: by then it may have
     /// moved to another thread.
-    pub(crate) fn admit_and_read(&mut self, shard: &mut Shard<Volatile>, newcomer: Newcomer) {
+    pub(crate) fn admit_and_read<J: Journal>(&mut self, shard: &mut Shard<J>, newcomer: Newcomer) {
         if let Some(id) = self.enter(shard, newcomer.stream, None, newcomer.websocket) {
             self.fresh.push(id);
             self.consume(shard, id, true);
         }
     }
 
-    fn enter(
+    fn enter<J: Journal>(
         &mut self,
-        shard: &mut Shard<Volatile>,
+        shard: &mut Shard<J>,
         stream: TcpStream,
         rest: Option<Remainder>,
         websocket: Option<Box<WebSocket>>,
@@ -164,7 +164,7 @@ impl Connections {
     }
 
     /// Has the kernel tell us of a connection, also of what has come before; says whether it can.
-    fn watch(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) -> bool {
+    fn watch<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) -> bool {
         let Some(socket) = self.sockets.get(id) else { return false };
         let interest = if socket.write_armed { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         if let Err(error) = self.registry.register(&mut socket.stream, token_of(id), interest) {
@@ -177,7 +177,7 @@ impl Connections {
     }
 
     /// Watches those who came in this turn.
-    pub(crate) fn watch_fresh(&mut self, shard: &mut Shard<Volatile>) {
+    pub(crate) fn watch_fresh<J: Journal>(&mut self, shard: &mut Shard<J>) {
         for at in 0..self.fresh.len() {
             self.watch(shard, self.fresh[at]);
         }
@@ -185,7 +185,7 @@ impl Connections {
     }
 
     /// Lets a connection in that comes from another thread; who comes while the broker stops is not let in.
-    pub(crate) fn adopt(&mut self, shard: &mut Shard<Volatile>, adopted: Adopted) {
+    pub(crate) fn adopt<J: Journal>(&mut self, shard: &mut Shard<J>, adopted: Adopted) {
         if !self.is_stopping {
             let Adopted { stream, bytes, websocket } = adopted;
             if let Some(id) = self.enter(shard, stream, Some(Remainder::from(bytes)), websocket)
@@ -199,7 +199,7 @@ impl Connections {
     // Going.
 
     /// Takes a connection out for another thread.
-    pub(crate) fn give_away(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) -> Option<Adopted> {
+    pub(crate) fn give_away<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) -> Option<Adopted> {
         let Removed { mut stream, watched, rest, websocket } = self.sockets.remove(id)?;
         let bytes = rest.as_ref().map(|rest| rest.bytes().to_vec()).unwrap_or_default();
         self.chunks.forget(rest);
@@ -213,7 +213,7 @@ impl Connections {
 
     /// Writes the last bytes of a connection and waits for the peer to close it, since closing a socket with bytes unread
     /// would take back those that the peer has not read.
-    fn begin_drain(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+    fn begin_drain<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         let Some(socket) = self.sockets.get(id) else { return };
         socket.draining = true;
         if let Some(mut transport) = self.sockets.transport(id) {
@@ -224,7 +224,7 @@ impl Connections {
     }
 
     /// Closes the connections that have had their time.
-    pub(crate) fn close_drained(&mut self, shard: &mut Shard<Volatile>) {
+    pub(crate) fn close_drained<J: Journal>(&mut self, shard: &mut Shard<J>) {
         while let Some((at_ms, id)) = self.draining.front().copied()
             && at_ms <= self.now_ms
         {
@@ -234,7 +234,7 @@ impl Connections {
     }
 
     /// The peer is gone.
-    fn lose(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+    fn lose<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         if let Some(socket) = self.sockets.remove(id) {
             self.chunks.forget(socket.rest);
             shard.lost(id, self.now_ms);
@@ -242,7 +242,7 @@ impl Connections {
     }
 
     /// The engine is done with the connection.
-    fn release(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+    fn release<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         if let Some(socket) = self.sockets.remove(id) {
             self.chunks.forget(socket.rest);
             shard.released(id);
@@ -250,7 +250,7 @@ impl Connections {
     }
 
     /// Does what the engine wants done, but for moving a connection: see [`Connections::give_away`].
-    pub(crate) fn carry_out(&mut self, shard: &mut Shard<Volatile>, action: Action) {
+    pub(crate) fn carry_out<J: Journal>(&mut self, shard: &mut Shard<J>, action: Action) {
         match action {
             Action::Close(id) => self.begin_drain(shard, id),
             Action::Drop(id) => match self.sockets.get(id) {

@@ -2,14 +2,14 @@
 
 use tautwire_engine::{ConnectionId, Shard};
 use tautwire_protocol::DisconnectReason;
-use tautwire_session::Volatile;
+use tautwire_session::Journal;
 use tautwire_websocket::{Ending, Violation};
 
 use super::Connections;
 
 impl Connections {
     /// Reads from the next socket of this turn; false where none is left.
-    pub(crate) fn read_next(&mut self, shard: &mut Shard<Volatile>) -> bool {
+    pub(crate) fn read_next<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
         let id = if self.reads_left > 0 {
             self.reads_left -= 1;
             let id = self.readable.pop_front();
@@ -41,7 +41,7 @@ impl Connections {
 
     /// Brings the engine what is kept of the connection and, if `reading`, what its socket has to give; says whether that
     /// was anything.
-    pub(super) fn consume(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId, reading: bool) -> bool {
+    pub(super) fn consume<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId, reading: bool) -> bool {
         let Some(socket) = self.sockets.get(id) else { return false };
         let draining = socket.draining;
         if reading && !draining && shard.is_held(id) {
@@ -105,7 +105,7 @@ impl Connections {
     }
 
     /// Acts on what was not MQTT, once all MQTT before it has been taken in.
-    fn settle_transport(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+    fn settle_transport<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         let Some(mut transport) = self.sockets.transport(id) else { return };
         if transport.has_own_bytes(usize::MAX) {
             self.replying.push(id);
@@ -127,7 +127,7 @@ impl Connections {
     }
 }
 
-fn fail(shard: &mut Shard<Volatile>, id: ConnectionId, violation: Violation, now_ms: u64) {
+fn fail<J: Journal>(shard: &mut Shard<J>, id: ConnectionId, violation: Violation, now_ms: u64) {
     let counters = shard.counters();
     let reason = if violation.is_over_limit() {
         counters.websocket_frames_too_large.add(1);

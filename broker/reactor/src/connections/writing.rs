@@ -4,7 +4,7 @@ use std::io;
 
 use mio::Interest;
 use tautwire_engine::{ConnectionId, Shard};
-use tautwire_session::Volatile;
+use tautwire_session::Journal;
 
 use super::transport::Written;
 use super::{Connections, token_of};
@@ -14,7 +14,7 @@ const WRITES_MAX: usize = 16;
 
 impl Connections {
     /// Writes to the connections whose sockets have room again, and to those whose transport has something to say.
-    pub(crate) fn write_waiting(&mut self, shard: &mut Shard<Volatile>) {
+    pub(crate) fn write_waiting<J: Journal>(&mut self, shard: &mut Shard<J>) {
         for id in std::mem::take(&mut self.writable) {
             if let Some(socket) = self.sockets.get(id) {
                 socket.write_armed = false;
@@ -27,7 +27,7 @@ impl Connections {
     }
 
     /// Writes what is pending for a connection as far as its socket takes it.
-    pub(crate) fn write(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+    pub(crate) fn write<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         let Some(socket) = self.sockets.get(id) else { return };
         if socket.write_armed {
             shard.sent(id, 0, self.now_ms);
@@ -63,7 +63,7 @@ impl Connections {
     }
 
     /// A write has failed, which may only mean that the socket is full.
-    fn stop_writing(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId, error: &io::Error) {
+    fn stop_writing<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId, error: &io::Error) {
         let Some(socket) = self.sockets.get(id) else { return };
         if error.kind() != io::ErrorKind::WouldBlock {
             log::debug!("connection {} cannot be written to: {error}", id.index);
