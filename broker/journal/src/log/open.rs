@@ -49,7 +49,10 @@ impl<D: Disk> Log<D> {
             std::io::ErrorKind::WouldBlock => LogError::Locked,
             _ => LogError::Disk(error),
         })?;
-        let names = disk.list()?;
+        let mut names = disk.list()?;
+        for half_made in names.extract_if(.., |name| name.ends_with(NEW_SUFFIX)) {
+            disk.remove(&half_made)?;
+        }
         let known = read_version_file(disk, &names)?;
         let mut reader = Reader::of_log(disk, &names, known, covered)?;
         let mut damage = Vec::new();
@@ -141,7 +144,6 @@ fn sort_files<D: Disk>(
                     disk.remove(name)?;
                 }
             }
-            None if name.ends_with(NEW_SUFFIX) => disk.remove(name)?,
             _ => {}
         }
     }
