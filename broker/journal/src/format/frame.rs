@@ -4,6 +4,8 @@ use crate::format::{FRAME_BODY_MAX_BYTES, field, u32_at, u64_at};
 use crate::numbers::{Epoch, Position, ShardNumber, TurnNumber};
 
 pub(crate) const FRAME_HEADER_BYTES: usize = 48;
+/// Where in its header a frame names its epoch.
+pub(crate) const EPOCH_OFFSET: usize = 8;
 /// Frames begin at multiples of this.
 pub(crate) const FRAME_ALIGN: usize = 8;
 

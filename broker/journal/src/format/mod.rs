@@ -6,7 +6,9 @@ mod names;
 mod version;
 
 pub use frame::Frame;
-pub(crate) use frame::{FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, Placed, frame_bytes, looks_begun, parse, stamp};
+pub(crate) use frame::{
+    EPOCH_OFFSET, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, Placed, frame_bytes, looks_begun, parse, stamp,
+};
 pub(crate) use header::{FileKind, Header, HeaderFault};
 pub(crate) use names::{LOCK_NAME, NEW_SUFFIX, Name, VERSION_NAME};
 pub(crate) use version::{VersionFault, read_version, version_text};

@@ -49,6 +49,8 @@ impl<D: Disk> Log<D> {
             std::io::ErrorKind::WouldBlock => LogError::Locked,
             _ => LogError::Disk(error),
         })?;
+        // A process that has ended may have left names that are not durable.
+        disk.sync_directory()?;
         let mut names = disk.list()?;
         for half_made in names.extract_if(.., |name| name.ends_with(NEW_SUFFIX)) {
             disk.remove(&half_made)?;

@@ -5,7 +5,9 @@ use std::ops::{Index, Range};
 
 use crate::disk::Disk;
 use crate::error::LogError;
-use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FRAME_ALIGN, FileKind, Header, Name, Placed, looks_begun, parse};
+use crate::format::{
+    BLOCK_BYTES, EPOCH_OFFSET, FIRST_FRAME_OFFSET, FRAME_ALIGN, FileKind, Header, Name, Placed, looks_begun, parse,
+};
 use crate::numbers::{LogId, Position, SegmentNumber};
 use crate::reader::file::read_header;
 use crate::reader::{Damage, DamageKind, Suspects};
@@ -52,9 +54,11 @@ impl SegmentFile {
 
     /// The first offset from `from` on at which a frame was begun that would count.
     pub(crate) fn first_begun(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        let epoch = self.header.epoch.get().to_le_bytes();
         let mut offset = from;
         while offset < bytes.len() {
-            if self.looks_begun(bytes, offset) {
+            let may_be = bytes.get(offset + EPOCH_OFFSET..offset + EPOCH_OFFSET + epoch.len()) == Some(&epoch);
+            if may_be && self.looks_begun(bytes, offset) {
                 return Some(offset);
             }
             offset += FRAME_ALIGN;
