@@ -69,6 +69,18 @@ impl<'a> MessageRef<'a> {
         }
     }
 
+    /// Reads the stored form from bytes that may be anything; `None` where they are something else, or more, or less.
+    pub fn read_stored(bytes: &'a [u8]) -> Option<MessageRef<'a>> {
+        let header = bytes.get(..STORED_HEADER_BYTES)?;
+        let properties_len = u32::from_le_bytes(field(header, 24)) as usize;
+        let topic_len = usize::from(u16::from_le_bytes(field(header, 28)));
+        let (topic, rest) = bytes[STORED_HEADER_BYTES..].split_at_checked(topic_len)?;
+        let has_known_flags = header[30] & !(FLAG_RETAIN | 0b11) == 0 && header[31] == 0;
+        let is_whole = rest.len() >= properties_len && std::str::from_utf8(topic).is_ok();
+        QoS::from_u8(header[30] & 0b11).filter(|_| is_whole && has_known_flags)?;
+        Some(MessageRef::from_stored(bytes))
+    }
+
     /// Copies the message into one shared allocation that stands in `ledger` as long as anybody holds it. Only the thread
     /// of the ledger's shard may call it.
     pub fn keep(&self, ledger: &Arc<Ledger>) -> Message {
@@ -266,6 +278,30 @@ mod tests {
         assert_eq!(never.to_message().kept_bytes(), never.kept_bytes());
         let long = MessageRef { payload: &vec![7; 2 * SCRATCH_BYTES], ..parts };
         assert_eq!(long.to_message().as_ref(), long);
+    }
+
+    #[test]
+    fn a_stored_message_that_was_changed_or_cut_is_read_as_another_or_not_at_all() {
+        let parts = MessageRef {
+            id: MessageId { run: 3, number: 4 },
+            topic: "a/ü",
+            properties: &[1, 1],
+            payload: b"",
+            qos: QoS::ExactlyOnce,
+            retain: true,
+            expires_at_ms: None,
+        };
+        let mut stored = Vec::new();
+        parts.append_stored(&mut stored);
+        assert_eq!(MessageRef::read_stored(&stored), Some(parts));
+        for len in 0..stored.len() {
+            assert_eq!(MessageRef::read_stored(&stored[..len]), None);
+        }
+        for bit in 0..8 * stored.len() {
+            let mut changed = stored.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_ne!(MessageRef::read_stored(&changed), Some(parts), "bit {bit}");
+        }
     }
 
     #[test]

@@ -1,0 +1,208 @@
+//! How many logs there are, and who writes and syncs them.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use cpu_time::ProcessTime;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+use crate::file::{Log, Medium, Syncing};
+use crate::sample::Sample;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Layout {
+    /// All threads post frames to one writer, which writes all that wait with one sync.
+    OneLog,
+    /// Each thread has a log and a writer of its own.
+    LogAndWriterEach,
+    /// Each thread has a log of its own, and syncs it itself; it stands still meanwhile.
+    LogEach,
+}
+
+impl Layout {
+    pub(crate) const ALL: [Layout; 3] = [Layout::OneLog, Layout::LogAndWriterEach, Layout::LogEach];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Layout::OneLog => "one log, one writer",
+            Layout::LogAndWriterEach => "log and writer each",
+            Layout::LogEach => "log each, synced by its thread",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) threads: usize,
+    /// Frames of one thread that wait to be durable: the next is made when one is.
+    pub(crate) window: usize,
+    pub(crate) frame_bytes: usize,
+    pub(crate) time: Duration,
+}
+
+pub(crate) fn sample(folder: &Path, layout: Layout, load: Load) -> io::Result<Sample> {
+    let writers = if layout == Layout::OneLog { 1 } else { load.threads };
+    let logs: Vec<Log> = (0..writers)
+        .map(|n| Log::create(&folder.join(format!("log-{n}")), Medium::Prewritten, Syncing::Fdatasync))
+        .collect::<io::Result<_>>()?;
+    let cpu = ProcessTime::now();
+    let started = Instant::now();
+    let mut sample = match layout {
+        Layout::LogEach => synced_by_threads(logs, load),
+        Layout::OneLog | Layout::LogAndWriterEach => synced_by_writers(logs, load),
+    }?;
+    sample.cpu = cpu.elapsed();
+    sample.took = started.elapsed();
+    Ok(sample)
+}
+
+fn synced_by_threads(logs: Vec<Log>, load: Load) -> io::Result<Sample> {
+    let run = |mut log: Log| -> io::Result<Sample> {
+        let mut sample = Sample::default();
+        let started = Instant::now();
+        while started.elapsed() < load.time {
+            let begun = Instant::now();
+            log.commit(load.window * load.frame_bytes)?;
+            let latency = begun.elapsed();
+            sample.latencies.extend(std::iter::repeat_n(latency, load.window));
+        }
+        sample.syncs = log.syncs;
+        Ok(sample)
+    };
+    together(logs.into_iter().map(|log| move || run(log)).collect())
+}
+
+fn synced_by_writers(logs: Vec<Log>, load: Load) -> io::Result<Sample> {
+    let writers = logs.len();
+    let mut rings: Vec<Vec<Ring>> = logs.iter().map(|_| Vec::new()).collect();
+    let mut works: Vec<Box<dyn FnOnce() -> io::Result<Sample> + Send>> = Vec::new();
+    let bells: Vec<Arc<Bell>> = logs.iter().map(|_| Arc::default()).collect();
+    for number in 0..load.threads {
+        let (posts, frames) = RingBuffer::new(load.window);
+        let durable = Arc::new(Durable::default());
+        let at = number % writers;
+        rings[at].push(Ring { frames, durable: durable.clone(), taken: 0 });
+        let bell = bells[at].clone();
+        works.push(Box::new(move || Ok(produce(posts, &durable, &bell, load))));
+    }
+    for ((log, rings), bell) in logs.into_iter().zip(rings).zip(bells) {
+        works.push(Box::new(move || write(log, rings, &bell, load)));
+    }
+    together(works)
+}
+
+fn produce(mut posts: Producer<()>, durable: &Durable, bell: &Bell, load: Load) -> Sample {
+    durable.owner.ring_here();
+    let mut sample = Sample::default();
+    let mut begun = std::collections::VecDeque::with_capacity(load.window);
+    let mut seen = 0;
+    let started = Instant::now();
+    while started.elapsed() < load.time {
+        let mut posted = false;
+        while begun.len() < load.window && posts.push(()).is_ok() {
+            begun.push_back(Instant::now());
+            posted = true;
+        }
+        if posted {
+            bell.ring();
+        }
+        durable.owner.wait_until(|| durable.frames.load(Ordering::SeqCst) > seen);
+        let now = durable.frames.load(Ordering::SeqCst);
+        for _ in seen..now {
+            sample.latencies.extend(begun.pop_front().map(|at| at.elapsed()));
+        }
+        seen = now;
+    }
+    drop(posts);
+    bell.ring();
+    sample
+}
+
+fn write(mut log: Log, mut rings: Vec<Ring>, bell: &Bell, load: Load) -> io::Result<Sample> {
+    bell.ring_here();
+    loop {
+        let mut frames = 0;
+        for ring in &mut rings {
+            while ring.frames.pop().is_ok() {
+                ring.taken += 1;
+                frames += 1;
+            }
+        }
+        if frames == 0 {
+            if rings.iter().all(|ring| ring.frames.is_abandoned()) {
+                break;
+            }
+            bell.wait_until(|| rings.iter().any(|ring| !ring.frames.is_empty() || ring.frames.is_abandoned()));
+            continue;
+        }
+        log.commit(frames * load.frame_bytes)?;
+        for ring in &rings {
+            if ring.durable.frames.swap(ring.taken, Ordering::SeqCst) != ring.taken {
+                ring.durable.owner.ring();
+            }
+        }
+    }
+    Ok(Sample { syncs: log.syncs, ..Sample::default() })
+}
+
+struct Ring {
+    frames: Consumer<()>,
+    durable: Arc<Durable>,
+    taken: u64,
+}
+
+#[derive(Default)]
+struct Durable {
+    frames: AtomicU64,
+    owner: Bell,
+}
+
+/// Wakes one thread, without a lock and without a system call while it is awake.
+#[derive(Default)]
+struct Bell {
+    thread: std::sync::OnceLock<Thread>,
+    sleeps: AtomicBool,
+}
+
+impl Bell {
+    /// The calling thread is the one to be woken.
+    fn ring_here(&self) {
+        let _ = self.thread.set(thread::current());
+    }
+
+    fn ring(&self) {
+        if self.sleeps.swap(false, Ordering::SeqCst)
+            && let Some(thread) = self.thread.get()
+        {
+            thread.unpark();
+        }
+    }
+
+    fn wait_until(&self, holds: impl Fn() -> bool) {
+        while !holds() {
+            self.sleeps.store(true, Ordering::SeqCst);
+            if holds() {
+                break;
+            }
+            thread::park();
+        }
+        self.sleeps.store(false, Ordering::SeqCst);
+    }
+}
+
+fn together<W: FnOnce() -> io::Result<Sample> + Send>(works: Vec<W>) -> io::Result<Sample> {
+    thread::scope(|scope| {
+        let threads: Vec<_> = works.into_iter().map(|work| scope.spawn(work)).collect();
+        let mut all = Sample::default();
+        for thread in threads {
+            let sample = thread.join().map_err(|_| io::Error::other("a thread has panicked"))??;
+            all.latencies.extend(sample.latencies);
+            all.syncs += sample.syncs;
+        }
+        Ok(all)
+    })
+}

@@ -1,0 +1,160 @@
+//! A real directory.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{Advice, FlockOperation, OFlags};
+
+use crate::disk::{Disk, DiskError, DiskFile, Operation};
+use crate::format::BLOCK_BYTES;
+
+/// A new file is filled in pieces of so many bytes.
+const FILL_BYTES: usize = 1 << 20;
+
+/// A directory of the file system.
+#[derive(Debug, Clone)]
+pub struct Directory {
+    path: Arc<Path>,
+}
+
+impl Directory {
+    /// The directory at `path`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Directory, DiskError> {
+        let path: PathBuf = path.into();
+        let failed = |error: io::Error| DiskError::new(Operation::Create, &path.to_string_lossy(), &error);
+        if !path.is_dir() {
+            fs::create_dir_all(&path).map_err(failed)?;
+            // The name of the directory has to last as well.
+            if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+                File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
+            }
+        }
+        Ok(Directory { path: path.into() })
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// A second descriptor that writes past the system's memory and returns when what was written is durable; `None` where
+    /// the file system has no such thing.
+    fn direct(&self, name: &str) -> Option<File> {
+        let flags = (OFlags::DIRECT | OFlags::DSYNC).bits() as i32;
+        OpenOptions::new().write(true).custom_flags(flags).open(self.at(name)).ok()
+    }
+}
+
+impl Disk for Directory {
+    type File = DirectoryFile;
+    type Lock = File;
+
+    fn lock(&self, name: &str) -> Result<File, DiskError> {
+        let failed = |error: io::Error| DiskError::new(Operation::Lock, name, &error);
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).open(self.at(name)).map_err(failed)?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|errno| failed(errno.into()))?;
+        Ok(file)
+    }
+
+    fn list(&self) -> Result<Vec<String>, DiskError> {
+        let failed = |error: io::Error| DiskError::new(Operation::List, "", &error);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(failed)? {
+            // A name that is no text is not ours.
+            names.extend(entry.map_err(failed)?.file_name().into_string());
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> Result<DirectoryFile, DiskError> {
+        let failed = |error: io::Error| DiskError::new(Operation::Create, name, &error);
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).open(self.at(name)).map_err(failed)?;
+        let zeros = vec![0; FILL_BYTES];
+        let mut at = 0;
+        while at < bytes {
+            let len = (bytes - at).min(FILL_BYTES as u64);
+            file.write_all_at(&zeros[..len as usize], at).map_err(failed)?;
+            at += len;
+        }
+        file.sync_all().map_err(failed)?;
+        Ok(DirectoryFile { name: name.into(), direct: self.direct(name), file })
+    }
+
+    fn open(&self, name: &str) -> Result<DirectoryFile, DiskError> {
+        let failed = |error: io::Error| DiskError::new(Operation::Open, name, &error);
+        let file = OpenOptions::new().read(true).write(true).open(self.at(name)).map_err(failed)?;
+        // A page whose writing has failed counts as written afterwards, and is only in memory: the disk's own is wanted.
+        file.sync_data().map_err(failed)?;
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).map_err(|errno| failed(errno.into()))?;
+        Ok(DirectoryFile { name: name.into(), direct: self.direct(name), file })
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        fs::rename(self.at(from), self.at(to)).map_err(|error| DiskError::new(Operation::Rename, from, &error))
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        fs::remove_file(self.at(name)).map_err(|error| DiskError::new(Operation::Remove, name, &error))
+    }
+
+    fn sync_directory(&self) -> Result<(), DiskError> {
+        let sync = || File::open(&self.path)?.sync_all();
+        sync().map_err(|error| DiskError::new(Operation::SyncDirectory, "", &error))
+    }
+
+    fn free_bytes(&self) -> Result<u64, DiskError> {
+        let free = rustix::fs::statvfs(&*self.path)
+            .map_err(|errno| DiskError::new(Operation::FreeBytes, "", &errno.into()))?;
+        Ok(free.f_bavail.saturating_mul(free.f_frsize))
+    }
+}
+
+/// A file of a [`Directory`].
+#[derive(Debug)]
+pub struct DirectoryFile {
+    name: Box<str>,
+    file: File,
+    direct: Option<File>,
+}
+
+impl DirectoryFile {
+    fn failed(&self, operation: Operation) -> impl Fn(io::Error) -> DiskError {
+        move |error| DiskError::new(operation, &self.name, &error)
+    }
+}
+
+impl DiskFile for DirectoryFile {
+    fn size_bytes(&self) -> Result<u64, DiskError> {
+        self.file.metadata().map(|data| data.len()).map_err(self.failed(Operation::Size))
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DiskError> {
+        self.file.read_exact_at(bytes, offset).map_err(self.failed(Operation::Read))
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
+        self.file.write_all_at(bytes, offset).map_err(self.failed(Operation::Write))
+    }
+
+    fn sync_data(&self) -> Result<(), DiskError> {
+        self.file.sync_data().map_err(self.failed(Operation::Sync))
+    }
+
+    fn write_durably(&self, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
+        let at_blocks = bytes.as_ptr().align_offset(BLOCK_BYTES) == 0
+            && bytes.len().is_multiple_of(BLOCK_BYTES)
+            && offset.is_multiple_of(BLOCK_BYTES as u64);
+        if let Some(direct) = self.direct.as_ref().filter(|_| at_blocks) {
+            return direct.write_all_at(bytes, offset).map_err(self.failed(Operation::Write));
+        }
+        self.write_at(offset, bytes)?;
+        self.sync_data()
+    }
+}

@@ -1,0 +1,111 @@
+//! The content of a file: what is durable, and what is not yet.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use super::Random;
+
+/// What a disk writes as a whole, or not.
+const SECTOR_BYTES: usize = 512;
+
+#[derive(Debug)]
+pub(super) struct Content {
+    durable: Vec<u8>,
+    /// What programs see.
+    seen: Vec<u8>,
+    /// Sectors that were written and not synced.
+    written: BTreeSet<usize>,
+    /// Sectors that the disk has failed to keep, and that programs may still see.
+    lost: BTreeSet<usize>,
+}
+
+impl Content {
+    pub(super) fn zeros(bytes: u64) -> Content {
+        let zeros = vec![0; bytes as usize];
+        Content { durable: zeros.clone(), seen: zeros, written: BTreeSet::new(), lost: BTreeSet::new() }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.seen.len() as u64
+    }
+
+    pub(super) fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let start = offset as usize;
+        let from = self.seen.get(start..start + bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        bytes.copy_from_slice(from);
+        Ok(())
+    }
+
+    pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let start = offset as usize;
+        let end = start + bytes.len();
+        if end > self.seen.len() {
+            // The file is longer at once, and full of zeros until it is synced.
+            self.seen.resize(end, 0);
+            self.durable.resize(end, 0);
+        }
+        self.seen[start..end].copy_from_slice(bytes);
+        if !bytes.is_empty() {
+            let sectors = start / SECTOR_BYTES..=(start + bytes.len() - 1) / SECTOR_BYTES;
+            for sector in sectors {
+                self.lost.remove(&sector);
+                self.written.insert(sector);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self) {
+        for sector in std::mem::take(&mut self.written) {
+            let range = self.sector(sector);
+            self.durable[range.clone()].copy_from_slice(&self.seen[range]);
+        }
+    }
+
+    /// A sync has failed: what was written counts as synced, and is not.
+    pub(super) fn forget(&mut self) {
+        self.lost.append(&mut self.written);
+    }
+
+    /// What was lost in a failed sync is read from the disk again.
+    pub(super) fn drop_lost(&mut self) {
+        for sector in std::mem::take(&mut self.lost) {
+            let range = self.sector(sector);
+            self.seen[range.clone()].copy_from_slice(&self.durable[range]);
+        }
+    }
+
+    pub(super) fn crash(&mut self, random: &mut Random) {
+        self.forget();
+        for sector in std::mem::take(&mut self.lost) {
+            let range = self.sector(sector);
+            let (durable, seen) = (&mut self.durable[range.clone()], &self.seen[range]);
+            match random.below(4) {
+                0 => {}
+                1 => durable.copy_from_slice(seen),
+                2 => {
+                    let torn = random.below(seen.len() as u64) as usize;
+                    durable[..torn].copy_from_slice(&seen[..torn]);
+                }
+                _ => {
+                    durable.copy_from_slice(seen);
+                    let bit = random.below(8 * seen.len() as u64) as usize;
+                    durable[bit / 8] ^= 1 << (bit % 8);
+                }
+            }
+        }
+        self.seen.copy_from_slice(&self.durable);
+    }
+
+    pub(super) fn flip_bit(&mut self, offset: u64, bit: u8) {
+        for bytes in [&mut self.durable, &mut self.seen] {
+            if let Some(byte) = bytes.get_mut(offset as usize) {
+                *byte ^= 1 << (bit % 8);
+            }
+        }
+    }
+
+    fn sector(&self, sector: usize) -> std::ops::Range<usize> {
+        sector * SECTOR_BYTES..((sector + 1) * SECTOR_BYTES).min(self.seen.len())
+    }
+}

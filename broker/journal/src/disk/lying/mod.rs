@@ -1,0 +1,322 @@
+//! A disk in memory that keeps what was synced, and of everything else whatever a seed says.
+
+mod file;
+mod random;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::disk::{Disk, DiskError, DiskFile, Operation};
+use file::Content;
+pub use random::Random;
+
+/// What goes wrong before the next crash. Operations are counted from the last crash or from the beginning.
+#[derive(Debug, Clone, Default)]
+pub struct Faults {
+    /// From the operation with this number on nothing works: the power is gone.
+    pub power_lost_at: Option<u64>,
+    /// The operation with this number fails once, if it writes, syncs, creates, renames or removes.
+    pub fails_at: Option<u64>,
+    /// Bytes that all files may have together; `StorageFull` beyond.
+    pub capacity_bytes: Option<u64>,
+    /// Reading these bytes of this file fails.
+    pub unreadable: Option<(String, std::ops::Range<u64>)>,
+}
+
+/// A disk for tests. The same seed and the same calls give the same disk.
+///
+/// Clones are the same disk. A write is kept when the file is synced, a name when the directory is. After
+/// [`LyingDisk::crash`], each sector of 512 bytes that was written and not synced is as before, or new, or torn in its
+/// midst, or with a bit flipped; and each name that was made, changed or removed and not synced has changed or has not.
+/// After a failed sync the disk says that all is well and has lost what was to be synced.
+#[derive(Debug, Clone)]
+pub struct LyingDisk(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    random: Random,
+    faults: Faults,
+    operations: u64,
+    syncs: u64,
+    files: BTreeMap<u64, Content>,
+    next_file: u64,
+    /// The names that programs see.
+    names: BTreeMap<String, u64>,
+    /// The names that will be there after a crash.
+    durable_names: BTreeMap<String, u64>,
+    /// What was done to the names since.
+    renamed: Vec<Renamed>,
+    locked: bool,
+}
+
+#[derive(Debug)]
+enum Renamed {
+    Set(String, u64),
+    Moved(String, String, u64),
+    Removed(String),
+}
+
+impl LyingDisk {
+    /// An empty disk.
+    pub fn new(seed: u64) -> LyingDisk {
+        LyingDisk(Arc::new(Mutex::new(State {
+            random: Random::new(seed),
+            faults: Faults::default(),
+            operations: 0,
+            syncs: 0,
+            files: BTreeMap::new(),
+            next_file: 0,
+            names: BTreeMap::new(),
+            durable_names: BTreeMap::new(),
+            renamed: Vec::new(),
+            locked: false,
+        })))
+    }
+
+    /// What is to go wrong from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        self.state().faults = faults;
+    }
+
+    /// Operations since the last crash.
+    pub fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
+    /// Syncs of files so far.
+    pub fn syncs(&self) -> u64 {
+        self.state().syncs
+    }
+
+    /// The power goes, and comes back. Files that are open are so no more.
+    pub fn crash(&self) {
+        let mut state = self.state();
+        let State { random, files, names, durable_names, renamed, .. } = &mut *state;
+        for change in renamed.drain(..) {
+            if random.one_in(2) {
+                change.apply(durable_names);
+            }
+        }
+        *names = durable_names.clone();
+        files.retain(|id, _| names.values().any(|named| named == id));
+        for content in files.values_mut() {
+            content.crash(random);
+        }
+        state.begin_anew();
+    }
+
+    /// The process ends, and the machine goes on: what was written is there, be it on the disk or in memory.
+    pub fn end_process(&self) {
+        self.state().begin_anew();
+    }
+
+    /// Changes one bit of what is durable, as time does.
+    pub fn flip_bit(&self, name: &str, offset: u64, bit: u8) {
+        let mut state = self.state();
+        if let Some(id) = state.names.get(name).copied()
+            && let Some(content) = state.files.get_mut(&id)
+        {
+            content.flip_bit(offset, bit);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change<T>(
+        &self,
+        operation: Operation,
+        file: &str,
+        change: impl FnOnce(&mut State) -> io::Result<T>,
+    ) -> Result<T, DiskError> {
+        let mut state = self.state();
+        state.operations += 1;
+        let is_this = |at: Option<u64>| at == Some(state.operations);
+        let result = if state.faults.power_lost_at.is_some_and(|at| state.operations >= at) {
+            Err(io::Error::new(io::ErrorKind::BrokenPipe, "the power is gone"))
+        } else if is_this(state.faults.fails_at) && operation != Operation::Sync {
+            Err(io::Error::other("the disk says no"))
+        } else {
+            change(&mut state)
+        };
+        result.map_err(|error| DiskError::new(operation, file, &error))
+    }
+}
+
+impl State {
+    fn begin_anew(&mut self) {
+        self.operations = 0;
+        self.faults = Faults::default();
+        self.locked = false;
+    }
+
+    fn id(&self, name: &str) -> io::Result<u64> {
+        self.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn content(&mut self, id: u64) -> io::Result<&mut Content> {
+        self.files.get_mut(&id).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn change_names(&mut self, change: Renamed) {
+        change.apply(&mut self.names);
+        self.renamed.push(change);
+    }
+}
+
+impl Renamed {
+    /// Does nothing where an earlier change that it rests on has been lost.
+    fn apply(&self, names: &mut BTreeMap<String, u64>) {
+        match self {
+            Renamed::Set(name, id) => {
+                names.insert(name.clone(), *id);
+            }
+            Renamed::Moved(from, to, id) => {
+                names.remove(from);
+                names.insert(to.clone(), *id);
+            }
+            Renamed::Removed(name) => {
+                names.remove(name);
+            }
+        }
+    }
+}
+
+impl Disk for LyingDisk {
+    type File = LyingFile;
+    type Lock = LyingLock;
+
+    fn lock(&self, name: &str) -> Result<LyingLock, DiskError> {
+        self.change(Operation::Lock, name, |state| {
+            if std::mem::replace(&mut state.locked, true) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        })?;
+        Ok(LyingLock(self.clone()))
+    }
+
+    fn list(&self) -> Result<Vec<String>, DiskError> {
+        self.change(Operation::List, "", |state| Ok(state.names.keys().cloned().collect()))
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> Result<LyingFile, DiskError> {
+        let id = self.change(Operation::Create, name, |state| {
+            let used: u64 = state.files.values().map(Content::len).sum();
+            if state.faults.capacity_bytes.is_some_and(|capacity| used + bytes > capacity) {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            let id = state.next_file;
+            state.next_file += 1;
+            state.files.insert(id, Content::zeros(bytes));
+            state.change_names(Renamed::Set(name.to_owned(), id));
+            Ok(id)
+        })?;
+        Ok(LyingFile { disk: self.clone(), name: name.into(), id })
+    }
+
+    fn open(&self, name: &str) -> Result<LyingFile, DiskError> {
+        let id = self.change(Operation::Open, name, |state| {
+            let id = state.id(name)?;
+            let content = state.content(id)?;
+            content.sync();
+            content.drop_lost();
+            Ok(id)
+        })?;
+        Ok(LyingFile { disk: self.clone(), name: name.into(), id })
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        self.change(Operation::Rename, from, |state| {
+            let id = state.id(from)?;
+            state.change_names(Renamed::Moved(from.to_owned(), to.to_owned(), id));
+            Ok(())
+        })
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        self.change(Operation::Remove, name, |state| {
+            state.id(name)?;
+            state.change_names(Renamed::Removed(name.to_owned()));
+            Ok(())
+        })
+    }
+
+    fn sync_directory(&self) -> Result<(), DiskError> {
+        self.change(Operation::SyncDirectory, "", |state| {
+            state.durable_names = state.names.clone();
+            state.renamed.clear();
+            Ok(())
+        })
+    }
+
+    fn free_bytes(&self) -> Result<u64, DiskError> {
+        self.change(Operation::FreeBytes, "", |state| {
+            let used: u64 = state.files.values().map(Content::len).sum();
+            Ok(state.faults.capacity_bytes.map_or(u64::MAX, |capacity| capacity.saturating_sub(used)))
+        })
+    }
+}
+
+/// Holds a [`LyingDisk`] until it is dropped.
+#[derive(Debug)]
+pub struct LyingLock(LyingDisk);
+
+impl Drop for LyingLock {
+    fn drop(&mut self) {
+        self.0.state().locked = false;
+    }
+}
+
+/// A file of a [`LyingDisk`].
+#[derive(Debug)]
+pub struct LyingFile {
+    disk: LyingDisk,
+    name: Box<str>,
+    id: u64,
+}
+
+impl DiskFile for LyingFile {
+    fn size_bytes(&self) -> Result<u64, DiskError> {
+        self.disk.change(Operation::Size, &self.name, |state| Ok(state.content(self.id)?.len()))
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DiskError> {
+        self.disk.change(Operation::Read, &self.name, |state| {
+            if let Some((name, range)) = &state.faults.unreadable
+                && **name == *self.name
+                && offset < range.end
+                && range.start < offset + bytes.len() as u64
+            {
+                return Err(io::Error::other("the disk does not read this"));
+            }
+            state.content(self.id)?.read(offset, bytes)
+        })
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
+        let reached = {
+            let mut state = self.disk.state();
+            let next = Some(state.operations + 1);
+            let State { faults, random, .. } = &mut *state;
+            // A write that fails may have got some of its way; of one in which the power goes a crash makes what it likes.
+            let torn = (faults.fails_at == next).then(|| random.below(bytes.len() as u64 + 1) as usize);
+            torn.or((faults.power_lost_at == next).then_some(bytes.len()))
+        };
+        if let Some(len) = reached {
+            let _ = self.disk.state().content(self.id).and_then(|content| content.write(offset, &bytes[..len]));
+        }
+        self.disk.change(Operation::Write, &self.name, |state| state.content(self.id)?.write(offset, bytes))
+    }
+
+    fn sync_data(&self) -> Result<(), DiskError> {
+        self.disk.change(Operation::Sync, &self.name, |state| {
+            state.syncs += 1;
+            if state.faults.fails_at == Some(state.operations) {
+                state.content(self.id)?.forget();
+                return Err(io::Error::other("the disk says no"));
+            }
+            state.content(self.id)?.sync();
+            Ok(())
+        })
+    }
+}

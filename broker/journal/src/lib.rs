@@ -1,0 +1,35 @@
+//! The log on disk: what shards write down, made durable together.
+//!
+//! A shard puts together a frame for each turn in which something lasting has changed ([`record`]), and posts it through its
+//! [`Port`] to the [`WriterThread`]. The thread writes all frames that wait with one write and one sync, and tells each shard
+//! up to which turn it is durable. [`Log`] is the same without threads. [`Reader`] reads a log back, and tells a torn tail
+//! from damage. The bytes are described in `docs/internals/journal-format.md`.
+//!
+//! All input and output goes through [`Disk`]. [`Directory`] is a real one; with the feature `lying-disk` there is one
+//! in memory that loses what was not synced.
+
+#![forbid(unsafe_code)]
+
+mod check;
+pub mod disk;
+mod error;
+mod format;
+mod log;
+mod numbers;
+mod reader;
+pub mod record;
+mod snapshot;
+mod writer;
+
+pub use check::{Summary, check};
+pub use disk::{Directory, Disk, DiskError, DiskFile};
+pub use error::LogError;
+pub use format::{BLOCK_BYTES, FORMAT_VERSION, FRAME_BODY_MAX_BYTES, Frame};
+pub use log::{
+    AppendError, GROUP_MAX_BYTES, Log, OnDamage, Order, Prepared, Recovery, SEGMENT_DEFAULT_BYTES, SEGMENT_MAX_BYTES,
+    SEGMENT_MIN_BYTES, SPARES_MAX, Settings,
+};
+pub use numbers::{Epoch, LogId, Position, SegmentNumber, SessionId, ShardNumber, TurnNumber};
+pub use reader::{Damage, DamageKind, End, Reader, Step, Suspects, Torn};
+pub use snapshot::{SnapshotReader, SnapshotWriter};
+pub use writer::{Port, PostError, RING_FRAMES, RING_MAX_BYTES, WriterThread};

@@ -1,0 +1,297 @@
+//! The log without threads: frames are put together, and made durable with one write and one sync.
+
+mod group;
+mod open;
+mod segment;
+
+use std::io::ErrorKind;
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::LogError;
+use crate::format::{FIRST_FRAME_OFFSET, FRAME_BODY_MAX_BYTES, FrameKind, Name};
+use crate::numbers::{Epoch, LogId, Position, SegmentNumber, ShardNumber, TurnNumber};
+pub(crate) use group::Group;
+pub use open::{OnDamage, Recovery};
+pub use segment::{Order, Prepared};
+use segment::{Retired, Segment};
+
+/// The size of a segment by default, in bytes.
+pub const SEGMENT_DEFAULT_BYTES: u64 = 64 << 20;
+/// The smallest segment in bytes.
+pub const SEGMENT_MIN_BYTES: u64 = 64 << 10;
+/// The largest segment in bytes. A frame of the largest size fits.
+pub const SEGMENT_MAX_BYTES: u64 = 1 << 30;
+/// Frames join a group up to so many bytes; one that is larger is a group of its own.
+pub const GROUP_MAX_BYTES: usize = 8 << 20;
+/// So many files are kept to be used again; others are removed.
+pub const SPARES_MAX: usize = 2;
+
+/// How a log is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Size of new segments in bytes, a multiple of 4096 from [`SEGMENT_MIN_BYTES`] to [`SEGMENT_MAX_BYTES`].
+    pub segment_bytes: u64,
+    /// What to do where something durable is gone.
+    pub on_damage: OnDamage,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { segment_bytes: SEGMENT_DEFAULT_BYTES, on_damage: OnDamage::Refuse }
+    }
+}
+
+/// A log that is open to write.
+///
+/// Frames are taken by [`Log::append`], and durable after [`Log::commit`]. A write or sync that fails is final: from then on
+/// every call says so, and nothing is written any more.
+#[derive(Debug)]
+pub struct Log<D: Disk> {
+    disk: D,
+    _lock: D::Lock,
+    id: LogId,
+    epoch: Epoch,
+    /// The last frame before this epoch.
+    began_after: Position,
+    segment_bytes: u64,
+    group: Group,
+    current: Segment<D::File>,
+    next: Next<D::File>,
+    /// Segments before the current one, the oldest first.
+    retired: Vec<Retired>,
+    /// Files to be used again, which stand under the names of their former segments.
+    spares: Vec<SegmentNumber>,
+    durable: Position,
+    failure: Option<LogError>,
+}
+
+/// The segment behind the current one.
+#[derive(Debug)]
+enum Next<F> {
+    None,
+    /// There was no space for it.
+    NoSpace,
+    /// Somebody prepares it.
+    Ordered,
+    Ready(Segment<F>),
+}
+
+/// Why a frame is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppendError {
+    /// The group is full: [`Log::commit`] first.
+    GroupFull,
+    /// The body has more than [`FRAME_BODY_MAX_BYTES`].
+    TooLarge,
+    /// The log has failed, see [`Log::failure`].
+    Failed,
+}
+
+impl<D: Disk> Log<D> {
+    /// Takes a frame. It is durable after the next [`Log::commit`] that succeeds.
+    ///
+    /// # Errors
+    /// See [`AppendError`]. The frame has not been taken then.
+    pub fn append(&mut self, shard: ShardNumber, turn: TurnNumber, body: &[u8]) -> Result<(), AppendError> {
+        if self.failure.is_some() {
+            return Err(AppendError::Failed);
+        }
+        if body.len() > FRAME_BODY_MAX_BYTES {
+            return Err(AppendError::TooLarge);
+        }
+        let room = self.segment_bytes - FIRST_FRAME_OFFSET as u64;
+        if !self.group.is_empty() && self.group.bytes_with(body.len()) as u64 > room.min(GROUP_MAX_BYTES as u64) {
+            return Err(AppendError::GroupFull);
+        }
+        self.group.push(FrameKind::Turn, shard, turn, body);
+        Ok(())
+    }
+
+    /// Makes all frames that have been taken durable, with one write and one sync, and says up to where the log is durable.
+    ///
+    /// # Errors
+    /// That of the disk, now and at every later call. None of the frames may be taken for durable, nor for lost.
+    pub fn commit(&mut self) -> Result<Position, LogError> {
+        self.check()?;
+        if !self.group.is_empty() {
+            let result = self.write();
+            self.keep_failure(result)?;
+        }
+        Ok(self.durable)
+    }
+
+    fn write(&mut self) -> Result<(), LogError> {
+        if !self.current.fits(self.group.padded_bytes()) {
+            self.roll(self.group.padded_bytes() as u64)?;
+        }
+        let start = Position(self.current.header.base.0 + self.current.at);
+        let last = self.group.stamp(start, self.durable, self.epoch);
+        let bytes = self.group.bytes();
+        self.current.file.write_durably(self.current.at, bytes)?;
+        self.current.at += bytes.len() as u64;
+        self.durable = last;
+        self.group.clear();
+        Ok(())
+    }
+
+    /// Goes on to the next segment, which has room for a group of `bytes`.
+    fn roll(&mut self, bytes: u64) -> Result<(), LogError> {
+        loop {
+            let segment = match std::mem::replace(&mut self.next, Next::None) {
+                Next::Ready(segment) => segment,
+                Next::None | Next::NoSpace => self.make_order(bytes, 0).carry_out()?.0,
+                Next::Ordered => {
+                    self.next = Next::Ordered;
+                    return Err(LogError::Settings("a segment was ordered, and has to be delivered before the commit"));
+                }
+            };
+            let full = std::mem::replace(&mut self.current, segment);
+            self.retired.push(full.retire());
+            // A segment that was prepared may be too small for one large frame; it stays empty.
+            if self.current.fits(bytes as usize) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether [`Log::commit`] needs the segment that was ordered, so that [`Log::deliver`] has to come first.
+    pub fn needs_delivery(&self) -> bool {
+        matches!(self.next, Next::Ordered) && !self.current.fits(self.group.padded_bytes())
+    }
+
+    /// What has to be done so that the next segment is ready before this one is full; `None` where it is ready, or ordered
+    /// already. Carrying it out takes long, and may be done by another thread. `now_ms`: Unix time.
+    pub fn order(&mut self, now_ms: u64) -> Option<Order<D>> {
+        if self.failure.is_some() || !matches!(self.next, Next::None) {
+            return None;
+        }
+        let order = self.make_order(0, now_ms);
+        self.next = Next::Ordered;
+        Some(order)
+    }
+
+    /// Takes the segment that was ordered. That there was no space for it is no failure yet.
+    ///
+    /// # Errors
+    /// The log has failed, or fails now, because it cannot be known what the disk has done of it.
+    pub fn deliver(&mut self, prepared: Result<Prepared<D>, LogError>) -> Result<(), LogError> {
+        self.check()?;
+        if let Err(LogError::Disk(error)) = &prepared
+            && matches!(error.kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+        {
+            self.next = Next::NoSpace;
+            return Ok(());
+        }
+        let prepared = self.keep_failure(prepared)?;
+        self.next = Next::Ready(prepared.0);
+        Ok(())
+    }
+
+    /// Whether there was no space for the next segment. The log goes on to the end of the present one, and fails there unless
+    /// there is space by then.
+    pub fn is_short_of_space(&self) -> bool {
+        matches!(self.next, Next::NoSpace)
+    }
+
+    /// There may be space now: the next [`Log::order`] tries again.
+    pub fn look_for_space(&mut self) {
+        if self.is_short_of_space() {
+            self.next = Next::None;
+        }
+    }
+
+    /// Prepares the next segment on this thread.
+    ///
+    /// # Errors
+    /// As for [`Log::deliver`].
+    pub fn prepare(&mut self, now_ms: u64) -> Result<(), LogError> {
+        match self.order(now_ms) {
+            Some(order) => self.deliver(order.carry_out()),
+            None => self.check(),
+        }
+    }
+
+    /// Lets go of segments whose frames are all before `position`, or at it: a snapshot covers them. One of the usual size
+    /// is kept to be used again.
+    ///
+    /// # Errors
+    /// The log has failed, or fails now.
+    pub fn release(&mut self, position: Position) -> Result<(), LogError> {
+        self.check()?;
+        let result = self.let_go(position);
+        self.keep_failure(result)
+    }
+
+    fn let_go(&mut self, position: Position) -> Result<(), LogError> {
+        while let Some(oldest) = self.retired.first().filter(|segment| segment.end <= position) {
+            let number = oldest.number;
+            let name = Name::Segment(number).to_string();
+            let is_usual = oldest.bytes == self.segment_bytes;
+            if oldest.is_damaged {
+                self.disk.rename(&name, &Name::Damaged(number).to_string())?;
+            } else if is_usual && self.spares.len() < SPARES_MAX {
+                self.disk.rename(&name, &Name::Spare(number).to_string())?;
+                self.spares.push(number);
+            } else {
+                self.disk.remove(&name)?;
+            }
+            self.retired.remove(0);
+        }
+        self.look_for_space();
+        Ok(())
+    }
+
+    /// Makes durable what has been taken, and says that the log was closed in order.
+    ///
+    /// # Errors
+    /// The log has failed, or fails now.
+    pub fn close(mut self) -> Result<(), LogError> {
+        self.close_in_order()
+    }
+
+    pub(crate) fn close_in_order(&mut self) -> Result<(), LogError> {
+        self.commit()?;
+        self.group.push(FrameKind::Closed, ShardNumber(0), TurnNumber(0), &[]);
+        // A few bytes are not worth waiting for a segment; without them the log was not closed in order, no more.
+        if self.needs_delivery() {
+            self.group.clear();
+        }
+        self.commit().map(|_| ())
+    }
+
+    /// The last frame that is durable.
+    pub fn durable(&self) -> Position {
+        self.durable
+    }
+
+    /// Why nothing is written any more, if so.
+    pub fn failure(&self) -> Option<&LogError> {
+        self.failure.as_ref()
+    }
+
+    /// Which log it is.
+    pub fn id(&self) -> LogId {
+        self.id
+    }
+
+    /// Names this opening.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Bytes of all segments that hold frames.
+    pub fn held_bytes(&self) -> u64 {
+        self.retired.iter().map(|segment| segment.bytes).sum::<u64>() + self.current.at
+    }
+
+    fn check(&self) -> Result<(), LogError> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    fn keep_failure<T>(&mut self, result: Result<T, LogError>) -> Result<T, LogError> {
+        if let Err(error) = &result {
+            self.failure = Some(error.clone());
+        }
+        result
+    }
+}

@@ -1,0 +1,171 @@
+//! Opening a log: its frames are read, and a new epoch begins behind the last.
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::LogError;
+use crate::format::{BLOCK_BYTES, FileKind, Frame, Header, LOCK_NAME, NEW_SUFFIX, Name, VERSION_NAME, version_text};
+use crate::log::group::Group;
+use crate::log::segment::{Order, Retired};
+use crate::log::{Log, Next, SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES, SPARES_MAX, Settings};
+use crate::numbers::{Epoch, LogId, Position, SegmentNumber};
+use crate::reader::{Damage, End, Reader, Segments, Step, read_version_file};
+
+/// What to do where something durable is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnDamage {
+    /// Refuse to open the log, and change nothing.
+    #[default]
+    Refuse,
+    /// Go on without it, and list it.
+    Skip,
+}
+
+/// What was found when a log was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recovery {
+    /// How the log ended.
+    pub end: End,
+    /// What is gone; empty unless damage was to be skipped.
+    pub damage: Vec<Damage>,
+}
+
+impl<D: Disk> Log<D> {
+    /// Opens a log, or begins one where there is none. Every frame behind `covered` is given to `visit` in order; its
+    /// error refuses the log. Then a new epoch begins: `epoch` and `new_id` have been drawn at random, and the latter
+    /// names the log if it is new. `now_ms`: Unix time.
+    ///
+    /// # Errors
+    /// See [`LogError`]. The log has not been changed then, except that files were removed that were half-made.
+    pub fn open(
+        disk: &D,
+        settings: Settings,
+        covered: Position,
+        epoch: Epoch,
+        new_id: LogId,
+        now_ms: u64,
+        mut visit: impl FnMut(Frame<'_>) -> Result<(), Box<str>>,
+    ) -> Result<(Log<D>, Recovery), LogError> {
+        check_settings(&settings)?;
+        let lock = disk.lock(LOCK_NAME).map_err(|error| match error.kind {
+            std::io::ErrorKind::WouldBlock => LogError::Locked,
+            _ => LogError::Disk(error),
+        })?;
+        // A process that has ended may have left names that are not durable.
+        disk.sync_directory()?;
+        let mut names = disk.list()?;
+        for half_made in names.extract_if(.., |name| name.ends_with(NEW_SUFFIX)) {
+            disk.remove(&half_made)?;
+        }
+        let known = read_version_file(disk, &names)?;
+        let mut reader = Reader::of_log(disk, &names, known, covered)?;
+        let mut damage = Vec::new();
+        while let Some(step) = reader.step()? {
+            match step {
+                Step::Frame(frame) => {
+                    visit(frame).map_err(|cause| LogError::Refused { at: frame.position, cause })?;
+                }
+                Step::Damage(found) if settings.on_damage == OnDamage::Refuse => {
+                    return Err(LogError::Damaged(found.into()));
+                }
+                Step::Damage(found) => damage.push(found),
+            }
+        }
+        let end = reader.end().cloned().unwrap_or(End { last: covered, closed: false, torn: None });
+        let id = match known {
+            Some(id) => id,
+            None => write_version(disk, new_id)?,
+        };
+        let segments = reader.into_segments();
+        let (number, base) = segments.next();
+        // A snapshot may be newer than what is left of the log.
+        let base = base.max(Position(covered.0.next_multiple_of(BLOCK_BYTES as u64)));
+        let (retired, spares) = sort_files(disk, &names, segments, end.last, settings.segment_bytes)?;
+        let header = Header {
+            kind: FileKind::Segment,
+            number,
+            base,
+            bytes: settings.segment_bytes,
+            epoch,
+            after: end.last,
+            log: id,
+            written_at_ms: now_ms,
+        };
+        let mut spares = spares;
+        let current = Order::new(disk.clone(), header, spares.pop()).carry_out()?.0;
+        let log = Log {
+            disk: disk.clone(),
+            _lock: lock,
+            id,
+            epoch,
+            began_after: end.last,
+            segment_bytes: settings.segment_bytes,
+            group: Group::default(),
+            current,
+            next: Next::None,
+            retired,
+            spares,
+            durable: end.last,
+            failure: None,
+        };
+        Ok((log, Recovery { end, damage }))
+    }
+}
+
+fn check_settings(settings: &Settings) -> Result<(), LogError> {
+    let in_range = (SEGMENT_MIN_BYTES..=SEGMENT_MAX_BYTES).contains(&settings.segment_bytes);
+    if in_range && settings.segment_bytes.is_multiple_of(BLOCK_BYTES as u64) {
+        return Ok(());
+    }
+    Err(LogError::Settings("a segment has 65,536 to 1,073,741,824 bytes, in blocks of 4,096"))
+}
+
+fn write_version<D: Disk>(disk: &D, id: LogId) -> Result<LogId, LogError> {
+    let text = version_text(id);
+    let made = format!("{VERSION_NAME}{NEW_SUFFIX}");
+    let file = disk.create(&made, text.len() as u64)?;
+    file.write_durably(0, text.as_bytes())?;
+    disk.rename(&made, VERSION_NAME)?;
+    disk.sync_directory()?;
+    Ok(id)
+}
+
+/// Says which segments hold frames and which files may be used again, and removes what is neither.
+fn sort_files<D: Disk>(
+    disk: &D,
+    names: &[String],
+    segments: Segments,
+    last: Position,
+    segment_bytes: u64,
+) -> Result<(Vec<Retired>, Vec<SegmentNumber>), LogError> {
+    let mut spares = Vec::new();
+    for name in names {
+        match Name::parse(name) {
+            Some(Name::Spare(number)) => {
+                if spares.len() < SPARES_MAX && disk.open(name)?.size_bytes()? == segment_bytes {
+                    spares.push(number);
+                } else {
+                    disk.remove(name)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut retired = Vec::new();
+    for segment in segments.iter() {
+        let Header { number, base, bytes, .. } = segment.header;
+        let name = segment.name();
+        if base < last || segment.is_damaged {
+            let end = Position(base.0.saturating_add(bytes));
+            retired.push(Retired { number, end, bytes, is_damaged: segment.is_damaged });
+        } else if bytes == segment_bytes && spares.len() < SPARES_MAX {
+            disk.rename(&name, &Name::Spare(number).to_string())?;
+            spares.push(number);
+        } else {
+            disk.remove(&name)?;
+        }
+    }
+    // A segment without a header holds nothing that can be read, and may be of use to people.
+    for &(number, _) in &segments.headless {
+        disk.rename(&Name::Segment(number).to_string(), &Name::Damaged(number).to_string())?;
+    }
+    Ok((retired, spares))
+}

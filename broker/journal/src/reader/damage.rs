@@ -1,0 +1,92 @@
+//! What a reader says about a log that is not whole.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::numbers::{Position, SegmentNumber, SessionId};
+
+/// Something durable that is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// In what way.
+    pub kind: DamageKind,
+    /// The segment in which it begins.
+    pub segment: SegmentNumber,
+    /// Where in the file; to its end where the next frame is in another segment.
+    pub bytes: Range<u64>,
+    /// The last frame before it.
+    pub after: Position,
+    /// The first frame behind it; `None` where there is none.
+    pub before: Option<Position>,
+    /// Whom it may concern.
+    pub suspects: Suspects,
+}
+
+/// In what way something is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DamageKind {
+    /// Frames are missing that were durable.
+    FramesLost,
+    /// Both copies of a segment's header are damaged, or are another file's: none of its frames can be read.
+    HeaderLost,
+    /// The disk does not read these bytes. Whether anything was in them is not known.
+    Unreadable,
+}
+
+/// What can still be decoded of damaged frames: hints, since nothing vouches for these bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Suspects {
+    /// Sessions that are named there.
+    pub sessions: Vec<SessionId>,
+    /// Topics and filters that are named there.
+    pub topics: Vec<String>,
+    /// There were more than are listed.
+    pub more: bool,
+}
+
+/// The end of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// The last frame that counts.
+    pub last: Position,
+    /// Whether the log was closed in order.
+    pub closed: bool,
+    /// Something was begun behind it that was never durable.
+    pub torn: Option<Torn>,
+}
+
+/// The tail of a log whose last write did not come to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Torn {
+    /// The segment it is in.
+    pub segment: SegmentNumber,
+    /// Where in the file the first trace of it is.
+    pub offset: u64,
+}
+
+impl Damage {
+    pub(super) fn at_end(kind: DamageKind, segment: SegmentNumber, after: Position) -> Damage {
+        Damage { kind, segment, bytes: 0..0, after, before: None, suspects: Suspects::default() }
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.kind {
+            DamageKind::FramesLost => "frames are lost",
+            DamageKind::HeaderLost => "the header and its copy are damaged",
+            DamageKind::Unreadable => "the disk does not read",
+        };
+        let Damage { segment, bytes, after, .. } = self;
+        write!(f, "segment {segment}, bytes {} to {}: {what}, behind position {after}", bytes.start, bytes.end)?;
+        if let Some(before) = self.before {
+            write!(f, " and before {before}")?;
+        }
+        let Suspects { sessions, topics, more } = &self.suspects;
+        if !sessions.is_empty() || !topics.is_empty() {
+            let more = if *more { ", and more" } else { "" };
+            write!(f, "; {} sessions and {} topics may be concerned{more}", sessions.len(), topics.len())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! Reading files whole, as far as the disk reads them.
+
+use std::io;
+use std::ops::Range;
+
+use crate::disk::{Disk, DiskError, DiskFile, Operation};
+use crate::error::LogError;
+use crate::format::{FIRST_FRAME_OFFSET, Header, HeaderFault, VERSION_NAME, VersionFault, read_version};
+use crate::numbers::LogId;
+
+/// Bytes that are read at once. Where that fails, so many are tried in [`RETRY_BYTES`].
+const READ_BYTES: usize = 1 << 20;
+/// What the disk cannot read is found to this precision.
+const RETRY_BYTES: usize = 4096;
+/// `VERSION` is a few lines.
+const VERSION_MAX_BYTES: u64 = 1024;
+
+/// The bytes of a segment. What cannot be read is 0, which is no frame.
+#[derive(Debug)]
+pub(super) struct Content {
+    pub(crate) segment: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Content {
+    /// Reads a file of which `expected_bytes` are of interest. `memory` is used again.
+    pub(crate) fn load<D: Disk>(
+        disk: &D,
+        segment: usize,
+        name: &str,
+        expected_bytes: u64,
+        memory: Vec<u8>,
+    ) -> Result<(Content, Vec<Range<u64>>), LogError> {
+        let file = disk.open(name)?;
+        let bytes = file.size_bytes()?.min(expected_bytes);
+        let mut memory = memory;
+        memory.clear();
+        memory.resize(usize::try_from(bytes).unwrap_or(usize::MAX), 0);
+        let mut unreadable = Vec::new();
+        for start in (0..memory.len()).step_by(READ_BYTES) {
+            let end = (start + READ_BYTES).min(memory.len());
+            if file.read_at(start as u64, &mut memory[start..end]).is_err() {
+                read_in_pieces(&file, &mut memory[start..end], start as u64, &mut unreadable);
+            }
+        }
+        if bytes < expected_bytes {
+            unreadable.push(bytes..expected_bytes);
+        }
+        Ok((Content { segment, bytes: memory }, unreadable))
+    }
+}
+
+fn read_in_pieces(file: &impl DiskFile, memory: &mut [u8], start: u64, unreadable: &mut Vec<Range<u64>>) {
+    for (n, piece) in memory.chunks_mut(RETRY_BYTES).enumerate() {
+        let at = start + (n * RETRY_BYTES) as u64;
+        if file.read_at(at, piece).is_err() {
+            piece.fill(0);
+            let end = at + piece.len() as u64;
+            match unreadable.last_mut() {
+                Some(range) if range.end == at => range.end = end,
+                _ => unreadable.push(at..end),
+            }
+        }
+    }
+}
+
+/// The header of a file, and its size.
+pub(crate) fn read_header<D: Disk>(disk: &D, name: &str) -> Result<Result<Header, u64>, LogError> {
+    let file = disk.open(name)?;
+    let bytes = file.size_bytes()?;
+    let mut start = vec![0; FIRST_FRAME_OFFSET.min(usize::try_from(bytes).unwrap_or(FIRST_FRAME_OFFSET))];
+    if file.read_at(0, &mut start).is_err() {
+        read_in_pieces(&file, &mut start, 0, &mut Vec::new());
+    }
+    match Header::parse(&start) {
+        Ok(header) => Ok(Ok(header)),
+        Err(HeaderFault::Newer(version)) => Err(LogError::Newer { file: name.into(), version }),
+        Err(HeaderFault::Damaged) => Ok(Err(bytes)),
+    }
+}
+
+/// The number of the log; `None` where the directory is new.
+pub(crate) fn read_version_file<D: Disk>(disk: &D, names: &[String]) -> Result<Option<LogId>, LogError> {
+    if !names.iter().any(|name| name == VERSION_NAME) {
+        let has_segments = names.iter().any(|name| crate::format::Name::parse(name).is_some());
+        return if has_segments { Err(LogError::VersionMissing) } else { Ok(None) };
+    }
+    let file = disk.open(VERSION_NAME)?;
+    let bytes = file.size_bytes()?;
+    if bytes > VERSION_MAX_BYTES {
+        return Err(LogError::VersionDamaged);
+    }
+    let mut text = vec![0; bytes as usize];
+    file.read_at(0, &mut text).map_err(unreadable)?;
+    match read_version(&text) {
+        Ok(log) => Ok(Some(log)),
+        Err(VersionFault::Newer(version)) => Err(LogError::Newer { file: VERSION_NAME.into(), version }),
+        Err(VersionFault::Damaged) => Err(LogError::VersionDamaged),
+    }
+}
+
+fn unreadable(error: DiskError) -> LogError {
+    match (error.operation, error.kind) {
+        (Operation::Read, io::ErrorKind::UnexpectedEof) => LogError::VersionDamaged,
+        _ => LogError::Disk(error),
+    }
+}

@@ -1,0 +1,268 @@
+//! Reading a log: frames in order, and what is missing.
+
+mod damage;
+mod file;
+mod segments;
+mod suspects;
+
+pub use damage::{Damage, DamageKind, End, Suspects, Torn};
+use file::Content;
+pub(crate) use file::{read_header, read_version_file};
+pub(crate) use segments::{SegmentFile, Segments};
+
+use crate::disk::Disk;
+use crate::error::LogError;
+use crate::format::{FIRST_FRAME_OFFSET, FRAME_ALIGN, Frame, FrameKind, Placed};
+use crate::numbers::{LogId, Position};
+
+/// Reads the frames of a log behind a position, in order.
+///
+/// Damage is a step like any other: who cannot do without what is lost, stops there; who can, goes on.
+#[derive(Debug)]
+pub struct Reader<D: Disk> {
+    disk: D,
+    segments: Segments,
+    /// Frames up to here are not wanted.
+    covered: Position,
+    /// The last frame that counted.
+    last: Position,
+    /// What that frame says of its group: the frame before the group, and its own place.
+    link: Option<(Position, u32)>,
+    last_was_closing: bool,
+    content: Option<Content>,
+    at: Place,
+    /// A frame that lies behind damage and is next.
+    next: Option<Found>,
+    end: Option<End>,
+}
+
+/// One step of a [`Reader`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// The next frame.
+    Frame(Frame<'a>),
+    /// Something durable is missing before the next frame, or before the end.
+    Damage(Damage),
+}
+
+/// An offset in a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    segment: usize,
+    offset: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    at: Place,
+    frame: Placed,
+}
+
+impl<D: Disk> Reader<D> {
+    /// Looks at the headers of all segments. `covered` is the last frame that is not wanted, because a snapshot covers it;
+    /// [`Position::START`] for all frames.
+    ///
+    /// # Errors
+    /// [`LogError::Newer`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], [`LogError::Disk`].
+    pub fn open(disk: &D, covered: Position) -> Result<Reader<D>, LogError> {
+        let names = disk.list()?;
+        let log = file::read_version_file(disk, &names)?;
+        Reader::of_log(disk, &names, log, covered)
+    }
+
+    pub(crate) fn of_log(
+        disk: &D,
+        names: &[String],
+        log: Option<LogId>,
+        covered: Position,
+    ) -> Result<Reader<D>, LogError> {
+        Ok(Reader {
+            disk: disk.clone(),
+            segments: Segments::of(disk, names, log, covered)?,
+            covered,
+            last: covered,
+            link: None,
+            last_was_closing: false,
+            content: None,
+            at: Place { segment: 0, offset: FIRST_FRAME_OFFSET },
+            next: None,
+            end: None,
+        })
+    }
+
+    /// The next frame or damage; `None` at the end, about which [`Reader::end`] says more.
+    ///
+    /// # Errors
+    /// [`LogError::Disk`] where a file cannot be opened. Bytes that cannot be read are damage.
+    pub fn step(&mut self) -> Result<Option<Step<'_>>, LogError> {
+        let found = loop {
+            match self.advance()? {
+                Some(Ahead::Damage(damage)) => return Ok(Some(Step::Damage(damage))),
+                Some(Ahead::Found(found)) => {
+                    self.pass(&found);
+                    if found.frame.position > self.covered && found.frame.kind == FrameKind::Turn {
+                        break found;
+                    }
+                }
+                None => return Ok(None),
+            }
+        };
+        self.load(found.at.segment)?;
+        let bytes = self.content.as_ref().map_or(&[][..], |content| &content.bytes);
+        Ok(Some(Step::Frame(found.frame.frame(bytes, found.at.offset))))
+    }
+
+    fn advance(&mut self) -> Result<Option<Ahead>, LogError> {
+        loop {
+            if let Some(damage) = self.segments.take_damage() {
+                return Ok(Some(Ahead::Damage(damage)));
+            }
+            if self.end.is_some() {
+                return Ok(None);
+            }
+            if let Some(found) = self.next.take() {
+                return Ok(Some(Ahead::Found(found)));
+            }
+            match self.look()? {
+                Ok(ahead) => return Ok(Some(ahead)),
+                Err(end) => self.end = Some(end),
+            }
+        }
+    }
+
+    fn pass(&mut self, found: &Found) {
+        let frame = &found.frame;
+        self.at = Place { offset: found.at.offset + frame.bytes(), ..found.at };
+        self.last = self.last.max(frame.position);
+        self.link = Some((frame.durable, frame.index));
+        self.last_was_closing = frame.kind == FrameKind::Closed;
+    }
+
+    /// How the log ends, once [`Reader::step`] has given `None`.
+    pub fn end(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
+    pub(crate) fn into_segments(self) -> Segments {
+        self.segments
+    }
+
+    /// The next frame, if nothing is missing before it.
+    fn look(&mut self) -> Result<Result<Ahead, End>, LogError> {
+        let hole = self.at;
+        let Some(found) = self.find(hole, |_| true)? else { return self.look_at_end(hole) };
+        if self.follows(&found.frame) {
+            return Ok(Ok(Ahead::Found(found)));
+        }
+        // Something is missing. If a later group was written when it was durable, it was lost afterwards.
+        let last = self.last;
+        let is_later = |frame: &Placed| frame.durable > last;
+        if !is_later(&found.frame) && self.find(found.at, is_later)?.is_none() {
+            let torn = self.torn(hole)?;
+            return Ok(Err(self.end_at(torn)));
+        }
+        self.next = Some(found);
+        self.damage(DamageKind::FramesLost, hole, Some(found)).map(|damage| Ok(Ahead::Damage(damage)))
+    }
+
+    fn follows(&self, frame: &Placed) -> bool {
+        if frame.position <= self.covered {
+            return true;
+        }
+        match frame.index.checked_sub(1) {
+            None => frame.durable == self.last || frame.durable <= self.covered && self.last <= self.covered,
+            before => before.map(|before| (frame.durable, before)) == self.link,
+        }
+    }
+
+    fn look_at_end(&mut self, hole: Place) -> Result<Result<Ahead, End>, LogError> {
+        // Whoever began a later epoch has read more than there is now.
+        let known = self.segments.last_known();
+        if known > self.last {
+            let damage = self.damage(DamageKind::FramesLost, hole, None)?;
+            self.last = known;
+            return Ok(Ok(Ahead::Damage(damage)));
+        }
+        let torn = if self.last_was_closing { None } else { self.torn(hole)? };
+        Ok(Err(self.end_at(torn)))
+    }
+
+    fn end_at(&self, torn: Option<Torn>) -> End {
+        End { last: self.last, closed: self.last_was_closing, torn }
+    }
+
+    /// The first frame from a place on that counts, and for which `wanted` holds.
+    fn find(&mut self, from: Place, wanted: impl Fn(&Placed) -> bool) -> Result<Option<Found>, LogError> {
+        let mut at = from;
+        while at.segment < self.segments.len() {
+            if !self.segments.is_wanted(at.segment, self.covered) {
+                at = Place { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET };
+                continue;
+            }
+            self.load(at.segment)?;
+            let segment = &self.segments[at.segment];
+            if let Some(content) = &self.content {
+                while let Some(offset) = segment.first_begun(&content.bytes, at.offset) {
+                    at.offset = offset;
+                    if let Some(frame) = segment.frame_at(&content.bytes, at.offset).filter(&wanted) {
+                        return Ok(Some(Found { at, frame }));
+                    }
+                    at.offset += FRAME_ALIGN;
+                }
+            }
+            at = Place { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET };
+        }
+        Ok(None)
+    }
+
+    /// What was begun in the segment of the hole, and is not whole.
+    fn torn(&mut self, hole: Place) -> Result<Option<Torn>, LogError> {
+        let mut at = hole;
+        while at.segment < self.segments.len() {
+            self.load(at.segment)?;
+            let segment = &self.segments[at.segment];
+            if let Some(content) = &self.content {
+                if let Some(offset) = segment.first_begun(&content.bytes, at.offset) {
+                    return Ok(Some(Torn { segment: segment.header.number, offset: offset as u64 }));
+                }
+            }
+            at = Place { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET };
+        }
+        Ok(None)
+    }
+
+    fn damage(&mut self, kind: DamageKind, hole: Place, behind: Option<Found>) -> Result<Damage, LogError> {
+        let Some(segment) = self.segments.get(hole.segment) else {
+            return Ok(Damage::at_end(kind, self.segments.last_number(), self.last));
+        };
+        let (number, bytes) = (segment.header.number, segment.header.bytes);
+        self.segments.mark_damaged(hole.segment);
+        let end = behind.filter(|found| found.at.segment == hole.segment).map(|found| found.at.offset as u64);
+        let range = hole.offset as u64..end.unwrap_or(bytes);
+        self.load(hole.segment)?;
+        let suspects = self.content.as_ref().map_or_else(Suspects::default, |content| {
+            let until = (range.end as usize).min(content.bytes.len());
+            suspects::in_hole(&self.segments[hole.segment], &content.bytes, hole.offset..until)
+        });
+        let before = behind.map(|found| found.frame.position);
+        Ok(Damage { kind, segment: number, bytes: range, after: self.last, before, suspects })
+    }
+
+    fn load(&mut self, segment: usize) -> Result<(), LogError> {
+        if self.content.as_ref().is_some_and(|content| content.segment == segment) {
+            return Ok(());
+        }
+        let memory = self.content.take().map(|content| content.bytes).unwrap_or_default();
+        let Some(file) = self.segments.get(segment) else { return Ok(()) };
+        let (content, unreadable) = Content::load(&self.disk, segment, &file.name(), file.header.bytes, memory)?;
+        let wanted_from = self.covered;
+        self.content = Some(content);
+        self.segments.add_unreadable(segment, unreadable, wanted_from);
+        Ok(())
+    }
+}
+
+enum Ahead {
+    Found(Found),
+    Damage(Damage),
+}

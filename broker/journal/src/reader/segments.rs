@@ -1,0 +1,224 @@
+//! The segments of a log in order, and up to where the frames of each count.
+
+use std::collections::VecDeque;
+use std::ops::{Index, Range};
+
+use crate::disk::Disk;
+use crate::error::LogError;
+use crate::format::{
+    BLOCK_BYTES, EPOCH_OFFSET, FIRST_FRAME_OFFSET, FRAME_ALIGN, FileKind, Header, Name, Placed, looks_begun, parse,
+};
+use crate::numbers::{LogId, Position, SegmentNumber};
+use crate::reader::file::read_header;
+use crate::reader::{Damage, DamageKind, Suspects};
+
+#[derive(Debug)]
+pub(crate) struct Segments {
+    list: Vec<SegmentFile>,
+    /// Damage that is not told yet.
+    damage: VecDeque<Damage>,
+    /// Segments whose header is lost, and the sizes of their files.
+    pub(crate) headless: Vec<(SegmentNumber, u64)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct SegmentFile {
+    pub(crate) header: Header,
+    /// Frames behind this position do not count: a later epoch began without them.
+    limit: Position,
+    pub(crate) is_damaged: bool,
+    /// The disk has been asked for its bytes, and what it did not read has been told.
+    is_told: bool,
+}
+
+impl SegmentFile {
+    pub(crate) fn name(&self) -> String {
+        Name::Segment(self.header.number).to_string()
+    }
+
+    fn position(&self, offset: usize) -> Option<Position> {
+        self.header.base.0.checked_add(offset as u64).map(Position)
+    }
+
+    /// The frame at `offset` of the segment's bytes, if one counts there.
+    pub(crate) fn frame_at(&self, bytes: &[u8], offset: usize) -> Option<Placed> {
+        let position = self.position(offset).filter(|position| *position <= self.limit)?;
+        parse(bytes, offset, position, self.header.epoch)
+    }
+
+    /// Whether a frame was begun at `offset` that would count, be it whole or not.
+    pub(crate) fn looks_begun(&self, bytes: &[u8], offset: usize) -> bool {
+        let position = self.position(offset).filter(|position| *position <= self.limit);
+        position.is_some_and(|position| looks_begun(bytes, offset, position, self.header.epoch))
+    }
+
+    /// The first offset from `from` on at which a frame was begun that would count.
+    pub(crate) fn first_begun(&self, bytes: &[u8], from: usize) -> Option<usize> {
+        let epoch = self.header.epoch.get().to_le_bytes();
+        let mut offset = from;
+        while offset < bytes.len() {
+            let may_be = bytes.get(offset + EPOCH_OFFSET..offset + EPOCH_OFFSET + epoch.len()) == Some(&epoch);
+            if may_be && self.looks_begun(bytes, offset) {
+                return Some(offset);
+            }
+            offset += FRAME_ALIGN;
+            // Most of what has not been written is zeros. Of a frame that begins in zeros only the first field may be zero.
+            if offset.is_multiple_of(BLOCK_BYTES) && bytes.get(offset..offset + BLOCK_BYTES) == Some(&ZEROS) {
+                offset += BLOCK_BYTES - FRAME_ALIGN;
+            }
+        }
+        None
+    }
+}
+
+static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
+
+impl Segments {
+    /// Reads all headers. `log`: what they must say.
+    pub(super) fn of<D: Disk>(
+        disk: &D,
+        names: &[String],
+        log: Option<LogId>,
+        covered: Position,
+    ) -> Result<Segments, LogError> {
+        let mut numbers: Vec<SegmentNumber> = names
+            .iter()
+            .filter_map(|name| match Name::parse(name) {
+                Some(Name::Segment(number)) => Some(number),
+                _ => None,
+            })
+            .collect();
+        numbers.sort_unstable();
+        let mut list: Vec<SegmentFile> = Vec::with_capacity(numbers.len());
+        let mut headless = Vec::new();
+        for number in numbers {
+            let base = list.last().and_then(|segment| segment.header.end()).unwrap_or_default();
+            let fits = |header: &Header| {
+                header.kind == FileKind::Segment
+                    && header.number == number
+                    && Some(header.log) == log
+                    && header.base >= base
+                    && header.bytes >= FIRST_FRAME_OFFSET as u64
+            };
+            match read_header(disk, &Name::Segment(number).to_string())? {
+                Ok(header) if fits(&header) => {
+                    list.push(SegmentFile { header, limit: Position(u64::MAX), is_damaged: false, is_told: false });
+                }
+                Ok(header) => headless.push((number, header.bytes)),
+                Err(bytes) => headless.push((number, bytes)),
+            }
+        }
+        let mut segments = Segments { list, damage: VecDeque::new(), headless };
+        segments.set_limits();
+        segments.tell_headless(covered);
+        Ok(segments)
+    }
+
+    fn set_limits(&mut self) {
+        let mut limit = Position(u64::MAX);
+        let mut later: Option<Header> = None;
+        for segment in self.list.iter_mut().rev() {
+            if let Some(header) = later.filter(|header| header.epoch != segment.header.epoch) {
+                limit = limit.min(header.after);
+            }
+            segment.limit = limit;
+            later = Some(segment.header);
+        }
+    }
+
+    /// A segment without a header is damage, unless it lies before what is wanted.
+    fn tell_headless(&mut self, covered: Position) {
+        for &(number, bytes) in &self.headless {
+            let next = self.list.iter().find(|segment| segment.header.number > number);
+            if next.is_some_and(|segment| segment.header.base <= covered) {
+                continue;
+            }
+            let before = self.list.iter().rev().find(|segment| segment.header.number < number);
+            self.damage.push_back(Damage {
+                kind: DamageKind::HeaderLost,
+                segment: number,
+                bytes: 0..bytes,
+                after: before.map_or(Position::START, |segment| segment.header.base),
+                before: next.map(|segment| segment.header.base),
+                suspects: Suspects::default(),
+            });
+        }
+    }
+
+    pub(super) fn take_damage(&mut self) -> Option<Damage> {
+        self.damage.pop_front()
+    }
+
+    /// What the disk did not read of a segment, told once and only as far as it is wanted.
+    pub(super) fn add_unreadable(&mut self, at: usize, ranges: Vec<Range<u64>>, covered: Position) {
+        let Some(segment) = self.list.get_mut(at).filter(|segment| !segment.is_told) else { return };
+        segment.is_told = true;
+        let Header { number, base, .. } = segment.header;
+        for bytes in ranges {
+            if base.0.saturating_add(bytes.end) <= covered.0 || base >= segment.limit {
+                continue;
+            }
+            segment.is_damaged = true;
+            self.damage.push_back(Damage {
+                kind: DamageKind::Unreadable,
+                segment: number,
+                after: Position(base.0.saturating_add(bytes.start)),
+                bytes,
+                before: None,
+                suspects: Suspects::default(),
+            });
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<&SegmentFile> {
+        self.list.get(at)
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &SegmentFile> {
+        self.list.iter()
+    }
+
+    pub(super) fn mark_damaged(&mut self, at: usize) {
+        if let Some(segment) = self.list.get_mut(at) {
+            segment.is_damaged = true;
+        }
+    }
+
+    /// Whether a segment may have frames that count and are not covered.
+    pub(super) fn is_wanted(&self, at: usize, covered: Position) -> bool {
+        self.list.get(at).is_some_and(|segment| {
+            segment.header.end().is_some_and(|end| end > covered) && segment.header.base < segment.limit
+        })
+    }
+
+    /// The last frame that somebody has read who began a later epoch.
+    pub(super) fn last_known(&self) -> Position {
+        self.list.last().map_or(Position::START, |segment| segment.header.after)
+    }
+
+    pub(super) fn last_number(&self) -> SegmentNumber {
+        self.list.last().map_or(SegmentNumber(0), |segment| segment.header.number)
+    }
+
+    /// Number and base of the segment that would come next.
+    pub(crate) fn next(&self) -> (SegmentNumber, Position) {
+        let headless = self.headless.iter().map(|(number, _)| number.0).max().unwrap_or(0);
+        let number = headless.max(self.last_number().0) + 1;
+        // What the sizes of lost headers were is not known; their files say how large they may have been.
+        let lost: u64 = self.headless.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
+        let base = self.list.last().and_then(|segment| segment.header.end()).unwrap_or_default();
+        (SegmentNumber(number), Position(base.0.saturating_add(lost)))
+    }
+}
+
+impl Index<usize> for Segments {
+    type Output = SegmentFile;
+
+    fn index(&self, at: usize) -> &SegmentFile {
+        &self.list[at]
+    }
+}

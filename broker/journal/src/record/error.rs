@@ -1,0 +1,56 @@
+//! What is wrong with bytes that are no record.
+
+use std::fmt;
+
+/// Bytes that are no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordError {
+    /// What is wrong.
+    pub fault: RecordFault,
+    /// Where in the frame's body, in bytes.
+    pub offset: usize,
+}
+
+/// What is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RecordFault {
+    /// There is no record of this number.
+    UnknownRecord,
+    /// The frame ends within a field.
+    CutShort,
+    /// A text is not UTF-8.
+    NotText,
+    /// A number is 0 that cannot be, or has a bit that means nothing, or is too large.
+    ImpossibleValue,
+    /// A stored message is none.
+    NotAMessage,
+}
+
+impl RecordFault {
+    /// A stable name.
+    pub fn code(self) -> &'static str {
+        match self {
+            RecordFault::UnknownRecord => "record_unknown",
+            RecordFault::CutShort => "record_cut_short",
+            RecordFault::NotText => "record_not_text",
+            RecordFault::ImpossibleValue => "record_impossible_value",
+            RecordFault::NotAMessage => "record_not_a_message",
+        }
+    }
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.fault {
+            RecordFault::UnknownRecord => "there is no such record",
+            RecordFault::CutShort => "the frame ends within a field",
+            RecordFault::NotText => "a text is not UTF-8",
+            RecordFault::ImpossibleValue => "a number cannot be",
+            RecordFault::NotAMessage => "a stored message is none",
+        };
+        write!(f, "byte {} of the frame: {what} [{}]", self.offset, self.fault.code())
+    }
+}
+
+impl std::error::Error for RecordError {}

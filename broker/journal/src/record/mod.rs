@@ -1,0 +1,173 @@
+//! What a frame says: records, one behind the other.
+//!
+//! [`Record::append_to`] writes one, and [`Records`] reads them back without copying. Any bytes may be read: what is not a
+//! record is an error with a code and an offset, never a panic, and no length on disk reserves memory.
+
+mod decode;
+mod encode;
+mod error;
+mod lists;
+
+use tautwire_message::{Format, MessageId, MessageRef};
+use tautwire_protocol::{PacketId, QoS, SubscriptionId, SubscriptionOptions};
+
+use crate::numbers::{Epoch, SessionId, ShardNumber};
+pub use decode::Records;
+pub use error::{RecordError, RecordFault};
+pub use lists::{Ids, Members};
+
+/// One thing that was written down. Fields named `session` say whom it concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are named after what they are")]
+pub enum Record<'a> {
+    /// A message that other records name. Written once in a log.
+    Message(MessageRef<'a>),
+    /// A session begins without state, and gets its number. `at_ms`: Unix time.
+    Opened { session: SessionId, at_ms: u64, client_id: &'a str },
+    /// A session ends, and its state goes with it.
+    Ended { session: SessionId },
+    /// The session outlives its connection by so many seconds; `u32::MAX` is for ever.
+    ExpiryInterval { session: SessionId, seconds: u32 },
+    /// The client has a connection.
+    Connected { session: SessionId, at_ms: u64 },
+    /// The client has none any more: the intervals of expiry and will delay count from here.
+    Disconnected { session: SessionId, at_ms: u64 },
+    /// The will is set or replaced. Its message gets its name when it is published.
+    Will { session: SessionId, delay_s: u32, message_expiry_s: Option<u32>, message: MessageRef<'a> },
+    /// The will has been discarded or published.
+    WillGone { session: SessionId },
+    /// A subscription is added or replaced.
+    Subscribed {
+        session: SessionId,
+        options: SubscriptionOptions,
+        identifier: Option<SubscriptionId>,
+        format: Option<Format>,
+        filter: &'a str,
+    },
+    /// A subscription is removed.
+    Unsubscribed { session: SessionId, filter: &'a str },
+    /// A message joins the end of the queue.
+    Queued { session: SessionId, delivery: Delivery<'a> },
+    /// The message at the front of the queue leaves it unsent.
+    Withdrawn { session: SessionId },
+    /// A message that never waited takes a packet identifier, which is reserved by this.
+    Started { session: SessionId, packet_id: PacketId, delivery: Delivery<'a> },
+    /// The message at the front of the queue takes a packet identifier, which is reserved by this.
+    StartedQueued { session: SessionId, packet_id: PacketId },
+    /// PUBREC came.
+    Received { session: SessionId, packet_id: PacketId },
+    /// PUBACK or PUBCOMP came, or PUBREC with an error: the identifier is free.
+    Completed { session: SessionId, packet_id: PacketId },
+    /// A QoS 2 message came from the client and has been taken on.
+    Taken { session: SessionId, packet_id: PacketId },
+    /// PUBREL came for it.
+    Released { session: SessionId, packet_id: PacketId },
+    /// The message is what its topic retains. Of two changes of one topic the one with the higher sequence counts.
+    RetainedSet { sequence: u64, message: MessageId },
+    /// The topic retains nothing.
+    RetainedCleared { sequence: u64, topic: &'a str },
+    /// A message goes to another shard. `sequence` counts the messages of this pair of shards in this epoch, from 1.
+    Handed {
+        to: ShardNumber,
+        sequence: u64,
+        message: MessageId,
+        /// Whether the ordinary subscriptions of that shard get it.
+        to_subscribers: bool,
+        /// Those whom the sending shard chose for shared subscriptions.
+        members: Members<'a>,
+    },
+    /// All messages of this pair up to this one have been taken, by the records in the same frame.
+    Took { epoch: Epoch, from: ShardNumber, to: ShardNumber, sequence: u64 },
+}
+
+/// A message on its way to one client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delivery<'a> {
+    /// Which message.
+    pub message: MessageId,
+    /// The lower of the message's QoS and the subscription's.
+    pub qos: QoS,
+    /// RETAIN flag to send.
+    pub retain: bool,
+    /// Identifiers of the subscriptions that matched.
+    pub subscription_ids: Ids<'a>,
+    /// The shared subscription (`$share/group/filter`) that chose this client.
+    pub share: Option<&'a str>,
+}
+
+/// A session that was chosen for a shared subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member<'a> {
+    /// The session.
+    pub session: SessionId,
+    /// `$share/group/filter`
+    pub share: &'a str,
+}
+
+impl Record<'_> {
+    /// The session that the record concerns, where it concerns one.
+    pub fn session(&self) -> Option<SessionId> {
+        match *self {
+            Record::Opened { session, .. }
+            | Record::Ended { session }
+            | Record::ExpiryInterval { session, .. }
+            | Record::Connected { session, .. }
+            | Record::Disconnected { session, .. }
+            | Record::Will { session, .. }
+            | Record::WillGone { session }
+            | Record::Subscribed { session, .. }
+            | Record::Unsubscribed { session, .. }
+            | Record::Queued { session, .. }
+            | Record::Withdrawn { session }
+            | Record::Started { session, .. }
+            | Record::StartedQueued { session, .. }
+            | Record::Received { session, .. }
+            | Record::Completed { session, .. }
+            | Record::Taken { session, .. }
+            | Record::Released { session, .. } => Some(session),
+            Record::Message(_)
+            | Record::RetainedSet { .. }
+            | Record::RetainedCleared { .. }
+            | Record::Handed { .. }
+            | Record::Took { .. } => None,
+        }
+    }
+
+    /// The topic or filter that the record names, where it names one.
+    pub fn topic(&self) -> Option<&str> {
+        match self {
+            Record::Message(message) | Record::Will { message, .. } => Some(message.topic),
+            Record::Subscribed { filter, .. } | Record::Unsubscribed { filter, .. } => Some(filter),
+            Record::RetainedCleared { topic, .. } => Some(topic),
+            _ => None,
+        }
+    }
+
+    /// Its name, for people.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Record::Message(_) => "Message",
+            Record::Opened { .. } => "Opened",
+            Record::Ended { .. } => "Ended",
+            Record::ExpiryInterval { .. } => "ExpiryInterval",
+            Record::Connected { .. } => "Connected",
+            Record::Disconnected { .. } => "Disconnected",
+            Record::Will { .. } => "Will",
+            Record::WillGone { .. } => "WillGone",
+            Record::Subscribed { .. } => "Subscribed",
+            Record::Unsubscribed { .. } => "Unsubscribed",
+            Record::Queued { .. } => "Queued",
+            Record::Withdrawn { .. } => "Withdrawn",
+            Record::Started { .. } => "Started",
+            Record::StartedQueued { .. } => "StartedQueued",
+            Record::Received { .. } => "Received",
+            Record::Completed { .. } => "Completed",
+            Record::Taken { .. } => "Taken",
+            Record::Released { .. } => "Released",
+            Record::RetainedSet { .. } => "RetainedSet",
+            Record::RetainedCleared { .. } => "RetainedCleared",
+            Record::Handed { .. } => "Handed",
+            Record::Took { .. } => "Took",
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The thread that writes the log for all shards.
+
+mod bell;
+mod port;
+mod preparer;
+mod thread;
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use rtrb::RingBuffer;
+
+use crate::disk::{Disk, DiskError, Operation};
+use crate::error::LogError;
+use crate::log::Log;
+use crate::numbers::{Position, ShardNumber, TurnNumber};
+use bell::Bell;
+pub use port::{Port, PostError};
+use thread::{Source, Writer};
+
+/// Frames of one shard that may wait to be written.
+pub const RING_FRAMES: usize = 256;
+/// Bytes of one shard's frames that may wait to be written; a larger frame is taken when nothing waits.
+pub const RING_MAX_BYTES: usize = 16 << 20;
+
+/// Writes what shards post, with one write and one sync for all that waits, and tells each shard up to which turn it is durable.
+///
+/// No shard ever waits for it: a ring that is full says so. When the disk fails, durable turns stand still for ever, and
+/// every post is refused.
+#[derive(Debug)]
+pub struct WriterThread {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<(), LogError>>>,
+}
+
+/// What the writer and everybody else look at.
+#[derive(Debug)]
+struct Shared {
+    bell: Bell,
+    state: AtomicU8,
+    failure: OnceLock<LogError>,
+    closing: AtomicBool,
+    durable: AtomicU64,
+    /// Segments up to this position may be released.
+    covered: AtomicU64,
+    shards: Box<[ShardState]>,
+}
+
+/// On a cache line of its own, since its shard and the writer write to it.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct ShardState {
+    /// The last turn that is durable.
+    durable: AtomicU64,
+    /// Bytes in the ring.
+    waiting_bytes: AtomicUsize,
+}
+
+const RUNNING: u8 = 0;
+const CLOSED: u8 = 1;
+const FAILED: u8 = 2;
+
+impl WriterThread {
+    /// Starts the thread, and gives one port to each of `shards` shards, in their order. `wake` is called on the writer's
+    /// thread for each shard whose durable turn has moved, or which has to learn of a failure; it must not block.
+    /// `now_ms` gives Unix time.
+    ///
+    /// # Errors
+    /// Where the system gives no thread.
+    pub fn start<D: Disk>(
+        log: Log<D>,
+        shards: u16,
+        wake: impl Fn(ShardNumber) + Send + 'static,
+        now_ms: impl Fn() -> u64 + Send + 'static,
+    ) -> Result<(WriterThread, Vec<Port>), LogError> {
+        let shared = Arc::new(Shared {
+            bell: Bell::default(),
+            state: AtomicU8::new(RUNNING),
+            failure: OnceLock::new(),
+            closing: AtomicBool::new(false),
+            durable: AtomicU64::new(log.durable().0),
+            covered: AtomicU64::new(0),
+            shards: (0..shards).map(|_| ShardState::default()).collect(),
+        });
+        let mut ports = Vec::with_capacity(usize::from(shards));
+        let mut sources = Vec::with_capacity(usize::from(shards));
+        for shard in (0..shards).map(ShardNumber) {
+            let (posts, frames) = RingBuffer::new(RING_FRAMES);
+            let (empties, buffers) = RingBuffer::new(RING_FRAMES);
+            ports.push(Port::new(shard, posts, buffers, shared.clone()));
+            sources.push(Source::new(shard, frames, empties));
+        }
+        let spawn = |name: &str, run: Box<dyn FnOnce() -> Result<(), LogError> + Send>| {
+            let builder = std::thread::Builder::new().name(name.to_owned());
+            builder.spawn(run).map_err(|error| LogError::Disk(DiskError::new(Operation::Write, "", &error)))
+        };
+        let writer = Writer::new(log, sources, Box::new(wake), Box::new(now_ms), shared.clone());
+        let thread = spawn("journal", Box::new(move || writer.run()))?;
+        Ok((WriterThread { shared, thread: Some(thread) }, ports))
+    }
+
+    /// Why nothing is written any more, if so.
+    pub fn failure(&self) -> Option<LogError> {
+        self.shared.failure.get().cloned()
+    }
+
+    /// The last frame that is durable.
+    pub fn durable(&self) -> Position {
+        Position(self.shared.durable.load(Ordering::Acquire))
+    }
+
+    /// Lets the log release segments whose frames a durable snapshot covers, up to `position`.
+    pub fn release(&self, position: Position) {
+        self.shared.covered.fetch_max(position.0, Ordering::AcqRel);
+        self.shared.bell.ring();
+    }
+
+    /// Makes durable what has been posted, closes the log in order, and waits until that is done.
+    ///
+    /// # Errors
+    /// The log has failed, now or before.
+    pub fn close(mut self) -> Result<(), LogError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), LogError> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        self.shared.closing.store(true, Ordering::SeqCst);
+        self.shared.bell.ring();
+        thread.join().unwrap_or(Err(LogError::WriterGone))
+    }
+}
+
+impl Drop for WriterThread {
+    fn drop(&mut self) {
+        if let Err(error) = self.end() {
+            log::error!("the journal did not close in order: {error}");
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> u8 {
+        self.state.load(Ordering::Acquire)
+    }
+
+    fn shard(&self, shard: ShardNumber) -> &ShardState {
+        &self.shards[usize::from(shard.0)]
+    }
+}
+
+impl ShardState {
+    fn durable(&self) -> TurnNumber {
+        TurnNumber(self.durable.load(Ordering::Acquire))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,109 @@
+//! A shard's way to the writer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rtrb::{Consumer, Producer};
+
+use crate::error::LogError;
+use crate::format::FRAME_BODY_MAX_BYTES;
+use crate::numbers::{ShardNumber, TurnNumber};
+use crate::writer::{RING_MAX_BYTES, RUNNING, Shared};
+
+/// A frame on its way to the writer.
+#[derive(Debug)]
+pub(super) struct Posted {
+    pub(super) turn: TurnNumber,
+    pub(super) body: Vec<u8>,
+}
+
+/// By which one shard posts its frames. Nothing here waits or takes a lock.
+#[derive(Debug)]
+pub struct Port {
+    shard: ShardNumber,
+    posts: Producer<Posted>,
+    /// Buffers that the writer has done with.
+    empties: Consumer<Vec<u8>>,
+    posted: TurnNumber,
+    shared: Arc<Shared>,
+}
+
+/// Why a frame is not taken. It is given back.
+#[derive(Debug, PartialEq, Eq)]
+pub enum PostError {
+    /// Too much waits. The shard is woken when some of it is durable.
+    Full(Vec<u8>),
+    /// The body has more than [`FRAME_BODY_MAX_BYTES`].
+    TooLarge(Vec<u8>),
+    /// The log has failed or was closed: nothing becomes durable any more.
+    Failed(Vec<u8>),
+}
+
+impl Port {
+    pub(super) fn new(
+        shard: ShardNumber,
+        posts: Producer<Posted>,
+        empties: Consumer<Vec<u8>>,
+        shared: Arc<Shared>,
+    ) -> Port {
+        Port { shard, posts, empties, posted: TurnNumber(0), shared }
+    }
+
+    /// Hands a frame over, and gives the number that it got. It is durable once [`Port::durable`] has reached it.
+    ///
+    /// # Errors
+    /// See [`PostError`]: the frame has not been taken, and no number was used.
+    pub fn post(&mut self, body: Vec<u8>) -> Result<TurnNumber, PostError> {
+        if self.shared.state() != RUNNING {
+            return Err(PostError::Failed(body));
+        }
+        if body.len() > FRAME_BODY_MAX_BYTES {
+            return Err(PostError::TooLarge(body));
+        }
+        let waiting = &self.shared.shard(self.shard).waiting_bytes;
+        let waiting_bytes = waiting.load(Ordering::Acquire);
+        if waiting_bytes > 0 && waiting_bytes.saturating_add(body.len()) > RING_MAX_BYTES {
+            return Err(PostError::Full(body));
+        }
+        let (turn, bytes) = (TurnNumber(self.posted.0 + 1), body.len());
+        waiting.fetch_add(bytes, Ordering::AcqRel);
+        match self.posts.push(Posted { turn, body }) {
+            Ok(()) => {
+                self.posted = turn;
+                self.shared.bell.ring();
+                Ok(turn)
+            }
+            Err(rtrb::PushError::Full(posted)) => {
+                waiting.fetch_sub(bytes, Ordering::AcqRel);
+                Err(PostError::Full(posted.body))
+            }
+        }
+    }
+
+    /// The last turn of this shard that is durable, with all before it.
+    #[inline]
+    pub fn durable(&self) -> TurnNumber {
+        self.shared.shard(self.shard).durable()
+    }
+
+    /// The last turn that was posted.
+    pub fn posted(&self) -> TurnNumber {
+        self.posted
+    }
+
+    /// Whether a frame of `bytes` would be taken now.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let waiting_bytes = self.shared.shard(self.shard).waiting_bytes.load(Ordering::Acquire);
+        !self.posts.is_full() && (waiting_bytes == 0 || waiting_bytes.saturating_add(bytes) <= RING_MAX_BYTES)
+    }
+
+    /// An empty buffer for the next frame, one that was used before where there is one.
+    pub fn buffer(&mut self) -> Vec<u8> {
+        self.empties.pop().unwrap_or_default()
+    }
+
+    /// Why nothing becomes durable any more, if so.
+    pub fn failure(&self) -> Option<&LogError> {
+        self.shared.failure.get()
+    }
+}

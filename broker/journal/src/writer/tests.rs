@@ -1,0 +1,172 @@
+//! The writer and its ports, on a disk in memory.
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::disk::{Faults, LyingDisk};
+use crate::log::{SEGMENT_MIN_BYTES, Settings};
+use crate::numbers::{Epoch, LogId};
+use crate::reader::{Reader, Step};
+
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn open(disk: &LyingDisk) -> Log<LyingDisk> {
+    let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
+    let epoch = Epoch::new(9).expect("not 0");
+    let opened = Log::open(disk, settings, Position::START, epoch, LogId(1), 0, |_| Ok(()));
+    opened.expect("no faults").0
+}
+
+/// Shard, turn and body of every frame.
+fn frames(disk: &LyingDisk) -> Vec<(u16, u64, Vec<u8>)> {
+    let mut reader = Reader::open(disk, Position::START).expect("no faults");
+    let mut frames = Vec::new();
+    while let Some(step) = reader.step().expect("no faults") {
+        match step {
+            Step::Frame(frame) => frames.push((frame.shard.0, frame.turn.0, frame.body.to_vec())),
+            Step::Damage(damage) => panic!("{damage}"),
+        }
+    }
+    frames
+}
+
+fn wait_until(mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < DEADLINE, "it takes too long");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn what_several_shards_post_is_durable_in_the_order_of_each() {
+    const TURNS: u64 = 2_000;
+    let disk = LyingDisk::new(1);
+    let (writer, ports) = WriterThread::start(open(&disk), 3, |_| {}, || 0).expect("has threads");
+    thread::scope(|scope| {
+        for mut port in ports {
+            scope.spawn(move || {
+                while port.posted() < TurnNumber(TURNS) {
+                    let mut body = port.buffer();
+                    assert!(body.is_empty());
+                    body.extend_from_slice(&port.posted().0.to_le_bytes());
+                    match port.post(body) {
+                        Ok(turn) => assert_eq!(turn, port.posted()),
+                        Err(PostError::Full(_)) => thread::yield_now(),
+                        Err(error) => panic!("{error:?}"),
+                    }
+                    assert!(port.durable() <= port.posted());
+                }
+                wait_until(|| port.durable() == TurnNumber(TURNS));
+            });
+        }
+    });
+    writer.close().expect("no faults");
+    disk.crash();
+    let frames = frames(&disk);
+    for shard in 0..3 {
+        let mine: Vec<_> = frames.iter().filter(|frame| frame.0 == shard).collect();
+        assert_eq!(mine.len() as u64, TURNS);
+        for (frame, turn) in mine.into_iter().zip(1u64..) {
+            assert_eq!((frame.1, frame.2.as_slice()), (turn, (turn - 1).to_le_bytes().as_slice()));
+        }
+    }
+}
+
+#[test]
+fn a_full_ring_says_so_and_loses_nothing() {
+    let disk = LyingDisk::new(2);
+    let (go_on, held) = channel::<()>();
+    // The writer stands still when it wakes the shard for the first time.
+    let first = AtomicBool::new(true);
+    let wake = move |_| {
+        if first.swap(false, Ordering::SeqCst) {
+            let _ = held.recv();
+        }
+    };
+    let (writer, mut ports) = WriterThread::start(open(&disk), 1, wake, || 0).expect("has threads");
+    let port = &mut ports[0];
+    port.post(vec![1]).expect("fits");
+    wait_until(|| port.durable() == TurnNumber(1));
+    let full = loop {
+        match port.post(vec![2]) {
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full, PostError::Full(vec![2]));
+    assert!(!port.has_room(1));
+    let posted = port.posted();
+    assert_eq!(posted, TurnNumber(1 + RING_FRAMES as u64));
+    go_on.send(()).expect("the writer waits");
+    wait_until(|| port.durable() == posted);
+    assert!(port.has_room(1));
+    writer.close().expect("no faults");
+    assert_eq!(frames(&disk).len() as u64, posted.0);
+}
+
+#[test]
+fn bytes_that_wait_are_limited_and_one_large_frame_is_taken() {
+    let disk = LyingDisk::new(3);
+    let (go_on, held) = channel::<()>();
+    let first = AtomicBool::new(true);
+    let wake = move |_| {
+        if first.swap(false, Ordering::SeqCst) {
+            let _ = held.recv();
+        }
+    };
+    let (writer, mut ports) = WriterThread::start(open(&disk), 1, wake, || 0).expect("has threads");
+    let port = &mut ports[0];
+    port.post(vec![1]).expect("fits");
+    wait_until(|| port.durable() == TurnNumber(1));
+    port.post(vec![2; RING_MAX_BYTES + 1]).expect("nothing else waits");
+    assert!(matches!(port.post(vec![3]), Err(PostError::Full(_))));
+    go_on.send(()).expect("the writer waits");
+    wait_until(|| port.durable() == TurnNumber(2));
+    port.post(vec![3]).expect("there is room again");
+    writer.close().expect("no faults");
+    assert_eq!(frames(&disk).len(), 3);
+}
+
+#[test]
+fn after_a_failed_sync_nothing_becomes_durable_and_all_shards_are_told() {
+    let disk = LyingDisk::new(4);
+    let log = open(&disk);
+    let woken = Arc::new(AtomicU64::new(0));
+    let count = woken.clone();
+    let wake = move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+    };
+    let (writer, mut ports) = WriterThread::start(log, 2, wake, || 0).expect("has threads");
+    ports[0].post(vec![1]).expect("fits");
+    wait_until(|| ports[0].durable() == TurnNumber(1));
+    disk.set_faults(Faults { power_lost_at: Some(0), ..Faults::default() });
+    ports[0].post(vec![2]).expect("nobody knows yet");
+    wait_until(|| ports[1].failure().is_some());
+    // The failure is known a moment before posts are refused.
+    wait_until(|| matches!(ports[1].post(vec![3]), Err(PostError::Failed(_))));
+    assert!(matches!(ports[0].post(vec![3]), Err(PostError::Failed(_))));
+    assert_eq!((ports[0].durable(), ports[1].durable()), (TurnNumber(1), TurnNumber(0)));
+    wait_until(|| woken.load(Ordering::SeqCst) == 3);
+    let failure = writer.failure();
+    assert!(matches!(failure, Some(LogError::Disk(_))));
+    assert_eq!(writer.close().err(), failure);
+}
+
+#[test]
+fn segments_that_a_snapshot_covers_are_used_again() {
+    let disk = LyingDisk::new(5);
+    let (writer, mut ports) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
+    for _ in 0..100 {
+        let turn = ports[0].post(vec![7; 10_000]).expect("fits");
+        wait_until(|| ports[0].durable() == turn);
+        writer.release(writer.durable());
+    }
+    writer.close().expect("no faults");
+    let files = disk.list().expect("no faults");
+    assert!(files.len() < 8, "{files:?}");
+    assert!(files.iter().any(|name| name.starts_with("spare-")), "{files:?}");
+}

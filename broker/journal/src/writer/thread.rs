@@ -1,0 +1,207 @@
+//! What the writer's thread does.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rtrb::{Consumer, Producer};
+
+use crate::disk::Disk;
+use crate::error::LogError;
+use crate::log::{AppendError, Log};
+use crate::numbers::{Position, ShardNumber, TurnNumber};
+use crate::writer::port::Posted;
+use crate::writer::preparer::Preparer;
+use crate::writer::{CLOSED, FAILED, Shared};
+
+/// A buffer that has grown beyond this is not given back.
+const BUFFER_KEPT_BYTES: usize = 256 << 10;
+/// After there was no space for a segment, so long is waited before the next attempt.
+const SPACE_RETRY_MS: u64 = 1_000;
+
+pub(super) struct Writer<D: Disk> {
+    log: Log<D>,
+    sources: Vec<Source>,
+    /// The source that is looked at first, another one each time.
+    first: usize,
+    wake: Box<dyn Fn(ShardNumber) + Send>,
+    now_ms: Box<dyn Fn() -> u64 + Send>,
+    released: Position,
+    no_space_at_ms: Option<u64>,
+    shared: Arc<Shared>,
+}
+
+/// Where the frames of one shard come from.
+pub(super) struct Source {
+    shard: ShardNumber,
+    frames: Consumer<Posted>,
+    empties: Producer<Vec<u8>>,
+    /// Taken from the ring, for the next group.
+    held: Option<Posted>,
+    /// The last turn in the group.
+    taken: TurnNumber,
+}
+
+impl Source {
+    pub(super) fn new(shard: ShardNumber, frames: Consumer<Posted>, empties: Producer<Vec<u8>>) -> Source {
+        Source { shard, frames, empties, held: None, taken: TurnNumber(0) }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.held.is_none() && self.frames.is_empty()
+    }
+}
+
+impl<D: Disk> Writer<D> {
+    pub(super) fn new(
+        log: Log<D>,
+        sources: Vec<Source>,
+        wake: Box<dyn Fn(ShardNumber) + Send>,
+        now_ms: Box<dyn Fn() -> u64 + Send>,
+        shared: Arc<Shared>,
+    ) -> Writer<D> {
+        Writer { log, sources, first: 0, wake, now_ms, released: Position::START, no_space_at_ms: None, shared }
+    }
+
+    pub(super) fn run(mut self) -> Result<(), LogError> {
+        self.shared.bell.own();
+        let result = self.write_all();
+        let state = match &result {
+            Ok(()) => CLOSED,
+            Err(error) => {
+                log::error!("nothing becomes durable any more: {error}");
+                // It is set here alone.
+                let _ = self.shared.failure.set(error.clone());
+                FAILED
+            }
+        };
+        self.shared.state.store(state, Ordering::SeqCst);
+        for source in &self.sources {
+            (self.wake)(source.shard);
+        }
+        result
+    }
+
+    fn write_all(&mut self) -> Result<(), LogError> {
+        let preparer = Preparer::start(self.shared.clone())?;
+        loop {
+            self.look_ahead(&preparer)?;
+            let is_closing = self.shared.closing.load(Ordering::SeqCst);
+            let took = self.take_frames()?;
+            if took {
+                if self.log.needs_delivery() {
+                    self.log.deliver(preparer.wait())?;
+                }
+                let position = self.log.commit()?;
+                self.tell(position);
+            } else if is_closing {
+                if self.log.needs_delivery() {
+                    self.log.deliver(preparer.wait())?;
+                }
+                return self.log.close_in_order();
+            } else {
+                self.sleep();
+            }
+        }
+    }
+
+    /// Takes what was prepared, orders what is needed next, and lets go of what is not needed any more.
+    fn look_ahead(&mut self, preparer: &Preparer<D>) -> Result<(), LogError> {
+        if let Some(prepared) = preparer.take() {
+            self.log.deliver(prepared)?;
+        }
+        let covered = Position(self.shared.covered.load(Ordering::Acquire));
+        if covered > self.released {
+            self.released = covered;
+            self.log.release(covered)?;
+        }
+        if self.log.is_short_of_space() {
+            let now_ms = (self.now_ms)();
+            match self.no_space_at_ms {
+                Some(at_ms) if now_ms < at_ms.saturating_add(SPACE_RETRY_MS) => return Ok(()),
+                Some(_) => {}
+                None => log::warn!("there is no space for the next segment of the journal"),
+            }
+            self.no_space_at_ms = Some(now_ms);
+            self.log.look_for_space();
+        }
+        if let Some(order) = self.log.order((self.now_ms)()) {
+            preparer.order(order);
+        }
+        Ok(())
+    }
+
+    /// Moves frames that wait into the group, as many as it takes. Whether there were any.
+    fn take_frames(&mut self) -> Result<bool, LogError> {
+        let mut took = false;
+        let count = self.sources.len();
+        self.first += 1;
+        for n in 0..count {
+            let source = &mut self.sources[(self.first + n) % count];
+            // Those that come while this goes on are for the next group.
+            let mut left = source.frames.slots() + usize::from(source.held.is_some());
+            while left > 0 {
+                left -= 1;
+                let Some(posted) = source.held.take().or_else(|| source.frames.pop().ok()) else { break };
+                match self.log.append(source.shard, posted.turn, &posted.body) {
+                    Ok(()) => {
+                        took = true;
+                        source.taken = posted.turn;
+                        let waiting = &self.shared.shard(source.shard).waiting_bytes;
+                        waiting.fetch_sub(posted.body.len(), Ordering::AcqRel);
+                        give_back(&mut source.empties, posted.body);
+                    }
+                    Err(AppendError::GroupFull) => {
+                        source.held = Some(posted);
+                        break;
+                    }
+                    Err(AppendError::TooLarge | AppendError::Failed) => {
+                        return Err(self.log.failure().cloned().unwrap_or(LogError::WriterGone));
+                    }
+                }
+            }
+        }
+        Ok(took)
+    }
+
+    /// All that was in the group is durable.
+    fn tell(&mut self, position: Position) {
+        self.shared.durable.store(position.0, Ordering::Release);
+        for source in &self.sources {
+            let durable = &self.shared.shard(source.shard).durable;
+            if durable.load(Ordering::Relaxed) != source.taken.0 {
+                durable.store(source.taken.0, Ordering::Release);
+                (self.wake)(source.shard);
+            }
+        }
+    }
+
+    fn sleep(&self) {
+        let Shared { closing, covered, .. } = &*self.shared;
+        self.shared.bell.sleep_unless(|| {
+            closing.load(Ordering::SeqCst)
+                || covered.load(Ordering::Acquire) > self.released.0
+                || self.sources.iter().any(|source| !source.is_empty())
+        });
+    }
+}
+
+fn give_back(empties: &mut Producer<Vec<u8>>, mut body: Vec<u8>) {
+    if body.capacity() <= BUFFER_KEPT_BYTES {
+        body.clear();
+        // Where the ring is full the shard has enough of them.
+        let _ = empties.push(body);
+    }
+}
+
+impl<D: Disk> Drop for Writer<D> {
+    fn drop(&mut self) {
+        // Only a panic leaves it running.
+        if self.shared.state() == super::RUNNING {
+            let _ = self.shared.failure.set(LogError::WriterGone);
+            self.shared.state.store(FAILED, Ordering::SeqCst);
+            for source in &self.sources {
+                (self.wake)(source.shard);
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The log on a disk that loses, tears and flips what was not synced, and fails.
+//!
+//! `TAUTWIRE_CRASH_SEEDS=100000 cargo test --release -p tautwire-journal --test crash` tries more.
+
+mod rot;
+mod world;
+
+use tautwire_journal::disk::{Disk, Faults};
+use tautwire_journal::{LogError, SEGMENT_MIN_BYTES};
+use world::World;
+
+const SEEDS: u64 = 3_000;
+/// How often a log is opened in one life.
+const OPENINGS: usize = 5;
+const STEPS_MAX: u64 = 60;
+
+fn seeds(by_default: u64) -> std::ops::Range<u64> {
+    let given = std::env::var("TAUTWIRE_CRASH_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
+    0..given.unwrap_or(by_default)
+}
+
+#[test]
+fn what_was_durable_is_there_after_a_crash_and_nothing_else() {
+    let (mut failures, mut recycled, mut rolled) = (0, 0, 0);
+    for seed in seeds(SEEDS) {
+        let mut world = World::new(seed);
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for _ in 0..OPENINGS {
+                live(&mut world, &mut failures);
+            }
+            let names = world.disk.list().expect("no faults");
+            recycled += usize::from(names.iter().any(|name| name.starts_with("spare-")));
+            rolled += names.iter().filter(|name| name.starts_with("segment-")).count();
+        }));
+        assert!(result.is_ok(), "seed {seed}");
+    }
+    assert!(failures > 1_000 && recycled > 100 && rolled > 5_000, "{failures} {recycled} {rolled}");
+}
+
+/// Opens the log, works until something goes wrong, and crashes.
+fn live(world: &mut World, failures: &mut usize) {
+    let fails = world.random.one_in(3);
+    if fails {
+        world.let_something_go_wrong();
+    }
+    match world.open_and_look() {
+        Ok(()) => {
+            if world.random.one_in(2) {
+                world.let_something_go_wrong();
+            }
+            for _ in 0..world.random.below(STEPS_MAX) {
+                if let Err(error) = world.step() {
+                    *failures += 1;
+                    fails_for_ever(world, &error);
+                    break;
+                }
+            }
+        }
+        // A disk that does not read looks damaged; the log was left as it is.
+        Err(error) => assert!(fails && matches!(error, LogError::Disk(_) | LogError::Damaged(_)), "{error}"),
+    }
+    world.log = None;
+    if world.random.one_in(3) { world.disk.end_process() } else { world.disk.crash() }
+}
+
+fn fails_for_ever(world: &mut World, error: &LogError) {
+    world.disk.set_faults(Faults::default());
+    let log = world.log.as_mut().expect("is open");
+    assert_eq!(log.failure(), Some(error));
+    assert_eq!(log.commit().as_ref(), Err(error));
+    assert_eq!(log.prepare(0).as_ref(), Err(error));
+    assert_eq!(log.release(world.covered).as_ref(), Err(error));
+}
+
+#[test]
+fn a_log_that_releases_what_it_does_not_need_takes_no_more_space() {
+    let mut world = World::new(1);
+    world.open_and_look().expect("no faults");
+    for _ in 0..2_000 {
+        world.append().expect("no faults");
+        if world.random.one_in(4) {
+            world.commit().expect("no faults");
+            world.release().expect("no faults");
+            world.log.as_mut().expect("is open").prepare(0).expect("no faults");
+        }
+    }
+    let files = world.disk.list().expect("no faults").len() as u64;
+    assert!(files < 20, "{files} files of {SEGMENT_MIN_BYTES} bytes");
+}
+
+#[test]
+fn all_that_waits_is_durable_with_one_sync() {
+    let mut world = World::new(2);
+    world.open_and_look().expect("no faults");
+    let log = world.log.as_mut().expect("is open");
+    log.prepare(0).expect("no faults");
+    let before = world.disk.syncs();
+    for turn in 1..=100 {
+        for shard in 0..4 {
+            log.append(tautwire_journal::ShardNumber(shard), tautwire_journal::TurnNumber(turn), b"x").expect("fits");
+        }
+    }
+    log.commit().expect("no faults");
+    assert_eq!(world.disk.syncs() - before, 1);
+}

@@ -1,0 +1,198 @@
+//! The log in a real directory, snapshots, and what is refused.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tautwire_journal::disk::{Disk, DiskFile, LyingDisk};
+use tautwire_journal::record::Record;
+use tautwire_journal::{
+    DamageKind, Directory, Epoch, Log, LogError, LogId, OnDamage, Position, Recovery, SEGMENT_MIN_BYTES, SessionId,
+    Settings, ShardNumber, SnapshotReader, SnapshotWriter, TurnNumber, check,
+};
+
+const ID: LogId = LogId(0xABCD);
+
+fn epoch(number: u64) -> Epoch {
+    Epoch::new(number).expect("not 0")
+}
+
+fn settings(on_damage: OnDamage) -> Settings {
+    Settings { segment_bytes: SEGMENT_MIN_BYTES, on_damage }
+}
+
+type Opened<D> = (Log<D>, Recovery, Vec<Vec<u8>>);
+
+fn open<D: Disk>(disk: &D, number: u64, covered: Position, on_damage: OnDamage) -> Result<Opened<D>, LogError> {
+    let mut bodies = Vec::new();
+    let (log, recovery) = Log::open(disk, settings(on_damage), covered, epoch(number), ID, 0, |frame| {
+        bodies.push(frame.body.to_vec());
+        Ok(())
+    })?;
+    Ok((log, recovery, bodies))
+}
+
+/// A directory that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        Folder(std::env::temp_dir().join(format!("tautwire-journal-{}-{number}", std::process::id())))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_real_directory_keeps_frames_of_all_sizes_in_order() {
+    let folder = Folder::new();
+    let disk = Directory::open(&folder.0).expect("can be made");
+    let bodies: Vec<Vec<u8>> =
+        (0..200).map(|n: usize| vec![n as u8; n * n % 5_000]).chain([vec![9; 300_000]]).collect();
+    for round in 0..3 {
+        let (mut log, recovery, read) = open(&disk, round + 1, Position::START, OnDamage::Refuse).expect("is whole");
+        assert!(read.iter().eq(bodies.iter().cycle().take(bodies.len() * round as usize)));
+        assert_eq!(recovery.end.closed, round > 0);
+        assert!(matches!(open(&disk, 9, Position::START, OnDamage::Refuse).map(|_| ()), Err(LogError::Locked)));
+        for (body, turn) in bodies.iter().zip(1..) {
+            while log.append(ShardNumber(0), TurnNumber(turn), body).is_err() {
+                log.commit().expect("has space");
+            }
+            if turn % 7 == 0 {
+                log.commit().expect("has space");
+                log.prepare(0).expect("has space");
+            }
+        }
+        log.close().expect("has space");
+    }
+    assert!(disk.free_bytes().expect("is known") > 0);
+}
+
+fn with_three_frames() -> LyingDisk {
+    let disk = LyingDisk::new(1);
+    let (mut log, ..) = open(&disk, 1, Position::START, OnDamage::Refuse).expect("no faults");
+    for turn in 1..=3 {
+        let mut body = Vec::new();
+        Record::Unsubscribed { session: SessionId::new(turn).expect("not 0"), filter: "a/b" }.append_to(&mut body);
+        log.append(ShardNumber(0), TurnNumber(turn), &body).expect("fits");
+        log.commit().expect("no faults");
+    }
+    log.close().expect("no faults");
+    disk
+}
+
+const FIRST_SEGMENT: &str = "segment-0000000000000001";
+
+#[test]
+fn damage_in_the_middle_is_refused_named_and_skipped_on_demand() {
+    let disk = with_three_frames();
+    // The second frame begins at the fourth block. Its text changes.
+    disk.flip_bit(FIRST_SEGMENT, 12_288 + 48 + 9, 0);
+    let Err(LogError::Damaged(damage)) = open(&disk, 2, Position::START, OnDamage::Refuse).map(|_| ()) else {
+        panic!("is damaged");
+    };
+    assert_eq!((damage.kind, damage.segment.0), (DamageKind::FramesLost, 1));
+    assert_eq!((damage.after, damage.before), (Position(8_192), Some(Position(16_384))));
+    assert!(damage.bytes.contains(&12_288) && damage.bytes.end == 16_384);
+    assert_eq!(damage.suspects.sessions, [SessionId::new(2).expect("not 0")]);
+    let text = LogError::Damaged(damage).to_string();
+    assert!(text.starts_with("segment 1, bytes ") && text.ends_with("[journal_damaged]"), "{text}");
+
+    let (mut log, recovery, bodies) = open(&disk, 2, Position::START, OnDamage::Skip).expect("can go on");
+    assert_eq!((bodies.len(), recovery.damage.len()), (2, 1));
+    // What was damaged is kept for people when it is released.
+    log.append(ShardNumber(0), TurnNumber(1), b"").expect("fits");
+    let position = log.commit().expect("no faults");
+    log.release(position).expect("no faults");
+    assert!(disk.list().expect("no faults").contains(&"damaged-0000000000000001".to_owned()));
+}
+
+#[test]
+fn a_header_is_damaged_only_where_both_copies_are() {
+    let disk = with_three_frames();
+    disk.flip_bit(FIRST_SEGMENT, 20, 0);
+    open(&disk, 2, Position::START, OnDamage::Refuse).expect("there is a copy");
+    disk.flip_bit(FIRST_SEGMENT, 4_096 + 20, 0);
+    let (_, recovery, bodies) = open(&disk, 3, Position::START, OnDamage::Skip).expect("can go on");
+    assert!(bodies.is_empty());
+    assert_eq!(recovery.damage[0].kind, DamageKind::HeaderLost);
+}
+
+#[test]
+fn a_newer_version_is_refused_and_named() {
+    let disk = with_three_frames();
+    for (file, offsets) in [("VERSION", &[24][..]), (FIRST_SEGMENT, &[8, 4_096 + 8])] {
+        let flip = || offsets.iter().for_each(|offset| disk.flip_bit(file, *offset, 1));
+        flip();
+        let refused = open(&disk, 2, Position::START, OnDamage::Skip).map(|_| ());
+        assert_eq!(refused, Err(LogError::Newer { file: file.into(), version: 3 }));
+        flip();
+    }
+    open(&disk, 2, Position::START, OnDamage::Refuse).expect("is as it was");
+}
+
+#[test]
+fn a_frame_that_the_caller_refuses_leaves_the_log_as_it_is() {
+    let disk = with_three_frames();
+    let names = disk.list().expect("no faults");
+    let result = Log::open(&disk, settings(OnDamage::Refuse), Position::START, epoch(2), ID, 0, |_| Err("no".into()));
+    assert!(matches!(result.map(|_| ()), Err(LogError::Refused { at: Position(8_192), .. })));
+    assert_eq!(disk.list().expect("no faults"), names);
+}
+
+#[test]
+fn check_counts_what_there_is() {
+    let disk = with_three_frames();
+    let mut filters = Vec::new();
+    let summary = check(&disk, Position::START, |_, record| filters.extend(record.topic().map(str::to_owned)));
+    let summary = summary.expect("no faults");
+    assert_eq!((summary.frames, summary.records, filters), (3, 3, vec!["a/b".to_owned(); 3]));
+    assert!(summary.end.closed && summary.damage.is_empty() && summary.undecodable.is_empty());
+}
+
+#[test]
+fn a_snapshot_counts_when_it_is_finished_and_the_newest_that_is_whole_is_read() {
+    let disk = with_three_frames();
+    let write = |number: u64, covered: u64, frames: u64| {
+        let mut writer = SnapshotWriter::begin(&disk, ID, epoch(number), Position(covered), 0).expect("no faults");
+        for n in 0..frames {
+            writer.append(&n.to_le_bytes().repeat(n as usize)).expect("no faults");
+        }
+        writer
+    };
+    let newest = || SnapshotReader::newest(&disk, ID).expect("no faults");
+    let unfinished = write(5, 8_192, 10);
+    assert!(newest().is_none());
+    unfinished.finish().expect("no faults");
+    write(6, 12_288, 3_000).finish().expect("no faults");
+    let names = disk.list().expect("no faults");
+    assert_eq!(names.iter().filter(|name| name.starts_with("snapshot-")).count(), 1, "older ones are gone");
+    disk.sync_directory().expect("no faults");
+    disk.crash();
+    let mut reader = newest().expect("is there");
+    assert_eq!(reader.covered(), Position(12_288));
+    let mut n = 0u64;
+    while let Some(frame) = reader.step().expect("no faults") {
+        assert!(frame.body == n.to_le_bytes().repeat(n as usize));
+        n += 1;
+    }
+    assert_eq!(n, 3_000);
+
+    // Any changed bit of its frames makes it no snapshot.
+    let name = "snapshot-0000000000003000";
+    let size = disk.open(name).and_then(|file| file.size_bytes()).expect("is there");
+    for offset in [8_192 + 3, 8_192 + 60, size / 2, size - 4_096] {
+        disk.flip_bit(name, offset, 3);
+        assert!(newest().is_none(), "offset {offset}");
+        disk.flip_bit(name, offset, 3);
+    }
+    assert!(newest().is_some());
+
+    let (_, _, bodies) = open(&disk, 7, Position(12_288), OnDamage::Refuse).expect("is whole");
+    assert_eq!(bodies.len(), 1, "what the snapshot covers is not given again");
+}
