@@ -1,9 +1,7 @@
 //! Payloads for subscribers who want them in another format than they were published in.
 
-use std::sync::Arc;
-
 use tautwire_contracts::{Contract, Rule};
-use tautwire_memory::{Charge, Kind, Ledger};
+use tautwire_memory::{Charge, Kind};
 use tautwire_message::{Form, Format, Forms, Message, MessageRef};
 use tautwire_protocol::{Properties, PropertyContext, PropertyId, Subscribe, SubscribeReason, TopicFilter};
 use tautwire_session::Journal;
@@ -143,11 +141,7 @@ impl<J: Journal> Hub<J> {
             if content_type.and_then(Format::of_content_type) == Some(to) || message.payload.is_empty() {
                 return Form::AsItIs;
             }
-            return impossible(
-                self.memory.ledger(),
-                message,
-                "no contract covers the topic, so that its format is not known",
-            );
+            return self.impossible(message, "no contract covers the topic, so that its format is not known");
         };
         if message.payload.is_empty() && message.retain {
             return Form::AsItIs;
@@ -156,7 +150,7 @@ impl<J: Journal> Hub<J> {
         let from = match contract.check(message.topic, content_type, message.payload) {
             Ok(from) if from == to && content_type.is_some() => return Form::AsItIs,
             Ok(from) => from,
-            Err(violation) => return impossible(self.memory.ledger(), message, &violation.to_string()),
+            Err(violation) => return self.impossible(message, &violation.to_string()),
         };
         let mut charge = Charge::new(self.memory.ledger(), Kind::Contract);
         let mut payload =
@@ -166,14 +160,26 @@ impl<J: Journal> Hub<J> {
             Ok(()) => {}
             Err(violation) if violation.rule == Rule::TooLarge => {
                 let why = format!("its form in {} is larger than {limit_bytes} bytes", to.name());
-                return impossible(self.memory.ledger(), message, &why);
+                return self.impossible(message, &why);
             }
-            Err(violation) => return impossible(self.memory.ledger(), message, &violation.to_string()),
+            Err(violation) => return self.impossible(message, &violation.to_string()),
         }
         let mut properties = properties_for(message, to == Format::Json);
         push(&mut properties, PropertyId::ContentType, to.content_type().as_bytes());
         charge.set(payload.capacity() + properties.capacity());
-        Form::Made(MessageRef { properties: &properties, payload: &payload, ..*message }.keep(self.memory.ledger()))
+        // Another content is another message.
+        let id = self.message_ids.next_id();
+        Form::Made(MessageRef { id, properties: &properties, payload: &payload, ..*message }.keep(self.memory.ledger()))
+    }
+
+    /// Instead of the payload, why there is none.
+    fn impossible(&self, message: &MessageRef<'_>, why: &str) -> Form {
+        let mut properties = properties_for(message, false);
+        append_user_property(&mut properties, "tautwire-transcoding-error", why);
+        let id = self.message_ids.next_id();
+        Form::Impossible(
+            MessageRef { id, properties: &properties, payload: &[], ..*message }.keep(self.memory.ledger()),
+        )
     }
 
     fn count_form(&self, form: &Form, is_new: bool) {
@@ -212,11 +218,4 @@ fn properties_for(message: &MessageRef<'_>, is_text: bool) -> Vec<u8> {
         }
     }
     kept
-}
-
-/// Instead of the payload, why there is none.
-fn impossible(ledger: &Arc<Ledger>, message: &MessageRef<'_>, why: &str) -> Form {
-    let mut properties = properties_for(message, false);
-    append_user_property(&mut properties, "tautwire-transcoding-error", why);
-    Form::Impossible(MessageRef { properties: &properties, payload: &[], ..*message }.keep(ledger))
 }

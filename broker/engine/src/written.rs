@@ -28,13 +28,15 @@ impl<J: Journal> Hub<J> {
             (None, Some(extent)) => {
                 let number = journal.next_session();
                 let client_id = sessions[index].client_id();
-                let position = journal.record(Record::Opened { session: number, client_id });
+                let position = journal.record(Record::Opened { session: number, client_id, at_ms: self.now_ms });
                 sessions.place(index).write_down(Written { number, extent, position });
                 number
             }
             _ => return,
         };
-        let position = journal.record(Record::Changed(session, change));
+        let starts = matches!(change, Change::Started(_) | Change::StartedQueued);
+        let packet_id = if starts { sessions[index].next_packet_id() } else { None };
+        let position = journal.record(Record::Changed { session, change, packet_id });
         self.note_written(index, position);
     }
 
@@ -48,7 +50,8 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn write_returned(&mut self, index: SessionIndex) {
         if J::KEEPS {
-            self.write_presence(index, Record::Returned);
+            let at_ms = self.now_ms;
+            self.write_presence(index, |session| Record::Returned { session, at_ms });
         }
     }
 

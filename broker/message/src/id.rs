@@ -1,5 +1,6 @@
 //! The identity of messages.
 
+use std::cell::Cell;
 use std::fmt;
 
 /// Names one message among all that any broker has taken on, for ever: the run of a shard that took it on, and its number
@@ -29,20 +30,20 @@ impl fmt::Display for MessageId {
 #[derive(Debug)]
 pub struct MessageIds {
     run: u64,
-    last: u64,
+    last: Cell<u64>,
 }
 
 impl MessageIds {
     /// The names of `run`.
     pub fn new(run: u64) -> MessageIds {
-        MessageIds { run, last: 0 }
+        MessageIds { run, last: Cell::new(0) }
     }
 
     /// The next name.
     #[inline]
-    pub fn next_id(&mut self) -> MessageId {
-        self.last += 1;
-        MessageId { run: self.run, number: self.last }
+    pub fn next_id(&self) -> MessageId {
+        self.last.set(self.last.get() + 1);
+        MessageId { run: self.run, number: self.last.get() }
     }
 }
 
@@ -52,7 +53,7 @@ mod tests {
 
     #[test]
     fn names_of_one_run_differ_and_can_be_read() {
-        let mut ids = MessageIds::new(0x9f);
+        let ids = MessageIds::new(0x9f);
         let (first, second) = (ids.next_id(), ids.next_id());
         assert!(first < second);
         assert_eq!(second.to_string(), "000000000000009f-2");

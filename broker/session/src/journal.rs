@@ -1,7 +1,9 @@
 //! The seam for durability.
 
-use crate::change::Change;
 use tautwire_message::Message;
+use tautwire_protocol::PacketId;
+
+use crate::change::Change;
 
 /// A place in the log: the number of a frame. An acknowledgement may leave once the frames that it speaks of are durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -29,11 +31,25 @@ pub enum Record<'a> {
         session: SessionNumber,
         /// Whose it is.
         client_id: &'a str,
+        /// When, in milliseconds of Unix time.
+        at_ms: u64,
     },
     /// A session changes.
-    Changed(SessionNumber, &'a Change),
+    Changed {
+        /// The session.
+        session: SessionNumber,
+        /// What changes.
+        change: &'a Change,
+        /// The identifier that the change gives to a message.
+        packet_id: Option<PacketId>,
+    },
     /// The session's client is connected: what runs while it is away stands still.
-    Returned(SessionNumber),
+    Returned {
+        /// Whose client it is.
+        session: SessionNumber,
+        /// Since when, in milliseconds of Unix time.
+        at_ms: u64,
+    },
     /// The session's client is away.
     Left {
         /// Whose client it is.

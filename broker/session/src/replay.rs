@@ -35,6 +35,8 @@ pub enum ReplayError {
     UnknownSession(SessionNumber),
     /// A session begins under a number that another one has.
     NumberTaken(SessionNumber),
+    /// A message of a session has another Packet Identifier than the records before it give.
+    OtherIdentifier(SessionNumber),
 }
 
 impl ReplayError {
@@ -43,6 +45,7 @@ impl ReplayError {
         match self {
             ReplayError::UnknownSession(_) => "replay-unknown-session",
             ReplayError::NumberTaken(_) => "replay-number-taken",
+            ReplayError::OtherIdentifier(_) => "replay-other-identifier",
         }
     }
 }
@@ -55,6 +58,12 @@ impl fmt::Display for ReplayError {
             }
             ReplayError::NumberTaken(SessionNumber(number)) => {
                 write!(f, "session {number} begins twice; part of the log is missing or there twice")
+            }
+            ReplayError::OtherIdentifier(SessionNumber(number)) => {
+                write!(
+                    f,
+                    "a message of session {number} has an unexpected packet identifier; part of the log is missing"
+                )
             }
         }
     }
@@ -79,7 +88,7 @@ impl Replay {
     /// The record does not fit to those before it. The state is as it was.
     pub fn apply(&mut self, record: &Record<'_>) -> Result<(), ReplayError> {
         match *record {
-            Record::Opened { session: number, client_id } => {
+            Record::Opened { session: number, client_id, .. } => {
                 if self.sessions.contains_key(&number) {
                     return Err(ReplayError::NumberTaken(number));
                 }
@@ -87,10 +96,14 @@ impl Replay {
                 let replayed = ReplayedSession { number, session: Session::new(client_id), left_at_ms: None };
                 self.sessions.insert(number, replayed);
             }
-            Record::Changed(number, change) => {
-                self.session(number)?.session.apply(change.clone());
+            Record::Changed { session: number, change, packet_id } => {
+                let session = &mut self.session(number)?.session;
+                if packet_id.is_some() && session.next_packet_id() != packet_id {
+                    return Err(ReplayError::OtherIdentifier(number));
+                }
+                session.apply(change.clone());
             }
-            Record::Returned(number) => self.session(number)?.left_at_ms = None,
+            Record::Returned { session: number, .. } => self.session(number)?.left_at_ms = None,
             Record::Left { session: number, at_ms } => self.session(number)?.left_at_ms = Some(at_ms),
             Record::Ended(number) => {
                 self.sessions.remove(&number).ok_or(ReplayError::UnknownSession(number))?;
@@ -149,9 +162,9 @@ mod tests {
         let (one, two) = (SessionNumber(1), SessionNumber(2));
         let mut replay = Replay::default();
         let records = [
-            Record::Opened { session: one, client_id: "a" },
-            Record::Changed(one, &Change::ExpiryInterval(60)),
-            Record::Opened { session: two, client_id: "b" },
+            Record::Opened { session: one, client_id: "a", at_ms: 5 },
+            Record::Changed { session: one, change: &Change::ExpiryInterval(60), packet_id: None },
+            Record::Opened { session: two, client_id: "b", at_ms: 6 },
             Record::Left { session: one, at_ms: 700 },
             Record::Ended(two),
         ];
@@ -186,9 +199,9 @@ mod tests {
         let mut replay = Replay::default();
         let number = SessionNumber(7);
         let unknown = ReplayError::UnknownSession(number);
-        assert_eq!(replay.apply(&Record::Returned(number)), Err(unknown));
+        assert_eq!(replay.apply(&Record::Returned { session: number, at_ms: 0 }), Err(unknown));
         assert_eq!(replay.apply(&Record::Ended(number)), Err(unknown));
-        let opened = Record::Opened { session: number, client_id: "a" };
+        let opened = Record::Opened { session: number, client_id: "a", at_ms: 0 };
         assert_eq!(replay.apply(&opened), Ok(()));
         assert_eq!(replay.apply(&opened), Err(ReplayError::NumberTaken(number)));
         assert_eq!(unknown.code(), "replay-unknown-session");

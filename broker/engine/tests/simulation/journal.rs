@@ -21,7 +21,7 @@ use crate::world::{Plan, RETAINED, World, returning, settings};
 #[derive(Debug, Clone)]
 enum Kept {
     Opened(SessionNumber, String),
-    Changed(SessionNumber, Change),
+    Changed(SessionNumber, Change, Option<PacketId>),
     Returned(SessionNumber),
     Left(SessionNumber, u64),
     Ended(SessionNumber),
@@ -80,12 +80,12 @@ impl Journal for SlowJournal {
 
     fn record(&mut self, record: Record<'_>) -> LogPosition {
         self.open.push(match record {
-            Record::Opened { session, client_id } => {
+            Record::Opened { session, client_id, .. } => {
                 self.log.0.borrow_mut().client_ids.insert(session, client_id.into());
                 Kept::Opened(session, client_id.into())
             }
-            Record::Changed(session, change) => Kept::Changed(session, change.clone()),
-            Record::Returned(session) => Kept::Returned(session),
+            Record::Changed { session, change, packet_id } => Kept::Changed(session, change.clone(), packet_id),
+            Record::Returned { session, .. } => Kept::Returned(session),
             Record::Left { session, at_ms } => Kept::Left(session, at_ms),
             Record::Ended(session) => Kept::Ended(session),
             Record::Retained { sequence, change } => Kept::Retained(sequence, change.clone()),
@@ -142,7 +142,7 @@ impl SharedLog {
     fn is_safe(&self, concerns: impl Fn(&str, &Kept) -> bool) -> bool {
         let log = self.0.borrow();
         let client_id = |record: &Kept| match record {
-            Kept::Opened(session, _) | Kept::Changed(session, _) => log.client_ids[session].as_str(),
+            Kept::Opened(session, _) | Kept::Changed(session, ..) => log.client_ids[session].as_str(),
             _ => "",
         };
         let unsafe_frames = &log.frames[log.durable..];
@@ -163,9 +163,11 @@ impl SharedLog {
         let mut replay = Replay::default();
         for kept in self.0.borrow().frames.iter().flat_map(|frame| &frame.records) {
             let record = match kept {
-                Kept::Opened(session, client_id) => Record::Opened { session: *session, client_id },
-                Kept::Changed(session, change) => Record::Changed(*session, change),
-                Kept::Returned(session) => Record::Returned(*session),
+                Kept::Opened(session, client_id) => Record::Opened { session: *session, client_id, at_ms: 0 },
+                Kept::Changed(session, change, packet_id) => {
+                    Record::Changed { session: *session, change, packet_id: *packet_id }
+                }
+                Kept::Returned(session) => Record::Returned { session: *session, at_ms: 0 },
                 Kept::Left(session, at_ms) => Record::Left { session: *session, at_ms: *at_ms },
                 Kept::Ended(session) => Record::Ended(*session),
                 Kept::Retained(sequence, change) => Record::Retained { sequence: *sequence, change },
@@ -231,7 +233,7 @@ fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SharedLog) {
     for client in &mut world.clients {
         let lasts = client.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s > 0);
         for acknowledged in std::mem::take(&mut client.acknowledged) {
-            let own = |id: &str, record: &Kept, is_meant: &dyn Fn(&Change) -> bool| matches!(record, Kept::Changed(_, change) if *id == client.id && is_meant(change));
+            let own = |id: &str, record: &Kept, is_meant: &dyn Fn(&Change) -> bool| matches!(record, Kept::Changed(_, change, _) if *id == client.id && is_meant(change));
             let safe = match &acknowledged {
                 Acknowledged::Message(number) => {
                     let publication = &world.ledger.publications[*number];
@@ -274,7 +276,9 @@ fn check_acknowledged(world: &mut World<SlowJournal>, journal: &SharedLog) {
 /// Whether a record holds a message with this payload.
 fn speaks_of(record: &Kept, payload: &[u8]) -> bool {
     match record {
-        Kept::Changed(_, Change::Queued(delivery) | Change::Started(delivery)) => delivery.message.payload() == payload,
+        Kept::Changed(_, Change::Queued(delivery) | Change::Started(delivery), _) => {
+            delivery.message.payload() == payload
+        }
         Kept::Retained(_, RetainedChange::Set(message)) => message.payload() == payload,
         _ => false,
     }
