@@ -94,7 +94,7 @@ pub enum Resend<'a> {
     Release(PacketId),
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 enum Slot {
     Free,
     /// PUBLISH sent; PUBACK or PUBREC is due.
@@ -113,7 +113,7 @@ impl Slot {
 }
 
 /// What deliveries add up to.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Sum {
     /// See [`PendingMessage::counted_bytes`].
     counted_bytes: usize,
@@ -138,7 +138,7 @@ impl Sum {
 /// Outbound state of a session. Identifiers are given out in sequence, so the window is a ring indexed by identifier:
 /// finding one is O(1), and its order is the order of sending. Messages that stay unacknowledged while many after them
 /// are done are set aside, so that the ring does not grow because of them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Outbound {
     /// Older than all in the window, in the order of sending.
     stragglers: Vec<(PacketId, Slot)>,

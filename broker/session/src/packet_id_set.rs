@@ -8,10 +8,10 @@ const LIST_MAX: usize = 128;
 const WORDS: usize = 65_536 / 64;
 
 /// The identifiers of QoS 2 messages that have been received and not yet released [MQTT-4.3.3-10].
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, PartialEq)]
 pub struct PacketIdSet(Representation);
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 enum Representation {
     /// Sorted.
     List(SmallVec<[u16; 4]>),

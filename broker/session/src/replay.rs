@@ -9,7 +9,7 @@ use crate::journal::{Record, RetainedChange, SessionNumber};
 use crate::session::Session;
 
 /// A session as the log has it.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct ReplayedSession {
     /// What the session is called in the log.
     pub number: SessionNumber,
@@ -20,7 +20,7 @@ pub struct ReplayedSession {
 }
 
 /// The retained message of a topic as the log has it.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct ReplayedMessage {
     /// What the topic holds.
     pub message: Message,
@@ -72,7 +72,7 @@ impl fmt::Display for ReplayError {
 impl std::error::Error for ReplayError {}
 
 /// Takes records in the order of the log and puts the state together.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Replay {
     sessions: BTreeMap<SessionNumber, ReplayedSession>,
     /// By topic; without a message where it was cleared, since an older record may follow.

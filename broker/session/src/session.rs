@@ -21,7 +21,7 @@ pub struct KeptWill {
 }
 
 /// Session state of one Client Identifier. Small while nothing is on its way: queues are allocated when first needed.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Session {
     client_id: Box<str>,
     subscriptions: SubscriptionSet,

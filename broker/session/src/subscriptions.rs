@@ -34,13 +34,13 @@ pub fn subscription_bytes(filter: &str) -> usize {
 }
 
 /// A map from Topic Filter (with its `$share/…/` part, if any) to [`SubscriptionRecord`].
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, PartialEq)]
 pub struct SubscriptionSet {
     representation: Representation,
     bytes: usize,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 enum Representation {
     /// Sorted by filter.
     List(Vec<(Box<str>, SubscriptionRecord)>),

@@ -19,7 +19,7 @@ use crate::world::{Plan, RETAINED, World, returning, settings};
 
 /// A record that has been kept.
 #[derive(Debug, Clone)]
-enum Kept {
+pub(crate) enum Kept {
     Opened(SessionNumber, String),
     Changed(SessionNumber, Change, Option<PacketId>),
     Returned(SessionNumber),
@@ -27,6 +27,32 @@ enum Kept {
     Ended(SessionNumber),
     /// Numbered, since shards write down in another order than they change.
     Retained(u64, RetainedChange),
+}
+
+impl Kept {
+    pub(crate) fn of(record: &Record<'_>) -> Kept {
+        match *record {
+            Record::Opened { session, client_id, .. } => Kept::Opened(session, client_id.into()),
+            Record::Changed { session, change, packet_id } => Kept::Changed(session, change.clone(), packet_id),
+            Record::Returned { session, .. } => Kept::Returned(session),
+            Record::Left { session, at_ms } => Kept::Left(session, at_ms),
+            Record::Ended(session) => Kept::Ended(session),
+            Record::Retained { sequence, change } => Kept::Retained(sequence, change.clone()),
+        }
+    }
+
+    pub(crate) fn record(&self) -> Record<'_> {
+        match self {
+            Kept::Opened(session, client_id) => Record::Opened { session: *session, client_id, at_ms: 0 },
+            Kept::Changed(session, change, packet_id) => {
+                Record::Changed { session: *session, change, packet_id: *packet_id }
+            }
+            Kept::Returned(session) => Record::Returned { session: *session, at_ms: 0 },
+            Kept::Left(session, at_ms) => Record::Left { session: *session, at_ms: *at_ms },
+            Kept::Ended(session) => Record::Ended(*session),
+            Kept::Retained(sequence, change) => Record::Retained { sequence: *sequence, change },
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -79,17 +105,10 @@ impl Journal for SlowJournal {
     }
 
     fn record(&mut self, record: Record<'_>) -> LogPosition {
-        self.open.push(match record {
-            Record::Opened { session, client_id, .. } => {
-                self.log.0.borrow_mut().client_ids.insert(session, client_id.into());
-                Kept::Opened(session, client_id.into())
-            }
-            Record::Changed { session, change, packet_id } => Kept::Changed(session, change.clone(), packet_id),
-            Record::Returned { session, .. } => Kept::Returned(session),
-            Record::Left { session, at_ms } => Kept::Left(session, at_ms),
-            Record::Ended(session) => Kept::Ended(session),
-            Record::Retained { sequence, change } => Kept::Retained(sequence, change.clone()),
-        });
+        if let Record::Opened { session, client_id, .. } = record {
+            self.log.0.borrow_mut().client_ids.insert(session, client_id.into());
+        }
+        self.open.push(Kept::of(&record));
         LogPosition(self.ended + 1)
     }
 
@@ -162,36 +181,26 @@ impl SharedLog {
     fn replay(&self) -> Replay {
         let mut replay = Replay::default();
         for kept in self.0.borrow().frames.iter().flat_map(|frame| &frame.records) {
-            let record = match kept {
-                Kept::Opened(session, client_id) => Record::Opened { session: *session, client_id, at_ms: 0 },
-                Kept::Changed(session, change, packet_id) => {
-                    Record::Changed { session: *session, change, packet_id: *packet_id }
-                }
-                Kept::Returned(session) => Record::Returned { session: *session, at_ms: 0 },
-                Kept::Left(session, at_ms) => Record::Left { session: *session, at_ms: *at_ms },
-                Kept::Ended(session) => Record::Ended(*session),
-                Kept::Retained(sequence, change) => Record::Retained { sequence: *sequence, change },
-            };
-            replay.apply(&record).unwrap_or_else(|error| panic!("{error}"));
+            replay.apply(&kept.record()).unwrap_or_else(|error| panic!("{error}"));
         }
         replay
     }
+}
 
-    /// The same, by Client Identifier and by topic.
-    fn replay_by_name(&self) -> (BTreeMap<String, Session>, BTreeMap<String, Message>) {
-        let (sessions, retained) = self.replay().finish();
-        let mut named = BTreeMap::new();
-        for ReplayedSession { session, .. } in sessions {
-            let client_id = session.client_id().to_owned();
-            assert!(named.insert(client_id, session).is_none(), "a client has one session");
-        }
-        let by_topic = |ReplayedMessage { message, .. }: ReplayedMessage| (message.topic().to_owned(), message);
-        (named, retained.into_iter().map(by_topic).collect())
+/// Sessions by Client Identifier, and retained messages by topic.
+fn by_name(replay: Replay) -> (BTreeMap<String, Session>, BTreeMap<String, Message>) {
+    let (sessions, retained) = replay.finish();
+    let mut named = BTreeMap::new();
+    for ReplayedSession { session, .. } in sessions {
+        let client_id = session.client_id().to_owned();
+        assert!(named.insert(client_id, session).is_none(), "a client has one session");
     }
+    let by_topic = |ReplayedMessage { message, .. }: ReplayedMessage| (message.topic().to_owned(), message);
+    (named, retained.into_iter().map(by_topic).collect())
 }
 
 /// Limits that let everything that waits go out at once, so that it can be compared with the replayed state.
-fn roomy(random: &mut Random) -> Settings {
+pub(crate) fn roomy(random: &mut Random) -> Settings {
     Settings {
         receive_maximum: 65_535,
         in_flight_per_client: 10_000,
@@ -300,7 +309,7 @@ fn replayed_records_give_the_state_that_the_broker_has() {
         }
         world.broker.cut_all_but(&[]);
         world.broker.settle(&mut Random::new(seed));
-        compare(&mut world, &journal, Life::First);
+        compare(&mut world, journal.replay(), Life::First);
     }
 }
 
@@ -327,18 +336,18 @@ fn a_broker_that_has_crashed_goes_on_with_what_was_safe() {
         for ms in [TIMER_TICK_MS, 1_000, 10_000] {
             world.broker.advance(ms);
             world.broker.settle(&mut random);
-            check_nothing_is_overdue(&world, &journal);
+            check_nothing_is_overdue(&world, journal.replay());
         }
-        compare(&mut world, &journal, Life::Second);
+        compare(&mut world, journal.replay(), Life::Second);
     }
 }
 
 /// Timers come up so much later at most.
-const TIMER_TICK_MS: u64 = 250;
+pub(crate) const TIMER_TICK_MS: u64 = 250;
 
 /// Wills and sessions come up when they are due, counted from when the client left, or from the crash.
-fn check_nothing_is_overdue(world: &World<SlowJournal>, journal: &SharedLog) {
-    let (sessions, _) = journal.replay().finish();
+pub(crate) fn check_nothing_is_overdue<J: Journal>(world: &World<J>, replay: Replay) {
+    let (sessions, _) = replay.finish();
     let mut messages = 0;
     for ReplayedSession { session, left_at_ms, .. } in sessions {
         let away_ms = world.broker.now_ms() - left_at_ms.expect("no client is connected");
@@ -352,7 +361,7 @@ fn check_nothing_is_overdue(world: &World<SlowJournal>, journal: &SharedLog) {
 
 /// Whether the broker has crashed. The model does not know what it has forgotten.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Life {
+pub(crate) enum Life {
     First,
     Second,
 }
@@ -364,8 +373,8 @@ enum Sent {
     Release(PacketId),
 }
 
-fn compare(world: &mut World<SlowJournal>, journal: &SharedLog, life: Life) {
-    let (mut sessions, retained) = journal.replay_by_name();
+pub(crate) fn compare<J: Journal>(world: &mut World<J>, replay: Replay, life: Life) {
+    let (mut sessions, retained) = by_name(replay);
     let subscriptions: usize = sessions.values().map(|session| session.subscriptions().len()).sum();
     assert_eq!(world.broker.totals().subscriptions, subscriptions as u64);
     for topic in world.ledger.retained_topics() {
@@ -450,7 +459,7 @@ fn expected(session: &mut Session, now_ms: u64) -> Vec<Sent> {
 }
 
 /// What is certain is there, and nothing is there that cannot be.
-fn check_subscriptions(world: &World<SlowJournal>, client: usize, session: &Session) {
+fn check_subscriptions<J: Journal>(world: &World<J>, client: usize, session: &Session) {
     let Some(incarnation) = world.clients[client].session.map(|number| &world.ledger.incarnations[number]) else {
         return;
     };
@@ -467,7 +476,7 @@ fn check_subscriptions(world: &World<SlowJournal>, client: usize, session: &Sess
 
 /// The broker holds the same QoS 2 identifiers of the client: one that it holds it does not publish again, so it does not
 /// notice that nobody wants the message. Only 5.0 tells.
-fn check_held(world: &mut World<SlowJournal>, client: usize, session: &Session) {
+fn check_held<J: Journal>(world: &mut World<J>, client: usize, session: &Session) {
     let client = &mut world.clients[client];
     client.phase = Phase::Away;
     if !client.is_v5() {

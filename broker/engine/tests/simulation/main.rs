@@ -4,6 +4,7 @@
 mod support;
 
 mod client;
+mod disk;
 mod journal;
 mod ledger;
 mod limits;

@@ -1,0 +1,120 @@
+//! From changes to the bytes of a frame.
+
+use std::collections::HashSet;
+
+use tautwire_journal::SessionId;
+use tautwire_journal::record::{self, Delivery, Ids};
+use tautwire_message::{Message, MessageId};
+use tautwire_protocol::PacketId;
+use tautwire_session::{Change, KeptWill, PendingMessage, Record, RetainedChange, SessionNumber};
+
+/// Puts one frame together.
+#[derive(Debug, Default)]
+pub struct FrameWriter {
+    body: Vec<u8>,
+    /// Messages that are in the frame.
+    messages: HashSet<MessageId>,
+}
+
+impl FrameWriter {
+    /// Adds a record, with the messages that it names unless they are in the frame.
+    pub fn add(&mut self, record: &Record<'_>) {
+        match *record {
+            Record::Opened { session, client_id, at_ms } => {
+                self.append(&record::Record::Opened { session: id(session), at_ms, client_id });
+            }
+            Record::Changed { session, change, packet_id } => self.add_change(id(session), change, packet_id),
+            Record::Returned { session, at_ms } => {
+                self.append(&record::Record::Connected { session: id(session), at_ms });
+            }
+            Record::Left { session, at_ms } => {
+                self.append(&record::Record::Disconnected { session: id(session), at_ms });
+            }
+            Record::Ended(session) => self.append(&record::Record::Ended { session: id(session) }),
+            Record::Retained { sequence, change: RetainedChange::Set(message) } => {
+                self.add_message(message);
+                self.append(&record::Record::RetainedSet { sequence, message: message.id() });
+            }
+            Record::Retained { sequence, change: RetainedChange::Cleared(topic) } => {
+                self.append(&record::Record::RetainedCleared { sequence, topic });
+            }
+        }
+    }
+
+    fn add_change(&mut self, session: SessionId, change: &Change, packet_id: Option<PacketId>) {
+        let record = match change {
+            Change::ExpiryInterval(seconds) => record::Record::ExpiryInterval { session, seconds: *seconds },
+            Change::Will(Some(will)) => {
+                let KeptWill { message, delay_s, message_expiry_s } = &**will;
+                let (delay_s, message_expiry_s, message) = (*delay_s, *message_expiry_s, message.as_ref());
+                record::Record::Will { session, delay_s, message_expiry_s, message }
+            }
+            Change::Will(None) => record::Record::WillGone { session },
+            Change::Subscribed(filter, made) => {
+                let (options, identifier, format) = (made.options, made.identifier, made.format);
+                record::Record::Subscribed { session, options, identifier, format, filter }
+            }
+            Change::Unsubscribed(filter) => record::Record::Unsubscribed { session, filter },
+            Change::Queued(pending) => {
+                self.add_message(&pending.message);
+                record::Record::Queued { session, delivery: delivery(pending) }
+            }
+            Change::Started(pending) => {
+                let Some(packet_id) = packet_id else { return missing("Started") };
+                self.add_message(&pending.message);
+                record::Record::Started { session, packet_id, delivery: delivery(pending) }
+            }
+            Change::StartedQueued => {
+                let Some(packet_id) = packet_id else { return missing("StartedQueued") };
+                record::Record::StartedQueued { session, packet_id }
+            }
+            Change::Withdrawn => record::Record::Withdrawn { session },
+            Change::Received(packet_id) => record::Record::Received { session, packet_id: *packet_id },
+            Change::Completed(packet_id) => record::Record::Completed { session, packet_id: *packet_id },
+            Change::Taken(packet_id) => record::Record::Taken { session, packet_id: *packet_id },
+            Change::Released(packet_id) => record::Record::Released { session, packet_id: *packet_id },
+        };
+        self.append(&record);
+    }
+
+    fn add_message(&mut self, message: &Message) {
+        if self.messages.insert(message.id()) {
+            record::Record::Message(message.as_ref()).append_to(&mut self.body);
+        }
+    }
+
+    fn append(&mut self, record: &record::Record<'_>) {
+        record.append_to(&mut self.body);
+    }
+
+    /// Whether nothing has been added.
+    pub fn is_empty(&self) -> bool {
+        self.body.is_empty()
+    }
+
+    /// The frame's body; the next one begins in `buffer`.
+    pub fn take(&mut self, buffer: Vec<u8>) -> Vec<u8> {
+        self.messages.clear();
+        debug_assert!(buffer.is_empty());
+        std::mem::replace(&mut self.body, buffer)
+    }
+}
+
+fn delivery(pending: &PendingMessage) -> Delivery<'_> {
+    Delivery {
+        message: pending.message.id(),
+        qos: pending.qos,
+        retain: pending.retain,
+        subscription_ids: Ids::Given(pending.subscription_ids.as_slice()),
+        share: pending.share.as_deref(),
+    }
+}
+
+fn id(session: SessionNumber) -> SessionId {
+    SessionId::new(session.0).expect("numbers of sessions begin at 1")
+}
+
+/// A message starts only where there is an identifier for it.
+fn missing(record: &str) {
+    debug_assert!(false, "{record} without a packet identifier");
+}

@@ -1,0 +1,185 @@
+//! From the frames of a log to sessions and retained messages.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use tautwire_journal::SessionId;
+use tautwire_journal::record::{Delivery, Record, RecordError, Records};
+use tautwire_memory::Ledger;
+use tautwire_message::{Message, MessageId};
+use tautwire_session::{
+    Change, KeptWill, PendingMessage, Record as Kept, Replay, ReplayError, RetainedChange, SessionNumber,
+    SubscriptionIds, SubscriptionRecord,
+};
+
+/// Why the frames of a log cannot be made sense of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RecoveryError {
+    /// The body of a frame is not records.
+    Record(RecordError),
+    /// The records do not belong together.
+    Replay(ReplayError),
+    /// A record names a message that is not in the log before it.
+    MessageMissing(MessageId),
+    /// A record belongs to something that this version does not do.
+    NotSupported(&'static str),
+}
+
+impl RecoveryError {
+    /// A code that stays the same.
+    pub fn code(&self) -> &'static str {
+        match self {
+            RecoveryError::Record(error) => error.fault.code(),
+            RecoveryError::Replay(error) => error.code(),
+            RecoveryError::MessageMissing(_) => "recovery-message-missing",
+            RecoveryError::NotSupported(_) => "recovery-not-supported",
+        }
+    }
+}
+
+impl fmt::Display for RecoveryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecoveryError::Record(error) => error.fmt(f),
+            RecoveryError::Replay(error) => error.fmt(f),
+            RecoveryError::MessageMissing(id) => {
+                write!(f, "a record names message {id}, which is not in the log before it; part of the log is missing")
+            }
+            RecoveryError::NotSupported(record) => write!(f, "the record {record} is of a later version"),
+        }
+    }
+}
+
+impl std::error::Error for RecoveryError {}
+
+impl From<ReplayError> for RecoveryError {
+    fn from(error: ReplayError) -> Self {
+        RecoveryError::Replay(error)
+    }
+}
+
+/// Takes the frames of a log in order.
+#[derive(Debug)]
+pub struct Recovery {
+    replay: Replay,
+    messages: HashMap<MessageId, Message>,
+    /// Filters of shared subscriptions that messages name, each once.
+    shares: HashMap<Box<str>, Arc<str>>,
+    ledger: Option<Arc<Ledger>>,
+}
+
+impl Recovery {
+    /// Nothing yet. Messages are entered in `ledger`, if one is given; only the thread of that ledger's shard may go on then,
+    /// or any one before there are threads.
+    pub fn new(ledger: Option<Arc<Ledger>>) -> Recovery {
+        Recovery { replay: Replay::default(), messages: HashMap::new(), shares: HashMap::new(), ledger }
+    }
+
+    /// Takes the body of the next frame.
+    ///
+    /// # Errors
+    /// See [`RecoveryError`]. Records before the one that is wrong have been taken.
+    pub fn frame(&mut self, body: &[u8]) -> Result<(), RecoveryError> {
+        for record in Records::new(body) {
+            self.record(&record.map_err(RecoveryError::Record)?)?;
+        }
+        Ok(())
+    }
+
+    /// All that the frames have led to. Messages that nobody holds are forgotten.
+    pub fn finish(self) -> Replay {
+        self.replay
+    }
+
+    fn record(&mut self, record: &Record<'_>) -> Result<(), RecoveryError> {
+        match *record {
+            Record::Message(message) => {
+                self.messages.entry(message.id).or_insert_with(|| kept(&message, self.ledger.as_ref()));
+            }
+            Record::Opened { session, at_ms, client_id } => {
+                self.replay.apply(&Kept::Opened { session: number(session), client_id, at_ms })?;
+            }
+            Record::Ended { session } => self.replay.apply(&Kept::Ended(number(session)))?,
+            Record::Connected { session, at_ms } => {
+                self.replay.apply(&Kept::Returned { session: number(session), at_ms })?;
+            }
+            Record::Disconnected { session, at_ms } => {
+                self.replay.apply(&Kept::Left { session: number(session), at_ms })?;
+            }
+            Record::ExpiryInterval { session, seconds } => self.change(session, &Change::ExpiryInterval(seconds))?,
+            Record::Will { session, delay_s, message_expiry_s, message } => {
+                let message = kept(&message, self.ledger.as_ref());
+                let will = KeptWill { message, delay_s, message_expiry_s };
+                self.change(session, &Change::Will(Some(Box::new(will))))?;
+            }
+            Record::WillGone { session } => self.change(session, &Change::Will(None))?,
+            Record::Subscribed { session, options, identifier, format, filter } => {
+                let made = SubscriptionRecord { options, identifier, format };
+                self.change(session, &Change::Subscribed(filter.into(), made))?;
+            }
+            Record::Unsubscribed { session, filter } => self.change(session, &Change::Unsubscribed(filter.into()))?,
+            Record::Queued { session, delivery } => {
+                let pending = self.pending(&delivery)?;
+                self.change(session, &Change::Queued(pending))?;
+            }
+            Record::Withdrawn { session } => self.change(session, &Change::Withdrawn)?,
+            Record::Started { session, packet_id, delivery } => {
+                let change = Change::Started(self.pending(&delivery)?);
+                let (session, packet_id) = (number(session), Some(packet_id));
+                self.replay.apply(&Kept::Changed { session, change: &change, packet_id })?;
+            }
+            Record::StartedQueued { session, packet_id } => {
+                let (session, packet_id) = (number(session), Some(packet_id));
+                self.replay.apply(&Kept::Changed { session, change: &Change::StartedQueued, packet_id })?;
+            }
+            Record::Received { session, packet_id } => self.change(session, &Change::Received(packet_id))?,
+            Record::Completed { session, packet_id } => self.change(session, &Change::Completed(packet_id))?,
+            Record::Taken { session, packet_id } => self.change(session, &Change::Taken(packet_id))?,
+            Record::Released { session, packet_id } => self.change(session, &Change::Released(packet_id))?,
+            Record::RetainedSet { sequence, message } => {
+                let change = RetainedChange::Set(self.message(message)?);
+                self.replay.apply(&Kept::Retained { sequence, change: &change })?;
+            }
+            Record::RetainedCleared { sequence, topic } => {
+                let change = RetainedChange::Cleared(topic.into());
+                self.replay.apply(&Kept::Retained { sequence, change: &change })?;
+            }
+            Record::Handed { .. } | Record::Took { .. } => return Err(RecoveryError::NotSupported(record.name())),
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, session: SessionId, change: &Change) -> Result<(), ReplayError> {
+        self.replay.apply(&Kept::Changed { session: number(session), change, packet_id: None })
+    }
+
+    fn message(&self, id: MessageId) -> Result<Message, RecoveryError> {
+        self.messages.get(&id).cloned().ok_or(RecoveryError::MessageMissing(id))
+    }
+
+    fn pending(&mut self, delivery: &Delivery<'_>) -> Result<PendingMessage, RecoveryError> {
+        let ids: Vec<_> = delivery.subscription_ids.iter().collect();
+        let share = delivery
+            .share
+            .map(|share| self.shares.entry(share.into()).or_insert_with_key(|share| Arc::from(&**share)).clone());
+        Ok(PendingMessage {
+            message: self.message(delivery.message)?,
+            qos: delivery.qos,
+            retain: delivery.retain,
+            subscription_ids: SubscriptionIds::from(&ids[..]),
+            share,
+        })
+    }
+}
+
+fn kept(message: &tautwire_message::MessageRef<'_>, ledger: Option<&Arc<Ledger>>) -> Message {
+    match ledger {
+        Some(ledger) => message.keep(ledger),
+        None => message.to_message(),
+    }
+}
+
+fn number(session: SessionId) -> SessionNumber {
+    SessionNumber(session.get())
+}

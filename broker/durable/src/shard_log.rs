@@ -1,0 +1,109 @@
+//! The journal of a shard, whose frames a thread of their own makes durable.
+
+use std::collections::VecDeque;
+
+use tautwire_journal::{Port, PostError};
+use tautwire_session::{Journal, LogPosition, Record, SessionNumber};
+
+use crate::frame_writer::FrameWriter;
+
+/// With less room than this for further frames, the log is behind.
+const ROOM_MIN_BYTES: usize = 1 << 20;
+
+/// Numbers for the sessions of one shard. Those of several shards never meet.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionNumbers {
+    next: u64,
+    step: u64,
+}
+
+impl SessionNumbers {
+    /// Numbers for shard `index` of `shards`, above `last`, which is the highest that has been given.
+    pub fn above(last: SessionNumber, index: usize, shards: usize) -> SessionNumbers {
+        SessionNumbers { next: last.0 + 1 + index as u64, step: shards as u64 }
+    }
+
+    /// The next one.
+    pub fn next_number(&mut self) -> SessionNumber {
+        let number = SessionNumber(self.next);
+        self.next += self.step;
+        number
+    }
+}
+
+/// Takes down what a shard changes.
+#[derive(Debug)]
+pub struct ShardLog {
+    port: Port,
+    numbers: SessionNumbers,
+    frame: FrameWriter,
+    /// Frames that are complete and for which the way has had no room.
+    waiting: VecDeque<Vec<u8>>,
+    has_failed: bool,
+}
+
+impl ShardLog {
+    /// The journal of the shard that `port` is for.
+    pub fn new(port: Port, numbers: SessionNumbers) -> ShardLog {
+        ShardLog { port, numbers, frame: FrameWriter::default(), waiting: VecDeque::new(), has_failed: false }
+    }
+
+    /// Posts the frames that wait, as far as there is room.
+    fn post_waiting(&mut self) {
+        while let Some(body) = self.waiting.pop_front() {
+            match self.port.post(body) {
+                Ok(_) => {}
+                Err(PostError::Full(body)) => {
+                    self.waiting.push_front(body);
+                    return;
+                }
+                Err(PostError::Failed(_) | PostError::TooLarge(_)) => self.fail(),
+            }
+        }
+    }
+
+    /// Nothing becomes durable any more: what would have to is told to nobody.
+    #[cold]
+    fn fail(&mut self) {
+        self.waiting.clear();
+        if !std::mem::replace(&mut self.has_failed, true) {
+            let why = self.port.failure().map_or_else(|| "a frame is too large".to_owned(), ToString::to_string);
+            log::error!("nothing is kept on disk any more: {why}");
+        }
+    }
+}
+
+impl Journal for ShardLog {
+    const KEEPS: bool = true;
+
+    fn next_session(&mut self) -> SessionNumber {
+        self.numbers.next_number()
+    }
+
+    fn record(&mut self, record: Record<'_>) -> LogPosition {
+        self.frame.add(&record);
+        LogPosition(self.port.posted().0 + self.waiting.len() as u64 + 1)
+    }
+
+    fn end_frame(&mut self) {
+        if !self.frame.is_empty() {
+            let buffer = self.port.buffer();
+            let body = self.frame.take(buffer);
+            if self.has_failed {
+                return;
+            }
+            self.waiting.push_back(body);
+        }
+        if !self.waiting.is_empty() {
+            self.post_waiting();
+        }
+    }
+
+    fn durable(&self) -> LogPosition {
+        LogPosition(self.port.durable().0)
+    }
+
+    fn is_behind(&self) -> bool {
+        !self.waiting.is_empty() || !self.port.has_room(ROOM_MIN_BYTES)
+    }
+}

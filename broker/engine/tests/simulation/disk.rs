@@ -1,0 +1,192 @@
+//! The log on a disk that keeps only what was synced: after a crash, the broker is what its frames say.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use tautwire_durable::{FrameWriter, Recovery, SessionNumbers};
+use tautwire_journal::disk::{Faults, LyingDisk};
+use tautwire_journal::{
+    AppendError, Epoch, Log, LogId, Position, Reader, SEGMENT_MIN_BYTES, Settings, ShardNumber, Step, TurnNumber,
+};
+use tautwire_session::{Journal, LogPosition, Record, Replay, SessionNumber};
+
+use crate::journal::{Kept, Life, TIMER_TICK_MS, check_nothing_is_overdue, compare, roomy};
+use crate::random_clients::{Named, seeds};
+use crate::support::{Choices, Random};
+use crate::world::{Plan, RETAINED, World};
+
+const SHARDS_MAX: usize = 3;
+
+/// The log of one life of the broker.
+struct Running {
+    log: Log<LyingDisk>,
+    /// By shard: frames taken by the log, and those that are durable.
+    taken: [u64; SHARDS_MAX],
+    durable: [u64; SHARDS_MAX],
+    is_instant: bool,
+    /// What was written down, frame by frame, without the disk.
+    said: Vec<Vec<Kept>>,
+}
+
+impl Running {
+    fn commit(&mut self) -> bool {
+        let is_safe = self.log.commit().is_ok();
+        if is_safe {
+            self.durable = self.taken;
+        }
+        is_safe
+    }
+}
+
+/// The journal of one shard.
+struct DiskJournal {
+    life: Rc<RefCell<Running>>,
+    shard: usize,
+    numbers: SessionNumbers,
+    frame: FrameWriter,
+    said: Vec<Kept>,
+    ended: u64,
+}
+
+impl Journal for DiskJournal {
+    const KEEPS: bool = true;
+
+    fn next_session(&mut self) -> SessionNumber {
+        self.numbers.next_number()
+    }
+
+    fn record(&mut self, record: Record<'_>) -> LogPosition {
+        self.frame.add(&record);
+        self.said.push(Kept::of(&record));
+        LogPosition(self.ended + 1)
+    }
+
+    fn end_frame(&mut self) {
+        if self.frame.is_empty() {
+            return;
+        }
+        self.ended += 1;
+        let body = self.frame.take(Vec::new());
+        let (shard, turn) = (ShardNumber(self.shard as u16), TurnNumber(self.ended));
+        let mut life = self.life.borrow_mut();
+        while let Err(error) = life.log.append(shard, turn, &body) {
+            assert_eq!(error, AppendError::GroupFull);
+            assert!(life.commit(), "the disk has power");
+        }
+        life.taken[self.shard] = self.ended;
+        life.said.push(std::mem::take(&mut self.said));
+        if life.is_instant {
+            assert!(life.commit(), "the disk has power");
+        }
+    }
+
+    fn durable(&self) -> LogPosition {
+        LogPosition(self.life.borrow().durable[self.shard])
+    }
+
+    fn is_behind(&self) -> bool {
+        let life = self.life.borrow();
+        life.taken.iter().sum::<u64>() - life.durable.iter().sum::<u64>() > 40
+    }
+}
+
+/// Opens the log; gives what is in it.
+fn open(disk: &LyingDisk, random: &mut Random, now_ms: u64) -> (Rc<RefCell<Running>>, Replay) {
+    let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
+    let epoch = Epoch::new(1 + random.below(1 << 40) as u64).expect("it is not 0");
+    let mut recovery = Recovery::new(None);
+    let opened = Log::open(disk, settings, Position::START, epoch, LogId(7), now_ms, |frame| {
+        recovery.frame(frame.body).map_err(|error| error.to_string().into())
+    });
+    let (log, found) = opened.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(found.damage, []);
+    let (taken, durable) = ([0; SHARDS_MAX], [0; SHARDS_MAX]);
+    (Rc::new(RefCell::new(Running { log, taken, durable, is_instant: false, said: Vec::new() })), recovery.finish())
+}
+
+/// What is in the log while it is written.
+fn replay(disk: &LyingDisk) -> Replay {
+    let mut recovery = Recovery::new(None);
+    let mut reader = Reader::open(disk, Position::START).expect("the log is there");
+    while let Some(step) = reader.step().expect("the disk reads") {
+        match step {
+            Step::Frame(frame) => recovery.frame(frame.body).unwrap_or_else(|error| panic!("{error}")),
+            Step::Damage(damage) => panic!("{damage:?}"),
+        }
+    }
+    recovery.finish()
+}
+
+fn journal(life: &Rc<RefCell<Running>>, shard: usize, last: SessionNumber) -> DiskJournal {
+    let numbers = SessionNumbers::above(last, shard, SHARDS_MAX);
+    DiskJournal { life: life.clone(), shard, numbers, frame: FrameWriter::default(), said: Vec::new(), ended: 0 }
+}
+
+#[test]
+fn a_broker_whose_machine_loses_power_goes_on_with_what_was_synced() {
+    for seed in seeds() {
+        let _named = Named(seed);
+        let mut random = Random::new(seed ^ 0xD15C);
+        let disk = LyingDisk::new(seed);
+        let (mut life, empty) = open(&disk, &mut random, 0);
+        let plan = Plan {
+            shards: 1 + random.below(SHARDS_MAX),
+            clients: 2 + random.below(5),
+            steps: 600,
+            prompt_clients: true,
+        };
+        let settings = roomy(&mut random);
+        let mut world = World::new(seed, plan, settings, |shard| journal(&life, shard, empty.last_session()));
+        for _ in 0..600 {
+            world.step().unwrap_or_else(|wrong| panic!("{wrong}"));
+            if random.chance(10) {
+                life.borrow_mut().commit();
+                world.broker.wake_all();
+            }
+        }
+        for client in &mut world.clients {
+            client.abandon(&world.broker, &mut world.ledger);
+        }
+        if random.chance(50) {
+            let power_lost_at = Some(disk.operations() + random.below(4) as u64);
+            disk.set_faults(Faults { power_lost_at, ..Faults::default() });
+            life.borrow_mut().commit();
+        }
+        let durable: u64 = life.borrow().durable.iter().sum();
+        disk.crash();
+        let (next, found) = open(&disk, &mut random, world.broker.now_ms());
+        let frames = count_frames(&disk);
+        assert!(frames as u64 >= durable, "{durable} frames were reported durable, {frames} are there");
+        assert_eq!(found, said(&life.borrow().said[..frames]));
+        life = next;
+        life.borrow_mut().is_instant = true;
+        let last = found.last_session();
+        // The number of threads may be another one.
+        let shards = 1 + random.below(SHARDS_MAX);
+        world.broker.restart(shards, RETAINED, found, |shard| journal(&life, shard, last));
+        for ms in [TIMER_TICK_MS, 1_000, 10_000] {
+            world.broker.advance(ms);
+            world.broker.settle(&mut random);
+            check_nothing_is_overdue(&world, replay(&disk));
+        }
+        compare(&mut world, replay(&disk), Life::Second);
+    }
+}
+
+/// What the records lead to that never were on the disk.
+fn said(frames: &[Vec<Kept>]) -> Replay {
+    let mut replay = Replay::default();
+    for kept in frames.iter().flatten() {
+        replay.apply(&kept.record()).unwrap_or_else(|error| panic!("{error}"));
+    }
+    replay
+}
+
+fn count_frames(disk: &LyingDisk) -> usize {
+    let mut reader = Reader::open(disk, Position::START).expect("the log is there");
+    let mut frames = 0;
+    while let Some(step) = reader.step().expect("the disk reads") {
+        frames += usize::from(matches!(step, Step::Frame(_)));
+    }
+    frames
+}
