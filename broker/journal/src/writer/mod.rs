@@ -26,6 +26,9 @@ pub const RING_MAX_BYTES: usize = 16 << 20;
 
 /// Writes what shards post, with one write and one sync for all that waits, and tells each shard up to which turn it is durable.
 ///
+/// Frames stand in the log in the order in which they were posted, over all shards: what one shard posts after it has heard from
+/// another comes after what that one had posted before.
+///
 /// No shard ever waits for it: a ring that is full says so. When the disk fails, durable turns stand still for ever, and
 /// every post is refused.
 #[derive(Debug)]
@@ -42,6 +45,8 @@ struct Shared {
     failure: OnceLock<LogError>,
     closing: AtomicBool,
     durable: AtomicU64,
+    /// The next frame's place in the order of all shards.
+    next_ticket: AtomicU64,
     /// Segments up to this position may be released.
     covered: AtomicU64,
     shards: Box<[ShardState]>,
@@ -80,6 +85,7 @@ impl WriterThread {
             failure: OnceLock::new(),
             closing: AtomicBool::new(false),
             durable: AtomicU64::new(log.durable().0),
+            next_ticket: AtomicU64::new(0),
             covered: AtomicU64::new(0),
             shards: (0..shards).map(|_| ShardState::default()).collect(),
         });
