@@ -45,6 +45,8 @@ struct Shared {
     failure: OnceLock<LogError>,
     closing: AtomicBool,
     durable: AtomicU64,
+    /// Groups made durable so far.
+    groups: AtomicU64,
     /// The next frame's place in the order of all shards.
     next_ticket: AtomicU64,
     /// Segments up to this position may be released.
@@ -85,6 +87,7 @@ impl WriterThread {
             failure: OnceLock::new(),
             closing: AtomicBool::new(false),
             durable: AtomicU64::new(log.durable().0),
+            groups: AtomicU64::new(0),
             next_ticket: AtomicU64::new(0),
             covered: AtomicU64::new(0),
             shards: (0..shards).map(|_| ShardState::default()).collect(),
@@ -114,6 +117,11 @@ impl WriterThread {
     /// The last frame that is durable.
     pub fn durable(&self) -> Position {
         Position(self.shared.durable.load(Ordering::Acquire))
+    }
+
+    /// Groups made durable so far, each with one write and one sync.
+    pub fn groups(&self) -> u64 {
+        self.shared.groups.load(Ordering::Relaxed)
     }
 
     /// Lets the log release segments whose frames a durable snapshot covers, up to `position`.

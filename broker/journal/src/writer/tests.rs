@@ -140,6 +140,7 @@ fn a_full_ring_says_so_and_loses_nothing() {
     assert_eq!(posted, TurnNumber(1 + RING_FRAMES as u64));
     go_on.send(()).expect("the writer waits");
     wait_until(|| port.durable() == posted);
+    assert_eq!(writer.groups(), 2, "all that waited was one group");
     assert!(port.has_room(1));
     writer.close().expect("no faults");
     assert_eq!(frames(&disk).len() as u64, posted.0);
