@@ -21,16 +21,19 @@ pub(crate) enum Layout {
     LogAndWriterEach,
     /// Each thread has a log of its own, and syncs it itself; it stands still meanwhile.
     LogEach,
+    /// The product's journal, which is one log and one writer.
+    Journal,
 }
 
 impl Layout {
-    pub(crate) const ALL: [Layout; 3] = [Layout::OneLog, Layout::LogAndWriterEach, Layout::LogEach];
+    pub(crate) const ALL: [Layout; 4] = [Layout::OneLog, Layout::LogAndWriterEach, Layout::LogEach, Layout::Journal];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Layout::OneLog => "one log, one writer",
             Layout::LogAndWriterEach => "log and writer each",
             Layout::LogEach => "log each, synced by its thread",
+            Layout::Journal => "the journal",
         }
     }
 }
@@ -45,6 +48,9 @@ pub(crate) struct Load {
 }
 
 pub(crate) fn sample(folder: &Path, layout: Layout, load: Load) -> io::Result<Sample> {
+    if layout == Layout::Journal {
+        return crate::product::sample(&folder.join("product"), load);
+    }
     let writers = if layout == Layout::OneLog { 1 } else { load.threads };
     let logs: Vec<Log> = (0..writers)
         .map(|n| Log::create(&folder.join(format!("log-{n}")), Medium::Prewritten, Syncing::Fdatasync))
@@ -53,7 +59,7 @@ pub(crate) fn sample(folder: &Path, layout: Layout, load: Load) -> io::Result<Sa
     let started = Instant::now();
     let mut sample = match layout {
         Layout::LogEach => synced_by_threads(logs, load),
-        Layout::OneLog | Layout::LogAndWriterEach => synced_by_writers(logs, load),
+        Layout::OneLog | Layout::LogAndWriterEach | Layout::Journal => synced_by_writers(logs, load),
     }?;
     sample.cpu = cpu.elapsed();
     sample.took = started.elapsed();
@@ -163,18 +169,18 @@ struct Durable {
 
 /// Wakes one thread, without a lock and without a system call while it is awake.
 #[derive(Default)]
-struct Bell {
+pub(crate) struct Bell {
     thread: std::sync::OnceLock<Thread>,
     sleeps: AtomicBool,
 }
 
 impl Bell {
     /// The calling thread is the one to be woken.
-    fn ring_here(&self) {
+    pub(crate) fn ring_here(&self) {
         let _ = self.thread.set(thread::current());
     }
 
-    fn ring(&self) {
+    pub(crate) fn ring(&self) {
         if self.sleeps.swap(false, Ordering::SeqCst)
             && let Some(thread) = self.thread.get()
         {
@@ -182,7 +188,7 @@ impl Bell {
         }
     }
 
-    fn wait_until(&self, holds: impl Fn() -> bool) {
+    pub(crate) fn wait_until(&self, holds: impl Fn() -> bool) {
         while !holds() {
             self.sleeps.store(true, Ordering::SeqCst);
             if holds() {
@@ -194,7 +200,7 @@ impl Bell {
     }
 }
 
-fn together<W: FnOnce() -> io::Result<Sample> + Send>(works: Vec<W>) -> io::Result<Sample> {
+pub(crate) fn together<W: FnOnce() -> io::Result<Sample> + Send>(works: Vec<W>) -> io::Result<Sample> {
     thread::scope(|scope| {
         let threads: Vec<_> = works.into_iter().map(|work| scope.spawn(work)).collect();
         let mut all = Sample::default();

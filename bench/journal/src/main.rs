@@ -10,6 +10,7 @@
 
 mod file;
 mod layout;
+mod product;
 mod report;
 mod sample;
 

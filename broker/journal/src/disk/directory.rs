@@ -2,11 +2,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{Advice, FlockOperation, OFlags};
+use rustix::fs::FlockOperation;
 
 use crate::disk::{Disk, DiskError, DiskFile, Operation};
 use crate::format::BLOCK_BYTES;
@@ -42,12 +42,44 @@ impl Directory {
         self.path.join(name)
     }
 
-    /// A second descriptor that writes past the system's memory and returns when what was written is durable; `None` where
-    /// the file system has no such thing.
-    fn direct(&self, name: &str) -> Option<File> {
-        let flags = (OFlags::DIRECT | OFlags::DSYNC).bits() as i32;
-        OpenOptions::new().write(true).custom_flags(flags).open(self.at(name)).ok()
+    /// A file of this directory, whose pages the system is to forget.
+    fn file(&self, name: &str, file: File) -> io::Result<DirectoryFile> {
+        forget_pages(&file)?;
+        Ok(DirectoryFile { name: name.into(), direct: direct(&self.at(name)), file })
     }
+}
+
+/// A second descriptor that writes past the system's memory and returns when what was written is durable; `None` where
+/// the file system has no such thing.
+#[cfg(target_os = "linux")]
+fn direct(path: &Path) -> Option<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    use crate::disk::BlockBuffer;
+    use rustix::fs::OFlags;
+
+    let flags = (OFlags::DIRECT | OFlags::DSYNC).bits() as i32;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path).ok()?;
+    // Some file systems open a file like that, and then take nothing.
+    let mut block = BlockBuffer::default();
+    block.fill_to(BLOCK_BYTES);
+    file.read_exact_at(block.bytes_mut(), 0).ok().map(|()| file)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn direct(_path: &Path) -> Option<File> {
+    None
+}
+
+/// A page whose writing has failed counts as written afterwards, and is only in memory: the disk's own is wanted.
+#[cfg(target_os = "linux")]
+fn forget_pages(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn forget_pages(_file: &File) -> io::Result<()> {
+    Ok(())
 }
 
 impl Disk for Directory {
@@ -84,16 +116,14 @@ impl Disk for Directory {
             at += len;
         }
         file.sync_all().map_err(failed)?;
-        Ok(DirectoryFile { name: name.into(), direct: self.direct(name), file })
+        self.file(name, file).map_err(failed)
     }
 
     fn open(&self, name: &str) -> Result<DirectoryFile, DiskError> {
         let failed = |error: io::Error| DiskError::new(Operation::Open, name, &error);
         let file = OpenOptions::new().read(true).write(true).open(self.at(name)).map_err(failed)?;
-        // A page whose writing has failed counts as written afterwards, and is only in memory: the disk's own is wanted.
         file.sync_data().map_err(failed)?;
-        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed).map_err(|errno| failed(errno.into()))?;
-        Ok(DirectoryFile { name: name.into(), direct: self.direct(name), file })
+        self.file(name, file).map_err(failed)
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {

@@ -30,7 +30,7 @@ pub struct Recovery {
 
 impl<D: Disk> Log<D> {
     /// Opens a log, or begins one where there is none. Every frame behind `covered` is given to `visit` in order; its
-    /// error refuses the log. Then a new epoch begins: `epoch` and `new_id` have been drawn at random, and the latter
+    /// error refuses the log. `covered` is a position that [`Log::durable`] has given. Then a new epoch begins: `epoch` and `new_id` have been drawn at random, and the latter
     /// names the log if it is new. `now_ms`: Unix time.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl<D: Disk> Log<D> {
         let (number, base) = segments.next();
         // A snapshot may be newer than what is left of the log.
         let base = base.max(Position(covered.0.next_multiple_of(BLOCK_BYTES as u64)));
-        let (retired, spares) = sort_files(disk, &names, segments, end.last, settings.segment_bytes)?;
+        let (retired, mut spares) = sort_files(disk, &names, segments, end.last, settings.segment_bytes)?;
         let header = Header {
             kind: FileKind::Segment,
             number,
@@ -89,7 +89,6 @@ impl<D: Disk> Log<D> {
             log: id,
             written_at_ms: now_ms,
         };
-        let mut spares = spares;
         let current = Order::new(disk.clone(), header, spares.pop()).carry_out()?.0;
         let log = Log {
             disk: disk.clone(),
@@ -138,15 +137,11 @@ fn sort_files<D: Disk>(
 ) -> Result<(Vec<Retired>, Vec<SegmentNumber>), LogError> {
     let mut spares = Vec::new();
     for name in names {
-        match Name::parse(name) {
-            Some(Name::Spare(number)) => {
-                if spares.len() < SPARES_MAX && disk.open(name)?.size_bytes()? == segment_bytes {
-                    spares.push(number);
-                } else {
-                    disk.remove(name)?;
-                }
-            }
-            _ => {}
+        let Some(Name::Spare(number)) = Name::parse(name) else { continue };
+        if spares.len() < SPARES_MAX && disk.open(name)?.size_bytes()? == segment_bytes {
+            spares.push(number);
+        } else {
+            disk.remove(name)?;
         }
     }
     let mut retired = Vec::new();

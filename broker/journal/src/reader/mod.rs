@@ -221,10 +221,9 @@ impl<D: Disk> Reader<D> {
         while at.segment < self.segments.len() {
             self.load(at.segment)?;
             let segment = &self.segments[at.segment];
-            if let Some(content) = &self.content {
-                if let Some(offset) = segment.first_begun(&content.bytes, at.offset) {
-                    return Ok(Some(Torn { segment: segment.header.number, offset: offset as u64 }));
-                }
+            let begun = self.content.as_ref().and_then(|content| segment.first_begun(&content.bytes, at.offset));
+            if let Some(offset) = begun {
+                return Ok(Some(Torn { segment: segment.header.number, offset: offset as u64 }));
             }
             at = Place { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET };
         }

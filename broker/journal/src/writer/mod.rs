@@ -26,6 +26,9 @@ pub const RING_MAX_BYTES: usize = 16 << 20;
 
 /// Writes what shards post, with one write and one sync for all that waits, and tells each shard up to which turn it is durable.
 ///
+/// Frames stand in the log in the order in which they were posted, over all shards: what one shard posts after it has heard from
+/// another comes after what that one had posted before.
+///
 /// No shard ever waits for it: a ring that is full says so. When the disk fails, durable turns stand still for ever, and
 /// every post is refused.
 #[derive(Debug)]
@@ -42,6 +45,10 @@ struct Shared {
     failure: OnceLock<LogError>,
     closing: AtomicBool,
     durable: AtomicU64,
+    /// Groups made durable so far.
+    groups: AtomicU64,
+    /// The next frame's place in the order of all shards.
+    next_ticket: AtomicU64,
     /// Segments up to this position may be released.
     covered: AtomicU64,
     shards: Box<[ShardState]>,
@@ -80,6 +87,8 @@ impl WriterThread {
             failure: OnceLock::new(),
             closing: AtomicBool::new(false),
             durable: AtomicU64::new(log.durable().0),
+            groups: AtomicU64::new(0),
+            next_ticket: AtomicU64::new(0),
             covered: AtomicU64::new(0),
             shards: (0..shards).map(|_| ShardState::default()).collect(),
         });
@@ -108,6 +117,11 @@ impl WriterThread {
     /// The last frame that is durable.
     pub fn durable(&self) -> Position {
         Position(self.shared.durable.load(Ordering::Acquire))
+    }
+
+    /// Groups made durable so far, each with one write and one sync.
+    pub fn groups(&self) -> u64 {
+        self.shared.groups.load(Ordering::Relaxed)
     }
 
     /// Lets the log release segments whose frames a durable snapshot covers, up to `position`.

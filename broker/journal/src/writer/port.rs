@@ -13,6 +13,8 @@ use crate::writer::{RING_MAX_BYTES, RUNNING, Shared};
 /// A frame on its way to the writer.
 #[derive(Debug)]
 pub(super) struct Posted {
+    /// Its place in the order of all shards.
+    pub(super) ticket: u64,
     pub(super) turn: TurnNumber,
     pub(super) body: Vec<u8>,
 }
@@ -60,23 +62,21 @@ impl Port {
         if body.len() > FRAME_BODY_MAX_BYTES {
             return Err(PostError::TooLarge(body));
         }
-        let waiting = &self.shared.shard(self.shard).waiting_bytes;
-        let waiting_bytes = waiting.load(Ordering::Acquire);
-        if waiting_bytes > 0 && waiting_bytes.saturating_add(body.len()) > RING_MAX_BYTES {
+        if !self.has_room(body.len()) {
             return Err(PostError::Full(body));
         }
-        let (turn, bytes) = (TurnNumber(self.posted.0 + 1), body.len());
-        waiting.fetch_add(bytes, Ordering::AcqRel);
-        match self.posts.push(Posted { turn, body }) {
+        let turn = TurnNumber(self.posted.0 + 1);
+        self.shared.shard(self.shard).waiting_bytes.fetch_add(body.len(), Ordering::AcqRel);
+        // From here on the writer waits for this frame, so nothing may come between that can fail.
+        let ticket = self.shared.next_ticket.fetch_add(1, Ordering::AcqRel);
+        match self.posts.push(Posted { ticket, turn, body }) {
             Ok(()) => {
                 self.posted = turn;
                 self.shared.bell.ring();
                 Ok(turn)
             }
-            Err(rtrb::PushError::Full(posted)) => {
-                waiting.fetch_sub(bytes, Ordering::AcqRel);
-                Err(PostError::Full(posted.body))
-            }
+            // Nobody else fills the ring.
+            Err(rtrb::PushError::Full(posted)) => Err(PostError::Full(posted.body)),
         }
     }
 

@@ -77,6 +77,43 @@ fn what_several_shards_post_is_durable_in_the_order_of_each() {
 }
 
 #[test]
+fn what_a_shard_posts_after_it_has_heard_from_another_comes_later_in_the_log() {
+    const TURNS: u64 = 3_000;
+    let disk = LyingDisk::new(6);
+    let (writer, mut ports) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("has threads");
+    let (tell, heard) = channel::<u64>();
+    let post = |port: &mut Port, number: u64| {
+        while port.post(number.to_le_bytes().to_vec()).is_err() {
+            thread::yield_now();
+        }
+    };
+    // The receiver is looked at last: it must not overtake what the sender posts in the meantime.
+    let (mut receiver, mut sender) = (ports.remove(1), ports.remove(0));
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            for number in 0..TURNS {
+                post(&mut sender, number);
+                tell.send(number).expect("is listened to");
+            }
+        });
+        scope.spawn(move || {
+            for number in heard {
+                post(&mut receiver, number);
+            }
+        });
+    });
+    writer.close().expect("no faults");
+    let mut sent = 0;
+    for (shard, turn, _) in frames(&disk) {
+        match shard {
+            0 => sent = turn,
+            _ => assert!(turn <= sent, "turn {turn} was taken before it was sent"),
+        }
+    }
+    assert_eq!(sent, TURNS);
+}
+
+#[test]
 fn a_full_ring_says_so_and_loses_nothing() {
     let disk = LyingDisk::new(2);
     let (go_on, held) = channel::<()>();
@@ -103,6 +140,7 @@ fn a_full_ring_says_so_and_loses_nothing() {
     assert_eq!(posted, TurnNumber(1 + RING_FRAMES as u64));
     go_on.send(()).expect("the writer waits");
     wait_until(|| port.durable() == posted);
+    assert_eq!(writer.groups(), 2, "all that waited was one group");
     assert!(port.has_room(1));
     writer.close().expect("no faults");
     assert_eq!(frames(&disk).len() as u64, posted.0);

@@ -21,8 +21,8 @@ const SPACE_RETRY_MS: u64 = 1_000;
 pub(super) struct Writer<D: Disk> {
     log: Log<D>,
     sources: Vec<Source>,
-    /// The source that is looked at first, another one each time.
-    first: usize,
+    /// The frame that comes next in the order of all shards. It may not be there yet although later ones are.
+    next_ticket: u64,
     wake: Box<dyn Fn(ShardNumber) + Send>,
     now_ms: Box<dyn Fn() -> u64 + Send>,
     released: Position,
@@ -35,19 +35,17 @@ pub(super) struct Source {
     shard: ShardNumber,
     frames: Consumer<Posted>,
     empties: Producer<Vec<u8>>,
-    /// Taken from the ring, for the next group.
-    held: Option<Posted>,
     /// The last turn in the group.
     taken: TurnNumber,
 }
 
 impl Source {
     pub(super) fn new(shard: ShardNumber, frames: Consumer<Posted>, empties: Producer<Vec<u8>>) -> Source {
-        Source { shard, frames, empties, held: None, taken: TurnNumber(0) }
+        Source { shard, frames, empties, taken: TurnNumber(0) }
     }
 
-    fn is_empty(&self) -> bool {
-        self.held.is_none() && self.frames.is_empty()
+    fn has(&self, ticket: u64) -> bool {
+        self.frames.peek().is_ok_and(|posted| posted.ticket == ticket)
     }
 }
 
@@ -59,7 +57,7 @@ impl<D: Disk> Writer<D> {
         now_ms: Box<dyn Fn() -> u64 + Send>,
         shared: Arc<Shared>,
     ) -> Writer<D> {
-        Writer { log, sources, first: 0, wake, now_ms, released: Position::START, no_space_at_ms: None, shared }
+        Writer { log, sources, next_ticket: 0, wake, now_ms, released: Position::START, no_space_at_ms: None, shared }
     }
 
     pub(super) fn run(mut self) -> Result<(), LogError> {
@@ -130,42 +128,38 @@ impl<D: Disk> Writer<D> {
         Ok(())
     }
 
-    /// Moves frames that wait into the group, as many as it takes. Whether there were any.
+    /// Moves frames that wait into the group, in the order in which they were posted, as many as it takes. Whether there
+    /// were any.
     fn take_frames(&mut self) -> Result<bool, LogError> {
-        let mut took = false;
-        let count = self.sources.len();
-        self.first += 1;
-        for n in 0..count {
-            let source = &mut self.sources[(self.first + n) % count];
-            // Those that come while this goes on are for the next group.
-            let mut left = source.frames.slots() + usize::from(source.held.is_some());
-            while left > 0 {
-                left -= 1;
-                let Some(posted) = source.held.take().or_else(|| source.frames.pop().ok()) else { break };
-                match self.log.append(source.shard, posted.turn, &posted.body) {
-                    Ok(()) => {
-                        took = true;
-                        source.taken = posted.turn;
-                        let waiting = &self.shared.shard(source.shard).waiting_bytes;
-                        waiting.fetch_sub(posted.body.len(), Ordering::AcqRel);
-                        give_back(&mut source.empties, posted.body);
-                    }
-                    Err(AppendError::GroupFull) => {
-                        source.held = Some(posted);
-                        break;
-                    }
-                    Err(AppendError::TooLarge | AppendError::Failed) => {
-                        return Err(self.log.failure().cloned().unwrap_or(LogError::WriterGone));
-                    }
+        let first = self.next_ticket;
+        // Those that come while this goes on are for the next group.
+        let end = self.shared.next_ticket.load(Ordering::Acquire);
+        while self.next_ticket < end {
+            let next = self.next_ticket;
+            let Some(source) = self.sources.iter_mut().find(|source| source.has(next)) else { break };
+            let Ok(posted) = source.frames.peek() else { break };
+            match self.log.append(source.shard, posted.turn, &posted.body) {
+                Ok(()) => {}
+                Err(AppendError::GroupFull) => break,
+                Err(AppendError::TooLarge | AppendError::Failed) => {
+                    return Err(self.log.failure().cloned().unwrap_or(LogError::WriterGone));
                 }
             }
+            self.next_ticket += 1;
+            if let Ok(posted) = source.frames.pop() {
+                source.taken = posted.turn;
+                let waiting = &self.shared.shard(source.shard).waiting_bytes;
+                waiting.fetch_sub(posted.body.len(), Ordering::AcqRel);
+                give_back(&mut source.empties, posted.body);
+            }
         }
-        Ok(took)
+        Ok(self.next_ticket > first)
     }
 
     /// All that was in the group is durable.
     fn tell(&mut self, position: Position) {
         self.shared.durable.store(position.0, Ordering::Release);
+        self.shared.groups.fetch_add(1, Ordering::Relaxed);
         for source in &self.sources {
             let durable = &self.shared.shard(source.shard).durable;
             if durable.load(Ordering::Relaxed) != source.taken.0 {
@@ -180,7 +174,7 @@ impl<D: Disk> Writer<D> {
         self.shared.bell.sleep_unless(|| {
             closing.load(Ordering::SeqCst)
                 || covered.load(Ordering::Acquire) > self.released.0
-                || self.sources.iter().any(|source| !source.is_empty())
+                || self.sources.iter().any(|source| source.has(self.next_ticket))
         });
     }
 }

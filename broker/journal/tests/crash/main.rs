@@ -22,7 +22,8 @@ fn seeds(by_default: u64) -> std::ops::Range<u64> {
 #[test]
 fn what_was_durable_is_there_after_a_crash_and_nothing_else() {
     let (mut failures, mut recycled, mut rolled) = (0, 0, 0);
-    for seed in seeds(SEEDS) {
+    let seeds = seeds(SEEDS);
+    for seed in seeds.clone() {
         let mut world = World::new(seed);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for _ in 0..OPENINGS {
@@ -34,7 +35,9 @@ fn what_was_durable_is_there_after_a_crash_and_nothing_else() {
         }));
         assert!(result.is_ok(), "seed {seed}");
     }
-    assert!(failures > 1_000 && recycled > 100 && rolled > 5_000, "{failures} {recycled} {rolled}");
+    // The lives were not too easy.
+    let lives = seeds.end as usize;
+    assert!(failures > lives / 2 && recycled > lives / 10 && rolled > lives, "{failures} {recycled} {rolled}");
 }
 
 /// Opens the log, works until something goes wrong, and crashes.

@@ -1,13 +1,14 @@
 //! The log in a real directory, snapshots, and what is refused.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tautwire_journal::disk::{Disk, DiskFile, LyingDisk};
+use tautwire_journal::disk::{Disk, DiskFile, Faults, LyingDisk};
 use tautwire_journal::record::Record;
 use tautwire_journal::{
-    DamageKind, Directory, Epoch, Log, LogError, LogId, OnDamage, Position, Recovery, SEGMENT_MIN_BYTES, SessionId,
-    Settings, ShardNumber, SnapshotReader, SnapshotWriter, TurnNumber, check,
+    DamageKind, Directory, Epoch, Log, LogError, LogId, OnDamage, Position, Reader, Recovery, SEGMENT_MIN_BYTES,
+    SessionId, Settings, ShardNumber, SnapshotReader, SnapshotWriter, Step, TurnNumber, check,
 };
 
 const ID: LogId = LogId(0xABCD);
@@ -143,6 +144,69 @@ fn a_frame_that_the_caller_refuses_leaves_the_log_as_it_is() {
     let result = Log::open(&disk, settings(OnDamage::Refuse), Position::START, epoch(2), ID, 0, |_| Err("no".into()));
     assert!(matches!(result.map(|_| ()), Err(LogError::Refused { at: Position(8_192), .. })));
     assert_eq!(disk.list().expect("no faults"), names);
+}
+
+#[test]
+fn without_space_for_a_segment_the_log_goes_on_to_the_end_of_the_present_one() {
+    for space_comes in [true, false] {
+        let disk = LyingDisk::new(1);
+        let (mut log, ..) = open(&disk, 1, Position::START, OnDamage::Refuse).expect("no faults");
+        disk.set_faults(Faults { capacity_bytes: Some(SEGMENT_MIN_BYTES + 10_000), ..Faults::default() });
+        log.prepare(0).expect("is no failure");
+        assert!(log.is_short_of_space());
+        let mut append = |turn| {
+            log.append(ShardNumber(0), TurnNumber(turn), &[0; 4_000]).expect("fits");
+            let result = log.commit();
+            (result, log.durable())
+        };
+        // A segment of 16 blocks has room for 14 groups of one.
+        for turn in 1..=14 {
+            append(turn).0.expect("there is room");
+        }
+        if space_comes {
+            disk.set_faults(Faults::default());
+            append(15).0.expect("there is space");
+            continue;
+        }
+        let (failed, durable) = append(15);
+        assert!(matches!(&failed, Err(LogError::Disk(error)) if error.kind == ErrorKind::StorageFull), "{failed:?}");
+        assert_eq!(durable, Position(SEGMENT_MIN_BYTES - 4_096));
+        disk.set_faults(Faults::default());
+        assert_eq!(log.commit(), failed, "a failure is final");
+        drop(log);
+        let (_, _, bodies) = open(&disk, 2, Position::START, OnDamage::Refuse).expect("is whole");
+        assert_eq!(bodies.len(), 14);
+    }
+}
+
+#[test]
+fn frames_that_are_covered_do_not_matter_even_in_the_midst_of_a_group() {
+    let disk = LyingDisk::new(1);
+    let (mut log, ..) = open(&disk, 1, Position::START, OnDamage::Refuse).expect("no faults");
+    for turn in 1..=6 {
+        log.append(ShardNumber(0), TurnNumber(turn), &[turn as u8]).expect("fits");
+        if turn % 3 == 0 {
+            log.commit().expect("no faults");
+        }
+    }
+    drop(log);
+    let bodies = |covered: u64| {
+        let mut reader = Reader::open(&disk, Position(covered)).expect("no faults");
+        let mut bodies = Vec::new();
+        while let Some(step) = reader.step().expect("no faults") {
+            match step {
+                Step::Frame(frame) => bodies.push(frame.body[0]),
+                Step::Damage(_) => bodies.push(0),
+            }
+        }
+        bodies
+    };
+    assert_eq!((bodies(0), bodies(8_192)), (vec![1, 2, 3, 4, 5, 6], vec![2, 3, 4, 5, 6]));
+    assert_eq!((bodies(8_192 + 128), bodies(12_288 + 64)), (vec![4, 5, 6], vec![6]));
+    disk.flip_bit(FIRST_SEGMENT, 8_192 + 48, 0);
+    // That nothing but what is covered was lost cannot be told within a group.
+    assert_eq!((bodies(0), bodies(8_192)), (vec![0, 2, 3, 4, 5, 6], vec![0, 2, 3, 4, 5, 6]));
+    assert_eq!(bodies(8_192 + 128), vec![4, 5, 6]);
 }
 
 #[test]

@@ -1,0 +1,71 @@
+//! The product's journal under the same load.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use cpu_time::ProcessTime;
+use tautwire_journal::{
+    Directory, Epoch, Log, LogId, Port, Position, SEGMENT_MIN_BYTES, Settings, ShardNumber, TurnNumber, WriterThread,
+};
+
+use crate::file::FILE_BYTES;
+use crate::layout::{Bell, Load, together};
+use crate::sample::Sample;
+
+pub(crate) fn sample(folder: &Path, load: Load) -> io::Result<Sample> {
+    let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
+    let _ = std::fs::remove_dir_all(folder);
+    let disk = Directory::open(folder).map_err(|error| failed(&error))?;
+    let settings = Settings { segment_bytes: (FILE_BYTES as u64).max(SEGMENT_MIN_BYTES), ..Settings::default() };
+    let epoch = Epoch::new(1).ok_or(io::ErrorKind::InvalidInput)?;
+    let opened = Log::open(&disk, settings, Position::START, epoch, LogId(1), 0, |_| Ok(()));
+    let (mut log, _) = opened.map_err(|error| failed(&error))?;
+    // The others have their files written before, too.
+    log.prepare(0).map_err(|error| failed(&error))?;
+    let bells: Arc<[Bell]> = (0..load.threads).map(|_| Bell::default()).collect();
+    let rung = bells.clone();
+    let wake = move |shard: ShardNumber| rung[usize::from(shard.0)].ring();
+    let started = WriterThread::start(log, load.threads as u16, wake, || 0);
+    let (writer, ports) = started.map_err(|error| failed(&error))?;
+
+    let cpu = ProcessTime::now();
+    let begun = Instant::now();
+    let writer = &writer;
+    let produce = |(port, bell)| move || Ok(produce(port, bell, writer, load));
+    let mut sample = together(ports.into_iter().zip(bells.iter()).map(produce).collect())?;
+    sample.cpu = cpu.elapsed();
+    sample.took = begun.elapsed();
+    sample.syncs = writer.groups();
+    Ok(sample)
+}
+
+fn produce(mut port: Port, bell: &Bell, writer: &WriterThread, load: Load) -> Sample {
+    bell.ring_here();
+    let mut sample = Sample::default();
+    let mut begun = VecDeque::with_capacity(load.window);
+    let mut seen = TurnNumber(0);
+    let started = Instant::now();
+    while started.elapsed() < load.time {
+        while begun.len() < load.window {
+            let mut body = port.buffer();
+            body.resize(load.frame_bytes, 7);
+            if port.post(body).is_err() {
+                break;
+            }
+            begun.push_back(Instant::now());
+        }
+        bell.wait_until(|| port.durable() > seen || port.failure().is_some());
+        let now = port.durable();
+        for _ in seen.0..now.0 {
+            sample.latencies.extend(begun.pop_front().map(|at| at.elapsed()));
+        }
+        seen = now;
+        if now.0 % 256 < load.window as u64 {
+            writer.release(writer.durable());
+        }
+    }
+    sample
+}
