@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -11,12 +12,14 @@ use std::time::Duration;
 use mio::{Poll, Waker};
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{ContractBoard, Counters, Publication, Settings, Shard, Shared, Totals};
+use tautwire_journal::WriterThread;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
-use tautwire_session::Volatile;
+use tautwire_session::{Journal, Volatile};
 
 use crate::bell::Bell;
 use crate::clock::Clock;
+use crate::data::{self, DataError};
 use crate::inbox::{Inbox, Order, PublishError};
 use crate::listener::{Listen, Listener};
 use crate::ways::connect;
@@ -29,6 +32,8 @@ pub struct Broker {
     stop: Arc<AtomicBool>,
     bells: Vec<Arc<Bell>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
+    /// What writes the log, where there is one.
+    writer: Option<WriterThread>,
     control: Control,
 }
 
@@ -108,6 +113,8 @@ pub enum StartError {
     Listen(SocketAddr, io::Error),
     /// A thread or what it needs could not be had.
     Thread(io::Error),
+    /// The data directory cannot be used.
+    Data(DataError),
 }
 
 impl fmt::Display for StartError {
@@ -119,6 +126,7 @@ impl fmt::Display for StartError {
             ),
             StartError::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
             StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
+            StartError::Data(error) => error.fmt(f),
         }
     }
 }
@@ -126,16 +134,20 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 impl Broker {
-    /// Starts `threads` threads, at most [`SHARDS_MAX`], and listens. `contracts` hold from the first message on.
+    /// Starts `threads` threads, at most [`SHARDS_MAX`], and listens. `contracts` hold from the first message on. State is kept in
+    /// the directory `data`, if one is given, and else in memory.
+    ///
+    /// What one thread hands to another is not kept yet before it is acknowledged: give a directory with one thread only.
     ///
     /// # Errors
-    /// Where an address cannot be listened on or a thread cannot be started; nothing runs then.
+    /// Where an address cannot be listened on, a thread cannot be started, or the directory cannot be used; nothing runs then.
     pub fn start(
         settings: Settings,
         retained: RetainedLimits,
         contracts: Arc<Catalogue>,
         listens: &[Listen],
         threads: usize,
+        data: Option<&Path>,
     ) -> Result<Broker, StartError> {
         let threads = threads.clamp(1, SHARDS_MAX);
         let mut listeners = Vec::new();
@@ -164,6 +176,7 @@ impl Broker {
             stop: stop.clone(),
             bells: bells.clone(),
             threads: Vec::new(),
+            writer: None,
             control: Control {
                 exchange: shared.exchange.clone(),
                 contracts: shared.contracts.clone(),
@@ -172,14 +185,24 @@ impl Broker {
                 inboxes: inboxes.into(),
             },
         };
+        let mut kept = Vec::new().into_iter();
+        if let Some(path) = data {
+            let (writer, shards) = data::open(path, &shared, &bells, clock).map_err(StartError::Data)?;
+            broker.writer = Some(writer);
+            kept = shards.into_iter();
+        }
         let ends = polls.into_iter().zip(bells).zip(ways).zip(orders);
         for (index, (((poll, bell), ways), orders)) in ends.enumerate() {
-            let shard = Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, clock.now_ms());
             // The first thread accepts; a connection moves to its client's thread when CONNECT has come.
             let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
-            let equipment = Equipment { poll, shard, listeners, ways, bell, stop: stop.clone(), orders, clock };
-            let started = Worker::new(equipment)
-                .and_then(|worker| thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run()));
+            let equipment = Equipment { poll, shard: (), listeners, ways, bell, stop: stop.clone(), orders, clock };
+            let started = match kept.next() {
+                Some(shard) => run(index, equipment.with(shard)),
+                None => {
+                    let shard = Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, clock.now_ms());
+                    run(index, equipment.with(shard))
+                }
+            };
             match started {
                 Ok(thread) => broker.threads.push(thread),
                 Err(error) => {
@@ -214,5 +237,17 @@ impl Broker {
                 Err(_) => log::error!("a thread ended in a panic"),
             }
         }
+        if let Some(Err(error)) = self.writer.map(WriterThread::close) {
+            log::error!("the log could not be closed in order: {error}");
+        }
     }
+}
+
+/// Starts the thread of a shard.
+fn run<J: Journal + Send + 'static>(
+    index: usize,
+    equipment: Equipment<Shard<J>>,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    let worker = Worker::new(equipment)?;
+    thread::Builder::new().name(format!("shard-{index}")).spawn(move || worker.run())
 }

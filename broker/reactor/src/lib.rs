@@ -12,6 +12,7 @@ mod bell;
 mod broker;
 mod clock;
 mod connections;
+mod data;
 mod door;
 mod host;
 mod inbox;
@@ -23,6 +24,7 @@ mod ways;
 mod worker;
 
 pub use broker::{Broker, Control, StartError};
+pub use data::DataError;
 pub use inbox::PublishError;
 pub use listener::Listen;
 pub use memory::forget_startup;

@@ -38,9 +38,9 @@ pub(crate) struct Worker<J> {
 }
 
 /// What a thread is given to work with.
-pub(crate) struct Equipment<J> {
+pub(crate) struct Equipment<S> {
     pub(crate) poll: Poll,
-    pub(crate) shard: Shard<J>,
+    pub(crate) shard: S,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) ways: Ways,
     pub(crate) bell: Arc<Bell>,
@@ -49,8 +49,16 @@ pub(crate) struct Equipment<J> {
     pub(crate) clock: Clock,
 }
 
+impl Equipment<()> {
+    /// The same, with a shard.
+    pub(crate) fn with<S>(self, shard: S) -> Equipment<S> {
+        let Equipment { poll, listeners, ways, bell, stop, orders, clock, .. } = self;
+        Equipment { poll, shard, listeners, ways, bell, stop, orders, clock }
+    }
+}
+
 impl<J: Journal> Worker<J> {
-    pub(crate) fn new(equipment: Equipment<J>) -> io::Result<Worker<J>> {
+    pub(crate) fn new(equipment: Equipment<Shard<J>>) -> io::Result<Worker<J>> {
         let Equipment { poll, shard, listeners, ways, bell, stop, orders, clock } = equipment;
         let alarm = Alarm::new(poll.registry(), ALARM)?;
         let door = Door::new(listeners, poll.registry().try_clone()?, FIRST_LISTENER, TICK)?;

@@ -24,7 +24,8 @@ pub enum OnDamage {
 pub struct Recovery {
     /// How the log ended.
     pub end: End,
-    /// What is gone; empty unless damage was to be skipped.
+    /// What is gone; empty unless damage was to be skipped. Every opening finds it again until the segments that it is in
+    /// have been released, so a snapshot should follow.
     pub damage: Vec<Damage>,
 }
 

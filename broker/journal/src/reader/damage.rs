@@ -65,8 +65,15 @@ pub struct Torn {
 }
 
 impl Damage {
-    pub(super) fn at_end(kind: DamageKind, segment: SegmentNumber, after: Position) -> Damage {
-        Damage { kind, segment, bytes: 0..0, after, before: None, suspects: Suspects::default() }
+    pub(super) fn at_end(segment: SegmentNumber, after: Position) -> Damage {
+        Damage {
+            kind: DamageKind::FramesLost,
+            segment,
+            bytes: 0..0,
+            after,
+            before: None,
+            suspects: Suspects::default(),
+        }
     }
 }
 

@@ -97,14 +97,14 @@ impl<D: Disk> Reader<D> {
     pub fn step(&mut self) -> Result<Option<Step<'_>>, LogError> {
         let found = loop {
             match self.advance()? {
-                Some(Ahead::Damage(damage)) => return Ok(Some(Step::Damage(damage))),
-                Some(Ahead::Found(found)) => {
+                Ahead::Damage(damage) => return Ok(Some(Step::Damage(damage))),
+                Ahead::End => return Ok(None),
+                Ahead::Found(found) => {
                     self.pass(&found);
                     if found.frame.position > self.covered && found.frame.kind == FrameKind::Turn {
                         break found;
                     }
                 }
-                None => return Ok(None),
             }
         };
         self.load(found.at.segment)?;
@@ -112,21 +112,18 @@ impl<D: Disk> Reader<D> {
         Ok(Some(Step::Frame(found.frame.frame(bytes, found.at.offset))))
     }
 
-    fn advance(&mut self) -> Result<Option<Ahead>, LogError> {
+    fn advance(&mut self) -> Result<Ahead, LogError> {
         loop {
             if let Some(damage) = self.segments.take_damage() {
-                return Ok(Some(Ahead::Damage(damage)));
-            }
-            if self.end.is_some() {
-                return Ok(None);
+                return Ok(Ahead::Damage(damage));
             }
             if let Some(found) = self.next.take() {
-                return Ok(Some(Ahead::Found(found)));
+                return Ok(Ahead::Found(found));
             }
-            match self.look()? {
-                Ok(ahead) => return Ok(Some(ahead)),
-                Err(end) => self.end = Some(end),
+            if self.end.is_some() {
+                return Ok(Ahead::End);
             }
+            self.look()?;
         }
     }
 
@@ -147,22 +144,33 @@ impl<D: Disk> Reader<D> {
         self.segments
     }
 
-    /// The next frame, if nothing is missing before it.
-    fn look(&mut self) -> Result<Result<Ahead, End>, LogError> {
+    /// Finds the next frame, and damage before it, or the end.
+    fn look(&mut self) -> Result<(), LogError> {
         let hole = self.at;
-        let Some(found) = self.find(hole, |_| true)? else { return self.look_at_end(hole) };
-        if self.follows(&found.frame) {
-            return Ok(Ok(Ahead::Found(found)));
+        self.next = self.find(hole, |_| true)?;
+        if self.next.is_some_and(|found| self.follows(&found.frame)) {
+            return Ok(());
         }
-        // Something is missing. If a later group was written when it was durable, it was lost afterwards.
+        // Something is missing, if only padding. What a later group was written behind, or a later epoch was begun behind,
+        // was durable.
         let last = self.last;
-        let is_later = |frame: &Placed| frame.durable > last;
-        if !is_later(&found.frame) && self.find(found.at, is_later)?.is_none() {
-            let torn = self.torn(hole)?;
-            return Ok(Err(self.end_at(torn)));
+        let known = self.segments.last_known();
+        let later = match self.next {
+            Some(found) => self.find(found.at, |frame| frame.durable > last)?,
+            None => None,
+        };
+        if known <= last && later.is_none() {
+            self.next = None;
+            let torn = if self.last_was_closing { None } else { self.torn(hole)? };
+            self.end = Some(End { last, closed: self.last_was_closing, torn });
+            return Ok(());
         }
-        self.next = Some(found);
-        self.damage(DamageKind::FramesLost, hole, Some(found)).map(|damage| Ok(Ahead::Damage(damage)))
+        let damage = self.damage(hole, self.next)?;
+        self.segments.put_damage(damage);
+        if self.next.is_none() {
+            self.last = known;
+        }
+        Ok(())
     }
 
     fn follows(&self, frame: &Placed) -> bool {
@@ -173,22 +181,6 @@ impl<D: Disk> Reader<D> {
             None => frame.durable == self.last || frame.durable <= self.covered && self.last <= self.covered,
             before => before.map(|before| (frame.durable, before)) == self.link,
         }
-    }
-
-    fn look_at_end(&mut self, hole: Place) -> Result<Result<Ahead, End>, LogError> {
-        // Whoever began a later epoch has read more than there is now.
-        let known = self.segments.last_known();
-        if known > self.last {
-            let damage = self.damage(DamageKind::FramesLost, hole, None)?;
-            self.last = known;
-            return Ok(Ok(Ahead::Damage(damage)));
-        }
-        let torn = if self.last_was_closing { None } else { self.torn(hole)? };
-        Ok(Err(self.end_at(torn)))
-    }
-
-    fn end_at(&self, torn: Option<Torn>) -> End {
-        End { last: self.last, closed: self.last_was_closing, torn }
     }
 
     /// The first frame from a place on that counts, and for which `wanted` holds.
@@ -230,9 +222,9 @@ impl<D: Disk> Reader<D> {
         Ok(None)
     }
 
-    fn damage(&mut self, kind: DamageKind, hole: Place, behind: Option<Found>) -> Result<Damage, LogError> {
+    fn damage(&mut self, hole: Place, behind: Option<Found>) -> Result<Damage, LogError> {
         let Some(segment) = self.segments.get(hole.segment) else {
-            return Ok(Damage::at_end(kind, self.segments.last_number(), self.last));
+            return Ok(Damage::at_end(self.segments.last_number(), self.last));
         };
         let (number, bytes) = (segment.header.number, segment.header.bytes);
         self.segments.mark_damaged(hole.segment);
@@ -244,7 +236,7 @@ impl<D: Disk> Reader<D> {
             suspects::in_hole(&self.segments[hole.segment], &content.bytes, hole.offset..until)
         });
         let before = behind.map(|found| found.frame.position);
-        Ok(Damage { kind, segment: number, bytes: range, after: self.last, before, suspects })
+        Ok(Damage { kind: DamageKind::FramesLost, segment: number, bytes: range, after: self.last, before, suspects })
     }
 
     fn load(&mut self, segment: usize) -> Result<(), LogError> {
@@ -264,4 +256,5 @@ impl<D: Disk> Reader<D> {
 enum Ahead {
     Found(Found),
     Damage(Damage),
+    End,
 }

@@ -149,6 +149,10 @@ impl Segments {
         self.damage.pop_front()
     }
 
+    pub(super) fn put_damage(&mut self, damage: Damage) {
+        self.damage.push_back(damage);
+    }
+
     /// What the disk did not read of a segment, told once and only as far as it is wanted.
     pub(super) fn add_unreadable(&mut self, at: usize, ranges: Vec<Range<u64>>, covered: Position) {
         let Some(segment) = self.list.get_mut(at).filter(|segment| !segment.is_told) else { return };

@@ -47,6 +47,8 @@ struct Shared {
     durable: AtomicU64,
     /// Groups made durable so far.
     groups: AtomicU64,
+    /// Bytes of all segments that hold frames.
+    held_bytes: AtomicU64,
     /// The next frame's place in the order of all shards.
     next_ticket: AtomicU64,
     /// Segments up to this position may be released.
@@ -88,6 +90,7 @@ impl WriterThread {
             closing: AtomicBool::new(false),
             durable: AtomicU64::new(log.durable().0),
             groups: AtomicU64::new(0),
+            held_bytes: AtomicU64::new(log.held_bytes()),
             next_ticket: AtomicU64::new(0),
             covered: AtomicU64::new(0),
             shards: (0..shards).map(|_| ShardState::default()).collect(),
@@ -122,6 +125,11 @@ impl WriterThread {
     /// Groups made durable so far, each with one write and one sync.
     pub fn groups(&self) -> u64 {
         self.shared.groups.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all segments that hold frames, which a restart would have to read: a measure for when to take a snapshot.
+    pub fn held_bytes(&self) -> u64 {
+        self.shared.held_bytes.load(Ordering::Relaxed)
     }
 
     /// Lets the log release segments whose frames a durable snapshot covers, up to `position`.

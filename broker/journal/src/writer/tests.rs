@@ -203,6 +203,7 @@ fn segments_that_a_snapshot_covers_are_used_again() {
         wait_until(|| ports[0].durable() == turn);
         writer.release(writer.durable());
     }
+    assert!(writer.held_bytes() < 4 * SEGMENT_MIN_BYTES, "{} bytes", writer.held_bytes());
     writer.close().expect("no faults");
     let files = disk.list().expect("no faults");
     assert!(files.len() < 8, "{files:?}");

@@ -160,6 +160,7 @@ impl<D: Disk> Writer<D> {
     fn tell(&mut self, position: Position) {
         self.shared.durable.store(position.0, Ordering::Release);
         self.shared.groups.fetch_add(1, Ordering::Relaxed);
+        self.shared.held_bytes.store(self.log.held_bytes(), Ordering::Relaxed);
         for source in &self.sources {
             let durable = &self.shared.shard(source.shard).durable;
             if durable.load(Ordering::Relaxed) != source.taken.0 {

@@ -48,6 +48,8 @@ fn live(world: &mut World, failures: &mut usize) {
     }
     match world.open_and_look() {
         Ok(()) => {
+            let names = world.disk.list().unwrap_or_default();
+            assert!(!names.iter().any(|name| name.ends_with(".new")), "half-made files are gone: {names:?}");
             if world.random.one_in(2) {
                 world.let_something_go_wrong();
             }

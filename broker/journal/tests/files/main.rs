@@ -114,6 +114,24 @@ fn damage_in_the_middle_is_refused_named_and_skipped_on_demand() {
 }
 
 #[test]
+fn what_was_read_at_an_earlier_opening_and_is_gone_is_damage() {
+    let disk = with_three_frames();
+    drop(open(&disk, 2, Position::START, OnDamage::Refuse).expect("is whole"));
+    // The last frames of the log: alone they would look like a torn tail.
+    for offset in [16_384 + 48, 20_480 + 8] {
+        disk.flip_bit(FIRST_SEGMENT, offset, 0);
+    }
+    let refused = open(&disk, 3, Position::START, OnDamage::Refuse).map(|_| ());
+    let Err(LogError::Damaged(damage)) = refused else { panic!("is damaged: {refused:?}") };
+    assert_eq!((damage.after, damage.before), (Position(12_288), None));
+    let (_, recovery, bodies) = open(&disk, 3, Position::START, OnDamage::Skip).expect("can go on");
+    assert_eq!((bodies.len(), recovery.damage.len()), (2, 1));
+    drop(recovery);
+    let (_, recovery, _) = open(&disk, 4, Position::START, OnDamage::Skip).expect("can go on");
+    assert_eq!(recovery.damage.len(), 1, "it stays damage");
+}
+
+#[test]
 fn a_header_is_damaged_only_where_both_copies_are() {
     let disk = with_three_frames();
     disk.flip_bit(FIRST_SEGMENT, 20, 0);

@@ -55,10 +55,18 @@ impl Config {
                 message: "needs admin.token_file: the API is never open to everybody".to_owned(),
             });
         }
+        if config.data.path.get().is_some() && config.threads != 1 {
+            errors.push(ConfigError {
+                code: ErrorCode::Missing,
+                place: Place::Key { key: "data.path" },
+                message: "needs threads = 1: what one thread hands to another is not kept yet".to_owned(),
+            });
+        }
         if errors.is_empty() { Ok(config) } else { Err(errors) }
     }
 
     fn make_paths_absolute(&mut self, folder: &Path) {
+        self.data.path.seen_from(folder);
         self.contracts.path.seen_from(folder);
         self.admin.token_file.seen_from(folder);
     }

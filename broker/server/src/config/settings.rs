@@ -62,6 +62,15 @@ settings! {
         origins: Vec<AllowedOrigin> = Vec::new();
     }
 
+    /// What outlives the broker.
+    data: DataConfig {
+        /// The directory in which sessions, their messages and retained messages are kept, so that they survive a crash of the
+        /// broker or the machine. Acknowledgements leave when what they promise is on disk. It is made if it is not there, and
+        /// one broker at a time uses it. Empty means that everything is in memory. At present it needs `threads = 1`, and grows
+        /// as long as it is used.
+        path: FilePath = FilePath::default();
+    }
+
     /// What payloads must look like, topic by topic.
     contracts: ContractsConfig {
         /// The folder with `contracts.toml`, `.proto` files and JSON Schemas. It is read at start and again on SIGHUP; whole, or

@@ -141,7 +141,14 @@ fn start_broker(config: &mut Config, contracts: Arc<Catalogue>) -> Result<Broker
     };
     loop {
         let (engine, retained) = settings::of(config);
-        match Broker::start(engine, retained, contracts.clone(), &settings::listens(config), threads) {
+        match Broker::start(
+            engine,
+            retained,
+            contracts.clone(),
+            &settings::listens(config),
+            threads,
+            config.data.path.get(),
+        ) {
             Err(StartError::Listen(address, error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>
             {

@@ -27,7 +27,7 @@ impl Running {
         let settings = Settings { sys_interval_s: 0, session_queue_messages: 100_000, ..Settings::default() };
         let retained = RetainedLimits { messages: 1000, bytes: 10 << 20 };
         Running(Some(
-            Broker::start(settings, retained, Default::default(), &[listen], 1)
+            Broker::start(settings, retained, Default::default(), &[listen], 1, None)
                 .expect("a broker starts on a port of the kernel's choice"),
         ))
     }
