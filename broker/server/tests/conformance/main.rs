@@ -11,6 +11,7 @@ mod broken_connections;
 mod connect;
 mod contracts;
 mod cross_thread;
+mod durability;
 mod flow_control;
 mod hostile;
 mod keep_alive;
