@@ -43,8 +43,10 @@ pub struct Shard<J> {
 /// How often expired retained messages are removed, and how many at a time.
 const RETAINED_SWEEP_MS: u64 = 5_000;
 const RETAINED_SWEEP_MAX: usize = 1_000;
-/// So many bytes may be read from a connection however little memory is free.
+/// So many bytes may be read from a connection at a time as long as there is room for input.
 const READ_MIN_BYTES: usize = 4 << 10;
+/// So many may be read where there is none: acknowledgements among them make some.
+const READ_LEAST_BYTES: usize = 512;
 /// So much of an incomplete packet may be kept however little memory is free: an acknowledgement that is cut in two frees more.
 const INPUT_ALWAYS_BYTES: usize = 256;
 
@@ -264,7 +266,14 @@ impl<J: Journal> Shard<J> {
     /// Most bytes that are to be read from a connection at a time: the less memory is free, the fewer.
     #[inline]
     pub fn read_max_bytes(&self) -> usize {
-        usize::try_from(self.hub.memory.read_bytes()).unwrap_or(usize::MAX).max(READ_MIN_BYTES)
+        let read_bytes = usize::try_from(self.hub.memory.read_bytes()).unwrap_or(usize::MAX);
+        if read_bytes >= READ_MIN_BYTES {
+            read_bytes
+        } else if self.hub.memory.input_bytes() > 0 {
+            READ_MIN_BYTES
+        } else {
+            READ_LEAST_BYTES
+        }
     }
 
     /// The surroundings keep `rest` of what the connection has sent, which takes them `held_bytes`: a packet that is not whole
