@@ -31,6 +31,9 @@ impl FrameWriter {
                 self.append(&record::Record::Disconnected { session: id(session), at_ms });
             }
             Record::Ended(session) => self.append(&record::Record::Ended { session: id(session) }),
+            Record::Counted { last_session, last_sequence } => {
+                self.append(&record::Record::Counted { last_session: last_session.0, last_sequence });
+            }
             Record::Retained { sequence, change: RetainedChange::Set(message) } => {
                 self.add_message(message);
                 self.append(&record::Record::RetainedSet { sequence, message: message.id() });
@@ -73,6 +76,8 @@ impl FrameWriter {
             Change::Completed(packet_id) => record::Record::Completed { session, packet_id: *packet_id },
             Change::Taken(packet_id) => record::Record::Taken { session, packet_id: *packet_id },
             Change::Released(packet_id) => record::Record::Released { session, packet_id: *packet_id },
+            Change::GoOnWith(packet_id) => record::Record::GoOnWith { session, packet_id: *packet_id },
+            Change::Awaited(packet_id) => record::Record::Awaited { session, packet_id: *packet_id },
         };
         self.append(&record);
     }
@@ -85,6 +90,11 @@ impl FrameWriter {
 
     fn append(&mut self, record: &record::Record<'_>) {
         record.append_to(&mut self.body);
+    }
+
+    /// Bytes that have been added.
+    pub fn bytes(&self) -> usize {
+        self.body.len()
     }
 
     /// Whether nothing has been added.

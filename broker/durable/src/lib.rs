@@ -9,7 +9,9 @@
 mod frame_writer;
 mod recovery;
 mod shard_log;
+mod snapshot;
 
 pub use frame_writer::FrameWriter;
 pub use recovery::{Recovery, RecoveryError};
 pub use shard_log::{SessionNumbers, ShardLog};
+pub use snapshot::write_snapshot;

@@ -137,6 +137,14 @@ impl Recovery {
             Record::Completed { session, packet_id } => self.change(session, &Change::Completed(packet_id))?,
             Record::Taken { session, packet_id } => self.change(session, &Change::Taken(packet_id))?,
             Record::Released { session, packet_id } => self.change(session, &Change::Released(packet_id))?,
+            Record::GoOnWith { session, packet_id } => self.change(session, &Change::GoOnWith(packet_id))?,
+            Record::Awaited { session, packet_id } => {
+                let (session, change) = (number(session), Change::Awaited(packet_id));
+                self.replay.apply(&Kept::Changed { session, change: &change, packet_id: Some(packet_id) })?;
+            }
+            Record::Counted { last_session, last_sequence } => {
+                self.replay.apply(&Kept::Counted { last_session: SessionNumber(last_session), last_sequence })?;
+            }
             Record::RetainedSet { sequence, message } => {
                 let change = RetainedChange::Set(self.message(message)?);
                 self.replay.apply(&Kept::Retained { sequence, change: &change })?;

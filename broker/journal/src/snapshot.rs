@@ -8,7 +8,7 @@ use crate::format::{
 };
 use crate::log::{GROUP_MAX_BYTES, Group};
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber, ShardNumber, TurnNumber};
-use crate::reader::read_header;
+use crate::reader::{read_header, read_version_file};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -112,13 +112,15 @@ pub struct SnapshotReader<D: Disk> {
 
 impl<D: Disk> SnapshotReader<D> {
     /// The newest snapshot that is whole; each is read once to see whether it is. Others are passed over, with a warning
-    /// in the log.
+    /// in the log. Where there is no log yet, there is no snapshot.
     ///
     /// # Errors
-    /// [`LogError::Newer`], or those of the disk.
-    pub fn newest(disk: &D, log: LogId) -> Result<Option<Self>, LogError> {
+    /// [`LogError::Newer`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], or those of the disk.
+    pub fn newest(disk: &D) -> Result<Option<Self>, LogError> {
+        let names = disk.list()?;
+        let Some(log) = read_version_file(disk, &names)? else { return Ok(None) };
         let mut positions: Vec<Position> = Vec::new();
-        for name in disk.list()? {
+        for name in names {
             if let Some(Name::Snapshot(position)) = Name::parse(&name) {
                 positions.push(position);
             }

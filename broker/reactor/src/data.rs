@@ -6,9 +6,9 @@ use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tautwire_durable::{Recovery, SessionNumbers, ShardLog};
+use tautwire_durable::{Recovery, RecoveryError, SessionNumbers, ShardLog, write_snapshot};
 use tautwire_engine::{Shard, Shared};
-use tautwire_journal::{Directory, End, Epoch, Log, LogError, LogId, Position, Settings, WriterThread};
+use tautwire_journal::{Directory, End, Epoch, Log, LogError, LogId, Position, Settings, SnapshotReader, WriterThread};
 use tautwire_router::ShardIndex;
 use tautwire_session::{Replay, ReplayedMessage};
 
@@ -55,12 +55,18 @@ pub(crate) fn open(
     let log_failed = |error| failed(Cause::Log(error));
     let disk = Directory::open(path).map_err(|error| log_failed(error.into()))?;
     let mut recovery = Recovery::new(Some(shared.memory.ledger(0).clone()));
-    let opened =
-        Log::open(&disk, Settings::default(), Position::START, epoch(), LogId(random()), clock.now_ms(), |frame| {
-            recovery.frame(frame.body).map_err(|error| format!("{error} [{}]", error.code()).into())
-        });
+    let covered = read_snapshot(&disk, &mut recovery).map_err(log_failed)?;
+    let opened = Log::open(&disk, Settings::default(), covered, epoch(), LogId(random()), clock.now_ms(), |frame| {
+        recovery.frame(frame.body).map_err(|error| refusal(&error))
+    });
     let (log, found) = opened.map_err(log_failed)?;
     announce(path, &found.end);
+    let replay = recovery.finish();
+    let end = log.durable();
+    if end > covered {
+        // What lies before is not needed any more.
+        write_snapshot(&replay, &disk, log.id(), epoch(), end, clock.now_ms()).map_err(log_failed)?;
+    }
 
     let bells = bells.to_vec();
     let count = bells.len();
@@ -70,7 +76,7 @@ pub(crate) fn open(
         }
     };
     let (writer, ports) = WriterThread::start(log, count as u16, wake, move || clock.now_ms()).map_err(log_failed)?;
-    let replay = recovery.finish();
+    writer.release(end);
     let last = replay.last_session();
     let shard = |(index, port)| {
         let journal = ShardLog::new(port, SessionNumbers::above(last, index, count));
@@ -79,6 +85,21 @@ pub(crate) fn open(
     let mut shards: Vec<_> = ports.into_iter().enumerate().map(shard).collect();
     restore(replay, shared, &mut shards, clock.now_ms()).map_err(|what| failed(Cause::NoPlace(what)))?;
     Ok((writer, shards))
+}
+
+/// Takes the newest snapshot; gives the position of the last frame that it covers.
+fn read_snapshot(disk: &Directory, recovery: &mut Recovery) -> Result<Position, LogError> {
+    let Some(mut snapshot) = SnapshotReader::newest(disk)? else { return Ok(Position::START) };
+    let covered = snapshot.covered();
+    while let Some(frame) = snapshot.step()? {
+        let taken = recovery.frame(frame.body);
+        taken.map_err(|error| LogError::Refused { at: covered, cause: refusal(&error) })?;
+    }
+    Ok(covered)
+}
+
+fn refusal(error: &RecoveryError) -> Box<str> {
+    format!("{error} [{}]", error.code()).into()
 }
 
 fn restore(replay: Replay, shared: &Shared, shards: &mut [Shard<ShardLog>], now_ms: u64) -> Result<(), &'static str> {

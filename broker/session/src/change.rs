@@ -34,4 +34,8 @@ pub enum Change {
     Taken(PacketId),
     /// PUBREL came for it.
     Released(PacketId),
+    /// The next message gets this identifier, which is free. Said where state is written down as a whole.
+    GoOnWith(PacketId),
+    /// PUBREL has been sent for the next identifier, and PUBCOMP is due. Said where state is written down as a whole.
+    Awaited(PacketId),
 }

@@ -59,6 +59,13 @@ pub enum Record<'a> {
     },
     /// A session ends and its state goes with it.
     Ended(SessionNumber),
+    /// Numbers up to these have been given. Said where state is written down as a whole.
+    Counted {
+        /// To sessions.
+        last_session: SessionNumber,
+        /// To changes of the retained messages.
+        last_sequence: u64,
+    },
     /// The retained messages change. They are common to all shards: of two changes of one topic, the one with the higher
     /// number took effect later, whichever was written down first.
     Retained {

@@ -8,6 +8,7 @@ use tautwire_protocol::{PacketId, QoS, SubscriptionId};
 use tautwire_memory::{Footprint, Kind};
 use tautwire_message::Message;
 
+use crate::change::Change;
 use crate::packet_id_set::PacketIdSet;
 
 /// Packet identifiers run from 1 to 65,535, so a window can span no more.
@@ -178,6 +179,12 @@ impl Default for Sequence {
     }
 }
 
+impl From<PacketId> for Sequence {
+    fn from(id: PacketId) -> Self {
+        Sequence(id.get())
+    }
+}
+
 impl Default for Outbound {
     fn default() -> Self {
         Outbound::resuming(Sequence::default())
@@ -302,6 +309,58 @@ impl Outbound {
     /// Whether PUBCOMP is due for `id`.
     pub fn is_released(&self, id: PacketId) -> bool {
         matches!(self.slot(id), Some(Slot::Released))
+    }
+
+    /// The messages that wait, in order.
+    pub(crate) fn queue(&self) -> impl Iterator<Item = &PendingMessage> {
+        self.queue.iter()
+    }
+
+    /// Tells the changes that lead to the window, in the order of sending, where `next` would be the next identifier before them.
+    /// Gives what it is behind them.
+    pub(crate) fn describe_window(
+        &self,
+        mut next: Option<PacketId>,
+        visit: &mut impl FnMut(&Change, Option<PacketId>),
+    ) -> Option<PacketId> {
+        let aside = self.stragglers.iter().map(|(id, slot)| (Some(*id), slot));
+        let window = self.window.iter().enumerate().map(|(at, slot)| (PacketId::new(self.id_at(at)), slot));
+        for (id, slot) in aside.chain(window) {
+            let Some(id) = id.filter(|_| !matches!(slot, Slot::Free)) else { continue };
+            if next != Some(id) {
+                visit(&Change::GoOnWith(id), None);
+            }
+            match slot {
+                Slot::Unacknowledged(delivery) => visit(&Change::Started(delivery.clone()), Some(id)),
+                Slot::Released => visit(&Change::Awaited(id), Some(id)),
+                Slot::Free => {}
+            }
+            next = PacketId::new(id.get().wrapping_add(1).max(1));
+        }
+        next
+    }
+
+    /// Identifiers go on with `id`. What is in the window is older, and set aside.
+    pub(crate) fn go_on_with(&mut self, id: PacketId) {
+        while !self.window.is_empty() {
+            self.set_front_aside();
+        }
+        self.first = id.get();
+        self.weigh();
+    }
+
+    /// PUBREL has been sent for the next identifier.
+    pub(crate) fn await_complete(&mut self, id: PacketId) {
+        debug_assert_eq!(self.next_packet_id(), Some(id));
+        let Some(at) = self.next_free() else { return };
+        if self.window.is_empty() {
+            self.first = self.id_at(at);
+        } else {
+            self.window.resize_with(at, || Slot::Free);
+        }
+        self.window.push_back(Slot::Released);
+        self.occupied += 1;
+        self.weigh();
     }
 
     /// A new connection: everything in the window is to be sent again. Not a [`crate::Change`]: it ends with the connection.
@@ -446,14 +505,19 @@ impl Outbound {
             len > SPARSE_WINDOW && len / 4 > outbound.occupied
         };
         while sparse(self) || self.window.len() == WINDOW_MAX {
-            let (Some(id), Some(slot)) = (PacketId::new(self.first), self.window.pop_front()) else { return };
-            self.first = self.id_at(1);
-            self.occupied -= 1;
-            self.stragglers.push((id, slot));
-            self.aside.insert(id);
-            self.drop_free_front();
+            self.set_front_aside();
             self.weigh();
         }
+    }
+
+    /// Moves the oldest message, which the front of the window is, out of it.
+    fn set_front_aside(&mut self) {
+        let (Some(id), Some(slot)) = (PacketId::new(self.first), self.window.pop_front()) else { return };
+        self.first = self.id_at(1);
+        self.occupied -= 1;
+        self.stragglers.push((id, slot));
+        self.aside.insert(id);
+        self.drop_free_front();
     }
 
     /// The place in the window that the next message takes.

@@ -50,6 +50,11 @@ impl PacketIdSet {
         }
     }
 
+    /// All that are held, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = PacketId> + '_ {
+        (1..=u16::MAX).filter_map(PacketId::new).filter(|id| self.contains(*id))
+    }
+
     /// Whether `id` is held.
     pub fn contains(&self, id: PacketId) -> bool {
         match &self.0 {

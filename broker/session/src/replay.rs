@@ -108,6 +108,10 @@ impl Replay {
             Record::Ended(number) => {
                 self.sessions.remove(&number).ok_or(ReplayError::UnknownSession(number))?;
             }
+            Record::Counted { last_session, last_sequence } => {
+                self.last_session = self.last_session.max(last_session);
+                self.last_sequence = self.last_sequence.max(last_sequence);
+            }
             Record::Retained { sequence, change } => {
                 let (topic, message) = match change {
                     RetainedChange::Set(message) => (message.topic(), Some(message.clone())),
@@ -135,6 +139,25 @@ impl Replay {
     /// The number of the last change of the retained messages.
     pub fn last_sequence(&self) -> u64 {
         self.last_sequence
+    }
+
+    /// Tells `visit` the records that lead to this state.
+    pub fn describe(&self, mut visit: impl FnMut(&Record<'_>)) {
+        visit(&Record::Counted { last_session: self.last_session, last_sequence: self.last_sequence });
+        for ReplayedSession { number, session, left_at_ms } in self.sessions.values() {
+            let number = *number;
+            // When it began is not known any more, and nobody asks.
+            visit(&Record::Opened { session: number, client_id: session.client_id(), at_ms: 0 });
+            session.describe(|change, packet_id| visit(&Record::Changed { session: number, change, packet_id }));
+            if let Some(at_ms) = *left_at_ms {
+                visit(&Record::Left { session: number, at_ms });
+            }
+        }
+        for (sequence, message) in self.retained.values() {
+            if let Some(message) = message {
+                visit(&Record::Retained { sequence: *sequence, change: &RetainedChange::Set(message.clone()) });
+            }
+        }
     }
 
     /// All sessions, by number, and all retained messages, by topic.

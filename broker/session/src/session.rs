@@ -133,6 +133,11 @@ impl Session {
                     held.remove(id);
                 }
             }
+            Change::GoOnWith(id) => match &mut self.outbound {
+                Some(outbound) => outbound.go_on_with(id),
+                None => self.sequence = Sequence::from(id),
+            },
+            Change::Awaited(id) => self.outbound_or_new().await_complete(id),
             Change::ExpiryInterval(seconds) => self.expiry_interval_s = seconds,
             Change::Will(will) => self.will = will,
             Change::Subscribed(filter, record) => {
@@ -143,6 +148,35 @@ impl Session {
             }
         }
         None
+    }
+
+    /// Tells `visit` the changes that lead a fresh session to this state, in order, with the identifiers that they give out.
+    /// The session that comes of them sends the same packets in the same order, with the same identifiers.
+    pub fn describe(&self, mut visit: impl FnMut(&Change, Option<PacketId>)) {
+        if self.expiry_interval_s > 0 {
+            visit(&Change::ExpiryInterval(self.expiry_interval_s), None);
+        }
+        if let Some(will) = &self.will {
+            visit(&Change::Will(Some(will.clone())), None);
+        }
+        for (filter, record) in self.subscriptions.iter() {
+            visit(&Change::Subscribed(filter.into(), record), None);
+        }
+        for id in self.held.iter().flat_map(|held| held.iter()) {
+            visit(&Change::Taken(id), None);
+        }
+        let mut next = Session::default().next_packet_id();
+        if let Some(outbound) = &self.outbound {
+            next = outbound.describe_window(next, &mut visit);
+        }
+        if let Some(id) = self.next_packet_id()
+            && next != Some(id)
+        {
+            visit(&Change::GoOnWith(id), None);
+        }
+        for delivery in self.outbound.iter().flat_map(|outbound| outbound.queue()) {
+            visit(&Change::Queued(delivery.clone()), None);
+        }
     }
 
     /// Gives back memory that an idle session does not need.

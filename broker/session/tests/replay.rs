@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use tautwire_message::MessageRef;
-use tautwire_protocol::{PacketId, QoS};
-use tautwire_session::{Change, PendingMessage, Resend, Session, SubscriptionIds};
+use tautwire_protocol::{PacketId, QoS, SubscriptionOptions};
+use tautwire_session::{Change, KeptWill, PendingMessage, Resend, Session, SubscriptionIds, SubscriptionRecord};
 
 /// SplitMix64.
 struct Random(u64);
@@ -20,12 +20,13 @@ impl Random {
 }
 
 /// Messages on their way, in the order of sending, and those that wait.
-#[derive(Default)]
+#[derive(Default, Clone)]
 struct Model {
     started: Vec<Started>,
     queue: VecDeque<u32>,
 }
 
+#[derive(Clone)]
 struct Started {
     id: PacketId,
     number: u32,
@@ -175,14 +176,27 @@ impl Life {
         assert!(outbound.in_flight() <= self.model.started.len());
     }
 
-    /// The changes alone give the same session.
-    fn check_replay(mut self) {
+    /// The changes alone give the same session, and so do those that describe it.
+    fn check_replay(self) {
         let mut replayed = Session::new("c");
         for change in &self.changes {
             replayed.apply(change.clone());
         }
-        let mut second = Life { session: replayed, changes: Vec::new(), ..Life::new() };
-        std::mem::swap(&mut second.model, &mut self.model);
+        let mut described = Session::new("c");
+        self.session.describe(|change, packet_id| {
+            assert!(
+                packet_id.is_none() || described.next_packet_id() == packet_id,
+                "{change:?} gives out {packet_id:?}"
+            );
+            described.apply(change.clone());
+        });
+        self.check_same(replayed);
+        self.check_same(described);
+    }
+
+    /// `session` does what this life's session would.
+    fn check_same(&self, session: Session) {
+        let mut second = Life { session, model: self.model.clone(), ..Life::new() };
         second.rewind();
         second.check();
         second.check_each();
@@ -273,4 +287,30 @@ fn stragglers_keep_their_identifiers_while_all_others_go_round() {
     }
     life.check_each();
     life.check_replay();
+}
+
+fn packet_id(id: u16) -> PacketId {
+    PacketId::new(id).expect("it is not 0")
+}
+
+/// What is not on its way to the client is described too.
+#[test]
+fn a_session_is_described_with_all_that_it_has() {
+    let mut session = Session::new("c");
+    let will = KeptWill { message: delivery(1).message, delay_s: 5, message_expiry_s: Some(9) };
+    let record = SubscriptionRecord { options: SubscriptionOptions::default(), identifier: None, format: None };
+    let changes = [
+        Change::ExpiryInterval(60),
+        Change::Will(Some(Box::new(will))),
+        Change::Subscribed("a/#".into(), record),
+        Change::Subscribed("b".into(), record),
+        Change::Taken(packet_id(1)),
+        Change::Taken(packet_id(65_535)),
+    ];
+    for change in &changes {
+        session.apply(change.clone());
+    }
+    let mut described = Vec::new();
+    session.describe(|change, packet_id| described.push((change.clone(), packet_id)));
+    assert_eq!(described, changes.map(|change| (change, None)));
 }

@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use tautwire_durable::{FrameWriter, Recovery, SessionNumbers};
+use tautwire_durable::{FrameWriter, Recovery, SessionNumbers, write_snapshot};
 use tautwire_journal::disk::{Faults, LyingDisk};
 use tautwire_journal::{
-    AppendError, Epoch, Log, LogId, Position, Reader, SEGMENT_MIN_BYTES, Settings, ShardNumber, Step, TurnNumber,
+    AppendError, Epoch, Log, LogId, Position, Reader, SEGMENT_MIN_BYTES, Settings, ShardNumber, SnapshotReader, Step,
+    TurnNumber,
 };
 use tautwire_session::{Journal, LogPosition, Record, Replay, SessionNumber};
 
@@ -104,10 +105,11 @@ fn open(disk: &LyingDisk, random: &mut Random, now_ms: u64) -> (Rc<RefCell<Runni
     (Rc::new(RefCell::new(Running { log, taken, durable, is_instant: false, said: Vec::new() })), recovery.finish())
 }
 
-/// What is in the log while it is written.
+/// What is on the disk while it is written: the newest snapshot, and the log behind it.
 fn replay(disk: &LyingDisk) -> Replay {
     let mut recovery = Recovery::new(None);
-    let mut reader = Reader::open(disk, Position::START).expect("the log is there");
+    let covered = read_snapshot(disk, &mut recovery);
+    let mut reader = Reader::open(disk, covered).expect("the log is there");
     while let Some(step) = reader.step().expect("the disk reads") {
         match step {
             Step::Frame(frame) => recovery.frame(frame.body).unwrap_or_else(|error| panic!("{error}")),
@@ -115,6 +117,35 @@ fn replay(disk: &LyingDisk) -> Replay {
         }
     }
     recovery.finish()
+}
+
+/// Takes the newest snapshot; gives what it covers.
+fn read_snapshot(disk: &LyingDisk, recovery: &mut Recovery) -> Position {
+    let Some(mut snapshot) = SnapshotReader::newest(disk).expect("the disk reads") else {
+        return Position::START;
+    };
+    while let Some(frame) = snapshot.step().expect("the disk reads") {
+        recovery.frame(frame.body).unwrap_or_else(|error| panic!("{error}"));
+    }
+    snapshot.covered()
+}
+
+/// A state as the records that lead to it.
+fn described(replay: &Replay) -> Vec<Kept> {
+    let mut records = Vec::new();
+    replay.describe(|record| records.push(Kept::of(record)));
+    records
+}
+
+/// Replaces what the log says by a snapshot of it, which says the same.
+fn take_snapshot(disk: &LyingDisk, running: &Running, found: Replay, now_ms: u64) -> Replay {
+    let epoch = Epoch::new(9).expect("it is not 0");
+    write_snapshot(&found, disk, running.log.id(), epoch, running.log.durable(), now_ms).expect("the disk writes");
+    let mut recovery = Recovery::new(None);
+    assert_eq!(read_snapshot(disk, &mut recovery), running.log.durable());
+    let read = recovery.finish();
+    assert_eq!(described(&read), described(&found));
+    read
 }
 
 fn journal(life: &Rc<RefCell<Running>>, shard: usize, last: SessionNumber) -> DiskJournal {
@@ -158,6 +189,8 @@ fn a_broker_whose_machine_loses_power_goes_on_with_what_was_synced() {
         let frames = count_frames(&disk);
         assert!(frames as u64 >= durable, "{durable} frames were reported durable, {frames} are there");
         assert_eq!(found, said(&life.borrow().said[..frames]));
+        let found =
+            if random.chance(50) { take_snapshot(&disk, &next.borrow(), found, world.broker.now_ms()) } else { found };
         life = next;
         life.borrow_mut().is_instant = true;
         let last = found.last_session();

@@ -18,13 +18,14 @@ use crate::support::{Choices, Random};
 use crate::world::{Plan, RETAINED, World, returning, settings};
 
 /// A record that has been kept.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Kept {
     Opened(SessionNumber, String),
     Changed(SessionNumber, Change, Option<PacketId>),
     Returned(SessionNumber),
     Left(SessionNumber, u64),
     Ended(SessionNumber),
+    Counted(SessionNumber, u64),
     /// Numbered, since shards write down in another order than they change.
     Retained(u64, RetainedChange),
 }
@@ -37,6 +38,7 @@ impl Kept {
             Record::Returned { session, .. } => Kept::Returned(session),
             Record::Left { session, at_ms } => Kept::Left(session, at_ms),
             Record::Ended(session) => Kept::Ended(session),
+            Record::Counted { last_session, last_sequence } => Kept::Counted(last_session, last_sequence),
             Record::Retained { sequence, change } => Kept::Retained(sequence, change.clone()),
         }
     }
@@ -50,6 +52,9 @@ impl Kept {
             Kept::Returned(session) => Record::Returned { session: *session, at_ms: 0 },
             Kept::Left(session, at_ms) => Record::Left { session: *session, at_ms: *at_ms },
             Kept::Ended(session) => Record::Ended(*session),
+            Kept::Counted(last_session, last_sequence) => {
+                Record::Counted { last_session: *last_session, last_sequence: *last_sequence }
+            }
             Kept::Retained(sequence, change) => Record::Retained { sequence: *sequence, change },
         }
     }

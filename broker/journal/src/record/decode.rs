@@ -94,6 +94,9 @@ impl<'a> Cursor<'a> {
                 to: ShardNumber(self.u16()?),
                 sequence: self.u64()?,
             },
+            number::GO_ON_WITH => Record::GoOnWith { session: self.session()?, packet_id: self.packet_id()? },
+            number::AWAITED => Record::Awaited { session: self.session()?, packet_id: self.packet_id()? },
+            number::COUNTED => Record::Counted { last_session: self.u64()?, last_sequence: self.u64()? },
             _ => return Err(RecordError { fault: RecordFault::UnknownRecord, offset: start }),
         })
     }

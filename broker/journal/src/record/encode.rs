@@ -26,6 +26,9 @@ pub(super) const RETAINED_SET: u8 = 19;
 pub(super) const RETAINED_CLEARED: u8 = 20;
 pub(super) const HANDED: u8 = 21;
 pub(super) const TOOK: u8 = 22;
+pub(super) const GO_ON_WITH: u8 = 23;
+pub(super) const AWAITED: u8 = 24;
+pub(super) const COUNTED: u8 = 25;
 
 pub(super) const DELIVERY_RETAIN: u8 = 0b0100;
 pub(super) const DELIVERY_SHARE: u8 = 0b1000;
@@ -92,6 +95,9 @@ impl Record<'_> {
             Record::Took { epoch, from, to, sequence } => {
                 out.kind(TOOK).u64(epoch.get()).u16(from.0).u16(to.0).u64(sequence)
             }
+            Record::GoOnWith { session, packet_id } => out.kind(GO_ON_WITH).u64(session.get()).u16(packet_id.get()),
+            Record::Awaited { session, packet_id } => out.kind(AWAITED).u64(session.get()).u16(packet_id.get()),
+            Record::Counted { last_session, last_sequence } => out.kind(COUNTED).u64(last_session).u64(last_sequence),
         };
     }
 }

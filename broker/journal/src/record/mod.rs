@@ -76,6 +76,12 @@ pub enum Record<'a> {
         /// Those whom the sending shard chose for shared subscriptions.
         members: Members<'a>,
     },
+    /// The next message of the session gets this identifier, which is free. In snapshots.
+    GoOnWith { session: SessionId, packet_id: PacketId },
+    /// PUBREL has been sent for this identifier, and PUBCOMP is due. In snapshots.
+    Awaited { session: SessionId, packet_id: PacketId },
+    /// Numbers up to these have been given: to sessions, 0 for none, and to changes of the retained messages. In snapshots.
+    Counted { last_session: u64, last_sequence: u64 },
     /// All messages of this pair up to this one have been taken, by the records in the same frame.
     Took { epoch: Epoch, from: ShardNumber, to: ShardNumber, sequence: u64 },
 }
@@ -124,12 +130,15 @@ impl Record<'_> {
             | Record::Received { session, .. }
             | Record::Completed { session, .. }
             | Record::Taken { session, .. }
-            | Record::Released { session, .. } => Some(session),
+            | Record::Released { session, .. }
+            | Record::GoOnWith { session, .. }
+            | Record::Awaited { session, .. } => Some(session),
             Record::Message(_)
             | Record::RetainedSet { .. }
             | Record::RetainedCleared { .. }
             | Record::Handed { .. }
-            | Record::Took { .. } => None,
+            | Record::Took { .. }
+            | Record::Counted { .. } => None,
         }
     }
 
@@ -168,6 +177,9 @@ impl Record<'_> {
             Record::RetainedCleared { .. } => "RetainedCleared",
             Record::Handed { .. } => "Handed",
             Record::Took { .. } => "Took",
+            Record::GoOnWith { .. } => "GoOnWith",
+            Record::Awaited { .. } => "Awaited",
+            Record::Counted { .. } => "Counted",
         }
     }
 }

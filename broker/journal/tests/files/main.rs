@@ -247,7 +247,7 @@ fn a_snapshot_counts_when_it_is_finished_and_the_newest_that_is_whole_is_read() 
         }
         writer
     };
-    let newest = || SnapshotReader::newest(&disk, ID).expect("no faults");
+    let newest = || SnapshotReader::newest(&disk).expect("no faults");
     let unfinished = write(5, 8_192, 10);
     assert!(newest().is_none());
     unfinished.finish().expect("no faults");
