@@ -68,6 +68,25 @@ fn live(world: &mut World, failures: &mut usize) {
     if world.random.one_in(3) { world.disk.end_process() } else { world.disk.crash() }
 }
 
+/// What a failed opening has left may be gone after the crash that follows, each name for itself.
+#[test]
+fn an_opening_that_failed_anywhere_can_be_repeated() {
+    for seed in 0..400 {
+        let mut world = World::new(seed);
+        let fails_at = Some(1 + seed % 16);
+        world.disk.set_faults(Faults { fails_at, ..Faults::default() });
+        let _ = world.open_and_look();
+        world.log = None;
+        world.disk.end_process();
+        let power_lost_at = Some(1 + seed / 16);
+        world.disk.set_faults(Faults { power_lost_at, ..Faults::default() });
+        let _ = world.open_and_look();
+        world.log = None;
+        world.disk.crash();
+        world.open_and_look().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
 fn fails_for_ever(world: &mut World, error: &LogError) {
     world.disk.set_faults(Faults::default());
     let log = world.log.as_mut().expect("is open");
