@@ -7,7 +7,8 @@ use libfuzzer_sys::fuzz_target;
 use tautwire_journal::disk::LyingDisk;
 use tautwire_journal::record::Records;
 use tautwire_journal::{
-    Epoch, FRAME_BODY_MAX_BYTES, Log, LogId, Position, Reader, SEGMENT_MIN_BYTES, Settings, ShardNumber, Step, TurnNumber,
+    Epoch, FRAME_BODY_MAX_BYTES, Log, LogId, Position, Reader, SEGMENT_MIN_BYTES, Settings, ShardNumber, Step,
+    TurnNumber,
 };
 
 const SEGMENTS: u64 = 2;
@@ -58,7 +59,8 @@ fn read_log(input: &[u8]) {
         match step {
             Step::Frame(frame) => {
                 assert!(frame.body.len() <= FRAME_BODY_MAX_BYTES);
-                let is_this = |(position, body): &&(Position, Vec<u8>)| (*position, &body[..]) == (frame.position, frame.body);
+                let is_this =
+                    |(position, body): &&(Position, Vec<u8>)| (*position, &body[..]) == (frame.position, frame.body);
                 expected.find(is_this).expect("a frame that was written, in its order");
                 read += 1;
             }
