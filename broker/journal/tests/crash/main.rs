@@ -9,7 +9,7 @@ use tautwire_journal::disk::{Disk, Faults};
 use tautwire_journal::{LogError, SEGMENT_MIN_BYTES};
 use world::World;
 
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 2_000;
 /// How often a log is opened in one life.
 const OPENINGS: usize = 5;
 const STEPS_MAX: u64 = 60;
