@@ -160,7 +160,8 @@ impl<D: Disk> Log<D> {
     }
 
     /// What has to be done so that the next segment is ready before this one is full; `None` where it is ready, or ordered
-    /// already. Carrying it out takes long, and may be done by another thread. `now_ms`: Unix time.
+    /// already. Carrying it out takes long, and may be done by another thread, but never after the log has been closed or
+    /// dropped: the directory is another's then. `now_ms`: Unix time.
     pub fn order(&mut self, now_ms: u64) -> Option<Order<D>> {
         if self.failure.is_some() || !matches!(self.next, Next::None) {
             return None;

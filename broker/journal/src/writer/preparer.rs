@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use crate::disk::{Disk, DiskError, Operation};
 use crate::error::LogError;
@@ -11,12 +11,13 @@ use crate::writer::Shared;
 
 /// Carries out one order at a time, so its channels never hold more than one.
 pub(super) struct Preparer<D: Disk> {
-    orders: Sender<Order<D>>,
+    orders: Option<Sender<Order<D>>>,
     made: Receiver<Result<Prepared<D>, LogError>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl<D: Disk> Preparer<D> {
-    /// Starts the thread. It ends when the preparer is dropped.
+    /// Starts the thread.
     pub(super) fn start(shared: Arc<Shared>) -> Result<Preparer<D>, LogError> {
         let (orders, to_do) = channel::<Order<D>>();
         let (done, made) = channel();
@@ -29,13 +30,16 @@ impl<D: Disk> Preparer<D> {
             }
         };
         let builder = thread::Builder::new().name("journal-ahead".to_owned());
-        builder.spawn(work).map_err(|error| LogError::Disk(DiskError::new(Operation::Create, "", &error)))?;
-        Ok(Preparer { orders, made })
+        let thread =
+            builder.spawn(work).map_err(|error| LogError::Disk(DiskError::new(Operation::Create, "", &error)))?;
+        Ok(Preparer { orders: Some(orders), made, thread: Some(thread) })
     }
 
     pub(super) fn order(&self, order: Order<D>) {
-        // Where the thread is gone, `wait` says so.
-        let _ = self.orders.send(order);
+        if let Some(orders) = &self.orders {
+            // Where the thread is gone, `wait` says so.
+            let _ = orders.send(order);
+        }
     }
 
     /// What was ordered, if it is made.
@@ -46,5 +50,17 @@ impl<D: Disk> Preparer<D> {
     /// Waits for what was ordered.
     pub(super) fn wait(&self) -> Result<Prepared<D>, LogError> {
         self.made.recv().unwrap_or(Err(LogError::WriterGone))
+    }
+}
+
+impl<D: Disk> Drop for Preparer<D> {
+    /// Waits for what is being made. The directory is free for others afterwards, and their files must not be replaced.
+    fn drop(&mut self) {
+        self.orders = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::error!("the thread that prepares segments of the journal has panicked");
+        }
     }
 }

@@ -6,7 +6,7 @@ use tautwire_journal::{DamageKind, LogError, OnDamage, Position, SEGMENT_MIN_BYT
 use crate::seeds;
 use crate::world::{World, Written};
 
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 300;
 
 /// A log of some segments that was closed in order, as it is read.
 fn closed_log(seed: u64) -> (World, Vec<(Position, Written)>) {

@@ -8,7 +8,7 @@ use tautwire_journal::disk::{Disk, DiskFile, Faults, LyingDisk};
 use tautwire_journal::record::Record;
 use tautwire_journal::{
     DamageKind, Directory, Epoch, Log, LogError, LogId, OnDamage, Position, Reader, Recovery, SEGMENT_MIN_BYTES,
-    SessionId, Settings, ShardNumber, SnapshotReader, SnapshotWriter, Step, TurnNumber, check,
+    SessionId, Settings, ShardNumber, SnapshotReader, SnapshotWriter, Step, TurnNumber, WriterThread, check,
 };
 
 const ID: LogId = LogId(0xABCD);
@@ -72,6 +72,19 @@ fn a_real_directory_keeps_frames_of_all_sizes_in_order() {
         log.close().expect("has space");
     }
     assert!(disk.free_bytes().expect("is known") > 0);
+}
+
+#[test]
+fn when_the_writer_has_been_closed_nobody_makes_files_any_more() {
+    let folder = Folder::new();
+    let disk = Directory::open(&folder.0).expect("can be made");
+    for number in 1..=30 {
+        let (log, ..) = open(&disk, number, Position::START, OnDamage::Refuse).expect("is whole");
+        let (writer, _ports) = WriterThread::start(log, 1, |_| {}, || 0).expect("has threads");
+        writer.close().expect("has space");
+        let names = disk.list().expect("can be read");
+        assert!(!names.iter().any(|name| name.ends_with(".new")), "{names:?}");
+    }
 }
 
 fn with_three_frames() -> LyingDisk {

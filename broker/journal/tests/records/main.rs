@@ -64,7 +64,8 @@ proptest! {
 fn each_fault_has_a_code_and_a_place() {
     let session = [1, 0, 0, 0, 0, 0, 0, 0];
     let after = |kind: u8, rest: &[u8]| [&[kind][..], &session, rest].concat();
-    let cases: [(Vec<u8>, RecordFault, usize, &str); 8] = [
+    let queued = |flags: u8, rest: &[u8]| after(11, &[&[0; 16][..], &[flags], rest].concat());
+    let cases: [(Vec<u8>, RecordFault, usize, &str); 11] = [
         (vec![0], RecordFault::UnknownRecord, 0, "record_unknown"),
         (vec![23], RecordFault::UnknownRecord, 0, "record_unknown"),
         (vec![3, 1, 0], RecordFault::CutShort, 1, "record_cut_short"),
@@ -72,6 +73,9 @@ fn each_fault_has_a_code_and_a_place() {
         (after(14, &[0, 0]), RecordFault::ImpossibleValue, 9, "record_impossible_value"),
         (after(10, &[1, 0, 0, 0, 0xFF]), RecordFault::NotText, 13, "record_not_text"),
         (after(10, &[0xFF, 0xFF, 0xFF, 0xFF]), RecordFault::CutShort, 13, "record_cut_short"),
+        (queued(0b1_0000, &[0; 4]), RecordFault::ImpossibleValue, 25, "record_impossible_value"),
+        (queued(0b11, &[0; 4]), RecordFault::ImpossibleValue, 25, "record_impossible_value"),
+        (queued(0, &[1, 0, 0, 0, 0, 0, 0, 0]), RecordFault::ImpossibleValue, 30, "record_impossible_value"),
         (vec![1, 1, 0, 0, 0, 9], RecordFault::NotAMessage, 5, "record_not_a_message"),
     ];
     for (bytes, fault, offset, code) in cases {
