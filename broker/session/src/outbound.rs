@@ -1,5 +1,7 @@
 //! Messages on their way to one client: a window of those that carry a packet identifier, and a queue of those that wait.
 
+mod describe;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -8,7 +10,6 @@ use tautwire_protocol::{PacketId, QoS, SubscriptionId};
 use tautwire_memory::{Footprint, Kind};
 use tautwire_message::Message;
 
-use crate::change::Change;
 use crate::packet_id_set::PacketIdSet;
 
 /// Packet identifiers run from 1 to 65,535, so a window can span no more.
@@ -314,53 +315,6 @@ impl Outbound {
     /// The messages that wait, in order.
     pub(crate) fn queue(&self) -> impl Iterator<Item = &PendingMessage> {
         self.queue.iter()
-    }
-
-    /// Tells the changes that lead to the window, in the order of sending, where `next` would be the next identifier before them.
-    /// Gives what it is behind them.
-    pub(crate) fn describe_window(
-        &self,
-        mut next: Option<PacketId>,
-        visit: &mut impl FnMut(&Change, Option<PacketId>),
-    ) -> Option<PacketId> {
-        let aside = self.stragglers.iter().map(|(id, slot)| (Some(*id), slot));
-        let window = self.window.iter().enumerate().map(|(at, slot)| (PacketId::new(self.id_at(at)), slot));
-        for (id, slot) in aside.chain(window) {
-            let Some(id) = id.filter(|_| !matches!(slot, Slot::Free)) else { continue };
-            if next != Some(id) {
-                visit(&Change::GoOnWith(id), None);
-            }
-            match slot {
-                Slot::Unacknowledged(delivery) => visit(&Change::Started(delivery.clone()), Some(id)),
-                Slot::Released => visit(&Change::Awaited(id), Some(id)),
-                Slot::Free => {}
-            }
-            next = PacketId::new(id.get().wrapping_add(1).max(1));
-        }
-        next
-    }
-
-    /// Identifiers go on with `id`. What is in the window is older, and set aside.
-    pub(crate) fn go_on_with(&mut self, id: PacketId) {
-        while !self.window.is_empty() {
-            self.set_front_aside();
-        }
-        self.first = id.get();
-        self.weigh();
-    }
-
-    /// PUBREL has been sent for the next identifier.
-    pub(crate) fn await_complete(&mut self, id: PacketId) {
-        debug_assert_eq!(self.next_packet_id(), Some(id));
-        let Some(at) = self.next_free() else { return };
-        if self.window.is_empty() {
-            self.first = self.id_at(at);
-        } else {
-            self.window.resize_with(at, || Slot::Free);
-        }
-        self.window.push_back(Slot::Released);
-        self.occupied += 1;
-        self.weigh();
     }
 
     /// A new connection: everything in the window is to be sent again. Not a [`crate::Change`]: it ends with the connection.

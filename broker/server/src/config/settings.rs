@@ -67,7 +67,7 @@ settings! {
         /// The directory in which sessions, their messages and retained messages are kept, so that they survive a crash of the
         /// broker or the machine. Acknowledgements leave when what they promise is on disk. It is made if it is not there, and
         /// one broker at a time uses it. Empty means that everything is in memory. At present it needs `threads = 1`, and grows
-        /// as long as it is used.
+        /// until the next start.
         path: FilePath = FilePath::default();
     }
 

@@ -1,0 +1,55 @@
+//! A window as the changes that lead to it.
+
+use tautwire_protocol::PacketId;
+
+use super::{Outbound, Slot};
+use crate::change::Change;
+
+impl Outbound {
+    /// Tells the changes that lead to the window, in the order of sending, where `next` would be the next identifier before them.
+    /// Gives what it is behind them.
+    pub(crate) fn describe_window(
+        &self,
+        mut next: Option<PacketId>,
+        visit: &mut impl FnMut(&Change, Option<PacketId>),
+    ) -> Option<PacketId> {
+        let aside = self.stragglers.iter().map(|(id, slot)| (Some(*id), slot));
+        let window = self.window.iter().enumerate().map(|(at, slot)| (PacketId::new(self.id_at(at)), slot));
+        for (id, slot) in aside.chain(window) {
+            let Some(id) = id.filter(|_| !matches!(slot, Slot::Free)) else { continue };
+            if next != Some(id) {
+                visit(&Change::GoOnWith(id), None);
+            }
+            match slot {
+                Slot::Unacknowledged(delivery) => visit(&Change::Started(delivery.clone()), Some(id)),
+                Slot::Released => visit(&Change::Awaited(id), Some(id)),
+                Slot::Free => {}
+            }
+            next = PacketId::new(id.get().wrapping_add(1).max(1));
+        }
+        next
+    }
+
+    /// Identifiers go on with `id`. What is in the window is older, and set aside.
+    pub(crate) fn go_on_with(&mut self, id: PacketId) {
+        while !self.window.is_empty() {
+            self.set_front_aside();
+        }
+        self.first = id.get();
+        self.weigh();
+    }
+
+    /// PUBREL has been sent for the next identifier.
+    pub(crate) fn await_complete(&mut self, id: PacketId) {
+        debug_assert_eq!(self.next_packet_id(), Some(id));
+        let Some(at) = self.next_free() else { return };
+        if self.window.is_empty() {
+            self.first = self.id_at(at);
+        } else {
+            self.window.resize_with(at, || Slot::Free);
+        }
+        self.window.push_back(Slot::Released);
+        self.occupied += 1;
+        self.weigh();
+    }
+}
