@@ -103,6 +103,9 @@ fn records_have_the_bytes_that_were_agreed_on() {
             to: ShardNumber(3),
             sequence: 11,
         },
+        Record::GoOnWith { session, packet_id: packet_id(6) },
+        Record::Awaited { session, packet_id: packet_id(7) },
+        Record::Counted { last_session: 12, last_sequence: 13 },
     ];
     let golden: Vec<_> = lines(RECORDS).collect();
     assert_eq!(golden.len(), records.len());

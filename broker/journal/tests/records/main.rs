@@ -67,7 +67,7 @@ fn each_fault_has_a_code_and_a_place() {
     let queued = |flags: u8, rest: &[u8]| after(11, &[&[0; 16][..], &[flags], rest].concat());
     let cases: [(Vec<u8>, RecordFault, usize, &str); 11] = [
         (vec![0], RecordFault::UnknownRecord, 0, "record_unknown"),
-        (vec![23], RecordFault::UnknownRecord, 0, "record_unknown"),
+        (vec![26], RecordFault::UnknownRecord, 0, "record_unknown"),
         (vec![3, 1, 0], RecordFault::CutShort, 1, "record_cut_short"),
         (vec![3, 0, 0, 0, 0, 0, 0, 0, 0], RecordFault::ImpossibleValue, 1, "record_impossible_value"),
         (after(14, &[0, 0]), RecordFault::ImpossibleValue, 9, "record_impossible_value"),

@@ -22,7 +22,7 @@ pub(crate) struct Parts {
 pub(crate) fn parts() -> impl Strategy<Value = Parts> {
     let number = prop_oneof![Just(1), Just(u64::MAX), 1u64..=u64::MAX];
     (
-        1u8..=22,
+        1u8..=25,
         [number.clone(), number.clone(), number],
         [1u16.., 1u16..],
         any::<u8>(),
@@ -126,6 +126,9 @@ fn record<'a>(parts: &'a Parts, ids: &'a [SubscriptionId], members: &'a [Member<
             to_subscribers: flag(5),
             members: Members::Given(members),
         },
+        23 => Record::GoOnWith { session, packet_id },
+        24 => Record::Awaited { session, packet_id },
+        25 => Record::Counted { last_session: numbers[1], last_sequence: numbers[2] },
         _ => Record::Took {
             epoch: Epoch::new(numbers[0]).expect("not 0"),
             from: ShardNumber(small[0]),
