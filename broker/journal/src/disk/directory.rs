@@ -1,8 +1,8 @@
 //! A real directory.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ use crate::format::BLOCK_BYTES;
 
 /// A new file is filled in pieces of so many bytes.
 const FILL_BYTES: usize = 1 << 20;
+/// What clients publish is nobody else's business.
+const PRIVATE: u32 = 0o700;
 
 /// A directory of the file system.
 #[derive(Debug, Clone)]
@@ -21,20 +23,14 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The directory at `path`, which is made if it is not there.
+    /// The directory at `path`. If it is not there, it is made, for this user alone, with those above it.
     ///
     /// # Errors
     /// Those of the file system.
     pub fn open(path: impl Into<PathBuf>) -> Result<Directory, DiskError> {
         let path: PathBuf = path.into();
         let failed = |error: io::Error| DiskError::new(Operation::Create, &path.to_string_lossy(), &error);
-        if !path.is_dir() {
-            fs::create_dir_all(&path).map_err(failed)?;
-            // The name of the directory has to last as well.
-            if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
-            }
-        }
+        make(&path).map_err(failed)?;
         Ok(Directory { path: path.into() })
     }
 
@@ -47,6 +43,22 @@ impl Directory {
         forget_pages(&file)?;
         Ok(DirectoryFile { name: name.into(), direct: direct(&self.at(name)), file })
     }
+}
+
+/// Makes a directory and those above it, unless they are there. Their names last.
+fn make(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent {
+        make(parent)?;
+    }
+    match DirBuilder::new().mode(PRIVATE).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// A second descriptor that writes past the system's memory and returns when what was written is durable; `None` where

@@ -1,6 +1,7 @@
 //! The log in a real directory, snapshots, and what is refused.
 
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -47,6 +48,17 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
+}
+
+#[test]
+fn a_directory_is_made_for_its_user_alone() {
+    let folder = Folder::new();
+    let path = folder.0.join("a/b");
+    let disk = Directory::open(&path).expect("can be made");
+    let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    disk.sync_directory().expect("it is there");
+    Directory::open(&path).expect("it is there already");
 }
 
 #[test]
