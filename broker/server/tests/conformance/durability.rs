@@ -9,8 +9,8 @@ use crate::support::{
     AtLeastOnce, Broker, Client, ExactlyOnce, Outgoing, ProtocolVersion, QoS, V3_1_1, V5, WillMessage, every_version,
 };
 
-/// How often the broker is killed in one test.
-const KILLS: usize = 10;
+/// How often the broker is killed, for each version.
+const KILLS: usize = 25;
 /// Messages published between two kills.
 const MESSAGES: usize = 20;
 
