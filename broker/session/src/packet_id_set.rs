@@ -52,7 +52,16 @@ impl PacketIdSet {
 
     /// All that are held, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = PacketId> + '_ {
-        (1..=u16::MAX).filter_map(PacketId::new).filter(|id| self.contains(*id))
+        let (list, words) = match &self.0 {
+            Representation::List(list) => (&list[..], &[][..]),
+            Representation::Bitmap { words, .. } => (&[][..], &words[..]),
+        };
+        let bits = |word: u64| (0..u64::BITS).filter(move |bit| word >> bit & 1 == 1);
+        let mapped = words
+            .iter()
+            .enumerate()
+            .flat_map(move |(at, word)| bits(*word).map(move |bit| (at * u64::BITS as usize + bit as usize) as u16));
+        list.iter().copied().chain(mapped).filter_map(PacketId::new)
     }
 
     /// Whether `id` is held.
@@ -137,6 +146,7 @@ mod tests {
             assert!(!set.insert(id(n)));
         }
         assert_eq!(set.len(), 65_535);
+        assert!(set.iter().eq((1..=65_535).map(id)));
         for n in 1..=65_535 {
             assert!(set.contains(id(n)));
             assert!(set.remove(id(n)));
