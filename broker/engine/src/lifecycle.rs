@@ -82,28 +82,30 @@ impl<J: Journal> Shard<J> {
         }
         self.hub.counters().sessions_connected.subtract(1);
         self.hub.sessions.place(session).unbind();
-        let expiry_s = self.hub.sessions[session].expiry_interval_s();
-        if expiry_s == 0 {
+        if self.hub.sessions[session].expiry_interval_s() == 0 {
             self.end_session(session);
             return;
         }
         self.hub.write_left(session);
         let now_ms = self.hub.now_ms;
-        let mut away = Away::default();
-        if let Some(will) = self.hub.sessions[session].will() {
-            // The will's delay ends with the session at the latest [MQTT-3.1.2-8].
-            let delay_s = will.delay_s.min(expiry_s);
-            if delay_s == 0 {
-                self.publish_will(session);
-            } else {
-                // A connection that takes over sets it aside again at once [MQTT-3.1.3-9].
-                away.will_at_ms = Some(now_ms + u64::from(delay_s) * 1000);
-            }
-        }
-        if expiry_s != u32::MAX {
-            away.expires_at_ms = Some(now_ms + u64::from(expiry_s) * 1000);
+        let mut away = self.away_since(session, now_ms);
+        // Where the will waits, a connection that takes over sets it aside again at once [MQTT-3.1.3-9].
+        if away.will_at_ms.take_if(|at_ms| *at_ms <= now_ms).is_some() {
+            self.publish_will(session);
         }
         self.wait_away(session, away);
+    }
+
+    /// What comes up for a session whose client has been away since `left_at_ms`.
+    pub(crate) fn away_since(&self, session: SessionIndex, left_at_ms: u64) -> Away {
+        let state = &self.hub.sessions[session];
+        let expiry_s = state.expiry_interval_s();
+        let after_s = |seconds: u32| left_at_ms + u64::from(seconds) * 1000;
+        Away {
+            // The will's delay ends with the session at the latest [MQTT-3.1.2-8].
+            will_at_ms: state.will().map(|will| after_s(will.delay_s.min(expiry_s))),
+            expires_at_ms: (expiry_s != u32::MAX).then(|| after_s(expiry_s)),
+        }
     }
 
     pub(crate) fn wait_away(&mut self, session: SessionIndex, away: Away) {

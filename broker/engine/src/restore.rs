@@ -5,7 +5,7 @@ use tautwire_session::{Journal, LogPosition, ReplayedSession};
 
 use crate::formats;
 use crate::place::SessionIndex;
-use crate::sessions::{Away, Extent, Written};
+use crate::sessions::{Extent, Written};
 use crate::shard::Shard;
 
 impl<J: Journal> Shard<J> {
@@ -30,18 +30,6 @@ impl<J: Journal> Shard<J> {
         }
         self.wait_away(session, self.away_since(session, left_at_ms.unwrap_or(now_ms)));
         true
-    }
-
-    /// What comes up for a session whose client has been away since `left_at_ms`.
-    fn away_since(&self, session: SessionIndex, left_at_ms: u64) -> Away {
-        let state = &self.hub.sessions[session];
-        let expiry_s = state.expiry_interval_s();
-        let after_s = |seconds: u32| left_at_ms + u64::from(seconds) * 1000;
-        Away {
-            // The will's delay ends with the session at the latest [MQTT-3.1.2-8].
-            will_at_ms: state.will().map(|will| after_s(will.delay_s.min(expiry_s))),
-            expires_at_ms: (expiry_s != u32::MAX).then(|| after_s(expiry_s)),
-        }
     }
 
     fn restore_subscriptions(&mut self, session: SessionIndex) {
