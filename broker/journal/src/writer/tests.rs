@@ -1,7 +1,7 @@
 //! The writer and its ports, on a disk in memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -113,21 +113,26 @@ fn what_a_shard_posts_after_it_has_heard_from_another_comes_later_in_the_log() {
     assert_eq!(sent, TURNS);
 }
 
-#[test]
-fn a_full_ring_says_so_and_loses_nothing() {
-    let disk = LyingDisk::new(2);
+/// A writer that has made one frame durable, and stands still in waking its shard until it is told to go on.
+fn standing_still(disk: &LyingDisk) -> (WriterThread, Port, Sender<()>) {
     let (go_on, held) = channel::<()>();
-    // The writer stands still when it wakes the shard for the first time.
     let first = AtomicBool::new(true);
     let wake = move |_| {
         if first.swap(false, Ordering::SeqCst) {
             let _ = held.recv();
         }
     };
-    let (writer, mut ports) = WriterThread::start(open(&disk), 1, wake, || 0).expect("has threads");
-    let port = &mut ports[0];
+    let (writer, mut ports) = WriterThread::start(open(disk), 1, wake, || 0).expect("has threads");
+    let mut port = ports.remove(0);
     port.post(vec![1]).expect("fits");
     wait_until(|| port.durable() == TurnNumber(1));
+    (writer, port, go_on)
+}
+
+#[test]
+fn a_full_ring_says_so_and_loses_nothing() {
+    let disk = LyingDisk::new(2);
+    let (writer, mut port, go_on) = standing_still(&disk);
     let full = loop {
         match port.post(vec![2]) {
             Ok(_) => {}
@@ -149,17 +154,7 @@ fn a_full_ring_says_so_and_loses_nothing() {
 #[test]
 fn bytes_that_wait_are_limited_and_one_large_frame_is_taken() {
     let disk = LyingDisk::new(3);
-    let (go_on, held) = channel::<()>();
-    let first = AtomicBool::new(true);
-    let wake = move |_| {
-        if first.swap(false, Ordering::SeqCst) {
-            let _ = held.recv();
-        }
-    };
-    let (writer, mut ports) = WriterThread::start(open(&disk), 1, wake, || 0).expect("has threads");
-    let port = &mut ports[0];
-    port.post(vec![1]).expect("fits");
-    wait_until(|| port.durable() == TurnNumber(1));
+    let (writer, mut port, go_on) = standing_still(&disk);
     port.post(vec![2; RING_MAX_BYTES + 1]).expect("nothing else waits");
     assert!(matches!(port.post(vec![3]), Err(PostError::Full(_))));
     go_on.send(()).expect("the writer waits");
