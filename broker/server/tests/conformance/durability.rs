@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use tautwire_protocol::{Packet, PacketId};
 
-use crate::support::folder::Folder;
 use crate::support::{
-    AtLeastOnce, Broker, Client, ExactlyOnce, Outgoing, ProtocolVersion, QoS, V3_1_1, V5, WillMessage, every_version,
+    AtLeastOnce, Broker, Client, ExactlyOnce, Folder, Outgoing, QoS, V3_1_1, V5, WillMessage, back, every_version,
 };
 
 /// How often the broker is killed, for each version.
@@ -100,13 +99,6 @@ fn what_was_acknowledged_survives_a_kill() {
             assert!(*count == 1 || qos_of(*number) == AtLeastOnce, "message {number} of QoS 2 came {count} times");
         }
     });
-}
-
-/// The client comes back to its session.
-fn back(broker: &Broker, version: ProtocolVersion, client_id: &str) -> Client {
-    let client = broker.connecting(version, client_id).persistent().open();
-    assert!(client.session_present(), "{client_id} has lost its session");
-    client
 }
 
 /// Retained messages are as they were acknowledged, and those that were cleared stay so.

@@ -6,7 +6,7 @@ mod overload;
 mod queues;
 mod refusals;
 
-use crate::support::{AtLeastOnce, Broker, Client, ProtocolVersion, QoS};
+use crate::support::{AtLeastOnce, Broker, Client, ProtocolVersion, QoS, back};
 
 const KILOBYTE: usize = 1024;
 const MEGABYTE: usize = 1024 * 1024;
@@ -19,13 +19,6 @@ fn absent(broker: &Broker, version: ProtocolVersion, client_id: &str, filter: &s
     let mut client = broker.connecting(version, client_id).persistent().open();
     client.subscribe(filter, qos);
     client.disconnect();
-}
-
-/// The client comes back to its session.
-fn back(broker: &Broker, version: ProtocolVersion, client_id: &str) -> Client {
-    let client = broker.connecting(version, client_id).persistent().open();
-    assert!(client.session_present(), "{client_id} has lost its session");
-    client
 }
 
 /// A payload of `len` bytes that begins with a number.

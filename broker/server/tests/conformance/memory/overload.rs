@@ -171,6 +171,32 @@ fn a_client_of_3_1_1_whose_own_acknowledgements_free_the_memory_is_not_stuck() {
     });
 }
 
+/// Clients of 3.1.1, each of which has sent `count` messages of `len` bytes to `common` and awaits their acknowledgements.
+fn flooding_publishers(broker: &Broker, publishers: usize, count: usize, len: usize) -> Vec<Client> {
+    let mut publishers: Vec<Client> =
+        (0..publishers).map(|number| broker.connect(V3_1_1, &format!("publisher-{number}"))).collect();
+    for publisher in &mut publishers {
+        let mut bytes = Vec::new();
+        for number in 0..count {
+            let payload = numbered(number, len);
+            let publish = Outgoing::new("common", AtLeastOnce, &payload);
+            bytes.extend(publisher.encoded(&Packet::Publish(publish.publish(packet_id(number as u16 + 1)))));
+        }
+        publisher.send_bytes_unless_closed(&bytes);
+    }
+    publishers
+}
+
+/// The client behind `absent` comes back and gets all that the publishers have sent, and each of those is answered.
+fn drain(broker: &Broker, publishers: Vec<Client>, count: usize) {
+    let mut client = back(broker, V3_1_1, "absent");
+    let all = publishers.len() * count;
+    assert_eq!(receive_numbers(&mut client, all).len(), all);
+    for mut publisher in publishers {
+        (1..=count as u16).for_each(|id| assert_eq!(publisher.expect_puback(id), 0));
+    }
+}
+
 /// Many publishers that wait, each with more behind its message than the broker takes in at a time, stay connected: what they
 /// have sent waits in their sockets.
 #[test]
@@ -182,25 +208,11 @@ fn publishers_of_3_1_1_that_wait_for_memory_are_not_cut_off() {
         let broker = case.broker_set(&["limits.buffered_bytes=1048576", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
         absent(&broker, V3_1_1, "absent", "common", AtLeastOnce);
-        let mut publishers: Vec<Client> =
-            (0..PUBLISHERS).map(|number| broker.connect(V3_1_1, &format!("publisher-{number}"))).collect();
-        for publisher in &mut publishers {
-            let mut bytes = Vec::new();
-            for number in 0..COUNT {
-                let payload = numbered(number, LEN);
-                let publish = Outgoing::new("common", AtLeastOnce, &payload);
-                bytes.extend(publisher.encoded(&Packet::Publish(publish.publish(packet_id(number as u16 + 1)))));
-            }
-            publisher.send_bytes_unless_closed(&bytes);
-        }
+        let publishers = flooding_publishers(&broker, PUBLISHERS, COUNT, LEN);
         // Each of them waits.
         await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count >= PUBLISHERS as f64);
         await_live_number(&mut observer, "tautwire/refused_memory", |count| count == 0.0);
-        let mut client = back(&broker, V3_1_1, "absent");
-        assert_eq!(receive_numbers(&mut client, PUBLISHERS * COUNT).len(), PUBLISHERS * COUNT);
-        for mut publisher in publishers {
-            (1..=COUNT as u16).for_each(|id| assert_eq!(publisher.expect_puback(id), 0));
-        }
+        drain(&broker, publishers, COUNT);
     });
 }
 
@@ -214,23 +226,9 @@ fn publishers_of_3_1_1_whose_large_messages_are_not_whole_are_not_cut_off() {
         let broker = case.broker_set(&["limits.buffered_bytes=1500000", "sys.interval_s=1"]);
         let mut observer = broker.connect(V5, "observer");
         absent(&broker, V3_1_1, "absent", "common", AtLeastOnce);
-        let mut publishers: Vec<Client> =
-            (0..PUBLISHERS).map(|number| broker.connect(V3_1_1, &format!("publisher-{number}"))).collect();
-        for publisher in &mut publishers {
-            let mut bytes = Vec::new();
-            for number in 0..COUNT {
-                let payload = numbered(number, LEN);
-                let publish = Outgoing::new("common", AtLeastOnce, &payload);
-                bytes.extend(publisher.encoded(&Packet::Publish(publish.publish(packet_id(number as u16 + 1)))));
-            }
-            publisher.send_bytes_unless_closed(&bytes);
-        }
+        let publishers = flooding_publishers(&broker, PUBLISHERS, COUNT, LEN);
         await_live_number(&mut observer, "tautwire/publishers_short_of_memory", |count| count >= PUBLISHERS as f64);
-        let mut client = back(&broker, V3_1_1, "absent");
-        assert_eq!(receive_numbers(&mut client, PUBLISHERS * COUNT).len(), PUBLISHERS * COUNT);
-        for mut publisher in publishers {
-            (1..=COUNT as u16).for_each(|id| assert_eq!(publisher.expect_puback(id), 0));
-        }
+        drain(&broker, publishers, COUNT);
         await_live_number(&mut observer, "tautwire/refused_memory", |count| count == 0.0);
     });
 }

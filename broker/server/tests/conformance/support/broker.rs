@@ -240,3 +240,10 @@ impl Drop for Broker {
         }
     }
 }
+
+/// The client comes back to its session.
+pub(crate) fn back(broker: &Broker, version: ProtocolVersion, client_id: &str) -> Client {
+    let client = broker.connecting(version, client_id).persistent().open();
+    assert!(client.session_present(), "{client_id} has lost its session");
+    client
+}
