@@ -19,6 +19,10 @@ RELEASE_RUSTFLAGS ?= $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt
 BENCH_ARGS ?=
 # What `make hostile` passes on.
 HOSTILE_ARGS ?=
+# For each number of threads; and what else `make soak` passes on.
+SOAK_KILLS ?= 1000
+SIM_SEEDS ?= 10000
+SOAK_ARGS ?=
 
 # Crates with a lock file of their own, so that what they need never enters that of the product.
 APART := bench/codec bench/contracts bench/journal bench/peers/rmqtt bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client bench/timing broker/fuzz tests/interop/rumqttc
@@ -53,7 +57,7 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint test-rust test-spec test-go test-c test-typescript test-examples test-generate test-differential test-hostile test-interop test-nodelay test-bench test-regressions ## all checks and tests; installs what they need
+test: tools lint test-rust test-spec test-go test-c test-typescript test-examples test-generate test-differential test-hostile test-soak test-interop test-nodelay test-bench test-regressions ## all checks and tests; installs what they need
 
 .PHONY: tools
 tools:
@@ -142,6 +146,20 @@ test-hostile: build ## hostile clients: memory keeps its limits, nobody waits, n
 hostile: build ## all attacks of hostile clients, some minutes; HOSTILE_ARGS='--case hog' narrows it
 	@$(PYTHON) -B tests/hostile/run.py --all $(HOSTILE_ARGS)
 
+.PHONY: test-soak
+test-soak: build ## the broker is killed under load, and keeps what it has promised; short form
+	$(call say,test-soak)
+	@$(PYTHON) -B -m unittest discover -s tests/soak
+	@$(PYTHON) -B tests/soak/run.py --short
+
+.PHONY: soak
+soak: build ## SOAK_KILLS (1,000) kills under load, some ten minutes; SOAK_ARGS='--seed 7' repeats one
+	@$(PYTHON) -B tests/soak/run.py --kills $(SOAK_KILLS) $(SOAK_ARGS)
+
+.PHONY: sim
+sim: ## the engine in SIM_SEEDS (10,000) random worlds, with crashes and disks that lie; SEED=7 repeats one
+	@TAUTWIRE_SIMULATION_SEEDS=$(SIM_SEEDS) $(if $(SEED),TAUTWIRE_SIMULATION_SEED=$(SEED)) cargo test --release -q -p tautwire-engine --test simulation
+
 .PHONY: interop
 interop: build ## our clients against five brokers; writes docs/interoperability.md
 	@$(PYTHON) -B tests/interop/matrix.py
@@ -167,7 +185,7 @@ bench-quick: build ## about a second a scenario, to see whether something is bad
 	@bench/peers/install.sh || echo 'going on without what is missing'
 	@$(CARGO) run --release --locked --quiet -p tautwire-bench -- compare --quick $(BENCH_ARGS)
 
-BENCHES := b1 b2 b3 b4 b5 b6 b7 b8 b9 b10 rtt-self
+BENCHES := b1 b2 b3 b4 b5 b6 b7 b8 b9 b10 d1 d2 d3 rtt-self
 .PHONY: $(addprefix bench-,$(BENCHES))
 $(addprefix bench-,$(BENCHES)): bench-%: build
 	@bench/peers/install.sh || echo 'going on without what is missing'

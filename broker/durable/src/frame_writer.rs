@@ -3,10 +3,12 @@
 use std::collections::HashSet;
 
 use tautwire_journal::SessionId;
-use tautwire_journal::record::{self, Delivery, Ids};
-use tautwire_message::{Message, MessageId};
+use tautwire_journal::record::{self, Delivery, Ids, Member};
+use tautwire_message::{Body, Message, MessageId};
 use tautwire_protocol::PacketId;
-use tautwire_session::{Change, KeptWill, PendingMessage, Record, RetainedChange, SessionNumber};
+use tautwire_session::{
+    Change, Homes, KeptWill, PendingMessage, Receivers, Record, RetainedChange, SessionNumber, ShardNumber,
+};
 
 /// Puts one frame together.
 #[derive(Debug, Default)]
@@ -14,6 +16,8 @@ pub struct FrameWriter {
     body: Vec<u8>,
     /// Messages that are in the frame.
     messages: HashSet<MessageId>,
+    /// Messages of earlier frames that are being taken from another shard.
+    known: HashSet<MessageId>,
 }
 
 impl FrameWriter {
@@ -34,6 +38,20 @@ impl FrameWriter {
             Record::Counted { last_session, last_sequence } => {
                 self.append(&record::Record::Counted { last_session: last_session.0, last_sequence });
             }
+            Record::Begun(Homes { shards, seed }) => self.append(&record::Record::Begun { shards, seed }),
+            Record::Handed { from, to, sequence, message, receivers } => {
+                self.add_message(message);
+                let (from, to, message) = (shard(from), shard(to), message.id());
+                let member = match receivers {
+                    Receivers::Subscribers => None,
+                    Receivers::Member(session, share) => Some(Member { session: id(session), share }),
+                };
+                self.append(&record::Record::Handed { from, to, sequence, message, member });
+            }
+            Record::Took { from, to, sequence } => {
+                self.append(&record::Record::Took { from: shard(from), to: shard(to), sequence });
+                self.known.clear();
+            }
             Record::Retained { sequence, change: RetainedChange::Set(message) } => {
                 self.add_message(message);
                 self.append(&record::Record::RetainedSet { sequence, message: message.id() });
@@ -42,6 +60,11 @@ impl FrameWriter {
                 self.append(&record::Record::RetainedCleared { sequence, topic });
             }
         }
+    }
+
+    /// The message is on its way from another shard, so an earlier frame has it: until the record that says it has been taken.
+    pub fn know(&mut self, message: MessageId) {
+        self.known.insert(message);
     }
 
     fn add_change(&mut self, session: SessionId, change: &Change, packet_id: Option<PacketId>) {
@@ -59,12 +82,12 @@ impl FrameWriter {
             }
             Change::Unsubscribed(filter) => record::Record::Unsubscribed { session, filter },
             Change::Queued(pending) => {
-                self.add_message(&pending.message);
+                self.add_body(&pending.message);
                 record::Record::Queued { session, delivery: delivery(pending) }
             }
             Change::Started(pending) => {
                 let Some(packet_id) = packet_id else { return missing("Started") };
-                self.add_message(&pending.message);
+                self.add_body(&pending.message);
                 record::Record::Started { session, packet_id, delivery: delivery(pending) }
             }
             Change::StartedQueued => {
@@ -82,8 +105,16 @@ impl FrameWriter {
         self.append(&record);
     }
 
+    /// A cold message is read before it is written down.
+    fn add_body(&mut self, body: &Body) {
+        match body {
+            Body::Hot(message) => self.add_message(message),
+            Body::Cold(_) => missing("a message"),
+        }
+    }
+
     fn add_message(&mut self, message: &Message) {
-        if self.messages.insert(message.id()) {
+        if !self.known.contains(&message.id()) && self.messages.insert(message.id()) {
             record::Record::Message(message.as_ref()).append_to(&mut self.body);
         }
     }
@@ -104,8 +135,8 @@ impl FrameWriter {
 
     /// The frame's body; the next one begins in `buffer`.
     pub fn take(&mut self, buffer: Vec<u8>) -> Vec<u8> {
-        self.messages.clear();
         debug_assert!(buffer.is_empty());
+        self.messages.clear();
         std::mem::replace(&mut self.body, buffer)
     }
 }
@@ -124,7 +155,11 @@ fn id(session: SessionNumber) -> SessionId {
     SessionId::new(session.0).expect("numbers of sessions begin at 1")
 }
 
-/// A message starts only where there is an identifier for it.
-fn missing(record: &str) {
-    debug_assert!(false, "{record} without a packet identifier");
+fn shard(number: ShardNumber) -> tautwire_journal::ShardNumber {
+    tautwire_journal::ShardNumber(number.0)
+}
+
+/// A message starts only where there is an identifier for it, and is written down only where it is in memory.
+fn missing(what: &str) {
+    debug_assert!(false, "{what} without what is to be written down with it");
 }

@@ -2,16 +2,28 @@
 //!
 //! The engine tells its [`Journal`](tautwire_session::Journal) what changes. A [`FrameWriter`] puts that into the bytes of a
 //! frame; [`ShardLog`] posts frames to the thread that makes them durable. At the next start, [`Recovery`] takes the frames and
-//! gives sessions and retained messages.
+//! gives sessions and retained messages. [`Inspection`], [`Stats`] and [`compact_offline`] are for the command line.
 
 #![forbid(unsafe_code)]
 
+mod compactor;
+mod cooling;
 mod frame_writer;
+mod inspection;
+mod offline;
 mod recovery;
+mod salvage;
 mod shard_log;
 mod snapshot;
+mod stats;
 
+pub use compactor::{CompactError, Compacted, Compactor, LOG_MIN_BYTES, compact};
+pub use cooling::{ColdStore, NoColdStore};
 pub use frame_writer::FrameWriter;
+pub use inspection::{Inspection, SnapshotFound, read_snapshot};
+pub use offline::{CompactReport, compact_offline};
 pub use recovery::{Recovery, RecoveryError};
+pub use salvage::{LISTED_MAX, PassedOver};
 pub use shard_log::{SessionNumbers, ShardLog};
-pub use snapshot::write_snapshot;
+pub use snapshot::{SnapshotHead, write_snapshot};
+pub use stats::{LargeQueue, QUEUES_LISTED, Stats};

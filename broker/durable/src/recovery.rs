@@ -7,11 +7,14 @@ use std::sync::Arc;
 use tautwire_journal::SessionId;
 use tautwire_journal::record::{Delivery, Record, RecordError, Records};
 use tautwire_memory::Ledger;
-use tautwire_message::{Message, MessageId};
+use tautwire_message::{Body, Message, MessageId};
 use tautwire_session::{
-    Change, KeptWill, PendingMessage, Record as Kept, Replay, ReplayError, RetainedChange, SessionNumber,
-    SubscriptionIds, SubscriptionRecord,
+    Change, Homes, KeptWill, PendingMessage, Receivers, Record as Kept, Replay, ReplayError, RetainedChange,
+    SessionNumber, ShardNumber, SubscriptionIds, SubscriptionRecord,
 };
+
+use crate::cooling::{ColdStore, Cooling};
+use crate::salvage::Salvage;
 
 /// Why the frames of a log cannot be made sense of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +25,8 @@ pub enum RecoveryError {
     Replay(ReplayError),
     /// A record names a message that is not in the log before it.
     MessageMissing(MessageId),
-    /// A record belongs to something that this version does not do.
-    NotSupported(&'static str),
+    /// A message that was put on disk to leave memory cannot be read back.
+    MessageUnreadable(MessageId),
 }
 
 impl RecoveryError {
@@ -33,7 +36,7 @@ impl RecoveryError {
             RecoveryError::Record(error) => error.fault.code(),
             RecoveryError::Replay(error) => error.code(),
             RecoveryError::MessageMissing(_) => "recovery-message-missing",
-            RecoveryError::NotSupported(_) => "recovery-not-supported",
+            RecoveryError::MessageUnreadable(_) => "recovery-message-unreadable",
         }
     }
 }
@@ -46,7 +49,12 @@ impl fmt::Display for RecoveryError {
             RecoveryError::MessageMissing(id) => {
                 write!(f, "a record names message {id}, which is not in the log before it; part of the log is missing")
             }
-            RecoveryError::NotSupported(record) => write!(f, "the record {record} is of a later version"),
+            RecoveryError::MessageUnreadable(id) => {
+                write!(
+                    f,
+                    "message {id} cannot be read back from the folder for cold messages; look at the disk, and start again"
+                )
+            }
         }
     }
 }
@@ -59,43 +67,86 @@ impl From<ReplayError> for RecoveryError {
     }
 }
 
-/// Takes the frames of a log in order.
+/// Takes the frames of a snapshot, if there is one, and then those of the log behind it, in order.
 #[derive(Debug)]
-pub struct Recovery {
-    replay: Replay,
-    messages: HashMap<MessageId, Message>,
+pub struct Recovery<'s> {
+    pub(crate) replay: Replay,
+    /// Those that the frame, or the snapshot so far, has brought.
+    messages: HashMap<MessageId, Body>,
+    cooling: Cooling<'s>,
     /// Filters of shared subscriptions that messages name, each once.
     shares: HashMap<Box<str>, Arc<str>>,
     ledger: Option<Arc<Ledger>>,
+    /// Where records that do not fit are passed over, what they were.
+    pub(crate) salvage: Option<Salvage>,
 }
 
-impl Recovery {
+impl<'s> Recovery<'s> {
     /// Nothing yet. Messages are entered in `ledger`, if one is given; only the thread of that ledger's shard may go on then,
     /// or any one before there are threads.
-    pub fn new(ledger: Option<Arc<Ledger>>) -> Recovery {
-        Recovery { replay: Replay::default(), messages: HashMap::new(), shares: HashMap::new(), ledger }
+    pub fn new(ledger: Option<Arc<Ledger>>) -> Recovery<'s> {
+        let (replay, messages, shares) = (Replay::default(), HashMap::new(), HashMap::new());
+        Recovery { replay, messages, cooling: Cooling::default(), shares, ledger, salvage: None }
     }
 
-    /// Takes the body of the next frame.
+    /// Messages in queues and retained ones go to `store` when it wants them.
+    #[must_use]
+    pub fn cooling_into(mut self, store: &'s mut dyn ColdStore) -> Recovery<'s> {
+        self.cooling = Cooling::into(store);
+        self
+    }
+
+    /// Takes the body of the next frame of a snapshot. Its records may name messages of all its frames so far.
+    ///
+    /// # Errors
+    /// As for [`Recovery::frame`].
+    pub fn snapshot_frame(&mut self, body: &[u8]) -> Result<(), RecoveryError> {
+        self.records(body)
+    }
+
+    /// Takes the body of the next frame of a log. Its records may name messages that it brings itself, and those that are on their
+    /// way between shards.
     ///
     /// # Errors
     /// See [`RecoveryError`]. Records before the one that is wrong have been taken.
     pub fn frame(&mut self, body: &[u8]) -> Result<(), RecoveryError> {
+        self.messages.clear();
+        self.records(body)
+    }
+
+    fn records(&mut self, body: &[u8]) -> Result<(), RecoveryError> {
         for record in Records::new(body) {
+            if self.salvage.is_some() {
+                self.record_or_pass_over(record);
+                continue;
+            }
             self.record(&record.map_err(RecoveryError::Record)?)?;
+        }
+        if self.cooling.is_full() {
+            self.cool();
         }
         Ok(())
     }
 
     /// All that the frames have led to. Messages that nobody holds are forgotten.
-    pub fn finish(self) -> Replay {
+    pub fn finish(mut self) -> Replay {
+        self.cool();
         self.replay
     }
 
-    fn record(&mut self, record: &Record<'_>) -> Result<(), RecoveryError> {
+    fn cool(&mut self) {
+        let Recovery { replay, messages, cooling, .. } = self;
+        cooling.write(replay, |id, cold| {
+            if let Some(body) = messages.get_mut(&id) {
+                *body = Body::Cold(cold.clone());
+            }
+        });
+    }
+
+    pub(crate) fn record(&mut self, record: &Record<'_>) -> Result<(), RecoveryError> {
         match *record {
             Record::Message(message) => {
-                self.messages.entry(message.id).or_insert_with(|| kept(&message, self.ledger.as_ref()));
+                self.messages.entry(message.id).or_insert_with(|| kept(&message, self.ledger.as_ref()).into());
             }
             Record::Opened { session, at_ms, client_id } => {
                 self.replay.apply(&Kept::Opened { session: number(session), client_id, at_ms })?;
@@ -121,7 +172,9 @@ impl Recovery {
             Record::Unsubscribed { session, filter } => self.change(session, &Change::Unsubscribed(filter.into()))?,
             Record::Queued { session, delivery } => {
                 let pending = self.pending(&delivery)?;
+                let message = pending.message.hot().cloned();
                 self.change(session, &Change::Queued(pending))?;
+                self.cooling.note_queued(message.as_ref(), number(session), &self.replay);
             }
             Record::Withdrawn { session } => self.change(session, &Change::Withdrawn)?,
             Record::Started { session, packet_id, delivery } => {
@@ -146,14 +199,33 @@ impl Recovery {
                 self.replay.apply(&Kept::Counted { last_session: SessionNumber(last_session), last_sequence })?;
             }
             Record::RetainedSet { sequence, message } => {
-                let change = RetainedChange::Set(self.message(message)?);
+                // Whose topic is needed.
+                let message = match self.message(message)? {
+                    Body::Hot(message) => message,
+                    Body::Cold(cold) => self.cooling.read(&cold).ok_or(RecoveryError::MessageUnreadable(message))?,
+                };
+                let change = RetainedChange::Set(message.clone());
                 self.replay.apply(&Kept::Retained { sequence, change: &change })?;
+                self.cooling.note_retained(&message);
             }
             Record::RetainedCleared { sequence, topic } => {
                 let change = RetainedChange::Cleared(topic.into());
                 self.replay.apply(&Kept::Retained { sequence, change: &change })?;
             }
-            Record::Handed { .. } | Record::Took { .. } => return Err(RecoveryError::NotSupported(record.name())),
+            Record::Begun { shards, seed } => self.replay.apply(&Kept::Begun(Homes { shards, seed }))?,
+            Record::Handed { from, to, sequence, message, member } => {
+                let message = match self.message(message)? {
+                    Body::Hot(message) => message,
+                    Body::Cold(cold) => self.cooling.read(&cold).ok_or(RecoveryError::MessageUnreadable(message))?,
+                };
+                let receivers = member
+                    .map_or(Receivers::Subscribers, |member| Receivers::Member(number(member.session), member.share));
+                let (from, to, message) = (shard(from), shard(to), &message);
+                self.replay.apply(&Kept::Handed { from, to, sequence, message, receivers })?;
+            }
+            Record::Took { from, to, sequence } => {
+                self.replay.apply(&Kept::Took { from: shard(from), to: shard(to), sequence })?;
+            }
         }
         Ok(())
     }
@@ -162,8 +234,9 @@ impl Recovery {
         self.replay.apply(&Kept::Changed { session: number(session), change, packet_id: None })
     }
 
-    fn message(&self, id: MessageId) -> Result<Message, RecoveryError> {
-        self.messages.get(&id).cloned().ok_or(RecoveryError::MessageMissing(id))
+    fn message(&self, id: MessageId) -> Result<Body, RecoveryError> {
+        let handed = || self.replay.handed_message(id).map(|message| message.clone().into());
+        self.messages.get(&id).cloned().or_else(handed).ok_or(RecoveryError::MessageMissing(id))
     }
 
     fn pending(&mut self, delivery: &Delivery<'_>) -> Result<PendingMessage, RecoveryError> {
@@ -190,4 +263,8 @@ fn kept(message: &tautwire_message::MessageRef<'_>, ledger: Option<&Arc<Ledger>>
 
 fn number(session: SessionId) -> SessionNumber {
     SessionNumber(session.get())
+}
+
+fn shard(number: tautwire_journal::ShardNumber) -> ShardNumber {
+    ShardNumber(number.0)
 }

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use tautwire_journal::{Port, PostError};
-use tautwire_session::{Journal, LogPosition, Record, SessionNumber};
+use tautwire_message::MessageId;
+use tautwire_session::{Journal, LogPosition, LogState, Record, SessionNumber};
 
 use crate::frame_writer::FrameWriter;
 
@@ -85,7 +86,14 @@ impl Journal for ShardLog {
         LogPosition(self.port.posted().0 + self.waiting.len() as u64 + 1)
     }
 
+    fn know(&mut self, message: MessageId) {
+        self.frame.know(message);
+    }
+
     fn end_frame(&mut self) {
+        if !self.has_failed && self.port.failure().is_some() {
+            self.fail();
+        }
         if !self.frame.is_empty() {
             let buffer = self.port.buffer();
             let body = self.frame.take(buffer);
@@ -99,11 +107,30 @@ impl Journal for ShardLog {
         }
     }
 
+    fn has_posted_all(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     fn durable(&self) -> LogPosition {
         LogPosition(self.port.durable().0)
     }
 
+    fn written(&self) -> LogPosition {
+        LogPosition(self.port.written().0)
+    }
+
     fn is_behind(&self) -> bool {
-        !self.waiting.is_empty() || !self.port.has_room(ROOM_MIN_BYTES)
+        // One that has failed never catches up, and takes whatever it is told for nothing.
+        !self.has_failed && (!self.waiting.is_empty() || !self.port.has_room(ROOM_MIN_BYTES))
+    }
+
+    fn state(&self) -> LogState {
+        if self.has_failed || self.port.failure().is_some() {
+            LogState::Failed
+        } else if self.port.is_full() {
+            LogState::Full
+        } else {
+            LogState::Open
+        }
     }
 }

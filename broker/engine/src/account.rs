@@ -82,7 +82,7 @@ impl<J: Journal> Hub<J> {
     /// What the client of a session holds.
     pub(crate) fn client_bytes(&self, session: SessionIndex) -> usize {
         let connection = self.sessions.connection(session);
-        self.sessions[session].counted_bytes() + connection.map_or(0, |index| self.connection_bytes(index))
+        self.sessions[session].memory_bytes() + connection.map_or(0, |index| self.connection_bytes(index))
     }
 
     /// What a connection holds.
@@ -93,7 +93,7 @@ impl<J: Journal> Hub<J> {
     /// Whether a session stays within its share with `more_bytes` on top.
     #[inline]
     pub(crate) fn is_within_share(&self, session: SessionIndex, more_bytes: usize) -> bool {
-        let held_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.counted_bytes()) as u64;
+        let held_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.memory_bytes()) as u64;
         held_bytes + more_bytes as u64 <= self.spare_bytes.min(self.memory.memory().limits().client_bytes)
     }
 
@@ -134,7 +134,7 @@ impl<J: Journal> Hub<J> {
         let share_bytes = self.spare_bytes.min(self.memory.memory().limits().client_bytes) as usize;
         for throttled in std::mem::take(&mut self.throttled) {
             let outbound = self.sessions[throttled.session].outbound();
-            if outbound.map_or(0, |outbound| outbound.counted_bytes()) > share_bytes / 2 {
+            if outbound.map_or(0, |outbound| outbound.memory_bytes()) > share_bytes / 2 {
                 self.throttled.push(throttled);
             } else {
                 self.open_all(throttled);

@@ -1,7 +1,7 @@
 //! The one place through which acknowledgements leave.
 
 use tautwire_protocol::{Properties, Property};
-use tautwire_session::Journal;
+use tautwire_session::{AckLevel, Journal};
 
 use crate::ack::Ack;
 use crate::connections::Reason;
@@ -13,7 +13,23 @@ const DELAYED_ACKS_MAX: usize = 1_024;
 
 impl<J: Journal> Hub<J> {
     /// Sends `ack` once what it promises is durable, and not before acknowledgements held earlier.
+    #[inline]
     pub(crate) fn acknowledge(&mut self, index: ConnectionIndex, ack: Ack) {
+        let level = if J::KEEPS { self.connections[index].ack_level() } else { AckLevel::Memory };
+        self.acknowledge_at(level, index, ack);
+    }
+
+    /// What the answer to a PUBLISH waits for.
+    #[inline]
+    pub(crate) fn ack_level(&self, index: ConnectionIndex, topic: &str) -> AckLevel {
+        if !J::KEEPS {
+            return AckLevel::Memory;
+        }
+        self.settings.acks.for_topic(topic, self.connections[index].ack_level())
+    }
+
+    /// The same, once what `ack` promises is as safe as `level` says.
+    pub(crate) fn acknowledge_at(&mut self, level: AckLevel, index: ConnectionIndex, ack: Ack) {
         if !J::KEEPS {
             self.write_ack(index, &ack);
             return;
@@ -23,12 +39,12 @@ impl<J: Journal> Hub<J> {
         let connection = &mut connections[index];
         let holds = connection.delays_acks();
         // What is gated waits for its own session as it is.
-        let safe_at = connection.gated_until().max(self.journal.durable());
+        let safe_at = connection.gated_until().max(self.journal.reached(level));
         if !holds && position <= safe_at {
             self.write_ack(index, &ack);
             return;
         }
-        connection.delay_ack(position, ack, memory.ledger());
+        connection.delay_ack(position, level, ack, memory.ledger());
         if !holds {
             self.holding.push(index);
         }
@@ -36,9 +52,11 @@ impl<J: Journal> Hub<J> {
 
     /// Sends what the journal's progress has made true.
     pub(crate) fn release_acks(&mut self) {
-        let durable = self.journal.durable();
         for index in std::mem::take(&mut self.holding) {
-            while let Some(ack) = self.connections[index].next_delayed_ack(durable) {
+            loop {
+                let journal = &self.journal;
+                let is_safe = |position, level| position <= journal.reached(level);
+                let Some(ack) = self.connections[index].next_delayed_ack(is_safe) else { break };
                 self.write_ack(index, &ack);
             }
             let connection = &mut self.connections[index];

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use tautwire_contracts::{Contract, OnViolation, Unacknowledged, Violation};
 use tautwire_message::MessageRef;
 use tautwire_protocol::{Properties, PropertyContext, PropertyId, ReasonCode};
-use tautwire_session::Journal;
+use tautwire_session::{Journal, LogState};
 
 use crate::frames::Outgoing;
 use crate::hub::Hub;
+use crate::log_state;
 use crate::route::Origin;
 use crate::shard::Shard;
 pub use board::ContractBoard;
@@ -42,6 +43,8 @@ pub(crate) enum Ending {
     WithoutAnswer,
     /// Never. There is no memory for the message, and it may be sent again.
     WhenThereIsMemory,
+    /// Where the message would have to be acknowledged, and the protocol has no answer that says why it is not: in 3.1.1.
+    Unacknowledged,
 }
 
 impl MessageRefusal {
@@ -50,6 +53,13 @@ impl MessageRefusal {
     pub(crate) fn no_memory() -> Box<MessageRefusal> {
         let why = "there is no memory for the message, or for those who want it; send it again later".into();
         Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, ending: Ending::WhenThereIsMemory })
+    }
+
+    /// The log does not take the message for those who want it.
+    #[cold]
+    pub(crate) fn no_disk(state: LogState) -> Box<MessageRefusal> {
+        let why = if state == LogState::Full { log_state::FULL } else { log_state::FAILED }.into();
+        Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, ending: Ending::Unacknowledged })
     }
 
     /// Boxed, so that the result of what is not refused stays small.

@@ -98,6 +98,8 @@ counters! {
     write_stall_timeouts,
     /// Packets over the maximum packet size.
     packets_too_large,
+    /// Connections that were ended because the client had more messages in flight than Receive Maximum.
+    receive_maximum_exceeded,
     /// Control packets received.
     packets_received,
     /// Control packets sent.
@@ -128,6 +130,9 @@ counters! {
     payloads_transcoded,
     /// Messages that could not be turned into the format a subscriber asked for, and that it could not be told of.
     dropped_untranscodable,
+    /// QoS 1 and 2 messages that had to wait although their client was there: it had as many in flight as it may, or did not take
+    /// its output.
+    messages_held_back,
     /// QoS 0 messages dropped because a client's output was full.
     dropped_output_full,
     /// QoS 1 and 2 messages dropped because a session's queue was full.
@@ -158,6 +163,8 @@ counters! {
     clients_ahead_of_disk,
     /// Times a client was not read from because the log took no more.
     clients_paused_for_log,
+    /// Times a client was not read from because it published faster than it may.
+    clients_paused_for_rate,
     /// Times that what a client or another thread sent had so many receivers, or was so much for them, that these were
     /// written to in turns and no more was taken from there meanwhile.
     fan_outs_put_off,
@@ -169,10 +176,36 @@ counters! {
     quickacks_sent,
     /// Times that was given up for a connection, as its client took as long all the same.
     quickacks_given_up,
+    /// Messages on disk instead of in memory now.
+    cold_messages,
+    /// Bytes of those.
+    cold_bytes,
+    /// Bytes of the files that they are in.
+    cold_file_bytes,
+    /// Messages written to disk to leave memory.
+    cold_writes,
+    /// Messages read back from there.
+    cold_reads,
+    /// Messages that could not be written there and stayed in memory.
+    cold_write_failures,
+    /// Messages that were not written there because of the limit on its files.
+    cold_refused,
+    /// Messages that could not be read back. Their clients stand still, and it is tried again each second.
+    cold_read_failures,
+    /// Times that a client had to wait because so much was being read for others.
+    cold_reads_put_off,
+    /// Messages that were needed and not in memory, against all expectation.
+    cold_lost,
     /// Lines of the log that were lost because standard error was not read in time.
     log_lines_lost,
+    /// Messages refused because there was no disk to keep them.
+    publishes_refused_disk,
+    /// Sessions, subscriptions and connections refused or ended because there was no disk to keep them.
+    refused_disk,
     /// Retained messages refused by a limit.
     retained_refused,
+    /// Those of them that were refused because their client had as many as one client may.
+    retained_refused_for_client,
     /// Messages waiting in sessions now: queued or not acknowledged.
     stored_messages,
     /// Bytes of those.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use tautwire_memory::Ledger;
 use tautwire_message::Format;
-use tautwire_message::{Message, MessageRef};
+use tautwire_message::{Body, Message, MessageRef};
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, PacketId, PubRelReason, QoS, SubscriptionId};
 use tautwire_router::Progress;
 use tautwire_session::{Change, Journal, Outbound, PendingMessage, Resend, SubscriptionIds};
 
 use crate::ack::Ack;
+use crate::cold::Unread;
 use crate::connections::{Alias, Connection, Replay};
 use crate::formats::Wanted;
 use crate::frames::{self, Header, Outgoing};
@@ -94,6 +95,7 @@ impl<J: Journal> Hub<J> {
         {
             self.start(session, index, packet_id, delivery, outgoing, terms);
         } else {
+            self.counters().messages_held_back.add(u64::from(connection.is_some()));
             self.commit(session, Change::Queued(delivery));
         }
     }
@@ -145,8 +147,8 @@ impl<J: Journal> Hub<J> {
     fn has_room_for(&self, session: SessionIndex, delivery: &PendingMessage) -> bool {
         let Some(outbound) = self.sessions[session].outbound() else { return true };
         let held_bytes = outbound.counted_bytes();
-        let fits = held_bytes == 0 || held_bytes + delivery.counted_bytes() <= self.settings.session_queue_bytes;
-        fits && outbound.queued() < self.settings.session_queue_messages
+        let fits = held_bytes == 0 || held_bytes + delivery.counted_bytes() <= self.quotas(session).queue_bytes;
+        fits && outbound.queued() < self.quotas(session).queue_messages
     }
 
     /// Does with a session that is full what the operator has chosen; says whether the message may be held now.
@@ -164,7 +166,7 @@ impl<J: Journal> Hub<J> {
             SlowConsumer::DropOld => {}
         }
         let sent_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.sent_bytes());
-        if sent_bytes > 0 && sent_bytes + delivery.counted_bytes() > self.settings.session_queue_bytes {
+        if sent_bytes > 0 && sent_bytes + delivery.counted_bytes() > self.quotas(session).queue_bytes {
             // Dropping what waits would not make room: what has been sent and not acknowledged takes it.
             return false;
         }
@@ -213,6 +215,14 @@ impl<J: Journal> Hub<J> {
         if outbound.is_resent() || outbound.in_flight() >= send_maximum {
             return false;
         }
+        let mut read = None;
+        if J::KEEPS {
+            match self.read_to_resend(session, index) {
+                Ok(message) => read = message,
+                Err(_) => return false,
+            }
+        }
+        let Some(outbound) = self.sessions.place(session).outbound() else { return false };
         match outbound.resend() {
             None => false,
             Some(Resend::Release(packet_id)) => {
@@ -220,7 +230,10 @@ impl<J: Journal> Hub<J> {
                 true
             }
             Some(Resend::Publish(packet_id, delivery)) => {
-                let delivery = delivery.clone();
+                let mut delivery = delivery.clone();
+                if let Some(message) = read {
+                    delivery.message = message.into();
+                }
                 if !self.write_delivery(index, &delivery, Some(packet_id), true) {
                     self.give_up_resending(session, index, packet_id, delivery.qos);
                 }
@@ -249,7 +262,7 @@ impl<J: Journal> Hub<J> {
         if !outbound.is_resent() {
             return false;
         }
-        if front.message.as_ref().is_expired(self.now_ms) {
+        if front.message.is_expired(self.now_ms) {
             // [MQTT-3.3.2-5]
             self.counters().dropped_expired.add(1);
             self.commit(session, Change::Withdrawn);
@@ -259,8 +272,12 @@ impl<J: Journal> Hub<J> {
             return false;
         }
         let Some(packet_id) = outbound.next_packet_id() else { return false };
-        let delivery = front.clone();
-        if !self.fits(index, &delivery.message.as_ref(), delivery.subscription_ids.as_slice()) {
+        if J::KEEPS && !self.warm_front(session, index) {
+            return false;
+        }
+        let Some(delivery) = self.sessions[session].outbound().and_then(Outbound::front).cloned() else { return false };
+        let Some(message) = self.hot(delivery.message.hot()) else { return false };
+        if !self.fits(index, &message.as_ref(), delivery.subscription_ids.as_slice()) {
             self.counters().dropped_too_large.add(1);
             self.commit(session, Change::Withdrawn);
             return true;
@@ -283,11 +300,11 @@ impl<J: Journal> Hub<J> {
         let Some(replay) = replays.front_mut() else { return Replayed::None };
         let queue_goes_first = left_queue < replay.after;
         let found = match replay.next.take() {
-            Some(message) => Progress::Found(message),
+            Some(body) => Progress::Found(body),
             None => self.scans.next(&self.exchange, &mut replay.scan, portion),
         };
-        let message = match found {
-            Progress::Found(message) => message,
+        let body = match found {
+            Progress::Found(body) => body,
             Progress::Paused => {
                 self.scan_later(index);
                 return if queue_goes_first { Replayed::None } else { Replayed::Later };
@@ -297,16 +314,31 @@ impl<J: Journal> Hub<J> {
                 return Replayed::One;
             }
         };
-        let (qos, identifier, format) = (replay.qos.min(message.as_ref().qos), replay.identifier, replay.format);
+        let (qos, identifier, format) = (replay.qos.min(body.qos()), replay.identifier, replay.format);
         if qos != QoS::AtMostOnce && (queue_goes_first || packet_id.is_none()) {
-            replay.next = Some(message);
+            replay.next = Some(body);
             return Replayed::None;
         }
+        let message = match body {
+            Body::Hot(message) => message,
+            Body::Cold(cold) => match self.read_for_replay(index, &cold) {
+                Ok(message) => message,
+                Err(unread) => {
+                    if let Some(replay) = self.connections[index].replays().front_mut() {
+                        replay.next = Some(Body::Cold(cold));
+                    }
+                    // What cannot be read holds up nothing else.
+                    let is_last = unread == Unread::Failed || queue_goes_first;
+                    return if is_last { Replayed::None } else { Replayed::Later };
+                }
+            },
+        };
         if !self.is_current(&message) {
             return Replayed::One;
         }
         let is_v5 = self.connections[index].is_v5();
         let Some(message) = self.in_format(message, format, is_v5) else { return Replayed::One };
+        self.scans.spend(message.payload().len());
         let terms = retained_terms(qos, identifier.as_slice());
         match packet_id.filter(|_| qos != QoS::AtMostOnce) {
             Some(packet_id) => {
@@ -339,6 +371,7 @@ impl<J: Journal> Hub<J> {
     ) {
         let key = self.sessions.key(session);
         self.scans.forgive(&key, filter, format);
+        self.cold.forgive(&key, filter, format);
         if !self.connections[index].has_replays() {
             return;
         }
@@ -371,11 +404,18 @@ impl<J: Journal> Hub<J> {
         let mut portion = CLIENT_STEPS;
         while self.has_queue_room(session) {
             let found = match replay.next.take() {
-                Some(message) => Progress::Found(message),
+                Some(body) => Progress::Found(body),
                 None => self.scans.next(&self.exchange, &mut replay.scan, &mut portion),
             };
             let message = match found {
-                Progress::Found(message) => message,
+                Progress::Found(Body::Hot(message)) => message,
+                Progress::Found(Body::Cold(cold)) => match self.read_to_settle(session, replay, &cold) {
+                    Some((kept, message)) => {
+                        replay = kept;
+                        message
+                    }
+                    None => return,
+                },
                 Progress::Paused => {
                     self.settle_later(session, replay);
                     return;
@@ -397,8 +437,8 @@ impl<J: Journal> Hub<J> {
     fn has_queue_room(&self, session: SessionIndex) -> bool {
         let (queued, held_bytes) =
             self.sessions[session].outbound().map_or((0, 0), |outbound| (outbound.queued(), outbound.counted_bytes()));
-        queued < self.settings.session_queue_messages
-            && held_bytes < self.settings.session_queue_bytes
+        queued < self.quotas(session).queue_messages
+            && held_bytes < self.quotas(session).queue_bytes
             && self.memory.admits(held_bytes, 0).is_ok()
     }
 
@@ -432,7 +472,8 @@ impl<J: Journal> Hub<J> {
             share: None,
             shared_frame: false,
         };
-        self.write_publish(index, &Outgoing::of(&delivery.message), terms, packet_id, dup)
+        let Some(message) = self.hot(delivery.message.hot()) else { return false };
+        self.write_publish(index, &Outgoing::of(message), terms, packet_id, dup)
     }
 
     /// Whether the packet keeps to the client's Maximum Packet Size [MQTT-3.1.2-24].
@@ -521,7 +562,7 @@ fn retained_terms(qos: QoS, subscription_ids: &[SubscriptionId]) -> Terms<'_> {
 
 fn delivery(outgoing: &mut Outgoing<'_>, terms: Terms<'_>, ledger: &Arc<Ledger>) -> PendingMessage {
     PendingMessage {
-        message: outgoing.keep(ledger),
+        message: outgoing.keep(ledger).into(),
         qos: terms.qos,
         retain: terms.retain,
         subscription_ids: SubscriptionIds::from(terms.subscription_ids),

@@ -88,7 +88,9 @@ impl<J: Journal> Shard<J> {
     fn publish_document(&mut self, name: &str, document: Option<&Document>) {
         let topic = format!("{PREFIX}{name}");
         let held = self.hub.exchange.retained_message(&topic);
-        if document.is_some_and(|new| held.is_some_and(|held| held.payload() == new.payload)) {
+        if document
+            .is_some_and(|new| held.is_some_and(|held| held.hot().is_some_and(|held| held.payload() == new.payload)))
+        {
             return;
         }
         let properties = document.map_or_else(Vec::new, |document| content_type(document.format));

@@ -47,6 +47,13 @@ impl<J: Journal> Shard<J> {
             return Handled::Later;
         }
 
+        if let Some((reason, why)) = self.refuse_for_log(connect, &client_id, self.expiry_interval_s(connect)) {
+            self.hub.counters().refused_disk.add(1);
+            self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
+            self.refuse_connect(index, connect.version, reason, why);
+            return Handled::Ended;
+        }
+
         if let Some(session) = self.hub.sessions.find(&client_id) {
             // What the client had sent before it connected anew counts, a DISCONNECT above all.
             if let Some(older) = self.hub.sessions.connection(session)
@@ -183,11 +190,12 @@ impl<J: Journal> Shard<J> {
             problem_information: properties.request_problem_information().unwrap_or(true),
             resumed,
             keep_alive_s,
-            send_maximum: receive_maximum.min(self.hub.settings.in_flight_per_client),
+            send_maximum: receive_maximum.min(self.hub.quotas(session).in_flight),
             alias_maximum: properties.topic_alias_maximum().unwrap_or(0).min(ALIASES_OUT_MAX),
             maximum_packet_size_bytes: properties.maximum_packet_size(),
         };
         self.hub.connections[index].serve(session, agreement);
+        self.hub.begin_pacing(index, session);
         if keep_alive_s > 0 {
             self.hub.arm_connection(index, now_ms + keep_alive_limit_ms(keep_alive_s));
         }

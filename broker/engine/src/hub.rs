@@ -11,12 +11,14 @@ use tautwire_router::{Exchange, ShardIndex};
 use tautwire_session::{Change, Journal, LogPosition, PendingMessage, Record, RetainedChange};
 
 use crate::account::Throttled;
+use crate::cold::ColdRoom;
 use crate::connections::{Connections, OutputPool, Reason};
 use crate::contracts::{ContractBoard, ViolationLog};
 use crate::counters::{Counter, Counters, Totals};
 use crate::frames::{Frames, Outgoing};
 use crate::jobs::Jobs;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::quotas::{Departed, Quotas};
 use crate::scans::Scans;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
@@ -49,6 +51,12 @@ pub enum Action {
 /// All of a shard but its subscriptions.
 pub(crate) struct Hub<J> {
     pub(crate) settings: Arc<Settings>,
+    /// What each client may do.
+    pub(crate) quotas: Quotas,
+    /// Somebody may publish only so fast.
+    pub(crate) paces_publishers: bool,
+    /// What clients that have gone had left of their rates.
+    pub(crate) departed: Departed,
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) contracts: Arc<ContractBoard>,
     pub(crate) shard: ShardIndex,
@@ -72,8 +80,10 @@ pub(crate) struct Hub<J> {
     pub(crate) written_bytes: usize,
     /// Packets taken in this turn.
     pub(crate) packets: usize,
-    /// How far the log was safe when those who waited for it were last told.
-    pub(crate) released: LogPosition,
+    /// The log has failed, and those who relied on it have been told.
+    pub(crate) knows_of_failure: bool,
+    /// How far the log was when those who waited for it were last told.
+    pub(crate) released: u64,
     /// Connections with acknowledgements that wait for the journal.
     pub(crate) holding: Vec<ConnectionIndex>,
     /// Connections all of whose output does.
@@ -99,6 +109,8 @@ pub(crate) struct Hub<J> {
     pub(crate) throttled: Vec<Throttled>,
     pub(crate) violation_log: ViolationLog,
     pub(crate) scans: Scans,
+    /// Messages that are not in memory.
+    pub(crate) cold: ColdRoom,
 }
 
 impl<J: Journal> Hub<J> {
@@ -107,14 +119,19 @@ impl<J: Journal> Hub<J> {
         let memory = Share::new(memory, usize::from(shard.0));
         let output_max_bytes = settings.connection_output_bytes;
         let transit = Transit::new(exchange.shards());
+        let quotas = settings.quotas();
         Hub {
             settings,
+            paces_publishers: quotas.publish.are_bounded(),
+            quotas,
+            departed: Departed::default(),
             exchange,
             contracts,
             shard,
             journal,
             noted: LogPosition::default(),
-            released: LogPosition::default(),
+            knows_of_failure: false,
+            released: 0,
             sessions: Sessions::new(shard, memory.ledger()),
             connections: Connections::new(memory.ledger()),
             transit,
@@ -142,6 +159,7 @@ impl<J: Journal> Hub<J> {
             throttled: Vec::new(),
             violation_log: ViolationLog::default(),
             scans: Scans::default(),
+            cold: ColdRoom::default(),
         }
     }
 
@@ -179,6 +197,7 @@ impl<J: Journal> Hub<J> {
     /// A place for a new connection; `None` where there is none.
     pub(crate) fn open_connection(&mut self) -> Option<ConnectionIndex> {
         let index = self.connections.open(self.now_ms)?;
+        self.connections[index].set_ack_level(self.settings.acks.default);
         self.counters().connections.add(1);
         let deadline_ms = self.now_ms + u64::from(self.settings.connect_timeout_s) * 1000;
         self.arm_connection(index, deadline_ms);
@@ -281,8 +300,12 @@ impl<J: Journal> Hub<J> {
             self.counters().stored_bytes.add(delivery.counted_bytes() as u64);
         }
         self.write_down(index, &change);
+        let queues = J::KEEPS && matches!(change, Change::Queued(_));
         if let Some(gone) = self.sessions.place(index).apply(change) {
             self.uncount_stored(&gone);
+        }
+        if queues {
+            self.list_for_cooling(index);
         }
     }
 

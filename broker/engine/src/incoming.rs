@@ -7,7 +7,8 @@ use tautwire_protocol::{
     AuthReason, DisconnectReason, Packet, PacketId, PropertyId, PubAckReason, PubCompReason, PubRecReason,
     PubRelReason, Publish, QoS, ReasonCode,
 };
-use tautwire_session::{Change, Journal};
+use tautwire_router::{RetainRefused, RetainedClaim};
+use tautwire_session::{AckLevel, Change, Journal, LogState};
 
 use crate::ack::Ack;
 use crate::connections::{Chunk, Reason};
@@ -114,12 +115,17 @@ impl<J: Journal> Shard<J> {
         let answered = topic.starts_with("$SYS/") && self.answer_discovery(index, publish, &topic);
         let outcome = match self.check_message(publish, &topic) {
             _ if answered => Ok(true),
+            Ok(()) if qos == QoS::ExactlyOnce && self.hub.has_no_disk_for_session(session).is_some() => {
+                self.hub.counters().publishes_refused_disk.add(1);
+                Err(MessageRefusal::no_disk(self.hub.log_state()))
+            }
             Ok(()) => {
                 let mut outgoing = Outgoing { chunk: Some((chunk, payload_at)), ..Outgoing::new(message) };
                 self.publish(&mut outgoing, Origin::Session(session))
             }
             Err(refusal) => Err(refusal),
         };
+        let level = self.hub.ack_level(index, &topic);
         self.keep_alias(index, alias, topic);
         if let Err(refusal) = &outcome
             && refusal.ending == Ending::WhenThereIsMemory
@@ -135,47 +141,73 @@ impl<J: Journal> Shard<J> {
             && self.ends_connection(index, qos, refusal)
         {
             self.hub.counters().publishes_refused.add(1);
-            self.disconnect(index, DisconnectReason::PayloadFormatInvalid, &refusal.why);
+            let reason = DisconnectReason::try_from(refusal.reason).unwrap_or(DisconnectReason::PayloadFormatInvalid);
+            self.disconnect(index, reason, &refusal.why);
             return Handled::Ended;
         }
-        self.after_publish(index, session, publish, outcome);
+        self.after_publish(index, session, publish, level, outcome);
         if self.hub.connections[index].is_open() { Handled::Done } else { Handled::Ended }
     }
 
     /// Retains and routes; says whether anybody wanted it.
     pub(crate) fn publish(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> Result<bool, Box<MessageRefusal>> {
         let generation =
-            if outgoing.message.retain { self.retain(outgoing) } else { Ok(self.hub.exchange.generation()) };
+            if outgoing.message.retain { self.retain(outgoing, origin) } else { Ok(self.hub.exchange.generation()) };
         let routed = generation.and_then(|generation| self.route(outgoing, origin, generation));
         routed.or_else(|why| self.refuse_message(why, outgoing))
     }
 
     /// Retains a message; gives the generation with which it must be routed.
-    fn retain(&mut self, outgoing: &mut Outgoing<'_>) -> Result<u64, NotRouted> {
+    fn retain(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> Result<u64, NotRouted> {
         if let Some(contract) = self.hub.contracts.find(outgoing.message.topic) {
             self.hub.hold_to(&contract, outgoing).map_err(NotRouted::Broken)?;
         }
         outgoing.is_checked = true;
         if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
             self.admit_retained(outgoing)?;
+        } else if outgoing.message.qos == QoS::AtMostOnce
+            && self.hub.log_state() != LogState::Open
+            && !outgoing.message.topic.starts_with("$SYS/")
+        {
+            return Err(NotRouted::NoDisk(self.hub.log_state()));
         }
         let message = outgoing.message;
-        let Ok(retention) = self.hub.exchange.retain(&message, || outgoing.keep(self.hub.memory.ledger())) else {
-            self.hub.counters().retained_refused.add(1);
-            return Err(NotRouted::NotRetained);
-        };
+        let claim = self.retained_claim(origin);
+        let keep = || outgoing.keep(self.hub.memory.ledger());
+        let retention = self.hub.exchange.retain_for(claim.as_ref(), &message, keep).map_err(|refused| {
+            let counters = self.hub.counters();
+            counters.retained_refused.add(1);
+            counters.retained_refused_for_client.add(u64::from(refused == RetainRefused::Quota));
+            NotRouted::NotRetained(refused)
+        })?;
         self.hub.record_retained(outgoing, retention.sequence);
         Ok(retention.generation)
+    }
+
+    /// Against whose quota a retained message counts, where there is one.
+    fn retained_claim(&self, origin: Origin) -> Option<RetainedClaim> {
+        let Origin::Session(session) = origin else { return None };
+        let quota = self.hub.quotas(session).retained;
+        let owner = || self.hub.exchange.retained_owner(self.hub.sessions[session].client_id());
+        quota.is_bounded().then(|| RetainedClaim { owner: owner(), quota })
     }
 
     #[cold]
     fn refuse_message(&mut self, why: NotRouted, outgoing: &Outgoing<'_>) -> Result<bool, Box<MessageRefusal>> {
         match why {
             NotRouted::Broken(broken) => self.refuse_broken(*broken, outgoing),
-            NotRouted::NotRetained => {
-                Err(MessageRefusal::new(ReasonCode::QuotaExceeded, "the broker retains as much as it may"))
+            NotRouted::NotRetained(refused) => {
+                let why = match refused {
+                    RetainRefused::Limit => "the broker retains as much as it may",
+                    RetainRefused::Quota => "as many retained messages are the client's as may be, or as many bytes",
+                };
+                Err(MessageRefusal::new(ReasonCode::QuotaExceeded, why))
             }
             NotRouted::NoMemory => Err(MessageRefusal::no_memory()),
+            NotRouted::NoDisk(state) => {
+                self.hub.counters().publishes_refused_disk.add(1);
+                Err(MessageRefusal::no_disk(state))
+            }
         }
     }
 
@@ -265,6 +297,7 @@ impl<J: Journal> Shard<J> {
         let in_flight = connection.delayed_publish_acks() + usize::from(connection.receiving());
         if connection.is_v5() && in_flight >= usize::from(self.hub.settings.receive_maximum) {
             // [MQTT-3.3.4-7]
+            self.hub.counters().receive_maximum_exceeded.add(1);
             let reason = DisconnectReason::ReceiveMaximumExceeded;
             self.disconnect(index, reason, "more messages in flight than Receive Maximum");
             return Some(Handled::Ended);
@@ -302,6 +335,7 @@ impl<J: Journal> Shard<J> {
         match refusal.ending {
             Ending::Never | Ending::WhenThereIsMemory => false,
             Ending::Always => true,
+            Ending::Unacknowledged => qos != QoS::AtMostOnce && !self.hub.connections[index].is_v5(),
             Ending::WithoutAnswer => qos == QoS::AtMostOnce || !self.hub.connections[index].is_v5(),
         }
     }
@@ -317,6 +351,7 @@ impl<J: Journal> Shard<J> {
         index: ConnectionIndex,
         session: SessionIndex,
         publish: &Publish<'_>,
+        level: AckLevel,
         outcome: Result<bool, Box<MessageRefusal>>,
     ) {
         // Codes and reason strings are for 5.0. A client of 3.1.1 is told that its message was taken, which is the only
@@ -336,7 +371,7 @@ impl<J: Journal> Shard<J> {
             tautwire_protocol::Delivery::AtMostOnce => {}
             tautwire_protocol::Delivery::AtLeastOnce { packet_id, .. } => {
                 let reason = PubAckReason::try_from(reason).unwrap_or(PubAckReason::UnspecifiedError);
-                self.hub.acknowledge(index, Ack::Published(packet_id, reason, why));
+                self.hub.acknowledge_at(level, index, Ack::Published(packet_id, reason, why));
             }
             tautwire_protocol::Delivery::ExactlyOnce { packet_id, .. } => {
                 let reason = PubRecReason::try_from(reason).unwrap_or(PubRecReason::UnspecifiedError);
@@ -344,7 +379,7 @@ impl<J: Journal> Shard<J> {
                     self.hub.commit(session, Change::Taken(packet_id));
                     self.hub.connections[index].begin_receiving();
                 }
-                self.hub.acknowledge(index, Ack::Received(packet_id, reason, why));
+                self.hub.acknowledge_at(level, index, Ack::Received(packet_id, reason, why));
             }
         }
     }

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use tautwire_memory::{Charge, Kind};
 use tautwire_protocol::{OwnedPacket, Packet, QoS, SubscribeReason, TopicFilter, UnsubscribeReason};
-use tautwire_session::{Change, Journal};
+use tautwire_session::{Change, Journal, Outbound};
 
 use crate::ack::Ack;
-use crate::connections::{Reason, Replay};
+use crate::connections::{ReadBack, Reason, Replay};
 use crate::place::{ConnectionId, SessionIndex};
 use crate::shard::Shard;
 
@@ -23,7 +23,7 @@ pub(crate) enum Job {
     /// A SUBSCRIBE or UNSUBSCRIBE with many filters. Its connection is not heard meanwhile.
     Filters(Box<Filters>),
     /// What a session that has ended leaves behind.
-    Clear(SessionIndex),
+    Clear(SessionIndex, ReadBack),
 }
 
 /// A packet with many filters, and how far it has been worked off.
@@ -97,7 +97,7 @@ impl<J: Journal> Shard<J> {
     fn work(&mut self, job: Job) -> (Slice, usize) {
         match job {
             Job::Filters(filters) => self.work_off(filters),
-            Job::Clear(session) => self.clear(session),
+            Job::Clear(session, read_back) => self.clear(session, read_back),
         }
     }
 
@@ -161,7 +161,7 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Clears away what a session that has ended leaves behind.
-    fn clear(&mut self, session: SessionIndex) -> (Slice, usize) {
+    fn clear(&mut self, session: SessionIndex, mut read_back: ReadBack) -> (Slice, usize) {
         for step in 0..SLICE_STEPS {
             let first = self.hub.sessions[session].subscriptions().first();
             if let Some((filter, record)) = first.map(|(filter, record)| (Box::<str>::from(filter), record)) {
@@ -171,17 +171,32 @@ impl<J: Journal> Shard<J> {
                 self.hub.sessions.place(session).apply(Change::Unsubscribed(filter));
                 continue;
             }
-            let Some((delivery, started)) = self.hub.sessions.place(session).take_unfinished() else {
+            let unfinished = self.hub.sessions[session].outbound().and_then(Outbound::next_unfinished);
+            let mut read = None;
+            // [MQTT-4.8.2-5]: a QoS 2 message that has been started is for nobody else.
+            if let Some((delivery, started)) = unfinished
+                && delivery.share.is_some()
+                && (!started || delivery.qos == QoS::AtLeastOnce)
+                && let Some(cold) = delivery.message.cold().cloned()
+            {
+                let Some((kept, message)) = self.hub.read_to_clear(session, read_back, &cold) else {
+                    return (Slice::Done, step + 1);
+                };
+                (read_back, read) = (kept, Some(message));
+            }
+            let Some((mut delivery, started)) = self.hub.sessions.place(session).take_unfinished() else {
                 self.hub.sessions.vacate(session);
                 return (Slice::Done, step + 1);
             };
             self.hub.uncount_stored(&delivery);
-            // [MQTT-4.8.2-5]: a QoS 2 message that has been started is for nobody else.
+            if let Some(message) = read {
+                delivery.message = message.into();
+            }
             let may_move = !started || delivery.qos == QoS::AtLeastOnce;
             if delivery.share.is_some() && may_move {
                 self.hand_on(delivery);
             }
         }
-        (Slice::Unfinished(Job::Clear(session)), SLICE_STEPS)
+        (Slice::Unfinished(Job::Clear(session, read_back)), SLICE_STEPS)
     }
 }

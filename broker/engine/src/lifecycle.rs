@@ -4,7 +4,7 @@ use tautwire_message::MessageRef;
 use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property};
 use tautwire_session::{Change, Journal, KeptWill};
 
-use crate::connections::{Deadlines, Phase};
+use crate::connections::{Deadlines, Phase, ReadBack};
 use crate::frames::Outgoing;
 use crate::handshake::keep_alive_limit_ms;
 use crate::hub::Action;
@@ -74,6 +74,7 @@ impl<J: Journal> Shard<J> {
             // What CONNACK says is not true yet.
             self.hub.discard_output(index);
         }
+        self.hub.end_pacing(index);
         let (session, replays) = self.hub.connections[index].part();
         let Some(session) = session else { return };
         let lasts = self.hub.sessions[session].expiry_interval_s() > 0;
@@ -87,6 +88,7 @@ impl<J: Journal> Shard<J> {
             return;
         }
         self.hub.write_left(session);
+        self.hub.list_all_for_cooling(session);
         let now_ms = self.hub.now_ms;
         let mut away = self.away_since(session, now_ms);
         // Where the will waits, a connection that takes over sets it aside again at once [MQTT-3.1.3-9].
@@ -121,7 +123,7 @@ impl<J: Journal> Shard<J> {
         self.publish_will(session);
         self.hub.forget_throttled(session);
         self.hub.end_session(session);
-        self.begin(Job::Clear(session));
+        self.begin(Job::Clear(session, ReadBack::default()));
     }
 
     /// Publishes the will of a session that has one, and forgets it [MQTT-3.1.2-10].
@@ -190,10 +192,14 @@ impl<J: Journal> Shard<J> {
 
     /// A session's deadline may have come.
     pub(crate) fn session_timer(&mut self, session: SessionIndex) {
-        let now_ms = self.hub.now_ms;
-        if !self.hub.sessions.place(session).disarm(now_ms) {
-            return;
+        if self.hub.sessions.place(session).disarm(self.hub.now_ms) {
+            self.end_wait(session);
         }
+    }
+
+    /// Does what has come up for a session whose client is away.
+    pub(crate) fn end_wait(&mut self, session: SessionIndex) {
+        let now_ms = self.hub.now_ms;
         let mut away = self.hub.sessions.away(session);
         if away.will_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
             away.will_at_ms = None;

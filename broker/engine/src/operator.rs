@@ -118,7 +118,7 @@ fn packet_len(message: &MessageRef<'_>) -> usize {
 mod tests {
     use super::*;
 
-    use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
+    use tautwire_router::{Exchange, InterestChange, RetainedLimits, ShardIndex};
     use tautwire_session::Volatile;
 
     use crate::{Settings, Shared};
@@ -129,7 +129,8 @@ mod tests {
         let limits = RetainedLimits { messages: 1, bytes: 1_000 };
         let shared = Shared::new(settings, Exchange::new(2, limits));
         // Somebody on the other shard wants it.
-        let (_, retained) = shared.exchange.subscribe(ShardIndex(1), "t", true, false);
+        let first = InterestChange { any: true, lasting: false };
+        let (_, retained) = shared.exchange.subscribe(ShardIndex(1), "t", first, false);
         assert!(retained.is_none());
         let mut shard = Shard::new(ShardIndex(0), shared, Volatile, NOW_MS);
         shard.set_room(ShardIndex(1), 10);

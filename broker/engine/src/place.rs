@@ -30,7 +30,7 @@ impl Alarm {
 }
 
 /// A connection's place in its shard. The generation tells it from a later one in the same place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
     /// The place.
     pub index: u32,

@@ -1,20 +1,142 @@
-//! Sessions that come out of the log when the broker starts.
+//! What comes out of the log when the broker starts.
+
+use std::collections::HashMap;
+use std::fmt;
 
 use tautwire_protocol::TopicFilter;
-use tautwire_session::{Journal, LogPosition, ReplayedSession};
+use tautwire_router::{Placement, ShardIndex};
+use tautwire_session::{
+    Homes, Journal, LogPosition, Record, Replayed, ReplayedMessage, ReplayedSession, SessionNumber, ShardNumber,
+    Untaken, UntakenFor,
+};
 
+use crate::deliver::Terms;
 use crate::formats;
+use crate::frames::Outgoing;
 use crate::place::SessionIndex;
+use crate::route::Origin;
 use crate::sessions::{Extent, Written};
 use crate::shard::Shard;
 
+/// Why the shards cannot go on with what the log says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RestoreError {
+    /// There is no place for a session.
+    Sessions,
+    /// There is no place for a retained message.
+    Retained,
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, limit) = match self {
+            RestoreError::Sessions => ("a session", "limits.sessions"),
+            RestoreError::Retained => ("a retained message", "limits.retained_messages or limits.retained_bytes"),
+        };
+        write!(f, "there is no place for {what} that was kept; raise {limit}")
+    }
+}
+
+impl std::error::Error for RestoreError {}
+
+/// Has all shards of a broker begin with what the log of its last run has led to. To be called before the first turn of any. Each
+/// session goes to the shard that [owns](tautwire_router::Exchange::owner) its client now. What was on its way between shards when the
+/// log ended reaches those who lived where it went.
+///
+/// What this changes is written down in one frame, the first of the run: after a crash all of it has happened, or nothing.
+///
+/// # Errors
+/// See [`RestoreError`]. The shards must not be used then.
+pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: u64) -> Result<(), RestoreError> {
+    let Some(exchange) = shards.first().map(|shard| shard.hub.exchange.clone()) else { return Ok(()) };
+    let placement = exchange.placement();
+    let homes = Homes { shards: placement.shards() as u16, seed: placement.seed() };
+    shards[0].hub.journal.record(Record::Begun(homes));
+
+    let Replayed { sessions, retained, untaken, homes: last_homes, last_sequence } = replayed;
+    for ReplayedMessage { topic, body, .. } in retained {
+        exchange.restore_retained(&topic, body).map_err(|_| RestoreError::Retained)?;
+    }
+    exchange.go_on_after(last_sequence);
+
+    let members = clients_of_members(&sessions, &untaken);
+    for session in sessions {
+        let owner = placement.owner(session.session.client_id());
+        if !with_first_journal(shards, owner, |shard| shard.restore(session, now_ms)) {
+            return Err(RestoreError::Sessions);
+        }
+    }
+    let last_placement = last_homes.and_then(|homes| Placement::checked(usize::from(homes.shards), homes.seed));
+    for (to, Untaken { message, receivers, .. }) in untaken {
+        match receivers {
+            UntakenFor::Subscribers => {
+                let lived_there = |client_id: &str| last_placement.is_none_or(|last| is(last.owner(client_id), to));
+                for shard in 0..shards.len() {
+                    with_first_journal(shards, ShardIndex(shard as u8), |shard| {
+                        shard.take_for_subscribers(&mut Outgoing::of(&message), lived_there);
+                    });
+                }
+            }
+            UntakenFor::Member(session, share) => {
+                let client_id = members.get(&session).map(|client_id| &**client_id);
+                let shard = client_id.map_or(ShardIndex(0), |client_id| placement.owner(client_id));
+                with_first_journal(shards, shard, |shard| {
+                    shard.take_for_member(client_id, &share, &mut Outgoing::of(&message));
+                });
+            }
+        }
+    }
+    for shard in 0..shards.len() {
+        with_first_journal(shards, ShardIndex(shard as u8), Shard::do_what_came_due);
+    }
+    for shard in shards.iter_mut() {
+        shard.hub.forget_positions();
+    }
+    shards[0].hub.end_frame();
+    Ok(())
+}
+
+/// The clients of those sessions for which something was on its way as members of a shared subscription.
+fn clients_of_members(
+    sessions: &[ReplayedSession],
+    untaken: &[(ShardNumber, Untaken)],
+) -> HashMap<SessionNumber, Box<str>> {
+    let mut clients = HashMap::new();
+    for (_, untaken) in untaken {
+        if let UntakenFor::Member(session, _) = untaken.receivers {
+            // They are sorted by number.
+            if let Ok(at) = sessions.binary_search_by_key(&session, |replayed| replayed.number) {
+                clients.insert(session, sessions[at].session.client_id().into());
+            }
+        }
+    }
+    clients
+}
+
+fn is(shard: ShardIndex, number: ShardNumber) -> bool {
+    u16::from(shard.0) == number.0
+}
+
+/// Has a shard do something that is written down in the journal of the first.
+fn with_first_journal<J, T>(shards: &mut [Shard<J>], index: ShardIndex, act: impl FnOnce(&mut Shard<J>) -> T) -> T {
+    let index = usize::from(index.0);
+    if index == 0 {
+        return act(&mut shards[0]);
+    }
+    let (first, others) = shards.split_at_mut(1);
+    let (first, shard) = (&mut first[0], &mut others[index - 1]);
+    std::mem::swap(&mut first.hub.journal, &mut shard.hub.journal);
+    let done = act(shard);
+    std::mem::swap(&mut first.hub.journal, &mut shard.hub.journal);
+    done
+}
+
 impl<J: Journal> Shard<J> {
-    /// Takes on a session as the log has it. To be called before the first turn, for sessions whose client this shard
-    /// [owns](tautwire_router::Exchange::owner). Says whether there was a place for it.
+    /// Takes on a session as the log has it. Says whether there was a place for it.
     ///
     /// What runs while a client is away goes on from when it left; for one that was connected when the log ended, it begins
-    /// now. What is due already comes up in the first turn, when all sessions are there.
-    pub fn restore(&mut self, replayed: ReplayedSession, now_ms: u64) -> bool {
+    /// now. What is due already is left to [`Shard::do_what_came_due`].
+    fn restore(&mut self, replayed: ReplayedSession, now_ms: u64) -> bool {
         let ReplayedSession { number, session: state, left_at_ms } = replayed;
         self.hub.now_ms = now_ms;
         let Some(session) = self.hub.sessions.open(state.client_id()) else { return false };
@@ -23,6 +145,7 @@ impl<J: Journal> Shard<J> {
         place.restore(state, Written { number, extent, position: LogPosition::default() });
         self.hub.counters().sessions.add(1);
         self.hub.count_stored(session);
+        self.hub.list_all_for_cooling(session);
         self.restore_subscriptions(session);
         if left_at_ms.is_none() {
             // A second crash must not begin anew.
@@ -47,6 +170,53 @@ impl<J: Journal> Shard<J> {
                 self.join(session, filter, wanted.filter, &record);
             } else {
                 self.enter(session, wanted, &record, false);
+            }
+        }
+    }
+
+    /// Publishes wills and ends sessions that came due while the broker was down, once all sessions are there: before a client
+    /// comes back, whose will would be set aside.
+    fn do_what_came_due(&mut self) {
+        let now_ms = self.hub.now_ms;
+        for session in self.hub.sessions.indices() {
+            if self.hub.sessions.away(session).next_ms().is_some_and(|at_ms| at_ms <= now_ms) {
+                self.end_wait(session);
+            }
+        }
+    }
+
+    /// Gives a message to those subscribers for whom `lived_there` holds.
+    fn take_for_subscribers(&mut self, outgoing: &mut Outgoing<'_>, lived_there: impl Fn(&str) -> bool) {
+        (outgoing.is_checked, outgoing.is_admitted) = (true, true);
+        let sessions = &self.hub.sessions;
+        let matches =
+            self.table.find_only(outgoing.message.topic, |session| lived_there(sessions[session].client_id()));
+        let contract = self.hub.contracts.find(outgoing.message.topic);
+        self.hub.deliver_to_all(&matches, contract.as_deref(), outgoing, Origin::Broker, 0);
+    }
+
+    /// Gives a message of a shared subscription to the member that was chosen, or to another one where that has gone.
+    fn take_for_member(&mut self, client_id: Option<&str>, share: &str, outgoing: &mut Outgoing<'_>) {
+        let session = client_id.and_then(|client_id| self.hub.sessions.find(client_id));
+        let Some(group) = self.hub.exchange.group(share) else {
+            self.hub.counters().dropped_no_member.add(1);
+            return;
+        };
+        let record = session.and_then(|session| self.hub.sessions[session].subscriptions().get(share));
+        match session.zip(record) {
+            Some((session, record)) => {
+                let terms = Terms {
+                    qos: record.options.qos.min(outgoing.message.qos),
+                    retain: record.options.retain_as_published && outgoing.message.retain,
+                    subscription_ids: record.identifier.as_slice(),
+                    share: Some(group.filter()),
+                    shared_frame: false,
+                };
+                self.hub.deliver(session, outgoing, terms);
+            }
+            None => {
+                let contract = self.hub.contracts.find(outgoing.message.topic);
+                self.hub.deliver_to_share(&group, contract.as_deref(), outgoing);
             }
         }
     }

@@ -6,8 +6,8 @@ use tautwire_contracts::Contract;
 use tautwire_memory::Ledger;
 use tautwire_message::{Format, MessageRef};
 use tautwire_protocol::{QoS, SubscriptionId};
-use tautwire_router::{Batch, Entry, Member, Routes, SessionKey, ShardIndex, ShareGroup};
-use tautwire_session::{Journal, PendingMessage, SubscriptionIds};
+use tautwire_router::{Batch, Entry, Member, Parcel, RetainRefused, Routes, SessionKey, ShardIndex, ShareGroup};
+use tautwire_session::{Journal, LogState, PendingMessage, Receivers, SubscriptionIds};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
 use crate::contracts::BrokenContract;
@@ -32,6 +32,8 @@ pub(crate) struct Subscription {
     pub(crate) format: Option<Format>,
     /// The filter says so itself, and the same filter without that may be there too.
     pub(crate) by_filter: bool,
+    /// The session is written down.
+    pub(crate) lasts: bool,
 }
 
 impl Subscription {
@@ -65,15 +67,47 @@ impl Reusable for Matches {
     }
 }
 
+impl Matches {
+    fn take_from(&mut self, tree: &FilterTree<Subscription>, topic: &str, is_meant: impl Fn(SessionIndex) -> bool) {
+        let Matches { subscriptions, plain, .. } = self;
+        tree.matches(topic, &mut |_, found| {
+            subscriptions.extend(found.iter().filter(|subscription| is_meant(subscription.session)));
+        });
+        subscriptions.sort_unstable_by_key(|subscription| (subscription.format, subscription.session));
+        *plain = subscriptions.partition_point(|subscription| subscription.format.is_none());
+    }
+}
+
+impl Matches {
+    /// Whether there is a session among all who want QoS 1 or 2 that is written down, on whichever shard.
+    pub(crate) fn any_lasts(&self) -> bool {
+        let wants_kept = |subscription: &Subscription| subscription.lasts && subscription.qos != QoS::AtMostOnce;
+        !self.routes.lasting.is_empty()
+            || self.subscriptions.iter().any(wants_kept)
+            || self.routes.shares.iter().any(|group| group.lasts())
+    }
+}
+
+impl Table {
+    /// The subscriptions of some sessions that match a topic.
+    pub(crate) fn find_only(&self, topic: &str, is_meant: impl Fn(SessionIndex) -> bool) -> Matches {
+        let mut matches = Matches::default();
+        matches.take_from(&self.tree, topic, is_meant);
+        matches
+    }
+}
+
 /// Why a message went to nobody.
 #[derive(Debug)]
 pub(crate) enum NotRouted {
     /// It breaks the contract of its topic.
     Broken(Box<BrokenContract>),
-    /// The broker retains as much as it may.
-    NotRetained,
+    /// It may not be retained.
+    NotRetained(RetainRefused),
     /// There is no memory to keep it for those who want it.
     NoMemory,
+    /// The log does not take what would have to be kept.
+    NoDisk(LogState),
 }
 
 /// Where a message comes from.
@@ -127,17 +161,13 @@ impl<J: Journal> Shard<J> {
         if contract.is_some() && goes_further && origin != Origin::Shard && hub.contracts.formats_are_wanted() {
             outgoing.forms = Some(Arc::default());
         }
-        let (plain, in_formats) = matches.subscriptions.split_at(matches.plain);
-        let mut matched = hub.deliver_matches(plain, outgoing, origin, published_at);
-        if !in_formats.is_empty() {
-            matched |= hub.deliver_in_formats(in_formats, contract, outgoing, origin, published_at);
-        }
+        let mut matched = hub.deliver_to_all(matches, contract, outgoing, origin, published_at);
         if origin == Origin::Shard {
             return Ok(matched);
         }
         for shard in matches.routes.shards.without(hub.shard) {
             matched = true;
-            hub.send_to_shard(shard, outgoing, published_at);
+            hub.send_to_shard(shard, outgoing, published_at, matches.routes.lasting.contains(shard));
         }
         for group in &matches.routes.shares {
             matched |= hub.deliver_to_share(group, contract, outgoing);
@@ -155,12 +185,17 @@ impl<J: Journal> Shard<J> {
 
     /// Takes a batch from another shard, but for its first `from` entries. Where some are left because those before give so
     /// much to write, tells with how many to begin again when [`Waiting::takes_batches`](crate::waiting::Waiting::takes_batches).
-    pub(crate) fn receive_batch(&mut self, batch: &Batch, from: usize) -> Option<usize> {
+    pub(crate) fn receive_batch(&mut self, sender: ShardIndex, batch: &Batch, from: usize) -> Option<usize> {
         let mut burst = Burst::begin(&self.hub);
         let mut done = from;
-        for entry in batch.entries().skip(from) {
-            let len = match entry {
-                Entry::Route { message, generation, forms } => {
+        let mut taken = None;
+        for Entry { content, handed } in batch.entries().skip(from) {
+            if let Some(number) = handed {
+                self.hub.begin_taking(&content);
+                taken = Some(number);
+            }
+            let len = match content {
+                Parcel::Route { message, generation, forms } => {
                     let len = message.stored_bytes();
                     // The shard that it was published on has held it to its contract.
                     let mut outgoing = Outgoing {
@@ -172,7 +207,7 @@ impl<J: Journal> Shard<J> {
                     let _ = self.route(&mut outgoing, Origin::Shard, generation);
                     len
                 }
-                Entry::Member(key, delivery) => {
+                Parcel::Member(key, delivery) => {
                     match self.hub.member_at(key, delivery) {
                         Some(session) => self.hub.deliver_to_member(session, delivery),
                         None => self.hand_on(delivery.clone()),
@@ -184,6 +219,9 @@ impl<J: Journal> Shard<J> {
             if burst.is_enough_with(&self.hub, len) {
                 break;
             }
+        }
+        if let Some(number) = taken {
+            self.hub.write_took(sender, number);
         }
         self.settle_overruns();
         if self.end_burst(&burst) {
@@ -197,8 +235,9 @@ impl<J: Journal> Shard<J> {
         let group = delivery.share.as_ref().and_then(|filter| self.hub.exchange.group(filter));
         match group {
             Some(group) => {
-                let contract = self.hub.contracts.find(delivery.message.topic());
-                self.hub.deliver_to_share(&group, contract.as_deref(), &mut Outgoing::of(&delivery.message));
+                let Some(message) = self.hub.hot(delivery.message.hot()) else { return };
+                let contract = self.hub.contracts.find(message.topic());
+                self.hub.deliver_to_share(&group, contract.as_deref(), &mut Outgoing::of(message));
             }
             None => self.hub.counters().dropped_no_member.add(1),
         }
@@ -217,9 +256,7 @@ fn find<'c, J: Journal>(
 ) -> &'c Matches {
     // Both numbers only ever grow, so their sum is new whenever one of them is.
     cache.get_or_fill(topic, generation + hub.exchange.generation(), |matches| {
-        tree.matches(topic, &mut |_, found| matches.subscriptions.extend_from_slice(found));
-        matches.subscriptions.sort_unstable_by_key(|subscription| (subscription.format, subscription.session));
-        matches.plain = matches.subscriptions.partition_point(|subscription| subscription.format.is_none());
+        matches.take_from(tree, topic, |_| true);
         hub.exchange.routes(topic, &mut matches.routes);
         matches.contract = hub.contracts.find(topic);
     })
@@ -230,13 +267,35 @@ impl<J: Journal> Hub<J> {
     #[inline]
     fn admit(&self, outgoing: &mut Outgoing<'_>, matches: &Matches) -> Result<(), NotRouted> {
         let MessageRef { topic, .. } = outgoing.message;
-        let Routes { shards, shares } = &matches.routes;
+        let Routes { shards, shares, .. } = &matches.routes;
         let receivers = matches.subscriptions.len() + shares.len() + shards.without(self.shard).count();
         if !self.has_room_for_message(topic, outgoing.message.kept_bytes(), receivers) {
             return Err(NotRouted::NoMemory);
         }
+        if let Some(state) = self.has_no_disk_for(outgoing, matches) {
+            return Err(NotRouted::NoDisk(state));
+        }
         outgoing.is_admitted = true;
         Ok(())
+    }
+
+    /// Delivers a message to all whom a topic matches on this shard; says whether there is anybody.
+    // Always in `route`: this is the way of every message.
+    #[inline(always)]
+    pub(crate) fn deliver_to_all(
+        &mut self,
+        matches: &Matches,
+        contract: Option<&Contract>,
+        outgoing: &mut Outgoing<'_>,
+        origin: Origin,
+        published_at: u64,
+    ) -> bool {
+        let (plain, in_formats) = matches.subscriptions.split_at(matches.plain);
+        let mut matched = self.deliver_matches(plain, outgoing, origin, published_at);
+        if !in_formats.is_empty() {
+            matched |= self.deliver_in_formats(in_formats, contract, outgoing, origin, published_at);
+        }
+        matched
     }
 
     /// One copy a session, however many of its subscriptions match [MQTT-3.3.4-2].
@@ -305,19 +364,26 @@ impl<J: Journal> Hub<J> {
         true
     }
 
-    fn send_to_shard(&mut self, shard: ShardIndex, outgoing: &mut Outgoing<'_>, generation: u64) {
+    /// `lasts`: sessions there that are written down may want it.
+    fn send_to_shard(&mut self, shard: ShardIndex, outgoing: &mut Outgoing<'_>, generation: u64, lasts: bool) {
         let may_be_lost = outgoing.message.qos == QoS::AtMostOnce;
+        let handed = if J::KEEPS && lasts && !may_be_lost {
+            let message = outgoing.keep(self.memory.ledger());
+            Some(self.write_handed(shard, &message, Receivers::Subscribers))
+        } else {
+            None
+        };
         let Hub { transit, memory, .. } = self;
         let Some(batch) = transit.batch_for(shard, may_be_lost, memory.ledger()) else {
             self.counters().dropped_shard_queue_full.add(1);
             return;
         };
         let (message, forms) = (outgoing.message, outgoing.forms.clone());
-        batch.push_route(&message, || outgoing.keep(memory.ledger()), generation, forms.as_ref());
+        batch.push_route(&message, || outgoing.keep(memory.ledger()), generation, forms.as_ref(), handed);
     }
 
     /// Gives a message to the member of a shared subscription whose turn it is.
-    fn deliver_to_share(
+    pub(crate) fn deliver_to_share(
         &mut self,
         group: &ShareGroup,
         contract: Option<&Contract>,
@@ -330,16 +396,24 @@ impl<J: Journal> Hub<J> {
         let mut delivery = share_delivery(group, &member, outgoing, self.memory.ledger());
         if let Some(format) = member.format {
             let Some(message) = self.for_member(contract, format, outgoing) else { return false };
-            delivery.message = message;
+            delivery.message = message.into();
         }
         if let Some(session) = self.sessions.at(&member.session) {
             self.deliver_to_member(session, &delivery);
             return true;
         }
         let may_be_lost = delivery.qos == QoS::AtMostOnce;
+        let to = member.session.shard;
+        // It has just been made, so it is in memory.
+        let handed = match (member.number, delivery.message.hot()) {
+            (Some(number), Some(message)) if J::KEEPS && !may_be_lost => {
+                Some(self.write_handed(to, message, Receivers::Member(number, group.filter())))
+            }
+            _ => None,
+        };
         let Hub { transit, memory, .. } = self;
-        match transit.batch_for(member.session.shard, may_be_lost, memory.ledger()) {
-            Some(batch) => batch.push_member(member.session, delivery),
+        match transit.batch_for(to, may_be_lost, memory.ledger()) {
+            Some(batch) => batch.push_member(member.session, delivery, handed),
             None => self.counters().dropped_shard_queue_full.add(1),
         }
         true
@@ -362,7 +436,8 @@ impl<J: Journal> Hub<J> {
             share: delivery.share.as_ref(),
             shared_frame: false,
         };
-        self.deliver(session, &mut Outgoing::of(&delivery.message), terms);
+        let Some(message) = self.hot(delivery.message.hot()) else { return };
+        self.deliver(session, &mut Outgoing::of(message), terms);
     }
 }
 
@@ -399,7 +474,7 @@ fn share_delivery(
     ledger: &Arc<Ledger>,
 ) -> PendingMessage {
     PendingMessage {
-        message: outgoing.keep(ledger),
+        message: outgoing.keep(ledger).into(),
         qos: member.qos.min(outgoing.message.qos),
         retain: member.retain_as_published && outgoing.message.retain,
         subscription_ids: SubscriptionIds::from(member.identifier.as_slice()),

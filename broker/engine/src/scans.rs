@@ -14,6 +14,10 @@ use crate::shard::Shard;
 
 /// Steps of all searches of a shard in one turn: less than half a millisecond.
 const TURN_STEPS: u64 = 16 << 10;
+/// Bytes of retained messages that searches give to clients in one turn, and about what each message takes besides its payload. A
+/// turn with more would keep others waiting.
+const TURN_BYTES: usize = 256 << 10;
+const MESSAGE_BYTES: usize = 128;
 /// Steps for one client at a time.
 pub(crate) const CLIENT_STEPS: u64 = 2 << 10;
 
@@ -22,6 +26,8 @@ pub(crate) const CLIENT_STEPS: u64 = 2 << 10;
 pub(crate) struct Scans {
     /// Steps left for this turn.
     left: u64,
+    /// Bytes left for this turn.
+    left_bytes: usize,
     /// Some have been used, or searches wait.
     is_active: bool,
     /// Connections whose first replay waits for more steps. Each is here once.
@@ -32,13 +38,23 @@ pub(crate) struct Scans {
 
 impl Default for Scans {
     fn default() -> Self {
-        Scans { left: TURN_STEPS, is_active: false, waiting: VecDeque::new(), settling: VecDeque::new() }
+        Scans {
+            left: TURN_STEPS,
+            left_bytes: TURN_BYTES,
+            is_active: false,
+            waiting: VecDeque::new(),
+            settling: VecDeque::new(),
+        }
     }
 }
 
 impl Scans {
     /// Goes on with `scan`, with steps of this turn and of `portion`.
     pub(crate) fn next(&mut self, exchange: &Exchange, scan: &mut Scan, portion: &mut u64) -> Progress {
+        if self.left_bytes == 0 {
+            self.is_active = true;
+            return Progress::Paused;
+        }
         let allowed = self.left.min(*portion);
         let mut steps = allowed;
         let progress = exchange.next_retained(scan, &mut steps);
@@ -50,6 +66,18 @@ impl Scans {
 }
 
 impl Scans {
+    /// A message that was found goes to its client.
+    #[inline]
+    pub(crate) fn spend(&mut self, payload_bytes: usize) {
+        self.left_bytes = self.left_bytes.saturating_sub(MESSAGE_BYTES + payload_bytes);
+    }
+
+    /// What a session is owed goes on to be put into its queue.
+    pub(crate) fn go_on_settling(&mut self, owed: (SessionKey, Replay)) {
+        self.settling.push_back(owed);
+        self.is_active = true;
+    }
+
     /// A session is owed nothing more for a subscription that it has given up.
     pub(crate) fn forgive(&mut self, session: &SessionKey, filter: &str, format: Option<Format>) {
         self.settling.retain(|(key, owed)| key != session || owed.scan.filter() != filter || owed.format != format);
@@ -94,8 +122,9 @@ impl<J: Journal> Hub<J> {
     #[cold]
     fn scan(&mut self) {
         self.scans.left = TURN_STEPS;
+        self.scans.left_bytes = TURN_BYTES;
         self.scans.is_active = false;
-        while self.scans.left > 0 {
+        while self.scans.left > 0 && self.scans.left_bytes > 0 {
             let settling = self.scans.settling.pop_front();
             let waiting = self.scans.waiting.pop_front();
             if settling.is_none() && waiting.is_none() {

@@ -156,6 +156,12 @@ impl Sessions {
         }
     }
 
+    /// The sessions that have not ended.
+    pub(crate) fn indices(&self) -> Vec<SessionIndex> {
+        let places = self.places.iter().enumerate().filter(|(_, place)| place.taken);
+        places.filter_map(|(number, _)| SessionIndex::new(number)).collect()
+    }
+
     /// Whether the session has not ended.
     #[inline]
     pub(crate) fn is_alive(&self, index: SessionIndex) -> bool {
@@ -201,6 +207,13 @@ impl Sessions {
     /// What comes up while the session has no connection.
     pub(crate) fn away(&self, index: SessionIndex) -> Away {
         self.places[index.number()].more.as_ref().map_or(Away::default(), |more| more.away)
+    }
+
+    /// Nothing has to wait for what has been written down of any session so far.
+    pub(crate) fn forget_positions(&mut self) {
+        for place in &mut self.places {
+            place.note_written(LogPosition::default());
+        }
     }
 
     /// What the log knows of the session; `None` where it is not written down.

@@ -1,6 +1,10 @@
 //! What an operator can set, as the engine uses it.
 
-use tautwire_protocol::QoS;
+use tautwire_protocol::{QoS, topic_matches};
+use tautwire_router::RetainedQuota;
+use tautwire_session::AckLevel;
+
+use crate::quotas::{PublishRates, Quotas, Rate};
 
 /// What happens to a message for a session whose queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +15,28 @@ pub enum SlowConsumer {
     DropOld,
     /// The client is disconnected with 0x97 Quota exceeded; its queue stays.
     Disconnect,
+}
+
+/// What acknowledgements wait for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Acks {
+    /// Where nothing else is said.
+    pub default: AckLevel,
+    /// What the answer to a PUBLISH waits for, by filters that its topic may match: the first that does counts.
+    pub topics: Vec<(Box<str>, AckLevel)>,
+}
+
+impl Acks {
+    /// All levels that are asked for.
+    pub fn levels(&self) -> impl Iterator<Item = AckLevel> {
+        self.topics.iter().map(|(_, level)| *level).chain([self.default])
+    }
+
+    /// What the answer to a PUBLISH on a connection of `level` waits for.
+    pub(crate) fn for_topic(&self, topic: &str, level: AckLevel) -> AckLevel {
+        let found = self.topics.iter().find(|(filter, _)| topic_matches(filter, topic));
+        found.map_or(level, |(_, level)| *level)
+    }
 }
 
 /// Capabilities and limits of a broker; the meaning of each is in the reference of the configuration.
@@ -39,9 +65,17 @@ pub struct Settings {
     pub in_flight_per_client: u16,
     pub session_queue_messages: usize,
     pub session_queue_bytes: usize,
+    pub publish_messages_per_s: usize,
+    pub publish_burst_messages: usize,
+    pub publish_bytes_per_s: usize,
+    pub publish_burst_bytes: usize,
+    pub retained_messages_per_client: usize,
+    pub retained_bytes_per_client: usize,
     pub slow_consumer: SlowConsumer,
     pub connection_output_bytes: usize,
     pub buffered_bytes: usize,
+    pub hot_bytes: usize,
+    pub cold_bytes: u64,
     pub client_bytes: usize,
     pub shard_queue_batches: usize,
     pub incomplete_packet_timeout_s: u32,
@@ -49,6 +83,14 @@ pub struct Settings {
     pub sys_interval_s: u32,
     pub transcoded_bytes: usize,
     pub contract_discovery: bool,
+    pub acks: Acks,
+}
+
+impl Settings {
+    /// Bytes of messages above which some leave memory, where they can.
+    pub fn hot_max_bytes(&self) -> u64 {
+        self.hot_bytes.min(self.buffered_bytes / 4) as u64
+    }
 }
 
 impl Default for Settings {
@@ -76,9 +118,17 @@ impl Default for Settings {
             in_flight_per_client: 1024,
             session_queue_messages: 10_000,
             session_queue_bytes: 64 << 20,
+            publish_messages_per_s: 0,
+            publish_burst_messages: 0,
+            publish_bytes_per_s: 0,
+            publish_burst_bytes: 0,
+            retained_messages_per_client: 0,
+            retained_bytes_per_client: 0,
             slow_consumer: SlowConsumer::DropNew,
             connection_output_bytes: 4 << 20,
             buffered_bytes: 1 << 30,
+            hot_bytes: 24 << 20,
+            cold_bytes: 16 << 30,
             client_bytes: 256 << 20,
             shard_queue_batches: 64,
             incomplete_packet_timeout_s: 30,
@@ -86,6 +136,32 @@ impl Default for Settings {
             sys_interval_s: 10,
             transcoded_bytes: 2 << 20,
             contract_discovery: true,
+            acks: Acks::default(),
         }
     }
+}
+
+impl Settings {
+    /// What a client may do about whom nothing else is known.
+    pub(crate) fn quotas(&self) -> Quotas {
+        Quotas {
+            publish: PublishRates {
+                messages: Rate::new(self.publish_messages_per_s, self.publish_burst_messages),
+                bytes: Rate::new(self.publish_bytes_per_s, self.publish_burst_bytes),
+            },
+            subscriptions: self.subscriptions_per_session,
+            in_flight: self.in_flight_per_client,
+            queue_messages: self.session_queue_messages,
+            queue_bytes: self.session_queue_bytes,
+            retained: RetainedQuota {
+                messages: bound(self.retained_messages_per_client),
+                bytes: bound(self.retained_bytes_per_client),
+            },
+        }
+    }
+}
+
+/// Where 0 stands for no bound.
+fn bound(setting: usize) -> usize {
+    if setting == 0 { usize::MAX } else { setting }
 }

@@ -7,7 +7,7 @@ use tautwire_protocol::{
     ReasonCode, decode_body, decode_publish,
 };
 use tautwire_router::{Batch, ShardIndex};
-use tautwire_session::Journal;
+use tautwire_session::{AckLevel, Journal};
 
 use crate::ahead::overtakes;
 use crate::connections::{Chunk, Output, Phase, Reason};
@@ -92,6 +92,18 @@ impl<J: Journal> Shard<J> {
         }
         let index = self.hub.open_connection()?;
         Some(self.hub.id(index))
+    }
+
+    /// What acknowledgements to a connection wait for.
+    pub fn ack_level(&mut self, id: ConnectionId) -> AckLevel {
+        self.hub.connections.get(id).map_or(AckLevel::default(), |connection| connection.ack_level())
+    }
+
+    /// Has acknowledgements to a connection wait for something else than [`Acks::default`](crate::Acks::default).
+    pub fn set_ack_level(&mut self, id: ConnectionId, level: AckLevel) {
+        if let Some(connection) = self.hub.connections.get(id) {
+            connection.set_ack_level(level);
+        }
     }
 
     /// Bytes from the network: `range` of `chunk`, with what an earlier call left over in front. Returns how many were
@@ -203,6 +215,10 @@ impl<J: Journal> Shard<J> {
         self.hub.counters().packets_received.add(1);
         let body = &bytes[header.header_len..length];
         let handled = if header.packet_type == PacketType::Publish {
+            if self.hub.paces_publishers && self.hub.brake_for_rate(index, length) {
+                self.hub.counters().packets_received.subtract(1);
+                return (length, Handled::Later);
+            }
             match decode_publish(&header, body, version) {
                 Ok(publish) => {
                     let payload_at = range.start + length - publish.payload.len();
@@ -218,6 +234,8 @@ impl<J: Journal> Shard<J> {
         };
         if matches!(handled, Handled::Later) {
             self.hub.counters().packets_received.subtract(1);
+            // Of all that may come again, only PUBLISH comes to a connection that has a rate.
+            self.hub.give_back_rate(index, length);
         }
         (length, handled)
     }
@@ -382,6 +400,8 @@ impl<J: Journal> Shard<J> {
         self.hub.end_throttling();
         self.hub.retry_for_memory();
         self.hub.retry_for_input();
+        self.hub.hear_those_who_may_publish();
+        self.hub.tend_cold();
         self.hub.release_what_is_safe();
         let mut due = std::mem::take(&mut self.due);
         self.hub.wheel.expire(now_ms, &mut due);
@@ -402,7 +422,9 @@ impl<J: Journal> Shard<J> {
 
     /// When something is due even if nothing happens.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
-        [self.hub.wheel.next_ms(), self.sys.next_ms(), self.hub.waiting.next_retry_ms()].into_iter().flatten().min()
+        let next =
+            [self.hub.wheel.next_ms(), self.sys.next_ms(), self.hub.waiting.next_retry_ms(), self.hub.next_cold_ms()];
+        next.into_iter().flatten().min()
     }
 
     /// A connection whose output has grown since it was last asked for.

@@ -6,11 +6,11 @@ use tautwire_protocol::{
     DisconnectReason, Packet, QoS, RetainHandling, Subscribe, SubscribeReason, SubscriptionId, SubscriptionRequest,
     TopicFilter, Unsubscribe, UnsubscribeReason,
 };
-use tautwire_router::{Member, Scan};
+use tautwire_router::{InterestChange, Member, Scan};
 use tautwire_session::{Change, Journal, SubscriptionRecord, subscription_bytes};
 
 use crate::ack::Ack;
-use crate::connections::Replay;
+use crate::connections::{ReadBack, Replay};
 use crate::formats::{self, Wanted};
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::route::Subscription;
@@ -153,7 +153,11 @@ impl<J: Journal> Shard<J> {
             self.hub.counters().refused_memory.add(1);
             return Err(SubscribeReason::QuotaExceeded);
         }
-        if held.len() >= settings.subscriptions_per_session && is_new {
+        if held.len() >= self.hub.quotas(session).subscriptions && is_new {
+            return Err(SubscribeReason::QuotaExceeded);
+        }
+        if is_new && self.hub.has_no_disk_for_session(session).is_some() {
+            self.hub.counters().refused_disk.add(1);
             return Err(SubscribeReason::QuotaExceeded);
         }
         Ok(request.options.qos.min(settings.max_qos))
@@ -213,7 +217,17 @@ impl<J: Journal> Shard<J> {
         let mut charge = Charge::new(self.hub.memory.ledger(), Kind::Replay);
         charge.set(size_of::<Replay>() + wanted.filter.len());
         let replaces = existed;
-        Some(Replay { after, scan, next: None, qos, identifier, format: wanted.format, replaces, charge })
+        Some(Replay {
+            after,
+            scan,
+            next: None,
+            read_back: ReadBack::default(),
+            qos,
+            identifier,
+            format: wanted.format,
+            replaces,
+            charge,
+        })
     }
 
     /// Puts a subscription where messages find it; gives the search for the retained ones that match, if they are wanted.
@@ -225,8 +239,12 @@ impl<J: Journal> Shard<J> {
         retained_wanted: bool,
     ) -> Option<Scan> {
         let node = self.table.tree.entry(wanted.filter);
-        let first = self.table.tree.values(node).is_empty();
-        let (since, scan) = self.hub.exchange.subscribe(self.hub.shard, wanted.filter, first, retained_wanted);
+        let any = self.table.tree.values(node).is_empty();
+        let lasts = self.hub.is_written_whole(session);
+        let key = (session, wanted.format, wanted.by_filter);
+        let is_new = || self.table.tree.get_by_key(node, &key, Subscription::key).is_none();
+        let change = InterestChange { any, lasting: lasts && is_new() };
+        let (since, scan) = self.hub.exchange.subscribe(self.hub.shard, wanted.filter, change, retained_wanted);
         let subscription = Subscription {
             session,
             identifier: record.identifier,
@@ -236,6 +254,7 @@ impl<J: Journal> Shard<J> {
             retain_as_published: record.options.retain_as_published,
             format: wanted.format,
             by_filter: wanted.by_filter,
+            lasts,
         };
         let replaced = self.table.tree.insert_sorted_by_key(node, subscription, Subscription::key);
         if let Some(old) = replaced {
@@ -259,8 +278,10 @@ impl<J: Journal> Shard<J> {
     ) {
         let key = self.hub.sessions.key(session);
         let online = self.hub.sessions.place(session).online();
+        let number = self.hub.number_in_log(session);
         let member = Member {
             session: key,
+            number,
             qos: record.options.qos,
             retain_as_published: record.options.retain_as_published,
             identifier: record.identifier,
@@ -285,10 +306,9 @@ impl<J: Journal> Shard<J> {
         }
         let Some(node) = self.table.tree.find(wanted.filter) else { return };
         let key = (session, wanted.format, wanted.by_filter);
-        self.table.tree.remove_by_key(node, &key, Subscription::key);
-        if self.table.tree.prune(node) {
-            self.hub.exchange.unsubscribe(self.hub.shard, wanted.filter);
-        }
+        let lasting = self.table.tree.remove_by_key(node, &key, Subscription::key).is_some_and(|held| held.lasts);
+        let change = InterestChange { any: self.table.tree.prune(node), lasting };
+        self.hub.exchange.unsubscribe(self.hub.shard, wanted.filter, change);
         self.table.generation += 1;
     }
 }

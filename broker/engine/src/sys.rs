@@ -165,8 +165,11 @@ impl<J: Journal> Shard<J> {
             retain: true,
             expires_at_ms: None,
         };
-        let unchanged =
-            self.hub.exchange.retained_message(&topic).is_some_and(|held| held.payload() == message.payload);
+        let unchanged = self
+            .hub
+            .exchange
+            .retained_message(&topic)
+            .is_some_and(|held| held.hot().is_some_and(|held| held.payload() == message.payload));
         if !unchanged && self.publish(&mut Outgoing::new(message), Origin::Broker).is_err() {
             log::warn!("{topic} was not published: the broker retains as much as it may");
         }

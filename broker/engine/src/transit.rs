@@ -22,6 +22,8 @@ struct Outbox {
     /// How many batches the way to the shard takes at present.
     room: usize,
     last: BatchSize,
+    /// Messages for the shard that have been written down in this run.
+    handed: u64,
 }
 
 impl Outbox {
@@ -75,6 +77,13 @@ impl Transit {
             send(&mut batches.drain(..count).inspect(|batch| *last = batch.size()));
             outbox.room -= count;
         }
+    }
+
+    /// The number of the next message for `shard` that is written down.
+    pub(crate) fn next_handed(&mut self, shard: ShardIndex) -> u64 {
+        let handed = &mut self.outboxes[usize::from(shard.0)].handed;
+        *handed += 1;
+        *handed
     }
 
     /// The batch to which a message for `shard` is added; `None` where the way is full and the message `may_be_lost`.

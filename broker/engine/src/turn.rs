@@ -87,6 +87,7 @@ pub trait Surroundings<J: Journal> {
 pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: &mut S, now_ms: u64) -> Rest {
     shard.hub.now_ms = now_ms;
     shard.hub.look_at_memory();
+    shard.look_at_log();
     shard.look_at_ways(surroundings);
 
     while surroundings.adopt(shard) {
@@ -156,20 +157,29 @@ impl<J: Journal> Shard<J> {
                 }
                 let begun = self.begun_batches[usize::from(from.0)].take();
                 let Some((batch, done)) = begun.or_else(|| Some((surroundings.next_batch(from)?, 0))) else { break };
-                let left = self.receive_batch(&batch, done);
+                let left = self.receive_batch(from, &batch, done);
                 self.begun_batches[usize::from(from.0)] = left.map(|done| (batch, done));
             }
             surroundings.batches_taken(from);
         }
     }
 
+    /// Sends batches, unless frames that speak of them wait: what a shard writes of what it has taken stands behind them in the log.
     fn send_batches(&mut self, surroundings: &mut impl Surroundings<J>) {
+        if !self.may_send_batches() {
+            return;
+        }
         for to in self.others() {
             if self.hub.transit.has_batch(to) {
                 self.hub.transit.set_room(to, surroundings.room(to));
                 self.hub.transit.send(to, |batches| surroundings.send(to, batches));
             }
         }
+    }
+
+    #[inline]
+    fn may_send_batches(&self) -> bool {
+        !J::KEEPS || self.hub.journal.has_posted_all()
     }
 
     /// Reads again from connections that waited for another shard, once none is behind; says whether there are any.
@@ -223,8 +233,10 @@ impl<J: Journal> Shard<J> {
         // First of all: from here on others wake us.
         let theirs = surroundings.end_turn(self);
         let mut is_busy = self.is_busy();
+        // Where frames wait, the journal wakes the shard.
+        let may_send = self.may_send_batches();
         for to in self.others() {
-            if self.hub.transit.has_batch(to) && !self.is(Mutant::SleepsOnBatches) {
+            if may_send && self.hub.transit.has_batch(to) && !self.is(Mutant::SleepsOnBatches) {
                 is_busy |= surroundings.has_room_or_wakes(to);
             }
         }
@@ -243,6 +255,7 @@ impl<J: Journal> Shard<J> {
             || (self.may_resume_paused() && !self.is(Mutant::ResumesBeforeItSends))
             || self.has_jobs()
             || self.hub.has_to_release()
+            || self.hub.has_cold_work()
             || self.has_scans()
             || self.has_contracts_to_tell()
     }

@@ -4,7 +4,7 @@
 //! A connection that waits for its own client to take output, or for a packet of its own to be worked off, is not here: it is
 //! heard again by whoever notices that.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::place::ConnectionId;
 
@@ -24,7 +24,7 @@ pub(crate) struct Partial {
 }
 
 /// The connections that wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Waiting {
     for_transit: Vec<ConnectionId>,
     for_fan_out: Vec<ConnectionId>,
@@ -40,6 +40,31 @@ pub(crate) struct Waiting {
     /// The one of them that may take more than there is room for.
     first: Option<Partial>,
     for_log: Vec<ConnectionId>,
+    /// Those who publish too fast, by when they may go on.
+    for_rate: BTreeSet<(u64, ConnectionId)>,
+    /// When the first of them may.
+    next_rate_ms: u64,
+}
+
+/// A moment that does not come.
+const NEVER_MS: u64 = u64::MAX;
+
+impl Default for Waiting {
+    fn default() -> Waiting {
+        Waiting {
+            for_transit: Vec::new(),
+            for_fan_out: Vec::new(),
+            batches: false,
+            for_memory: VecDeque::new(),
+            retry_ms: 0,
+            for_input: VecDeque::new(),
+            input_retry_ms: 0,
+            first: None,
+            for_log: Vec::new(),
+            for_rate: BTreeSet::new(),
+            next_rate_ms: NEVER_MS,
+        }
+    }
 }
 
 impl Waiting {
@@ -109,12 +134,13 @@ impl Waiting {
         self.for_memory.drain(..count).collect()
     }
 
-    /// When some are to try again.
+    /// When some are to try again, or may go on.
     #[inline]
     pub(crate) fn next_retry_ms(&self) -> Option<u64> {
-        let for_memory = (!self.for_memory.is_empty()).then_some(self.retry_ms);
-        let for_input = (!self.for_input.is_empty()).then_some(self.input_retry_ms);
-        [for_memory, for_input].into_iter().flatten().min()
+        let for_memory_ms = if self.for_memory.is_empty() { NEVER_MS } else { self.retry_ms };
+        let for_input_ms = if self.for_input.is_empty() { NEVER_MS } else { self.input_retry_ms };
+        let next_ms = for_memory_ms.min(for_input_ms).min(self.next_rate_ms);
+        (next_ms != NEVER_MS).then_some(next_ms)
     }
 
     // For the log to take more.
@@ -131,6 +157,37 @@ impl Waiting {
     /// It does.
     pub(crate) fn end_of_log(&mut self) -> Vec<ConnectionId> {
         std::mem::take(&mut self.for_log)
+    }
+
+    // For a rate to allow more.
+
+    pub(crate) fn wait_for_rate(&mut self, at_ms: u64, id: ConnectionId) {
+        self.for_rate.insert((at_ms, id));
+        self.note_next_rate();
+    }
+
+    /// The connection ends.
+    pub(crate) fn forget_rate(&mut self, at_ms: u64, id: ConnectionId) {
+        self.for_rate.remove(&(at_ms, id));
+        self.note_next_rate();
+    }
+
+    /// Whether somebody may go on now.
+    #[inline]
+    pub(crate) fn is_due_for_rate(&self, now_ms: u64) -> bool {
+        now_ms >= self.next_rate_ms
+    }
+
+    /// The next that may go on now.
+    pub(crate) fn next_for_rate(&mut self, now_ms: u64) -> Option<ConnectionId> {
+        self.for_rate.first().filter(|(at_ms, _)| *at_ms <= now_ms)?;
+        let next = self.for_rate.pop_first();
+        self.note_next_rate();
+        next.map(|(_, id)| id)
+    }
+
+    fn note_next_rate(&mut self) {
+        self.next_rate_ms = self.for_rate.first().map_or(NEVER_MS, |(at_ms, _)| *at_ms);
     }
 
     // For memory that the rest of a packet takes.
@@ -230,6 +287,19 @@ mod tests {
         assert_eq!(waiting.next_first(waiting.first()), None, "it is being read from");
         assert_eq!(waiting.next_first(None), Some(id(4)));
         assert_eq!((waiting.next_first(None), waiting.first(), waiting.next_retry_ms()), (None, None, None));
+    }
+
+    #[test]
+    fn whoever_publishes_too_fast_goes_on_at_the_moment_set_and_not_before() {
+        let mut waiting = Waiting::default();
+        for (at_ms, index) in [(1_300, 1), (1_100, 2), (1_200, 3)] {
+            waiting.wait_for_rate(at_ms, id(index));
+        }
+        assert_eq!((waiting.next_retry_ms(), waiting.next_for_rate(1_099)), (Some(1_100), None));
+        waiting.forget_rate(1_200, id(3));
+        assert_eq!(waiting.next_for_rate(1_300), Some(id(2)));
+        assert_eq!(waiting.next_for_rate(1_300), Some(id(1)));
+        assert_eq!((waiting.next_for_rate(1_300), waiting.next_retry_ms()), (None, None));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! What is written down of a session, and what waits until it is safe.
 
+use tautwire_message::Message;
 use tautwire_protocol::{FixedHeader, PacketType};
-use tautwire_session::{Change, Journal, LogPosition, Record, SessionNumber};
+use tautwire_router::{Parcel, ShardIndex};
+use tautwire_session::{Change, Journal, LogPosition, LogState, Receivers, Record, SessionNumber, ShardNumber};
 
 use crate::connections::Reason;
 use crate::hub::Hub;
@@ -25,6 +27,8 @@ impl<J: Journal> Hub<J> {
         let Hub { sessions, journal, .. } = self;
         let session = match (sessions.written(index), Extent::of(change)) {
             (Some(written), _) if written.extent.includes(change) => written.number,
+            // Nothing that the client is told depends on its will.
+            (None, Some(Extent::WillAlone)) if journal.state() == LogState::Failed => return,
             (None, Some(extent)) => {
                 let number = journal.next_session();
                 let client_id = sessions[index].client_id();
@@ -43,7 +47,13 @@ impl<J: Journal> Hub<J> {
     /// Whether all changes of the session are written down.
     #[inline]
     pub(crate) fn is_written_whole(&self, index: SessionIndex) -> bool {
-        J::KEEPS && self.sessions.written(index).is_some_and(|written| written.extent == Extent::All)
+        self.number_in_log(index).is_some()
+    }
+
+    /// What the session is called in the log, if all of it is written down.
+    pub(crate) fn number_in_log(&self, index: SessionIndex) -> Option<SessionNumber> {
+        let written = self.sessions.written(index).filter(|written| J::KEEPS && written.extent == Extent::All);
+        written.map(|written| written.number)
     }
 
     /// The client of a session has come.
@@ -81,6 +91,34 @@ impl<J: Journal> Hub<J> {
         }
     }
 
+    /// A message goes to another shard, for sessions there that are written down. What the publisher is told waits for this record;
+    /// the receivers' own follow. Gives the message's number on that way.
+    pub(crate) fn write_handed(&mut self, to: ShardIndex, message: &Message, receivers: Receivers<'_>) -> u64 {
+        let sequence = self.transit.next_handed(to);
+        let (from, to) = (number(self.shard), number(to));
+        self.noted = self.journal.record(Record::Handed { from, to, sequence, message, receivers });
+        sequence
+    }
+
+    /// What has come from another shard stands in a frame of that one, which is before the present one.
+    pub(crate) fn begin_taking(&mut self, parcel: &Parcel<'_>) {
+        if J::KEEPS {
+            let message = match parcel {
+                Parcel::Route { message, .. } => message.id,
+                Parcel::Member(_, delivery) => delivery.message.id(),
+            };
+            self.journal.know(message);
+        }
+    }
+
+    /// All that `from` has handed over up to `sequence` has been taken, by what the present frame says.
+    pub(crate) fn write_took(&mut self, from: ShardIndex, sequence: u64) {
+        if J::KEEPS {
+            let (from, to) = (number(from), number(self.shard));
+            self.journal.record(Record::Took { from, to, sequence });
+        }
+    }
+
     /// Closes the frame. To be called only between packets.
     #[inline]
     pub(crate) fn end_frame(&mut self) {
@@ -92,6 +130,12 @@ impl<J: Journal> Hub<J> {
     fn note_written(&mut self, index: SessionIndex, position: LogPosition) {
         self.sessions.place(index).note_written(position);
         self.noted = position;
+    }
+
+    /// All that has been written down so far is safe before anything that follows.
+    pub(crate) fn forget_positions(&mut self) {
+        self.noted = LogPosition::default();
+        self.sessions.forget_positions();
     }
 
     /// A packet of a client is about to be handled: what is written down from now on is what it brings about.
@@ -106,6 +150,11 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn promise(&self, index: ConnectionIndex) -> LogPosition {
         let session = self.connections[index].session();
         let written = session.and_then(|session| self.sessions.written(session));
+        let is_whole = written.is_some_and(|written| written.extent == Extent::All);
+        if !is_whole && self.journal.state() == LogState::Failed {
+            // What would have to be kept has been refused.
+            return LogPosition::default();
+        }
         written.map_or(self.noted, |written| written.position.max(self.noted))
     }
 
@@ -114,7 +163,7 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn gate(&mut self, index: ConnectionIndex) {
         if J::KEEPS {
             let position = self.promise(index);
-            if position > self.journal.durable() {
+            if position > self.journal.reached(self.connections[index].ack_level()) {
                 self.connections[index].gate(position);
                 self.gated.push(index);
             }
@@ -125,7 +174,7 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn release_what_is_safe(&mut self) {
         if J::KEEPS {
-            self.released = self.journal.durable();
+            self.released = self.log_progress();
             self.open_gates();
             self.release_acks();
             self.hear_those_who_wait_for_log();
@@ -177,15 +226,19 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn has_to_release(&self) -> bool {
         let any_waits = !self.gated.is_empty() || !self.holding.is_empty();
         J::KEEPS
-            && ((any_waits && self.journal.durable() > self.released)
+            && ((any_waits && self.log_progress() > self.released)
                 || (self.waiting.any_for_log() && !self.journal.is_behind()))
     }
 
+    /// Grows whenever somebody who waits for the log may have waited enough.
+    fn log_progress(&self) -> u64 {
+        self.journal.durable().0 + self.journal.written().0
+    }
+
     fn open_gates(&mut self) {
-        let durable = self.journal.durable();
         for index in std::mem::take(&mut self.gated) {
             let connection = &mut self.connections[index];
-            if connection.open_gate(durable) {
+            if connection.open_gate(|level| self.journal.reached(level)) {
                 if connection.pending_bytes() > 0 {
                     self.mark_fresh(index);
                 }
@@ -194,4 +247,8 @@ impl<J: Journal> Hub<J> {
             }
         }
     }
+}
+
+fn number(shard: ShardIndex) -> ShardNumber {
+    ShardNumber(u16::from(shard.0))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tautwire_contracts::{Catalogue, Limits};
 use tautwire_engine::{Action, Chunk, ConnectionId, ContractBoard, Rest, Settings, Shard, Shared, Surroundings, turn};
-use tautwire_router::{Batch, Exchange, RetainedLimits, ShardIndex};
+use tautwire_router::{Batch, Exchange, Placement, RetainedLimits, ShardIndex};
 use tautwire_session::Volatile;
 
 const NOW_MS: u64 = 1_700_000_000_000;
@@ -29,7 +29,7 @@ impl World {
 
     fn with(shards: usize, settings: Settings) -> World {
         let settings = Settings { sys_interval_s: 0, ..settings };
-        let shared = Shared::new(settings, Exchange::with_seed(shards, LIMITS, 0));
+        let shared = Shared::new(settings, Exchange::with_placement(Placement::new(shards, 0), LIMITS));
         let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, NOW_MS);
         let (exchange, contracts) = (shared.exchange.clone(), shared.contracts.clone());
         let ways = (0..shards).map(|_| Ways::default()).collect();
@@ -346,5 +346,5 @@ fn contracts_are_told_turn_by_turn() {
     tell(&mut world);
     assert_eq!(retained(&world), documents(2));
     let index = world.exchange.retained_message("$SYS/contracts/index.json").expect("it is there");
-    assert!(String::from_utf8_lossy(index.payload()).contains("\"name\":\"c20\""));
+    assert!(String::from_utf8_lossy(index.hot().expect("it is in memory").payload()).contains("\"name\":\"c20\""));
 }

@@ -1,11 +1,18 @@
-//! Looking at a log without changing it: for the command line.
+//! Looking at a log without changing it, also while it is written to: for the command line.
 
-use crate::disk::Disk;
+use std::collections::BTreeSet;
+
+use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
-use crate::format::{Frame, LOCK_NAME};
+use crate::format::{Frame, LOCK_NAME, Name};
 use crate::numbers::Position;
 use crate::reader::{Damage, End, Reader, Step};
 use crate::record::{Record, RecordError, Records};
+
+/// So often a directory is read that somebody writes to, until nothing of what was read has gone meanwhile.
+pub const READ_TRIES: usize = 10;
+/// So many frames with something undecodable are listed.
+pub const UNDECODABLE_LISTED_MAX: usize = 100;
 
 /// What there is in a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,31 +21,28 @@ pub struct Summary {
     pub frames: u64,
     /// Records in them.
     pub records: u64,
-    /// Frames that are whole and have something in them that is no record, with what is wrong.
+    /// Frames that are whole and have something in them that is no record, with what is wrong; at most
+    /// [`UNDECODABLE_LISTED_MAX`].
     pub undecodable: Vec<(Position, RecordError)>,
+    /// How many such frames there are.
+    pub undecodable_frames: u64,
     /// What is gone.
     pub damage: Vec<Damage>,
     /// How the log ends.
     pub end: End,
 }
 
-/// Reads all frames behind `covered` and gives each record to `visit`, with the frame that it is in. The log must not be
-/// open elsewhere. Damage is skipped and listed.
+/// Reads all that `reader` gives and hands each record to `visit`, with the frame that it is in. Damage is skipped and listed.
 ///
 /// # Errors
-/// [`LogError::Locked`], and those of [`Reader`].
+/// Those of [`Reader::step`].
 pub fn check<D: Disk>(
-    disk: &D,
-    covered: Position,
+    mut reader: Reader<D>,
     mut visit: impl FnMut(&Frame<'_>, &Record<'_>),
 ) -> Result<Summary, LogError> {
-    let _lock = disk.lock(LOCK_NAME).map_err(|error| match error.kind {
-        std::io::ErrorKind::WouldBlock => LogError::Locked,
-        _ => LogError::Disk(error),
-    })?;
-    let mut reader = Reader::open(disk, covered)?;
-    let end = End { last: covered, closed: false, torn: None };
-    let mut summary = Summary { frames: 0, records: 0, undecodable: Vec::new(), damage: Vec::new(), end };
+    let end = End { last: Position::START, closed: false, torn: None };
+    let mut summary =
+        Summary { frames: 0, records: 0, undecodable: Vec::new(), undecodable_frames: 0, damage: Vec::new(), end };
     while let Some(step) = reader.step()? {
         match step {
             Step::Damage(damage) => summary.damage.push(damage),
@@ -50,7 +54,12 @@ pub fn check<D: Disk>(
                             summary.records += 1;
                             visit(&frame, &record);
                         }
-                        Err(error) => summary.undecodable.push((frame.position, error)),
+                        Err(error) => {
+                            summary.undecodable_frames += 1;
+                            if summary.undecodable.len() < UNDECODABLE_LISTED_MAX {
+                                summary.undecodable.push((frame.position, error));
+                            }
+                        }
                     }
                 }
             }
@@ -60,4 +69,82 @@ pub fn check<D: Disk>(
         summary.end = end.clone();
     }
     Ok(summary)
+}
+
+/// The files of a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Files {
+    /// Segments.
+    pub segments: u64,
+    /// Bytes of them.
+    pub segment_bytes: u64,
+    /// Snapshots.
+    pub snapshots: u64,
+    /// Bytes of them.
+    pub snapshot_bytes: u64,
+    /// Files that are kept to be used again.
+    pub spares: u64,
+    /// Bytes of them.
+    pub spare_bytes: u64,
+    /// Segments that were put aside because they have damage.
+    pub put_aside: u64,
+    /// Bytes of them.
+    pub put_aside_bytes: u64,
+}
+
+impl Files {
+    /// What is in the directory.
+    ///
+    /// # Errors
+    /// Those of the disk. A file that has gone meanwhile is not counted.
+    pub fn of<D: Disk>(disk: &D) -> Result<Files, LogError> {
+        let mut files = Files::default();
+        for name in disk.list()? {
+            let Some(kind) = Name::parse(&name) else { continue };
+            let Ok(bytes) = disk.open(&name).and_then(|file| file.size_bytes()) else { continue };
+            let (count, sum) = match kind {
+                Name::Segment(_) => (&mut files.segments, &mut files.segment_bytes),
+                Name::Snapshot(_) => (&mut files.snapshots, &mut files.snapshot_bytes),
+                Name::Spare(_) => (&mut files.spares, &mut files.spare_bytes),
+                Name::Damaged(_) => (&mut files.put_aside, &mut files.put_aside_bytes),
+            };
+            *count += 1;
+            *sum = sum.saturating_add(bytes);
+        }
+        Ok(files)
+    }
+}
+
+/// Reads a directory to which somebody may write meanwhile. A segment or snapshot that is released while `read` goes on may be
+/// overwritten, so `read` is tried again then, [`READ_TRIES`] times in all.
+///
+/// # Errors
+/// Those of `read`, and [`LogError::Unsteady`].
+pub fn read_steadily<D: Disk, T>(disk: &D, mut read: impl FnMut() -> Result<T, LogError>) -> Result<T, LogError> {
+    for _ in 0..READ_TRIES {
+        let before = state_names(disk)?;
+        let result = read();
+        // A number is never given to another segment of a log that is open, so a file that still has its name was not released.
+        if before.is_subset(&state_names(disk)?) {
+            return result;
+        }
+    }
+    Err(LogError::Unsteady)
+}
+
+/// Takes a directory for this process, as opening its log does. It is held until what is given is dropped.
+///
+/// # Errors
+/// [`LogError::Locked`] where another process has it, and those of the disk.
+pub fn hold<D: Disk>(disk: &D) -> Result<D::Lock, LogError> {
+    disk.lock(LOCK_NAME).map_err(|error| match error.kind {
+        std::io::ErrorKind::WouldBlock => LogError::Locked,
+        _ => LogError::Disk(error),
+    })
+}
+
+/// The names of segments and snapshots.
+pub(crate) fn state_names<D: Disk>(disk: &D) -> Result<BTreeSet<String>, LogError> {
+    let is_state = |name: &String| matches!(Name::parse(name), Some(Name::Segment(_) | Name::Snapshot(_)));
+    Ok(disk.list()?.into_iter().filter(is_state).collect())
 }

@@ -38,6 +38,12 @@ pub enum LogError {
     },
     /// The thread that wrote the log is gone.
     WriterGone,
+    /// A snapshot is not whole, and was needed.
+    SnapshotDamaged(Box<str>),
+    /// There is nothing of a log.
+    Empty,
+    /// Files went while they were read, each time that it was tried.
+    Unsteady,
 }
 
 impl LogError {
@@ -53,6 +59,9 @@ impl LogError {
             LogError::Disk(_) => "journal_disk",
             LogError::Refused { .. } => "journal_refused",
             LogError::WriterGone => "journal_writer_gone",
+            LogError::SnapshotDamaged(_) => "journal_snapshot_damaged",
+            LogError::Empty => "journal_empty",
+            LogError::Unsteady => "journal_unsteady",
         }
     }
 }
@@ -63,7 +72,7 @@ impl fmt::Display for LogError {
             LogError::Locked => write!(f, "another process has the journal open; stop it, or use another directory"),
             LogError::Newer { file, version } => write!(
                 f,
-                "{file} has version {version} of the format, and this program knows {FORMAT_VERSION}; use a newer program"
+                "{file} has version {version} of the format, and this program reads versions up to {FORMAT_VERSION}; use a program that reads version {version}"
             ),
             LogError::VersionMissing => {
                 write!(f, "there are segments but no VERSION; put the file back from a copy of the directory")
@@ -72,10 +81,18 @@ impl fmt::Display for LogError {
                 write!(f, "VERSION has been changed; put the file back from a copy of the directory")
             }
             LogError::Settings(what) => write!(f, "{what}"),
-            LogError::Damaged(damage) => write!(f, "{damage}; recovery goes on without what is lost"),
+            LogError::Damaged(damage) => write!(f, "{damage}"),
             LogError::Disk(error) => write!(f, "{error}"),
             LogError::Refused { at, cause } => write!(f, "the frame at position {at} cannot be used: {cause}"),
             LogError::WriterGone => write!(f, "the thread that wrote the journal has ended; restart"),
+            LogError::SnapshotDamaged(name) => write!(f, "{name} is damaged"),
+            LogError::Empty => write!(f, "there is no state in the directory"),
+            LogError::Unsteady => {
+                write!(
+                    f,
+                    "files were released while they were read, each time that it was tried; try again, or stop the broker"
+                )
+            }
         }?;
         write!(f, " [{}]", self.code())
     }

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod copy;
 pub mod disk;
 mod error;
 mod format;
@@ -21,15 +22,16 @@ pub mod record;
 mod snapshot;
 mod writer;
 
-pub use check::{Summary, check};
-pub use disk::{Directory, Disk, DiskError, DiskFile};
+pub use check::{Files, READ_TRIES, Summary, UNDECODABLE_LISTED_MAX, check, hold, read_steadily};
+pub use copy::{COPY_TRIES, Copied, copy, verify};
+pub use disk::{Directory, Disk, DiskError, DiskFile, ReadOnlyDirectory, replace_directory};
 pub use error::LogError;
 pub use format::{BLOCK_BYTES, FORMAT_VERSION, FRAME_BODY_MAX_BYTES, Frame};
 pub use log::{
-    AppendError, GROUP_MAX_BYTES, Log, OnDamage, Order, Prepared, Recovery, SEGMENT_DEFAULT_BYTES, SEGMENT_MAX_BYTES,
-    SEGMENT_MIN_BYTES, SPARES_MAX, Settings,
+    AppendError, GROUP_MAX_BYTES, HeldDirectory, Log, OnDamage, Order, Prepared, Recovery, SEGMENT_DEFAULT_BYTES,
+    SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES, SPARES_MAX, Settings,
 };
 pub use numbers::{Epoch, LogId, Position, SegmentNumber, SessionId, ShardNumber, TurnNumber};
 pub use reader::{Damage, DamageKind, End, Reader, Step, Suspects, Torn};
-pub use snapshot::{SnapshotReader, SnapshotWriter};
-pub use writer::{Port, PostError, RING_FRAMES, RING_MAX_BYTES, WriterThread};
+pub use snapshot::{SnapshotReader, SnapshotWriter, Snapshots};
+pub use writer::{Port, PostError, RING_FRAMES, RING_MAX_BYTES, WriterHandle, WriterThread};

@@ -1,17 +1,22 @@
 //! Snapshots: a state as records, and the position of the last frame that it covers.
 
+use std::ops::Range;
+
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::format::{
-    BLOCK_BYTES, FIRST_FRAME_OFFSET, FRAME_BODY_MAX_BYTES, FRAME_HEADER_BYTES, FileKind, Frame, FrameKind, Header,
-    Name, Placed, frame_bytes, parse, u32_at,
+    BLOCK_BYTES, EPOCH_OFFSET, FIRST_FRAME_OFFSET, FRAME_ALIGN, FRAME_BODY_MAX_BYTES, FRAME_HEADER_BYTES, FileKind,
+    Frame, FrameKind, Header, Name, Placed, frame_bytes, looks_begun, parse, u32_at, u64_at,
 };
-use crate::log::{GROUP_MAX_BYTES, Group};
+use crate::log::Group;
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber, ShardNumber, TurnNumber};
 use crate::reader::{read_header, read_version_file};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
+
+/// A snapshot is made durable in pieces of so much: more at once would hold up the log, which is on the same disk.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// Writes a snapshot. It counts once it is finished; until then it has another name.
 #[derive(Debug)]
@@ -54,19 +59,19 @@ impl<D: Disk> SnapshotWriter<D> {
         if body.len() > FRAME_BODY_MAX_BYTES {
             return Err(LogError::Settings("a frame of a snapshot has at most 536,870,912 bytes"));
         }
-        if !self.group.is_empty() && self.group.bytes_with(body.len()) > GROUP_MAX_BYTES {
-            self.write()?;
-        }
         self.frames += 1;
         self.group.push(FrameKind::Turn, ShardNumber(0), TurnNumber(self.frames), body);
+        if self.group.padded_bytes() >= PIECE_BYTES {
+            self.write()?;
+        }
         Ok(())
     }
 
-    /// Makes the snapshot durable, and removes older ones.
+    /// Makes the snapshot durable, and removes older ones. Gives its size in bytes.
     ///
     /// # Errors
     /// Those of the disk; there is no new snapshot then, or it is there beside older ones.
-    pub fn finish(mut self) -> Result<Position, LogError> {
+    pub fn finish(mut self) -> Result<u64, LogError> {
         self.write()?;
         self.group.push(FrameKind::Closed, ShardNumber(0), TurnNumber(0), &[]);
         self.write()?;
@@ -82,7 +87,7 @@ impl<D: Disk> SnapshotWriter<D> {
                 self.disk.remove(&other)?;
             }
         }
-        Ok(covered)
+        Ok(self.at)
     }
 
     fn write(&mut self) -> Result<(), LogError> {
@@ -90,7 +95,7 @@ impl<D: Disk> SnapshotWriter<D> {
             return Ok(());
         }
         self.last = self.group.stamp(Position(self.at), self.last, self.header.epoch);
-        self.file.write_at(self.at, self.group.bytes())?;
+        self.file.write_durably(self.at, self.group.bytes())?;
         self.at += self.group.bytes().len() as u64;
         self.group.clear();
         Ok(())
@@ -108,17 +113,27 @@ pub struct SnapshotReader<D: Disk> {
     /// Bytes of the file from `buffered_at` on.
     buffer: Vec<u8>,
     buffered_at: u64,
+    /// Where what is damaged is passed over, what that was.
+    lost: Option<Vec<Range<u64>>>,
 }
 
-impl<D: Disk> SnapshotReader<D> {
-    /// The newest snapshot that is whole; each is read once to see whether it is. Others are passed over, with a warning
-    /// in the log. Where there is no log yet, there is no snapshot.
+/// The snapshots of a directory.
+pub struct Snapshots<D: Disk> {
+    /// The newest that is whole.
+    pub whole: Option<SnapshotReader<D>>,
+    /// Names of those that are newer and not whole, the newest first.
+    pub damaged: Vec<String>,
+}
+
+impl<D: Disk> Snapshots<D> {
+    /// Looks at the snapshots of a directory, each of which is read until one is whole.
     ///
     /// # Errors
-    /// [`LogError::Newer`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], or those of the disk.
-    pub fn newest(disk: &D) -> Result<Option<Self>, LogError> {
+    /// As for [`SnapshotReader::newest`].
+    pub fn of(disk: &D) -> Result<Snapshots<D>, LogError> {
+        let mut snapshots = Snapshots { whole: None, damaged: Vec::new() };
         let names = disk.list()?;
-        let Some(log) = read_version_file(disk, &names)? else { return Ok(None) };
+        let Some(log) = read_version_file(disk, &names)? else { return Ok(snapshots) };
         let mut positions: Vec<Position> = Vec::new();
         for name in names {
             if let Some(Name::Snapshot(position)) = Name::parse(&name) {
@@ -132,20 +147,74 @@ impl<D: Disk> SnapshotReader<D> {
             let fits =
                 |header: &Header| header.kind == FileKind::Snapshot && header.after == position && header.log == log;
             if let Some(header) = header.ok().filter(fits) {
-                let mut reader: Self = SnapshotReader::over(disk.open(&name)?, header);
+                let mut reader = SnapshotReader::<D>::over(disk.open(&name)?, header);
                 while reader.step()?.is_some() {}
                 if reader.at == header.bytes {
-                    return Ok(Some(SnapshotReader::over(reader.file, header)));
+                    snapshots.whole = Some(SnapshotReader::over(reader.file, header));
+                    break;
                 }
             }
-            log::warn!("{name} is damaged; an older snapshot is used");
+            snapshots.damaged.push(name);
         }
-        Ok(None)
+        Ok(snapshots)
+    }
+}
+
+impl<D: Disk> SnapshotReader<D> {
+    /// The newest snapshot that is whole; each is read once to see whether it is. Others are passed over, with a warning
+    /// in the log. Where there is no log yet, there is no snapshot.
+    ///
+    /// # Errors
+    /// [`LogError::Newer`], [`LogError::VersionMissing`], [`LogError::VersionDamaged`], or those of the disk.
+    pub fn newest(disk: &D) -> Result<Option<Self>, LogError> {
+        let Snapshots { whole, damaged } = Snapshots::of(disk)?;
+        damaged.iter().for_each(|name| log::warn!("{name} is damaged"));
+        Ok(whole)
+    }
+
+    /// Reads what is left of a snapshot that is damaged. `name` is one of [`Snapshots::damaged`]. `None` where nothing can be
+    /// told of it.
+    ///
+    /// # Errors
+    /// [`LogError::Newer`], or those of the disk.
+    pub fn salvage(disk: &D, name: &str) -> Result<Option<Self>, LogError> {
+        let Some(Name::Snapshot(covered)) = Name::parse(name) else { return Ok(None) };
+        let file = disk.open(name)?;
+        let bytes = file.size_bytes()?;
+        let mut start = [0; FRAME_HEADER_BYTES];
+        let header = match read_header(disk, name)? {
+            Ok(header) if header.kind == FileKind::Snapshot && header.after == covered => Header { bytes, ..header },
+            // Each frame has its own check, so the first one may say what the header would.
+            _ if file.read_at(FIRST_FRAME_OFFSET as u64, &mut start).is_ok() => {
+                let Some(epoch) = u64_at(&start, EPOCH_OFFSET).and_then(Epoch::new) else { return Ok(None) };
+                let (kind, number, base, after) = (FileKind::Snapshot, SegmentNumber(0), Position::START, covered);
+                Header { kind, number, base, bytes, epoch, after, log: LogId(0), written_at_ms: 0 }
+            }
+            _ => return Ok(None),
+        };
+        let mut reader = SnapshotReader::over(file, header);
+        reader.lost = Some(Vec::new());
+        Ok(Some(reader))
+    }
+
+    /// What [`SnapshotReader::salvage`] has passed over so far: bytes of the file that are no frames.
+    pub fn lost(&self) -> &[Range<u64>] {
+        self.lost.as_deref().unwrap_or_default()
+    }
+
+    /// When the snapshot was begun, in milliseconds of Unix time.
+    pub fn written_at_ms(&self) -> u64 {
+        self.header.written_at_ms
+    }
+
+    /// Bytes of the file.
+    pub fn bytes(&self) -> u64 {
+        self.header.bytes
     }
 
     fn over(file: D::File, header: Header) -> Self {
         let (at, last) = (FIRST_FRAME_OFFSET as u64, Position::START);
-        SnapshotReader { file, header, at, last, link: None, buffer: Vec::new(), buffered_at: 0 }
+        SnapshotReader { file, header, at, last, link: None, buffer: Vec::new(), buffered_at: 0, lost: None }
     }
 
     /// The last frame of the log that the snapshot covers.
@@ -165,6 +234,9 @@ impl<D: Disk> SnapshotReader<D> {
 
     /// The next frame that follows the last, behind it or at the next block.
     fn look(&mut self) -> Result<Option<Placed>, LogError> {
+        if self.lost.is_some() {
+            return self.look_behind_damage();
+        }
         for at in [self.at, self.at.next_multiple_of(BLOCK_BYTES as u64)] {
             let Some(found) = self.frame_at(at)? else { continue };
             let follows = match found.index.checked_sub(1) {
@@ -186,11 +258,43 @@ impl<D: Disk> SnapshotReader<D> {
         Ok(None)
     }
 
+    /// The next frame that is one, wherever it lies.
+    fn look_behind_damage(&mut self) -> Result<Option<Placed>, LogError> {
+        let start = self.at;
+        let mut at = start;
+        while at < self.header.bytes {
+            if let Some(found) = self.frame_at(at)? {
+                self.note_lost(start..at);
+                self.at = at + found.bytes() as u64;
+                if found.kind == FrameKind::Closed {
+                    self.at = self.header.bytes;
+                    return Ok(None);
+                }
+                return Ok(Some(found));
+            }
+            at += FRAME_ALIGN as u64;
+        }
+        self.note_lost(start..self.header.bytes);
+        self.at = self.header.bytes;
+        Ok(None)
+    }
+
+    /// Less than a block may be padding.
+    fn note_lost(&mut self, range: Range<u64>) {
+        let is_padding = range.end == range.start.next_multiple_of(BLOCK_BYTES as u64);
+        if let Some(lost) = self.lost.as_mut().filter(|_| !range.is_empty() && !is_padding) {
+            lost.push(range);
+        }
+    }
+
     fn frame_at(&mut self, at: u64) -> Result<Option<Placed>, LogError> {
         if !self.has(at, FRAME_HEADER_BYTES)? {
             return Ok(None);
         }
         let offset = (at - self.buffered_at) as usize;
+        if !looks_begun(&self.buffer, offset, Position(at), self.header.epoch) {
+            return Ok(None);
+        }
         let body_bytes = u32_at(&self.buffer, offset).unwrap_or(u32::MAX) as usize;
         if body_bytes > FRAME_BODY_MAX_BYTES || !self.has(at, frame_bytes(body_bytes))? {
             return Ok(None);

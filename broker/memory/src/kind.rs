@@ -28,6 +28,8 @@ macro_rules! kinds {
 kinds! {
     /// Messages that somebody keeps: each counts once, however many queues, windows and outputs refer to it.
     Message "message",
+    /// Records of messages that are on disk.
+    Cold "cold",
     /// Bytes of packets that are not complete yet, and of whole packets that wait to be let through.
     Input "input",
     /// Bytes that wait to be written to connections, without messages that are only referred to.

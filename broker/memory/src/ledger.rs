@@ -61,8 +61,9 @@ impl Ledger {
 }
 
 /// The kinds that are given back through [`Ledger::give_back`]. The others are settled.
-const CHARGED: [Kind; 9] = [
+const CHARGED: [Kind; 10] = [
     Kind::Message,
+    Kind::Cold,
     Kind::Transit,
     Kind::Input,
     Kind::Output,

@@ -2,15 +2,17 @@
 //!
 //! A [`Message`] is one allocation, shared by everybody who holds it, and has an identity, its [`MessageId`]. A [`MessageRef`] is the same message wherever its
 //! bytes lie. [`Format`] names the formats of payloads that the broker can tell apart, and [`Forms`] keeps the other
-//! formats of one message while it is handed out.
+//! formats of one message while it is handed out. Who keeps a message for long has a [`Body`], which may be [`Cold`].
 
 #![forbid(unsafe_code)]
 
+mod cold;
 mod format;
 mod forms;
 mod id;
 mod message;
 
+pub use cold::{Body, COLD_RECORD_BYTES, Cold, ColdAnswer, ColdOrder, ColdPort, ColdRead, Freed, Shelf, Slot};
 pub use format::Format;
 pub use forms::{Form, Forms};
 pub use id::{MessageId, MessageIds};

@@ -221,6 +221,11 @@ impl Message {
         self.as_ref().topic
     }
 
+    /// Whether somebody else holds the message too.
+    pub fn is_shared(&self) -> bool {
+        self.0.with_arc(triomphe::Arc::strong_count) > 1
+    }
+
     /// Bytes that the message takes.
     #[inline]
     pub fn kept_bytes(&self) -> usize {

@@ -3,23 +3,23 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use mio::{Poll, Waker};
+use tautwire_cold::ColdThread;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{ContractBoard, Counters, Publication, Settings, Shard, Shared, Totals};
-use tautwire_journal::WriterThread;
+use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
 use tautwire_session::{Journal, Volatile};
 
 use crate::bell::Bell;
 use crate::clock::Clock;
-use crate::data::{self, DataError};
+use crate::data::{self, Data, DataDirectory, DataError, DataState};
 use crate::inbox::{Inbox, Order, PublishError};
 use crate::listener::{Listen, Listener};
 use crate::ways::connect;
@@ -32,8 +32,10 @@ pub struct Broker {
     stop: Arc<AtomicBool>,
     bells: Vec<Arc<Bell>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
-    /// What writes the log, where there is one.
-    writer: Option<WriterThread>,
+    /// What keeps the state, where it is kept.
+    data: Option<Data>,
+    /// What has messages that are not in memory.
+    cold: Option<ColdThread>,
     control: Control,
 }
 
@@ -44,6 +46,8 @@ pub struct Control {
     contracts: Arc<ContractBoard>,
     counters: Arc<[Counters]>,
     memory: Arc<Memory>,
+    /// What writes the state down, where it is kept.
+    data: Option<WriterHandle>,
     /// One for each shard. The first says what contracts there are, and publishes for operators.
     inboxes: Arc<[Arc<Inbox>]>,
 }
@@ -58,6 +62,11 @@ impl Control {
     /// What has been counted so far.
     pub fn totals(&self) -> Totals {
         Totals::of(self.counters.iter())
+    }
+
+    /// How the data directory is, where there is one.
+    pub fn data(&self) -> Option<DataState> {
+        self.data.as_ref().map(DataState::of)
     }
 
     /// What clients make the broker hold, by kind.
@@ -137,8 +146,6 @@ impl Broker {
     /// Starts `threads` threads, at most [`SHARDS_MAX`], and listens. `contracts` hold from the first message on. State is kept in
     /// the directory `data`, if one is given, and else in memory.
     ///
-    /// What one thread hands to another is not kept yet before it is acknowledged: give a directory with one thread only.
-    ///
     /// # Errors
     /// Where an address cannot be listened on, a thread cannot be started, or the directory cannot be used; nothing runs then.
     pub fn start(
@@ -147,12 +154,18 @@ impl Broker {
         contracts: Arc<Catalogue>,
         listens: &[Listen],
         threads: usize,
-        data: Option<&Path>,
+        data: Option<DataDirectory<'_>>,
     ) -> Result<Broker, StartError> {
         let threads = threads.clamp(1, SHARDS_MAX);
         let mut listeners = Vec::new();
+        let ack_level = |address| {
+            let listed = data.iter().flat_map(|data| data.listeners).find(|(listener, _)| *listener == address);
+            listed.map_or(settings.acks.default, |(_, level)| *level)
+        };
         for listen in listens {
-            listeners.push(Listener::bind(listen).map_err(|(address, error)| StartError::Listen(address, error))?);
+            listeners.push(
+                Listener::bind(listen, ack_level).map_err(|(address, error)| StartError::Listen(address, error))?,
+            );
         }
         let bound = listeners.iter().map(|listener| listener.socket.local_addr()).collect::<io::Result<_>>();
         let queue_batches = settings.shard_queue_batches;
@@ -176,19 +189,23 @@ impl Broker {
             stop: stop.clone(),
             bells: bells.clone(),
             threads: Vec::new(),
-            writer: None,
+            data: None,
+            cold: None,
             control: Control {
                 exchange: shared.exchange.clone(),
                 contracts: shared.contracts.clone(),
                 counters: shared.counters.clone(),
                 memory: shared.memory.clone(),
+                data: None,
                 inboxes: inboxes.into(),
             },
         };
         let mut kept = Vec::new().into_iter();
-        if let Some(path) = data {
-            let (writer, shards) = data::open(path, &shared, &bells, clock).map_err(StartError::Data)?;
-            broker.writer = Some(writer);
+        if let Some(directory) = data {
+            let (data, cold, shards) = data::open(directory, &shared, &bells, clock).map_err(StartError::Data)?;
+            broker.control.data = Some(data.handle());
+            broker.data = Some(data);
+            broker.cold = Some(cold);
             kept = shards.into_iter();
         }
         let ends = polls.into_iter().zip(bells).zip(ways).zip(orders);
@@ -237,7 +254,8 @@ impl Broker {
                 Err(_) => log::error!("a thread ended in a panic"),
             }
         }
-        if let Some(Err(error)) = self.writer.map(WriterThread::close) {
+        drop(self.cold);
+        if let Some(Err(error)) = self.data.map(Data::close) {
             log::error!("the log could not be closed in order: {error}");
         }
     }

@@ -3,17 +3,75 @@
 use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
+use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tautwire_durable::{Recovery, RecoveryError, SessionNumbers, ShardLog, write_snapshot};
-use tautwire_engine::{Shard, Shared};
-use tautwire_journal::{Directory, End, Epoch, Log, LogError, LogId, Position, Settings, SnapshotReader, WriterThread};
+use tautwire_cold::ColdThread;
+use tautwire_durable::{
+    ColdStore, Compacted, Compactor, Recovery, RecoveryError, SessionNumbers, ShardLog, SnapshotHead, read_snapshot,
+    write_snapshot,
+};
+use tautwire_engine::{RestoreError, Shard, Shared, restore};
+use tautwire_journal::{
+    Directory, Disk, End, Epoch, HeldDirectory, Log, LogError, LogId, OnDamage, Position, SEGMENT_DEFAULT_BYTES,
+    Settings, WriterHandle, WriterThread,
+};
+use tautwire_message::Cold;
 use tautwire_router::ShardIndex;
-use tautwire_session::{Replay, ReplayedMessage};
+use tautwire_session::AckLevel;
 
 use crate::bell::Bell;
 use crate::clock::Clock;
+use crate::cold::{self, Cooler, Scratch};
+use crate::loss;
+
+/// Where the state is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct DataDirectory<'a> {
+    /// The directory.
+    pub path: &'a Path,
+    /// What to do where something is lost that was durable: refuse to start, or say so and serve the rest.
+    pub on_damage: OnDamage,
+    /// What acknowledgements to the connections of some listeners wait for, by the address that was asked for.
+    pub listeners: &'a [(SocketAddr, AckLevel)],
+    /// How many bytes log and snapshot may take; `None` for nine tenths of what they have and what is free on the file system.
+    pub limit_bytes: Option<u64>,
+}
+
+/// How the data directory is.
+#[derive(Debug, Clone)]
+pub struct DataState {
+    /// Bytes of the log, which a restart would have to read.
+    pub log_bytes: u64,
+    /// Bytes of the last snapshot.
+    pub snapshot_bytes: u64,
+    /// How many bytes both together may take.
+    pub limit_bytes: u64,
+    /// Writes so far, each of which made all that waited durable.
+    pub syncs: u64,
+    /// What has to be kept is refused, because the limit is reached or the disk is full.
+    pub is_full: bool,
+    /// Why nothing is kept any more, if so.
+    pub failure: Option<LogError>,
+}
+
+impl DataState {
+    pub(crate) fn of(writer: &WriterHandle) -> DataState {
+        DataState {
+            log_bytes: writer.held_bytes(),
+            snapshot_bytes: writer.snapshot_bytes(),
+            limit_bytes: writer.limit_bytes(),
+            syncs: writer.groups(),
+            is_full: writer.is_full(),
+            failure: writer.failure(),
+        }
+    }
+}
+
+/// A lower limit is not kept to: so much is taken by a log in which nothing waits.
+const LIMIT_LEAST_BYTES: u64 = 4 * SEGMENT_DEFAULT_BYTES;
 
 /// Why the state of an earlier run cannot be had.
 #[derive(Debug)]
@@ -25,49 +83,131 @@ pub struct DataError {
 #[derive(Debug)]
 enum Cause {
     Log(LogError),
-    /// A session or retained message for which there is no place.
-    NoPlace(&'static str),
+    Restore(RestoreError),
+    /// A thread could not be had.
+    Thread(io::Error),
+    /// The folder for messages that are not in memory.
+    Cold(io::Error),
 }
 
 impl fmt::Display for DataError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "data directory {}: ", self.path.display())?;
         match &self.cause {
+            Cause::Log(LogError::Locked) => write!(
+                f,
+                "another broker uses it; stop that one, choose another directory with data.path, or start with --memory"
+            ),
+            Cause::Log(error @ (LogError::Damaged(_) | LogError::Refused { .. })) => {
+                let path = self.path.display();
+                write!(
+                    f,
+                    "{error}; `tautwire data check --data {path}` lists what is damaged, `tautwire serve --recover` serves what is left"
+                )
+            }
             Cause::Log(error) => error.fmt(f),
-            Cause::NoPlace(what) => write!(f, "there is no place for {what} that it holds; raise the limit"),
+            Cause::Restore(error) => error.fmt(f),
+            Cause::Thread(error) => write!(f, "cannot start a thread: {error}"),
+            Cause::Cold(error) => write!(f, "the folder for messages that are not in memory cannot be used: {error}"),
         }
     }
 }
 
 impl std::error::Error for DataError {}
 
-/// Opens the log in `path`, gives each shard what it owns of what is in it, and starts the thread that writes on.
+/// What keeps the state of a running broker.
+#[derive(Debug)]
+pub(crate) struct Data {
+    compactor: Compactor,
+    writer: WriterThread,
+}
+
+impl Data {
+    /// For those who look at it from other threads.
+    pub(crate) fn handle(&self) -> WriterHandle {
+        self.writer.handle()
+    }
+
+    /// Makes durable what has been written down, and closes the log in order.
+    ///
+    /// # Errors
+    /// The log has failed, now or before.
+    pub(crate) fn close(self) -> Result<(), LogError> {
+        drop(self.compactor);
+        self.writer.close()
+    }
+}
+
+/// Opens the log in a directory, and leaves nothing behind where that fails; see [`open_and_start`].
 ///
 /// # Errors
 /// See [`DataError`]. Nothing runs then.
 pub(crate) fn open(
-    path: &Path,
+    data: DataDirectory<'_>,
     shared: &Shared,
     bells: &[Arc<Bell>],
     clock: Clock,
-) -> Result<(WriterThread, Vec<Shard<ShardLog>>), DataError> {
+) -> Result<(Data, ColdThread, Vec<Shard<ShardLog>>), DataError> {
+    let opened = open_and_start(data, shared, bells, clock);
+    match &opened {
+        // What is there is another broker's.
+        Ok(_) | Err(DataError { cause: Cause::Log(LogError::Locked), .. }) => {}
+        Err(_) => cold::remove_folder(data.path),
+    }
+    opened
+}
+
+/// Opens the log in a directory, gives each shard what it owns of what is in it, and starts the threads that write on and make snapshots.
+///
+/// # Errors
+/// See [`DataError`]. Nothing runs then.
+fn open_and_start(
+    data: DataDirectory<'_>,
+    shared: &Shared,
+    bells: &[Arc<Bell>],
+    clock: Clock,
+) -> Result<(Data, ColdThread, Vec<Shard<ShardLog>>), DataError> {
+    let DataDirectory { path, on_damage, limit_bytes, listeners } = data;
+    let levels = listeners.iter().map(|(_, level)| *level).chain(shared.settings.acks.levels());
+    // Some wait only until the system has what was written down.
+    let writes_first = levels.into_iter().any(|level| level == AckLevel::Os);
     let failed = |cause| DataError { path: path.to_owned(), cause };
     let log_failed = |error| failed(Cause::Log(error));
     let disk = Directory::open(path).map_err(|error| log_failed(error.into()))?;
-    let mut recovery = Recovery::new(Some(shared.memory.ledger(0).clone()));
-    let covered = read_snapshot(&disk, &mut recovery).map_err(log_failed)?;
-    let opened = Log::open(&disk, Settings::default(), covered, epoch(), LogId(random()), clock.now_ms(), |frame| {
+    let cold_failed = |error| failed(Cause::Cold(error));
+    // Before anything is changed: another broker may have the directory.
+    let held = HeldDirectory::take(&disk).map_err(log_failed)?;
+    let mut cooler = Cooler::open(path, shared).map_err(cold_failed)?;
+    let mut recovery = Recovery::new(Some(shared.memory.ledger(0).clone())).cooling_into(&mut cooler);
+    if on_damage == OnDamage::Skip {
+        recovery.pass_over_what_does_not_fit();
+    }
+    let snapshot = read_snapshot(&disk, &mut recovery).map_err(log_failed)?;
+    if on_damage == OnDamage::Refuse {
+        snapshot.damaged.iter().for_each(|name| log::warn!("data directory {}: {name} is damaged", path.display()));
+    }
+    let covered = snapshot.covered;
+    let settings = Settings { on_damage, writes_first, ..Settings::default() };
+    let opened = Log::open_held(held, settings, covered, epoch(), LogId(random()), clock.now_ms(), |frame| {
         recovery.frame(frame.body).map_err(|error| refusal(&error))
     });
     let (log, found) = opened.map_err(log_failed)?;
     announce(path, &found.end);
+    let passed_over = recovery.passed_over().cloned();
     let replay = recovery.finish();
-    let end = log.durable();
-    if end > covered {
-        // What lies before is not needed any more.
-        write_snapshot(&replay, &disk, log.id(), epoch(), end, clock.now_ms()).map_err(log_failed)?;
+    let id = log.id();
+    let mut snapshot_bytes = snapshot.bytes;
+    let mut covered = covered;
+    if loss::tell(path, &snapshot, &found.damage, passed_over.as_ref(), &replay) {
+        // So that what is lost is not found again, and what makes snapshots later need not know of it.
+        covered = log.durable();
+        let read = |cold: &Cold| cooler.read(cold);
+        let head = SnapshotHead { log: id, epoch: epoch(), covered, now_ms: clock.now_ms() };
+        let written = write_snapshot(&replay, &disk, head, read, || true);
+        snapshot_bytes = written.map_err(log_failed)?.unwrap_or_default();
     }
 
+    let bells_of_shards = bells;
     let bells = bells.to_vec();
     let count = bells.len();
     let wake = move |shard: tautwire_journal::ShardNumber| {
@@ -76,47 +216,39 @@ pub(crate) fn open(
         }
     };
     let (writer, ports) = WriterThread::start(log, count as u16, wake, move || clock.now_ms()).map_err(log_failed)?;
-    writer.release(end);
+    // Those of a snapshot that was finished when the last run ended.
+    writer.handle().release(covered);
+    writer.handle().note_snapshot(snapshot_bytes);
+    let limit_bytes = match limit_bytes {
+        Some(bytes) => bytes.max(LIMIT_LEAST_BYTES),
+        None => {
+            let free_bytes = disk.free_bytes().map_err(|error| log_failed(error.into()))?;
+            let own_bytes = writer.handle().held_bytes() + snapshot_bytes;
+            own_bytes.saturating_add(free_bytes) / 10 * 9
+        }
+    };
+    writer.handle().set_limit(limit_bytes);
     let last = replay.last_session();
     let shard = |(index, port)| {
         let journal = ShardLog::new(port, SessionNumbers::above(last, index, count));
         Shard::new(ShardIndex(index as u8), shared.clone(), journal, clock.now_ms())
     };
     let mut shards: Vec<_> = ports.into_iter().enumerate().map(shard).collect();
-    restore(replay, shared, &mut shards, clock.now_ms()).map_err(|what| failed(Cause::NoPlace(what)))?;
-    Ok((writer, shards))
-}
-
-/// Takes the newest snapshot; gives the position of the last frame that it covers.
-fn read_snapshot(disk: &Directory, recovery: &mut Recovery) -> Result<Position, LogError> {
-    let Some(mut snapshot) = SnapshotReader::newest(disk)? else { return Ok(Position::START) };
-    let covered = snapshot.covered();
-    while let Some(frame) = snapshot.step()? {
-        let taken = recovery.frame(frame.body);
-        taken.map_err(|error| LogError::Refused { at: covered, cause: refusal(&error) })?;
-    }
-    Ok(covered)
+    let cold = cooler.start(shared, &mut shards, bells_of_shards).map_err(cold_failed)?;
+    let replayed = replay.finish();
+    let (sessions, retained) = (replayed.sessions.len(), replayed.retained.len());
+    log::info!("the data directory holds {sessions} sessions and {retained} retained messages");
+    restore(&mut shards, replayed, clock.now_ms()).map_err(|error| failed(Cause::Restore(error)))?;
+    let (folder, limit_bytes) = (path.to_owned(), shared.settings.cold_bytes);
+    let new_store = move || Ok(Box::new(Scratch::open(&folder, limit_bytes)?) as Box<dyn ColdStore>);
+    let compacted = Compacted { disk, log: id, writer: writer.handle(), new_store: Box::new(new_store) };
+    let compactor = Compactor::start(compacted, epoch, move || clock.now_ms());
+    let compactor = compactor.map_err(|error| failed(Cause::Thread(error)))?;
+    Ok((Data { compactor, writer }, cold, shards))
 }
 
 fn refusal(error: &RecoveryError) -> Box<str> {
     format!("{error} [{}]", error.code()).into()
-}
-
-fn restore(replay: Replay, shared: &Shared, shards: &mut [Shard<ShardLog>], now_ms: u64) -> Result<(), &'static str> {
-    let last_sequence = replay.last_sequence();
-    let (sessions, messages) = replay.finish();
-    log::info!("the data directory holds {} sessions and {} retained messages", sessions.len(), messages.len());
-    for ReplayedMessage { message, .. } in messages {
-        shared.exchange.retain(&message.as_ref(), || message.clone()).map_err(|_| "a retained message")?;
-    }
-    shared.exchange.go_on_after(last_sequence);
-    for session in sessions {
-        let owner = shared.exchange.owner(session.session.client_id());
-        if !shards[usize::from(owner.0)].restore(session, now_ms) {
-            return Err("a session");
-        }
-    }
-    Ok(())
 }
 
 fn announce(path: &Path, end: &End) {

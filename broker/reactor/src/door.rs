@@ -3,6 +3,7 @@
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use tautwire_engine::Counters;
+use tautwire_session::AckLevel;
 use tautwire_websocket::WebSocket;
 
 use crate::listener::{Accepted, Listener, Reserve, accept};
@@ -34,6 +35,8 @@ pub(crate) struct Door {
 pub(crate) struct Newcomer {
     pub(crate) stream: TcpStream,
     pub(crate) websocket: Option<Box<WebSocket>>,
+    /// What acknowledgements wait for.
+    pub(crate) ack_level: AckLevel,
 }
 
 impl Door {
@@ -109,7 +112,8 @@ impl Door {
                     log::trace!("connection from {peer}");
                     counters.connections_accepted.add(1);
                     self.taken += 1;
-                    return Some(Newcomer { stream, websocket: self.listeners[at].websocket() });
+                    let listener = &self.listeners[at];
+                    return Some(Newcomer { stream, websocket: listener.websocket(), ack_level: listener.ack_level });
                 }
                 Ok(Accepted::Refused) => {
                     counters.connections_refused.add(1);

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mio::net::{TcpListener, TcpStream};
+use tautwire_session::AckLevel;
 use tautwire_websocket::{Rules, WebSocket};
 
 /// An address to listen on, and what is spoken there. Port 0 lets the kernel choose.
@@ -22,19 +23,24 @@ pub enum Listen {
 pub(crate) struct Listener {
     pub(crate) socket: TcpListener,
     rules: Option<Arc<Rules>>,
+    /// What acknowledgements to its connections wait for.
+    pub(crate) ack_level: AckLevel,
 }
 
 impl Listener {
     /// # Errors
     /// The address, and why it could not be listened on.
-    pub(crate) fn bind(listen: &Listen) -> Result<Listener, (SocketAddr, io::Error)> {
+    pub(crate) fn bind(
+        listen: &Listen,
+        ack_level: impl Fn(SocketAddr) -> AckLevel,
+    ) -> Result<Listener, (SocketAddr, io::Error)> {
         let (address, rules) = match listen {
             Listen::Tcp(address) => (*address, None),
             Listen::WebSocket(address, rules) => (*address, Some(Arc::new(rules.clone()))),
         };
         let socket = TcpListener::bind(address).map_err(|error| (address, error))?;
         prepare(&socket).map_err(|error| (address, error))?;
-        Ok(Listener { socket, rules })
+        Ok(Listener { socket, rules, ack_level: ack_level(address) })
     }
 
     /// What stands between a new connection and MQTT.

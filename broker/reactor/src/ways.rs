@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use mio::net::TcpStream;
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautwire_router::{Batch, ShardIndex};
+use tautwire_session::AckLevel;
 use tautwire_websocket::WebSocket;
 
 use crate::bell::Bell;
@@ -22,6 +23,8 @@ pub(crate) struct Adopted {
     /// What has been read and not consumed.
     pub(crate) bytes: Vec<u8>,
     pub(crate) websocket: Option<Box<WebSocket>>,
+    /// What acknowledgements wait for.
+    pub(crate) ack_level: AckLevel,
 }
 
 /// All ways of one thread.
@@ -248,7 +251,7 @@ mod tests {
     impl World {
         fn connection(&self) -> Adopted {
             let stream = TcpStream::connect(self.listener.local_addr().expect("it is bound")).expect("a socket");
-            Adopted { stream, bytes: Vec::new(), websocket: None }
+            Adopted { stream, bytes: Vec::new(), websocket: None, ack_level: AckLevel::default() }
         }
 
         /// Whether the bell of a thread, which is about to sleep, has rung.

@@ -18,6 +18,8 @@ pub struct Batch {
     bytes: Vec<u8>,
     entries: Vec<Item>,
     shared_bytes: usize,
+    /// The number of the first entry that has one; each further one has the next.
+    first_handed: u64,
     charge: Charge,
 }
 
@@ -29,8 +31,14 @@ pub struct BatchSize {
 }
 
 #[derive(Debug)]
-enum Item {
-    Copied { end: usize, generation: u64 },
+struct Item {
+    content: Content,
+    is_handed: bool,
+}
+
+#[derive(Debug)]
+enum Content {
+    Copied { end: u32, generation: u64 },
     Shared { message: Message, generation: u64 },
     WithForms(Box<(Message, u64, Arc<Forms>)>),
     Member(Box<(SessionKey, PendingMessage)>),
@@ -38,7 +46,16 @@ enum Item {
 
 /// One entry of a batch.
 #[derive(Debug)]
-pub enum Entry<'a> {
+pub struct Entry<'a> {
+    /// What it brings.
+    pub content: Parcel<'a>,
+    /// Its number among all that the sending shard has written down for this one, if it is one of those.
+    pub handed: Option<u64>,
+}
+
+/// What an entry of a batch brings.
+#[derive(Debug)]
+pub enum Parcel<'a> {
     /// A message for all subscriptions of the shard that match and are not younger than `generation`.
     Route {
         /// The message.
@@ -59,6 +76,7 @@ impl Batch {
             bytes: Vec::with_capacity(earlier.bytes),
             entries: Vec::with_capacity(earlier.entries),
             shared_bytes: 0,
+            first_handed: 0,
             charge: Charge::new(ledger, Kind::Transit),
         };
         batch.weigh();
@@ -76,37 +94,51 @@ impl Batch {
     }
 
     /// Adds a message for the subscriptions of the receiving shard; with `forms`, if some of them may want another format.
-    /// `keep` gives the message as one allocation, where it is not to be copied.
+    /// `keep` gives the message as one allocation, where it is not to be copied. `handed`: see [`Entry::handed`].
     pub fn push_route(
         &mut self,
         message: &MessageRef<'_>,
         keep: impl FnOnce() -> Message,
         generation: u64,
         forms: Option<&Arc<Forms>>,
+        handed: Option<u64>,
     ) {
         let capacities = (self.bytes.capacity(), self.entries.capacity());
-        if let Some(forms) = forms {
+        let copied_end = self.bytes.len() + message.stored_bytes();
+        let content = if let Some(forms) = forms {
             let message = keep();
             self.shared_bytes += message.kept_bytes();
-            self.entries.push(Item::WithForms(Box::new((message, generation, forms.clone()))));
-        } else if message.stored_bytes() <= COPIED_MAX_BYTES {
+            Content::WithForms(Box::new((message, generation, forms.clone())))
+        } else if message.stored_bytes() <= COPIED_MAX_BYTES
+            && let Ok(end) = u32::try_from(copied_end)
+        {
             message.append_stored(&mut self.bytes);
-            self.entries.push(Item::Copied { end: self.bytes.len(), generation });
+            Content::Copied { end, generation }
         } else {
             let message = keep();
             self.shared_bytes += message.kept_bytes();
-            self.entries.push(Item::Shared { message, generation });
-        }
+            Content::Shared { message, generation }
+        };
+        self.push(content, handed);
         if capacities != (self.bytes.capacity(), self.entries.capacity()) {
             self.weigh();
         }
     }
 
-    /// Adds a message for one member of a shared subscription.
-    pub fn push_member(&mut self, member: SessionKey, delivery: PendingMessage) {
+    /// Adds a message for one member of a shared subscription. `handed`: see [`Entry::handed`].
+    pub fn push_member(&mut self, member: SessionKey, delivery: PendingMessage, handed: Option<u64>) {
         self.shared_bytes += delivery.counted_bytes();
-        self.entries.push(Item::Member(Box::new((member, delivery))));
+        self.push(Content::Member(Box::new((member, delivery))), handed);
         self.weigh();
+    }
+
+    fn push(&mut self, content: Content, handed: Option<u64>) {
+        if let Some(number) = handed
+            && self.first_handed == 0
+        {
+            self.first_handed = number;
+        }
+        self.entries.push(Item { content, is_handed: handed.is_some() });
     }
 
     /// Whether nothing is in it.
@@ -126,21 +158,27 @@ impl Batch {
 
     /// The entries in order.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        let mut start = 0;
-        self.entries.iter().map(move |item| match item {
-            Item::Copied { end, generation } => {
-                let stored = &self.bytes[start..*end];
-                start = *end;
-                Entry::Route { message: MessageRef::from_stored(stored), generation: *generation, forms: None }
-            }
-            Item::Shared { message, generation } => {
-                Entry::Route { message: message.as_ref(), generation: *generation, forms: None }
-            }
-            Item::WithForms(item) => {
-                let (message, generation, forms) = &**item;
-                Entry::Route { message: message.as_ref(), generation: *generation, forms: Some(forms) }
-            }
-            Item::Member(member) => Entry::Member(&member.0, &member.1),
+        let (mut start, mut next_handed) = (0, self.first_handed);
+        self.entries.iter().map(move |item| {
+            let handed = item.is_handed.then_some(next_handed);
+            next_handed += u64::from(item.is_handed);
+            let content = match &item.content {
+                Content::Copied { end, generation } => {
+                    let end = *end as usize;
+                    let stored = &self.bytes[start..end];
+                    start = end;
+                    Parcel::Route { message: MessageRef::from_stored(stored), generation: *generation, forms: None }
+                }
+                Content::Shared { message, generation } => {
+                    Parcel::Route { message: message.as_ref(), generation: *generation, forms: None }
+                }
+                Content::WithForms(item) => {
+                    let (message, generation, forms) = &**item;
+                    Parcel::Route { message: message.as_ref(), generation: *generation, forms: Some(forms) }
+                }
+                Content::Member(member) => Parcel::Member(&member.0, &member.1),
+            };
+            Entry { content, handed }
         })
     }
 }
@@ -168,11 +206,13 @@ mod tests {
         let mut batch = Batch::like(&BatchSize::default(), &ledger);
         for (at, payload) in payloads.iter().enumerate() {
             let forms = (at == 3).then(Arc::<Forms>::default);
-            batch.push_route(&parts(payload), || parts(payload).to_message(), at as u64, forms.as_ref());
+            let handed = [None, Some(7), None, Some(8)][at];
+            batch.push_route(&parts(payload), || parts(payload).to_message(), at as u64, forms.as_ref(), handed);
         }
         assert_eq!(batch.len(), 4);
         for (at, entry) in batch.entries().enumerate() {
-            let Entry::Route { message, generation, forms } = entry else { panic!("a route") };
+            let Parcel::Route { message, generation, forms } = entry.content else { panic!("a route") };
+            assert_eq!(entry.handed, [None, Some(7), None, Some(8)][at]);
             assert_eq!(forms.is_some(), at == 3);
             assert_eq!(message, parts(payloads[at]));
             assert_eq!(generation, at as u64);

@@ -4,11 +4,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use tautwire_message::{Message, MessageRef};
+use tautwire_message::{Body, Cold, Message, MessageRef};
 
-use crate::interest::Interest;
+use crate::interest::{Interest, InterestChange};
+use crate::owners::{RetainedClaim, RetainedOwner};
+use crate::placement::Placement;
 use crate::retained::{Expiry, RetainRefused, RetainedLimits, RetainedStore};
-use crate::scan::{Progress, Scan};
+use crate::scan::{Progress, RetainedWalk, Scan};
 use crate::share::{Member, SessionKey, ShareGroup};
 use crate::shares::Shares;
 use crate::{ShardIndex, ShardSet};
@@ -31,6 +33,8 @@ pub struct Retention {
 pub struct Routes {
     /// Shards with a matching subscription. Kept only where there is more than one shard.
     pub shards: ShardSet,
+    /// Those of them where a session has it that is written down.
+    pub lasting: ShardSet,
     /// Matching shared subscriptions.
     pub shares: Vec<Arc<ShareGroup>>,
 }
@@ -38,8 +42,7 @@ pub struct Routes {
 /// The state that is common to all shards, behind locks that no message takes whose topic is in its shard's cache, except to
 /// replace a retained message.
 pub struct Exchange {
-    shards: usize,
-    placement: foldhash::quality::FixedState,
+    placement: Placement,
     generation: AtomicU64,
     board: RwLock<Board>,
     shares: RwLock<Shares>,
@@ -47,6 +50,7 @@ pub struct Exchange {
     share_count: AtomicUsize,
     retained_held_bytes: AtomicU64,
     retained_kept_bytes: AtomicU64,
+    retained_hot_bytes: AtomicU64,
 }
 
 /// Interest and retained messages change under one lock, so that of a subscription and a retained publish one comes first:
@@ -60,35 +64,36 @@ struct Board {
 impl Exchange {
     /// An exchange for `shards` shards, 1 to [`crate::SHARDS_MAX`].
     pub fn new(shards: usize, limits: RetainedLimits) -> Exchange {
-        Exchange::with_seed(shards, limits, RandomState::new().hash_one(shards))
+        Exchange::with_placement(Placement::new(shards, RandomState::new().hash_one(shards)), limits)
     }
 
-    /// An exchange that places sessions by a known seed, for tests that must be repeatable.
-    pub fn with_seed(shards: usize, limits: RetainedLimits, seed: u64) -> Exchange {
-        assert!((1..=crate::SHARDS_MAX).contains(&shards), "a set of shards is the bits of a word");
+    /// An exchange between shards whose clients are placed like this.
+    pub fn with_placement(placement: Placement, limits: RetainedLimits) -> Exchange {
         Exchange {
-            shards,
-            placement: foldhash::quality::FixedState::with_seed(seed),
+            placement,
             generation: AtomicU64::new(0),
             board: RwLock::new(Board { interest: Interest::default(), retained: RetainedStore::new(limits) }),
             shares: RwLock::default(),
             share_count: AtomicUsize::new(0),
             retained_held_bytes: AtomicU64::new(0),
             retained_kept_bytes: AtomicU64::new(0),
+            retained_hot_bytes: AtomicU64::new(0),
         }
     }
 
     /// How many shards there are.
     pub fn shards(&self) -> usize {
-        self.shards
+        self.placement.shards()
     }
 
-    /// The shard on which the session of `client_id` lives. The hash is seeded, so that nobody can aim at one shard.
+    /// On which shards clients live.
+    pub fn placement(&self) -> Placement {
+        self.placement
+    }
+
+    /// The shard on which the session of `client_id` lives.
     pub fn owner(&self, client_id: &str) -> ShardIndex {
-        if self.shards == 1 {
-            return ShardIndex(0);
-        }
-        ShardIndex((self.placement.hash_one(client_id) % self.shards as u64) as u8)
+        self.placement.owner(client_id)
     }
 
     /// Changes whenever what [`Exchange::routes`] says may have changed, and with [`Exchange::advance`].
@@ -105,10 +110,10 @@ impl Exchange {
 
     /// Where messages of `topic` go.
     pub fn routes(&self, topic: &str, routes: &mut Routes) {
-        routes.shards = ShardSet::default();
+        (routes.shards, routes.lasting) = (ShardSet::default(), ShardSet::default());
         routes.shares.clear();
-        if self.shards > 1 {
-            routes.shards = self.read().interest.shards_for(topic);
+        if self.shards() > 1 {
+            (routes.shards, routes.lasting) = self.read().interest.shards_for(topic);
         }
         if self.share_count.load(Ordering::Acquire) > 0 {
             self.read_shares().groups_for(topic, &mut routes.shares);
@@ -117,33 +122,39 @@ impl Exchange {
 
     // Subscriptions.
 
-    /// A session of `shard` subscribes to `filter`; `first` where no other session of that shard has it. Returns the
+    /// A session of `shard` subscribes to `filter`; `change` says what that shard cares for now. Returns the
     /// generation of the subscription and, if `wanted`, a scan of the retained messages that match. Looks at none of them:
     /// that is for [`Exchange::next_retained`]. No scan is made where nothing can match.
     ///
     /// Both are of the same moment: each message published with RETAIN is either in the scan or carries a generation not
     /// below the one returned, never both.
-    pub fn subscribe(&self, shard: ShardIndex, filter: &str, first: bool, wanted: bool) -> (u64, Option<Scan>) {
-        if self.shards == 1 && !wanted {
+    pub fn subscribe(
+        &self,
+        shard: ShardIndex,
+        filter: &str,
+        change: InterestChange,
+        wanted: bool,
+    ) -> (u64, Option<Scan>) {
+        if self.shards() == 1 && !wanted {
             return (self.generation(), None);
         }
-        if first && self.shards > 1 {
+        if change.is_any() && self.shards() > 1 {
             let mut board = self.write();
-            board.interest.enter(filter, shard);
+            board.interest.enter(filter, shard, change);
             let scan = if wanted { board.retained.scan(filter) } else { None };
             return (self.advance(), scan);
         }
         // Nobody retains a message while this lock is held, which is all that the moment needs.
         let board = self.read();
         let scan = if wanted { board.retained.scan(filter) } else { None };
-        (if self.shards > 1 { self.advance() } else { self.generation() }, scan)
+        (if self.shards() > 1 { self.advance() } else { self.generation() }, scan)
     }
 
-    /// The last session of `shard` with `filter` gave it up.
-    pub fn unsubscribe(&self, shard: ShardIndex, filter: &str) {
-        if self.shards > 1 {
+    /// A session of `shard` gave `filter` up; `change` says what that shard does not care for any more.
+    pub fn unsubscribe(&self, shard: ShardIndex, filter: &str, change: InterestChange) {
+        if change.is_any() && self.shards() > 1 {
             let mut board = self.write();
-            board.interest.leave(filter, shard);
+            board.interest.leave(filter, shard, change);
             self.advance();
         }
     }
@@ -201,18 +212,85 @@ impl Exchange {
     /// # Errors
     /// Where the message would go over a limit; what was retained stays.
     pub fn retain(&self, message: &MessageRef<'_>, keep: impl FnOnce() -> Message) -> Result<Retention, RetainRefused> {
+        self.retain_for(None, message, keep)
+    }
+
+    /// The same for somebody to whom the message belongs from now on, until somebody else replaces it. A message that has been
+    /// retained for nobody counts against nobody's quota.
+    ///
+    /// # Errors
+    /// Where the message would go over a limit or the quota; what was retained stays.
+    pub fn retain_for(
+        &self,
+        claim: Option<&RetainedClaim>,
+        message: &MessageRef<'_>,
+        keep: impl FnOnce() -> Message,
+    ) -> Result<Retention, RetainRefused> {
         // What takes long for a large message is done before the lock is taken, and after it is given back.
         let new = (!message.payload.is_empty()).then(keep);
         let expiry = Expiry::of(message);
         let mut board = self.write();
         let replaced = match new {
-            Some(new) => board.retained.set(new, expiry)?,
+            Some(new) => board.retained.set(new, expiry, claim)?,
             None => board.retained.clear(message.topic),
         };
         let retention = Retention { generation: self.generation(), sequence: board.retained.sequence() };
         self.release(board);
         drop(replaced);
         Ok(retention)
+    }
+
+    /// The owner of what the client `client_id` retains.
+    pub fn retained_owner(&self, client_id: &str) -> RetainedOwner {
+        RetainedOwner::from_hash(self.placement.hash(client_id))
+    }
+
+    /// The same for a message of an earlier life of the broker, which may be cold.
+    ///
+    /// # Errors
+    /// Where the message would go over a limit.
+    pub fn restore_retained(&self, topic: &str, body: Body) -> Result<(), RetainRefused> {
+        let expiry = Expiry::of_body(topic, &body);
+        let mut board = self.write();
+        let replaced = board.retained.set_body(topic, body, expiry, None)?;
+        self.release(board);
+        drop(replaced);
+        Ok(())
+    }
+
+    /// Goes on with a walk through all retained messages: `found` gets those that are in memory and take `min_bytes` each, about
+    /// `most_bytes` of them. Takes off `steps` what it used, and holds the lock for a few steps at a time.
+    pub fn hot_retained(
+        &self,
+        walk: &mut RetainedWalk,
+        steps: &mut u64,
+        min_bytes: usize,
+        most_bytes: usize,
+        found: &mut Vec<Message>,
+    ) {
+        let mut left_bytes = most_bytes;
+        while *steps > 0 && left_bytes > 0 {
+            let portion = SEARCH_STEPS.min(*steps);
+            let (mut left, before) = (portion, found.len());
+            self.read().retained.find_hot(walk, &mut left, min_bytes, left_bytes, found);
+            *steps -= portion - left;
+            let bytes: usize = found[before..].iter().map(Message::kept_bytes).sum();
+            left_bytes = left_bytes.saturating_sub(bytes);
+            if !walk.is_under_way() {
+                return;
+            }
+        }
+    }
+
+    /// These retained messages are in the store now, unless they have been replaced meanwhile.
+    pub fn cool_retained(&self, messages: Vec<(Message, Cold)>) {
+        for few in messages.chunks(SEARCH_STEPS as usize) {
+            let mut board = self.write();
+            let replaced: Vec<_> =
+                few.iter().filter_map(|(message, cold)| board.retained.cool(message, cold.clone())).collect();
+            self.release(board);
+            drop(replaced);
+        }
     }
 
     /// Has the numbers of changes of the retained messages go on after `last`: those up to it have been given in an earlier life
@@ -243,7 +321,7 @@ impl Exchange {
     }
 
     /// The message that `topic` retains.
-    pub fn retained_message(&self, topic: &str) -> Option<Message> {
+    pub fn retained_message(&self, topic: &str) -> Option<Body> {
         self.read().retained.get(topic).cloned()
     }
 
@@ -258,6 +336,12 @@ impl Exchange {
         dropped.len()
     }
 
+    /// Bytes of retained messages that are in memory.
+    #[inline]
+    pub fn retained_hot_bytes(&self) -> u64 {
+        self.retained_hot_bytes.load(Ordering::Relaxed)
+    }
+
     /// How many messages are retained, and the bytes of those that count against the limit.
     pub fn retained(&self) -> (usize, usize) {
         self.read().retained.len_and_bytes()
@@ -269,7 +353,7 @@ impl Exchange {
         self.retained_held_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the retained messages alone, which stand in the account of memory as messages.
+    /// Bytes of memory of the retained messages alone, which stand in the account of memory as messages and as records of cold ones.
     #[inline]
     pub fn retained_kept_bytes(&self) -> u64 {
         self.retained_kept_bytes.load(Ordering::Relaxed)
@@ -289,6 +373,7 @@ impl Exchange {
     fn release(&self, board: RwLockWriteGuard<'_, Board>) {
         self.retained_held_bytes.store(board.retained.held_bytes() as u64, Ordering::Relaxed);
         self.retained_kept_bytes.store(board.retained.kept_bytes() as u64, Ordering::Relaxed);
+        self.retained_hot_bytes.store(board.retained.hot_bytes() as u64, Ordering::Relaxed);
     }
 
     fn read_shares(&self) -> RwLockReadGuard<'_, Shares> {

@@ -4,38 +4,96 @@ use tautwire_topics::FilterTree;
 
 use crate::{ShardIndex, ShardSet};
 
+/// What one subscription more or less changes of what its shard cares for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InterestChange {
+    /// It is the first of its shard with this filter, or the last.
+    pub any: bool,
+    /// Its session is written down.
+    pub lasting: bool,
+}
+
+impl InterestChange {
+    pub(crate) fn is_any(self) -> bool {
+        self.any || self.lasting
+    }
+}
+
 /// The shards with a session that has subscribed to a filter. A shard stands under a filter once, however many of its
 /// sessions have it.
 #[derive(Debug, Default)]
 pub(crate) struct Interest {
-    shards: FilterTree<ShardIndex>,
+    shards: FilterTree<Caring>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Caring {
+    shard: ShardIndex,
+    /// Sessions with the filter that are written down.
+    lasting: u32,
 }
 
 impl Interest {
-    /// The first session of `shard` has subscribed to `filter`.
-    pub(crate) fn enter(&mut self, filter: &str, shard: ShardIndex) {
+    /// A session of `shard` has subscribed to `filter`.
+    pub(crate) fn enter(&mut self, filter: &str, shard: ShardIndex, change: InterestChange) {
         let node = self.shards.entry(filter);
-        if !self.shards.values(node).contains(&shard) {
-            self.shards.push_value(node, shard);
+        let more = u32::from(change.lasting);
+        match self.shards.values_mut(node).iter_mut().find(|caring| caring.shard == shard) {
+            Some(caring) => caring.lasting += more,
+            None => self.shards.push_value(node, Caring { shard, lasting: more }),
         }
     }
 
-    /// The last session of `shard` with `filter` has given it up.
-    pub(crate) fn leave(&mut self, filter: &str, shard: ShardIndex) {
-        if let Some(node) = self.shards.find(filter) {
-            self.shards.remove_value(node, |held| *held == shard);
+    /// A session of `shard` with `filter` has given it up.
+    pub(crate) fn leave(&mut self, filter: &str, shard: ShardIndex, change: InterestChange) {
+        let Some(node) = self.shards.find(filter) else { return };
+        if change.any {
+            self.shards.remove_value(node, |held| held.shard == shard);
             self.shards.prune(node);
+        } else if let Some(caring) = self.shards.values_mut(node).iter_mut().find(|caring| caring.shard == shard) {
+            caring.lasting = caring.lasting.saturating_sub(u32::from(change.lasting));
         }
     }
 
-    /// The shards that care for messages of `topic`.
-    pub(crate) fn shards_for(&self, topic: &str) -> ShardSet {
-        let mut set = ShardSet::default();
-        self.shards.matches(topic, &mut |_, shards: &[ShardIndex]| {
-            for shard in shards {
-                set.insert(*shard);
+    /// The shards that care for messages of `topic`, and those of them where a session does that is written down.
+    pub(crate) fn shards_for(&self, topic: &str) -> (ShardSet, ShardSet) {
+        let (mut all, mut lasting) = (ShardSet::default(), ShardSet::default());
+        self.shards.matches(topic, &mut |_, found: &[Caring]| {
+            for caring in found {
+                all.insert(caring.shard);
+                if caring.lasting > 0 {
+                    lasting.insert(caring.shard);
+                }
             }
         });
-        set
+        (all, lasting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: InterestChange = InterestChange { any: true, lasting: false };
+    const LASTING: InterestChange = InterestChange { any: false, lasting: true };
+
+    #[test]
+    fn a_shard_cares_lastingly_as_long_as_a_session_that_is_written_down_has_the_filter() {
+        let (mut interest, shard) = (Interest::default(), ShardIndex(3));
+        let sets = |interest: &Interest| {
+            let (all, lasting) = interest.shards_for("a/b");
+            (all.contains(shard), lasting.contains(shard))
+        };
+        interest.enter("a/+", shard, FIRST);
+        assert_eq!(sets(&interest), (true, false));
+        interest.enter("a/+", shard, LASTING);
+        interest.enter("a/+", shard, LASTING);
+        assert_eq!(sets(&interest), (true, true));
+        interest.leave("a/+", shard, LASTING);
+        assert_eq!(sets(&interest), (true, true));
+        interest.leave("a/+", shard, LASTING);
+        assert_eq!(sets(&interest), (true, false));
+        interest.leave("a/+", shard, FIRST);
+        assert_eq!(sets(&interest), (false, false));
     }
 }

@@ -11,15 +11,20 @@
 mod batch;
 mod exchange;
 mod interest;
+mod owners;
+mod placement;
 mod retained;
 mod scan;
 mod share;
 mod shares;
 
-pub use batch::{Batch, BatchSize, Entry};
+pub use batch::{Batch, BatchSize, Entry, Parcel};
 pub use exchange::{Exchange, Retention, Routes};
+pub use interest::InterestChange;
+pub use owners::{RetainedClaim, RetainedOwner, RetainedQuota};
+pub use placement::Placement;
 pub use retained::{RetainRefused, RetainedLimits};
-pub use scan::{Progress, Scan};
+pub use scan::{Progress, RetainedWalk, Scan};
 pub use share::{Member, SessionKey, ShareGroup};
 
 /// A shard's number, from 0.
@@ -42,6 +47,12 @@ impl ShardSet {
     /// The same set without `shard`.
     pub fn without(self, shard: ShardIndex) -> ShardSet {
         ShardSet(self.0 & !(1 << shard.0))
+    }
+
+    /// Whether `shard` is in it.
+    #[inline]
+    pub fn contains(self, shard: ShardIndex) -> bool {
+        self.0 & (1 << shard.0) != 0
     }
 
     /// How many shards are in it.
@@ -76,6 +87,7 @@ mod tests {
         set.insert(ShardIndex(63));
         set.insert(ShardIndex(0));
         set.insert(ShardIndex(7));
+        assert!(set.contains(ShardIndex(63)) && !set.contains(ShardIndex(1)));
         assert_eq!(set.without(ShardIndex(7)).collect::<Vec<_>>(), [ShardIndex(0), ShardIndex(63)]);
         assert!(set.without(ShardIndex(7)).without(ShardIndex(0)).without(ShardIndex(63)).is_empty());
     }

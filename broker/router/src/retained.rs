@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use tautwire_message::{Message, MessageRef};
+use tautwire_message::{Body, Cold, Message, MessageRef};
 use tautwire_topics::RetainedTree;
 
-use crate::scan::Scan;
+use crate::owners::{Owners, RetainedClaim, RetainedOwner};
+use crate::scan::{RetainedWalk, Scan};
 
 /// Limits of the retained messages.
 #[derive(Debug, Clone, Copy)]
@@ -17,9 +18,14 @@ pub struct RetainedLimits {
     pub bytes: usize,
 }
 
-/// A retained message would go over a limit.
+/// What a retained message would go over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RetainRefused;
+pub enum RetainRefused {
+    /// The limits of all retained messages.
+    Limit,
+    /// The quota of its owner.
+    Quota,
+}
 
 /// What a retained message takes besides its stored bytes: its place in the tree, and what allocations cost.
 const OVERHEAD_BYTES: usize = 128;
@@ -34,17 +40,22 @@ pub(crate) struct RetainedStore {
     /// Messages and bytes of them that count against the limits: all but the broker's own.
     counted_messages: usize,
     counted_bytes: usize,
-    /// Bytes of all messages.
+    /// Bytes of memory that all messages take: of cold ones, their records.
     kept_bytes: usize,
+    /// Bytes of those that are hot.
+    hot_bytes: usize,
     /// Those that expire, by the moment at which they do.
     expiring: BTreeSet<(u64, Box<str>)>,
+    owners: Owners,
 }
 
 #[derive(Debug)]
 struct Retained {
-    message: Message,
+    body: Body,
     /// The number of the change that brought it.
     sequence: u64,
+    /// Whose it is, where that is counted.
+    owner: Option<RetainedOwner>,
 }
 
 impl RetainedStore {
@@ -56,7 +67,9 @@ impl RetainedStore {
             counted_messages: 0,
             counted_bytes: 0,
             kept_bytes: 0,
+            hot_bytes: 0,
             expiring: BTreeSet::new(),
+            owners: Owners::default(),
         }
     }
 
@@ -64,33 +77,63 @@ impl RetainedStore {
     /// held.
     ///
     /// # Errors
-    /// Where the message would go over a limit; nothing has changed then.
-    pub(crate) fn set(&mut self, message: Message, expiry: Option<Expiry>) -> Result<Option<Message>, RetainRefused> {
-        let MessageRef { topic, .. } = message.as_ref();
+    /// Where the message would go over a limit, or over the quota of whose it is to be; nothing has changed then.
+    pub(crate) fn set(
+        &mut self,
+        message: Message,
+        expiry: Option<Expiry>,
+        claim: Option<&RetainedClaim>,
+    ) -> Result<Option<Body>, RetainRefused> {
+        let held = message.clone();
+        self.set_body(held.topic(), message.into(), expiry, claim)
+    }
+
+    /// The same for a message that may be cold.
+    pub(crate) fn set_body(
+        &mut self,
+        topic: &str,
+        body: Body,
+        expiry: Option<Expiry>,
+        claim: Option<&RetainedClaim>,
+    ) -> Result<Option<Body>, RetainRefused> {
         let counts = counts(topic);
         if counts {
-            let held_bytes = self.get(topic).map(Message::kept_bytes);
-            let bytes = self.counted_bytes - held_bytes.unwrap_or(0) + message.kept_bytes();
+            let held_bytes = self.get(topic).map(Body::kept_bytes);
+            let bytes = self.counted_bytes - held_bytes.unwrap_or(0) + body.kept_bytes();
             let is_one_more = held_bytes.is_none() && self.counted_messages >= self.limits.messages;
             if is_one_more || bytes > self.limits.bytes {
-                return Err(RetainRefused);
+                return Err(RetainRefused::Limit);
+            }
+            if claim.is_some_and(|claim| !self.admits(claim, topic, body.kept_bytes())) {
+                return Err(RetainRefused::Quota);
             }
             self.counted_messages += 1;
-            self.counted_bytes += message.kept_bytes();
+            self.counted_bytes += body.kept_bytes();
         }
-        self.kept_bytes += message.kept_bytes();
+        self.kept_bytes += body.memory_bytes();
+        self.hot_bytes += body.hot().map_or(0, Message::kept_bytes);
         self.sequence += 1;
-        let retained = Retained { message: message.clone(), sequence: self.sequence };
-        let replaced = self.tree.insert(topic, retained).map(|retained| retained.message);
+        let owner = claim.filter(|_| counts).map(|claim| claim.owner);
+        if let Some(owner) = owner {
+            self.owners.add(owner, body.kept_bytes());
+        }
+        let retained = Retained { body, sequence: self.sequence, owner };
+        let replaced = self.tree.insert(topic, retained);
         if let Some(replaced) = &replaced {
-            self.uncount(replaced);
+            self.uncount(topic, replaced);
         }
         self.expiring.extend(expiry.map(|Expiry { at_ms, topic }| (at_ms, topic)));
-        Ok(replaced)
+        Ok(replaced.map(|replaced| replaced.body))
+    }
+
+    /// Whether a message stays within the quota of whose it is to be.
+    fn admits(&self, claim: &RetainedClaim, topic: &str, bytes: usize) -> bool {
+        let replaced = self.tree.get(topic).filter(|replaced| replaced.owner == Some(claim.owner));
+        self.owners.admit(claim, bytes, replaced.map(|replaced| replaced.body.kept_bytes()))
     }
 
     /// Takes the topic's message away, and gives it back for the caller to drop.
-    pub(crate) fn clear(&mut self, topic: &str) -> Option<Message> {
+    pub(crate) fn clear(&mut self, topic: &str) -> Option<Body> {
         self.sequence += 1;
         self.forget(topic)
     }
@@ -106,8 +149,8 @@ impl RetainedStore {
     }
 
     /// The message that `topic` retains.
-    pub(crate) fn get(&self, topic: &str) -> Option<&Message> {
-        self.tree.get(topic).map(|retained| &retained.message)
+    pub(crate) fn get(&self, topic: &str) -> Option<&Body> {
+        self.tree.get(topic).map(|retained| &retained.body)
     }
 
     /// How many messages there are, and the bytes of those that count against the limit.
@@ -115,14 +158,19 @@ impl RetainedStore {
         (self.tree.len(), self.counted_bytes)
     }
 
-    /// Bytes of all messages.
+    /// Bytes of memory that all messages take.
     pub(crate) fn kept_bytes(&self) -> usize {
         self.kept_bytes
     }
 
+    /// Bytes of those that are hot.
+    pub(crate) fn hot_bytes(&self) -> usize {
+        self.hot_bytes
+    }
+
     /// About how many bytes of memory all messages take, their places in the tree included.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.kept_bytes + self.tree.len() * OVERHEAD_BYTES
+        self.kept_bytes + self.tree.len() * OVERHEAD_BYTES + self.owners.held_bytes()
     }
 
     /// Whether a message has expired, or the tree has something to tidy up.
@@ -131,7 +179,7 @@ impl RetainedStore {
     }
 
     /// Takes up to `most` messages away that have expired [MQTT-3.3.2-5], and gives them back for the caller to drop.
-    pub(crate) fn sweep(&mut self, now_ms: u64, most: usize) -> Vec<Message> {
+    pub(crate) fn sweep(&mut self, now_ms: u64, most: usize) -> Vec<Body> {
         let mut dropped = Vec::new();
         while dropped.len() < most
             && let Some((at_ms, _)) = self.expiring.first()
@@ -156,26 +204,68 @@ impl RetainedStore {
         let _: ControlFlow<()> = self.tree.resume(cursor, steps, |_, retained| {
             // What has been retained since was sent as it came.
             if retained.sequence <= *sequence {
-                found.push_back(retained.message.clone());
+                found.push_back(retained.body.clone());
             }
             ControlFlow::Continue(())
         });
     }
 
-    fn forget(&mut self, topic: &str) -> Option<Message> {
-        let Retained { message, .. } = self.tree.remove(topic)?;
-        self.uncount(&message);
-        Some(message)
+    /// Goes on with a walk until it has looked at `steps` places or found messages of `most_bytes` that are hot, take `min_bytes`
+    /// each, and are not the broker's own.
+    pub(crate) fn find_hot(
+        &self,
+        walk: &mut RetainedWalk,
+        steps: &mut u64,
+        min_bytes: usize,
+        most_bytes: usize,
+        found: &mut Vec<Message>,
+    ) {
+        let cursor = walk.cursor.get_or_insert_with(|| self.tree.cursor_of_all());
+        let mut bytes = 0;
+        let flow = self.tree.resume(cursor, steps, |_, retained| {
+            if let Body::Hot(message) = &retained.body
+                && message.kept_bytes() >= min_bytes
+                && counts(message.topic())
+            {
+                bytes += message.kept_bytes();
+                found.push(message.clone());
+            }
+            if bytes >= most_bytes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        if flow.is_continue() && cursor.is_finished() {
+            walk.cursor = None;
+        }
     }
 
-    fn uncount(&mut self, message: &Message) {
-        let MessageRef { topic, expires_at_ms, .. } = message.as_ref();
-        self.kept_bytes -= message.kept_bytes();
+    /// The message is in the store now. Gives back what its topic held in its place, for the caller to drop.
+    pub(crate) fn cool(&mut self, message: &Message, cold: Cold) -> Option<Body> {
+        let retained = self.tree.get_mut(message.topic())?;
+        if !matches!(&retained.body, Body::Hot(held) if held.id() == cold.id()) {
+            return None;
+        }
+        let cold = Body::Cold(cold);
+        self.hot_bytes -= message.kept_bytes();
+        self.kept_bytes = self.kept_bytes - message.kept_bytes() + cold.memory_bytes();
+        Some(std::mem::replace(&mut retained.body, cold))
+    }
+
+    fn forget(&mut self, topic: &str) -> Option<Body> {
+        let retained = self.tree.remove(topic)?;
+        self.uncount(topic, &retained);
+        Some(retained.body)
+    }
+
+    fn uncount(&mut self, topic: &str, Retained { body, owner, .. }: &Retained) {
+        if let Some(owner) = owner {
+            self.owners.remove(*owner, body.kept_bytes());
+        }
+        self.kept_bytes -= body.memory_bytes();
+        self.hot_bytes -= body.hot().map_or(0, Message::kept_bytes);
         if counts(topic) {
             self.counted_messages -= 1;
-            self.counted_bytes -= message.kept_bytes();
+            self.counted_bytes -= body.kept_bytes();
         }
-        if let Some(at_ms) = expires_at_ms {
+        if let Some(at_ms) = body.expires_at_ms() {
             self.expiring.remove(&(at_ms, topic.into()));
         }
     }
@@ -198,6 +288,10 @@ impl Expiry {
     pub(crate) fn of(message: &MessageRef<'_>) -> Option<Expiry> {
         message.expires_at_ms.map(|at_ms| Expiry { at_ms, topic: message.topic.into() })
     }
+
+    pub(crate) fn of_body(topic: &str, body: &Body) -> Option<Expiry> {
+        body.expires_at_ms().map(|at_ms| Expiry { at_ms, topic: topic.into() })
+    }
 }
 
 /// Whether a retained message counts against the limits. The broker's own do not: they are few, and are there always.
@@ -210,6 +304,8 @@ mod tests {
     use super::*;
     use tautwire_message::MessageId;
     use tautwire_protocol::QoS;
+
+    use crate::owners::RetainedQuota;
 
     fn message(topic: &str, expires_at_ms: Option<u64>) -> Message {
         MessageRef {
@@ -229,12 +325,12 @@ mod tests {
         const MESSAGES: usize = 100_000;
         let mut store = RetainedStore::new(RetainedLimits { messages: MESSAGES, bytes: 1 << 30 });
         for number in 0..50 {
-            store.set(message(&format!("$SYS/{number}"), None), None).expect("there is room");
+            store.set(message(&format!("$SYS/{number}"), None), None, None).expect("there is room");
         }
         let (before, held_before) = (store.tree_bytes(), store.held_bytes());
         let topic = |number: usize| format!("r/s{}/d{}", number / 100, number % 100);
         for number in 0..MESSAGES {
-            store.set(message(&topic(number), None), None).expect("there is room");
+            store.set(message(&topic(number), None), None, None).expect("there is room");
         }
         assert!(store.held_bytes() > MESSAGES * 128 && store.tree_bytes() > MESSAGES * 36);
         for number in 0..MESSAGES {
@@ -246,12 +342,80 @@ mod tests {
     }
 
     #[test]
+    fn a_message_belongs_to_who_set_it_last_until_it_is_gone() {
+        let mut store = RetainedStore::new(RetainedLimits { messages: 10, bytes: 100_000 });
+        let quota = RetainedQuota { messages: 2, bytes: usize::MAX };
+        let [first, second] = [1, 2].map(|hash| RetainedClaim { owner: RetainedOwner::from_hash(hash), quota });
+        let mut set = |topic: &str, expires_at_ms, claim| {
+            let message = message(topic, expires_at_ms);
+            let expiry = Expiry::of(&message.as_ref());
+            let refused = store.set(message, expiry, claim).err();
+            if topic.starts_with('-') {
+                store.sweep(10, 10);
+            }
+            refused
+        };
+        assert_eq!((set("a", None, Some(&first)), set("b", Some(10), Some(&first))), (None, None));
+        assert_eq!(set("c", None, Some(&first)), Some(RetainRefused::Quota));
+        assert_eq!(set("a", None, Some(&first)), None, "that is no further topic");
+        // What another one replaces, and what is nobody's any more, is given back.
+        assert_eq!(set("a", None, Some(&second)), None);
+        assert_eq!(set("c", None, Some(&first)), None);
+        assert_eq!(set("d", None, Some(&first)), Some(RetainRefused::Quota));
+        assert_eq!(set("c", None, None), None);
+        assert_eq!(set("d", None, Some(&first)), None);
+        // What has expired.
+        assert_eq!(set("e", None, Some(&first)), Some(RetainRefused::Quota));
+        assert_eq!((set("-", None, None), set("e", None, Some(&first))), (None, None));
+        // What is cleared.
+        assert_eq!(set("f", None, Some(&first)), Some(RetainRefused::Quota));
+        assert!(store.clear("e").is_some());
+        assert!(store.set(message("f", None), None, Some(&first)).is_ok());
+        // The broker's own messages are nobody's.
+        assert!(store.set(message("$SYS/x", None), None, Some(&first)).is_ok());
+        for topic in ["a", "c", "d", "f", "-", "$SYS/x"] {
+            assert!(store.clear(topic).is_some(), "{topic}");
+        }
+        assert_eq!(store.held_bytes(), 0);
+    }
+
+    #[test]
+    fn a_walk_finds_what_is_hot_and_what_is_cold_counts_in_full_for_the_limits_alone() {
+        let mut store = RetainedStore::new(RetainedLimits { messages: 100, bytes: 100_000 });
+        let long = |topic: &str| MessageRef { payload: &[7; 1_000], ..message(topic, None).as_ref() }.to_message();
+        for topic in ["a/b", "a", "$own/x", "$SYS/long"] {
+            store.set(long(topic), None, None).expect("there is room");
+        }
+        store.set(message("short", None), None, None).expect("there is room");
+        let (held_before, counted) = (store.kept_bytes(), store.len_and_bytes());
+        let (mut walk, mut found) = (RetainedWalk::default(), Vec::new());
+        store.find_hot(&mut walk, &mut { 100 }, 200, usize::MAX, &mut found);
+        let mut topics: Vec<_> = found.iter().map(Message::topic).collect();
+        topics.sort_unstable();
+        assert_eq!((topics, walk.is_under_way()), (vec!["$own/x", "a", "a/b"], false));
+        let shelf = std::sync::Arc::new(tautwire_message::Shelf::new(Default::default(), Default::default()));
+        for message in &found {
+            let cold = Cold::new(message, tautwire_message::Slot(0), &shelf);
+            assert!(store.cool(message, cold.clone()).is_some() && store.cool(message, cold).is_none());
+        }
+        assert_eq!(store.len_and_bytes(), counted);
+        assert!(store.kept_bytes() < held_before - 2_500 && store.hot_bytes() < 1_500);
+        found.clear();
+        store.find_hot(&mut walk, &mut { 100 }, 200, usize::MAX, &mut found);
+        assert_eq!(found, []);
+        for topic in ["a/b", "a", "$own/x", "$SYS/long", "short"] {
+            assert!(store.clear(topic).is_some());
+        }
+        assert_eq!((store.kept_bytes(), store.hot_bytes(), store.len_and_bytes()), (0, 0, (0, 0)));
+    }
+
+    #[test]
     fn a_message_that_replaces_another_expires_by_its_own_moment() {
         let mut store = RetainedStore::new(RetainedLimits { messages: 10, bytes: 1_000 });
         for expires_at_ms in [Some(10), Some(20), None, Some(30), Some(30)] {
             let message = message("t", expires_at_ms);
             let expiry = Expiry::of(&message.as_ref());
-            store.set(message, expiry).expect("there is room");
+            store.set(message, expiry, None).expect("there is room");
         }
         assert_eq!(store.expiring.len(), 1);
         assert!(!store.has_to_sweep(29) && store.has_to_sweep(30));

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tautwire_message::Message;
+use tautwire_message::{Body, Cold};
 use tautwire_topics::RetainedCursor;
 
 /// The retained messages that match a filter, as they were when a subscription was made; those that have been replaced
@@ -14,7 +14,7 @@ use tautwire_topics::RetainedCursor;
 pub struct Scan {
     pub(crate) cursor: RetainedCursor,
     /// Found and not taken yet.
-    pub(crate) found: VecDeque<Message>,
+    pub(crate) found: VecDeque<Body>,
     /// The last change of the retained messages that it sees.
     pub(crate) sequence: u64,
 }
@@ -22,6 +22,11 @@ pub struct Scan {
 impl Scan {
     pub(crate) fn new(cursor: RetainedCursor, sequence: u64) -> Scan {
         Scan { cursor, found: VecDeque::new(), sequence }
+    }
+
+    /// The cold ones among those that have been found and not taken, in order.
+    pub fn cold_ahead(&self) -> impl Iterator<Item = &Cold> {
+        self.found.iter().filter_map(Body::cold)
     }
 
     /// The filter.
@@ -35,9 +40,22 @@ impl Scan {
 #[must_use]
 pub enum Progress {
     /// The next message. It may have expired or been replaced by now.
-    Found(Message),
+    Found(Body),
     /// The steps are used up. The scan goes on with others.
     Paused,
     /// There are no more.
     Ended,
+}
+
+/// A walk through all retained messages that goes on over many turns, for those that are hot.
+#[derive(Debug, Default)]
+pub struct RetainedWalk {
+    pub(crate) cursor: Option<RetainedCursor>,
+}
+
+impl RetainedWalk {
+    /// Whether it has begun and not come to its end.
+    pub fn is_under_way(&self) -> bool {
+        self.cursor.is_some()
+    }
 }

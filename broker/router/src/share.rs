@@ -8,6 +8,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use tautwire_message::Format;
 use tautwire_protocol::{QoS, SubscriptionId};
+use tautwire_session::SessionNumber;
 
 use crate::ShardIndex;
 
@@ -27,6 +28,8 @@ pub struct SessionKey {
 pub struct Member {
     /// The session.
     pub session: SessionKey,
+    /// What the session is called in the log; `None` where not all of it is written down.
+    pub number: Option<SessionNumber>,
     /// Granted QoS.
     pub qos: QoS,
     /// Retain As Published.
@@ -79,6 +82,12 @@ impl ShareGroup {
         let round = turn / members.len();
         let stand_in = round.checked_rem(online().count()).and_then(|nth| online().nth(nth));
         Some(stand_in.unwrap_or(chosen).clone())
+    }
+
+    /// Whether the session of a member is written down.
+    pub fn lasts(&self) -> bool {
+        let members = self.members.read().unwrap_or_else(PoisonError::into_inner);
+        members.list.iter().any(|member| member.number.is_some())
     }
 
     /// Adds or replaces a member.
@@ -146,6 +155,7 @@ mod tests {
     fn member(index: u32, online: bool) -> Member {
         Member {
             session: SessionKey { shard: ShardIndex(0), index, generation: 0 },
+            number: None,
             qos: QoS::AtLeastOnce,
             retain_as_published: false,
             identifier: None,

@@ -5,11 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use tautwire_message::{MessageId, MessageRef};
+use tautwire_message::{Body, MessageId, MessageRef};
 use tautwire_protocol::{QoS, topic_matches};
-use tautwire_router::{Exchange, Member, Progress, RetainedLimits, Routes, SessionKey, ShardIndex};
+use tautwire_router::{
+    Exchange, InterestChange, Member, Progress, RetainRefused, RetainedClaim, RetainedLimits, RetainedQuota, Routes,
+    SessionKey, ShardIndex,
+};
 
 const ROOMY: RetainedLimits = RetainedLimits { messages: 100_000, bytes: 100 << 20 };
+const FIRST: InterestChange = InterestChange { any: true, lasting: false };
+const FURTHER: InterestChange = InterestChange { any: false, lasting: false };
 const TOPICS: [&str; 6] = ["a", "a/b", "a/b/c", "b", "b/b", "$s/b"];
 const FILTERS: [&str; 8] = ["a", "a/#", "+/b", "#", "+/+", "a/b/c", "$s/#", "b/b"];
 
@@ -41,6 +46,7 @@ fn message<'a>(topic: &'a str, payload: &'a [u8], expires_at_ms: Option<u64>) ->
 fn member(shard: u8, index: u32) -> Member {
     Member {
         session: SessionKey { shard: ShardIndex(shard), index, generation: 0 },
+        number: None,
         qos: QoS::AtLeastOnce,
         retain_as_published: false,
         identifier: None,
@@ -61,10 +67,10 @@ fn routes_lead_to_the_shards_and_groups_that_care() {
         let filter = FILTERS[random.below(FILTERS.len())];
         if random.below(2) == 0 {
             if interest.insert((shard, filter)) {
-                exchange.subscribe(ShardIndex(shard), filter, true, false);
+                exchange.subscribe(ShardIndex(shard), filter, FIRST, false);
             } else if random.below(2) == 0 {
                 interest.remove(&(shard, filter));
-                exchange.unsubscribe(ShardIndex(shard), filter);
+                exchange.unsubscribe(ShardIndex(shard), filter, FIRST);
             }
         } else {
             let whole = format!("$share/g{}/{filter}", random.below(2));
@@ -137,7 +143,10 @@ fn retained_messages_are_the_last_of_their_topics_within_the_limits() {
         }
         for topic in TOPICS {
             let held = exchange.retained_message(topic);
-            assert_eq!(held.as_ref().map(|held| held.payload()), model.get(topic).map(|(payload, _)| &payload[..]));
+            assert_eq!(
+                held.as_ref().and_then(Body::hot).map(|held| held.payload()),
+                model.get(topic).map(|(payload, _)| &payload[..])
+            );
         }
         let bytes = model.iter().map(|(topic, (payload, _))| stored(topic, payload)).sum();
         assert_eq!(exchange.retained(), (model.len(), bytes));
@@ -153,12 +162,13 @@ fn retained_messages_are_the_last_of_their_topics_within_the_limits() {
 
 /// Subscribes and takes all retained messages: the generation, and the payload of each topic.
 fn shown(exchange: &Exchange, shard: ShardIndex, filter: &str) -> (u64, BTreeMap<String, Vec<u8>>) {
-    let (since, scan) = exchange.subscribe(shard, filter, false, true);
+    let (since, scan) = exchange.subscribe(shard, filter, FURTHER, true);
     let mut shown = BTreeMap::new();
     if let Some(mut scan) = scan {
         loop {
             match exchange.next_retained(&mut scan, &mut { 50 }) {
-                Progress::Found(message) => {
+                Progress::Found(body) => {
+                    let message = body.hot().expect("nothing is cold");
                     let twice = shown.insert(message.topic().to_owned(), message.payload().to_vec());
                     assert!(twice.is_none(), "{} is shown twice", message.topic());
                 }
@@ -222,6 +232,49 @@ fn a_message_is_shown_or_routed_and_never_both() {
 }
 
 #[test]
+fn quotas_hold_whatever_threads_retain_at_once() {
+    const CLIENTS: usize = 4;
+    const TOPICS: usize = 20;
+    let exchange = Exchange::new(2, ROOMY);
+    let quota = RetainedQuota { messages: 5, bytes: usize::MAX };
+    let claim = |client: usize| RetainedClaim { owner: exchange.retained_owner(&format!("client-{client}")), quota };
+    let retain = |client: usize, topic: &str, payload: &[u8], expires_at_ms| {
+        let message = message(topic, payload, expires_at_ms);
+        exchange.retain_for(Some(&claim(client)), &message, || message.to_message()).map(|_| ())
+    };
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (exchange, retain) = (&exchange, &retain);
+            scope.spawn(move || {
+                let mut random = Random(client as u64);
+                for _ in 0..5_000 {
+                    let topic = format!("t/{}", random.below(TOPICS));
+                    let payload = [&b""[..], b"x", b"xx", b"xxx"][random.below(4)];
+                    let expires_at_ms = (random.below(5) == 0).then_some(1);
+                    let outcome = retain(client, &topic, payload, expires_at_ms);
+                    assert!(matches!(outcome, Ok(()) | Err(RetainRefused::Quota)), "{outcome:?}");
+                    assert!(exchange.retained().0 <= CLIENTS * quota.messages);
+                    if random.below(10) == 0 {
+                        exchange.drop_expired_retained(1, 3);
+                    }
+                }
+            });
+        }
+    });
+    for topic in 0..TOPICS {
+        retain(0, &format!("t/{topic}"), b"", None).expect("whatever is there can be cleared");
+    }
+    assert_eq!(exchange.retained(), (0, 0));
+    // Nobody has anything any more, and each may have all of its quota.
+    for client in 0..CLIENTS {
+        for number in 0..quota.messages {
+            assert_eq!(retain(client, &format!("{client}/{number}"), b"x", None), Ok(()));
+        }
+        assert_eq!(retain(client, &format!("{client}/more"), b"x", None), Err(RetainRefused::Quota));
+    }
+}
+
+#[test]
 fn subscribing_looks_at_no_retained_message_and_a_scan_at_no_more_than_it_may() {
     const MESSAGES: u64 = 20_000;
     const PORTION: u64 = 1_000;
@@ -232,12 +285,12 @@ fn subscribing_looks_at_no_retained_message_and_a_scan_at_no_more_than_it_may() 
             .retain(&message(&topic, b"x", None), || message(&topic, b"x", None).to_message())
             .expect("there is room");
     }
-    let (_, nothing) = exchange.subscribe(ShardIndex(0), "elsewhere/+/state", true, true);
+    let (_, nothing) = exchange.subscribe(ShardIndex(0), "elsewhere/+/state", FIRST, true);
     assert!(nothing.is_none(), "no topic begins like that");
-    let (_, nothing) = exchange.subscribe(ShardIndex(0), "d1/other", true, true);
+    let (_, nothing) = exchange.subscribe(ShardIndex(0), "d1/other", FIRST, true);
     assert!(nothing.is_none(), "a filter without wildcards is looked up");
 
-    let (_, scan) = exchange.subscribe(ShardIndex(0), "+/none", true, true);
+    let (_, scan) = exchange.subscribe(ShardIndex(0), "+/none", FIRST, true);
     let mut scan = scan.expect("some topic may match");
     assert_eq!(exchange.next_retained(&mut scan, &mut 0), Progress::Paused);
     for _ in 0..MESSAGES / PORTION {
@@ -261,7 +314,7 @@ fn scans_that_are_dropped_leave_nothing_behind() {
     }
     let scans: Vec<_> = (1..50)
         .map(|steps| {
-            let mut scan = exchange.subscribe(ShardIndex(0), "+/none", false, true).1.expect("some topic may match");
+            let mut scan = exchange.subscribe(ShardIndex(0), "+/none", FURTHER, true).1.expect("some topic may match");
             assert_eq!(exchange.next_retained(&mut scan, &mut { steps }), Progress::Paused);
             scan
         })
@@ -276,7 +329,7 @@ fn scans_that_are_dropped_leave_nothing_behind() {
     assert_eq!((exchange.retained(), exchange.retained_held_bytes()), ((0, 0), 0));
     drop(scans);
     assert_eq!(exchange.drop_expired_retained(0, 10), 0, "tidies up too");
-    assert!(exchange.subscribe(ShardIndex(0), "+/none", false, true).1.is_none(), "the places are gone");
+    assert!(exchange.subscribe(ShardIndex(0), "+/none", FURTHER, true).1.is_none(), "the places are gone");
 }
 
 /// Wherever a group is found among others with the same filter, its members come and go.
@@ -331,13 +384,14 @@ fn scans_find_what_stays_once_whatever_comes_and_goes() {
                     let mut random = Random(seed);
                     let mut whole = 0;
                     while !is_over.load(Ordering::Acquire) || whole == 0 {
-                        let scan = exchange.subscribe(ShardIndex(0), "t/#", false, true).1;
+                        let scan = exchange.subscribe(ShardIndex(0), "t/#", FURTHER, true).1;
                         let mut scan = scan.expect("something always matches");
                         let given_up = random.below(3) == 0;
                         let mut shown = BTreeSet::new();
                         loop {
                             match exchange.next_retained(&mut scan, &mut { 1 + random.below(40) as u64 }) {
-                                Progress::Found(message) => {
+                                Progress::Found(body) => {
+                                    let message = body.hot().expect("nothing is cold");
                                     let topic = message.topic().to_owned();
                                     assert!(shown.insert(topic), "{} is shown twice", message.topic());
                                 }
@@ -372,5 +426,5 @@ fn scans_find_what_stays_once_whatever_comes_and_goes() {
     });
     (0..PLACES).for_each(|place| retain(place, b""));
     exchange.drop_expired_retained(0, 0);
-    assert!(exchange.subscribe(ShardIndex(0), "t/+", false, true).1.is_none(), "no place is left");
+    assert!(exchange.subscribe(ShardIndex(0), "t/+", FURTHER, true).1.is_none(), "no place is left");
 }

@@ -1,4 +1,4 @@
-//! The `tautwire` binary: the broker (`serve`) and its tools (`pub`, `sub`, `discover`, `contract`, `config`).
+//! The `tautwire` binary: the broker (`serve`) and its tools (`pub`, `sub`, `discover`, `contract`, `data`, `config`).
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! The seam for durability.
 
-use tautwire_message::Message;
+use tautwire_message::{Message, MessageId};
 use tautwire_protocol::PacketId;
 
 use crate::change::Change;
@@ -12,6 +12,51 @@ pub struct LogPosition(pub u64);
 /// Names a session in the log. The number is never given to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SessionNumber(pub u64);
+
+/// A shard, as the log calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ShardNumber(pub u16);
+
+/// How clients are placed on the shards of one run of the broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Homes {
+    /// How many shards there are, from 1.
+    pub shards: u16,
+    /// By which identifiers of clients are hashed.
+    pub seed: u64,
+}
+
+/// What an acknowledgement waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum AckLevel {
+    /// Nothing.
+    Memory,
+    /// That the system has what was written down: it survives the end of the process.
+    Os,
+    /// That the disk has it: it survives a power cut.
+    #[default]
+    Disk,
+}
+
+/// Whether a log takes more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogState {
+    /// It does.
+    Open,
+    /// It has as much as it may, or the disk is full. What can be refused is to be refused.
+    Full,
+    /// The disk has failed. Nothing more will ever be safe.
+    Failed,
+}
+
+/// For whom a message goes to another shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Receivers<'a> {
+    /// Whoever has subscribed there.
+    Subscribers,
+    /// The session that was chosen for a shared subscription, which is given whole: `$share/group/filter`.
+    Member(SessionNumber, &'a str),
+}
 
 /// A change of the retained messages.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +111,30 @@ pub enum Record<'a> {
         /// To changes of the retained messages.
         last_sequence: u64,
     },
+    /// A run of the broker begins. All that was handed over before has been taken, by the records of the same frame.
+    Begun(Homes),
+    /// A message goes to another shard, for sessions there that are written down.
+    Handed {
+        /// The shard that writes this.
+        from: ShardNumber,
+        /// The other one.
+        to: ShardNumber,
+        /// Counts the messages from this shard to that one, from 1 in each run of the broker.
+        sequence: u64,
+        /// The message.
+        message: &'a Message,
+        /// Who is to get it.
+        receivers: Receivers<'a>,
+    },
+    /// All that another shard has handed to this one has been taken, up to a number: by the records of the same frame.
+    Took {
+        /// The other shard.
+        from: ShardNumber,
+        /// The shard that writes this.
+        to: ShardNumber,
+        /// The number.
+        sequence: u64,
+    },
     /// The retained messages change. They are common to all shards: of two changes of one topic, the one with the higher
     /// number took effect later, whichever was written down first.
     Retained {
@@ -87,14 +156,40 @@ pub trait Journal {
     /// Adds a record to the frame that has been begun, and gives that frame's position.
     fn record(&mut self, record: Record<'_>) -> LogPosition;
 
+    /// The message is being taken from another shard, whose frame has it: it need not be written again before the record that says it
+    /// has been taken.
+    fn know(&mut self, message: MessageId);
+
     /// The frame is complete; the next record begins another one. Does nothing where no record has been added.
     fn end_frame(&mut self);
+
+    /// Whether all frames that are complete have their place in the log, before all that any shard completes from now on.
+    fn has_posted_all(&self) -> bool;
 
     /// How far the log is safe.
     fn durable(&self) -> LogPosition;
 
+    /// How far the system has the log: what survives the end of the process, and perhaps not that of the system.
+    fn written(&self) -> LogPosition {
+        self.durable()
+    }
+
+    /// How far the log is safe enough.
+    fn reached(&self, level: AckLevel) -> LogPosition {
+        match level {
+            AckLevel::Memory => LogPosition(u64::MAX),
+            AckLevel::Os => self.written(),
+            AckLevel::Disk => self.durable(),
+        }
+    }
+
     /// Whether the log is too far behind to take much more.
     fn is_behind(&self) -> bool;
+
+    /// Whether it takes more at all.
+    fn state(&self) -> LogState {
+        LogState::Open
+    }
 }
 
 /// No log: everything is as durable as it will ever be, at once.
@@ -114,7 +209,15 @@ impl Journal for Volatile {
     }
 
     #[inline]
+    fn know(&mut self, _message: MessageId) {}
+
+    #[inline]
     fn end_frame(&mut self) {}
+
+    #[inline]
+    fn has_posted_all(&self) -> bool {
+        true
+    }
 
     #[inline]
     fn durable(&self) -> LogPosition {

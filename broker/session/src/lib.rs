@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod change;
+mod handover;
 mod journal;
 mod outbound;
 mod packet_id_set;
@@ -16,9 +17,13 @@ mod session;
 mod subscriptions;
 
 pub use change::Change;
-pub use journal::{Journal, LogPosition, Record, RetainedChange, SessionNumber, Volatile};
+pub use handover::{Untaken, UntakenFor};
+pub use journal::{
+    AckLevel, Homes, Journal, LogPosition, LogState, Receivers, Record, RetainedChange, SessionNumber, ShardNumber,
+    Volatile,
+};
 pub use outbound::{Outbound, PendingMessage, Resend, SubscriptionIds};
 pub use packet_id_set::PacketIdSet;
-pub use replay::{Replay, ReplayError, ReplayedMessage, ReplayedSession};
+pub use replay::{MessageUnreadable, Replay, ReplayError, Replayed, ReplayedMessage, ReplayedSession};
 pub use session::{KeptWill, SESSION_BYTES, Session};
 pub use subscriptions::{SubscriptionRecord, SubscriptionSet, subscription_bytes};

@@ -1,6 +1,9 @@
 //! Messages on their way to one client: a window of those that carry a packet identifier, and a queue of those that wait.
 
+mod cold;
 mod describe;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +11,7 @@ use std::sync::Arc;
 use tautwire_protocol::{PacketId, QoS, SubscriptionId};
 
 use tautwire_memory::{Footprint, Kind};
-use tautwire_message::Message;
+use tautwire_message::Body;
 
 use crate::packet_id_set::PacketIdSet;
 
@@ -30,7 +33,7 @@ pub enum SubscriptionIds {
     /// One, the common case.
     One(SubscriptionId),
     /// Those of several overlapping subscriptions.
-    Many(Box<[SubscriptionId]>),
+    Many(Box<Box<[SubscriptionId]>>),
 }
 
 impl SubscriptionIds {
@@ -49,7 +52,7 @@ impl SubscriptionIds {
     fn heap_bytes(&self) -> usize {
         match self {
             SubscriptionIds::None | SubscriptionIds::One(_) => 0,
-            SubscriptionIds::Many(ids) => size_of_val::<[SubscriptionId]>(ids),
+            SubscriptionIds::Many(ids) => size_of_val::<[SubscriptionId]>(ids) + size_of::<Box<[SubscriptionId]>>(),
         }
     }
 }
@@ -59,7 +62,7 @@ impl From<&[SubscriptionId]> for SubscriptionIds {
         match ids {
             [] => SubscriptionIds::None,
             [id] => SubscriptionIds::One(*id),
-            ids => SubscriptionIds::Many(ids.into()),
+            ids => SubscriptionIds::Many(Box::new(ids.into())),
         }
     }
 }
@@ -68,7 +71,7 @@ impl From<&[SubscriptionId]> for SubscriptionIds {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingMessage {
     /// What is delivered.
-    pub message: Message,
+    pub message: Body,
     /// The lower of the message's QoS and the subscription's.
     pub qos: QoS,
     /// RETAIN flag to send.
@@ -121,6 +124,8 @@ struct Sum {
     counted_bytes: usize,
     /// Bytes of subscription identifiers outside of the deliveries.
     ids_bytes: usize,
+    /// What cold messages take less than is counted.
+    saved_bytes: usize,
 }
 
 impl Sum {
@@ -128,12 +133,18 @@ impl Sum {
     fn add(&mut self, delivery: &PendingMessage) {
         self.counted_bytes += delivery.counted_bytes();
         self.ids_bytes += delivery.subscription_ids.heap_bytes();
+        if let Body::Cold(cold) = &delivery.message {
+            self.saved_bytes += cold.saved_bytes();
+        }
     }
 
     #[inline]
     fn subtract(&mut self, delivery: &PendingMessage) {
         self.counted_bytes -= delivery.counted_bytes();
         self.ids_bytes -= delivery.subscription_ids.heap_bytes();
+        if let Body::Cold(cold) = &delivery.message {
+            self.saved_bytes -= cold.saved_bytes();
+        }
     }
 }
 
@@ -157,6 +168,7 @@ pub struct Outbound {
     in_flight: usize,
     queue: VecDeque<PendingMessage>,
     left_queue: u64,
+    cooling: cold::Cooling,
     in_queue: Sum,
     in_window: Sum,
     /// What queue and window take, and what they took when that was last asked for.
@@ -205,6 +217,7 @@ impl Outbound {
             in_flight: 0,
             queue: VecDeque::new(),
             left_queue: 0,
+            cooling: cold::Cooling::default(),
             in_queue: Sum::default(),
             in_window: Sum::default(),
             bytes: Bytes { queue: 0, window: size_of::<Outbound>() },
@@ -325,11 +338,8 @@ impl Outbound {
 
     /// The next packet of the window to send again, in the order of first sending [MQTT-4.6.0-1].
     pub fn resend(&mut self) -> Option<Resend<'_>> {
+        let at = self.next_resent();
         let aside = self.stragglers.len();
-        while self.sent >= aside && matches!(self.window.get(self.sent - aside), Some(Slot::Free)) {
-            self.sent += 1;
-        }
-        let at = self.sent;
         let (id, slot) = match self.stragglers.get(at) {
             Some((id, slot)) => (*id, slot),
             None => (PacketId::new(self.id_at(at - aside))?, self.window.get(at - aside)?),
@@ -341,6 +351,15 @@ impl Outbound {
             Slot::Released => Some(Resend::Release(id)),
             Slot::Free => None,
         }
+    }
+
+    /// The place of the next packet to send again, stragglers first; past the end where there is none.
+    fn next_resent(&mut self) -> usize {
+        let aside = self.stragglers.len();
+        while self.sent >= aside && matches!(self.window.get(self.sent - aside), Some(Slot::Free)) {
+            self.sent += 1;
+        }
+        self.sent
     }
 
     /// Takes out the next message that has not been acknowledged, the window first: for handing on when the session ends.
@@ -517,168 +536,5 @@ impl Outbound {
     fn id_at(&self, index: usize) -> u16 {
         let id = usize::from(self.first) + index;
         if id > WINDOW_MAX { (id - WINDOW_MAX) as u16 } else { id as u16 }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tautwire_message::{MessageId, MessageRef};
-
-    fn delivery(n: u32) -> PendingMessage {
-        let message = MessageRef {
-            id: MessageId::NONE,
-            topic: "t",
-            properties: &[],
-            payload: &n.to_le_bytes(),
-            qos: QoS::ExactlyOnce,
-            retain: false,
-            expires_at_ms: None,
-        };
-        PendingMessage {
-            message: message.to_message(),
-            qos: QoS::ExactlyOnce,
-            retain: false,
-            subscription_ids: SubscriptionIds::None,
-            share: None,
-        }
-    }
-
-    fn id(n: u16) -> PacketId {
-        PacketId::new(n).expect("not zero")
-    }
-
-    #[test]
-    fn identifiers_wrap_round_and_stay_unique() {
-        let mut out = Outbound::default();
-        for n in 0..200_000u32 {
-            let given = out.next_packet_id().expect("window is short");
-            assert_eq!(u32::from(given.get()), n % 65_535 + 1);
-            out.start(delivery(n));
-            assert!(out.unacknowledged(given).is_some());
-            out.complete(given);
-            assert!(out.unacknowledged(given).is_none());
-        }
-        assert!(out.is_empty());
-    }
-
-    #[test]
-    fn there_is_no_identifier_only_while_all_are_taken() {
-        let mut out = Outbound::default();
-        for n in 0..65_535 {
-            out.start(delivery(n));
-        }
-        assert_eq!(out.next_packet_id(), None);
-        assert_eq!(out.in_flight(), 65_535);
-        out.complete(id(1));
-        assert_eq!(out.next_packet_id(), Some(id(1)));
-    }
-
-    #[test]
-    fn an_old_message_holds_up_no_others() {
-        let mut out = Outbound::default();
-        let stuck = [id(1), id(7)];
-        for _ in 0..300_000u32 {
-            let given = out.next_packet_id().expect("two are taken");
-            assert!(out.unacknowledged(given).is_none(), "{given:?} is in use");
-            out.start(delivery(u32::from(given.get())));
-            if !stuck.contains(&given) || out.in_flight() > 2 {
-                out.complete(given);
-            }
-            assert!(out.in_flight() <= 2);
-            assert!(out.window.len() <= 2 * SPARSE_WINDOW, "the window stays small");
-        }
-        out.rewind();
-        for expected in stuck {
-            let Some(Resend::Publish(resent, _)) = out.resend() else { panic!("two are left") };
-            assert_eq!(resent, expected);
-        }
-        assert_eq!(out.resend(), None);
-        assert!(out.is_resent());
-        for expected in stuck {
-            out.release(expected);
-            assert!(out.is_released(expected));
-            out.complete(expected);
-        }
-        assert!(out.is_empty());
-        assert_eq!(out.in_flight(), 0);
-    }
-
-    #[test]
-    fn resends_in_order_what_is_not_done() {
-        let mut out = Outbound::default();
-        for n in 0..4 {
-            out.start(delivery(n));
-        }
-        out.complete(id(2));
-        out.release(id(3));
-        out.rewind();
-        assert_eq!(out.in_flight(), 0);
-        assert_eq!(out.resend(), Some(Resend::Publish(id(1), &delivery(0))));
-        assert!(!out.is_resent());
-        out.complete(id(1));
-        assert_eq!(out.resend(), Some(Resend::Release(id(3))));
-        assert_eq!(out.resend(), Some(Resend::Publish(id(4), &delivery(3))));
-        assert_eq!(out.resend(), None);
-        assert!(out.is_resent());
-        assert_eq!(out.in_flight(), 2);
-        assert!(out.is_released(id(3)));
-    }
-
-    #[test]
-    fn acknowledgements_of_unknown_identifiers_change_nothing() {
-        let mut out = Outbound::default();
-        out.start(delivery(0));
-        out.complete(id(9));
-        out.release(id(9));
-        assert_eq!(out.in_flight(), 1);
-        assert!(out.unacknowledged(id(1)).is_some());
-    }
-
-    #[test]
-    fn counted_bytes_follow_queue_and_window() {
-        let one = delivery(1).counted_bytes();
-        let mut out = Outbound::default();
-        out.enqueue(delivery(1));
-        out.enqueue(delivery(2));
-        out.start(delivery(3));
-        out.start(delivery(4));
-        assert_eq!(out.counted_bytes(), 4 * one);
-        assert_eq!(out.withdraw(), Some(delivery(1)));
-        assert_eq!(out.release(id(1)), Some(delivery(3)));
-        assert_eq!(out.counted_bytes(), 2 * one);
-        assert_eq!(out.complete(id(1)), None);
-        assert_eq!(out.complete(id(2)), Some(delivery(4)));
-        assert_eq!(out.withdraw(), Some(delivery(2)));
-        assert_eq!(out.counted_bytes(), 0);
-        assert_eq!(out.withdraw(), None);
-    }
-
-    #[test]
-    fn identifiers_beside_a_delivery_count_too() {
-        let many: Vec<_> = (1..=1_000).filter_map(SubscriptionId::new).collect();
-        let with_ids = PendingMessage { subscription_ids: many.as_slice().into(), ..delivery(1) };
-        assert_eq!(with_ids.counted_bytes(), delivery(1).counted_bytes() + 4_000);
-    }
-
-    /// More messages stay behind than a window has slots before it counts as sparse, and the sequence comes round to them.
-    #[test]
-    fn the_sequence_passes_over_many_stragglers() {
-        let mut out = Outbound::default();
-        let stuck: Vec<PacketId> = (1..=3_000).map(id).collect();
-        for n in 0..3_000 {
-            out.start(delivery(n));
-        }
-        for _ in 0..200_000 {
-            let given = out.next_packet_id().expect("most are free");
-            assert!(given.get() > 3_000, "{given:?} is in use");
-            out.start(delivery(0));
-            out.complete(given);
-            assert_eq!((out.in_flight(), out.stragglers.len() + out.occupied), (3_000, 3_000));
-        }
-        for given in stuck {
-            out.complete(given);
-        }
-        assert!(out.is_empty() && out.occupied == 0 && out.counted_bytes() == 0);
     }
 }

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use tautwire_message::Message;
+use tautwire_message::{Body, Cold, Message, MessageId};
 
-use crate::journal::{Record, RetainedChange, SessionNumber};
+use crate::change::Change;
+use crate::handover::{Handover, Untaken};
+use crate::journal::{Homes, Record, RetainedChange, SessionNumber, ShardNumber};
+use crate::outbound::PendingMessage;
 use crate::session::Session;
 
 /// A session as the log has it.
@@ -22,10 +25,27 @@ pub struct ReplayedSession {
 /// The retained message of a topic as the log has it.
 #[derive(Debug, PartialEq)]
 pub struct ReplayedMessage {
-    /// What the topic holds.
-    pub message: Message,
+    /// The topic.
+    pub topic: Box<str>,
+    /// What it holds.
+    pub body: Body,
     /// The number of the change that brought it.
     pub sequence: u64,
+}
+
+/// All that a log has led to.
+#[derive(Debug)]
+pub struct Replayed {
+    /// By number.
+    pub sessions: Vec<ReplayedSession>,
+    /// By topic.
+    pub retained: Vec<ReplayedMessage>,
+    /// By receiving shard: what was on its way there, in the order in which each sender handed it over.
+    pub untaken: Vec<(ShardNumber, Untaken)>,
+    /// Where clients lived in the last run.
+    pub homes: Option<Homes>,
+    /// The number of the last change of the retained messages.
+    pub last_sequence: u64,
 }
 
 /// Records that do not belong together: the log is not whole.
@@ -71,12 +91,18 @@ impl fmt::Display for ReplayError {
 
 impl std::error::Error for ReplayError {}
 
+/// A change of the retained messages may stand in the log behind so many others that took effect later: shards write down at the end
+/// of their turns.
+const LATE_CHANGES_MAX: u64 = 1 << 20;
+
 /// Takes records in the order of the log and puts the state together.
 #[derive(Debug, Default, PartialEq)]
 pub struct Replay {
     sessions: BTreeMap<SessionNumber, ReplayedSession>,
     /// By topic; without a message where it was cleared, since an older record may follow.
-    retained: BTreeMap<Box<str>, (u64, Option<Message>)>,
+    retained: BTreeMap<Box<str>, (u64, Option<Body>)>,
+    handover: Handover,
+    homes: Option<Homes>,
     last_session: SessionNumber,
     last_sequence: u64,
 }
@@ -112,9 +138,17 @@ impl Replay {
                 self.last_session = self.last_session.max(last_session);
                 self.last_sequence = self.last_sequence.max(last_sequence);
             }
+            Record::Begun(homes) => {
+                self.homes = Some(homes);
+                self.handover.clear();
+            }
+            Record::Handed { from, to, sequence, message, receivers } => {
+                self.handover.hand((from, to), sequence, message, receivers);
+            }
+            Record::Took { from, to, sequence } => self.handover.take((from, to), sequence),
             Record::Retained { sequence, change } => {
                 let (topic, message) = match change {
-                    RetainedChange::Set(message) => (message.topic(), Some(message.clone())),
+                    RetainedChange::Set(message) => (message.topic(), Some(message.clone().into())),
                     RetainedChange::Cleared(topic) => (&**topic, None),
                 };
                 self.last_sequence = self.last_sequence.max(sequence);
@@ -141,38 +175,149 @@ impl Replay {
         self.last_sequence
     }
 
-    /// Tells `visit` the records that lead to this state.
-    pub fn describe(&self, mut visit: impl FnMut(&Record<'_>)) {
+    /// The session of that number.
+    pub fn session_of(&self, number: SessionNumber) -> Option<&ReplayedSession> {
+        self.sessions.get(&number)
+    }
+
+    /// All sessions, by number.
+    pub fn sessions(&self) -> impl Iterator<Item = &ReplayedSession> {
+        self.sessions.values()
+    }
+
+    /// All retained messages, by topic.
+    pub fn retained(&self) -> impl Iterator<Item = &Body> {
+        self.retained.values().filter_map(|(_, message)| message.as_ref())
+    }
+
+    /// The number of the message that has joined a session's queue last (see [`crate::Outbound::cool`]).
+    pub fn last_queued(&self, number: SessionNumber) -> Option<u64> {
+        let outbound = self.sessions.get(&number)?.session.outbound()?;
+        (outbound.left_queue() + outbound.queued() as u64).checked_sub(1)
+    }
+
+    /// Message `queued` of a session's queue is not in memory any more.
+    pub fn cool_queued(&mut self, number: SessionNumber, queued: u64, cold: &Cold) {
+        let replayed = self.sessions.get_mut(&number);
+        if let Some(outbound) = replayed.and_then(|replayed| replayed.session.outbound_mut()) {
+            outbound.cool(queued, cold);
+        }
+    }
+
+    /// A retained message is not in memory any more.
+    pub fn cool_retained(&mut self, topic: &str, cold: &Cold) {
+        if let Some((_, Some(body))) = self.retained.get_mut(topic)
+            && matches!(body, Body::Hot(message) if message.id() == cold.id())
+        {
+            *body = Body::Cold(cold.clone());
+        }
+    }
+
+    /// Tells `visit` the records that lead to this state, with all messages in memory: `read` gives those that are not.
+    ///
+    /// # Errors
+    /// A message cannot be read. Not all has been told then.
+    pub fn describe(
+        &self,
+        mut read: impl FnMut(&Cold) -> Option<Message>,
+        mut visit: impl FnMut(&Record<'_>),
+    ) -> Result<(), MessageUnreadable> {
+        let mut unread = None;
         visit(&Record::Counted { last_session: self.last_session, last_sequence: self.last_sequence });
+        if let Some(homes) = self.homes {
+            visit(&Record::Begun(homes));
+        }
         for ReplayedSession { number, session, left_at_ms } in self.sessions.values() {
             let number = *number;
             // When it began is not known any more, and nobody asks.
             visit(&Record::Opened { session: number, client_id: session.client_id(), at_ms: 0 });
-            session.describe(|change, packet_id| visit(&Record::Changed { session: number, change, packet_id }));
+            session.describe(|change, packet_id| match warmed(change, &mut read) {
+                Ok(None) => visit(&Record::Changed { session: number, change, packet_id }),
+                Ok(Some(change)) => visit(&Record::Changed { session: number, change: &change, packet_id }),
+                Err(error) => unread = Some(error),
+            });
             if let Some(at_ms) = *left_at_ms {
                 visit(&Record::Left { session: number, at_ms });
             }
         }
-        for (sequence, message) in self.retained.values() {
-            if let Some(message) = message {
-                visit(&Record::Retained { sequence: *sequence, change: &RetainedChange::Set(message.clone()) });
-            }
+        for (topic, (sequence, body)) in &self.retained {
+            let change = match body {
+                Some(body) => match hot(body, &mut read) {
+                    Ok(message) => RetainedChange::Set(message),
+                    Err(error) => {
+                        unread = Some(error);
+                        continue;
+                    }
+                },
+                None if self.last_sequence - sequence <= LATE_CHANGES_MAX => RetainedChange::Cleared(topic.clone()),
+                None => continue,
+            };
+            visit(&Record::Retained { sequence: *sequence, change: &change });
         }
+        self.handover.describe(&mut visit);
+        unread.map_or(Ok(()), Err)
     }
 
-    /// All sessions, by number, and all retained messages, by topic.
-    pub fn finish(self) -> (Vec<ReplayedSession>, Vec<ReplayedMessage>) {
-        let retained = self.retained.into_values();
-        let retained = retained.filter_map(|(sequence, message)| Some(ReplayedMessage { message: message?, sequence }));
-        (self.sessions.into_values().collect(), retained.collect())
+    /// A message that is on its way from one shard to another.
+    pub fn handed_message(&self, id: MessageId) -> Option<&Message> {
+        self.handover.message(id)
     }
+
+    /// All of it.
+    pub fn finish(self) -> Replayed {
+        let retained = self.retained.into_iter();
+        let retained =
+            retained.filter_map(|(topic, (sequence, body))| Some(ReplayedMessage { topic, body: body?, sequence }));
+        Replayed {
+            sessions: self.sessions.into_values().collect(),
+            retained: retained.collect(),
+            untaken: self.handover.finish(),
+            homes: self.homes,
+            last_sequence: self.last_sequence,
+        }
+    }
+}
+
+/// A message that is not in memory cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MessageUnreadable(pub MessageId);
+
+impl fmt::Display for MessageUnreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "message {} cannot be read from the folder for cold messages; look at the disk", self.0)
+    }
+}
+
+impl std::error::Error for MessageUnreadable {}
+
+fn hot(body: &Body, read: &mut impl FnMut(&Cold) -> Option<Message>) -> Result<Message, MessageUnreadable> {
+    match body {
+        Body::Hot(message) => Ok(message.clone()),
+        Body::Cold(cold) => read(cold).ok_or(MessageUnreadable(cold.id())),
+    }
+}
+
+/// The change with its message in memory, where it was not.
+fn warmed(
+    change: &Change,
+    read: &mut impl FnMut(&Cold) -> Option<Message>,
+) -> Result<Option<Change>, MessageUnreadable> {
+    let (Change::Queued(delivery) | Change::Started(delivery)) = change else { return Ok(None) };
+    if delivery.message.cold().is_none() {
+        return Ok(None);
+    }
+    let delivery = PendingMessage { message: hot(&delivery.message, read)?.into(), ..delivery.clone() };
+    Ok(Some(match change {
+        Change::Queued(_) => Change::Queued(delivery),
+        _ => Change::Started(delivery),
+    }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::Change;
-    use tautwire_message::{MessageId, MessageRef};
+    use crate::journal::Receivers;
+    use tautwire_message::MessageRef;
     use tautwire_protocol::QoS;
 
     fn message(topic: &str, payload: &[u8]) -> Message {
@@ -193,7 +338,7 @@ mod tests {
         ];
         records.iter().for_each(|record| replay.apply(record).expect("they belong together"));
         assert_eq!(replay.last_session(), two, "the number is not given again");
-        let (sessions, _) = replay.finish();
+        let sessions = replay.finish().sessions;
         let [only] = &sessions[..] else { panic!("{sessions:?}") };
         assert_eq!((only.session.client_id(), only.session.expiry_interval_s()), ("a", 60));
         assert_eq!((only.number, only.left_at_ms), (one, Some(700)));
@@ -212,9 +357,40 @@ mod tests {
             replay.apply(&Record::Retained { sequence: *sequence, change }).expect("no session is concerned");
         }
         assert_eq!(replay.last_sequence(), 5);
-        let (_, retained) = replay.finish();
+        let retained = replay.finish().retained;
         let [only] = &retained[..] else { panic!("{retained:?}") };
-        assert_eq!((only.message.payload(), only.sequence), (&b"new"[..], 3));
+        assert_eq!((only.body.hot().map(Message::payload), only.sequence), (Some(&b"new"[..]), 3));
+    }
+
+    #[test]
+    fn what_was_handed_over_is_there_until_it_has_been_taken_or_another_run_begins() {
+        let (one, two) = (ShardNumber(1), ShardNumber(2));
+        let message = message("t", b"x");
+        let handed = |from, to, sequence| Record::Handed {
+            from,
+            to,
+            sequence,
+            message: &message,
+            receivers: Receivers::Subscribers,
+        };
+        let mut replay = Replay::default();
+        let mut apply = |record: Record<'_>| replay.apply(&record).expect("no session is concerned");
+        apply(Record::Begun(Homes { shards: 3, seed: 5 }));
+        for sequence in 1..=3 {
+            apply(handed(one, two, sequence));
+        }
+        apply(handed(two, one, 1));
+        apply(Record::Took { from: one, to: two, sequence: 2 });
+        let mut copy = Replay::default();
+        let described = replay.describe(|_| None, |record| copy.apply(record).expect("they belong together"));
+        assert_eq!(described, Ok(()));
+        assert_eq!(copy, replay);
+        let Replayed { untaken, homes, .. } = copy.finish();
+        let left: Vec<_> = untaken.iter().map(|(to, untaken)| (*to, untaken.sequence)).collect();
+        assert_eq!(left, [(two, 3), (one, 1)]);
+        assert_eq!(homes, Some(Homes { shards: 3, seed: 5 }));
+        replay.apply(&Record::Begun(Homes { shards: 1, seed: 6 })).expect("no session is concerned");
+        assert_eq!(replay.finish().untaken, []);
     }
 
     #[test]

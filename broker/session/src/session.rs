@@ -100,11 +100,12 @@ impl Session {
         self.held.as_deref()
     }
 
-    /// Bytes that the session counts against the limit of its client: all that it holds, its messages in full.
-    pub fn counted_bytes(&self) -> usize {
+    /// Bytes of memory that the session counts against the limit of its client: all that it holds, its messages in full if they are
+    /// in memory.
+    pub fn memory_bytes(&self) -> usize {
         let footprint: usize = self.footprint().iter().map(|(_, bytes)| bytes).sum();
         let will_bytes = self.will.as_ref().map_or(0, |will| will.message.kept_bytes());
-        footprint + will_bytes + self.outbound().map_or(0, Outbound::counted_bytes)
+        footprint + will_bytes + self.outbound().map_or(0, Outbound::memory_bytes)
     }
 
     /// Applies one change. The only way in which a session's lasting state changes. Returns the message that the session

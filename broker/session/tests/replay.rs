@@ -46,7 +46,7 @@ fn delivery(number: u32) -> PendingMessage {
         expires_at_ms: None,
     };
     PendingMessage {
-        message: message.to_message(),
+        message: message.to_message().into(),
         qos: QoS::ExactlyOnce,
         retain: false,
         subscription_ids: SubscriptionIds::None,
@@ -55,7 +55,7 @@ fn delivery(number: u32) -> PendingMessage {
 }
 
 fn number_of(delivery: &PendingMessage) -> u32 {
-    delivery.message.payload().try_into().map(u32::from_le_bytes).expect("four bytes")
+    delivery.message.hot().expect("it is hot").payload().try_into().map(u32::from_le_bytes).expect("four bytes")
 }
 
 struct Life {
@@ -297,7 +297,11 @@ fn packet_id(id: u16) -> PacketId {
 #[test]
 fn a_session_is_described_with_all_that_it_has() {
     let mut session = Session::new("c");
-    let will = KeptWill { message: delivery(1).message, delay_s: 5, message_expiry_s: Some(9) };
+    let will = KeptWill {
+        message: delivery(1).message.hot().cloned().expect("it is hot"),
+        delay_s: 5,
+        message_expiry_s: Some(9),
+    };
     let record = SubscriptionRecord { options: SubscriptionOptions::default(), identifier: None, format: None };
     let changes = [
         Change::ExpiryInterval(60),

@@ -28,6 +28,8 @@ pub struct RetainedTree<V> {
 #[must_use = "a cursor finds nothing until it is resumed"]
 pub struct RetainedCursor {
     filter: Box<str>,
+    /// Topics that begin with `$` are found too, whatever the filter.
+    finds_hidden: bool,
     /// The node looked at last; the root before the first step, `None` when the search has ended.
     position: Option<NodeId>,
     rests: Arc<Rests>,
@@ -158,7 +160,19 @@ impl<V> RetainedTree<V> {
 
     /// A search for the topics that `filter` covers, to be run in portions by [`RetainedTree::resume`].
     pub fn cursor(&self, filter: &str) -> RetainedCursor {
-        RetainedCursor { filter: filter.into(), position: Some(NodeId::ROOT), rests: self.rests.clone() }
+        RetainedCursor {
+            filter: filter.into(),
+            finds_hidden: false,
+            position: Some(NodeId::ROOT),
+            rests: self.rests.clone(),
+        }
+    }
+
+    /// A search for all topics, those that begin with `$` among them.
+    pub fn cursor_of_all(&self) -> RetainedCursor {
+        let mut cursor = self.cursor("#");
+        cursor.finds_hidden = true;
+        cursor
     }
 
     /// Goes on with a search, calling `visit` with each topic's place and value, until `visit` breaks, `steps` is used up,
@@ -179,7 +193,8 @@ impl<V> RetainedTree<V> {
             return ControlFlow::Continue(());
         }
         let rested = cursor.position;
-        let flow = Walk::new(&self.tree, &cursor.filter).run(&mut cursor.position, steps, visit);
+        let walk = Walk { finds_hidden: cursor.finds_hidden, ..Walk::new(&self.tree, &cursor.filter) };
+        let flow = walk.run(&mut cursor.position, steps, visit);
         self.rests.change(rested, cursor.position);
         flow
     }
@@ -228,6 +243,7 @@ struct Walk<'a, V> {
     starts: SmallVec<[usize; 16]>,
     /// Whether the filter ends in `#`.
     multi_level: bool,
+    finds_hidden: bool,
 }
 
 impl<'a, V> Walk<'a, V> {
@@ -238,7 +254,7 @@ impl<'a, V> Walk<'a, V> {
         if multi_level {
             starts.pop();
         }
-        Self { tree, filter, starts, multi_level }
+        Self { tree, filter, starts, multi_level, finds_hidden: false }
     }
 
     fn run<B>(
@@ -335,7 +351,7 @@ impl<'a, V> Walk<'a, V> {
 
     /// Whether `label` is a first level with `$` under a filter that begins with a wildcard [MQTT-4.7.2-1].
     fn is_hidden(&self, label: &[u8], above: usize) -> bool {
-        above == 0 && label.first() == Some(&b'$') && self.is_wildcard(0)
+        above == 0 && label.first() == Some(&b'$') && self.is_wildcard(0) && !self.finds_hidden
     }
 
     /// Whether any text is covered at level `depth`.

@@ -18,7 +18,7 @@ def round_trips(program: str, broker: str, rounds: int, count: int) -> dict[str,
     """By QoS and library, nanoseconds for one. Libraries take turns within a round, each round beginning with another one."""
     libraries = subprocess.run([program], capture_output=True, text=True, check=True).stdout.split()
     taken: dict[str, dict[str, list[dict[str, float] | None]]] = {f"qos{qos}": {name: [] for name in libraries} for qos in (0, 1, 2)}
-    process = subprocess.Popen([broker, "serve", "--listen", "127.0.0.1:0", "--threads", "1"], stdout=subprocess.PIPE,
+    process = subprocess.Popen([broker, "serve", "--memory", "--listen", "127.0.0.1:0", "--threads", "1"], stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, text=True)
     try:
         found = next(found for line in process.stdout or [] if (found := LISTENING.search(line)))

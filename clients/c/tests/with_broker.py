@@ -13,7 +13,7 @@ LISTENING = re.compile(r"listening on mqtt://(\S+):(\d+)")
 
 def main() -> int:
     binary, *command = sys.argv[1:]
-    broker = subprocess.Popen([binary, "serve", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE,
+    broker = subprocess.Popen([binary, "serve", "--memory", "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, text=True)
     try:
         for line in broker.stdout or []:

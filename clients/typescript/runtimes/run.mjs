@@ -13,7 +13,7 @@ const TIMEOUT_MS = 120_000;
 install();
 const broker = spawn(
   process.env.TAUTWIRE_BIN ?? here("../../../bin/tautwire"),
-  ["serve", "--threads", "1", "--listen", "127.0.0.1:0", "--listen", "ws://127.0.0.1:0/mqtt", "--set", "log.level=warn"],
+  ["serve", "--memory", "--threads", "1", "--listen", "127.0.0.1:0", "--listen", "ws://127.0.0.1:0/mqtt", "--set", "log.level=warn"],
   { stdio: ["ignore", "pipe", "inherit"] },
 );
 try {

@@ -5,16 +5,18 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use tautwire_memory::{Charge, Kind, Ledger};
-use tautwire_message::{Format, Message};
+use tautwire_message::{Body, Format};
 use tautwire_protocol::{ProtocolVersion, QoS, SubscriptionId};
 use tautwire_router::Scan;
-use tautwire_session::LogPosition;
+use tautwire_session::{AckLevel, LogPosition};
 
 use super::aliases::{Alias, Aliases};
 use super::holds::{Holds, Reason};
 use super::output::{Output, OutputPool};
+use super::read_back::ReadBack;
 use crate::ack::Ack;
 use crate::place::{Alarm, NonZeroMs, SessionIndex};
+use crate::quotas::PublishBucket;
 
 /// How far a connection has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +74,8 @@ pub(crate) struct Connection {
     is_fresh: bool,
     /// What an older connection of the same client had sent has been read; it can be taken over.
     heard_older: bool,
+    /// What acknowledgements wait for.
+    ack_level: AckLevel,
     /// QoS 2 messages that the client has sent on this connection and that are not complete.
     receiving: u16,
     /// So many bytes of what is kept of the input have been looked at for packets that may overtake a message that waits.
@@ -91,7 +95,7 @@ pub(crate) struct Connection {
 struct Extras {
     aliases: Aliases,
     /// Acknowledgements that wait for the journal, in order.
-    delayed_acks: VecDeque<(LogPosition, Ack)>,
+    delayed_acks: VecDeque<(LogPosition, AckLevel, Ack)>,
     /// Those of them that answer a PUBLISH for which no identifier is held.
     delayed_publish_acks: usize,
     /// What they take.
@@ -102,13 +106,25 @@ struct Extras {
     replays: VecDeque<Replay>,
     /// The search for the first of them is among those that go on later.
     scan_waits: bool,
+    /// What has been read of the session's window and queue.
+    read_back: ReadBack,
     /// Bytes of the client that are not consumed.
     input: Option<Charge>,
+    /// How fast the client may publish, where that is bounded.
+    pace: Option<Box<Pace>>,
+}
+
+/// What the client may publish.
+#[derive(Debug)]
+struct Pace {
+    bucket: PublishBucket,
+    /// When a client that waits, or waited last, goes on.
+    resumes_at_ms: u64,
 }
 
 impl Extras {
     fn weigh_acks(&mut self, ledger: &Arc<Ledger>) {
-        let bytes = self.delayed_acks.capacity() * size_of::<(LogPosition, Ack)>();
+        let bytes = self.delayed_acks.capacity() * size_of::<(LogPosition, AckLevel, Ack)>();
         self.acks_charge.get_or_insert_with(|| Charge::new(ledger, Kind::Output)).set(bytes);
     }
 }
@@ -121,7 +137,9 @@ pub(crate) struct Replay {
     pub(crate) after: u64,
     pub(crate) scan: Scan,
     /// The next one, taken from the scan and not sent yet.
-    pub(crate) next: Option<Message>,
+    pub(crate) next: Option<Body>,
+    /// What of it has been read.
+    pub(crate) read_back: ReadBack,
     pub(crate) qos: QoS,
     pub(crate) identifier: Option<SubscriptionId>,
     pub(crate) format: Option<Format>,
@@ -139,6 +157,7 @@ impl Connection {
             holds: Holds::default(),
             is_fresh: false,
             heard_older: false,
+            ack_level: AckLevel::default(),
             receiving: 0,
             heard_ahead_bytes: 0,
             generation: 0,
@@ -288,6 +307,30 @@ impl Connection {
         self.heard_ahead_bytes = u32::try_from(bytes).expect("input that is kept has less than 4 GiB");
     }
 
+    // How fast it publishes.
+
+    /// The client may publish what `bucket` gives.
+    pub(crate) fn pace(&mut self, bucket: PublishBucket) {
+        self.extras().pace = Some(Box::new(Pace { bucket, resumes_at_ms: 0 }));
+    }
+
+    /// Ends that; gives the bucket, and when the client would have gone on if it waits for its rate.
+    pub(crate) fn end_pace(&mut self) -> Option<(PublishBucket, u64)> {
+        let Pace { bucket, resumes_at_ms } = *self.extras.as_mut()?.pace.take()?;
+        Some((bucket, resumes_at_ms))
+    }
+
+    pub(crate) fn bucket(&mut self) -> Option<&mut PublishBucket> {
+        Some(&mut self.extras.as_mut()?.pace.as_mut()?.bucket)
+    }
+
+    /// The client waits for its rate until then.
+    pub(crate) fn note_resuming(&mut self, at_ms: u64) {
+        if let Some(pace) = self.extras.as_mut().and_then(|extras| extras.pace.as_mut()) {
+            pace.resumes_at_ms = at_ms;
+        }
+    }
+
     // Its clocks.
 
     /// A whole packet has come.
@@ -387,12 +430,22 @@ impl Connection {
         let output_bytes = self.output.as_ref().map_or(0, |output| output.held_bytes());
         let extras_bytes = self.extras.as_ref().map_or(0, |extras| {
             let input_bytes = extras.input.as_ref().map_or(0, Charge::bytes);
-            extras.aliases.bytes() + input_bytes + size_of::<Extras>()
+            let pace_bytes = if extras.pace.is_some() { size_of::<Pace>() } else { 0 };
+            extras.aliases.bytes() + input_bytes + pace_bytes + size_of::<Extras>()
         });
         CONNECTION_BYTES + output_bytes + extras_bytes
     }
 
     // Acknowledgements that wait for the journal.
+
+    #[inline]
+    pub(crate) fn ack_level(&self) -> AckLevel {
+        self.ack_level
+    }
+
+    pub(crate) fn set_ack_level(&mut self, level: AckLevel) {
+        self.ack_level = level;
+    }
 
     pub(crate) fn delays_acks(&self) -> bool {
         self.extras.as_ref().is_some_and(|extras| !extras.delayed_acks.is_empty())
@@ -403,18 +456,18 @@ impl Connection {
         self.extras.as_ref().map_or(0, |extras| extras.delayed_acks.len())
     }
 
-    pub(crate) fn delay_ack(&mut self, until: LogPosition, ack: Ack, ledger: &Arc<Ledger>) {
+    pub(crate) fn delay_ack(&mut self, until: LogPosition, level: AckLevel, ack: Ack, ledger: &Arc<Ledger>) {
         let extras = self.extras();
         extras.delayed_publish_acks += usize::from(ack.ends_publish());
-        extras.delayed_acks.push_back((until, ack));
+        extras.delayed_acks.push_back((until, level, ack));
         extras.weigh_acks(ledger);
     }
 
     /// The next acknowledgement, if the journal has come as far as it needs.
-    pub(crate) fn next_delayed_ack(&mut self, durable: LogPosition) -> Option<Ack> {
+    pub(crate) fn next_delayed_ack(&mut self, is_safe: impl Fn(LogPosition, AckLevel) -> bool) -> Option<Ack> {
         let extras = self.extras.as_mut()?;
-        extras.delayed_acks.front().filter(|(position, _)| *position <= durable)?;
-        let (_, ack) = extras.delayed_acks.pop_front()?;
+        extras.delayed_acks.front().filter(|(position, level, _)| is_safe(*position, *level))?;
+        let (_, _, ack) = extras.delayed_acks.pop_front()?;
         extras.delayed_publish_acks -= usize::from(ack.ends_publish());
         if extras.delayed_acks.is_empty() {
             extras.delayed_acks = VecDeque::new();
@@ -439,9 +492,10 @@ impl Connection {
     }
 
     /// Lets output be written again if that frame is safe; says whether that is news.
-    pub(crate) fn open_gate(&mut self, durable: LogPosition) -> bool {
+    pub(crate) fn open_gate(&mut self, reached: impl Fn(AckLevel) -> LogPosition) -> bool {
+        let level = self.ack_level;
         let gate = self.extras.as_mut().map(|extras| &mut extras.gate);
-        gate.is_some_and(|gate| gate.take_if(|until| *until <= durable).is_some())
+        gate.is_some_and(|gate| gate.take_if(|until| *until <= reached(level)).is_some())
     }
 
     /// QoS 2 messages that the client has sent on this connection and that are not complete [MQTT-3.3.4-7].
@@ -472,6 +526,10 @@ impl Connection {
 
     pub(crate) fn replays(&mut self) -> &mut VecDeque<Replay> {
         &mut self.extras().replays
+    }
+
+    pub(crate) fn read_back(&mut self) -> &mut ReadBack {
+        &mut self.extras().read_back
     }
 
     /// The search for the first of them goes on later; says whether that is new.

@@ -19,33 +19,35 @@ pub(crate) enum Reason {
     Acks = 64,
     /// The log has to take more.
     Log = 128,
+    /// The client publishes faster than it may.
+    Rate = 256,
 }
 
 /// The reasons why one connection is not heard now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Holds(u8);
+pub(crate) struct Holds(u16);
 
 impl Holds {
     /// Adds a reason; says whether it is new.
     pub(crate) fn add(&mut self, reason: Reason) -> bool {
-        let is_new = self.0 & reason as u8 == 0;
-        self.0 |= reason as u8;
+        let is_new = self.0 & reason as u16 == 0;
+        self.0 |= reason as u16;
         is_new
     }
 
     /// Takes a reason away; says whether it was there.
     pub(crate) fn remove(&mut self, reason: Reason) -> bool {
         let was_there = self.contains(reason);
-        self.0 &= !(reason as u8);
+        self.0 &= !(reason as u16);
         was_there
     }
 
     pub(crate) fn contains(self, reason: Reason) -> bool {
-        self.0 & reason as u8 != 0
+        self.0 & reason as u16 != 0
     }
 
     pub(crate) fn is_only(self, reason: Reason) -> bool {
-        self.0 == reason as u8
+        self.0 == reason as u16
     }
 
     /// Whether the connection may be heard.

@@ -7,6 +7,7 @@ mod aliases;
 mod connection;
 mod holds;
 mod output;
+mod read_back;
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -22,6 +23,7 @@ pub(crate) use connection::{Agreement, Connection, Deadlines, Phase, Replay};
 pub(crate) use holds::Reason;
 pub(crate) use output::OutputPool;
 pub use output::{Chunk, Output};
+pub(crate) use read_back::{Back, ReadBack};
 
 /// All connections of a shard, by place.
 #[derive(Debug)]

@@ -1,14 +1,16 @@
 //! The log on a disk that keeps only what was synced: after a crash, the broker is what its frames say.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tautwire_durable::{FrameWriter, Recovery, SessionNumbers, write_snapshot};
+use tautwire_durable::{CompactError, FrameWriter, NoColdStore, Recovery, SessionNumbers, SnapshotHead, compact};
 use tautwire_journal::disk::{Faults, LyingDisk};
 use tautwire_journal::{
     AppendError, Epoch, Log, LogId, Position, Reader, SEGMENT_MIN_BYTES, Settings, ShardNumber, SnapshotReader, Step,
     TurnNumber,
 };
+use tautwire_message::MessageId;
 use tautwire_session::{Journal, LogPosition, Record, Replay, SessionNumber};
 
 use crate::journal::{Kept, Life, TIMER_TICK_MS, check_nothing_is_overdue, compare, roomy};
@@ -27,6 +29,8 @@ struct Running {
     is_instant: bool,
     /// What was written down, frame by frame, without the disk.
     said: Vec<Vec<Kept>>,
+    /// How many of these a snapshot covers that was begun at a position.
+    covered: BTreeMap<Position, usize>,
 }
 
 impl Running {
@@ -36,6 +40,20 @@ impl Running {
             self.durable = self.taken;
         }
         is_safe
+    }
+
+    /// Makes a snapshot of all that is durable, and lets go of what it covers.
+    fn compact(&mut self, disk: &LyingDisk) {
+        self.try_to_compact(disk).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    fn try_to_compact(&mut self, disk: &LyingDisk) -> Result<(), CompactError> {
+        let (log, until) = (self.log.id(), self.log.durable());
+        let epoch = Epoch::new(9).expect("it is not 0");
+        self.covered.insert(until, self.durable.iter().sum::<u64>() as usize);
+        let head = SnapshotHead { log, epoch, covered: until, now_ms: 0 };
+        assert_ne!(compact(disk, head, &mut NoColdStore, || true)?, None);
+        Ok(self.log.release(until)?)
     }
 }
 
@@ -81,6 +99,14 @@ impl Journal for DiskJournal {
         }
     }
 
+    fn know(&mut self, message: MessageId) {
+        self.frame.know(message);
+    }
+
+    fn has_posted_all(&self) -> bool {
+        true
+    }
+
     fn durable(&self) -> LogPosition {
         LogPosition(self.life.borrow().durable[self.shard])
     }
@@ -96,13 +122,15 @@ fn open(disk: &LyingDisk, random: &mut Random, now_ms: u64) -> (Rc<RefCell<Runni
     let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
     let epoch = Epoch::new(1 + random.below(1 << 40) as u64).expect("it is not 0");
     let mut recovery = Recovery::new(None);
-    let opened = Log::open(disk, settings, Position::START, epoch, LogId(7), now_ms, |frame| {
+    let covered = read_snapshot(disk, &mut recovery);
+    let opened = Log::open(disk, settings, covered, epoch, LogId(7), now_ms, |frame| {
         recovery.frame(frame.body).map_err(|error| error.to_string().into())
     });
     let (log, found) = opened.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(found.damage, []);
     let (taken, durable) = ([0; SHARDS_MAX], [0; SHARDS_MAX]);
-    (Rc::new(RefCell::new(Running { log, taken, durable, is_instant: false, said: Vec::new() })), recovery.finish())
+    let running = Running { log, taken, durable, is_instant: false, said: Vec::new(), covered: BTreeMap::new() };
+    (Rc::new(RefCell::new(running)), recovery.finish())
 }
 
 /// What is on the disk while it is written: the newest snapshot, and the log behind it.
@@ -125,7 +153,7 @@ fn read_snapshot(disk: &LyingDisk, recovery: &mut Recovery) -> Position {
         return Position::START;
     };
     while let Some(frame) = snapshot.step().expect("the disk reads") {
-        recovery.frame(frame.body).unwrap_or_else(|error| panic!("{error}"));
+        recovery.snapshot_frame(frame.body).unwrap_or_else(|error| panic!("{error}"));
     }
     snapshot.covered()
 }
@@ -133,19 +161,8 @@ fn read_snapshot(disk: &LyingDisk, recovery: &mut Recovery) -> Position {
 /// A state as the records that lead to it.
 fn described(replay: &Replay) -> Vec<Kept> {
     let mut records = Vec::new();
-    replay.describe(|record| records.push(Kept::of(record)));
+    replay.describe(|_| None, |record| records.push(Kept::of(record))).expect("all is in memory");
     records
-}
-
-/// Replaces what the log says by a snapshot of it, which says the same.
-fn take_snapshot(disk: &LyingDisk, running: &Running, found: Replay, now_ms: u64) -> Replay {
-    let epoch = Epoch::new(9).expect("it is not 0");
-    write_snapshot(&found, disk, running.log.id(), epoch, running.log.durable(), now_ms).expect("the disk writes");
-    let mut recovery = Recovery::new(None);
-    assert_eq!(read_snapshot(disk, &mut recovery), running.log.durable());
-    let read = recovery.finish();
-    assert_eq!(described(&read), described(&found));
-    read
 }
 
 fn journal(life: &Rc<RefCell<Running>>, shard: usize, last: SessionNumber) -> DiskJournal {
@@ -167,12 +184,16 @@ fn a_broker_whose_machine_loses_power_goes_on_with_what_was_synced() {
             prompt_clients: true,
         };
         let settings = roomy(&mut random);
+        let compacts = random.chance(50);
         let mut world = World::new(seed, plan, settings, |shard| journal(&life, shard, empty.last_session()));
         for _ in 0..600 {
             world.step().unwrap_or_else(|wrong| panic!("{wrong}"));
             if random.chance(10) {
                 life.borrow_mut().commit();
                 world.broker.wake_all();
+            }
+            if compacts && random.chance(2) {
+                life.borrow_mut().compact(&disk);
             }
         }
         for client in &mut world.clients {
@@ -182,16 +203,22 @@ fn a_broker_whose_machine_loses_power_goes_on_with_what_was_synced() {
             let power_lost_at = Some(disk.operations() + random.below(4) as u64);
             disk.set_faults(Faults { power_lost_at, ..Faults::default() });
             life.borrow_mut().commit();
+        } else if random.chance(50) {
+            // In the middle of a snapshot, which is then not one, or of what follows.
+            let power_lost_at = Some(disk.operations() + random.below(30) as u64);
+            disk.set_faults(Faults { power_lost_at, ..Faults::default() });
+            let _ = life.borrow_mut().try_to_compact(&disk);
         }
         let durable: u64 = life.borrow().durable.iter().sum();
         disk.crash();
         let (next, found) = open(&disk, &mut random, world.broker.now_ms());
-        let frames = count_frames(&disk);
+        let frames = count_frames(&disk, &life.borrow().covered);
         assert!(frames as u64 >= durable, "{durable} frames were reported durable, {frames} are there");
-        assert_eq!(found, said(&life.borrow().said[..frames]));
-        let found =
-            if random.chance(50) { take_snapshot(&disk, &next.borrow(), found, world.broker.now_ms()) } else { found };
+        assert_eq!(described(&found), described(&said(&life.borrow().said[..frames])));
         life = next;
+        if random.chance(50) {
+            life.borrow_mut().compact(&disk);
+        }
         life.borrow_mut().is_instant = true;
         let last = found.last_session();
         // The number of threads may be another one.
@@ -215,9 +242,11 @@ fn said(frames: &[Vec<Kept>]) -> Replay {
     replay
 }
 
-fn count_frames(disk: &LyingDisk) -> usize {
-    let mut reader = Reader::open(disk, Position::START).expect("the log is there");
-    let mut frames = 0;
+/// How many frames there are, with those that the snapshot covers.
+fn count_frames(disk: &LyingDisk, counts: &BTreeMap<Position, usize>) -> usize {
+    let covered = SnapshotReader::newest(disk).expect("the disk reads").map_or(Position::START, |read| read.covered());
+    let mut reader = Reader::open(disk, covered).expect("the log is there");
+    let mut frames = counts.get(&covered).copied().unwrap_or_default();
     while let Some(step) = reader.step().expect("the disk reads") {
         frames += usize::from(matches!(step, Step::Frame(_)));
     }

@@ -4,12 +4,16 @@
 mod support;
 
 mod client;
+mod cold;
 mod disk;
+mod handover;
 mod journal;
 mod ledger;
 mod limits;
+mod log_state;
 mod memory;
 mod packets;
 mod random_clients;
+mod rates;
 mod turns;
 mod world;

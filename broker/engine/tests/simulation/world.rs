@@ -2,6 +2,7 @@
 
 use tautwire_engine::{Settings, SlowConsumer};
 use tautwire_memory::Kind;
+use tautwire_message::Body;
 use tautwire_protocol::{DisconnectReason, ProtocolVersion, QoS, RetainHandling};
 use tautwire_router::RetainedLimits;
 use tautwire_session::Journal;
@@ -37,6 +38,8 @@ pub(crate) struct World<J> {
     plan: Plan,
     /// The broker may refuse what there is no memory for, and publishers may wait for some.
     is_short_of_memory: bool,
+    /// Publishers may wait for their rates.
+    is_paced: bool,
 }
 
 /// How often those who wait for memory, or were refused for want of it, get another chance at the end.
@@ -66,6 +69,7 @@ impl<J: Journal> World<J> {
     pub(crate) fn new(seed: u64, plan: Plan, settings: Settings, journal: impl FnMut(usize) -> J) -> World<J> {
         let mut random = Random::new(seed);
         let is_short_of_memory = settings.buffered_bytes < Settings::default().buffered_bytes;
+        let is_paced = settings.publish_messages_per_s > 0 || settings.publish_bytes_per_s > 0;
         let broker = SimulatedBroker::new(plan.shards, settings, RETAINED, journal);
         let clients = (0..plan.clients)
             .map(|index| {
@@ -78,7 +82,12 @@ impl<J: Journal> World<J> {
             .collect();
         let mut ledger = Ledger::new(plan.shards);
         ledger.refuses = is_short_of_memory;
-        World { broker, ledger, clients, random, plan, is_short_of_memory }
+        World { broker, ledger, clients, random, plan, is_short_of_memory, is_paced }
+    }
+
+    /// Whether somebody may wait for more than others to move.
+    fn may_wait(&self) -> bool {
+        self.is_short_of_memory || self.is_paced
     }
 
     /// Lets everything happen, then checks what has come of it.
@@ -88,7 +97,7 @@ impl<J: Journal> World<J> {
             if self.random.chance(2) {
                 // All shards come to sleep, and nothing but a deadline would wake them.
                 self.exchange_all()?;
-                if !self.is_short_of_memory {
+                if !self.may_wait() {
                     self.check_nobody_waits()?;
                 }
             }
@@ -269,7 +278,7 @@ impl<J: Journal> World<J> {
     /// Everything that is under way comes to its end; clients that have a session come back for what they are owed.
     pub(crate) fn come_to_rest(&mut self) -> Outcome {
         self.exchange_all()?;
-        if !self.is_short_of_memory {
+        if !self.may_wait() {
             self.check_nobody_waits()?;
         }
         // Connections that clients have given up.
@@ -278,7 +287,7 @@ impl<J: Journal> World<J> {
         self.exchange_all()?;
         self.bring_all_back();
         self.exchange_all()?;
-        if self.is_short_of_memory {
+        if self.may_wait() {
             self.give_chances()?;
         }
         Ok(())
@@ -296,7 +305,8 @@ impl<J: Journal> World<J> {
     fn give_chances(&mut self) -> Outcome {
         for _ in 0..CHANCES {
             let is_served = |client: &Client| client.is_idle() && !client.is_missed() && client.phase != Phase::Leaving;
-            if self.clients.iter().all(is_served) {
+            let is_waiting = self.is_paced && self.broker.has_unread();
+            if self.clients.iter().all(is_served) && !is_waiting {
                 return Ok(());
             }
             self.broker.advance(200);
@@ -317,7 +327,7 @@ impl<J: Journal> World<J> {
     }
 
     /// Lets broker and clients talk until nobody has anything to say.
-    fn exchange_all(&mut self) -> Outcome {
+    pub(crate) fn exchange_all(&mut self) -> Outcome {
         for _ in 0..100_000 {
             let before = self.broker.progress();
             self.broker.settle(&mut self.random);
@@ -332,7 +342,7 @@ impl<J: Journal> World<J> {
         Err("broker and clients talk for ever".into())
     }
 
-    fn finish(&mut self) -> Outcome {
+    pub(crate) fn finish(&mut self) -> Outcome {
         self.come_to_rest()?;
         self.check_nobody_waits()?;
         let totals = self.broker.totals();
@@ -357,8 +367,12 @@ impl<J: Journal> World<J> {
     fn check_retained(&self) -> Outcome {
         for topic in self.ledger.retained_topics() {
             let held = self.broker.exchange().retained_message(topic);
-            if !self.ledger.may_be_retained(topic, held.as_ref().map(|message| message.payload())) {
-                let payload = held.as_ref().map(|message| String::from_utf8_lossy(message.payload()).into_owned());
+            let held = held.as_ref().map(|body| match body {
+                Body::Hot(message) => message.payload().to_vec(),
+                Body::Cold(cold) => self.broker.cold().expect("there is a store").payload(cold),
+            });
+            if !self.ledger.may_be_retained(topic, held.as_deref()) {
+                let payload = held.as_ref().map(|payload| String::from_utf8_lossy(payload).into_owned());
                 return Err(format!("{topic} retains {payload:?}; {}", self.ledger.retained_history(topic)));
             }
         }
@@ -405,7 +419,10 @@ pub(crate) fn check_empty<J: Journal>(broker: &SimulatedBroker<J>) -> Outcome {
         ("shared subscriptions", broker.exchange().shares() as u64),
         ("memory held", broker.memory().held_in_all() - broker.exchange().retained_kept_bytes()),
     ];
-    let held = Kind::ALL.iter().filter(|kind| **kind != Kind::Message).find(|kind| broker.memory().held(**kind) != 0);
+    let held = Kind::ALL
+        .iter()
+        .filter(|kind| !matches!(kind, Kind::Message | Kind::Cold))
+        .find(|kind| broker.memory().held(**kind) != 0);
     if let Some(kind) = held {
         return Err(format!("{} is {} when all is over", kind.gauge(), broker.memory().held(*kind)));
     }

@@ -1,12 +1,13 @@
 use std::sync::Arc;
 
-use tautwire_engine::{Counters, Rest, Settings, Shard, Shared, Totals, turn};
+use tautwire_engine::{Counters, Rest, Settings, Shard, Shared, Totals, restore, turn};
 use tautwire_memory::Memory;
-use tautwire_router::{Exchange, RetainedLimits, ShardIndex};
-use tautwire_session::{Journal, Replay, ReplayedMessage};
+use tautwire_router::{Exchange, Placement, RetainedLimits, ShardIndex};
+use tautwire_session::{Journal, Replay};
 
 use super::choices::Choices;
 use super::network::Network;
+use super::slow_store::SlowStore;
 use super::socket::{Socket, SocketId};
 use super::turning::Turning;
 
@@ -33,7 +34,9 @@ impl<J: Journal> SimulatedBroker<J> {
         retained: RetainedLimits,
         mut journal: impl FnMut(usize) -> J,
     ) -> SimulatedBroker<J> {
-        SimulatedBroker::new_at(START_MS, shards, settings, retained, &mut journal)
+        let mut broker = SimulatedBroker::new_at(START_MS, shards, settings, retained, &mut journal);
+        restore(&mut broker.shards, Replay::default().finish(), START_MS).expect("there is nothing");
+        broker
     }
 
     /// The broker is gone, and another one begins at the same moment with what `replay` has.
@@ -45,18 +48,12 @@ impl<J: Journal> SimulatedBroker<J> {
         mut journal: impl FnMut(usize) -> J,
     ) {
         let (settings, now_ms) = (self.shards[0].settings().clone(), self.now_ms());
+        let is_cold = self.network.cold.is_some();
         *self = SimulatedBroker::new_at(now_ms, shards, settings, retained, &mut journal);
-        let last = replay.last_sequence();
-        let (sessions, messages) = replay.finish();
-        for ReplayedMessage { message, .. } in messages {
-            let kept = self.exchange.retain(&message.as_ref(), || message.clone());
-            kept.expect("it was within the limits before");
+        if is_cold {
+            self.connect_cold();
         }
-        self.exchange.go_on_after(last);
-        for replayed in sessions {
-            let owner = self.exchange.owner(replayed.session.client_id());
-            assert!(self.shards[usize::from(owner.0)].restore(replayed, now_ms), "there is a place for every session");
-        }
+        restore(&mut self.shards, replay.finish(), now_ms).expect("there was a place for everything before");
     }
 
     fn new_at(
@@ -67,7 +64,9 @@ impl<J: Journal> SimulatedBroker<J> {
         journal: &mut impl FnMut(usize) -> J,
     ) -> SimulatedBroker<J> {
         let way_capacity = settings.shard_queue_batches;
-        let shared = Shared::new(settings, Exchange::with_seed(shards, retained, 0));
+        // Another one in each life.
+        let placement = Placement::new(shards, now_ms);
+        let shared = Shared::new(settings, Exchange::with_placement(placement, retained));
         let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), journal(index), now_ms);
         SimulatedBroker {
             shards: (0..shards).map(shard).collect(),
@@ -76,6 +75,29 @@ impl<J: Journal> SimulatedBroker<J> {
             counters: shared.counters,
             memory: shared.memory,
         }
+    }
+
+    /// From now on messages can leave memory, for a store that answers late.
+    pub(crate) fn connect_cold(&mut self) -> SlowStore {
+        let store = SlowStore::new(self.shards.len());
+        for (index, shard) in self.shards.iter_mut().enumerate() {
+            shard.connect_cold(store.port(index, &self.memory));
+        }
+        self.network.cold = Some(store.clone());
+        store
+    }
+
+    /// The store, where there is one.
+    pub(crate) fn cold(&self) -> Option<&SlowStore> {
+        self.network.cold.as_ref()
+    }
+
+    /// The store serves one order; false where there is none.
+    fn serve_cold(&mut self, choices: &mut impl Choices) -> bool {
+        let Some(shard) = self.network.cold.as_ref().and_then(|store| store.serve(choices)) else { return false };
+        self.network.progress += 1;
+        self.network.wake(shard);
+        true
     }
 
     /// How many shards there are.
@@ -184,6 +206,12 @@ impl<J: Journal> SimulatedBroker<J> {
         self.network.sockets[socket.0].closed_at_ms
     }
 
+    /// Whether something that clients have sent has not been taken.
+    pub(crate) fn has_unread(&self) -> bool {
+        let is_unread = |socket: &Socket| !socket.inbound.is_empty() || !socket.rest.is_empty();
+        self.network.sockets.iter().any(|socket| socket.place.is_some() && is_unread(socket))
+    }
+
     // The passage of time.
 
     /// Lets time pass.
@@ -207,6 +235,9 @@ impl<J: Journal> SimulatedBroker<J> {
             for shard in 0..self.shards.len() {
                 is_awake |= self.turn(shard, choices);
             }
+            if self.network.cold.is_some() && (!is_awake || choices.chance(30)) && self.serve_cold(choices) {
+                continue;
+            }
             if !is_awake {
                 return;
             }
@@ -218,8 +249,10 @@ impl<J: Journal> SimulatedBroker<J> {
 
     /// One turn of a shard; false where it sleeps.
     pub(crate) fn turn(&mut self, shard: usize, choices: &mut impl Choices) -> bool {
+        // An answer may wake another shard.
+        let serves = self.network.cold.is_some() && choices.chance(20) && self.serve_cold(choices);
         if self.network.is_asleep(shard) {
-            return false;
+            return serves;
         }
         let now_ms = self.network.now_ms;
         let rest = turn(&mut self.shards[shard], &mut Turning::new(&mut self.network, shard, choices), now_ms);

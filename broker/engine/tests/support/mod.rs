@@ -4,6 +4,7 @@
 mod broker;
 mod choices;
 mod network;
+mod slow_store;
 mod socket;
 mod turning;
 

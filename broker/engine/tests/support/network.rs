@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use tautwire_engine::{Chunk, ConnectionId};
 use tautwire_router::Batch;
 
+use super::slow_store::SlowStore;
 use super::socket::{Socket, SocketId};
 
 /// Everything but the shards.
@@ -17,6 +18,8 @@ pub(super) struct Network {
     pub(super) now_ms: u64,
     /// Counts everything that moves.
     pub(super) progress: u64,
+    /// Where messages go that need not be in memory.
+    pub(super) cold: Option<SlowStore>,
 }
 
 /// What a thread has beside its shard.
@@ -94,6 +97,7 @@ impl Network {
             ways: (0..shards).map(|_| (0..shards).map(way).collect()).collect(),
             now_ms,
             progress: 0,
+            cold: None,
         }
     }
 

@@ -45,6 +45,17 @@ impl<'a, C: Choices> Turning<'a, C> {
         self.network.tell_of_room(self.own, to);
     }
 
+    /// While this shard is in the midst of its turn, the store may answer it or another one. Who is awake is not woken.
+    fn let_store_answer(&mut self) {
+        let Some(store) = self.network.cold.as_ref().filter(|_| self.choices.chance(20)) else { return };
+        if let Some(shard) = store.serve(self.choices) {
+            self.network.progress += 1;
+            if shard != self.own {
+                self.network.wake(shard);
+            }
+        }
+    }
+
     fn admit<J: Journal>(&mut self, shard: &mut Shard<J>, id: SocketId) {
         self.network.progress += 1;
         match shard.accept(self.network.now_ms) {
@@ -283,6 +294,7 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, C> {
     }
 
     fn write_waiting(&mut self, shard: &mut Shard<J>) {
+        self.let_store_answer();
         for id in std::mem::take(&mut self.network.nodes[self.own].writable) {
             if self.choices.chance(10) {
                 self.network.nodes[self.own].writable.push(id);

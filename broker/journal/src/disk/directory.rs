@@ -45,6 +45,45 @@ impl Directory {
     }
 }
 
+/// Puts the directory `new` in the place of `place`, at once where the system can, and what was there at `old`. All three are in one
+/// directory, and `place` is another one than `new` or is not there. The names last.
+///
+/// # Errors
+/// Those of the file system. Where the system cannot exchange names at once, a crash may leave nothing at `place` and both others.
+pub fn replace_directory(new: &Path, place: &Path, old: &Path) -> Result<(), DiskError> {
+    let replace = || {
+        let is_empty = match fs::read_dir(place) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => return Err(error),
+        };
+        if is_empty {
+            fs::rename(new, place)?;
+        } else if exchange(new, place) {
+            fs::rename(new, old)?;
+        } else {
+            fs::rename(place, old)?;
+            fs::rename(new, place)?;
+        }
+        let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+    };
+    replace().map_err(|error| DiskError::new(Operation::Rename, &place.to_string_lossy(), &error))
+}
+
+/// Whether the two have changed their names.
+#[cfg(target_os = "linux")]
+fn exchange(one: &Path, other: &Path) -> bool {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+    renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exchange(_one: &Path, _other: &Path) -> bool {
+    false
+}
+
 /// Makes a directory and those above it, unless they are there. Their names last.
 fn make(path: &Path) -> io::Result<()> {
     if path.is_dir() {
@@ -94,6 +133,17 @@ fn forget_pages(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
+/// The names of all files of a directory.
+pub(super) fn names_in(path: &Path) -> Result<Vec<String>, DiskError> {
+    let failed = |error: io::Error| DiskError::new(Operation::List, "", &error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path).map_err(failed)? {
+        // A name that is no text is not ours.
+        names.extend(entry.map_err(failed)?.file_name().into_string());
+    }
+    Ok(names)
+}
+
 impl Disk for Directory {
     type File = DirectoryFile;
     type Lock = File;
@@ -107,13 +157,7 @@ impl Disk for Directory {
     }
 
     fn list(&self) -> Result<Vec<String>, DiskError> {
-        let failed = |error: io::Error| DiskError::new(Operation::List, "", &error);
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(failed)? {
-            // A name that is no text is not ours.
-            names.extend(entry.map_err(failed)?.file_name().into_string());
-        }
-        Ok(names)
+        names_in(&self.path)
     }
 
     fn create(&self, name: &str, bytes: u64) -> Result<DirectoryFile, DiskError> {

@@ -4,14 +4,16 @@ mod blocks;
 mod directory;
 #[cfg(any(test, feature = "lying-disk"))]
 mod lying;
+mod read_only;
 
 use std::fmt;
 use std::io;
 
 pub(crate) use blocks::BlockBuffer;
-pub use directory::Directory;
+pub use directory::{Directory, replace_directory};
 #[cfg(any(test, feature = "lying-disk"))]
 pub use lying::{Faults, LyingDisk, Random};
+pub use read_only::ReadOnlyDirectory;
 
 /// One directory of files. Clones are the same directory, and may be used by several threads.
 pub trait Disk: Clone + Send + 'static {

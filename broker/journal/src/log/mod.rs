@@ -11,12 +11,12 @@ use crate::error::LogError;
 use crate::format::{FIRST_FRAME_OFFSET, FRAME_BODY_MAX_BYTES, FrameKind, Name};
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber, ShardNumber, TurnNumber};
 pub(crate) use group::Group;
-pub use open::{OnDamage, Recovery};
+pub use open::{HeldDirectory, OnDamage, Recovery};
 pub use segment::{Order, Prepared};
 use segment::{Retired, Segment};
 
 /// The size of a segment by default, in bytes.
-pub const SEGMENT_DEFAULT_BYTES: u64 = 64 << 20;
+pub const SEGMENT_DEFAULT_BYTES: u64 = 16 << 20;
 /// The smallest segment in bytes.
 pub const SEGMENT_MIN_BYTES: u64 = 64 << 10;
 /// The largest segment in bytes. A frame of the largest size fits.
@@ -33,11 +33,14 @@ pub struct Settings {
     pub segment_bytes: u64,
     /// What to do where something durable is gone.
     pub on_damage: OnDamage,
+    /// A group is handed to the system first and made durable after that, in two steps, since somebody waits for the first alone.
+    /// One step is faster.
+    pub writes_first: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { segment_bytes: SEGMENT_DEFAULT_BYTES, on_damage: OnDamage::Refuse }
+        Settings { segment_bytes: SEGMENT_DEFAULT_BYTES, on_damage: OnDamage::Refuse, writes_first: false }
     }
 }
 
@@ -54,6 +57,7 @@ pub struct Log<D: Disk> {
     /// The last frame before this epoch.
     began_after: Position,
     segment_bytes: u64,
+    writes_first: bool,
     group: Group,
     current: Segment<D::File>,
     next: Next<D::File>,
@@ -112,22 +116,37 @@ impl<D: Disk> Log<D> {
     /// # Errors
     /// That of the disk, now and at every later call. None of the frames may be taken for durable, nor for lost.
     pub fn commit(&mut self) -> Result<Position, LogError> {
+        self.commit_and_tell(|| {})
+    }
+
+    /// The same. Where [`Settings::writes_first`] says so, `written` is called as soon as the system has the frames: they survive the
+    /// end of the process then, and not yet that of the system.
+    ///
+    /// # Errors
+    /// As for [`Log::commit`].
+    pub fn commit_and_tell(&mut self, written: impl FnOnce()) -> Result<Position, LogError> {
         self.check()?;
         if !self.group.is_empty() {
-            let result = self.write();
+            let result = self.write(written);
             self.keep_failure(result)?;
         }
         Ok(self.durable)
     }
 
-    fn write(&mut self) -> Result<(), LogError> {
+    fn write(&mut self, written: impl FnOnce()) -> Result<(), LogError> {
         if !self.current.fits(self.group.padded_bytes()) {
             self.roll(self.group.padded_bytes() as u64)?;
         }
         let start = Position(self.current.header.base.0 + self.current.at);
         let last = self.group.stamp(start, self.durable, self.epoch);
         let bytes = self.group.bytes();
-        self.current.file.write_durably(self.current.at, bytes)?;
+        if self.writes_first {
+            self.current.file.write_at(self.current.at, bytes)?;
+            written();
+            self.current.file.sync_data()?;
+        } else {
+            self.current.file.write_durably(self.current.at, bytes)?;
+        }
         self.current.at += bytes.len() as u64;
         self.durable = last;
         self.group.clear();
@@ -221,6 +240,18 @@ impl<D: Disk> Log<D> {
         self.check()?;
         let result = self.let_go(position);
         self.keep_failure(result)
+    }
+
+    /// Lets go of all segments of earlier epochs: a snapshot covers all that was in the log when it was opened.
+    ///
+    /// # Errors
+    /// The log has failed, or fails now.
+    pub fn release_earlier_epochs(&mut self) -> Result<(), LogError> {
+        let is_earlier = |segment: &&Retired| segment.epoch != self.epoch;
+        match self.retired.iter().rev().find(is_earlier).map(|segment| segment.end) {
+            Some(end) => self.release(end),
+            None => self.check(),
+        }
     }
 
     fn let_go(&mut self, position: Position) -> Result<(), LogError> {

@@ -1,8 +1,9 @@
 //! Opening a log: its frames are read, and a new epoch begins behind the last.
 
+use crate::check::hold;
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
-use crate::format::{BLOCK_BYTES, FileKind, Frame, Header, LOCK_NAME, NEW_SUFFIX, Name, VERSION_NAME, version_text};
+use crate::format::{BLOCK_BYTES, FileKind, Frame, Header, NEW_SUFFIX, Name, VERSION_NAME, version_text};
 use crate::log::group::Group;
 use crate::log::segment::{Order, Retired};
 use crate::log::{Log, Next, SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES, SPARES_MAX, Settings};
@@ -29,6 +30,23 @@ pub struct Recovery {
     pub damage: Vec<Damage>,
 }
 
+/// A directory that this process has for itself.
+#[derive(Debug)]
+pub struct HeldDirectory<D: Disk> {
+    disk: D,
+    lock: D::Lock,
+}
+
+impl<D: Disk> HeldDirectory<D> {
+    /// Takes the directory, so that whatever is changed in it before the log is opened is no other process's.
+    ///
+    /// # Errors
+    /// [`LogError::Locked`], or those of the disk.
+    pub fn take(disk: &D) -> Result<Self, LogError> {
+        Ok(HeldDirectory { lock: hold(disk)?, disk: disk.clone() })
+    }
+}
+
 impl<D: Disk> Log<D> {
     /// Opens a log, or begins one where there is none. Every frame behind `covered` is given to `visit` in order; its
     /// error refuses the log. `covered` is a position that [`Log::durable`] has given. Then a new epoch begins: `epoch` and `new_id` have been drawn at random, and the latter
@@ -43,13 +61,27 @@ impl<D: Disk> Log<D> {
         epoch: Epoch,
         new_id: LogId,
         now_ms: u64,
+        visit: impl FnMut(Frame<'_>) -> Result<(), Box<str>>,
+    ) -> Result<(Log<D>, Recovery), LogError> {
+        Log::open_held(HeldDirectory::take(disk)?, settings, covered, epoch, new_id, now_ms, visit)
+    }
+
+    /// The same, in a directory that has been taken before.
+    ///
+    /// # Errors
+    /// As for [`Log::open`].
+    pub fn open_held(
+        directory: HeldDirectory<D>,
+        settings: Settings,
+        covered: Position,
+        epoch: Epoch,
+        new_id: LogId,
+        now_ms: u64,
         mut visit: impl FnMut(Frame<'_>) -> Result<(), Box<str>>,
     ) -> Result<(Log<D>, Recovery), LogError> {
         check_settings(&settings)?;
-        let lock = disk.lock(LOCK_NAME).map_err(|error| match error.kind {
-            std::io::ErrorKind::WouldBlock => LogError::Locked,
-            _ => LogError::Disk(error),
-        })?;
+        let HeldDirectory { disk, lock } = directory;
+        let disk = &disk;
         // A process that has ended may have left names that are not durable.
         disk.sync_directory()?;
         let mut names = disk.list()?;
@@ -98,6 +130,7 @@ impl<D: Disk> Log<D> {
             epoch,
             began_after: end.last,
             segment_bytes: settings.segment_bytes,
+            writes_first: settings.writes_first,
             group: Group::default(),
             current,
             next: Next::None,
@@ -147,11 +180,11 @@ fn sort_files<D: Disk>(
     }
     let mut retired = Vec::new();
     for segment in segments.iter() {
-        let Header { number, base, bytes, .. } = segment.header;
+        let Header { number, base, bytes, epoch, .. } = segment.header;
         let name = segment.name();
         if base < last || segment.is_damaged {
             let end = Position(base.0.saturating_add(bytes));
-            retired.push(Retired { number, end, bytes, is_damaged: segment.is_damaged });
+            retired.push(Retired { number, epoch, end, bytes, is_damaged: segment.is_damaged });
         } else if bytes == segment_bytes && spares.len() < SPARES_MAX {
             disk.rename(&name, &Name::Spare(number).to_string())?;
             spares.push(number);

@@ -4,7 +4,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FileKind, Header, Name};
 use crate::log::Log;
-use crate::numbers::{Position, SegmentNumber};
+use crate::numbers::{Epoch, Position, SegmentNumber};
 
 /// A segment that is open to write.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ impl<F> Segment<F> {
     }
 
     pub(super) fn retire(self) -> Retired {
-        let Header { number, base, bytes, .. } = self.header;
-        Retired { number, end: Position(base.0 + bytes), bytes, is_damaged: false }
+        let Header { number, base, bytes, epoch, .. } = self.header;
+        Retired { number, epoch, end: Position(base.0 + bytes), bytes, is_damaged: false }
     }
 }
 
@@ -30,6 +30,7 @@ impl<F> Segment<F> {
 #[derive(Debug)]
 pub(super) struct Retired {
     pub(super) number: SegmentNumber,
+    pub(super) epoch: Epoch,
     /// The base of the next.
     pub(super) end: Position,
     pub(super) bytes: u64,

@@ -27,6 +27,8 @@ pub struct Damage {
 pub enum DamageKind {
     /// Frames are missing that were durable.
     FramesLost,
+    /// The file of the segment is missing, and perhaps those of others behind it; of the bytes only their number is known.
+    SegmentMissing,
     /// Both copies of a segment's header are damaged, or are another file's: none of its frames can be read.
     HeaderLost,
     /// The disk does not read these bytes. Whether anything was in them is not known.
@@ -81,6 +83,7 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.kind {
             DamageKind::FramesLost => "frames are lost",
+            DamageKind::SegmentMissing => "the file is missing",
             DamageKind::HeaderLost => "the header and its copy are damaged",
             DamageKind::Unreadable => "the disk does not read",
         };

@@ -34,6 +34,8 @@ pub struct Reader<D: Disk> {
     /// A frame that lies behind damage and is next.
     next: Option<Found>,
     end: Option<End>,
+    /// Somebody writes to the log.
+    is_in_use: bool,
 }
 
 /// One step of a [`Reader`].
@@ -70,6 +72,46 @@ impl<D: Disk> Reader<D> {
         Reader::of_log(disk, &names, log, covered)
     }
 
+    /// The same for a log that somebody writes to. What was durable when this was called must be there. Behind that the first
+    /// hole is the end: a group that is half written is no damage.
+    ///
+    /// # Errors
+    /// As for [`Reader::open`].
+    pub fn open_in_use(disk: &D, covered: Position) -> Result<Reader<D>, LogError> {
+        let mut reader = Reader::open(disk, covered)?;
+        let durable = reader.durable_by_now()?;
+        reader.segments.must_have(durable);
+        reader.is_in_use = true;
+        Ok(reader)
+    }
+
+    /// A frame says up to where the log was durable when it was written, and so does the header of a segment.
+    fn durable_by_now(&mut self) -> Result<Position, LogError> {
+        let mut durable = self.segments.last_known();
+        for at in (0..self.segments.len()).rev() {
+            self.load(at)?;
+            let mut offset = FIRST_FRAME_OFFSET;
+            let mut has_frames = false;
+            let segment = &self.segments[at];
+            let bytes = self.content.as_ref().map_or(&[][..], |content| &content.bytes);
+            while let Some(begun) = segment.first_begun(bytes, offset) {
+                offset = begun + FRAME_ALIGN;
+                if let Some(frame) = segment.frame_at(bytes, begun) {
+                    durable = durable.max(frame.durable);
+                    has_frames = true;
+                    offset = begun + frame.bytes();
+                }
+            }
+            if has_frames {
+                break;
+            }
+        }
+        // What was loaded may be older than what counts now.
+        self.content = None;
+        self.segments.tell_anew();
+        Ok(durable)
+    }
+
     pub(crate) fn of_log(
         disk: &D,
         names: &[String],
@@ -87,6 +129,7 @@ impl<D: Disk> Reader<D> {
             at: Place { segment: 0, offset: FIRST_FRAME_OFFSET },
             next: None,
             end: None,
+            is_in_use: false,
         })
     }
 
@@ -156,12 +199,13 @@ impl<D: Disk> Reader<D> {
         let last = self.last;
         let known = self.segments.last_known();
         let later = match self.next {
+            Some(_) if self.is_in_use => None,
             Some(found) => self.find(found.at, |frame| frame.durable > last)?,
             None => None,
         };
         if known <= last && later.is_none() {
             self.next = None;
-            let torn = if self.last_was_closing { None } else { self.torn(hole)? };
+            let torn = if self.last_was_closing || self.is_in_use { None } else { self.torn(hole)? };
             self.end = Some(End { last, closed: self.last_was_closing, torn });
             return Ok(());
         }
@@ -223,6 +267,7 @@ impl<D: Disk> Reader<D> {
     }
 
     fn damage(&mut self, hole: Place, behind: Option<Found>) -> Result<Damage, LogError> {
+        let hole = self.where_traces_are(hole, behind)?;
         let Some(segment) = self.segments.get(hole.segment) else {
             return Ok(Damage::at_end(self.segments.last_number(), self.last));
         };
@@ -236,7 +281,29 @@ impl<D: Disk> Reader<D> {
             suspects::in_hole(&self.segments[hole.segment], &content.bytes, hole.offset..until)
         });
         let before = behind.map(|found| found.frame.position);
-        Ok(Damage { kind: DamageKind::FramesLost, segment: number, bytes: range, after: self.last, before, suspects })
+        let after = self.last;
+        if let Some((segment, bytes)) = self.segments.missing_between(hole, behind.map(|found| found.at.segment)) {
+            return Ok(Damage { kind: DamageKind::SegmentMissing, segment, bytes, after, before, suspects });
+        }
+        Ok(Damage { kind: DamageKind::FramesLost, segment: number, bytes: range, after, before, suspects })
+    }
+
+    /// A hole may begin in the unused rest of a segment: what is lost was in a later one then.
+    fn where_traces_are(&mut self, hole: Place, behind: Option<Found>) -> Result<Place, LogError> {
+        let mut at = hole;
+        while at.segment < self.segments.len() {
+            self.load(at.segment)?;
+            let bytes = self.content.as_ref().map_or(&[][..], |content| &content.bytes);
+            let begun = self.segments[at.segment].first_begun(bytes, at.offset);
+            match behind.map(|found| found.at) {
+                Some(found) if found.segment == at.segment => {
+                    return Ok(if found.offset > at.offset { at } else { hole });
+                }
+                _ if begun.is_some() => return Ok(at),
+                _ => at = Place { segment: at.segment + 1, offset: FIRST_FRAME_OFFSET },
+            }
+        }
+        Ok(hole)
     }
 
     fn load(&mut self, segment: usize) -> Result<(), LogError> {

@@ -10,7 +10,7 @@ use crate::format::{
 };
 use crate::numbers::{LogId, Position, SegmentNumber};
 use crate::reader::file::read_header;
-use crate::reader::{Damage, DamageKind, Suspects};
+use crate::reader::{Damage, DamageKind, Place, Suspects};
 
 #[derive(Debug)]
 pub(crate) struct Segments {
@@ -19,6 +19,8 @@ pub(crate) struct Segments {
     damage: VecDeque<Damage>,
     /// Segments whose header is lost, and the sizes of their files.
     pub(crate) headless: Vec<(SegmentNumber, u64)>,
+    /// All up to here was durable, whatever the segments say.
+    known: Position,
 }
 
 #[derive(Debug)]
@@ -108,7 +110,7 @@ impl Segments {
                 Err(bytes) => headless.push((number, bytes)),
             }
         }
-        let mut segments = Segments { list, damage: VecDeque::new(), headless };
+        let mut segments = Segments { list, damage: VecDeque::new(), headless, known: Position::START };
         segments.set_limits();
         segments.tell_headless(covered);
         Ok(segments)
@@ -159,7 +161,8 @@ impl Segments {
         segment.is_told = true;
         let Header { number, base, .. } = segment.header;
         for bytes in ranges {
-            if base.0.saturating_add(bytes.end) <= covered.0 || base >= segment.limit {
+            let start = base.0.saturating_add(bytes.start);
+            if base.0.saturating_add(bytes.end) <= covered.0 || base >= segment.limit || start > segment.limit.0 {
                 continue;
             }
             segment.is_damaged = true;
@@ -201,7 +204,36 @@ impl Segments {
 
     /// The last frame that somebody has read who began a later epoch.
     pub(super) fn last_known(&self) -> Position {
-        self.list.last().map_or(Position::START, |segment| segment.header.after)
+        self.list.last().map_or(Position::START, |segment| segment.header.after).max(self.known)
+    }
+
+    /// All up to `durable` must be there.
+    pub(super) fn must_have(&mut self, durable: Position) {
+        self.known = durable;
+    }
+
+    /// Forgets what has been said of bytes that the disk does not read: they are read again.
+    pub(super) fn tell_anew(&mut self) {
+        self.list.iter_mut().for_each(|segment| (segment.is_told, segment.is_damaged) = (false, false));
+        self.damage.retain(|damage| damage.kind != DamageKind::Unreadable);
+    }
+
+    /// The first segment that is missing where a hole begins, with the bytes that are missing, where numbers and bases show
+    /// that there was one. `behind`: the segment in which the log goes on.
+    pub(super) fn missing_between(&self, hole: Place, behind: Option<usize>) -> Option<(SegmentNumber, Range<u64>)> {
+        let behind = self.list.get(behind?)?.header;
+        let (number, end) = if behind.number == self.list.get(hole.segment)?.header.number {
+            // Nothing of the first segment has been read: what is missing lies before it.
+            if hole.segment != 0 || hole.offset != FIRST_FRAME_OFFSET {
+                return None;
+            }
+            (SegmentNumber(behind.number.0.checked_sub(1)?), Position::START)
+        } else {
+            let before = self.list.iter().rev().find(|segment| segment.header.number < behind.number)?.header;
+            (SegmentNumber(before.number.0 + 1), before.end()?)
+        };
+        let missing = behind.base.0.checked_sub(end.0).filter(|bytes| *bytes > 0)?;
+        (number.0 > 0 && number < behind.number).then_some((number, 0..missing))
     }
 
     pub(super) fn last_number(&self) -> SegmentNumber {

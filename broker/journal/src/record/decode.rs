@@ -3,9 +3,9 @@
 use tautwire_message::{Format, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS, RetainHandling, SubscriptionId, SubscriptionOptions};
 
-use crate::numbers::{Epoch, SessionId, ShardNumber};
+use crate::numbers::{SessionId, ShardNumber};
 use crate::record::encode as number;
-use crate::record::{Delivery, Ids, Members, Record, RecordError, RecordFault};
+use crate::record::{Delivery, Ids, Member, Record, RecordError, RecordFault, SHARDS_MAX};
 
 /// The records of a frame's body, in order. After an error there is nothing more: what follows cannot be told.
 #[derive(Debug, Clone)]
@@ -81,19 +81,21 @@ impl<'a> Cursor<'a> {
             number::RELEASED => Record::Released { session: self.session()?, packet_id: self.packet_id()? },
             number::RETAINED_SET => Record::RetainedSet { sequence: self.u64()?, message: self.id()? },
             number::RETAINED_CLEARED => Record::RetainedCleared { sequence: self.u64()?, topic: self.text()? },
+            number::BEGUN => {
+                let is_possible = |shards: &u16| (1..=SHARDS_MAX).contains(shards);
+                let shards = self.checked(Cursor::u16, |shards| Some(shards).filter(is_possible))?;
+                Record::Begun { shards, seed: self.u64()? }
+            }
             number::HANDED => Record::Handed {
-                to: ShardNumber(self.u16()?),
-                sequence: self.u64()?,
-                message: self.id()?,
-                to_subscribers: self.flag()?,
-                members: self.members()?,
-            },
-            number::TOOK => Record::Took {
-                epoch: self.checked(Cursor::u64, Epoch::new)?,
                 from: ShardNumber(self.u16()?),
                 to: ShardNumber(self.u16()?),
                 sequence: self.u64()?,
+                message: self.id()?,
+                member: if self.flag()? { Some(self.member()?) } else { None },
             },
+            number::TOOK => {
+                Record::Took { from: ShardNumber(self.u16()?), to: ShardNumber(self.u16()?), sequence: self.u64()? }
+            }
             number::GO_ON_WITH => Record::GoOnWith { session: self.session()?, packet_id: self.packet_id()? },
             number::AWAITED => Record::Awaited { session: self.session()?, packet_id: self.packet_id()? },
             number::COUNTED => Record::Counted { last_session: self.u64()?, last_sequence: self.u64()? },
@@ -168,14 +170,8 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    fn members(&mut self) -> Result<Members<'a>, RecordError> {
-        let count = self.u32()? as usize;
-        let start = self.at;
-        for _ in 0..count {
-            self.session()?;
-            self.text()?;
-        }
-        Ok(Members::stored(count, &self.bytes[start..self.at]))
+    fn member(&mut self) -> Result<Member<'a>, RecordError> {
+        Ok(Member { session: self.session()?, share: self.text()? })
     }
 
     fn message(&mut self) -> Result<MessageRef<'a>, RecordError> {

@@ -29,6 +29,7 @@ pub(super) const TOOK: u8 = 22;
 pub(super) const GO_ON_WITH: u8 = 23;
 pub(super) const AWAITED: u8 = 24;
 pub(super) const COUNTED: u8 = 25;
+pub(super) const BEGUN: u8 = 26;
 
 pub(super) const DELIVERY_RETAIN: u8 = 0b0100;
 pub(super) const DELIVERY_SHARE: u8 = 0b1000;
@@ -84,17 +85,15 @@ impl Record<'_> {
             Record::Released { session, packet_id } => out.kind(RELEASED).u64(session.get()).u16(packet_id.get()),
             Record::RetainedSet { sequence, message } => out.kind(RETAINED_SET).u64(sequence).id(message),
             Record::RetainedCleared { sequence, topic } => out.kind(RETAINED_CLEARED).u64(sequence).text(topic),
-            Record::Handed { to, sequence, message, to_subscribers, members } => {
-                let mut out =
-                    out.kind(HANDED).u16(to.0).u64(sequence).id(message).u8(to_subscribers.into()).len(members.len());
-                for member in members.iter() {
-                    out = out.u64(member.session.get()).text(member.share);
+            Record::Begun { shards, seed } => out.kind(BEGUN).u16(shards).u64(seed),
+            Record::Handed { from, to, sequence, message, member } => {
+                let out = out.kind(HANDED).u16(from.0).u16(to.0).u64(sequence).id(message).u8(member.is_some().into());
+                match member {
+                    Some(member) => out.u64(member.session.get()).text(member.share),
+                    None => out,
                 }
-                out
             }
-            Record::Took { epoch, from, to, sequence } => {
-                out.kind(TOOK).u64(epoch.get()).u16(from.0).u16(to.0).u64(sequence)
-            }
+            Record::Took { from, to, sequence } => out.kind(TOOK).u16(from.0).u16(to.0).u64(sequence),
             Record::GoOnWith { session, packet_id } => out.kind(GO_ON_WITH).u64(session.get()).u16(packet_id.get()),
             Record::Awaited { session, packet_id } => out.kind(AWAITED).u64(session.get()).u16(packet_id.get()),
             Record::Counted { last_session, last_sequence } => out.kind(COUNTED).u64(last_session).u64(last_sequence),

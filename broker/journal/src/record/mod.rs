@@ -6,15 +6,18 @@
 mod decode;
 mod encode;
 mod error;
-mod lists;
+mod ids;
 
 use tautwire_message::{Format, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS, SubscriptionId, SubscriptionOptions};
 
-use crate::numbers::{Epoch, SessionId, ShardNumber};
+use crate::numbers::{SessionId, ShardNumber};
 pub use decode::Records;
 pub use error::{RecordError, RecordFault};
-pub use lists::{Ids, Members};
+pub use ids::Ids;
+
+/// Shards of a run of the broker at most.
+pub const SHARDS_MAX: u16 = 64;
 
 /// One thing that was written down. Fields named `session` say whom it concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,15 +69,17 @@ pub enum Record<'a> {
     RetainedSet { sequence: u64, message: MessageId },
     /// The topic retains nothing.
     RetainedCleared { sequence: u64, topic: &'a str },
-    /// A message goes to another shard. `sequence` counts the messages of this pair of shards in this epoch, from 1.
+    /// A run of the broker begins with so many shards, on which clients are placed by this seed. All that was handed over before has
+    /// been taken, by the records in the same frame. Numbers of what is handed over begin anew.
+    Begun { shards: u16, seed: u64 },
+    /// A message goes to another shard. `sequence` counts the messages of this pair of shards in this run, from 1.
     Handed {
+        from: ShardNumber,
         to: ShardNumber,
         sequence: u64,
         message: MessageId,
-        /// Whether the ordinary subscriptions of that shard get it.
-        to_subscribers: bool,
-        /// Those whom the sending shard chose for shared subscriptions.
-        members: Members<'a>,
+        /// The session that the sending shard chose for a shared subscription; without, the subscribers of that shard get it.
+        member: Option<Member<'a>>,
     },
     /// The next message of the session gets this identifier, which is free. In snapshots.
     GoOnWith { session: SessionId, packet_id: PacketId },
@@ -83,7 +88,7 @@ pub enum Record<'a> {
     /// Numbers up to these have been given: to sessions, 0 for none, and to changes of the retained messages. In snapshots.
     Counted { last_session: u64, last_sequence: u64 },
     /// All messages of this pair up to this one have been taken, by the records in the same frame.
-    Took { epoch: Epoch, from: ShardNumber, to: ShardNumber, sequence: u64 },
+    Took { from: ShardNumber, to: ShardNumber, sequence: u64 },
 }
 
 /// A message on its way to one client.
@@ -136,6 +141,7 @@ impl Record<'_> {
             Record::Message(_)
             | Record::RetainedSet { .. }
             | Record::RetainedCleared { .. }
+            | Record::Begun { .. }
             | Record::Handed { .. }
             | Record::Took { .. }
             | Record::Counted { .. } => None,
@@ -175,6 +181,7 @@ impl Record<'_> {
             Record::Released { .. } => "Released",
             Record::RetainedSet { .. } => "RetainedSet",
             Record::RetainedCleared { .. } => "RetainedCleared",
+            Record::Begun { .. } => "Begun",
             Record::Handed { .. } => "Handed",
             Record::Took { .. } => "Took",
             Record::GoOnWith { .. } => "GoOnWith",

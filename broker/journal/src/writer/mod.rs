@@ -51,6 +51,12 @@ struct Shared {
     held_bytes: AtomicU64,
     /// The next frame's place in the order of all shards.
     next_ticket: AtomicU64,
+    /// Bytes of the last snapshot.
+    snapshot_bytes: AtomicU64,
+    /// Log and snapshot are to have no more bytes than this.
+    limit_bytes: AtomicU64,
+    /// There was no space for the next segment.
+    has_no_space: AtomicBool,
     /// Segments up to this position may be released.
     covered: AtomicU64,
     shards: Box<[ShardState]>,
@@ -60,6 +66,8 @@ struct Shared {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct ShardState {
+    /// The last turn that the system has.
+    written: AtomicU64,
     /// The last turn that is durable.
     durable: AtomicU64,
     /// Bytes in the ring.
@@ -91,6 +99,9 @@ impl WriterThread {
             durable: AtomicU64::new(log.durable().0),
             groups: AtomicU64::new(0),
             held_bytes: AtomicU64::new(log.held_bytes()),
+            snapshot_bytes: AtomicU64::new(0),
+            limit_bytes: AtomicU64::new(u64::MAX),
+            has_no_space: AtomicBool::new(false),
             next_ticket: AtomicU64::new(0),
             covered: AtomicU64::new(0),
             shards: (0..shards).map(|_| ShardState::default()).collect(),
@@ -112,6 +123,34 @@ impl WriterThread {
         Ok((WriterThread { shared, thread: Some(thread) }, ports))
     }
 
+    /// For those who look at the log while it is written.
+    pub fn handle(&self) -> WriterHandle {
+        WriterHandle { shared: self.shared.clone() }
+    }
+
+    /// Makes durable what has been posted, closes the log in order, and waits until that is done.
+    ///
+    /// # Errors
+    /// The log has failed, now or before.
+    pub fn close(mut self) -> Result<(), LogError> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), LogError> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        self.shared.closing.store(true, Ordering::SeqCst);
+        self.shared.bell.ring();
+        thread.join().unwrap_or(Err(LogError::WriterGone))
+    }
+}
+
+/// How far the writer is, for other threads. It may outlive the writer.
+#[derive(Debug, Clone)]
+pub struct WriterHandle {
+    shared: Arc<Shared>,
+}
+
+impl WriterHandle {
     /// Why nothing is written any more, if so.
     pub fn failure(&self) -> Option<LogError> {
         self.shared.failure.get().cloned()
@@ -132,25 +171,35 @@ impl WriterThread {
         self.shared.held_bytes.load(Ordering::Relaxed)
     }
 
+    /// From now on there is a snapshot of so many bytes.
+    pub fn note_snapshot(&self, bytes: u64) {
+        self.shared.snapshot_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes of the last snapshot that was noted.
+    pub fn snapshot_bytes(&self) -> u64 {
+        self.shared.snapshot_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Has [`Port::is_full`] say so when log and snapshot together have more bytes than this.
+    pub fn set_limit(&self, bytes: u64) {
+        self.shared.limit_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What was set by [`WriterHandle::set_limit`]; `u64::MAX` for no limit.
+    pub fn limit_bytes(&self) -> u64 {
+        self.shared.limit_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether the log is to take nothing more that can be refused.
+    pub fn is_full(&self) -> bool {
+        self.shared.is_full()
+    }
+
     /// Lets the log release segments whose frames a durable snapshot covers, up to `position`.
     pub fn release(&self, position: Position) {
         self.shared.covered.fetch_max(position.0, Ordering::AcqRel);
         self.shared.bell.ring();
-    }
-
-    /// Makes durable what has been posted, closes the log in order, and waits until that is done.
-    ///
-    /// # Errors
-    /// The log has failed, now or before.
-    pub fn close(mut self) -> Result<(), LogError> {
-        self.end()
-    }
-
-    fn end(&mut self) -> Result<(), LogError> {
-        let Some(thread) = self.thread.take() else { return Ok(()) };
-        self.shared.closing.store(true, Ordering::SeqCst);
-        self.shared.bell.ring();
-        thread.join().unwrap_or(Err(LogError::WriterGone))
     }
 }
 
@@ -165,6 +214,11 @@ impl Drop for WriterThread {
 impl Shared {
     fn state(&self) -> u8 {
         self.state.load(Ordering::Acquire)
+    }
+
+    fn is_full(&self) -> bool {
+        let held_bytes = self.held_bytes.load(Ordering::Relaxed) + self.snapshot_bytes.load(Ordering::Relaxed);
+        held_bytes > self.limit_bytes.load(Ordering::Relaxed) || self.has_no_space.load(Ordering::Relaxed)
     }
 
     fn shard(&self, shard: ShardNumber) -> &ShardState {

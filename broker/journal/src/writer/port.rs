@@ -86,6 +86,13 @@ impl Port {
         self.shared.shard(self.shard).durable()
     }
 
+    /// The last turn of this shard that the system has: it survives the end of the process.
+    #[inline]
+    pub fn written(&self) -> TurnNumber {
+        let state = self.shared.shard(self.shard);
+        state.durable().max(TurnNumber(state.written.load(Ordering::Acquire)))
+    }
+
     /// The last turn that was posted.
     pub fn posted(&self) -> TurnNumber {
         self.posted
@@ -95,6 +102,12 @@ impl Port {
     pub fn has_room(&self, bytes: usize) -> bool {
         let waiting_bytes = self.shared.shard(self.shard).waiting_bytes.load(Ordering::Acquire);
         !self.posts.is_full() && (waiting_bytes == 0 || waiting_bytes.saturating_add(bytes) <= RING_MAX_BYTES)
+    }
+
+    /// Whether log and snapshot have as many bytes as they may, or the disk has no space for more. Frames are taken all the same:
+    /// what can be refused is not to be posted any more.
+    pub fn is_full(&self) -> bool {
+        self.shared.is_full()
     }
 
     /// An empty buffer for the next frame, one that was used before where there is one.

@@ -89,7 +89,8 @@ impl<D: Disk> Writer<D> {
                 if self.log.needs_delivery() {
                     self.log.deliver(preparer.wait())?;
                 }
-                let position = self.log.commit()?;
+                let Writer { log, sources, shared, wake, .. } = self;
+                let position = log.commit_and_tell(|| tell_written(sources, shared, wake))?;
                 self.tell(position);
             } else if is_closing {
                 if self.log.needs_delivery() {
@@ -112,6 +113,8 @@ impl<D: Disk> Writer<D> {
             self.released = covered;
             self.log.release(covered)?;
         }
+        self.shared.has_no_space.store(self.log.is_short_of_space(), Ordering::Relaxed);
+        self.shared.held_bytes.store(self.log.held_bytes(), Ordering::Relaxed);
         if self.log.is_short_of_space() {
             let now_ms = (self.now_ms)();
             match self.no_space_at_ms {
@@ -177,6 +180,17 @@ impl<D: Disk> Writer<D> {
                 || covered.load(Ordering::Acquire) > self.released.0
                 || self.sources.iter().any(|source| source.has(self.next_ticket))
         });
+    }
+}
+
+/// All that was in the group is in the hands of the system.
+fn tell_written(sources: &[Source], shared: &Shared, wake: &dyn Fn(ShardNumber)) {
+    for source in sources {
+        let written = &shared.shard(source.shard).written;
+        if written.load(Ordering::Relaxed) != source.taken.0 {
+            written.store(source.taken.0, Ordering::Release);
+            wake(source.shard);
+        }
     }
 }
 

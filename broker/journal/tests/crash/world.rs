@@ -48,7 +48,7 @@ impl World {
     pub(crate) fn open(&mut self, on_damage: OnDamage) -> Result<(Vec<(Position, Written)>, Recovery), LogError> {
         self.log = None;
         let mut read = Vec::new();
-        let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, on_damage };
+        let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, on_damage, ..Settings::default() };
         let epoch = Epoch::new(self.random.next_u64() | 1).expect("not 0");
         let (log, recovery) = Log::open(&self.disk, settings, self.covered, epoch, LogId(7), 0, |frame| {
             let written = Written { shard: frame.shard.0, turn: frame.turn.0, body: frame.body.to_vec() };

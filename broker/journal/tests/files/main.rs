@@ -19,7 +19,7 @@ fn epoch(number: u64) -> Epoch {
 }
 
 fn settings(on_damage: OnDamage) -> Settings {
-    Settings { segment_bytes: SEGMENT_MIN_BYTES, on_damage }
+    Settings { segment_bytes: SEGMENT_MIN_BYTES, on_damage, ..Settings::default() }
 }
 
 type Opened<D> = (Log<D>, Recovery, Vec<Vec<u8>>);
@@ -256,8 +256,8 @@ fn frames_that_are_covered_do_not_matter_even_in_the_midst_of_a_group() {
 fn check_counts_what_there_is() {
     let disk = with_three_frames();
     let mut filters = Vec::new();
-    let summary = check(&disk, Position::START, |_, record| filters.extend(record.topic().map(str::to_owned)));
-    let summary = summary.expect("no faults");
+    let reader = Reader::open(&disk, Position::START).expect("no faults");
+    let summary = check(reader, |_, record| filters.extend(record.topic().map(str::to_owned))).expect("no faults");
     assert_eq!((summary.frames, summary.records, filters), (3, 3, vec!["a/b".to_owned(); 3]));
     assert!(summary.end.closed && summary.damage.is_empty() && summary.undecodable.is_empty());
 }

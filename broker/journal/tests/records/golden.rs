@@ -1,7 +1,7 @@
 //! The bytes of version 1, written by hand and never by the code under test.
 
 use tautwire_journal::disk::{Disk, DiskFile, LyingDisk};
-use tautwire_journal::record::{Delivery, Ids, Member, Members, Record, Records};
+use tautwire_journal::record::{Delivery, Ids, Member, Record, Records};
 use tautwire_journal::{Epoch, Log, LogId, Position, SEGMENT_MIN_BYTES, SessionId, Settings, ShardNumber, TurnNumber};
 use tautwire_message::{Format, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS, RetainHandling, SubscriptionId, SubscriptionOptions};
@@ -31,7 +31,6 @@ fn records_have_the_bytes_that_were_agreed_on() {
     let id = MessageId { run: 0x1111_1111_1111_1111, number: 7 };
     let ids = [SubscriptionId::new(1), SubscriptionId::new(268_435_455)].map(|id| id.expect("is valid"));
     let share = "$share/g/a/#";
-    let members = [Member { session, share }];
     let message = MessageRef {
         id,
         topic: "a/b",
@@ -91,21 +90,18 @@ fn records_have_the_bytes_that_were_agreed_on() {
         Record::RetainedSet { sequence: 9, message: id },
         Record::RetainedCleared { sequence: 10, topic: "a/b" },
         Record::Handed {
-            to: ShardNumber(3),
-            sequence: 11,
-            message: id,
-            to_subscribers: true,
-            members: Members::Given(&members),
-        },
-        Record::Took {
-            epoch: Epoch::new(0x2222_2222_2222_2222).expect("not 0"),
             from: ShardNumber(1),
             to: ShardNumber(3),
             sequence: 11,
+            message: id,
+            member: Some(Member { session, share }),
         },
+        Record::Handed { from: ShardNumber(1), to: ShardNumber(3), sequence: 12, message: id, member: None },
+        Record::Took { from: ShardNumber(1), to: ShardNumber(3), sequence: 12 },
         Record::GoOnWith { session, packet_id: packet_id(6) },
         Record::Awaited { session, packet_id: packet_id(7) },
         Record::Counted { last_session: 12, last_sequence: 13 },
+        Record::Begun { shards: 4, seed: 0x2222_2222_2222_2222 },
     ];
     let golden: Vec<_> = lines(RECORDS).collect();
     assert_eq!(golden.len(), records.len());

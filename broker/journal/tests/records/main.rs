@@ -44,7 +44,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_may_be_read_and_what_they_say_is_written_alike(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..24) {
+    fn any_bytes_may_be_read_and_what_they_say_is_written_alike(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..27) {
         let mut bytes = bytes;
         if let Some(first) = bytes.first_mut() {
             *first = kind;
@@ -65,9 +65,10 @@ fn each_fault_has_a_code_and_a_place() {
     let session = [1, 0, 0, 0, 0, 0, 0, 0];
     let after = |kind: u8, rest: &[u8]| [&[kind][..], &session, rest].concat();
     let queued = |flags: u8, rest: &[u8]| after(11, &[&[0; 16][..], &[flags], rest].concat());
-    let cases: [(Vec<u8>, RecordFault, usize, &str); 11] = [
+    let cases: [(Vec<u8>, RecordFault, usize, &str); 12] = [
         (vec![0], RecordFault::UnknownRecord, 0, "record_unknown"),
-        (vec![26], RecordFault::UnknownRecord, 0, "record_unknown"),
+        (vec![27], RecordFault::UnknownRecord, 0, "record_unknown"),
+        (vec![26, 65, 0], RecordFault::ImpossibleValue, 1, "record_impossible_value"),
         (vec![3, 1, 0], RecordFault::CutShort, 1, "record_cut_short"),
         (vec![3, 0, 0, 0, 0, 0, 0, 0, 0], RecordFault::ImpossibleValue, 1, "record_impossible_value"),
         (after(14, &[0, 0]), RecordFault::ImpossibleValue, 9, "record_impossible_value"),

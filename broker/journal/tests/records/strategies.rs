@@ -1,8 +1,8 @@
 //! Records of all kinds with values of all kinds.
 
 use proptest::prelude::*;
-use tautwire_journal::record::{Delivery, Ids, Member, Members, Record};
-use tautwire_journal::{Epoch, SessionId, ShardNumber};
+use tautwire_journal::record::{Delivery, Ids, Member, Record};
+use tautwire_journal::{SessionId, ShardNumber};
 use tautwire_message::{Format, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS, RetainHandling, SubscriptionId, SubscriptionOptions};
 
@@ -22,7 +22,7 @@ pub(crate) struct Parts {
 pub(crate) fn parts() -> impl Strategy<Value = Parts> {
     let number = prop_oneof![Just(1), Just(u64::MAX), 1u64..=u64::MAX];
     (
-        1u8..=25,
+        1u8..=26,
         [number.clone(), number.clone(), number],
         [1u16.., 1u16..],
         any::<u8>(),
@@ -47,19 +47,11 @@ pub(crate) fn parts() -> impl Strategy<Value = Parts> {
 pub(crate) fn with_records<T>(parts: &[Parts], check: impl FnOnce(&[Record<'_>]) -> T) -> T {
     let ids: Vec<Vec<SubscriptionId>> =
         parts.iter().map(|parts| parts.ids.iter().filter_map(|id| SubscriptionId::new(*id)).collect()).collect();
-    let members: Vec<Vec<Member<'_>>> = parts
-        .iter()
-        .map(|parts| {
-            let member = |id: &u32| Some(Member { session: SessionId::new(u64::from(*id))?, share: &parts.text });
-            parts.ids.iter().filter_map(member).collect()
-        })
-        .collect();
-    let records: Vec<Record<'_>> =
-        parts.iter().zip(&ids).zip(&members).map(|((parts, ids), members)| record(parts, ids, members)).collect();
+    let records: Vec<Record<'_>> = parts.iter().zip(&ids).map(|(parts, ids)| record(parts, ids)).collect();
     check(&records)
 }
 
-fn record<'a>(parts: &'a Parts, ids: &'a [SubscriptionId], members: &'a [Member<'a>]) -> Record<'a> {
+fn record<'a>(parts: &'a Parts, ids: &'a [SubscriptionId]) -> Record<'a> {
     let Parts { kind, numbers, small, bits, text, other_text, bytes, .. } = parts;
     let session = SessionId::new(numbers[0]).expect("not 0");
     let packet_id = PacketId::new(small[0]).expect("not 0");
@@ -120,20 +112,16 @@ fn record<'a>(parts: &'a Parts, ids: &'a [SubscriptionId], members: &'a [Member<
         19 => Record::RetainedSet { sequence: numbers[0], message: id },
         20 => Record::RetainedCleared { sequence: numbers[0], topic: text },
         21 => Record::Handed {
-            to: ShardNumber(small[0]),
+            from: ShardNumber(small[0]),
+            to: ShardNumber(small[1]),
             sequence: numbers[0],
             message: id,
-            to_subscribers: flag(5),
-            members: Members::Given(members),
+            member: flag(5).then_some(Member { session, share: text }),
         },
         23 => Record::GoOnWith { session, packet_id },
         24 => Record::Awaited { session, packet_id },
         25 => Record::Counted { last_session: numbers[1], last_sequence: numbers[2] },
-        _ => Record::Took {
-            epoch: Epoch::new(numbers[0]).expect("not 0"),
-            from: ShardNumber(small[0]),
-            to: ShardNumber(small[1]),
-            sequence: numbers[1],
-        },
+        26 => Record::Begun { shards: 1 + small[0] % 64, seed: numbers[0] },
+        _ => Record::Took { from: ShardNumber(small[0]), to: ShardNumber(small[1]), sequence: numbers[1] },
     }
 }

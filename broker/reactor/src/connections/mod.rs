@@ -14,7 +14,7 @@ use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use tautwire_engine::{Action, ConnectionId, Shard};
-use tautwire_session::Journal;
+use tautwire_session::{AckLevel, Journal};
 use tautwire_websocket::{CloseCode, WebSocket};
 
 use crate::door::Newcomer;
@@ -134,7 +134,7 @@ impl Connections {
 
     /// Lets a connection in.
     pub(crate) fn admit<J: Journal>(&mut self, shard: &mut Shard<J>, newcomer: Newcomer) {
-        if let Some(id) = self.enter(shard, newcomer.stream, None, newcomer.websocket) {
+        if let Some(id) = self.enter(shard, newcomer.stream, None, newcomer.websocket, newcomer.ack_level) {
             self.watch(shard, id);
         }
     }
@@ -142,7 +142,7 @@ impl Connections {
     /// Lets a connection in that has probably said something already. It is watched when the turn is over: by then it may have
     /// moved to another thread.
     pub(crate) fn admit_and_read<J: Journal>(&mut self, shard: &mut Shard<J>, newcomer: Newcomer) {
-        if let Some(id) = self.enter(shard, newcomer.stream, None, newcomer.websocket) {
+        if let Some(id) = self.enter(shard, newcomer.stream, None, newcomer.websocket, newcomer.ack_level) {
             self.fresh.push(id);
             self.consume(shard, id, true);
         }
@@ -154,11 +154,13 @@ impl Connections {
         stream: TcpStream,
         rest: Option<Remainder>,
         websocket: Option<Box<WebSocket>>,
+        ack_level: AckLevel,
     ) -> Option<ConnectionId> {
         let Some(id) = shard.accept(self.now_ms) else {
             log::warn!("a connection was refused: limits.connections is reached");
             return None;
         };
+        shard.set_ack_level(id, ack_level);
         self.sockets.insert(id, stream, rest, websocket);
         Some(id)
     }
@@ -187,8 +189,8 @@ impl Connections {
     /// Lets a connection in that comes from another thread; who comes while the broker stops is not let in.
     pub(crate) fn adopt<J: Journal>(&mut self, shard: &mut Shard<J>, adopted: Adopted) {
         if !self.is_stopping {
-            let Adopted { stream, bytes, websocket } = adopted;
-            if let Some(id) = self.enter(shard, stream, Some(Remainder::from(bytes)), websocket)
+            let Adopted { stream, bytes, websocket, ack_level } = adopted;
+            if let Some(id) = self.enter(shard, stream, Some(Remainder::from(bytes)), websocket, ack_level)
                 && self.watch(shard, id)
             {
                 self.consume(shard, id, false);
@@ -203,12 +205,13 @@ impl Connections {
         let Removed { mut stream, watched, rest, websocket } = self.sockets.remove(id)?;
         let bytes = rest.as_ref().map(|rest| rest.bytes().to_vec()).unwrap_or_default();
         self.chunks.forget(rest);
+        let ack_level = shard.ack_level(id);
         shard.released(id);
         if watched && let Err(error) = self.registry.deregister(&mut stream) {
             log::error!("a connection cannot be moved to another thread: {error}");
             return None;
         }
-        Some(Adopted { stream, bytes, websocket })
+        Some(Adopted { stream, bytes, websocket, ack_level })
     }
 
     /// Writes the last bytes of a connection and waits for the peer to close it, since closing a socket with bytes unread

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tautwire_engine::Totals;
 use tautwire_memory::Kind;
+use tautwire_reactor::DataState;
 
 use super::Admin;
 use super::response::{JSON, Response, Status};
@@ -13,13 +14,16 @@ use super::response::{JSON, Response, Status};
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Those of the engine's counters that also fall.
-const GAUGES: [&str; 7] = [
+const GAUGES: [&str; 10] = [
     "connections",
     "sessions",
     "sessions_connected",
     "stored_messages",
     "stored_bytes",
     "output_bytes",
+    "cold_messages",
+    "cold_bytes",
+    "cold_file_bytes",
     "subscriptions",
 ];
 
@@ -77,6 +81,9 @@ fn collect(admin: &Admin) -> Vec<Metric> {
         ("uptime_seconds", "Time since the start.", admin.started.elapsed().as_secs()),
     ];
     metrics.extend(gauges.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: true, value }));
+    if let Some(data) = admin.control.data() {
+        metrics.extend(of_data(&data));
+    }
     metrics.extend(Kind::ALL.iter().map(|kind| Metric {
         name: kind.gauge(),
         meaning: kind.meaning(),
@@ -102,6 +109,27 @@ fn collect(admin: &Admin) -> Vec<Metric> {
     ];
     metrics.extend(own.map(|(name, meaning, value)| Metric { name, meaning, is_gauge: false, value }));
     metrics
+}
+
+fn of_data(data: &DataState) -> [Metric; 6] {
+    let gauge = |name, meaning, value| Metric { name, meaning, is_gauge: true, value };
+    [
+        gauge("data_log_bytes", "Bytes of the log on disk now.", data.log_bytes),
+        gauge("data_snapshot_bytes", "Bytes of the last snapshot on disk now.", data.snapshot_bytes),
+        gauge("data_limit_bytes", "Bytes that log and snapshot may take.", data.limit_bytes),
+        gauge("data_full", "1 while what must be kept is refused for lack of disk.", u64::from(data.is_full)),
+        gauge(
+            "data_failed",
+            "1 when the disk has failed and nothing is kept any more.",
+            u64::from(data.failure.is_some()),
+        ),
+        Metric {
+            name: "data_syncs",
+            meaning: "Writes to the log, each of which made all that waited durable.",
+            is_gauge: false,
+            value: data.syncs,
+        },
+    ]
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::json;
 pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> Response {
     if head.path == "/health" {
         return match head.method.as_str() {
-            "GET" => Response::new(Status::OK, JSON, "{\"status\":\"ok\"}\n"),
+            "GET" => health(admin),
             _ => not_allowed("GET"),
         };
     }
@@ -38,6 +38,17 @@ pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
         _ => not_found(
             "there is nothing here; there are /health, /metrics, /contracts, /contracts/NAME, /messages/TOPIC",
         ),
+    }
+}
+
+/// Whether the broker does all that it is there for. One whose disk has failed goes on for those who ask for nothing lasting.
+fn health(admin: &Admin) -> Response {
+    match admin.control.data() {
+        Some(data) if data.failure.is_some() => {
+            Response::new(Status::SERVICE_UNAVAILABLE, JSON, "{\"status\":\"failed\",\"disk\":\"failed\"}\n")
+        }
+        Some(data) if data.is_full => Response::new(Status::OK, JSON, "{\"status\":\"degraded\",\"disk\":\"full\"}\n"),
+        _ => Response::new(Status::OK, JSON, "{\"status\":\"ok\"}\n"),
     }
 }
 

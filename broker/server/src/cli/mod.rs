@@ -4,6 +4,7 @@ mod arguments;
 mod client_options;
 mod config;
 mod contract;
+mod data;
 mod decode;
 mod discover;
 mod format;
@@ -30,7 +31,7 @@ pub(crate) enum Exit {
     Success = 0,
     /// The arguments, the configuration or a file named by them is wrong.
     Usage = 1,
-    /// No connection, or it was lost.
+    /// No connection, or it was lost. Of the commands for data directories: see [`Exit::DAMAGED`].
     Connection = 2,
     /// The broker refused the connection, a subscription or a message; or a payload breaks its contract.
     Refused = 3,
@@ -42,6 +43,11 @@ pub(crate) enum Exit {
     Breaking = 6,
     /// `sub -W` ran out of time.
     Timeout = 27,
+}
+
+impl Exit {
+    /// `data`: a part of the data directory is lost.
+    pub(crate) const DAMAGED: Exit = Exit::Connection;
 }
 
 impl From<Exit> for ExitCode {
@@ -112,6 +118,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "serve" => serve::run(parser(rest)),
         "config" => config::run(rest),
         "contract" => contract::run(rest),
+        "data" => data::run(rest),
         "discover" => discover::run(parser(rest)),
         "generate" => generate::run(parser(rest)),
         "pub" => publish::run(parser(rest)),
@@ -143,6 +150,12 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&contract::DIFF, "say whether a change of contracts breaks anything"),
     (&contract::ADD, "add a contract"),
     (&generate::COMMAND, "write typed code for clients, or an AsyncAPI document"),
+    (&data::CHECK, "say whether a data directory is whole"),
+    (&data::STATS, "say what a data directory holds"),
+    (&data::DUMP, "print the records of a data directory"),
+    (&data::COMPACT, "put the state of a data directory in a snapshot"),
+    (&data::BACKUP, "copy a data directory, also while the broker runs"),
+    (&data::RESTORE, "put a backup in the place of a data directory"),
     (&config::CHECK, "say whether a configuration is right"),
     (&config::SHOW, "print the effective configuration"),
 ];
@@ -179,7 +192,7 @@ fn help(topic: &[OsString]) -> Result<ExitCode, Stop> {
 
 fn unknown_command(name: &str) -> Stop {
     let mut message = format!("there is no command {name}");
-    let known = COMMANDS.iter().map(|(command, _)| command.name).chain(["config", "contract", "help"]);
+    let known = COMMANDS.iter().map(|(command, _)| command.name).chain(["config", "contract", "data", "help"]);
     if let Some(near) = nearest(name, known) {
         message.push_str(&format!("; did you mean {near}?"));
     }

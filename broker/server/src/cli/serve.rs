@@ -3,20 +3,26 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, value};
+use tautwire_reactor::OnDamage;
+
+use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
 use super::{Exit, Stop};
 use crate::config::{Config, ConfigError, Override};
 use crate::serve::Prepared;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
-    usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--set KEY=VALUE]…"],
+    usage: &["[--config FILE] [--listen ADDRESS]… [--threads N] [--memory] [--set KEY=VALUE]… [--recover]"],
     about: "Runs the broker until it is interrupted (Ctrl-C or SIGTERM). Without options it serves 127.0.0.1:1883,\n\
             and MQTT over WebSocket on ws://127.0.0.1:8083/mqtt.\n\
             The line `listening on mqtt://ADDRESS:PORT` on standard output means ready; the log goes to standard error.",
-    groups: &[OptionGroup { title: "Options", options: CONFIG_OPTIONS }],
+    groups: &[
+        OptionGroup { title: "Options", options: CONFIG_OPTIONS },
+        OptionGroup { title: "After damage", options: &[RECOVER] },
+    ],
     notes: &["`tautwire config show` lists every key with its meaning and default.\n\n\
-            Exit codes: 0 ended by a signal; 1 arguments, configuration or an address that cannot be used."],
+            Exit codes: 0 ended by a signal; 1 arguments, configuration, an address or a data directory that\n\
+            cannot be used."],
 };
 
 /// The options that make up a configuration; `config check` and `config show` take the same.
@@ -29,6 +35,11 @@ pub(super) const CONFIG_OPTIONS: &[OptionSpec] = &[
         "Serve MQTT here, and only here, instead of at the addresses of the configuration: ADDRESS:PORT, or \
          ws://ADDRESS:PORT/PATH for WebSocket. Port 0 lets the kernel choose. May be repeated.",
     ),
+    flag(
+        None,
+        "memory",
+        "Keep nothing on disk: the same as --set data.path=\"\". What an earlier run has kept stays where it is.",
+    ),
     value(None, "threads", "N", "Reactor threads; 0 means one less than there are cores, at least one."),
     value(
         None,
@@ -38,20 +49,46 @@ pub(super) const CONFIG_OPTIONS: &[OptionSpec] = &[
     ),
 ];
 
+const RECOVER: OptionSpec = flag(
+    None,
+    "recover",
+    "Start although a part of the data directory is lost: say what, serve what is left, and forget the rest. \
+     `tautwire data check` says what is lost without changing anything, and a backup may have it.",
+);
+
 pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
-    let config = load(Arguments::new(&COMMAND, parser))?.map_err(configuration_failure)?;
+    let mut on_damage = OnDamage::Refuse;
+    let config = load_with(Arguments::new(&COMMAND, parser), |option| {
+        let is_ours = option == RECOVER.name;
+        if is_ours {
+            on_damage = OnDamage::Skip;
+        }
+        is_ours
+    })?;
+    let config = config.map_err(configuration_failure)?;
+    if on_damage == OnDamage::Skip && config.data.path.is_none() {
+        return Err(Stop::failure(Exit::Usage, "--recover needs data.path: nothing is kept without it"));
+    }
     let prepared = prepare(&config)?;
     crate::log::init(&config.log);
     for warning in config.warnings() {
         log::warn!("{warning}");
     }
-    let code = crate::serve::run(config, prepared);
+    let code = crate::serve::run(config, prepared, on_damage);
     log::logger().flush();
     Ok(code)
 }
 
 /// The configuration that the arguments describe, or all that is wrong with it.
-pub(super) fn load(mut arguments: Arguments) -> Result<Result<Config, Vec<ConfigError>>, Stop> {
+pub(super) fn load(arguments: Arguments) -> Result<Result<Config, Vec<ConfigError>>, Stop> {
+    load_with(arguments, |_| false)
+}
+
+/// The same for a command that has further options, of which `take` knows the names.
+fn load_with(
+    mut arguments: Arguments,
+    mut take: impl FnMut(&str) -> bool,
+) -> Result<Result<Config, Vec<ConfigError>>, Stop> {
     let mut file: Option<PathBuf> = None;
     let mut listen = Vec::new();
     let mut overrides = Vec::new();
@@ -66,6 +103,9 @@ pub(super) fn load(mut arguments: Arguments) -> Result<Result<Config, Vec<Config
             Argument::Option("threads") => {
                 overrides.push(Override::from_option("--threads", "threads", arguments.string()?));
             }
+            Argument::Option("memory") => {
+                overrides.push(Override::from_option("--memory", "data.path", String::new()));
+            }
             Argument::Option("set") => {
                 let given = arguments.string()?;
                 match Override::from_argument(&given) {
@@ -73,6 +113,7 @@ pub(super) fn load(mut arguments: Arguments) -> Result<Result<Config, Vec<Config
                     Err(error) => return Ok(Err(vec![error])),
                 }
             }
+            Argument::Option(name) if take(name) => {}
             Argument::Option(_) => return Err(arguments.failure("is not understood here")),
             Argument::Positional(text) => {
                 return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));

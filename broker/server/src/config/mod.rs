@@ -2,6 +2,8 @@
 //!
 //! [`settings`] says each key once; everything else here derives from it.
 
+mod acks;
+mod data_path;
 mod error;
 pub(crate) mod listen;
 mod registry;
@@ -53,13 +55,6 @@ impl Config {
                 code: ErrorCode::Missing,
                 place: Place::Key { key: "admin.listen" },
                 message: "needs admin.token_file: the API is never open to everybody".to_owned(),
-            });
-        }
-        if config.data.path.get().is_some() && config.threads != 1 {
-            errors.push(ConfigError {
-                code: ErrorCode::Missing,
-                place: Place::Key { key: "data.path" },
-                message: "needs threads = 1: what one thread hands to another is not kept yet".to_owned(),
             });
         }
         if errors.is_empty() { Ok(config) } else { Err(errors) }

@@ -1,8 +1,11 @@
 //! Every key of the configuration: its meaning, type, default, range and unit, said once.
 
 use tautwire_protocol::QoS;
+use tautwire_session::AckLevel;
 use tautwire_websocket::AllowedOrigin;
 
+use super::acks::{AckListeners, AckTopics};
+use super::data_path::DataPath;
 use super::listen::Listen;
 use super::registry::settings;
 use super::value::{AdminListen, FilePath, LogFormat, SlowConsumer, TopicPrefix};
@@ -66,9 +69,36 @@ settings! {
     data: DataConfig {
         /// The directory in which sessions, their messages and retained messages are kept, so that they survive a crash of the
         /// broker or the machine. Acknowledgements leave when what they promise is on disk. It is made if it is not there, and
-        /// one broker at a time uses it. Empty means that everything is in memory. At present it needs `threads = 1`, and grows
-        /// until the next start.
-        path: FilePath = FilePath::default();
+        /// one broker at a time uses it. `auto` is the state directory of the service where systemd runs the broker
+        /// (`/var/lib/tautwire`), and otherwise that of the user (`$XDG_STATE_HOME/tautwire`, or `~/.local/state/tautwire`).
+        /// Empty means that everything is in memory alone.
+        path: DataPath = DataPath::default();
+        /// What acknowledgements of what must be kept wait for: `disk`, that it survives a power cut; `os`, that the system has it, so
+        /// that it survives the end of the broker's process; `memory`, nothing. It is written down in any case.
+        /// See [what survives](operating/running.md#what-survives).
+        ack: AckLevel = AckLevel::Disk;
+        /// The same for answers to messages (PUBACK, PUBREC), by topic, for example `telemetry/# = memory`. The first filter that matches counts.
+        ack_topics: AckTopics = AckTopics::default();
+        /// The same for all acknowledgements to clients of a listener, by its address as it stands in `listen`, for example
+        /// `127.0.0.1:1884 = os`. `data.ack_topics` comes first.
+        ack_listeners: AckListeners = AckListeners::default();
+    }
+
+    /// Bounds on the memory of the process.
+    memory: MemoryConfig {
+        /// Bytes of memory that the process may take, 64 MiB at least to be of use. `limits.buffered_bytes` counts as half of it where it is more, and
+        /// without `data.path` `limits.retained_bytes` as a quarter. 0 means three quarters of what the machine has, or the control group
+        /// of the process.
+        limit: u64 = 0, in 0..=1_152_921_504_606_846_976, unit "bytes";
+    }
+
+    /// Bounds on what is kept on disk.
+    disk: DiskConfig {
+        /// Bytes that the state may take in `data.path`, 64 MiB at least. When it is reached, publishers of QoS 1 and QoS 2 whose message would
+        /// have to be kept are refused with Quota exceeded (0x97) or, with MQTT 3.1.1, cut off; such messages of QoS 0 with RETAIN are
+        /// dropped; new sessions that outlive their connection, and their subscriptions, are refused. Messages that nobody
+        /// keeps go on. 0 means nine tenths of what the state takes at start and what is free on the file system then.
+        limit: u64 = 0, in 0..=1_152_921_504_606_846_976, unit "bytes";
     }
 
     /// What payloads must look like, topic by topic.
@@ -119,6 +149,19 @@ settings! {
         /// What happens when a session's queue is full: `drop_new` drops the arriving message, `drop_old` the oldest
         /// waiting one, `disconnect` ends the connection with Quota exceeded (0x97).
         slow_consumer: SlowConsumer = SlowConsumer::DropNew;
+        /// PUBLISH packets that one client may send in a second, over any longer time. One that sends more is not read from until
+        /// it may go on; nothing is dropped, and what it has sent behind a message that waits, PINGREQ too, waits with it. A client
+        /// that comes back has what it left. 0 means no bound.
+        publish_messages_per_s: usize = 0, in 0..=1_000_000_000, unit "messages";
+        /// PUBLISH packets that one client may send at once after a time in which it has sent few. Less than what ten
+        /// milliseconds bring makes the rate hard to reach. 0 means as many as one second brings.
+        publish_burst_messages: usize = 0, in 0..=1_000_000_000, unit "messages";
+        /// Bytes of PUBLISH packets that one client may send in a second, over any longer time, fixed headers included. It is
+        /// enforced as `limits.publish_messages_per_s` is. 0 means no bound.
+        publish_bytes_per_s: usize = 0, in 0..=1_099_511_627_776, unit "bytes";
+        /// Bytes of PUBLISH packets that one client may send at once after a time in which it has sent few. A packet that is larger
+        /// waits until so many may go, and those behind it wait the longer. 0 means as many as one second brings.
+        publish_burst_bytes: usize = 0, in 0..=1_099_511_627_776;
         /// Output pending for one connection. Beyond it QoS 0 messages are dropped and counted,
         /// QoS 1 and QoS 2 messages wait in the session's queue.
         connection_output_bytes: usize = 4_194_304, in 1_024..=1_099_511_627_776;
@@ -129,10 +172,23 @@ settings! {
         buffered_bytes: usize = 1_073_741_824, in 1_048_576..=1_099_511_627_776;
         /// Memory that one client can make the broker hold. It can never hold more than is left free for the others either.
         client_bytes: usize = 268_435_456, in 65_536..=1_099_511_627_776;
+        /// Messages that may stay in memory where there is a `data.path`, but no more than a quarter of `limits.buffered_bytes`.
+        /// Beyond it, messages for clients that are away or slow, and retained messages, go to files in the data directory and
+        /// are read back before they are sent.
+        hot_bytes: usize = 25_165_824, in 65_536..=1_099_511_627_776;
+        /// Bytes of the files for such messages. What does not fit stays in memory.
+        cold_bytes: usize = 17_179_869_184, in 1_048_576..=281_474_976_710_656;
         /// Retained messages held. A message for a further topic is refused with Quota exceeded (0x97).
         retained_messages: usize = 1_000_000, in 0..=1_000_000_000;
         /// Bytes of all retained messages, topics included. What goes beyond is refused with Quota exceeded (0x97).
         retained_bytes: usize = 1_073_741_824, in 0..=1_099_511_627_776;
+        /// Retained messages of one client: those that it was the last to set, whether it is connected or not. One for a further
+        /// topic is refused with Quota exceeded (0x97). What was retained before the broker started is nobody's until it is set
+        /// again. 0 means no bound but that of all together.
+        retained_messages_per_client: usize = 0, in 0..=1_000_000_000, unit "messages";
+        /// Bytes of the retained messages of one client, topics included. What goes beyond is refused likewise. 0 means no bound
+        /// but that of all together.
+        retained_bytes_per_client: usize = 0, in 0..=1_099_511_627_776, unit "bytes";
         /// Payload of a message in another format than it was published in. A subscriber that would get a larger one is told so
         /// instead. The broker does nothing else while it turns a payload, so a large one makes other clients wait.
         transcoded_bytes: usize = 2_097_152, in 1_024..=268_435_455;

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 
 use tautwire_protocol::{QoS, TopicName};
+use tautwire_session::AckLevel;
 use tautwire_websocket::AllowedOrigin;
 use toml::de::DeValue;
 
@@ -76,13 +77,18 @@ pub(crate) enum LogFormat {
 }
 
 /// A type with a fixed set of named values.
-trait Choice: Copy + PartialEq + 'static {
+pub(super) trait Choice: Copy + PartialEq + 'static {
     const CHOICES: &'static [(&'static str, Self)];
 }
 
 impl Choice for SlowConsumer {
     const CHOICES: &'static [(&'static str, Self)] =
         &[("drop_new", Self::DropNew), ("drop_old", Self::DropOld), ("disconnect", Self::Disconnect)];
+}
+
+impl Choice for AckLevel {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("memory", Self::Memory), ("os", Self::Os), ("disk", Self::Disk)];
 }
 
 impl Choice for LogFormat {
@@ -273,7 +279,7 @@ impl Setting for Vec<AllowedOrigin> {
 }
 
 /// A JSON string is a TOML string.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::new();
     push_string(&mut quoted, text);
     quoted

@@ -1,5 +1,6 @@
 //! Running the broker.
 
+mod memory;
 mod settings;
 
 use std::io::{self, Write};
@@ -12,7 +13,7 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tautwire_contracts::Catalogue;
-use tautwire_reactor::{Broker, StartError};
+use tautwire_reactor::{Broker, DataDirectory, OnDamage, StartError};
 
 use crate::admin::{Admin, Token};
 use crate::config::Config;
@@ -45,7 +46,7 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
 /// Runs the broker until it is told to stop by SIGINT or SIGTERM. The line `listening on mqtt://ADDRESS:PORT`,
 /// `listening on ws://ADDRESS:PORT/PATH` or `listening on http://ADDRESS:PORT` on standard output says that it is ready, one
 /// for each address.
-pub(crate) fn run(mut config: Config, prepared: Prepared) -> ExitCode {
+pub(crate) fn run(mut config: Config, prepared: Prepared, on_damage: OnDamage) -> ExitCode {
     // From here on a signal ends the broker in order.
     let mut signals = match Signals::new([SIGINT, SIGTERM, SIGHUP]) {
         Ok(signals) => signals,
@@ -57,7 +58,7 @@ pub(crate) fn run(mut config: Config, prepared: Prepared) -> ExitCode {
     if config.contracts.path.get().is_some() {
         log::info!("{} contracts", prepared.contracts.contracts().len());
     }
-    let Running { broker, store, admin } = match start(&mut config, prepared) {
+    let Running { broker, store, admin } = match start(&mut config, prepared, on_damage) {
         Ok(running) => running,
         Err(error) => {
             log::error!("{error}");
@@ -101,7 +102,7 @@ struct Running {
 }
 
 /// Listens, and starts all that there is to start.
-fn start(config: &mut Config, prepared: Prepared) -> Result<Running, String> {
+fn start(config: &mut Config, prepared: Prepared, on_damage: OnDamage) -> Result<Running, String> {
     let admin = match (config.admin.listen.0, prepared.token) {
         (Some(address), Some(token)) => {
             let listener = TcpListener::bind(address)
@@ -110,7 +111,15 @@ fn start(config: &mut Config, prepared: Prepared) -> Result<Running, String> {
         }
         _ => None,
     };
-    let broker = start_broker(config, Arc::new(prepared.contracts)).map_err(|error| error.to_string())?;
+    let data = config.data.path.directory()?;
+    match &data {
+        Some(path) => log::info!("state is kept in {}", path.display()),
+        None => log::info!("state is in memory alone: a restart loses it"),
+    }
+    let ack_listeners = config.data.ack_listeners.0.clone();
+    let limit_bytes = Some(config.disk.limit).filter(|bytes| *bytes > 0);
+    let data = data.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes, listeners: &ack_listeners });
+    let broker = start_broker(config, Arc::new(prepared.contracts), data).map_err(|error| error.to_string())?;
     let control = broker.control();
     crate::log::count_losses(&control);
     let store = config.contracts.path.get().map(|path| Arc::new(Store::new(path, control.clone())));
@@ -133,22 +142,19 @@ fn default_threads(cores: usize) -> usize {
     cores.saturating_sub(1).max(1)
 }
 
-/// Starts the broker, without the WebSocket of the default where another program has its port.
-fn start_broker(config: &mut Config, contracts: Arc<Catalogue>) -> Result<Broker, StartError> {
+/// Starts the broker, without the WebSocket of the default where another program has its port. `data`: where it keeps its state.
+fn start_broker(
+    config: &mut Config,
+    contracts: Arc<Catalogue>,
+    data: Option<DataDirectory<'_>>,
+) -> Result<Broker, StartError> {
     let threads = match config.threads {
         0 => default_threads(thread::available_parallelism().map_or(1, NonZeroUsize::get)),
         count => count,
     };
     loop {
         let (engine, retained) = settings::of(config);
-        match Broker::start(
-            engine,
-            retained,
-            contracts.clone(),
-            &settings::listens(config),
-            threads,
-            config.data.path.get(),
-        ) {
+        match Broker::start(engine, retained, contracts.clone(), &settings::listens(config), threads, data) {
             Err(StartError::Listen(address, error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>
             {

@@ -1,15 +1,17 @@
 //! From configuration keys to what the engine runs with.
 
-use tautwire_engine::{Settings, SlowConsumer};
+use tautwire_engine::{Acks, Settings, SlowConsumer};
 use tautwire_reactor::Listen;
 use tautwire_router::RetainedLimits;
 use tautwire_websocket::{FrameLimits, Origins, Rules};
 
+use super::memory::Budget;
 use crate::config::listen::Address;
 use crate::config::{Config, value};
 
 pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
     let (mqtt, limits) = (&config.mqtt, &config.limits);
+    let budget = Budget::of(config);
     let settings = Settings {
         receive_maximum: mqtt.receive_maximum,
         maximum_packet_size_bytes: mqtt.maximum_packet_size,
@@ -33,13 +35,21 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         in_flight_per_client: limits.in_flight_per_client,
         session_queue_messages: limits.session_queue_messages,
         session_queue_bytes: limits.session_queue_bytes,
+        publish_messages_per_s: limits.publish_messages_per_s,
+        publish_burst_messages: limits.publish_burst_messages,
+        publish_bytes_per_s: limits.publish_bytes_per_s,
+        publish_burst_bytes: limits.publish_burst_bytes,
+        retained_messages_per_client: limits.retained_messages_per_client,
+        retained_bytes_per_client: limits.retained_bytes_per_client,
         slow_consumer: match limits.slow_consumer {
             value::SlowConsumer::DropNew => SlowConsumer::DropNew,
             value::SlowConsumer::DropOld => SlowConsumer::DropOld,
             value::SlowConsumer::Disconnect => SlowConsumer::Disconnect,
         },
         connection_output_bytes: limits.connection_output_bytes,
-        buffered_bytes: limits.buffered_bytes,
+        buffered_bytes: budget.buffered_bytes,
+        hot_bytes: limits.hot_bytes,
+        cold_bytes: limits.cold_bytes as u64,
         client_bytes: limits.client_bytes,
         transcoded_bytes: limits.transcoded_bytes,
         shard_queue_batches: limits.shard_queue_batches,
@@ -47,8 +57,9 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         write_stall_timeout_s: limits.write_stall_timeout_s,
         sys_interval_s: config.sys.interval_s,
         contract_discovery: config.contracts.discovery,
+        acks: Acks { default: config.data.ack, topics: config.data.ack_topics.0.clone() },
     };
-    (settings, RetainedLimits { messages: limits.retained_messages, bytes: limits.retained_bytes })
+    (settings, RetainedLimits { messages: limits.retained_messages, bytes: budget.retained_bytes })
 }
 
 /// Where to listen, and by which rules.

@@ -17,6 +17,11 @@ fn help_and_version_go_to_standard_output_and_succeed() {
         (&["contract", "--help"], "Usage: tautwire contract add"),
         (&["help", "contract"], "Usage: tautwire contract check"),
         (&["contract", "diff", "--help"], "Exit codes: 0 compatible"),
+        (&["help"], "  data backup     copy a data directory"),
+        (&["data", "--help"], "Usage: tautwire data restore"),
+        (&["help", "data"], "Usage: tautwire data dump"),
+        (&["data", "check", "--help"], "Exit codes: 0 done, and nothing is lost"),
+        (&["serve", "--help"], "--recover"),
         (&["--version"], concat!("tautwire ", env!("CARGO_PKG_VERSION"))),
     ] {
         let ended = run(arguments).expect(0);
@@ -47,6 +52,15 @@ fn wrong_arguments_go_to_standard_error_and_fail_with_1() {
         (&["contract", "test", "name"], "a file with a payload is missing"),
         (&["contract", "add", "name"], "--schema is missing"),
         (&["discover", "a", "b"], "only one contract"),
+        (&["data"], "data check"),
+        (&["data", "chekc"], "did you mean data check?"),
+        (&["data", "check", "--set", "data.path="], "say with --data DIR which directory"),
+        (&["data", "check", "--data", "a", "--set", "data.path=b"], "keep one"),
+        (&["data", "check", "--data", "no-such-directory"], "no-such-directory: there is no such directory"),
+        (&["data", "dump", "--data", "a", "--topic", "a/#/b"], "--topic"),
+        (&["data", "backup", "--data", "a"], "write the directory for the backup"),
+        (&["data", "restore", "--data", "a", "b", "c"], "write one directory of a backup"),
+        (&["serve", "--memory", "--recover"], "--recover needs data.path"),
     ] {
         let ended = run(arguments).expect(1);
         assert!(ended.stderr.contains(expected), "{arguments:?}: {}", ended.stderr);

@@ -2,6 +2,7 @@
 
 mod commands;
 mod contracts;
+mod data;
 mod log;
 mod process;
 mod publish_subscribe;

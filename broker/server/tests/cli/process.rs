@@ -184,12 +184,21 @@ impl Broker {
 
     /// With settings of the form `KEY=VALUE`.
     pub(crate) fn with(settings: &[&str]) -> Self {
-        let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--threads", "1"];
+        Self::told(&[], settings)
+    }
+
+    /// With further options of `serve`.
+    pub(crate) fn told(options: &[&str], settings: &[&str]) -> Self {
+        let mut arguments = vec!["serve", "--memory", "--listen", "127.0.0.1:0", "--threads", "1"];
+        arguments.extend(options);
         for setting in settings {
             arguments.extend(["--set", setting]);
         }
         let mut process = Process::start_without_reader(&arguments);
         let line = process.output_line();
+        if line.is_empty() {
+            panic!("not ready: {:?}", process.end());
+        }
         let port = line.strip_prefix("listening on mqtt://127.0.0.1:");
         let port = port.unwrap_or_else(|| panic!("not ready: {line}")).to_owned();
         let has_admin = settings.iter().any(|setting| setting.starts_with("admin.listen="));
@@ -204,6 +213,12 @@ impl Broker {
 
     pub(crate) fn port(&self) -> &str {
         &self.port
+    }
+
+    /// Stops the broker in order; gives what it has logged.
+    pub(crate) fn stop(self) -> String {
+        self.process.interrupt();
+        self.process.end().expect(0).stderr
     }
 
     /// The address of the admin API.

@@ -1,6 +1,8 @@
 //! What `data.path` keeps: a broker that is killed goes on where it was.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 use tautwire_protocol::{Packet, PacketId};
 
@@ -15,7 +17,11 @@ const MESSAGES: usize = 20;
 
 /// A broker that keeps its state in `folder`.
 fn start(folder: &Folder) -> Broker {
-    Broker::set(&[&format!("data.path={}", folder.path().join("data").display())])
+    start_with(1, folder)
+}
+
+fn start_with(threads: usize, folder: &Folder) -> Broker {
+    Broker::with(threads, &[&format!("data.path={}", folder.path().join("data").display())])
 }
 
 /// The broker gets no chance to do anything more.
@@ -75,7 +81,7 @@ fn qos_of(number: usize) -> QoS {
 fn what_was_acknowledged_survives_a_kill() {
     every_version(|case| {
         let folder = Folder::new(&[]);
-        let mut broker = start(&folder);
+        let mut broker = start_with(2, &folder);
         let mut subscriber = broker.connecting(case.version, "subscriber").persistent().open();
         subscriber.subscribe("t/#", ExactlyOnce);
         let mut received = Received::default();
@@ -89,7 +95,8 @@ fn what_was_acknowledged_survives_a_kill() {
             let mut client = back(&broker, case.version, "subscriber");
             received.take(&mut client, MESSAGES / 2);
             kill(broker);
-            broker = start(&folder);
+            // Where clients live changes with the number of threads.
+            broker = start_with(1 + round % 3, &folder);
             subscriber = back(&broker, case.version, "subscriber");
         }
         while received.counts.len() < KILLS * MESSAGES || !received.held.is_empty() {
@@ -141,6 +148,8 @@ fn wills_of_clients_that_were_connected_are_published_after_a_kill() {
         broker.connect(case.version, "discarded").disconnect();
         kill(broker);
         let broker = start(&folder);
+        // Its will is due all the same [MQTT-3.1.2-8].
+        let _back = back(&broker, case.version, "lasting");
         let mut watcher = back(&broker, V3_1_1, "watcher");
         let mut topics = [watcher.receive().topic().to_owned(), watcher.receive().topic().to_owned()];
         topics.sort();
@@ -155,6 +164,126 @@ fn a_directory_is_used_by_one_broker() {
     let folder = Folder::new(&[]);
     let broker = start(&folder);
     let said = Broker::refused(&[&format!("data.path={}", folder.path().join("data").display())]);
-    assert!(said.contains("another process has the journal open"), "{said}");
+    assert!(said.contains("another broker uses it"), "{said}");
     broker.connect(V5, "client").ping();
+}
+
+/// 3.4.2.1 of 5.0: Quota exceeded. Nothing that was acknowledged is lost, and there is room again when it has been taken.
+#[test]
+fn a_full_disk_refuses_what_must_be_kept_until_there_is_room() {
+    let folder = Folder::new(&[]);
+    let data = format!("data.path={}", folder.path().join("data").display());
+    let broker = Broker::set(&[&data, "disk.limit=67108864", "limits.session_queue_bytes=1000000000"]);
+    broker.connecting(V5, "subscriber").persistent().open().subscribe("kept/#", AtLeastOnce);
+    let mut publisher = broker.connect(V5, "publisher");
+    let payload = vec![b'x'; 200_000];
+    let mut kept = 0;
+    while publisher.publish("kept/x", AtLeastOnce, &payload) == 0 {
+        kept += 1;
+        assert!(kept < 1_000, "more was kept than the disk may hold");
+    }
+    assert!(kept > 200, "64 MiB hold more than {kept} messages");
+    assert_eq!(publisher.publish("kept/x", AtLeastOnce, b"small"), 0x97);
+    assert_eq!(broker.connecting(V5, "newcomer").persistent().refused(), 0x97);
+    // Who asks for nothing lasting does not notice.
+    let mut watcher = broker.connect(V3_1_1, "watcher");
+    watcher.subscribe("live/#", AtLeastOnce);
+    assert_eq!(publisher.publish("live/x", AtLeastOnce, b"on"), 0);
+    assert_eq!(watcher.receive().text(), "on");
+    // 3.1.1 has no answer that says it.
+    let mut old = broker.connect(V3_1_1, "old");
+    old.send_publish(&Outgoing::new("kept/x", AtLeastOnce, b"small"));
+    old.expect_closed();
+
+    let mut subscriber = back(&broker, V5, "subscriber");
+    for _ in 0..kept {
+        assert_eq!(subscriber.receive().text().len(), payload.len());
+    }
+    // A snapshot makes the log short again.
+    while publisher.publish("kept/x", AtLeastOnce, b"small") == 0x97 {}
+    assert_eq!(subscriber.receive().text(), "small");
+}
+
+/// What the system has survives the end of the process.
+#[test]
+fn what_was_acknowledged_when_the_system_had_it_survives_a_kill() {
+    let folder = Folder::new(&[]);
+    let data = format!("data.path={}", folder.path().join("data").display());
+    let start = || Broker::set(&[&data, "data.ack=os"]);
+    let mut broker = start();
+    broker.connecting(V5, "subscriber").persistent().open().subscribe("t/#", AtLeastOnce);
+    for round in 0..5 {
+        let mut publisher = broker.connect(V5, "publisher");
+        for number in 0..10 {
+            assert_eq!(publisher.publish("t/x", AtLeastOnce, format!("{round}.{number}").as_bytes()), 0);
+        }
+        kill(broker);
+        broker = start();
+        let mut subscriber = back(&broker, V5, "subscriber");
+        for number in 0..10 {
+            assert_eq!(subscriber.receive().text(), format!("{round}.{number}"));
+        }
+        subscriber.disconnect();
+    }
+}
+
+/// A listener of its own for those who would rather not wait; each says what its acknowledgements are worth.
+#[test]
+fn a_listener_has_its_own_level() {
+    let folder = Folder::new(&[]);
+    let data = format!("data.path={}", folder.path().join("data").display());
+    let broker = Broker::with(3, &[&data, "data.ack_listeners=127.0.0.1:0 = memory"]);
+    let mut subscriber = broker.connecting(V5, "subscriber").persistent().open();
+    subscriber.subscribe("t/#", ExactlyOnce);
+    for number in 0..20 {
+        let text = number.to_string();
+        assert_eq!(broker.connect(V5, &text).publish("t/x", qos_of(number), text.as_bytes()), 0);
+        assert_eq!(subscriber.receive().text(), text);
+    }
+}
+
+/// 4.13 of 5.0: who relied on the disk is told when it fails, and what needs no disk goes on.
+#[test]
+fn when_the_disk_fails_who_relies_on_it_is_told() {
+    let folder = Folder::new(&[("token", "a-token-for-this-test")]);
+    let data = format!("data.path={}", folder.path().join("data").display());
+    let token = format!("admin.token_file={}", folder.path().join("token").display());
+    let broker = Broker::with_mortal_disk(&[&data, "admin.listen=0", &token]);
+    let mut lasting = broker.connecting(V5, "lasting").persistent().open();
+    lasting.subscribe("kept/#", AtLeastOnce);
+    let mut passing = broker.connect(V5, "passing");
+    passing.subscribe("live/#", AtLeastOnce);
+    assert_eq!(passing.publish("kept/x", AtLeastOnce, b"before"), 0);
+    assert_eq!(lasting.receive().text(), "before");
+
+    // The journal prepares segments ahead, so it may find out before this message comes, or by it.
+    broker.fail_disk();
+    let mut unlucky = broker.connect(V5, "unlucky");
+    unlucky.send_publish(&Outgoing::new("kept/x", AtLeastOnce, b"while it fails"));
+    assert_eq!(unlucky.expect_refusal(), 0x97, "it is not acknowledged");
+    if let Some(handed_on) = lasting.publish_or_disconnect() {
+        assert_eq!(handed_on.text(), "while it fails");
+    }
+    assert_eq!(lasting.expect_disconnect(), 0x97);
+    assert_eq!(passing.publish("kept/x", AtLeastOnce, b"after"), 0x97);
+    assert_eq!(broker.connecting(V5, "lasting").persistent().refused(), 0x88);
+    assert_eq!(broker.connecting(V3_1_1, "other").persistent().refused(), 3);
+    assert_eq!(passing.publish("live/x", AtLeastOnce, b"on"), 0);
+    assert_eq!(passing.receive().text(), "on");
+    let (status, body) = health(&broker);
+    assert_eq!((status, body.trim()), (503, r#"{"status":"failed","disk":"failed"}"#));
+    kill(broker);
+
+    // What had been acknowledged before is there.
+    let broker = Broker::set(&[&data]);
+    back(&broker, V5, "lasting").ping();
+}
+
+fn health(broker: &Broker) -> (u16, String) {
+    let mut stream = TcpStream::connect(broker.admin_address()).expect("the API is served");
+    stream.write_all(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("it is taken");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("it answers");
+    let status = text.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status");
+    (status, text.split("\r\n\r\n").nth(1).unwrap_or_default().to_owned())
 }

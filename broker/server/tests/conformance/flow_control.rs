@@ -9,6 +9,7 @@ use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, Client, ExactlyOnce, Message, Outgoing, V3_1_1, V5, every_thread_count,
     every_version,
 };
+use crate::sys::await_number;
 
 /// [MQTT-3.3.4-9], [MQTT-4.9.0-1], [MQTT-4.9.0-2]: the client's Receive Maximum bounds what is in flight to it.
 #[test]
@@ -84,7 +85,7 @@ fn a_pubrec_with_an_error_opens_the_window() {
 /// [MQTT-3.3.4-7]; 3.3.4 of 5.0 names 0x93 for a client that exceeds the broker's Receive Maximum.
 #[test]
 fn a_publisher_above_the_brokers_receive_maximum_is_thrown_out() {
-    let broker = Broker::set(&["mqtt.receive_maximum=5"]);
+    let broker = Broker::set(&["mqtt.receive_maximum=5", "sys.interval_s=1"]);
     let mut client = broker.connect(V5, "greedy");
     assert_eq!(client.connack().properties.receive_maximum().map(NonZeroU16::get), Some(5));
     let outgoing = Outgoing::new("a", ExactlyOnce, b"x");
@@ -97,6 +98,8 @@ fn a_publisher_above_the_brokers_receive_maximum_is_thrown_out() {
     client.expect_pubrec(5);
     client.send_publish_as(&outgoing, 6);
     assert_eq!(client.expect_disconnect(), ReasonCode::ReceiveMaximumExceeded.as_u8());
+    let mut observer = broker.connect(V5, "observer");
+    await_number(&mut observer, "tautwire/receive_maximum_exceeded", |count| count == 1.0);
 }
 
 /// [MQTT-4.9.0-2]: completed exchanges give the publisher its quota back, errors included.

@@ -349,7 +349,7 @@ fn a_port_in_use_is_reported() {
     let broker = Broker::start();
     let address = broker.address().to_string();
     let output = Command::new("timeout")
-        .args(["10", &crate::support::broker::program(), "serve", "--listen", &address])
+        .args(["10", &crate::support::broker::program(), "serve", "--memory", "--listen", &address])
         .output()
         .expect("the program starts");
     let code = output.status.code().expect("the program ends by itself");

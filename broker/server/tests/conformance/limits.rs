@@ -213,7 +213,7 @@ fn the_bytes_of_retained_messages_are_bounded() {
 #[test]
 fn the_brokers_own_window_holds_too() {
     every_case(|case| {
-        let broker = case.broker_set(&["limits.in_flight_per_client=3"]);
+        let broker = case.broker_set(&["limits.in_flight_per_client=3", "sys.interval_s=1"]);
         let mut publisher = broker.connect(case.version, "publisher");
         let mut connecting = broker.connecting(case.version, "subscriber");
         if case.version.is_v5() {
@@ -230,6 +230,7 @@ fn the_brokers_own_window_holds_too() {
             subscriber.acknowledge(message);
         }
         assert_eq!(subscriber.receive_texts(7), ["3", "4", "5", "6", "7", "8", "9"]);
+        await_number(&mut publisher, "tautwire/messages_held_back", |count| count == 7.0);
     });
 }
 

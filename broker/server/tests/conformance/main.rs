@@ -8,6 +8,7 @@
 mod admin;
 mod auth;
 mod broken_connections;
+mod cold;
 mod connect;
 mod contracts;
 mod cross_thread;
@@ -22,6 +23,7 @@ mod mqtt_3_1;
 mod ordering;
 mod properties;
 mod publish_qos;
+mod quotas;
 mod refusals;
 mod replays;
 mod retained;

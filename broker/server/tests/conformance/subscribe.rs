@@ -7,6 +7,7 @@ use crate::support::{
     AtLeastOnce, AtMostOnce, Broker, ExactlyOnce, Outgoing, V3_1_1, V5, every_case, every_thread_count, every_version,
     expect_nothing_from, options,
 };
+use crate::sys::await_number;
 
 /// [MQTT-3.8.4-1], [MQTT-3.8.4-2], [MQTT-3.8.4-5] to [MQTT-3.8.4-7], [MQTT-3.9.3-1], [MQTT-3.9.3-2], [MQTT-2.2.1-6];
 /// 3.1.1: [MQTT-3.8.4-1], [MQTT-3.8.4-2], [MQTT-3.8.4-4], [MQTT-3.8.4-5], [MQTT-3.9.3-1]
@@ -411,7 +412,7 @@ fn subscription_identifiers_are_refused_where_not_available() {
 #[test]
 fn subscriptions_of_a_session_are_bounded() {
     every_case(|case| {
-        let broker = case.broker_set(&["limits.subscriptions_per_session=3"]);
+        let broker = case.broker_set(&["limits.subscriptions_per_session=3", "sys.interval_s=1"]);
         let mut client = broker.connect(case.version, "client");
         let refused = if case.version.is_v5() { 0x97 } else { 0x80 };
         let filters = ["a", "b", "c", "d", "a"].map(|filter| (filter, options(AtLeastOnce)));
@@ -421,6 +422,8 @@ fn subscriptions_of_a_session_are_bounded() {
         assert_eq!(client.subscribe_all(&[("b", options(AtLeastOnce))], &[]), [refused]);
         client.publish("d", AtLeastOnce, b"x");
         assert_eq!(client.receive().text(), "x");
+        let mut observer = broker.connect(case.version, "observer");
+        await_number(&mut observer, "tautwire/subscriptions_refused", |count| count == 2.0);
     });
 }
 

@@ -197,7 +197,8 @@ impl<T> Machine<T> {
                 Some(Resend::Publish(packet_id, delivery)) => {
                     // [MQTT-3.3.1-1]
                     let sending = sending(delivery.qos, packet_id, true);
-                    let message = delivery.message.as_ref();
+                    // A client keeps all of its messages in memory.
+                    let Some(message) = delivery.message.hot().map(Message::as_ref) else { break };
                     match write_publish(
                         &mut self.output,
                         &mut self.link,
@@ -234,7 +235,7 @@ impl<T> Machine<T> {
         }
         while self.output.len() < self.options.limits.output_bytes {
             let Some(front) = self.session.outbound().and_then(|outbound| outbound.front()) else { break };
-            let (message, qos) = (front.message.clone(), front.qos);
+            let (Some(message), qos) = (front.message.hot().cloned(), front.qos) else { break };
             let message_ref = message.as_ref();
             if message_ref.is_expired(now_ms) {
                 self.counters.expired += 1;
@@ -388,7 +389,7 @@ fn sending(qos: QoS, packet_id: PacketId, dup: bool) -> Delivery {
 fn pending(message: &MessageRef<'_>) -> PendingMessage {
     let kept: Message = message.to_message();
     PendingMessage {
-        message: kept,
+        message: kept.into(),
         qos: message.qos,
         retain: message.retain,
         subscription_ids: SubscriptionIds::None,

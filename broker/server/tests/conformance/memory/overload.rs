@@ -505,3 +505,24 @@ fn retained_and_shared_messages_are_not_lost_either() {
         late.expect_nothing();
     });
 }
+
+/// One number bounds the process, whatever else is set.
+#[test]
+fn the_process_keeps_to_its_memory() {
+    const LIMIT_BYTES: u64 = 96 << 20;
+    let broker = Broker::set(&[&format!("memory.limit={LIMIT_BYTES}"), "limits.session_queue_bytes=1000000000"]);
+    broker.connecting(V5, "away").persistent().open().subscribe("queue/#", AtLeastOnce);
+    let mut publisher = broker.connect(V5, "publisher");
+    let payload = vec![b'x'; 100_000];
+    let mut until_refused = |outgoing: &dyn Fn(usize) -> String, retained: bool| {
+        (0..2_000).find(|number| {
+            let topic = outgoing(*number);
+            let message = Outgoing::new(&topic, AtLeastOnce, &payload);
+            publisher.deliver(&if retained { message.retained() } else { message }) == 0x97
+        })
+    };
+    let queued = until_refused(&|_| "queue/x".to_owned(), false).expect("there is an end");
+    let retained = until_refused(&|number| format!("kept/{number}"), true).expect("there is an end");
+    assert!(queued > 50 && retained > 50, "{queued} were queued and {retained} retained");
+    assert!(broker.resident_bytes() <= LIMIT_BYTES, "{} bytes", broker.resident_bytes());
+}

@@ -12,6 +12,7 @@ use tautwire_protocol::ProtocolVersion;
 
 use super::client::{Client, EXPECTATION};
 use super::connecting::Connecting;
+use super::folder::Folder;
 use super::wire::Way;
 
 /// The program under test. `TAUTWIRE_TEST_BINARY` names another build of it (a release build, say).
@@ -24,6 +25,11 @@ fn prefers_websocket() -> bool {
     std::env::var("TAUTWIRE_TEST_TRANSPORT").is_ok_and(|transport| transport == "websocket")
 }
 
+/// Whether brokers keep their state on disk also where a test does not care: `TAUTWIRE_TEST_STATE=disk`.
+fn prefers_disk() -> bool {
+    std::env::var("TAUTWIRE_TEST_STATE").is_ok_and(|state| state == "disk")
+}
+
 /// A running broker, ended when this is dropped.
 pub(crate) struct Broker {
     child: Child,
@@ -32,6 +38,8 @@ pub(crate) struct Broker {
     /// Of the admin API, where `admin.listen` is set.
     admin_address: Option<SocketAddr>,
     log: Option<JoinHandle<String>>,
+    /// Where it keeps its state, if that is a directory of its own.
+    state: Option<Folder>,
 }
 
 impl Broker {
@@ -48,8 +56,14 @@ impl Broker {
     /// Starts a broker with `threads` shards and `KEY=VALUE` settings.
     pub(crate) fn with(threads: usize, settings: &[&str]) -> Broker {
         let mut command = Command::new(program());
-        command.args(Broker::arguments(threads, settings));
-        Broker::spawn(command, settings.iter().any(|setting| setting.starts_with("admin.listen=")))
+        let state = prefers_disk().then(|| Folder::new(&[]));
+        let path = state.as_ref().map(|state| format!("data.path={}", state.path().join("data").display()));
+        let settings: Vec<&str> = path.as_deref().into_iter().chain(settings.iter().copied()).collect();
+        command.args(Broker::arguments(threads, &settings));
+        let has_admin = settings.iter().any(|setting| setting.starts_with("admin.listen="));
+        let mut broker = Broker::spawn(command, has_admin);
+        broker.state = state;
+        broker
     }
 
     /// Starts a broker that must not start; gives what it says.
@@ -69,9 +83,34 @@ impl Broker {
         Broker::spawn(command, false)
     }
 
+    /// Starts a broker whose disk can be [made to fail](Broker::fail_disk).
+    pub(crate) fn with_mortal_disk(settings: &[&str]) -> Broker {
+        let mut command = Command::new("sh");
+        // Writing beyond a limit is an error then, and not the end of the process.
+        command.arg("-c").arg("trap '' XFSZ && exec \"$0\" \"$@\"").arg(program());
+        command.args(Broker::arguments(1, settings));
+        Broker::spawn(command, settings.iter().any(|setting| setting.starts_with("admin.listen=")))
+    }
+
+    /// From now on no file takes a byte.
+    pub(crate) fn fail_disk(&self) {
+        let pid = self.pid().to_string();
+        let status = Command::new("prlimit").args(["--fsize=0:0", "--pid", &pid]).status();
+        assert!(status.expect("prlimit of util-linux runs").success());
+    }
+
     fn arguments(threads: usize, settings: &[&str]) -> Vec<String> {
         let threads = threads.to_string();
-        let listen = ["serve", "--listen", "127.0.0.1:0", "--listen", "ws://127.0.0.1:0/mqtt", "--threads", &threads];
+        let listen = [
+            "serve",
+            "--memory",
+            "--listen",
+            "127.0.0.1:0",
+            "--listen",
+            "ws://127.0.0.1:0/mqtt",
+            "--threads",
+            &threads,
+        ];
         let mut arguments: Vec<String> = listen.map(str::to_owned).to_vec();
         for setting in settings {
             arguments.extend(["--set".to_owned(), (*setting).to_owned()]);
@@ -112,7 +151,7 @@ impl Broker {
             panic!("the broker did not say where it is listening; its log:\n{}", log.join().unwrap_or_default());
         };
         let admin_address = if has_admin { next("http://", "") } else { None };
-        Broker { child, address, websocket_address, admin_address, log: Some(log) }
+        Broker { child, address, websocket_address, admin_address, log: Some(log), state: None }
     }
 
     /// Where the broker listens.

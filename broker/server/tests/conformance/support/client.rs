@@ -424,6 +424,28 @@ impl Client {
         Some(message)
     }
 
+    /// The next packet: a PUBLISH, which is not acknowledged, or none when it is a DISCONNECT, which stays to be expected.
+    #[track_caller]
+    pub(crate) fn publish_or_disconnect(&mut self) -> Option<Message> {
+        let packet = self.next();
+        let is_publish = matches!(packet.as_packet(), Packet::Publish(_));
+        self.waiting.push_front(packet);
+        is_publish.then(|| self.expect_publish())
+    }
+
+    /// The answer to a message at QoS 1 that is not accepted: a PUBACK that refuses it, or a DISCONNECT.
+    #[track_caller]
+    pub(crate) fn expect_refusal(&mut self) -> u8 {
+        let packet = self.next();
+        match packet.as_packet() {
+            Packet::PubAck(puback) => puback.reason.as_u8(),
+            _ => {
+                self.waiting.push_front(packet);
+                self.expect_disconnect()
+            }
+        }
+    }
+
     /// A message that came while the test waited for something else.
     pub(crate) fn waiting_message(&mut self) -> Option<Message> {
         let packet = self.waiting.pop_front()?;

@@ -39,7 +39,7 @@ async function finished(child) {
 }
 
 async function startBroker() {
-  const broker = spawn(binary, ["serve", "--listen", "127.0.0.1:0"], { stdio: ["ignore", "pipe", "ignore"] });
+  const broker = spawn(binary, ["serve", "--memory", "--listen", "127.0.0.1:0"], { stdio: ["ignore", "pipe", "ignore"] });
   processes.add(broker);
   const [line] = await once(broker.stdout, "data");
   return Number(/mqtt:\/\/127\.0\.0\.1:(\d+)/.exec(String(line))[1]);

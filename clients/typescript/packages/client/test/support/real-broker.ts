@@ -17,7 +17,7 @@ export class RealBroker {
   ) {}
 
   static async start(listen: readonly string[] = ["127.0.0.1:0"]): Promise<RealBroker> {
-    const child = spawn(binary, ["serve", ...listen.flatMap((address) => ["--listen", address])], {
+    const child = spawn(binary, ["serve", "--memory", ...listen.flatMap((address) => ["--listen", address])], {
       stdio: ["ignore", "pipe", "pipe"],
     });
     let log = "";

@@ -1,0 +1,315 @@
+//! The files, and a table that says where in them each message lies.
+
+mod compaction;
+mod reading;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use tautwire_message::{Cold, ColdAnswer, ColdOrder, ColdRead, Message, Slot};
+
+use crate::files::{Files, ReadWrite};
+use compaction::Compaction;
+use table::{Place, Table};
+
+/// In front of each stored message: checksum (4), slot (4), length (4). The checksum is the CRC-32C of all behind it.
+const HEADER_BYTES: usize = 12;
+/// So much is put together before it is written.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// How much there may be, and in files of what size.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Bytes of all files together.
+    pub limit_bytes: u64,
+    /// Bytes of one file; a larger message gets a file of its own.
+    pub file_bytes: u32,
+}
+
+/// At least, so that small limits work.
+const FILE_MIN_BYTES: u64 = 64 << 10;
+/// At most: what is rewritten at a time.
+const FILE_MAX_BYTES: u64 = 64 << 20;
+/// About how many files there are when all may be used.
+const FILES: u64 = 256;
+
+impl Settings {
+    /// Files for so much in all, not too many.
+    pub fn with_limit(limit_bytes: u64) -> Settings {
+        Settings { limit_bytes, file_bytes: (limit_bytes / FILES).clamp(FILE_MIN_BYTES, FILE_MAX_BYTES) as u32 }
+    }
+}
+
+/// What the store holds and has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Messages that are in the store now.
+    pub messages: u64,
+    /// Bytes of them.
+    pub live_bytes: u64,
+    /// Bytes of all files now.
+    pub file_bytes: u64,
+    /// Messages written so far, without those that were moved.
+    pub written: u64,
+    /// Messages read so far.
+    pub read: u64,
+    /// Messages that could not be written because of an error.
+    pub write_failures: u64,
+    /// Messages that were not written because of the limit.
+    pub refused: u64,
+    /// Messages that could not be read.
+    pub read_failures: u64,
+}
+
+/// Messages in files.
+pub struct Store<F: Files> {
+    files: F,
+    settings: Settings,
+    table: Table,
+    segments: BTreeMap<u32, Segment<F::File>>,
+    /// The file that is written to.
+    current: Option<u32>,
+    next_file: u32,
+    /// What comes behind the end of the current file.
+    buffer: Vec<u8>,
+    compaction: Option<Compaction>,
+    stats: Stats,
+}
+
+/// A file.
+struct Segment<F> {
+    file: F,
+    /// Bytes that have been written to it.
+    size: u32,
+    /// Those of them that somebody holds.
+    live_bytes: u32,
+    /// Something in it cannot be read, so it is not rewritten.
+    is_stuck: bool,
+}
+
+impl<F: Files> Store<F> {
+    /// A store without messages.
+    pub fn new(files: F, settings: Settings) -> Store<F> {
+        Store {
+            files,
+            settings,
+            table: Table::default(),
+            segments: BTreeMap::new(),
+            current: None,
+            next_file: 1,
+            buffer: Vec::new(),
+            compaction: None,
+            stats: Stats::default(),
+        }
+    }
+
+    /// What the store holds and has done.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// Does what an order asks for.
+    pub fn answer(&mut self, order: ColdOrder) -> ColdAnswer {
+        match order {
+            ColdOrder::Write { ticket, messages } => {
+                let slots = self.write(&messages);
+                ColdAnswer::Written { ticket, messages: messages.into_iter().zip(slots).collect() }
+            }
+            ColdOrder::Read { ticket, messages } => {
+                let slots: Vec<Slot> = messages.iter().map(Cold::slot).collect();
+                let mut bytes = Vec::new();
+                let ranges = self.read(&slots, &mut bytes);
+                ColdAnswer::Read { ticket, messages: ColdRead::new(bytes, messages.into_iter().zip(ranges).collect()) }
+            }
+        }
+    }
+
+    /// Writes messages; gives the slot of each, or `None` where it was not written.
+    pub fn write<'a>(&mut self, messages: impl IntoIterator<Item = &'a Message>) -> Vec<Option<Slot>> {
+        let mut slots = Vec::new();
+        // Those before have been written.
+        let mut first_unsure = 0;
+        let mut messages = messages.into_iter();
+        for message in messages.by_ref() {
+            match self.append(message) {
+                Ok(slot) => slots.push(slot),
+                Err(error) => {
+                    slots.push(None);
+                    self.stats.write_failures += 1;
+                    self.give_up(&mut slots[first_unsure..], &error);
+                    break;
+                }
+            }
+            if self.buffer.len() >= BUFFER_BYTES {
+                if let Err(error) = self.flush() {
+                    self.give_up(&mut slots[first_unsure..], &error);
+                    break;
+                }
+                first_unsure = slots.len();
+            }
+        }
+        if let Err(error) = self.flush() {
+            self.give_up(&mut slots[first_unsure..], &error);
+        }
+        // What a disk does not take now it hardly takes a moment later.
+        for _ in messages {
+            slots.push(None);
+            self.stats.write_failures += 1;
+        }
+        slots
+    }
+
+    /// These have not been written after all.
+    #[cold]
+    fn give_up(&mut self, slots: &mut [Option<Slot>], error: &io::Error) {
+        log::error!("messages stay in memory, since they cannot be written to the cold store: {error}");
+        for slot in slots {
+            if let Some(slot) = slot.take() {
+                self.stats.written -= 1;
+                self.stats.write_failures += 1;
+                self.free(slot);
+            }
+        }
+    }
+
+    /// Puts a message into the buffer; `None` where it would go over the limit. An error may concern all that is in the buffer.
+    fn append(&mut self, message: &Message) -> io::Result<Option<Slot>> {
+        let message = message.as_ref();
+        let bytes = HEADER_BYTES + message.stored_bytes();
+        let Ok(len) = u32::try_from(bytes) else { return Ok(None) };
+        if self.stats.file_bytes + (self.buffer.len() + bytes) as u64 > self.settings.limit_bytes {
+            self.stats.refused += 1;
+            return Ok(None);
+        }
+        let file = self.make_room(len)?;
+        let Some(slot) = self.table.take_vacant() else {
+            self.stats.refused += 1;
+            return Ok(None);
+        };
+        let at = self.buffer.len();
+        self.buffer.extend_from_slice(&[0; HEADER_BYTES]);
+        message.append_stored(&mut self.buffer);
+        seal(&mut self.buffer[at..], slot);
+        let Some(segment) = self.segments.get_mut(&file) else { return Ok(None) };
+        self.table.set(slot, Place { file, offset: segment.size + at as u32, len });
+        segment.live_bytes += len;
+        self.stats.messages += 1;
+        self.stats.live_bytes += u64::from(len);
+        self.stats.written += 1;
+        Ok(Some(slot))
+    }
+
+    /// Makes sure that `len` bytes more fit into the current file, and gives its number.
+    fn make_room(&mut self, len: u32) -> io::Result<u32> {
+        if let Some(number) = self.current
+            && let Some(segment) = self.segments.get(&number)
+        {
+            let end = u64::from(segment.size) + self.buffer.len() as u64 + u64::from(len);
+            if end <= u64::from(self.settings.file_bytes) || segment.size == 0 && self.buffer.is_empty() {
+                return Ok(number);
+            }
+            self.flush()?;
+            self.retire_current();
+        }
+        let number = self.next_file;
+        let file = self.files.create(number)?;
+        self.next_file += 1;
+        self.segments.insert(number, Segment { file, size: 0, live_bytes: 0, is_stuck: false });
+        self.current = Some(number);
+        Ok(number)
+    }
+
+    /// Writes the buffer to the current file. Where that fails, nothing more is written to that file.
+    fn flush(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let Some(segment) = self.current.and_then(|number| self.segments.get_mut(&number)) else { return Ok(()) };
+        let result = segment.file.write_at(u64::from(segment.size), &self.buffer);
+        if result.is_ok() {
+            segment.size += self.buffer.len() as u32;
+            self.stats.file_bytes += self.buffer.len() as u64;
+        }
+        self.buffer.clear();
+        self.buffer.shrink_to(2 * BUFFER_BYTES);
+        if result.is_err() {
+            self.retire_current();
+        }
+        result
+    }
+
+    fn retire_current(&mut self) {
+        if let Some(number) = self.current.take() {
+            self.remove_if_dead(number);
+        }
+    }
+
+    /// Nobody holds the message any more.
+    pub fn free(&mut self, slot: Slot) {
+        let Some(place) = self.table.vacate(slot) else { return };
+        self.stats.messages -= 1;
+        self.let_go(place);
+    }
+
+    fn let_go(&mut self, place: Place) {
+        self.stats.live_bytes -= u64::from(place.len);
+        if let Some(segment) = self.segments.get_mut(&place.file) {
+            segment.live_bytes -= place.len;
+            self.remove_if_dead(place.file);
+        }
+    }
+
+    fn remove_if_dead(&mut self, number: u32) {
+        let is_dead = self.segments.get(&number).is_some_and(|segment| segment.live_bytes == 0);
+        if !is_dead || self.current == Some(number) {
+            return;
+        }
+        if let Some(segment) = self.segments.remove(&number) {
+            self.stats.file_bytes -= u64::from(segment.size);
+        }
+        if let Err(error) = self.files.remove(number) {
+            log::warn!("a file of the cold store could not be removed: {error}");
+        }
+    }
+
+    /// Removes all files. To be called last.
+    pub(crate) fn remove_files(&mut self) {
+        for (number, _) in std::mem::take(&mut self.segments) {
+            // The next start removes what is left.
+            let _ = self.files.remove(number);
+        }
+    }
+
+    /// Removes the current file too, if nothing in it is held.
+    pub fn tidy(&mut self) {
+        if self.stats.messages == 0 && self.buffer.is_empty() {
+            self.retire_current();
+            self.table.clear();
+        }
+    }
+}
+
+/// Fills in the header of a record.
+fn seal(record: &mut [u8], slot: Slot) {
+    let len = (record.len() - HEADER_BYTES) as u32;
+    record[4..8].copy_from_slice(&slot.0.to_le_bytes());
+    record[8..12].copy_from_slice(&len.to_le_bytes());
+    let check = crc32c::crc32c(&record[4..]);
+    record[..4].copy_from_slice(&check.to_le_bytes());
+}
+
+/// The slot and the length, header included, that a record's header tells.
+fn header(record: &[u8]) -> Option<(Slot, usize)> {
+    let header = record.get(..HEADER_BYTES)?;
+    let number = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    Some((Slot(number(4)), HEADER_BYTES.checked_add(number(8) as usize)?))
+}
+
+/// Whether a record is whole and that of `slot`.
+fn is_sound(record: &[u8], slot: Slot) -> bool {
+    header(record) == Some((slot, record.len())) && record[..4] == crc32c::crc32c(&record[4..]).to_le_bytes()
+}

@@ -1,0 +1,137 @@
+//! Rewriting files of which little is held, step by step.
+
+use std::io;
+
+use super::table::Place;
+use super::{HEADER_BYTES, Store, header, is_sound};
+use crate::files::{Files, ReadWrite};
+
+/// So much of a file is looked at in one step; more where a single message is longer.
+const STEP_BYTES: u32 = 256 << 10;
+
+/// A file that is being rewritten, and how far.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Compaction {
+    file: u32,
+    offset: u32,
+}
+
+/// What a record that was looked at has come to.
+enum Moved {
+    /// It was moved, or nobody holds it.
+    Yes,
+    /// It is held and cannot be read.
+    Unreadable,
+}
+
+impl<F: Files> Store<F> {
+    /// Does one step of what keeps the files at about twice what is held; says whether there is more to do.
+    ///
+    /// # Errors
+    /// Those of writing. All messages are where they were.
+    pub fn tend(&mut self) -> io::Result<bool> {
+        let Some(compaction) = self.compaction.or_else(|| self.worst_file()) else { return Ok(false) };
+        self.compaction = None;
+        if let Some(next) = self.rewrite(compaction)? {
+            self.compaction = Some(next);
+        }
+        Ok(true)
+    }
+
+    /// The file that gives back most, if too much of the files is not held.
+    fn worst_file(&self) -> Option<Compaction> {
+        let allowed = 2 * self.stats.live_bytes + 2 * u64::from(self.settings.file_bytes);
+        if self.stats.file_bytes <= allowed {
+            return None;
+        }
+        let others = self.segments.iter().filter(|(number, segment)| {
+            Some(**number) != self.current && !segment.is_stuck && segment.live_bytes < segment.size / 4 * 3
+        });
+        let (number, _) = others.max_by_key(|(_, segment)| segment.size - segment.live_bytes)?;
+        Some(Compaction { file: *number, offset: 0 })
+    }
+
+    /// Moves the held messages of one stretch of a file; gives where to go on.
+    fn rewrite(&mut self, Compaction { file, offset }: Compaction) -> io::Result<Option<Compaction>> {
+        let Some(segment) = self.segments.get(&file) else { return Ok(None) };
+        let mut stretch = vec![0; STEP_BYTES.min(segment.size.saturating_sub(offset)) as usize];
+        let mut is_read = segment.file.read_at(u64::from(offset), &mut stretch).is_ok();
+        if let Some((_, len)) = header(&stretch).filter(|(_, len)| is_read && *len > stretch.len())
+            && len <= (segment.size - offset) as usize
+        {
+            stretch.resize(len, 0);
+            is_read = segment.file.read_at(u64::from(offset), &mut stretch).is_ok();
+        }
+        let mut at = 0;
+        let mut moves = Vec::new();
+        let mut is_stuck = !is_read;
+        while is_read && let Some((_, len)) = header(&stretch[at..]) {
+            if len <= HEADER_BYTES {
+                is_stuck = true;
+                break;
+            }
+            let Some(record) = stretch.get(at..at + len) else { break };
+            if let Moved::Unreadable = self.move_record(file, offset + at as u32, record, &mut moves)? {
+                is_stuck = true;
+            }
+            at += len;
+        }
+        self.finish_moves(moves)?;
+        let Some(segment) = self.segments.get_mut(&file) else { return Ok(None) };
+        // A length that cannot be: what is behind cannot be found.
+        let is_at_end = offset + at as u32 >= segment.size;
+        if is_stuck || (at == 0 && !is_at_end) {
+            log::error!("a file of the cold store holds something that cannot be read, and is not rewritten");
+            segment.is_stuck = true;
+            return Ok(None);
+        }
+        Ok((!is_at_end).then_some(Compaction { file, offset: offset + at as u32 }))
+    }
+
+    /// Puts a record into the buffer, if somebody holds it.
+    fn move_record(
+        &mut self,
+        file: u32,
+        offset: u32,
+        record: &[u8],
+        moves: &mut Vec<(tautwire_message::Slot, Place)>,
+    ) -> io::Result<Moved> {
+        let Some((slot, _)) = header(record) else { return Ok(Moved::Unreadable) };
+        let from = Place { file, offset, len: record.len() as u32 };
+        if self.table.get(slot) != Some(from) {
+            return Ok(Moved::Yes);
+        }
+        if !is_sound(record, slot) {
+            return Ok(Moved::Unreadable);
+        }
+        let flushes = self.current.is_none_or(|current| {
+            self.segments.get(&current).is_none_or(|segment| {
+                u64::from(segment.size) + (self.buffer.len() + record.len()) as u64
+                    > u64::from(self.settings.file_bytes)
+            })
+        });
+        if flushes {
+            self.finish_moves(std::mem::take(moves))?;
+        }
+        let to = self.make_room(from.len)?;
+        let Some(segment) = self.segments.get(&to) else { return Ok(Moved::Unreadable) };
+        moves.push((slot, Place { file: to, offset: segment.size + self.buffer.len() as u32, len: from.len }));
+        self.buffer.extend_from_slice(record);
+        Ok(Moved::Yes)
+    }
+
+    /// Writes what was moved, and only then says where it is.
+    fn finish_moves(&mut self, moves: Vec<(tautwire_message::Slot, Place)>) -> io::Result<()> {
+        self.flush()?;
+        for (slot, to) in moves {
+            let Some(from) = self.table.get(slot) else { continue };
+            self.table.set(slot, to);
+            if let Some(segment) = self.segments.get_mut(&to.file) {
+                segment.live_bytes += to.len;
+                self.stats.live_bytes += u64::from(to.len);
+            }
+            self.let_go(from);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! Reading many messages with few reads.
+
+use std::ops::Range;
+
+use tautwire_message::Slot;
+
+use super::table::Place;
+use super::{HEADER_BYTES, Store, is_sound};
+use crate::files::{Files, ReadWrite};
+
+/// Messages that lie no further apart are read with one read.
+const GAP_BYTES: u64 = 4 << 10;
+/// A read that has so much takes no more messages.
+const RUN_BYTES: u64 = 1 << 20;
+
+impl<F: Files> Store<F> {
+    /// Reads messages in the stored form; gives for each of `slots` where its form is in `bytes`, or `None` where it cannot be
+    /// read.
+    pub fn read(&mut self, slots: &[Slot], bytes: &mut Vec<u8>) -> Vec<Option<Range<usize>>> {
+        let mut order: Vec<(Place, usize)> =
+            slots.iter().enumerate().filter_map(|(at, slot)| Some((self.table.get(*slot)?, at))).collect();
+        order.sort_unstable();
+        let mut ranges = vec![None; slots.len()];
+        let mut rest = &order[..];
+        while let Some((first, _)) = rest.first() {
+            let count = run_len(rest);
+            let (run, behind) = rest.split_at(count);
+            rest = behind;
+            let end = run.iter().map(|(place, _)| place.offset + place.len).max().unwrap_or(first.offset);
+            let base = bytes.len();
+            bytes.resize(base + (end - first.offset) as usize, 0);
+            if !self.read_run(*first, &mut bytes[base..]) {
+                bytes.truncate(base);
+                continue;
+            }
+            for (place, at) in run {
+                let begin = base + (place.offset - first.offset) as usize;
+                let range = begin..begin + place.len as usize;
+                if is_sound(&bytes[range.clone()], slots[*at]) {
+                    ranges[*at] = Some(range.start + HEADER_BYTES..range.end);
+                }
+            }
+        }
+        let failed = ranges.iter().filter(|range| range.is_none()).count() as u64;
+        if failed > 0 {
+            log::error!("{failed} messages of the cold store could not be read, or are not what was written");
+        }
+        self.stats.read += slots.len() as u64 - failed;
+        self.stats.read_failures += failed;
+        ranges
+    }
+
+    fn read_run(&self, first: Place, bytes: &mut [u8]) -> bool {
+        let Some(segment) = self.segments.get(&first.file) else { return false };
+        match segment.file.read_at(u64::from(first.offset), bytes) {
+            Ok(()) => true,
+            Err(error) => {
+                log::error!("a file of the cold store could not be read: {error}");
+                false
+            }
+        }
+    }
+}
+
+/// How many of these are read with one read.
+fn run_len(order: &[(Place, usize)]) -> usize {
+    let Some(((first, _), others)) = order.split_first() else { return 0 };
+    let mut end = u64::from(first.offset) + u64::from(first.len);
+    let joins = |(place, _): &&(Place, usize)| {
+        let offset = u64::from(place.offset);
+        let fits = place.file == first.file && offset <= end + GAP_BYTES && end - u64::from(first.offset) < RUN_BYTES;
+        end = end.max(offset + u64::from(place.len));
+        fits
+    };
+    1 + others.iter().take_while(joins).count()
+}

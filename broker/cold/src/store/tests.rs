@@ -1,0 +1,144 @@
+use std::collections::HashMap;
+
+use tautwire_message::{MessageId, MessageRef};
+use tautwire_protocol::QoS;
+
+use super::*;
+use crate::files::{Faults, FaultyFiles};
+
+const FILE_BYTES: u32 = 4 << 10;
+
+fn message(number: u64, payload_bytes: usize) -> Message {
+    let payload = vec![number as u8; payload_bytes];
+    MessageRef {
+        id: MessageId { run: 1, number },
+        topic: "a/b",
+        properties: &[],
+        payload: &payload,
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        expires_at_ms: None,
+    }
+    .to_message()
+}
+
+fn store(files: &FaultyFiles, limit_bytes: u64) -> Store<FaultyFiles> {
+    Store::new(files.clone(), Settings { limit_bytes, file_bytes: FILE_BYTES })
+}
+
+/// Reads one message.
+fn read(store: &mut Store<FaultyFiles>, slot: Slot) -> Option<Message> {
+    let mut bytes = Vec::new();
+    let range = store.read(&[slot], &mut bytes).pop().flatten()?;
+    MessageRef::read_stored(&bytes[range]).map(|found| found.to_message())
+}
+
+/// Numbers that look random and are always the same.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+/// Messages come and go in any order, writing and reading fail now and then, and files are rewritten meanwhile.
+#[test]
+fn what_is_held_can_be_read_and_files_stay_within_twice_of_it() {
+    for seed in 0..20 {
+        let files = FaultyFiles::default();
+        let mut store = store(&files, 1 << 30);
+        let mut numbers = Numbers(seed);
+        let mut held: HashMap<Slot, Message> = HashMap::new();
+        for round in 0..400u64 {
+            let fails = numbers.below(10) == 0;
+            files.set_faults(Faults { writing: fails, creating: fails && numbers.below(2) == 0, ..Faults::default() });
+            let size = if numbers.below(20) == 0 { 3 * FILE_BYTES as usize } else { 300 };
+            let new: Vec<Message> =
+                (0..1 + numbers.below(20) as u64).map(|n| message(100 * round + n, numbers.below(size))).collect();
+            let slots = store.write(&new);
+            assert_eq!(slots.len(), new.len());
+            for (slot, message) in slots.into_iter().zip(new) {
+                if let Some(slot) = slot {
+                    assert_eq!(held.insert(slot, message), None, "the slot is taken");
+                }
+            }
+            // Half of the time more goes than comes.
+            let going = if round / 50 % 2 == 0 { numbers.below(10) } else { numbers.below(40) };
+            for _ in 0..going.min(held.len()) {
+                let mut slots: Vec<Slot> = held.keys().copied().collect();
+                slots.sort_unstable();
+                let slot = slots[numbers.below(slots.len())];
+                held.remove(&slot);
+                store.free(slot);
+            }
+            let _ = store.tend();
+            files.set_faults(Faults::default());
+            while store.tend().expect("the disk works") {}
+            let stats = store.stats();
+            assert_eq!((stats.messages, stats.file_bytes <= files.count_and_bytes().1), (held.len() as u64, true));
+            let allowed = 2 * stats.live_bytes + 3 * u64::from(FILE_BYTES) + u64::from(4 * FILE_BYTES);
+            assert!(stats.file_bytes <= allowed, "{stats:?}");
+        }
+        let slots: Vec<Slot> = held.keys().copied().collect();
+        let mut bytes = Vec::new();
+        for (slot, range) in slots.iter().zip(store.read(&slots, &mut bytes)) {
+            let range = range.expect("it can be read");
+            assert_eq!(MessageRef::read_stored(&bytes[range]), Some(held[slot].as_ref()));
+        }
+        slots.into_iter().for_each(|slot| store.free(slot));
+        store.tidy();
+        assert_eq!((files.count_and_bytes(), store.stats().live_bytes, store.stats().file_bytes), ((0, 0), 0, 0));
+    }
+}
+
+#[test]
+fn beyond_the_limit_nothing_is_written_until_something_is_let_go() {
+    let files = FaultyFiles::default();
+    let mut store = store(&files, 3 * u64::from(FILE_BYTES));
+    let messages: Vec<Message> = (0..20).map(|n| message(n, 1_000)).collect();
+    let slots = store.write(&messages);
+    let written: Vec<Slot> = slots.iter().copied().flatten().collect();
+    assert!((9..=11).contains(&written.len()), "{} are written", written.len());
+    assert_eq!(store.stats().refused, 20 - written.len() as u64);
+    for slot in &written[..written.len() - 1] {
+        store.free(*slot);
+    }
+    while store.tend().expect("the disk works") {}
+    assert!(store.write(&messages[..2]).iter().all(Option::is_some));
+    assert_eq!(read(&mut store, written[written.len() - 1]), Some(messages[written.len() - 1].clone()));
+}
+
+#[test]
+fn a_damaged_record_harms_no_other_and_is_not_moved() {
+    let files = FaultyFiles::default();
+    let mut store = store(&files, 1 << 30);
+    let messages: Vec<Message> = (0..8).map(|n| message(n, 900)).collect();
+    let slots: Vec<Slot> = store.write(&messages).into_iter().flatten().collect();
+    for (number, slot) in slots.iter().enumerate() {
+        if number % 4 > 0 {
+            store.free(*slot);
+        }
+    }
+    // Rewriting reads what is not what was written.
+    files.set_faults(Faults { flipping: true, ..Faults::default() });
+    while store.tend().expect("writing works") {}
+    files.set_faults(Faults::default());
+    while store.tend().expect("the disk works") {}
+    assert_eq!(read(&mut store, slots[0]), Some(messages[0].clone()));
+    assert_eq!(read(&mut store, slots[4]), Some(messages[4].clone()));
+}
+
+#[test]
+fn messages_that_lie_together_are_read_together() {
+    let files = FaultyFiles::default();
+    let mut store = Store::new(files, Settings::with_limit(1 << 30));
+    let messages: Vec<Message> = (0..100).map(|n| message(n, 500)).collect();
+    let slots: Vec<Slot> = store.write(&messages).into_iter().flatten().collect();
+    let mut bytes = Vec::new();
+    let ranges = store.read(&slots, &mut bytes);
+    assert!(ranges.iter().all(Option::is_some));
+    let recorded: usize = messages.iter().map(|message| HEADER_BYTES + message.as_ref().stored_bytes()).sum();
+    assert_eq!(bytes.len(), recorded, "one run without gaps");
+}

@@ -1,0 +1,121 @@
+use std::sync::mpsc;
+
+use tautwire_memory::Ledger;
+use tautwire_message::{Cold, Message, MessageId, MessageRef};
+use tautwire_protocol::QoS;
+
+use super::*;
+use crate::files::{Faults, FaultyFiles, Folder};
+use crate::store::Settings;
+
+/// A store with one shard, and what its thread has called.
+struct World {
+    thread: Option<ColdThread>,
+    port: Port,
+    woken: mpsc::Receiver<usize>,
+    reports: mpsc::Receiver<Stats>,
+    ledger: Arc<Ledger>,
+}
+
+impl World {
+    fn new(files: impl Files) -> World {
+        let (wake, woken) = mpsc::channel();
+        let (report, reports) = mpsc::channel();
+        let (ledger, freed) = (Arc::new(Ledger::default()), Arc::new(Freed::default()));
+        let shelf = Arc::new(Shelf::new(ledger.clone(), freed.clone()));
+        let store = Store::new(files, Settings::with_limit(64 << 20));
+        let wake = move |shard| {
+            let _ = wake.send(shard);
+        };
+        let report = move |stats: &Stats| {
+            let _ = report.send(*stats);
+        };
+        let (thread, ports) = ColdThread::start(store, freed, vec![shelf], wake, report).expect("a thread");
+        let port = ports.into_iter().next().expect("one shard");
+        World { thread: Some(thread), port, woken, reports, ledger }
+    }
+
+    fn ask(&mut self, order: ColdOrder) -> ColdAnswer {
+        self.port.post(order).expect("there is room");
+        loop {
+            if let Some(answer) = self.port.next_answer() {
+                return answer;
+            }
+            self.woken.recv().expect("the thread answers");
+        }
+    }
+
+    fn write(&mut self, messages: Vec<Message>) -> Vec<Option<Cold>> {
+        let shelf = self.port.shelf().clone();
+        match self.ask(ColdOrder::Write { ticket: 1, messages }) {
+            ColdAnswer::Written { ticket: 1, messages } => {
+                messages.iter().map(|(message, slot)| Some(Cold::new(message, (*slot)?, &shelf))).collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn read(&mut self, messages: Vec<Cold>) -> Vec<(Cold, Option<Message>)> {
+        match self.ask(ColdOrder::Read { ticket: 2, messages }) {
+            ColdAnswer::Read { ticket: 2, messages } => messages.into_messages(&self.ledger).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn message(number: u64) -> Message {
+    let payload = format!("payload {number}");
+    MessageRef {
+        id: MessageId { run: 1, number },
+        topic: "a/b",
+        properties: &[],
+        payload: payload.as_bytes(),
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        expires_at_ms: None,
+    }
+    .to_message()
+}
+
+#[test]
+fn what_is_written_by_the_thread_is_read_by_it_and_forgotten_when_nobody_holds_it() {
+    let folder = std::env::temp_dir().join(format!("tautwire-cold-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("cold-000000ff"), b"from an earlier run").expect("a file");
+    let mut world = World::new(Folder::emptied(&folder).expect("a folder"));
+    assert!(!folder.join("cold-000000ff").exists());
+    let cold: Vec<Cold> = world.write((0..100).map(message).collect()).into_iter().flatten().collect();
+    assert_eq!(cold.len(), 100);
+    let backwards: Vec<Cold> = cold.iter().rev().cloned().collect();
+    let read = world.read(backwards);
+    for (number, (_, found)) in (0..100).rev().zip(&read) {
+        assert_eq!(found.as_ref(), Some(&message(number)));
+    }
+    drop((read, cold));
+    let is_empty = |stats: &Stats| stats.messages == 0 && stats.file_bytes == 0 && stats.read == 100;
+    assert!(world.reports.iter().any(|stats| is_empty(&stats)), "the reports end with the thread");
+    assert_eq!(world.ledger.all(), 0);
+    let left: Vec<Cold> = world.write(vec![message(1)]).into_iter().flatten().collect();
+    assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 1);
+    world.thread.take();
+    assert_eq!(std::fs::read_dir(&folder).expect("it is there").count(), 0, "files do not outlive the thread");
+    drop(left);
+    std::fs::remove_dir_all(&folder).expect("it was made above");
+}
+
+#[test]
+fn a_disk_that_fails_is_told_of_and_nothing_is_taken_for_written() {
+    let files = FaultyFiles::default();
+    let mut world = World::new(files.clone());
+    files.set_faults(Faults { writing: true, ..Faults::default() });
+    assert_eq!(world.write(vec![message(1), message(2)]), [None, None]);
+    files.set_faults(Faults::default());
+    let cold: Vec<Cold> = world.write(vec![message(1), message(2)]).into_iter().flatten().collect();
+    for faults in [Faults { reading: true, ..Faults::default() }, Faults { flipping: true, ..Faults::default() }] {
+        files.set_faults(faults);
+        let read = world.read(vec![cold[1].clone()]);
+        assert_eq!(read[0].1, None);
+    }
+    files.set_faults(Faults::default());
+    assert_eq!(world.read(cold)[0].1, Some(message(1)), "it is there as soon as the disk is");
+}

@@ -1,0 +1,214 @@
+//! Keeps the log short while it is written: puts its state into a snapshot, so that what lies before is not needed any more.
+
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tautwire_journal::{Disk, Epoch, LogError, LogId, Reader, Step, WriterHandle};
+
+use crate::cooling::ColdStore;
+use crate::inspection::read_snapshot;
+use crate::recovery::{Recovery, RecoveryError};
+use crate::snapshot::{SnapshotHead, write_snapshot};
+
+/// The log may grow to so much before a snapshot is made, however little state there is.
+pub const LOG_MIN_BYTES: u64 = 32 << 20;
+/// How often the size of the log is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// After a failure, so many looks are left out.
+const LOOKS_LEFT_OUT: u32 = 60;
+
+/// Makes snapshots of a log on a thread of its own, from what is on disk alone: no shard stands still for it, and none gives it
+/// anything. A snapshot is due when the log behind the last one has [`LOG_MIN_BYTES`], and half of what that one has.
+#[derive(Debug)]
+pub struct Compactor {
+    wish: Arc<Wish>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What is asked of the thread.
+#[derive(Debug, Default)]
+struct Wish {
+    ends: Mutex<bool>,
+    changed: Condvar,
+}
+
+/// The log that is compacted.
+pub struct Compacted<D> {
+    /// Where it is.
+    pub disk: D,
+    /// Which it is.
+    pub log: LogId,
+    /// Its writer.
+    pub writer: WriterHandle,
+    /// Makes a store for the messages of one snapshot, so that the state need not fit into memory a second time.
+    pub new_store: Box<dyn Fn() -> std::io::Result<Box<dyn ColdStore>> + Send>,
+}
+
+impl Compactor {
+    /// Starts the thread. `new_epoch` draws a number at random; `now_ms` gives Unix time.
+    ///
+    /// # Errors
+    /// Where the system gives no thread.
+    pub fn start<D: Disk>(
+        compacted: Compacted<D>,
+        new_epoch: impl Fn() -> Epoch + Send + 'static,
+        now_ms: impl Fn() -> u64 + Send + 'static,
+    ) -> std::io::Result<Compactor> {
+        let wish = Arc::new(Wish::default());
+        let mut work = Work { compacted, new_epoch, now_ms, wish: wish.clone(), looks_left_out: 0 };
+        let builder = thread::Builder::new().name("compactor".to_owned());
+        let thread = builder.spawn(move || work.run())?;
+        Ok(Compactor { wish, thread: Some(thread) })
+    }
+}
+
+/// A snapshot that is being made is given up.
+impl Drop for Compactor {
+    fn drop(&mut self) {
+        *self.wish.lock() = true;
+        self.wish.changed.notify_all();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::error!("the thread that makes snapshots ended in a panic");
+        }
+    }
+}
+
+impl Wish {
+    fn lock(&self) -> std::sync::MutexGuard<'_, bool> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ends(&self) -> bool {
+        *self.lock()
+    }
+
+    /// Waits until the next look; false where there is none.
+    fn wait(&self) -> bool {
+        let waited = self.changed.wait_timeout_while(self.lock(), LOOK_EVERY, |ends| !*ends);
+        !*waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+struct Work<D, E, N> {
+    compacted: Compacted<D>,
+    new_epoch: E,
+    now_ms: N,
+    wish: Arc<Wish>,
+    looks_left_out: u32,
+}
+
+/// Why no snapshot could be made.
+#[derive(Debug)]
+pub enum CompactError {
+    /// The log cannot be read, or the snapshot not be written.
+    Log(LogError),
+    /// What the log says cannot be made sense of.
+    Records(RecoveryError),
+    /// There is no store for its messages.
+    Store(std::io::Error),
+}
+
+impl fmt::Display for CompactError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CompactError::Log(error) => error.fmt(f),
+            CompactError::Store(error) => write!(f, "there is no folder for its messages: {error}"),
+            CompactError::Records(error) => write!(f, "{error} [{}]", error.code()),
+        }
+    }
+}
+
+impl std::error::Error for CompactError {}
+
+impl From<LogError> for CompactError {
+    fn from(error: LogError) -> CompactError {
+        CompactError::Log(error)
+    }
+}
+
+impl From<RecoveryError> for CompactError {
+    fn from(error: RecoveryError) -> CompactError {
+        CompactError::Records(error)
+    }
+}
+
+impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
+    fn run(&mut self) {
+        while self.wish.wait() {
+            if self.looks_left_out > 0 {
+                self.looks_left_out -= 1;
+                continue;
+            }
+            if !is_due(&self.compacted.writer) || self.compacted.writer.failure().is_some() {
+                continue;
+            }
+            if let Err(error) = self.compact() {
+                log::warn!("no snapshot of the log could be made, so it grows: {error}");
+                self.looks_left_out = LOOKS_LEFT_OUT;
+            }
+        }
+    }
+
+    /// Makes a snapshot of all that is durable now, and has the log let go of what it covers.
+    fn compact(&self) -> Result<(), CompactError> {
+        let Compacted { disk, log, writer, .. } = &self.compacted;
+        let until = writer.durable();
+        let goes_on = || !self.wish.ends();
+        let mut store = (self.compacted.new_store)().map_err(CompactError::Store)?;
+        let head = SnapshotHead { log: *log, epoch: (self.new_epoch)(), covered: until, now_ms: (self.now_ms)() };
+        let made = compact(disk, head, &mut *store, goes_on)?;
+        if let Some(snapshot_bytes) = made {
+            writer.release(until);
+            log::debug!("a snapshot of {snapshot_bytes} bytes covers the log up to {}", until.0);
+            writer.note_snapshot(snapshot_bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Whether the log is long for what it holds, or for what it may take.
+fn is_due(writer: &WriterHandle) -> bool {
+    let (held_bytes, snapshot_bytes) = (writer.held_bytes(), writer.snapshot_bytes());
+    let is_near_limit = held_bytes + snapshot_bytes > writer.limit_bytes() / 4 * 3;
+    held_bytes >= LOG_MIN_BYTES.max(snapshot_bytes / 2) || (is_near_limit && held_bytes >= LOG_MIN_BYTES / 2)
+}
+
+/// Makes a snapshot of what the log has come to with the frame that `head` names, which is durable. Reads what is on disk; the log may be
+/// written meanwhile, but nothing else may remove what it has retired. Messages for which there is no memory go to `store`. Gives the size of the
+/// snapshot in bytes; `None` where `goes_on` has said that it is to be given up.
+///
+/// # Errors
+/// See [`CompactError`]. There is no new snapshot then.
+pub fn compact<D: Disk>(
+    disk: &D,
+    head: SnapshotHead,
+    store: &mut dyn ColdStore,
+    goes_on: impl Fn() -> bool,
+) -> Result<Option<u64>, CompactError> {
+    let until = head.covered;
+    let mut recovery = Recovery::new(store.ledger()).cooling_into(&mut *store);
+    let mut covered = read_snapshot(disk, &mut recovery)?.covered;
+    let mut reader = Reader::open(disk, covered)?;
+    // All that is wanted is durable. It ends earlier where the last frames are no turns.
+    while covered < until
+        && let Some(step) = reader.step()?
+    {
+        match step {
+            Step::Frame(frame) if frame.position <= until => {
+                covered = frame.position;
+                recovery.frame(frame.body)?;
+            }
+            Step::Frame(_) => break,
+            Step::Damage(damage) => return Err(LogError::Damaged(Box::new(damage)).into()),
+        }
+        if !goes_on() {
+            return Ok(None);
+        }
+    }
+    let replay = recovery.finish();
+    Ok(write_snapshot(&replay, disk, head, |cold| store.read(cold), goes_on)?)
+}

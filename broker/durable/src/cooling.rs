@@ -1,0 +1,262 @@
+//! Messages that leave memory while a log is read, so that a broker starts with more than fits.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use tautwire_memory::Ledger;
+use tautwire_message::{Cold, Message, MessageId};
+use tautwire_session::{Replay, SessionNumber};
+
+/// So much is written at a time.
+const BATCH_BYTES: usize = 1 << 20;
+/// A message that takes less stays in memory: its record would take as much.
+const COLD_MIN_BYTES: usize = 192;
+
+/// Where messages go that need not be in memory, before there are threads.
+pub trait ColdStore {
+    /// Writes messages; `None` for those that stay in memory.
+    fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>>;
+
+    /// Reads a message; `None` where that fails.
+    fn read(&mut self, cold: &Cold) -> Option<Message>;
+
+    /// Whether so much is in memory that more should leave it.
+    fn is_wanted(&self) -> bool;
+
+    /// In which messages are entered while they are in memory, where that is asked for.
+    fn ledger(&self) -> Option<Arc<Ledger>> {
+        None
+    }
+}
+
+/// A store for states that fit into memory: nothing goes there.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct NoColdStore;
+
+impl ColdStore for NoColdStore {
+    fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
+        messages.iter().map(|_| None).collect()
+    }
+
+    fn read(&mut self, _: &Cold) -> Option<Message> {
+        None
+    }
+
+    fn is_wanted(&self) -> bool {
+        false
+    }
+}
+
+/// Messages that are about to leave memory, and who holds them.
+#[derive(Default)]
+pub(crate) struct Cooling<'s> {
+    store: Option<&'s mut dyn ColdStore>,
+    batch: Vec<Message>,
+    bytes: usize,
+    /// Places in the batch.
+    by_id: HashMap<MessageId, usize>,
+    holders: Vec<(usize, Holder)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Holder {
+    Queue(SessionNumber, u64),
+    Retained,
+}
+
+impl fmt::Debug for Cooling<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cooling").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl<'s> Cooling<'s> {
+    pub(crate) fn into(store: &'s mut dyn ColdStore) -> Cooling<'s> {
+        Cooling { store: Some(store), ..Cooling::default() }
+    }
+
+    pub(crate) fn read(&mut self, cold: &Cold) -> Option<Message> {
+        self.store.as_mut()?.read(cold)
+    }
+
+    /// A message has joined the end of a session's queue.
+    pub(crate) fn note_queued(&mut self, message: Option<&Message>, session: SessionNumber, replay: &Replay) {
+        if let Some(message) = message
+            && let Some(number) = replay.last_queued(session)
+        {
+            self.note(message, Holder::Queue(session, number));
+        }
+    }
+
+    /// A message is what its topic retains.
+    pub(crate) fn note_retained(&mut self, message: &Message) {
+        self.note(message, Holder::Retained);
+    }
+
+    fn note(&mut self, message: &Message, holder: Holder) {
+        let Some(store) = &self.store else { return };
+        let known = self.by_id.get(&message.id()).copied();
+        let at = match known {
+            Some(at) => at,
+            None if message.kept_bytes() < COLD_MIN_BYTES || !store.is_wanted() => return,
+            None => {
+                self.by_id.insert(message.id(), self.batch.len());
+                self.bytes += message.kept_bytes();
+                self.batch.push(message.clone());
+                self.batch.len() - 1
+            }
+        };
+        self.holders.push((at, holder));
+    }
+
+    /// Whether so much has come together that it is to be written.
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes >= BATCH_BYTES
+    }
+
+    /// Writes what has come together; `found` is told of each message that is cold now.
+    pub(crate) fn write(&mut self, replay: &mut Replay, mut found: impl FnMut(MessageId, &Cold)) {
+        let Some(store) = &mut self.store else { return };
+        let written = store.write(&self.batch);
+        for (at, holder) in self.holders.drain(..) {
+            let Some(Some(cold)) = written.get(at) else { continue };
+            match holder {
+                Holder::Queue(session, number) => replay.cool_queued(session, number, cold),
+                Holder::Retained => replay.cool_retained(self.batch[at].topic(), cold),
+            }
+        }
+        for (message, cold) in self.batch.drain(..).zip(written) {
+            if let Some(cold) = cold {
+                found(message.id(), &cold);
+            }
+        }
+        self.by_id.clear();
+        self.bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tautwire_message::{MessageRef, Shelf, Slot};
+    use tautwire_protocol::{PacketId, QoS};
+    use tautwire_session::{Change, PendingMessage, Record, Replayed, RetainedChange, SubscriptionIds};
+
+    use super::*;
+    use crate::{FrameWriter, Recovery};
+
+    /// A store in memory that wants everything.
+    #[derive(Default)]
+    struct Shelves {
+        messages: Vec<Message>,
+        loses: bool,
+    }
+
+    impl ColdStore for Shelves {
+        fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
+            let shelf = Arc::new(Shelf::new(Arc::default(), Arc::default()));
+            let first = self.messages.len();
+            self.messages.extend_from_slice(messages);
+            let cold = |(at, message)| Some(Cold::new(message, Slot((first + at) as u32), &shelf));
+            messages.iter().enumerate().map(cold).collect()
+        }
+
+        fn read(&mut self, cold: &Cold) -> Option<Message> {
+            self.messages.get(cold.slot().0 as usize).cloned().filter(|_| !self.loses)
+        }
+
+        fn is_wanted(&self) -> bool {
+            true
+        }
+    }
+
+    fn message(number: u64) -> Message {
+        MessageRef {
+            id: MessageId { run: 1, number },
+            topic: if number.is_multiple_of(2) { "even" } else { "odd" },
+            properties: &[],
+            payload: &[number as u8; 200_000],
+            qos: QoS::AtLeastOnce,
+            retain: true,
+            expires_at_ms: None,
+        }
+        .to_message()
+    }
+
+    fn delivery(number: u64) -> PendingMessage {
+        PendingMessage {
+            message: message(number).into(),
+            qos: QoS::AtLeastOnce,
+            retain: false,
+            subscription_ids: SubscriptionIds::None,
+            share: None,
+        }
+    }
+
+    /// Frames of two sessions whose queues hold the same messages, some of which are retained, withdrawn or started.
+    fn frames() -> Vec<Vec<u8>> {
+        let (one, two) = (SessionNumber(1), SessionNumber(2));
+        let mut frames = Vec::new();
+        let mut frame = FrameWriter::default();
+        for (session, client_id) in [(one, "a"), (two, "b")] {
+            frame.add(&Record::Opened { session, client_id, at_ms: 0 });
+        }
+        for number in 0..30 {
+            for session in [one, two] {
+                frame.add(&Record::Changed { session, change: &Change::Queued(delivery(number)), packet_id: None });
+            }
+            if number % 10 < 2 {
+                let change = RetainedChange::Set(message(number));
+                frame.add(&Record::Retained { sequence: number + 1, change: &change });
+            }
+            frames.push(frame.take(Vec::new()));
+        }
+        for number in 0..12 {
+            frame.add(&Record::Changed { session: one, change: &Change::Withdrawn, packet_id: None });
+            let packet_id = PacketId::new(number + 1);
+            frame.add(&Record::Changed { session: two, change: &Change::StartedQueued, packet_id });
+        }
+        frames.push(frame.take(Vec::new()));
+        frames
+    }
+
+    /// A state as the bytes of the records that lead to it.
+    fn described(replay: &Replay, read: impl FnMut(&Cold) -> Option<Message>) -> Result<Vec<u8>, String> {
+        let mut frame = FrameWriter::default();
+        replay.describe(read, |record| frame.add(record)).map_err(|error| error.to_string())?;
+        Ok(frame.take(Vec::new()))
+    }
+
+    #[test]
+    fn what_leaves_memory_while_a_log_is_read_is_the_same_state() {
+        let mut plain = Recovery::new(None);
+        let mut shelves = Shelves::default();
+        let mut cooling = Recovery::new(None).cooling_into(&mut shelves);
+        for body in frames() {
+            plain.frame(&body).expect("it is whole");
+            cooling.frame(&body).expect("it is whole");
+        }
+        let (plain, cold) = (plain.finish(), cooling.finish());
+        assert!(shelves.messages.len() >= 30, "{} have left", shelves.messages.len());
+        assert_eq!(described(&plain, |_| None), described(&cold, |cold| shelves.read(cold)));
+        let outbound = |replay: Replay| {
+            let Replayed { sessions, retained, .. } = replay.finish();
+            let memory = sessions.iter().map(|replayed| replayed.session.memory_bytes()).sum::<usize>();
+            (memory, retained.iter().filter(|held| held.body.cold().is_some()).count())
+        };
+        let (memory_bytes, retained) = outbound(cold);
+        assert!(memory_bytes < 2_000_000 && retained == 2, "{memory_bytes} bytes, {retained} retained");
+        assert!(outbound(plain).0 > 40 * 200_000);
+    }
+
+    #[test]
+    fn a_state_whose_messages_cannot_be_read_is_not_described() {
+        let mut shelves = Shelves::default();
+        let mut recovery = Recovery::new(None).cooling_into(&mut shelves);
+        frames().iter().for_each(|body| recovery.frame(body).expect("it is whole"));
+        let replay = recovery.finish();
+        shelves.loses = true;
+        let error = described(&replay, |cold| shelves.read(cold)).expect_err("nothing can be read");
+        assert!(error.contains("cannot be read from the folder for cold messages"), "{error}");
+    }
+}

@@ -1,0 +1,123 @@
+//! All that a data directory has, read without changing it.
+
+use std::ops::Range;
+
+use tautwire_journal::{
+    Damage, Disk, End, Files, LogError, Position, Reader, SnapshotReader, Snapshots, Step, read_steadily,
+};
+use tautwire_session::Replay;
+
+use crate::recovery::Recovery;
+use crate::salvage::PassedOver;
+
+/// What a snapshot was, from which a state was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SnapshotFound {
+    /// The last frame that it covers; [`Position::START`] where there is none.
+    pub covered: Position,
+    /// Bytes of the file; 0 where there is none.
+    pub bytes: u64,
+    /// When it was made, in milliseconds of Unix time.
+    pub written_at_ms: u64,
+    /// Frames in it.
+    pub frames: u64,
+    /// Names of snapshots that are not whole, the newest first.
+    pub damaged: Vec<String>,
+    /// Where the newest of those was read as far as possible, since no other one is there, the bytes of it that are lost.
+    pub lost: Vec<Range<u64>>,
+}
+
+/// Takes the newest snapshot that is whole. Where none is, and `recovery` passes over what does not fit, takes what is left of
+/// the newest.
+///
+/// # Errors
+/// Those of the journal; [`LogError::Refused`] where `recovery` does not understand it.
+pub fn read_snapshot<D: Disk>(disk: &D, recovery: &mut Recovery) -> Result<SnapshotFound, LogError> {
+    let Snapshots { whole, damaged } = Snapshots::of(disk)?;
+    let reader = match (whole, damaged.first()) {
+        (None, Some(newest)) if recovery.passed_over().is_some() => SnapshotReader::salvage(disk, newest)?,
+        (whole, _) => whole,
+    };
+    let mut found = SnapshotFound { damaged, ..SnapshotFound::default() };
+    let Some(mut reader) = reader else { return Ok(found) };
+    found.covered = reader.covered();
+    (found.bytes, found.written_at_ms) = (reader.bytes(), reader.written_at_ms());
+    while let Some(frame) = reader.step()? {
+        found.frames += 1;
+        recovery.snapshot_frame(frame.body).map_err(|error| LogError::Refused {
+            at: found.covered,
+            cause: format!("{error} [{}]", error.code()).into(),
+        })?;
+    }
+    found.lost = reader.lost().to_vec();
+    Ok(found)
+}
+
+/// What a data directory has.
+#[derive(Debug)]
+pub struct Inspection {
+    /// Its files.
+    pub files: Files,
+    /// From which snapshot the state was read.
+    pub snapshot: SnapshotFound,
+    /// Frames of the log behind the snapshot.
+    pub frames: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Bytes of them.
+    pub frame_bytes: u64,
+    /// What is gone.
+    pub damage: Vec<Damage>,
+    /// How the log ends.
+    pub end: End,
+    /// What does not fit to what was before.
+    pub passed_over: PassedOver,
+    /// The state.
+    pub state: Replay,
+}
+
+impl Inspection {
+    /// Reads a directory. `in_use`: somebody writes to it; the state is that of a moment of the reading then. Needs as much memory
+    /// as the state does.
+    ///
+    /// # Errors
+    /// Those of the journal. Damage is none.
+    pub fn of<D: Disk>(disk: &D, in_use: bool) -> Result<Inspection, LogError> {
+        if in_use { read_steadily(disk, || Inspection::once(disk, true)) } else { Inspection::once(disk, false) }
+    }
+
+    fn once<D: Disk>(disk: &D, in_use: bool) -> Result<Inspection, LogError> {
+        let files = Files::of(disk)?;
+        if files == Files::default() {
+            return Err(LogError::Empty);
+        }
+        let mut recovery = Recovery::new(None);
+        recovery.pass_over_what_does_not_fit();
+        let snapshot = read_snapshot(disk, &mut recovery)?;
+        let in_snapshot = recovery.passed_over().map_or(0, |passed| passed.records);
+        let covered = snapshot.covered;
+        let mut reader = if in_use { Reader::open_in_use(disk, covered)? } else { Reader::open(disk, covered)? };
+        let (mut frames, mut frame_bytes, mut damage) = (0, 0, Vec::new());
+        while let Some(step) = reader.step()? {
+            match step {
+                Step::Damage(found) => damage.push(found),
+                Step::Frame(frame) => {
+                    frames += 1;
+                    frame_bytes += frame.body.len() as u64;
+                    let taken = recovery.frame(frame.body);
+                    taken.map_err(|error| LogError::Refused { at: frame.position, cause: error.to_string().into() })?;
+                }
+            }
+        }
+        let end = reader.end().cloned().unwrap_or(End { last: covered, closed: false, torn: None });
+        let passed_over = recovery.passed_over().cloned().unwrap_or_default();
+        let records = passed_over.records - in_snapshot;
+        let state = recovery.finish();
+        Ok(Inspection { files, snapshot, frames, records, frame_bytes, damage, end, passed_over, state })
+    }
+
+    /// Whether nothing is lost, so that a broker starts with it.
+    pub fn is_whole(&self) -> bool {
+        self.damage.is_empty() && self.snapshot.damaged.is_empty() && self.passed_over.is_none()
+    }
+}

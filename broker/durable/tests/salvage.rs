@@ -1,0 +1,265 @@
+//! Recovery from a log of which frames are lost: whatever is missing, what is left is a state.
+
+use std::collections::BTreeSet;
+
+use tautwire_durable::{FrameWriter, PassedOver, Recovery, Stats};
+use tautwire_message::{Message, MessageId, MessageRef};
+use tautwire_protocol::{PacketId, QoS};
+use tautwire_session::{
+    Change, PendingMessage, Record, Replay, RetainedChange, SessionNumber, SubscriptionIds, SubscriptionRecord,
+};
+
+fn message(number: u64) -> Message {
+    let payload = number.to_le_bytes();
+    let (id, topic) = (MessageId { run: 7, number }, format!("t/{}", number % 5));
+    let message = MessageRef {
+        id,
+        topic: &topic,
+        properties: &[],
+        payload: &payload,
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        expires_at_ms: None,
+    };
+    message.to_message()
+}
+
+fn pending(number: u64) -> PendingMessage {
+    PendingMessage {
+        message: message(number).into(),
+        qos: QoS::ExactlyOnce,
+        retain: false,
+        subscription_ids: SubscriptionIds::None,
+        share: None,
+    }
+}
+
+fn frame(records: &[Record<'_>]) -> Vec<u8> {
+    let mut writer = FrameWriter::default();
+    records.iter().for_each(|record| writer.add(record));
+    writer.take(Vec::new())
+}
+
+fn opened(session: u64, client_id: &str) -> Vec<u8> {
+    let session = SessionNumber(session);
+    let change = Change::ExpiryInterval(u32::MAX);
+    let changed = Record::Changed { session, change: &change, packet_id: None };
+    frame(&[Record::Opened { session, client_id, at_ms: 1 }, changed])
+}
+
+fn changed(session: u64, change: &Change, packet_id: Option<u16>) -> Vec<u8> {
+    let packet_id = packet_id.and_then(PacketId::new);
+    frame(&[Record::Changed { session: SessionNumber(session), change, packet_id }])
+}
+
+fn recovered(frames: &[Vec<u8>]) -> (Replay, PassedOver) {
+    let mut recovery = Recovery::new(None);
+    recovery.pass_over_what_does_not_fit();
+    for frame in frames {
+        recovery.frame(frame).expect("nothing is refused");
+    }
+    let passed_over = recovery.passed_over().cloned().expect("it was asked for");
+    (recovery.finish(), passed_over)
+}
+
+/// The numbers of the messages that wait for a session, in the order in which they will be sent.
+fn waiting(state: &Replay, session: u64) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    let Some(replayed) = state.session_of(SessionNumber(session)) else { return numbers };
+    replayed.session.describe(|change, _| {
+        if let Change::Started(pending) | Change::Queued(pending) = change {
+            numbers.push(pending.message.id().number);
+        }
+    });
+    numbers
+}
+
+#[test]
+fn a_log_that_is_whole_has_nothing_that_does_not_fit() {
+    let frames = [opened(1, "a"), changed(1, &Change::Started(pending(1)), Some(1))];
+    let (state, passed) = recovered(&frames);
+    assert!(passed.is_none() && passed.sessions.is_empty());
+    assert_eq!((passed.records, waiting(&state, 1)), (4, vec![1]));
+}
+
+#[test]
+fn a_session_whose_beginning_is_lost_is_passed_over_and_its_number_is_not_given_again() {
+    let frames = [opened(1, "a"), changed(9, &Change::Queued(pending(1)), None), opened(2, "b")];
+    let (state, passed) = recovered(&frames);
+    assert_eq!((passed.unknown_session, passed.sessions.get(&9)), (1, Some(&None)));
+    assert_eq!((state.sessions().count(), state.last_session()), (2, SessionNumber(9)));
+    assert!(passed.first.is_some_and(|first| first.contains("[replay-unknown-session]")));
+}
+
+#[test]
+fn messages_behind_one_that_is_lost_keep_their_identifiers() {
+    // Identifier 2 was given in what is lost; so was the news that 1 is free again.
+    let frames = [
+        opened(1, "a"),
+        changed(1, &Change::Started(pending(1)), Some(1)),
+        changed(1, &Change::Started(pending(3)), Some(3)),
+        changed(1, &Change::Queued(pending(4)), None),
+        changed(1, &Change::StartedQueued, Some(4)),
+        changed(1, &Change::GoOnWith(PacketId::new(1).expect("not 0")), None),
+        changed(1, &Change::Started(pending(5)), Some(1)),
+        changed(1, &Change::Completed(PacketId::new(3).expect("not 0")), None),
+    ];
+    let (state, passed) = recovered(&frames);
+    assert_eq!(passed.other_identifier, 2);
+    assert_eq!(passed.sessions.get(&1), Some(&Some("a".to_owned())));
+    let session = &state.session_of(SessionNumber(1)).expect("is there").session;
+    let outbound = session.outbound().expect("messages are in flight");
+    let in_flight = |id| {
+        let id = PacketId::new(id).expect("not 0");
+        outbound.unacknowledged(id).map(|pending| pending.message.id().number)
+    };
+    assert_eq!([1, 2, 3, 4].map(in_flight), [Some(5), None, None, Some(4)]);
+}
+
+#[test]
+fn a_client_has_one_session_although_the_end_of_the_older_one_is_lost() {
+    let frames = [opened(1, "a"), changed(1, &Change::Queued(pending(1)), None), opened(2, "a"), opened(3, "b")];
+    let (state, passed) = recovered(&frames);
+    let clients: Vec<_> = state.sessions().map(|found| (found.number.0, found.session.client_id())).collect();
+    assert_eq!((clients, passed.replaced), (vec![(2, "a"), (3, "b")], 1));
+}
+
+#[test]
+fn a_session_that_ended_in_order_is_replaced_by_nobody() {
+    let ended = frame(&[Record::Ended(SessionNumber(1))]);
+    let (state, passed) = recovered(&[opened(1, "a"), ended, opened(2, "a")]);
+    assert!(passed.is_none() && state.sessions().count() == 1);
+}
+
+#[test]
+fn what_is_no_record_ends_its_frame_alone() {
+    let mut broken = opened(2, "b");
+    broken.push(250);
+    let (state, passed) = recovered(&[opened(1, "a"), broken, opened(3, "c")]);
+    assert_eq!((passed.undecodable, state.sessions().count()), (1, 3));
+}
+
+#[test]
+fn without_recovery_what_does_not_fit_is_refused() {
+    let mut recovery = Recovery::new(None);
+    let refused = recovery.frame(&changed(9, &Change::Queued(pending(1)), None));
+    assert_eq!(refused.map_err(|error| error.code()), Err("replay-unknown-session"));
+    assert!(recovery.passed_over().is_none());
+}
+
+/// A source of numbers that is the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// Frames of a broker that did what brokers do, one record of importance in each.
+fn history(random: &mut Random, frames: usize) -> Vec<Vec<u8>> {
+    let mut model = Replay::default();
+    let mut bodies = Vec::new();
+    let (mut next_session, mut next_message, mut sequence) = (1, 1, 1);
+    let mut clients: [Option<u64>; 4] = [None; 4];
+    while bodies.len() < frames {
+        let client = random.below(4) as usize;
+        let Some(session) = clients[client] else {
+            clients[client] = Some(next_session);
+            let number = SessionNumber(next_session);
+            let client_id = format!("c{client}");
+            let record = Record::Opened { session: number, client_id: &client_id, at_ms: 1 };
+            model.apply(&record).expect("is new");
+            bodies.push(frame(&[record]));
+            next_session += 1;
+            continue;
+        };
+        let number = SessionNumber(session);
+        let state = &model.session_of(number).expect("is there").session;
+        let free = state.next_packet_id();
+        let in_flight: Vec<PacketId> = (1..200)
+            .filter_map(PacketId::new)
+            .filter(|id| state.outbound().is_some_and(|out| out.unacknowledged(*id).is_some() || out.is_released(*id)))
+            .collect();
+        let queued = state.outbound().map_or(0, |outbound| outbound.queued());
+        let some = |random: &mut Random| in_flight.get(random.below(in_flight.len().max(1) as u64) as usize).copied();
+        next_message += 1;
+        let (change, packet_id) = match random.below(12) {
+            0 | 1 => (Change::Queued(pending(next_message)), None),
+            2 | 3 => (Change::Started(pending(next_message)), free),
+            4 | 5 if queued > 0 => (Change::StartedQueued, free),
+            6 if queued > 0 => (Change::Withdrawn, None),
+            7 | 8 => match some(random) {
+                Some(id) => (Change::Completed(id), None),
+                None => continue,
+            },
+            9 => match some(random) {
+                Some(id) => (Change::Received(id), None),
+                None => continue,
+            },
+            10 => {
+                let filter = format!("f/{}", random.below(5));
+                let options = Default::default();
+                (
+                    Change::Subscribed(filter.into(), SubscriptionRecord { options, identifier: None, format: None }),
+                    None,
+                )
+            }
+            11 if random.below(5) == 0 => {
+                clients[client] = None;
+                model.apply(&Record::Ended(number)).expect("is there");
+                bodies.push(frame(&[Record::Ended(number)]));
+                continue;
+            }
+            11 => {
+                sequence += 1;
+                let change = RetainedChange::Set(message(next_message));
+                let record = Record::Retained { sequence, change: &change };
+                model.apply(&record).expect("always fits");
+                bodies.push(frame(&[record]));
+                continue;
+            }
+            _ => continue,
+        };
+        let record = Record::Changed { session: number, change: &change, packet_id };
+        model.apply(&record).expect("fits");
+        bodies.push(frame(&[record]));
+    }
+    bodies
+}
+
+#[test]
+fn whatever_is_lost_the_rest_is_a_state_that_can_be_written_down_and_read_again() {
+    let mut with_loss = 0;
+    for seed in 0..400 {
+        let mut random = Random(seed);
+        let frames = history(&mut random, 150);
+        let mut strict = Recovery::new(None);
+        frames.iter().for_each(|frame| strict.frame(frame).expect("it is whole"));
+        let (whole, passed) = recovered(&frames);
+        assert!(passed.is_none() && whole == strict.finish(), "seed {seed}");
+
+        let from = random.below(150) as usize;
+        let to = (from + 1 + random.below(40) as usize).min(frames.len());
+        let left = [&frames[..from], &frames[to..]].concat();
+        let (state, passed) = recovered(&left);
+        with_loss += u32::from(!passed.is_none());
+        let clients: BTreeSet<_> = state.sessions().map(|found| found.session.client_id()).collect();
+        assert_eq!(clients.len(), state.sessions().count(), "seed {seed}: a client has two sessions");
+
+        // What a snapshot says of it is taken without any tolerance, and leads to the same.
+        let mut snapshot = FrameWriter::default();
+        assert_eq!(state.describe(|_| None, |record| snapshot.add(record)), Ok(()));
+        assert_eq!(Stats::of(&state).live_bytes, snapshot.bytes() as u64);
+        let mut again = Recovery::new(None);
+        again.frame(&snapshot.take(Vec::new())).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let again = again.finish();
+        for (one, other) in state.sessions().zip(again.sessions()) {
+            assert_eq!(waiting(&state, one.number.0), waiting(&again, other.number.0), "seed {seed}");
+            assert_eq!(one.session.next_packet_id(), other.session.next_packet_id(), "seed {seed}");
+        }
+        assert_eq!((state.last_session(), state.last_sequence()), (again.last_session(), again.last_sequence()));
+    }
+    assert!(with_loss > 200, "the losses were too small to be seen: {with_loss}");
+}

@@ -1,0 +1,188 @@
+//! Messages that are not in memory: which become cold, and how they come back before they are sent.
+//!
+//! Nothing here waits. What is asked of the store is answered in a later turn; whoever needs a message stands still until then.
+
+mod cooling;
+mod reading;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use tautwire_memory::Kind;
+use tautwire_message::{Cold, ColdAnswer, ColdOrder, ColdPort, Message, MessageId, Shelf};
+use tautwire_router::{RetainedWalk, SessionKey};
+use tautwire_session::Journal;
+
+use crate::hub::Hub;
+use crate::place::SessionIndex;
+use crate::shard::Shard;
+
+pub(crate) use reading::Unread;
+use reading::{Asked, Reader};
+
+/// Bytes of messages that are being written: no more are posted.
+const WRITING_MAX_BYTES: usize = 4 << 20;
+/// Bytes of messages that are being read for all clients of a shard, and how many orders: others wait.
+const READING_MAX_BYTES: usize = 8 << 20;
+const READING_MAX: usize = 192;
+/// After the store could not write or read something, so long is waited before the next attempt.
+const RETRY_MS: u64 = 1_000;
+/// So many messages are remembered as written, and up to as many again, for others who hold them.
+const KNOWN_MAX: usize = 16 << 10;
+
+/// A shard's dealings with the store.
+#[derive(Default)]
+pub(crate) struct ColdRoom {
+    port: Option<Box<dyn ColdPort>>,
+    next_ticket: u64,
+    /// Messages above so many bytes become cold.
+    hot_max_bytes: u64,
+
+    /// Sessions that have messages which could become cold, those first that have had them longest.
+    sessions: VecDeque<SessionIndex>,
+    /// Messages queued since it was last looked what could become cold.
+    queued: usize,
+    /// Who holds the messages that are being written.
+    writing: HashMap<MessageId, Vec<Holder>>,
+    writing_bytes: usize,
+    /// No writing before this moment, after it has failed.
+    write_again_ms: u64,
+    known: Known,
+    walk: RetainedWalk,
+    /// Retained messages that were hot when the last walk through all of them ended.
+    walked_hot_bytes: u64,
+
+    asked: HashMap<u64, Asked>,
+    reading_bytes: usize,
+    /// Those for whom nothing can be asked at present.
+    in_line: VecDeque<Reader>,
+    /// Those for whom something could not be read, with the moment at which it is tried again.
+    retries: VecDeque<(u64, Reader)>,
+}
+
+/// Where a message is to be replaced by its record.
+#[derive(Debug, Clone, Copy)]
+enum Holder {
+    /// Message `number` of a session's queue.
+    Queue {
+        session: SessionKey,
+        number: u64,
+    },
+    Retained,
+}
+
+/// Messages written last, in two generations.
+#[derive(Default)]
+struct Known {
+    new: HashMap<MessageId, Cold>,
+    old: HashMap<MessageId, Cold>,
+}
+
+impl Known {
+    fn get(&self, id: MessageId) -> Option<&Cold> {
+        self.new.get(&id).or_else(|| self.old.get(&id))
+    }
+
+    fn insert(&mut self, id: MessageId, cold: Cold) {
+        if self.new.len() >= KNOWN_MAX {
+            self.old = std::mem::take(&mut self.new);
+        }
+        self.new.insert(id, cold);
+    }
+
+    fn forget(&mut self) {
+        if !self.new.is_empty() || !self.old.is_empty() {
+            *self = Known::default();
+        }
+    }
+}
+
+impl ColdRoom {
+    pub(crate) fn connect(&mut self, port: Box<dyn ColdPort>, hot_max_bytes: u64) {
+        self.port = Some(port);
+        self.hot_max_bytes = hot_max_bytes;
+    }
+
+    fn ticket(&mut self) -> u64 {
+        self.next_ticket += 1;
+        self.next_ticket
+    }
+
+    /// Hands an order over; false where there is no room.
+    fn post(&mut self, order: ColdOrder) -> bool {
+        self.port.as_mut().is_some_and(|port| port.post(order).is_ok())
+    }
+
+    fn next_answer(&mut self) -> Option<ColdAnswer> {
+        self.port.as_mut()?.next_answer()
+    }
+
+    fn shelf(&self) -> Option<Arc<Shelf>> {
+        self.port.as_ref().map(|port| port.shelf().clone())
+    }
+
+    #[inline]
+    fn has_answer(&self) -> bool {
+        self.port.as_ref().is_some_and(|port| port.has_answer())
+    }
+}
+
+impl<J: Journal> Shard<J> {
+    /// Gives the shard a way to a store for messages that need not be in memory. To be called before sessions are
+    /// [restored](Shard::restore). Without a journal that keeps, it is not used.
+    pub fn connect_cold(&mut self, port: Box<dyn ColdPort>) {
+        let hot_max_bytes = self.hub.settings.hot_max_bytes();
+        self.hub.cold.connect(port, hot_max_bytes);
+    }
+}
+
+impl<J: Journal> Hub<J> {
+    /// Does what the store's answers make possible, and asks for more. To be called once a turn.
+    #[inline]
+    pub(crate) fn tend_cold(&mut self) {
+        if J::KEEPS && self.cold.port.is_some() {
+            self.take_cold_answers();
+            self.retry_reading();
+            self.make_cold();
+        }
+    }
+
+    /// Whether there is something to do for the store or its answers.
+    #[inline]
+    pub(crate) fn has_cold_work(&self) -> bool {
+        J::KEEPS && (self.cold.has_answer() || self.can_make_cold())
+    }
+
+    /// When something is to be tried again.
+    pub(crate) fn next_cold_ms(&self) -> Option<u64> {
+        if !J::KEEPS || self.cold.port.is_none() {
+            return None;
+        }
+        let writes_at_ms = (self.cold.write_again_ms > self.now_ms).then_some(self.cold.write_again_ms);
+        self.cold.retries.front().map(|(at_ms, _)| *at_ms).into_iter().chain(writes_at_ms).min()
+    }
+
+    fn take_cold_answers(&mut self) {
+        while let Some(answer) = self.cold.next_answer() {
+            match answer {
+                ColdAnswer::Written { messages, .. } => self.note_written_cold(messages),
+                ColdAnswer::Read { ticket, messages } => self.take_read(ticket, messages),
+            }
+        }
+        self.serve_line();
+    }
+
+    /// Bytes of messages in memory, over all shards.
+    fn hot_bytes(&self) -> u64 {
+        self.memory.memory().held(Kind::Message)
+    }
+
+    /// A message whose body is needed now, which is never cold.
+    pub(crate) fn hot<'b>(&self, message: Option<&'b Message>) -> Option<&'b Message> {
+        if message.is_none() {
+            debug_assert!(false, "it is read before it is needed");
+            self.counters().cold_lost.add(1);
+        }
+        message
+    }
+}

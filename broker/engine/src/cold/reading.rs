@@ -1,0 +1,339 @@
+//! How cold messages come back into memory.
+
+use tautwire_message::{Body, Cold, ColdOrder, ColdRead, Format, Message};
+use tautwire_router::SessionKey;
+use tautwire_session::{Journal, Outbound};
+
+use super::{ColdRoom, READING_MAX, READING_MAX_BYTES, RETRY_MS};
+use crate::connections::{Back, ReadBack, Replay};
+use crate::hub::Hub;
+use crate::jobs::Job;
+use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+
+/// Read ahead for one client at a time: messages, and bytes of them.
+const AHEAD_MAX: usize = 128;
+const AHEAD_MAX_BYTES: usize = 256 << 10;
+/// The same where memory is short.
+const AHEAD_SHORT_BYTES: usize = 16 << 10;
+
+/// For whom messages are read.
+#[derive(Debug)]
+pub(crate) enum Reader {
+    /// Messages of its session's window and queue.
+    Queue(ConnectionId),
+    /// Retained messages that its client is owed.
+    Replay(ConnectionId),
+    /// Retained messages that go to the queue of a session whose client has gone.
+    Settling(Box<(SessionKey, Replay)>),
+    /// What a session leaves behind.
+    Clearing(Box<(SessionIndex, ReadBack)>),
+    /// Nobody any more.
+    Nobody,
+}
+
+/// An order to read.
+#[derive(Debug)]
+pub(super) struct Asked {
+    reader: Reader,
+    bytes: usize,
+}
+
+impl ColdRoom {
+    /// A session is owed nothing more for a subscription that it has given up.
+    pub(crate) fn forgive(&mut self, session: &SessionKey, filter: &str, format: Option<Format>) {
+        let asked = self.asked.values_mut().map(|asked| &mut asked.reader);
+        let retried = self.retries.iter_mut().map(|(_, reader)| reader);
+        for reader in asked.chain(&mut self.in_line).chain(retried) {
+            if let Reader::Settling(owed) = reader
+                && owed.0 == *session
+                && owed.1.scan.filter() == filter
+                && owed.1.format == format
+            {
+                *reader = Reader::Nobody;
+            }
+        }
+    }
+
+    fn has_room_to_read(&self) -> bool {
+        self.reading_bytes < READING_MAX_BYTES && self.asked.len() < READING_MAX
+    }
+}
+
+impl<J: Journal> Hub<J> {
+    /// The message of the window that is to be sent again next, if it is cold: `Err` where it must be read first.
+    pub(crate) fn read_to_resend(
+        &mut self,
+        session: SessionIndex,
+        index: ConnectionIndex,
+    ) -> Result<Option<Message>, ()> {
+        let Some(cold) = self.sessions.place(session).outbound().and_then(Outbound::cold_to_resend).cloned() else {
+            return Ok(None);
+        };
+        self.read_for_queue(session, index, &cold).map(Some).ok_or(())
+    }
+
+    /// Makes the message at the front of the queue hot, if it is not; false where it must be read first.
+    pub(crate) fn warm_front(&mut self, session: SessionIndex, index: ConnectionIndex) -> bool {
+        let front = self.sessions[session].outbound().and_then(Outbound::front);
+        let Some(cold) = front.and_then(|front| front.message.cold()).cloned() else { return true };
+        let Some(message) = self.read_for_queue(session, index, &cold) else { return false };
+        if let Some(outbound) = self.sessions.place(session).outbound() {
+            outbound.warm_front(message);
+        }
+        true
+    }
+
+    fn read_for_queue(&mut self, session: SessionIndex, index: ConnectionIndex, cold: &Cold) -> Option<Message> {
+        let reader = Reader::Queue(self.id(index));
+        let back = self.connections[index].read_back();
+        match back.take(cold) {
+            Back::Here(message) => return Some(message),
+            Back::Failed => {
+                back.put_off();
+                self.retry_later(reader);
+            }
+            Back::Missing if back.is_idle() => {
+                let send_maximum = usize::from(self.connections[index].agreement().send_maximum);
+                let outbound = self.sessions[session].outbound()?;
+                let most = send_maximum.saturating_sub(outbound.in_flight()).clamp(1, AHEAD_MAX);
+                let ahead_bytes = self.ahead_bytes();
+                let wanted = if outbound.is_resent() {
+                    portion(outbound.cold_ahead(most), ahead_bytes)
+                } else {
+                    portion(outbound.cold_resends(most), ahead_bytes)
+                };
+                if let Some(ticket) = self.ask(reader, wanted) {
+                    self.connections[index].read_back().wait_for(ticket);
+                } else {
+                    self.connections[index].read_back().put_off();
+                }
+            }
+            Back::Missing => {}
+        }
+        None
+    }
+
+    /// A retained message that the first replay of a connection has come to; `None` where it must be read first, and then
+    /// the replay keeps it. The flag tells that it could not be read.
+    pub(crate) fn read_for_replay(&mut self, index: ConnectionIndex, cold: &Cold) -> Result<Message, Unread> {
+        let reader = Reader::Replay(self.id(index));
+        let ahead_bytes = self.ahead_bytes();
+        let Some(replay) = self.connections[index].replays().front_mut() else { return Err(Unread::Later) };
+        match replay.read_back.take(cold) {
+            Back::Here(message) => return Ok(message),
+            Back::Failed => {
+                replay.read_back.put_off();
+                self.retry_later(reader);
+                return Err(Unread::Failed);
+            }
+            Back::Missing if replay.read_back.is_idle() => {
+                let wanted = portion(std::iter::once(cold).chain(replay.scan.cold_ahead()), ahead_bytes);
+                let ticket = self.ask(reader, wanted);
+                if let Some(replay) = self.connections[index].replays().front_mut() {
+                    match ticket {
+                        Some(ticket) => replay.read_back.wait_for(ticket),
+                        None => replay.read_back.put_off(),
+                    }
+                }
+            }
+            Back::Missing => {}
+        }
+        Err(Unread::Later)
+    }
+
+    /// The same for a replay that goes to a queue. Where it must be read first, the replay is taken over and goes on later.
+    pub(crate) fn read_to_settle(
+        &mut self,
+        session: SessionIndex,
+        mut replay: Replay,
+        cold: &Cold,
+    ) -> Option<(Replay, Message)> {
+        let key = self.sessions.key(session);
+        match replay.read_back.take(cold) {
+            Back::Here(message) => return Some((replay, message)),
+            Back::Failed => {
+                replay.next = Some(Body::Cold(cold.clone()));
+                replay.read_back.put_off();
+                self.retry_later(Reader::Settling(Box::new((key, replay))));
+            }
+            Back::Missing => {
+                let wanted = portion(std::iter::once(cold).chain(replay.scan.cold_ahead()), self.ahead_bytes());
+                replay.next = Some(Body::Cold(cold.clone()));
+                self.ask_or_wait(wanted, |ticket| {
+                    match ticket {
+                        Some(ticket) => replay.read_back.wait_for(ticket),
+                        None => replay.read_back.put_off(),
+                    }
+                    Reader::Settling(Box::new((key, replay)))
+                });
+            }
+        }
+        None
+    }
+
+    /// The same for a message that a session leaves behind and somebody else is to get.
+    pub(crate) fn read_to_clear(
+        &mut self,
+        session: SessionIndex,
+        mut back: ReadBack,
+        cold: &Cold,
+    ) -> Option<(ReadBack, Message)> {
+        match back.take(cold) {
+            Back::Here(message) => return Some((back, message)),
+            Back::Failed => {
+                back.put_off();
+                self.retry_later(Reader::Clearing(Box::new((session, back))));
+            }
+            Back::Missing => {
+                let outbound = self.sessions[session].outbound();
+                let ahead = outbound.into_iter().flat_map(|outbound| outbound.cold_ahead(AHEAD_MAX));
+                let ahead = ahead.filter(|other| *other != cold);
+                let wanted = portion(std::iter::once(cold).chain(ahead), self.ahead_bytes());
+                self.ask_or_wait(wanted, |ticket| {
+                    match ticket {
+                        Some(ticket) => back.wait_for(ticket),
+                        None => back.put_off(),
+                    }
+                    Reader::Clearing(Box::new((session, back)))
+                });
+            }
+        }
+        None
+    }
+
+    fn ahead_bytes(&self) -> usize {
+        let is_short = self.hot_bytes() > 2 * self.cold.hot_max_bytes;
+        if is_short { AHEAD_SHORT_BYTES } else { AHEAD_MAX_BYTES }
+    }
+
+    /// Asks for messages. Where there is no room for that, the reader stands in line, and there is no ticket.
+    fn ask(&mut self, reader: Reader, wanted: Vec<Cold>) -> Option<u64> {
+        let mut given = None;
+        self.ask_or_wait(wanted, |ticket| {
+            given = ticket;
+            reader
+        });
+        given
+    }
+
+    fn ask_or_wait(&mut self, wanted: Vec<Cold>, reader: impl FnOnce(Option<u64>) -> Reader) {
+        let bytes = wanted.iter().map(Cold::kept_bytes).sum();
+        let ticket = self.cold.ticket();
+        if self.cold.has_room_to_read() && self.cold.post(ColdOrder::Read { ticket, messages: wanted }) {
+            self.cold.reading_bytes += bytes;
+            self.cold.asked.insert(ticket, Asked { reader: reader(Some(ticket)), bytes });
+        } else {
+            self.counters().cold_reads_put_off.add(1);
+            self.cold.in_line.push_back(reader(None));
+        }
+    }
+
+    #[cold]
+    fn retry_later(&mut self, reader: Reader) {
+        self.cold.retries.push_back((self.now_ms + RETRY_MS, reader));
+    }
+
+    pub(super) fn take_read(&mut self, ticket: u64, messages: ColdRead) {
+        let Some(Asked { reader, bytes }) = self.cold.asked.remove(&ticket) else { return };
+        self.cold.reading_bytes -= bytes;
+        let messages = messages.into_messages(self.memory.ledger());
+        match reader {
+            Reader::Queue(id) => {
+                if let Some(connection) = self.connections.get(id) {
+                    connection.read_back().bring(ticket, messages);
+                }
+                self.pump_connection(id);
+            }
+            Reader::Replay(id) => {
+                if let Some(connection) = self.connections.get(id)
+                    && let Some(replay) = connection.replays().front_mut()
+                {
+                    replay.read_back.bring(ticket, messages);
+                }
+                self.pump_connection(id);
+            }
+            Reader::Settling(mut owed) => {
+                owed.1.read_back.bring(ticket, messages);
+                self.scans.go_on_settling(*owed);
+            }
+            Reader::Clearing(mut left) => {
+                left.1.bring(ticket, messages);
+                self.jobs.push(Job::Clear(left.0, left.1));
+            }
+            Reader::Nobody => {}
+        }
+    }
+
+    /// Those who stand in line ask again, as far as there is room.
+    pub(super) fn serve_line(&mut self) {
+        for _ in 0..self.cold.in_line.len() {
+            if !self.cold.has_room_to_read() {
+                return;
+            }
+            let Some(reader) = self.cold.in_line.pop_front() else { return };
+            self.go_on_reading(reader);
+        }
+    }
+
+    pub(super) fn retry_reading(&mut self) {
+        while self.cold.retries.front().is_some_and(|(at_ms, _)| *at_ms <= self.now_ms)
+            && let Some((_, reader)) = self.cold.retries.pop_front()
+        {
+            self.go_on_reading(reader);
+        }
+    }
+
+    fn go_on_reading(&mut self, reader: Reader) {
+        match reader {
+            Reader::Queue(id) => {
+                if let Some(connection) = self.connections.get(id) {
+                    connection.read_back().go_on();
+                }
+                self.pump_connection(id);
+            }
+            Reader::Replay(id) => {
+                if let Some(connection) = self.connections.get(id) {
+                    connection.replays().iter_mut().for_each(|replay| replay.read_back.go_on());
+                }
+                self.pump_connection(id);
+            }
+            Reader::Settling(mut owed) => {
+                owed.1.read_back.go_on();
+                self.scans.go_on_settling(*owed);
+            }
+            Reader::Clearing(mut left) => {
+                left.1.go_on();
+                self.jobs.push(Job::Clear(left.0, left.1));
+            }
+            Reader::Nobody => {}
+        }
+    }
+
+    fn pump_connection(&mut self, id: ConnectionId) {
+        if let Some(session) = self.connections.get(id).and_then(|connection| connection.session()) {
+            self.pump(session);
+        }
+    }
+}
+
+/// Why a message is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// It is being read.
+    Later,
+    /// It could not be read. It is tried again later.
+    Failed,
+}
+
+/// The first message, and those behind it as far as `most_bytes` go.
+fn portion<'c>(wanted: impl Iterator<Item = &'c Cold>, most_bytes: usize) -> Vec<Cold> {
+    let mut left = most_bytes;
+    let mut is_first = true;
+    let fits = |cold: &&Cold| {
+        let fits = is_first || cold.kept_bytes() <= left;
+        is_first = false;
+        left = left.saturating_sub(cold.kept_bytes());
+        fits
+    };
+    wanted.take(AHEAD_MAX).take_while(fits).cloned().collect()
+}

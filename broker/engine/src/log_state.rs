@@ -1,0 +1,91 @@
+//! A log that takes no more: it has as much as it may, or its disk has failed. What would have to be kept is refused, and
+//! everybody is told; what asks for nothing lasting goes on.
+
+use tautwire_protocol::{Connect, ConnectReason, DisconnectReason, QoS};
+use tautwire_session::{Journal, LogState};
+
+use crate::connections::Phase;
+use crate::frames::Outgoing;
+use crate::hub::Hub;
+use crate::place::SessionIndex;
+use crate::route::Matches;
+use crate::shard::Shard;
+
+pub(crate) const FULL: &str = "the broker has as much on disk as it may; send it again later";
+pub(crate) const FAILED: &str = "the broker's disk has failed, so nothing can be kept until the broker is restarted";
+
+impl<J: Journal> Hub<J> {
+    /// Whether the log takes more.
+    #[inline]
+    pub(crate) fn log_state(&self) -> LogState {
+        if J::KEEPS { self.journal.state() } else { LogState::Open }
+    }
+
+    /// Why a message cannot be kept for those who want it, if so.
+    #[inline]
+    pub(crate) fn has_no_disk_for(&self, outgoing: &Outgoing<'_>, matches: &Matches) -> Option<LogState> {
+        let state = self.log_state();
+        (state != LogState::Open && is_written(outgoing, matches)).then_some(state)
+    }
+
+    /// Why the session, which is written down, may not grow, if so.
+    pub(crate) fn has_no_disk_for_session(&self, session: SessionIndex) -> Option<LogState> {
+        let state = self.log_state();
+        (state != LogState::Open && self.is_written_whole(session)).then_some(state)
+    }
+}
+
+/// Whether a message leaves something in the log.
+#[cold]
+fn is_written(outgoing: &Outgoing<'_>, matches: &Matches) -> bool {
+    (outgoing.message.retain && !outgoing.message.topic.starts_with("$SYS/"))
+        || (outgoing.message.qos != QoS::AtMostOnce && matches.any_lasts())
+}
+
+impl<J: Journal> Shard<J> {
+    /// Why a client is not let in whose session would be written down, and what to say of it.
+    pub(crate) fn refuse_for_log(
+        &self,
+        connect: &Connect<'_>,
+        client_id: &str,
+        expiry_interval_s: u32,
+    ) -> Option<(ConnectReason, &'static str)> {
+        let state = self.hub.log_state();
+        if state == LogState::Open {
+            return None;
+        }
+        let existing = self.hub.sessions.find(client_id).filter(|_| !connect.clean_start);
+        let goes_on = existing.is_some_and(|session| self.hub.is_written_whole(session));
+        match state {
+            LogState::Failed if goes_on || expiry_interval_s > 0 => Some((ConnectReason::ServerUnavailable, FAILED)),
+            // One that comes back takes what waits for it, which makes room.
+            LogState::Full if !goes_on && expiry_interval_s > 0 => Some((ConnectReason::QuotaExceeded, FULL)),
+            _ => None,
+        }
+    }
+
+    /// When the log has failed, ends the connections of all who rely on it: those whose session is written down, and those
+    /// who wait for an acknowledgement that will never be true.
+    #[inline]
+    pub(crate) fn look_at_log(&mut self) {
+        if J::KEEPS && !self.hub.knows_of_failure && self.hub.journal.state() == LogState::Failed {
+            self.end_those_who_rely_on_log();
+        }
+    }
+
+    #[cold]
+    fn end_those_who_rely_on_log(&mut self) {
+        self.hub.knows_of_failure = true;
+        for index in self.hub.connections.indices() {
+            let connection = &self.hub.connections[index];
+            if connection.phase() != Phase::Open {
+                continue;
+            }
+            let is_written = connection.session().is_some_and(|session| self.hub.is_written_whole(session));
+            if is_written || connection.delays_acks() || connection.is_gated() {
+                self.hub.counters().refused_disk.add(1);
+                self.disconnect(index, DisconnectReason::QuotaExceeded, FAILED);
+            }
+        }
+    }
+}

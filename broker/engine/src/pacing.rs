@@ -1,0 +1,148 @@
+//! Clients that publish faster than they may are not read from until they may go on. Nothing is dropped; what a client has sent
+//! behind a message that waits, waits too, and keep alive with it.
+
+use tautwire_session::Journal;
+
+use crate::connections::Reason;
+use crate::hub::Hub;
+use crate::place::{ConnectionIndex, SessionIndex};
+use crate::quotas::{PublishBucket, Quotas};
+
+impl<J: Journal> Hub<J> {
+    /// What the client of a session may do. Today all clients have the same.
+    #[inline]
+    pub(crate) fn quotas(&self, _session: SessionIndex) -> &Quotas {
+        &self.quotas
+    }
+
+    /// The client of a session has come: its rate is what it left when it was here last.
+    pub(crate) fn begin_pacing(&mut self, index: ConnectionIndex, session: SessionIndex) {
+        let rates = self.quotas(session).publish;
+        if rates.are_bounded() {
+            let left = self.departed.take(self.sessions[session].client_id());
+            self.connections[index].pace(left.unwrap_or_else(|| PublishBucket::full(&rates, self.now_ms)));
+        }
+    }
+
+    /// The client of a connection is about to part from it.
+    pub(crate) fn end_pacing(&mut self, index: ConnectionIndex) {
+        let Some(session) = self.connections[index].session() else { return };
+        if let Some((bucket, resumes_at_ms)) = self.connections[index].end_pace() {
+            self.waiting.forget_rate(resumes_at_ms, self.connections.id(index));
+            self.departed.keep(self.sessions[session].client_id(), bucket, self.now_ms);
+        }
+    }
+
+    /// Counts a PUBLISH of `length` bytes against the client's rate, or does not read from the client until it may go; says
+    /// whether that is so.
+    #[cold]
+    pub(crate) fn brake_for_rate(&mut self, index: ConnectionIndex, length: usize) -> bool {
+        let now_ms = self.now_ms;
+        let connection = &mut self.connections[index];
+        let Some(bucket) = connection.bucket() else { return false };
+        let Err(resumes_at_ms) = bucket.take(length, now_ms) else { return false };
+        connection.note_resuming(resumes_at_ms);
+        if connection.hold(Reason::Rate) {
+            self.counters().clients_paused_for_rate.add(1);
+            self.waiting.wait_for_rate(resumes_at_ms, self.connections.id(index));
+        }
+        true
+    }
+
+    /// A PUBLISH was not let through for another reason, and is brought again.
+    #[cold]
+    pub(crate) fn give_back_rate(&mut self, index: ConnectionIndex, length: usize) {
+        if let Some(bucket) = self.connections[index].bucket() {
+            bucket.give_back(length);
+        }
+    }
+
+    /// Hears those again who may go on. To be called once a turn.
+    #[inline]
+    pub(crate) fn hear_those_who_may_publish(&mut self) {
+        if self.waiting.is_due_for_rate(self.now_ms) {
+            self.hear_all_who_may_publish();
+        }
+    }
+
+    #[cold]
+    fn hear_all_who_may_publish(&mut self) {
+        while let Some(id) = self.waiting.next_for_rate(self.now_ms) {
+            self.hear_again(id, Reason::Rate);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use tautwire_router::{Exchange, InterestChange, Placement, RetainedLimits, ShardIndex};
+    use tautwire_session::Volatile;
+
+    use crate::{Chunk, ConnectionId, Settings, Shard, Shared};
+
+    const NOW_MS: u64 = 1_700_000_000_000;
+    /// QoS 1 to `t`.
+    const PUBLISH: [u8; 8] = [0x32, 6, 0, 1, b't', 0, 1, b'x'];
+
+    fn shard(messages: usize) -> Shard<Volatile> {
+        let settings = Settings { publish_messages_per_s: 1, publish_burst_messages: messages, ..Settings::default() };
+        let exchange = Exchange::with_placement(Placement::new(2, 0), RetainedLimits { messages: 1, bytes: 1_000 });
+        let shared = Shared::new(settings, exchange);
+        // Somebody on the other shard wants the messages.
+        let first = InterestChange { any: true, lasting: false };
+        let (_, retained) = shared.exchange.subscribe(ShardIndex(1), "t", first, false);
+        assert!(retained.is_none());
+        Shard::new(ShardIndex(0), shared, Volatile, NOW_MS)
+    }
+
+    fn receive(shard: &mut Shard<Volatile>, id: ConnectionId, bytes: &[u8]) -> usize {
+        shard.receive(id, &Chunk::from(bytes.to_vec()), 0..bytes.len(), NOW_MS)
+    }
+
+    fn connect(shard: &mut Shard<Volatile>) -> ConnectionId {
+        let name = (b'a'..=b'z').find(|name| {
+            let name = [*name];
+            shard.hub.exchange.owner(str::from_utf8(&name).expect("a letter")) == ShardIndex(0)
+        });
+        let id = shard.accept(NOW_MS).expect("there is room");
+        let bytes = [0x10, 13, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 0, 0, 1, name.expect("half of them are")];
+        assert_eq!(receive(shard, id, &bytes), bytes.len());
+        id
+    }
+
+    #[test]
+    fn a_message_that_waits_for_another_shard_is_charged_once() {
+        let mut shard = shard(2);
+        let id = connect(&mut shard);
+        shard.set_room(ShardIndex(1), 0);
+        assert_eq!(receive(&mut shard, id, &PUBLISH), PUBLISH.len());
+        for _ in 0..3 {
+            assert_eq!(receive(&mut shard, id, &PUBLISH), 0, "the way is full");
+            let index = shard.hub.connections.find(id).expect("it is there");
+            assert!(shard.hub.connections[index].let_go(Reason::Transit, NOW_MS));
+        }
+        shard.hub.transit.set_room(ShardIndex(1), 1);
+        shard.hub.transit.send(ShardIndex(1), |batches| batches.for_each(drop));
+        assert_eq!(receive(&mut shard, id, &PUBLISH), PUBLISH.len());
+        assert_eq!(receive(&mut shard, id, &PUBLISH), 0);
+        let counters = shard.counters();
+        assert_eq!((counters.clients_paused_for_rate.get(), counters.publishes_received.get()), (1, 2));
+        // CONNECT is the third: a packet that is put off is not counted as received.
+        assert_eq!(counters.packets_received.get(), 3);
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_client_that_goes_while_it_waits_but_its_bucket() {
+        let mut shard = shard(1);
+        shard.set_room(ShardIndex(1), 10);
+        let id = connect(&mut shard);
+        assert_eq!(receive(&mut shard, id, &PUBLISH.repeat(2)), PUBLISH.len());
+        assert_eq!(shard.hub.waiting.next_retry_ms(), Some(NOW_MS + 1_000));
+        shard.lost(id, NOW_MS);
+        assert_eq!(shard.hub.waiting.next_retry_ms(), None);
+        let id = connect(&mut shard);
+        assert_eq!(receive(&mut shard, id, &PUBLISH), 0);
+    }
+}

@@ -1,0 +1,253 @@
+//! How fast a client may publish: a token bucket for messages, and one for bytes.
+//!
+//! A bucket fills by its rate up to its burst, and each PUBLISH takes from it. A packet that is larger than the whole bucket may
+//! go when the bucket is full, and leaves it in debt: it never waits for ever, and in the long run the rate is kept all the same.
+//! So from any moment on, for a time `t`, no more than `burst + rate * t` is let through, and what the last packet has over the
+//! burst.
+
+use std::num::NonZeroU64;
+
+/// Levels are counted in thousandths: a rate of `n` a second brings `n` of them each millisecond.
+const THOUSANDTHS: u64 = 1_000;
+/// A client that waits does so for that long where its bucket holds as much, so that it is heard a few times for many messages
+/// and not once for each.
+const PAUSE_MS: u64 = 10;
+
+/// A rate, and how much may come at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rate {
+    per_s: NonZeroU64,
+    burst: u64,
+}
+
+impl Rate {
+    /// `None` where there is no bound. A burst of 0 is what one second brings.
+    pub(crate) fn new(per_s: usize, burst: usize) -> Option<Rate> {
+        let per_s = NonZeroU64::new(per_s as u64)?;
+        Some(Rate { per_s, burst: if burst == 0 { per_s.get() } else { burst as u64 } })
+    }
+
+    fn burst_thousandths(self) -> i64 {
+        thousandths(self.burst)
+    }
+
+    /// Milliseconds, rounded up, until so much more has come.
+    fn time_ms(self, thousandths: i64) -> u64 {
+        u64::try_from(thousandths).unwrap_or(0).div_ceil(self.per_s.get())
+    }
+}
+
+fn thousandths(amount: u64) -> i64 {
+    i64::try_from(amount.saturating_mul(THOUSANDTHS)).unwrap_or(i64::MAX)
+}
+
+/// How fast a client may publish.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PublishRates {
+    /// PUBLISH packets.
+    pub(crate) messages: Option<Rate>,
+    /// Their bytes, Fixed Headers included.
+    pub(crate) bytes: Option<Rate>,
+}
+
+impl PublishRates {
+    /// Whether there is a bound at all.
+    pub(crate) fn are_bounded(&self) -> bool {
+        self.messages.is_some() || self.bytes.is_some()
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    rate: Rate,
+    /// In thousandths; below 0 it is in debt.
+    level: i64,
+}
+
+impl Bucket {
+    fn full(rate: Rate) -> Bucket {
+        Bucket { rate, level: rate.burst_thousandths() }
+    }
+
+    fn fill(&mut self, elapsed_ms: u64) {
+        let more = i64::try_from(self.rate.per_s.get().saturating_mul(elapsed_ms)).unwrap_or(i64::MAX);
+        self.level = self.level.saturating_add(more).min(self.rate.burst_thousandths());
+    }
+
+    /// How long `amount` has to wait, if it has to.
+    fn wait_ms(&self, amount: u64) -> u64 {
+        let missing = thousandths(amount.min(self.rate.burst)).saturating_sub(self.level);
+        if missing <= 0 { 0 } else { self.rate.time_ms(missing).max(self.until_full_ms().min(PAUSE_MS)) }
+    }
+
+    fn until_full_ms(&self) -> u64 {
+        self.rate.time_ms(self.rate.burst_thousandths().saturating_sub(self.level))
+    }
+
+    fn take(&mut self, amount: u64) {
+        self.level = self.level.saturating_sub(thousandths(amount));
+    }
+
+    fn give_back(&mut self, amount: u64) {
+        self.level = self.level.saturating_add(thousandths(amount));
+    }
+}
+
+/// What a client may publish now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PublishBucket {
+    messages: Option<Bucket>,
+    bytes: Option<Bucket>,
+    filled_at_ms: u64,
+}
+
+impl PublishBucket {
+    /// That of a client who has published nothing for long.
+    pub(crate) fn full(rates: &PublishRates, now_ms: u64) -> PublishBucket {
+        PublishBucket {
+            messages: rates.messages.map(Bucket::full),
+            bytes: rates.bytes.map(Bucket::full),
+            filled_at_ms: now_ms,
+        }
+    }
+
+    /// Takes a PUBLISH of `bytes`, Fixed Header included.
+    ///
+    /// # Errors
+    /// It has to wait. Nothing has been taken; it is to be tried again at that moment, in milliseconds.
+    pub(crate) fn take(&mut self, bytes: usize, now_ms: u64) -> Result<(), u64> {
+        self.fill(now_ms);
+        let wait_ms = self.wait_ms(bytes);
+        if wait_ms > 0 {
+            return Err(now_ms.saturating_add(wait_ms));
+        }
+        self.each(bytes, Bucket::take);
+        Ok(())
+    }
+
+    /// A PUBLISH that has been taken was not let through after all. Its turn comes again.
+    pub(crate) fn give_back(&mut self, bytes: usize) {
+        self.each(bytes, Bucket::give_back);
+    }
+
+    /// When it will be full if nothing is taken.
+    pub(crate) fn full_at_ms(&self) -> u64 {
+        let until_full_ms = [self.messages, self.bytes].iter().flatten().map(Bucket::until_full_ms).max();
+        self.filled_at_ms.saturating_add(until_full_ms.unwrap_or(0))
+    }
+
+    fn fill(&mut self, now_ms: u64) {
+        let elapsed_ms = now_ms.saturating_sub(self.filled_at_ms);
+        if elapsed_ms > 0 {
+            self.filled_at_ms = now_ms;
+            [&mut self.messages, &mut self.bytes].into_iter().flatten().for_each(|bucket| bucket.fill(elapsed_ms));
+        }
+    }
+
+    fn wait_ms(&self, bytes: usize) -> u64 {
+        let for_message = self.messages.map_or(0, |bucket| bucket.wait_ms(1));
+        for_message.max(self.bytes.map_or(0, |bucket| bucket.wait_ms(bytes as u64)))
+    }
+
+    fn each(&mut self, bytes: usize, change: impl Fn(&mut Bucket, u64)) {
+        if let Some(bucket) = &mut self.messages {
+            change(bucket, 1);
+        }
+        if let Some(bucket) = &mut self.bytes {
+            change(bucket, bytes as u64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW_MS: u64 = 1_700_000_000_000;
+
+    fn rates(messages: (usize, usize), bytes: (usize, usize)) -> PublishRates {
+        PublishRates { messages: Rate::new(messages.0, messages.1), bytes: Rate::new(bytes.0, bytes.1) }
+    }
+
+    fn bucket(messages: (usize, usize), bytes: (usize, usize)) -> PublishBucket {
+        PublishBucket::full(&rates(messages, bytes), NOW_MS)
+    }
+
+    #[test]
+    fn a_burst_goes_at_once_and_then_one_by_one() {
+        let mut bucket = bucket((2, 3), (0, 0));
+        for _ in 0..3 {
+            assert_eq!(bucket.take(10, NOW_MS), Ok(()));
+        }
+        assert_eq!(bucket.take(10, NOW_MS), Err(NOW_MS + 500));
+        assert!(bucket.take(10, NOW_MS + 499).is_err());
+        assert_eq!(bucket.take(10, NOW_MS + 500), Ok(()), "what had come before is not lost");
+        assert_eq!(bucket.take(10, NOW_MS + 500), Err(NOW_MS + 1_000));
+        // It holds no more than the burst, however long it is left alone.
+        let later_ms = NOW_MS + 1_000_000;
+        for _ in 0..3 {
+            assert_eq!(bucket.take(10, later_ms), Ok(()));
+        }
+        assert_eq!(bucket.take(10, later_ms), Err(later_ms + 500));
+    }
+
+    #[test]
+    fn a_burst_that_is_not_set_is_what_a_second_brings() {
+        let mut bucket = bucket((7, 0), (0, 0));
+        assert_eq!((0..10).filter(|_| bucket.take(1, NOW_MS).is_ok()).count(), 7);
+        assert!(!rates((0, 5), (0, 5)).are_bounded(), "without a rate there is no bound");
+        assert!(rates((0, 0), (1, 0)).are_bounded());
+    }
+
+    #[test]
+    fn a_packet_larger_than_the_burst_waits_for_a_full_bucket_and_leaves_a_debt() {
+        let mut bucket = bucket((0, 0), (100, 200));
+        assert_eq!(bucket.take(1_000, NOW_MS), Ok(()));
+        // 800 in debt, and one byte to be had.
+        assert_eq!(bucket.take(1, NOW_MS), Err(NOW_MS + 8_010));
+        assert_eq!(bucket.take(1, NOW_MS + 8_010), Ok(()));
+        assert_eq!(bucket.take(1_000, NOW_MS + 8_010), Err(NOW_MS + 10_010), "a full bucket is enough");
+        assert_eq!(bucket.take(1_000, NOW_MS + 10_010), Ok(()));
+    }
+
+    #[test]
+    fn messages_and_bytes_are_both_kept_within_bounds() {
+        let mut bucket = bucket((10, 10), (1_000, 1_000));
+        assert_eq!(bucket.take(1_000, NOW_MS), Ok(()));
+        assert_eq!(bucket.take(500, NOW_MS), Err(NOW_MS + 500), "messages are left, bytes are not");
+        for _ in 0..10 {
+            assert_eq!(bucket.take(1, NOW_MS + 2_000), Ok(()));
+        }
+        assert_eq!(bucket.take(1, NOW_MS + 2_000), Err(NOW_MS + 2_100), "bytes are left, messages are not");
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again() {
+        let mut bucket = bucket((1, 1), (100, 100));
+        assert_eq!(bucket.take(250, NOW_MS), Ok(()));
+        bucket.give_back(250);
+        assert_eq!(bucket.full_at_ms(), NOW_MS);
+        assert_eq!(bucket.take(250, NOW_MS), Ok(()));
+        assert_eq!(bucket.full_at_ms(), NOW_MS + 2_500);
+    }
+
+    #[test]
+    fn who_waits_does_so_long_enough_for_several_messages_if_the_burst_has_room() {
+        let mut large = bucket((1_000, 100), (0, 0));
+        (0..100).for_each(|_| large.take(1, NOW_MS).expect("the burst"));
+        assert_eq!(large.take(1, NOW_MS), Err(NOW_MS + PAUSE_MS));
+        assert_eq!((0..100).filter(|_| large.take(1, NOW_MS + PAUSE_MS).is_ok()).count(), 10);
+        let mut small = bucket((1_000, 1), (0, 0));
+        assert_eq!((small.take(1, NOW_MS), small.take(1, NOW_MS)), (Ok(()), Err(NOW_MS + 1)));
+    }
+
+    #[test]
+    fn the_largest_numbers_do_no_harm() {
+        let most = usize::MAX;
+        let mut bucket = bucket((most, most), (1, most));
+        assert_eq!(bucket.take(most, u64::MAX), Ok(()));
+        let _ = bucket.take(most, u64::MAX);
+        bucket.give_back(most);
+        assert!(bucket.full_at_ms() > 0);
+    }
+}

@@ -1,0 +1,188 @@
+//! A log that takes no more: who relies on it is told, and everybody else goes on.
+
+use tautwire_engine::{Acks, Settings};
+use tautwire_protocol::{
+    ConnectReason, DecodeOptions, Delivery, DisconnectReason, OwnedPacket, Packet, PacketId, Properties,
+    ProtocolVersion, PubAckReason, Publish, QoS, RetainHandling, SubscribeReason, TopicName, decode,
+};
+use tautwire_session::{AckLevel, LogState};
+
+use crate::journal::{SharedLog, SlowJournal};
+use crate::ledger::Request;
+use crate::packets::{Terms, connect_bytes, subscribe_bytes};
+use crate::support::{Prompt, SimulatedBroker, SocketId};
+use crate::world::{RETAINED, returning};
+
+struct World {
+    broker: SimulatedBroker<SlowJournal>,
+    log: SharedLog,
+}
+
+impl World {
+    fn new() -> World {
+        World::with(Acks::default())
+    }
+
+    fn with(acks: Acks) -> World {
+        let log = SharedLog::default();
+        log.become_instant();
+        let settings = Settings { sys_interval_s: 0, acks, ..Settings::default() };
+        World { broker: SimulatedBroker::new(2, settings, RETAINED, |shard| log.journal(shard)), log }
+    }
+
+    /// Lets everything happen that can.
+    fn set_state(&mut self, state: LogState) {
+        self.log.set_state(state);
+        self.broker.wake_all();
+        self.broker.settle(&mut Prompt);
+    }
+
+    fn connect(&mut self, name: &str, lasts: bool) -> SocketId {
+        let expiry_interval_s = if lasts { 3_600 } else { 0 };
+        let terms = Terms { expiry_interval_s, clean_start: !lasts, ..returning() };
+        let socket = self.broker.connect(0, 1 << 20);
+        self.broker.send(socket, &connect_bytes(name, ProtocolVersion::V5, &terms, None));
+        socket
+    }
+
+    fn subscribe(&mut self, socket: SocketId, filter: &str) -> SubscribeReason {
+        let request = Request {
+            filter: filter.into(),
+            qos: QoS::AtLeastOnce,
+            no_local: false,
+            retain_as_published: false,
+            retain_handling: RetainHandling::SendAtSubscribe,
+            identifier: None,
+        };
+        self.broker.send(socket, &subscribe_bytes(ProtocolVersion::V5, id(1), &[request]));
+        let answers = self.answers(socket);
+        let Some(Packet::SubAck(ack)) = answers.last().map(OwnedPacket::as_packet) else { panic!("{answers:?}") };
+        ack.reasons.iter().next().expect("one for each filter")
+    }
+
+    /// The answer to a message of QoS 1.
+    fn publish(&mut self, socket: SocketId, topic: &str) -> PubAckReason {
+        let delivery = Delivery::AtLeastOnce { packet_id: id(7), dup: false };
+        self.send(socket, topic, delivery);
+        let answers = self.answers(socket);
+        let Some(Packet::PubAck(ack)) = answers.last().map(OwnedPacket::as_packet) else { panic!("{answers:?}") };
+        ack.reason
+    }
+
+    fn send(&mut self, socket: SocketId, topic: &str, delivery: Delivery) {
+        let topic = TopicName::new(topic).ok();
+        let publish = Publish { delivery, retain: false, topic, properties: Properties::EMPTY, payload: b"x" };
+        let mut bytes = Vec::new();
+        publish.append_to(ProtocolVersion::V5, &mut bytes).expect("our PUBLISH is valid");
+        self.broker.send(socket, &bytes);
+    }
+
+    fn answers(&mut self, socket: SocketId) -> Vec<OwnedPacket> {
+        self.broker.settle(&mut Prompt);
+        let bytes = self.broker.take(socket, usize::MAX);
+        let (mut rest, mut packets) = (&bytes[..], Vec::new());
+        while let Ok((packet, length)) = decode(rest, &DecodeOptions::new(ProtocolVersion::V5)) {
+            packets.push(packet.to_owned_packet().expect("it was decoded"));
+            rest = &rest[length..];
+        }
+        packets
+    }
+
+    fn connected(&mut self, socket: SocketId) -> ConnectReason {
+        let answers = self.answers(socket);
+        let Some(Packet::ConnAck(connack)) = answers.first().map(OwnedPacket::as_packet) else { panic!("{answers:?}") };
+        connack.reason
+    }
+}
+
+fn id(n: u16) -> PacketId {
+    PacketId::new(n).expect("not zero")
+}
+
+#[test]
+fn when_the_disk_has_failed_those_who_rely_on_it_are_told_and_others_go_on() {
+    let mut world = World::new();
+    let lasting = world.connect("lasting", true);
+    let passing = world.connect("passing", false);
+    assert_eq!(world.subscribe(lasting, "kept/#"), SubscribeReason::GrantedQoS1);
+    assert_eq!(world.subscribe(passing, "live/#"), SubscribeReason::GrantedQoS1);
+    assert_eq!(world.publish(passing, "kept/a"), PubAckReason::Success);
+    assert!(matches!(world.answers(lasting)[..], [_]), "the message");
+
+    world.set_state(LogState::Failed);
+    let told = world.answers(lasting);
+    let Some(Packet::Disconnect(goodbye)) = told.last().map(OwnedPacket::as_packet) else { panic!("{told:?}") };
+    assert_eq!(goodbye.reason, DisconnectReason::QuotaExceeded);
+    assert!(world.broker.closed_at_ms(lasting).is_some());
+
+    assert_eq!(world.publish(passing, "kept/a"), PubAckReason::QuotaExceeded);
+    assert_eq!(world.publish(passing, "live/a"), PubAckReason::Success, "nobody keeps it");
+    world.send(passing, "kept/a", Delivery::AtMostOnce);
+    let again = world.connect("lasting", true);
+    assert_eq!(world.connected(again), ConnectReason::ServerUnavailable);
+    let newcomer = world.connect("newcomer", true);
+    assert_eq!(world.connected(newcomer), ConnectReason::ServerUnavailable);
+    let other = world.connect("other", false);
+    assert_eq!(world.connected(other), ConnectReason::Success);
+    assert_eq!(world.publish(other, "live/b"), PubAckReason::Success);
+    // One that ends a session which was kept asks for nothing lasting.
+    let anew = world.connect("lasting", false);
+    assert_eq!(world.connected(anew), ConnectReason::Success);
+    let totals = world.broker.totals();
+    assert_eq!((totals.publishes_refused_disk, totals.refused_disk), (1, 3));
+}
+
+#[test]
+fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
+    let mut world = World::new();
+    let lasting = world.connect("lasting", true);
+    let passing = world.connect("passing", false);
+    assert_eq!(world.subscribe(lasting, "kept/#"), SubscribeReason::GrantedQoS1);
+    world.broker.abandon(lasting);
+    assert_eq!(world.publish(passing, "kept/a"), PubAckReason::Success);
+
+    world.set_state(LogState::Full);
+    assert_eq!(world.publish(passing, "kept/b"), PubAckReason::QuotaExceeded);
+    let newcomer = world.connect("newcomer", true);
+    assert_eq!(world.connected(newcomer), ConnectReason::QuotaExceeded);
+    let back = world.connect("lasting", true);
+    let answers = world.answers(back);
+    let [connack, message] = &answers[..] else { panic!("{answers:?}") };
+    let (Packet::ConnAck(connack), Packet::Publish(_)) = (connack.as_packet(), message.as_packet()) else {
+        panic!("{answers:?}")
+    };
+    assert_eq!((connack.reason, connack.session_present), (ConnectReason::Success, true));
+    assert_eq!(world.subscribe(back, "more/#"), SubscribeReason::QuotaExceeded);
+
+    world.set_state(LogState::Open);
+    assert_eq!(world.publish(passing, "kept/c"), PubAckReason::Success);
+    assert_eq!(world.subscribe(back, "more/#"), SubscribeReason::GrantedQoS1);
+}
+
+#[test]
+fn an_answer_waits_for_what_its_topic_asks_for() {
+    let topics = vec![("m/memory".into(), AckLevel::Memory), ("m/os".into(), AckLevel::Os)];
+    let mut world = World::with(Acks { topics, ..Acks::default() });
+    let lasting = world.connect("lasting", true);
+    assert_eq!(world.subscribe(lasting, "m/#"), SubscribeReason::GrantedQoS1);
+    world.broker.abandon(lasting);
+    world.log.fall_behind();
+    world.log.take_no_frames(true);
+    let publish = |world: &mut World, topic| {
+        // Nobody waits for an answer before this one.
+        let socket = world.connect(topic, false);
+        world.answers(socket);
+        world.send(socket, topic, Delivery::AtLeastOnce { packet_id: id(7), dup: false });
+        socket
+    };
+    let (memory, os, disk) =
+        (publish(&mut world, "m/memory"), publish(&mut world, "m/os"), publish(&mut world, "m/disk"));
+    let answered = |world: &mut World| [memory, os, disk].map(|socket| world.answers(socket).len());
+    assert_eq!(answered(&mut world), [1, 0, 0]);
+    world.log.take_no_frames(false);
+    world.broker.wake_all();
+    assert_eq!(answered(&mut world), [0, 1, 0]);
+    world.log.become_instant();
+    world.broker.wake_all();
+    assert_eq!(answered(&mut world), [0, 0, 1]);
+}

@@ -1,0 +1,358 @@
+//! Clients that publish faster than they may: nobody gets more than the bucket allows, nothing is lost or overtaken, and nobody
+//! waits longer than it must.
+
+use tautwire_engine::Settings;
+use tautwire_protocol::{
+    Connect, DecodeOptions, Delivery, OwnedPacket, Packet, PacketId, Properties, ProtocolVersion, Publish, QoS,
+    RetainHandling, TopicName, decode,
+};
+use tautwire_session::Volatile;
+
+use crate::ledger::Request;
+use crate::packets::subscribe_bytes;
+use crate::random_clients::{Named, seeds};
+use crate::support::{Choices, Prompt, Random, SimulatedBroker, SocketId};
+use crate::world::{Plan, RETAINED, World, settings};
+
+type Broker = SimulatedBroker<Volatile>;
+
+const V: ProtocolVersion = ProtocolVersion::V3_1_1;
+/// Nobody is silent for so long before all has been sent.
+const KEEP_ALIVE_S: u16 = 60;
+/// How often the clock is looked at while all waits.
+const STEP_MS: usize = 10;
+
+fn bytes_of(packet: &Packet<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    packet.append_to(V, &mut bytes).expect("our packets are valid");
+    bytes
+}
+
+fn connect_as(broker: &mut Broker, client_id: &str, clean_start: bool, keep_alive_s: u16) -> SocketId {
+    let socket = broker.connect(0, 1 << 30);
+    let connect = Connect {
+        version: V,
+        clean_start,
+        keep_alive_s,
+        client_id,
+        will: None,
+        user_name: None,
+        password: None,
+        properties: Properties::EMPTY,
+    };
+    broker.send(socket, &bytes_of(&Packet::Connect(connect)));
+    broker.settle(&mut Prompt);
+    assert_eq!(packets(broker, socket).len(), 1, "CONNACK");
+    socket
+}
+
+/// What has arrived at a client.
+fn packets(broker: &mut Broker, socket: SocketId) -> Vec<OwnedPacket> {
+    let bytes = broker.take(socket, usize::MAX);
+    let mut rest = &bytes[..];
+    let mut packets = Vec::new();
+    while !rest.is_empty() {
+        let (packet, length) = decode(rest, &DecodeOptions::new(V)).expect("whole valid packets");
+        packets.push(packet.to_owned_packet().expect("what was decoded can be kept"));
+        rest = &rest[length..];
+    }
+    packets
+}
+
+fn publish_bytes(qos: QoS, number: usize, topic: &str, payload: &[u8]) -> Vec<u8> {
+    let packet_id = PacketId::new(number as u16 + 1).expect("not zero");
+    let delivery = match qos {
+        QoS::AtMostOnce => Delivery::AtMostOnce,
+        QoS::AtLeastOnce => Delivery::AtLeastOnce { packet_id, dup: false },
+        QoS::ExactlyOnce => Delivery::ExactlyOnce { packet_id, dup: false },
+    };
+    let topic = TopicName::new(topic).ok();
+    bytes_of(&Packet::Publish(Publish { delivery, retain: false, topic, properties: Properties::EMPTY, payload }))
+}
+
+fn subscriber(broker: &mut Broker) -> SocketId {
+    let socket = connect_as(broker, "subscriber", true, 0);
+    let request = Request {
+        filter: "#".into(),
+        qos: QoS::AtMostOnce,
+        no_local: false,
+        retain_as_published: false,
+        retain_handling: RetainHandling::SendAtSubscribe,
+        identifier: None,
+    };
+    broker.send(socket, &subscribe_bytes(V, PacketId::new(1).expect("not zero"), &[request]));
+    broker.settle(&mut Prompt);
+    broker.take(socket, usize::MAX);
+    socket
+}
+
+/// One client, what it has sent, and what came of it.
+struct Publisher {
+    id: String,
+    topic: String,
+    qos: QoS,
+    socket: SocketId,
+    /// Lengths of the packets sent.
+    sent: Vec<usize>,
+    /// When each arrived.
+    arrived_ms: Vec<u64>,
+}
+
+impl Publisher {
+    fn publish(&mut self, broker: &mut Broker, payload_bytes: usize) {
+        let mut payload = vec![b'x'; payload_bytes.max(4)];
+        payload[..4].copy_from_slice(&(self.sent.len() as u32).to_be_bytes());
+        let bytes = publish_bytes(self.qos, self.sent.len(), &self.topic, &payload);
+        self.sent.push(bytes.len());
+        broker.send(self.socket, &bytes);
+    }
+
+    /// For all packets that were let through one after the other: they fit into a full bucket and what has come meanwhile. The
+    /// last one may be larger than the bucket.
+    fn check_pace(&self, rate: u64, burst: u64, weight: impl Fn(usize) -> u64) {
+        for (first, from_ms) in self.arrived_ms.iter().enumerate() {
+            let mut sum = 0;
+            for (last, until_ms) in self.arrived_ms.iter().enumerate().skip(first) {
+                let len = weight(self.sent[last]);
+                sum += len;
+                let most = (burst + len.saturating_sub(burst)) * 1_000 + rate * (until_ms - from_ms);
+                assert!(sum * 1_000 <= most, "{}: {first} to {last} are {sum}, in {} ms", self.id, until_ms - from_ms);
+            }
+        }
+    }
+}
+
+fn random_settings(random: &mut Random) -> Settings {
+    let by_messages = random.chance(70);
+    let by_bytes = !by_messages || random.chance(50);
+    let settings = Settings {
+        publish_burst_messages: random.pick(&[1, 2, 5, 20]),
+        publish_burst_bytes: random.pick(&[1, 100, 2_000]),
+        receive_maximum: u16::MAX,
+        shard_queue_batches: 64,
+        sys_interval_s: 0,
+        ..Settings::default()
+    };
+    Settings {
+        publish_messages_per_s: if by_messages { random.pick(&[1, 3, 50]) } else { 0 },
+        publish_bytes_per_s: if by_bytes { random.pick(&[100, 1_000, 5_000]) } else { 0 },
+        ..settings
+    }
+}
+
+#[test]
+fn nobody_gets_more_than_the_bucket_allows_and_all_arrives_in_order_and_in_time() {
+    let mut pauses = 0;
+    for seed in seeds() {
+        let _named = Named(seed);
+        let mut random = Random::new(seed);
+        let settings = random_settings(&mut random);
+        pauses += run(&mut random, settings);
+    }
+    assert!(pauses > 0, "nobody was too fast");
+}
+
+/// Says how often somebody was too fast.
+fn run(random: &mut Random, settings: Settings) -> u64 {
+    let rates = settings.clone();
+    let shards = 1 + random.below(3);
+    let mut broker = SimulatedBroker::new(shards, settings, RETAINED, |_| Volatile);
+    let subscriber = subscriber(&mut broker);
+    let mut publishers: Vec<_> = (0..1 + random.below(3))
+        .map(|number| {
+            let id = broker.client_id_on(random.below(shards), &format!("publisher-{number}"));
+            let socket = connect_as(&mut broker, &id, true, KEEP_ALIVE_S);
+            let qos = random.pick(&[QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce]);
+            let topic = number.to_string();
+            Publisher { id, topic, qos, socket, sent: Vec::new(), arrived_ms: Vec::new() }
+        })
+        .collect();
+    for _ in 0..60 {
+        let publisher = random.below(publishers.len());
+        let publisher = &mut publishers[publisher];
+        match random.below(10) {
+            0..=5 => {
+                for _ in 0..=random.below(6) {
+                    let bytes = random.pick(&[0, 10, 100, 500]);
+                    publisher.publish(&mut broker, bytes);
+                }
+                broker.send(publisher.socket, &bytes_of(&Packet::PingReq));
+            }
+            // One that comes back has what it left.
+            6 if publisher.sent.len() == publisher.arrived_ms.len() => {
+                if random.chance(50) {
+                    broker.cut(publisher.socket);
+                }
+                publisher.socket = connect_as(&mut broker, &publisher.id, random.chance(50), KEEP_ALIVE_S);
+            }
+            _ => broker.advance(random.pick(&[1, 7, 100, 1_000])),
+        }
+        settle(&mut broker, random, subscriber, &mut publishers);
+    }
+    let sent_all_ms = broker.now_ms();
+    while publishers.iter().any(|publisher| publisher.arrived_ms.len() < publisher.sent.len()) {
+        broker.advance(STEP_MS as u64);
+        settle(&mut broker, random, subscriber, &mut publishers);
+        let waited_ms = broker.now_ms() - sent_all_ms;
+        assert!(
+            publishers.iter().any(|publisher| waited_ms <= longest_ms(&rates, publisher)),
+            "somebody waits too long"
+        );
+    }
+    for publisher in &publishers {
+        let heard_ms = publisher.arrived_ms.last().map_or(0, |at_ms| at_ms + u64::from(KEEP_ALIVE_S) * 1_500);
+        let closed_ms = broker.closed_at_ms(publisher.socket);
+        assert!(closed_ms.is_none_or(|at_ms| at_ms >= heard_ms), "whoever is not read from is not silent");
+        if rates.publish_messages_per_s > 0 {
+            let (rate, burst) = (rates.publish_messages_per_s, rates.publish_burst_messages);
+            publisher.check_pace(rate as u64, burst as u64, |_| 1);
+        }
+        if rates.publish_bytes_per_s > 0 {
+            let (rate, burst) = (rates.publish_bytes_per_s, rates.publish_burst_bytes);
+            publisher.check_pace(rate as u64, burst as u64, |len| len as u64);
+        }
+    }
+    let totals = broker.totals();
+    assert_eq!((totals.dropped(), totals.protocol_errors), (0, 0));
+    totals.clients_paused_for_rate
+}
+
+/// Everything that may move moves, and the subscriber looks at what has come.
+fn settle(broker: &mut Broker, random: &mut Random, subscriber: SocketId, publishers: &mut [Publisher]) {
+    broker.settle(random);
+    let now_ms = broker.now_ms();
+    for packet in packets(broker, subscriber) {
+        let Packet::Publish(publish) = packet.as_packet() else { panic!("{packet:?}") };
+        let topic = publish.topic.expect("3.1.1 has no aliases").as_str();
+        let publisher = publishers.iter_mut().find(|publisher| publisher.topic == topic).expect("one of ours");
+        let number = u32::from_be_bytes(publish.payload[..4].try_into().expect("four bytes"));
+        assert_eq!(number as usize, publisher.arrived_ms.len(), "in order, and once");
+        publisher.arrived_ms.push(now_ms);
+    }
+    for publisher in publishers {
+        broker.take(publisher.socket, usize::MAX);
+    }
+}
+
+/// How long all that a publisher has sent may take. Each packet waits until it is paid for, and somewhat longer than that.
+fn longest_ms(rates: &Settings, publisher: &Publisher) -> u64 {
+    let price = |amount: usize, per_s: usize| if per_s == 0 { 0 } else { (amount * 1_000).div_ceil(per_s) };
+    let prices = publisher
+        .sent
+        .iter()
+        .map(|len| price(1, rates.publish_messages_per_s) + price(*len, rates.publish_bytes_per_s) + 12 + STEP_MS);
+    prices.sum::<usize>() as u64
+}
+
+fn paced(messages: usize) -> Broker {
+    let settings = Settings {
+        publish_messages_per_s: 1,
+        publish_burst_messages: messages,
+        sys_interval_s: 0,
+        ..Settings::default()
+    };
+    SimulatedBroker::new(1, settings, RETAINED, |_| Volatile)
+}
+
+fn received(broker: &mut Broker) -> u64 {
+    broker.settle(&mut Prompt);
+    broker.totals().publishes_received
+}
+
+#[test]
+fn coming_back_does_not_pay() {
+    let mut publishes: Vec<_> = (0..5).map(|number| publish_bytes(QoS::AtLeastOnce, number, "t", b"x")).collect();
+    let more = publishes.split_off(3).concat();
+    let burst = publishes.concat();
+    for clean_start in [true, false] {
+        let mut broker = paced(3);
+        let mut socket = connect_as(&mut broker, "c", clean_start, 0);
+        broker.send(socket, &burst);
+        assert_eq!(received(&mut broker), 3);
+        for round in 1..10 {
+            // At first the connection has ended; later it waits, and is taken over.
+            if round == 1 {
+                broker.cut(socket);
+                broker.settle(&mut Prompt);
+                assert_eq!(broker.totals().connections, 0);
+            }
+            socket = connect_as(&mut broker, "c", clean_start, 0);
+            broker.advance(500);
+            broker.send(socket, &more);
+            assert_eq!(received(&mut broker), 3 + round / 2, "half a message has come");
+        }
+        // Others have rates of their own.
+        let other = connect_as(&mut broker, "d", clean_start, 0);
+        broker.send(other, &burst);
+        assert_eq!(received(&mut broker), 7 + 3);
+        // What waits on a connection that is lost has been sent, and comes.
+        broker.cut(socket);
+        broker.advance(2_000);
+        assert_eq!(received(&mut broker), 10 + 2);
+        // Whoever stays away for long enough has a full bucket.
+        broker.advance(3_000);
+        let socket = connect_as(&mut broker, "c", clean_start, 0);
+        broker.send(socket, &[&burst[..], &more].concat());
+        assert_eq!(received(&mut broker), 12 + 3);
+    }
+}
+
+#[test]
+fn keep_alive_stands_still_while_a_client_is_not_read_from() {
+    let mut broker = paced(1);
+    let socket = connect_as(&mut broker, "c", true, 1);
+    for number in 0..20 {
+        broker.send(socket, &publish_bytes(QoS::AtMostOnce, number, "t", b"x"));
+    }
+    broker.send(socket, &bytes_of(&Packet::PingReq));
+    assert_eq!(received(&mut broker), 1);
+    // A debt of many keep alives, and no turn between.
+    broker.advance(18_999);
+    broker.settle(&mut Prompt);
+    for _ in 0..30 {
+        broker.advance(1_000);
+        broker.settle(&mut Prompt);
+        if broker.totals().publishes_received == 20 {
+            break;
+        }
+        assert_eq!(broker.closed_at_ms(socket), None);
+        assert_eq!(packets(&mut broker, socket).len(), 0, "PINGREQ waits behind the messages");
+    }
+    assert_eq!(packets(&mut broker, socket).len(), 1, "PINGRESP");
+    assert_eq!(broker.closed_at_ms(socket), None);
+    for _ in 0..8 {
+        broker.advance(250);
+        broker.settle(&mut Prompt);
+    }
+    assert!(broker.closed_at_ms(socket).is_some(), "silent from now on");
+    assert_eq!(broker.totals().keep_alive_timeouts, 1);
+}
+
+/// Random clients of a broker that lets them publish only so fast: what MQTT promises holds all the same.
+#[test]
+fn what_is_published_slowly_arrives_as_promised() {
+    let mut pauses = 0;
+    for seed in seeds().take(100) {
+        let _named = Named(seed);
+        let mut random = Random::new(!seed);
+        let plan = Plan {
+            shards: 1 + random.below(3),
+            clients: 2 + random.below(5),
+            steps: random.pick(&[200, 1_000]),
+            prompt_clients: random.chance(20),
+        };
+        let settings = Settings {
+            publish_messages_per_s: random.pick(&[0, 1, 20]),
+            publish_burst_messages: random.pick(&[1, 3, 10]),
+            publish_bytes_per_s: random.pick(&[10_000, 100_000]),
+            publish_burst_bytes: random.pick(&[1, 5_000, 100_000]),
+            ..settings(&mut random)
+        };
+        let mut world = World::new(seed, plan.clone(), settings.clone(), |_| Volatile);
+        if let Err(wrong) = world.run() {
+            panic!("{plan:?}: {wrong}");
+        }
+        pauses += world.broker.totals().clients_paused_for_rate;
+    }
+    assert!(pauses > 0, "nobody was too fast");
+}

@@ -1,0 +1,119 @@
+//! A store for cold messages whose answers come later.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tautwire_cold::{Faults, FaultyFiles, Settings, Store};
+use tautwire_memory::Memory;
+use tautwire_message::{Cold, ColdAnswer, ColdOrder, ColdPort, Freed, Shelf};
+
+use super::choices::Choices;
+
+/// Small, so that files are rewritten all the time.
+const FILE_BYTES: u32 = 16 << 10;
+/// Orders of a shard that wait.
+const ORDERS_MAX: usize = 256;
+
+/// The store of one broker. Clones are the same store.
+#[derive(Clone)]
+pub(crate) struct SlowStore {
+    inner: Arc<Mutex<Inner>>,
+    files: FaultyFiles,
+    freed: Arc<Freed>,
+}
+
+struct Inner {
+    store: Store<FaultyFiles>,
+    ways: Vec<Way>,
+}
+
+#[derive(Default)]
+struct Way {
+    orders: VecDeque<ColdOrder>,
+    answers: VecDeque<ColdAnswer>,
+}
+
+impl SlowStore {
+    /// A store for so many shards.
+    pub(crate) fn new(shards: usize) -> SlowStore {
+        let files = FaultyFiles::default();
+        let settings = Settings { limit_bytes: 1 << 30, file_bytes: FILE_BYTES };
+        let store = Store::new(files.clone(), settings);
+        let ways = (0..shards).map(|_| Way::default()).collect();
+        SlowStore { inner: Arc::new(Mutex::new(Inner { store, ways })), files, freed: Arc::default() }
+    }
+
+    /// The way of one shard.
+    pub(crate) fn port(&self, shard: usize, memory: &Memory) -> Box<dyn ColdPort> {
+        let shelf = Arc::new(Shelf::new(memory.ledger(shard).clone(), self.freed.clone()));
+        Box::new(SlowPort { store: self.clone(), shard, shelf })
+    }
+
+    /// From now on these faults.
+    pub(crate) fn set_faults(&self, faults: Faults) {
+        self.files.set_faults(faults);
+    }
+
+    /// Serves one order; gives the shard that is to be woken.
+    pub(crate) fn serve(&self, choices: &mut impl Choices) -> Option<usize> {
+        let mut inner = self.inner();
+        let Inner { store, ways } = &mut *inner;
+        self.freed.take(Vec::new()).into_iter().for_each(|slot| store.free(slot));
+        let _ = store.tend();
+        store.tidy();
+        let waiting: Vec<usize> = (0..ways.len()).filter(|shard| !ways[*shard].orders.is_empty()).collect();
+        let shard = *waiting.get(choices.below(waiting.len().max(1)))?;
+        let order = ways[shard].orders.pop_front()?;
+        let answer = store.answer(order);
+        ways[shard].answers.push_back(answer);
+        Some(shard)
+    }
+
+    /// Messages that it has, has written and has read.
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
+        let stats = self.inner().store.stats();
+        (stats.messages, stats.written, stats.read)
+    }
+
+    /// The payload of a message, whatever the faults.
+    pub(crate) fn payload(&self, cold: &Cold) -> Vec<u8> {
+        self.set_faults(Faults::default());
+        let mut bytes = Vec::new();
+        let range = self.inner().store.read(&[cold.slot()], &mut bytes).pop().flatten().expect("it can be read");
+        cold.read(&bytes[range]).expect("it is the one").payload.to_vec()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("nobody panics with it")
+    }
+}
+
+struct SlowPort {
+    store: SlowStore,
+    shard: usize,
+    shelf: Arc<Shelf>,
+}
+
+impl ColdPort for SlowPort {
+    fn post(&mut self, order: ColdOrder) -> Result<(), ColdOrder> {
+        let mut inner = self.store.inner();
+        let orders = &mut inner.ways[self.shard].orders;
+        if orders.len() >= ORDERS_MAX {
+            return Err(order);
+        }
+        orders.push_back(order);
+        Ok(())
+    }
+
+    fn has_answer(&self) -> bool {
+        !self.store.inner().ways[self.shard].answers.is_empty()
+    }
+
+    fn next_answer(&mut self) -> Option<ColdAnswer> {
+        self.store.inner().ways[self.shard].answers.pop_front()
+    }
+
+    fn shelf(&self) -> &Arc<Shelf> {
+        &self.shelf
+    }
+}

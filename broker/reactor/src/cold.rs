@@ -1,0 +1,179 @@
+//! Messages that leave memory: the store in the data directory, before there are threads and after.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tautwire_cold::{ColdThread, Folder, Settings, Stats, Store};
+use tautwire_durable::ColdStore;
+use tautwire_engine::{Counter, Counters, Shard, Shared};
+use tautwire_memory::{Kind, Ledger, Memory};
+use tautwire_message::{Cold, Freed, Message, Shelf, Slot};
+use tautwire_session::Journal;
+
+use crate::bell::Bell;
+
+/// The folder within the data directory.
+const FOLDER: &str = "cold";
+
+/// Removes the folder if it is empty.
+pub(crate) fn remove_folder(data: &Path) {
+    // One that is not there, or that holds something, stays as it is.
+    let _ = std::fs::remove_dir(data.join(FOLDER));
+}
+
+/// The store while the log is read.
+pub(crate) struct Cooler {
+    store: Store<Folder>,
+    freed: Arc<Freed>,
+    shelf: Arc<Shelf>,
+    memory: Arc<Memory>,
+    hot_max_bytes: u64,
+}
+
+impl Cooler {
+    /// Empties the folder.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(crate) fn open(data: &Path, shared: &Shared) -> io::Result<Cooler> {
+        let folder = Folder::emptied(&data.join(FOLDER))?;
+        let freed = Arc::new(Freed::default());
+        Ok(Cooler {
+            store: Store::new(folder, Settings::with_limit(shared.settings.cold_bytes)),
+            shelf: Arc::new(Shelf::new(shared.memory.ledger(0).clone(), freed.clone())),
+            freed,
+            memory: shared.memory.clone(),
+            hot_max_bytes: shared.settings.hot_max_bytes(),
+        })
+    }
+
+    /// Starts the thread that reads and writes from now on, and connects the shards with it.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(crate) fn start<J: Journal>(
+        self,
+        shared: &Shared,
+        shards: &mut [Shard<J>],
+        bells: &[Arc<Bell>],
+    ) -> io::Result<ColdThread> {
+        let shelf = |index| Arc::new(Shelf::new(shared.memory.ledger(index).clone(), self.freed.clone()));
+        let shelves = (0..shards.len()).map(shelf).collect();
+        let bells = bells.to_vec();
+        let wake = move |shard: usize| {
+            if let Some(bell) = bells.get(shard) {
+                bell.ring();
+            }
+        };
+        let counters = shared.counters.clone();
+        let report = move |stats: &Stats| {
+            if let Some(counters) = counters.last() {
+                report(stats, counters);
+            }
+        };
+        let (thread, ports) = ColdThread::start(self.store, self.freed, shelves, wake, report)?;
+        for (shard, port) in shards.iter_mut().zip(ports) {
+            shard.connect_cold(Box::new(port));
+        }
+        Ok(thread)
+    }
+
+    /// Reads one message.
+    pub(crate) fn read(&mut self, cold: &Cold) -> Option<Message> {
+        read(&mut self.store, cold)
+    }
+}
+
+fn write(store: &mut Store<Folder>, freed: &Freed, shelf: &Arc<Shelf>, messages: &[Message]) -> Vec<Option<Cold>> {
+    freed.take(Vec::new()).into_iter().for_each(|slot: Slot| store.free(slot));
+    let slots = store.write(messages);
+    let cold = |(message, slot): (&Message, Option<Slot>)| Some(Cold::new(message, slot?, shelf));
+    messages.iter().zip(slots).map(cold).collect()
+}
+
+fn read(store: &mut Store<Folder>, cold: &Cold) -> Option<Message> {
+    let mut bytes = Vec::new();
+    let range = store.read(&[cold.slot()], &mut bytes).pop().flatten()?;
+    Some(cold.read(bytes.get(range)?)?.to_message())
+}
+
+/// The folder within the data directory for the messages of a snapshot that is being made.
+const SCRATCH_FOLDER: &str = "cold-snapshot";
+/// With so much of a snapshot in memory, more leaves it.
+const SCRATCH_HOT_MAX_BYTES: u64 = 32 << 20;
+
+/// The store for the messages of one snapshot, on the thread that makes it.
+pub(crate) struct Scratch {
+    store: Store<Folder>,
+    freed: Arc<Freed>,
+    shelf: Arc<Shelf>,
+    ledger: Arc<Ledger>,
+    path: PathBuf,
+}
+
+impl Scratch {
+    /// Empties the folder.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub(crate) fn open(data: &Path, limit_bytes: u64) -> io::Result<Scratch> {
+        let path = data.join(SCRATCH_FOLDER);
+        let folder = Folder::emptied(&path)?;
+        let (freed, ledger) = (Arc::new(Freed::default()), Arc::new(Ledger::default()));
+        let shelf = Arc::new(Shelf::new(Arc::default(), freed.clone()));
+        Ok(Scratch { store: Store::new(folder, Settings::with_limit(limit_bytes)), freed, shelf, ledger, path })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left is emptied by the next one.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+impl ColdStore for Scratch {
+    fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
+        write(&mut self.store, &self.freed, &self.shelf, messages)
+    }
+
+    fn read(&mut self, cold: &Cold) -> Option<Message> {
+        read(&mut self.store, cold)
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.ledger.held(Kind::Message) > SCRATCH_HOT_MAX_BYTES
+    }
+
+    fn ledger(&self) -> Option<Arc<Ledger>> {
+        Some(self.ledger.clone())
+    }
+}
+
+impl ColdStore for Cooler {
+    fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
+        write(&mut self.store, &self.freed, &self.shelf, messages)
+    }
+
+    fn read(&mut self, cold: &Cold) -> Option<Message> {
+        Cooler::read(self, cold)
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.memory.held(Kind::Message) > self.hot_max_bytes
+    }
+}
+
+/// The store's thread is the only one that writes these counters.
+fn report(stats: &Stats, counters: &Counters) {
+    let set = |counter: &Counter, value: u64| counter.add(value.wrapping_sub(counter.get()));
+    set(&counters.cold_messages, stats.messages);
+    set(&counters.cold_bytes, stats.live_bytes);
+    set(&counters.cold_file_bytes, stats.file_bytes);
+    set(&counters.cold_writes, stats.written);
+    set(&counters.cold_reads, stats.read);
+    set(&counters.cold_write_failures, stats.write_failures);
+    set(&counters.cold_refused, stats.refused);
+    set(&counters.cold_read_failures, stats.read_failures);
+}

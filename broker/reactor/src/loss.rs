@@ -1,0 +1,76 @@
+//! What is lost of a data directory that is opened in spite of damage: told in the log, once.
+
+use std::path::Path;
+
+use tautwire_durable::{PassedOver, SnapshotFound};
+use tautwire_journal::{Damage, SessionId};
+use tautwire_session::{Replay, SessionNumber};
+
+/// Tells all that is lost; says whether anything is. `state`: what is left.
+pub(crate) fn tell(
+    path: &Path,
+    snapshot: &SnapshotFound,
+    damage: &[Damage],
+    passed_over: Option<&PassedOver>,
+    state: &Replay,
+) -> bool {
+    let path = path.display();
+    for name in &snapshot.damaged {
+        log::error!("data directory {path}: {name} is damaged");
+    }
+    for range in &snapshot.lost {
+        log::error!("data directory {path}: lost of the snapshot: bytes {} to {}", range.start, range.end);
+    }
+    for damage in damage {
+        log::error!("data directory {path}: lost: {damage}{}", suspects(damage, state));
+    }
+    let passed_over = passed_over.filter(|passed| !passed.is_none());
+    if let Some(passed) = passed_over {
+        log::warn!(
+            "data directory {path}: what does not fit to what is left is passed over: {} records of unknown sessions, \
+             {} with a message that is missing, {} frames in part; {} messages keep their identifiers, {} older sessions of a \
+             client are gone{}",
+            passed.unknown_session,
+            passed.message_missing,
+            passed.undecodable,
+            passed.other_identifier,
+            passed.replaced,
+            concerned(passed),
+        );
+    }
+    !snapshot.damaged.is_empty() || !damage.is_empty() || passed_over.is_some()
+}
+
+/// Sessions and topics that damaged bytes name.
+fn suspects(damage: &Damage, state: &Replay) -> String {
+    let mut text = String::new();
+    if !damage.suspects.sessions.is_empty() {
+        let named: Vec<String> = damage.suspects.sessions.iter().map(|session| name(*session, state)).collect();
+        text.push_str(&format!("; sessions: {}", named.join(", ")));
+    }
+    if !damage.suspects.topics.is_empty() {
+        let quoted: Vec<String> = damage.suspects.topics.iter().map(|topic| format!("{topic:?}")).collect();
+        text.push_str(&format!("; topics: {}", quoted.join(", ")));
+    }
+    text
+}
+
+fn name(session: SessionId, state: &Replay) -> String {
+    match state.session_of(SessionNumber(session.get())) {
+        Some(found) => format!("{:?}", found.session.client_id()),
+        None => format!("number {}", session.get()),
+    }
+}
+
+fn concerned(passed: &PassedOver) -> String {
+    let names: Vec<String> = passed
+        .sessions
+        .iter()
+        .map(|(number, client_id)| match client_id {
+            Some(client_id) => format!("{client_id:?}"),
+            None => format!("number {number}"),
+        })
+        .collect();
+    let more = if passed.more_sessions { ", and more" } else { "" };
+    if names.is_empty() { String::new() } else { format!("; sessions: {}{more}", names.join(", ")) }
+}

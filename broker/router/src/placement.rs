@@ -1,0 +1,80 @@
+//! On which shard the session of a client lives.
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher13;
+
+use crate::ShardIndex;
+
+/// Places clients on shards by a hash of their identifier. The hash is seeded, so that nobody can aim at one shard, and it never
+/// changes from one version of the broker to the next: after a crash, the log says by seed and number of shards who lived where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placement {
+    /// How many shards there are.
+    shards: u8,
+    seed: u64,
+}
+
+impl Placement {
+    /// Places clients on `shards` shards, 1 to [`crate::SHARDS_MAX`].
+    ///
+    /// # Panics
+    /// With another number of shards.
+    pub fn new(shards: usize, seed: u64) -> Placement {
+        assert!((1..=crate::SHARDS_MAX).contains(&shards), "a set of shards is the bits of a word");
+        Placement { shards: shards as u8, seed }
+    }
+
+    /// The same, for numbers that come from elsewhere; `None` where there cannot be so many shards.
+    pub fn checked(shards: usize, seed: u64) -> Option<Placement> {
+        (1..=crate::SHARDS_MAX).contains(&shards).then(|| Placement::new(shards, seed))
+    }
+
+    /// How many shards there are.
+    #[inline]
+    pub fn shards(&self) -> usize {
+        usize::from(self.shards)
+    }
+
+    /// What nobody can foretell.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// The shard on which the session of `client_id` lives.
+    pub fn owner(&self, client_id: &str) -> ShardIndex {
+        if self.shards == 1 {
+            return ShardIndex(0);
+        }
+        ShardIndex((self.hash(client_id) % u64::from(self.shards)) as u8)
+    }
+
+    /// A number for a client that nobody can foretell.
+    pub(crate) fn hash(&self, client_id: &str) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(self.seed, 0);
+        hasher.write(client_id.as_bytes());
+        hasher.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_where_they_have_always_been() {
+        let placement = Placement::new(5, 0x0123_4567_89ab_cdef);
+        let owners = ["", "a", "sensor-17", "ü"].map(|client_id| placement.owner(client_id).0);
+        assert_eq!(owners, [0, 3, 0, 3], "logs that are on disk would be read wrongly");
+    }
+
+    #[test]
+    fn clients_are_spread_over_all_shards() {
+        let placement = Placement::new(4, 1);
+        let mut counts = [0; 4];
+        for number in 0..4_000 {
+            counts[usize::from(placement.owner(&format!("client-{number}")).0)] += 1;
+        }
+        assert!(counts.iter().all(|count| (900..1_100).contains(count)), "{counts:?}");
+    }
+}

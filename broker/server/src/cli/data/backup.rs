@@ -1,0 +1,47 @@
+//! `tautwire data backup`: a copy of a data directory, also while the broker runs.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use super::super::arguments::{Argument, Arguments, Command, OptionGroup};
+use super::super::{Exit, Stop, print};
+use super::fields::grouped;
+use super::place::{Placed, is_free, place};
+use super::source::{self, Source};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "data backup",
+    usage: &["[--data DIR | --config FILE | --set data.path=DIR] BACKUP"],
+    about: "Copies a data directory to the directory BACKUP, which is not there yet or empty. The broker may run meanwhile: all that\n\
+            was acknowledged before the command began is in the copy. It is read and made durable before it gets its name, and a\n\
+            broker can be started on it as it is.",
+    groups: &[OptionGroup { title: "Options", options: source::OPTIONS }],
+    notes: &["A directory that is damaged is not copied.", source::EXIT_CODES],
+};
+
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let mut arguments = Arguments::new(&COMMAND, parser);
+    let (mut source, mut target) = (Source::default(), None);
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Argument::Option(name) if source.take(name, &mut arguments)? => {}
+            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Positional(text) if target.is_none() => target = Some(PathBuf::from(text)),
+            Argument::Positional(_) => return Err(arguments.command_failure("write one directory for the backup")),
+        }
+    }
+    let target = target.ok_or_else(|| arguments.command_failure("write the directory for the backup"))?;
+    let path = source.path(&arguments)?;
+    let (disk, _) = source::open(&path)?;
+    if !is_free(&target)? {
+        return Err(Stop::failure(Exit::Usage, format!("{}: is not empty; name a new directory", target.display())));
+    }
+    let Placed { copied, .. } = place(&path, &disk, &target)?;
+    Ok(print(&format!(
+        "{}: {} bytes in {} files, up to position {}\n",
+        target.display(),
+        grouped(copied.bytes),
+        copied.files,
+        copied.log.end.last
+    )))
+}

@@ -1,0 +1,142 @@
+//! `tautwire data check`: whether a data directory is whole.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use tautwire_durable::Inspection;
+use tautwire_journal::{FORMAT_VERSION, Position};
+
+use super::super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag};
+use super::super::{Exit, Stop, print};
+use super::fields::{Fields, grouped};
+use super::source::{self, Source};
+use super::told;
+use crate::time::UtcTime;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "data check",
+    usage: &["[--data DIR | --config FILE | --set data.path=DIR] [--json]"],
+    about: "Reads all of a data directory and says whether it is whole, and if not, what is lost: segment, bytes, and as far as\n\
+            that can be told sessions and topics. It changes nothing. While a broker runs, it reads at least what was\n\
+            acknowledged before. It needs as much memory as the state does.",
+    groups: &[
+        OptionGroup { title: "Options", options: source::OPTIONS },
+        OptionGroup { title: "Output", options: &[JSON] },
+    ],
+    notes: &[
+        "A torn tail is no damage: it is what a broker was writing when it ended, and nothing of it had been acknowledged.",
+        source::EXIT_CODES,
+    ],
+};
+
+pub(super) const JSON: OptionSpec = flag(None, "json", "Print JSON.");
+
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let Asked { path, json } = Asked::parse(&COMMAND, parser)?;
+    let (found, is_in_use) = source::inspect(&path)?;
+    let text = if json { as_json(&path, &found, is_in_use) } else { as_text(&path, &found, is_in_use) };
+    let printed = print(&text);
+    Ok(exit(&found, printed))
+}
+
+/// What the arguments of a command say that only prints.
+pub(super) struct Asked {
+    pub(super) path: std::path::PathBuf,
+    pub(super) json: bool,
+}
+
+impl Asked {
+    pub(super) fn parse(command: &'static Command, parser: lexopt::Parser) -> Result<Asked, Stop> {
+        let mut arguments = Arguments::new(command, parser);
+        let (mut source, mut json) = (Source::default(), false);
+        while let Some(argument) = arguments.next()? {
+            match argument {
+                Argument::Option("json") => json = true,
+                Argument::Option(name) if source.take(name, &mut arguments)? => {}
+                Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+                Argument::Positional(text) => {
+                    return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
+                }
+            }
+        }
+        Ok(Asked { path: source.path(&arguments)?, json })
+    }
+}
+
+/// 2 where something is lost.
+pub(super) fn exit(found: &Inspection, printed: ExitCode) -> ExitCode {
+    if found.is_whole() { printed } else { Exit::DAMAGED.into() }
+}
+
+fn as_text(path: &Path, found: &Inspection, is_in_use: bool) -> String {
+    let mut text = format!("{}: {}\n", path.display(), told::verdict(found));
+    let _ = writeln!(text, "format     {FORMAT_VERSION}");
+    let _ = writeln!(text, "snapshot   {}", snapshot(found));
+    let _ = writeln!(
+        text,
+        "log        {} frames with {} records, in {} segments of {} bytes together",
+        grouped(found.frames),
+        grouped(found.records),
+        found.files.segments,
+        grouped(found.files.segment_bytes)
+    );
+    let _ = writeln!(text, "end        {}", told::end(found, is_in_use));
+    let (sessions, retained) = (found.state.sessions().count() as u64, found.state.retained().count() as u64);
+    let _ = writeln!(text, "state      {} sessions and {} retained messages", grouped(sessions), grouped(retained));
+    if found.files.put_aside > 0 {
+        let _ = writeln!(text, "put aside  {} damaged segments that nobody reads any more", found.files.put_aside);
+    }
+    told::push_losses(&mut text, found);
+    text
+}
+
+/// The snapshot from which the state was read, in words.
+pub(super) fn snapshot(found: &Inspection) -> String {
+    let snapshot = &found.snapshot;
+    if snapshot.bytes == 0 {
+        return "none".to_owned();
+    }
+    let made = UtcTime::from_unix(snapshot.written_at_ms / 1000, 0);
+    format!("up to position {}, {} bytes, made at {made}Z", snapshot.covered, grouped(snapshot.bytes))
+}
+
+fn as_json(path: &Path, found: &Inspection, is_in_use: bool) -> String {
+    let fields = Fields::default()
+        .with("path", path.to_string_lossy().into_owned())
+        .with("verdict", told::verdict(found))
+        .with("format", u64::from(FORMAT_VERSION))
+        .with("in_use", is_in_use)
+        .with("snapshot", snapshot_fields(found))
+        .with("damaged_snapshots", found.snapshot.damaged.clone())
+        .with("segments", found.files.segments)
+        .with("segment_bytes", found.files.segment_bytes)
+        .with("put_aside", found.files.put_aside)
+        .with("frames", found.frames)
+        .with("records", found.records)
+        .with("last_position", found.end.last.0)
+        .with("closed", found.end.closed)
+        .with("torn", torn_fields(found))
+        .with("sessions", found.state.sessions().count() as u64)
+        .with("retained_messages", found.state.retained().count() as u64)
+        .with("damage", found.damage.iter().map(|damage| told::damage(damage, &found.state)).collect::<Vec<_>>())
+        .with("passed_over", told::passed_over(&found.passed_over));
+    let mut text = String::new();
+    fields.push_json(&mut text);
+    text.push('\n');
+    text
+}
+
+pub(super) fn torn_fields(found: &Inspection) -> Option<Fields> {
+    let torn = found.end.torn.as_ref()?;
+    Some(Fields::default().with("segment", torn.segment.0).with("byte", torn.offset))
+}
+
+pub(super) fn snapshot_fields(found: &Inspection) -> Option<Fields> {
+    let snapshot = &found.snapshot;
+    let fields = Fields::default()
+        .with("covered_position", snapshot.covered.0)
+        .with("bytes", snapshot.bytes)
+        .with("written_at_ms", snapshot.written_at_ms);
+    (snapshot.bytes > 0 || snapshot.covered > Position::START).then_some(fields)
+}

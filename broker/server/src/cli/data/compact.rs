@@ -1,0 +1,81 @@
+//! `tautwire data compact`: the state in a snapshot, without the log that led to it.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tautwire_durable::{CompactReport, compact_offline};
+use tautwire_journal::{Directory, Epoch, LogError, Settings};
+
+use super::super::arguments::{Command, OptionGroup};
+use super::super::{Exit, Stop, print};
+use super::check::{Asked, JSON};
+use super::fields::{Fields, grouped};
+use super::source;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "data compact",
+    usage: &["[--data DIR | --config FILE | --set data.path=DIR] [--json]"],
+    about: "Writes the state of a data directory to a snapshot and lets go of the log before it, while no broker runs.\n\
+            A broker does the same by itself. It needs as much memory as the state does, and the space for a second snapshot.",
+    groups: &[
+        OptionGroup { title: "Options", options: source::OPTIONS },
+        OptionGroup { title: "Output", options: &[JSON] },
+    ],
+    notes: &["A directory that is damaged stays as it is.", source::EXIT_CODES],
+};
+
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let Asked { path, json } = Asked::parse(&COMMAND, parser)?;
+    let (_, is_in_use) = source::open(&path)?;
+    let failed = |error: LogError| match error {
+        LogError::Locked => {
+            let path = path.display();
+            Stop::failure(
+                Exit::Usage,
+                format!("{path}: a broker is running; stop it, or let it do this by itself [journal_locked]"),
+            )
+        }
+        other => source::failed(&path, &other),
+    };
+    if is_in_use {
+        return Err(failed(LogError::Locked));
+    }
+    let disk = Directory::open(&path).map_err(|error| failed(error.into()))?;
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let done = compact_offline(&disk, Settings::default(), [epoch(), epoch()], now_ms).map_err(failed)?;
+    Ok(print(&told(&done, json)))
+}
+
+fn told(done: &CompactReport, json: bool) -> String {
+    let CompactReport { before, after, covered } = done;
+    if !json {
+        return format!(
+            "{} bytes in {} segments, and {} of snapshots, are now {} in {} segments, and {} of a snapshot up to position {covered}\n",
+            grouped(before.segment_bytes),
+            before.segments,
+            grouped(before.snapshot_bytes),
+            grouped(after.segment_bytes),
+            after.segments,
+            grouped(after.snapshot_bytes),
+        );
+    }
+    let mut text = String::new();
+    Fields::default()
+        .with("segment_bytes_before", before.segment_bytes)
+        .with("snapshot_bytes_before", before.snapshot_bytes)
+        .with("segment_bytes", after.segment_bytes)
+        .with("snapshot_bytes", after.snapshot_bytes)
+        .with("covered_position", covered.0)
+        .push_json(&mut text);
+    text.push('\n');
+    text
+}
+
+fn epoch() -> Epoch {
+    loop {
+        if let Some(epoch) = Epoch::new(RandomState::new().hash_one(0)) {
+            return epoch;
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! `tautwire data dump`: every record of a data directory, one in a line.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, BufWriter, StdoutLock, Write as _};
+use std::process::ExitCode;
+
+use tautwire_journal::record::{Record, Records};
+use tautwire_journal::{Disk, Files, Frame, LogError, Position, Reader, SessionId, SnapshotReader, Snapshots, Step};
+use tautwire_message::MessageId;
+use tautwire_protocol::{TopicFilter, topic_matches};
+
+use super::super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
+use super::super::{Exit, Stop};
+use super::check::JSON;
+use super::fields::Fields;
+use super::record::{fields, message_of};
+use super::source::{self, Source};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "data dump",
+    usage: &[
+        "[--data DIR | --config FILE | --set data.path=DIR] [--json] [--payloads] [--session ID] [--topic FILTER]",
+    ],
+    about: "Prints the records of a data directory, one in a line: those of the snapshot, then those of the log behind it.\n\
+            A line has `snapshot` or `log`, position, epoch, shard and turn of the frame, and the record. It changes nothing.",
+    groups: &[
+        OptionGroup { title: "Options", options: source::OPTIONS },
+        OptionGroup {
+            title: "Which records",
+            options: &[
+                value(None, "session", "ID", "Only what concerns the session of this Client Identifier."),
+                value(
+                    None,
+                    "topic",
+                    "FILTER",
+                    "Only messages whose topics match, filters that match, and what names such a message in the same frame.",
+                ),
+            ],
+        },
+        OptionGroup {
+            title: "Output",
+            options: &[
+                JSON,
+                flag(None, "payloads", "Show payloads too: as text, or in hexadecimal where they are none."),
+            ],
+        },
+    ],
+    notes: &[
+        "Damage is a line of its own where it lies. While a broker runs, the dump ends where the broker is writing.",
+        source::EXIT_CODES,
+    ],
+};
+
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let mut arguments = Arguments::new(&COMMAND, parser);
+    let mut source = Source::default();
+    let (mut json, mut payloads, mut session, mut topic) = (false, false, None, None);
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Argument::Option("json") => json = true,
+            Argument::Option("payloads") => payloads = true,
+            Argument::Option("session") => session = Some(arguments.string()?),
+            Argument::Option("topic") => {
+                let text = arguments.string()?;
+                if let Err(error) = TopicFilter::new(&text) {
+                    return Err(arguments.failure(&error.to_string()));
+                }
+                topic = Some(text);
+            }
+            Argument::Option(name) if source.take(name, &mut arguments)? => {}
+            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Positional(text) => {
+                return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
+            }
+        }
+    }
+    let path = source.path(&arguments)?;
+    let (disk, is_in_use) = source::open(&path)?;
+    let out = BufWriter::new(io::stdout().lock());
+    let mut dump = Dump { json, payloads, session, topic, clients: HashMap::new(), lost: false, out };
+    match dump.all(&disk, is_in_use) {
+        Ok(()) => {}
+        Err(Ended::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Exit::Success.into()),
+        Err(Ended::Output(error)) => {
+            return Err(Stop::failure(Exit::Usage, format!("cannot write to standard output: {error}")));
+        }
+        Err(Ended::Log(error)) => return Err(source::failed(&path, &error)),
+    }
+    Ok(if dump.lost { Exit::DAMAGED.into() } else { Exit::Success.into() })
+}
+
+/// Why a dump ends early.
+enum Ended {
+    Output(io::Error),
+    Log(LogError),
+}
+
+impl From<io::Error> for Ended {
+    fn from(error: io::Error) -> Ended {
+        Ended::Output(error)
+    }
+}
+
+impl From<LogError> for Ended {
+    fn from(error: LogError) -> Ended {
+        Ended::Log(error)
+    }
+}
+
+struct Dump {
+    json: bool,
+    payloads: bool,
+    session: Option<String>,
+    topic: Option<String>,
+    /// Client Identifiers of the sessions that have begun and not ended.
+    clients: HashMap<SessionId, String>,
+    lost: bool,
+    out: BufWriter<StdoutLock<'static>>,
+}
+
+impl Dump {
+    fn all<D: Disk>(&mut self, disk: &D, is_in_use: bool) -> Result<(), Ended> {
+        if Files::of(disk)? == Files::default() {
+            return Err(LogError::Empty.into());
+        }
+        let Snapshots { whole, damaged } = Snapshots::of(disk)?;
+        for name in &damaged {
+            self.loss(&format!("{name} is not whole"))?;
+        }
+        let snapshot = match (whole, damaged.first()) {
+            (None, Some(newest)) => SnapshotReader::salvage(disk, newest)?,
+            (whole, _) => whole,
+        };
+        let mut covered = Position::START;
+        if let Some(mut snapshot) = snapshot {
+            covered = snapshot.covered();
+            while let Some(frame) = snapshot.step()? {
+                self.frame("snapshot", &frame)?;
+            }
+        }
+        let mut reader = if is_in_use { Reader::open_in_use(disk, covered)? } else { Reader::open(disk, covered)? };
+        while let Some(step) = reader.step()? {
+            match step {
+                Step::Frame(frame) => self.frame("log", &frame)?,
+                Step::Damage(damage) => self.loss(&damage.to_string())?,
+            }
+        }
+        Ok(self.out.flush()?)
+    }
+
+    fn frame(&mut self, from: &'static str, frame: &Frame<'_>) -> Result<(), Ended> {
+        let mut records = Vec::new();
+        for record in Records::new(frame.body) {
+            match record {
+                Ok(record) => records.push(record),
+                Err(error) => self.loss(&format!("the frame at position {}: {error}", frame.position))?,
+            }
+        }
+        for record in &records {
+            if let Record::Opened { session, client_id, .. } = record {
+                self.clients.insert(*session, (*client_id).to_owned());
+            }
+        }
+        let wanted = self.wanted_messages(&records);
+        for record in &records {
+            if self.is_wanted(record, &wanted) {
+                self.line(from, frame, record)?;
+            }
+        }
+        for record in &records {
+            if let Record::Ended { session } = record {
+                self.clients.remove(session);
+            }
+        }
+        Ok(())
+    }
+
+    /// The messages of the frame that the filters are after, or that are named by a record that they are after.
+    fn wanted_messages(&self, records: &[Record<'_>]) -> HashSet<MessageId> {
+        let of_session = |record: &&Record<'_>| self.session.is_none() || self.is_of_session(record);
+        let named: HashSet<MessageId> = records.iter().filter(of_session).filter_map(message_of).collect();
+        let of_topic = |record: &&Record<'_>| self.topic.is_none() || self.is_of_topic(record);
+        let messages = records.iter().filter(|record| matches!(record, Record::Message(_)));
+        messages.filter(of_topic).filter_map(message_of).filter(|id| named.contains(id)).collect()
+    }
+
+    fn is_wanted(&self, record: &Record<'_>, messages: &HashSet<MessageId>) -> bool {
+        let names_one = message_of(record).is_some_and(|id| messages.contains(&id));
+        let of_session =
+            self.session.is_none() || self.is_of_session(record) || matches!(record, Record::Message(_)) && names_one;
+        let of_topic = self.topic.is_none() || self.is_of_topic(record) || names_one;
+        of_session && of_topic
+    }
+
+    fn is_of_session(&self, record: &Record<'_>) -> bool {
+        let client = record.session().and_then(|session| self.clients.get(&session));
+        client.is_some() && client == self.session.as_ref()
+    }
+
+    fn is_of_topic(&self, record: &Record<'_>) -> bool {
+        match (&self.topic, record.topic()) {
+            (Some(filter), Some(topic)) => filter == topic || topic_matches(filter, topic),
+            _ => false,
+        }
+    }
+
+    fn line(&mut self, from: &'static str, frame: &Frame<'_>, record: &Record<'_>) -> Result<(), Ended> {
+        let mut text = String::new();
+        let session = record.session();
+        let client_id = session.and_then(|session| self.clients.get(&session)).map(String::as_str);
+        let who = Fields::default().with("session", session.map(SessionId::get)).with("client_id", client_id);
+        let what = fields(record, self.payloads);
+        let (position, epoch, shard, turn) = (frame.position.0, frame.epoch.get(), frame.shard.0, frame.turn.0);
+        if self.json {
+            Fields::default()
+                .with("from", from)
+                .with("position", position)
+                .with("epoch", format!("{epoch:016x}"))
+                .with("shard", u64::from(shard))
+                .with("turn", turn)
+                .with("record", record.name())
+                .with("session", session.map(SessionId::get))
+                .with("client_id", client_id)
+                .with("fields", what)
+                .push_json(&mut text);
+        } else {
+            text = format!("{from} {position} {epoch:016x} {shard} {turn} {}", record.name());
+            who.push_text(&mut text);
+            what.push_text(&mut text);
+        }
+        Ok(writeln!(self.out, "{text}")?)
+    }
+
+    fn loss(&mut self, what: &str) -> Result<(), Ended> {
+        self.lost = true;
+        if !self.json {
+            return Ok(writeln!(self.out, "damage: {what}")?);
+        }
+        let mut text = String::new();
+        Fields::default().with("damage", what).push_json(&mut text);
+        Ok(writeln!(self.out, "{text}")?)
+    }
+}

@@ -1,0 +1,72 @@
+//! A copy of a data directory, in its place as a whole or not at all.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use tautwire_journal::{Copied, Directory, ReadOnlyDirectory, copy, replace_directory};
+
+use super::super::{Exit, Stop};
+use super::source::failed;
+
+/// Whether there is nothing at a path, or a directory without anything in it.
+pub(super) fn is_free(path: &Path) -> Result<bool, Stop> {
+    match fs::read_dir(path) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(Stop::failure(Exit::Usage, format!("{}: {error}", path.display()))),
+    }
+}
+
+/// What has become of a copy.
+pub(super) struct Placed {
+    pub(super) copied: Copied,
+    /// Where that is which was there before.
+    pub(super) replaced: Option<PathBuf>,
+}
+
+/// Copies `from` beside `to`, and gives the copy the name `to` when it is whole and durable. What was there is put aside.
+pub(super) fn place(from_path: &Path, from: &ReadOnlyDirectory, to: &Path) -> Result<Placed, Stop> {
+    let is_free = is_free(to)?;
+    let made = beside(to, "new")?;
+    let copied = Directory::open(&made).map_err(Into::into).and_then(|directory| copy(from, &directory));
+    let copied = match copied {
+        Ok(copied) => copied,
+        Err(error) => {
+            discard(&made);
+            return Err(failed(from_path, &error));
+        }
+    };
+    let old = beside(to, "replaced")?;
+    match replace_directory(&made, to, &old) {
+        Ok(()) => Ok(Placed { copied, replaced: (!is_free).then_some(old) }),
+        Err(error) if is_free && to.is_dir() => {
+            // A directory that cannot be renamed, such as one on which a disk is mounted, is filled where it is. `VERSION` comes last:
+            // without it nobody takes the rest for a log.
+            log::debug!("{}: {error}; the files are copied into it", to.display());
+            discard(&made);
+            let directory = Directory::open(to).map_err(|error| failed(to, &error.into()))?;
+            let copied = copy(from, &directory).map_err(|error| failed(from_path, &error))?;
+            Ok(Placed { copied, replaced: None })
+        }
+        Err(error) => {
+            discard(&made);
+            Err(failed(to, &error.into()))
+        }
+    }
+}
+
+/// A path beside another one, which is of this process alone.
+fn beside(path: &Path, what: &str) -> Result<PathBuf, Stop> {
+    let name = path.file_name();
+    let name =
+        name.ok_or_else(|| Stop::failure(Exit::Usage, format!("{}: is no name of a directory", path.display())))?;
+    let mut name = name.to_owned();
+    name.push(format!(".{what}-{}", std::process::id()));
+    Ok(path.with_file_name(name))
+}
+
+/// What is left of a copy that is not wanted. Where that fails, it has a name that says what it is.
+fn discard(path: &Path) {
+    let _ = fs::remove_dir_all(path);
+}

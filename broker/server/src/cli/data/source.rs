@@ -1,0 +1,103 @@
+//! Which data directory a command is for, and opening it.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use tautwire_durable::Inspection;
+use tautwire_journal::{LogError, READ_TRIES, ReadOnlyDirectory};
+
+use super::super::arguments::{Arguments, OptionSpec, value};
+use super::super::serve::configuration_failure;
+use super::super::{Exit, Stop};
+use crate::config::{Config, Override};
+
+/// The options that say which directory.
+pub(super) const OPTIONS: &[OptionSpec] = &[
+    value(None, "data", "DIR", "The data directory. Without it, the one that `tautwire serve` would use."),
+    value(None, "config", "FILE", "Take data.path of this configuration file."),
+    value(None, "set", "KEY=VALUE", "Set a configuration key over the file, such as data.path. May be repeated."),
+];
+
+/// What every command says of its exit codes.
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 done, and nothing is lost; 1 wrong arguments, or a directory that is in use or cannot be read;\n\
+                                     2 a part of what it held is lost.";
+
+/// What the options say.
+#[derive(Default)]
+pub(super) struct Source {
+    given: Option<PathBuf>,
+    config: Option<PathBuf>,
+    overrides: Vec<Override>,
+}
+
+impl Source {
+    /// Takes the option last read, if it is one of [`OPTIONS`].
+    pub(super) fn take(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, Stop> {
+        match name {
+            "data" => self.given = Some(arguments.os_string()?.into()),
+            "config" => self.config = Some(arguments.os_string()?.into()),
+            "set" => {
+                let text = arguments.string()?;
+                let change = Override::from_argument(&text).map_err(|error| configuration_failure(vec![error]))?;
+                self.overrides.push(change);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The directory that is meant.
+    pub(super) fn path(self, arguments: &Arguments) -> Result<PathBuf, Stop> {
+        let is_configured = self.config.is_some() || !self.overrides.is_empty();
+        match self.given {
+            Some(_) if is_configured => {
+                Err(arguments.command_failure("--data, and --config or --set, both name a directory: keep one"))
+            }
+            Some(path) => Ok(path),
+            None => {
+                let config = Config::load(self.config.as_deref(), &self.overrides).map_err(configuration_failure)?;
+                let path = config.data.path.directory().map_err(|why| arguments.command_failure(why))?;
+                path.ok_or_else(|| arguments.command_failure("data.path is empty: say with --data DIR which directory"))
+            }
+        }
+    }
+}
+
+/// A directory that is looked at, and whether a broker is writing to it.
+pub(super) fn open(path: &Path) -> Result<(ReadOnlyDirectory, bool), Stop> {
+    let disk = ReadOnlyDirectory::open(path).map_err(|error| match error.kind {
+        ErrorKind::NotFound => Stop::failure(Exit::Usage, format!("{}: there is no such directory", path.display())),
+        _ => failed(path, &error.into()),
+    })?;
+    let is_in_use = disk.is_in_use().map_err(|error| failed(path, &error.into()))?;
+    Ok((disk, is_in_use))
+}
+
+/// All that a directory has, and whether a broker is writing to it. Where one starts or ends meanwhile, the directory is read again.
+pub(super) fn inspect(path: &Path) -> Result<(Inspection, bool), Stop> {
+    let mut result = Err(LogError::Unsteady);
+    for _ in 0..READ_TRIES {
+        let (disk, is_in_use) = open(path)?;
+        result = Inspection::of(&disk, is_in_use).map(|found| (found, is_in_use));
+        if open(path)?.1 == is_in_use {
+            break;
+        }
+    }
+    result.map_err(|error| failed(path, &error))
+}
+
+/// A directory that cannot be used, or that is damaged.
+pub(super) fn failed(path: &Path, error: &LogError) -> Stop {
+    let exit = match error {
+        LogError::Damaged(_) | LogError::SnapshotDamaged(_) | LogError::Refused { .. } => Exit::DAMAGED,
+        _ => Exit::Usage,
+    };
+    let path = path.display();
+    let advice = match error {
+        LogError::Damaged(_) | LogError::SnapshotDamaged(_) | LogError::Refused { .. } => {
+            format!("; `tautwire data check --data {path}` lists what is damaged")
+        }
+        _ => String::new(),
+    };
+    Stop::failure(exit, format!("{path}: {error}{advice}"))
+}

@@ -1,0 +1,132 @@
+//! What is found in a directory, as sentences and as JSON.
+
+use std::fmt::Write as _;
+
+use tautwire_durable::{Inspection, PassedOver};
+use tautwire_journal::{Damage, DamageKind};
+use tautwire_session::{Replay, SessionNumber};
+
+use super::fields::Fields;
+
+/// Whether anything is lost, in a word.
+pub(super) fn verdict(found: &Inspection) -> &'static str {
+    match (found.is_whole(), &found.end.torn) {
+        (false, _) => "damaged",
+        (true, Some(_)) => "torn",
+        (true, None) => "whole",
+    }
+}
+
+/// How the log ends, in words.
+pub(super) fn end(found: &Inspection, is_in_use: bool) -> String {
+    if is_in_use {
+        return format!("a broker is running: read up to position {}", found.end.last);
+    }
+    match &found.end.torn {
+        Some(torn) => format!(
+            "position {}; torn in segment {} at byte {}: nothing behind it had been acknowledged",
+            found.end.last, torn.segment, torn.offset
+        ),
+        None if found.end.closed => format!("position {}; closed in order", found.end.last),
+        None => format!("position {}; not closed in order", found.end.last),
+    }
+}
+
+/// A line for each thing that is lost, with whom it concerns.
+pub(super) fn push_losses(out: &mut String, found: &Inspection) {
+    for name in &found.snapshot.damaged {
+        let _ = writeln!(out, "damage: {name} is not whole");
+    }
+    for range in &found.snapshot.lost {
+        let _ = writeln!(out, "damage: lost of the snapshot: bytes {} to {}", range.start, range.end);
+    }
+    for damage in &found.damage {
+        let _ = writeln!(out, "damage: {damage}");
+        let sessions: Vec<String> = damage
+            .suspects
+            .sessions
+            .iter()
+            .map(|session| shown(session.get(), client_id(&found.state, session.get())))
+            .collect();
+        push_list(out, "sessions", &sessions, damage.suspects.more);
+        let topics: Vec<String> = damage.suspects.topics.iter().map(|topic| format!("{topic:?}")).collect();
+        push_list(out, "topics", &topics, damage.suspects.more);
+    }
+    let passed = &found.passed_over;
+    if let Some(first) = &passed.first {
+        let _ = writeln!(
+            out,
+            "does not fit to what is left: {} records of unknown sessions, {} with a message that is missing, {} frames in \
+             part, {} messages with another identifier, {} sessions there twice; the first: {first}",
+            passed.unknown_session,
+            passed.message_missing,
+            passed.undecodable,
+            passed.other_identifier,
+            passed.replaced
+        );
+        let sessions: Vec<String> =
+            passed.sessions.iter().map(|(number, client_id)| shown(*number, client_id.as_deref())).collect();
+        push_list(out, "sessions", &sessions, passed.more_sessions);
+    }
+}
+
+fn push_list(out: &mut String, what: &str, items: &[String], has_more: bool) {
+    if !items.is_empty() {
+        let more = if has_more { ", and more" } else { "" };
+        let _ = writeln!(out, "  {what}: {}{more}", items.join(", "));
+    }
+}
+
+fn shown(number: u64, client_id: Option<&str>) -> String {
+    client_id.map_or_else(|| format!("number {number}"), |client_id| format!("{client_id:?}"))
+}
+
+fn client_id(state: &Replay, number: u64) -> Option<&str> {
+    state.session_of(SessionNumber(number)).map(|found| found.session.client_id())
+}
+
+/// Damage as JSON.
+pub(super) fn damage(damage: &Damage, state: &Replay) -> Fields {
+    let kind = match damage.kind {
+        DamageKind::FramesLost => "frames_lost",
+        DamageKind::SegmentMissing => "segment_missing",
+        DamageKind::HeaderLost => "header_lost",
+        DamageKind::Unreadable => "unreadable",
+    };
+    let sessions: Vec<Fields> = damage
+        .suspects
+        .sessions
+        .iter()
+        .map(|session| session_fields(session.get(), client_id(state, session.get())))
+        .collect();
+    let topics: Vec<&str> = damage.suspects.topics.iter().map(String::as_str).collect();
+    Fields::default()
+        .with("kind", kind)
+        .with("segment", damage.segment.0)
+        .with("from_byte", damage.bytes.start)
+        .with("to_byte", damage.bytes.end)
+        .with("after_position", damage.after.0)
+        .with("before_position", damage.before.map(|before| before.0))
+        .with("sessions", sessions)
+        .with("topics", topics)
+        .with("more", damage.suspects.more)
+}
+
+fn session_fields(number: u64, client_id: Option<&str>) -> Fields {
+    Fields::default().with("session", number).with("client_id", client_id)
+}
+
+/// What does not fit, as JSON.
+pub(super) fn passed_over(passed: &PassedOver) -> Fields {
+    let sessions: Vec<Fields> =
+        passed.sessions.iter().map(|(number, client_id)| session_fields(*number, client_id.as_deref())).collect();
+    Fields::default()
+        .with("unknown_session", passed.unknown_session)
+        .with("message_missing", passed.message_missing)
+        .with("undecodable", passed.undecodable)
+        .with("other_identifier", passed.other_identifier)
+        .with("replaced", passed.replaced)
+        .with("sessions", sessions)
+        .with("more", passed.more_sessions)
+        .with("first", passed.first.as_deref())
+}

@@ -1,0 +1,84 @@
+//! How much memory the process may take.
+
+use std::fs;
+use std::path::Path;
+
+use crate::config::Config;
+
+/// Where the kernel says what a group of processes may have, in its two versions.
+const GROUP_LIMITS: [&str; 2] = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+const MACHINE: &str = "/proc/meminfo";
+/// Where nothing says how much there is.
+const UNKNOWN_BYTES: u64 = 4 << 30;
+
+/// How `memory.limit` is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Budget {
+    /// For all that clients make the broker hold.
+    pub(crate) buffered_bytes: usize,
+    /// For retained messages.
+    pub(crate) retained_bytes: usize,
+}
+
+impl Budget {
+    /// Half is for what clients make the broker hold and, where retained messages do not leave memory, a quarter for those. The
+    /// rest is for what stands in no account: the program, its threads, what the allocator has not given back.
+    pub(crate) fn of(config: &Config) -> Budget {
+        let limit_bytes = match config.memory.limit {
+            0 => available_bytes(|path| fs::read_to_string(path).ok()) / 4 * 3,
+            bytes => bytes,
+        };
+        let part = |of: u64| usize::try_from(limit_bytes / of).unwrap_or(usize::MAX);
+        let limits = &config.limits;
+        let retained_bytes =
+            if config.data.path.is_none() { limits.retained_bytes.min(part(4)) } else { limits.retained_bytes };
+        Budget { buffered_bytes: limits.buffered_bytes.min(part(2)), retained_bytes }
+    }
+}
+
+/// What the group of the process may have, or the machine has.
+fn available_bytes(read: impl Fn(&Path) -> Option<String>) -> u64 {
+    let groups = GROUP_LIMITS.iter().filter_map(|path| read(Path::new(path))?.trim().parse().ok());
+    let machine = read(Path::new(MACHINE)).and_then(|text| {
+        let line = text.lines().find(|line| line.starts_with("MemTotal:"))?;
+        let kilobytes: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
+        Some(kilobytes * 1024)
+    });
+    groups.chain(machine).min().unwrap_or(UNKNOWN_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Override;
+
+    fn available(files: &[(&str, &str)]) -> u64 {
+        available_bytes(|path| {
+            files.iter().find(|(name, _)| path == Path::new(name)).map(|(_, text)| (*text).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_group_counts_where_it_has_less_than_the_machine() {
+        let machine = (MACHINE, "MemTotal:        2048 kB\nMemFree: 1 kB\n");
+        assert_eq!(available(&[machine]), 2 << 20);
+        assert_eq!(available(&[machine, (GROUP_LIMITS[0], "1048576\n")]), 1 << 20);
+        assert_eq!(available(&[machine, (GROUP_LIMITS[0], "max\n")]), 2 << 20);
+        assert_eq!(available(&[machine, (GROUP_LIMITS[1], "9223372036854771712\n")]), 2 << 20);
+        assert_eq!(available(&[]), UNKNOWN_BYTES);
+    }
+
+    #[test]
+    fn a_limit_lowers_the_others_and_never_raises_them() {
+        let mut config = Config::default();
+        let (buffered, retained) = (config.limits.buffered_bytes, config.limits.retained_bytes);
+        config.memory.limit = 64 << 20;
+        assert_eq!(Budget::of(&config), Budget { buffered_bytes: 32 << 20, retained_bytes: retained });
+        let in_memory = Override::from_option("--memory", "data.path", String::new());
+        let mut config = Config::load(None, &[in_memory]).expect("that is allowed");
+        config.memory.limit = 64 << 20;
+        assert_eq!(Budget::of(&config).retained_bytes, 16 << 20);
+        config.memory.limit = 1 << 50;
+        assert_eq!(Budget::of(&config), Budget { buffered_bytes: buffered, retained_bytes: retained });
+    }
+}

@@ -1,0 +1,192 @@
+//! Damaged directories: what is said of them, and what `serve --recover` makes of them.
+
+use std::fs;
+
+use tautwire_journal::SEGMENT_MIN_BYTES;
+
+use crate::data::world::{MESSAGES, World, receive, segment_name, topics};
+
+/// A payload with which a segment has seven messages.
+const SEVEN_BYTES: usize = 6_000;
+/// A payload with which a segment has one message.
+const ONE_BYTES: usize = 50_000;
+
+/// Checks that a damaged directory is told of and refused, unchanged; gives what `data check` says.
+fn told_and_refused(world: &World) -> String {
+    let before = world.files();
+    let text = world.data("check", &[]).expect(2).text();
+    assert!(text.starts_with(&format!("{}: damaged\n", world.path().display())), "{text}");
+    assert!(world.data("check", &["--json"]).expect(2).text().contains("\"verdict\":\"damaged\""));
+    let refused = world.refused(&[]);
+    for part in ["data directory ", "tautwire data check --data", "tautwire serve --recover"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    let after = world.files();
+    assert!(after == before, "it was changed: {:?}", after.keys());
+    text
+}
+
+/// Checks that the damage is not found again, however the broker ends.
+fn found_no_more(world: &World) {
+    world.data("check", &[]).expect(0);
+    let mut broker = world.serve(&[]);
+    broker.process().kill();
+    drop(broker);
+    let log = world.serve(&[]).stop();
+    assert!(!log.contains("lost"), "{log}");
+}
+
+#[test]
+fn bytes_that_have_changed_are_named_and_the_rest_is_served() {
+    let world = World::closed(SEVEN_BYTES);
+    let segment = world.flip_message(17);
+    let text = told_and_refused(&world);
+    assert!(text.contains(&format!("\ndamage: segment {segment}, bytes ")), "{text}");
+    assert!(text.contains("frames are lost, behind position "), "{text}");
+    assert!(text.contains("  sessions: \"first\"\n  topics: \"t/17\"\n"), "{text}");
+    let json = world.data("check", &["--json"]).expect(2).text();
+    assert!(json.contains(&format!("\"kind\":\"frames_lost\",\"segment\":{segment},\"from_byte\":")), "{json}");
+    assert!(world.refused(&[]).contains(&format!("segment {segment}, bytes ")));
+
+    let broker = world.serve(&["--recover"]);
+    assert_eq!(receive(&broker, "first", 39), topics((0..MESSAGES).filter(|number| *number != 17)));
+    assert_eq!(receive(&broker, "second", 20), topics((0..MESSAGES).step_by(2)));
+    let log = broker.stop();
+    assert!(log.contains(&format!("lost: segment {segment}, bytes ")), "{log}");
+    assert!(log.contains("sessions: \"first\"; topics: \"t/17\""), "{log}");
+    let put_aside = world.files().keys().filter(|name| name.starts_with("damaged-")).count();
+    assert_eq!(put_aside, 1, "the damaged segment is kept for people");
+    found_no_more(&world);
+}
+
+#[test]
+fn a_segment_that_is_missing_is_named_and_the_rest_is_served() {
+    let world = World::closed(SEVEN_BYTES);
+    let begins_late = 3;
+    fs::remove_file(world.path().join(segment_name(begins_late))).expect("is there");
+    let text = told_and_refused(&world);
+    assert!(
+        text.contains(&format!("\ndamage: segment {begins_late}, bytes 0 to {SEGMENT_MIN_BYTES}: the file is missing"))
+    );
+
+    let broker = world.serve(&["--recover"]);
+    assert_eq!(receive(&broker, "first", 33), topics((0..13).chain(20..MESSAGES)));
+    let log = broker.stop();
+    assert!(log.contains("the file is missing"), "{log}");
+    found_no_more(&world);
+}
+
+#[test]
+fn records_of_a_session_whose_beginning_is_lost_are_passed_over() {
+    let world = World::closed(ONE_BYTES);
+    // The session "late" begins in the segment of the message before or behind it.
+    for number in [19, 20] {
+        world.flip_message(number);
+    }
+    let name = world.files().into_iter().find_map(|(name, bytes)| {
+        let found = bytes.windows(4).position(|window| window == b"late")?;
+        Some((name, found as u64))
+    });
+    let (name, offset) = name.expect("it is somewhere");
+    world.flip(&name, offset);
+    let text = told_and_refused(&world);
+    assert!(text.contains("does not fit to what is left: 1 records of unknown sessions"), "{text}");
+    let log = world.serve(&["--recover"]).stop();
+    assert!(log.contains("1 records of unknown sessions") && log.contains("sessions: number 3"), "{log}");
+    found_no_more(&world);
+}
+
+#[test]
+fn a_log_that_was_cut_short_is_damage_and_the_rest_is_served() {
+    let world = World::written(SEVEN_BYTES);
+    let last = world.files().into_keys().filter(|name| name.starts_with("segment-")).max().expect("there are some");
+    let file = fs::OpenOptions::new().write(true).open(world.path().join(&last)).expect("is there");
+    file.set_len(8_192 + 4_096).expect("can be cut");
+    let text = told_and_refused(&world);
+    assert!(text.contains(&format!("bytes 12288 to {SEGMENT_MIN_BYTES}: the disk does not read")), "{text}");
+    let broker = world.serve(&["--recover"]);
+    assert_eq!(receive(&broker, "first", 30), topics(0..30));
+    broker.stop();
+    found_no_more(&world);
+}
+
+#[test]
+fn a_segment_in_the_middle_that_was_cut_to_nothing_is_damage_and_the_rest_is_served() {
+    let world = World::closed(SEVEN_BYTES);
+    fs::write(world.path().join(segment_name(4)), b"").expect("can be written");
+    let text = told_and_refused(&world);
+    assert!(text.contains("\ndamage: segment 4, bytes 0 to 0: the header and its copy are damaged"), "{text}");
+    let broker = world.serve(&["--recover"]);
+    assert!(receive(&broker, "first", 30).starts_with(&topics(0..15)));
+    broker.stop();
+    found_no_more(&world);
+}
+
+#[test]
+fn of_a_damaged_snapshot_the_rest_is_served() {
+    let world = World::closed(ONE_BYTES);
+    world.data("compact", &[]).expect(0);
+    let (name, bytes) = world.files().into_iter().find(|(name, _)| name.starts_with("snapshot-")).expect("was made");
+    // Its first frame has 1 MiB and ends with a message.
+    let offset = 1_300_000;
+    assert!(bytes.len() > offset, "{} bytes", bytes.len());
+    world.flip(&name, offset as u64);
+    let text = told_and_refused(&world);
+    assert!(text.contains(&format!("damage: {name} is not whole")), "{text}");
+    assert!(text.contains("damage: lost of the snapshot: bytes "), "{text}");
+
+    let dump = world.data("dump", &[]).expect(2).text();
+    let queued = dump.lines().filter(|line| line.starts_with("snapshot ") && line.contains(" Queued ")).count();
+    assert!(dump.starts_with("damage: ") && queued > 15, "{dump}");
+
+    let broker = world.serve(&["--recover"]);
+    assert_eq!(receive(&broker, "first", 15), topics(0..15));
+    let log = broker.stop();
+    assert!(log.contains(&format!("{name} is damaged")) && log.contains("lost of the snapshot"), "{log}");
+    found_no_more(&world);
+}
+
+#[test]
+fn a_torn_tail_is_no_damage() {
+    let world = World::written(SEVEN_BYTES);
+    let (name, bytes) =
+        world.files().into_iter().filter(|(name, _)| name.starts_with("segment-")).max().expect("is there");
+    let last = (8_192..bytes.len()).step_by(4_096).filter(|at| bytes[*at..*at + 48] != [0; 48]).max();
+    world.flip(&name, last.expect("there are frames") as u64 + 49);
+    let text = world.data("check", &[]).expect(0).text();
+    assert!(text.contains(": torn\n") && text.contains("nothing behind it had been acknowledged"), "{text}");
+    let json = world.data("check", &["--json"]).expect(0).text();
+    assert!(json.contains("\"torn\":{\"segment\":") && json.contains("\"damage\":[]"), "{json}");
+    let broker = world.serve(&[]);
+    assert_eq!(receive(&broker, "first", 40), topics(0..MESSAGES));
+}
+
+#[test]
+fn a_newer_format_is_refused_with_the_version_that_is_needed() {
+    let world = World::closed(SEVEN_BYTES);
+    fs::write(world.path().join("VERSION"), "tautwire-journal\nformat 2\nlog 1\ncheck 0\n").expect("can be written");
+    let before = world.files();
+    let wanted = "VERSION has version 2 of the format, and this program reads versions up to 1; use a program that reads version 2";
+    for said in [
+        world.data("check", &[]).expect(1).stderr,
+        world.data("stats", &[]).expect(1).stderr,
+        world.data("dump", &[]).expect(1).stderr,
+        world.data("compact", &[]).expect(1).stderr,
+        world.data("backup", &[&world.beside("backup")]).expect(1).stderr,
+        world.refused(&[]),
+        world.refused(&["--recover"]),
+    ] {
+        assert!(said.contains(wanted) && said.contains("[journal_newer]"), "{said}");
+    }
+    let after = world.files();
+    assert!(after == before, "it was changed: {:?}", after.keys());
+}
+
+#[test]
+fn a_whole_directory_is_served_with_recover_too() {
+    let world = World::closed(SEVEN_BYTES);
+    let broker = world.serve(&["--recover"]);
+    assert_eq!(receive(&broker, "first", 40), topics(0..MESSAGES));
+    let log = broker.stop();
+    assert!(!log.contains("lost") && !log.contains("passed over"), "{log}");
+}

@@ -1,0 +1,102 @@
+//! Directories of earlier versions: they stay readable, by the tools and by the broker.
+//!
+//! A file under `golden` has the files of a directory as text: `file NAME SIZE`, then lines `OFFSET HEXADECIMAL` for what is not 0.
+//! `TAUTWIRE_WRITE_GOLDEN=1` writes those of the present version; do that for a new version alone, and keep the older ones.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tautwire_journal::{Directory, Epoch, Settings};
+
+use crate::data::world::{MESSAGES, World, files, receive, topics};
+
+const ROW_BYTES: usize = 32;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/data/golden").join(name)
+}
+
+fn to_text(directory: &Path) -> String {
+    let mut text = String::new();
+    for (name, bytes) in files(directory) {
+        if name == "LOCK" || name.starts_with("spare-") {
+            continue;
+        }
+        let _ = writeln!(text, "file {name} {}", bytes.len());
+        for (row, bytes) in bytes.chunks(ROW_BYTES).enumerate() {
+            if bytes.iter().any(|byte| *byte != 0) {
+                let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+                let _ = writeln!(text, "{} {digits}", row * ROW_BYTES);
+            }
+        }
+    }
+    text
+}
+
+fn from_text(text: &str, directory: &Path) {
+    fs::create_dir_all(directory).expect("can be made");
+    let mut open: Option<(PathBuf, Vec<u8>)> = None;
+    let put = |open: Option<(PathBuf, Vec<u8>)>| {
+        if let Some((path, bytes)) = open {
+            fs::write(path, bytes).expect("can be written");
+        }
+    };
+    for line in text.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["file", name, size] => {
+                let bytes = vec![0; size.parse().expect("a number")];
+                put(open.replace((directory.join(name), bytes)));
+            }
+            [offset, digits] => {
+                let (_, bytes) = open.as_mut().expect("a file comes first");
+                let offset: usize = offset.parse().expect("a number");
+                for (at, pair) in digits.as_bytes().chunks(2).enumerate() {
+                    let pair = std::str::from_utf8(pair).expect("ASCII");
+                    bytes[offset + at] = u8::from_str_radix(pair, 16).expect("hexadecimal");
+                }
+            }
+            _ => panic!("{line}"),
+        }
+    }
+    put(open);
+}
+
+/// Makes the directory of the present version: a log alone, and one with a snapshot and frames behind it.
+fn write(log: &str, compacted: &str) {
+    let world = World::written(50);
+    fs::create_dir_all(golden("")).expect("can be made");
+    fs::write(golden(log), to_text(&world.path())).expect("can be written");
+    let disk = Directory::open(world.path()).expect("is there");
+    let settings = Settings { segment_bytes: tautwire_journal::SEGMENT_MIN_BYTES, ..Settings::default() };
+    let epochs = [2, 3].map(|number| Epoch::new(number).expect("not 0"));
+    tautwire_durable::compact_offline(&disk, settings, epochs, 1_700_000_000_000).expect("is whole");
+    fs::write(golden(compacted), to_text(&world.path())).expect("can be written");
+}
+
+#[test]
+fn directories_of_version_1_stay_readable() {
+    let (log, compacted) = ("format-1-log.txt", "format-1-snapshot.txt");
+    if std::env::var_os("TAUTWIRE_WRITE_GOLDEN").is_some() {
+        write(log, compacted);
+    }
+    for (name, verdict) in [(log, "whole"), (compacted, "whole")] {
+        let world = World::empty();
+        let text = fs::read_to_string(golden(name)).expect("is there");
+        from_text(&text, &world.path());
+        let check = world.data("check", &["--json"]).expect(0).text();
+        for part in [&format!("\"verdict\":\"{verdict}\""), "\"format\":1", "\"sessions\":3", "\"retained_messages\":1"]
+        {
+            assert!(check.contains(part), "{name}: {part}: {check}");
+        }
+        let dump = world.data("dump", &["--payloads"]).expect(0).text();
+        assert_eq!(dump.lines().filter(|line| line.contains(" Queued ")).count(), 60, "{name}");
+        assert!(dump.contains("payload=\"a secret\""), "{name}: {dump}");
+        let broker = world.serve(&[]);
+        assert_eq!(receive(&broker, "first", 40), topics(0..MESSAGES), "{name}");
+        assert_eq!(receive(&broker, "second", 20), topics((0..MESSAGES).step_by(2)), "{name}");
+        let kept = broker.subscribe_to_end(&["kept", "-C", "1", "-W", "20"]).expect(0);
+        assert_eq!(kept.text(), "a secret\n", "{name}");
+    }
+}

@@ -1,0 +1,197 @@
+//! Messages that leave memory for the data directory, and come back before they are sent.
+
+use std::fs;
+use std::thread;
+use std::time::Instant;
+
+use crate::support::{
+    AtLeastOnce, Broker, Case, Client, EXPECTATION, ExactlyOnce, Folder, Outgoing, QoS, TOKEN, V5, admin, back,
+    every_version,
+};
+
+/// Far more than the brokers of these tests may hold in memory.
+const MESSAGES: usize = 1_000;
+const PAYLOAD_BYTES: usize = 4 << 10;
+
+fn start(folder: &Folder, settings: &[&str]) -> Broker {
+    let path = format!("data.path={}", folder.path().join("data").display());
+    folder.write("token", TOKEN);
+    let token = format!("admin.token_file={}", folder.path().join("token").display());
+    let mut all = vec![
+        path.as_str(),
+        token.as_str(),
+        "admin.listen=127.0.0.1:0",
+        "limits.buffered_bytes=2097152",
+        "limits.hot_bytes=65536",
+        "sys.interval_s=0",
+    ];
+    all.extend(settings);
+    Broker::set(&all)
+}
+
+fn count(broker: &Broker, name: &str) -> u64 {
+    admin(broker.admin_address(), "GET", "/metrics", "").expect(200).number(name)
+}
+
+/// The disk is read and written by a thread of its own, which tells what it has done a moment later.
+fn comes_above(broker: &Broker, name: &str, least: u64) {
+    let deadline = Instant::now() + EXPECTATION;
+    while count(broker, name) <= least {
+        assert!(Instant::now() < deadline, "{name} is {}", count(broker, name));
+        thread::yield_now();
+    }
+}
+
+fn payload(number: usize) -> Vec<u8> {
+    let mut payload = format!("{number:06}:").into_bytes();
+    payload.resize(PAYLOAD_BYTES, b'a' + (number % 26) as u8);
+    payload
+}
+
+fn qos_of(number: usize) -> QoS {
+    if number.is_multiple_of(5) { ExactlyOnce } else { AtLeastOnce }
+}
+
+/// Publishes messages one after the other; gives how many were taken before one was refused.
+fn publish(broker: &Broker, count: usize) -> usize {
+    let mut publisher = broker.connect(V5, "publisher");
+    (0..count).find(|n| publisher.publish("t/x", qos_of(*n), &payload(*n)) >= 0x80).unwrap_or(count)
+}
+
+/// Messages of one QoS come in order. Those of QoS 2 wait for the log, which those of QoS 1 do not.
+fn expect_in_order(client: &mut Client, count: usize) {
+    let mut expected = [AtLeastOnce, ExactlyOnce].map(|qos| (0..count).filter(move |number| qos_of(*number) == qos));
+    for _ in 0..count {
+        let message = client.receive();
+        let number = expected[usize::from(message.qos() == ExactlyOnce)].next().expect("no more were sent");
+        assert!(message.payload() == payload(number), "message {number} is {}", &message.text()[..7]);
+    }
+    client.expect_nothing();
+}
+
+/// The session of a client that goes away, and waits for all messages.
+fn absent(broker: &Broker, case: Case) {
+    let mut subscriber = broker.connecting(case.version, "subscriber").persistent().open();
+    subscriber.subscribe("t/#", ExactlyOnce);
+    subscriber.disconnect();
+}
+
+/// A queue of four megabytes, with two of memory: it is delivered in order [MQTT-4.6.0-6], also after a kill.
+#[test]
+fn a_queue_larger_than_memory_is_delivered_in_order() {
+    every_version(|case| {
+        for is_killed in [false, true] {
+            let folder = Folder::new(&[]);
+            let mut broker = start(&folder, &[]);
+            absent(&broker, case);
+            assert_eq!(publish(&broker, MESSAGES), MESSAGES, "none is refused");
+            comes_above(&broker, "cold_messages", MESSAGES as u64 / 2);
+            if is_killed {
+                broker.signal("KILL");
+                drop(broker);
+                broker = start(&folder, &[]);
+            }
+            let mut subscriber = back(&broker, case.version, "subscriber");
+            expect_in_order(&mut subscriber, MESSAGES);
+            assert_eq!((count(&broker, "cold_read_failures"), count(&broker, "cold_lost")), (0, 0));
+        }
+    });
+}
+
+/// The backlog of a client that is connected and acknowledges nothing.
+#[test]
+fn the_backlog_of_a_slow_client_is_delivered_in_order() {
+    every_version(|case| {
+        let folder = Folder::new(&[]);
+        let broker = start(&folder, &["limits.in_flight_per_client=3"]);
+        let mut subscriber = broker.connecting(case.version, "subscriber").persistent().open();
+        subscriber.subscribe("t/#", ExactlyOnce);
+        assert_eq!(publish(&broker, MESSAGES), MESSAGES, "none is refused");
+        comes_above(&broker, "cold_messages", MESSAGES as u64 / 2);
+        expect_in_order(&mut subscriber, MESSAGES);
+        // It comes and goes, and what has been read ahead is read again.
+        subscriber.disconnect();
+        assert_eq!(publish(&broker, 300), 300);
+        for _ in 0..3 {
+            let mut subscriber = back(&broker, case.version, "subscriber");
+            assert_eq!(subscriber.expect_publish().text().len(), PAYLOAD_BYTES);
+            subscriber.cut();
+        }
+        expect_in_order(&mut back(&broker, case.version, "subscriber"), 300);
+    });
+}
+
+#[test]
+fn retained_messages_that_are_not_in_memory_are_sent_to_a_new_subscription() {
+    every_version(|case| {
+        let folder = Folder::new(&[]);
+        let mut broker = start(&folder, &[]);
+        for round in 0..2 {
+            if round == 0 {
+                let mut publisher = broker.connect(case.version, "publisher");
+                let retain = |publisher: &mut Client, number: usize, payload: &[u8]| {
+                    let topic = format!("r/{}/{number}", number % 7);
+                    publisher.deliver(&Outgoing::new(&topic, AtLeastOnce, payload).retained());
+                };
+                (0..MESSAGES).for_each(|number| retain(&mut publisher, number, b"an older one that is long enough to leave memory too: ...................................................................................................................................................."));
+                (0..MESSAGES).for_each(|number| retain(&mut publisher, number, &payload(number)));
+                (0..MESSAGES).step_by(10).for_each(|number| retain(&mut publisher, number, b""));
+            }
+            comes_above(&broker, "cold_messages", MESSAGES as u64 / 2);
+            for qos in [AtLeastOnce, ExactlyOnce] {
+                let mut subscriber = broker.connect(case.version, "subscriber");
+                subscriber.subscribe("r/#", qos);
+                let mut seen = vec![false; MESSAGES];
+                for _ in 0..MESSAGES - MESSAGES / 10 {
+                    let message = subscriber.receive();
+                    let number: usize =
+                        message.topic().rsplit('/').next().and_then(|n| n.parse().ok()).expect("a number");
+                    assert!(message.retain() && message.payload() == payload(number) && !seen[number]);
+                    seen[number] = true;
+                }
+                subscriber.expect_nothing();
+            }
+            broker.signal("KILL");
+            drop(broker);
+            broker = start(&folder, &[]);
+        }
+    });
+}
+
+/// What the disk gives back is not what was written: nothing is delivered instead, and nothing is lost.
+#[test]
+fn a_client_whose_messages_cannot_be_read_stands_still_until_they_can() {
+    every_version(|case| {
+        let folder = Folder::new(&[]);
+        let broker = start(&folder, &[]);
+        absent(&broker, case);
+        assert_eq!(publish(&broker, 500), 500);
+        for name in folder.names("data/cold") {
+            let path = folder.path().join("data/cold").join(name);
+            let bytes = fs::read(&path).expect("it can be read").len();
+            fs::write(&path, vec![0; bytes]).expect("it can be written");
+        }
+        let mut subscriber = back(&broker, case.version, "subscriber");
+        subscriber.ping();
+        subscriber.expect_nothing();
+        comes_above(&broker, "cold_read_failures", 0);
+        broker.signal("KILL");
+        drop((subscriber, broker));
+        let broker = start(&folder, &[]);
+        expect_in_order(&mut back(&broker, case.version, "subscriber"), 500);
+    });
+}
+
+/// `limits.cold_bytes`: what does not fit stays in memory, and when that is full, publishers are told.
+#[test]
+fn what_does_not_fit_on_disk_stays_in_memory() {
+    every_version(|case| {
+        let folder = Folder::new(&[]);
+        let broker = start(&folder, &["limits.cold_bytes=1048576"]);
+        absent(&broker, case);
+        let taken = publish(&broker, MESSAGES);
+        assert!((300..900).contains(&taken), "{taken} were taken");
+        comes_above(&broker, "cold_refused", 0);
+        expect_in_order(&mut back(&broker, case.version, "subscriber"), taken);
+    });
+}

@@ -1,0 +1,258 @@
+use super::*;
+use tautwire_message::{Cold, MessageId, MessageRef, Shelf, Slot};
+
+fn delivery(n: u32) -> PendingMessage {
+    let message = MessageRef {
+        id: MessageId::NONE,
+        topic: "t",
+        properties: &[],
+        payload: &n.to_le_bytes(),
+        qos: QoS::ExactlyOnce,
+        retain: false,
+        expires_at_ms: None,
+    };
+    PendingMessage {
+        message: message.to_message().into(),
+        qos: QoS::ExactlyOnce,
+        retain: false,
+        subscription_ids: SubscriptionIds::None,
+        share: None,
+    }
+}
+
+fn id(n: u16) -> PacketId {
+    PacketId::new(n).expect("not zero")
+}
+
+#[test]
+fn identifiers_wrap_round_and_stay_unique() {
+    let mut out = Outbound::default();
+    for n in 0..200_000u32 {
+        let given = out.next_packet_id().expect("window is short");
+        assert_eq!(u32::from(given.get()), n % 65_535 + 1);
+        out.start(delivery(n));
+        assert!(out.unacknowledged(given).is_some());
+        out.complete(given);
+        assert!(out.unacknowledged(given).is_none());
+    }
+    assert!(out.is_empty());
+}
+
+#[test]
+fn there_is_no_identifier_only_while_all_are_taken() {
+    let mut out = Outbound::default();
+    for n in 0..65_535 {
+        out.start(delivery(n));
+    }
+    assert_eq!(out.next_packet_id(), None);
+    assert_eq!(out.in_flight(), 65_535);
+    out.complete(id(1));
+    assert_eq!(out.next_packet_id(), Some(id(1)));
+}
+
+#[test]
+fn an_old_message_holds_up_no_others() {
+    let mut out = Outbound::default();
+    let stuck = [id(1), id(7)];
+    for _ in 0..300_000u32 {
+        let given = out.next_packet_id().expect("two are taken");
+        assert!(out.unacknowledged(given).is_none(), "{given:?} is in use");
+        out.start(delivery(u32::from(given.get())));
+        if !stuck.contains(&given) || out.in_flight() > 2 {
+            out.complete(given);
+        }
+        assert!(out.in_flight() <= 2);
+        assert!(out.window.len() <= 2 * SPARSE_WINDOW, "the window stays small");
+    }
+    out.rewind();
+    for expected in stuck {
+        let Some(Resend::Publish(resent, _)) = out.resend() else { panic!("two are left") };
+        assert_eq!(resent, expected);
+    }
+    assert_eq!(out.resend(), None);
+    assert!(out.is_resent());
+    for expected in stuck {
+        out.release(expected);
+        assert!(out.is_released(expected));
+        out.complete(expected);
+    }
+    assert!(out.is_empty());
+    assert_eq!(out.in_flight(), 0);
+}
+
+#[test]
+fn resends_in_order_what_is_not_done() {
+    let mut out = Outbound::default();
+    for n in 0..4 {
+        out.start(delivery(n));
+    }
+    out.complete(id(2));
+    out.release(id(3));
+    out.rewind();
+    assert_eq!(out.in_flight(), 0);
+    assert_eq!(out.resend(), Some(Resend::Publish(id(1), &delivery(0))));
+    assert!(!out.is_resent());
+    out.complete(id(1));
+    assert_eq!(out.resend(), Some(Resend::Release(id(3))));
+    assert_eq!(out.resend(), Some(Resend::Publish(id(4), &delivery(3))));
+    assert_eq!(out.resend(), None);
+    assert!(out.is_resent());
+    assert_eq!(out.in_flight(), 2);
+    assert!(out.is_released(id(3)));
+}
+
+#[test]
+fn acknowledgements_of_unknown_identifiers_change_nothing() {
+    let mut out = Outbound::default();
+    out.start(delivery(0));
+    out.complete(id(9));
+    out.release(id(9));
+    assert_eq!(out.in_flight(), 1);
+    assert!(out.unacknowledged(id(1)).is_some());
+}
+
+#[test]
+fn counted_bytes_follow_queue_and_window() {
+    let one = delivery(1).counted_bytes();
+    let mut out = Outbound::default();
+    out.enqueue(delivery(1));
+    out.enqueue(delivery(2));
+    out.start(delivery(3));
+    out.start(delivery(4));
+    assert_eq!(out.counted_bytes(), 4 * one);
+    assert_eq!(out.withdraw(), Some(delivery(1)));
+    assert_eq!(out.release(id(1)), Some(delivery(3)));
+    assert_eq!(out.counted_bytes(), 2 * one);
+    assert_eq!(out.complete(id(1)), None);
+    assert_eq!(out.complete(id(2)), Some(delivery(4)));
+    assert_eq!(out.withdraw(), Some(delivery(2)));
+    assert_eq!(out.counted_bytes(), 0);
+    assert_eq!(out.withdraw(), None);
+}
+
+#[test]
+fn identifiers_beside_a_delivery_count_too() {
+    let many: Vec<_> = (1..=1_000).filter_map(SubscriptionId::new).collect();
+    let with_ids = PendingMessage { subscription_ids: many.as_slice().into(), ..delivery(1) };
+    assert_eq!(with_ids.counted_bytes(), delivery(1).counted_bytes() + 4_000 + size_of::<Box<[SubscriptionId]>>());
+}
+
+/// More messages stay behind than a window has slots before it counts as sparse, and the sequence comes round to them.
+#[test]
+fn the_sequence_passes_over_many_stragglers() {
+    let mut out = Outbound::default();
+    let stuck: Vec<PacketId> = (1..=3_000).map(id).collect();
+    for n in 0..3_000 {
+        out.start(delivery(n));
+    }
+    for _ in 0..200_000 {
+        let given = out.next_packet_id().expect("most are free");
+        assert!(given.get() > 3_000, "{given:?} is in use");
+        out.start(delivery(0));
+        out.complete(given);
+        assert_eq!((out.in_flight(), out.stragglers.len() + out.occupied), (3_000, 3_000));
+    }
+    for given in stuck {
+        out.complete(given);
+    }
+    assert!(out.is_empty() && out.occupied == 0 && out.counted_bytes() == 0);
+}
+
+fn shelf() -> Arc<Shelf> {
+    Arc::new(Shelf::new(Arc::default(), Arc::default()))
+}
+
+fn large(n: u64) -> PendingMessage {
+    let message = MessageRef {
+        id: MessageId { run: 1, number: n },
+        topic: "t",
+        properties: &[],
+        payload: &[n as u8; 1_000],
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        expires_at_ms: None,
+    };
+    PendingMessage { message: message.to_message().into(), ..delivery(0) }
+}
+
+#[test]
+fn an_entry_of_a_queue_stays_small() {
+    assert!(size_of::<PendingMessage>() <= 56, "{} bytes", size_of::<PendingMessage>());
+}
+
+#[test]
+fn a_queue_is_made_cold_in_order_and_sent_as_it_was() {
+    let shelf = shelf();
+    let mut out = Outbound::default();
+    (0..10).for_each(|n| out.enqueue(large(n)));
+    let counted = out.counted_bytes();
+    assert!(out.list_for_cooling() && !out.list_for_cooling());
+    let one = counted / 10;
+    let within = [(9, 5 * one + 1), (3, 5 * one), (9, 0)].map(|(most, bytes)| out.front_within(most, bytes));
+    assert_eq!(within, [5, 3, 1]);
+    let mut steps = 5;
+    let mut found = Vec::new();
+    while let Some((number, message)) = out.next_to_cool(3, 100, &mut steps) {
+        found.push((number, message.clone()));
+    }
+    assert_eq!(found.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [3, 4, 5, 6, 7], "the first three stay");
+    assert!(out.has_more_to_cool(3));
+    for (number, message) in &found {
+        assert!(out.cool(*number, &Cold::new(message, Slot(*number as u32), &shelf)));
+    }
+    let (number, message) = &found[0];
+    assert!(!out.cool(*number, &Cold::new(message, Slot(99), &shelf)), "it is cold already");
+    assert_eq!(out.counted_bytes(), counted, "limits count them in full");
+    assert!(out.memory_bytes() < counted - 5 * 900);
+    assert_eq!(out.cold_ahead(5).map(|cold| cold.slot()).collect::<Vec<_>>(), [Slot(3), Slot(4)]);
+    for n in 0..10 {
+        if (3..8).contains(&n) {
+            assert!(out.front().is_some_and(|front| front.message.cold().is_some()));
+            out.warm_front(found[n as usize - 3].1.clone());
+        }
+        assert_eq!(out.withdraw(), Some(large(n)));
+    }
+    assert_eq!((out.counted_bytes(), out.memory_bytes()), (0, 0));
+}
+
+#[test]
+fn what_has_left_the_queue_or_is_another_message_is_not_made_cold() {
+    let shelf = shelf();
+    let mut out = Outbound::default();
+    (0..3).for_each(|n| out.enqueue(large(n)));
+    let first = out.next_to_cool(0, 100, &mut 1).map(|(number, message)| (number, message.clone()));
+    let (number, message) = first.expect("there is one");
+    let cold = Cold::new(&message, Slot(0), &shelf);
+    out.withdraw();
+    assert!(!out.cool(number, &cold) && !out.cool(number + 1, &cold) && !out.cool(77, &cold));
+    let short = PendingMessage { message: delivery(7).message, ..large(0) };
+    out.enqueue(short);
+    out.look_again_from(0);
+    let mut seen = Vec::new();
+    while let Some((number, _)) = out.next_to_cool(0, 100, &mut 100) {
+        seen.push(number);
+    }
+    assert_eq!(seen, [1, 2], "a short one is passed over");
+}
+
+#[test]
+fn cold_messages_of_the_window_are_told_before_they_are_sent_again() {
+    let shelf = shelf();
+    let mut out = Outbound::default();
+    for n in 0..3 {
+        let message = large(n).message.hot().cloned().expect("it is hot");
+        let body = Body::Cold(Cold::new(&message, Slot(n as u32), &shelf));
+        out.start(PendingMessage { message: if n == 1 { message.into() } else { body }, ..large(n) });
+    }
+    out.rewind();
+    assert_eq!(out.cold_resends(9).map(Cold::slot).collect::<Vec<_>>(), [Slot(0), Slot(2)]);
+    assert_eq!(out.cold_to_resend().map(Cold::slot), Some(Slot(0)));
+    out.resend();
+    assert_eq!(out.cold_to_resend(), None);
+    out.resend();
+    assert_eq!(out.cold_to_resend().map(Cold::slot), Some(Slot(2)));
+    for _ in 0..3 {
+        let next = out.next_unfinished().map(|(delivery, started)| (delivery.clone(), started));
+        assert_eq!(out.take_unfinished(), next);
+    }
+}
