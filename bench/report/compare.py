@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import metrics
-from results import OURS, Figure, Result, is_peer, title_of
+from results import Figure, Result, is_peer, title_of
 
 # Less than this is no difference, whatever the spread says.
 FACTOR_MIN = 1.02
@@ -79,8 +79,9 @@ def behind(results: list[Result]) -> list[Behind]:
 def _pairs(result: Result, placement: str) -> Iterator[Behind]:
     for metric in compared(result, placement):
         best = best_peer(result, placement, metric)
-        if best and result.figure(placement, OURS, metric):
-            yield Behind(result, placement, metrics.label(metric, result.parameter), (OURS, metric), (best, metric), title_of(best))
+        ours = result.ours(placement)
+        if best and result.figure(placement, ours, metric):
+            yield Behind(result, placement, metrics.label(metric, result.parameter), (ours, metric), (best, metric), title_of(best))
     if result.kind != "rtt-matrix":
         return
     for broker in result.brokers(placement):
@@ -110,7 +111,7 @@ def best_peer(result: Result, placement: str, metric: str) -> str | None:
 
 def best_broker(result: Result, placement: str, metric: str) -> str | None:
     """Of ours and the peers."""
-    brokers = [broker for broker in result.brokers(placement) if broker == OURS or is_peer(broker)]
+    brokers = [broker for broker in result.brokers(placement) if broker == result.ours(placement) or is_peer(broker)]
     found = [(figure.median, broker) for broker in brokers if (figure := result.figure(placement, broker, metric))]
     direction = metrics.better(metric)
     if len(found) < 2 or direction == metrics.NEITHER:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from results import ORDER, title_of
+from results import place_of, title_of
 
 WIDTH = 380
 LEFT, RIGHT, TOP, BOTTOM = 58, 26, 10, 38
@@ -155,15 +155,15 @@ def _count(value: float) -> str:
 
 
 def _colour(broker: str) -> str:
-    return f"c{ORDER.index(broker) if broker in ORDER else 9}"
+    return f"c{place_of(broker, 9)}"
 
 
 def _dash(broker: str) -> str:
-    return DASHES[(ORDER.index(broker) if broker in ORDER else 5) % len(DASHES)]
+    return DASHES[place_of(broker, 5) % len(DASHES)]
 
 
 def _marker(broker: str, x: float, y: float) -> str:
-    shape = (ORDER.index(broker) if broker in ORDER else 5) % 4
+    shape = place_of(broker, 5) % 4
     paths = (
         f"M{x - 3.5:.1f} {y:.1f}a3.5 3.5 0 1 0 7 0a3.5 3.5 0 1 0-7 0z",
         f"M{x - 3:.1f} {y - 3:.1f}h6v6h-6z",

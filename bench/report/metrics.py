@@ -29,6 +29,19 @@ LABELS = {
     "reached_slow_consumer_percent": "share of the messages that reach the slow subscriber",
     "to_all_p50_us": "median time until all have it",
     "to_all_p99_us": "99th percentile of the time until all have it",
+    "p50_times_fdatasync": "median latency as a multiple of the median fdatasync",
+    "p99_times_fdatasync": "99th percentile of the latency as a multiple of that of fdatasync",
+    "ready_s": "time from the start after a kill until it listens",
+    "first_served_s": "time from the start after a kill until the first client has its messages",
+    "filled_rss_bytes": "memory before the kill",
+    "recovered_rss_bytes": "memory after the start",
+    "recovered_peak_rss_bytes": "highest memory during the start",
+    "stored_rss_bytes": "memory before the kill",
+    "started_rss_bytes": "memory after the start",
+    "directory_bytes": "size of the directory",
+    "directory_times_live": "size of the directory as a multiple of what is alive in it",
+    "restarted_directory_times_live": "the same after the start",
+    "to_all_retained_s": "time until one subscriber has all retained messages",
     "connects_per_s": "connections opened per second",
     "cycles_per_s": "cycles",
     "deliveries_per_s": "deliveries",
@@ -61,12 +74,15 @@ FIRST = {
     "rtt": ["ratio_to_raw_tcp", "p50_us", "p99_us", "broker_cpu_us_per_exchange"],
     "idle": ["bytes_per_connection", "rss_at_start_bytes", "connects_per_s", "broker_cpu_us_per_connect"],
     "churn": ["broker_cpu_us_per_cycle", "cycles_per_s"],
+    "sync-latency": ["p50_us", "p99_us", "p50_times_fdatasync", "p99_times_fdatasync", "broker_cpu_us_per_publish"],
+    "recovery": ["ready_s", "first_served_s", "recovered_rss_bytes", "directory_times_live", "restarted_directory_times_live"],
+    "retained-on-disk": ["started_rss_bytes", "ready_s", "bystander_during_p50_us", "bystander_during_p99_us", "bystander_during_max_us"],
     "wildcards": ["bytes_per_filter", "broker_cpu_us_per_publish", "publishes_per_s"],
 }
 
 # What the load generator does, what is the same for all, and what is no quality.
 NOT_COMPARED = ("generator_", "raw_tcp_", "busy_cores", "connections", "deliveries_per_publish", "payload_bytes", "sent_per_s",
-                "offered_", "subscriptions", "retained_messages", "broker_waits", "broker_preemptions")
+                "offered_", "subscriptions", "retained_messages", "broker_waits", "broker_preemptions", "fdatasync_", "live_bytes", "fill_s")
 
 
 def base(metric: str) -> str:
@@ -85,6 +101,8 @@ def better(metric: str) -> str:
         return NEITHER
     if name.endswith(("_per_s", "_per_cpu_s", "_ratio")) or "ratio_" in name or name.endswith(("correct_percent", "reached_slow_consumer_percent")):
         return HIGHER
+    if name.endswith(("_times_fdatasync", "_times_live")):
+        return LOWER
     if name.endswith(("_us", "_ms", "_ns", "_s", "_bytes", "_allocations")) or "_cpu_" in name or "bytes_per_" in name or "switches" in name:
         return LOWER
     return NEITHER
@@ -117,6 +135,8 @@ def show(metric: str, value: float) -> str:
     name = base(metric)
     if "ratio_" in name or name.endswith("_ratio"):
         return f"{value:.2f}"
+    if name.endswith(("_times_fdatasync", "_times_live")):
+        return f"{value:.2f} ×"
     if name.endswith("_bytes") or "bytes_per_" in name:
         return _bytes(value)
     if name.endswith("_percent"):

@@ -13,10 +13,15 @@ RESULTS = ROOT / "bench" / "results"
 
 # Ours, and what is no broker but the least that anything can cost.
 OURS = "tautwire"
+# Ours where messages are kept on disk: there it stands for us, and the one without a disk shows what that costs.
+OURS_ON_DISK = "tautwire-durable"
 FLOORS = ("relay", "raw")
 ORDER = ("tautwire", "tautwire-2t", "mosquitto", "nats", "mochi", "rumqttd", "aedes", "hivemq", "relay", "raw")
+# These stand where another stands, and look like it; it is in no result that they are in.
+LIKE = {"tautwire-durable": "tautwire-2t", "mosquitto-persistent": "mosquitto", "nats-durable": "nats"}
 TITLES = {
-    "tautwire": "Tautwire", "tautwire-2t": "Tautwire, 2 threads", "nats": "nats-server", "mochi": "mochi-mqtt",
+    "tautwire": "Tautwire", "tautwire-2t": "Tautwire, 2 threads", "tautwire-durable": "Tautwire, on disk",
+    "mosquitto-persistent": "mosquitto, acknowledging before it saves", "nats": "nats-server", "nats-durable": "nats-server, on disk", "mochi": "mochi-mqtt",
     "aedes": "Aedes", "hivemq": "HiveMQ CE", "relay": "bare relay", "raw": "bare sockets",
 }
 
@@ -79,7 +84,11 @@ class Result:
 
     def brokers(self, placement: str) -> list[str]:
         found = self.data["summary"].get(placement, {})
-        return sorted(found, key=lambda name: (ORDER.index(name) if name in ORDER else len(ORDER), name))
+        return sorted(found, key=lambda name: (place_of(name, len(ORDER)), name))
+
+    def ours(self, placement: str) -> str:
+        """The broker that stands for us."""
+        return OURS_ON_DISK if OURS_ON_DISK in self.data["summary"].get(placement, {}) else OURS
 
     def figure(self, placement: str, broker: str, metric: str) -> Figure | None:
         found = self.data["summary"].get(placement, {}).get(broker, {}).get(metric)
@@ -130,6 +139,11 @@ def describe_machine(machine: dict) -> str:
     memory = f", {round(machine['memory_mib'] / 1024)} GB" if "memory_mib" in machine else ""
     system = f", {machine['operating_system']}" if "operating_system" in machine else ""
     return f"{machine['cpu_model']}, {machine['cores']} cores{virtual}{memory}{system}, Linux {machine['kernel']}"
+
+
+def place_of(broker: str, otherwise: int) -> int:
+    name = LIKE.get(broker, broker)
+    return ORDER.index(name) if name in ORDER else otherwise
 
 
 def title_of(broker: str) -> str:

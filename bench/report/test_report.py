@@ -69,6 +69,13 @@ class Behind(Case):
         [case] = compare.behind(self.load(result("b1", summary)))
         self.assertFalse(case.is_clear)
 
+    def test_where_messages_are_on_disk_our_broker_in_memory_does_not_stand_for_us(self) -> None:
+        summary = {"free": {"tautwire": {"p50_us": figure(20)}, "tautwire-durable": {"p50_us": figure(100)}, "nats-durable": {"p50_us": figure(50)}}}
+        loaded = self.load(result("d1-durable-latency", summary))
+        [case] = compare.behind(loaded)
+        self.assertEqual((case.ours.median, case.theirs.median, case.by), (100, 50, "nats-server, on disk"))
+        self.assertEqual(compare.best_broker(loaded[0], "free", "p50_us"), "nats-durable")
+
     def test_the_generators_own_figures_are_not_compared(self) -> None:
         summary = {"free": {"tautwire": {"generator_cpu_us_per_cycle": figure(9)}, "nats": {"generator_cpu_us_per_cycle": figure(1)}}}
         self.assertEqual(compare.behind(self.load(result("b1", summary))), [])
@@ -101,6 +108,8 @@ class Numbers(unittest.TestCase):
             ("ratio_to_raw_tcp", metrics.HIGHER), ("busy_cores", metrics.NEITHER), ("connections", metrics.NEITHER),
             ("broker_cpu_s_per_million_deliveries", metrics.LOWER), ("raw_tcp_p50_us", metrics.NEITHER),
             ("flood_messages_per_cpu_s", metrics.HIGHER), ("decode_cpu_ns", metrics.LOWER), ("read_allocations", metrics.LOWER),
+            ("p50_times_fdatasync", metrics.LOWER), ("directory_times_live", metrics.LOWER), ("fdatasync_p50_us", metrics.NEITHER),
+            ("live_bytes", metrics.NEITHER), ("recovered_rss_bytes", metrics.LOWER), ("ready_s", metrics.LOWER),
             ("encode_vs_json_ratio", metrics.HIGHER), ("decode_millions_cpu_s", metrics.LOWER),
         ):
             self.assertEqual(metrics.better(metric), direction, metric)

@@ -73,7 +73,7 @@ BROKERS = {
     # One thread, as in the other scenarios: the rest of the cores is for client and server.
     "tautwire": replace(
         interop_brokers.ALL["tautwire"],
-        command=lambda _folder, _port: [str(ROOT / "bin" / "tautwire"), "serve", "--listen", "127.0.0.1:0", "--threads", "1"],
+        command=lambda _folder, _port: [str(ROOT / "bin" / "tautwire"), "serve", "--memory", "--listen", "127.0.0.1:0", "--threads", "1"],
     ),
     "mosquitto": interop_brokers.ALL["mosquitto"],
     "aedes": replace(

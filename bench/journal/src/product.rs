@@ -38,7 +38,7 @@ pub(crate) fn sample(folder: &Path, load: Load) -> io::Result<Sample> {
     let mut sample = together(ports.into_iter().zip(bells.iter()).map(produce).collect())?;
     sample.cpu = cpu.elapsed();
     sample.took = begun.elapsed();
-    sample.syncs = writer.groups();
+    sample.syncs = writer.handle().groups();
     Ok(sample)
 }
 
@@ -64,7 +64,7 @@ fn produce(mut port: Port, bell: &Bell, writer: &WriterThread, load: Load) -> Sa
         }
         seen = now;
         if now.0 % 256 < load.window as u64 {
-            writer.release(writer.durable());
+            writer.handle().release(writer.handle().durable());
         }
     }
     sample

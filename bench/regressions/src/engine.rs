@@ -1,7 +1,7 @@
 use std::hint::black_box;
 
 use tautwire_engine::{Action, Chunk, ConnectionId, Rest, Settings, Shard, Shared, Surroundings, turn};
-use tautwire_router::{Batch, Exchange, RetainedLimits, ShardIndex};
+use tautwire_router::{Batch, Exchange, Placement, RetainedLimits, ShardIndex};
 use tautwire_session::Volatile;
 
 use crate::Case;
@@ -127,7 +127,8 @@ struct Broker {
 impl Broker {
     fn new() -> Broker {
         let settings = Settings { sys_interval_s: 0, ..Settings::default() };
-        let exchange = Exchange::with_seed(1, RetainedLimits { messages: 1_000, bytes: 1 << 20 }, 0);
+        let limits = RetainedLimits { messages: 1_000, bytes: 1 << 20 };
+        let exchange = Exchange::with_placement(Placement::new(1, 0), limits);
         let shared = Shared::new(settings, exchange);
         Broker { shard: Shard::new(ShardIndex(0), shared, Volatile, NOW_MS), dropped: None }
     }

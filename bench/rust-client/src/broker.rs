@@ -13,7 +13,7 @@ impl Broker {
     pub fn start(program: &Path) -> Result<Broker, String> {
         let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}; `make build` builds it", program.display());
         let mut child = Command::new(program)
-            .args(["serve", "--listen", "127.0.0.1:0", "--threads", "1"])
+            .args(["serve", "--memory", "--listen", "127.0.0.1:0", "--threads", "1"])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()

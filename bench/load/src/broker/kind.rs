@@ -19,8 +19,14 @@ pub(crate) enum BrokerKind {
     },
     /// Our broker, one thread, holding payloads to contracts.
     TautwireContracts,
+    /// Our broker, one thread, with its state on disk.
+    TautwireDurable,
     Mosquitto,
+    /// With persistence, which it writes every half an hour and at its end.
+    MosquittoPersistent,
     Nats,
+    /// With a sync for each message before it is acknowledged.
+    NatsDurable,
     Mochi,
     Aedes,
     Rumqttd,
@@ -32,11 +38,14 @@ pub(crate) enum BrokerKind {
 }
 
 /// The names of those that are not our broker with a number of threads.
-const NAMES: [(BrokerKind, &str); 10] = [
+const NAMES: [(BrokerKind, &str); 13] = [
     (BrokerKind::Tautwire { threads: 1 }, "tautwire"),
     (BrokerKind::TautwireContracts, "tautwire-contracts"),
+    (BrokerKind::TautwireDurable, "tautwire-durable"),
     (BrokerKind::Mosquitto, "mosquitto"),
+    (BrokerKind::MosquittoPersistent, "mosquitto-persistent"),
     (BrokerKind::Nats, "nats"),
+    (BrokerKind::NatsDurable, "nats-durable"),
     (BrokerKind::Mochi, "mochi"),
     (BrokerKind::Aedes, "aedes"),
     (BrokerKind::Rumqttd, "rumqttd"),
@@ -49,7 +58,7 @@ impl BrokerKind {
     /// Why this scenario cannot be had from this broker; `None` when it can.
     pub(crate) fn lacks(self, version: ProtocolVersion) -> Option<&'static str> {
         match self {
-            Self::Nats if version.is_v5() => Some("nats-server speaks MQTT 3.1.1 only"),
+            Self::Nats | Self::NatsDurable if version.is_v5() => Some("nats-server speaks MQTT 3.1.1 only"),
             Self::Aedes if version.is_v5() => Some("Aedes speaks MQTT 3.1.1 only"),
             Self::Rumqttd if version.is_v5() => Some("rumqttd is set up for MQTT 3.1.1 only"),
             _ => None,
@@ -62,7 +71,7 @@ impl BrokerKind {
 
     /// Whether this is the broker the thresholds are for.
     pub(crate) fn is_ours(self) -> bool {
-        matches!(self, Self::Tautwire { .. } | Self::TautwireContracts)
+        matches!(self, Self::Tautwire { .. } | Self::TautwireContracts | Self::TautwireDurable)
     }
 
     /// How many cores it can keep busy on this machine while the generator has one.
@@ -70,8 +79,9 @@ impl BrokerKind {
         let left = (cores() - 1).max(1);
         match self {
             Self::Tautwire { threads } => threads.min(left),
-            Self::TautwireContracts | Self::Mosquitto | Self::Aedes | Self::Relay => 1,
-            Self::Nats | Self::Mochi | Self::Rumqttd | Self::Rmqtt | Self::HiveMq => left,
+            Self::TautwireContracts | Self::TautwireDurable => 1,
+            Self::Mosquitto | Self::MosquittoPersistent | Self::Aedes | Self::Relay => 1,
+            Self::Nats | Self::NatsDurable | Self::Mochi | Self::Rumqttd | Self::Rmqtt | Self::HiveMq => left,
         }
     }
 }
@@ -119,14 +129,14 @@ impl Programs {
     pub(crate) fn find(&self, kind: BrokerKind) -> Result<PathBuf> {
         let from_peers = |file: &str| in_tree(&format!("bench/peers/bin/{file}"));
         let found = match kind {
-            BrokerKind::Tautwire { .. } | BrokerKind::TautwireContracts => {
+            BrokerKind::Tautwire { .. } | BrokerKind::TautwireContracts | BrokerKind::TautwireDurable => {
                 return self.tautwire.clone().or_else(|| in_tree("bin/tautwire")).ok_or_else(|| {
                     Failure::new("bin/tautwire is not there: run `make build`, or name it with --tautwire")
                 });
             }
             BrokerKind::Relay => return Ok(env::current_exe()?),
-            BrokerKind::Mosquitto => in_path("mosquitto"),
-            BrokerKind::Nats => from_peers("nats-server").or_else(|| in_path("nats-server")),
+            BrokerKind::Mosquitto | BrokerKind::MosquittoPersistent => in_path("mosquitto"),
+            BrokerKind::Nats | BrokerKind::NatsDurable => from_peers("nats-server").or_else(|| in_path("nats-server")),
             BrokerKind::Mochi => from_peers("mochi"),
             BrokerKind::Aedes => from_peers("aedes/broker.mjs").filter(|_| in_path("node").is_some()),
             BrokerKind::Rumqttd => from_peers("rumqttd"),
@@ -148,20 +158,23 @@ impl Programs {
                 let note = note.ok_or_else(|| Failure::new(format!("bench/peers/bin/{kind}.version is not there")))?;
                 return Ok(fs::read_to_string(note)?.trim().to_owned());
             }
-            BrokerKind::TautwireContracts if !knows_contracts(&program)? => {
+            BrokerKind::TautwireContracts if !has_section(&program, "[contracts]")? => {
                 return Err(Failure::new("contracts are not available in this broker"));
             }
-            BrokerKind::Mosquitto => "-h",
+            BrokerKind::TautwireDurable if !has_section(&program, "[data]")? => {
+                return Err(Failure::new("this broker keeps nothing on disk"));
+            }
+            BrokerKind::Mosquitto | BrokerKind::MosquittoPersistent => "-h",
             _ => "--version",
         };
         first_line(Command::new(program).arg(argument))
     }
 }
 
-/// Whether the broker has the setting `contracts.path`.
-fn knows_contracts(program: &Path) -> Result<bool> {
+/// Whether the configuration of our broker has this section.
+fn has_section(program: &Path, section: &str) -> Result<bool> {
     let output = Command::new(program).args(["config", "show"]).output()?;
-    Ok(String::from_utf8_lossy(&output.stdout).lines().any(|line| line.trim() == "[contracts]"))
+    Ok(String::from_utf8_lossy(&output.stdout).lines().any(|line| line.trim() == section))
 }
 
 /// The versions of what the generator is built and run with.

@@ -14,13 +14,28 @@ use crate::scenario::write_contracts;
 /// More than the largest payload of any scenario.
 const NATS_MAX_PAYLOAD_BYTES: u32 = 8 * 1024 * 1024;
 
+/// Where our broker keeps its state, in the folder that it runs in.
+pub(super) const DATA_FOLDER: &str = "data";
+
+/// A million retained messages of 1 KB do not fit into the default limits, nor does a million that wait.
+const ROOM_FOR_MANY: [&str; 5] = [
+    "limits.retained_messages=2000000",
+    "limits.retained_bytes=4294967296",
+    "limits.buffered_bytes=4294967296",
+    "limits.client_bytes=4294967296",
+    "log.level=error",
+];
+
 /// Starts `program` in `folder` and waits until it accepts connections.
 pub(super) fn start_process(kind: BrokerKind, program: &Path, folder: &Path) -> Result<(RunningProcess, SocketAddr)> {
     let log = File::create(folder.join("log"))?;
     let mut command = dying_with_us(&interpreter_of(kind, program)?)?;
     command.stdin(Stdio::null()).stderr(log.try_clone()?).current_dir(folder);
     match kind {
-        BrokerKind::Tautwire { .. } | BrokerKind::TautwireContracts | BrokerKind::Relay => {
+        BrokerKind::Tautwire { .. }
+        | BrokerKind::TautwireContracts
+        | BrokerKind::TautwireDurable
+        | BrokerKind::Relay => {
             command.args(our_arguments(kind, folder)?);
             start_announcing(command, folder)
         }
@@ -29,15 +44,17 @@ pub(super) fn start_process(kind: BrokerKind, program: &Path, folder: &Path) -> 
             command.arg(program);
             start_announcing(command, folder)
         }
-        BrokerKind::Mosquitto => {
+        BrokerKind::Mosquitto | BrokerKind::MosquittoPersistent => {
             let port = free_port()?;
-            fs::write(folder.join("mosquitto.conf"), mosquitto_configuration(port))?;
+            let is_persistent = kind == BrokerKind::MosquittoPersistent;
+            fs::write(folder.join("mosquitto.conf"), mosquitto_configuration(port, is_persistent))?;
             command.args(["-c", "mosquitto.conf"]).stdout(log);
             start_probed(command, folder, port)
         }
-        BrokerKind::Nats => {
+        BrokerKind::Nats | BrokerKind::NatsDurable => {
             let (port, client_port) = (free_port()?, free_port()?);
-            fs::write(folder.join("nats.conf"), nats_configuration(port, client_port))?;
+            let is_durable = kind == BrokerKind::NatsDurable;
+            fs::write(folder.join("nats.conf"), nats_configuration(port, client_port, is_durable))?;
             command.args(["-c", "nats.conf"]).stdout(log);
             start_probed(command, folder, port)
         }
@@ -69,31 +86,39 @@ fn interpreter_of(kind: BrokerKind, program: &Path) -> Result<PathBuf> {
 fn our_arguments(kind: BrokerKind, folder: &Path) -> Result<Vec<String>> {
     let threads = match kind {
         BrokerKind::Tautwire { threads } => threads,
-        BrokerKind::TautwireContracts => 1,
+        BrokerKind::TautwireContracts | BrokerKind::TautwireDurable => 1,
         _ => return Ok(vec!["relay".to_owned()]),
     };
     let mut arguments: Vec<String> =
-        ["serve", "--listen", "127.0.0.1:0", "--threads", &threads.to_string()].map(str::to_owned).to_vec();
+        ["serve", "--memory", "--listen", "127.0.0.1:0", "--threads", &threads.to_string()].map(str::to_owned).to_vec();
     if kind == BrokerKind::TautwireContracts {
         write_contracts(&folder.join("contracts"))?;
         arguments.extend(["--set".to_owned(), format!("contracts.path={}", folder.join("contracts").display())]);
     }
+    if kind == BrokerKind::TautwireDurable {
+        let path = format!("data.path={}", folder.join(DATA_FOLDER).display());
+        for setting in std::iter::once(path.as_str()).chain(ROOM_FOR_MANY) {
+            arguments.extend(["--set".to_owned(), setting.to_owned()]);
+        }
+    }
     Ok(arguments)
 }
 
-fn mosquitto_configuration(port: u16) -> String {
+fn mosquitto_configuration(port: u16, is_persistent: bool) -> String {
     // A change of user would undo `dying_with_us`; without root's rights the line has no effect.
     // With the default of 20 in flight, 2.0.11 stops delivering at QoS 2 when more wait in its queue. Nagle's
     // algorithm would let it wait for others where all others send at once.
+    // Its persistence has no setting that makes an acknowledgement wait for the disk.
     format!(
-        "listener {port} 127.0.0.1\nuser root\nallow_anonymous true\npersistence false\nlog_type error\n\
+        "listener {port} 127.0.0.1\nuser root\nallow_anonymous true\npersistence {is_persistent}\nlog_type error\n\
          set_tcp_nodelay true\nmax_inflight_messages 0\nmax_queued_messages 10000\n"
     )
 }
 
-fn nats_configuration(port: u16, client_port: u16) -> String {
+fn nats_configuration(port: u16, client_port: u16, is_durable: bool) -> String {
+    let sync = if is_durable { "sync_interval: always" } else { "" };
     format!(
         "server_name: bench\nlisten: \"127.0.0.1:{client_port}\"\nmax_payload: {NATS_MAX_PAYLOAD_BYTES}\n\
-         jetstream {{ store_dir: \"store\" }}\nmqtt {{ listen: \"127.0.0.1:{port}\" }}\n"
+         jetstream {{ store_dir: \"store\"\n{sync} }}\nmqtt {{ listen: \"127.0.0.1:{port}\" }}\n"
     )
 }

@@ -5,12 +5,13 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
-use super::launch::start_process;
+use super::launch::{DATA_FOLDER, start_process};
 use super::{BrokerKind, Programs};
 use crate::failure::{Failure, Result, While};
 use crate::mqtt;
@@ -26,17 +27,21 @@ pub(crate) struct Broker {
     pub pid: u32,
     pub rss_at_start_bytes: u64,
     placement: Placement,
+    program: PathBuf,
     // Dropped in this order: the process before the folder it works in.
-    _process: Option<RunningProcess>,
-    _folder: Option<ScratchFolder>,
+    process: Mutex<Option<RunningProcess>>,
+    folder: Option<Arc<ScratchFolder>>,
 }
 
 impl Broker {
     /// Starts a fresh broker on a port of its own and waits until it accepts MQTT connections. The calling thread ends
     /// up on the generator's CPUs.
     pub(crate) fn start(kind: BrokerKind, programs: &Programs, placement: &Placement) -> Result<Self> {
-        let folder = ScratchFolder::create(&kind.to_string())?;
-        let program = programs.find(kind)?;
+        let folder = Arc::new(ScratchFolder::create(&kind.to_string())?);
+        Self::start_in(folder, kind, programs.find(kind)?, placement)
+    }
+
+    fn start_in(folder: Arc<ScratchFolder>, kind: BrokerKind, program: PathBuf, placement: &Placement) -> Result<Self> {
         pin_self(&placement.broker)?;
         let started = start_process(kind, &program, &folder.path);
         pin_self(&placement.generator)?;
@@ -47,11 +52,43 @@ impl Broker {
             pid: process.pid(),
             rss_at_start_bytes: resident_bytes(process.pid())?,
             placement: placement.clone(),
-            _process: Some(process),
-            _folder: Some(folder),
+            program,
+            process: Mutex::new(Some(process)),
+            folder: Some(folder),
         };
         broker.pin_all_threads()?;
         Ok(broker)
+    }
+
+    /// Ends it without a warning. What it has kept in its folder stays.
+    pub(crate) fn kill(&self) -> Result<()> {
+        let process = self.process.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match process {
+            Some(mut process) => process.kill(),
+            None => Err(Failure::new("the broker is not there any more")),
+        }
+    }
+
+    fn is_killed(&self) -> bool {
+        self.folder.is_some() && self.process.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// The same broker again, on what a killed one has left in its folder. It has another port.
+    pub(crate) fn start_again(&self) -> Result<Self> {
+        let folder = self.folder.clone().ok_or_else(|| Failure::new("the broker has no folder"))?;
+        Self::start_in(folder, self.kind, self.program.clone(), &self.placement)
+    }
+
+    /// The folder in which our broker keeps its state.
+    pub(crate) fn data_folder(&self) -> Result<PathBuf> {
+        let folder = self.folder.as_ref().ok_or_else(|| Failure::new("the broker has no folder"))?;
+        Ok(folder.path.join(DATA_FOLDER))
+    }
+
+    /// A file on the disk that the broker writes to, beside its own.
+    pub(crate) fn file_beside(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.folder.as_ref().ok_or_else(|| Failure::new("the broker has no folder"))?;
+        Ok(folder.path.join(name))
     }
 
     /// What listens there is a thread of this very process.
@@ -63,13 +100,18 @@ impl Broker {
             pid: std::process::id(),
             rss_at_start_bytes: 0,
             placement: Placement::default(),
-            _process: None,
-            _folder: None,
+            program: PathBuf::new(),
+            process: Mutex::new(None),
+            folder: None,
         }
     }
 
-    /// Threads inherit their CPUs from the one that starts them; this catches a broker that sets its own.
+    /// Threads inherit their CPUs from the one that starts them; this catches a broker that sets its own. One that was killed has
+    /// none.
     pub(crate) fn pin_all_threads(&self) -> Result<()> {
+        if self.is_killed() {
+            return Ok(());
+        }
         pin_process(self.pid, &self.placement.broker)
     }
 }
@@ -186,8 +228,20 @@ impl RunningProcess {
     }
 }
 
+impl RunningProcess {
+    fn kill(&mut self) -> Result<()> {
+        self.0.kill()?;
+        self.0.wait()?;
+        Ok(())
+    }
+}
+
 impl Drop for RunningProcess {
     fn drop(&mut self) {
+        // The number of a process that has been waited for may be another's by now.
+        if matches!(self.0.try_wait(), Ok(Some(_))) {
+            return;
+        }
         let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw);
         let asked = pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok());
         let deadline = Instant::now() + STOP_TIMEOUT;

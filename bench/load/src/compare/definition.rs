@@ -205,10 +205,12 @@ impl WrittenDefinition {
     }
 }
 
-/// Sorts `b10-…` after `b9-…`, and what has no number last.
-fn numbered(name: &str) -> (u32, String) {
-    let digits = name.strip_prefix('b').and_then(|rest| rest.split('-').next());
-    (digits.and_then(|digits| digits.parse().ok()).unwrap_or(u32::MAX), name.to_owned())
+/// Sorts `b10-…` after `b9-…`, `d1-…` after all of them, and what has no number last.
+fn numbered(name: &str) -> (char, u32, String) {
+    let mut characters = name.chars();
+    let letter = characters.next().unwrap_or(char::MAX);
+    let number = characters.as_str().split('-').next().and_then(|digits| digits.parse().ok());
+    number.map_or((char::MAX, 0, name.to_owned()), |number| (letter, number, name.to_owned()))
 }
 
 fn yes() -> bool {
@@ -275,9 +277,9 @@ mod tests {
 
     #[test]
     fn the_tenth_benchmark_comes_after_the_ninth() {
-        let mut names = vec!["b10-x", "rtt-x", "b9-x", "b1-x"];
+        let mut names = vec!["b10-x", "rtt-x", "d1-x", "b9-x", "b1-x"];
         names.sort_by_key(|name| numbered(name));
-        assert_eq!(names, ["b1-x", "b9-x", "b10-x", "rtt-x"]);
+        assert_eq!(names, ["b1-x", "b9-x", "b10-x", "d1-x", "rtt-x"]);
     }
 
     #[test]
@@ -285,7 +287,7 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let definitions = load_definitions(&folder).expect("valid");
         assert!(definitions.len() >= 30);
-        for benchmark in ["b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8", "b9", "b10", "rtt"] {
+        for benchmark in ["b1", "b2", "b3", "b4", "b5", "b6", "b7", "b8", "b9", "b10", "d1", "d2", "d3", "rtt"] {
             let mut of_benchmark = definitions.iter().filter(|d| d.name.starts_with(&format!("{benchmark}-")));
             assert!(of_benchmark.next().is_some(), "{benchmark}");
         }

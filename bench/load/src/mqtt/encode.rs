@@ -1,8 +1,8 @@
 //! Control packets, written by the shared codec.
 
 use tautwire_protocol::{
-    Connect, Disconnect, DisconnectReason, Packet, PacketId, Properties, ProtocolVersion, QoS, RetainHandling,
-    Subscribe, SubscriptionOptions, SubscriptionRequest, TopicFilter,
+    Connect, Disconnect, DisconnectReason, Packet, PacketId, Properties, Property, ProtocolVersion, QoS,
+    RetainHandling, Subscribe, SubscriptionOptions, SubscriptionRequest, TopicFilter,
 };
 
 use crate::failure::{Failure, Result, While};
@@ -10,16 +10,34 @@ use crate::failure::{Failure, Result, While};
 /// Longer than any run is silent. Not 0: rumqttd closes a connection without keep alive.
 pub(crate) const KEEP_ALIVE_S: u16 = 3600;
 
+/// A client whose session ends with its connection.
 pub(crate) fn connect(version: ProtocolVersion, client_id: &str, keep_alive_s: u16) -> Result<Vec<u8>> {
+    connect_as(version, client_id, keep_alive_s, true, Properties::EMPTY)
+}
+
+/// A client who has a session already, or whose session outlives its connection.
+pub(crate) fn connect_to_last(version: ProtocolVersion, client_id: &str, keep_alive_s: u16) -> Result<Vec<u8>> {
+    let for_ever = [Property::SessionExpiryInterval(u32::MAX)];
+    let properties = if version.is_v5() { Properties::from_list(&for_ever) } else { Properties::EMPTY };
+    connect_as(version, client_id, keep_alive_s, false, properties)
+}
+
+fn connect_as(
+    version: ProtocolVersion,
+    client_id: &str,
+    keep_alive_s: u16,
+    clean_start: bool,
+    properties: Properties<'_>,
+) -> Result<Vec<u8>> {
     let packet = Packet::Connect(Connect {
         version,
-        clean_start: true,
+        clean_start,
         keep_alive_s,
         client_id,
         will: None,
         user_name: None,
         password: None,
-        properties: Properties::EMPTY,
+        properties,
     });
     encode(&packet, version)
 }

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::session::{DRAIN_TIMEOUT, STALL_TIMEOUT, open_as};
+use super::session::{DRAIN_TIMEOUT, STALL_TIMEOUT, Session, open_as};
 use super::{Context, PayloadKind, QosLevel};
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Measurement, Sequence};
@@ -21,6 +21,8 @@ pub(crate) struct Flood {
     pub pairs: usize,
     /// Of publishing and of subscribing.
     pub qos: QosLevel,
+    /// Whether the sessions of subscribers outlive their connections, so that a broker with a disk must keep what is theirs.
+    pub lasting: bool,
     pub payload: PayloadKind,
     /// Of plain payloads.
     pub payload_bytes: usize,
@@ -41,6 +43,7 @@ impl Default for Flood {
             subscribers: 1,
             pairs: 0,
             qos: QosLevel::default(),
+            lasting: false,
             payload: PayloadKind::Plain,
             payload_bytes: 16,
             outstanding: 1000,
@@ -157,7 +160,13 @@ impl<'a> Run<'a> {
             for _ in 0..subscribers_each {
                 let first_publisher = group * publishers_each;
                 let id = format!("bench-sub-{}", run.subscribers.len());
-                let connection = open_as(context, Role::Subscriber, &id, &topic, flood.qos.0, ANY_FRAME_BYTES)?;
+                let connection = if flood.lasting {
+                    let mut session = Session::open_to_last(context, &id)?;
+                    session.subscribe(context, &[&topic], flood.qos.0)?;
+                    session.into_connection()?
+                } else {
+                    open_as(context, Role::Subscriber, &id, &topic, flood.qos.0, ANY_FRAME_BYTES)?
+                };
                 run.subscribers.push(Subscriber {
                     connection,
                     group,

@@ -10,11 +10,15 @@ mod flood;
 mod herd;
 mod idle;
 mod open_load;
+mod recovery;
 mod retained;
+mod retained_on_disk;
 mod rtt;
 mod session;
 mod session_mill;
 mod steady;
+mod storer;
+mod sync_latency;
 mod wildcards;
 
 use std::fs;
@@ -35,9 +39,12 @@ pub(crate) use explosion::Explosion;
 pub(crate) use flood::Flood;
 pub(crate) use herd::Herd;
 pub(crate) use idle::Idle;
+pub(crate) use recovery::Recovery;
 pub(crate) use retained::Retained;
+pub(crate) use retained_on_disk::RetainedOnDisk;
 pub(crate) use rtt::Rtt;
 pub(crate) use steady::Steady;
+pub(crate) use sync_latency::SyncLatency;
 pub(crate) use wildcards::Wildcards;
 
 /// File descriptors left to each process for everything that is not one of the connections.
@@ -60,10 +67,13 @@ pub(crate) enum Scenario {
     SlowConsumer(SlowConsumer),
     ReconnectStorm(ReconnectStorm),
     FanOut(FanOut),
+    SyncLatency(SyncLatency),
+    Recovery(Recovery),
+    RetainedOnDisk(RetainedOnDisk),
 }
 
 /// The names that single runs are called by.
-pub(crate) const KINDS: [&str; 13] = [
+pub(crate) const KINDS: [&str; 16] = [
     "rtt",
     "flood",
     "idle",
@@ -77,6 +87,9 @@ pub(crate) const KINDS: [&str; 13] = [
     "slow-consumer",
     "reconnect-storm",
     "fan-out",
+    "sync-latency",
+    "recovery",
+    "retained-on-disk",
 ];
 
 /// What every scenario needs to know of the run.
@@ -104,6 +117,9 @@ impl Scenario {
             Self::SlowConsumer(slow) => slow.run(context),
             Self::ReconnectStorm(storm) => storm.run(context),
             Self::FanOut(fan_out) => fan_out.run(context),
+            Self::SyncLatency(sync) => sync.run(context),
+            Self::Recovery(recovery) => recovery.run(context),
+            Self::RetainedOnDisk(retained) => retained.run(context),
         }
     }
 
@@ -116,6 +132,12 @@ impl Scenario {
         };
         if kind.is_relay() && !possible_without_mqtt {
             return Some("the relay knows no MQTT: only QoS 0 round trips and floods of one group");
+        }
+        let needs_a_disk = matches!(self, Self::Recovery(_) | Self::RetainedOnDisk(_));
+        if needs_a_disk && kind != BrokerKind::TautwireDurable {
+            return Some(
+                "only tautwire-durable is killed and started again: others lose what they hold, or keep it where it is not known",
+            );
         }
         kind.lacks(version)
     }
@@ -222,6 +244,18 @@ mod tests {
             let table = toml::Table::from_iter([("kind".to_owned(), kind.into())]);
             let scenario: Scenario = table.try_into().unwrap_or_else(|error| panic!("{kind}: {error}"));
             assert_eq!(toml::Table::try_from(&scenario).expect("a table")["kind"].as_str(), Some(kind));
+        }
+    }
+
+    #[test]
+    fn only_a_broker_whose_directory_is_known_is_killed_and_started_again() {
+        let scenarios = [Scenario::Recovery(Recovery::default()), Scenario::RetainedOnDisk(RetainedOnDisk::default())];
+        for scenario in scenarios {
+            assert_eq!(scenario.lacks(BrokerKind::TautwireDurable, ProtocolVersion::V3_1_1), None);
+            for kind in [BrokerKind::Tautwire { threads: 1 }, BrokerKind::NatsDurable, BrokerKind::MosquittoPersistent]
+            {
+                assert!(scenario.lacks(kind, ProtocolVersion::V3_1_1).is_some(), "{kind}");
+            }
         }
     }
 

@@ -4,12 +4,13 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::crowd::Patience;
-use super::session::{STALL_TIMEOUT, Session, open_as};
+use super::session::{STALL_TIMEOUT, Session};
+use super::storer::{Stored, Storer};
 use super::{Context, plain_payload};
 use crate::failure::{Failure, Result};
 use crate::measure::{Account, Histogram, Measurement};
-use crate::mqtt::{self, Incoming, PacketId, PacketIds, PayloadForm, PayloadStamp, Publishes, QoS, ack};
-use crate::net::{Connection, Poller, ReadBuffer, Role};
+use crate::mqtt::{self, Incoming, PacketId, PacketIds, PayloadForm, Publishes, QoS, ack};
+use crate::net::{Connection, Poller, ReadBuffer};
 use crate::system::{Meter, resident_bytes};
 
 const DEVICES_PER_SITE: u64 = 100;
@@ -76,63 +77,18 @@ impl Retained {
         Ok(measurement)
     }
 
-    fn store(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Storing> {
-        let topics: Vec<String> = (0..self.messages)
-            .map(|number| format!("r/s{}/d{}", number / DEVICES_PER_SITE, number % DEVICES_PER_SITE))
-            .collect();
+    fn store(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Stored> {
+        let topics: Vec<String> = (0..self.messages).map(retained_topic).collect();
         let topics = topics.iter().map(String::as_str);
         let mut publishes = Publishes::encode(context.version, QoS::AtLeastOnce, form, topics)?;
         publishes.retain();
-        let mut connection = open_as(context, Role::Publisher, "bench-retain", "", QoS::AtLeastOnce, 0)?;
-        let (mut poller, mut buffer) = (Poller::new()?, ReadBuffer::new());
-        poller.add(connection.stream(), 0)?;
-        let mut in_flight = PacketIds::new();
-        let (mut next, mut violations) = (0, 0);
-        let begun = Instant::now();
-        let mut patience = Patience::new(STALL_TIMEOUT);
-        let mut waits_for_room = false;
-        while next < publishes.len() || in_flight.len() > 0 {
-            let until = (next + self.window - in_flight.len()).min(publishes.len());
-            if next < until && !connection.has_unsent() {
-                for index in next..until {
-                    let stamp = PayloadStamp { seq: index as u64, publisher: 0, run: context.run };
-                    publishes.stamp(index, stamp, in_flight.allocate());
-                }
-                connection.send(publishes.bytes(next..until))?;
-                next = until;
-            }
-            if connection.has_unsent() != waits_for_room {
-                waits_for_room = connection.has_unsent();
-                poller.set_writable_interest(connection.stream(), 0, waits_for_room)?;
-            }
-            poller.wait(Some(Duration::from_millis(100)))?;
-            let before = in_flight.len();
-            if poller.ready_count() > 0 {
-                connection.read_frames(&mut buffer, |frame| {
-                    let is_due = match frame.read(context.version.is_v5())? {
-                        Incoming::PubAck { packet_id, refused } => in_flight.remove(packet_id) && !refused,
-                        _ => false,
-                    };
-                    violations += u64::from(!is_due);
-                    Ok(())
-                })?;
-                connection.flush()?;
-            }
-            if patience.is_over((before - in_flight.len()) as u64) {
-                let left = publishes.len() - next + in_flight.len();
-                return Err(Failure::new(format!(
-                    "{left} of {} retained messages were not acknowledged",
-                    self.messages
-                )));
-            }
-        }
-        Ok(Storing { elapsed: begun.elapsed(), violations })
+        Storer::open(context, "bench-retain", self.window)?.store(context, &mut publishes, 0)
     }
 }
 
-struct Storing {
-    elapsed: Duration,
-    violations: u64,
+/// Message `number` of those that are looked up by site.
+pub(super) fn retained_topic(number: u64) -> String {
+    format!("r/s{}/d{}", number / DEVICES_PER_SITE, number % DEVICES_PER_SITE)
 }
 
 struct Lookups {

@@ -55,8 +55,17 @@ pub(super) fn open_as(
 
 impl Session {
     pub(super) fn open(context: &Context<'_>, client_id: &str) -> Result<Self> {
+        Self::open_with(context, &mqtt::connect(context.version, client_id, mqtt::KEEP_ALIVE_S)?)
+    }
+
+    /// A session that outlives its connection, and that nothing waits in yet.
+    pub(super) fn open_to_last(context: &Context<'_>, client_id: &str) -> Result<Self> {
+        Self::open_with(context, &mqtt::connect_to_last(context.version, client_id, mqtt::KEEP_ALIVE_S)?)
+    }
+
+    fn open_with(context: &Context<'_>, packet: &[u8]) -> Result<Self> {
         let mut session = Self { stream: connect(context)?, next_packet_id: 0 };
-        session.stream.write_all(&mqtt::connect(context.version, client_id, mqtt::KEEP_ALIVE_S)?)?;
+        session.stream.write_all(packet)?;
         session.expect(context, |incoming| matches!(incoming, Incoming::ConnAck { refusal: 0 }))?;
         Ok(session)
     }

@@ -18,7 +18,7 @@ const SOURCE_ADDRESSES: u64 = 200;
 /// What each session does after CONNECT.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Steps {
-    /// Subscribe, QoS 0.
+    /// Subscribe, QoS 0 unless it says otherwise.
     pub subscribe: Option<Topic>,
     /// Publish to that topic and wait for the message.
     pub publish: bool,
@@ -34,6 +34,8 @@ pub(super) struct Steps {
 pub(super) enum Topic {
     /// Each to a topic that no other has.
     Own,
+    /// The same at QoS 1, in a session that outlives the connection.
+    OwnForLater,
     Shared(&'static str),
 }
 
@@ -144,7 +146,9 @@ impl<'a> SessionMill<'a> {
         let mut connection = Connection::new(stream)?;
         self.poller.add(connection.stream(), token)?;
         let id = format!("{}-{number}", self.steps.client_ids);
-        connection.send(&mqtt::connect(self.context.version, &id, self.steps.keep_alive_s)?)?;
+        let lasts = matches!(self.steps.subscribe, Some(Topic::OwnForLater));
+        let connect = if lasts { mqtt::connect_to_last } else { mqtt::connect };
+        connection.send(&connect(self.context.version, &id, self.steps.keep_alive_s)?)?;
         // Usually the handshake is over by now, and nothing is left unsent.
         let is_connecting = connection.has_unsent();
         if is_connecting {
@@ -195,6 +199,11 @@ impl<'a> SessionMill<'a> {
     }
 }
 
+/// What session `number` subscribes to where each has a topic of its own.
+pub(super) fn own_topic(number: u64) -> String {
+    format!("bench/{number}/own")
+}
+
 fn source_address(number: u64) -> Ipv4Addr {
     let [_, _, high, low] = (u32::from(Ipv4Addr::LOCALHOST) + 1 + (number % SOURCE_ADDRESSES) as u32).to_be_bytes();
     Ipv4Addr::new(127, 0, high, low)
@@ -213,7 +222,7 @@ fn next_step(
     let incoming = frame.read(context.version.is_v5())?;
     let topic = || match steps.subscribe {
         Some(Topic::Shared(topic)) => topic.to_owned(),
-        Some(Topic::Own) | None => format!("bench/{number}/own"),
+        Some(Topic::Own | Topic::OwnForLater) | None => own_topic(number),
     };
     match (awaits, incoming) {
         (Awaits::ConnAck, Incoming::ConnAck { refusal: 0 }) => {
@@ -221,7 +230,9 @@ fn next_step(
                 return Ok(Awaits::Nothing);
             }
             let id = PacketId::new(1).ok_or_else(|| Failure::new("packet id 0"))?;
-            output.extend_from_slice(&mqtt::subscribe(context.version, id, [topic().as_str()], QoS::AtMostOnce)?);
+            let lasts = matches!(steps.subscribe, Some(Topic::OwnForLater));
+            let qos = if lasts { QoS::AtLeastOnce } else { QoS::AtMostOnce };
+            output.extend_from_slice(&mqtt::subscribe(context.version, id, [topic().as_str()], qos)?);
             Ok(Awaits::SubAck)
         }
         (Awaits::SubAck, Incoming::SubAck { refused: false, .. }) => {

@@ -1,0 +1,152 @@
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::bystanders;
+use super::crowd::Patience;
+use super::recovery::allocated_bytes;
+use super::retained::retained_topic;
+use super::session::STALL_TIMEOUT;
+use super::storer::Storer;
+use super::{Context, plain_payload};
+use crate::failure::{Failure, Result, While};
+use crate::measure::{Account, Measurement};
+use crate::mqtt::{self, Incoming, PacketId, PayloadForm, Publishes, QoS};
+use crate::net::{Connection, Poller, ReadBuffer, connect_from};
+use crate::system::{Memory, Meter};
+
+const SETTLE: Duration = Duration::from_millis(300);
+/// Publishes that are encoded at a time.
+const CHUNK: u64 = 10_000;
+const TOPIC_FILTER: &str = "r/#";
+const RETAIN: u8 = 1;
+const NICENESS: i32 = 19;
+
+/// Very many retained messages of a broker that keeps them on disk: its memory, how long it takes to start with them after it
+/// was killed, and what other clients notice while somebody subscribes to all of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RetainedOnDisk {
+    pub messages: u64,
+    pub payload_bytes: usize,
+    /// Unacknowledged publishes (QoS 1), at most.
+    pub window: usize,
+    /// How long the other clients are watched before.
+    pub calm_ms: u64,
+}
+
+impl Default for RetainedOnDisk {
+    fn default() -> Self {
+        Self { messages: 10_000, payload_bytes: 1024, window: 100, calm_ms: 2000 }
+    }
+}
+
+impl RetainedOnDisk {
+    pub(super) fn run(&self, context: &Context<'_>) -> Result<Measurement> {
+        if self.messages == 0 || self.window == 0 {
+            return Err(Failure::new("there must be messages, and a window"));
+        }
+        let form = plain_payload(self.payload_bytes)?;
+        let violations = self.store(context, &form)?;
+        thread::sleep(SETTLE);
+        let stored = Memory::read(context.broker.pid)?;
+        let directory_bytes = allocated_bytes(&context.broker.data_folder()?)?;
+        context.broker.kill()?;
+
+        let begun = Instant::now();
+        let broker = context.broker.start_again()?;
+        let ready_s = begun.elapsed().as_secs_f64();
+        thread::sleep(SETTLE);
+        let started = Memory::read(broker.pid)?;
+        let context = Context { broker: &broker, ..*context };
+        let meter = Meter::begin(&broker)?;
+        let calm = Duration::from_millis(self.calm_ms);
+        let mut measurement = bystanders::beside(&context, calm, || self.subscribe_out_of_the_way(&context, &form))?;
+        let load = meter.end(&broker)?;
+        measurement.account.published += self.messages;
+        measurement.account.violations += violations;
+        measurement.set("ready_s", ready_s);
+        measurement.set("stored_rss_bytes", stored.rss_bytes as f64);
+        measurement.set("started_rss_bytes", started.rss_bytes as f64);
+        measurement.set("directory_bytes", directory_bytes as f64);
+        load.describe(&broker, &mut measurement)?;
+        broker.pin_all_threads()?;
+        Ok(measurement)
+    }
+
+    /// Returns how many answers were wrong.
+    fn store(&self, context: &Context<'_>, form: &PayloadForm) -> Result<u64> {
+        let mut storer = Storer::open(context, "bench-retain", self.window)?;
+        let (mut first, mut violations) = (0, 0);
+        while first < self.messages {
+            let until = (first + CHUNK).min(self.messages);
+            let topics: Vec<String> = (first..until).map(retained_topic).collect();
+            let topics = topics.iter().map(String::as_str);
+            let mut publishes = Publishes::encode(context.version, QoS::AtLeastOnce, form, topics)?;
+            publishes.retain();
+            violations += storer.store(context, &mut publishes, first)?.violations;
+            first = until;
+        }
+        Ok(violations)
+    }
+
+    /// With low priority: the other clients are to wait for the broker, not for the client that reads everything.
+    fn subscribe_out_of_the_way(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Measurement> {
+        thread::scope(|scope| {
+            let reading = scope.spawn(|| {
+                rustix::process::nice(NICENESS).during(|| "lowering the priority".to_owned())?;
+                self.subscribe_to_all(context, form)
+            });
+            reading.join().map_err(|_| Failure::new("the client that reads everything panicked"))?
+        })
+    }
+
+    fn subscribe_to_all(&self, context: &Context<'_>, form: &PayloadForm) -> Result<Measurement> {
+        let mut seen = vec![false; self.messages as usize];
+        let mut account = Account { expected: self.messages, ..Account::default() };
+        let mut connection = Connection::new(connect_from(None, context.broker.address)?)?;
+        let (mut poller, mut buffer) = (Poller::new()?, ReadBuffer::new());
+        poller.add(connection.stream(), 0)?;
+        let id = PacketId::new(1).ok_or_else(|| Failure::new("packet id 0"))?;
+        let mut request = mqtt::connect(context.version, "bench-all", mqtt::KEEP_ALIVE_S)?;
+        request.extend(mqtt::subscribe(context.version, id, [TOPIC_FILTER], QoS::AtMostOnce)?);
+        let begun = Instant::now();
+        connection.send(&request)?;
+        let mut patience = Patience::new(STALL_TIMEOUT);
+        while account.delivered < self.messages {
+            poller.wait(Some(Duration::from_millis(100)))?;
+            let before = account.delivered;
+            if poller.ready_count() > 0 {
+                connection.read_frames(&mut buffer, |frame| {
+                    match frame.read(context.version.is_v5())? {
+                        Incoming::ConnAck { refusal: 0 } | Incoming::SubAck { refused: false, .. } => {}
+                        Incoming::Publish { qos: 0, payload, .. } if frame.first_byte & RETAIN != 0 => {
+                            let stamp = form.read(payload, context.run);
+                            match stamp.and_then(|stamp| seen.get_mut(stamp.seq as usize)) {
+                                Some(seen) if *seen => account.duplicated += 1,
+                                Some(seen) => {
+                                    *seen = true;
+                                    account.delivered += 1;
+                                }
+                                None => account.corrupted += 1,
+                            }
+                        }
+                        _ => account.violations += 1,
+                    }
+                    Ok(())
+                })?;
+                connection.flush()?;
+            }
+            if patience.is_over(account.delivered - before) {
+                break;
+            }
+        }
+        let took_s = begun.elapsed().as_secs_f64();
+        account.lost = account.expected - account.delivered;
+        let mut measurement = Measurement::of(account);
+        measurement.set("to_all_retained_s", took_s);
+        measurement.set("retained_deliveries_per_s", account.delivered as f64 / took_s);
+        Ok(measurement)
+    }
+}
