@@ -276,7 +276,7 @@ def check_same_verdicts(drivers: dict[str, list[str]], written: dict[str, str]) 
 @contextlib.contextmanager
 def broker() -> Iterator[tuple[str, str]]:
     """A broker with the contracts, and its host and port."""
-    command = [BROKER, "serve", "--listen", "127.0.0.1:0", "--set", f"contracts.path={CONTRACTS}"]
+    command = [BROKER, "serve", "--memory", "--listen", "127.0.0.1:0", "--set", f"contracts.path={CONTRACTS}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             line = process.stdout.readline() if process.stdout else ""

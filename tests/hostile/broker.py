@@ -83,7 +83,7 @@ def start(executable: Path, name: str, settings: dict[str, object], threads: int
     """Starts a broker on a port that the kernel picks. With `stalled_log` nobody reads its standard error."""
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / f"{name}.log"
-    command = [str(executable), "serve", "--listen", "127.0.0.1:0", "--threads", str(threads)]
+    command = [str(executable), "serve", "--memory", "--listen", "127.0.0.1:0", "--threads", str(threads)]
     for key, value in settings.items():
         command += ["--set", f"{key}={value}"]
     with open(log, "wb") as file:

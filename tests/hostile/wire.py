@@ -52,6 +52,7 @@ class Will:
     topic: str
     payload: bytes = b""
     properties: bytes = b""
+    qos: int = 0
 
 
 def variable(number: int) -> bytes:
@@ -85,7 +86,7 @@ def connect(
     client_id: str, *, version: int = 5, clean: bool = True, expiry_s: int = 0, receive_maximum: int | None = None,
     will: Will | None = None,
 ) -> bytes:
-    flags = (2 if clean else 0) | (4 if will else 0)
+    flags = (2 if clean else 0) | (4 | will.qos << 3 if will else 0)
     body = text("MQTT") + bytes([version, flags]) + struct.pack(">H", 0)
     if version == 5:
         properties = b"\x11" + struct.pack(">I", expiry_s) if expiry_s else b""

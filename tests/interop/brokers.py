@@ -175,7 +175,7 @@ ALL: dict[str, Broker] = {
         versions=("v3", "v5"),
         version_of=lambda: _number(_first_line(str(_ours()), "--version")),
         prepare=_need_ours,
-        command=lambda _folder, _port: [str(_ours()), "serve", "--listen", "127.0.0.1:0"],
+        command=lambda _folder, _port: [str(_ours()), "serve", "--memory", "--listen", "127.0.0.1:0"],
         announces=True,
     ),
     "mosquitto": Broker(

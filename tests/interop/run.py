@@ -157,7 +157,7 @@ def _broker(driver: str, options: argparse.Namespace) -> Iterator[tuple[str, str
         return
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / f"{driver}.log"
-    command = [str(options.broker), "serve", "--listen", "127.0.0.1:0"]
+    command = [str(options.broker), "serve", "--memory", "--listen", "127.0.0.1:0"]
     with open(log, "wb") as stderr:
         try:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)

@@ -139,7 +139,7 @@ def _broker(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     if not options.broker.exists():
         raise programs.Unavailable(f"{options.broker} is not there; `make build` makes bin/tautwire")
     ours = programs.interop_brokers.ALL["tautwire"]
-    command = [str(options.broker), "serve", "--listen", "127.0.0.1:0"]
+    command = [str(options.broker), "serve", "--memory", "--listen", "127.0.0.1:0"]
     with programs.interop_brokers.running(replace(ours, command=lambda _folder, _port: command)) as where:
         yield where
 

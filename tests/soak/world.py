@@ -1,0 +1,274 @@
+"""Everybody who takes part, and the lives of the broker that they go through: load, a kill, and load again."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import broker as brokers
+from clients import Client, Publisher, Receiver, Subscriber
+from judge import Broken, Kept, Shared, Stream, Wills
+from loop import Loop
+from roles import LONG_DELAY_S, SHORT_DELAY_S, Keeper, Looker, Member, Mortal, Nomad, Watcher
+
+# Acknowledgements between a start and a kill, at most. Few are as likely as many, so that some kills fall into the return of all.
+KILL_WITHIN = 4_000
+# Acknowledgements between two clients that come or go.
+RESTLESS_EVERY = 25
+# One of so many starts is killed before it is over.
+KILLED_STARTS_EVERY = 20
+# So long nothing may come while something is due. Longer than the delays of wills.
+SILENCE_S = 15.0
+LOOK_AGAIN_S = 0.1
+PUBLISHERS, TOPICS_EACH, KEPT_TOPICS = 6, 2, 12
+# Nothing is dropped for want of room.
+SETTINGS: dict[str, object] = {
+    "limits.session_queue_messages": 1_000_000,
+    "limits.session_queue_bytes": 1 << 30,
+    "limits.buffered_bytes": 4 << 30,
+    "limits.client_bytes": 2 << 30,
+    "sys.interval_s": 0,
+}
+
+
+class World:
+    """The clients of one broker, which keeps its state in `folder`."""
+
+    def __init__(self, executable: Path, folder: Path, threads: int, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.counts: Counter[str] = Counter()
+        self.streams: dict[str, Stream] = {}
+        self.is_loaded, self.is_killed, self.life = False, False, 0
+        self._executable, self._folder, self._threads = executable, folder, threads
+        self._acknowledged, self._kill_at, self._restless_at = 0, 0, 0
+        self._broker: brokers.Broker | None = None
+        self._wills = Wills()
+        self._kept = {name: Kept(name) for name in (f"kept/{number}" for number in range(KEPT_TOPICS))}
+        self._people()
+
+    def _people(self) -> None:
+        self._publishers = [self._publisher(number) for number in range(PUBLISHERS)]
+        self._subscribers: list[Receiver] = [
+            Subscriber(self, "all-5", 5, ["plain/#"], lag=3),
+            Subscriber(self, "all-3", 4, ["plain/#"]),
+            Subscriber(self, "all-5-qos1", 5, ["plain/#"], qos=1, lag=8),
+            Subscriber(self, "some-3-qos1", 4, ["plain/0/#", "plain/3/#"], qos=1),
+        ]
+        # What each group has heard, by topic.
+        self._groups: dict[str, dict[str, Shared]] = {"pair": {}, "trio": {}}
+        for (share, group), size in zip(self._groups.items(), (2, 3)):
+            self._subscribers += [
+                Member(self, f"{share}-{number}", (4, 5)[number % 2], share, group, lag=number * 2) for number in range(size)
+            ]
+        self._nomads = [Nomad(self, f"nomad-{version}", version, ["plain/1/#"]) for version in (4, 5)]
+        self._watcher = Watcher(self, "watcher", 5, self._wills)
+        self._mortals = [
+            Mortal(self, "mortal-3", 4, self._wills),
+            Mortal(self, "mortal-3-clean", 4, self._wills, clean=True),
+            Mortal(self, "mortal-5", 5, self._wills),
+            Mortal(self, "mortal-5-clean", 5, self._wills, clean=True),
+            Mortal(self, "mortal-5-short", 5, self._wills, delay_s=SHORT_DELAY_S),
+            Mortal(self, "mortal-5-long", 5, self._wills, delay_s=LONG_DELAY_S),
+        ]
+        topics = list(self._kept.values())
+        half = len(topics) // 2
+        self._keepers = [Keeper(self, "keeper-3", 4, topics[:half]), Keeper(self, "keeper-5", 5, topics[half:])]
+        self._looker = Looker(self, "looker", 5, self._kept, self._have_keepers_in)
+
+    def _publisher(self, number: int) -> Publisher:
+        streams = []
+        for place in range(TOPICS_EACH):
+            for kind in ("plain", "shared"):
+                stream = Stream(f"{kind}/{number}/{place}", 1 + (number + place) % 2)
+                self.streams[stream.topic] = stream
+                streams.append(stream)
+        return Publisher(self, f"publisher-{number}", (4, 5)[number % 2], streams)
+
+    def _everyone(self) -> list[Client]:
+        return [
+            *self._publishers, *self._keepers, *self._subscribers, *self._nomads, self._watcher, *self._mortals, self._looker
+        ]
+
+    # What clients tell.
+
+    def acknowledged(self) -> None:
+        self.counts["acknowledgements"] += 1
+        self._acknowledged += 1
+        if self._acknowledged == self._kill_at:
+            self._broker.process.kill()
+            self.is_killed = True
+
+    def _have_keepers_in(self) -> None:
+        for keeper in self._keepers:
+            if not keeper.connection and not self.is_killed:
+                keeper.connect()
+
+    # The lives of the broker.
+
+    def settle_in(self) -> None:
+        """The first life, until all who stay have their subscriptions. It ends with a kill like all others."""
+        self._start()
+        for each in [*self._subscribers, self._watcher]:
+            each.connect()
+        self._run_until(lambda: all(each.is_subscribed for each in [*self._subscribers, self._watcher]), "the first subscriptions")
+        self.is_loaded = True
+        self._kill()
+
+    def live_and_die(self) -> None:
+        """Starts the broker, has everybody back under load, and kills it at some acknowledgement."""
+        if self.rng.randrange(KILLED_STARTS_EVERY) == 0:
+            self._kill_while_starting()
+        self._kill_at = int(math.exp(self.rng.uniform(0, math.log(KILL_WITHIN))))
+        self._start()
+        self._all_come_back()
+        self._run_until(lambda: self.is_killed, "acknowledgements")
+        self._kill()
+
+    def check(self) -> None:
+        """A life at whose end nothing is under way: all that was published has come, and what is retained is the last."""
+        self._kill_at = -1
+        self._start()
+        self._drain()
+        self._kill()
+
+    def end_in_order(self) -> None:
+        """All leave, the broker stops and starts: nothing is lost, and nothing comes again."""
+        self._kill_at = -1
+        self._start()
+        self._drain()
+        self.is_loaded = False
+        for each in self._everyone():
+            if each.connection:
+                each.leave()
+        self._run_until(lambda: not any(each.connection for each in self._everyone()), "the end of all connections")
+        if wrong := self._broker.end():
+            raise Broken(wrong)
+        self.loop.end()
+        delivered = self.counts["messages delivered"]
+        self._start()
+        self._drain()
+        again = self.counts["messages delivered"] - delivered
+        if again:
+            raise Broken(f"{again} messages came again that had been acknowledged before all clients left and the broker was stopped")
+        self._kill()
+
+    def give_up(self) -> None:
+        """Leaves no process behind."""
+        if self._broker:
+            self._broker.process.kill()
+            self._broker.process.wait()
+
+    def _start(self) -> None:
+        self.life += 1
+        self._acknowledged, self._restless_at, self.is_killed = 0, RESTLESS_EVERY, False
+        # Two logs in turn: that of the broker that was killed last is still there.
+        name = f"soak-{self._threads}-{self.life % 2}"
+        began = time.monotonic()
+        self._broker = brokers.start(self._executable, name, SETTINGS | {"data.path": self._folder}, self._threads, False)
+        self.counts["longest start in ms"] = max(self.counts["longest start in ms"], int((time.monotonic() - began) * 1000))
+        self.loop = Loop(self._broker.port)
+
+    def _kill(self) -> None:
+        self.is_killed = True
+        self._broker.process.kill()
+        self._broker.process.wait()
+        self.loop.end()
+        for each in self._everyone():
+            each.forget_connection()
+        self.counts["kills"] += 1
+
+    def _kill_while_starting(self) -> None:
+        """Kills it when it has changed the names in its directory so many times, or has got further than that."""
+        changes, left = 0, self.rng.randrange(4)
+        command = [str(self._executable), "serve", "--listen", "127.0.0.1:0", "--threads", str(self._threads)]
+        command += ["--set", f"data.path={self._folder}", "--set", "log.level=error"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        names = sorted(os.listdir(self._folder))
+        deadline = time.monotonic() + SILENCE_S
+        while changes < left and not process.stdout.read(1) and time.monotonic() < deadline:
+            now = sorted(os.listdir(self._folder))
+            changes, names = changes + (now != names), now
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        self.counts["kills while starting"] += 1
+
+    def _all_come_back(self) -> None:
+        returning = [each for each in self._everyone() if not each.is_away or self.rng.random() < 0.5]
+        self.rng.shuffle(returning)
+        for each in returning:
+            self._have_in(each)
+        if self._looker not in returning:
+            self._looker.look()
+
+    def _have_in(self, each: Client) -> None:
+        if isinstance(each, Looker):
+            each.look()
+        elif isinstance(each, Mortal):
+            if not each.waits_for_its_will():
+                each.begin()
+        elif not isinstance(each, Keeper):
+            # Keepers come when the looker has seen what they have left behind.
+            each.connect()
+
+    def _drain(self) -> None:
+        self.is_loaded = False
+        for each in self._everyone():
+            self._have_in(each)
+        everyone = self._everyone()
+        self._run_until(lambda: all(each.is_done() for each in everyone) and self._shared_is_done(), "what is due")
+        # Now it is known to the last version what is retained.
+        self._looker.look()
+        self._run_until(self._looker.is_done, "what is retained")
+        self.is_loaded = True
+
+    def _shared_is_done(self) -> bool:
+        return not any(self._lacks_of_shares())
+
+    def _lacks_of_shares(self) -> list[str]:
+        return [
+            f"{lacking} on {stream.topic} came to nobody of {share}"
+            for share, group in self._groups.items() for stream in self.streams.values()
+            if stream.topic.startswith("shared/") and (lacking := group.setdefault(stream.topic, Shared()).lacks(stream))
+        ]
+
+    def _run_until(self, holds: Callable[[], bool], what: str) -> None:
+        moved_at = time.monotonic()
+        while not holds():
+            if self.loop.turn(LOOK_AGAIN_S):
+                moved_at = time.monotonic()
+            elif time.monotonic() - moved_at > SILENCE_S:
+                lacking = [said for each in self._everyone() if (said := each.lacking())] + self._lacks_of_shares()
+                raise Broken(f"nothing came for {SILENCE_S:.0f} s; waiting for {what}: {'; '.join(lacking) or 'nobody lacks anything'}")
+            if self.is_loaded and self._acknowledged >= self._restless_at and not self.is_killed:
+                self._restless_at = self._acknowledged + RESTLESS_EVERY
+                self._move_somebody()
+
+    # Those who come and go.
+
+    def _move_somebody(self) -> None:
+        each = self.rng.choice([*self._subscribers, *self._nomads, *self._mortals, self.rng.choice(self._publishers)])
+        if not each.connection:
+            self._have_in(each)
+        elif each.is_away or not each.is_in:
+            # It is on its way out, or in.
+            return
+        elif isinstance(each, Publisher):
+            each.cut()
+            each.connect()
+        elif isinstance(each, Nomad) and self.rng.random() < 0.5:
+            each.end_session()
+            self.counts["sessions ended"] += 1
+        elif self.rng.random() < 0.5:
+            each.leave()
+        else:
+            each.cut()
+            each.is_away = True
