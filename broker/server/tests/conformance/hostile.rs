@@ -182,12 +182,16 @@ fn packets_with_one_wrong_byte_harm_nobody_else() {
     });
 }
 
+/// Attempts to write in vain, a fifth of a second each, after which the broker takes no more. A kernel under load drops what does not fit into the
+/// receiver's buffer, and sends it again after 0.2, 0.6 and 1.4 s.
+const REFUSALS: u32 = 9;
+
 /// Sends pings until the broker takes no more, or `limit` bytes have gone; says how many bytes that were.
 fn flood_with_pings(client: &mut Client, bystander: &mut Bystander, limit: usize) -> usize {
     let pings = [0xc0, 0x00].repeat(32 * 1024);
     let mut sent = 0;
     let mut refused_in_a_row = 0;
-    while sent < limit && refused_in_a_row < 2 {
+    while sent < limit && refused_in_a_row < REFUSALS {
         // What the last write left of a packet comes first.
         match client.send_what_fits(&pings[sent % 2..]) {
             0 => {
