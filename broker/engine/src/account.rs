@@ -48,7 +48,8 @@ impl<J: Journal> Hub<J> {
     /// Whether one more connection may be there, before it holds anything. Connections take half of all at most.
     pub(crate) fn has_room_for_connection(&self) -> bool {
         let memory = self.memory.memory();
-        memory.held(Kind::Connection) + CONNECTION_BYTES as u64 <= memory.limits().all_bytes / 2
+        let held_bytes = memory.held(Kind::Connection) + memory.held(Kind::Transport);
+        held_bytes + CONNECTION_BYTES as u64 <= memory.limits().all_bytes / 2
     }
 
     /// Takes room for output of a client for whom `pending_bytes` wait; false where there is none.

@@ -216,6 +216,16 @@ counters! {
     subscriptions,
     /// Subscriptions refused by a limit.
     subscriptions_refused,
+    /// TLS handshakes that were completed.
+    tls_handshakes,
+    /// Those of them that went back to an earlier session, so that they were short.
+    tls_handshakes_resumed,
+    /// TLS handshakes that failed.
+    tls_handshakes_failed,
+    /// Connections by TLS that were closed on arrival because as many were in a handshake as may be.
+    tls_handshakes_refused,
+    /// Connections that were ended for breaking the rules of TLS after the handshake.
+    tls_errors,
     /// WebSocket handshakes answered with success.
     websocket_handshakes,
     /// WebSocket handshakes answered with an error.

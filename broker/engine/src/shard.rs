@@ -1,7 +1,9 @@
 //! One shard of the broker: the verbs by which its surroundings drive it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use tautwire_memory::Ledger;
 use tautwire_protocol::{
     ConnectReason, DecodeError, DecodeOptions, Disconnect, DisconnectReason, Fault, FixedHeader, Packet, PacketType,
     ReasonCode, decode_body, decode_publish,
@@ -488,6 +490,11 @@ impl<J: Journal> Shard<J> {
     /// Tells how many batches the way to `shard` takes at present.
     pub(crate) fn set_room(&mut self, shard: ShardIndex, batches: usize) {
         self.hub.transit.set_room(shard, batches);
+    }
+
+    /// What this shard has entered into the account of memory.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        self.hub.memory.ledger()
     }
 
     /// This shard's counters.

@@ -56,6 +56,8 @@ kinds! {
     Session "session",
     /// Connections, those before CONNECT included.
     Connection "connection",
+    /// What TLS and WebSocket hold for connections.
+    Transport "transport",
 }
 
 /// How many kinds there are.

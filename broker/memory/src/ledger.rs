@@ -61,7 +61,7 @@ impl Ledger {
 }
 
 /// The kinds that are given back through [`Ledger::give_back`]. The others are settled.
-const CHARGED: [Kind; 10] = [
+const CHARGED: [Kind; 11] = [
     Kind::Message,
     Kind::Cold,
     Kind::Transit,
@@ -72,6 +72,7 @@ const CHARGED: [Kind; 10] = [
     Kind::Contract,
     Kind::Job,
     Kind::Subscription,
+    Kind::Transport,
 ];
 
 /// One writer: a load and a store are enough.

@@ -115,6 +115,15 @@ impl Control {
     }
 }
 
+/// Where clients come in.
+#[derive(Debug, Clone, Copy)]
+pub struct Entrance<'a> {
+    /// What is listened on.
+    pub listens: &'a [Listen],
+    /// Handshakes of TLS that may go on at once, on each thread.
+    pub tls_handshakes: usize,
+}
+
 /// Why a broker did not start.
 #[derive(Debug)]
 pub enum StartError {
@@ -152,20 +161,15 @@ impl Broker {
         settings: Settings,
         retained: RetainedLimits,
         contracts: Arc<Catalogue>,
-        listens: &[Listen],
+        entrance: Entrance<'_>,
         threads: usize,
         data: Option<DataDirectory<'_>>,
     ) -> Result<Broker, StartError> {
+        let Entrance { listens, tls_handshakes } = entrance;
         let threads = threads.clamp(1, SHARDS_MAX);
         let mut listeners = Vec::new();
-        let ack_level = |address| {
-            let listed = data.iter().flat_map(|data| data.listeners).find(|(listener, _)| *listener == address);
-            listed.map_or(settings.acks.default, |(_, level)| *level)
-        };
         for listen in listens {
-            listeners.push(
-                Listener::bind(listen, ack_level).map_err(|(address, error)| StartError::Listen(address, error))?,
-            );
+            listeners.push(Listener::bind(listen).map_err(|(address, error)| StartError::Listen(address, error))?);
         }
         let bound = listeners.iter().map(|listener| listener.socket.local_addr()).collect::<io::Result<_>>();
         let queue_batches = settings.shard_queue_batches;
@@ -202,7 +206,7 @@ impl Broker {
         };
         let mut kept = Vec::new().into_iter();
         if let Some(directory) = data {
-            let (data, cold, shards) = data::open(directory, &shared, &bells, clock).map_err(StartError::Data)?;
+            let (data, cold, shards) = data::open(directory, listens, &shared, &bells, clock).map_err(StartError::Data)?;
             broker.control.data = Some(data.handle());
             broker.data = Some(data);
             broker.cold = Some(cold);
@@ -212,7 +216,8 @@ impl Broker {
         for (index, (((poll, bell), ways), orders)) in ends.enumerate() {
             // The first thread accepts; a connection moves to its client's thread when CONNECT has come.
             let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
-            let equipment = Equipment { poll, shard: (), listeners, ways, bell, stop: stop.clone(), orders, clock };
+            let stop = stop.clone();
+            let equipment = Equipment { poll, shard: (), listeners, ways, bell, stop, orders, clock, tls_handshakes };
             let started = match kept.next() {
                 Some(shard) => run(index, equipment.with(shard)),
                 None => {

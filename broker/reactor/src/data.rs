@@ -4,7 +4,6 @@ use std::collections::hash_map::RandomState;
 use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -25,6 +24,7 @@ use tautwire_session::AckLevel;
 use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::cold::{self, Cooler, Scratch};
+use crate::listener::Listen;
 use crate::loss;
 
 /// Where the state is kept.
@@ -34,8 +34,6 @@ pub struct DataDirectory<'a> {
     pub path: &'a Path,
     /// What to do where something is lost that was durable: refuse to start, or say so and serve the rest.
     pub on_damage: OnDamage,
-    /// What acknowledgements to the connections of some listeners wait for, by the address that was asked for.
-    pub listeners: &'a [(SocketAddr, AckLevel)],
     /// How many bytes log and snapshot may take; `None` for nine tenths of what they have and what is free on the file system.
     pub limit_bytes: Option<u64>,
 }
@@ -144,11 +142,12 @@ impl Data {
 /// See [`DataError`]. Nothing runs then.
 pub(crate) fn open(
     data: DataDirectory<'_>,
+    listens: &[Listen],
     shared: &Shared,
     bells: &[Arc<Bell>],
     clock: Clock,
 ) -> Result<(Data, ColdThread, Vec<Shard<ShardLog>>), DataError> {
-    let opened = open_and_start(data, shared, bells, clock);
+    let opened = open_and_start(data, listens, shared, bells, clock);
     match &opened {
         // What is there is another broker's.
         Ok(_) | Err(DataError { cause: Cause::Log(LogError::Locked), .. }) => {}
@@ -163,12 +162,13 @@ pub(crate) fn open(
 /// See [`DataError`]. Nothing runs then.
 fn open_and_start(
     data: DataDirectory<'_>,
+    listens: &[Listen],
     shared: &Shared,
     bells: &[Arc<Bell>],
     clock: Clock,
 ) -> Result<(Data, ColdThread, Vec<Shard<ShardLog>>), DataError> {
-    let DataDirectory { path, on_damage, limit_bytes, listeners } = data;
-    let levels = listeners.iter().map(|(_, level)| *level).chain(shared.settings.acks.levels());
+    let DataDirectory { path, on_damage, limit_bytes } = data;
+    let levels = listens.iter().map(|listen| listen.ack_level).chain(shared.settings.acks.levels());
     // Some wait only until the system has what was written down.
     let writes_first = levels.into_iter().any(|level| level == AckLevel::Os);
     let failed = |cause| DataError { path: path.to_owned(), cause };

@@ -4,8 +4,8 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use tautwire_engine::Counters;
 use tautwire_session::AckLevel;
-use tautwire_websocket::WebSocket;
 
+use crate::connections::Layers;
 use crate::listener::{Accepted, Listener, Reserve, accept};
 use crate::rush::{LOOK_AFTER_US, Rush};
 use crate::ticker::Ticker;
@@ -34,9 +34,17 @@ pub(crate) struct Door {
 #[derive(Debug)]
 pub(crate) struct Newcomer {
     pub(crate) stream: TcpStream,
-    pub(crate) websocket: Option<Box<WebSocket>>,
+    /// What stands between it and MQTT.
+    pub(crate) layers: Option<Box<Layers>>,
     /// What acknowledgements wait for.
     pub(crate) ack_level: AckLevel,
+}
+
+impl Newcomer {
+    /// Whether a handshake of TLS is to come.
+    pub(crate) fn is_by_tls(&self) -> bool {
+        self.layers.as_ref().is_some_and(|layers| layers.is_shaking())
+    }
 }
 
 impl Door {
@@ -113,7 +121,10 @@ impl Door {
                     counters.connections_accepted.add(1);
                     self.taken += 1;
                     let listener = &self.listeners[at];
-                    return Some(Newcomer { stream, websocket: listener.websocket(), ack_level: listener.ack_level });
+                    match listener.layers() {
+                        Ok(layers) => return Some(Newcomer { stream, layers, ack_level: listener.ack_level }),
+                        Err(failure) => log::error!("a connection by TLS cannot be made: {failure}"),
+                    }
                 }
                 Ok(Accepted::Refused) => {
                     counters.connections_refused.add(1);

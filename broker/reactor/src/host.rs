@@ -13,7 +13,7 @@ use crate::connections::Connections;
 use crate::door::Door;
 use crate::inbox::{Order, Orders};
 use crate::memory::Trimmer;
-use crate::ways::Ways;
+use crate::ways::{Adopted, Ways};
 
 /// Connections of other threads let in in one turn.
 const ADOPTED_MAX: usize = 64;
@@ -31,6 +31,8 @@ pub(crate) struct Host {
     pub(crate) trimmer: Option<Trimmer>,
     /// How many more connections are adopted in this turn.
     adoptions_left: usize,
+    /// The thread that was given the last handshake of TLS.
+    shaken: usize,
 }
 
 impl Host {
@@ -43,7 +45,7 @@ impl Host {
         orders: Orders,
     ) -> Host {
         let trimmer = ways.is_of_first_thread().then(Trimmer::default);
-        Host { connections, door, ways, bell, stop, orders: Some(orders), trimmer, adoptions_left: 0 }
+        Host { connections, door, ways, bell, stop, orders: Some(orders), trimmer, adoptions_left: 0, shaken: 0 }
     }
 
     /// To be called before each turn.
@@ -59,12 +61,23 @@ impl Host {
             return false;
         }
         let Some(newcomer) = self.door.next(self.connections.now_ms, shard.counters()) else { return false };
-        if self.door.is_rush() {
+        if newcomer.is_by_tls()
+            && let Some(to) = self.next_for_handshakes()
+        {
+            self.ways.hand_over(to, Adopted { newcomer, bytes: Vec::new() });
+        } else if self.door.is_rush() {
             self.connections.admit_and_read(shard, newcomer);
         } else {
             self.connections.admit(shard, newcomer);
         }
         true
+    }
+
+    /// The thread that is to make the next handshake of TLS, if it is another one. They take turns: whose client it is shows later.
+    fn next_for_handshakes(&mut self) -> Option<ShardIndex> {
+        let threads = self.ways.peers() + 1;
+        self.shaken = (self.shaken + 1) % threads;
+        (self.shaken > 0).then_some(ShardIndex(self.shaken as u8))
     }
 
     fn has_work(&self) -> bool {

@@ -25,7 +25,7 @@ mod ticker;
 mod ways;
 mod worker;
 
-pub use broker::{Broker, Control, StartError};
+pub use broker::{Broker, Control, Entrance, StartError};
 pub use data::{DataDirectory, DataError, DataState};
 pub use inbox::PublishError;
 pub use listener::Listen;

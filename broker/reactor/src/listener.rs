@@ -7,21 +7,36 @@ use std::sync::Arc;
 
 use mio::net::{TcpListener, TcpStream};
 use tautwire_session::AckLevel;
+use tautwire_tls::{Failure, Server};
 use tautwire_websocket::{Rules, WebSocket};
 
-/// An address to listen on, and what is spoken there. Port 0 lets the kernel choose.
+use crate::connections::Layers;
+
+/// An address to listen on, and what is spoken there.
 #[derive(Debug, Clone)]
-pub enum Listen {
+pub struct Listen {
+    /// Port 0 lets the kernel choose.
+    pub address: SocketAddr,
+    /// By TLS, of this server.
+    pub tls: Option<Arc<Server>>,
+    /// By WebSocket, by these rules.
+    pub websocket: Option<Rules>,
+    /// What acknowledgements to its connections wait for.
+    pub ack_level: AckLevel,
+}
+
+impl Listen {
     /// MQTT over TCP.
-    Tcp(SocketAddr),
-    /// MQTT over WebSocket, by these rules.
-    WebSocket(SocketAddr, Rules),
+    pub fn plain(address: SocketAddr, ack_level: AckLevel) -> Listen {
+        Listen { address, tls: None, websocket: None, ack_level }
+    }
 }
 
 /// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) socket: TcpListener,
+    tls: Option<Arc<Server>>,
     rules: Option<Arc<Rules>>,
     /// What acknowledgements to its connections wait for.
     pub(crate) ack_level: AckLevel,
@@ -30,22 +45,20 @@ pub(crate) struct Listener {
 impl Listener {
     /// # Errors
     /// The address, and why it could not be listened on.
-    pub(crate) fn bind(
-        listen: &Listen,
-        ack_level: impl Fn(SocketAddr) -> AckLevel,
-    ) -> Result<Listener, (SocketAddr, io::Error)> {
-        let (address, rules) = match listen {
-            Listen::Tcp(address) => (*address, None),
-            Listen::WebSocket(address, rules) => (*address, Some(Arc::new(rules.clone()))),
-        };
-        let socket = TcpListener::bind(address).map_err(|error| (address, error))?;
-        prepare(&socket).map_err(|error| (address, error))?;
-        Ok(Listener { socket, rules, ack_level: ack_level(address) })
+    pub(crate) fn bind(listen: &Listen) -> Result<Listener, (SocketAddr, io::Error)> {
+        let Listen { address, tls, websocket, ack_level } = listen;
+        let socket = TcpListener::bind(*address).map_err(|error| (*address, error))?;
+        prepare(&socket).map_err(|error| (*address, error))?;
+        Ok(Listener { socket, tls: tls.clone(), rules: websocket.clone().map(Arc::new), ack_level: *ack_level })
     }
 
     /// What stands between a new connection and MQTT.
-    pub(crate) fn websocket(&self) -> Option<Box<WebSocket>> {
-        self.rules.as_ref().map(|rules| Box::new(WebSocket::new(rules.clone())))
+    ///
+    /// # Errors
+    /// Those of [`Server::accept`].
+    pub(crate) fn layers(&self) -> Result<Option<Box<Layers>>, Failure> {
+        let tls = self.tls.as_ref().map(|server| server.accept()).transpose()?;
+        Ok(Layers::new(tls, self.rules.clone().map(WebSocket::new)))
     }
 }
 

@@ -5,13 +5,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use mio::net::TcpStream;
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautwire_router::{Batch, ShardIndex};
-use tautwire_session::AckLevel;
-use tautwire_websocket::WebSocket;
 
 use crate::bell::Bell;
+use crate::door::Newcomer;
 
 /// Connections in the ring from one thread to another. Others wait for room with the thread that gives them away.
 const ADOPTIONS_MAX: usize = 16;
@@ -19,12 +17,9 @@ const ADOPTIONS_MAX: usize = 16;
 /// A connection on its way to the thread that its client belongs to.
 #[derive(Debug)]
 pub(crate) struct Adopted {
-    pub(crate) stream: TcpStream,
+    pub(crate) newcomer: Newcomer,
     /// What has been read and not consumed.
     pub(crate) bytes: Vec<u8>,
-    pub(crate) websocket: Option<Box<WebSocket>>,
-    /// What acknowledgements wait for.
-    pub(crate) ack_level: AckLevel,
 }
 
 /// All ways of one thread.
@@ -50,6 +45,11 @@ struct Peer {
 impl Ways {
     pub(crate) fn is_of_first_thread(&self) -> bool {
         self.own == ShardIndex(0)
+    }
+
+    /// How many other threads there are.
+    pub(crate) fn peers(&self) -> usize {
+        self.peers.len()
     }
 
     /// How many batches the way to `to` takes now.
@@ -224,7 +224,8 @@ mod tests {
     use std::net::Ipv4Addr;
     use tautwire_router::BatchSize;
 
-    use mio::net::TcpListener;
+    use mio::net::{TcpListener, TcpStream};
+    use tautwire_session::AckLevel;
     use mio::{Poll, Token, Waker};
 
     const OWN: ShardIndex = ShardIndex(0);
@@ -251,7 +252,8 @@ mod tests {
     impl World {
         fn connection(&self) -> Adopted {
             let stream = TcpStream::connect(self.listener.local_addr().expect("it is bound")).expect("a socket");
-            Adopted { stream, bytes: Vec::new(), websocket: None, ack_level: AckLevel::default() }
+            let newcomer = Newcomer { stream, layers: None, ack_level: AckLevel::default() };
+            Adopted { newcomer, bytes: Vec::new() }
         }
 
         /// Whether the bell of a thread, which is about to sleep, has rung.

@@ -47,22 +47,23 @@ pub(crate) struct Equipment<S> {
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) orders: Orders,
     pub(crate) clock: Clock,
+    pub(crate) tls_handshakes: usize,
 }
 
 impl Equipment<()> {
     /// The same, with a shard.
     pub(crate) fn with<S>(self, shard: S) -> Equipment<S> {
-        let Equipment { poll, listeners, ways, bell, stop, orders, clock, .. } = self;
-        Equipment { poll, shard, listeners, ways, bell, stop, orders, clock }
+        let Equipment { poll, listeners, ways, bell, stop, orders, clock, tls_handshakes, .. } = self;
+        Equipment { poll, shard, listeners, ways, bell, stop, orders, clock, tls_handshakes }
     }
 }
 
 impl<J: Journal> Worker<J> {
     pub(crate) fn new(equipment: Equipment<Shard<J>>) -> io::Result<Worker<J>> {
-        let Equipment { poll, shard, listeners, ways, bell, stop, orders, clock } = equipment;
+        let Equipment { poll, shard, listeners, ways, bell, stop, orders, clock, tls_handshakes } = equipment;
         let alarm = Alarm::new(poll.registry(), ALARM)?;
         let door = Door::new(listeners, poll.registry().try_clone()?, FIRST_LISTENER, TICK)?;
-        let connections = Connections::new(poll.registry().try_clone()?);
+        let connections = Connections::new(poll.registry().try_clone()?, tls_handshakes);
         let host = Host::new(connections, door, ways, bell, stop, orders);
         Ok(Worker { poll, shard, host, alarm, clock, now_ms: clock.now_ms() })
     }

@@ -1,7 +1,9 @@
 //! The connections of one thread: their sockets, from being let in to being closed. It knows what is to be read from and written
 //! to; how that is done is in [`transport`].
 
+mod handshakes;
 mod input;
+mod layers;
 mod quickack;
 mod reading;
 mod sockets;
@@ -11,17 +13,19 @@ mod writing;
 use std::collections::VecDeque;
 
 use mio::event::Event;
-use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use tautwire_engine::{Action, ConnectionId, Shard};
-use tautwire_session::{AckLevel, Journal};
-use tautwire_websocket::{CloseCode, WebSocket};
+use tautwire_session::Journal;
+use tautwire_websocket::CloseCode;
 
 use crate::door::Newcomer;
 use crate::ways::Adopted;
+use handshakes::Handshakes;
 use input::{Chunks, Remainder};
 use quickack::Hurried;
-use sockets::{Removed, Sockets};
+use sockets::{Between, Removed, Sockets};
+
+pub(crate) use layers::Layers;
 
 /// Reads of a connection that is about to be taken over: one that goes on sending is not heard to the end.
 const HEARINGS_MAX: usize = 16;
@@ -54,13 +58,15 @@ pub(crate) struct Connections {
     draining: VecDeque<(u64, ConnectionId)>,
     /// Connections that have been read from and are not watched yet.
     fresh: Vec<ConnectionId>,
+    handshakes: Handshakes,
     hurried: Hurried,
     is_stopping: bool,
     pub(crate) now_ms: u64,
 }
 
 impl Connections {
-    pub(crate) fn new(registry: Registry) -> Connections {
+    /// So many handshakes of TLS may go on at once.
+    pub(crate) fn new(registry: Registry, tls_handshakes: usize) -> Connections {
         Connections {
             registry,
             sockets: Sockets::default(),
@@ -74,6 +80,7 @@ impl Connections {
             replying: Vec::new(),
             draining: VecDeque::new(),
             fresh: Vec::new(),
+            handshakes: Handshakes::new(tls_handshakes),
             hurried: Hurried::new(),
             is_stopping: false,
             now_ms: 0,
@@ -101,6 +108,7 @@ impl Connections {
         self.now_ms = now_ms;
         self.reads_left = self.readable.len();
         self.endings_left = ENDINGS_MAX;
+        self.handshakes.begin_turn();
     }
 
     /// Whether the next turn has something to do that no event brings back.
@@ -108,6 +116,7 @@ impl Connections {
         !self.readable.is_empty()
             || !self.signalled.is_empty()
             || !self.ended.is_empty()
+            || !self.handshakes.is_empty()
             || !self.writable.is_empty()
             || !self.replying.is_empty()
     }
@@ -134,7 +143,7 @@ impl Connections {
 
     /// Lets a connection in.
     pub(crate) fn admit<J: Journal>(&mut self, shard: &mut Shard<J>, newcomer: Newcomer) {
-        if let Some(id) = self.enter(shard, newcomer.stream, None, newcomer.websocket, newcomer.ack_level) {
+        if let Some(id) = self.enter(shard, newcomer, None) {
             self.watch(shard, id);
         }
     }
@@ -142,26 +151,32 @@ impl Connections {
     /// Lets a connection in that has probably said something already. It is watched when the turn is over: by then it may have
     /// moved to another thread.
     pub(crate) fn admit_and_read<J: Journal>(&mut self, shard: &mut Shard<J>, newcomer: Newcomer) {
-        if let Some(id) = self.enter(shard, newcomer.stream, None, newcomer.websocket, newcomer.ack_level) {
+        if let Some(id) = self.enter(shard, newcomer, None) {
             self.fresh.push(id);
-            self.consume(shard, id, true);
+            self.hear(shard, id);
         }
     }
 
     fn enter<J: Journal>(
         &mut self,
         shard: &mut Shard<J>,
-        stream: TcpStream,
+        newcomer: Newcomer,
         rest: Option<Remainder>,
-        websocket: Option<Box<WebSocket>>,
-        ack_level: AckLevel,
     ) -> Option<ConnectionId> {
+        let Newcomer { stream, mut layers, ack_level } = newcomer;
+        let is_shaking = layers.as_ref().is_some_and(|layers| layers.is_shaking());
+        if is_shaking && !self.handshakes.has_room(self.sockets.shaking()) {
+            shard.counters().tls_handshakes_refused.add(1);
+            log::warn!("a connection was refused: limits.tls_handshakes is reached");
+            return None;
+        }
         let Some(id) = shard.accept(self.now_ms) else {
             log::warn!("a connection was refused: limits.connections is reached");
             return None;
         };
         shard.set_ack_level(id, ack_level);
-        self.sockets.insert(id, stream, rest, websocket);
+        layers.iter_mut().for_each(|layers| layers.enter(shard.ledger()));
+        self.sockets.insert(id, stream, rest, layers);
         Some(id)
     }
 
@@ -189,11 +204,15 @@ impl Connections {
     /// Lets a connection in that comes from another thread; who comes while the broker stops is not let in.
     pub(crate) fn adopt<J: Journal>(&mut self, shard: &mut Shard<J>, adopted: Adopted) {
         if !self.is_stopping {
-            let Adopted { stream, bytes, websocket, ack_level } = adopted;
-            if let Some(id) = self.enter(shard, stream, Some(Remainder::from(bytes)), websocket, ack_level)
+            let Adopted { newcomer, bytes } = adopted;
+            if let Some(id) = self.enter(shard, newcomer, Some(Remainder::from(bytes)))
                 && self.watch(shard, id)
             {
                 self.consume(shard, id, false);
+                // Layers may have bytes of which the kernel does not tell.
+                if self.sockets.get(id).is_some_and(|socket| socket.between != Between::Nothing) {
+                    self.list_readable(id);
+                }
             }
         }
     }
@@ -202,7 +221,7 @@ impl Connections {
 
     /// Takes a connection out for another thread.
     pub(crate) fn give_away<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) -> Option<Adopted> {
-        let Removed { mut stream, watched, rest, websocket } = self.sockets.remove(id)?;
+        let Removed { mut stream, watched, rest, layers } = self.sockets.remove(id)?;
         let bytes = rest.as_ref().map(|rest| rest.bytes().to_vec()).unwrap_or_default();
         self.chunks.forget(rest);
         let ack_level = shard.ack_level(id);
@@ -211,7 +230,7 @@ impl Connections {
             log::error!("a connection cannot be moved to another thread: {error}");
             return None;
         }
-        Some(Adopted { stream, bytes, websocket, ack_level })
+        Some(Adopted { newcomer: Newcomer { stream, layers, ack_level }, bytes })
     }
 
     /// Writes the last bytes of a connection and waits for the peer to close it, since closing a socket with bytes unread
@@ -258,7 +277,7 @@ impl Connections {
             Action::Close(id) => self.begin_drain(shard, id),
             Action::Drop(id) => match self.sockets.get(id) {
                 // The client may be waiting for a word of the transport.
-                Some(socket) if socket.is_layered => self.begin_drain(shard, id),
+                Some(socket) if socket.between != Between::Nothing => self.begin_drain(shard, id),
                 _ => self.release(shard, id),
             },
             Action::Move(..) => {}

@@ -3,9 +3,11 @@
 use tautwire_engine::{ConnectionId, Shard};
 use tautwire_protocol::DisconnectReason;
 use tautwire_session::Journal;
-use tautwire_websocket::{Ending, Violation};
+use tautwire_websocket::{Ending as WebSocketEnding, Violation};
 
 use super::Connections;
+use super::sockets::Between;
+use super::transport::Ending;
 
 impl Connections {
     /// Reads from the next socket of this turn; false where none is left.
@@ -20,8 +22,25 @@ impl Connections {
         } else {
             self.signalled.pop_front().or_else(|| self.next_ended())
         };
-        let Some(id) = id else { return false };
-        self.consume(shard, id, true);
+        let Some(id) = id else { return self.shake_next(shard) };
+        self.hear(shard, id);
+        true
+    }
+
+    /// Reads from a socket, or puts it in line where that is a step of a handshake.
+    pub(super) fn hear<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+        if self.sockets.get(id).is_some_and(|socket| socket.between == Between::Shaking) {
+            self.handshakes.push(id);
+        } else {
+            self.consume(shard, id, true);
+        }
+    }
+
+    /// Makes the next step of a handshake of TLS; false where none is left for this turn.
+    fn shake_next<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
+        let Some(step) = self.handshakes.next() else { return false };
+        self.consume(shard, step.id, true);
+        self.handshakes.made(&step);
         true
     }
 
@@ -93,7 +112,7 @@ impl Connections {
         socket.rest = rest.map(Box::new);
         // There is no further event once the end has come.
         more |= socket.ended && arrived.received.is_some();
-        if socket.is_layered {
+        if socket.between != Between::Nothing {
             self.settle_transport(shard, id);
         }
         if has_ended {
@@ -106,6 +125,11 @@ impl Connections {
 
     /// Acts on what was not MQTT, once all MQTT before it has been taken in.
     fn settle_transport<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+        if let Some(tls) = self.sockets.end_of_handshake(id).and_then(|layers| layers.tls.as_ref()) {
+            shard.counters().tls_handshakes.add(1);
+            shard.counters().tls_handshakes_resumed.add(u64::from(tls.is_resumed()));
+        }
+        let is_shaking = self.sockets.get(id).is_some_and(|socket| socket.between == Between::Shaking);
         let Some(mut transport) = self.sockets.transport(id) else { return };
         if transport.has_own_bytes(usize::MAX) {
             self.replying.push(id);
@@ -116,13 +140,24 @@ impl Connections {
         }
         match transport.take_ending() {
             None => {}
-            Some(Ending::Closed(_)) => shard.hang_up(id, self.now_ms),
-            Some(Ending::Refused(refusal)) => {
+            Some(Ending::Tls(failure)) => {
+                let counters = shard.counters();
+                if is_shaking {
+                    counters.tls_handshakes_failed.add(1);
+                    log::info!("a TLS handshake failed: {failure}");
+                } else {
+                    counters.tls_errors.add(1);
+                    log::info!("a connection by TLS was ended: {failure}");
+                }
+                shard.hang_up(id, self.now_ms);
+            }
+            Some(Ending::WebSocket(WebSocketEnding::Closed(_))) => shard.hang_up(id, self.now_ms),
+            Some(Ending::WebSocket(WebSocketEnding::Refused(refusal))) => {
                 shard.counters().websocket_handshakes_refused.add(1);
                 log::info!("a WebSocket handshake was refused: {refusal}");
                 shard.hang_up(id, self.now_ms);
             }
-            Some(Ending::Violation(violation)) => fail(shard, id, violation, self.now_ms),
+            Some(Ending::WebSocket(WebSocketEnding::Violation(violation))) => fail(shard, id, violation, self.now_ms),
         }
     }
 }

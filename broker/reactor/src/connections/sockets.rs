@@ -2,9 +2,10 @@
 
 use mio::net::TcpStream;
 use tautwire_engine::ConnectionId;
-use tautwire_websocket::WebSocket;
+use tautwire_tls::Scratch;
 
 use super::input::Remainder;
+use super::layers::Layers;
 use super::quickack::Pace;
 use super::transport::Transport;
 
@@ -23,11 +24,20 @@ pub(crate) struct Socket {
     pub(crate) ended: bool,
     /// In the list of sockets that may have more to read.
     pub(crate) listed: bool,
-    /// Something stands between TCP and MQTT; see [`Sockets::transport`].
-    pub(crate) is_layered: bool,
+    pub(crate) between: Between,
     /// Whether the client waits for acknowledgements of TCP.
     pub(crate) pace: Pace,
     pub(crate) rest: Option<Box<Remainder>>,
+}
+
+/// What stands between TCP and MQTT; see [`Sockets::transport`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Between {
+    Nothing,
+    /// Layers of which the handshake of TLS goes on.
+    Shaking,
+    /// Layers.
+    Layers,
 }
 
 // There may be hundreds of thousands that do nothing: what few need is kept elsewhere. mio's part is larger when debugging.
@@ -38,7 +48,10 @@ const _: () = assert!(cfg!(debug_assertions) || size_of::<Option<Socket>>() <= 2
 pub(crate) struct Sockets {
     sockets: Vec<Option<Socket>>,
     /// By the same places; no longer than the last one that needs it, so that plain connections take no room here.
-    websockets: Vec<Option<Box<WebSocket>>>,
+    layers: Vec<Option<Box<Layers>>>,
+    scratch: Scratch,
+    /// How many are [`Between::Shaking`].
+    shaking: usize,
 }
 
 /// What has been taken out of the table.
@@ -47,7 +60,7 @@ pub(crate) struct Removed {
     pub(crate) stream: TcpStream,
     pub(crate) watched: bool,
     pub(crate) rest: Option<Remainder>,
-    pub(crate) websocket: Option<Box<WebSocket>>,
+    pub(crate) layers: Option<Box<Layers>>,
 }
 
 impl Sockets {
@@ -56,18 +69,23 @@ impl Sockets {
         id: ConnectionId,
         stream: TcpStream,
         rest: Option<Remainder>,
-        websocket: Option<Box<WebSocket>>,
+        layers: Option<Box<Layers>>,
     ) {
         let place = id.index as usize;
         if self.sockets.len() <= place {
             self.sockets.resize_with(place + 1, || None);
         }
-        let is_layered = websocket.is_some();
-        if is_layered {
-            if self.websockets.len() <= place {
-                self.websockets.resize_with(place + 1, || None);
+        let between = match &layers {
+            None => Between::Nothing,
+            Some(layers) if layers.is_shaking() => Between::Shaking,
+            Some(_) => Between::Layers,
+        };
+        if between != Between::Nothing {
+            if self.layers.len() <= place {
+                self.layers.resize_with(place + 1, || None);
             }
-            self.websockets[place] = websocket;
+            self.layers[place] = layers;
+            self.shaking += usize::from(between == Between::Shaking);
         }
         self.sockets[place] = Some(Socket {
             stream,
@@ -77,7 +95,7 @@ impl Sockets {
             draining: false,
             ended: false,
             listed: false,
-            is_layered,
+            between,
             pace: Pace::default(),
             rest: rest.map(Box::new),
         });
@@ -93,16 +111,34 @@ impl Sockets {
     pub(crate) fn transport(&mut self, id: ConnectionId) -> Option<Transport<'_>> {
         let place = id.index as usize;
         let socket = self.sockets.get_mut(place)?.as_mut().filter(|socket| socket.generation == id.generation)?;
-        let websocket = if socket.is_layered { self.websockets.get_mut(place)?.as_deref_mut() } else { None };
-        Some(Transport::new(&mut socket.stream, websocket, socket.draining))
+        let is_plain = socket.between == Between::Nothing;
+        let layers = if is_plain { None } else { self.layers.get_mut(place)?.as_deref_mut() };
+        Some(Transport::new(&mut socket.stream, layers, &mut self.scratch, socket.draining))
     }
 
     pub(crate) fn remove(&mut self, id: ConnectionId) -> Option<Removed> {
-        let is_layered = self.get(id)?.is_layered;
+        let between = self.get(id)?.between;
         let place = id.index as usize;
         let socket = self.sockets.get_mut(place)?.take()?;
-        let websocket = if is_layered { self.websockets.get_mut(place)?.take() } else { None };
-        Some(Removed { stream: socket.stream, watched: socket.watched, rest: socket.rest.map(|rest| *rest), websocket })
+        let mut layers = if between == Between::Nothing { None } else { self.layers.get_mut(place)?.take() };
+        layers.iter_mut().for_each(|layers| layers.leave());
+        self.shaking -= usize::from(between == Between::Shaking);
+        Some(Removed { stream: socket.stream, watched: socket.watched, rest: socket.rest.map(|rest| *rest), layers })
+    }
+
+    /// How many are in a handshake of TLS.
+    pub(crate) fn shaking(&self) -> usize {
+        self.shaking
+    }
+
+    /// The layers of a socket whose handshake of TLS is over now, the first time that this is asked after it.
+    pub(crate) fn end_of_handshake(&mut self, id: ConnectionId) -> Option<&Layers> {
+        let is_shaking = self.get(id)?.between == Between::Shaking;
+        let layers = self.layers.get(id.index as usize)?.as_deref().filter(|layers| is_shaking && !layers.is_shaking())?;
+        self.shaking -= 1;
+        let socket = self.sockets.get_mut(id.index as usize)?.as_mut()?;
+        socket.between = Between::Layers;
+        Some(layers)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

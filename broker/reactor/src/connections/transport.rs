@@ -6,16 +6,21 @@ use std::net::Shutdown;
 
 use mio::net::TcpStream;
 use tautwire_engine::{Counters, Output};
-use tautwire_websocket::{CloseCode, Ending, WebSocket};
+use tautwire_tls::{Failure, PLAIN_MAX_BYTES, Scratch, Tls};
+use tautwire_websocket::{CloseCode, WebSocket};
+
+use super::layers::Layers;
 
 /// Pieces handed to one write.
 const SLICES_MAX: usize = 64;
 
-/// The transport of one connection, from the network up: TCP, then WebSocket where there is one. TLS belongs between the two.
+/// The transport of one connection, from the network up: TCP, then TLS where there is one, then WebSocket where there is one.
 #[derive(Debug)]
 pub(crate) struct Transport<'a> {
     stream: &'a mut TcpStream,
-    websocket: Option<&'a mut WebSocket>,
+    layers: Option<&'a mut Layers>,
+    /// For TLS.
+    scratch: &'a mut Scratch,
     /// What comes is thrown away.
     is_draining: bool,
 }
@@ -25,7 +30,7 @@ pub(crate) struct Transport<'a> {
 pub(crate) struct Received {
     /// MQTT bytes, at the front of the buffer. There may be none although the network gave some.
     pub(crate) bytes: usize,
-    /// The buffer was filled: there may be more.
+    /// There may be more.
     pub(crate) is_full: bool,
     /// The peer sends nothing more.
     pub(crate) has_ended: bool,
@@ -39,37 +44,54 @@ pub(crate) struct Written {
     pub(crate) own_bytes: usize,
 }
 
+/// Why the peer's half of a transport has ended.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    Tls(Failure),
+    WebSocket(tautwire_websocket::Ending),
+}
+
 impl<'a> Transport<'a> {
     pub(super) fn new(
         stream: &'a mut TcpStream,
-        websocket: Option<&'a mut WebSocket>,
+        layers: Option<&'a mut Layers>,
+        scratch: &'a mut Scratch,
         is_draining: bool,
     ) -> Transport<'a> {
-        Transport { stream, websocket, is_draining }
+        Transport { stream, layers, scratch, is_draining }
     }
+
+    // Reading.
 
     /// Reads once; `None` where there is nothing to read now. The buffer is not empty.
     ///
     /// # Errors
     /// Those of the network, without "would block" and "interrupted".
     pub(crate) fn read(&mut self, buffer: &mut [u8], counters: &Counters) -> io::Result<Option<Received>> {
-        let count = loop {
-            match self.stream.read(buffer) {
-                Ok(count) => break count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+        let Some(layers) = self.layers.as_deref_mut() else {
+            let Some(count) = read_once(self.stream, buffer)? else { return Ok(None) };
+            counters.bytes_received.add(count as u64);
+            let bytes = if self.is_draining { 0 } else { count };
+            return Ok(Some(Received { bytes, is_full: count == buffer.len(), has_ended: count == 0 }));
         };
-        counters.bytes_received.add(count as u64);
-        let is_full = count == buffer.len();
-        let bytes = match &mut self.websocket {
+        let received = match &mut layers.tls {
+            Some(tls) => read_tls(self.stream, tls, self.scratch, buffer, counters)?,
+            None => read_once(self.stream, buffer)?.map(|count| {
+                counters.bytes_received.add(count as u64);
+                Received { bytes: count, is_full: count == buffer.len(), has_ended: count == 0 }
+            }),
+        };
+        let Some(mut received) = received else { return Ok(None) };
+        received.bytes = match &mut layers.websocket {
             _ if self.is_draining => 0,
-            Some(websocket) if count > 0 => unframe(websocket, &mut buffer[..count], counters),
-            _ => count,
+            Some(websocket) if received.bytes > 0 => unframe(websocket, &mut buffer[..received.bytes], counters),
+            _ => received.bytes,
         };
-        Ok(Some(Received { bytes, is_full, has_ended: count == 0 }))
+        layers.weigh();
+        Ok(Some(received))
     }
+
+    // Writing.
 
     /// Writes once, of the transport's own bytes and of `output`, as much as the network takes; `None` where
     /// there is nothing to write.
@@ -77,11 +99,11 @@ impl<'a> Transport<'a> {
     /// # Errors
     /// Those of the network, "would block" and "interrupted" among them.
     pub(crate) fn write(&mut self, output: Option<&Output>) -> io::Result<Option<Written>> {
+        if self.layers.as_ref().is_some_and(|layers| layers.tls.is_some()) {
+            return self.write_tls(output);
+        }
         let output_bytes = output.map_or(0, Output::pending_bytes);
-        let (ahead, output_max_bytes) = match &mut self.websocket {
-            Some(websocket) => websocket.next(output_bytes),
-            None => (&[][..], output_bytes),
-        };
+        let (ahead, output_max_bytes) = ahead_of(self.layers.as_deref_mut(), output_bytes);
         let Some(output) = output.filter(|_| output_max_bytes > 0) else {
             if ahead.is_empty() {
                 return Ok(None);
@@ -103,28 +125,111 @@ impl<'a> Transport<'a> {
         Ok(Some(self.note_written(written)))
     }
 
+    /// The same by TLS. Output that has become records is done with, whether the network has taken them or not; no more becomes records
+    /// until it has.
+    fn write_tls(&mut self, output: Option<&Output>) -> io::Result<Option<Written>> {
+        let Transport { stream, layers: Some(layers), scratch, .. } = self else { return Ok(None) };
+        let Some(tls) = &mut layers.tls else { return Ok(None) };
+        let output_bytes = output.filter(|_| tls.may_send()).map_or(0, Output::pending_bytes);
+        let mut taken_bytes = 0;
+        let mut own_bytes = 0;
+        if tls.pending().is_empty() {
+            let (ahead, output_max_bytes) = match &mut layers.websocket {
+                Some(websocket) if tls.may_send() => websocket.next(output_bytes),
+                Some(_) => (&[][..], 0),
+                None => (&[][..], output_bytes),
+            };
+            let single = output.filter(|_| output_max_bytes > 0).and_then(Output::single);
+            let sealed = match single {
+                Some(bytes) if ahead.is_empty() => {
+                    taken_bytes = output_max_bytes.min(PLAIN_MAX_BYTES);
+                    tls.seal(&bytes[..taken_bytes], scratch.outgoing())
+                }
+                _ => {
+                    let plain = scratch.plain();
+                    plain[..ahead.len()].copy_from_slice(ahead);
+                    taken_bytes = ahead.len();
+                    if let Some(output) = output.filter(|_| output_max_bytes > 0) {
+                        taken_bytes += gather(output, output_max_bytes, &mut plain[taken_bytes..]);
+                    }
+                    let (plain, outgoing) = scratch.gathered(taken_bytes);
+                    if taken_bytes > 0 { tls.seal(plain, outgoing) } else { Ok(&[][..]) }
+                }
+            };
+            let sealed = sealed.map_err(io::Error::other)?;
+            if !sealed.is_empty() {
+                own_bytes = sealed.len() - taken_bytes;
+                let count = match stream.write(sealed) {
+                    Ok(count) => count,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
+                    Err(error) => return Err(error),
+                };
+                tls.keep(&sealed[count..]);
+            } else {
+                tls.say_close();
+            }
+        }
+        if taken_bytes == 0 {
+            if tls.pending().is_empty() {
+                return Ok(None);
+            }
+            let count = stream.write(tls.pending())?;
+            tls.sent(count);
+        }
+        layers.weigh();
+        let output_bytes = match &mut layers.websocket {
+            Some(websocket) if taken_bytes > 0 => websocket.written(taken_bytes),
+            _ => taken_bytes,
+        };
+        Ok(Some(Written { output_bytes, own_bytes: own_bytes + taken_bytes - output_bytes }))
+    }
+
     fn note_written(&mut self, written: usize) -> Written {
-        let output_bytes = match &mut self.websocket {
+        let output_bytes = match self.websocket() {
             Some(websocket) => websocket.written(written),
             None => written,
         };
         Written { output_bytes, own_bytes: written - output_bytes }
     }
 
+    fn websocket(&mut self) -> Option<&mut WebSocket> {
+        self.layers.as_deref_mut()?.websocket.as_deref_mut()
+    }
+
+    /// Whether output can be written now or when there is room; not before a handshake is over, and not once the transport has ended.
+    pub(crate) fn takes_output(&self) -> bool {
+        let tls = self.layers.as_ref().and_then(|layers| layers.tls.as_ref());
+        tls.is_none_or(|tls| tls.may_send())
+    }
+
     /// Whether bytes of the transport itself are to be written, given how many of output are.
     pub(crate) fn has_own_bytes(&self, output_bytes: usize) -> bool {
-        self.websocket.as_ref().is_some_and(|websocket| websocket.has_output(output_bytes))
+        self.layers.as_ref().is_some_and(|layers| {
+            let tls = layers.tls.as_ref();
+            let websocket = layers.websocket.as_ref().filter(|_| tls.is_none_or(|tls| tls.may_send()));
+            tls.is_some_and(|tls| tls.has_output())
+                || websocket.is_some_and(|websocket| websocket.has_output(output_bytes))
+        })
     }
+
+    // Ending.
 
     /// Why the peer's half has ended, once; to be asked when all MQTT bytes before the end have been acted on.
     pub(crate) fn take_ending(&mut self) -> Option<Ending> {
-        self.websocket.as_mut()?.take_ending()
+        let layers = self.layers.as_deref_mut()?;
+        let failure = layers.tls.as_mut().and_then(|tls| tls.take_failure());
+        failure.map(Ending::Tls).or_else(|| layers.websocket.as_mut()?.take_ending().map(Ending::WebSocket))
     }
 
     /// Has the transport's last word follow what is pending.
     pub(crate) fn close(&mut self, code: CloseCode) {
-        if let Some(websocket) = &mut self.websocket {
+        let Some(layers) = self.layers.as_deref_mut() else { return };
+        if let Some(websocket) = &mut layers.websocket {
             websocket.close(code);
+        }
+        if let Some(tls) = &mut layers.tls {
+            tls.close();
         }
     }
 
@@ -133,6 +238,63 @@ impl<'a> Transport<'a> {
         // The peer may have gone; then there is nothing left to say.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
+}
+
+/// Reads once; `None` where there is nothing to read now.
+fn read_once(stream: &mut TcpStream, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    loop {
+        match stream.read(buffer) {
+            Ok(count) => return Ok(Some(count)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn read_tls(
+    stream: &mut TcpStream,
+    tls: &mut Tls,
+    scratch: &mut Scratch,
+    buffer: &mut [u8],
+    counters: &Counters,
+) -> io::Result<Option<Received>> {
+    if let Some(rest) = tls.rest(buffer) {
+        return Ok(Some(Received { bytes: rest.plain_bytes, is_full: rest.has_more, has_ended: tls.has_ended() && rest.plain_bytes == 0 }));
+    }
+    let space = tls.space(scratch, buffer.len());
+    let space_bytes = space.len();
+    let Some(count) = read_once(stream, space)? else { return Ok(None) };
+    counters.bytes_received.add(count as u64);
+    if count == 0 {
+        return Ok(Some(Received { bytes: 0, is_full: false, has_ended: true }));
+    }
+    let arrival = tls.receive(scratch, count, buffer);
+    Ok(Some(Received {
+        bytes: arrival.plain_bytes,
+        is_full: arrival.has_more || count == space_bytes,
+        has_ended: tls.has_ended() && arrival.plain_bytes == 0,
+    }))
+}
+
+/// What a WebSocket, if there is one, puts in front of how much of the output.
+fn ahead_of(layers: Option<&mut Layers>, output_bytes: usize) -> (&[u8], usize) {
+    match layers.and_then(|layers| layers.websocket.as_deref_mut()) {
+        Some(websocket) => websocket.next(output_bytes),
+        None => (&[], output_bytes),
+    }
+}
+
+/// Copies the beginning of output, `max_bytes` at most, as far as there is room; says how much that is.
+fn gather(output: &Output, max_bytes: usize, room: &mut [u8]) -> usize {
+    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+    let filled = output.fill(&mut slices, max_bytes.min(room.len()));
+    let mut copied = 0;
+    for slice in &slices[..filled] {
+        room[copied..copied + slice.len()].copy_from_slice(slice);
+        copied += slice.len();
+    }
+    copied
 }
 
 /// Leaves the MQTT bytes at the front of `bytes`; says how many.

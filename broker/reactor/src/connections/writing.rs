@@ -47,7 +47,8 @@ impl Connections {
                 Err(error) => return self.stop_writing(shard, id, &error),
             }
         }
-        let output_bytes = shard.output(id).map_or(0, |output| output.pending_bytes());
+        let output = shard.output(id).filter(|_| transport.takes_output());
+        let output_bytes = output.map_or(0, |output| output.pending_bytes());
         let has_more = output_bytes > 0 || transport.has_own_bytes(output_bytes);
         if let Some(socket) = self.sockets.get(id) {
             socket.pace.answered();

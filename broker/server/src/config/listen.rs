@@ -22,11 +22,13 @@ pub(crate) struct Listen {
 
 /// One address, and what is spoken there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Address {
-    /// MQTT over TCP.
-    Tcp(SocketAddr),
-    /// MQTT over WebSocket.
-    WebSocket(SocketAddr, Path),
+pub(crate) struct Address {
+    /// The address and the port.
+    pub(crate) socket: SocketAddr,
+    /// By TLS.
+    pub(crate) by_tls: bool,
+    /// By WebSocket, at this path.
+    pub(crate) websocket: Option<Path>,
 }
 
 impl Listen {
@@ -38,7 +40,7 @@ impl Listen {
     pub(crate) fn give_up(&mut self, taken: SocketAddr) -> bool {
         let before = self.addresses.len();
         if !self.given {
-            self.addresses.retain(|address| !matches!(address, Address::WebSocket(socket, _) if *socket == taken));
+            self.addresses.retain(|address| address.websocket.is_none() || address.socket != taken);
         }
         self.addresses.len() < before
     }
@@ -46,9 +48,11 @@ impl Listen {
 
 impl Default for Listen {
     fn default() -> Listen {
-        let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let addresses =
-            vec![Address::Tcp(local(MQTT_PORT)), Address::WebSocket(local(WEBSOCKET_PORT), Path::default())];
+        let local = |port, websocket| {
+            let socket = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            Address { socket, by_tls: false, websocket }
+        };
+        let addresses = vec![local(MQTT_PORT, None), local(WEBSOCKET_PORT, Some(Path::default()))];
         Listen { addresses, given: false }
     }
 }
@@ -63,69 +67,69 @@ impl PartialEq for Listen {
 impl Eq for Listen {}
 
 impl Address {
-    /// The address and the port, whatever is spoken there.
-    pub(crate) fn socket(&self) -> SocketAddr {
-        match self {
-            Address::Tcp(socket) | Address::WebSocket(socket, _) => *socket,
-        }
-    }
-
     /// The address with the port that the kernel has chosen.
     pub(crate) fn at(&self, socket: SocketAddr) -> Address {
-        match self {
-            Address::Tcp(_) => Address::Tcp(socket),
-            Address::WebSocket(_, path) => Address::WebSocket(socket, path.clone()),
-        }
+        Address { socket, ..self.clone() }
     }
 
     fn parse(text: &str) -> Result<Address, Problem> {
-        match text.split_once("://") {
-            None => Ok(Address::Tcp(socket(text)?)),
-            Some(("mqtt", rest)) => Ok(Address::Tcp(socket(rest)?)),
-            Some(("ws", rest)) => {
-                let end = rest.find('/').unwrap_or(rest.len());
-                let (authority, path) = rest.split_at(end);
-                let path = if path.is_empty() { Some(Path::default()) } else { Path::new(path) };
-                let path = path.ok_or_else(|| {
-                    Problem::Range(format!(
-                        "\"{}\" has a path that cannot be asked for; write it like \"ws://127.0.0.1:8083/mqtt\"",
-                        text.escape_debug()
-                    ))
-                })?;
-                Ok(Address::WebSocket(socket(authority)?, path))
+        let (scheme, rest) = text.split_once("://").unwrap_or(("mqtt", text));
+        let (by_tls, is_websocket) = match scheme {
+            "mqtt" => (false, false),
+            "mqtts" => (true, false),
+            "ws" => (false, true),
+            "wss" => (true, true),
+            _ => {
+                return Err(Problem::Range(format!(
+                    "\"{}\" begins with none of mqtt://, mqtts://, ws:// and wss://",
+                    text.escape_debug()
+                )));
             }
-            Some(("mqtts" | "wss", _)) => Err(Problem::Range(format!(
-                "\"{}\" asks for TLS, which is not served; put a proxy that ends it in front",
-                text.escape_debug()
-            ))),
-            Some(_) => {
-                Err(Problem::Range(format!("\"{}\" begins with neither mqtt:// nor ws://", text.escape_debug())))
-            }
+        };
+        if !is_websocket {
+            return Ok(Address { socket: socket(rest)?, by_tls, websocket: None });
         }
+        let end = rest.find('/').unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        let path = if path.is_empty() { Some(Path::default()) } else { Path::new(path) };
+        let path = path.ok_or_else(|| {
+            Problem::Range(format!(
+                "\"{}\" has a path that cannot be asked for; write it like \"{scheme}://127.0.0.1:8083/mqtt\"",
+                text.escape_debug()
+            ))
+        })?;
+        Ok(Address { socket: socket(authority)?, by_tls, websocket: Some(path) })
+    }
+
+    /// MQTT over TCP alone.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.by_tls && self.websocket.is_none()
     }
 }
 
 /// As clients are told it.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Address::Tcp(socket) => write!(f, "mqtt://{socket}"),
-            Address::WebSocket(socket, path) => write!(f, "ws://{socket}{path}"),
+        let Address { socket, by_tls, websocket } = self;
+        let secure = if *by_tls { "s" } else { "" };
+        match websocket {
+            None => write!(f, "mqtt{secure}://{socket}"),
+            Some(path) => write!(f, "ws{secure}://{socket}{path}"),
         }
     }
 }
 
 impl Setting for Listen {
     fn takes(_: Option<&RangeInclusive<u64>>) -> String {
-        "list of \"ADDRESS:PORT\" or \"ws://ADDRESS:PORT/PATH\"".to_owned()
+        "list of \"ADDRESS:PORT\", \"mqtts://ADDRESS:PORT\", \"ws://ADDRESS:PORT/PATH\" or \"wss://ADDRESS:PORT/PATH\"".to_owned()
     }
 
     fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Listen, Problem> {
         let mut addresses: Vec<Address> = Vec::new();
         for text in texts::<Listen>(value)? {
             let address = Address::parse(text)?;
-            let socket = address.socket();
-            if socket.port() != 0 && addresses.iter().any(|other| other.socket() == socket) {
+            let socket = address.socket;
+            if socket.port() != 0 && addresses.iter().any(|other| other.socket == socket) {
                 return Err(Problem::Range(format!("{socket} is listed twice; keep one of them")));
             }
             addresses.push(address);
@@ -142,10 +146,7 @@ impl Setting for Listen {
         let items: Vec<String> = self
             .addresses
             .iter()
-            .map(|address| match address {
-                Address::Tcp(socket) => format!("\"{socket}\""),
-                Address::WebSocket(..) => format!("\"{address}\""),
-            })
+            .map(|address| if address.is_plain() { format!("\"{}\"", address.socket) } else { format!("\"{address}\"") })
             .collect();
         format!("[{}]", items.join(", "))
     }

@@ -10,6 +10,7 @@ mod registry;
 mod render;
 pub(crate) mod settings;
 mod source;
+mod tls;
 pub(crate) mod value;
 
 #[cfg(test)]
@@ -57,20 +58,40 @@ impl Config {
                 message: "needs admin.token_file: the API is never open to everybody".to_owned(),
             });
         }
+        config.check_tls(&mut errors);
         if errors.is_empty() { Ok(config) } else { Err(errors) }
+    }
+
+    fn check_tls(&self, errors: &mut Vec<ConfigError>) {
+        let tls = &self.tls;
+        let mut missing = |key, message: String| {
+            errors.push(ConfigError { code: ErrorCode::Missing, place: Place::Key { key }, message });
+        };
+        let address = self.listen.addresses().iter().find(|address| address.by_tls);
+        if let Some(address) = address.filter(|_| tls.certificate.is_empty()) {
+            let message = format!("needs tls.certificate and tls.key for {address}; `tautwire cert` makes some to try");
+            missing("listen", message);
+        } else if tls.certificate.len() != tls.key.len() {
+            let message =
+                format!("has {} files, and tls.certificate {}: there is one key for each", tls.key.len(), tls.certificate.len());
+            missing("tls.key", message);
+        }
     }
 
     fn make_paths_absolute(&mut self, folder: &Path) {
         self.data.path.seen_from(folder);
         self.contracts.path.seen_from(folder);
         self.admin.token_file.seen_from(folder);
+        for paths in [&mut self.tls.certificate, &mut self.tls.key, &mut self.tls.client_ca, &mut self.tls.revoked] {
+            paths.seen_from(folder);
+        }
     }
 
     /// What is allowed but probably not meant, one sentence each.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let addresses = self.listen.addresses();
-        for address in addresses.iter().filter(|address| !address.socket().ip().to_canonical().is_loopback()) {
+        for address in addresses.iter().filter(|address| !address.socket.ip().to_canonical().is_loopback()) {
             warnings.push(format!(
                 "listening on {address} is open to the network, and there is no access control yet: \
                  anyone who can reach it can read and publish everything"

@@ -2,18 +2,21 @@
 
 use tautwire_protocol::QoS;
 use tautwire_session::AckLevel;
+use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
 use tautwire_websocket::AllowedOrigin;
 
 use super::acks::{AckListeners, AckTopics};
 use super::data_path::DataPath;
 use super::listen::Listen;
+use super::tls::FilePaths;
 use super::registry::settings;
 use super::value::{AdminListen, FilePath, LogFormat, SlowConsumer, TopicPrefix};
 
 settings! {
     /// The effective configuration of a broker.
     Config {
-        /// Addresses and ports on which MQTT is served, over TCP or, with `ws://`, over WebSocket. Port 0 lets the kernel
+        /// Addresses and ports on which MQTT is served: over TCP, with `mqtts://` over TLS, with `ws://` over WebSocket, and with
+        /// `wss://` over both. Port 0 lets the kernel
         /// choose; a WebSocket address without a path has `/mqtt`. The default serves this machine only: there is no access
         /// control yet, so open it to a network knowingly. Where the port of the default's WebSocket is taken, the broker
         /// goes on without it; an address that was asked for must be free.
@@ -63,6 +66,28 @@ settings! {
         /// `null` for files and sandboxed frames. Always allowed are pages of this machine (`localhost`, 127.0.0.0/8,
         /// `[::1]`), pages from the IP address that the request is for, and programs that are no browser (without Origin).
         origins: Vec<AllowedOrigin> = Vec::new();
+    }
+
+    /// TLS, for the addresses in `listen` that begin with `mqtts://` or `wss://`. All files are PEM; they are read at start and again on SIGHUP,
+    /// and clients that are connected stay connected.
+    tls: TlsConfig {
+        /// The certificate of the broker, and behind it those of the authorities between it and one that clients know. Of several
+        /// files, a client is shown the first with the name that it connects by (SNI), or the very first.
+        certificate: FilePaths = FilePaths::default();
+        /// The private key of the certificate, one for each file in `tls.certificate`, in the same order. It must not be encrypted.
+        key: FilePaths = FilePaths::default();
+        /// Whether clients show certificates: `none`; `optional`, where those who have none may come, too; `required`.
+        client_certificates: ClientCertificates = ClientCertificates::None;
+        /// The authorities that issue certificates of clients.
+        client_ca: FilePaths = FilePaths::default();
+        /// Lists of certificates that authorities have revoked (CRL). Where there are any, there must be one for each authority. A list that
+        /// has expired refuses all of its authority's certificates.
+        revoked: FilePaths = FilePaths::default();
+        /// The least version of TLS that is served.
+        minimum_version: MinimumVersion = MinimumVersion::Tls12;
+        /// The cipher suites that are served, the preferred one first. Empty means all of them; each has forward secrecy and
+        /// authenticated encryption.
+        cipher_suites: CipherSuites = CipherSuites::default();
     }
 
     /// What outlives the broker.
@@ -125,6 +150,9 @@ settings! {
     limits: LimitsConfig {
         /// Network connections open at once. Further ones are closed on arrival.
         connections: usize = 100_000, in 1..=100_000_000;
+        /// TLS handshakes that may go on at once, on each thread. Further connections are closed on arrival, before anything is computed
+        /// for them. In each turn handshakes have a millisecond, and other clients the rest.
+        tls_handshakes: usize = 4_096, in 1..=1_000_000;
         /// Sessions held, connected or not. A client that would need a new one is refused with Quota exceeded (0x97).
         sessions: usize = 1_000_000, in 1..=1_000_000_000;
         /// Longest client identifier; a longer one is refused with Client Identifier not valid (0x85).

@@ -2,6 +2,7 @@
 
 mod memory;
 mod settings;
+mod tls;
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -13,17 +14,19 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tautwire_contracts::Catalogue;
-use tautwire_reactor::{Broker, DataDirectory, OnDamage, StartError};
+use tautwire_reactor::{Broker, DataDirectory, Entrance, OnDamage, StartError};
 
 use crate::admin::{Admin, Token};
 use crate::config::Config;
-use crate::config::listen::{Address, MQTT_PORT};
+use crate::config::listen::MQTT_PORT;
 use crate::contracts::{self, Store};
+use tls::TlsServers;
 
 /// What the configuration names, read and checked.
 pub(crate) struct Prepared {
     contracts: Catalogue,
     token: Option<Token>,
+    tls: TlsServers,
 }
 
 /// Reads the files that the configuration names.
@@ -37,9 +40,11 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
     };
     let file = config.admin.token_file.get().filter(|_| config.admin.listen.0.is_some());
     let token = file.map(Token::read).transpose();
-    match (contracts, token) {
-        (Ok(contracts), Ok(token)) => Ok(Prepared { contracts, token }),
-        (contracts, token) => Err(contracts.err().into_iter().flatten().chain(token.err()).collect()),
+    match (contracts, token, TlsServers::read(config)) {
+        (Ok(contracts), Ok(token), Ok(tls)) => Ok(Prepared { contracts, token, tls }),
+        (contracts, token, tls) => {
+            Err(contracts.err().into_iter().flatten().chain(token.err()).chain(tls.err()).collect())
+        }
     }
 }
 
@@ -58,6 +63,7 @@ pub(crate) fn run(mut config: Config, prepared: Prepared, on_damage: OnDamage) -
     if config.contracts.path.get().is_some() {
         log::info!("{} contracts", prepared.contracts.contracts().len());
     }
+    let tls = prepared.tls.clone();
     let Running { broker, store, admin } = match start(&mut config, prepared, on_damage) {
         Ok(running) => running,
         Err(error) => {
@@ -73,10 +79,9 @@ pub(crate) fn run(mut config: Config, prepared: Prepared, on_damage: OnDamage) -
         .map(|(address, bound)| address.at(*bound).to_string())
         .collect();
     addresses.extend(admin.map(|address| format!("http://{address}")));
-    let port = config.listen.addresses().iter().zip(broker.addresses()).find_map(|(address, bound)| match address {
-        Address::Tcp(_) => Some(bound.port()),
-        Address::WebSocket(..) => None,
-    });
+    let listened = config.listen.addresses().iter().zip(broker.addresses());
+    let plain = listened.clone().find(|(address, _)| address.is_plain());
+    let port = plain.map(|(_, bound)| bound.port());
     // All is there now that starting needs; whoever looks at the memory after being told does not see it.
     tautwire_reactor::forget_startup();
     if announce(&addresses, port).is_err() {
@@ -86,7 +91,7 @@ pub(crate) fn run(mut config: Config, prepared: Prepared, on_damage: OnDamage) -
         if signal != SIGHUP {
             break;
         }
-        reload(store.as_deref());
+        reload(&config, store.as_deref(), &tls);
     }
     log::info!("stopping");
     broker.stop();
@@ -116,10 +121,9 @@ fn start(config: &mut Config, prepared: Prepared, on_damage: OnDamage) -> Result
         Some(path) => log::info!("state is kept in {}", path.display()),
         None => log::info!("state is in memory alone: a restart loses it"),
     }
-    let ack_listeners = config.data.ack_listeners.0.clone();
     let limit_bytes = Some(config.disk.limit).filter(|bytes| *bytes > 0);
-    let data = data.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes, listeners: &ack_listeners });
-    let broker = start_broker(config, Arc::new(prepared.contracts), data).map_err(|error| error.to_string())?;
+    let data = data.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes });
+    let broker = start_broker(config, Arc::new(prepared.contracts), &prepared.tls, data).map_err(|error| error.to_string())?;
     let control = broker.control();
     crate::log::count_losses(&control);
     let store = config.contracts.path.get().map(|path| Arc::new(Store::new(path, control.clone())));
@@ -146,6 +150,7 @@ fn default_threads(cores: usize) -> usize {
 fn start_broker(
     config: &mut Config,
     contracts: Arc<Catalogue>,
+    tls: &TlsServers,
     data: Option<DataDirectory<'_>>,
 ) -> Result<Broker, StartError> {
     let threads = match config.threads {
@@ -154,7 +159,9 @@ fn start_broker(
     };
     loop {
         let (engine, retained) = settings::of(config);
-        match Broker::start(engine, retained, contracts.clone(), &settings::listens(config), threads, data) {
+        let listens = settings::listens(config, tls);
+        let entrance = Entrance { listens: &listens, tls_handshakes: config.limits.tls_handshakes };
+        match Broker::start(engine, retained, contracts.clone(), entrance, threads, data) {
             Err(StartError::Listen(address, error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>
             {
@@ -167,14 +174,21 @@ fn start_broker(
     }
 }
 
-/// Reads the contracts again: all of them are right, or the old ones stay.
-fn reload(store: Option<&Store>) {
+/// Reads again what can change while the broker runs: all of a kind is right, or the old ones stay.
+fn reload(config: &Config, store: Option<&Store>, tls: &TlsServers) {
+    if !tls.is_empty() {
+        match tls.reload(&config.tls) {
+            Ok(()) => log::info!("SIGHUP: the certificates are read again"),
+            Err(error) => log::error!("SIGHUP: the certificates stay as they were: {error}"),
+        }
+    }
     match store.map(Store::reload) {
         Some(Ok(count)) => log::info!("SIGHUP: the contracts are read again; there are {count}"),
         Some(Err(error)) => {
             error.to_string().lines().for_each(|line| log::error!("SIGHUP: contracts: {line}"));
             log::error!("SIGHUP: the contracts stay as they were");
         }
+        None if !tls.is_empty() => {}
         None => log::warn!("SIGHUP: the configuration is read at start only; restart the broker to change it"),
     }
 }

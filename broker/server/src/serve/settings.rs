@@ -3,9 +3,10 @@
 use tautwire_engine::{Acks, Settings, SlowConsumer};
 use tautwire_reactor::Listen;
 use tautwire_router::RetainedLimits;
-use tautwire_websocket::{FrameLimits, Origins, Rules};
+use tautwire_websocket::{FrameLimits, Origins, Path, Rules};
 
 use super::memory::Budget;
+use super::tls::TlsServers;
 use crate::config::listen::Address;
 use crate::config::{Config, value};
 
@@ -63,16 +64,22 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
 }
 
 /// Where to listen, and by which rules.
-pub(crate) fn listens(config: &Config) -> Vec<Listen> {
+pub(crate) fn listens(config: &Config, tls: &TlsServers) -> Vec<Listen> {
     let limits = FrameLimits {
         frame_bytes: config.limits.websocket_frame_bytes,
         message_bytes: config.limits.websocket_message_bytes,
     };
     let origins = Origins::new(config.websocket.origins.clone());
-    let listen = |address: &Address| match address {
-        Address::Tcp(socket) => Listen::Tcp(*socket),
-        Address::WebSocket(socket, path) => {
-            Listen::WebSocket(*socket, Rules { path: path.clone(), origins: origins.clone(), limits })
+    let levels = &config.data.ack_listeners.0;
+    let listen = |Address { socket, by_tls, websocket }: &Address| {
+        let rules = |path: &Path| Rules { path: path.clone(), origins: origins.clone(), limits };
+        let level = levels.iter().find(|(listener, _)| listener == socket);
+        let server = if websocket.is_some() { &tls.websocket } else { &tls.mqtt };
+        Listen {
+            address: *socket,
+            tls: server.clone().filter(|_| *by_tls),
+            websocket: websocket.as_ref().map(rules),
+            ack_level: level.map_or(config.data.ack, |(_, level)| *level),
         }
     };
     config.listen.addresses().iter().map(listen).collect()

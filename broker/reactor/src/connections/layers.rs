@@ -1,0 +1,50 @@
+//! What stands between a socket and MQTT.
+
+use std::sync::Arc;
+
+use tautwire_memory::{Charge, Kind, Ledger};
+use tautwire_tls::Tls;
+use tautwire_websocket::WebSocket;
+
+/// TLS, WebSocket, or both, from the network up. It moves with its socket from thread to thread.
+#[derive(Debug)]
+pub(crate) struct Layers {
+    pub(crate) tls: Option<Box<Tls>>,
+    pub(crate) websocket: Option<Box<WebSocket>>,
+    /// What they take, on the thread where they are.
+    charge: Option<Charge>,
+}
+
+impl Layers {
+    /// `None` where nothing is between.
+    pub(crate) fn new(tls: Option<Tls>, websocket: Option<WebSocket>) -> Option<Box<Layers>> {
+        let is_plain = tls.is_none() && websocket.is_none();
+        let layers = Layers { tls: tls.map(Box::new), websocket: websocket.map(Box::new), charge: None };
+        (!is_plain).then(|| Box::new(layers))
+    }
+
+    /// Whether the handshake of TLS goes on, whose steps take a processor long.
+    pub(crate) fn is_shaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
+    /// They are of the thread of this ledger now.
+    pub(super) fn enter(&mut self, ledger: &Arc<Ledger>) {
+        self.charge = Some(Charge::new(ledger, Kind::Transport));
+        self.weigh();
+    }
+
+    /// They leave their thread.
+    pub(super) fn leave(&mut self) {
+        self.charge = None;
+    }
+
+    /// Enters what they take now.
+    pub(super) fn weigh(&mut self) {
+        let tls_bytes = self.tls.as_ref().map_or(0, |tls| tls.held_bytes());
+        let websocket_bytes = if self.websocket.is_some() { size_of::<WebSocket>() } else { 0 };
+        if let Some(charge) = &mut self.charge {
+            charge.set(size_of::<Layers>() + tls_bytes + websocket_bytes);
+        }
+    }
+}

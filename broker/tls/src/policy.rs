@@ -1,0 +1,78 @@
+//! Which versions and cipher suites are served.
+
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::{SupportedProtocolVersion, version};
+
+/// The least version that is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MinimumVersion {
+    /// TLS 1.2, with forward secrecy and authenticated encryption alone.
+    #[default]
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
+
+impl MinimumVersion {
+    pub(crate) fn versions(self) -> &'static [&'static SupportedProtocolVersion] {
+        static ALL: [&SupportedProtocolVersion; 2] = [&version::TLS13, &version::TLS12];
+        match self {
+            MinimumVersion::Tls12 => &ALL,
+            MinimumVersion::Tls13 => &ALL[..1],
+        }
+    }
+}
+
+/// The cipher suites that are served, the preferred one first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CipherSuites(Vec<&'static str>);
+
+impl CipherSuites {
+    /// The names of all suites there are, the preferred one first.
+    pub fn known() -> Vec<&'static str> {
+        ring::ALL_CIPHER_SUITES.iter().filter_map(|suite| suite.suite().as_str()).collect()
+    }
+
+    /// The suites of these names, as `TLS13_AES_128_GCM_SHA256`. With none, all there are.
+    ///
+    /// # Errors
+    /// The name that is unknown.
+    pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<CipherSuites, &'a str> {
+        let known = CipherSuites::known();
+        names
+            .into_iter()
+            .map(|name| known.iter().copied().find(|known| *known == name).ok_or(name))
+            .collect::<Result<_, _>>()
+            .map(CipherSuites)
+    }
+
+    /// The names, none where all are served.
+    pub fn names(&self) -> &[&'static str] {
+        &self.0
+    }
+
+    pub(crate) fn provider(&self) -> CryptoProvider {
+        let mut provider = ring::default_provider();
+        if !self.0.is_empty() {
+            let suite = |name: &&str| ring::ALL_CIPHER_SUITES.iter().find(|suite| suite.suite().as_str() == Some(name));
+            provider.cipher_suites = self.0.iter().filter_map(suite).copied().collect();
+        }
+        provider
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suites_are_known_by_their_names() {
+        assert!(CipherSuites::known().contains(&"TLS13_AES_128_GCM_SHA256"));
+        assert_eq!(CipherSuites::of(["TLS13_AES_128_GCM_SHA256", "RC4"]), Err("RC4"));
+        let two = CipherSuites::of(["TLS13_CHACHA20_POLY1305_SHA256", "TLS13_AES_128_GCM_SHA256"]).expect("two");
+        let provider = two.provider();
+        assert_eq!(provider.cipher_suites.len(), 2);
+        assert_eq!(provider.cipher_suites[0].suite().as_str(), Some("TLS13_CHACHA20_POLY1305_SHA256"));
+        assert_eq!(CipherSuites::default().provider().cipher_suites.len(), CipherSuites::known().len());
+    }
+}

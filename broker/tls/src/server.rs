@@ -1,0 +1,136 @@
+//! What all connections of a listener have in common.
+
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::server::{NoServerSessionStorage, ProducesTickets, UnbufferedServerConnection, WebPkiClientVerifier};
+
+use crate::failure::Failure;
+use crate::material::{Material, MaterialError};
+use crate::names::ByName;
+use crate::tls::Tls;
+
+/// What is spoken inside, which clients may ask for by ALPN (RFC 7301).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// MQTT.
+    Mqtt,
+    /// HTTP/1.1, which leads to WebSocket.
+    WebSocket,
+}
+
+impl Protocol {
+    fn alpn(self) -> &'static [u8] {
+        match self {
+            Protocol::Mqtt => b"mqtt",
+            Protocol::WebSocket => b"http/1.1",
+        }
+    }
+}
+
+/// The TLS of one listener. Its material can change while connections are there: they go on with what they began with.
+pub struct Server {
+    protocol: Protocol,
+    current: RwLock<Arc<Current>>,
+}
+
+struct Current {
+    material: Material,
+    config: Arc<ServerConfig>,
+    tickets: Arc<dyn ProducesTickets>,
+}
+
+/// Material that has been looked at and can be taken at any time.
+pub struct Prepared(Arc<Current>);
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("protocol", &self.protocol).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Prepared")
+    }
+}
+
+impl Server {
+    /// A server that speaks `protocol` inside.
+    ///
+    /// # Errors
+    /// What is wrong with the material.
+    pub fn new(material: Material, protocol: Protocol) -> Result<Server, MaterialError> {
+        let tickets = new_tickets()?;
+        let current = Current::new(material, protocol, tickets)?;
+        Ok(Server { protocol, current: RwLock::new(Arc::new(current)) })
+    }
+
+    /// Looks at other material; nothing changes yet.
+    ///
+    /// Clients resume their sessions over the change, unless what is accepted of them has changed: whoever resumes shows no certificate
+    /// again.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn prepare(&self, material: Material) -> Result<Prepared, MaterialError> {
+        let current = self.current();
+        let tickets = if material.trusts_like(&current.material) { current.tickets.clone() } else { new_tickets()? };
+        Current::new(material, self.protocol, tickets).map(|current| Prepared(Arc::new(current)))
+    }
+
+    /// From now on new connections are made with this.
+    pub fn adopt(&self, prepared: Prepared) {
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = prepared.0;
+    }
+
+    /// A new connection, on which nothing has been said.
+    ///
+    /// # Errors
+    /// Never, as far as is known.
+    pub fn accept(&self) -> Result<Tls, Failure> {
+        let config = self.current().config.clone();
+        Ok(Tls::new(UnbufferedServerConnection::new(config)?))
+    }
+
+    fn current(&self) -> Arc<Current> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Current {
+    fn new(
+        material: Material,
+        protocol: Protocol,
+        tickets: Arc<dyn ProducesTickets>,
+    ) -> Result<Current, MaterialError> {
+        let provider = Arc::new(material.cipher_suites.provider());
+        let keys = material.certified_keys(&provider)?;
+        let verifier = material.verifier(&provider)?.unwrap_or_else(WebPkiClientVerifier::no_client_auth);
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(material.minimum_version.versions())
+            .map_err(|error| {
+                MaterialError::new(
+                    "tls_no_cipher_suite",
+                    format!("tls.cipher_suites has none for a version that tls.minimum_version allows: {error}"),
+                )
+            })?
+            .with_client_cert_verifier(verifier)
+            .with_cert_resolver(Arc::new(ByName::new(keys)));
+        config.alpn_protocols = vec![protocol.alpn().to_vec()];
+        config.ticketer = tickets.clone();
+        // A client that comes back uses one.
+        config.send_tls13_tickets = 1;
+        // Tickets are enough: nothing is kept for clients that are away.
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        Ok(Current { material, config: Arc::new(config), tickets })
+    }
+}
+
+fn new_tickets() -> Result<Arc<dyn ProducesTickets>, MaterialError> {
+    ring::Ticketer::new().map_err(|error| {
+        MaterialError::new("tls_random", format!("the system gives no random numbers for session tickets: {error}"))
+    })
+}

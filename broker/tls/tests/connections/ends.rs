@@ -1,0 +1,93 @@
+//! How connections end.
+
+use tautwire_tls::Fault;
+
+use crate::support::{Authority, Client, material, server};
+
+#[test]
+fn the_end_comes_after_all_that_was_said_before() {
+    let authority = Authority::new("a");
+    let server = server(material(&authority.issue(&["localhost"], 1)));
+    let mut pair = Client::of(&authority).connect(&server);
+    pair.run();
+    assert!(!pair.has_ended);
+    pair.client_sends(b"DISCONNECT");
+    pair.client.send_close_notify();
+    pair.run();
+    assert_eq!(pair.received, b"DISCONNECT");
+    assert!(pair.has_ended && pair.tls.has_ended());
+    assert!(pair.tls.take_failure().is_none());
+    // The other half is open.
+    pair.send(b"x");
+    assert_eq!(pair.client_has(1), b"x");
+}
+
+#[test]
+fn the_client_is_told_that_nothing_more_comes() {
+    let authority = Authority::new("a");
+    let server = server(material(&authority.issue(&["localhost"], 1)));
+    let mut pair = Client::of(&authority).connect(&server);
+    pair.run();
+    pair.send(b"last");
+    pair.tls.close();
+    assert!(pair.tls.has_output() && pair.tls.may_send());
+    pair.run();
+    assert!(!pair.tls.has_output() && !pair.tls.may_send());
+    assert_eq!(pair.client_has(4), b"last");
+    let state = pair.client.process_new_packets().expect("all is well");
+    assert!(state.peer_has_closed());
+}
+
+#[test]
+fn a_client_that_does_not_speak_tls_is_known() {
+    let authority = Authority::new("a");
+    let server = server(material(&authority.issue(&["localhost"], 1)));
+    for bytes in [&b"\x10\x0c\x00\x04MQTT\x04\x02\x00\x3c\x00\x00"[..], b"GET / HTTP/1.1\r\n\r\n"] {
+        let mut pair = Client::of(&authority).connect(&server);
+        let mut unheard = Vec::new();
+        pair.client.write_tls(&mut unheard).expect("memory");
+        pair.inject(bytes);
+        pair.run();
+        let failure = pair.tls.take_failure().expect("it fails");
+        assert_eq!(failure.fault(), Fault::NotTls, "{failure}");
+        assert!(failure.to_string().ends_with("[tls_not_spoken]"));
+        assert!(pair.tls.take_failure().is_none() && !pair.tls.may_send());
+    }
+}
+
+#[test]
+fn tampering_ends_the_connection() {
+    let authority = Authority::new("a");
+    let server = server(material(&authority.issue(&["localhost"], 1)));
+    let mut pair = Client::of(&authority).connect(&server);
+    pair.run();
+    pair.client_sends(b"good");
+    pair.run();
+    pair.inject(&[23, 3, 3, 0, 20, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]);
+    pair.client_sends(b"not heard");
+    pair.run();
+    assert_eq!(pair.received, b"good");
+    assert_eq!(pair.tls.take_failure().expect("it fails").fault(), Fault::Violation);
+    let error = pair.client_error.expect("the client is told");
+    assert!(matches!(error, rustls::Error::AlertReceived(_)), "{error:?}");
+}
+
+/// However it is cut, what is no TLS ends in a failure and never in a panic, and holds little.
+#[test]
+fn noise_holds_little() {
+    let authority = Authority::new("a");
+    let server = server(material(&authority.issue(&["localhost"], 1)));
+    for seed in 0..200u32 {
+        let mut pair = Client::of(&authority).connect(&server);
+        let mut hello = Vec::new();
+        pair.client.write_tls(&mut hello).expect("memory");
+        let at = seed as usize * 31 % hello.len();
+        hello[at] ^= 1 << (seed % 8);
+        pair.read_bytes = 1 + seed as usize % 97;
+        pair.inject(&hello);
+        pair.inject(&vec![seed as u8; 40_000]);
+        pair.run();
+        assert!(pair.tls.held_bytes() < 64 << 10);
+        assert!(pair.tls.take_failure().is_some() || pair.tls.is_handshaking());
+    }
+}

@@ -1,0 +1,182 @@
+//! Who is shown what, and who is let in.
+
+use rustls::CertificateError;
+use tautwire_tls::{ClientCertificates, Fault, Material, MinimumVersion, Protocol, Server};
+
+use crate::support::{Authority, Client, Pair, TLS12, TLS13, material, server};
+
+#[test]
+fn a_client_is_shown_the_certificate_with_the_name_that_it_asks_for() {
+    let authority = Authority::new("a");
+    let leaves = [
+        authority.issue(&["first.example"], 1),
+        authority.issue(&["second.example", "*.wild.example"], 2),
+        authority.issue(&["127.0.0.1"], 3),
+    ];
+    let server =
+        server(Material { identities: leaves.iter().map(|leaf| leaf.identity()).collect(), ..Material::default() });
+    for (name, is_right) in [
+        ("first.example", true),
+        ("second.example", true),
+        ("any.wild.example", true),
+        ("a.b.wild.example", false),
+        ("third.example", false),
+        // No name is asked for by those who connect by an address: they are shown the first.
+        ("127.0.0.1", false),
+    ] {
+        let mut pair = Client { name, ..Client::of(&authority) }.connect(&server);
+        pair.run();
+        assert_eq!(pair.client_error.is_none(), is_right, "{name}: {:?}", pair.client_error);
+        assert_eq!(!pair.client.is_handshaking(), is_right);
+    }
+}
+
+#[test]
+fn who_does_not_accept_the_broker_is_known() {
+    let server = server(material(&Authority::new("a").issue(&["localhost"], 1)));
+    let mut pair = Client::of(&Authority::new("b")).connect(&server);
+    pair.run();
+    let failure = pair.tls.take_failure().expect("the client says so");
+    assert_eq!(failure.fault(), Fault::RefusedByPeer, "{failure}");
+}
+
+#[test]
+fn certificates_of_clients_are_looked_at() {
+    let authority = Authority::new("a");
+    let mine = Authority::new("mine");
+    let (good, revoked) = (mine.issue(&["sensor-1"], 10), mine.issue(&["sensor-2"], 11));
+    let expired = mine.issue_until(&["sensor-3"], 12, 2001);
+    let strange = Authority::new("strange").issue(&["sensor-4"], 13);
+    let base = material(&authority.issue(&["localhost"], 1));
+    for required in [true, false] {
+        let server = server(Material {
+            client_certificates: if required { ClientCertificates::Required } else { ClientCertificates::Optional },
+            client_authorities: vec![mine.pem()],
+            revoked: vec![mine.revoke(&[&revoked], 2100)],
+            ..base.clone()
+        });
+        for (shows, wrong) in [
+            (Some(&good), None),
+            (Some(&revoked), Some("has been revoked")),
+            (Some(&expired), Some("has expired")),
+            (Some(&strange), Some("authority of tls.client_ca")),
+            (None, required.then_some("showed no certificate")),
+        ] {
+            for versions in [&TLS13, &TLS12] {
+                let mut pair = Client { shows, versions, ..Client::of(&authority) }.connect(&server);
+                pair.client_sends(b"x");
+                pair.run();
+                match wrong {
+                    None => {
+                        assert!(pair.tls.may_send());
+                        assert_eq!(pair.received, b"x");
+                        assert_eq!(pair.tls.client_certificate().is_some(), shows.is_some());
+                    }
+                    Some(wrong) => {
+                        let failure = pair.tls.take_failure().expect("it fails");
+                        assert_eq!(failure.fault(), Fault::Certificate, "{failure}");
+                        assert!(failure.to_string().contains(wrong), "{failure}");
+                        assert!(pair.client_error.is_some() && pair.received.is_empty(), "the client is told");
+                    }
+                }
+            }
+        }
+    }
+    let without_list = server(Material {
+        client_certificates: ClientCertificates::Required,
+        client_authorities: vec![mine.pem()],
+        revoked: vec![mine.revoke(&[], 2002)],
+        ..base
+    });
+    let mut pair = Client { shows: Some(&good), ..Client::of(&authority) }.connect(&without_list);
+    pair.run();
+    let failure = pair.tls.take_failure().expect("it fails");
+    assert!(failure.to_string().contains("a list in tls.revoked has expired"), "{failure}");
+}
+
+#[test]
+fn another_protocol_is_refused_and_none_is_fine() {
+    let authority = Authority::new("a");
+    let material = material(&authority.issue(&["localhost"], 1));
+    for (protocol, alpn, is_right) in [
+        (Protocol::Mqtt, &[][..], true),
+        (Protocol::Mqtt, &[&b"mqtt"[..]], true),
+        (Protocol::Mqtt, &[&b"http/1.1"[..]], false),
+        (Protocol::WebSocket, &[&b"h2"[..], &b"http/1.1"[..]], true),
+        (Protocol::WebSocket, &[&b"mqtt"[..]], false),
+    ] {
+        let server = Server::new(material.clone(), protocol).expect("right");
+        let mut pair = Client { alpn, ..Client::of(&authority) }.connect(&server);
+        pair.run();
+        assert_eq!(pair.tls.may_send(), is_right);
+        if !is_right {
+            assert_eq!(pair.tls.take_failure().expect("it fails").fault(), Fault::NothingInCommon);
+        }
+    }
+}
+
+#[test]
+fn an_old_version_is_refused_where_it_is_not_served() {
+    let authority = Authority::new("a");
+    let mut material = material(&authority.issue(&["localhost"], 1));
+    material.minimum_version = MinimumVersion::Tls13;
+    let server = server(material);
+    let mut pair = Client { versions: &TLS12, ..Client::of(&authority) }.connect(&server);
+    pair.run();
+    assert_eq!(pair.tls.take_failure().expect("it fails").fault(), Fault::NothingInCommon);
+    assert!(pair.client_error.is_some());
+}
+
+/// Over a change of certificates, too, but not over one of those who are trusted: who resumes shows no certificate again.
+#[test]
+fn who_comes_back_has_a_short_handshake() {
+    let authority = Authority::new("a");
+    let mine = Authority::new("mine");
+    let client = mine.issue(&["sensor"], 5);
+    let base = Material {
+        client_certificates: ClientCertificates::Required,
+        client_authorities: vec![mine.pem()],
+        ..material(&authority.issue(&["localhost"], 1))
+    };
+    for versions in [&TLS13, &TLS12] {
+        let server = server(base.clone());
+        let config = Client { shows: Some(&client), versions, ..Client::of(&authority) }.config();
+        let is_resumed = || {
+            let mut pair = Pair::new(config.clone(), "localhost", &server);
+            pair.run();
+            pair.send(b"the ticket comes with this or before");
+            pair.run();
+            assert!(pair.tls.may_send() && pair.tls.client_certificate().is_some());
+            pair.tls.is_resumed()
+        };
+        assert!(!is_resumed());
+        assert!(is_resumed());
+        let renewed = Material { identities: vec![authority.issue(&["localhost"], 2).identity()], ..base.clone() };
+        server.adopt(server.prepare(renewed).expect("right"));
+        assert!(is_resumed());
+        let stricter = Material { revoked: vec![mine.revoke(&[], 2100)], ..base.clone() };
+        server.adopt(server.prepare(stricter).expect("right"));
+        assert!(!is_resumed());
+    }
+}
+
+#[test]
+fn other_material_holds_for_new_connections() {
+    let (one, two) = (Authority::new("one"), Authority::new("two"));
+    let server = server(material(&one.issue(&["localhost"], 1)));
+    let mut before = Client::of(&one).connect(&server);
+    before.run();
+    let prepared = server.prepare(material(&two.issue(&["localhost"], 1))).expect("right");
+    let mut until_then = Client::of(&one).connect(&server);
+    until_then.run();
+    assert!(until_then.client_error.is_none());
+    server.adopt(prepared);
+    let mut after = Client::of(&one).connect(&server);
+    after.run();
+    assert!(matches!(
+        after.client_error,
+        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer | CertificateError::BadSignature))
+    ));
+    before.send(b"still there");
+    assert_eq!(before.client_has(11), b"still there");
+}

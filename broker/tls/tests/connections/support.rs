@@ -1,0 +1,261 @@
+//! Authorities, certificates, and a client of rustls on a network in memory.
+
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, IsCa, KeyIdMethod, KeyPair,
+    KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
+};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion};
+use tautwire_tls::{Identity, Material, Pem, Protocol, Scratch, Server, Tls};
+
+/// One version alone.
+pub(crate) static TLS12: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS12];
+pub(crate) static TLS13: [&SupportedProtocolVersion; 1] = [&rustls::version::TLS13];
+
+/// An authority.
+pub(crate) struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+/// A certificate with its key, in PEM.
+#[derive(Clone)]
+pub(crate) struct Leaf {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+    serial: u64,
+}
+
+impl Authority {
+    pub(crate) fn new(name: &str) -> Authority {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(rcgen::DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let key = KeyPair::generate().expect("random numbers");
+        Authority { issuer: CertifiedIssuer::self_signed(params, key).expect("it can be signed") }
+    }
+
+    pub(crate) fn pem(&self) -> Pem {
+        pem("authority", &self.issuer.pem())
+    }
+
+    pub(crate) fn issue(&self, names: &[&str], serial: u64) -> Leaf {
+        self.issue_until(names, serial, 2100)
+    }
+
+    pub(crate) fn issue_until(&self, names: &[&str], serial: u64, year: i32) -> Leaf {
+        let mut params =
+            CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("names");
+        params.serial_number = Some(SerialNumber::from(serial));
+        params.not_before = date_time_ymd(2000, 1, 1);
+        params.not_after = date_time_ymd(year, 1, 1);
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate().expect("random numbers");
+        let certificate = params.signed_by(&key, &self.issuer).expect("it can be signed");
+        Leaf { certificate: certificate.pem(), key: key.serialize_pem(), serial }
+    }
+
+    pub(crate) fn revoke(&self, leaves: &[&Leaf], next_update_year: i32) -> Pem {
+        let revoked = |leaf: &&Leaf| RevokedCertParams {
+            serial_number: SerialNumber::from(leaf.serial),
+            revocation_time: date_time_ymd(2001, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2001, 1, 1),
+            next_update: date_time_ymd(next_update_year, 1, 1),
+            crl_number: SerialNumber::from(1u64),
+            issuing_distribution_point: None,
+            revoked_certs: leaves.iter().map(revoked).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        pem("list", &list.signed_by(&self.issuer).expect("it can be signed").pem().expect("PEM"))
+    }
+}
+
+pub(crate) fn pem(source: &str, text: &str) -> Pem {
+    Pem { source: source.to_owned(), bytes: text.as_bytes().to_vec() }
+}
+
+impl Leaf {
+    pub(crate) fn identity(&self) -> Identity {
+        Identity { chain: pem("chain.pem", &self.certificate), key: pem("key.pem", &self.key) }
+    }
+}
+
+pub(crate) fn material(leaf: &Leaf) -> Material {
+    Material { identities: vec![leaf.identity()], ..Material::default() }
+}
+
+pub(crate) fn server(material: Material) -> Server {
+    Server::new(material, Protocol::Mqtt).expect("the material is right")
+}
+
+/// What a client is to be like.
+pub(crate) struct Client<'a> {
+    pub(crate) trusts: &'a Authority,
+    pub(crate) name: &'a str,
+    pub(crate) shows: Option<&'a Leaf>,
+    pub(crate) alpn: &'a [&'a [u8]],
+    pub(crate) versions: &'a [&'static SupportedProtocolVersion],
+}
+
+impl<'a> Client<'a> {
+    pub(crate) fn of(trusts: &'a Authority) -> Client<'a> {
+        Client { trusts, name: "localhost", shows: None, alpn: &[], versions: rustls::ALL_VERSIONS }
+    }
+
+    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(&self.trusts.pem().bytes).expect("PEM")).expect("an authority");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(self.versions)
+            .expect("versions")
+            .with_root_certificates(roots);
+        let mut config = match self.shows {
+            None => config.with_no_client_auth(),
+            Some(leaf) => {
+                let chain = vec![CertificateDer::from_pem_slice(leaf.certificate.as_bytes()).expect("PEM")];
+                let key = PrivateKeyDer::from_pem_slice(leaf.key.as_bytes()).expect("PEM");
+                config.with_client_auth_cert(chain, key).expect("they fit")
+            }
+        };
+        config.alpn_protocols = self.alpn.iter().map(|name| name.to_vec()).collect();
+        Arc::new(config)
+    }
+
+    pub(crate) fn connect(&self, server: &Server) -> Pair {
+        Pair::new(self.config(), self.name, server)
+    }
+}
+
+/// A client and the server's end of its connection.
+pub(crate) struct Pair {
+    pub(crate) client: ClientConnection,
+    pub(crate) tls: Tls,
+    pub(crate) scratch: Scratch,
+    /// Bytes that the server reads at a time, and has room for.
+    pub(crate) read_bytes: usize,
+    pub(crate) room_bytes: usize,
+    /// Plain bytes that have come to the server.
+    pub(crate) received: Vec<u8>,
+    /// And to the client.
+    client_received: Vec<u8>,
+    /// The server has been told that the client sends no more.
+    pub(crate) has_ended: bool,
+    /// What the client says is wrong.
+    pub(crate) client_error: Option<rustls::Error>,
+    to_server: Vec<u8>,
+}
+
+impl Pair {
+    pub(crate) fn new(config: Arc<ClientConfig>, name: &str, server: &Server) -> Pair {
+        let name = ServerName::try_from(name.to_owned()).expect("a name");
+        Pair {
+            client: ClientConnection::new(config, name).expect("a client"),
+            tls: server.accept().expect("a connection"),
+            scratch: Scratch::default(),
+            read_bytes: usize::MAX,
+            room_bytes: 128 << 10,
+            received: Vec::new(),
+            client_received: Vec::new(),
+            has_ended: false,
+            client_error: None,
+            to_server: Vec::new(),
+        }
+    }
+
+    /// Carries bytes in both directions until nobody has anything to say.
+    pub(crate) fn run(&mut self) {
+        loop {
+            while self.client.wants_write() {
+                self.client.write_tls(&mut self.to_server).expect("memory takes all");
+            }
+            let heard = self.server_reads();
+            let said = self.server_writes();
+            if !heard && !said && !self.client.wants_write() {
+                return;
+            }
+        }
+    }
+
+    fn server_reads(&mut self) -> bool {
+        let mut plain = vec![0; self.room_bytes];
+        if let Some(rest) = self.tls.rest(&mut plain) {
+            self.received.extend_from_slice(&plain[..rest.plain_bytes]);
+            let is_news = rest.has_more || !self.has_ended;
+            self.has_ended |= rest.plain_bytes == 0;
+            return is_news;
+        }
+        let space = self.tls.space(&mut self.scratch, self.room_bytes);
+        let count = space.len().min(self.read_bytes).min(self.to_server.len());
+        if count == 0 {
+            return false;
+        }
+        space[..count].copy_from_slice(&self.to_server[..count]);
+        self.to_server.drain(..count);
+        let arrival = self.tls.receive(&mut self.scratch, count, &mut plain);
+        self.received.extend_from_slice(&plain[..arrival.plain_bytes]);
+        true
+    }
+
+    fn server_writes(&mut self) -> bool {
+        if self.tls.pending().is_empty() {
+            self.tls.say_close();
+        }
+        let written = self.tls.pending().to_vec();
+        let mut pending = &written[..];
+        let count = pending.len();
+        while !pending.is_empty() && self.client_error.is_none() {
+            self.client.read_tls(&mut pending).expect("memory gives all");
+            self.client_error = self.client.process_new_packets().err();
+            self.take_from_client();
+        }
+        self.tls.sent(count);
+        count > 0
+    }
+
+    /// The server sends plain bytes.
+    pub(crate) fn send(&mut self, plain: &[u8]) {
+        assert!(self.tls.may_send() && self.tls.pending().is_empty());
+        for part in plain.chunks(tautwire_tls::PLAIN_MAX_BYTES) {
+            let mut outgoing = Vec::new();
+            let mut sealed = self.tls.seal(part, &mut outgoing).expect("it can be sealed");
+            while !sealed.is_empty() {
+                self.client.read_tls(&mut sealed).expect("memory gives all");
+                self.client.process_new_packets().expect("it can be opened");
+                self.take_from_client();
+            }
+        }
+    }
+
+    /// The client sends plain bytes.
+    pub(crate) fn client_sends(&mut self, plain: &[u8]) {
+        self.client.set_buffer_limit(None);
+        self.client.writer().write_all(plain).expect("memory takes all");
+    }
+
+    fn take_from_client(&mut self) {
+        let mut part = [0; 4096];
+        while let Ok(count @ 1..) = self.client.reader().read(&mut part) {
+            self.client_received.extend_from_slice(&part[..count]);
+        }
+    }
+
+    /// Bytes that are no TLS come to the server.
+    pub(crate) fn inject(&mut self, bytes: &[u8]) {
+        self.to_server.extend_from_slice(bytes);
+    }
+
+    /// Plain bytes that have come to the client.
+    pub(crate) fn client_has(&mut self, count: usize) -> Vec<u8> {
+        assert!(self.client_received.len() >= count, "they have come");
+        self.client_received.drain(..count).collect()
+    }
+}
