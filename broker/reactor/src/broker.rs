@@ -206,7 +206,8 @@ impl Broker {
         };
         let mut kept = Vec::new().into_iter();
         if let Some(directory) = data {
-            let (data, cold, shards) = data::open(directory, listens, &shared, &bells, clock).map_err(StartError::Data)?;
+            let (data, cold, shards) =
+                data::open(directory, listens, &shared, &bells, clock).map_err(StartError::Data)?;
             broker.control.data = Some(data.handle());
             broker.data = Some(data);
             broker.cold = Some(cold);

@@ -225,8 +225,8 @@ mod tests {
     use tautwire_router::BatchSize;
 
     use mio::net::{TcpListener, TcpStream};
-    use tautwire_session::AckLevel;
     use mio::{Poll, Token, Waker};
+    use tautwire_session::AckLevel;
 
     const OWN: ShardIndex = ShardIndex(0);
     const OTHER: ShardIndex = ShardIndex(1);

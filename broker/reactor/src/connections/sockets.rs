@@ -134,7 +134,8 @@ impl Sockets {
     /// The layers of a socket whose handshake of TLS is over now, the first time that this is asked after it.
     pub(crate) fn end_of_handshake(&mut self, id: ConnectionId) -> Option<&Layers> {
         let is_shaking = self.get(id)?.between == Between::Shaking;
-        let layers = self.layers.get(id.index as usize)?.as_deref().filter(|layers| is_shaking && !layers.is_shaking())?;
+        let layers =
+            self.layers.get(id.index as usize)?.as_deref().filter(|layers| is_shaking && !layers.is_shaking())?;
         self.shaking -= 1;
         let socket = self.sockets.get_mut(id.index as usize)?.as_mut()?;
         socket.between = Between::Layers;

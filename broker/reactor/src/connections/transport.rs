@@ -260,7 +260,11 @@ fn read_tls(
     counters: &Counters,
 ) -> io::Result<Option<Received>> {
     if let Some(rest) = tls.rest(buffer) {
-        return Ok(Some(Received { bytes: rest.plain_bytes, is_full: rest.has_more, has_ended: tls.has_ended() && rest.plain_bytes == 0 }));
+        return Ok(Some(Received {
+            bytes: rest.plain_bytes,
+            is_full: rest.has_more,
+            has_ended: tls.has_ended() && rest.plain_bytes == 0,
+        }));
     }
     let space = tls.space(scratch, buffer.len());
     let space_bytes = space.len();

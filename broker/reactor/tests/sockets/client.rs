@@ -48,7 +48,14 @@ impl Drop for Running {
 pub(crate) fn start(settings: Settings, threads: usize) -> Running {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let retained = RetainedLimits { messages: 100_000, bytes: 100 << 20 };
-    let broker = Broker::start(settings, retained, Arc::default(), Entrance { listens: &[Listen::plain(address, AckLevel::default())], tls_handshakes: 64 }, threads, None);
+    let broker = Broker::start(
+        settings,
+        retained,
+        Arc::default(),
+        Entrance { listens: &[Listen::plain(address, AckLevel::default())], tls_handshakes: 64 },
+        threads,
+        None,
+    );
     Running(Some(broker.expect("a broker starts on a port of the kernel's choice")))
 }
 

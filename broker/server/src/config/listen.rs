@@ -121,7 +121,8 @@ impl fmt::Display for Address {
 
 impl Setting for Listen {
     fn takes(_: Option<&RangeInclusive<u64>>) -> String {
-        "list of \"ADDRESS:PORT\", \"mqtts://ADDRESS:PORT\", \"ws://ADDRESS:PORT/PATH\" or \"wss://ADDRESS:PORT/PATH\"".to_owned()
+        "list of \"ADDRESS:PORT\", \"mqtts://ADDRESS:PORT\", \"ws://ADDRESS:PORT/PATH\" or \"wss://ADDRESS:PORT/PATH\""
+            .to_owned()
     }
 
     fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Listen, Problem> {
@@ -146,7 +147,9 @@ impl Setting for Listen {
         let items: Vec<String> = self
             .addresses
             .iter()
-            .map(|address| if address.is_plain() { format!("\"{}\"", address.socket) } else { format!("\"{address}\"") })
+            .map(
+                |address| if address.is_plain() { format!("\"{}\"", address.socket) } else { format!("\"{address}\"") },
+            )
             .collect();
         format!("[{}]", items.join(", "))
     }

@@ -72,8 +72,11 @@ impl Config {
             let message = format!("needs tls.certificate and tls.key for {address}; `tautwire cert` makes some to try");
             missing("listen", message);
         } else if tls.certificate.len() != tls.key.len() {
-            let message =
-                format!("has {} files, and tls.certificate {}: there is one key for each", tls.key.len(), tls.certificate.len());
+            let message = format!(
+                "has {} files, and tls.certificate {}: there is one key for each",
+                tls.key.len(),
+                tls.certificate.len()
+            );
             missing("tls.key", message);
         }
     }

@@ -8,8 +8,8 @@ use tautwire_websocket::AllowedOrigin;
 use super::acks::{AckListeners, AckTopics};
 use super::data_path::DataPath;
 use super::listen::Listen;
-use super::tls::FilePaths;
 use super::registry::settings;
+use super::tls::FilePaths;
 use super::value::{AdminListen, FilePath, LogFormat, SlowConsumer, TopicPrefix};
 
 settings! {

@@ -123,7 +123,8 @@ fn start(config: &mut Config, prepared: Prepared, on_damage: OnDamage) -> Result
     }
     let limit_bytes = Some(config.disk.limit).filter(|bytes| *bytes > 0);
     let data = data.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes });
-    let broker = start_broker(config, Arc::new(prepared.contracts), &prepared.tls, data).map_err(|error| error.to_string())?;
+    let broker =
+        start_broker(config, Arc::new(prepared.contracts), &prepared.tls, data).map_err(|error| error.to_string())?;
     let control = broker.control();
     crate::log::count_losses(&control);
     let store = config.contracts.path.get().map(|path| Arc::new(Store::new(path, control.clone())));

@@ -31,7 +31,8 @@ impl TlsServers {
             return Ok(TlsServers::default());
         }
         let material = read(&config.tls)?;
-        let server = |protocol| Server::new(material.clone(), protocol).map(Arc::new).map_err(|error| error.to_string());
+        let server =
+            |protocol| Server::new(material.clone(), protocol).map(Arc::new).map_err(|error| error.to_string());
         let is_there = |by_websocket: bool| addresses().any(|address| address.websocket.is_some() == by_websocket);
         Ok(TlsServers {
             mqtt: is_there(false).then(|| server(Protocol::Mqtt)).transpose()?,
