@@ -138,13 +138,7 @@ impl Explanation {
         first
     }
 
-    fn add_notes(
-        &mut self,
-        rules: &Compiled,
-        permissions: &Permissions,
-        subject: &Subject<'_>,
-        request: &Request<'_>,
-    ) {
+    fn add_notes(&mut self, rules: &Compiled, permissions: &Permissions, subject: &Subject<'_>, request: &Request<'_>) {
         if !self.verdict.is_allowed() {
             let instead: Vec<String> =
                 other_ways(request).iter().filter(|other| permissions.verdict(other).is_allowed()).map(words).collect();
@@ -153,7 +147,9 @@ impl Explanation {
             }
         }
         let placeholders = permissions.roles.roles.iter().filter_map(|&role| rules.roles.get(role as usize));
-        let used = placeholders.map(|role| role.placeholders).fold(Default::default(), crate::placeholder::PlaceholderSet::union);
+        let used = placeholders
+            .map(|role| role.placeholders)
+            .fold(Default::default(), crate::placeholder::PlaceholderSet::union);
         for placeholder in used.iter().filter_map(|id| rules.placeholders.get(id.index())) {
             if placeholder.value(subject).is_none() {
                 self.notes.push(format!(
@@ -163,7 +159,8 @@ impl Explanation {
             }
         }
         for name in subject.roles.iter().filter(|name| !rules.role_numbers.contains_key(**name)) {
-            self.notes.push(format!("authentication gives the role {}, which the file does not have", name.escape_debug()));
+            self.notes
+                .push(format!("authentication gives the role {}, which the file does not have", name.escape_debug()));
         }
     }
 }
@@ -200,10 +197,8 @@ impl Compiled {
 
 /// One of the topics that a filter matches.
 fn some_topic(filter: TopicFilter<'_>) -> String {
-    let levels: Vec<&str> = matched(filter)
-        .split('/')
-        .map(|level| if matches!(level, "+" | "#") { "any" } else { level })
-        .collect();
+    let levels: Vec<&str> =
+        matched(filter).split('/').map(|level| if matches!(level, "+" | "#") { "any" } else { level }).collect();
     levels.join("/")
 }
 

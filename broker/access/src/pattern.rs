@@ -44,7 +44,9 @@ impl<'t> Pattern<'t> {
         TopicFilter::new(&plain).map_err(|error| error.to_string())?;
         match levels.first() {
             Some(Level::Text("$share")) => {
-                return Err("write the filter without $share/NAME/, and shared = true for shared subscriptions alone".into());
+                return Err(
+                    "write the filter without $share/NAME/, and shared = true for shared subscriptions alone".into()
+                );
             }
             Some(Level::Text("$as")) => {
                 return Err("write the filter without $as/FORMAT/: rules are about the topics of messages".into());
@@ -63,10 +65,16 @@ fn placeholder(level: &str) -> Result<Placeholder, String> {
     let name = level.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     let name = name.filter(|name| !name.contains(['{', '}']));
     let name = name.ok_or_else(|| {
-        format!("the level {} is neither text nor one placeholder: a placeholder fills its level, as in a/{{client_id}}/b", level.escape_debug())
+        format!(
+            "the level {} is neither text nor one placeholder: a placeholder fills its level, as in a/{{client_id}}/b",
+            level.escape_debug()
+        )
     })?;
     Placeholder::parse(name).ok_or_else(|| {
-        format!("there is no placeholder {{{}}}; there are {{client_id}}, {{user}}, {{listener}} and {{claim.NAME}}", name.escape_debug())
+        format!(
+            "there is no placeholder {{{}}}; there are {{client_id}}, {{user}}, {{listener}} and {{claim.NAME}}",
+            name.escape_debug()
+        )
     })
 }
 

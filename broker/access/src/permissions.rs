@@ -134,13 +134,7 @@ impl Permissions {
         rules.tree.first_for_topic(self.subscribe_roots(rules), self.asked(way), topic.as_bytes())
     }
 
-    pub(crate) fn covers(
-        &self,
-        rules: &Compiled,
-        filter: TopicFilter<'_>,
-        qos: QoS,
-        witness: &mut Witness,
-    ) -> Covered {
+    pub(crate) fn covers(&self, rules: &Compiled, filter: TopicFilter<'_>, qos: QoS, witness: &mut Witness) -> Covered {
         let asked = self.asked(Way::new(qos, filter.share().is_some()));
         rules.tree.covers(self.subscribe_roots(rules), asked, matched(filter).as_bytes(), witness)
     }

@@ -125,8 +125,11 @@ impl Bindings {
         loop {
             let (len, behind) = rest.split_first_chunk::<2>()?;
             let len = u16::from_le_bytes(*len);
-            let (value, behind) =
-                if len == UNUSABLE { (None, behind) } else { behind.split_at_checked(len.into()).map(|(a, b)| (Some(a), b))? };
+            let (value, behind) = if len == UNUSABLE {
+                (None, behind)
+            } else {
+                behind.split_at_checked(len.into()).map(|(a, b)| (Some(a), b))?
+            };
             if before == 0 {
                 return value;
             }

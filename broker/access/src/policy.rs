@@ -160,7 +160,8 @@ impl Policy {
         if let Some(set) = known.get(&*roles) {
             return set.clone();
         }
-        let of_role = |&role: &u32| self.compiled.as_ref().map_or_else(Default::default, |c| c.roles[role as usize].placeholders);
+        let of_role =
+            |&role: &u32| self.compiled.as_ref().map_or_else(Default::default, |c| c.roles[role as usize].placeholders);
         let placeholders = roles.iter().map(of_role).fold(PlaceholderSet::default(), PlaceholderSet::union);
         let set = Arc::new(RoleSet { roles: roles.into(), placeholders });
         if known.len() < SHARED_ROLE_SETS_MAX {

@@ -81,7 +81,9 @@ impl Ways {
     /// Which QoS it is for.
     pub(crate) fn qos(self) -> Vec<QoS> {
         let all = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
-        all.into_iter().filter(|&qos| self.contains(Way::new(qos, false)) || self.contains(Way::new(qos, true))).collect()
+        all.into_iter()
+            .filter(|&qos| self.contains(Way::new(qos, false)) || self.contains(Way::new(qos, true)))
+            .collect()
     }
 
     /// Whether it is only for what is retained or shared, or only for what is not; `None` for both.

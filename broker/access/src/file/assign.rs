@@ -71,25 +71,22 @@ fn assignment(reader: &mut Reader<'_>, known: &RoleNumbers, table: &Spanned<DeVa
         reader.fault(ErrorCode::Missing, table.span(), "roles is missing: say which roles are assigned");
     }
     if assignment.conditions.is_empty() && fields.len() <= 1 {
-        let message = "nothing says whom the roles are for: add everyone = true, anonymous, client_id, user, listener or claims";
+        let message =
+            "nothing says whom the roles are for: add everyone = true, anonymous, client_id, user, listener or claims";
         reader.fault(ErrorCode::Missing, table.span(), message);
     }
     assignment
 }
 
 /// Numbers of roles that are named; those that are not in the file are reported.
-pub(super) fn roles(
-    reader: &mut Reader<'_>,
-    known: &RoleNumbers,
-    key: &str,
-    value: &Spanned<DeValue<'_>>,
-) -> Vec<u32> {
+pub(super) fn roles(reader: &mut Reader<'_>, known: &RoleNumbers, key: &str, value: &Spanned<DeValue<'_>>) -> Vec<u32> {
     let mut numbers = Vec::new();
     for (name, span) in reader.texts(key, value) {
         match known.get(name) {
             Some(&number) => numbers.push(number),
             None => {
-                let message = format!("there is no role {}: add [[role]] with this name, or correct it", name.escape_debug());
+                let message =
+                    format!("there is no role {}: add [[role]] with this name, or correct it", name.escape_debug());
                 reader.fault(ErrorCode::UnknownRole, span, message);
             }
         }

@@ -37,7 +37,8 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Compiled, Vec<AccessError>>
     let mut reader = Reader::new(file, &places);
     let compiled = compile(&mut reader, root.get_ref());
     if reader.is_faultless() && compiled.rules.is_empty() {
-        let message = "the file has no rule, so nobody could do anything: add a rule, or take the file out of the configuration";
+        let message =
+            "the file has no rule, so nobody could do anything: add a rule, or take the file out of the configuration";
         return Err(vec![whole_file(ErrorCode::Empty, message.to_owned())]);
     }
     reader.finish(compiled)
@@ -49,7 +50,11 @@ fn compile(reader: &mut Reader<'_>, root: &DeTable<'_>) -> Compiled {
         match (key.get_ref().as_ref(), value.get_ref()) {
             ("role" | "assign", DeValue::Array(_)) | ("users", DeValue::Table(_)) => {}
             (name @ ("role" | "assign"), _) => {
-                reader.fault(ErrorCode::Value, value.span(), format!("write [[{name}]], with two brackets: there may be several"));
+                reader.fault(
+                    ErrorCode::Value,
+                    value.span(),
+                    format!("write [[{name}]], with two brackets: there may be several"),
+                );
             }
             ("users", _) => reader.fault(ErrorCode::Value, value.span(), "write [users], and below it user = \"role\""),
             (other, _) => reader.unknown_key(key.span(), other, &KEYS),

@@ -146,7 +146,9 @@ impl<'v> RuleDraft<'v> {
             (&draft.shared, "shared", draft.subscribes, "subscribe"),
         ] {
             if let (Some((_, span)), false, true) = (flag, is_about_it, is_right) {
-                let message = format!("{name} says which of those who {action} are meant, and the rule is not for {action}: take it out");
+                let message = format!(
+                    "{name} says which of those who {action} are meant, and the rule is not for {action}: take it out"
+                );
                 reader.fault(ErrorCode::Value, span.clone(), message);
                 is_right = false;
             }
@@ -165,7 +167,10 @@ impl<'v> RuleDraft<'v> {
                 "publish" => self.publishes = true,
                 "subscribe" => self.subscribes = true,
                 other => {
-                    let message = format!("{name} is \"publish\", \"subscribe\", or both in a list; found {}", other.escape_debug());
+                    let message = format!(
+                        "{name} is \"publish\", \"subscribe\", or both in a list; found {}",
+                        other.escape_debug()
+                    );
                     reader.fault(ErrorCode::Value, span.clone(), message);
                     return false;
                 }
@@ -205,7 +210,8 @@ fn add(
             Level::Any => Branch::Any,
             Level::Placeholder(placeholder) => {
                 let Some(id) = id_of(&mut compiled.placeholders, placeholder) else {
-                    let message = format!("there are more than {PLACEHOLDERS_MAX} different placeholders: use fewer claims");
+                    let message =
+                        format!("there are more than {PLACEHOLDERS_MAX} different placeholders: use fewer claims");
                     reader.fault(ErrorCode::Limit, span.clone(), message);
                     return;
                 };

@@ -12,7 +12,8 @@ pub(super) fn read(reader: &mut Reader<'_>, known: &RoleNumbers, table: &DeTable
     let mut users = UsersBuilder::default();
     if table.len() > USERS_MAX {
         let span = table.keys().next().map_or(0..0, toml::Spanned::span);
-        let message = format!("there are {} users, and may be {USERS_MAX}: give roles to users by their claims", table.len());
+        let message =
+            format!("there are {} users, and may be {USERS_MAX}: give roles to users by their claims", table.len());
         reader.fault(ErrorCode::Limit, span, message);
         return users.finish();
     }

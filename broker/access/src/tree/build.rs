@@ -90,10 +90,11 @@ impl TreeBuilder {
     /// Lays the trees out: level by level, the children of a node side by side.
     pub(crate) fn finish(mut self) -> Tree {
         self.found = HashTable::new();
+        let denies = self.which_deny();
         let mut by_parent: Vec<u32> = (0..self.nodes.len() as u32).collect();
         by_parent.sort_by_key(|&node| {
             let (parent, label) = self.nodes[node as usize];
-            (parent, rank(label))
+            (parent, rank(label), !denies[node as usize])
         });
         self.ends.sort_by_key(|&(node, below, end)| (node, below, end.rule));
         let children_of = |parent: u32| {
@@ -129,7 +130,10 @@ impl TreeBuilder {
                 let (_, label) = self.nodes[child as usize];
                 let parent = &mut tree.nodes[at];
                 match label {
-                    Label::Text { .. } => parent.text_children += 1,
+                    Label::Text { .. } => {
+                        parent.text_children += 1;
+                        parent.denying_text_children += u32::from(denies[child as usize]);
+                    }
                     Label::Placeholder { .. } => parent.placeholder_children += 1,
                     Label::Any => parent.has_any_child = true,
                     Label::Root => {}
@@ -142,6 +146,20 @@ impl TreeBuilder {
         tree.count_up();
         tree.texts = tree.table_of_texts();
         tree
+    }
+
+    /// For each node, whether a rule that denies is there or below.
+    fn which_deny(&self) -> Vec<bool> {
+        let mut denies = vec![false; self.nodes.len()];
+        for (node, _, end) in &self.ends {
+            denies[*node as usize] |= !end.allows;
+        }
+        for (node, (parent, _)) in self.nodes.iter().enumerate().rev() {
+            if denies[node] && *parent != NO_RULE {
+                denies[*parent as usize] = true;
+            }
+        }
+        denies
     }
 }
 
@@ -178,6 +196,7 @@ fn node(parent: u32, label: Label) -> Node {
         label,
         children_start: 0,
         text_children: 0,
+        denying_text_children: 0,
         placeholder_children: 0,
         has_any_child: false,
         ends_start: 0,

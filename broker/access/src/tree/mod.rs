@@ -53,9 +53,11 @@ pub(crate) struct First {
 struct Node {
     parent: u32,
     label: Label,
-    /// The children: first those with a text, then those for placeholders, then the one for `+`.
+    /// The children: first those with a text, then those for placeholders, then the one for `+`. Of the first, those come
+    /// first that have a rule that denies, there or below.
     children_start: u32,
     text_children: u32,
+    denying_text_children: u32,
     placeholder_children: u8,
     has_any_child: bool,
     /// What ends here: first rules for exactly this topic, then rules with `#` behind it. Both in the order of the file.
@@ -162,8 +164,8 @@ impl Tree {
     }
 
     #[inline]
-    fn text_children(node: &Node) -> std::ops::Range<u32> {
-        node.children_start..node.children_start + node.text_children
+    fn denying_text_children(node: &Node) -> std::ops::Range<u32> {
+        node.children_start..node.children_start + node.denying_text_children
     }
 
     #[inline]
@@ -174,8 +176,7 @@ impl Tree {
 
     #[inline]
     fn any_child(node: &Node) -> Option<u32> {
-        node.has_any_child
-            .then(|| node.children_start + node.text_children + u32::from(node.placeholder_children))
+        node.has_any_child.then(|| node.children_start + node.text_children + u32::from(node.placeholder_children))
     }
 
     /// Whether the child for a placeholder is for `level`. `is_dollar`: whether it is a first level that begins with `$`.
@@ -216,7 +217,7 @@ fn split_level(text: &[u8]) -> (&[u8], Option<&[u8]>) {
 /// The operator alone chooses what is in the table, so the hash needs no secret.
 #[inline]
 fn hash(parent: u32, level: &[u8]) -> u64 {
-    let mut hasher = FixedState::with_seed(0).build_hasher();
+    let mut hasher = FixedState::default().build_hasher();
     hasher.write_u32(parent);
     hasher.write(level);
     hasher.finish()

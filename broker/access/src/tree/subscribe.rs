@@ -3,6 +3,7 @@
 //! The answer is exact. The filter is followed through all trees at once: what is known at a place are the nodes that are still
 //! in play, and the first rule that covers everything from here on by its `#`. A wildcard in the filter stands for infinitely
 //! many levels, but the rules tell only those apart that stand in them; all others are alike, and one of them speaks for all.
+//! Of those that stand in rules, only rules that deny can make matters worse than they are for that one.
 //! A branch ends where no rule that is in play can overrule what covers it.
 //!
 //! There are sets of rules for which nobody knows a fast way to decide: with enough wildcards, rules can say any formula of
@@ -120,7 +121,9 @@ impl<'t> Walk<'t> {
             None => self.ends_here(start, cover),
             Some(b"#") => {
                 // `a/#` matches `a` too; `#` does not match nothing.
-                if place == Place::Below && let Covered::Not(by) = self.ends_here(start, cover) {
+                if place == Place::Below
+                    && let Covered::Not(by) = self.ends_here(start, cover)
+                {
                     return Covered::Not(by);
                 }
                 self.any_level(at, start, cover, place)
@@ -139,9 +142,9 @@ impl<'t> Walk<'t> {
         if first.allows { Covered::Entirely } else { Covered::Not(first) }
     }
 
-    /// Each level that rules in play tell from others, and one that none does. `at` is where the filter goes on.
+    /// A level that is in no rule, and then each that is in a rule that denies: a level that only brings more rules that allow
+    /// cannot be worse than an unknown one. `at` is where the filter goes on.
     fn any_level(&mut self, at: usize, start: usize, cover: First, place: Place) -> Covered {
-        // An unknown level first: it is one step, and most often the answer.
         let other = self.step(at, start, cover, Step::Other, place);
         if other != Covered::Entirely {
             return other;
@@ -149,8 +152,10 @@ impl<'t> Walk<'t> {
         let (tree, asked) = (self.tree, self.asked);
         for nth in start..self.in_play.len() {
             let node = tree.node(self.in_play[nth]);
-            let texts = Tree::text_children(node).map(|child| tree.text_of(tree.node(child)));
-            let values = Tree::placeholder_children(node).filter_map(|child| asked.value_of(tree, child));
+            let texts = Tree::denying_text_children(node).map(|child| tree.text_of(tree.node(child)));
+            let denies = |child: &u32| tree.node(*child).first_deny != NO_RULE;
+            let placeholders = Tree::placeholder_children(node).filter(denies);
+            let values = placeholders.filter_map(|child| asked.value_of(tree, child));
             for level in texts.chain(values) {
                 if place == Place::Root && is_dollar(level) {
                     continue;
@@ -170,10 +175,13 @@ impl<'t> Walk<'t> {
         Covered::Entirely
     }
 
-    /// Whether a node in play before the `nth` has a child for `level`, so that it has been looked at.
+    /// Whether a node in play before the `nth` has a child for `level` that denies, so that it has been looked at.
     fn is_known_before(&self, start: usize, nth: usize, level: &[u8]) -> bool {
         let tree = self.tree;
-        self.in_play[start..nth].iter().any(|&index| tree.text_child(index, tree.node(index), level).is_some())
+        let denies = |child: u32| tree.node(child).first_deny != NO_RULE;
+        self.in_play[start..nth]
+            .iter()
+            .any(|&index| tree.text_child(index, tree.node(index), level).is_some_and(denies))
     }
 
     /// Goes on with the children that match one more level.

@@ -20,8 +20,8 @@ const LEVELS: [&str; 6] = ["a", "b", "$a", "", "c", "z"];
 const DEPTH: usize = 4;
 
 fn rule_level() -> impl Strategy<Value = String> {
-    let levels = ["a", "a", "b", "b", "$a", "", "+", "+", "+", "{client_id}", "{user}", "{claim.t}"];
-    select(&levels[..]).prop_map(str::to_owned)
+    const LEVELS: [&str; 12] = ["a", "a", "b", "b", "$a", "", "+", "+", "+", "{client_id}", "{user}", "{claim.t}"];
+    select(&LEVELS[..]).prop_map(str::to_owned)
 }
 
 fn rule_filter() -> impl Strategy<Value = String> {
@@ -35,8 +35,16 @@ fn rule_filter() -> impl Strategy<Value = String> {
 
 fn rule() -> impl Strategy<Value = RuleModel> {
     let actions = select(&[(true, false), (false, true), (true, true), (false, true)][..]);
-    let qos = select(&[&[0_u8, 1, 2][..], &[0, 1, 2], &[0, 1, 2], &[0], &[0, 1], &[2]][..]);
-    (any::<bool>(), actions, rule_filter(), qos, option::weighted(0.2, any::<bool>()), option::weighted(0.2, any::<bool>()))
+    const QOS: [&[u8]; 6] = [&[0, 1, 2], &[0, 1, 2], &[0, 1, 2], &[0], &[0, 1], &[2]];
+    let qos = select(&QOS[..]);
+    (
+        any::<bool>(),
+        actions,
+        rule_filter(),
+        qos,
+        option::weighted(0.2, any::<bool>()),
+        option::weighted(0.2, any::<bool>()),
+    )
         .prop_map(|(allows, (publishes, subscribes), filter, qos, retain, shared)| RuleModel {
             allows,
             publishes,
@@ -57,14 +65,13 @@ fn value() -> impl Strategy<Value = String> {
 }
 
 fn asker() -> impl Strategy<Value = Asker> {
-    (value(), option::of(value()), option::of(value()), vec(any::<bool>(), 3)).prop_map(
-        |(client_id, user, claim, roles)| Asker { client_id, user, claim, roles },
-    )
+    (value(), option::of(value()), option::of(value()), vec(any::<bool>(), 3))
+        .prop_map(|(client_id, user, claim, roles)| Asker { client_id, user, claim, roles })
 }
 
 fn filter() -> impl Strategy<Value = String> {
-    let levels = ["a", "b", "$a", "", "c", "+", "+", "+"];
-    (vec(select(&levels[..]), 0..=3), any::<bool>()).prop_map(|(mut levels, below)| {
+    const LEVELS: [&str; 8] = ["a", "b", "$a", "", "c", "+", "+", "+"];
+    (vec(select(&LEVELS[..]), 0..=3), any::<bool>()).prop_map(|(mut levels, below)| {
         if below || levels.is_empty() || levels == [""] {
             levels.push("#");
         }

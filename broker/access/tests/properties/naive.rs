@@ -77,7 +77,12 @@ impl Model {
         })
     }
 
-    fn first(&self, asker: &Asker, topic: &str, is_about_it: impl Fn(&RuleModel) -> bool) -> Option<(usize, &RuleModel)> {
+    fn first(
+        &self,
+        asker: &Asker,
+        topic: &str,
+        is_about_it: impl Fn(&RuleModel) -> bool,
+    ) -> Option<(usize, &RuleModel)> {
         let all = self.roles.iter().enumerate().flat_map(|(role, rules)| rules.iter().map(move |rule| (role, rule)));
         all.enumerate()
             .filter(|(_, (role, rule))| asker.has_role(*role) && is_about_it(rule) && rule.matches(asker, topic))
@@ -136,7 +141,8 @@ impl Asker {
 
     pub(crate) fn with_subject<T>(&self, ask: impl FnOnce(&Subject<'_>) -> T) -> T {
         let names = ["0", "1", "2"];
-        let roles: Vec<&str> = names.into_iter().enumerate().filter(|(role, _)| self.has_role(*role)).map(|(_, name)| name).collect();
+        let roles: Vec<&str> =
+            names.into_iter().enumerate().filter(|(role, _)| self.has_role(*role)).map(|(_, name)| name).collect();
         let claims: Vec<(&str, &str)> = self.claim.iter().map(|value| ("t", &**value)).collect();
         ask(&Subject {
             client_id: &self.client_id,
