@@ -28,7 +28,7 @@ impl Subject<'_> {
 impl<'a> Subject<'a> {
     /// Whether a claim has this value, among others maybe.
     pub(crate) fn has_claim(&self, name: &str, value: &str) -> bool {
-        self.claims.iter().any(|claim| *claim == (name, value))
+        self.claims.contains(&(name, value))
     }
 
     /// The value of a claim that has one value.
