@@ -28,8 +28,16 @@ pub(crate) struct UsersBuilder {
 }
 
 impl UsersBuilder {
-    /// Adds a user whose name is new, and at most 65,535 bytes long.
-    pub(crate) fn add(&mut self, name: &str, roles: &[u32]) {
+    pub(crate) fn len(&self) -> usize {
+        self.users.len()
+    }
+
+    /// Adds a user whose name is at most 65,535 bytes long; says whether it is new.
+    #[must_use]
+    pub(crate) fn add(&mut self, name: &str, roles: &[u32]) -> bool {
+        if self.users.find(name).is_some() {
+            return false;
+        }
         let Users { names, entries, by_name, role_sets } = &mut self.users;
         let role_set = match self.known_sets.get(roles) {
             Some(&known) => known,
@@ -45,6 +53,7 @@ impl UsersBuilder {
         entries.push(entry);
         let hash_of = |&index: &u32| hash(name_of(names, entries[index as usize]));
         by_name.insert_unique(hash(name), entries.len() as u32 - 1, hash_of);
+        true
     }
 
     pub(crate) fn finish(mut self) -> Users {
@@ -64,9 +73,12 @@ impl Users {
 
     /// Indices of the user's roles; none for a user who is not in the table.
     pub(crate) fn roles_of(&self, name: &str) -> &[u32] {
+        self.find(name).map_or(&[], |entry| &self.role_sets[entry.role_set as usize])
+    }
+
+    fn find(&self, name: &str) -> Option<Entry> {
         let is_it = |&index: &u32| name_of(&self.names, self.entries[index as usize]) == name;
-        let entry = self.by_name.find(hash(name), is_it).map(|&index| self.entries[index as usize]);
-        entry.map_or(&[], |entry| &self.role_sets[entry.role_set as usize])
+        self.by_name.find(hash(name), is_it).map(|&index| self.entries[index as usize])
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
@@ -92,8 +104,9 @@ mod tests {
     fn each_user_has_its_roles_and_the_same_roles_are_kept_once() {
         let mut builder = UsersBuilder::default();
         for number in 0..1_000_u32 {
-            builder.add(&format!("user-{number}"), &[number % 3, 7]);
+            assert!(builder.add(&format!("user-{number}"), &[number % 3, 7]));
         }
+        assert!(!builder.add("user-7", &[1]));
         let users = builder.finish();
         assert_eq!((users.len(), users.role_sets.len()), (1_000, 3));
         assert_eq!(users.roles_of("user-10"), [1, 7]);

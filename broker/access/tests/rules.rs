@@ -9,7 +9,7 @@ const Q0: QoS = QoS::AtMostOnce;
 const Q1: QoS = QoS::AtLeastOnce;
 const Q2: QoS = QoS::ExactlyOnce;
 
-/// The example of the decision record and of the page for operators.
+/// The example of the decision record, with a rule more.
 const EXAMPLE: &str = r##"
 [[role]]
 name = "guard"
@@ -76,6 +76,18 @@ fn subscribes(permissions: &Permissions, filter: &str) -> Verdict {
 
 fn publishes(permissions: &Permissions, topic: &str) -> bool {
     permissions.may_publish(topic, Q1, false).is_allowed()
+}
+
+#[test]
+fn the_examples_of_the_documentation_are_right() {
+    for page in [
+        include_str!("../../../docs/decisions/0022-access-rules.md"),
+        include_str!("../../../docs/concepts/access-rules.md"),
+    ] {
+        let (_, example) = page.split_once("```toml\n").expect("an example");
+        let (example, _) = example.split_once("```").expect("its end");
+        assert!(policy(example).rule_count() > 3);
+    }
 }
 
 #[test]

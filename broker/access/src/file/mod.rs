@@ -1,6 +1,7 @@
 //! The rule file: TOML, read with the place of everything that is wrong.
 
 mod assign;
+mod pieces;
 mod place;
 mod reader;
 mod role;
@@ -14,6 +15,7 @@ use crate::error::{AccessError, ErrorCode};
 use crate::limits::{FILE_BYTES_MAX, ROLES_MAX};
 use crate::policy::{Compiled, Role, Roots};
 use crate::tree::TreeBuilder;
+use crate::users::UsersBuilder;
 use place::Places;
 use reader::Reader;
 
@@ -27,15 +29,14 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Compiled, Vec<AccessError>>
         return Err(vec![whole_file(ErrorCode::Limit, message)]);
     }
     let places = Places::of(text);
-    let root = DeTable::parse(text).map_err(|error| {
-        let offset = error.span().unwrap_or(0..0).start;
-        vec![AccessError {
-            position: Some(places.position(offset)),
-            ..whole_file(ErrorCode::Syntax, format!("not valid TOML: {}", error.message()))
-        }]
-    })?;
     let mut reader = Reader::new(file, &places);
-    let compiled = compile(&mut reader, root.get_ref());
+    let compiled = match pieces::read(&mut reader, text, pieces::PIECE_BYTES) {
+        Some(compiled) => compiled,
+        None => {
+            reader = Reader::new(file, &places);
+            whole(&mut reader, text)?
+        }
+    };
     if reader.is_faultless() && compiled.rules.is_empty() {
         let message =
             "the file has no rule, so nobody could do anything: add a rule, or take the file out of the configuration";
@@ -44,6 +45,21 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Compiled, Vec<AccessError>>
     reader.finish(compiled)
 }
 
+fn whole(reader: &mut Reader<'_>, text: &str) -> Result<Compiled, Vec<AccessError>> {
+    let root = DeTable::parse(text).map_err(|error| {
+        reader.fault(ErrorCode::Syntax, error.span().unwrap_or(0..0), format!("not valid TOML: {}", error.message()));
+        reader.take_errors()
+    })?;
+    let mut compiled = compile(reader, root.get_ref());
+    if let Some(DeValue::Table(table)) = root.get_ref().get("users").map(|value| value.get_ref()) {
+        let mut found = UsersBuilder::default();
+        users::add(reader, &compiled.role_numbers, table, &mut found);
+        compiled.users = found.finish();
+    }
+    Ok(compiled)
+}
+
+/// Everything but the users.
 fn compile(reader: &mut Reader<'_>, root: &DeTable<'_>) -> Compiled {
     let mut compiled = Compiled { file: reader.file().to_owned(), ..Compiled::default() };
     for (key, value) in root {
@@ -92,8 +108,5 @@ fn compile(reader: &mut Reader<'_>, root: &DeTable<'_>) -> Compiled {
     compiled.rules.shrink_to_fit();
     compiled.tree = builder.finish();
     compiled.assignments = assign::read(reader, &compiled.role_numbers, tables("assign"));
-    if let Some(DeValue::Table(table)) = root.get("users").map(|value| value.get_ref()) {
-        compiled.users = users::read(reader, &compiled.role_numbers, table);
-    }
     compiled
 }

@@ -13,7 +13,15 @@ use crate::limits::ERRORS_MAX;
 pub(super) struct Reader<'t> {
     file: &'t str,
     places: &'t Places<'t>,
+    shift: Shift,
     errors: Vec<AccessError>,
+}
+
+/// Where what is read lies in the file: from `from` on, it lies `by` bytes further back.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Shift {
+    pub(super) from: usize,
+    pub(super) by: usize,
 }
 
 /// A text with its place.
@@ -21,19 +29,32 @@ pub(super) type Text<'t> = (&'t str, Range<usize>);
 
 impl<'t> Reader<'t> {
     pub(super) fn new(file: &'t str, places: &'t Places<'t>) -> Self {
-        Self { file, places, errors: Vec::new() }
+        Self { file, places, shift: Shift::default(), errors: Vec::new() }
     }
 
     pub(super) fn file(&self) -> &'t str {
         self.file
     }
 
+    /// What is read from now on lies elsewhere.
+    pub(super) fn shift(&mut self, shift: Shift) {
+        self.shift = shift;
+    }
+
+    fn offset(&self, span: &Range<usize>) -> usize {
+        span.start + if span.start >= self.shift.from { self.shift.by } else { 0 }
+    }
+
     pub(super) fn line(&self, span: &Range<usize>) -> u32 {
-        u32::try_from(self.places.line(span.start)).unwrap_or(u32::MAX)
+        u32::try_from(self.places.line(self.offset(span))).unwrap_or(u32::MAX)
     }
 
     pub(super) fn is_faultless(&self) -> bool {
         self.errors.is_empty()
+    }
+
+    pub(super) fn take_errors(&mut self) -> Vec<AccessError> {
+        std::mem::take(&mut self.errors)
     }
 
     /// `value`, if nothing was wrong.
@@ -47,7 +68,7 @@ impl<'t> Reader<'t> {
 
     pub(super) fn fault(&mut self, code: ErrorCode, span: Range<usize>, message: impl Into<String>) {
         if self.errors.len() < ERRORS_MAX {
-            let position = Some(self.places.position(span.start));
+            let position = Some(self.places.position(self.offset(&span)));
             self.errors.push(AccessError { code, file: self.file.to_owned(), position, message: message.into() });
         }
     }

@@ -6,19 +6,15 @@ use super::assign::{RoleNumbers, roles};
 use super::reader::Reader;
 use crate::error::ErrorCode;
 use crate::limits::USERS_MAX;
-use crate::users::{Users, UsersBuilder};
+use crate::users::UsersBuilder;
 
-pub(super) fn read(reader: &mut Reader<'_>, known: &RoleNumbers, table: &DeTable<'_>) -> Users {
-    let mut users = UsersBuilder::default();
-    if table.len() > USERS_MAX {
-        let span = table.keys().next().map_or(0..0, toml::Spanned::span);
-        let message =
-            format!("there are {} users, and may be {USERS_MAX}: give roles to users by their claims", table.len());
-        reader.fault(ErrorCode::Limit, span, message);
-        return users.finish();
-    }
+pub(super) fn add(reader: &mut Reader<'_>, known: &RoleNumbers, table: &DeTable<'_>, users: &mut UsersBuilder) {
     for (name, value) in table {
         let name_text = name.get_ref().as_ref();
+        if users.len() == USERS_MAX {
+            let message = format!("there are more than {USERS_MAX} users: give roles to users by their claims");
+            return reader.fault(ErrorCode::Limit, name.span(), message);
+        }
         if name_text.len() > usize::from(u16::MAX) {
             reader.fault(ErrorCode::Value, name.span(), "the name is longer than 65,535 bytes: shorten it");
             continue;
@@ -26,7 +22,9 @@ pub(super) fn read(reader: &mut Reader<'_>, known: &RoleNumbers, table: &DeTable
         let mut numbers = roles(reader, known, name_text, value);
         numbers.sort_unstable();
         numbers.dedup();
-        users.add(name_text, &numbers);
+        if !users.add(name_text, &numbers) {
+            let message = format!("there is a user {} above: put all roles into one list", name_text.escape_debug());
+            reader.fault(ErrorCode::Duplicate, name.span(), message);
+        }
     }
-    users.finish()
 }

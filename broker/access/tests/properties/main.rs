@@ -111,8 +111,11 @@ proptest! {
             prop_assert_eq!(found, verdict(expected), "{}", topic);
             let stamp = Some(TopicStamp::new(std::num::NonZeroU64::new(number as u64 / 3 * 3 + 1).unwrap()));
             if number % 3 == 0 {
-                prop_assert_eq!(gate.may_publish(stamp, topic, QOS[qos], retain), found);
-                prop_assert_eq!(gate.may_publish(stamp, topic, QOS[qos], retain), found);
+                for (qos, retain) in [(qos, retain), (qos, !retain), ((qos + 1) % 3, retain), (qos, retain)] {
+                    let found = permissions.may_publish(topic, QOS[qos], retain);
+                    prop_assert_eq!(gate.may_publish(stamp, topic, QOS[qos], retain), found);
+                    prop_assert_eq!(gate.may_publish(stamp, topic, QOS[qos], retain), found);
+                }
             }
             if number % 37 == 0 {
                 let request = Request::Publish { topic, qos: QOS[qos], retain };
