@@ -50,3 +50,11 @@ fn clients_with_the_same_roles_share_them_and_pay_for_their_names_alone() {
     assert_eq!((bytes_left(&["plain"]), bytes_left(&["own"])), (0, 15));
     assert!(size_of::<Permissions>() <= 40 && size_of::<PublishGate>() <= 112);
 }
+
+#[test]
+fn policies_and_permissions_go_from_thread_to_thread() {
+    fn is_shareable<T: Send + Sync>() {}
+    is_shareable::<Policy>();
+    is_shareable::<Permissions>();
+    is_shareable::<PublishGate>();
+}

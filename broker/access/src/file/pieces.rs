@@ -118,6 +118,7 @@ mod tests {
             (false, "[users]\nann = 'r'\n[users.bob]\nx = 'r'\n"),
             (false, "[[assign]]\nroles = 'r'\nuser = '''\n[users]\nann = 'r'\n[x]\n'''\n"),
             (false, "[[assign]]\nroles = '''\n[users]\nann = 'r'\n'''\n"),
+            (false, "[[assign]]\nroles = 'r'\nuser = '''\n[users]\nann = 'r'\n[x]\n'''\n[ users ]\n"),
             (false, "[ users ]\nann = 'r'\n"),
         ] {
             let text = format!("{HEAD}{rest}");
