@@ -10,8 +10,8 @@ use crate::request::Way;
 /// Topics that a connection's gate remembers. Most clients publish to fewer.
 const REMEMBERED: usize = 8;
 
-/// Names a topic: the engine's match cache gives each entry a number when it is filled, and never the same number again.
-/// So whoever shows the same stamp means the same topic.
+/// Names a topic: a match cache gives each entry a number when it is filled, and never the same number again. So whoever shows
+/// the same stamp means the same topic. The stamps for one gate all come from one cache, that of the connection's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TopicStamp(NonZeroU64);
 
