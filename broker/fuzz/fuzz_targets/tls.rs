@@ -119,6 +119,8 @@ fuzz_target!(|data: &[u8]| {
         received: Vec::new(),
         is_disturbed: false,
     };
+    // What is written is written whole.
+    world.client.set_buffer_limit(None);
     let mut sent = Vec::new();
     let _ = world.client.write_tls(&mut world.on_the_way);
     let mut script = data.iter().copied();

@@ -1,0 +1,44 @@
+//! Whose permissions a new policy may have changed.
+
+use crate::permissions::Permissions;
+use crate::policy::Policy;
+use crate::rule::NO_RULE;
+
+/// What differs between two policies. After a reload most clients need no second look.
+///
+/// For each client that is left: resolve its permissions by the new policy; if [`Changes::may_concern`] them, ask
+/// [`Permissions::may_subscribe`] for each of its subscriptions and [`Permissions::may_publish`] for its will, and take away
+/// what is not allowed any more.
+#[derive(Debug, Clone)]
+pub struct Changes {
+    /// For each role of the old policy, its number in the new one if its rules are the same.
+    same_roles: Vec<u32>,
+    /// Whether one of the two allows everything.
+    opened_or_closed: bool,
+}
+
+impl Changes {
+    /// Compares each role of `old` with the role of that name in `new`.
+    #[must_use]
+    pub fn between(old: &Policy, new: &Policy) -> Self {
+        let (Some(old_rules), Some(new_rules)) = (old.compiled(), new.compiled()) else {
+            return Self { same_roles: Vec::new(), opened_or_closed: old.is_open() != new.is_open() };
+        };
+        let same = |(number, role): (usize, &crate::policy::Role)| {
+            let &candidate = new_rules.role_numbers.get(&role.name)?;
+            let (was, is) = (old_rules.rules_of(number as u32), new_rules.rules_of(candidate));
+            let is_same = was.len() == is.len() && was.iter().zip(is).all(|(was, is)| was.says_the_same_as(is));
+            is_same.then_some(candidate)
+        };
+        let same_roles = old_rules.roles.iter().enumerate().map(|role| same(role).unwrap_or(NO_RULE)).collect();
+        Self { same_roles, opened_or_closed: false }
+    }
+
+    /// Whether a subject may have other permissions now. `old` and `new` are those of the same subject, each resolved by its
+    /// policy. Where the answer is no, all verdicts are the same as before.
+    #[must_use]
+    pub fn may_concern(&self, old: &Permissions, new: &Permissions) -> bool {
+        let was = old.roles.roles.iter().map(|&role| self.same_roles.get(role as usize).copied().unwrap_or(NO_RULE));
+        self.opened_or_closed || !was.eq(new.roles.roles.iter().copied())
+    }
+}

@@ -1,0 +1,251 @@
+//! Which rule decides, and why, for people.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tautwire_protocol::{QoS, TopicFilter};
+
+use crate::permissions::{Denial, Permissions, Verdict};
+use crate::policy::{Compiled, Policy};
+use crate::request::{Request, Way, matched};
+use crate::rule::EVERY_QOS;
+use crate::subject::Subject;
+use crate::tree::{Covered, First, Witness};
+
+/// Why somebody may do something, or may not. [`Display`](fmt::Display) gives the text for people; the fields are for programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explanation {
+    /// The answer.
+    pub verdict: Verdict,
+    /// The Client Identifier.
+    pub client_id: String,
+    /// What is asked for, such as `publish to a/b with QoS 1`.
+    pub request: String,
+    /// The rule that decides; `None` where there is none.
+    pub rule: Option<RuleText>,
+    /// For a subscription with wildcards, a topic that its filter matches, and that the rule decides about. Where the
+    /// subscription is denied, this topic is.
+    pub example: Option<String>,
+    /// Why, in a sentence.
+    pub reason: String,
+    /// The roles of the client, in the order of the file.
+    pub roles: Vec<RoleReason>,
+    /// What else may help: what would be allowed instead, placeholders that stand for nothing.
+    pub notes: Vec<String>,
+}
+
+/// A rule, and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleText {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// The role that it is a rule of.
+    pub role: String,
+    /// The rule as it could stand in the file, with the one filter that matches.
+    pub text: String,
+}
+
+/// A role that a client has, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RoleReason {
+    /// The name of the role.
+    pub role: String,
+    /// Where it comes from.
+    pub because: String,
+}
+
+impl Policy {
+    /// Which rule decides about what a subject wants to do, and why. For people: takes its time, and allocates.
+    #[must_use]
+    pub fn explain(self: &Arc<Self>, subject: &Subject<'_>, request: &Request<'_>) -> Explanation {
+        let permissions = self.resolve(subject);
+        let mut explanation = Explanation {
+            verdict: permissions.verdict(request),
+            client_id: subject.client_id.to_owned(),
+            request: words(request),
+            rule: None,
+            example: None,
+            reason: "there is no rule file, so everything is allowed".to_owned(),
+            roles: Vec::new(),
+            notes: Vec::new(),
+        };
+        if let Some(rules) = self.compiled() {
+            explanation.roles = rules.role_reasons(&permissions, subject);
+            explanation.decide(rules, &permissions, request);
+            explanation.add_notes(rules, &permissions, subject, request);
+        }
+        explanation
+    }
+}
+
+impl Permissions {
+    fn verdict(&self, request: &Request<'_>) -> Verdict {
+        match *request {
+            Request::Publish { topic, qos, retain } => self.may_publish(topic, qos, retain),
+            Request::Subscribe { filter, qos } => self.may_subscribe(filter, qos),
+        }
+    }
+}
+
+impl Explanation {
+    /// Finds the rule, and says why it is the one.
+    fn decide(&mut self, rules: &Compiled, permissions: &Permissions, request: &Request<'_>) {
+        let first = match *request {
+            Request::Publish { topic, qos, retain } => permissions.first_for_publish(rules, topic, qos, retain),
+            Request::Subscribe { .. } if self.verdict == Verdict::Denied(Denial::TooIntricate) => {
+                self.reason = format!(
+                    "it takes more than {} steps to know whether every topic of the filter is allowed; \
+                     subscribe to less, or simplify the rules",
+                    crate::limits::SUBSCRIBE_STEPS_MAX
+                );
+                return;
+            }
+            Request::Subscribe { filter, qos } => self.decide_subscription(rules, permissions, filter, qos),
+        };
+        self.rule = rules.rule_text(first);
+        let what = match &self.example {
+            None => String::new(),
+            Some(example) if self.verdict.is_allowed() => {
+                format!("every topic that the filter can match is allowed; for {example}, ")
+            }
+            Some(example) => format!("the filter also matches {example}, and for that "),
+        };
+        let why = match (&self.rule, self.roles.is_empty()) {
+            (Some(_), _) => "this is the first rule of the client's roles that matches",
+            (None, false) => "no rule of the client's roles matches; what no rule allows is denied",
+            (None, true) => "the client has no role; what no rule allows is denied",
+        };
+        self.reason = format!("{what}{why}");
+    }
+
+    fn decide_subscription(
+        &mut self,
+        rules: &Compiled,
+        permissions: &Permissions,
+        filter: TopicFilter<'_>,
+        qos: QoS,
+    ) -> First {
+        let mut witness = Witness::wanted();
+        let topic = match permissions.covers(rules, filter, qos, &mut witness) {
+            Covered::Not(_) => witness.topic(),
+            _ => None,
+        };
+        let topic = topic.unwrap_or_else(|| some_topic(filter));
+        let first = permissions.first_for_receive(rules, &topic, Way::new(qos, filter.share().is_some()));
+        self.example = filter.has_wildcard().then_some(topic);
+        first
+    }
+
+    fn add_notes(&mut self, rules: &Compiled, permissions: &Permissions, subject: &Subject<'_>, request: &Request<'_>) {
+        if !self.verdict.is_allowed() {
+            let instead: Vec<String> =
+                other_ways(request).iter().filter(|other| permissions.verdict(other).is_allowed()).map(words).collect();
+            if !instead.is_empty() {
+                self.notes.push(format!("allowed instead: {}", instead.join("; ")));
+            }
+        }
+        let placeholders = permissions.roles.roles.iter().filter_map(|&role| rules.roles.get(role as usize));
+        let used = placeholders
+            .map(|role| role.placeholders)
+            .fold(Default::default(), crate::placeholder::PlaceholderSet::union);
+        for placeholder in used.iter().filter_map(|id| rules.placeholders.get(id.index())) {
+            if placeholder.value(subject).is_none() {
+                self.notes.push(format!(
+                    "{placeholder} has no value for this client that could be a level of a topic: rules that allow match nothing \
+                     there, rules that deny match every level"
+                ));
+            }
+        }
+        for name in subject.roles.iter().filter(|name| !rules.role_numbers.contains_key(**name)) {
+            self.notes
+                .push(format!("authentication gives the role {}, which the file does not have", name.escape_debug()));
+        }
+    }
+}
+
+impl Compiled {
+    fn rule_text(&self, first: First) -> Option<RuleText> {
+        let rule = self.rules.get(first.rule as usize)?;
+        let role = self.roles.get(rule.role as usize)?;
+        Some(RuleText { file: self.file.clone(), line: rule.line, role: role.name.to_string(), text: rule.to_string() })
+    }
+
+    fn role_reasons(&self, permissions: &Permissions, subject: &Subject<'_>) -> Vec<RoleReason> {
+        let reason = |number: u32, name: &str| {
+            if subject.user.is_some_and(|user| self.users.roles_of(user).contains(&number)) {
+                return "[users]".to_owned();
+            }
+            let mut assignments = self.assignments.iter();
+            let by = assignments.find(|assignment| assignment.roles.contains(&number) && assignment.is_for(subject));
+            match by {
+                Some(assignment) => format!("[[assign]] at line {}, {assignment}", assignment.line),
+                None => {
+                    debug_assert!(subject.roles.contains(&name));
+                    "authentication".to_owned()
+                }
+            }
+        };
+        let numbers = permissions.roles.roles.iter();
+        numbers
+            .zip(permissions.role_names())
+            .map(|(&number, name)| RoleReason { role: name.to_owned(), because: reason(number, name) })
+            .collect()
+    }
+}
+
+/// One of the topics that a filter matches.
+fn some_topic(filter: TopicFilter<'_>) -> String {
+    let levels: Vec<&str> =
+        matched(filter).split('/').map(|level| if matches!(level, "+" | "#") { "any" } else { level }).collect();
+    levels.join("/")
+}
+
+/// The same with another QoS, or otherwise retained.
+fn other_ways<'a>(request: &Request<'a>) -> Vec<Request<'a>> {
+    let mut others = Vec::new();
+    for qos in EVERY_QOS {
+        match *request {
+            Request::Publish { topic, .. } => {
+                others.extend([false, true].map(|retain| Request::Publish { topic, qos, retain }));
+            }
+            Request::Subscribe { filter, .. } => others.push(Request::Subscribe { filter, qos }),
+        }
+    }
+    others.retain(|other| other != request);
+    others
+}
+
+fn words(request: &Request<'_>) -> String {
+    match *request {
+        Request::Publish { topic, qos, retain } => {
+            let retained = if retain { ", retained" } else { "" };
+            format!("publish to {} with QoS {}{retained}", topic.escape_debug(), qos.as_u8())
+        }
+        Request::Subscribe { filter, qos } => {
+            format!("subscribe to {} with QoS {}", filter.as_str().escape_debug(), qos.as_u8())
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = if self.verdict.is_allowed() { "allowed" } else { "denied" };
+        writeln!(f, "{verdict}: {}, {}", self.client_id.escape_debug(), self.request)?;
+        match &self.rule {
+            Some(rule) => writeln!(f, "rule:    {rule}")?,
+            None => writeln!(f, "rule:    none")?,
+        }
+        writeln!(f, "why:     {}", self.reason)?;
+        let roles: Vec<String> = self.roles.iter().map(|role| format!("{} ({})", role.role, role.because)).collect();
+        writeln!(f, "roles:   {}", if roles.is_empty() { "none".to_owned() } else { roles.join("; ") })?;
+        self.notes.iter().try_for_each(|note| writeln!(f, "note:    {note}"))
+    }
+}
+
+impl fmt::Display for RuleText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}, role {}: {}", self.file, self.line, self.role, self.text)
+    }
+}

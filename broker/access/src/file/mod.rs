@@ -1,0 +1,112 @@
+//! The rule file: TOML, read with the place of everything that is wrong.
+
+mod assign;
+mod pieces;
+mod place;
+mod reader;
+mod role;
+mod users;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::{AccessError, ErrorCode};
+use crate::limits::{FILE_BYTES_MAX, ROLES_MAX};
+use crate::policy::{Compiled, Role, Roots};
+use crate::tree::TreeBuilder;
+use crate::users::UsersBuilder;
+use place::Places;
+use reader::Reader;
+
+const KEYS: [&str; 3] = ["role", "assign", "users"];
+
+/// What the file says, or everything that is wrong with it.
+pub(crate) fn read(file: &str, text: &str) -> Result<Compiled, Vec<AccessError>> {
+    let whole_file = |code, message: String| AccessError { code, file: file.to_owned(), position: None, message };
+    if text.len() > FILE_BYTES_MAX {
+        let message = format!("the file has {} bytes, and may have {FILE_BYTES_MAX}: make it smaller", text.len());
+        return Err(vec![whole_file(ErrorCode::Limit, message)]);
+    }
+    let places = Places::of(text);
+    let mut reader = Reader::new(file, &places);
+    let compiled = match pieces::read(&mut reader, text, pieces::PIECE_BYTES) {
+        Some(compiled) => compiled,
+        None => {
+            reader = Reader::new(file, &places);
+            whole(&mut reader, text)?
+        }
+    };
+    if reader.is_faultless() && compiled.rules.is_empty() {
+        let message =
+            "the file has no rule, so nobody could do anything: add a rule, or take the file out of the configuration";
+        return Err(vec![whole_file(ErrorCode::Empty, message.to_owned())]);
+    }
+    reader.finish(compiled)
+}
+
+fn whole(reader: &mut Reader<'_>, text: &str) -> Result<Compiled, Vec<AccessError>> {
+    let root = DeTable::parse(text).map_err(|error| {
+        reader.fault(ErrorCode::Syntax, error.span().unwrap_or(0..0), format!("not valid TOML: {}", error.message()));
+        reader.take_errors()
+    })?;
+    let mut compiled = compile(reader, root.get_ref());
+    if let Some(DeValue::Table(table)) = root.get_ref().get("users").map(|value| value.get_ref()) {
+        let mut found = UsersBuilder::default();
+        users::add(reader, &compiled.role_numbers, table, &mut found);
+        compiled.users = found.finish();
+    }
+    Ok(compiled)
+}
+
+/// Everything but the users.
+fn compile(reader: &mut Reader<'_>, root: &DeTable<'_>) -> Compiled {
+    let mut compiled = Compiled { file: reader.file().to_owned(), ..Compiled::default() };
+    for (key, value) in root {
+        match (key.get_ref().as_ref(), value.get_ref()) {
+            ("role" | "assign", DeValue::Array(_)) | ("users", DeValue::Table(_)) => {}
+            (name @ ("role" | "assign"), _) => {
+                reader.fault(
+                    ErrorCode::Value,
+                    value.span(),
+                    format!("write [[{name}]], with two brackets: there may be several"),
+                );
+            }
+            ("users", _) => reader.fault(ErrorCode::Value, value.span(), "write [users], and below it user = \"role\""),
+            (other, _) => reader.unknown_key(key.span(), other, &KEYS),
+        }
+    }
+    let tables = |name: &str| root.get(name).and_then(|value| value.get_ref().as_array()).into_iter().flatten();
+    let mut builder = TreeBuilder::default();
+    let mut names: HashMap<Box<str>, u32, FixedState> = HashMap::default();
+    let mut drafts = Vec::new();
+    for table in tables("role").take(ROLES_MAX + 1) {
+        if drafts.len() == ROLES_MAX {
+            reader.fault(ErrorCode::Limit, table.span(), format!("there are more than {ROLES_MAX} roles: merge some"));
+            break;
+        }
+        // What is wrong with a role must not make its name unknown.
+        let draft = role::Draft::read(reader, table);
+        let number = drafts.len() as u32;
+        if let Some((name, span)) = &draft.name
+            && names.insert((*name).into(), number).is_some()
+        {
+            let message = format!("there is a role {} above: give each its own name", name.escape_debug());
+            reader.fault(ErrorCode::Duplicate, span.clone(), message);
+        }
+        drafts.push(draft);
+    }
+    for (number, draft) in drafts.iter().enumerate() {
+        let roots = Roots { publish: builder.add_root(), subscribe: builder.add_root() };
+        let start = compiled.rules.len() as u32;
+        let name = draft.name.as_ref().map_or("", |(name, _)| name);
+        compiled.roles.push(Role { name: name.into(), roots, placeholders: Default::default(), rules: start..start });
+        draft.add_rules(reader, number as u32, &mut compiled, &mut builder);
+        compiled.roles[number].rules.end = compiled.rules.len() as u32;
+    }
+    compiled.role_numbers = names;
+    compiled.rules.shrink_to_fit();
+    compiled.tree = builder.finish();
+    compiled.assignments = assign::read(reader, &compiled.role_numbers, tables("assign"));
+    compiled
+}

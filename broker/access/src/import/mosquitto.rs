@@ -1,0 +1,219 @@
+//! The `acl_file` of mosquitto.
+//!
+//! mosquitto looks first at what a client's user may do, then at the patterns; in both, what denies comes before what allows.
+//! The first that matches decides. So the order of roles and rules below means the same.
+
+use std::fmt::Write as _;
+
+use super::{ImportNote, Imported};
+use crate::pattern::Pattern;
+use crate::rule::Quoted;
+
+const HEADER: &str = "\
+# Made from an acl_file of mosquitto. Read it from the top: of the rules of a client's roles, the first that matches decides.
+#
+# mosquitto grants every subscription and drops what a client may not read. Here a subscription is granted only if the client
+# may read every topic that its filter matches: a client that subscribes to more than it may read gets Not authorized.
+";
+
+/// Makes a rule file of the text of an `acl_file`.
+///
+/// What cannot be said here is left out if it allows, and made wider if it denies, so that nobody may do more than before; each
+/// is noted.
+#[must_use]
+pub fn mosquitto_acl(text: &str) -> Imported {
+    let mut file = AclFile::default();
+    for (index, line) in text.lines().enumerate() {
+        file.read(index + 1, line.trim_end_matches(['\r', '\n']));
+    }
+    Imported { text: file.to_toml(), notes: file.notes }
+}
+
+#[derive(Debug, Default)]
+struct AclFile {
+    /// In the order in which they first come. The first are those without a user, if there are any.
+    blocks: Vec<Block>,
+    patterns: Vec<Entry>,
+    /// Index of the block that lines are for.
+    current: Option<usize>,
+    notes: Vec<ImportNote>,
+}
+
+#[derive(Debug)]
+struct Block {
+    /// `None` for anonymous clients.
+    user: Option<String>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    access: Access,
+    filter: String,
+    /// What is to be said above it.
+    comment: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Deny,
+    Read,
+    Write,
+    ReadWrite,
+}
+
+impl AclFile {
+    fn read(&mut self, number: usize, line: &str) {
+        if line.trim().is_empty() || line.starts_with('#') {
+            return;
+        }
+        let (keyword, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let rest = rest.trim_start_matches(' ');
+        match keyword {
+            "user" => {
+                let user = rest.trim();
+                if user.is_empty() {
+                    self.note(number, "user without a name: left out".to_owned());
+                } else {
+                    self.current = Some(self.block(Some(user)));
+                }
+            }
+            "topic" => {
+                let entry = self.entry(number, rest, |level| match level {
+                    level if level.contains(['{', '}']) => None,
+                    level => Some(level.to_owned()),
+                });
+                if let Some(entry) = entry {
+                    let block = self.current.unwrap_or_else(|| self.block(None));
+                    self.blocks[block].entries.push(entry);
+                }
+            }
+            "pattern" => {
+                let entry = self.entry(number, rest, |level| match level {
+                    "%c" => Some("{client_id}".to_owned()),
+                    "%u" => Some("{user}".to_owned()),
+                    level if level.contains("%c") || level.contains("%u") || level.contains(['{', '}']) => None,
+                    level => Some(level.to_owned()),
+                });
+                self.patterns.extend(entry);
+            }
+            other => self.note(number, format!("{} is no line of an acl_file: left out", other.escape_debug())),
+        }
+    }
+
+    /// The block of a user, or of anonymous clients.
+    fn block(&mut self, user: Option<&str>) -> usize {
+        let known = self.blocks.iter().position(|block| block.user.as_deref() == user);
+        known.unwrap_or_else(|| {
+            self.blocks.push(Block { user: user.map(str::to_owned), entries: Vec::new() });
+            self.blocks.len() - 1
+        })
+    }
+
+    /// `[read|write|readwrite|deny] TOPIC`. `level`: a level as it is written here; `None` where it cannot be.
+    fn entry(&mut self, number: usize, rest: &str, level: impl Fn(&str) -> Option<String>) -> Option<Entry> {
+        let (access, topic) = match rest.split_once(' ') {
+            Some((word, topic)) => {
+                let Some(access) = Access::named(word) else {
+                    self.note(number, format!("{} is no kind of access: left out", word.escape_debug()));
+                    return None;
+                };
+                (access, topic.trim_start_matches(' '))
+            }
+            None => (Access::ReadWrite, rest),
+        };
+        let mut is_whole = true;
+        let mut level_or_any = |text: &str| {
+            level(text).unwrap_or_else(|| {
+                is_whole = false;
+                "+".to_owned()
+            })
+        };
+        let filter = topic.split('/').map(&mut level_or_any).collect::<Vec<_>>().join("/");
+        if let Err(why) = Pattern::parse(&filter) {
+            self.note(number, format!("{}: {why}: left out", topic.escape_debug()));
+            return None;
+        }
+        if is_whole {
+            return Some(Entry { access, filter, comment: None });
+        }
+        let shown = topic.escape_debug();
+        if access != Access::Deny {
+            let why = "a placeholder must fill its level, and a level may have no { or }";
+            self.note(number, format!("{shown} allows something that cannot be said here ({why}): left out"));
+            return None;
+        }
+        let message = format!("{shown} denies something that cannot be said here: every such level is denied");
+        self.note(number, message.clone());
+        Some(Entry { access, filter, comment: Some(format!("line {number}: {message}")) })
+    }
+
+    fn note(&mut self, line: usize, message: String) {
+        self.notes.push(ImportNote { line, message });
+    }
+
+    fn to_toml(&self) -> String {
+        let mut toml = HEADER.to_owned();
+        for note in self.notes.iter().filter(|note| note.message.ends_with(": left out")) {
+            // One line for each, whatever is in it.
+            let _ = write!(toml, "#\n# line {}: {}\n", note.line, note.message);
+        }
+        for block in &self.blocks {
+            push_role(&mut toml, &role_name(block.user.as_deref()), &block.entries);
+        }
+        if !self.patterns.is_empty() {
+            push_role(&mut toml, "patterns", &self.patterns);
+        }
+        if self.blocks.iter().any(|block| block.user.is_none()) {
+            let _ = write!(toml, "\n[[assign]]\nanonymous = true\nroles = \"{}\"\n", role_name(None));
+        }
+        if !self.patterns.is_empty() {
+            toml.push_str("\n[[assign]]\neveryone = true\nroles = \"patterns\"\n");
+        }
+        let mut users = self.blocks.iter().filter_map(|block| block.user.as_deref()).peekable();
+        if users.peek().is_some() {
+            toml.push_str("\n[users]\n");
+        }
+        for user in users {
+            let _ = writeln!(toml, "{} = {}", Quoted(user), Quoted(&role_name(Some(user))));
+        }
+        toml
+    }
+}
+
+impl Access {
+    fn named(word: &str) -> Option<Self> {
+        match word {
+            "read" => Some(Self::Read),
+            "write" => Some(Self::Write),
+            "readwrite" => Some(Self::ReadWrite),
+            "deny" => Some(Self::Deny),
+            _ => None,
+        }
+    }
+
+    fn as_toml(self) -> &'static str {
+        match self {
+            Self::Deny => "deny = [\"publish\", \"subscribe\"]",
+            Self::Read => "allow = \"subscribe\"",
+            Self::Write => "allow = \"publish\"",
+            Self::ReadWrite => "allow = [\"publish\", \"subscribe\"]",
+        }
+    }
+}
+
+fn role_name(user: Option<&str>) -> String {
+    user.map_or_else(|| "anonymous".to_owned(), |user| format!("user {user}"))
+}
+
+fn push_role(toml: &mut String, name: &str, entries: &[Entry]) {
+    let _ = write!(toml, "\n[[role]]\nname = {}\nrules = [\n", Quoted(name));
+    let (denials, others): (Vec<&Entry>, Vec<&Entry>) = entries.iter().partition(|entry| entry.access == Access::Deny);
+    for Entry { access, filter, comment } in denials.into_iter().chain(others) {
+        if let Some(comment) = comment {
+            let _ = writeln!(toml, "    # {comment}");
+        }
+        let _ = writeln!(toml, "    {{ {}, topics = {} }},", access.as_toml(), Quoted(filter));
+    }
+    toml.push_str("]\n");
+}

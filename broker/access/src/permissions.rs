@@ -1,0 +1,165 @@
+//! What one client may do.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tautwire_protocol::{QoS, TopicFilter};
+
+use crate::placeholder::{Bindings, PlaceholderSet};
+use crate::policy::{Compiled, Policy};
+use crate::request::{Way, matched};
+use crate::tree::{Asked, Covered, First, Root, Witness};
+
+/// What one client may do, by one policy. Resolved when it connects ([`Policy::resolve`]), and again when the policy changes.
+///
+/// 40 bytes. Clients with the same roles share what those need; the values of placeholders, where a role has any, are one
+/// allocation of their own length.
+#[derive(Clone)]
+pub struct Permissions {
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) roles: Arc<RoleSet>,
+    pub(crate) bindings: Bindings,
+}
+
+/// The roles of a client, in the order of the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RoleSet {
+    pub(crate) roles: Box<[u32]>,
+    pub(crate) placeholders: PlaceholderSet,
+}
+
+/// Yes or no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict {
+    /// Yes.
+    Allowed,
+    /// No: Not authorized, 0x87 in MQTT 5.0. In 3.1.1 SUBACK says 0x80, CONNACK 5, and a PUBLISH is acknowledged and dropped.
+    Denied(Denial),
+}
+
+/// Why the answer is no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Denial {
+    /// A rule says so.
+    ByRule,
+    /// No rule allows it.
+    NoRule,
+    /// The decision about a subscription takes more than [`crate::limits::SUBSCRIBE_STEPS_MAX`] steps.
+    TooIntricate,
+}
+
+impl Verdict {
+    /// Whether the answer is yes.
+    #[inline]
+    #[must_use]
+    pub const fn is_allowed(self) -> bool {
+        matches!(self, Self::Allowed)
+    }
+}
+
+impl Denial {
+    /// A stable name, for counters and logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ByRule => "denied_by_rule",
+            Self::NoRule => "denied_without_rule",
+            Self::TooIntricate => "denied_too_intricate",
+        }
+    }
+}
+
+impl Permissions {
+    /// Whether a message may be published, or a will left. Allocates nothing.
+    ///
+    /// `topic` is a topic name, as it is after topic aliases have been resolved.
+    #[inline]
+    pub fn may_publish(&self, topic: &str, qos: QoS, retain: bool) -> Verdict {
+        match self.policy.compiled() {
+            Some(rules) => verdict(self.first_for_publish(rules, topic, qos, retain)),
+            None => Verdict::Allowed,
+        }
+    }
+
+    /// Whether a subscription may be made: whether the client may receive every topic that the filter can match.
+    ///
+    /// `filter` is the filter as the client sent it. A subscription with `$share/NAME/` is a shared one; `$share/NAME/` and
+    /// `$as/FORMAT/` are no part of the topics that rules are about. The work is bounded
+    /// ([`crate::limits::SUBSCRIBE_STEPS_MAX`], a few milliseconds at worst).
+    pub fn may_subscribe(&self, filter: TopicFilter<'_>, qos: QoS) -> Verdict {
+        let Some(rules) = self.policy.compiled() else { return Verdict::Allowed };
+        match self.covers(rules, filter, qos, &mut Witness::default()) {
+            Covered::Entirely => Verdict::Allowed,
+            Covered::Not(first) => verdict(first),
+            Covered::TooIntricate => Verdict::Denied(Denial::TooIntricate),
+        }
+    }
+
+    /// Whether one message may be delivered for a subscription. A subscription that has been granted by these permissions needs
+    /// no such question. It is for messages that wait in a queue from before the policy changed. Allocates nothing.
+    ///
+    /// `qos` is the QoS of the subscription, `shared` whether it is a shared one.
+    pub fn may_receive(&self, topic: &str, qos: QoS, shared: bool) -> Verdict {
+        match self.policy.compiled() {
+            Some(rules) => verdict(self.first_for_receive(rules, topic, Way::new(qos, shared))),
+            None => Verdict::Allowed,
+        }
+    }
+
+    /// The policy that they were resolved by.
+    #[must_use]
+    pub fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
+    /// Names of the client's roles, in the order of the file.
+    pub fn role_names(&self) -> impl Iterator<Item = &str> {
+        let rules = self.policy.compiled();
+        self.roles.roles.iter().filter_map(move |&role| Some(&*rules?.roles.get(role as usize)?.name))
+    }
+
+    /// Heap bytes that are for this client alone. Without placeholders in its roles there are none.
+    #[must_use]
+    pub fn own_heap_bytes(&self) -> usize {
+        self.bindings.heap_bytes()
+    }
+
+    pub(crate) fn first_for_publish(&self, rules: &Compiled, topic: &str, qos: QoS, retain: bool) -> First {
+        let roots = self.roles.roles.iter().map(|&role| rules.roots(role).publish);
+        rules.tree.first_for_topic(roots, self.asked(Way::new(qos, retain)), topic.as_bytes())
+    }
+
+    pub(crate) fn first_for_receive(&self, rules: &Compiled, topic: &str, way: Way) -> First {
+        rules.tree.first_for_topic(self.subscribe_roots(rules), self.asked(way), topic.as_bytes())
+    }
+
+    pub(crate) fn covers(&self, rules: &Compiled, filter: TopicFilter<'_>, qos: QoS, witness: &mut Witness) -> Covered {
+        let asked = self.asked(Way::new(qos, filter.share().is_some()));
+        rules.tree.covers(self.subscribe_roots(rules), asked, matched(filter).as_bytes(), witness)
+    }
+
+    fn asked(&self, way: Way) -> Asked<'_> {
+        Asked { bindings: &self.bindings, way }
+    }
+
+    fn subscribe_roots(&self, rules: &Compiled) -> impl Iterator<Item = Root> {
+        self.roles.roles.iter().map(|&role| rules.roots(role).subscribe)
+    }
+}
+
+fn verdict(first: First) -> Verdict {
+    match first {
+        First { allows: true, .. } => Verdict::Allowed,
+        First::NONE => Verdict::Denied(Denial::NoRule),
+        _ => Verdict::Denied(Denial::ByRule),
+    }
+}
+
+/// Shows no values of placeholders: claims may be personal.
+impl fmt::Debug for Permissions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let roles: Vec<&str> = self.role_names().collect();
+        f.debug_struct("Permissions").field("roles", &roles).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,196 @@
+//! A rule file, compiled.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::error::AccessError;
+use crate::file;
+use crate::limits::SHARED_ROLE_SETS_MAX;
+use crate::membership::Assignment;
+use crate::permissions::{Permissions, RoleSet};
+use crate::placeholder::{Bindings, Placeholder, PlaceholderSet};
+use crate::rule::Rule;
+use crate::subject::Subject;
+use crate::tree::{Root, Tree};
+use crate::users::Users;
+
+/// A rule file, compiled. It never changes: a changed file becomes a policy of its own.
+pub struct Policy {
+    /// Without it, everything is allowed.
+    compiled: Option<Compiled>,
+    /// Combinations of roles that clients have. Locked when a client connects, and never for a message.
+    role_sets: Mutex<HashMap<Box<[u32]>, Arc<RoleSet>, FixedState>>,
+}
+
+/// What a rule file says.
+#[derive(Debug, Default)]
+pub(crate) struct Compiled {
+    pub(crate) file: String,
+    pub(crate) roles: Vec<Role>,
+    pub(crate) role_numbers: HashMap<Box<str>, u32, FixedState>,
+    /// In the order of the file.
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) tree: Tree,
+    pub(crate) placeholders: Vec<Placeholder>,
+    pub(crate) users: Users,
+    pub(crate) assignments: Vec<Assignment>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Role {
+    pub(crate) name: Box<str>,
+    pub(crate) roots: Roots,
+    pub(crate) placeholders: PlaceholderSet,
+    /// Its rules, which lie side by side.
+    pub(crate) rules: std::ops::Range<u32>,
+}
+
+/// The trees of a role.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Roots {
+    pub(crate) publish: Root,
+    pub(crate) subscribe: Root,
+}
+
+impl Policy {
+    /// The policy where there is no rule file: everything is allowed.
+    #[must_use]
+    pub fn open() -> Self {
+        Self::new(None)
+    }
+
+    /// Reads and compiles a rule file. `file` is its name, for messages. Whoever no rule of the file allows something may not
+    /// do it.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, in the order of the file; at most [`crate::limits::ERRORS_MAX`]. A file without any
+    /// rule is wrong.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Vec<AccessError>> {
+        file::read(file, text).map(|compiled| Self::new(Some(compiled)))
+    }
+
+    fn new(compiled: Option<Compiled>) -> Self {
+        Self { compiled, role_sets: Mutex::default() }
+    }
+
+    /// What a subject may do. For each CONNECT; costs a look at each `[[assign]]` of the file.
+    #[must_use]
+    pub fn resolve(self: &Arc<Self>, subject: &Subject<'_>) -> Permissions {
+        let roles = self.role_set(self.roles_of(subject));
+        let bindings = match &self.compiled {
+            Some(compiled) if !roles.placeholders.is_empty() => {
+                Bindings::new(roles.placeholders, &compiled.placeholders, subject)
+            }
+            _ => Bindings::default(),
+        };
+        Permissions { policy: self.clone(), roles, bindings }
+    }
+
+    /// Whether everything is allowed, because there is no rule file.
+    #[inline]
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.compiled.is_none()
+    }
+
+    /// Whether the file has a role of this name.
+    #[must_use]
+    pub fn has_role(&self, name: &str) -> bool {
+        self.compiled.as_ref().is_some_and(|compiled| compiled.role_numbers.contains_key(name))
+    }
+
+    /// The rules, each filter counted.
+    #[must_use]
+    pub fn rule_count(&self) -> usize {
+        self.compiled.as_ref().map_or(0, |compiled| compiled.rules.len())
+    }
+
+    /// The roles.
+    #[must_use]
+    pub fn role_count(&self) -> usize {
+        self.compiled.as_ref().map_or(0, |compiled| compiled.roles.len())
+    }
+
+    /// The users of the table `[users]`.
+    #[must_use]
+    pub fn user_count(&self) -> usize {
+        self.compiled.as_ref().map_or(0, |compiled| compiled.users.len())
+    }
+
+    /// Bytes that it takes, about.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let Some(compiled) = &self.compiled else { return size_of::<Self>() };
+        let filters: usize = compiled.rules.iter().map(|rule| rule.filter.len()).sum();
+        let names: usize = compiled.roles.iter().map(|role| role.name.len() * 2).sum();
+        size_of::<Self>()
+            + compiled.rules.capacity() * size_of::<Rule>()
+            + filters
+            + compiled.roles.capacity() * size_of::<Role>()
+            + names
+            + compiled.role_numbers.allocation_size()
+            + compiled.tree.memory_bytes()
+            + compiled.users.memory_bytes()
+            + compiled.assignments.capacity() * size_of::<Assignment>()
+    }
+
+    pub(crate) fn compiled(&self) -> Option<&Compiled> {
+        self.compiled.as_ref()
+    }
+
+    /// Indices of the roles of a subject, in the order of the file.
+    fn roles_of(&self, subject: &Subject<'_>) -> Vec<u32> {
+        let Some(compiled) = &self.compiled else { return Vec::new() };
+        let mut roles = subject.user.map_or(Vec::new(), |user| compiled.users.roles_of(user).to_vec());
+        for assignment in compiled.assignments.iter().filter(|assignment| assignment.is_for(subject)) {
+            roles.extend_from_slice(&assignment.roles);
+        }
+        roles.extend(subject.roles.iter().filter_map(|&name| compiled.role_numbers.get(name)));
+        roles.sort_unstable();
+        roles.dedup();
+        roles
+    }
+
+    fn role_set(&self, roles: Vec<u32>) -> Arc<RoleSet> {
+        // A set is whole before it is put in, so a panic elsewhere leaves nothing half done.
+        let mut known = self.role_sets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(set) = known.get(&*roles) {
+            return set.clone();
+        }
+        let of_role =
+            |&role: &u32| self.compiled.as_ref().map_or_else(Default::default, |c| c.roles[role as usize].placeholders);
+        let placeholders = roles.iter().map(of_role).fold(PlaceholderSet::default(), PlaceholderSet::union);
+        let set = Arc::new(RoleSet { roles: roles.into(), placeholders });
+        if known.len() < SHARED_ROLE_SETS_MAX {
+            known.insert(set.roles.clone(), set.clone());
+        }
+        set
+    }
+}
+
+impl Compiled {
+    #[inline]
+    pub(crate) fn roots(&self, role: u32) -> Roots {
+        self.roles[role as usize].roots
+    }
+
+    pub(crate) fn rules_of(&self, role: u32) -> &[Rule] {
+        let rules = self.roles.get(role as usize).map_or(0..0, |role| role.rules.clone());
+        self.rules.get(rules.start as usize..rules.end as usize).unwrap_or_default()
+    }
+}
+
+/// Shows no users and no rules: there may be many.
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy")
+            .field("is_open", &self.is_open())
+            .field("roles", &self.role_count())
+            .field("rules", &self.rule_count())
+            .field("users", &self.user_count())
+            .finish()
+    }
+}

@@ -1,0 +1,130 @@
+//! What somebody wants to do.
+
+use tautwire_protocol::{QoS, TopicFilter};
+
+/// What somebody wants to do, for [`crate::Policy::explain`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request<'a> {
+    /// A PUBLISH, or a will.
+    Publish {
+        /// The topic name.
+        topic: &'a str,
+        /// The QoS of the message.
+        qos: QoS,
+        /// The RETAIN flag of the message.
+        retain: bool,
+    },
+    /// One filter of a SUBSCRIBE, with `$share/NAME/` and `$as/FORMAT/` where it has them.
+    Subscribe {
+        /// The filter.
+        filter: TopicFilter<'a>,
+        /// The QoS that is asked for.
+        qos: QoS,
+    },
+}
+
+/// One of the six ways to publish, or of the six to subscribe: which QoS, and whether retained or shared. A rule is for some
+/// of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Way(u8);
+
+/// A set of [`Way`]s.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Ways(u8);
+
+/// The part of a subscription's filter that topics are matched with: without `$share/NAME/` and `$as/FORMAT/`.
+pub(crate) fn matched<'a>(filter: TopicFilter<'a>) -> &'a str {
+    let matched = filter.matched();
+    let inner = matched.strip_prefix("$as/").and_then(|rest| rest.split_once('/'));
+    match inner {
+        Some((format, inner)) if !format.is_empty() && !inner.is_empty() => inner,
+        _ => matched,
+    }
+}
+
+impl Way {
+    /// `flag`: whether the message is retained, or the subscription is shared.
+    #[inline]
+    pub(crate) const fn new(qos: QoS, flag: bool) -> Self {
+        Self(qos as u8 + if flag { 3 } else { 0 })
+    }
+
+    #[inline]
+    pub(crate) const fn bit(self) -> u8 {
+        1 << self.0
+    }
+}
+
+impl Ways {
+    /// `flag`: only with it or only without it, where that is said.
+    pub(crate) fn new(qos: &[QoS], flag: Option<bool>) -> Self {
+        let mut ways = 0;
+        for &qos in qos {
+            for value in [false, true] {
+                if flag.is_none_or(|wanted| wanted == value) {
+                    ways |= Way::new(qos, value).bit();
+                }
+            }
+        }
+        Self(ways)
+    }
+
+    #[inline]
+    pub(crate) const fn contains(self, way: Way) -> bool {
+        self.0 & way.bit() != 0
+    }
+
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Which QoS it is for.
+    pub(crate) fn qos(self) -> Vec<QoS> {
+        let all = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
+        all.into_iter()
+            .filter(|&qos| self.contains(Way::new(qos, false)) || self.contains(Way::new(qos, true)))
+            .collect()
+    }
+
+    /// Whether it is only for what is retained or shared, or only for what is not; `None` for both.
+    pub(crate) fn flag(self) -> Option<bool> {
+        let (without, with) = (self.0 & 0b111, self.0 >> 3);
+        match (without, with) {
+            (0, _) => Some(true),
+            (_, 0) => Some(false),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_and_formats_are_no_part_of_what_is_matched() {
+        for (filter, expected) in [
+            ("a/#", "a/#"),
+            ("$share/g/a/#", "a/#"),
+            ("$as/json/a/#", "a/#"),
+            ("$share/g/$as/json/a/#", "a/#"),
+            ("$share/g/$as/json/$SYS/#", "$SYS/#"),
+            ("$as/json", "$as/json"),
+            ("$as/json/", "$as/json/"),
+            ("$as//a", "$as//a"),
+            ("$SYS/#", "$SYS/#"),
+        ] {
+            assert_eq!(TopicFilter::new(filter).map(matched), Ok(expected), "{filter}");
+        }
+    }
+
+    #[test]
+    fn ways_say_what_they_were_made_of() {
+        for qos in [&[QoS::AtMostOnce][..], &[QoS::AtLeastOnce, QoS::ExactlyOnce]] {
+            for flag in [None, Some(true), Some(false)] {
+                let ways = Ways::new(qos, flag);
+                assert_eq!((&*ways.qos(), ways.flag()), (qos, flag));
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! One rule with one filter.
+
+use std::fmt;
+
+use tautwire_protocol::QoS;
+
+use crate::request::Ways;
+
+/// A rule with one of its filters. Its place among all of them is its rank: the first that matches decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rule {
+    /// Index of its role.
+    pub(crate) role: u32,
+    /// Where it begins in the file, from 1.
+    pub(crate) line: u32,
+    pub(crate) allows: bool,
+    /// Ways to publish that it is for.
+    pub(crate) publish: Ways,
+    /// Ways to subscribe that it is for.
+    pub(crate) subscribe: Ways,
+    /// As it was written.
+    pub(crate) filter: Box<str>,
+}
+
+/// Stands for the place of a rule, where there is none: behind all.
+pub(crate) const NO_RULE: u32 = u32::MAX;
+
+impl Rule {
+    /// Whether both say the same, wherever they stand.
+    pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
+        let said = |rule: &Self| (rule.allows, rule.publish, rule.subscribe);
+        said(self) == said(other) && self.filter == other.filter
+    }
+}
+
+/// As it could stand in the file.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let effect = if self.allows { "allow" } else { "deny" };
+        let actions = match (self.publish.is_empty(), self.subscribe.is_empty()) {
+            (false, true) => "\"publish\"",
+            (true, _) => "\"subscribe\"",
+            (false, false) => "[\"publish\", \"subscribe\"]",
+        };
+        write!(f, "{{ {effect} = {actions}, topics = {}", Quoted(&self.filter))?;
+        let ways = if self.publish.is_empty() { self.subscribe } else { self.publish };
+        let qos = ways.qos();
+        if qos.len() < 3 {
+            let qos: Vec<String> = qos.iter().map(|&qos| (qos as u8).to_string()).collect();
+            write!(f, ", qos = [{}]", qos.join(", "))?;
+        }
+        for (name, ways) in [("retain", self.publish), ("shared", self.subscribe)] {
+            if let (false, Some(flag)) = (ways.is_empty(), ways.flag()) {
+                write!(f, ", {name} = {flag}")?;
+            }
+        }
+        f.write_str(" }")
+    }
+}
+
+/// Every QoS, where a rule says nothing of it.
+pub(crate) const EVERY_QOS: [QoS; 3] = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
+
+/// A text as a basic string of TOML.
+pub(crate) struct Quoted<'t>(pub(crate) &'t str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        for char in self.0.chars() {
+            match char {
+                '"' | '\\' => write!(f, "\\{char}")?,
+                char if char.is_control() => write!(f, "\\U{:08X}", u32::from(char))?,
+                char => write!(f, "{char}")?,
+            }
+        }
+        f.write_str("\"")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_shown_as_it_could_be_written() {
+        let rule = |allows, publish, subscribe, filter: &str| {
+            Rule { role: 0, line: 1, allows, publish, subscribe, filter: filter.into() }.to_string()
+        };
+        let (none, every) = (Ways::default(), Ways::new(&EVERY_QOS, None));
+        assert_eq!(rule(true, every, none, "a/#"), r##"{ allow = "publish", topics = "a/#" }"##);
+        assert_eq!(
+            rule(false, every, Ways::new(&EVERY_QOS, Some(true)), "\"\\\u{7}"),
+            r#"{ deny = ["publish", "subscribe"], topics = "\"\\\U00000007", shared = true }"#
+        );
+        assert_eq!(
+            rule(true, Ways::new(&EVERY_QOS[..2], Some(false)), none, "a"),
+            r#"{ allow = "publish", topics = "a", qos = [0, 1], retain = false }"#
+        );
+        assert_eq!(
+            rule(true, none, Ways::new(&EVERY_QOS[..1], None), "a"),
+            r#"{ allow = "subscribe", topics = "a", qos = [0] }"#
+        );
+    }
+}

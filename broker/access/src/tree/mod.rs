@@ -1,0 +1,224 @@
+//! The rules of all roles as trees over the levels of their filters.
+//!
+//! Each role has two trees, one for publishing and one for subscribing. All trees of a policy lie in the same arrays: nodes level
+//! by level, the children of a node side by side. A child with a text is found by a hash table; one for `+` and those for
+//! placeholders stand behind. So the cost of a question depends on how many levels the topic has and how many branches match,
+//! not on how many rules there are.
+
+mod build;
+mod publish;
+mod subscribe;
+
+use std::hash::{BuildHasher as _, Hasher as _};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+pub(crate) use build::{Branch, TreeBuilder};
+pub(crate) use subscribe::{Covered, Witness};
+
+use crate::placeholder::{Bindings, PlaceholderId};
+use crate::request::{Way, Ways};
+use crate::rule::NO_RULE;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    nodes: Vec<Node>,
+    ends: Vec<End>,
+    text: Vec<u8>,
+    /// Every node with a text, by the hash of its parent and text.
+    texts: HashTable<u32>,
+}
+
+/// A tree within a [`Tree`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Root(u32);
+
+/// Who asks, and in which of the six ways.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) bindings: &'a Bindings,
+    pub(crate) way: Way,
+}
+
+/// The first rule of some that match: its place, and what it says. None of them says no.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct First {
+    pub(crate) rule: u32,
+    pub(crate) allows: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Node {
+    parent: u32,
+    label: Label,
+    /// The children: first those with a text, then those for placeholders, then the one for `+`. Of the first, those come
+    /// first that have a rule that denies, there or below.
+    children_start: u32,
+    text_children: u32,
+    denying_text_children: u32,
+    placeholder_children: u8,
+    has_any_child: bool,
+    /// What ends here: first rules for exactly this topic, then rules with `#` behind it. Both in the order of the file.
+    ends_start: u32,
+    exact_ends: u32,
+    below_ends: u32,
+    /// The first rule that allows, and the first that denies, here or anywhere below: what lies behind cannot matter.
+    first_allow: u32,
+    first_deny: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Label {
+    Root,
+    Text {
+        start: u32,
+        len: u32,
+    },
+    /// For rules that allow and for rules that deny there are different nodes: what has no value reaches nothing in the former,
+    /// and everything in the latter.
+    Placeholder {
+        id: PlaceholderId,
+        allows: bool,
+    },
+    /// `+`
+    Any,
+}
+
+/// A rule that ends at a node.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct End {
+    pub(crate) rule: u32,
+    pub(crate) ways: Ways,
+    pub(crate) allows: bool,
+}
+
+impl First {
+    pub(crate) const NONE: Self = Self { rule: NO_RULE, allows: false };
+
+    #[inline]
+    fn offer(&mut self, ends: &[End], way: Way) {
+        for end in ends {
+            if end.rule >= self.rule {
+                return;
+            }
+            if end.ways.contains(way) {
+                *self = Self { rule: end.rule, allows: end.allows };
+                return;
+            }
+        }
+    }
+}
+
+impl Node {
+    #[inline]
+    fn first_rule(&self) -> u32 {
+        self.first_allow.min(self.first_deny)
+    }
+}
+
+impl Tree {
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.nodes.capacity() * size_of::<Node>()
+            + self.ends.capacity() * size_of::<End>()
+            + self.text.capacity()
+            + self.texts.allocation_size()
+    }
+
+    #[inline]
+    fn node(&self, index: u32) -> &Node {
+        &self.nodes[index as usize]
+    }
+
+    #[inline]
+    fn exact_ends(&self, node: &Node) -> &[End] {
+        let start = node.ends_start as usize;
+        &self.ends[start..start + node.exact_ends as usize]
+    }
+
+    #[inline]
+    fn below_ends(&self, node: &Node) -> &[End] {
+        let start = (node.ends_start + node.exact_ends) as usize;
+        &self.ends[start..start + node.below_ends as usize]
+    }
+
+    #[inline]
+    fn text_of(&self, node: &Node) -> &[u8] {
+        match node.label {
+            Label::Text { start, len } => &self.text[start as usize..(start + len) as usize],
+            _ => &[],
+        }
+    }
+
+    #[inline]
+    fn text_child(&self, index: u32, node: &Node, level: &[u8]) -> Option<u32> {
+        if node.text_children == 0 {
+            return None;
+        }
+        let is_it = |&child: &u32| {
+            let child = self.node(child);
+            child.parent == index && self.text_of(child) == level
+        };
+        self.texts.find(hash(index, level), is_it).copied()
+    }
+
+    #[inline]
+    fn denying_text_children(node: &Node) -> std::ops::Range<u32> {
+        node.children_start..node.children_start + node.denying_text_children
+    }
+
+    #[inline]
+    fn placeholder_children(node: &Node) -> std::ops::Range<u32> {
+        let start = node.children_start + node.text_children;
+        start..start + u32::from(node.placeholder_children)
+    }
+
+    #[inline]
+    fn any_child(node: &Node) -> Option<u32> {
+        node.has_any_child.then(|| node.children_start + node.text_children + u32::from(node.placeholder_children))
+    }
+
+    /// Whether the child for a placeholder is for `level`. `is_dollar`: whether it is a first level that begins with `$`.
+    #[inline]
+    fn placeholder_matches(&self, child: u32, bindings: &Bindings, level: &[u8], is_dollar: bool) -> bool {
+        let Label::Placeholder { id, allows } = self.node(child).label else { return false };
+        match bindings.get(id) {
+            // A user called `$SYS` is given nothing by `{user}/#`.
+            Some(value) => value == level && !(allows && is_dollar),
+            None => !allows,
+        }
+    }
+
+    /// Whether the child for a placeholder is for every level, because nothing is known of what it stands for, and it is of
+    /// rules that deny.
+    #[inline]
+    fn placeholder_matches_all(&self, child: u32, bindings: &Bindings) -> bool {
+        let Label::Placeholder { id, allows } = self.node(child).label else { return false };
+        !allows && bindings.get(id).is_none()
+    }
+}
+
+/// Whether a topic or filter begins with `$`, so that wildcards do not match its first level [MQTT-4.7.2-1].
+#[inline]
+fn is_dollar(text: &[u8]) -> bool {
+    text.first() == Some(&b'$')
+}
+
+/// The first level and, if there are more, the text behind its separator.
+#[inline]
+fn split_level(text: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match text.iter().position(|&byte| byte == b'/') {
+        Some(end) => (&text[..end], Some(&text[end + 1..])),
+        None => (text, None),
+    }
+}
+
+/// The operator alone chooses what is in the table, so the hash needs no secret.
+#[inline]
+fn hash(parent: u32, level: &[u8]) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    hasher.write_u32(parent);
+    hasher.write(level);
+    hasher.finish()
+}

@@ -1,0 +1,57 @@
+//! Which rule decides about one topic.
+
+use super::{Asked, First, Root, Tree, is_dollar, split_level};
+
+impl Tree {
+    /// The first rule that matches `topic` in any of the trees.
+    #[inline]
+    pub(crate) fn first_for_topic(&self, roots: impl Iterator<Item = Root>, asked: Asked<'_>, topic: &[u8]) -> First {
+        let mut search = Search { tree: self, asked, is_dollar: is_dollar(topic), first: First::NONE };
+        for Root(root) in roots {
+            search.visit(root, Some(topic), true);
+        }
+        search.first
+    }
+}
+
+struct Search<'t> {
+    tree: &'t Tree,
+    asked: Asked<'t>,
+    is_dollar: bool,
+    first: First,
+}
+
+impl Search<'_> {
+    /// `rest`: the levels behind this node; `None` where the topic ends here. Goes no deeper than the rules do,
+    /// [`crate::limits::LEVELS_MAX`] levels.
+    fn visit(&mut self, index: u32, rest: Option<&[u8]>, is_root: bool) {
+        let Self { tree, asked, .. } = *self;
+        let node = tree.node(index);
+        if node.first_rule() >= self.first.rule {
+            return;
+        }
+        let is_dollar = is_root && self.is_dollar;
+        if !is_dollar {
+            // `a/#` matches `a` too.
+            self.first.offer(tree.below_ends(node), asked.way);
+        }
+        let Some(rest) = rest else {
+            self.first.offer(tree.exact_ends(node), asked.way);
+            return;
+        };
+        let (level, behind) = split_level(rest);
+        if let Some(child) = tree.text_child(index, node, level) {
+            self.visit(child, behind, false);
+        }
+        for child in Tree::placeholder_children(node) {
+            if tree.placeholder_matches(child, asked.bindings, level, is_dollar) {
+                self.visit(child, behind, false);
+            }
+        }
+        if let Some(child) = Tree::any_child(node)
+            && !is_dollar
+        {
+            self.visit(child, behind, false);
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! What rules mean, by example.
+
+use std::sync::Arc;
+
+use tautwire_access::{Changes, Denial, Permissions, Policy, Request, Subject, Verdict};
+use tautwire_protocol::{QoS, TopicFilter};
+
+const Q0: QoS = QoS::AtMostOnce;
+const Q1: QoS = QoS::AtLeastOnce;
+const Q2: QoS = QoS::ExactlyOnce;
+
+/// The example of the decision record, with a rule more.
+const EXAMPLE: &str = r##"
+[[role]]
+name = "guard"
+rules = [
+    { deny = "publish", topics = "firmware/#" },
+    { deny = "publish", topics = "#", retain = true, qos = 0 },
+]
+
+[[role]]
+name = "device"
+rules = [
+    { allow = "publish", topics = "devices/{client_id}/up/#", qos = [0, 1], retain = false },
+    { allow = "subscribe", topics = ["devices/{client_id}/down/#", "firmware/#"] },
+]
+
+[[role]]
+name = "tenant"
+rules = [
+    { deny = "subscribe", topics = "tenants/{claim.tenant}/secret/#" },
+    { allow = ["publish", "subscribe"], topics = "tenants/{claim.tenant}/#" },
+]
+
+[[role]]
+name = "worker"
+rules = [{ allow = "subscribe", topics = "jobs/#", shared = true }]
+
+[[role]]
+name = "operator"
+rules = [
+    { allow = ["publish", "subscribe"], topics = "#" },
+    { allow = "subscribe", topics = "$SYS/#" },
+    { allow = "publish", topics = "$SYS/discovery/request" },
+]
+
+[[assign]]
+everyone = true
+roles = "guard"
+
+[[assign]]
+client_id = "sensor-*"
+listener = ["tls", "ws"]
+roles = "device"
+
+[[assign]]
+claims = { kind = "app" }
+roles = ["tenant", "worker"]
+
+[users]
+alice = "operator"
+"bob@example.org" = ["worker", "tenant"]
+"##;
+
+fn policy(text: &str) -> Arc<Policy> {
+    Arc::new(Policy::parse("access.toml", text).expect("a right file"))
+}
+
+fn device<'a>(client_id: &'a str) -> Subject<'a> {
+    Subject { client_id, user: None, listener: "tls", claims: &[], roles: &[] }
+}
+
+fn subscribes(permissions: &Permissions, filter: &str) -> Verdict {
+    permissions.may_subscribe(TopicFilter::new(filter).expect("a filter"), Q1)
+}
+
+fn publishes(permissions: &Permissions, topic: &str) -> bool {
+    permissions.may_publish(topic, Q1, false).is_allowed()
+}
+
+#[test]
+fn the_examples_of_the_documentation_are_right() {
+    for page in [
+        include_str!("../../../docs/decisions/0022-access-rules.md"),
+        include_str!("../../../docs/concepts/access-rules.md"),
+    ] {
+        let (_, example) = page.split_once("```toml\n").expect("an example");
+        let (example, _) = example.split_once("```").expect("its end");
+        assert!(policy(example).rule_count() > 3);
+    }
+}
+
+#[test]
+fn a_device_reaches_what_is_its_own() {
+    let permissions = policy(EXAMPLE).resolve(&device("sensor-7"));
+    assert_eq!(permissions.role_names().collect::<Vec<_>>(), ["guard", "device"]);
+    assert!(publishes(&permissions, "devices/sensor-7/up"), "a/# matches a");
+    assert!(publishes(&permissions, "devices/sensor-7/up/x/y"));
+    assert!(!publishes(&permissions, "devices/sensor-8/up/x"));
+    assert!(!publishes(&permissions, "devices/sensor-7/down"));
+    assert_eq!(permissions.may_publish("devices/sensor-7/up", Q2, false), Verdict::Denied(Denial::NoRule));
+    assert_eq!(permissions.may_publish("devices/sensor-7/up", Q1, true), Verdict::Denied(Denial::NoRule));
+    assert_eq!(permissions.may_publish("devices/sensor-7/up", Q0, true), Verdict::Denied(Denial::ByRule));
+    assert!(subscribes(&permissions, "devices/sensor-7/down/+").is_allowed());
+    assert!(subscribes(&permissions, "$share/g/firmware/#").is_allowed());
+    for filter in ["devices/+/down", "devices/#", "#", "+/sensor-7/down", "$share/g/devices/+/down"] {
+        assert_eq!(subscribes(&permissions, filter), Verdict::Denied(Denial::NoRule), "{filter}");
+    }
+}
+
+#[test]
+fn conditions_of_an_assignment_must_all_hold() {
+    let policy = policy(EXAMPLE);
+    for (client_id, listener, roles) in
+        [("sensor-7", "plain", 1), ("x", "tls", 1), ("sensor-7", "ws", 2), ("sensor-7", "tls", 2)]
+    {
+        let permissions = policy.resolve(&Subject { listener, ..device(client_id) });
+        assert_eq!(permissions.role_names().count(), roles, "{client_id} {listener}");
+    }
+}
+
+#[test]
+fn a_tenant_sees_its_own_topics_but_for_what_is_denied_above() {
+    let policy = policy(EXAMPLE);
+    let claims = [("kind", "app"), ("tenant", "acme")];
+    let permissions = policy.resolve(&Subject { claims: &claims, ..device("app") });
+    assert!(subscribes(&permissions, "tenants/acme/orders/#").is_allowed());
+    assert_eq!(subscribes(&permissions, "tenants/acme/#"), Verdict::Denied(Denial::ByRule));
+    assert_eq!(subscribes(&permissions, "tenants/acme/+"), Verdict::Denied(Denial::ByRule), "it reaches …/secret");
+    assert_eq!(subscribes(&permissions, "tenants/acme/+/x"), Verdict::Denied(Denial::ByRule), "it reaches …/secret/x");
+    assert!(publishes(&permissions, "tenants/acme/secret/x"), "denied for subscribing alone");
+    assert!(!publishes(&permissions, "tenants/other/x"));
+    assert_eq!(permissions.may_receive("tenants/acme/secret/x", Q0, false), Verdict::Denied(Denial::ByRule));
+    assert!(permissions.may_receive("tenants/acme/orders", Q0, false).is_allowed());
+}
+
+#[test]
+fn shared_subscriptions_can_be_all_that_is_allowed() {
+    let policy = policy(EXAMPLE);
+    let permissions = policy.resolve(&Subject { user: Some("bob@example.org"), ..device("b") });
+    assert!(subscribes(&permissions, "$share/g/jobs/#").is_allowed());
+    assert_eq!(subscribes(&permissions, "jobs/#"), Verdict::Denied(Denial::NoRule));
+}
+
+#[test]
+fn everything_is_without_topics_that_begin_with_a_dollar() {
+    let policy = policy(EXAMPLE);
+    let operator = policy.resolve(&Subject { user: Some("alice"), ..device("console") });
+    for filter in ["#", "+/+", "$SYS/#", "$SYS/broker/+", "$as/json/#", "$share/g/$as/json/a/#"] {
+        assert!(subscribes(&operator, filter).is_allowed(), "{filter}");
+    }
+    for filter in ["$quarantine/#", "$x", "$as/json/$quarantine/#"] {
+        assert!(!subscribes(&operator, filter).is_allowed(), "{filter}");
+    }
+    assert!(publishes(&operator, "$SYS/discovery/request") && !publishes(&operator, "$SYS/other"));
+}
+
+#[test]
+fn a_format_is_no_way_around_a_rule() {
+    let permissions = policy(EXAMPLE).resolve(&device("sensor-7"));
+    assert!(subscribes(&permissions, "$as/json/devices/sensor-7/down/#").is_allowed());
+    assert!(!subscribes(&permissions, "$as/json/devices/sensor-8/down/#").is_allowed());
+    assert!(!subscribes(&permissions, "$as/json/#").is_allowed());
+}
+
+#[test]
+fn a_strange_name_reaches_nothing_more() {
+    let text = r#"
+[[role]]
+name = "r"
+rules = [
+    { deny = "publish", topics = "locked/{user}/#" },
+    { allow = "publish", topics = ["own/{user}/#", "{user}/x", "locked/#"] },
+    { allow = "subscribe", topics = ["{user}/#", "own/{user}/#"] },
+]
+[[assign]]
+everyone = true
+roles = "r"
+"#;
+    let policy = policy(text);
+    let of = |user| policy.resolve(&Subject { user, ..device("c") });
+    let ann = of(Some("ann"));
+    assert!(publishes(&ann, "own/ann/x") && publishes(&ann, "ann/x") && publishes(&ann, "locked/bob"));
+    assert!(!publishes(&ann, "locked/ann"));
+    for name in [None, Some(""), Some("+"), Some("#"), Some("a/b"), Some("a\0")] {
+        let odd = of(name);
+        for topic in ["own/a/b", "own//x", "own/+", "own/#", "own/ann/x", "/x", "+/x", "a/b", "locked/bob", "locked//x"]
+        {
+            assert!(!publishes(&odd, topic), "{name:?} {topic}");
+        }
+        assert!(publishes(&odd, "locked"), "there is no level that {{user}} could stand for");
+        for filter in ["#", "+/#", "own/#", "own/+/#", "own/a/b"] {
+            assert!(!subscribes(&odd, filter).is_allowed(), "{name:?} {filter}");
+        }
+    }
+    let dollar = of(Some("$SYS"));
+    assert!(!publishes(&dollar, "$SYS/x") && !subscribes(&dollar, "$SYS/#").is_allowed());
+    assert!(publishes(&dollar, "own/$SYS/x"));
+}
+
+#[test]
+fn an_empty_first_level_alone_is_no_topic_and_is_not_held_against_a_filter() {
+    let text =
+        "[[role]]\nname = 'r'\nrules = [{ deny = 'subscribe', topics = '/#' }, { allow = 'subscribe', topics = '+' }]";
+    let permissions = policy(text).resolve(&Subject { roles: &["r"], ..device("c") });
+    assert!(subscribes(&permissions, "+").is_allowed());
+    assert!(!subscribes(&permissions, "/+").is_allowed() && !subscribes(&permissions, "+/+").is_allowed());
+}
+
+#[test]
+fn without_a_file_everything_is_allowed_and_with_one_nothing_is_that_no_rule_allows() {
+    let open = Arc::new(Policy::open()).resolve(&device("c"));
+    assert!(
+        publishes(&open, "a") && subscribes(&open, "#").is_allowed() && open.may_receive("$x", Q2, true).is_allowed()
+    );
+    let closed = policy(EXAMPLE).resolve(&Subject {
+        client_id: "c",
+        user: Some("stranger"),
+        listener: "",
+        claims: &[],
+        roles: &["nonsense"],
+    });
+    assert_eq!(closed.may_publish("a", Q0, false), Verdict::Denied(Denial::NoRule));
+    assert_eq!(subscribes(&closed, "a"), Verdict::Denied(Denial::NoRule));
+    let admin = policy(EXAMPLE).resolve(&Subject::ADMIN);
+    assert!(!publishes(&admin, "a"), "the admin API has the roles that the file gives it");
+}
+
+#[test]
+fn roles_of_authentication_stand_where_the_file_has_them() {
+    let policy = policy(EXAMPLE);
+    assert!(policy.has_role("operator") && !policy.has_role("nonsense"));
+    let permissions = policy.resolve(&Subject { roles: &["operator", "nonsense", "operator"], ..device("c") });
+    assert_eq!(permissions.role_names().collect::<Vec<_>>(), ["guard", "operator"]);
+    assert!(publishes(&permissions, "a") && !publishes(&permissions, "firmware/x"), "guard comes first");
+}
+
+#[test]
+fn a_subscription_that_takes_too_long_to_decide_is_refused() {
+    // With enough wildcards, rules can say any formula of logic, and nobody knows a fast way to tell whether one is always true.
+    const DEPTH: usize = 20;
+    let level = |at: usize| if at == DEPTH { "denied" } else { "+" };
+    let rule =
+        |place: usize| (0..=DEPTH).map(|at| if at == place { "a" } else { level(at) }).collect::<Vec<_>>().join("/");
+    let denials: String =
+        (0..DEPTH).map(|place| format!("{{ deny = 'subscribe', topics = '{}' }},\n", rule(place))).collect();
+    let text = format!("[[role]]\nname = 'r'\nrules = [\n{denials}{{ allow = 'subscribe', topics = '#' }}]");
+    let policy = policy(&text);
+    let subject = Subject { roles: &["r"], ..device("c") };
+    let permissions = policy.resolve(&subject);
+    let levels_then = |depth: usize, last: &str| vec!["+"; depth].join("/") + last;
+    assert_eq!(subscribes(&permissions, &levels_then(DEPTH, "/denied")), Verdict::Denied(Denial::ByRule));
+    let filter = levels_then(DEPTH, "/fine");
+    assert_eq!(subscribes(&permissions, &filter), Verdict::Denied(Denial::TooIntricate));
+    let filter = TopicFilter::new(&filter).expect("a filter");
+    let explanation = policy.explain(&subject, &Request::Subscribe { filter, qos: Q1 });
+    assert!(explanation.reason.starts_with("it takes more than 65536 steps"), "{explanation}");
+    assert!(subscribes(&permissions, &levels_then(DEPTH / 2, "/fine")).is_allowed());
+}
+
+#[test]
+fn rules_that_only_allow_are_never_too_intricate() {
+    const DEPTH: usize = 30;
+    let rule = |place: usize| (0..DEPTH).map(|at| if at == place { "a" } else { "+" }).collect::<Vec<_>>().join("/");
+    let rules: String =
+        (0..=DEPTH).map(|place| format!("{{ allow = 'subscribe', topics = '{}' }},\n", rule(place))).collect();
+    let permissions = policy(&format!("[[role]]\nname = 'r'\nrules = [\n{rules}]"))
+        .resolve(&Subject { roles: &["r"], ..device("c") });
+    let all = vec!["+"; DEPTH].join("/");
+    assert!(subscribes(&permissions, &all).is_allowed());
+    assert_eq!(subscribes(&permissions, &format!("{all}/#")), Verdict::Denied(Denial::NoRule));
+}
+
+#[test]
+fn an_explanation_names_rule_role_and_reason() {
+    let policy = policy(EXAMPLE);
+    let request = Request::Publish { topic: "firmware/x", qos: Q1, retain: false };
+    let explanation = policy.explain(&device("sensor-7"), &request);
+    assert_eq!(
+        explanation.to_string(),
+        "denied: sensor-7, publish to firmware/x with QoS 1\n\
+         rule:    access.toml:5, role guard: { deny = \"publish\", topics = \"firmware/#\" }\n\
+         why:     this is the first rule of the client's roles that matches\n\
+         roles:   guard ([[assign]] at line 35, everyone = true); device ([[assign]] at line 39, client_id = \"sensor-*\", listener = [\"tls\", \"ws\"])\n"
+    );
+    let filter = TopicFilter::new("devices/+/down").expect("a filter");
+    let explanation = policy.explain(&device("sensor-7"), &Request::Subscribe { filter, qos: Q1 });
+    assert_eq!(explanation.rule, None);
+    assert_eq!(
+        explanation.reason,
+        "the filter also matches devices/any/down, and for that no rule of the client's roles matches; what no rule allows is denied"
+    );
+    let request = Request::Publish { topic: "devices/sensor-7/up", qos: Q2, retain: false };
+    let notes = policy.explain(&device("sensor-7"), &request).notes;
+    assert_eq!(
+        notes,
+        ["allowed instead: publish to devices/sensor-7/up with QoS 0; publish to devices/sensor-7/up with QoS 1"]
+    );
+    let claims = [("kind", "app"), ("tenant", "a/b")];
+    let explanation = policy.explain(
+        &Subject { claims: &claims, roles: &["gone"], user: Some("bob@example.org"), ..device("x") },
+        &Request::Publish { topic: "tenants/a/b", qos: Q1, retain: false },
+    );
+    assert!(!explanation.verdict.is_allowed());
+    assert!(explanation.notes[0].starts_with("{claim.tenant} has no value"), "{explanation}");
+    assert_eq!(explanation.notes[1], "authentication gives the role gone, which the file does not have");
+    assert!(explanation.to_string().contains("worker ([users])"));
+    let open = Arc::new(Policy::open()).explain(&device("x"), &Request::Publish { topic: "a", qos: Q0, retain: true });
+    assert_eq!(open.reason, "there is no rule file, so everything is allowed");
+}
+
+#[test]
+fn a_reload_concerns_those_whose_roles_have_changed() {
+    let changed = EXAMPLE.replace("devices/{client_id}/down/#", "devices/{client_id}/in/#");
+    let (old, new) = (policy(EXAMPLE), policy(&changed));
+    let changes = Changes::between(&old, &new);
+    let concerned = |subject: &Subject<'_>| changes.may_concern(&old.resolve(subject), &new.resolve(subject));
+    assert!(concerned(&device("sensor-7")));
+    assert!(!concerned(&device("other")));
+    assert!(!concerned(&Subject { user: Some("alice"), ..device("console") }));
+    let was = old.resolve(&device("sensor-7"));
+    let is = new.resolve(&device("sensor-7"));
+    assert!(
+        subscribes(&was, "devices/sensor-7/down/x").is_allowed()
+            && !subscribes(&is, "devices/sensor-7/down/x").is_allowed()
+    );
+
+    let comment = policy(&format!("# A comment moves every line.\n{EXAMPLE}"));
+    assert!(!Changes::between(&old, &comment).may_concern(&was, &comment.resolve(&device("sensor-7"))));
+    let moved = policy(&EXAMPLE.replace("\"sensor-*\"", "\"probe-*\""));
+    assert!(Changes::between(&old, &moved).may_concern(&was, &moved.resolve(&device("sensor-7"))));
+    let open = Arc::new(Policy::open());
+    assert!(Changes::between(&old, &open).may_concern(&was, &open.resolve(&device("sensor-7"))));
+    assert!(!Changes::between(&open, &open).may_concern(&open.resolve(&device("a")), &open.resolve(&device("a"))));
+}
