@@ -185,9 +185,9 @@ fn only_the_websocket_of_the_default_can_be_given_up() {
     let mut given = from_file(&to_toml(&Config::default())).expect("good").listen;
     assert_eq!(given, default);
     for address in default.addresses() {
-        assert!(!given.give_up(address.socket()), "{address}");
+        assert!(!given.give_up(address.socket), "{address}");
         let is_websocket = address.to_string().starts_with("ws://");
-        assert_eq!(default.clone().give_up(address.socket()), is_websocket, "{address}");
+        assert_eq!(default.clone().give_up(address.socket), is_websocket, "{address}");
     }
 }
 
