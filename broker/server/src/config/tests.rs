@@ -172,8 +172,8 @@ fn what_is_spoken_at_an_address_stands_before_it() {
         addresses(&config),
         ["mqtt://127.0.0.1:1", "ws://127.0.0.1:2/a/b", "ws://[::1]:3/mqtt", "ws://127.0.0.1:0/"]
     );
-    assert!(one_error(from_options(&["listen=wss://127.0.0.1:1/mqtt"])).contains("TLS"));
-    assert!(one_error(from_options(&["listen=http://127.0.0.1:1"])).contains("neither mqtt:// nor ws://"));
+    assert!(one_error(from_options(&["listen=wss://127.0.0.1:1/mqtt"])).contains("tls.certificate"));
+    assert!(one_error(from_options(&["listen=http://127.0.0.1:1"])).contains("none of mqtt://, mqtts://"));
     assert!(one_error(from_options(&["listen=ws://127.0.0.1:1/a b"])).contains("a path that cannot be asked for"));
     assert!(one_error(from_options(&["listen=ws://localhost:1/mqtt"])).contains("is not an IP address and port"));
     assert!(one_error(from_options(&["listen=127.0.0.1:1,ws://127.0.0.1:1"])).contains("listed twice"));

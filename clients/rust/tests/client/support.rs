@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use tautwire_client::{Options, Reconnect};
 use tautwire_engine::Settings;
-use tautwire_reactor::{Broker, Listen};
+use tautwire_reactor::{Broker, Entrance, Listen};
 use tautwire_router::RetainedLimits;
+use tautwire_session::AckLevel;
 
 /// Longer than anything here may take; a test that waits so long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -19,7 +20,7 @@ pub(crate) struct Running(Option<Broker>);
 
 impl Running {
     pub(crate) fn start() -> Running {
-        Running::listening(Listen::Tcp(any_port()))
+        Running::listening(Listen::plain(any_port(), AckLevel::default()))
     }
 
     pub(crate) fn listening(listen: Listen) -> Running {
@@ -27,8 +28,15 @@ impl Running {
         let settings = Settings { sys_interval_s: 0, session_queue_messages: 100_000, ..Settings::default() };
         let retained = RetainedLimits { messages: 1000, bytes: 10 << 20 };
         Running(Some(
-            Broker::start(settings, retained, Default::default(), &[listen], 1, None)
-                .expect("a broker starts on a port of the kernel's choice"),
+            Broker::start(
+                settings,
+                retained,
+                Default::default(),
+                Entrance { listens: &[listen], tls_handshakes: 64 },
+                1,
+                None,
+            )
+            .expect("a broker starts on a port of the kernel's choice"),
         ))
     }
 

@@ -2,6 +2,7 @@
 
 use tautwire_client::{Client, Error, Options, Publication, QoS, Subscribe, blocking};
 use tautwire_reactor::Listen;
+use tautwire_session::AckLevel;
 use tautwire_websocket::{FrameLimits, Origins, Path, Rules};
 
 use crate::support::{PATIENCE, Running, any_port, soon};
@@ -12,7 +13,7 @@ fn broker() -> Running {
         origins: Origins::new(Vec::new()),
         limits: FrameLimits { frame_bytes: 1 << 20, message_bytes: 1 << 20 },
     };
-    Running::listening(Listen::WebSocket(any_port(), rules))
+    Running::listening(Listen { websocket: Some(rules), ..Listen::plain(any_port(), AckLevel::default()) })
 }
 
 fn options(broker: &Running, path: &str) -> Options {
