@@ -11,8 +11,9 @@ use tautwire_protocol::{
     Connect, DecodeOptions, Delivery, OwnedPacket, Packet, PacketId, Properties, ProtocolVersion, PubAck, Publish, QoS,
     Subscribe, SubscriptionOptions, SubscriptionRequest, TopicFilter, TopicName, decode,
 };
-use tautwire_reactor::{Broker, Listen};
+use tautwire_reactor::{Broker, Entrance, Listen};
 use tautwire_router::RetainedLimits;
+use tautwire_session::AckLevel;
 
 /// Longer than anything here may take; a test that waits so long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
