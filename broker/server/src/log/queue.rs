@@ -211,7 +211,8 @@ mod tests {
             assert!(lost > 0 && kept <= 2 * (LINES_MAX as u64), "{kept}");
             let told = text.lines().filter_map(|line| line.strip_suffix(" lost")?.parse::<u64>().ok()).sum::<u64>();
             assert_eq!(told, lost);
-            assert!(text.ends_with("lost\nnext\n"));
+            // That piece may have left places for lines behind those that were lost.
+            assert!(text.ends_with("\nnext\n"));
         }
     }
 
