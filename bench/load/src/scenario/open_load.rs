@@ -166,7 +166,7 @@ impl OpenLoad {
             let elapsed = now.duration_since(self.phase_start);
             ended = ended.or_else(|| end(elapsed));
             // What was due before the end is sent, however late that has become.
-            let until_next = self.send_due(ended)?;
+            let until_next = self.send_due(now, ended)?;
             let timeout = match ended {
                 None => until_next,
                 Some(_) if until_next == Duration::ZERO => until_next,
@@ -203,19 +203,18 @@ impl OpenLoad {
         account
     }
 
-    /// Sends what is due, and returns the time until the next message is: 0 when more is due already. `end` is when nothing is
-    /// due any more.
-    fn send_due(&mut self, end: Option<Duration>) -> Result<Duration> {
+    /// Sends what is due at `now`, and returns the time until the next message is: 0 when more is due already. `end` is when
+    /// nothing is due any more. It has been asked at `now` too, so nothing that is due after it is sent before it is known.
+    fn send_due(&mut self, now: Instant, end: Option<Duration>) -> Result<Duration> {
         for _ in 0..CATCH_UP {
             let due = self.due(self.published);
-            let now = Instant::now();
             if end.is_some_and(|end| due >= self.phase_start + end) {
                 return Ok(Duration::MAX);
             }
             if due > now {
                 return Ok(due.duration_since(now));
             }
-            self.lag.record(now.duration_since(due).as_nanos() as u64);
+            self.lag.record(due.elapsed().as_nanos() as u64);
             let index = (self.published % self.plan.publishers as u64) as usize;
             self.ends[index].publish(index as u32, self.run)?;
             self.published += 1;
