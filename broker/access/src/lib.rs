@@ -2,6 +2,7 @@
 //!
 //! * [`Policy`]: a rule file, read and compiled. It never changes; threads share it by `Arc`.
 //! * [`Subject`]: who somebody is, as it is known when CONNECT has been authenticated.
+//! * [`Identity`]: the same, kept for as long as the client is there.
 //! * [`Permissions`]: what a subject may do by a policy. A small value, kept with the session.
 //! * [`PublishGate`]: permissions with a memory for the topics that a connection publishes to. Kept with the connection.
 //! * [`Changes`]: whose permissions a new policy may have changed.
@@ -21,6 +22,7 @@ mod explain;
 mod file;
 mod gate;
 mod glob;
+mod identity;
 pub mod import;
 pub mod limits;
 mod membership;
@@ -38,6 +40,7 @@ pub use changes::Changes;
 pub use error::{AccessError, ErrorCode};
 pub use explain::{Explanation, RoleReason, RuleText};
 pub use gate::{PublishGate, TopicStamp};
+pub use identity::Identity;
 pub use permissions::{Denial, Permissions, Verdict};
 pub use policy::Policy;
 pub use request::Request;

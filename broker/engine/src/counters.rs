@@ -86,6 +86,12 @@ counters! {
     connects,
     /// CONNECT packets answered with an error.
     connects_refused,
+    /// Those of them whose client is not who it says, or may not come.
+    connects_not_authenticated,
+    /// Clients that authenticated again while they were connected, in vain.
+    reauthentications_refused,
+    /// Connections that were ended because what their client had shown held no longer.
+    identities_ended,
     /// Connections that were ended for malformed packets or protocol errors.
     protocol_errors,
     /// Connections that were ended by keep alive.
@@ -118,6 +124,8 @@ counters! {
     publish_bytes_sent,
     /// Messages refused with a reason code or passed over: topic not allowed, payload not as indicated, over a limit.
     publishes_refused,
+    /// Those of them that the access rules do not allow.
+    publishes_not_authorized,
     /// Payloads held to a contract.
     payloads_checked,
     /// Payloads that broke a contract which only observes.
@@ -216,6 +224,14 @@ counters! {
     subscriptions,
     /// Subscriptions refused by a limit.
     subscriptions_refused,
+    /// Those of them that the access rules do not allow.
+    subscriptions_not_authorized,
+    /// Subscriptions taken away because the access rules do not allow them any more.
+    subscriptions_taken_away,
+    /// Wills refused or not published because the access rules do not allow them.
+    wills_not_authorized,
+    /// Messages that had waited and that the access rules do not allow any more.
+    dropped_not_authorized,
     /// TLS handshakes that were completed.
     tls_handshakes,
     /// Those of them that went back to an earlier session, so that they were short.

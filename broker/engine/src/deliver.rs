@@ -282,6 +282,11 @@ impl<J: Journal> Hub<J> {
             self.commit(session, Change::Withdrawn);
             return true;
         }
+        if !self.may_still_receive(index, &delivery, message.topic()) {
+            self.counters().dropped_not_authorized.add(1);
+            self.commit(session, Change::Withdrawn);
+            return true;
+        }
         self.commit(session, Change::StartedQueued);
         if delivery.qos == QoS::ExactlyOnce && self.is_written_whole(session) {
             self.acknowledge(index, Ack::Deliver(packet_id));

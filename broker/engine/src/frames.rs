@@ -7,6 +7,7 @@ use tautwire_message::{Forms, Message, MessageRef};
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, PacketId, QoS, SubscriptionId, wire};
 
 use crate::connections::{Alias, Chunk, Output};
+use crate::place::ConnectionIndex;
 
 /// A payload of at least so many bytes is not copied into outputs but referred to.
 pub(crate) const SHARED_PAYLOAD_BYTES: usize = 4096;
@@ -33,6 +34,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) is_admitted: bool,
     /// Its other formats, where more than this shard's subscriptions may want one.
     pub(crate) forms: Option<Arc<Forms>>,
+    /// Whose message it is, where the access rules have to be asked still.
+    pub(crate) asker: Option<ConnectionIndex>,
 }
 
 impl<'a> Outgoing<'a> {
@@ -47,6 +50,7 @@ impl<'a> Outgoing<'a> {
             has_room: false,
             is_admitted: false,
             forms: None,
+            asker: None,
         }
     }
 

@@ -8,11 +8,12 @@ use tautwire_memory::Ledger;
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{
     ConnAck, Connect, ConnectReason, DecodeError, DisconnectReason, Packet, PayloadFormat, Properties, Property,
-    PropertyId, ProtocolVersion, QoS, ReasonCode,
+    PropertyId, ProtocolVersion, QoS, ReasonCode, Will,
 };
 use tautwire_session::{Change, Journal, KeptWill, SESSION_BYTES};
 
-use crate::connections::Agreement;
+use crate::admission::identity_of;
+use crate::connections::{Agreement, Standing};
 use crate::hub::Action;
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::shard::{Handled, Shard};
@@ -29,7 +30,10 @@ struct ConnectRefusal(ConnectReason, Cow<'static, str>);
 
 impl<J: Journal> Shard<J> {
     pub(crate) fn on_connect(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Handled {
-        let client_id = match self.admit(connect) {
+        if let Err(handled) = self.find_out(index, connect) {
+            return handled;
+        }
+        let client_id = match self.admit(index, connect) {
             Ok(client_id) => client_id,
             Err(ConnectRefusal(reason, why)) => {
                 let maximum = connect.properties.maximum_packet_size();
@@ -47,6 +51,14 @@ impl<J: Journal> Shard<J> {
             return Handled::Later;
         }
 
+        if let Some(will) = &connect.will
+            && !self.may_have_will(index, &client_id, will)
+        {
+            self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
+            let why = "the access rules do not allow the will";
+            self.refuse_connect(index, connect.version, ConnectReason::NotAuthorized, why);
+            return Handled::Ended;
+        }
         if let Some((reason, why)) = self.refuse_for_log(connect, &client_id, self.expiry_interval_s(connect)) {
             self.hub.counters().refused_disk.add(1);
             self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
@@ -75,6 +87,11 @@ impl<J: Journal> Shard<J> {
             // [MQTT-3.1.2-5]
             existing => existing,
         };
+        if let Some(session) = resumed
+            && !self.has_reviewed(index, session)
+        {
+            return Handled::Later;
+        }
         if resumed.is_none() && self.hub.sum(|counters| &counters.sessions) >= self.hub.settings.sessions as u64 {
             let reason = ConnectReason::QuotaExceeded;
             self.refuse_connect(index, connect.version, reason, "the broker holds as many sessions as it may");
@@ -105,9 +122,9 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Checks what the decoder cannot; gives the Client Identifier, an assigned one where the client left it empty.
-    fn admit<'a>(&self, connect: &Connect<'a>) -> Result<Cow<'a, str>, ConnectRefusal> {
+    fn admit<'a>(&self, index: ConnectionIndex, connect: &Connect<'a>) -> Result<Cow<'a, str>, ConnectRefusal> {
         let settings = &self.hub.settings;
-        if connect.properties.contains(PropertyId::AuthenticationMethod) {
+        if connect.properties.contains(PropertyId::AuthenticationMethod) && !self.hub.access.asks() {
             return Err(ConnectRefusal(
                 ConnectReason::BadAuthenticationMethod,
                 "no authentication method is configured".into(),
@@ -153,6 +170,10 @@ impl<J: Journal> Shard<J> {
                 return Err(ConnectRefusal(ConnectReason::PayloadFormatInvalid, why.into()));
             }
         }
+        let identity = identity_of(self.hub.connections[index].standing());
+        if let Some(client_id) = identity.and_then(|identity| identity.client_id.as_deref()) {
+            return Ok(Cow::Owned(client_id.into()));
+        }
         if !connect.client_id.is_empty() {
             return Ok(Cow::Borrowed(connect.client_id));
         }
@@ -167,6 +188,17 @@ impl<J: Journal> Shard<J> {
         } else {
             Err(ConnectRefusal(ConnectReason::ClientIdentifierNotValid, "a client identifier is needed".into()))
         }
+    }
+
+    /// Whether the access rules allow the client to leave this will.
+    fn may_have_will(&self, index: ConnectionIndex, client_id: &str, will: &Will<'_>) -> bool {
+        let permissions = self.hub.permissions_of(index, client_id);
+        let allowed = permissions
+            .is_none_or(|permissions| permissions.may_publish(will.topic.as_str(), will.qos, will.retain).is_allowed());
+        if !allowed {
+            self.hub.counters().wills_not_authorized.add(1);
+        }
+        allowed
     }
 
     /// A Client Identifier that no session uses [MQTT-3.2.2-16], and that lives on this shard.
@@ -196,6 +228,7 @@ impl<J: Journal> Shard<J> {
         };
         self.hub.connections[index].serve(session, agreement);
         self.hub.begin_pacing(index, session);
+        self.arm_identity(index);
         if keep_alive_s > 0 {
             self.hub.arm_connection(index, now_ms + keep_alive_limit_ms(keep_alive_s));
         }
@@ -220,6 +253,9 @@ impl<J: Journal> Shard<J> {
     fn answer(&mut self, index: ConnectionIndex, connect: &Connect<'_>, client_id: &str, session_present: bool) {
         let settings = self.hub.settings.clone();
         let mut properties = Vec::new();
+        let standing = self.hub.connections[index].standing_mut();
+        let last_data = standing.and_then(Standing::take_last_data);
+        let method: Option<Box<str>> = self.hub.connections[index].standing().and_then(Standing::method).map(Box::from);
         // [MQTT-3.1.2-28]
         let response_information = (connect.properties.request_response_information() == Some(true)
             && !settings.response_information.is_empty())
@@ -256,6 +292,9 @@ impl<J: Journal> Shard<J> {
                 properties.push(Property::ServerKeepAlive(keep_alive_s));
             }
             properties.extend(response_information.as_deref().map(Property::ResponseInformation));
+            // [MQTT-4.12.0-5]
+            properties.extend(method.as_deref().map(Property::AuthenticationMethod));
+            properties.extend(last_data.as_deref().map(Property::AuthenticationData));
             if connect.client_id.is_empty() {
                 // [MQTT-3.1.3-7]
                 properties.push(Property::AssignedClientIdentifier(client_id));
@@ -302,7 +341,13 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    fn refuse_connect(&mut self, index: ConnectionIndex, version: ProtocolVersion, reason: ConnectReason, why: &str) {
+    pub(crate) fn refuse_connect(
+        &mut self,
+        index: ConnectionIndex,
+        version: ProtocolVersion,
+        reason: ConnectReason,
+        why: &str,
+    ) {
         self.hub.counters().connects_refused.add(1);
         log::info!("a CONNECT was refused: {} (0x{:02x}), {why}", ReasonCode::from(reason).name(), reason.as_u8());
         self.hub.connections[index].set_version(version);
@@ -387,13 +432,13 @@ fn reason_for_v3(reason: ConnectReason) -> Option<ConnectReason> {
 }
 
 /// About what the will takes while it is kept.
-fn will_bytes(will: &tautwire_protocol::Will<'_>) -> usize {
+fn will_bytes(will: &Will<'_>) -> usize {
     let properties_bytes: usize =
         will.properties.raw().into_iter().flatten().map(|property| property.bytes.len()).sum();
     size_of::<KeptWill>() + will.topic.as_str().len() + will.payload.len() + properties_bytes
 }
 
-fn will_of(will: &tautwire_protocol::Will<'_>, ledger: &Arc<Ledger>) -> KeptWill {
+fn will_of(will: &Will<'_>, ledger: &Arc<Ledger>) -> KeptWill {
     let mut travelling = Vec::new();
     for property in will.properties.raw().into_iter().flatten() {
         if !matches!(property.id, PropertyId::WillDelayInterval | PropertyId::MessageExpiryInterval) {

@@ -10,6 +10,7 @@ use tautwire_protocol::Packet;
 use tautwire_router::{Exchange, ShardIndex};
 use tautwire_session::{Change, Journal, LogPosition, PendingMessage, Record, RetainedChange};
 
+use crate::access::Access;
 use crate::account::Throttled;
 use crate::cold::ColdRoom;
 use crate::connections::{Connections, OutputPool, Reason};
@@ -46,6 +47,9 @@ pub enum Action {
     /// Read what has come on the first connection, which is about to be taken over, and only then bring the second one's
     /// unconsumed bytes again.
     HearFirst(ConnectionId, ConnectionId),
+    /// Find out who the client is: take [`Shard::take_question`](crate::Shard::take_question), and give the verdict to
+    /// [`Shard::decide`](crate::Shard::decide), at once or later.
+    Ask(ConnectionId),
 }
 
 /// All of a shard but its subscriptions.
@@ -59,6 +63,8 @@ pub(crate) struct Hub<J> {
     pub(crate) departed: Departed,
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) contracts: Arc<ContractBoard>,
+    /// What clients may do.
+    pub(crate) access: Access,
     pub(crate) shard: ShardIndex,
     pub(crate) journal: J,
     /// The last frame with a record of what the packet at hand has brought about.
@@ -115,7 +121,7 @@ pub(crate) struct Hub<J> {
 
 impl<J: Journal> Hub<J> {
     pub(crate) fn new(shard: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Hub<J> {
-        let Shared { settings, exchange, contracts, counters: all_counters, memory, throttle, run } = shared;
+        let Shared { settings, exchange, contracts, access, counters: all_counters, memory, throttle, run } = shared;
         let memory = Share::new(memory, usize::from(shard.0));
         let output_max_bytes = settings.connection_output_bytes;
         let transit = Transit::new(exchange.shards());
@@ -127,6 +133,7 @@ impl<J: Journal> Hub<J> {
             departed: Departed::default(),
             exchange,
             contracts,
+            access: Access::new(access),
             shard,
             journal,
             noted: LogPosition::default(),

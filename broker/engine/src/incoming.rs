@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{
-    AuthReason, DisconnectReason, Packet, PacketId, PropertyId, PubAckReason, PubCompReason, PubRecReason,
-    PubRelReason, Publish, QoS, ReasonCode,
+    DisconnectReason, Packet, PacketId, PropertyId, PubAckReason, PubCompReason, PubRecReason, PubRelReason, Publish,
+    QoS, ReasonCode,
 };
 use tautwire_router::{RetainRefused, RetainedClaim};
 use tautwire_session::{AckLevel, Change, Journal, LogState};
@@ -47,14 +47,7 @@ impl<J: Journal> Shard<J> {
                 self.hub.write_packet(index, &Packet::PingResp);
             }
             Packet::Disconnect(disconnect) => self.on_disconnect(index, session, disconnect),
-            Packet::Auth(auth) => {
-                // No exchange can be under way where no method is configured [MQTT 5.0 section 4.12].
-                let why = match auth.reason {
-                    AuthReason::ReAuthenticate => "no authentication method is in use",
-                    _ => "no authentication is under way",
-                };
-                self.protocol_error(index, why);
-            }
+            Packet::Auth(auth) => self.on_auth(index, auth),
             Packet::Connect(_)
             | Packet::ConnAck(_)
             | Packet::Publish(_)
@@ -112,7 +105,9 @@ impl<J: Journal> Shard<J> {
             retain: publish.retain,
             expires_at_ms: self.expires_at_ms(publish),
         };
-        let answered = topic.starts_with("$SYS/") && self.answer_discovery(index, publish, &topic);
+        let answered = topic.starts_with("$SYS/")
+            && self.hub.may_publish(index, None, &message)
+            && self.answer_discovery(index, publish, &topic);
         let outcome = match self.check_message(publish, &topic) {
             _ if answered => Ok(true),
             Ok(()) if qos == QoS::ExactlyOnce && self.hub.has_no_disk_for_session(session).is_some() => {
@@ -120,7 +115,8 @@ impl<J: Journal> Shard<J> {
                 Err(MessageRefusal::no_disk(self.hub.log_state()))
             }
             Ok(()) => {
-                let mut outgoing = Outgoing { chunk: Some((chunk, payload_at)), ..Outgoing::new(message) };
+                let asker = self.hub.access.is_closed().then_some(index);
+                let mut outgoing = Outgoing { chunk: Some((chunk, payload_at)), asker, ..Outgoing::new(message) };
                 self.publish(&mut outgoing, Origin::Session(session))
             }
             Err(refusal) => Err(refusal),
@@ -159,6 +155,11 @@ impl<J: Journal> Shard<J> {
 
     /// Retains a message; gives the generation with which it must be routed.
     fn retain(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> Result<u64, NotRouted> {
+        if let Some(asker) = outgoing.asker.take()
+            && !self.hub.may_publish(asker, None, &outgoing.message)
+        {
+            return Err(NotRouted::NotAuthorized);
+        }
         if let Some(contract) = self.hub.contracts.find(outgoing.message.topic) {
             self.hub.hold_to(&contract, outgoing).map_err(NotRouted::Broken)?;
         }
@@ -202,6 +203,9 @@ impl<J: Journal> Shard<J> {
                     RetainRefused::Quota => "as many retained messages are the client's as may be, or as many bytes",
                 };
                 Err(MessageRefusal::new(ReasonCode::QuotaExceeded, why))
+            }
+            NotRouted::NotAuthorized => {
+                Err(MessageRefusal::new(ReasonCode::NotAuthorized, "the access rules do not allow this"))
             }
             NotRouted::NoMemory => Err(MessageRefusal::no_memory()),
             NotRouted::NoDisk(state) => {

@@ -6,6 +6,7 @@ use tautwire_memory::{Charge, Kind};
 use tautwire_protocol::{OwnedPacket, Packet, QoS, SubscribeReason, TopicFilter, UnsubscribeReason};
 use tautwire_session::{Change, Journal, Outbound};
 
+use crate::access::Review;
 use crate::ack::Ack;
 use crate::connections::{ReadBack, Reason, Replay};
 use crate::place::{ConnectionId, SessionIndex};
@@ -24,6 +25,8 @@ pub(crate) enum Job {
     Filters(Box<Filters>),
     /// What a session that has ended leaves behind.
     Clear(SessionIndex, ReadBack),
+    /// What has been granted, after the rules have changed.
+    Review(Review),
 }
 
 /// A packet with many filters, and how far it has been worked off.
@@ -98,6 +101,10 @@ impl<J: Journal> Shard<J> {
         match job {
             Job::Filters(filters) => self.work_off(filters),
             Job::Clear(session, read_back) => self.clear(session, read_back),
+            Job::Review(review) => {
+                let (left, steps) = self.review(review);
+                (left.map_or(Slice::Done, |left| Slice::Unfinished(Job::Review(left))), steps)
+            }
         }
     }
 

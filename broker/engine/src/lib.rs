@@ -6,9 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod account;
 mod ack;
 mod acknowledge;
+mod admission;
 mod ahead;
 mod cold;
 mod connections;
@@ -47,7 +49,8 @@ mod waiting;
 mod wheel;
 mod written;
 
-pub use connections::{Chunk, Output};
+pub use access::AccessBoard;
+pub use connections::{Attempt, Chunk, Output, Question, Standing, State, Verdict};
 pub use contracts::ContractBoard;
 pub use counters::{Counter, Counters, Totals};
 pub use hub::Action;

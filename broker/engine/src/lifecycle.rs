@@ -4,6 +4,7 @@ use tautwire_message::MessageRef;
 use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Property};
 use tautwire_session::{Change, Journal, KeptWill};
 
+use crate::admission::identity_of;
 use crate::connections::{Deadlines, Phase, ReadBack};
 use crate::frames::Outgoing;
 use crate::handshake::keep_alive_limit_ms;
@@ -77,6 +78,11 @@ impl<J: Journal> Shard<J> {
         self.hub.end_pacing(index);
         let (session, replays) = self.hub.connections[index].part();
         let Some(session) = session else { return };
+        if self.hub.sessions[session].will().is_some()
+            && let Some(identity) = identity_of(self.hub.connections[index].standing()).cloned()
+        {
+            self.hub.sessions.place(session).keep_identity(identity);
+        }
         let lasts = self.hub.sessions[session].expiry_interval_s() > 0;
         for replay in replays {
             self.hub.settle_replay(lasts.then_some(session), replay);
@@ -129,7 +135,11 @@ impl<J: Journal> Shard<J> {
     /// Publishes the will of a session that has one, and forgets it [MQTT-3.1.2-10].
     fn publish_will(&mut self, session: SessionIndex) {
         let Some(will) = self.hub.sessions[session].will().cloned() else { return };
+        let may_leave = self.hub.may_leave_will(session, &will);
         self.hub.commit(session, Change::Will(None));
+        if !may_leave {
+            return;
+        }
         let KeptWill { message, message_expiry_s, .. } = will;
         let mut parts = MessageRef { id: self.hub.message_ids.next_id(), ..message.as_ref() };
         parts.expires_at_ms = message_expiry_s.map(|seconds| self.hub.now_ms + u64::from(seconds) * 1000);
@@ -161,13 +171,16 @@ impl<J: Journal> Shard<J> {
         let connect = awaiting_connect.then(|| last_received_ms + connect_limit_ms);
         let incomplete = incomplete_since_ms.map(|since| since.get() + incomplete_limit_ms);
         let stalled = stalled_since_ms.filter(|_| stall_limit_ms > 0).map(|since| since.get() + stall_limit_ms);
+        let identity = self.identity_ends_at_ms(index).filter(|_| !awaiting_connect);
         let is_due = |deadline: Option<u64>| deadline.is_some_and(|at_ms| at_ms <= now_ms);
 
         let counters = self.hub.counters();
         if is_due(connect) {
             counters.connect_timeouts.add(1);
-            log::debug!("connection {index} sent no CONNECT in time");
-            self.close(index);
+            self.give_up_connect(index);
+        } else if is_due(identity) {
+            counters.identities_ended.add(1);
+            self.disconnect(index, DisconnectReason::NotAuthorized, "what the client has shown holds no longer");
         } else if is_due(incomplete) {
             counters.incomplete_packet_timeouts.add(1);
             self.disconnect(index, DisconnectReason::KeepAliveTimeout, "a packet was not complete in time");
@@ -182,7 +195,7 @@ impl<J: Journal> Shard<J> {
         } else if is_due(stalled) {
             counters.write_stall_timeouts.add(1);
             self.disconnect(index, DisconnectReason::UnspecifiedError, "output was not taken in time");
-        } else if let Some(next_ms) = [connect, incomplete, keep_alive, stalled].into_iter().flatten().min() {
+        } else if let Some(next_ms) = [connect, incomplete, keep_alive, stalled, identity].into_iter().flatten().min() {
             self.hub.arm_connection(index, next_ms);
         } else if keep_alive_s > 0 {
             // Not read from, which stops the clock: looked at again later.

@@ -90,6 +90,9 @@ impl<J: Journal> Shard<J> {
             return refused(ReasonCode::PacketTooLarge, "the message is larger than mqtt.maximum_packet_size");
         }
         match self.check_topic(message.topic) {
+            Ok(()) if !self.hub.access.operator_may_publish(message) => {
+                refused(ReasonCode::NotAuthorized, "the access rules do not allow this")
+            }
             Ok(()) => Ok(()),
             Err(reason @ ReasonCode::TopicNameInvalid) => {
                 refused(reason, "the topic is beyond limits.topic_bytes or limits.topic_levels")

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tautwire_access::TopicStamp;
 use tautwire_contracts::Contract;
 use tautwire_memory::Ledger;
 use tautwire_message::{Format, MessageRef};
@@ -10,6 +11,7 @@ use tautwire_router::{Batch, Entry, Member, Parcel, RetainRefused, Routes, Sessi
 use tautwire_session::{Journal, LogState, PendingMessage, Receivers, SubscriptionIds};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
+use crate::access::Stamps;
 use crate::contracts::BrokenContract;
 use crate::deliver::Terms;
 use crate::fan_out::Burst;
@@ -53,6 +55,8 @@ pub(crate) struct Matches {
     routes: Routes,
     /// The contract that payloads must keep to.
     contract: Option<Arc<Contract>>,
+    /// Names the entry; `None` for what is not remembered.
+    stamp: Option<TopicStamp>,
 }
 
 impl Reusable for Matches {
@@ -100,6 +104,8 @@ impl Table {
 /// Why a message went to nobody.
 #[derive(Debug)]
 pub(crate) enum NotRouted {
+    /// The access rules do not allow it.
+    NotAuthorized,
     /// It breaks the contract of its topic.
     Broken(Box<BrokenContract>),
     /// It may not be retained.
@@ -126,6 +132,7 @@ pub(crate) enum Origin {
 pub(crate) struct Table {
     pub(crate) tree: FilterTree<Subscription>,
     cache: MatchCache<Matches>,
+    stamps: Stamps,
     /// Counts the changes of the tree.
     pub(crate) generation: u64,
 }
@@ -144,8 +151,13 @@ impl<J: Journal> Shard<J> {
     ) -> Result<bool, NotRouted> {
         let Shard { hub, table, .. } = self;
         let topic = outgoing.message.topic;
-        let Table { tree, cache, generation } = table;
-        let matches = find(tree, cache, *generation, hub, topic);
+        let Table { tree, cache, stamps, generation } = table;
+        let matches = find(tree, cache, stamps, *generation, hub, topic);
+        if let Some(asker) = outgoing.asker.take()
+            && !hub.may_publish(asker, matches.stamp, &outgoing.message)
+        {
+            return Err(NotRouted::NotAuthorized);
+        }
         hub.visited += matches.subscriptions.len() as u64;
         if let Some(contract) = &matches.contract
             && !outgoing.is_checked
@@ -178,8 +190,8 @@ impl<J: Journal> Shard<J> {
     /// Lets a message in that is to be retained before it is routed, or refuses it.
     pub(crate) fn admit_retained(&mut self, outgoing: &mut Outgoing<'_>) -> Result<(), NotRouted> {
         let Shard { hub, table, .. } = self;
-        let Table { tree, cache, generation } = table;
-        let matches = find(tree, cache, *generation, hub, outgoing.message.topic);
+        let Table { tree, cache, stamps, generation } = table;
+        let matches = find(tree, cache, stamps, *generation, hub, outgoing.message.topic);
         hub.admit(outgoing, matches)
     }
 
@@ -250,6 +262,7 @@ impl<J: Journal> Shard<J> {
 fn find<'c, J: Journal>(
     tree: &FilterTree<Subscription>,
     cache: &'c mut MatchCache<Matches>,
+    stamps: &mut Stamps,
     generation: u64,
     hub: &Hub<J>,
     topic: &str,
@@ -259,6 +272,7 @@ fn find<'c, J: Journal>(
         matches.take_from(tree, topic, |_| true);
         hub.exchange.routes(topic, &mut matches.routes);
         matches.contract = hub.contracts.find(topic);
+        matches.stamp = stamps.next();
     })
 }
 

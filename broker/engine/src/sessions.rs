@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hashbrown::HashTable;
+use tautwire_access::Identity;
 use tautwire_memory::{Accounted, Ledger};
 use tautwire_router::{SessionKey, ShardIndex};
 use tautwire_session::{Change, LogPosition, Outbound, PendingMessage, Session, SessionNumber};
@@ -38,12 +39,14 @@ pub(crate) struct Place {
 }
 
 /// What only some sessions need.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct More {
     /// What comes up while there is no connection.
     away: Away,
     /// What the log knows of the session.
     written: Option<Written>,
+    /// Who left a will that is due later.
+    identity: Option<Arc<Identity>>,
 }
 
 /// How much of a session is written down.
@@ -209,6 +212,11 @@ impl Sessions {
         self.places[index.number()].more.as_ref().map_or(Away::default(), |more| more.away)
     }
 
+    /// Who has left the session's will, where that is known.
+    pub(crate) fn identity(&self, index: SessionIndex) -> Option<&Arc<Identity>> {
+        self.places[index.number()].more.as_ref()?.identity.as_ref()
+    }
+
     /// Nothing has to wait for what has been written down of any session so far.
     pub(crate) fn forget_positions(&mut self) {
         for place in &mut self.places {
@@ -250,9 +258,15 @@ impl Place {
 
     /// Sets when something comes up while there is no connection.
     pub(crate) fn wait_away(&mut self, away: Away) {
-        let written = self.more.as_ref().and_then(|more| more.written);
+        let (written, identity) = self.more.take().map(|more| (more.written, more.identity)).unwrap_or_default();
         let is_needed = away.next_ms().is_some() || written.is_some();
-        self.more = is_needed.then(|| Box::new(More { away, written }));
+        let identity = identity.filter(|_| away.will_at_ms.is_some());
+        self.more = is_needed.then(|| Box::new(More { away, written, identity }));
+    }
+
+    /// Who has left the session's will.
+    pub(crate) fn keep_identity(&mut self, identity: Arc<Identity>) {
+        self.more.get_or_insert_default().identity = Some(identity);
     }
 
     /// The session has this state from the log.

@@ -11,6 +11,7 @@ use tautwire_protocol::{
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::{AckLevel, Journal};
 
+use crate::admission::is_heard_ahead;
 use crate::ahead::overtakes;
 use crate::connections::{Chunk, Output, Phase, Reason};
 use crate::counters::Counters;
@@ -156,6 +157,10 @@ impl<J: Journal> Shard<J> {
                     if connection.waits_for_memory_alone() {
                         connection.hear_ahead_to(length.max(connection.heard_ahead_bytes()));
                         at = self.hear_behind(index, chunk, at..range.end);
+                    } else if connection.is_challenged()
+                        && matches!(self.hear_challenged(index, &chunk.bytes()[at..range.end], length), Handled::Ended)
+                    {
+                        at = range.end;
                     }
                     break;
                 }
@@ -206,7 +211,7 @@ impl<J: Journal> Shard<J> {
         if bytes.len() < length {
             return (0, Handled::Done);
         }
-        if connection.heard_ahead_bytes() >= length && overtakes(header.packet_type) {
+        if connection.heard_ahead_bytes() >= length && (overtakes(header.packet_type) || is_heard_ahead(&header)) {
             return (length, Handled::Done);
         }
         if J::KEEPS && self.hub.brake_for_log(index, &header, bytes[0]) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tautwire_memory::{Limits, Memory};
 use tautwire_router::Exchange;
 
+use crate::access::AccessBoard;
 use crate::contracts::ContractBoard;
 use crate::counters::Counters;
 use crate::settings::Settings;
@@ -20,6 +21,8 @@ pub struct Shared {
     pub exchange: Arc<Exchange>,
     /// Contracts.
     pub contracts: Arc<ContractBoard>,
+    /// Who may do what, and whether clients are asked who they are.
+    pub access: Arc<AccessBoard>,
     /// The counters of each shard, by its number, and behind them others for what no shard counts.
     pub counters: Arc<[Counters]>,
     /// What the clients of each shard hold, and what they may hold.
@@ -40,6 +43,7 @@ impl Shared {
         Shared {
             settings: Arc::new(settings),
             contracts: Arc::new(ContractBoard::new(exchange.clone())),
+            access: Arc::default(),
             exchange,
             counters: (0..=shards).map(|_| Counters::default()).collect(),
             memory: Arc::new(Memory::new(shards, limits)),

@@ -55,7 +55,7 @@ impl<J: Journal> Shard<J> {
         request: &SubscriptionRequest<'_>,
     ) -> (SubscribeReason, Option<Replay>) {
         let identifier = subscribe.properties.subscription_identifier();
-        let granted = self.check_subscription(session, request, identifier);
+        let granted = self.check_subscription(index, session, request, identifier);
         let wanted = formats::accepted(subscribe).and_then(|accepted| formats::wanted(request.filter, accepted));
         match granted.and_then(|qos| Ok((qos, wanted?))) {
             Ok((qos, wanted)) => {
@@ -100,14 +100,26 @@ impl<J: Journal> Shard<J> {
         let Some(held) = self.hub.sessions[session].subscriptions().get(filter.as_str()) else {
             return UnsubscribeReason::NoSubscriptionExisted;
         };
-        // [MQTT-3.10.4-2]: what has not been sent is not sent any more.
-        if let Ok(wanted) = formats::wanted(filter, held.format) {
+        self.end_subscription(session, Some(index), filter, held.format);
+        UnsubscribeReason::Success
+    }
+
+    /// Ends a subscription. What is owed for it and has not been sent is not sent any more [MQTT-3.10.4-2].
+    pub(crate) fn end_subscription(
+        &mut self,
+        session: SessionIndex,
+        index: Option<ConnectionIndex>,
+        filter: TopicFilter<'_>,
+        format: Option<Format>,
+    ) {
+        if let Some(index) = index
+            && let Ok(wanted) = formats::wanted(filter, format)
+        {
             self.hub.forgive_replay(session, index, wanted.filter, wanted.format);
         }
         self.hub.open_filter(session, filter.as_str());
         self.hub.commit(session, Change::Unsubscribed(filter.as_str().into()));
-        self.leave(session, filter, held.format);
-        UnsubscribeReason::Success
+        self.leave(session, filter, format);
     }
 
     /// A packet with many filters is worked off over several turns.
@@ -125,7 +137,8 @@ impl<J: Journal> Shard<J> {
 
     /// Whether the subscription may be made, and with which QoS.
     fn check_subscription(
-        &self,
+        &mut self,
+        index: ConnectionIndex,
         session: SessionIndex,
         request: &SubscriptionRequest<'_>,
         identifier: Option<SubscriptionId>,
@@ -145,6 +158,10 @@ impl<J: Journal> Shard<J> {
         if filter.as_str().len() > settings.topic_bytes || levels() > settings.topic_levels {
             return Err(SubscribeReason::TopicFilterInvalid);
         }
+        if !self.hub.may_subscribe(index, filter, request.options.qos) {
+            return Err(SubscribeReason::NotAuthorized);
+        }
+        let settings = &self.hub.settings;
         let held = self.hub.sessions[session].subscriptions();
         let is_new = held.get(filter.as_str()).is_none();
         if is_new

@@ -88,6 +88,7 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
     shard.hub.now_ms = now_ms;
     shard.hub.look_at_memory();
     shard.look_at_log();
+    shard.look_at_access();
     shard.look_at_ways(surroundings);
 
     while surroundings.adopt(shard) {

@@ -1,6 +1,7 @@
 //! The subscriptions of one session.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use tautwire_protocol::{SubscriptionId, SubscriptionOptions};
 
@@ -124,6 +125,19 @@ impl SubscriptionSet {
         self.iter().next()
     }
 
+    /// The subscriptions behind `filter` in the order of filters, whether there is one to it or not.
+    pub fn after(&self, filter: &str) -> impl Iterator<Item = (&str, SubscriptionRecord)> {
+        let (list, tree) = match &self.representation {
+            Representation::List(list) => (Some(&list[list.partition_point(|(held, _)| &**held <= filter)..]), None),
+            Representation::Tree(tree) => {
+                (None, Some(tree.range::<str, _>((Bound::Excluded(filter), Bound::Unbounded))))
+            }
+        };
+        let from_list = list.into_iter().flatten().map(|(filter, record)| (&**filter, *record));
+        let from_tree = tree.into_iter().flatten().map(|(filter, record)| (&**filter, *record));
+        from_list.chain(from_tree)
+    }
+
     /// All subscriptions in the order of their filters.
     pub fn iter(&self) -> impl Iterator<Item = (&str, SubscriptionRecord)> {
         let (list, tree) = match &self.representation {
@@ -166,6 +180,11 @@ mod tests {
             assert_eq!(set.insert(&filter, record(QoS::AtMostOnce)), None);
             assert_eq!(set.insert(&filter, record(QoS::AtLeastOnce)), Some(record(QoS::AtMostOnce)));
             assert_eq!(set.len(), n + 1);
+            assert_eq!(set.after("").count(), n + 1);
+            assert_eq!(
+                set.after(&filter).collect::<Vec<_>>(),
+                set.iter().skip_while(|(held, _)| **held <= *filter).collect::<Vec<_>>()
+            );
         }
         assert_eq!(set.iter().count(), LIST_MAX * 3);
         for n in 0..LIST_MAX * 3 {

@@ -14,6 +14,7 @@ use super::aliases::{Alias, Aliases};
 use super::holds::{Holds, Reason};
 use super::output::{Output, OutputPool};
 use super::read_back::ReadBack;
+use super::standing::{Exchange, Standing};
 use crate::ack::Ack;
 use crate::place::{Alarm, NonZeroMs, SessionIndex};
 use crate::quotas::PublishBucket;
@@ -88,6 +89,8 @@ pub(crate) struct Connection {
     alarm: Alarm,
     output: Option<Box<Output>>,
     extras: Option<Box<Extras>>,
+    /// Who the client is, where that is asked.
+    standing: Option<Box<Standing>>,
 }
 
 /// What only some connections need.
@@ -167,6 +170,7 @@ impl Connection {
             alarm: Alarm::default(),
             output: None,
             extras: None,
+            standing: None,
         }
     }
 
@@ -433,7 +437,42 @@ impl Connection {
             let pace_bytes = if extras.pace.is_some() { size_of::<Pace>() } else { 0 };
             extras.aliases.bytes() + input_bytes + pace_bytes + size_of::<Extras>()
         });
-        CONNECTION_BYTES + output_bytes + extras_bytes
+        let standing_bytes = self.standing.as_ref().map_or(0, |standing| standing.held_bytes());
+        CONNECTION_BYTES + output_bytes + extras_bytes + standing_bytes
+    }
+
+    // Who the client is.
+
+    #[inline]
+    pub(crate) fn standing(&self) -> Option<&Standing> {
+        self.standing.as_deref()
+    }
+
+    #[inline]
+    pub(crate) fn standing_mut(&mut self) -> Option<&mut Standing> {
+        self.standing.as_deref_mut()
+    }
+
+    pub(crate) fn standing_or_new(&mut self) -> &mut Standing {
+        self.standing.get_or_insert_default()
+    }
+
+    /// Whether the client has to answer a challenge before its CONNECT is taken.
+    pub(crate) fn is_challenged(&self) -> bool {
+        self.standing().is_some_and(|standing| standing.exchange() == Exchange::Challenged)
+    }
+
+    /// Takes out what is known of the client, for the shard that the connection moves to.
+    pub(crate) fn give_standing(&mut self) -> Option<Box<Standing>> {
+        let mut standing = self.standing.take()?;
+        standing.leave(self.heard_ahead_bytes());
+        Some(standing)
+    }
+
+    /// What is known of a client whose connection comes from another shard.
+    pub(crate) fn take_standing(&mut self, mut standing: Box<Standing>) {
+        self.hear_ahead_to(standing.arrive());
+        self.standing = Some(standing);
     }
 
     // Acknowledgements that wait for the journal.

@@ -21,6 +21,8 @@ pub(crate) enum Reason {
     Log = 128,
     /// The client publishes faster than it may.
     Rate = 256,
+    /// It has to be found out who the client is.
+    Verdict = 512,
 }
 
 /// The reasons why one connection is not heard now.

@@ -8,6 +8,7 @@ mod connection;
 mod holds;
 mod output;
 mod read_back;
+mod standing;
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -24,6 +25,8 @@ pub(crate) use holds::Reason;
 pub(crate) use output::OutputPool;
 pub use output::{Chunk, Output};
 pub(crate) use read_back::{Back, ReadBack};
+pub(crate) use standing::Exchange;
+pub use standing::{Attempt, Question, Standing, State, Verdict};
 
 /// All connections of a shard, by place.
 #[derive(Debug)]

@@ -270,6 +270,8 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, C> {
                     self.network.list_readable(self.own, id);
                 }
             }
+            // Nobody is asked here.
+            Action::Ask(_) => {}
             Action::HearFirst(first, then) => {
                 if let Some(id) = self.socket(first)
                     && !shard.is_held(first)

@@ -1,0 +1,57 @@
+//! The access rules that hold now, for all shards.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tautwire_access::Policy;
+
+/// The policy, and whether clients are asked who they are. Each shard has the policy itself and looks here only when it has
+/// changed.
+#[derive(Debug)]
+pub struct AccessBoard {
+    policy: RwLock<Arc<Policy>>,
+    changes: AtomicU64,
+    asks: AtomicBool,
+}
+
+impl Default for AccessBoard {
+    /// Everybody may do everything, and nobody is asked.
+    fn default() -> AccessBoard {
+        AccessBoard {
+            policy: RwLock::new(Arc::new(Policy::open())),
+            changes: AtomicU64::new(0),
+            asks: AtomicBool::new(false),
+        }
+    }
+}
+
+impl AccessBoard {
+    /// The policy that holds now.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on `policy` holds. Each shard changes over between two packets, and takes away what is not allowed any more.
+    pub fn set(&self, policy: Arc<Policy>) {
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy;
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether each client is asked who it is, by [`Action::Ask`](crate::Action::Ask). Connections that are there already are not
+    /// asked.
+    pub fn set_asks(&self, asks: bool) {
+        self.asks.store(asks, Ordering::Release);
+    }
+
+    /// Whether clients are asked.
+    #[inline]
+    pub fn asks(&self) -> bool {
+        self.asks.load(Ordering::Acquire)
+    }
+
+    /// How often the policy has been changed.
+    #[inline]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+}

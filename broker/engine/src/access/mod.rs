@@ -1,0 +1,171 @@
+//! What clients may do by the access rules.
+//!
+//! A publish is looked at with the match cache's entry of its topic at hand, a subscription when it is made. Deliveries need no
+//! look, but for what has waited since before the rules changed or the client came back.
+
+mod board;
+mod review;
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use tautwire_access::{Identity, Permissions, Policy, PublishGate, Subject, TopicStamp};
+use tautwire_message::MessageRef;
+use tautwire_protocol::{QoS, TopicFilter};
+use tautwire_session::{Journal, KeptWill, PendingMessage};
+
+use crate::admission::identity_of;
+use crate::connections::Standing;
+use crate::hub::Hub;
+use crate::place::{ConnectionIndex, SessionIndex};
+
+pub use board::AccessBoard;
+pub(crate) use review::Review;
+
+/// The rules as a shard has them.
+#[derive(Debug)]
+pub(crate) struct Access {
+    board: Arc<AccessBoard>,
+    policy: Arc<Policy>,
+    /// How often the rules had been changed when they were last looked at.
+    seen: u64,
+    /// There are rules.
+    is_closed: bool,
+}
+
+impl Access {
+    pub(crate) fn new(board: Arc<AccessBoard>) -> Access {
+        let (seen, policy) = (board.changes(), board.policy());
+        Access { is_closed: !policy.is_open(), board, policy, seen }
+    }
+
+    /// Whether clients are asked who they are.
+    #[inline]
+    pub(crate) fn asks(&self) -> bool {
+        self.board.asks()
+    }
+
+    /// Whether there are rules: without any, everything is allowed.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// Takes on the rules that hold now; gives those that held before where they are others.
+    fn catch_up(&mut self) -> Option<Arc<Policy>> {
+        let changes = self.board.changes();
+        if changes == self.seen {
+            return None;
+        }
+        self.seen = changes;
+        let policy = self.board.policy();
+        self.is_closed = !policy.is_open();
+        Some(std::mem::replace(&mut self.policy, policy))
+    }
+
+    fn resolve(&self, identity: Option<&Arc<Identity>>, client_id: &str) -> Permissions {
+        match identity {
+            Some(identity) => identity.as_subject(client_id, |subject| self.policy.resolve(subject)),
+            // It came before anybody was asked.
+            None => {
+                let nobody = Subject { client_id, user: None, listener: "", claims: &[], roles: &[] };
+                self.policy.resolve(&nobody)
+            }
+        }
+    }
+
+    /// Whether somebody who is no client may publish.
+    pub(crate) fn operator_may_publish(&self, message: &MessageRef<'_>) -> bool {
+        let permissions = || self.policy.resolve(&Subject::ADMIN);
+        !self.is_closed || permissions().may_publish(message.topic, message.qos, message.retain).is_allowed()
+    }
+}
+
+/// Numbers for the entries of a shard's match cache, so that a [`PublishGate`] knows topics again.
+#[derive(Debug, Default)]
+pub(crate) struct Stamps(u64);
+
+impl Stamps {
+    pub(crate) fn next(&mut self) -> Option<TopicStamp> {
+        self.0 += 1;
+        NonZeroU64::new(self.0).map(TopicStamp::new)
+    }
+}
+
+impl<J: Journal> Hub<J> {
+    /// What the client of a connection may do, as `client_id`; `None` where there are no rules.
+    pub(crate) fn permissions_of(&self, index: ConnectionIndex, client_id: &str) -> Option<Permissions> {
+        let identity = identity_of(self.connections[index].standing());
+        self.access.is_closed().then(|| self.access.resolve(identity, client_id))
+    }
+
+    /// The gate of a connection that serves a session, by the rules that hold now; `None` where there are none.
+    fn gate_of(&mut self, index: ConnectionIndex) -> Option<&mut PublishGate> {
+        if !self.access.is_closed() {
+            return None;
+        }
+        let held = self.connections[index].standing().and_then(Standing::gate);
+        let is_current = held.is_some_and(|gate| Arc::ptr_eq(gate.permissions().policy(), &self.access.policy));
+        if !is_current {
+            let client_id = self.connections[index].session().map_or("", |session| self.sessions[session].client_id());
+            let gate = self.permissions_of(index, client_id).map(PublishGate::new);
+            self.connections[index].standing_or_new().set_gate(gate);
+        }
+        self.connections[index].standing_mut()?.gate_mut()
+    }
+
+    /// Whether the client of a connection may publish a message. `stamp` is that of the match cache's entry for its topic.
+    pub(crate) fn may_publish(
+        &mut self,
+        index: ConnectionIndex,
+        stamp: Option<TopicStamp>,
+        message: &MessageRef<'_>,
+    ) -> bool {
+        let MessageRef { topic, qos, retain, .. } = *message;
+        let allowed = self.gate_of(index).is_none_or(|gate| gate.may_publish(stamp, topic, qos, retain).is_allowed());
+        if !allowed {
+            self.counters().publishes_not_authorized.add(1);
+        }
+        allowed
+    }
+
+    /// Whether the client of a connection may make a subscription.
+    pub(crate) fn may_subscribe(&mut self, index: ConnectionIndex, filter: TopicFilter<'_>, qos: QoS) -> bool {
+        let allowed = self.gate_of(index).is_none_or(|gate| gate.permissions().may_subscribe(filter, qos).is_allowed());
+        if !allowed {
+            self.counters().subscriptions_not_authorized.add(1);
+        }
+        allowed
+    }
+
+    /// Whether a message that has waited may be sent, where that is in doubt.
+    pub(crate) fn may_still_receive(&mut self, index: ConnectionIndex, delivery: &PendingMessage, topic: &str) -> bool {
+        let doubts = self.connections[index].standing().is_some_and(Standing::doubts_queue);
+        if !doubts {
+            return true;
+        }
+        let Some(gate) = self.gate_of(index) else { return true };
+        // The subscription's QoS may have been higher than what has come of it.
+        let levels = [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce];
+        let mut levels = levels.into_iter().filter(|level| *level >= delivery.qos);
+        levels.any(|qos| gate.permissions().may_receive(topic, qos, delivery.share.is_some()).is_allowed())
+    }
+
+    /// Whether a session's client may leave this will. The will of a session from before a restart has been allowed by the rules
+    /// of its CONNECT.
+    pub(crate) fn may_leave_will(&mut self, session: SessionIndex, will: &KeptWill) -> bool {
+        if !self.access.is_closed() {
+            return true;
+        }
+        let connection = self.sessions.connection(session);
+        let bound = connection.and_then(|index| identity_of(self.connections[index].standing()));
+        let Some(identity) = bound.or_else(|| self.sessions.identity(session)) else { return true };
+        let message = will.message.as_ref();
+        let permissions = self.access.resolve(Some(identity), self.sessions[session].client_id());
+        let allowed = permissions.may_publish(message.topic, message.qos, message.retain).is_allowed();
+        if !allowed {
+            self.counters().wills_not_authorized.add(1);
+        }
+        allowed
+    }
+}

@@ -1,0 +1,198 @@
+//! What has been granted is looked at again: when the rules have changed, and when a client comes back to its session.
+
+use std::sync::Arc;
+
+use tautwire_access::{Changes, Permissions, Policy, PublishGate};
+use tautwire_protocol::TopicFilter;
+use tautwire_router::SessionKey;
+use tautwire_session::{Change, Journal};
+
+use crate::connections::{Reason, Standing};
+use crate::jobs::Job;
+use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::shard::Shard;
+
+/// A session with more subscriptions is looked at over several turns.
+const FILTERS_AT_ONCE: usize = 64;
+/// Connections or filters that are looked at in one slice.
+const SLICE_STEPS: usize = 256;
+
+/// Something that is looked at again, over several turns.
+#[derive(Debug)]
+pub(crate) enum Review {
+    /// All connections, from this place on: the rules have changed.
+    Connections { next: usize, was: Arc<Policy>, changes: Box<Changes> },
+    /// The subscriptions of one session, from the one behind this filter on.
+    Session { key: SessionKey, connection: ConnectionId, permissions: Permissions, after: Box<str> },
+}
+
+impl<J: Journal> Shard<J> {
+    /// Takes on the rules that hold now, and begins to look at what has been granted by others.
+    #[inline]
+    pub(crate) fn look_at_access(&mut self) {
+        if let Some(was) = self.hub.access.catch_up() {
+            let changes = Box::new(Changes::between(&was, &self.hub.access.policy));
+            self.begin(Job::Review(Review::Connections { next: 0, was, changes }));
+        }
+    }
+
+    /// One slice; gives what is left of it, and how many steps it took.
+    pub(crate) fn review(&mut self, review: Review) -> (Option<Review>, usize) {
+        match review {
+            Review::Connections { next, was, changes } => self.review_connections(next, was, changes),
+            Review::Session { key, connection, permissions, after } => {
+                self.review_slice(key, connection, permissions, after)
+            }
+        }
+    }
+
+    fn review_connections(
+        &mut self,
+        mut next: usize,
+        was: Arc<Policy>,
+        changes: Box<Changes>,
+    ) -> (Option<Review>, usize) {
+        let mut steps = 0;
+        let mut places = self.hub.connections.indices().skip(next);
+        while steps < SLICE_STEPS
+            && let Some(index) = places.next()
+        {
+            next += 1;
+            steps += 1 + self.review_connection(index, &was, &changes);
+        }
+        let left = places.next().map(|_| Review::Connections { next, was, changes });
+        (left, steps)
+    }
+
+    /// Looks at what a client has been granted by the rules of before; says how many steps that took.
+    fn review_connection(&mut self, index: ConnectionIndex, was: &Arc<Policy>, changes: &Changes) -> usize {
+        let connection = &self.hub.connections[index];
+        let Some(session) = connection.session().filter(|_| connection.is_open()) else { return 0 };
+        let client_id = self.hub.sessions[session].client_id();
+        let Some(permissions) = self.hub.permissions_of(index, client_id) else {
+            if let Some(standing) = self.hub.connections[index].standing_mut() {
+                standing.set_gate(None);
+            }
+            return 0;
+        };
+        let held = connection.standing().and_then(Standing::gate).map(PublishGate::permissions);
+        // A gate that is newer than the rules of before says nothing of them.
+        let concerns = held
+            .filter(|held| Arc::ptr_eq(held.policy(), was))
+            .is_none_or(|held| changes.may_concern(held, &permissions));
+        let standing = self.hub.connections[index].standing_or_new();
+        standing.set_gate(Some(PublishGate::new(permissions.clone())));
+        if !concerns {
+            return 0;
+        }
+        standing.doubt_queue();
+        self.review_will(session);
+        self.review_subscriptions(session, index, permissions)
+    }
+
+    fn review_will(&mut self, session: SessionIndex) {
+        if let Some(will) = self.hub.sessions[session].will().cloned()
+            && !self.hub.may_leave_will(session, &will)
+        {
+            self.hub.commit(session, Change::Will(None));
+        }
+    }
+
+    /// Takes away the subscriptions that are not allowed, at once where there are few; says how many steps that took.
+    fn review_subscriptions(
+        &mut self,
+        session: SessionIndex,
+        index: ConnectionIndex,
+        permissions: Permissions,
+    ) -> usize {
+        let (key, connection) = (self.hub.sessions.key(session), self.hub.id(index));
+        let review = Review::Session { key, connection, permissions, after: "".into() };
+        let count = self.hub.sessions[session].subscriptions().len();
+        if count > FILTERS_AT_ONCE {
+            self.hub.jobs.push(Job::Review(review));
+            return 0;
+        }
+        self.review(review).1
+    }
+
+    /// Looks at the subscriptions of a session to which a client comes back; false where that goes on over several turns, and the
+    /// client is not heard meanwhile.
+    pub(crate) fn has_reviewed(&mut self, index: ConnectionIndex, session: SessionIndex) -> bool {
+        let client_id = self.hub.sessions[session].client_id();
+        let Some(permissions) = self.hub.permissions_of(index, client_id) else { return true };
+        let standing = self.hub.connections[index].standing_or_new();
+        if standing.is_reviewed() {
+            return true;
+        }
+        standing.doubt_queue();
+        if self.hub.sessions[session].subscriptions().len() > FILTERS_AT_ONCE {
+            self.hub.connections[index].hold(Reason::Job);
+        } else {
+            self.hub.connections[index].standing_or_new().note_reviewed();
+        }
+        self.review_subscriptions(session, index, permissions);
+        !self.hub.connections[index].is_held_for(Reason::Job)
+    }
+
+    fn review_slice(
+        &mut self,
+        key: SessionKey,
+        connection: ConnectionId,
+        permissions: Permissions,
+        mut after: Box<str>,
+    ) -> (Option<Review>, usize) {
+        let Some(session) = self.hub.sessions.at(&key) else {
+            self.end_review(connection);
+            return (None, 1);
+        };
+        let mut denied = Vec::new();
+        let mut steps = 0;
+        let mut last = None;
+        for (filter, record) in self.hub.sessions[session].subscriptions().after(&after).take(SLICE_STEPS) {
+            steps += 1;
+            last = Some(filter);
+            let allowed = TopicFilter::new(filter)
+                .is_ok_and(|filter| permissions.may_subscribe(filter, record.options.qos).is_allowed());
+            if !allowed {
+                denied.push((Box::<str>::from(filter), record.format));
+            }
+        }
+        let is_last = steps < SLICE_STEPS;
+        if let Some(last) = last {
+            after = last.into();
+        }
+        let index = self.hub.connections.find(connection);
+        for (filter, format) in denied {
+            if let Ok(filter) = TopicFilter::new(&filter) {
+                self.hub.counters().subscriptions_taken_away.add(1);
+                self.end_subscription(session, index, filter, format);
+            }
+        }
+        if is_last {
+            self.end_review(connection);
+            return (None, steps);
+        }
+        (Some(Review::Session { key, connection, permissions, after }), steps)
+    }
+
+    /// The session that a connection is to serve has been looked at.
+    fn end_review(&mut self, connection: ConnectionId) {
+        let Some(found) = self.hub.connections.get(connection) else { return };
+        if found.is_held_for(Reason::Job) && found.session().is_none() {
+            found.standing_or_new().note_reviewed();
+            self.hub.hear_again(connection, Reason::Job);
+        }
+    }
+
+    /// What a client may do has changed because it has authenticated again.
+    pub(crate) fn resolve_again(&mut self, index: ConnectionIndex) {
+        let Some(session) = self.hub.connections[index].session() else { return };
+        let client_id = self.hub.sessions[session].client_id();
+        let Some(permissions) = self.hub.permissions_of(index, client_id) else { return };
+        let standing = self.hub.connections[index].standing_or_new();
+        standing.set_gate(Some(PublishGate::new(permissions.clone())));
+        standing.doubt_queue();
+        self.review_will(session);
+        self.review_subscriptions(session, index, permissions);
+    }
+}

@@ -1,0 +1,290 @@
+//! What is known of who a client is.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use tautwire_access::{Identity, PublishGate};
+use tautwire_memory::{Charge, Kind, Ledger};
+use tautwire_protocol::{ConnectReason, ProtocolVersion};
+
+/// What a client says to show who it is.
+pub enum Question {
+    /// By CONNECT.
+    Connect(Attempt),
+    /// By AUTH, as the next step of what CONNECT or an earlier AUTH has begun [MQTT 5.0 section 4.12].
+    Continue {
+        /// Authentication Data.
+        data: Box<[u8]>,
+        /// What came with the challenge.
+        state: State,
+    },
+    /// By AUTH, to show it once more while it is connected [MQTT 5.0 section 4.12.1].
+    Again(Attempt),
+}
+
+/// What a client says of itself.
+#[derive(Clone)]
+pub struct Attempt {
+    /// The version that the client speaks.
+    pub version: ProtocolVersion,
+    /// The Client Identifier that it asks for; empty where the broker is to assign one.
+    pub client_id: Box<str>,
+    /// User Name.
+    pub user_name: Option<Box<str>>,
+    /// Password.
+    pub password: Option<Box<[u8]>>,
+    /// Authentication Method, for extended authentication.
+    pub method: Option<Box<str>>,
+    /// Authentication Data.
+    pub data: Option<Box<[u8]>>,
+}
+
+/// The answer to a [`Question`].
+pub enum Verdict {
+    /// The client is this one. `data` goes back with CONNACK, or with AUTH where it was connected.
+    Admitted {
+        /// Who it is.
+        identity: Arc<Identity>,
+        /// Authentication Data.
+        data: Option<Box<[u8]>>,
+    },
+    /// The client has to answer by AUTH first.
+    Challenge {
+        /// Authentication Data.
+        data: Box<[u8]>,
+        /// Kept until the client has answered.
+        state: State,
+    },
+    /// The client is not let in.
+    Refused {
+        /// What it is told. The same code goes into DISCONNECT where it was connected.
+        reason: ConnectReason,
+        /// What it is told in words. It must not say more than whoever guesses may know.
+        why: Cow<'static, str>,
+    },
+}
+
+/// Whatever the one who finds out who clients are has to remember between two steps.
+pub type State = Box<dyn Any + Send>;
+
+/// What is known of who a client is. It moves with the connection from shard to shard.
+#[derive(Default)]
+pub struct Standing {
+    exchange: Exchange,
+    /// Asked, and not taken yet.
+    question: Option<Question>,
+    /// Given, and not acted on yet.
+    verdict: Option<Verdict>,
+    /// Between a challenge and the client's answer.
+    state: Option<State>,
+    /// Extended authentication is by this method, from CONNECT on.
+    method: Option<Box<str>>,
+    identity: Option<Arc<Identity>>,
+    /// Goes with CONNACK.
+    last_data: Option<Box<[u8]>>,
+    /// Bytes behind CONNECT that have been heard already.
+    heard_ahead_bytes: usize,
+    gate: Option<PublishGate>,
+    /// What waits for the client is looked at again before it is sent.
+    doubts_queue: bool,
+    /// The session's subscriptions have been looked at.
+    is_reviewed: bool,
+    /// For the question and what is made of it.
+    charge: Option<Charge>,
+}
+
+/// How far an authentication has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Exchange {
+    /// None is under way.
+    #[default]
+    None,
+    /// A verdict is awaited.
+    Asked,
+    /// The client has to answer.
+    Challenged,
+}
+
+impl Standing {
+    pub(crate) fn exchange(&self) -> Exchange {
+        self.exchange
+    }
+
+    /// Asks who the client is; what that takes is charged to `ledger`.
+    pub(crate) fn ask(&mut self, question: Question, ledger: &Arc<Ledger>) {
+        let mut charge = Charge::new(ledger, Kind::Input);
+        charge.set(question.bytes());
+        self.charge = Some(charge);
+        self.question = Some(question);
+        self.verdict = None;
+        self.exchange = Exchange::Asked;
+    }
+
+    /// For whoever finds the answer.
+    pub(crate) fn take_question(&mut self) -> Option<Question> {
+        self.question.take()
+    }
+
+    /// There is an answer, to be acted on when CONNECT is brought again.
+    pub(crate) fn keep_verdict(&mut self, verdict: Verdict) {
+        self.verdict = Some(verdict);
+    }
+
+    /// The answer, if there is one; the question is settled then.
+    pub(crate) fn take_verdict(&mut self) -> Option<Verdict> {
+        let verdict = self.verdict.take()?;
+        self.settle();
+        Some(verdict)
+    }
+
+    /// No verdict is awaited any more.
+    pub(crate) fn settle(&mut self) {
+        self.exchange = Exchange::None;
+        self.charge = None;
+    }
+
+    /// The client has to answer a challenge.
+    pub(crate) fn challenge(&mut self, state: State) {
+        self.exchange = Exchange::Challenged;
+        self.state = Some(state);
+    }
+
+    /// What was kept with the challenge.
+    pub(crate) fn take_state(&mut self) -> Option<State> {
+        self.state.take()
+    }
+
+    pub(crate) fn method(&self) -> Option<&str> {
+        self.method.as_deref()
+    }
+
+    pub(crate) fn set_method(&mut self, method: Option<&str>) {
+        self.method = method.map(Box::from);
+    }
+
+    pub(crate) fn identity(&self) -> Option<&Arc<Identity>> {
+        self.identity.as_ref()
+    }
+
+    pub(crate) fn admit(&mut self, identity: Arc<Identity>, data: Option<Box<[u8]>>) {
+        self.identity = Some(identity);
+        self.last_data = data;
+    }
+
+    /// What goes with CONNACK.
+    pub(crate) fn take_last_data(&mut self) -> Option<Box<[u8]>> {
+        self.last_data.take()
+    }
+
+    pub(crate) fn gate(&self) -> Option<&PublishGate> {
+        self.gate.as_ref()
+    }
+
+    pub(crate) fn gate_mut(&mut self) -> Option<&mut PublishGate> {
+        self.gate.as_mut()
+    }
+
+    pub(crate) fn set_gate(&mut self, gate: Option<PublishGate>) {
+        self.gate = gate;
+    }
+
+    pub(crate) fn doubts_queue(&self) -> bool {
+        self.doubts_queue
+    }
+
+    pub(crate) fn doubt_queue(&mut self) {
+        self.doubts_queue = true;
+    }
+
+    /// Whether the subscriptions of the session have been looked at for this connection.
+    pub(crate) fn is_reviewed(&self) -> bool {
+        self.is_reviewed
+    }
+
+    pub(crate) fn note_reviewed(&mut self) {
+        self.is_reviewed = true;
+    }
+
+    /// It leaves its shard, with so much of the input heard ahead.
+    pub(super) fn leave(&mut self, heard_ahead_bytes: usize) {
+        self.heard_ahead_bytes = heard_ahead_bytes;
+        self.charge = None;
+    }
+
+    /// It has come to its shard; gives how much of the input has been heard ahead.
+    pub(super) fn arrive(&mut self) -> usize {
+        std::mem::take(&mut self.heard_ahead_bytes)
+    }
+
+    /// About what it takes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let gate_bytes = self.gate.as_ref().map_or(0, |gate| gate.permissions().own_heap_bytes());
+        let charged_bytes = self.charge.as_ref().map_or(0, Charge::bytes);
+        size_of::<Standing>() + gate_bytes + charged_bytes
+    }
+}
+
+impl Question {
+    /// About what it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Question::Connect(attempt) | Question::Again(attempt) => attempt.bytes(),
+            Question::Continue { data, .. } => data.len(),
+        }
+    }
+}
+
+impl Attempt {
+    fn bytes(&self) -> usize {
+        let texts = [Some(&self.client_id), self.user_name.as_ref(), self.method.as_ref()];
+        let bytes = [self.password.as_ref(), self.data.as_ref()];
+        let texts_len: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
+        let bytes_len: usize = bytes.into_iter().flatten().map(|bytes| bytes.len()).sum();
+        size_of::<Attempt>() + texts_len + bytes_len
+    }
+}
+
+/// Shows no secrets.
+impl fmt::Debug for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Standing")
+            .field("exchange", &self.exchange)
+            .field("identity", &self.identity)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Shows no secrets.
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Question::Connect(attempt) => f.debug_tuple("Connect").field(attempt).finish(),
+            Question::Continue { .. } => f.write_str("Continue"),
+            Question::Again(attempt) => f.debug_tuple("Again").field(attempt).finish(),
+        }
+    }
+}
+
+/// Shows no secrets, and nothing from which they could be made out.
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Attempt")
+            .field("client_id", &self.client_id)
+            .field("user_name", &self.user_name)
+            .field("method", &self.method)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Shows no secrets.
+impl fmt::Debug for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Admitted { identity, .. } => f.debug_tuple("Admitted").field(identity).finish(),
+            Verdict::Challenge { .. } => f.write_str("Challenge"),
+            Verdict::Refused { reason, why } => f.debug_tuple("Refused").field(reason).field(why).finish(),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! CONNECT waits for a verdict.
+
+use tautwire_engine::{Question, Verdict};
+use tautwire_protocol::{ConnectReason, Packet, PacketType};
+
+use crate::desk::{World, identity};
+use crate::{V3, V5, connack, connect, connect_v3, member};
+
+use std::sync::Arc;
+
+fn refused(reason: ConnectReason) -> Verdict {
+    Verdict::Refused { reason, why: "no".into() }
+}
+
+#[test]
+fn connect_waits_with_all_that_is_behind_it() {
+    for shards in [1, 2] {
+        let mut world = World::new(shards);
+        // Some of them live on each shard.
+        for number in 0..8 {
+            let name = format!("c{number}");
+            let client = world.connection();
+            let mut bytes = Vec::new();
+            let sent = [Packet::Connect(connect(&name, &[])), Packet::PingReq, Packet::PingReq];
+            sent.iter().for_each(|packet| {
+                packet.append_to(V5, &mut bytes).expect("it can be said");
+            });
+            let (first, rest) = bytes.split_at(bytes.len() - 3);
+            world.say_bytes(client, first);
+            world.say_bytes(client, rest);
+            let Some(Question::Connect(attempt)) = world.question(client) else { panic!("nothing was asked") };
+            assert_eq!((&*attempt.client_id, attempt.user_name.as_deref()), (&*name, Some("ann")));
+            assert_eq!(attempt.password.as_deref(), Some(&b"secret"[..]));
+            assert!(world.question(client).is_none(), "it is asked once");
+            assert!(world.heard(V5, client, |_| ()).is_empty(), "nothing is said before the verdict");
+            world.admit(client, "ann");
+            let types = world.heard(V5, client, |packet| packet.packet_type());
+            assert_eq!(types, [PacketType::ConnAck, PacketType::PingResp, PacketType::PingResp]);
+            assert_eq!(world.shard_of(client), Some(usize::from(world.exchange.owner(&name).0)));
+        }
+    }
+}
+
+#[test]
+fn who_is_refused_is_told_in_the_words_of_its_version() {
+    let mut world = World::new(2);
+    let client = world.connection();
+    world.say(client, &Packet::Connect(connect("a", &[])));
+    world.decide(client, refused(ConnectReason::BadUserNameOrPassword));
+    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::BadUserNameOrPassword)]);
+    assert!(world.is_closed(client));
+
+    let client = world.connection();
+    world.say_in(V3, client, &Packet::Connect(connect_v3("a")));
+    world.decide(client, refused(ConnectReason::NotAuthorized));
+    assert_eq!(world.heard(V3, client, connack), [(false, ConnectReason::NotAuthorized)]);
+    assert!(world.is_closed(client));
+    assert_eq!(world.counters(0).connects_not_authenticated.get(), 2);
+}
+
+#[test]
+fn nobody_takes_a_session_over_before_the_verdict() {
+    let mut world = World::new(2);
+    let first = member(&mut world, "a", "ann");
+    let second = world.connection();
+    world.say(second, &Packet::Connect(connect("a", &[])));
+    assert!(world.heard(V5, first, |_| ()).is_empty() && !world.is_closed(first));
+    world.decide(second, refused(ConnectReason::NotAuthorized));
+    assert!(world.heard(V5, first, |_| ()).is_empty() && !world.is_closed(first));
+
+    let third = world.connection();
+    world.say(third, &Packet::Connect(connect("a", &[])));
+    world.admit(third, "ann");
+    assert!(world.is_closed(first));
+    assert_eq!(world.heard(V5, third, connack), [(true, ConnectReason::Success)]);
+}
+
+#[test]
+fn a_client_identifier_that_authentication_gives_is_the_clients() {
+    let mut world = World::new(2);
+    let client = world.connection();
+    world.say(client, &Packet::Connect(connect("whatever", &[])));
+    let identity = tautwire_access::Identity { client_id: Some("device-7".into()), ..identity("ann") };
+    world.decide(client, Verdict::Admitted { identity: Arc::new(identity), data: None });
+    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
+    let other = world.connection();
+    world.say(other, &Packet::Connect(connect("device-7", &[])));
+    world.admit(other, "ann");
+    assert!(world.is_closed(client), "it is the same client");
+}
+
+#[test]
+fn a_verdict_that_does_not_come_ends_the_connection_with_a_word() {
+    let mut world = World::new(1);
+    let client = world.connection();
+    world.say(client, &Packet::Connect(connect("a", &[])));
+    world.pass(9_000);
+    assert!(!world.is_closed(client));
+    world.pass(2_000);
+    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::ServerUnavailable)]);
+    assert!(world.is_closed(client));
+    world.admit(client, "ann");
+    assert_eq!(world.counters(0).connects.get(), 0, "the verdict came too late");
+}
+
+#[test]
+fn who_is_gone_before_the_verdict_leaves_nothing_behind() {
+    let mut world = World::new(2);
+    let before = world.held_bytes();
+    let client = world.connection();
+    world.say(client, &Packet::Connect(connect("a", &[])));
+    let question = world.question(client);
+    assert!(world.held_bytes() > before, "what it has said counts");
+    world.lose(client);
+    drop(question);
+    assert_eq!(world.held_bytes(), before);
+}
+
+#[test]
+fn an_identity_ends_when_it_says() {
+    let mut world = World::new(2);
+    let client = world.connection();
+    world.say(client, &Packet::Connect(connect("a", &[])));
+    let ends_at_ms = Some(world.now_ms + 100_000);
+    let identity = tautwire_access::Identity { ends_at_ms, ..identity("ann") };
+    world.decide(client, Verdict::Admitted { identity: Arc::new(identity), data: None });
+    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
+    world.pass(59_000);
+    world.pass(40_000);
+    assert!(!world.is_closed(client));
+    world.pass(1_000);
+    assert_eq!(crate::code(&mut world, client).as_u8(), 0x87);
+    assert!(world.is_closed(client));
+}

@@ -1,0 +1,330 @@
+//! Shards with a desk at which clients are asked who they are: a network without delays, and verdicts by hand.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use tautwire_access::{Identity, Policy};
+use tautwire_engine::{
+    AccessBoard, Action, Chunk, ConnectionId, NotPublished, Question, Rest, Settings, Shard, Shared, Standing,
+    Surroundings, Verdict, turn,
+};
+use tautwire_message::Message;
+use tautwire_protocol::{DecodeOptions, Packet, ProtocolVersion, decode};
+use tautwire_router::{Batch, Exchange, Placement, RetainedLimits, ShardIndex};
+use tautwire_session::Volatile;
+
+pub(crate) const NOW_MS: u64 = 1_700_000_000_000;
+const LIMITS: RetainedLimits = RetainedLimits { messages: 1_000, bytes: 1 << 20 };
+/// More turns than anything here takes.
+const TURNS_MAX: usize = 10_000;
+
+/// A client, wherever its connection is.
+pub(crate) type Client = usize;
+
+/// The shards and the clients.
+pub(crate) struct World {
+    shards: Vec<Shard<Volatile>>,
+    nodes: Vec<Node>,
+    pub(crate) board: Arc<AccessBoard>,
+    pub(crate) exchange: Arc<Exchange>,
+    pub(crate) now_ms: u64,
+    clients: usize,
+}
+
+/// What is around one shard.
+#[derive(Default)]
+struct Node {
+    now_ms: u64,
+    sockets: HashMap<ConnectionId, Socket>,
+    fresh: Vec<Socket>,
+    batches: VecDeque<(ShardIndex, Batch)>,
+    sent: Vec<(ShardIndex, Batch)>,
+    moved: Vec<(ShardIndex, Socket)>,
+    questions: Vec<(Client, Question)>,
+    closed: Vec<Socket>,
+}
+
+struct Socket {
+    client: Client,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    standing: Option<Box<Standing>>,
+}
+
+impl World {
+    pub(crate) fn new(shards: usize) -> World {
+        let settings = Settings { sys_interval_s: 0, ..Settings::default() };
+        let shared = Shared::new(settings, Exchange::with_placement(Placement::new(shards, 0), LIMITS));
+        shared.access.set_asks(true);
+        let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, NOW_MS);
+        World {
+            shards: (0..shards).map(shard).collect(),
+            nodes: (0..shards).map(|_| Node::default()).collect(),
+            board: shared.access.clone(),
+            exchange: shared.exchange.clone(),
+            now_ms: NOW_MS,
+            clients: 0,
+        }
+    }
+
+    /// The rules that hold from now on.
+    pub(crate) fn set_rules(&mut self, rules: &str) {
+        self.board.set(Arc::new(Policy::parse("access.toml", rules).expect("good rules")));
+        self.run();
+    }
+
+    /// A connection, by the first shard.
+    pub(crate) fn connection(&mut self) -> Client {
+        self.clients += 1;
+        self.nodes[0].fresh.push(Socket {
+            client: self.clients,
+            input: Vec::new(),
+            output: Vec::new(),
+            standing: None,
+        });
+        self.run();
+        self.clients
+    }
+
+    /// The client sends bytes.
+    pub(crate) fn say_bytes(&mut self, client: Client, bytes: &[u8]) {
+        if let Some((shard, id)) = self.find(client) {
+            let World { shards, nodes, now_ms, .. } = self;
+            if let Some(socket) = nodes[shard].sockets.get_mut(&id) {
+                socket.input.extend(bytes);
+            }
+            nodes[shard].now_ms = *now_ms;
+            nodes[shard].feed(&mut shards[shard], id);
+        }
+        self.run();
+    }
+
+    /// The client sends a packet of 5.0.
+    pub(crate) fn say(&mut self, client: Client, packet: &Packet<'_>) {
+        self.say_in(ProtocolVersion::V5, client, packet);
+    }
+
+    pub(crate) fn say_in(&mut self, version: ProtocolVersion, client: Client, packet: &Packet<'_>) {
+        let mut bytes = Vec::new();
+        packet.append_to(version, &mut bytes).expect("a packet that can be said");
+        self.say_bytes(client, &bytes);
+    }
+
+    /// The question that has been asked of a client.
+    pub(crate) fn question(&mut self, client: Client) -> Option<Question> {
+        self.nodes.iter_mut().find_map(|node| {
+            let at = node.questions.iter().position(|(asked, _)| *asked == client)?;
+            Some(node.questions.remove(at).1)
+        })
+    }
+
+    pub(crate) fn decide(&mut self, client: Client, verdict: Verdict) {
+        if let Some((shard, id)) = self.find(client) {
+            self.shards[shard].decide(id, verdict, self.now_ms);
+        }
+        self.run();
+    }
+
+    /// The client is let in as this user.
+    pub(crate) fn admit(&mut self, client: Client, user: &str) {
+        self.decide(client, Verdict::Admitted { identity: Arc::new(identity(user)), data: None });
+    }
+
+    /// What the client has received and not looked at yet, as `look` shows it.
+    pub(crate) fn heard<T>(
+        &mut self,
+        version: ProtocolVersion,
+        client: Client,
+        look: impl Fn(&Packet<'_>) -> T,
+    ) -> Vec<T> {
+        let Some(socket) = self.socket(client) else { return Vec::new() };
+        let bytes = std::mem::take(&mut socket.output);
+        let mut rest = &*bytes;
+        let mut seen = Vec::new();
+        while !rest.is_empty() {
+            let (packet, length) =
+                decode(rest, &DecodeOptions { version, max_packet_size: 1 << 20 }).expect("whole packets");
+            seen.push(look(&packet));
+            rest = &rest[length..];
+        }
+        seen
+    }
+
+    pub(crate) fn heard_bytes(&mut self, client: Client) -> Vec<u8> {
+        self.socket(client).map(|socket| std::mem::take(&mut socket.output)).unwrap_or_default()
+    }
+
+    pub(crate) fn publish_for_operator(&mut self, message: &Message) -> Result<bool, NotPublished> {
+        let published = self.shards[0].publish_for_operator(message, self.now_ms);
+        self.run();
+        published
+    }
+
+    pub(crate) fn is_closed(&self, client: Client) -> bool {
+        self.nodes.iter().any(|node| node.closed.iter().any(|socket| socket.client == client))
+    }
+
+    /// The shard on which the client's connection is.
+    pub(crate) fn shard_of(&self, client: Client) -> Option<usize> {
+        self.find(client).map(|(shard, _)| shard)
+    }
+
+    pub(crate) fn counters(&self, shard: usize) -> &tautwire_engine::Counters {
+        self.shards[shard].counters()
+    }
+
+    /// The network of a client fails.
+    pub(crate) fn lose(&mut self, client: Client) {
+        if let Some((shard, id)) = self.find(client) {
+            self.shards[shard].lost(id, self.now_ms);
+            self.nodes[shard].sockets.remove(&id);
+        }
+        self.run();
+    }
+
+    pub(crate) fn pass(&mut self, ms: u64) {
+        self.now_ms += ms;
+        self.run();
+    }
+
+    /// What the account of memory has for clients.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.shards[0].held_bytes()
+    }
+
+    /// All turns until all shards sleep.
+    pub(crate) fn run(&mut self) {
+        for _ in 0..TURNS_MAX {
+            let mut is_busy = false;
+            for at in 0..self.shards.len() {
+                self.nodes[at].now_ms = self.now_ms;
+                is_busy |= turn(&mut self.shards[at], &mut self.nodes[at], self.now_ms) == Rest::Busy;
+                for (to, batch) in std::mem::take(&mut self.nodes[at].sent) {
+                    self.nodes[usize::from(to.0)].batches.push_back((ShardIndex(at as u8), batch));
+                    is_busy = true;
+                }
+                for (to, socket) in std::mem::take(&mut self.nodes[at].moved) {
+                    self.nodes[usize::from(to.0)].fresh.push(socket);
+                    is_busy = true;
+                }
+            }
+            if !is_busy {
+                return;
+            }
+        }
+        panic!("the shards do not come to rest");
+    }
+
+    fn find(&self, client: Client) -> Option<(usize, ConnectionId)> {
+        self.nodes.iter().enumerate().find_map(|(shard, node)| {
+            let found = node.sockets.iter().find(|(_, socket)| socket.client == client)?;
+            Some((shard, *found.0))
+        })
+    }
+
+    fn socket(&mut self, client: Client) -> Option<&mut Socket> {
+        self.nodes.iter_mut().find_map(|node| {
+            let Node { sockets, closed, .. } = node;
+            sockets.values_mut().chain(closed).find(|socket| socket.client == client)
+        })
+    }
+}
+
+pub(crate) fn identity(user: &str) -> Identity {
+    Identity { user: Some(user.into()), ..Identity::anonymous("desk".into()) }
+}
+
+impl Node {
+    fn feed(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        if !shard.is_held(id) {
+            let chunk = Chunk::from(socket.input.clone());
+            let taken = shard.receive(id, &chunk, 0..socket.input.len(), self.now_ms);
+            socket.input.drain(..taken);
+        }
+    }
+
+    fn close(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+        self.write(shard, id);
+        if let Some(socket) = self.sockets.remove(&id) {
+            self.closed.push(socket);
+        }
+        shard.released(id);
+    }
+}
+
+impl Surroundings<Volatile> for Node {
+    fn room(&mut self, _: ShardIndex) -> usize {
+        64
+    }
+
+    fn adopt(&mut self, shard: &mut Shard<Volatile>) -> bool {
+        let Some(mut socket) = self.fresh.pop() else { return false };
+        let id = shard.accept(self.now_ms).expect("there is room");
+        if let Some(standing) = socket.standing.take() {
+            shard.take_standing(id, standing);
+        }
+        self.sockets.insert(id, socket);
+        self.feed(shard, id);
+        true
+    }
+
+    fn next_batch(&mut self, from: ShardIndex) -> Option<Batch> {
+        let at = self.batches.iter().position(|(sender, _)| *sender == from)?;
+        self.batches.remove(at).map(|(_, batch)| batch)
+    }
+
+    fn batches_taken(&mut self, _: ShardIndex) {}
+
+    fn read(&mut self, _: &mut Shard<Volatile>) -> bool {
+        false
+    }
+
+    fn accept(&mut self, _: &mut Shard<Volatile>) {}
+
+    fn take_orders(&mut self, _: &mut Shard<Volatile>) {}
+
+    fn carry_out(&mut self, shard: &mut Shard<Volatile>, action: Action) {
+        match action {
+            Action::Close(id) | Action::Drop(id) => self.close(shard, id),
+            Action::Move(id, to) => {
+                if let Some(mut socket) = self.sockets.remove(&id) {
+                    socket.standing = shard.give_standing(id);
+                    self.moved.push((to, socket));
+                }
+                shard.released(id);
+            }
+            Action::Resume(id) => self.feed(shard, id),
+            Action::HearFirst(_, then) => self.feed(shard, then),
+            Action::Ask(id) => {
+                if let (Some(question), Some(socket)) = (shard.take_question(id), self.sockets.get(&id)) {
+                    self.questions.push((socket.client, question));
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, to: ShardIndex, batches: impl Iterator<Item = Batch>) {
+        self.sent.extend(batches.map(|batch| (to, batch)));
+    }
+
+    fn write_waiting(&mut self, _: &mut Shard<Volatile>) {}
+
+    fn write(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+        let (Some(output), Some(socket)) = (shard.output(id), self.sockets.get_mut(&id)) else { return };
+        let mut slices = [IoSlice::new(&[]); 64];
+        let count = output.fill(&mut slices, usize::MAX);
+        let bytes: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.iter().copied()).collect();
+        socket.output.extend(&bytes);
+        shard.sent(id, bytes.len(), self.now_ms);
+    }
+
+    fn end_turn(&mut self, _: &mut Shard<Volatile>) -> Rest {
+        if self.fresh.is_empty() && self.batches.is_empty() { Rest::Until(None) } else { Rest::Busy }
+    }
+
+    fn has_room_or_wakes(&mut self, _: ShardIndex) -> bool {
+        true
+    }
+}

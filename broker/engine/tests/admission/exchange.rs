@@ -1,0 +1,155 @@
+//! Extended authentication [MQTT 5.0 section 4.12].
+
+use std::sync::Arc;
+
+use tautwire_engine::{Question, Verdict};
+use tautwire_protocol::{Auth, AuthReason, ConnectReason, Packet, PacketType, Properties, Property, QoS, ReasonCode};
+
+use crate::desk::{Client, World, identity};
+use crate::{V5, code, connack, connect, publish};
+
+const METHOD: Property<'static> = Property::AuthenticationMethod("M");
+
+fn challenge(data: &[u8], state: u32) -> Verdict {
+    Verdict::Challenge { data: data.into(), state: Box::new(state) }
+}
+
+fn admitted(user: &str, data: &[u8]) -> Verdict {
+    Verdict::Admitted { identity: Arc::new(identity(user)), data: Some(data.into()) }
+}
+
+fn say_auth(world: &mut World, client: Client, reason: AuthReason, method: &str, data: &[u8]) {
+    let properties = [Property::AuthenticationMethod(method), Property::AuthenticationData(data)];
+    world.say(client, &Packet::Auth(Auth { reason, properties: Properties::from_list(&properties) }));
+}
+
+/// What AUTH or CONNACK says: whether it is AUTH, its code, and the data.
+fn step(packet: &Packet<'_>) -> (bool, u8, Vec<u8>) {
+    let (is_auth, code, properties) = match packet {
+        Packet::Auth(auth) => (true, auth.reason.as_u8(), auth.properties),
+        Packet::ConnAck(connack) => (false, connack.reason.as_u8(), connack.properties),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(properties.authentication_method(), Some("M"), "[MQTT-4.12.0-5]");
+    (is_auth, code, properties.authentication_data().unwrap_or_default().to_vec())
+}
+
+/// A client that has begun with CONNECT, and has been challenged.
+fn challenged(world: &mut World, client_id: &str) -> Client {
+    let client = world.connection();
+    let properties = [METHOD, Property::AuthenticationData(b"one")];
+    world.say(client, &Packet::Connect(connect(client_id, &properties)));
+    let Some(Question::Connect(attempt)) = world.question(client) else { panic!("it is asked") };
+    assert_eq!((attempt.method.as_deref(), attempt.data.as_deref()), (Some("M"), Some(&b"one"[..])));
+    world.decide(client, challenge(b"two", 2));
+    assert_eq!(world.heard(V5, client, step), [(true, 0x18, b"two".to_vec())]);
+    client
+}
+
+fn connected(world: &mut World, client_id: &str) -> Client {
+    let client = challenged(world, client_id);
+    say_auth(world, client, AuthReason::ContinueAuthentication, "M", b"three");
+    let Some(Question::Continue { data, state }) = world.question(client) else { panic!("it goes on") };
+    assert_eq!((&*data, state.downcast_ref::<u32>()), (&b"three"[..], Some(&2)));
+    world.decide(client, challenge(b"four", 4));
+    assert_eq!(world.heard(V5, client, step), [(true, 0x18, b"four".to_vec())]);
+    // In pieces, and with more behind it.
+    let properties = [METHOD, Property::AuthenticationData(b"five")];
+    let auth = Auth { reason: AuthReason::ContinueAuthentication, properties: Properties::from_list(&properties) };
+    let mut bytes = Vec::new();
+    Packet::Auth(auth).append_to(V5, &mut bytes).expect("it can be said");
+    for byte in bytes {
+        world.say_bytes(client, &[byte]);
+    }
+    assert!(matches!(world.question(client), Some(Question::Continue { .. })));
+    world.decide(client, admitted("ann", b"six"));
+    assert_eq!(world.heard(V5, client, step), [(false, 0, b"six".to_vec())]);
+    client
+}
+
+#[test]
+fn the_exchange_goes_on_until_connack_whichever_shard_the_client_belongs_to() {
+    let mut world = World::new(2);
+    for number in 0..8 {
+        let client = connected(&mut world, &format!("c{number}"));
+        world.say(client, &Packet::PingReq);
+        assert_eq!(
+            world.heard(V5, client, |packet| packet.packet_type()),
+            [PacketType::PingResp],
+            "AUTH is not heard twice"
+        );
+    }
+}
+
+#[test]
+fn nothing_but_auth_comes_before_connack() {
+    for packet in [Packet::PingReq, Packet::Connect(connect("b", &[]))] {
+        let mut world = World::new(1);
+        let client = challenged(&mut world, "a");
+        world.say(client, &packet);
+        assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::ProtocolError)]);
+        assert!(world.is_closed(client));
+    }
+    for (reason, method) in [(AuthReason::ContinueAuthentication, "N"), (AuthReason::ReAuthenticate, "M")] {
+        let mut world = World::new(1);
+        let client = challenged(&mut world, "a");
+        say_auth(&mut world, client, reason, method, b"x");
+        assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::ProtocolError)]);
+    }
+}
+
+#[test]
+fn a_client_authenticates_again_and_works_on_meanwhile() {
+    let mut world = World::new(2);
+    let client = connected(&mut world, "a");
+    say_auth(&mut world, client, AuthReason::ReAuthenticate, "M", b"again");
+    let Some(Question::Again(attempt)) = world.question(client) else { panic!("it is asked again") };
+    assert_eq!((&*attempt.client_id, attempt.data.as_deref()), ("a", Some(&b"again"[..])));
+    publish(&mut world, client, "t", QoS::AtLeastOnce, false);
+    assert_eq!(code(&mut world, client), ReasonCode::NoMatchingSubscribers);
+    world.decide(client, challenge(b"more", 1));
+    assert_eq!(world.heard(V5, client, step), [(true, 0x18, b"more".to_vec())]);
+    say_auth(&mut world, client, AuthReason::ContinueAuthentication, "M", b"x");
+    assert!(world.question(client).is_some());
+    world.decide(client, admitted("ann", b"done"));
+    assert_eq!(world.heard(V5, client, step), [(true, 0, b"done".to_vec())]);
+    assert!(!world.is_closed(client));
+}
+
+#[test]
+fn who_fails_to_authenticate_again_is_disconnected() {
+    let verdicts =
+        [Verdict::Refused { reason: ConnectReason::NotAuthorized, why: "no".into() }, admitted("somebody else", b"")];
+    for verdict in verdicts {
+        let mut world = World::new(2);
+        let client = connected(&mut world, "a");
+        say_auth(&mut world, client, AuthReason::ReAuthenticate, "M", b"again");
+        world.decide(client, verdict);
+        assert_eq!(code(&mut world, client), ReasonCode::NotAuthorized);
+        assert!(world.is_closed(client));
+    }
+}
+
+#[test]
+fn auth_out_of_turn_is_a_protocol_error() {
+    let again = |world: &mut World, client| say_auth(world, client, AuthReason::ReAuthenticate, "M", b"x");
+    type Step<'s> = &'s dyn Fn(&mut World, Client);
+    let steps: [Step<'_>; 4] = [
+        &|world, client| say_auth(world, client, AuthReason::ContinueAuthentication, "M", b"x"),
+        &|world, client| say_auth(world, client, AuthReason::ReAuthenticate, "N", b"x"),
+        &|world, client| {
+            world.say(client, &Packet::Auth(Auth { reason: AuthReason::Success, properties: Properties::EMPTY }))
+        },
+        &|world, client| {
+            again(world, client);
+            again(world, client);
+        },
+    ];
+    for step in steps {
+        let mut world = World::new(1);
+        let client = connected(&mut world, "a");
+        step(&mut world, client);
+        assert_eq!(code(&mut world, client), ReasonCode::ProtocolError);
+        assert!(world.is_closed(client));
+    }
+}

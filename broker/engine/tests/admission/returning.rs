@@ -1,0 +1,72 @@
+//! A client comes back to a session that has been granted more than its client may have now.
+
+use tautwire_protocol::{ConnectReason, Packet, Property, QoS};
+
+use crate::desk::World;
+use crate::{V5, connack, connect, member, publish, subscribe, topics};
+
+const BEFORE: &str = r##"
+[[role]]
+name = "reader"
+rules = [{ allow = "subscribe", topics = ["a/#", "b/#"] }]
+[[role]]
+name = "writer"
+rules = [{ allow = "publish", topics = "#" }]
+[users]
+reader = "reader"
+writer = "writer"
+"##;
+
+#[test]
+fn what_is_not_allowed_any_more_is_neither_kept_nor_sent() {
+    // A few are looked at at once, many over several turns.
+    for filters in [2, 400] {
+        let mut world = World::new(2);
+        world.set_rules(BEFORE);
+        let reader = member(&mut world, "r", "reader");
+        let names: Vec<_> = (0..filters).flat_map(|number| [format!("a/{number}"), format!("b/{number}")]).collect();
+        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+        assert!(subscribe(&mut world, reader, &names).iter().all(|code| *code == 1));
+        world.lose(reader);
+        let writer = member(&mut world, "w", "writer");
+        for topic in ["a/0", "b/0", "a/1", "b/1"] {
+            publish(&mut world, writer, topic, QoS::AtLeastOnce, false);
+        }
+        world.set_rules(&BEFORE.replace("[\"a/#\", \"b/#\"]", "\"b/#\""));
+
+        let reader = world.connection();
+        let expiry = [Property::SessionExpiryInterval(3_600)];
+        world.say(reader, &Packet::Connect(connect("r", &expiry)));
+        world.admit(reader, "reader");
+        let mut seen = world.heard(V5, reader, |packet| match packet {
+            Packet::Publish(publish) => publish.topic.map(|topic| topic.as_str().to_owned()),
+            packet => {
+                assert_eq!(connack(packet), (true, ConnectReason::Success));
+                None
+            }
+        });
+        assert_eq!(seen.remove(0), None, "CONNACK comes first");
+        assert_eq!(seen, [Some("b/0".to_owned()), Some("b/1".to_owned())]);
+        let dropped = (0..2).map(|shard| world.counters(shard).dropped_not_authorized.get()).sum::<u64>();
+        assert_eq!(dropped, 2);
+
+        publish(&mut world, writer, "a/0", QoS::AtMostOnce, false);
+        publish(&mut world, writer, "b/1", QoS::AtMostOnce, false);
+        assert_eq!(topics(&mut world, reader), ["b/1"]);
+        let taken = (0..2).map(|shard| world.counters(shard).subscriptions_taken_away.get()).sum::<u64>();
+        assert_eq!(taken, filters);
+    }
+}
+
+#[test]
+fn another_user_of_the_same_client_identifier_gets_what_it_may() {
+    let mut world = World::new(2);
+    world.set_rules(BEFORE);
+    let reader = member(&mut world, "r", "reader");
+    assert_eq!(subscribe(&mut world, reader, &["a/x"]), [1]);
+    world.lose(reader);
+    let writer = member(&mut world, "w", "writer");
+    publish(&mut world, writer, "a/x", QoS::AtLeastOnce, false);
+    let thief = member(&mut world, "r", "writer");
+    assert!(topics(&mut world, thief).is_empty());
+}

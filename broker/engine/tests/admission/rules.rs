@@ -1,0 +1,188 @@
+//! Clients are held to the access rules.
+
+use tautwire_message::{Message, MessageId, MessageRef};
+use tautwire_protocol::{ConnectReason, Packet, Properties, QoS, ReasonCode, TopicName, Will};
+
+use crate::desk::World;
+use crate::{V3, V5, code, connack, connect, connect_v3, member, publish, say_publish, subscribe, topics};
+
+const RULES: &str = r#"
+[[role]]
+name = "writer"
+rules = [
+    { deny = "publish", topics = "open/not" },
+    { allow = "publish", topics = "open/#", qos = [0, 1, 2] },
+    { allow = "publish", topics = "$SYS/contracts/request" },
+]
+
+[[role]]
+name = "reader"
+rules = [{ allow = "subscribe", topics = ["open/#", "answers/{client_id}"] }]
+
+[users]
+writer = "writer"
+reader = "reader"
+both = ["writer", "reader"]
+"#;
+
+fn world() -> World {
+    let mut world = World::new(2);
+    world.set_rules(RULES);
+    world
+}
+
+#[test]
+fn a_message_that_is_not_allowed_goes_to_nobody_and_its_publisher_is_told() {
+    let mut world = world();
+    let reader = member(&mut world, "r", "reader");
+    assert_eq!(subscribe(&mut world, reader, &["open/#"]), [1]);
+    let writer = member(&mut world, "w", "writer");
+    for retain in [false, true] {
+        // Twice: the second time the topic is remembered.
+        for _ in 0..2 {
+            publish(&mut world, writer, "open/not", QoS::AtMostOnce, retain);
+            publish(&mut world, writer, "open/not", QoS::AtLeastOnce, retain);
+            assert_eq!(code(&mut world, writer), ReasonCode::NotAuthorized);
+            publish(&mut world, writer, "open/not", QoS::ExactlyOnce, retain);
+            assert_eq!(code(&mut world, writer), ReasonCode::NotAuthorized);
+            publish(&mut world, writer, "open/yes", QoS::AtLeastOnce, retain);
+            assert_eq!(code(&mut world, writer), ReasonCode::Success);
+            assert_eq!(topics(&mut world, reader), ["open/yes"]);
+        }
+    }
+    assert_eq!(world.exchange.retained().0, 1);
+    let denied = (0..2).map(|shard| world.counters(shard).publishes_not_authorized.get()).sum::<u64>();
+    assert_eq!(denied, 12);
+}
+
+#[test]
+fn a_client_of_3_1_1_gets_its_acknowledgement_and_nothing_else_happens() {
+    let mut world = world();
+    let client = world.connection();
+    world.say_in(V3, client, &Packet::Connect(connect_v3("w")));
+    world.admit(client, "writer");
+    assert_eq!(world.heard(V3, client, connack), [(false, ConnectReason::Success)]);
+    say_publish(&mut world, V3, client, "open/not", QoS::AtLeastOnce, true);
+    assert_eq!(world.heard(V3, client, |packet| matches!(packet, Packet::PubAck(_))), [true]);
+    assert_eq!(world.exchange.retained().0, 0);
+    // 0x80 is all that 3.1.1 has.
+    world.say_bytes(client, &[0x82, 8, 0, 1, 0, 3, b'a', b'/', b'b', 1]);
+    assert_eq!(world.heard_bytes(client), [0x90, 3, 0, 1, 0x80]);
+}
+
+#[test]
+fn a_subscription_is_granted_whole_or_not_at_all() {
+    let mut world = world();
+    let reader = member(&mut world, "r", "reader");
+    let filters = ["open/#", "#", "+/x", "$share/g/open/a", "$share/g/#", "answers/r", "answers/+", "$SYS/#"];
+    assert_eq!(subscribe(&mut world, reader, &filters), [1, 0x87, 0x87, 1, 0x87, 1, 0x87, 0x87]);
+    let writer = member(&mut world, "w", "writer");
+    assert_eq!(subscribe(&mut world, writer, &["open/a"]), [0x87]);
+}
+
+fn will<'a>(topic: &'a str) -> Will<'a> {
+    let topic = TopicName::new(topic).expect("a topic");
+    Will { topic, payload: b"gone", qos: QoS::AtLeastOnce, retain: false, properties: Properties::EMPTY }
+}
+
+#[test]
+fn a_will_is_looked_at_when_its_client_comes_and_when_it_is_due() {
+    let mut world = world();
+    let reader = member(&mut world, "r", "reader");
+    assert_eq!(subscribe(&mut world, reader, &["open/#"]), [1]);
+
+    let client = world.connection();
+    world.say(
+        client,
+        &Packet::Connect(tautwire_protocol::Connect { will: Some(will("open/not")), ..connect("w", &[]) }),
+    );
+    world.admit(client, "writer");
+    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::NotAuthorized)]);
+
+    for (is_still_allowed, expected) in [(true, &["open/bye"][..]), (false, &[])] {
+        let client = world.connection();
+        let connect = tautwire_protocol::Connect { will: Some(will("open/bye")), ..connect("w", &[]) };
+        world.say(client, &Packet::Connect(connect));
+        world.admit(client, "writer");
+        assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
+        if !is_still_allowed {
+            world.set_rules(&RULES.replace("open/not", "open/bye"));
+        }
+        world.lose(client);
+        assert_eq!(topics(&mut world, reader), expected);
+    }
+}
+
+#[test]
+fn new_rules_hold_at_once_and_take_away_what_they_do_not_allow() {
+    for filters in [3, 300] {
+        let mut world = world();
+        let reader = member(&mut world, "r", "reader");
+        let other = member(&mut world, "o", "both");
+        assert_eq!(subscribe(&mut world, other, &["open/b"]), [1]);
+        let names: Vec<_> = (0..filters).map(|number| format!("open/{number}")).chain(["open/b".into()]).collect();
+        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+        assert!(subscribe(&mut world, reader, &names).iter().all(|code| *code == 1));
+        let writer = member(&mut world, "w", "writer");
+        publish(&mut world, writer, "open/b", QoS::AtMostOnce, false);
+        assert_eq!((topics(&mut world, reader).len(), topics(&mut world, other).len()), (1, 1));
+
+        let narrower = RULES
+            .replace("\"open/#\", \"answers", "\"open/1\", \"answers")
+            .replace("both = [\"writer\", \"reader\"]", "both = \"wide\"");
+        world.set_rules(&format!(
+            "[[role]]\nname = \"wide\"\nrules = [{{ allow = \"subscribe\", topics = \"#\" }}]\n{narrower}"
+        ));
+        let taken = (0..2).map(|shard| world.counters(shard).subscriptions_taken_away.get()).sum::<u64>();
+        assert_eq!(taken, filters, "all but one");
+        publish(&mut world, writer, "open/b", QoS::AtMostOnce, false);
+        publish(&mut world, writer, "open/1", QoS::AtMostOnce, false);
+        assert_eq!(topics(&mut world, reader), ["open/1"]);
+        assert_eq!(topics(&mut world, other), ["open/b"], "what is allowed stays");
+
+        world.set_rules("[[role]]\nname = \"none\"\nrules = [{ allow = \"subscribe\", topics = \"x\" }]");
+        publish(&mut world, writer, "open/1", QoS::AtLeastOnce, false);
+        assert_eq!(code(&mut world, writer), ReasonCode::NotAuthorized, "although the topic is remembered");
+    }
+}
+
+#[test]
+fn requests_to_discovery_are_publishes() {
+    let mut world = world();
+    for (user, expected) in [("writer", ReasonCode::Success), ("reader", ReasonCode::NotAuthorized)] {
+        let client = member(&mut world, user, user);
+        publish(&mut world, client, "$SYS/contracts/request", QoS::AtLeastOnce, false);
+        let codes = world.heard(V5, client, |packet| match packet {
+            Packet::PubAck(ack) => Some(ReasonCode::from(ack.reason)),
+            _ => None,
+        });
+        assert!(codes.contains(&Some(expected)), "{codes:?}");
+        assert_eq!(codes.len(), if expected == ReasonCode::Success { 2 } else { 1 }, "an answer only where it may ask");
+    }
+}
+
+#[test]
+fn operators_are_held_to_rules_as_a_listener_called_admin() {
+    let mut world = world();
+    let message = message("open/yes");
+    let refused = world.publish_for_operator(&message);
+    assert!(
+        matches!(refused, Err(tautwire_engine::NotPublished::Refused(ReasonCode::NotAuthorized, _))),
+        "{refused:?}"
+    );
+    world.set_rules(&format!("{RULES}\n[[assign]]\nlistener = \"admin\"\nroles = \"writer\""));
+    assert!(world.publish_for_operator(&message).is_ok());
+}
+
+fn message(topic: &str) -> Message {
+    let message = MessageRef {
+        id: MessageId::NONE,
+        topic,
+        properties: &[],
+        payload: b"x",
+        qos: QoS::AtMostOnce,
+        retain: false,
+        expires_at_ms: None,
+    };
+    message.to_message()
+}
