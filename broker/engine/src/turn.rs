@@ -259,5 +259,6 @@ impl<J: Journal> Shard<J> {
             || self.hub.has_cold_work()
             || self.has_scans()
             || self.has_contracts_to_tell()
+            || self.hub.access.have_changed()
     }
 }

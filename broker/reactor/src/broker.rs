@@ -9,9 +9,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use mio::{Poll, Waker};
+use tautwire_access::Policy;
 use tautwire_cold::ColdThread;
 use tautwire_contracts::Catalogue;
-use tautwire_engine::{ContractBoard, Counters, Publication, Settings, Shard, Shared, Totals};
+use tautwire_engine::{AccessBoard, ContractBoard, Counters, Publication, Settings, Shard, Shared, Totals};
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
@@ -20,6 +21,7 @@ use tautwire_session::{Journal, Volatile};
 use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::data::{self, Data, DataDirectory, DataError, DataState};
+use crate::doorkeeper::Doorkeeper;
 use crate::inbox::{Inbox, Order, PublishError};
 use crate::listener::{Listen, Listener};
 use crate::ways::connect;
@@ -44,12 +46,15 @@ pub struct Broker {
 pub struct Control {
     exchange: Arc<Exchange>,
     contracts: Arc<ContractBoard>,
+    access: Arc<AccessBoard>,
     counters: Arc<[Counters]>,
     memory: Arc<Memory>,
     /// What writes the state down, where it is kept.
     data: Option<WriterHandle>,
     /// One for each shard. The first says what contracts there are, and publishes for operators.
     inboxes: Arc<[Arc<Inbox>]>,
+    /// One for each shard, to wake it.
+    bells: Arc<[Arc<Bell>]>,
 }
 
 impl fmt::Debug for Control {
@@ -103,6 +108,19 @@ impl Control {
         let _ = self.inboxes[0].tell(Order::ContractsChanged);
     }
 
+    /// The access rules that hold now.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.access.policy()
+    }
+
+    /// From now on `policy` holds. Each thread changes over between two packets, and takes away what is not allowed any more.
+    pub fn set_policy(&self, policy: Arc<Policy>) {
+        self.access.set(policy);
+        for bell in self.bells.iter() {
+            bell.ring();
+        }
+    }
+
     /// Publishes a message like one that a client sends: to the same topics, within the same limits, held to its contract.
     /// Says whether anybody wanted it. Waits for the answer at most `timeout`.
     ///
@@ -116,12 +134,23 @@ impl Control {
 }
 
 /// Where clients come in.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Entrance<'a> {
     /// What is listened on.
     pub listens: &'a [Listen],
     /// Handshakes of TLS that may go on at once, on each thread.
     pub tls_handshakes: usize,
+    /// Finds out who clients are; without it nobody is asked.
+    pub doorkeeper: Option<Arc<dyn Doorkeeper>>,
+    /// What clients may do, from the first packet on.
+    pub policy: Arc<Policy>,
+}
+
+impl<'a> Entrance<'a> {
+    /// Everybody is let in and may do everything.
+    pub fn open(listens: &'a [Listen]) -> Entrance<'a> {
+        Entrance { listens, tls_handshakes: 64, doorkeeper: None, policy: Arc::new(Policy::open()) }
+    }
 }
 
 /// Why a broker did not start.
@@ -165,7 +194,7 @@ impl Broker {
         threads: usize,
         data: Option<DataDirectory<'_>>,
     ) -> Result<Broker, StartError> {
-        let Entrance { listens, tls_handshakes } = entrance;
+        let Entrance { listens, tls_handshakes, doorkeeper, policy } = entrance;
         let threads = threads.clamp(1, SHARDS_MAX);
         let mut listeners = Vec::new();
         for listen in listens {
@@ -174,6 +203,10 @@ impl Broker {
         let bound = listeners.iter().map(|listener| listener.socket.local_addr()).collect::<io::Result<_>>();
         let queue_batches = settings.shard_queue_batches;
         let shared = Shared::new(settings, Exchange::new(threads, retained));
+        shared.access.set_asks(doorkeeper.is_some());
+        if !policy.is_open() {
+            shared.access.set(policy);
+        }
         if !contracts.contracts().is_empty() {
             shared.contracts.set(contracts);
         }
@@ -198,10 +231,12 @@ impl Broker {
             control: Control {
                 exchange: shared.exchange.clone(),
                 contracts: shared.contracts.clone(),
+                access: shared.access.clone(),
                 counters: shared.counters.clone(),
                 memory: shared.memory.clone(),
                 data: None,
                 inboxes: inboxes.into(),
+                bells: bells.clone().into(),
             },
         };
         let mut kept = Vec::new().into_iter();
@@ -217,8 +252,9 @@ impl Broker {
         for (index, (((poll, bell), ways), orders)) in ends.enumerate() {
             // The first thread accepts; a connection moves to its client's thread when CONNECT has come.
             let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
-            let stop = stop.clone();
-            let equipment = Equipment { poll, shard: (), listeners, ways, bell, stop, orders, clock, tls_handshakes };
+            let (stop, doorkeeper) = (stop.clone(), doorkeeper.clone());
+            let equipment =
+                Equipment { poll, shard: (), listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper };
             let started = match kept.next() {
                 Some(shard) => run(index, equipment.with(shard)),
                 None => {

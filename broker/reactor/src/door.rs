@@ -2,7 +2,7 @@
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use tautwire_engine::Counters;
+use tautwire_engine::{Counters, Standing};
 use tautwire_session::AckLevel;
 
 use crate::connections::Layers;
@@ -38,6 +38,8 @@ pub(crate) struct Newcomer {
     pub(crate) layers: Option<Box<Layers>>,
     /// What acknowledgements wait for.
     pub(crate) ack_level: AckLevel,
+    /// Who the client is, as far as another thread has found out.
+    pub(crate) standing: Option<Box<Standing>>,
 }
 
 impl Newcomer {
@@ -122,7 +124,9 @@ impl Door {
                     self.taken += 1;
                     let listener = &self.listeners[at];
                     match listener.layers() {
-                        Ok(layers) => return Some(Newcomer { stream, layers, ack_level: listener.ack_level }),
+                        Ok(layers) => {
+                            return Some(Newcomer { stream, layers, ack_level: listener.ack_level, standing: None });
+                        }
                         Err(failure) => log::error!("a connection by TLS cannot be made: {failure}"),
                     }
                 }

@@ -4,13 +4,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tautwire_engine::{Action, ConnectionId, Rest, Shard, Surroundings};
+use tautwire_engine::{Action, ConnectionId, Rest, Shard, Surroundings, Verdict};
+use tautwire_protocol::ConnectReason;
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
 
 use crate::bell::Bell;
 use crate::connections::Connections;
 use crate::door::Door;
+use crate::doorkeeper::{Doorkeeper, Ticket};
 use crate::inbox::{Order, Orders};
 use crate::memory::Trimmer;
 use crate::ways::{Adopted, Ways};
@@ -27,6 +29,8 @@ pub(crate) struct Host {
     pub(crate) stop: Arc<AtomicBool>,
     /// `None` when the broker stops.
     pub(crate) orders: Option<Orders>,
+    /// Finds out who clients are, where they are asked.
+    pub(crate) doorkeeper: Option<Arc<dyn Doorkeeper>>,
     /// One thread looks after the heap for all.
     pub(crate) trimmer: Option<Trimmer>,
     /// How many more connections are adopted in this turn.
@@ -43,9 +47,21 @@ impl Host {
         bell: Arc<Bell>,
         stop: Arc<AtomicBool>,
         orders: Orders,
+        doorkeeper: Option<Arc<dyn Doorkeeper>>,
     ) -> Host {
         let trimmer = ways.is_of_first_thread().then(Trimmer::default);
-        Host { connections, door, ways, bell, stop, orders: Some(orders), trimmer, adoptions_left: 0, shaken: 0 }
+        Host {
+            connections,
+            door,
+            ways,
+            bell,
+            stop,
+            orders: Some(orders),
+            doorkeeper,
+            trimmer,
+            adoptions_left: 0,
+            shaken: 0,
+        }
     }
 
     /// To be called before each turn.
@@ -78,6 +94,22 @@ impl Host {
         let threads = self.ways.peers() + 1;
         self.shaken = (self.shaken + 1) % threads;
         (self.shaken > 0).then_some(ShardIndex(self.shaken as u8))
+    }
+
+    /// Finds out who a client is, now or later.
+    fn find_out<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+        let Some(question) = shard.take_question(id) else { return };
+        let verdict = match (&self.doorkeeper, &self.orders) {
+            (Some(doorkeeper), Some(orders)) => doorkeeper.ask(question, Ticket::new(orders.inbox(), id)),
+            // The broker stops.
+            _ => {
+                let why = "nobody finds out who clients are now".into();
+                Some(Verdict::Refused { reason: ConnectReason::ServerUnavailable, why })
+            }
+        };
+        if let Some(verdict) = verdict {
+            shard.decide(id, verdict, self.connections.now_ms);
+        }
     }
 
     fn has_work(&self) -> bool {
@@ -125,6 +157,9 @@ impl<J: Journal> Surroundings<J> for Host {
     fn take_orders(&mut self, shard: &mut Shard<J>) {
         let Some(orders) = self.orders.as_ref().filter(|orders| orders.are_there()) else { return };
         shard.counters().orders_refused.add(orders.take_refused());
+        for (id, verdict) in orders.take_verdicts() {
+            shard.decide(id, verdict, self.connections.now_ms);
+        }
         for order in orders.take() {
             match order {
                 Order::Publish(message, answer) => {
@@ -141,6 +176,10 @@ impl<J: Journal> Surroundings<J> for Host {
             if let Some(connection) = self.connections.give_away(shard, id) {
                 self.ways.hand_over(to, connection);
             }
+            return;
+        }
+        if let Action::Ask(id) = action {
+            self.find_out(shard, id);
             return;
         }
         self.connections.carry_out(shard, action);

@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tautwire_engine::NotPublished;
+use tautwire_engine::{ConnectionId, NotPublished, Verdict};
 use tautwire_message::Message;
 use tautwire_protocol::ReasonCode;
 
@@ -18,6 +18,8 @@ use crate::bell::Bell;
 const ORDERS_MAX: usize = 16;
 /// Orders that a shard takes in one turn.
 const ORDERS_TAKEN_MAX: usize = 8;
+/// Verdicts that a shard takes in one turn.
+const VERDICTS_TAKEN_MAX: usize = 256;
 
 /// What a shard is asked to do.
 #[derive(Debug)]
@@ -110,6 +112,8 @@ pub(crate) struct Inbox {
 struct Queue {
     orders: VecDeque<(u64, Order)>,
     next_number: u64,
+    /// On clients that wait for them, so there are no more than connections.
+    verdicts: VecDeque<(ConnectionId, Verdict)>,
     is_closed: bool,
 }
 
@@ -170,12 +174,29 @@ impl Inbox {
         Ok(number)
     }
 
+    /// Gives the verdict on a client. It is for nobody once the shard is gone.
+    pub(crate) fn decide(&self, id: ConnectionId, verdict: Verdict) {
+        {
+            let mut queue = self.queue();
+            if queue.is_closed {
+                return;
+            }
+            queue.verdicts.push_back((id, verdict));
+            self.has_orders.store(true, Ordering::SeqCst);
+        }
+        self.bell.ring();
+    }
+
     /// Takes an order back; false where the shard has it.
     fn withdraw(&self, number: u64) -> bool {
         let mut queue = self.queue();
         let before = queue.orders.len();
         queue.orders.retain(|(posted, _)| *posted != number);
         queue.orders.len() < before
+    }
+
+    fn note_left(&self, queue: &Queue) {
+        self.has_orders.store(!queue.orders.is_empty() || !queue.verdicts.is_empty(), Ordering::SeqCst);
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -200,8 +221,22 @@ impl Orders {
         let mut queue = self.0.queue();
         let count = queue.orders.len().min(ORDERS_TAKEN_MAX);
         let taken = queue.orders.drain(..count).map(|(_, order)| order).collect();
-        self.0.has_orders.store(!queue.orders.is_empty(), Ordering::SeqCst);
+        self.0.note_left(&queue);
         taken
+    }
+
+    /// Takes the verdicts of one turn, the oldest first.
+    pub(crate) fn take_verdicts(&self) -> Vec<(ConnectionId, Verdict)> {
+        let mut queue = self.0.queue();
+        let count = queue.verdicts.len().min(VERDICTS_TAKEN_MAX);
+        let taken = queue.verdicts.drain(..count).collect();
+        self.0.note_left(&queue);
+        taken
+    }
+
+    /// The inbox that these come from.
+    pub(crate) fn inbox(&self) -> &Arc<Inbox> {
+        &self.0
     }
 
     /// How many orders have found no room since this was last asked.
@@ -216,6 +251,7 @@ impl Drop for Orders {
         queue.is_closed = true;
         // With each goes the only sender of its channel.
         queue.orders.clear();
+        queue.verdicts.clear();
     }
 }
 
@@ -226,7 +262,7 @@ mod tests {
 
     use mio::{Poll, Token, Waker};
     use tautwire_engine::Publication;
-    use tautwire_protocol::{QoS, TopicName};
+    use tautwire_protocol::{ConnectReason, QoS, TopicName};
 
     /// Longer than anything here may take.
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -262,6 +298,27 @@ mod tests {
         }
         assert_eq!(taken, ORDERS_MAX);
         assert!(inbox.tell(Order::ContractsChanged).is_ok() && orders.are_there());
+    }
+
+    #[test]
+    fn verdicts_have_room_whatever_orders_wait() {
+        let poll = Poll::new().expect("a poll");
+        let (inbox, orders) = inbox(&poll);
+        for _ in 0..ORDERS_MAX {
+            assert_eq!(inbox.tell(Order::ContractsChanged), Ok(()));
+        }
+        let refused = || Verdict::Refused { reason: ConnectReason::NotAuthorized, why: "no".into() };
+        for index in 0..300 {
+            inbox.decide(ConnectionId { index, generation: 0 }, refused());
+        }
+        while orders.are_there() {
+            orders.take();
+            let verdicts = orders.take_verdicts();
+            assert!(verdicts.len() <= VERDICTS_TAKEN_MAX);
+        }
+        assert!(orders.take_verdicts().is_empty());
+        drop(orders);
+        inbox.decide(ConnectionId { index: 0, generation: 0 }, refused());
     }
 
     #[test]

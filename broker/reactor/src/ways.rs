@@ -252,7 +252,7 @@ mod tests {
     impl World {
         fn connection(&self) -> Adopted {
             let stream = TcpStream::connect(self.listener.local_addr().expect("it is bound")).expect("a socket");
-            let newcomer = Newcomer { stream, layers: None, ack_level: AckLevel::default() };
+            let newcomer = Newcomer { stream, layers: None, ack_level: AckLevel::default(), standing: None };
             Adopted { newcomer, bytes: Vec::new() }
         }
 

@@ -14,6 +14,7 @@ use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::connections::{Connections, id_of};
 use crate::door::Door;
+use crate::doorkeeper::Doorkeeper;
 use crate::host::Host;
 use crate::inbox::Orders;
 use crate::listener::Listener;
@@ -48,23 +49,25 @@ pub(crate) struct Equipment<S> {
     pub(crate) orders: Orders,
     pub(crate) clock: Clock,
     pub(crate) tls_handshakes: usize,
+    pub(crate) doorkeeper: Option<Arc<dyn Doorkeeper>>,
 }
 
 impl Equipment<()> {
     /// The same, with a shard.
     pub(crate) fn with<S>(self, shard: S) -> Equipment<S> {
-        let Equipment { poll, listeners, ways, bell, stop, orders, clock, tls_handshakes, .. } = self;
-        Equipment { poll, shard, listeners, ways, bell, stop, orders, clock, tls_handshakes }
+        let Equipment { poll, listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper, .. } = self;
+        Equipment { poll, shard, listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper }
     }
 }
 
 impl<J: Journal> Worker<J> {
     pub(crate) fn new(equipment: Equipment<Shard<J>>) -> io::Result<Worker<J>> {
-        let Equipment { poll, shard, listeners, ways, bell, stop, orders, clock, tls_handshakes } = equipment;
+        let Equipment { poll, shard, listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper } =
+            equipment;
         let alarm = Alarm::new(poll.registry(), ALARM)?;
         let door = Door::new(listeners, poll.registry().try_clone()?, FIRST_LISTENER, TICK)?;
         let connections = Connections::new(poll.registry().try_clone()?, tls_handshakes);
-        let host = Host::new(connections, door, ways, bell, stop, orders);
+        let host = Host::new(connections, door, ways, bell, stop, orders, doorkeeper);
         Ok(Worker { poll, shard, host, alarm, clock, now_ms: clock.now_ms() })
     }
 

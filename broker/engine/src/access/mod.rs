@@ -51,6 +51,11 @@ impl Access {
         self.is_closed
     }
 
+    /// Whether the rules have changed since they were last looked at.
+    pub(crate) fn have_changed(&self) -> bool {
+        self.board.changes() != self.seen
+    }
+
     /// Takes on the rules that hold now; gives those that held before where they are others.
     fn catch_up(&mut self) -> Option<Arc<Policy>> {
         let changes = self.board.changes();

@@ -163,7 +163,7 @@ impl Connections {
         newcomer: Newcomer,
         rest: Option<Remainder>,
     ) -> Option<ConnectionId> {
-        let Newcomer { stream, mut layers, ack_level } = newcomer;
+        let Newcomer { stream, mut layers, ack_level, standing } = newcomer;
         let is_shaking = layers.as_ref().is_some_and(|layers| layers.is_shaking());
         if is_shaking && !self.handshakes.has_room(self.sockets.shaking()) {
             shard.counters().tls_handshakes_refused.add(1);
@@ -175,6 +175,9 @@ impl Connections {
             return None;
         };
         shard.set_ack_level(id, ack_level);
+        if let Some(standing) = standing {
+            shard.take_standing(id, standing);
+        }
         layers.iter_mut().for_each(|layers| layers.enter(shard.ledger()));
         self.sockets.insert(id, stream, rest, layers);
         Some(id)
@@ -225,12 +228,13 @@ impl Connections {
         let bytes = rest.as_ref().map(|rest| rest.bytes().to_vec()).unwrap_or_default();
         self.chunks.forget(rest);
         let ack_level = shard.ack_level(id);
+        let standing = shard.give_standing(id);
         shard.released(id);
         if watched && let Err(error) = self.registry.deregister(&mut stream) {
             log::error!("a connection cannot be moved to another thread: {error}");
             return None;
         }
-        Some(Adopted { newcomer: Newcomer { stream, layers, ack_level }, bytes })
+        Some(Adopted { newcomer: Newcomer { stream, layers, ack_level, standing }, bytes })
     }
 
     /// Writes the last bytes of a connection and waits for the peer to close it, since closing a socket with bytes unread
@@ -271,7 +275,7 @@ impl Connections {
         }
     }
 
-    /// Does what the engine wants done, but for moving a connection: see [`Connections::give_away`].
+    /// Does what the engine wants done with its socket, but for moving it: see [`Connections::give_away`].
     pub(crate) fn carry_out<J: Journal>(&mut self, shard: &mut Shard<J>, action: Action) {
         match action {
             Action::Close(id) => self.begin_drain(shard, id),
@@ -280,7 +284,7 @@ impl Connections {
                 Some(socket) if socket.between != Between::Nothing => self.begin_drain(shard, id),
                 _ => self.release(shard, id),
             },
-            Action::Move(..) => {}
+            Action::Move(..) | Action::Ask(_) => {}
             Action::Resume(id) => {
                 self.consume(shard, id, false);
                 self.list_readable(id);

@@ -53,7 +53,7 @@ pub(crate) fn start(settings: Settings, threads: usize) -> Running {
         settings,
         retained,
         Arc::default(),
-        Entrance { listens: &[Listen::plain(address, AckLevel::default())], tls_handshakes: 64 },
+        Entrance::open(&[Listen::plain(address, AckLevel::default())]),
         threads,
         None,
     );

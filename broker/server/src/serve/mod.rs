@@ -161,7 +161,7 @@ fn start_broker(
     loop {
         let (engine, retained) = settings::of(config);
         let listens = settings::listens(config, tls);
-        let entrance = Entrance { listens: &listens, tls_handshakes: config.limits.tls_handshakes };
+        let entrance = Entrance { tls_handshakes: config.limits.tls_handshakes, ..Entrance::open(&listens) };
         match Broker::start(engine, retained, contracts.clone(), entrance, threads, data) {
             Err(StartError::Listen(address, error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>

@@ -1,0 +1,33 @@
+//! Who finds out who clients are.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tautwire_engine::{ConnectionId, Question, Verdict};
+
+use crate::inbox::Inbox;
+
+/// Finds out who clients are. There is one for all threads of the broker.
+pub trait Doorkeeper: fmt::Debug + Send + Sync {
+    /// Answers a question at once, or takes it along with the ticket and answers later, from any thread. Called on a thread of
+    /// the broker, so it may wait for nothing.
+    fn ask(&self, question: Question, ticket: Ticket) -> Option<Verdict>;
+}
+
+/// Where the verdict on one client is given. If it is dropped, the client waits until `limits.connect_timeout_s` is over.
+#[derive(Debug)]
+pub struct Ticket {
+    inbox: Arc<Inbox>,
+    id: ConnectionId,
+}
+
+impl Ticket {
+    pub(crate) fn new(inbox: &Arc<Inbox>, id: ConnectionId) -> Ticket {
+        Ticket { inbox: inbox.clone(), id }
+    }
+
+    /// Gives the verdict. Where the client is gone, it goes to nobody.
+    pub fn decide(self, verdict: Verdict) {
+        self.inbox.decide(self.id, verdict);
+    }
+}
