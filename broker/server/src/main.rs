@@ -10,6 +10,7 @@ mod contracts;
 mod json;
 mod log;
 mod nearest;
+mod rules;
 mod serve;
 mod time;
 

@@ -43,6 +43,8 @@ struct Node {
     moved: Vec<(ShardIndex, Socket)>,
     questions: Vec<(Client, Question)>,
     closed: Vec<Socket>,
+    /// Connections that have sent something since the last turn.
+    readable: Vec<ConnectionId>,
 }
 
 struct Socket {
@@ -98,6 +100,15 @@ impl World {
             nodes[shard].feed(&mut shards[shard], id);
         }
         self.run();
+    }
+
+    /// New rules hold, and in the turn in which its shard sees them it reads bytes of the client.
+    pub(crate) fn set_rules_and_say(&mut self, rules: &str, client: Client, bytes: &[u8]) {
+        let (shard, id) = self.find(client).expect("it is connected");
+        let node = &mut self.nodes[shard];
+        node.sockets.get_mut(&id).expect("it is connected").input.extend(bytes);
+        node.readable.push(id);
+        self.set_rules(rules);
     }
 
     /// The client sends a packet of 5.0.
@@ -277,8 +288,10 @@ impl Surroundings<Volatile> for Node {
 
     fn batches_taken(&mut self, _: ShardIndex) {}
 
-    fn read(&mut self, _: &mut Shard<Volatile>) -> bool {
-        false
+    fn read(&mut self, shard: &mut Shard<Volatile>) -> bool {
+        let Some(id) = self.readable.pop() else { return false };
+        self.feed(shard, id);
+        true
     }
 
     fn accept(&mut self, _: &mut Shard<Volatile>) {}

@@ -1,7 +1,7 @@
 //! Clients are held to the access rules.
 
 use tautwire_message::{Message, MessageId, MessageRef};
-use tautwire_protocol::{ConnectReason, Packet, Properties, QoS, ReasonCode, TopicName, Will};
+use tautwire_protocol::{ConnectReason, Packet, Properties, Property, QoS, ReasonCode, TopicName, Will};
 
 use crate::desk::World;
 use crate::{V3, V5, code, connack, connect, connect_v3, member, publish, say_publish, subscribe, topics};
@@ -114,6 +114,29 @@ fn a_will_is_looked_at_when_its_client_comes_and_when_it_is_due() {
 }
 
 #[test]
+fn a_will_that_is_due_later_is_looked_at_by_the_rules_of_then() {
+    for (is_still_allowed, expected) in [(true, &["open/bye"][..]), (false, &[])] {
+        let mut world = world();
+        let reader = member(&mut world, "r", "reader");
+        assert_eq!(subscribe(&mut world, reader, &["open/#"]), [1]);
+        let client = world.connection();
+        let delay = [Property::WillDelayInterval(10)];
+        let later = Will { properties: Properties::from_list(&delay), ..will("open/bye") };
+        let expiry = [Property::SessionExpiryInterval(3_600)];
+        world.say(client, &Packet::Connect(tautwire_protocol::Connect { will: Some(later), ..connect("w", &expiry) }));
+        world.admit(client, "writer");
+        assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
+        world.lose(client);
+        if !is_still_allowed {
+            world.set_rules(&RULES.replace("open/not", "open/bye"));
+        }
+        assert!(topics(&mut world, reader).is_empty());
+        world.pass(10_000);
+        assert_eq!(topics(&mut world, reader), expected);
+    }
+}
+
+#[test]
 fn new_rules_hold_at_once_and_take_away_what_they_do_not_allow() {
     for filters in [3, 300] {
         let mut world = world();
@@ -144,6 +167,25 @@ fn new_rules_hold_at_once_and_take_away_what_they_do_not_allow() {
         publish(&mut world, writer, "open/1", QoS::AtLeastOnce, false);
         assert_eq!(code(&mut world, writer), ReasonCode::NotAuthorized, "although the topic is remembered");
     }
+}
+
+/// Looking at all connections takes some turns; a publish is held to the new rules before that has come to its client.
+#[test]
+fn new_rules_hold_for_a_publish_in_the_turn_that_sees_them() {
+    let mut world = World::new(1);
+    world.set_rules(RULES);
+    let first = member(&mut world, "c0", "writer");
+    for number in 1..2_000 {
+        member(&mut world, &format!("c{number}"), "writer");
+    }
+    let last = member(&mut world, "last", "writer");
+    for client in [first, last] {
+        publish(&mut world, client, "open/x", QoS::AtLeastOnce, false);
+        assert_eq!(code(&mut world, client), ReasonCode::NoMatchingSubscribers);
+    }
+    let bytes = [&[0x32, 12, 0, 6][..], b"open/x", &[0, 1, 0, b'x']].concat();
+    world.set_rules_and_say(&RULES.replace("open/not", "open/x"), last, &bytes);
+    assert_eq!(code(&mut world, last), ReasonCode::NotAuthorized);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use tautwire_reactor::Control;
 
 use crate::contracts::Store;
+use crate::serve::reload::Reloader;
 use request::Reading;
 use response::{Response, Status};
 pub(crate) use token::{Token, is_open_to_others, read_text as read_token};
@@ -40,6 +41,7 @@ pub(crate) struct Admin {
     token: Token,
     /// `None` where no folder of contracts is configured.
     store: Option<Arc<Store>>,
+    reloader: Arc<Reloader>,
     counters: Counters,
     started: Instant,
 }
@@ -56,8 +58,8 @@ struct Counters {
 }
 
 impl Admin {
-    pub(crate) fn new(control: Control, token: Token, store: Option<Arc<Store>>) -> Admin {
-        Admin { control, token, store, counters: Counters::default(), started: Instant::now() }
+    pub(crate) fn new(control: Control, token: Token, store: Option<Arc<Store>>, reloader: Arc<Reloader>) -> Admin {
+        Admin { control, token, store, reloader, counters: Counters::default(), started: Instant::now() }
     }
 
     /// Answers at `listener` for as long as the process lives.

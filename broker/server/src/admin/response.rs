@@ -83,6 +83,19 @@ impl Response {
         Response::new(Status::UNPROCESSABLE, JSON, body)
     }
 
+    /// Everything that is wrong with a configuration, a line each.
+    pub(super) fn wrong_configuration(errors: &[String]) -> Response {
+        let mut body = String::from("{");
+        push_members(&mut body, &[("code", "config_wrong"), ("message", "nothing has changed: see errors")]);
+        body.push_str(",\"errors\":[");
+        for (at, error) in errors.iter().enumerate() {
+            body.push_str(if at > 0 { "," } else { "" });
+            push_string(&mut body, error);
+        }
+        body.push_str("]}\n");
+        Response::new(Status::UNPROCESSABLE, JSON, body)
+    }
+
     /// The same with another header field.
     pub(super) fn with(mut self, name: &str, value: &str) -> Response {
         let _ = write!(self.fields, "{name}: {value}\r\n");

@@ -7,6 +7,7 @@ use super::response::{JSON, Response, Status};
 use super::{Admin, messages, metrics};
 use crate::contracts::{Entry, Store, StoreError};
 use crate::json;
+use crate::serve::reload::Reloaded;
 
 /// Answers a request whose head is there and whose body may still come.
 pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> Response {
@@ -29,14 +30,18 @@ pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
     let contract = head.path.strip_prefix("/contracts/");
     match (head.path.as_str(), contract, head.method.as_str()) {
         ("/metrics", _, "GET") => metrics::answer(admin, &head.accept),
+        ("/config/diff", _, "GET") => reloaded(admin.reloader.compare()),
+        ("/config/reload", _, "POST") => reload(admin),
+        ("/config/reload", ..) => not_allowed("POST"),
         ("/contracts", _, "GET") => all(&admin.control.contracts()),
-        ("/metrics" | "/contracts", ..) => not_allowed("GET"),
+        ("/metrics" | "/contracts" | "/config/diff", ..) => not_allowed("GET"),
         (_, Some(name), "GET") => one(Status::OK, &admin.control.contracts(), name),
         (_, Some(name), "PUT") => with_store(admin, |store| put(store, name, head, reading)),
         (_, Some(name), "DELETE") => with_store(admin, |store| delete(store, name)),
         (_, Some(_), _) => not_allowed("GET, PUT, DELETE"),
         _ => not_found(
-            "there is nothing here; there are /health, /metrics, /contracts, /contracts/NAME, /messages/TOPIC",
+            "there is nothing here; there are /health, /metrics, /config/diff, /config/reload, /contracts, /contracts/NAME, \
+             /messages/TOPIC",
         ),
     }
 }
@@ -49,6 +54,23 @@ fn health(admin: &Admin) -> Response {
         }
         Some(data) if data.is_full => Response::new(Status::OK, JSON, "{\"status\":\"degraded\",\"disk\":\"full\"}\n"),
         _ => Response::new(Status::OK, JSON, "{\"status\":\"ok\"}\n"),
+    }
+}
+
+/// Has the broker read its configuration again.
+fn reload(admin: &Admin) -> Response {
+    let result = admin.reloader.reload();
+    match &result {
+        Ok(reloaded) => log::info!("admin: {reloaded}"),
+        Err(_) => log::warn!("admin: a reload was asked for, and refused; nothing has changed"),
+    }
+    reloaded(result)
+}
+
+fn reloaded(result: Result<Reloaded, Vec<String>>) -> Response {
+    match result {
+        Ok(reloaded) => Response::new(Status::OK, JSON, reloaded.to_json()),
+        Err(errors) => Response::wrong_configuration(&errors),
     }
 }
 

@@ -1,12 +1,16 @@
 //! `tautwire config check` and `tautwire config show`, and the hidden `config doc` that writes the reference page.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::arguments::{Arguments, Command, OptionGroup};
+use super::arguments::{Argument, Arguments, Command, OptionGroup};
+use super::contract::http::Admin;
+use super::contract::source::{ADMIN, TOKEN_FILE};
 use super::serve::{CONFIG_OPTIONS, configuration_failure, load, prepare};
 use super::{Exit, Stop, parser, print, unknown_command};
 use crate::config::{to_markdown, to_toml};
+use crate::json::{self, Value};
 
 pub(crate) static CHECK: Command = Command {
     name: "config check",
@@ -23,6 +27,27 @@ pub(crate) static SHOW: Command = Command {
     groups: &[OptionGroup { title: "Options", options: CONFIG_OPTIONS }],
     notes: &["Exit codes: 0 shown; 1 the configuration is wrong."],
 };
+
+pub(crate) static DIFF: Command = Command {
+    name: "config diff",
+    usage: &["--admin URL --token-file FILE"],
+    about: "Asks a running broker what would change if it read its configuration, certificates, rules and contracts again:\n\
+            what would hold at once, what after a restart, and everything that is wrong. Nothing changes.",
+    groups: &[OptionGroup { title: "Options", options: &[ADMIN, TOKEN_FILE] }],
+    notes: &[ADMIN_NOTES],
+};
+
+pub(crate) static RELOAD: Command = Command {
+    name: "config reload",
+    usage: &["--admin URL --token-file FILE"],
+    about: "Has a running broker read its configuration, certificates, rules and contracts again, as SIGHUP does. If anything is\n\
+            wrong, nothing changes.",
+    groups: &[OptionGroup { title: "Options", options: &[ADMIN, TOKEN_FILE] }],
+    notes: &[ADMIN_NOTES],
+};
+
+const ADMIN_NOTES: &str = "Exit codes: 0 done; 1 the arguments are wrong; 2 the broker could not be asked; 3 something is wrong with what would \
+                           be read.";
 
 pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
     let mut arguments = arguments.into_iter();
@@ -41,9 +66,56 @@ pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
             let config = load(Arguments::new(&SHOW, rest))?.map_err(configuration_failure)?;
             Ok(print(&to_toml(&config)))
         }
+        Some("diff") => ask(&DIFF, rest, "GET", "/config/diff"),
+        Some("reload") => ask(&RELOAD, rest, "POST", "/config/reload"),
         Some("doc") => Ok(print(&to_markdown())),
-        Some("--help") => Err(Stop::Text(format!("{}\n{}", CHECK.help(), SHOW.help()))),
+        Some("--help") => Err(Stop::Text([&CHECK, &SHOW, &DIFF, &RELOAD].map(|command| command.help()).join("\n"))),
         Some(other) => Err(unknown_command(&format!("config {other}"))),
-        None => Err(Stop::failure(Exit::Usage, "write `tautwire config check` or `tautwire config show`")),
+        None => Err(Stop::failure(
+            Exit::Usage,
+            "write `tautwire config check`, `show`, `diff` or `reload`; `tautwire config --help` explains",
+        )),
+    }
+}
+
+/// Asks a running broker, and tells what it has answered.
+fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &str) -> Result<ExitCode, Stop> {
+    let mut arguments = Arguments::new(command, parser);
+    let (mut url, mut token_file) = (None, None);
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Argument::Option("admin") => url = Some(arguments.string()?),
+            Argument::Option("token-file") => token_file = Some(PathBuf::from(arguments.os_string()?)),
+            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Positional(text) => {
+                return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
+            }
+        }
+    }
+    let (Some(url), Some(file)) = (url, token_file) else {
+        return Err(arguments.command_failure("--admin and --token-file are needed"));
+    };
+    let token = crate::admin::read_token(&file).map_err(|error| arguments.command_failure(&error))?;
+    let admin = Admin::new(&url, token).map_err(|error| arguments.command_failure(&error))?;
+    let answer = admin.ask(method, path, "")?;
+    let value = json::parse(&answer.body).map_err(|error| {
+        Stop::failure(Exit::Connection, format!("the answer of the admin API is not understood: {}", error.message))
+    })?;
+    let texts = |name: &str| value.list(name).iter().filter_map(Value::as_text).map(str::to_owned).collect::<Vec<_>>();
+    match answer.status {
+        200 => {
+            let mut text = String::new();
+            for (name, heading) in [("applied", "at once"), ("after_restart", "after a restart")] {
+                for key in texts(name) {
+                    text.push_str(&format!("{heading}: {key}\n"));
+                }
+            }
+            if text.is_empty() {
+                text.push_str("no key has changed; certificates, rules and contracts are right\n");
+            }
+            Ok(print(&text))
+        }
+        422 => Err(Stop::failure(Exit::Refused, texts("errors").join("\ntautwire: "))),
+        _ => Err(answer.refusal()),
     }
 }

@@ -1,5 +1,6 @@
 //! The command line: which command runs, and what its end means to the shell.
 
+mod acl;
 mod arguments;
 mod client_options;
 mod config;
@@ -116,6 +117,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "help" => help(&rest),
         "--version" | "-V" | "version" => Err(Stop::Text(format!("tautwire {}\n", env!("CARGO_PKG_VERSION")))),
         "serve" => serve::run(parser(rest)),
+        "acl" => acl::run(rest),
         "config" => config::run(rest),
         "contract" => contract::run(rest),
         "data" => data::run(rest),
@@ -156,7 +158,11 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&data::COMPACT, "put the state of a data directory in a snapshot"),
     (&data::BACKUP, "copy a data directory, also while the broker runs"),
     (&data::RESTORE, "put a backup in the place of a data directory"),
+    (&acl::CHECK, "say whether a file of access rules is right"),
+    (&acl::EXPLAIN, "say which access rule decides, and why"),
     (&config::CHECK, "say whether a configuration is right"),
+    (&config::DIFF, "say what a running broker would change on a reload"),
+    (&config::RELOAD, "have a running broker read its configuration again"),
     (&config::SHOW, "print the effective configuration"),
 ];
 
@@ -192,7 +198,7 @@ fn help(topic: &[OsString]) -> Result<ExitCode, Stop> {
 
 fn unknown_command(name: &str) -> Stop {
     let mut message = format!("there is no command {name}");
-    let known = COMMANDS.iter().map(|(command, _)| command.name).chain(["config", "contract", "data", "help"]);
+    let known = COMMANDS.iter().map(|(command, _)| command.name).chain(["acl", "config", "contract", "data", "help"]);
     if let Some(near) = nearest(name, known) {
         message.push_str(&format!("; did you mean {near}?"));
     }

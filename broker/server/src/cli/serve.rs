@@ -9,6 +9,7 @@ use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, fl
 use super::{Exit, Stop};
 use crate::config::{Config, ConfigError, Override};
 use crate::serve::Prepared;
+use crate::serve::reload::Source;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
@@ -58,14 +59,15 @@ const RECOVER: OptionSpec = flag(
 
 pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let mut on_damage = OnDamage::Refuse;
-    let config = load_with(Arguments::new(&COMMAND, parser), |option| {
+    let source = source_of(Arguments::new(&COMMAND, parser), |option| {
         let is_ours = option == RECOVER.name;
         if is_ours {
             on_damage = OnDamage::Skip;
         }
         is_ours
     })?;
-    let config = config.map_err(configuration_failure)?;
+    let source = source.map_err(configuration_failure)?;
+    let config = source.load().map_err(configuration_failure)?;
     if on_damage == OnDamage::Skip && config.data.path.is_none() {
         return Err(Stop::failure(Exit::Usage, "--recover needs data.path: nothing is kept without it"));
     }
@@ -74,21 +76,21 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     for warning in config.warnings() {
         log::warn!("{warning}");
     }
-    let code = crate::serve::run(config, prepared, on_damage);
+    let code = crate::serve::run(source, config, prepared, on_damage);
     log::logger().flush();
     Ok(code)
 }
 
 /// The configuration that the arguments describe, or all that is wrong with it.
 pub(super) fn load(arguments: Arguments) -> Result<Result<Config, Vec<ConfigError>>, Stop> {
-    load_with(arguments, |_| false)
+    Ok(source_of(arguments, |_| false)?.and_then(|source| source.load()))
 }
 
-/// The same for a command that has further options, of which `take` knows the names.
-fn load_with(
+/// Where the arguments say that the configuration comes from. Of further options that the command has, `take` knows the names.
+fn source_of(
     mut arguments: Arguments,
     mut take: impl FnMut(&str) -> bool,
-) -> Result<Result<Config, Vec<ConfigError>>, Stop> {
+) -> Result<Result<Source, Vec<ConfigError>>, Stop> {
     let mut file: Option<PathBuf> = None;
     let mut listen = Vec::new();
     let mut overrides = Vec::new();
@@ -123,7 +125,7 @@ fn load_with(
     if !listen.is_empty() {
         overrides.push(Override::from_option("--listen", "listen", listen.join(",")));
     }
-    Ok(Config::load(file.as_deref(), &overrides))
+    Ok(Ok(Source { file, overrides }))
 }
 
 /// The files that the configuration names, or all that is wrong with them.

@@ -85,6 +85,7 @@ impl Config {
         self.data.path.seen_from(folder);
         self.contracts.path.seen_from(folder);
         self.admin.token_file.seen_from(folder);
+        self.acl.file.seen_from(folder);
         for paths in [&mut self.tls.certificate, &mut self.tls.key, &mut self.tls.client_ca, &mut self.tls.revoked] {
             paths.seen_from(folder);
         }
@@ -137,6 +138,12 @@ impl Config {
         }
         warnings
     }
+}
+
+/// The keys whose values are not the same in both, in the order of the documentation.
+pub(crate) fn changed_keys(before: &Config, after: &Config) -> Vec<&'static str> {
+    let changed = settings::KEYS.iter().filter(|key| (key.show)(before) != (key.show)(after));
+    changed.map(|key| key.name).collect()
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {

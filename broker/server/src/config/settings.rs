@@ -90,6 +90,13 @@ settings! {
         cipher_suites: CipherSuites = CipherSuites::default();
     }
 
+    /// Who may do what.
+    acl: AclConfig {
+        /// The file with the [access rules](concepts/access-rules.md). It is read at start and again on SIGHUP; whole, or not at all where
+        /// something in it is wrong. Empty means that everybody may do everything.
+        file: FilePath = FilePath::default();
+    }
+
     /// What outlives the broker.
     data: DataConfig {
         /// The directory in which sessions, their messages and retained messages are kept, so that they survive a crash of the

@@ -68,14 +68,26 @@ impl Store {
         (self.changes.load(Ordering::Relaxed), self.changes_refused.load(Ordering::Relaxed))
     }
 
-    /// Reads the folder again; says how many contracts there are.
-    pub(crate) fn reload(&self) -> Result<usize, StoreError> {
-        self.alone(|| {
-            let catalogue = folder::load(&self.folder)?;
-            let count = catalogue.contracts().len();
-            self.control.set_contracts(Arc::new(catalogue));
-            Ok(count)
-        })
+    /// Reads the folder again, and changes nothing.
+    ///
+    /// # Errors
+    /// What is wrong with the contracts.
+    pub(crate) fn read_again(&self) -> Result<Arc<Catalogue>, Vec<String>> {
+        folder::load(&self.folder).map(Arc::new).map_err(|errors| folder::told(&self.folder, &errors))
+    }
+
+    /// Reads the folder again and has `adopt` take on what is there, while nobody else makes a change.
+    ///
+    /// # Errors
+    /// What is wrong with the contracts, or what `adopt` finds wrong.
+    pub(crate) fn reload<T>(
+        &self,
+        adopt: impl FnOnce(Result<Arc<Catalogue>, Vec<String>>) -> Result<T, Vec<String>>,
+    ) -> Result<T, Vec<String>> {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = adopt(self.read_again());
+        self.count(result.is_ok());
+        result
     }
 
     /// Adds a contract, or replaces the one of that name; gives what holds then, and whether it is new.
@@ -107,8 +119,12 @@ impl Store {
     fn alone<T>(&self, change: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let result = change();
-        let counter = if result.is_ok() { &self.changes } else { &self.changes_refused };
-        counter.fetch_add(1, Ordering::Relaxed);
+        self.count(result.is_ok());
         result
+    }
+
+    fn count(&self, is_changed: bool) {
+        let counter = if is_changed { &self.changes } else { &self.changes_refused };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }

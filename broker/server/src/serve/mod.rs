@@ -1,6 +1,7 @@
 //! Running the broker.
 
 mod memory;
+pub(crate) mod reload;
 mod settings;
 mod tls;
 
@@ -13,6 +14,7 @@ use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
 use tautwire_reactor::{Broker, DataDirectory, Entrance, OnDamage, StartError};
 
@@ -20,6 +22,8 @@ use crate::admin::{Admin, Token};
 use crate::config::Config;
 use crate::config::listen::MQTT_PORT;
 use crate::contracts::{self, Store};
+use crate::rules;
+use reload::{Reloader, Source};
 use tls::TlsServers;
 
 /// What the configuration names, read and checked.
@@ -27,6 +31,7 @@ pub(crate) struct Prepared {
     contracts: Catalogue,
     token: Option<Token>,
     tls: TlsServers,
+    policy: Arc<Policy>,
 }
 
 /// Reads the files that the configuration names.
@@ -40,10 +45,11 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
     };
     let file = config.admin.token_file.get().filter(|_| config.admin.listen.0.is_some());
     let token = file.map(Token::read).transpose();
-    match (contracts, token, TlsServers::read(config)) {
-        (Ok(contracts), Ok(token), Ok(tls)) => Ok(Prepared { contracts, token, tls }),
-        (contracts, token, tls) => {
-            Err(contracts.err().into_iter().flatten().chain(token.err()).chain(tls.err()).collect())
+    match (contracts, token, TlsServers::read(config), rules::load(config.acl.file.get())) {
+        (Ok(contracts), Ok(token), Ok(tls), Ok(policy)) => Ok(Prepared { contracts, token, tls, policy }),
+        (contracts, token, tls, policy) => {
+            let lists = contracts.err().into_iter().chain(policy.err()).flatten();
+            Err(lists.chain(token.err()).chain(tls.err()).collect())
         }
     }
 }
@@ -51,7 +57,7 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
 /// Runs the broker until it is told to stop by SIGINT or SIGTERM. The line `listening on mqtt://ADDRESS:PORT`,
 /// `listening on ws://ADDRESS:PORT/PATH` or `listening on http://ADDRESS:PORT` on standard output says that it is ready, one
 /// for each address.
-pub(crate) fn run(mut config: Config, prepared: Prepared, on_damage: OnDamage) -> ExitCode {
+pub(crate) fn run(source: Source, mut config: Config, prepared: Prepared, on_damage: OnDamage) -> ExitCode {
     // From here on a signal ends the broker in order.
     let mut signals = match Signals::new([SIGINT, SIGTERM, SIGHUP]) {
         Ok(signals) => signals,
@@ -63,8 +69,7 @@ pub(crate) fn run(mut config: Config, prepared: Prepared, on_damage: OnDamage) -
     if config.contracts.path.get().is_some() {
         log::info!("{} contracts", prepared.contracts.contracts().len());
     }
-    let tls = prepared.tls.clone();
-    let Running { broker, store, admin } = match start(&mut config, prepared, on_damage) {
+    let Running { broker, reloader, admin } = match start(source, &mut config, prepared, on_damage) {
         Ok(running) => running,
         Err(error) => {
             log::error!("{error}");
@@ -91,7 +96,13 @@ pub(crate) fn run(mut config: Config, prepared: Prepared, on_damage: OnDamage) -
         if signal != SIGHUP {
             break;
         }
-        reload(&config, store.as_deref(), &tls);
+        match reloader.reload() {
+            Ok(reloaded) => log::info!("SIGHUP: {reloaded}"),
+            Err(errors) => {
+                errors.iter().for_each(|line| log::error!("SIGHUP: {line}"));
+                log::error!("SIGHUP: nothing has changed");
+            }
+        }
     }
     log::info!("stopping");
     broker.stop();
@@ -101,13 +112,14 @@ pub(crate) fn run(mut config: Config, prepared: Prepared, on_damage: OnDamage) -
 /// A broker and what goes with it.
 struct Running {
     broker: Broker,
-    store: Option<Arc<Store>>,
+    reloader: Arc<Reloader>,
     /// Where the admin API is served.
     admin: Option<SocketAddr>,
 }
 
 /// Listens, and starts all that there is to start.
-fn start(config: &mut Config, prepared: Prepared, on_damage: OnDamage) -> Result<Running, String> {
+fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnDamage) -> Result<Running, String> {
+    let started_with = config.clone();
     let admin = match (config.admin.listen.0, prepared.token) {
         (Some(address), Some(token)) => {
             let listener = TcpListener::bind(address)
@@ -123,17 +135,18 @@ fn start(config: &mut Config, prepared: Prepared, on_damage: OnDamage) -> Result
     }
     let limit_bytes = Some(config.disk.limit).filter(|bytes| *bytes > 0);
     let data = data.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes });
-    let broker =
-        start_broker(config, Arc::new(prepared.contracts), &prepared.tls, data).map_err(|error| error.to_string())?;
+    let (contracts, policy) = (Arc::new(prepared.contracts), prepared.policy);
+    let broker = start_broker(config, contracts, policy, &prepared.tls, data).map_err(|error| error.to_string())?;
     let control = broker.control();
     crate::log::count_losses(&control);
     let store = config.contracts.path.get().map(|path| Arc::new(Store::new(path, control.clone())));
+    let reloader = Arc::new(Reloader::new(source, started_with, control.clone(), store.clone(), prepared.tls.clone()));
     let admin = admin.map(|(token, listener)| {
         let address = listener.local_addr()?;
-        Admin::new(control, token, store.clone()).serve(listener).map(|()| address)
+        Admin::new(control, token, store, reloader.clone()).serve(listener).map(|()| address)
     });
     match admin.transpose() {
-        Ok(admin) => Ok(Running { broker, store, admin }),
+        Ok(admin) => Ok(Running { broker, reloader, admin }),
         Err(error) => {
             broker.stop();
             Err(format!("cannot start the admin API: {error}"))
@@ -151,6 +164,7 @@ fn default_threads(cores: usize) -> usize {
 fn start_broker(
     config: &mut Config,
     contracts: Arc<Catalogue>,
+    policy: Arc<Policy>,
     tls: &TlsServers,
     data: Option<DataDirectory<'_>>,
 ) -> Result<Broker, StartError> {
@@ -161,7 +175,8 @@ fn start_broker(
     loop {
         let (engine, retained) = settings::of(config);
         let listens = settings::listens(config, tls);
-        let entrance = Entrance { tls_handshakes: config.limits.tls_handshakes, ..Entrance::open(&listens) };
+        let tls_handshakes = config.limits.tls_handshakes;
+        let entrance = Entrance { tls_handshakes, policy: policy.clone(), ..Entrance::open(&listens) };
         match Broker::start(engine, retained, contracts.clone(), entrance, threads, data) {
             Err(StartError::Listen(address, error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>
@@ -172,25 +187,6 @@ fn start_broker(
             }
             result => return result,
         }
-    }
-}
-
-/// Reads again what can change while the broker runs: all of a kind is right, or the old ones stay.
-fn reload(config: &Config, store: Option<&Store>, tls: &TlsServers) {
-    if !tls.is_empty() {
-        match tls.reload(&config.tls) {
-            Ok(()) => log::info!("SIGHUP: the certificates are read again"),
-            Err(error) => log::error!("SIGHUP: the certificates stay as they were: {error}"),
-        }
-    }
-    match store.map(Store::reload) {
-        Some(Ok(count)) => log::info!("SIGHUP: the contracts are read again; there are {count}"),
-        Some(Err(error)) => {
-            error.to_string().lines().for_each(|line| log::error!("SIGHUP: contracts: {line}"));
-            log::error!("SIGHUP: the contracts stay as they were");
-        }
-        None if !tls.is_empty() => {}
-        None => log::warn!("SIGHUP: the configuration is read at start only; restart the broker to change it"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use tautwire_tls::{Identity, Material, Pem, Protocol, Server};
+use tautwire_tls::{Identity, Material, MaterialError, Pem, Prepared, Protocol, Server};
 
 use crate::config::Config;
 use crate::config::settings::TlsConfig;
@@ -45,18 +45,30 @@ impl TlsServers {
         self.mqtt.is_none() && self.websocket.is_none()
     }
 
-    /// Reads the same files again: all of them are right, or everything stays as it is.
+    /// Reads the same files again, to be adopted when all else is right, too.
     ///
     /// # Errors
     /// What is wrong with them.
-    pub(crate) fn reload(&self, tls: &TlsConfig) -> Result<(), String> {
+    pub(crate) fn read_again(&self, tls: &TlsConfig) -> Result<PreparedTls, String> {
+        if self.is_empty() {
+            return Ok(PreparedTls(Vec::new()));
+        }
         let material = read(tls)?;
-        let servers = || self.mqtt.iter().chain(&self.websocket);
-        let prepared = servers().map(|server| server.prepare(material.clone())).collect::<Result<Vec<_>, _>>();
-        for (server, prepared) in servers().zip(prepared.map_err(|error| error.to_string())?) {
+        let servers = self.mqtt.iter().chain(&self.websocket);
+        let prepared = servers.map(|server| Ok((server.clone(), server.prepare(material.clone())?)));
+        prepared.collect::<Result<_, MaterialError>>().map(PreparedTls).map_err(|error| error.to_string())
+    }
+}
+
+/// Files that have been read again, for the servers that are there.
+pub(crate) struct PreparedTls(Vec<(Arc<Server>, Prepared)>);
+
+impl PreparedTls {
+    /// From now on new connections are made with them.
+    pub(crate) fn adopt(self) {
+        for (server, prepared) in self.0 {
             server.adopt(prepared);
         }
-        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@
 //! `TAUTWIRE_TEST_BINARY` runs the same tests against another build of the program, and
 //! `TAUTWIRE_TEST_TRANSPORT=websocket` over WebSocket.
 
+mod access;
 mod admin;
 mod auth;
 mod broken_connections;

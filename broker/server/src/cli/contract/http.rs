@@ -14,7 +14,7 @@ const ANSWER_MAX_BYTES: u64 = 64 * 1024 * 1024;
 const FIELDS_MAX: usize = 64;
 
 /// An admin API.
-pub(super) struct Admin {
+pub(in crate::cli) struct Admin {
     /// Host and port.
     authority: String,
     token: String,
@@ -27,15 +27,15 @@ impl std::fmt::Debug for Admin {
 }
 
 /// What it answered.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) body: String,
+pub(in crate::cli) struct Answer {
+    pub(in crate::cli) status: u16,
+    pub(in crate::cli) body: String,
 }
 
 impl Admin {
     /// # Errors
     /// What is wrong with the address.
-    pub(super) fn new(url: &str, token: String) -> Result<Admin, String> {
+    pub(in crate::cli) fn new(url: &str, token: String) -> Result<Admin, String> {
         let authority = url.strip_prefix("http://").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
         let has_port = |authority: &&str| {
             authority.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
@@ -47,12 +47,12 @@ impl Admin {
     }
 
     /// The body of what is at `path`.
-    pub(super) fn get(&self, path: &str) -> Result<String, Stop> {
+    pub(in crate::cli) fn get(&self, path: &str) -> Result<String, Stop> {
         let answer = self.ask("GET", path, "")?;
         if answer.status == 200 { Ok(answer.body) } else { Err(answer.refusal()) }
     }
 
-    pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> Result<Answer, Stop> {
+    pub(in crate::cli) fn ask(&self, method: &str, path: &str, body: &str) -> Result<Answer, Stop> {
         let lost = |error: std::io::Error| {
             Stop::failure(Exit::Connection, format!("the admin API at {}: {error}", self.authority))
         };
@@ -109,7 +109,7 @@ impl Answer {
     }
 
     /// What the API says is wrong, a line for each thing.
-    pub(super) fn refusal(&self) -> Stop {
+    pub(in crate::cli) fn refusal(&self) -> Stop {
         let value = json::parse(&self.body).unwrap_or(Value::Null);
         let line = |error: &Value| {
             let mut line = String::new();

@@ -2,9 +2,9 @@
 
 mod add;
 mod diff;
-mod http;
+pub(super) mod http;
 mod look;
-mod source;
+pub(super) mod source;
 mod test;
 
 use std::ffi::OsString;

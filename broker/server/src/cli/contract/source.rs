@@ -14,9 +14,9 @@ use crate::json::{self, Value};
 pub(super) const OPTIONS: &[OptionSpec] = &[PATH, ADMIN, TOKEN_FILE];
 pub(super) const PATH: OptionSpec =
     value(None, "path", "DIR", "The folder of the contracts. Default: contracts, unless --admin says otherwise.");
-pub(super) const ADMIN: OptionSpec =
+pub(in crate::cli) const ADMIN: OptionSpec =
     value(None, "admin", "URL", "The admin API of a running broker instead, such as http://127.0.0.1:9183.");
-pub(super) const TOKEN_FILE: OptionSpec =
+pub(in crate::cli) const TOKEN_FILE: OptionSpec =
     value(None, "token-file", "FILE", "The file with the token of the admin API.");
 
 /// The folder that is meant where none is named.

@@ -1,0 +1,132 @@
+//! `tautwire acl`: access rules, checked and explained.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use tautwire_access::{Request, Subject};
+use tautwire_protocol::{QoS, TopicFilter, TopicName};
+
+use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
+use super::serve::failure;
+use super::{Exit, Stop, parser, print, unknown_command};
+use crate::rules;
+
+const FILE: OptionSpec = value(None, "file", "FILE", "The file with the access rules. Default: access.toml.");
+
+pub(crate) static CHECK: Command = Command {
+    name: "acl check",
+    usage: &["[--file FILE]"],
+    about: "Says whether a file of access rules is right, and everything that is wrong with it: file, line, column.",
+    groups: &[OptionGroup { title: "Options", options: &[FILE] }],
+    notes: &["Exit codes: 0 right; 1 wrong."],
+};
+
+pub(crate) static EXPLAIN: Command = Command {
+    name: "acl explain",
+    usage: &["[OPTION]… CLIENT publish TOPIC", "[OPTION]… CLIENT subscribe FILTER"],
+    about: "Says whether the rules let a client publish to a topic or make a subscription, which rule decides, and why.",
+    groups: &[
+        OptionGroup {
+            title: "Who it is",
+            options: &[
+                value(
+                    None,
+                    "user",
+                    "NAME",
+                    "The user that the client has shown to be. Default: none, an anonymous client.",
+                ),
+                value(None, "listener", "NAME", "The listener that it comes by. Default: mqtt."),
+                value(None, "claim", "NAME=VALUE", "A claim of its token or certificate. May be repeated."),
+                value(None, "role", "NAME", "A role that authentication gives. May be repeated."),
+            ],
+        },
+        OptionGroup {
+            title: "What it wants",
+            options: &[
+                value(Some('q'), "qos", "QOS", "The QoS of the message, or the one that is asked for. Default: 0."),
+                flag(Some('r'), "retain", "The message is to be retained."),
+            ],
+        },
+        OptionGroup { title: "Options", options: &[FILE] },
+    ],
+    notes: &["Exit codes: 0 allowed; 3 denied; 1 the arguments or the file are wrong."],
+};
+
+/// The file where none is named.
+const DEFAULT_FILE: &str = "access.toml";
+
+pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+    let mut arguments = arguments.into_iter();
+    let action = arguments.next().map(|word| word.to_string_lossy().into_owned());
+    let rest = parser(arguments.collect());
+    match action.as_deref() {
+        Some("check") => check(rest),
+        Some("explain") => explain(rest),
+        Some("--help") => Err(Stop::Text(format!("{}\n{}", CHECK.help(), EXPLAIN.help()))),
+        Some(other) => Err(unknown_command(&format!("acl {other}"))),
+        None => Err(Stop::failure(Exit::Usage, "write `tautwire acl check` or `tautwire acl explain`")),
+    }
+}
+
+fn check(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let mut arguments = Arguments::new(&CHECK, parser);
+    let mut file = PathBuf::from(DEFAULT_FILE);
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Argument::Option("file") => file = arguments.os_string()?.into(),
+            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Positional(text) => {
+                return Err(arguments.command_failure(&format!("unexpected argument \"{text}\"")));
+            }
+        }
+    }
+    let policy = rules::load(Some(&file)).map_err(|errors| failure(&errors))?;
+    let (rules, roles, users) = (policy.rule_count(), policy.role_count(), policy.user_count());
+    Ok(print(&format!("the rules are right: {rules} rules in {roles} roles, {users} users\n")))
+}
+
+fn explain(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let mut arguments = Arguments::new(&EXPLAIN, parser);
+    let mut file = PathBuf::from(DEFAULT_FILE);
+    let (mut user, mut listener, mut claims, mut roles) = (None, "mqtt".to_owned(), Vec::new(), Vec::new());
+    let (mut qos, mut retain, mut words) = (QoS::AtMostOnce, false, Vec::new());
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Argument::Option("file") => file = arguments.os_string()?.into(),
+            Argument::Option("user") => user = Some(arguments.string()?),
+            Argument::Option("listener") => listener = arguments.string()?,
+            Argument::Option("role") => roles.push(arguments.string()?),
+            Argument::Option("claim") => {
+                let text = arguments.string()?;
+                let claim = text.split_once('=').ok_or_else(|| arguments.failure("expected NAME=VALUE"))?;
+                claims.push((claim.0.to_owned(), claim.1.to_owned()));
+            }
+            Argument::Option("qos") => {
+                qos = arguments.choice(&[("0", QoS::AtMostOnce), ("1", QoS::AtLeastOnce), ("2", QoS::ExactlyOnce)])?;
+            }
+            Argument::Option("retain") => retain = true,
+            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Positional(word) => words.push(word),
+        }
+    }
+    let [client_id, action, topic] = words.as_slice() else {
+        return Err(arguments.command_failure("write CLIENT publish TOPIC, or CLIENT subscribe FILTER"));
+    };
+    let wrong = |error: &dyn std::fmt::Display| arguments.command_failure(&format!("\"{topic}\": {error}"));
+    let request = match action.as_str() {
+        "publish" => {
+            let topic = TopicName::new(topic).map_err(|error| wrong(&error))?;
+            Request::Publish { topic: topic.as_str(), qos, retain }
+        }
+        "subscribe" => Request::Subscribe { filter: TopicFilter::new(topic).map_err(|error| wrong(&error))?, qos },
+        other => return Err(arguments.command_failure(&format!("\"{other}\": expected publish or subscribe"))),
+    };
+    let policy = rules::load(Some(&file)).map_err(|errors| failure(&errors))?;
+    let claims: Vec<(&str, &str)> = claims.iter().map(|(name, value)| (&**name, &**value)).collect();
+    let roles: Vec<&str> = roles.iter().map(|role| &**role).collect();
+    let subject = Subject { client_id, user: user.as_deref(), listener: &listener, claims: &claims, roles: &roles };
+    let explanation = policy.explain(&subject, &request);
+    let printed = print(&explanation.to_string());
+    Ok(if explanation.verdict.is_allowed() { printed } else { Exit::Refused.into() })
+}

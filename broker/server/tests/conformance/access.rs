@@ -1,0 +1,150 @@
+//! Access rules, as clients and operators see them: read at start and again, and explained.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::support::{
+    AtLeastOnce, AtMostOnce, Broker, EXPECTATION, ExactlyOnce, Folder, TOKEN, V3_1_1, V5, WillMessage, admin, options,
+};
+
+const RULES: &str = r##"
+[[role]]
+name = "device"
+rules = [
+    { allow = "publish", topics = "devices/{client_id}/up" },
+    { allow = "subscribe", topics = "devices/{client_id}/down" },
+]
+
+[[role]]
+name = "operator"
+rules = [{ allow = ["publish", "subscribe"], topics = ["devices/#", "$SYS/#"] }]
+
+[[assign]]
+client_id = "device-*"
+roles = "device"
+
+[[assign]]
+client_id = "operator"
+roles = "operator"
+"##;
+
+struct World {
+    broker: Broker,
+    folder: Folder,
+}
+
+impl World {
+    fn new(threads: usize) -> World {
+        let folder = Folder::new(&[("access.toml", RULES), ("token", TOKEN)]);
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let settings = [
+            format!("acl.file={}", at("access.toml")),
+            format!("admin.token_file={}", at("token")),
+            "admin.listen=127.0.0.1:0".to_owned(),
+        ];
+        let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+        World { broker: Broker::with(threads, &settings), folder }
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        admin(self.broker.admin_address(), "GET", "/metrics", "").number(name)
+    }
+}
+
+#[test]
+fn clients_do_what_rules_allow_in_both_versions() {
+    for threads in [1, 2] {
+        let world = World::new(threads);
+        let mut operator = world.broker.connect(V5, "operator");
+        operator.subscribe("devices/#", AtLeastOnce);
+        let mut device = world.broker.connect(V5, "device-1");
+        for (qos, refused) in [(AtLeastOnce, 0x87), (ExactlyOnce, 0x87)] {
+            assert_eq!(device.publish("devices/device-2/up", qos, b"forged"), refused);
+            assert_eq!(device.publish("devices/device-1/up", qos, b"true"), 0);
+            assert_eq!(operator.receive().payload(), b"true");
+        }
+        let filters = ["devices/device-1/down", "devices/+/down", "#", "$share/g/devices/device-1/down"];
+        let granted = device.subscribe_all(&filters.map(|filter| (filter, options(AtLeastOnce))), &[]);
+        assert_eq!(granted, [1, 0x87, 0x87, 1]);
+
+        let mut old = world.broker.connect(V3_1_1, "device-3");
+        let filters = ["devices/device-3/down", "devices/device-1/down"];
+        assert_eq!(old.subscribe_all(&filters.map(|filter| (filter, options(AtLeastOnce))), &[]), [1, 0x80]);
+        // It has no other answer, and nobody gets the message.
+        assert_eq!(old.publish("devices/device-1/up", AtLeastOnce, b"forged"), 0);
+        assert_eq!(old.publish("devices/device-3/up", AtLeastOnce, b"true"), 0);
+        assert_eq!(operator.receive().payload(), b"true");
+        operator.expect_nothing();
+        assert_eq!(world.count("publishes_not_authorized"), 3);
+    }
+}
+
+#[test]
+fn wills_are_publishes() {
+    let world = World::new(1);
+    let forged = WillMessage::new("devices/device-2/up", b"gone");
+    assert_eq!(world.broker.connecting(V5, "device-1").will(forged).refused(), 0x87);
+    let forged = WillMessage::new("devices/device-2/up", b"gone");
+    assert_eq!(world.broker.connecting(V3_1_1, "device-1").will(forged).refused(), 5);
+    let mut operator = world.broker.connect(V5, "operator");
+    operator.subscribe("devices/#", AtMostOnce);
+    let own = WillMessage::new("devices/device-1/up", b"gone");
+    world.broker.connecting(V5, "device-1").will(own).open().cut();
+    assert_eq!(operator.receive().payload(), b"gone");
+}
+
+#[test]
+fn a_reload_takes_away_what_is_not_allowed_any_more_and_leaves_the_rest() {
+    for threads in [1, 2] {
+        let world = World::new(threads);
+        let mut device = world.broker.connect(V5, "device-1");
+        device.subscribe("devices/device-1/down", AtLeastOnce);
+        let mut operator = world.broker.connect(V5, "operator");
+        assert_eq!(operator.publish("devices/device-1/down", AtLeastOnce, b"before"), 0);
+        assert_eq!(device.receive().payload(), b"before");
+
+        world.folder.write("access.toml", &RULES.replace("{client_id}/down", "{client_id}/other"));
+        let answer = admin(world.broker.admin_address(), "POST", "/config/reload", "").expect(200).body;
+        assert!(answer.contains("\"rules\":4"), "{answer}");
+        let deadline = Instant::now() + EXPECTATION;
+        while world.count("subscriptions_taken_away") == 0 {
+            assert!(Instant::now() < deadline, "the subscription was not taken away");
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(operator.publish("devices/device-1/down", AtLeastOnce, b"after"), 0x10);
+        assert_eq!(device.publish("devices/device-1/up", AtLeastOnce, b"still there"), 0x10);
+    }
+}
+
+#[test]
+fn a_reload_that_finds_anything_wrong_changes_nothing_and_says_where() {
+    let world = World::new(1);
+    let address = world.broker.admin_address();
+    world
+        .folder
+        .write("access.toml", &RULES.replace("device-*", "*").replace("roles = \"operator\"", "roles = \"none\""));
+    for (method, path) in [("GET", "/config/diff"), ("POST", "/config/reload")] {
+        let body = admin(address, method, path, "").expect(422).body;
+        assert!(body.contains("access.toml:19:") && body.contains("access_unknown_role"), "{body}");
+    }
+    let mut stranger = world.broker.connect(V5, "stranger");
+    assert_eq!(stranger.publish("devices/stranger/up", AtLeastOnce, b"x"), 0x87, "no half of the file holds");
+    world.folder.write("access.toml", &RULES.replace("device-*", "*"));
+    world.broker.signal("HUP");
+    let deadline = Instant::now() + EXPECTATION;
+    while stranger.publish("devices/stranger/up", AtLeastOnce, b"x") == 0x87 {
+        assert!(Instant::now() < deadline, "the rules were not read again");
+    }
+    let log = world.broker.end();
+    assert!(log.contains("SIGHUP: the configuration and the files it names are read; 4 rules"), "{log}");
+}
+
+#[test]
+fn a_file_of_rules_that_is_wrong_or_missing_keeps_the_broker_from_starting() {
+    let folder = Folder::new(&[("access.toml", "")]);
+    let path = folder.path().join("access.toml").display().to_string();
+    let said = Broker::refused(&[&format!("acl.file={path}")]);
+    assert!(said.contains("access_empty"), "{said}");
+    let said = Broker::refused(&[&format!("acl.file={path}.gone")]);
+    assert!(said.contains("access_unreadable") && said.contains("access.toml.gone"), "{said}");
+}
