@@ -10,6 +10,7 @@ mod compactor;
 mod cooling;
 mod frame_writer;
 mod inspection;
+pub mod mutant;
 mod offline;
 mod recovery;
 mod salvage;

@@ -14,6 +14,7 @@ use tautwire_session::{
 };
 
 use crate::cooling::{ColdStore, Cooling};
+use crate::mutant::{Mutant, is};
 use crate::salvage::Salvage;
 
 /// Why the frames of a log cannot be made sense of.
@@ -188,6 +189,7 @@ impl<'s> Recovery<'s> {
             }
             Record::Received { session, packet_id } => self.change(session, &Change::Received(packet_id))?,
             Record::Completed { session, packet_id } => self.change(session, &Change::Completed(packet_id))?,
+            Record::Taken { .. } if is(Mutant::ForgetsTakenIdentifiers) => {}
             Record::Taken { session, packet_id } => self.change(session, &Change::Taken(packet_id))?,
             Record::Released { session, packet_id } => self.change(session, &Change::Released(packet_id))?,
             Record::GoOnWith { session, packet_id } => self.change(session, &Change::GoOnWith(packet_id))?,

@@ -2,9 +2,10 @@
 
 use tautwire_journal::{Disk, Epoch, LogError, LogId, Position, SnapshotWriter};
 use tautwire_message::{Cold, Message};
-use tautwire_session::Replay;
+use tautwire_session::{Record, Replay};
 
 use crate::frame_writer::FrameWriter;
+use crate::mutant::{Mutant, is};
 
 /// A frame of a snapshot ends once it has so much.
 const FRAME_BYTES: usize = 1 << 20;
@@ -39,7 +40,8 @@ pub fn write_snapshot<D: Disk>(
     let mut frame = FrameWriter::default();
     let (mut result, mut is_given_up) = (Ok(()), false);
     let described = replay.describe(read, |record| {
-        if result.is_err() || is_given_up {
+        let is_left_out = is(Mutant::SnapshotForgetsHandovers) && matches!(record, Record::Handed { .. });
+        if result.is_err() || is_given_up || is_left_out {
             return;
         }
         frame.add(record);

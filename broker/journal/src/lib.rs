@@ -16,6 +16,7 @@ pub mod disk;
 mod error;
 mod format;
 mod log;
+pub mod mutant;
 mod numbers;
 mod reader;
 pub mod record;
@@ -34,4 +35,6 @@ pub use log::{
 pub use numbers::{Epoch, LogId, Position, SegmentNumber, SessionId, ShardNumber, TurnNumber};
 pub use reader::{Damage, DamageKind, End, Reader, Step, Suspects, Torn};
 pub use snapshot::{SnapshotReader, SnapshotWriter, Snapshots};
+#[cfg(feature = "lying-disk")]
+pub use writer::SteppedWriter;
 pub use writer::{Port, PostError, RING_FRAMES, RING_MAX_BYTES, WriterHandle, WriterThread};

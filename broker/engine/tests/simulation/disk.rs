@@ -2,8 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use tautwire_durable::mutant::{Mutant, mutate};
 use tautwire_durable::{CompactError, FrameWriter, NoColdStore, Recovery, SessionNumbers, SnapshotHead, compact};
 use tautwire_journal::disk::{Faults, LyingDisk};
 use tautwire_journal::{
@@ -174,63 +176,88 @@ fn journal(life: &Rc<RefCell<Running>>, shard: usize, last: SessionNumber) -> Di
 fn a_broker_whose_machine_loses_power_goes_on_with_what_was_synced() {
     for seed in seeds() {
         let _named = Named(seed);
-        let mut random = Random::new(seed ^ 0xD15C);
-        let disk = LyingDisk::new(seed);
-        let (mut life, empty) = open(&disk, &mut random, 0);
-        let plan = Plan {
-            shards: 1 + random.below(SHARDS_MAX),
-            clients: 2 + random.below(5),
-            steps: 600,
-            prompt_clients: true,
-        };
-        let settings = roomy(&mut random);
-        let compacts = random.chance(50);
-        let mut world = World::new(seed, plan, settings, |shard| journal(&life, shard, empty.last_session()));
-        for _ in 0..600 {
-            world.step().unwrap_or_else(|wrong| panic!("{wrong}"));
-            if random.chance(10) {
-                life.borrow_mut().commit();
-                world.broker.wake_all();
-            }
-            if compacts && random.chance(2) {
-                life.borrow_mut().compact(&disk);
-            }
-        }
-        for client in &mut world.clients {
-            client.abandon(&world.broker, &mut world.ledger);
-        }
-        if random.chance(50) {
-            let power_lost_at = Some(disk.operations() + random.below(4) as u64);
-            disk.set_faults(Faults { power_lost_at, ..Faults::default() });
+        live(seed);
+    }
+}
+
+/// Until the power is gone, and on with what was synced.
+fn live(seed: u64) {
+    let mut random = Random::new(seed ^ 0xD15C);
+    let disk = LyingDisk::new(seed);
+    let (mut life, empty) = open(&disk, &mut random, 0);
+    let plan =
+        Plan { shards: 1 + random.below(SHARDS_MAX), clients: 2 + random.below(5), steps: 600, prompt_clients: true };
+    let settings = roomy(&mut random);
+    let compacts = random.chance(50);
+    let mut world = World::new(seed, plan, settings, |shard| journal(&life, shard, empty.last_session()));
+    for _ in 0..600 {
+        world.step().unwrap_or_else(|wrong| panic!("{wrong}"));
+        if random.chance(10) {
             life.borrow_mut().commit();
-        } else if random.chance(50) {
-            // In the middle of a snapshot, which is then not one, or of what follows.
-            let power_lost_at = Some(disk.operations() + random.below(30) as u64);
-            disk.set_faults(Faults { power_lost_at, ..Faults::default() });
-            let _ = life.borrow_mut().try_to_compact(&disk);
+            world.broker.wake_all();
         }
-        let durable: u64 = life.borrow().durable.iter().sum();
-        disk.crash();
-        let (next, found) = open(&disk, &mut random, world.broker.now_ms());
-        let frames = count_frames(&disk, &life.borrow().covered);
-        assert!(frames as u64 >= durable, "{durable} frames were reported durable, {frames} are there");
-        assert_eq!(described(&found), described(&said(&life.borrow().said[..frames])));
-        life = next;
-        if random.chance(50) {
+        if compacts && random.chance(2) {
             life.borrow_mut().compact(&disk);
         }
-        life.borrow_mut().is_instant = true;
-        let last = found.last_session();
-        // The number of threads may be another one.
-        let shards = 1 + random.below(SHARDS_MAX);
-        world.broker.restart(shards, RETAINED, found, |shard| journal(&life, shard, last));
-        for ms in [TIMER_TICK_MS, 1_000, 10_000] {
-            world.broker.advance(ms);
-            world.broker.settle(&mut random);
-            check_nothing_is_overdue(&world, replay(&disk));
-        }
-        compare(&mut world, replay(&disk), Life::Second);
     }
+    for client in &mut world.clients {
+        client.abandon(&world.broker, &mut world.ledger);
+    }
+    if random.chance(50) {
+        let power_lost_at = Some(disk.operations() + random.below(4) as u64);
+        disk.set_faults(Faults { power_lost_at, ..Faults::default() });
+        life.borrow_mut().commit();
+    } else if random.chance(50) {
+        // In the middle of a snapshot, which is then not one, or of what follows.
+        let power_lost_at = Some(disk.operations() + random.below(30) as u64);
+        disk.set_faults(Faults { power_lost_at, ..Faults::default() });
+        let _ = life.borrow_mut().try_to_compact(&disk);
+    }
+    let durable: u64 = life.borrow().durable.iter().sum();
+    disk.crash();
+    let (next, found) = open(&disk, &mut random, world.broker.now_ms());
+    let frames = count_frames(&disk, &life.borrow().covered);
+    assert!(frames as u64 >= durable, "{durable} frames were reported durable, {frames} are there");
+    assert_eq!(described(&found), described(&said(&life.borrow().said[..frames])));
+    life = next;
+    if random.chance(50) {
+        life.borrow_mut().compact(&disk);
+    }
+    life.borrow_mut().is_instant = true;
+    let last = found.last_session();
+    // The number of threads may be another one.
+    let shards = 1 + random.below(SHARDS_MAX);
+    world.broker.restart(shards, RETAINED, found, |shard| journal(&life, shard, last));
+    for ms in [TIMER_TICK_MS, 1_000, 10_000] {
+        world.broker.advance(ms);
+        world.broker.settle(&mut random);
+        check_nothing_is_overdue(&world, replay(&disk));
+    }
+    compare(&mut world, replay(&disk), Life::Second);
+}
+
+/// Whether one of so many seeds shows that what is read back is not what was said.
+fn is_found(mutant: Mutant, seeds_max: u64) -> bool {
+    mutate(Some(mutant));
+    let found_at = (0..seeds_max).find(|seed| catch_unwind(AssertUnwindSafe(|| live(*seed))).is_err());
+    mutate(None);
+    println!("{mutant:?}: seed {found_at:?}");
+    found_at.is_some()
+}
+
+#[test]
+fn a_snapshot_that_forgets_what_is_between_shards_is_found() {
+    assert!(is_found(Mutant::SnapshotForgetsHandovers, 100));
+}
+
+#[test]
+fn a_snapshot_that_lacks_its_last_frame_is_found() {
+    assert!(is_found(Mutant::SnapshotEndsOneFrameEarly, 20));
+}
+
+#[test]
+fn identifiers_that_are_not_read_back_are_found() {
+    assert!(is_found(Mutant::ForgetsTakenIdentifiers, 20));
 }
 
 /// What the records lead to that never were on the disk.

@@ -1,6 +1,7 @@
 //! A frame: what one shard writes down for one turn.
 
 use crate::format::{FRAME_BODY_MAX_BYTES, field, u32_at, u64_at};
+use crate::mutant::{Mutant, is};
 use crate::numbers::{Epoch, Position, ShardNumber, TurnNumber};
 
 pub(crate) const FRAME_HEADER_BYTES: usize = 48;
@@ -121,7 +122,8 @@ pub(crate) fn parse(bytes: &[u8], offset: usize, position: Position, epoch: Epoc
 #[inline]
 pub(crate) fn looks_begun(bytes: &[u8], offset: usize, position: Position, epoch: Epoch) -> bool {
     let Some(header) = bytes.get(offset..).and_then(|bytes| bytes.get(..FRAME_HEADER_BYTES)) else { return false };
-    header[16..24] == position.0.to_le_bytes() && header[8..16] == epoch.get().to_le_bytes()
+    header[16..24] == position.0.to_le_bytes()
+        && (header[8..16] == epoch.get().to_le_bytes() || is(Mutant::TakesOtherEpochs))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
 use crate::format::{FIRST_FRAME_OFFSET, FRAME_BODY_MAX_BYTES, FrameKind, Name};
+use crate::mutant::{Mutant, is};
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber, ShardNumber, TurnNumber};
 pub(crate) use group::Group;
 pub use open::{HeldDirectory, OnDamage, Recovery};
@@ -140,7 +141,10 @@ impl<D: Disk> Log<D> {
         let start = Position(self.current.header.base.0 + self.current.at);
         let last = self.group.stamp(start, self.durable, self.epoch);
         let bytes = self.group.bytes();
-        if self.writes_first {
+        if is(Mutant::ForgetsToSync) {
+            self.current.file.write_at(self.current.at, bytes)?;
+            written();
+        } else if self.writes_first {
             self.current.file.write_at(self.current.at, bytes)?;
             written();
             self.current.file.sync_data()?;
@@ -255,7 +259,10 @@ impl<D: Disk> Log<D> {
     }
 
     fn let_go(&mut self, position: Position) -> Result<(), LogError> {
-        while let Some(oldest) = self.retired.first().filter(|segment| segment.end <= position) {
+        let is_covered = |segment: &&Retired| {
+            segment.end <= position || is(Mutant::ReleasesTooMuch) && segment.end.0 <= position.0 + segment.bytes
+        };
+        while let Some(oldest) = self.retired.first().filter(is_covered) {
             let number = oldest.number;
             let name = Name::Segment(number).to_string();
             let is_usual = oldest.bytes == self.segment_bytes;

@@ -13,6 +13,7 @@ pub(crate) use segments::{SegmentFile, Segments};
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::{FIRST_FRAME_OFFSET, FRAME_ALIGN, Frame, FrameKind, Placed};
+use crate::mutant::{Mutant, is};
 use crate::numbers::{LogId, Position};
 
 /// Reads the frames of a log behind a position, in order.
@@ -143,8 +144,10 @@ impl<D: Disk> Reader<D> {
                 Ahead::Damage(damage) => return Ok(Some(Step::Damage(damage))),
                 Ahead::End => return Ok(None),
                 Ahead::Found(found) => {
+                    let is_behind = found.frame.position > self.covered;
+                    let is_missed = is(Mutant::BeginsOneFrameLate) && self.has_just_begun();
                     self.pass(&found);
-                    if found.frame.position > self.covered && found.frame.kind == FrameKind::Turn {
+                    if is_behind && found.frame.kind == FrameKind::Turn && !is_missed {
                         break found;
                     }
                 }
@@ -153,6 +156,11 @@ impl<D: Disk> Reader<D> {
         self.load(found.at.segment)?;
         let bytes = self.content.as_ref().map_or(&[][..], |content| &content.bytes);
         Ok(Some(Step::Frame(found.frame.frame(bytes, found.at.offset))))
+    }
+
+    /// Whether there is a snapshot, and nothing behind it has been read.
+    fn has_just_begun(&self) -> bool {
+        self.covered > Position::START && self.last <= self.covered
     }
 
     fn advance(&mut self) -> Result<Ahead, LogError> {

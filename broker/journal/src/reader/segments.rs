@@ -8,6 +8,7 @@ use crate::error::LogError;
 use crate::format::{
     BLOCK_BYTES, EPOCH_OFFSET, FIRST_FRAME_OFFSET, FRAME_ALIGN, FileKind, Header, Name, Placed, looks_begun, parse,
 };
+use crate::mutant::{Mutant, is};
 use crate::numbers::{LogId, Position, SegmentNumber};
 use crate::reader::file::read_header;
 use crate::reader::{Damage, DamageKind, Place, Suspects};
@@ -59,7 +60,8 @@ impl SegmentFile {
         let epoch = self.header.epoch.get().to_le_bytes();
         let mut offset = from;
         while offset < bytes.len() {
-            let may_be = bytes.get(offset + EPOCH_OFFSET..offset + EPOCH_OFFSET + epoch.len()) == Some(&epoch);
+            let may_be = bytes.get(offset + EPOCH_OFFSET..offset + EPOCH_OFFSET + epoch.len()) == Some(&epoch)
+                || is(Mutant::TakesOtherEpochs);
             if may_be && self.looks_begun(bytes, offset) {
                 return Some(offset);
             }
@@ -120,7 +122,9 @@ impl Segments {
         let mut limit = Position(u64::MAX);
         let mut later: Option<Header> = None;
         for segment in self.list.iter_mut().rev() {
-            if let Some(header) = later.filter(|header| header.epoch != segment.header.epoch) {
+            if let Some(header) = later.filter(|header| header.epoch != segment.header.epoch)
+                && !is(Mutant::TakesWhatWasCutOff)
+            {
                 limit = limit.min(header.after);
             }
             segment.limit = limit;

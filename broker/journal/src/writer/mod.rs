@@ -3,6 +3,8 @@
 mod bell;
 mod port;
 mod preparer;
+#[cfg(feature = "lying-disk")]
+mod stepped;
 mod thread;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -17,6 +19,8 @@ use crate::log::Log;
 use crate::numbers::{Position, ShardNumber, TurnNumber};
 use bell::Bell;
 pub use port::{Port, PostError};
+#[cfg(feature = "lying-disk")]
+pub use stepped::SteppedWriter;
 use thread::{Source, Writer};
 
 /// Frames of one shard that may wait to be written.
@@ -91,29 +95,8 @@ impl WriterThread {
         wake: impl Fn(ShardNumber) + Send + 'static,
         now_ms: impl Fn() -> u64 + Send + 'static,
     ) -> Result<(WriterThread, Vec<Port>), LogError> {
-        let shared = Arc::new(Shared {
-            bell: Bell::default(),
-            state: AtomicU8::new(RUNNING),
-            failure: OnceLock::new(),
-            closing: AtomicBool::new(false),
-            durable: AtomicU64::new(log.durable().0),
-            groups: AtomicU64::new(0),
-            held_bytes: AtomicU64::new(log.held_bytes()),
-            snapshot_bytes: AtomicU64::new(0),
-            limit_bytes: AtomicU64::new(u64::MAX),
-            has_no_space: AtomicBool::new(false),
-            next_ticket: AtomicU64::new(0),
-            covered: AtomicU64::new(0),
-            shards: (0..shards).map(|_| ShardState::default()).collect(),
-        });
-        let mut ports = Vec::with_capacity(usize::from(shards));
-        let mut sources = Vec::with_capacity(usize::from(shards));
-        for shard in (0..shards).map(ShardNumber) {
-            let (posts, frames) = RingBuffer::new(RING_FRAMES);
-            let (empties, buffers) = RingBuffer::new(RING_FRAMES);
-            ports.push(Port::new(shard, posts, buffers, shared.clone()));
-            sources.push(Source::new(shard, frames, empties));
-        }
+        let shared = Arc::new(Shared::of(&log, shards));
+        let (ports, sources) = ways(&shared, RING_FRAMES);
         let spawn = |name: &str, run: Box<dyn FnOnce() -> Result<(), LogError> + Send>| {
             let builder = std::thread::Builder::new().name(name.to_owned());
             builder.spawn(run).map_err(|error| LogError::Disk(DiskError::new(Operation::Write, "", &error)))
@@ -211,7 +194,35 @@ impl Drop for WriterThread {
     }
 }
 
+/// A port and the writer's end of it for each shard, with room for so many frames between them.
+fn ways(shared: &Arc<Shared>, ring_frames: usize) -> (Vec<Port>, Vec<Source>) {
+    let way = |shard| {
+        let (posts, frames) = RingBuffer::new(ring_frames);
+        let (empties, buffers) = RingBuffer::new(ring_frames);
+        (Port::new(shard, posts, buffers, shared.clone()), Source::new(shard, frames, empties))
+    };
+    (0..shared.shards.len() as u16).map(ShardNumber).map(way).unzip()
+}
+
 impl Shared {
+    fn of<D: Disk>(log: &Log<D>, shards: u16) -> Shared {
+        Shared {
+            bell: Bell::default(),
+            state: AtomicU8::new(RUNNING),
+            failure: OnceLock::new(),
+            closing: AtomicBool::new(false),
+            durable: AtomicU64::new(log.durable().0),
+            groups: AtomicU64::new(0),
+            held_bytes: AtomicU64::new(log.held_bytes()),
+            snapshot_bytes: AtomicU64::new(0),
+            limit_bytes: AtomicU64::new(u64::MAX),
+            has_no_space: AtomicBool::new(false),
+            next_ticket: AtomicU64::new(0),
+            covered: AtomicU64::new(0),
+            shards: (0..shards).map(|_| ShardState::default()).collect(),
+        }
+    }
+
     fn state(&self) -> u8 {
         self.state.load(Ordering::Acquire)
     }

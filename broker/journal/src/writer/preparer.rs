@@ -9,7 +9,18 @@ use crate::error::LogError;
 use crate::log::{Order, Prepared};
 use crate::writer::Shared;
 
-/// Carries out one order at a time, so its channels never hold more than one.
+/// Who makes segments ready. There is one order at a time.
+pub(super) trait Prepare<D: Disk> {
+    fn order(&mut self, order: Order<D>);
+
+    /// What was ordered, if it is made.
+    fn take(&mut self) -> Option<Result<Prepared<D>, LogError>>;
+
+    /// Waits for what was ordered.
+    fn wait(&mut self) -> Result<Prepared<D>, LogError>;
+}
+
+/// A thread. Its channels never hold more than one order.
 pub(super) struct Preparer<D: Disk> {
     orders: Option<Sender<Order<D>>>,
     made: Receiver<Result<Prepared<D>, LogError>>,
@@ -34,21 +45,21 @@ impl<D: Disk> Preparer<D> {
             builder.spawn(work).map_err(|error| LogError::Disk(DiskError::new(Operation::Create, "", &error)))?;
         Ok(Preparer { orders: Some(orders), made, thread: Some(thread) })
     }
+}
 
-    pub(super) fn order(&self, order: Order<D>) {
+impl<D: Disk> Prepare<D> for Preparer<D> {
+    fn order(&mut self, order: Order<D>) {
         if let Some(orders) = &self.orders {
             // Where the thread is gone, `wait` says so.
             let _ = orders.send(order);
         }
     }
 
-    /// What was ordered, if it is made.
-    pub(super) fn take(&self) -> Option<Result<Prepared<D>, LogError>> {
+    fn take(&mut self) -> Option<Result<Prepared<D>, LogError>> {
         self.made.try_recv().ok()
     }
 
-    /// Waits for what was ordered.
-    pub(super) fn wait(&self) -> Result<Prepared<D>, LogError> {
+    fn wait(&mut self) -> Result<Prepared<D>, LogError> {
         self.made.recv().unwrap_or(Err(LogError::WriterGone))
     }
 }

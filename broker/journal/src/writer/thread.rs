@@ -10,7 +10,7 @@ use crate::error::LogError;
 use crate::log::{AppendError, Log};
 use crate::numbers::{Position, ShardNumber, TurnNumber};
 use crate::writer::port::Posted;
-use crate::writer::preparer::Preparer;
+use crate::writer::preparer::{Prepare, Preparer};
 use crate::writer::{CLOSED, FAILED, Shared};
 
 /// A buffer that has grown beyond this is not given back.
@@ -62,8 +62,14 @@ impl<D: Disk> Writer<D> {
 
     pub(super) fn run(mut self) -> Result<(), LogError> {
         self.shared.bell.own();
-        let result = self.write_all();
-        let state = match &result {
+        let result = Preparer::start(self.shared.clone()).and_then(|mut preparer| self.write_all(&mut preparer));
+        self.end(&result);
+        result
+    }
+
+    /// Says to all shards that nothing is written any more.
+    pub(super) fn end(&mut self, result: &Result<(), LogError>) {
+        let state = match result {
             Ok(()) => CLOSED,
             Err(error) => {
                 log::error!("nothing becomes durable any more: {error}");
@@ -76,35 +82,45 @@ impl<D: Disk> Writer<D> {
         for source in &self.sources {
             (self.wake)(source.shard);
         }
-        result
     }
 
-    fn write_all(&mut self) -> Result<(), LogError> {
-        let preparer = Preparer::start(self.shared.clone())?;
+    fn write_all(&mut self, preparer: &mut impl Prepare<D>) -> Result<(), LogError> {
         loop {
-            self.look_ahead(&preparer)?;
             let is_closing = self.shared.closing.load(Ordering::SeqCst);
-            let took = self.take_frames()?;
-            if took {
-                if self.log.needs_delivery() {
-                    self.log.deliver(preparer.wait())?;
-                }
-                let Writer { log, sources, shared, wake, .. } = self;
-                let position = log.commit_and_tell(|| tell_written(sources, shared, wake))?;
-                self.tell(position);
-            } else if is_closing {
-                if self.log.needs_delivery() {
-                    self.log.deliver(preparer.wait())?;
-                }
-                return self.log.close_in_order();
-            } else {
-                self.sleep();
+            if self.write_group(preparer)? {
+                continue;
             }
+            if is_closing {
+                return self.close(preparer);
+            }
+            self.sleep();
         }
     }
 
+    /// Writes all that waits, and makes it durable; false where nothing waits.
+    pub(super) fn write_group(&mut self, preparer: &mut impl Prepare<D>) -> Result<bool, LogError> {
+        self.look_ahead(preparer)?;
+        let took = self.take_frames()?;
+        if took {
+            self.take_delivery(preparer)?;
+            let Writer { log, sources, shared, wake, .. } = self;
+            let position = log.commit_and_tell(|| tell_written(sources, shared, wake))?;
+            self.tell(position);
+        }
+        Ok(took)
+    }
+
+    pub(super) fn close(&mut self, preparer: &mut impl Prepare<D>) -> Result<(), LogError> {
+        self.take_delivery(preparer)?;
+        self.log.close_in_order()
+    }
+
+    fn take_delivery(&mut self, preparer: &mut impl Prepare<D>) -> Result<(), LogError> {
+        if self.log.needs_delivery() { self.log.deliver(preparer.wait()) } else { Ok(()) }
+    }
+
     /// Takes what was prepared, orders what is needed next, and lets go of what is not needed any more.
-    fn look_ahead(&mut self, preparer: &Preparer<D>) -> Result<(), LogError> {
+    fn look_ahead(&mut self, preparer: &mut impl Prepare<D>) -> Result<(), LogError> {
         if let Some(prepared) = preparer.take() {
             self.log.deliver(prepared)?;
         }

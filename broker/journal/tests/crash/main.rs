@@ -2,6 +2,7 @@
 //!
 //! `TAUTWIRE_CRASH_SEEDS=100000 cargo test --release -p tautwire-journal --test crash` tries more.
 
+mod mutants;
 mod rot;
 mod world;
 
@@ -26,9 +27,7 @@ fn what_was_durable_is_there_after_a_crash_and_nothing_else() {
     for seed in seeds.clone() {
         let mut world = World::new(seed);
         let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            for _ in 0..OPENINGS {
-                live(&mut world, &mut failures);
-            }
+            live_several_times(&mut world, &mut failures);
             let names = world.disk.list().expect("no faults");
             recycled += usize::from(names.iter().any(|name| name.starts_with("spare-")));
             rolled += names.iter().filter(|name| name.starts_with("segment-")).count();
@@ -38,6 +37,12 @@ fn what_was_durable_is_there_after_a_crash_and_nothing_else() {
     // The lives were not too easy.
     let lives = seeds.end as usize;
     assert!(failures > lives / 2 && recycled > lives / 10 && rolled > lives, "{failures} {recycled} {rolled}");
+}
+
+fn live_several_times(world: &mut World, failures: &mut usize) {
+    for _ in 0..OPENINGS {
+        live(world, failures);
+    }
 }
 
 /// Opens the log, works until something goes wrong, and crashes.

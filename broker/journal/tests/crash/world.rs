@@ -80,9 +80,13 @@ impl World {
     }
 
     pub(crate) fn append(&mut self) -> Result<(), LogError> {
+        let body = self.body();
+        self.append_body(body)
+    }
+
+    pub(crate) fn append_body(&mut self, body: Vec<u8>) -> Result<(), LogError> {
         let shard = self.random.below(4) as u16;
         let turn = self.turns[usize::from(shard)] + 1;
-        let body = self.body();
         let log = self.log.as_mut().expect("is open");
         match log.append(ShardNumber(shard), TurnNumber(turn), &body) {
             Ok(()) => {

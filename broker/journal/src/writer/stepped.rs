@@ -1,0 +1,98 @@
+//! The writer without threads, for simulations: it goes on when it is told to.
+
+use std::sync::Arc;
+
+use crate::disk::Disk;
+use crate::error::LogError;
+use crate::log::{Log, Order, Prepared};
+use crate::numbers::ShardNumber;
+use crate::writer::preparer::Prepare;
+use crate::writer::thread::Writer;
+use crate::writer::{Port, RUNNING, Shared, WriterHandle, ways};
+
+/// Does what [`WriterThread`](crate::WriterThread) does, a group at a time. Dropped, it is as if the process had been killed.
+pub struct SteppedWriter<D: Disk> {
+    writer: Writer<D>,
+    bench: Bench<D>,
+    shared: Arc<Shared>,
+}
+
+impl<D: Disk> SteppedWriter<D> {
+    /// A writer of `log`, and a port with room for `ring_frames` frames for each of `shards` shards. The rest is as for
+    /// [`WriterThread::start`](crate::WriterThread::start).
+    pub fn start(
+        log: Log<D>,
+        shards: u16,
+        ring_frames: usize,
+        wake: impl Fn(ShardNumber) + Send + 'static,
+        now_ms: impl Fn() -> u64 + Send + 'static,
+    ) -> (SteppedWriter<D>, Vec<Port>) {
+        let shared = Arc::new(Shared::of(&log, shards));
+        let (ports, sources) = ways(&shared, ring_frames);
+        let writer = Writer::new(log, sources, Box::new(wake), Box::new(now_ms), shared.clone());
+        (SteppedWriter { writer, bench: Bench { order: None, made: None }, shared }, ports)
+    }
+
+    /// Writes all that waits, and makes it durable; false where nothing waits, or the log has failed.
+    pub fn step(&mut self) -> bool {
+        if self.shared.state() != RUNNING {
+            return false;
+        }
+        match self.writer.write_group(&mut self.bench) {
+            Ok(took) => took,
+            Err(error) => {
+                self.writer.end(&Err(error));
+                false
+            }
+        }
+    }
+
+    /// Makes the segment ready that was ordered; false where there is no order.
+    pub fn prepare(&mut self) -> bool {
+        self.bench.carry_out()
+    }
+
+    /// Makes durable what has been posted, and closes the log in order.
+    ///
+    /// # Errors
+    /// The log has failed, now or before.
+    pub fn close(mut self) -> Result<(), LogError> {
+        while self.step() {}
+        let result = self.shared.failure.get().map_or(Ok(()), |failure| Err(failure.clone()));
+        result.and_then(|()| self.writer.close(&mut self.bench))
+    }
+
+    /// For those who look at the log while it is written.
+    pub fn handle(&self) -> WriterHandle {
+        WriterHandle { shared: self.shared.clone() }
+    }
+}
+
+/// Orders lie here until they are carried out.
+struct Bench<D: Disk> {
+    order: Option<Order<D>>,
+    made: Option<Result<Prepared<D>, LogError>>,
+}
+
+impl<D: Disk> Bench<D> {
+    fn carry_out(&mut self) -> bool {
+        let Some(order) = self.order.take() else { return false };
+        self.made = Some(order.carry_out());
+        true
+    }
+}
+
+impl<D: Disk> Prepare<D> for Bench<D> {
+    fn order(&mut self, order: Order<D>) {
+        self.order = Some(order);
+    }
+
+    fn take(&mut self) -> Option<Result<Prepared<D>, LogError>> {
+        self.made.take()
+    }
+
+    fn wait(&mut self) -> Result<Prepared<D>, LogError> {
+        self.carry_out();
+        self.made.take().unwrap_or(Err(LogError::WriterGone))
+    }
+}

@@ -1,0 +1,88 @@
+//! Faults that are put in on purpose are found.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tautwire_journal::disk::Faults;
+use tautwire_journal::mutant::{Mutant, mutate};
+
+use crate::live_several_times;
+use crate::world::World;
+
+/// Whether one of so many seeds makes a log with this fault lose something, or have something that it should not have.
+fn is_found(mutant: Mutant, seeds_max: u64, live: impl Fn(&mut World)) -> bool {
+    mutate(Some(mutant));
+    let fails = |seed| catch_unwind(AssertUnwindSafe(|| live(&mut World::new(seed)))).is_err();
+    let is_found = (0..seeds_max).any(fails);
+    mutate(None);
+    is_found
+}
+
+fn live(world: &mut World) {
+    live_several_times(world, &mut 0);
+}
+
+/// The first group of a log is torn; the next opening makes its segment a spare, and goes no further; the one after that
+/// uses the spare at the same place, and writes one frame.
+fn use_a_place_again(world: &mut World) {
+    world.open_and_look().expect("no faults");
+    let first_bytes = 4_000 + world.random.below(4_000) as usize;
+    for bytes in [first_bytes, 10] {
+        world.append_body(vec![1; bytes]).expect("no faults");
+    }
+    lose_power_at(world, 1);
+    world.commit().expect_err("there is no power");
+    world.log = None;
+    world.disk.crash();
+    let at = 1 + world.random.below(30);
+    lose_power_at(world, at);
+    let _ = world.open_and_look();
+    world.log = None;
+    world.disk.end_process();
+    if world.open_and_look().is_ok() && world.durable == 0 {
+        world.append_body(vec![2; 10]).expect("no faults");
+        world.commit().expect("no faults");
+        world.log = None;
+        world.disk.crash();
+        world.open_and_look().expect("no faults");
+    }
+}
+
+fn lose_power_at(world: &World, operation: u64) {
+    let power_lost_at = Some(world.disk.operations() + operation);
+    world.disk.set_faults(Faults { power_lost_at, ..Faults::default() });
+}
+
+/// A power cut takes what was reported durable.
+#[test]
+fn a_sync_that_is_forgotten_is_found() {
+    assert!(is_found(Mutant::ForgetsToSync, 20, live));
+}
+
+#[test]
+fn a_place_that_is_used_again_has_nothing_of_the_time_before() {
+    (0..300).for_each(|seed| use_a_place_again(&mut World::new(seed)));
+}
+
+/// Behind the frame that is written there is another one, of the group that was torn.
+#[test]
+fn a_stale_frame_of_another_epoch_is_found() {
+    assert!(is_found(Mutant::TakesOtherEpochs, 300, use_a_place_again));
+}
+
+/// Frames behind a hole in the last group of a run come back in the next run but one.
+#[test]
+fn a_tail_that_comes_back_is_found() {
+    assert!(is_found(Mutant::TakesWhatWasCutOff, 200, live));
+}
+
+/// The first frame behind the snapshot is not there.
+#[test]
+fn a_reader_that_begins_one_frame_late_is_found() {
+    assert!(is_found(Mutant::BeginsOneFrameLate, 20, live));
+}
+
+/// A file is missing that has durable frames.
+#[test]
+fn a_segment_that_is_released_too_early_is_found() {
+    assert!(is_found(Mutant::ReleasesTooMuch, 200, live));
+}
