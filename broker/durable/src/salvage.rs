@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use tautwire_journal::SessionId;
 use tautwire_journal::record::{Record, RecordError};
 use tautwire_protocol::PacketId;
-use tautwire_session::{Change, Record as Kept, ReplayError, SessionNumber};
+use tautwire_session::{Change, Record as Kept, ReplayError, ReplayedSession, Session, SessionNumber};
 
 use crate::recovery::{Recovery, RecoveryError};
 
@@ -51,7 +51,8 @@ pub(crate) struct Salvage {
 
 impl Recovery<'_> {
     /// From now on records that do not fit to those before are passed over, and no frame is refused. The state stays consistent:
-    /// a client has one session, identifiers go on where the log says, and nothing is held for a session that is not there.
+    /// a client has one session besides those that are ending, identifiers go on where the log says, and nothing is held for a
+    /// session that is not there.
     pub fn pass_over_what_does_not_fit(&mut self) {
         self.salvage.get_or_insert_default();
     }
@@ -77,18 +78,17 @@ impl Recovery<'_> {
         }
     }
 
-    /// A client has one session [MQTT-3.1.4-3]. Where the log begins another one, the end of the one before is lost.
+    /// A client has one session [MQTT-3.1.4-3]. Where the log begins another one, the end of the one before is lost, unless that has
+    /// ended but for the messages it leaves to others.
     fn replace(&mut self, session: SessionNumber, client_id: &str) {
         let Some(salvage) = &mut self.salvage else { return };
         let older = salvage.clients.insert(client_id.into(), session);
         // A number that is given twice comes from a log that was put together by hand.
         let taken = self.replay.session_of(session).map(|_| session);
         for older in [older, taken].into_iter().flatten() {
-            if self
-                .replay
-                .session_of(older)
-                .is_some_and(|older| older.session.client_id() == client_id || taken.is_some())
-            {
+            let is_lost =
+                |found: &ReplayedSession| found.session.client_id() == client_id && !is_ending(&found.session);
+            if self.replay.session_of(older).is_some_and(|found| Some(older) == taken || is_lost(found)) {
                 let error = RecoveryError::Replay(ReplayError::NumberTaken(older));
                 self.pass(Some(older), &error, |passed| &mut passed.replaced);
                 let _ = self.replay.apply(&Kept::Ended(older));
@@ -145,6 +145,11 @@ impl Recovery<'_> {
             passed.more_sessions = true;
         }
     }
+}
+
+/// Whether the session has ended, but for the messages that it leaves to others. Its will was published or discarded before.
+fn is_ending(session: &Session) -> bool {
+    session.expiry_interval_s() == 0 && session.will().is_none()
 }
 
 fn packet_id(record: &Record<'_>) -> Option<PacketId> {

@@ -59,7 +59,7 @@ impl Stats {
         let mut largest = BinaryHeap::new();
         for replayed in state.sessions() {
             let session = &replayed.session;
-            // Of a session that ends with its connection the will alone is kept.
+            // Of a session that ends with its connection the will alone is kept, and of one that has ended what others are to get.
             stats.sessions += u64::from(session.expiry_interval_s() > 0);
             stats.wills += u64::from(session.will().is_some());
             stats.subscriptions += session.subscriptions().len() as u64;

@@ -6,7 +6,8 @@ use tautwire_durable::{FrameWriter, PassedOver, Recovery, Stats};
 use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS};
 use tautwire_session::{
-    Change, PendingMessage, Record, Replay, RetainedChange, SessionNumber, SubscriptionIds, SubscriptionRecord,
+    Change, KeptWill, PendingMessage, Record, Replay, RetainedChange, SessionNumber, SubscriptionIds,
+    SubscriptionRecord,
 };
 
 fn message(number: u64) -> Message {
@@ -41,10 +42,13 @@ fn frame(records: &[Record<'_>]) -> Vec<u8> {
 }
 
 fn opened(session: u64, client_id: &str) -> Vec<u8> {
+    frame(&beginning(session, client_id))
+}
+
+fn beginning(session: u64, client_id: &str) -> [Record<'_>; 2] {
     let session = SessionNumber(session);
-    let change = Change::ExpiryInterval(u32::MAX);
-    let changed = Record::Changed { session, change: &change, packet_id: None };
-    frame(&[Record::Opened { session, client_id, at_ms: 1 }, changed])
+    let change = &Change::ExpiryInterval(u32::MAX);
+    [Record::Opened { session, client_id, at_ms: 1 }, Record::Changed { session, change, packet_id: None }]
 }
 
 fn changed(session: u64, change: &Change, packet_id: Option<u16>) -> Vec<u8> {
@@ -131,6 +135,26 @@ fn a_session_that_ended_in_order_is_replaced_by_nobody() {
     assert!(passed.is_none() && state.sessions().count() == 1);
 }
 
+/// It has messages that others are to get.
+#[test]
+fn a_session_that_is_ending_may_share_its_client_with_another_one() {
+    let queued = changed(1, &Change::Queued(pending(1)), None);
+    let ending = changed(1, &Change::ExpiryInterval(0), None);
+    let (state, passed) = recovered(&[opened(1, "a"), queued, ending, opened(2, "a")]);
+    assert!(passed.is_none());
+    assert_eq!((state.sessions().count(), waiting(&state, 1)), (2, vec![1]));
+
+    // The end of one whose will was neither published nor discarded is lost.
+    let (first, second, message) = (SessionNumber(1), SessionNumber(2), message(1));
+    let will = Change::Will(Some(Box::new(KeptWill { message, delay_s: 0, message_expiry_s: None })));
+    let frames = [(first, "a"), (second, "a")].map(|(session, client_id)| {
+        let set = Record::Changed { session, change: &will, packet_id: None };
+        frame(&[Record::Opened { session, client_id, at_ms: 1 }, set])
+    });
+    let (state, passed) = recovered(&frames);
+    assert_eq!((state.sessions().count(), passed.replaced), (1, 1));
+}
+
 #[test]
 fn what_is_no_record_ends_its_frame_alone() {
     let mut broken = opened(2, "b");
@@ -163,18 +187,32 @@ fn history(random: &mut Random, frames: usize) -> Vec<Vec<u8>> {
     let mut bodies = Vec::new();
     let (mut next_session, mut next_message, mut sequence) = (1, 1, 1);
     let mut clients: [Option<u64>; 4] = [None; 4];
+    let mut ending = Vec::new();
     while bodies.len() < frames {
         let client = random.below(4) as usize;
         let Some(session) = clients[client] else {
             clients[client] = Some(next_session);
-            let number = SessionNumber(next_session);
             let client_id = format!("c{client}");
-            let record = Record::Opened { session: number, client_id: &client_id, at_ms: 1 };
-            model.apply(&record).expect("is new");
-            bodies.push(frame(&[record]));
+            let [begins, lasts] = beginning(next_session, &client_id);
+            model.apply(&begins).expect("is new");
+            model.apply(&lasts).expect("is there");
+            bodies.push(frame(&[begins, lasts]));
             next_session += 1;
             continue;
         };
+        if let Some(session) = ending.pop() {
+            // It is cleared away while others do what they do.
+            let number = SessionNumber(session);
+            let state = &model.session_of(number).expect("is there").session;
+            let is_empty = state.outbound().is_none_or(|outbound| outbound.queued() == 0);
+            let left = Record::Changed { session: number, change: &Change::Withdrawn, packet_id: None };
+            let record = if is_empty { Record::Ended(number) } else { left };
+            model.apply(&record).expect("is there");
+            bodies.push(frame(&[record]));
+            if !is_empty {
+                ending.push(session);
+            }
+        }
         let number = SessionNumber(session);
         let state = &model.session_of(number).expect("is there").session;
         let free = state.next_packet_id();
@@ -208,8 +246,13 @@ fn history(random: &mut Random, frames: usize) -> Vec<Vec<u8>> {
             }
             11 if random.below(5) == 0 => {
                 clients[client] = None;
-                model.apply(&Record::Ended(number)).expect("is there");
-                bodies.push(frame(&[Record::Ended(number)]));
+                let ends = Record::Changed { session: number, change: &Change::ExpiryInterval(0), packet_id: None };
+                let record = if queued > 0 { ends } else { Record::Ended(number) };
+                model.apply(&record).expect("is there");
+                bodies.push(frame(&[record]));
+                if queued > 0 {
+                    ending.push(session);
+                }
                 continue;
             }
             11 => {
@@ -245,8 +288,9 @@ fn whatever_is_lost_the_rest_is_a_state_that_can_be_written_down_and_read_again(
         let left = [&frames[..from], &frames[to..]].concat();
         let (state, passed) = recovered(&left);
         with_loss += u32::from(!passed.is_none());
-        let clients: BTreeSet<_> = state.sessions().map(|found| found.session.client_id()).collect();
-        assert_eq!(clients.len(), state.sessions().count(), "seed {seed}: a client has two sessions");
+        let lasting = || state.sessions().filter(|found| found.session.expiry_interval_s() > 0);
+        let clients: BTreeSet<_> = lasting().map(|found| found.session.client_id()).collect();
+        assert_eq!(clients.len(), lasting().count(), "seed {seed}: a client has two sessions");
 
         // What a snapshot says of it is taken without any tolerance, and leads to the same.
         let mut snapshot = FrameWriter::default();

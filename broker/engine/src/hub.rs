@@ -8,7 +8,7 @@ use tautwire_memory::Share;
 use tautwire_message::MessageIds;
 use tautwire_protocol::Packet;
 use tautwire_router::{Exchange, ShardIndex};
-use tautwire_session::{Change, Journal, LogPosition, PendingMessage, Record, RetainedChange};
+use tautwire_session::{Change, Journal, LogPosition, PendingMessage, Record, RetainedChange, SessionNumber};
 
 use crate::access::Access;
 use crate::account::Throttled;
@@ -285,11 +285,13 @@ impl<J: Journal> Hub<J> {
         Some(index)
     }
 
-    /// The session is no more. What it leaves behind has to be cleared away.
-    pub(crate) fn end_session(&mut self, index: SessionIndex) {
-        self.write_ended(index);
+    /// The session is no more. What it leaves behind has to be cleared away. Gives what the log calls it, where that has it until
+    /// then.
+    pub(crate) fn end_session(&mut self, index: SessionIndex) -> Option<SessionNumber> {
+        let number = self.write_ended(index);
         self.sessions.end(index);
         self.counters().sessions.subtract(1);
+        number
     }
 
     pub(crate) fn arm_session(&mut self, index: SessionIndex, at_ms: u64) {

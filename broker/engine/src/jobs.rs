@@ -3,20 +3,21 @@
 use std::collections::VecDeque;
 
 use tautwire_memory::{Charge, Kind};
-use tautwire_protocol::{OwnedPacket, Packet, QoS, SubscribeReason, TopicFilter, UnsubscribeReason};
-use tautwire_session::{Change, Journal, Outbound};
+use tautwire_protocol::{OwnedPacket, Packet, SubscribeReason, UnsubscribeReason};
+use tautwire_session::Journal;
 
 use crate::access::Review;
 use crate::ack::Ack;
-use crate::connections::{ReadBack, Reason, Replay};
-use crate::place::{ConnectionId, SessionIndex};
+use crate::connections::{Reason, Replay};
+use crate::ending::Ending;
+use crate::place::ConnectionId;
 use crate::shard::Shard;
 
 /// Steps in one turn, of all jobs together. A step is a filter, or a message that is let go: each takes about a
 /// microsecond, and some of them several.
 const STEPS_MAX: usize = 1_024;
 /// Steps of one job before another has its turn.
-const SLICE_STEPS: usize = 256;
+pub(crate) const SLICE_STEPS: usize = 256;
 
 /// Something that is done over several turns.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(crate) enum Job {
     /// A SUBSCRIBE or UNSUBSCRIBE with many filters. Its connection is not heard meanwhile.
     Filters(Box<Filters>),
     /// What a session that has ended leaves behind.
-    Clear(SessionIndex, ReadBack),
+    Clear(Ending),
     /// What has been granted, after the rules have changed.
     Review(Review),
 }
@@ -53,7 +54,7 @@ pub(crate) struct Jobs {
 }
 
 /// What a job has come to.
-enum Slice {
+pub(crate) enum Slice {
     Done,
     /// It goes on in a later slice.
     Unfinished(Job),
@@ -100,7 +101,7 @@ impl<J: Journal> Shard<J> {
     fn work(&mut self, job: Job) -> (Slice, usize) {
         match job {
             Job::Filters(filters) => self.work_off(filters),
-            Job::Clear(session, read_back) => self.clear(session, read_back),
+            Job::Clear(ending) => self.clear(ending),
             Job::Review(review) => {
                 let (left, steps) = self.review(review);
                 (left.map_or(Slice::Done, |left| Slice::Unfinished(Job::Review(left))), steps)
@@ -165,45 +166,5 @@ impl<J: Journal> Shard<J> {
         self.hub.hear_again(connection, Reason::Job);
         self.hub.pump(session);
         (Slice::Done, steps)
-    }
-
-    /// Clears away what a session that has ended leaves behind.
-    fn clear(&mut self, session: SessionIndex, mut read_back: ReadBack) -> (Slice, usize) {
-        for step in 0..SLICE_STEPS {
-            let first = self.hub.sessions[session].subscriptions().first();
-            if let Some((filter, record)) = first.map(|(filter, record)| (Box::<str>::from(filter), record)) {
-                if let Ok(filter) = TopicFilter::new(&filter) {
-                    self.leave(session, filter, record.format);
-                }
-                self.hub.sessions.place(session).apply(Change::Unsubscribed(filter));
-                continue;
-            }
-            let unfinished = self.hub.sessions[session].outbound().and_then(Outbound::next_unfinished);
-            let mut read = None;
-            // [MQTT-4.8.2-5]: a QoS 2 message that has been started is for nobody else.
-            if let Some((delivery, started)) = unfinished
-                && delivery.share.is_some()
-                && (!started || delivery.qos == QoS::AtLeastOnce)
-                && let Some(cold) = delivery.message.cold().cloned()
-            {
-                let Some((kept, message)) = self.hub.read_to_clear(session, read_back, &cold) else {
-                    return (Slice::Done, step + 1);
-                };
-                (read_back, read) = (kept, Some(message));
-            }
-            let Some((mut delivery, started)) = self.hub.sessions.place(session).take_unfinished() else {
-                self.hub.sessions.vacate(session);
-                return (Slice::Done, step + 1);
-            };
-            self.hub.uncount_stored(&delivery);
-            if let Some(message) = read {
-                delivery.message = message.into();
-            }
-            let may_move = !started || delivery.qos == QoS::AtLeastOnce;
-            if delivery.share.is_some() && may_move {
-                self.hand_on(delivery);
-            }
-        }
-        (Slice::Unfinished(Job::Clear(session, read_back)), SLICE_STEPS)
     }
 }

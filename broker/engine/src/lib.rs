@@ -18,6 +18,7 @@ mod contracts;
 mod counters;
 mod deliver;
 mod discovery;
+mod ending;
 mod fan_out;
 mod formats;
 mod frames;

@@ -5,11 +5,10 @@ use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Proper
 use tautwire_session::{Change, Journal, KeptWill};
 
 use crate::admission::identity_of;
-use crate::connections::{Deadlines, Phase, ReadBack};
+use crate::connections::{Deadlines, Phase};
 use crate::frames::Outgoing;
 use crate::handshake::keep_alive_limit_ms;
 use crate::hub::Action;
-use crate::jobs::Job;
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::route::Origin;
 use crate::sessions::Away;
@@ -123,17 +122,8 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    /// Ends a session: its will is published, its subscriptions go, and what it was owed as a member of a shared
-    /// subscription goes to others. What takes long is done over several turns.
-    pub(crate) fn end_session(&mut self, session: SessionIndex) {
-        self.publish_will(session);
-        self.hub.forget_throttled(session);
-        self.hub.end_session(session);
-        self.begin(Job::Clear(session, ReadBack::default()));
-    }
-
     /// Publishes the will of a session that has one, and forgets it [MQTT-3.1.2-10].
-    fn publish_will(&mut self, session: SessionIndex) {
+    pub(crate) fn publish_will(&mut self, session: SessionIndex) {
         let Some(will) = self.hub.sessions[session].will().cloned() else { return };
         let may_leave = self.hub.may_leave_will(session, &will);
         self.hub.commit(session, Change::Will(None));

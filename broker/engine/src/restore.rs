@@ -6,8 +6,8 @@ use std::fmt;
 use tautwire_protocol::TopicFilter;
 use tautwire_router::{Placement, ShardIndex};
 use tautwire_session::{
-    Homes, Journal, LogPosition, Record, Replayed, ReplayedMessage, ReplayedSession, SessionNumber, ShardNumber,
-    Untaken, UntakenFor,
+    Change, Homes, Journal, LogPosition, Record, Replayed, ReplayedMessage, ReplayedSession, Session, SessionNumber,
+    ShardNumber, Untaken, UntakenFor,
 };
 
 use crate::deliver::Terms;
@@ -96,6 +96,13 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
     Ok(())
 }
 
+/// Nothing more is for a session that is about to end.
+fn give_up_subscriptions(session: &mut Session) {
+    while let Some(filter) = session.subscriptions().first().map(|(filter, _)| Box::from(filter)) {
+        session.apply(Change::Unsubscribed(filter));
+    }
+}
+
 /// The clients of those sessions for which something was on its way as members of a shared subscription.
 fn clients_of_members(
     sessions: &[ReplayedSession],
@@ -137,14 +144,22 @@ impl<J: Journal> Shard<J> {
     /// What runs while a client is away goes on from when it left; for one that was connected when the log ended, it begins
     /// now. What is due already is left to [`Shard::do_what_came_due`].
     fn restore(&mut self, replayed: ReplayedSession, now_ms: u64) -> bool {
-        let ReplayedSession { number, session: state, left_at_ms } = replayed;
+        let ReplayedSession { number, session: mut state, left_at_ms } = replayed;
         self.hub.now_ms = now_ms;
-        let Some(session) = self.hub.sessions.open(state.client_id()) else { return false };
-        let extent = if state.expiry_interval_s() > 0 { Extent::All } else { Extent::WillAlone };
-        let place = self.hub.sessions.place(session);
-        place.restore(state, Written { number, extent, position: LogPosition::default() });
+        let sessions = &mut self.hub.sessions;
+        let ends = state.expiry_interval_s() == 0;
+        let opened = if ends { sessions.open_unlisted(state.client_id()) } else { sessions.open(state.client_id()) };
+        let Some(session) = opened else { return false };
+        if ends {
+            give_up_subscriptions(&mut state);
+        }
+        let written = Written { number, extent: Extent::All, position: LogPosition::default() };
+        sessions.place(session).restore(state, written);
         self.hub.counters().sessions.add(1);
         self.hub.count_stored(session);
+        if ends {
+            return true;
+        }
         self.hub.list_all_for_cooling(session);
         self.restore_subscriptions(session);
         if left_at_ms.is_none() {
@@ -175,11 +190,14 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Publishes wills and ends sessions that came due while the broker was down, once all sessions are there: before a client
-    /// comes back, whose will would be set aside.
+    /// comes back, whose will would be set aside. Those that ended with their connection end now, and so do those whose end the
+    /// crash has interrupted.
     fn do_what_came_due(&mut self) {
         let now_ms = self.hub.now_ms;
         for session in self.hub.sessions.indices() {
-            if self.hub.sessions.away(session).next_ms().is_some_and(|at_ms| at_ms <= now_ms) {
+            if self.hub.sessions[session].expiry_interval_s() == 0 {
+                self.end_session(session);
+            } else if self.hub.sessions.away(session).next_ms().is_some_and(|at_ms| at_ms <= now_ms) {
                 self.end_wait(session);
             }
         }

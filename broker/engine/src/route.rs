@@ -403,7 +403,7 @@ impl<J: Journal> Hub<J> {
         contract: Option<&Contract>,
         outgoing: &mut Outgoing<'_>,
     ) -> bool {
-        let Some(member) = group.pick() else {
+        let Some((member, here)) = self.pick(group) else {
             self.counters().dropped_no_member.add(1);
             return false;
         };
@@ -412,7 +412,7 @@ impl<J: Journal> Hub<J> {
             let Some(message) = self.for_member(contract, format, outgoing) else { return false };
             delivery.message = message.into();
         }
-        if let Some(session) = self.sessions.at(&member.session) {
+        if let Some(session) = here {
             self.deliver_to_member(session, &delivery);
             return true;
         }
@@ -431,6 +431,19 @@ impl<J: Journal> Hub<J> {
             None => self.counters().dropped_shard_queue_full.add(1),
         }
         true
+    }
+
+    /// The member of a shared subscription whose turn it is, and its session where that is on this shard.
+    fn pick(&self, group: &ShareGroup) -> Option<(Member, Option<SessionIndex>)> {
+        loop {
+            let member = group.pick()?;
+            let here = self.sessions.at(&member.session);
+            if here.is_some() || member.session.shard != self.shard {
+                return Some((member, here));
+            }
+            // Its session has ended, and gives up its subscriptions over several turns.
+            self.exchange.leave(group.filter(), member.session);
+        }
     }
 
     /// The session of this shard that was chosen for `delivery`, if it is still a member: no message is sent to it for a

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hashbrown::HashTable;
 use tautwire_access::Identity;
 use tautwire_memory::{Accounted, Ledger};
+use tautwire_protocol::PacketId;
 use tautwire_router::{SessionKey, ShardIndex};
 use tautwire_session::{Change, LogPosition, Outbound, PendingMessage, Session, SessionNumber};
 
@@ -117,6 +118,16 @@ impl Sessions {
 
     /// A new session; `None` where no place can be numbered.
     pub(crate) fn open(&mut self, client_id: &str) -> Option<SessionIndex> {
+        let index = self.open_unlisted(client_id)?;
+        let Sessions { places, directory, hasher, .. } = self;
+        directory.insert_unique(hasher.hash_one(client_id), index, |index| {
+            hasher.hash_one(places[index.number()].session.client_id())
+        });
+        Some(index)
+    }
+
+    /// A session that is about to end, and that its client does not find: it may have another one.
+    pub(crate) fn open_unlisted(&mut self, client_id: &str) -> Option<SessionIndex> {
         let fresh = Place {
             session: Accounted::new(Session::new(client_id), &self.ledger),
             connection: None,
@@ -126,7 +137,7 @@ impl Sessions {
             more: None,
             alarm: Alarm::default(),
         };
-        let index = match self.vacant.pop() {
+        Some(match self.vacant.pop() {
             Some(index) => {
                 let place = &mut self.places[index.number()];
                 *place = Place { generation: place.generation + 1, alarm: place.alarm, ..fresh };
@@ -137,12 +148,7 @@ impl Sessions {
                 self.places.push(fresh);
                 index
             }
-        };
-        let Sessions { places, directory, hasher, .. } = self;
-        directory.insert_unique(hasher.hash_one(client_id), index, |index| {
-            hasher.hash_one(places[index.number()].session.client_id())
-        });
-        Some(index)
+        })
     }
 
     /// Ends the session: it is found no more, and takes no more messages. Its place is taken until
@@ -331,7 +337,7 @@ impl Place {
     }
 
     /// The session has ended: takes out the next message that was on its way to the client.
-    pub(crate) fn take_unfinished(&mut self) -> Option<(PendingMessage, bool)> {
+    pub(crate) fn take_unfinished(&mut self) -> Option<(PendingMessage, Option<PacketId>)> {
         let unfinished = self.session.unweighed().take_unfinished();
         self.settle_outbound();
         unfinished

@@ -81,13 +81,35 @@ impl<J: Journal> Hub<J> {
         }
     }
 
-    /// The session ends.
+    /// The session ends. Where it is owed messages, which may have to go to others, the log has it until
+    /// [`Hub::write_cleared`], as one that ends with its connection: gives what it is called there.
     #[inline]
-    pub(crate) fn write_ended(&mut self, index: SessionIndex) {
+    pub(crate) fn write_ended(&mut self, index: SessionIndex) -> Option<SessionNumber> {
+        if !J::KEEPS {
+            return None;
+        }
+        let Written { number, extent, .. } = self.sessions.written(index)?;
+        let is_owed_any = self.sessions[index].outbound().is_some_and(|outbound| !outbound.is_empty());
+        if extent == Extent::All && is_owed_any {
+            self.write_change(index, &Change::ExpiryInterval(0));
+            return Some(number);
+        }
+        self.noted = self.journal.record(Record::Ended(number));
+        None
+    }
+
+    /// A session that has ended, but for what it leaves behind, changes.
+    pub(crate) fn write_of_ended(&mut self, session: SessionNumber, change: &Change) {
+        self.journal.record(Record::Changed { session, change, packet_id: None });
+    }
+
+    /// A session that has ended has left nothing behind.
+    #[inline]
+    pub(crate) fn write_cleared(&mut self, number: Option<SessionNumber>) {
         if J::KEEPS
-            && let Some(written) = self.sessions.written(index)
+            && let Some(number) = number
         {
-            self.noted = self.journal.record(Record::Ended(written.number));
+            self.journal.record(Record::Ended(number));
         }
     }
 

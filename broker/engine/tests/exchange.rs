@@ -213,6 +213,27 @@ fn a_message_for_a_member_who_has_left_goes_to_another_by_that_ones_qos() {
     assert_eq!(world.shards[1].counters().dropped_no_member.get(), 1);
 }
 
+/// A session that ends gives up its memberships over several turns. Until then it may be chosen, and its own shard must notice.
+#[test]
+fn a_member_whose_session_is_being_cleared_away_is_passed_over() {
+    const GROUPS: usize = 600;
+    let mut world = World::new(2);
+    let (publisher, leaver, stayer) = (world.client(0), world.client(0), world.client(1));
+    let share = |number: usize| format!("$share/g{number:03}/t");
+    world.say(leaver, &subscribe((0..GROUPS).map(share), 1));
+    while world.turn(0) == Rest::Busy {}
+    world.say(stayer, &subscribe([share(GROUPS - 1)].into_iter(), 1));
+    world.heard(stayer);
+    world.shards[0].lost(leaver.1, NOW_MS);
+    for number in 1..=3 {
+        world.say(publisher, &[0x32, 8, 0, 1, b't', 0, number, b'o', b'n', b'e']);
+        assert_eq!(world.heard(publisher), [0x40, 2, 0, number], "nothing is in its way");
+    }
+    world.carry(0, 1);
+    assert_eq!(world.heard(stayer), *b"\x32\x08\0\x01t\0\x01one\x32\x08\0\x01t\0\x02one\x32\x08\0\x01t\0\x03one");
+    assert_eq!(world.shards[0].counters().dropped_shard_queue_full.get(), 0);
+}
+
 /// Thousands of wildcards, each of which could match any of thousands of topics, hold up nobody.
 #[test]
 fn searches_for_retained_messages_go_on_turn_by_turn() {

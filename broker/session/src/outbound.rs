@@ -363,15 +363,23 @@ impl Outbound {
     }
 
     /// Takes out the next message that has not been acknowledged, the window first: for handing on when the session ends.
-    /// The flag tells whether the message may have reached the client.
-    pub fn take_unfinished(&mut self) -> Option<(PendingMessage, bool)> {
+    /// With it comes the identifier under which it may have reached the client; `None` where it waited in the queue.
+    pub fn take_unfinished(&mut self) -> Option<(PendingMessage, Option<PacketId>)> {
         // From the end of the window, which is as good as its beginning and need not move the rest.
-        while let Some(slot) = self.stragglers.pop().map(|(_, slot)| slot).or_else(|| self.window.pop_back()) {
+        while let Some((id, slot)) = self.take_last() {
             if let Some(delivery) = self.done(slot) {
-                return Some((delivery, true));
+                return Some((delivery, id));
             }
         }
-        self.withdraw().map(|delivery| (delivery, false))
+        self.withdraw().map(|delivery| (delivery, None))
+    }
+
+    fn take_last(&mut self) -> Option<(Option<PacketId>, Slot)> {
+        if let Some((id, slot)) = self.stragglers.pop() {
+            return Some((Some(id), slot));
+        }
+        let slot = self.window.pop_back()?;
+        Some((PacketId::new(self.id_at(self.window.len())), slot))
     }
 
     pub(crate) fn enqueue(&mut self, delivery: PendingMessage) {

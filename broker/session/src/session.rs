@@ -190,7 +190,7 @@ impl Session {
 
     /// The session has ended: takes out the next message that was on its way to the client (see
     /// [`Outbound::take_unfinished`]).
-    pub fn take_unfinished(&mut self) -> Option<(PendingMessage, bool)> {
+    pub fn take_unfinished(&mut self) -> Option<(PendingMessage, Option<PacketId>)> {
         self.outbound.as_mut()?.take_unfinished()
     }
 

@@ -5,7 +5,8 @@ use tautwire_router::SessionKey;
 use tautwire_session::{Journal, Outbound};
 
 use super::{ColdRoom, READING_MAX, READING_MAX_BYTES, RETRY_MS};
-use crate::connections::{Back, ReadBack, Replay};
+use crate::connections::{Back, Replay};
+use crate::ending::Ending;
 use crate::hub::Hub;
 use crate::jobs::Job;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
@@ -26,7 +27,7 @@ pub(crate) enum Reader {
     /// Retained messages that go to the queue of a session whose client has gone.
     Settling(Box<(SessionKey, Replay)>),
     /// What a session leaves behind.
-    Clearing(Box<(SessionIndex, ReadBack)>),
+    Clearing(Box<Ending>),
     /// Nobody any more.
     Nobody,
 }
@@ -172,29 +173,24 @@ impl<J: Journal> Hub<J> {
     }
 
     /// The same for a message that a session leaves behind and somebody else is to get.
-    pub(crate) fn read_to_clear(
-        &mut self,
-        session: SessionIndex,
-        mut back: ReadBack,
-        cold: &Cold,
-    ) -> Option<(ReadBack, Message)> {
-        match back.take(cold) {
-            Back::Here(message) => return Some((back, message)),
+    pub(crate) fn read_to_clear(&mut self, mut ending: Ending, cold: &Cold) -> Option<(Ending, Message)> {
+        match ending.read_back.take(cold) {
+            Back::Here(message) => return Some((ending, message)),
             Back::Failed => {
-                back.put_off();
-                self.retry_later(Reader::Clearing(Box::new((session, back))));
+                ending.read_back.put_off();
+                self.retry_later(Reader::Clearing(Box::new(ending)));
             }
             Back::Missing => {
-                let outbound = self.sessions[session].outbound();
+                let outbound = self.sessions[ending.session].outbound();
                 let ahead = outbound.into_iter().flat_map(|outbound| outbound.cold_ahead(AHEAD_MAX));
                 let ahead = ahead.filter(|other| *other != cold);
                 let wanted = portion(std::iter::once(cold).chain(ahead), self.ahead_bytes());
                 self.ask_or_wait(wanted, |ticket| {
                     match ticket {
-                        Some(ticket) => back.wait_for(ticket),
-                        None => back.put_off(),
+                        Some(ticket) => ending.read_back.wait_for(ticket),
+                        None => ending.read_back.put_off(),
                     }
-                    Reader::Clearing(Box::new((session, back)))
+                    Reader::Clearing(Box::new(ending))
                 });
             }
         }
@@ -256,9 +252,9 @@ impl<J: Journal> Hub<J> {
                 owed.1.read_back.bring(ticket, messages);
                 self.scans.go_on_settling(*owed);
             }
-            Reader::Clearing(mut left) => {
-                left.1.bring(ticket, messages);
-                self.jobs.push(Job::Clear(left.0, left.1));
+            Reader::Clearing(mut ending) => {
+                ending.read_back.bring(ticket, messages);
+                self.jobs.push(Job::Clear(*ending));
             }
             Reader::Nobody => {}
         }
@@ -301,9 +297,9 @@ impl<J: Journal> Hub<J> {
                 owed.1.read_back.go_on();
                 self.scans.go_on_settling(*owed);
             }
-            Reader::Clearing(mut left) => {
-                left.1.go_on();
-                self.jobs.push(Job::Clear(left.0, left.1));
+            Reader::Clearing(mut ending) => {
+                ending.read_back.go_on();
+                self.jobs.push(Job::Clear(*ending));
             }
             Reader::Nobody => {}
         }

@@ -226,7 +226,7 @@ impl World {
     }
 }
 
-fn each_packet<T>(bytes: &[u8], mut look: impl FnMut(&Packet<'_>) -> Option<T>) -> Vec<T> {
+pub(crate) fn each_packet<T>(bytes: &[u8], mut look: impl FnMut(&Packet<'_>) -> Option<T>) -> Vec<T> {
     let (mut rest, mut found) = (bytes, Vec::new());
     while let Ok((packet, length)) = decode(rest, &DecodeOptions::new(ProtocolVersion::V5)) {
         found.extend(look(&packet));
@@ -240,7 +240,7 @@ fn number_of(payload: &str, publisher: usize) -> Option<usize> {
     (index.parse() == Ok(publisher)).then(|| number.parse().ok())?
 }
 
-fn id(n: u16) -> PacketId {
+pub(crate) fn id(n: u16) -> PacketId {
     PacketId::new(n).expect("not zero")
 }
 

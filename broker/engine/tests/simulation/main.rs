@@ -6,6 +6,7 @@ mod support;
 mod client;
 mod cold;
 mod disk;
+mod ending;
 mod handover;
 mod journal;
 mod ledger;

@@ -1,6 +1,7 @@
 //! Messages of a queue that are not in memory.
 
 use tautwire_message::{Body, Cold, Message};
+use tautwire_protocol::PacketId;
 
 use super::{Outbound, PendingMessage, Slot};
 
@@ -130,13 +131,15 @@ impl Outbound {
         cold.take(most)
     }
 
-    /// The next message that [`Outbound::take_unfinished`] takes out, and whether it may have reached the client.
-    pub fn next_unfinished(&self) -> Option<(&PendingMessage, bool)> {
-        let slots = self.window.iter().chain(self.stragglers.iter().map(|(_, slot)| slot)).rev();
-        let mut unacknowledged = slots.filter_map(|slot| match slot {
-            Slot::Unacknowledged(delivery) => Some((delivery, true)),
+    /// The next message that [`Outbound::take_unfinished`] takes out, with the identifier under which it may have reached the
+    /// client.
+    pub fn next_unfinished(&self) -> Option<(&PendingMessage, Option<PacketId>)> {
+        let window = self.window.iter().enumerate().map(|(at, slot)| (PacketId::new(self.id_at(at)), slot));
+        let slots = window.chain(self.stragglers.iter().map(|(id, slot)| (Some(*id), slot))).rev();
+        let mut unacknowledged = slots.filter_map(|(id, slot)| match slot {
+            Slot::Unacknowledged(delivery) => Some((delivery, id)),
             Slot::Free | Slot::Released => None,
         });
-        unacknowledged.next().or_else(|| Some((self.queue.front()?, false)))
+        unacknowledged.next().or_else(|| Some((self.queue.front()?, None)))
     }
 }

@@ -166,7 +166,7 @@ impl<T> Machine<T> {
             }
         }
         let waiting = std::iter::from_fn(|| old.take_unfinished());
-        let waiting: Vec<_> = waiting.filter(|(_, started)| !started).map(|(delivery, _)| delivery).collect();
+        let waiting: Vec<_> = waiting.filter(|(_, sent_as)| sent_as.is_none()).map(|(delivery, _)| delivery).collect();
         let mut tags = std::mem::take(&mut self.queued_tags);
         for (delivery, tag) in again {
             self.counters.resent += 1;

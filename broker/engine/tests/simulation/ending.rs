@@ -1,0 +1,305 @@
+//! A session ends while it is owed many messages of a shared subscription, and the broker crashes on the way, perhaps more than once:
+//! each message that was acknowledged reaches another member, and what has QoS 2 reaches nobody twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tautwire_engine::Settings;
+use tautwire_protocol::{
+    Delivery, Disconnect, DisconnectReason, Packet, Properties, Property, ProtocolVersion, Publish, QoS,
+    RetainHandling, TopicName,
+};
+use tautwire_session::Replay;
+
+use crate::handover::{each_packet, id};
+use crate::journal::{SharedLog, SlowJournal};
+use crate::ledger::Request;
+use crate::packets::{Terms, connect_bytes, subscribe_bytes};
+use crate::random_clients::{Named, seeds};
+use crate::support::{Choices, Random, SimulatedBroker, SocketId};
+use crate::world::{RETAINED, returning};
+
+const SHARED: &str = "$share/g/m/#";
+const ENDING: &str = "ending";
+
+/// How the session ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Its client begins a new one.
+    CleanStart,
+    /// Its client has been away for too long.
+    Expiry,
+    /// Its client says goodbye for ever.
+    Goodbye,
+    /// It has come to end with its connection, and that is lost.
+    Loss,
+}
+
+struct World {
+    broker: SimulatedBroker<SlowJournal>,
+    log: SharedLog,
+    random: Random,
+    /// The QoS of each message of the shared subscription.
+    published: Vec<QoS>,
+    /// Those that were sent to the client before its session ended.
+    sent: BTreeSet<String>,
+    client: Option<SocketId>,
+    terms: Terms,
+    others: Vec<String>,
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut random = Random::new(seed ^ 0xE7D);
+        let log = SharedLog::default();
+        log.become_instant();
+        let is_cold = random.chance(30);
+        let settings = Settings {
+            sys_interval_s: 0,
+            in_flight_per_client: 10_000,
+            receive_maximum: 65_535,
+            hot_bytes: if is_cold { 0 } else { 1 << 30 },
+            shard_queue_batches: 2 + random.below(8),
+            ..Settings::default()
+        };
+        let shards = 1 + random.below(3);
+        let mut broker = SimulatedBroker::new(shards, settings, RETAINED, |shard| log.journal(shard));
+        if is_cold {
+            broker.connect_cold();
+        }
+        let terms = Terms { receive_maximum: Some(1 + random.below(40) as u16), ..returning() };
+        let others = (0..1 + random.below(3)).map(|n| format!("other-{n}")).collect();
+        let (published, sent) = (Vec::new(), BTreeSet::new());
+        World { broker, log, random, published, sent, client: None, terms, others }
+    }
+
+    fn connect(&mut self, name: &str, terms: &Terms) -> SocketId {
+        let shard = self.random.below(self.broker.shards());
+        let socket = self.broker.connect(shard, 1 << 30);
+        self.broker.send(socket, &connect_bytes(name, ProtocolVersion::V5, terms, None));
+        socket
+    }
+
+    fn subscribe(&mut self, socket: SocketId, filter: &str) {
+        let request = Request {
+            filter: filter.into(),
+            qos: QoS::ExactlyOnce,
+            no_local: false,
+            retain_as_published: false,
+            retain_handling: RetainHandling::SendAtSubscribe,
+            identifier: None,
+        };
+        self.broker.send(socket, &subscribe_bytes(ProtocolVersion::V5, id(1), &[request]));
+    }
+
+    fn settle(&mut self) {
+        self.broker.settle(&mut self.random);
+    }
+
+    /// The client is the only member, and is owed all that is published, with some that is for itself alone.
+    fn owe(&mut self, way: Way) {
+        let terms = self.terms.clone();
+        let socket = self.connect(ENDING, &terms);
+        self.subscribe(socket, SHARED);
+        self.subscribe(socket, "own/#");
+        self.settle();
+        if self.random.chance(50) {
+            self.broker.cut(socket);
+        }
+        self.publish();
+        self.note_sent(socket);
+        let comes_back = matches!(way, Way::Goodbye | Way::Loss) || self.random.chance(50);
+        self.broker.cut(socket);
+        self.settle();
+        if comes_back {
+            let expiry_interval_s = if way == Way::Loss { 0 } else { terms.expiry_interval_s };
+            let socket = self.connect(ENDING, &Terms { expiry_interval_s, ..terms });
+            self.settle();
+            self.note_sent(socket);
+            self.client = Some(socket);
+        }
+        for name in self.others.clone() {
+            let socket = self.connect(&name, &for_ever());
+            self.subscribe(socket, SHARED);
+            self.settle();
+            self.broker.cut(socket);
+        }
+        self.settle();
+    }
+
+    fn publish(&mut self) {
+        let publisher = self.connect("publisher", &returning());
+        let qos_2 = self.random.pick(&[0, 20, 100]);
+        let own = self.random.pick(&[0, 0, 50, 90]);
+        let all = 300 + self.random.below(1_500);
+        for number in 0..all {
+            let is_own = self.random.chance(own);
+            let qos = if self.random.chance(qos_2) { QoS::ExactlyOnce } else { QoS::AtLeastOnce };
+            let packet_id = id(number as u16 + 1);
+            let (topic, payload) = match is_own {
+                true => ("own/x", format!("own {number:>100}")),
+                false => ("m/x", format!("{:>100}", self.published.len())),
+            };
+            if !is_own {
+                self.published.push(qos);
+            }
+            let publish = Publish {
+                delivery: match qos {
+                    QoS::ExactlyOnce => Delivery::ExactlyOnce { packet_id, dup: false },
+                    _ => Delivery::AtLeastOnce { packet_id, dup: false },
+                },
+                retain: false,
+                topic: TopicName::new(topic).ok(),
+                properties: Properties::EMPTY,
+                payload: payload.as_bytes(),
+            };
+            let mut bytes = Vec::new();
+            publish.append_to(ProtocolVersion::V5, &mut bytes).expect("our PUBLISH is valid");
+            self.broker.send(publisher, &bytes);
+        }
+        self.settle();
+        let answers = each_packet(&self.broker.take(publisher, usize::MAX), |packet| {
+            matches!(packet, Packet::PubAck(_) | Packet::PubRec(_)).then_some(())
+        });
+        assert_eq!(answers.len(), all, "all has been acknowledged");
+        self.broker.cut(publisher);
+    }
+
+    fn note_sent(&mut self, socket: SocketId) {
+        let sent = payloads(&self.broker.take(socket, usize::MAX));
+        self.sent.extend(sent);
+    }
+
+    fn end(&mut self, way: Way) {
+        match way {
+            Way::CleanStart => {
+                let socket = self.connect(ENDING, &Terms { clean_start: true, ..returning() });
+                if self.random.chance(30) {
+                    self.subscribe(socket, SHARED);
+                }
+            }
+            Way::Expiry => {
+                if let Some(client) = self.client {
+                    self.broker.cut(client);
+                    self.settle();
+                }
+                self.broker.advance(u64::from(self.terms.expiry_interval_s) * 1_000 + 1_000);
+            }
+            Way::Goodbye => {
+                let properties = [Property::SessionExpiryInterval(0)];
+                let properties = Properties::from_list(&properties);
+                let goodbye = Disconnect { reason: DisconnectReason::NormalDisconnection, properties };
+                let mut bytes = Vec::new();
+                Packet::Disconnect(goodbye).append_to(ProtocolVersion::V5, &mut bytes).expect("it is valid");
+                self.broker.send(self.client.expect("it is connected"), &bytes);
+            }
+            Way::Loss => self.broker.cut(self.client.expect("it is connected")),
+        }
+    }
+
+    fn go_on_for_a_while(&mut self) {
+        for _ in 0..self.random.below(40) {
+            let shard = self.random.below(self.broker.shards());
+            self.broker.turn(shard, &mut self.random);
+            if self.random.chance(10) {
+                let takes_none = self.random.chance(50);
+                self.log.take_no_frames(takes_none);
+                self.broker.wake_all();
+            }
+            if self.random.chance(40) {
+                self.log.make_durable(&mut self.random);
+                self.broker.wake_all();
+            }
+        }
+    }
+
+    /// The broker is gone, and goes on with another number of threads from what was safe. What it reads may be a snapshot.
+    fn crash(&mut self) {
+        self.broker.cut_all_but(&[]);
+        self.log.crash();
+        self.log.take_no_frames(false);
+        let shards = 1 + self.random.below(3);
+        let log = self.log.clone();
+        let replay = if self.random.chance(50) { through_snapshot(&log.replay()) } else { log.replay() };
+        self.broker.restart(shards, RETAINED, replay, |shard| log.journal(shard));
+    }
+
+    fn received(&mut self, name: &str) -> Vec<String> {
+        let socket = self.connect(name, &for_ever());
+        self.settle();
+        payloads(&self.broker.take(socket, usize::MAX))
+    }
+
+    fn check(&mut self) {
+        let mut clients = BTreeSet::new();
+        for replayed in self.log.replay().sessions() {
+            let session = &replayed.session;
+            assert!(session.expiry_interval_s() > 0, "the session of {} has ended", session.client_id());
+            assert!(clients.insert(session.client_id().to_owned()), "{} has one session", session.client_id());
+        }
+        let mut counts = BTreeMap::<String, usize>::new();
+        for name in self.others.clone() {
+            for payload in self.received(&name) {
+                assert!(!payload.starts_with("own"), "{payload} was for another client");
+                *counts.entry(payload).or_default() += 1;
+            }
+        }
+        // What was started is for nobody else [MQTT-4.8.2-5].
+        let was_sent = |number: usize| self.sent.contains(&number.to_string());
+        for (number, qos) in self.published.iter().enumerate() {
+            let is_elsewhere = counts.contains_key(&number.to_string());
+            assert!(*qos == QoS::AtLeastOnce || !was_sent(number) || !is_elsewhere, "message {number} was not to move");
+        }
+        for payload in self.received(ENDING) {
+            *counts.entry(payload).or_default() += 1;
+        }
+        for (number, qos) in self.published.iter().enumerate() {
+            let count = counts.get(&number.to_string()).copied().unwrap_or_default();
+            let is_right = match qos {
+                QoS::ExactlyOnce if self.sent.contains(&number.to_string()) => count <= 1,
+                QoS::ExactlyOnce => count == 1,
+                _ => count >= 1,
+            };
+            let all = self.published.len();
+            assert!(is_right, "message {number} of {all}, {qos:?}, has come {count} times");
+        }
+    }
+}
+
+fn for_ever() -> Terms {
+    Terms { expiry_interval_s: u32::MAX, ..returning() }
+}
+
+fn payloads(bytes: &[u8]) -> Vec<String> {
+    each_packet(bytes, |packet| match packet {
+        Packet::Publish(publish) => Some(String::from_utf8_lossy(publish.payload).trim().to_owned()),
+        _ => None,
+    })
+}
+
+fn through_snapshot(replay: &Replay) -> Replay {
+    let mut read = Replay::default();
+    let all = replay
+        .describe(|_| None, |record| read.apply(record).unwrap_or_else(|error| panic!("a snapshot says so: {error}")));
+    all.expect("everything is in memory");
+    read
+}
+
+#[test]
+fn what_an_ended_session_was_owed_reaches_other_members_whenever_the_broker_crashes() {
+    for seed in seeds() {
+        let _named = Named(seed);
+        let mut world = World::new(seed);
+        let way = world.random.pick(&[Way::CleanStart, Way::Expiry, Way::Goodbye, Way::Loss]);
+        world.owe(way);
+        world.log.fall_behind();
+        world.end(way);
+        for _ in 0..1 + world.random.below(3) {
+            world.go_on_for_a_while();
+            world.crash();
+        }
+        world.log.become_instant();
+        world.broker.wake_all();
+        world.settle();
+        world.check();
+    }
+}
