@@ -103,6 +103,9 @@ impl fmt::Display for DataError {
                     "{error}; `tautwire data check --data {path}` lists what is damaged, `tautwire serve --recover` serves what is left"
                 )
             }
+            Cause::Log(LogError::Disk(cause)) => {
+                write!(f, "{cause} [{}]; {}", LogError::Disk(cause.clone()).code(), cause.advice())
+            }
             Cause::Log(error) => error.fmt(f),
             Cause::Restore(error) => error.fmt(f),
             Cause::Thread(error) => write!(f, "cannot start a thread: {error}"),
