@@ -49,6 +49,8 @@ pub struct DataState {
     pub limit_bytes: u64,
     /// Writes so far, each of which made all that waited durable.
     pub syncs: u64,
+    /// Times no snapshot could be made, so that the log grows.
+    pub snapshot_failures: u64,
     /// What has to be kept is refused, because the limit is reached or the disk is full.
     pub is_full: bool,
     /// Why nothing is kept any more, if so.
@@ -62,6 +64,7 @@ impl DataState {
             snapshot_bytes: writer.snapshot_bytes(),
             limit_bytes: writer.limit_bytes(),
             syncs: writer.groups(),
+            snapshot_failures: writer.snapshot_failures(),
             is_full: writer.is_full(),
             failure: writer.failure(),
         }
