@@ -99,7 +99,7 @@ impl fmt::Display for DataError {
                 f,
                 "another broker uses it; stop that one, choose another directory with data.path, or start with --memory"
             ),
-            Cause::Log(error @ (LogError::Damaged(_) | LogError::Refused { .. })) => {
+            Cause::Log(error @ (LogError::Damaged(_) | LogError::SnapshotDamaged(_) | LogError::Refused { .. })) => {
                 let path = self.path.display();
                 write!(
                     f,
@@ -197,7 +197,11 @@ fn open_and_start(
     let opened = Log::open_held(held, settings, covered, epoch(), LogId(random()), clock.now_ms(), |frame| {
         recovery.frame(frame.body).map_err(|error| refusal(&error))
     });
-    let (log, found) = opened.map_err(log_failed)?;
+    let (log, found) = opened.map_err(|error| match (error, snapshot.damaged.first()) {
+        // What it covered is not in the log any more: that is where something is wrong.
+        (LogError::Damaged(_), Some(name)) => log_failed(LogError::SnapshotDamaged(name.as_str().into())),
+        (error, _) => log_failed(error),
+    })?;
     announce(path, &found.end);
     let passed_over = recovery.passed_over().cloned();
     let replay = recovery.finish();
