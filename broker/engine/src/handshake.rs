@@ -302,7 +302,13 @@ impl<J: Journal> Shard<J> {
         }
     }
 
-    fn refuse_connect(&mut self, index: ConnectionIndex, version: ProtocolVersion, reason: ConnectReason, why: &str) {
+    pub(crate) fn refuse_connect(
+        &mut self,
+        index: ConnectionIndex,
+        version: ProtocolVersion,
+        reason: ConnectReason,
+        why: &str,
+    ) {
         self.hub.counters().connects_refused.add(1);
         log::info!("a CONNECT was refused: {} (0x{:02x}), {why}", ReasonCode::from(reason).name(), reason.as_u8());
         self.hub.connections[index].set_version(version);
