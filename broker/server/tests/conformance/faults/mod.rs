@@ -5,6 +5,8 @@
 
 mod failing;
 mod full;
+mod killed;
+mod places;
 mod small_disk;
 mod strace;
 
