@@ -149,6 +149,7 @@ impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
             }
             if let Err(error) = self.compact() {
                 log::warn!("no snapshot of the log could be made, so it grows: {error}");
+                self.compacted.writer.count_snapshot_failure();
                 self.looks_left_out = LOOKS_LEFT_OUT;
             }
         }

@@ -50,13 +50,17 @@ pub fn write_snapshot<D: Disk>(
             result = writer.append(&frame.take(Vec::new()));
         }
     });
-    result?;
-    if is_given_up {
-        return Ok(None);
+    if result.is_ok() && !is_given_up {
+        result = described.map_err(|error| LogError::Refused { at: covered, cause: error.to_string().into() });
     }
-    described.map_err(|error| LogError::Refused { at: covered, cause: error.to_string().into() })?;
-    if !frame.is_empty() {
-        writer.append(&frame.take(Vec::new()))?;
+    if result.is_ok() && !is_given_up && !frame.is_empty() {
+        result = writer.append(&frame.take(Vec::new()));
     }
-    writer.finish().map(Some)
+    match result {
+        Ok(()) if !is_given_up => writer.finish().map(Some),
+        result => {
+            writer.discard();
+            result.map(|()| None)
+        }
+    }
 }

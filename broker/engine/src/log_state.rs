@@ -81,8 +81,16 @@ impl<J: Journal> Shard<J> {
             if connection.phase() != Phase::Open {
                 continue;
             }
+            if connection.is_gated() {
+                // CONNACK has not left yet: it says this instead [MQTT-3.2.2-7].
+                let version = connection.version();
+                self.hub.counters().refused_disk.add(1);
+                self.detach(index);
+                self.refuse_connect(index, version, ConnectReason::ServerUnavailable, FAILED);
+                continue;
+            }
             let is_written = connection.session().is_some_and(|session| self.hub.is_written_whole(session));
-            if is_written || connection.delays_acks() || connection.is_gated() {
+            if is_written || connection.delays_acks() {
                 self.hub.counters().refused_disk.add(1);
                 self.disconnect(index, DisconnectReason::QuotaExceeded, FAILED);
             }

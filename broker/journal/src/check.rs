@@ -1,6 +1,9 @@
 //! Looking at a log without changing it, also while it is written to: for the command line.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
@@ -11,6 +14,11 @@ use crate::record::{Record, RecordError, Records};
 
 /// So often a directory is read that somebody writes to, until nothing of what was read has gone meanwhile.
 pub const READ_TRIES: usize = 10;
+/// Whoever has a directory for longer than this does not only look at it.
+const LOOK_MAX: Duration = Duration::from_secs(1);
+/// How often a directory that somebody has is tried again until then.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 /// So many frames with something undecodable are listed.
 pub const UNDECODABLE_LISTED_MAX: usize = 100;
 
@@ -101,7 +109,11 @@ impl Files {
         let mut files = Files::default();
         for name in disk.list()? {
             let Some(kind) = Name::parse(&name) else { continue };
-            let Ok(bytes) = disk.open(&name).and_then(|file| file.size_bytes()) else { continue };
+            let bytes = match disk.open(&name).and_then(|file| file.size_bytes()) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error.into()),
+            };
             let (count, sum) = match kind {
                 Name::Segment(_) => (&mut files.segments, &mut files.segment_bytes),
                 Name::Snapshot(_) => (&mut files.snapshots, &mut files.snapshot_bytes),
@@ -137,10 +149,16 @@ pub fn read_steadily<D: Disk, T>(disk: &D, mut read: impl FnMut() -> Result<T, L
 /// # Errors
 /// [`LogError::Locked`] where another process has it, and those of the disk.
 pub fn hold<D: Disk>(disk: &D) -> Result<D::Lock, LogError> {
-    disk.lock(LOCK_NAME).map_err(|error| match error.kind {
-        std::io::ErrorKind::WouldBlock => LogError::Locked,
-        _ => LogError::Disk(error),
-    })
+    let begun = Instant::now();
+    loop {
+        match disk.lock(LOCK_NAME) {
+            Ok(lock) => return Ok(lock),
+            Err(error) if error.kind != ErrorKind::WouldBlock => return Err(LogError::Disk(error)),
+            Err(_) if begun.elapsed() >= LOOK_MAX => return Err(LogError::Locked),
+            // Somebody may only be looking whether the directory is in use, which takes a moment.
+            Err(_) => thread::sleep(LOOK_AGAIN),
+        }
+    }
 }
 
 /// The names of segments and snapshots.

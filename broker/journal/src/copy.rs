@@ -12,7 +12,7 @@ use std::io::ErrorKind;
 use crate::check::{Summary, check, state_names};
 use crate::disk::{Disk, DiskError, DiskFile};
 use crate::error::LogError;
-use crate::format::{BLOCK_BYTES, Name, VERSION_NAME};
+use crate::format::{BLOCK_BYTES, NEW_SUFFIX, Name, VERSION_NAME};
 use crate::numbers::Position;
 use crate::reader::Reader;
 use crate::snapshot::Snapshots;
@@ -35,51 +35,111 @@ pub struct Copied {
     pub log: Summary,
 }
 
+/// Why there is no copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyError {
+    /// What was to be copied cannot be used, or is damaged.
+    Source(LogError),
+    /// The copy cannot be written, or not be read back.
+    Target(LogError),
+}
+
 /// Copies the state in `from` to `to`, which is empty, reads the copy, and makes it durable. `LOCK`, spares, files that are
 /// half-made and damaged segments that were put aside are not copied.
 ///
 /// # Errors
 /// [`LogError::Unsteady`] where files were released during each of [`COPY_TRIES`] tries, [`LogError::Damaged`] where the copy of
-/// files that stayed has damage, and those of the disks. What was copied is in `to` then, without `VERSION`.
-pub fn copy<S: Disk, T: Disk>(from: &S, to: &T) -> Result<Copied, LogError> {
-    let mut result = Err(LogError::Unsteady);
+/// files that stayed has damage, and those of the disks. What was copied may be in `to` then, without `VERSION`.
+pub fn copy<S: Disk, T: Disk>(from: &S, to: &T) -> Result<Copied, CopyError> {
+    let mut result = Err(CopyError::Source(LogError::Unsteady));
     for _ in 0..COPY_TRIES {
-        clear(to)?;
+        clear(to).map_err(CopyError::Target)?;
         result = copy_once(from, to);
         match &result {
-            Err(LogError::Unsteady | LogError::Damaged(_)) => {}
+            Err(CopyError::Source(LogError::Unsteady | LogError::Damaged(_))) => {}
             _ => return result,
         }
     }
-    // It is not to be taken for a copy that is whole.
-    clear(to)?;
+    clear(to).map_err(CopyError::Target)?;
     result
 }
 
-fn copy_once<S: Disk, T: Disk>(from: &S, to: &T) -> Result<Copied, LogError> {
-    let names = state_names(from)?;
+fn copy_once<S: Disk, T: Disk>(from: &S, to: &T) -> Result<Copied, CopyError> {
+    let names = state_names(from).map_err(CopyError::Source)?;
     let mut bytes = 0;
     // From the end of the log to its beginning. Snapshots come last, and cover no more than what has been copied.
     let is_snapshot = |name: &&String| matches!(Name::parse(name), Some(Name::Snapshot(_)));
     let segments = names.iter().rev().filter(|name| !is_snapshot(name));
     for name in segments.chain(names.iter().filter(is_snapshot)) {
-        bytes += copy_backwards(from, to, name).map_err(gone)?;
+        bytes += copy_backwards(from, to, name, name, LogError::Unsteady)?;
     }
-    bytes += copy_backwards(from, to, VERSION_NAME).map_err(|error| match error.kind {
-        ErrorKind::NotFound if names.is_empty() => LogError::Empty,
-        ErrorKind::NotFound => LogError::VersionMissing,
-        _ => error.into(),
+    // The copy counts when it has been found whole, whatever ends this before.
+    let half_made = half_made_version();
+    let missing = if names.is_empty() { LogError::Empty } else { LogError::VersionMissing };
+    bytes += copy_backwards(from, to, VERSION_NAME, &half_made, missing)?;
+    if !names.is_subset(&state_names(from).map_err(CopyError::Source)?) {
+        return Err(CopyError::Source(LogError::Unsteady));
+    }
+    let (covered, log) = verify(&HalfMade(to.clone())).map_err(|error| match error {
+        LogError::Disk(_) => CopyError::Target(error),
+        _ => CopyError::Source(error),
     })?;
-    to.sync_directory()?;
-    if !names.is_subset(&state_names(from)?) {
-        return Err(LogError::Unsteady);
-    }
-    let (covered, log) = verify(to)?;
+    let name = || {
+        to.sync_directory()?;
+        to.rename(&half_made, VERSION_NAME)?;
+        to.sync_directory()
+    };
+    name().map_err(|error| CopyError::Target(error.into()))?;
     Ok(Copied { files: names.len() as u64 + 1, bytes, covered, log })
 }
 
-fn gone(error: DiskError) -> LogError {
-    if error.kind == ErrorKind::NotFound { LogError::Unsteady } else { error.into() }
+/// What `VERSION` is called in a copy that has not been found whole. Without `VERSION` nobody takes it for a log.
+fn half_made_version() -> String {
+    format!("{VERSION_NAME}{NEW_SUFFIX}")
+}
+
+/// A copy as it will be when it has its `VERSION`.
+#[derive(Debug, Clone)]
+struct HalfMade<D>(D);
+
+impl<D: Disk> Disk for HalfMade<D> {
+    type File = D::File;
+    type Lock = D::Lock;
+
+    fn lock(&self, name: &str) -> Result<D::Lock, DiskError> {
+        self.0.lock(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, DiskError> {
+        let mut names = self.0.list()?;
+        let half_made = half_made_version();
+        names.iter_mut().filter(|name| **name == half_made).for_each(|name| *name = VERSION_NAME.to_owned());
+        Ok(names)
+    }
+
+    fn create(&self, name: &str, bytes: u64) -> Result<D::File, DiskError> {
+        self.0.create(name, bytes)
+    }
+
+    fn open(&self, name: &str) -> Result<D::File, DiskError> {
+        if name == VERSION_NAME { self.0.open(&half_made_version()) } else { self.0.open(name) }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        self.0.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        self.0.remove(name)
+    }
+
+    fn sync_directory(&self) -> Result<(), DiskError> {
+        self.0.sync_directory()
+    }
+
+    fn free_bytes(&self) -> Result<u64, DiskError> {
+        self.0.free_bytes()
+    }
 }
 
 /// Reads a directory that nobody writes to, and says what it has.
@@ -99,30 +159,42 @@ pub fn verify<D: Disk>(disk: &D) -> Result<(Position, Summary), LogError> {
     }
 }
 
-fn copy_backwards<S: Disk, T: Disk>(from: &S, to: &T, name: &str) -> Result<u64, DiskError> {
-    let source = from.open(name)?;
-    let size = source.size_bytes()?;
-    let target = to.create(name, 0)?;
+/// Copies a file from its end to its beginning; gives its size. `missing`: what it means that it is not there.
+fn copy_backwards<S: Disk, T: Disk>(
+    from: &S,
+    to: &T,
+    name: &str,
+    new_name: &str,
+    missing: LogError,
+) -> Result<u64, CopyError> {
+    let unread = |error: DiskError| {
+        CopyError::Source(if error.kind == ErrorKind::NotFound { missing.clone() } else { error.into() })
+    };
+    let unwritten = |error: DiskError| CopyError::Target(error.into());
+    let source = from.open(name).map_err(unread)?;
+    let size = source.size_bytes().map_err(unread)?;
+    let target = to.create(new_name, 0).map_err(unwritten)?;
     let mut chunk = Vec::new();
     for start in (0..size.div_ceil(CHUNK_BYTES)).rev().map(|chunk| chunk * CHUNK_BYTES) {
         let bytes = (size - start).min(CHUNK_BYTES);
         chunk.resize(bytes as usize, 0);
         // Fetches all of it from the disk at once. Blocks are read one by one afterwards, since a read of several may see the
         // first as it was before a write, and the last as it was after the next one.
-        source.read_at(start, &mut chunk)?;
+        source.read_at(start, &mut chunk).map_err(unread)?;
         for (at, block) in chunk.chunks_mut(BLOCK_BYTES).enumerate().rev() {
-            source.read_at(start + (at * BLOCK_BYTES) as u64, block)?;
+            source.read_at(start + (at * BLOCK_BYTES) as u64, block).map_err(unread)?;
         }
-        target.write_at(start, &chunk)?;
+        target.write_at(start, &chunk).map_err(unwritten)?;
     }
-    target.sync_data()?;
+    target.sync_data().map_err(unwritten)?;
     Ok(size)
 }
 
 /// Removes what an earlier try has left; `VERSION` first, without which the rest is no directory of a log.
 fn clear<T: Disk>(to: &T) -> Result<(), LogError> {
     let names = to.list()?;
-    let is_version = |name: &&String| *name == VERSION_NAME;
+    let half_made = half_made_version();
+    let is_version = |name: &&String| *name == VERSION_NAME || **name == half_made;
     let is_ours = |name: &&String| Name::parse(name).is_some();
     for name in names.iter().filter(is_version).chain(names.iter().filter(is_ours)) {
         to.remove(name)?;

@@ -24,7 +24,7 @@ mod snapshot;
 mod writer;
 
 pub use check::{Files, READ_TRIES, Summary, UNDECODABLE_LISTED_MAX, check, hold, read_steadily};
-pub use copy::{COPY_TRIES, Copied, copy, verify};
+pub use copy::{COPY_TRIES, Copied, CopyError, copy, verify};
 pub use disk::{Directory, Disk, DiskError, DiskFile, ReadOnlyDirectory, replace_directory};
 pub use error::LogError;
 pub use format::{BLOCK_BYTES, FORMAT_VERSION, FRAME_BODY_MAX_BYTES, Frame};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, Operation};
 use crate::error::LogError;
 use crate::format::{
     BLOCK_BYTES, EPOCH_OFFSET, FIRST_FRAME_OFFSET, FRAME_ALIGN, FRAME_BODY_MAX_BYTES, FRAME_HEADER_BYTES, FileKind,
@@ -10,7 +10,7 @@ use crate::format::{
 };
 use crate::log::Group;
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber, ShardNumber, TurnNumber};
-use crate::reader::{read_header, read_version_file};
+use crate::reader::{read_header, read_in_pieces, read_version_file};
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -51,6 +51,11 @@ impl<D: Disk> SnapshotWriter<D> {
         Ok(SnapshotWriter { disk: disk.clone(), file, header, group: Group::default(), at, last, frames: 0 })
     }
 
+    /// Removes what has been written, whose space others may need. If this fails as well, the next opening of the log removes it.
+    pub fn discard(self) {
+        let _ = self.disk.remove(&Name::Snapshot(self.header.after).new_name());
+    }
+
     /// Appends records. A body larger than [`FRAME_BODY_MAX_BYTES`] is refused.
     ///
     /// # Errors
@@ -72,6 +77,14 @@ impl<D: Disk> SnapshotWriter<D> {
     /// # Errors
     /// Those of the disk; there is no new snapshot then, or it is there beside older ones.
     pub fn finish(mut self) -> Result<u64, LogError> {
+        let result = self.make_whole();
+        if result.is_err() {
+            self.discard();
+        }
+        result
+    }
+
+    fn make_whole(&mut self) -> Result<u64, LogError> {
         self.write()?;
         self.group.push(FrameKind::Closed, ShardNumber(0), TurnNumber(0), &[]);
         self.write()?;
@@ -148,8 +161,7 @@ impl<D: Disk> Snapshots<D> {
                 |header: &Header| header.kind == FileKind::Snapshot && header.after == position && header.log == log;
             if let Some(header) = header.ok().filter(fits) {
                 let mut reader = SnapshotReader::<D>::over(disk.open(&name)?, header);
-                while reader.step()?.is_some() {}
-                if reader.at == header.bytes {
+                if reader.is_whole()? {
                     snapshots.whole = Some(SnapshotReader::over(reader.file, header));
                     break;
                 }
@@ -230,6 +242,21 @@ impl<D: Disk> SnapshotReader<D> {
         let Some(found) = self.look()? else { return Ok(None) };
         let offset = (found.position.0 - self.buffered_at) as usize;
         Ok(Some(found.frame(&self.buffer, offset)))
+    }
+
+    /// Reads to the end. A snapshot that the disk does not read is not whole.
+    fn is_whole(&mut self) -> Result<bool, LogError> {
+        loop {
+            match self.step() {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(self.at == self.header.bytes),
+                Err(LogError::Disk(error)) if error.operation == Operation::Read => {
+                    log::warn!("{error}");
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// The next frame that follows the last, behind it or at the next block.
@@ -320,7 +347,13 @@ impl<D: Disk> SnapshotReader<D> {
         self.buffer.clear();
         self.buffer.resize(wanted as usize, 0);
         self.buffered_at = at;
-        self.file.read_at(at, &mut self.buffer)?;
+        if let Err(error) = self.file.read_at(at, &mut self.buffer) {
+            if self.lost.is_none() {
+                return Err(error.into());
+            }
+            // What is 0 is no frame, and so is told as lost.
+            read_in_pieces(&self.file, &mut self.buffer, at, &mut Vec::new());
+        }
         Ok(true)
     }
 }

@@ -49,6 +49,8 @@ pub struct DataState {
     pub limit_bytes: u64,
     /// Writes so far, each of which made all that waited durable.
     pub syncs: u64,
+    /// Times no snapshot could be made, so that the log grows.
+    pub snapshot_failures: u64,
     /// What has to be kept is refused, because the limit is reached or the disk is full.
     pub is_full: bool,
     /// Why nothing is kept any more, if so.
@@ -62,6 +64,7 @@ impl DataState {
             snapshot_bytes: writer.snapshot_bytes(),
             limit_bytes: writer.limit_bytes(),
             syncs: writer.groups(),
+            snapshot_failures: writer.snapshot_failures(),
             is_full: writer.is_full(),
             failure: writer.failure(),
         }
@@ -96,12 +99,15 @@ impl fmt::Display for DataError {
                 f,
                 "another broker uses it; stop that one, choose another directory with data.path, or start with --memory"
             ),
-            Cause::Log(error @ (LogError::Damaged(_) | LogError::Refused { .. })) => {
+            Cause::Log(error @ (LogError::Damaged(_) | LogError::SnapshotDamaged(_) | LogError::Refused { .. })) => {
                 let path = self.path.display();
                 write!(
                     f,
                     "{error}; `tautwire data check --data {path}` lists what is damaged, `tautwire serve --recover` serves what is left"
                 )
+            }
+            Cause::Log(LogError::Disk(cause)) => {
+                write!(f, "{cause} [{}]; {}", LogError::Disk(cause.clone()).code(), cause.advice())
             }
             Cause::Log(error) => error.fmt(f),
             Cause::Restore(error) => error.fmt(f),
@@ -191,7 +197,11 @@ fn open_and_start(
     let opened = Log::open_held(held, settings, covered, epoch(), LogId(random()), clock.now_ms(), |frame| {
         recovery.frame(frame.body).map_err(|error| refusal(&error))
     });
-    let (log, found) = opened.map_err(log_failed)?;
+    let (log, found) = opened.map_err(|error| match (error, snapshot.damaged.first()) {
+        // What it covered is not in the log any more: that is where something is wrong.
+        (LogError::Damaged(_), Some(name)) => log_failed(LogError::SnapshotDamaged(name.as_str().into())),
+        (error, _) => log_failed(error),
+    })?;
     announce(path, &found.end);
     let passed_over = recovery.passed_over().cloned();
     let replay = recovery.finish();

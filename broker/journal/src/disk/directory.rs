@@ -46,10 +46,11 @@ impl Directory {
 }
 
 /// Puts the directory `new` in the place of `place`, at once where the system can, and what was there at `old`. All three are in one
-/// directory, and `place` is another one than `new` or is not there. The names last.
+/// directory, `place` is another one than `new` or is not there, and nothing is at `old`. The names last.
 ///
 /// # Errors
-/// Those of the file system. Where the system cannot exchange names at once, a crash may leave nothing at `place` and both others.
+/// Those of the file system. What was at `place` is there or at `old`, and never at `new`. Where the system cannot exchange names at
+/// once, a crash may leave nothing at `place` and both others.
 pub fn replace_directory(new: &Path, place: &Path, old: &Path) -> Result<(), DiskError> {
     let replace = || {
         let is_empty = match fs::read_dir(place) {
@@ -59,11 +60,16 @@ pub fn replace_directory(new: &Path, place: &Path, old: &Path) -> Result<(), Dis
         };
         if is_empty {
             fs::rename(new, place)?;
-        } else if exchange(new, place) {
-            fs::rename(new, old)?;
+        } else if fs::symlink_metadata(old).is_ok() {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{} is there already", old.display())));
         } else {
-            fs::rename(place, old)?;
-            fs::rename(new, place)?;
+            // Whatever ends this between two steps, what was at `place` never has the name of something half-made.
+            fs::rename(new, old)?;
+            if !exchange(old, place) {
+                fs::rename(old, new)?;
+                fs::rename(place, old)?;
+                fs::rename(new, place).or_else(|error| fs::rename(old, place).and(Err(error)))?;
+            }
         }
         let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
@@ -95,6 +101,8 @@ fn make(path: &Path) -> io::Result<()> {
     }
     match DirBuilder::new().mode(PRIVATE).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        // Another process may have made it meanwhile.
+        Err(_) if !path.is_dir() => return Err(rustix::io::Errno::NOTDIR.into()),
         _ => {}
     }
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
@@ -164,6 +172,10 @@ impl Disk for Directory {
         let failed = |error: io::Error| DiskError::new(Operation::Create, name, &error);
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(true).open(self.at(name)).map_err(failed)?;
+        // Filling what is left to see that it is too little would take it from everybody else for that time.
+        if bytes > 0 && self.free_bytes()? < bytes {
+            return Err(failed(rustix::io::Errno::NOSPC.into()));
+        }
         let zeros = vec![0; FILL_BYTES];
         let mut at = 0;
         while at < bytes {
@@ -198,7 +210,9 @@ impl Disk for Directory {
     fn free_bytes(&self) -> Result<u64, DiskError> {
         let free = rustix::fs::statvfs(&*self.path)
             .map_err(|errno| DiskError::new(Operation::FreeBytes, "", &errno.into()))?;
-        Ok(free.f_bavail.saturating_mul(free.f_frsize))
+        // A file system that has no size, such as one in memory without a limit, says 0 of everything.
+        let has_size = free.f_blocks > 0;
+        Ok(if has_size { free.f_bavail.saturating_mul(free.f_frsize) } else { u64::MAX })
     }
 }
 

@@ -118,6 +118,25 @@ impl DiskError {
     pub(crate) fn new(operation: Operation, file: &str, error: &io::Error) -> DiskError {
         DiskError { operation, file: file.into(), kind: error.kind(), cause: error.to_string().into() }
     }
+
+    /// What whoever runs the program can do about it.
+    pub fn advice(&self) -> &'static str {
+        use io::ErrorKind;
+
+        match self.kind {
+            ErrorKind::PermissionDenied => {
+                "the user that runs this program must own the directory and all that is in it; give it to that user, or name another directory"
+            }
+            ErrorKind::ReadOnlyFilesystem => {
+                "have the file system mounted so that it can be written, or name another directory"
+            }
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                "make room there and try again; what was acknowledged before is not lost"
+            }
+            ErrorKind::NotADirectory | ErrorKind::NotFound => "name a directory that is there, or that can be made",
+            _ => "look at the disk, and at what the kernel says of it",
+        }
+    }
 }
 
 impl fmt::Display for DiskError {

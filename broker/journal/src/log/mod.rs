@@ -62,6 +62,8 @@ pub struct Log<D: Disk> {
     group: Group,
     current: Segment<D::File>,
     next: Next<D::File>,
+    /// There was no space for the next segment, and there is none yet.
+    is_short_of_space: bool,
     /// Segments before the current one, the oldest first.
     retired: Vec<Retired>,
     /// Files to be used again, which stand under the names of their former segments.
@@ -162,7 +164,11 @@ impl<D: Disk> Log<D> {
         loop {
             let segment = match std::mem::replace(&mut self.next, Next::None) {
                 Next::Ready(segment) => segment,
-                Next::None | Next::NoSpace => self.make_order(bytes, 0).carry_out()?.0,
+                Next::None | Next::NoSpace => {
+                    let segment = self.make_order(bytes, 0).carry_out()?.0;
+                    self.is_short_of_space = false;
+                    segment
+                }
                 Next::Ordered => {
                     self.next = Next::Ordered;
                     return Err(LogError::Settings("a segment was ordered, and has to be delivered before the commit"));
@@ -203,23 +209,23 @@ impl<D: Disk> Log<D> {
         if let Err(LogError::Disk(error)) = &prepared
             && matches!(error.kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
         {
-            self.next = Next::NoSpace;
+            (self.next, self.is_short_of_space) = (Next::NoSpace, true);
             return Ok(());
         }
         let prepared = self.keep_failure(prepared)?;
-        self.next = Next::Ready(prepared.0);
+        (self.next, self.is_short_of_space) = (Next::Ready(prepared.0), false);
         Ok(())
     }
 
-    /// Whether there was no space for the next segment. The log goes on to the end of the present one, and fails there unless
-    /// there is space by then.
+    /// Whether there was no space for the next segment, and none has been made since. The log goes on to the end of the present one,
+    /// and fails there unless there is space by then.
     pub fn is_short_of_space(&self) -> bool {
-        matches!(self.next, Next::NoSpace)
+        self.is_short_of_space
     }
 
     /// There may be space now: the next [`Log::order`] tries again.
     pub fn look_for_space(&mut self) {
-        if self.is_short_of_space() {
+        if matches!(self.next, Next::NoSpace) {
             self.next = Next::None;
         }
     }

@@ -134,6 +134,7 @@ impl<D: Disk> Log<D> {
             group: Group::default(),
             current,
             next: Next::None,
+            is_short_of_space: false,
             retired,
             spares,
             durable: end.last,

@@ -7,7 +7,7 @@ mod suspects;
 
 pub use damage::{Damage, DamageKind, End, Suspects, Torn};
 use file::Content;
-pub(crate) use file::{read_header, read_version_file};
+pub(crate) use file::{read_header, read_in_pieces, read_version_file};
 pub(crate) use segments::{SegmentFile, Segments};
 
 use crate::disk::Disk;

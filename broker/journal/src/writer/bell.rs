@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
 /// Wakes one thread. Ringing takes no lock, and no system call while the thread is awake.
 #[derive(Debug, Default)]
@@ -30,12 +31,15 @@ impl Bell {
         }
     }
 
-    /// Sleeps until the bell rings, unless there is something to do.
-    pub(super) fn sleep_unless(&self, has_work: impl Fn() -> bool) {
+    /// Sleeps until the bell rings, or for `at_most`, unless there is something to do.
+    pub(super) fn sleep_unless(&self, has_work: impl Fn() -> bool, at_most: Option<Duration>) {
         self.sleeps.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if !has_work() {
-            thread::park();
+            match at_most {
+                Some(time) => thread::park_timeout(time),
+                None => thread::park(),
+            }
         }
         self.sleeps.store(false, Ordering::Relaxed);
     }

@@ -57,6 +57,8 @@ struct Shared {
     next_ticket: AtomicU64,
     /// Bytes of the last snapshot.
     snapshot_bytes: AtomicU64,
+    /// Times no snapshot could be made.
+    snapshot_failures: AtomicU64,
     /// Log and snapshot are to have no more bytes than this.
     limit_bytes: AtomicU64,
     /// There was no space for the next segment.
@@ -162,6 +164,16 @@ impl WriterHandle {
     /// Bytes of the last snapshot that was noted.
     pub fn snapshot_bytes(&self) -> u64 {
         self.shared.snapshot_bytes.load(Ordering::Relaxed)
+    }
+
+    /// No snapshot could be made.
+    pub fn count_snapshot_failure(&self) {
+        self.shared.snapshot_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often no snapshot could be made.
+    pub fn snapshot_failures(&self) -> u64 {
+        self.shared.snapshot_failures.load(Ordering::Relaxed)
     }
 
     /// Has [`Port::is_full`] say so when log and snapshot together have more bytes than this.

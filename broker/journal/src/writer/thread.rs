@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use rtrb::{Consumer, Producer};
 
@@ -136,10 +137,14 @@ impl<D: Disk> Writer<D> {
             match self.no_space_at_ms {
                 Some(at_ms) if now_ms < at_ms.saturating_add(SPACE_RETRY_MS) => return Ok(()),
                 Some(_) => {}
-                None => log::warn!("there is no space for the next segment of the journal"),
+                None => log::warn!(
+                    "there is no space for the next segment of the journal: what would have to be kept is refused until there is"
+                ),
             }
             self.no_space_at_ms = Some(now_ms);
             self.log.look_for_space();
+        } else if self.no_space_at_ms.take().is_some() {
+            log::info!("there is space for the journal again");
         }
         if let Some(order) = self.log.order((self.now_ms)()) {
             preparer.order(order);
@@ -191,11 +196,14 @@ impl<D: Disk> Writer<D> {
 
     fn sleep(&self) {
         let Shared { closing, covered, .. } = &*self.shared;
-        self.shared.bell.sleep_unless(|| {
+        let has_work = || {
             closing.load(Ordering::SeqCst)
                 || covered.load(Ordering::Acquire) > self.released.0
                 || self.sources.iter().any(|source| source.has(self.next_ticket))
-        });
+        };
+        // Who is refused posts nothing, so nobody else would have it look whether there is space again.
+        let retry = self.log.is_short_of_space().then_some(Duration::from_millis(SPACE_RETRY_MS));
+        self.shared.bell.sleep_unless(has_work, retry);
     }
 }
 

@@ -4,8 +4,8 @@ mod busy;
 
 use tautwire_journal::disk::{Disk, DiskFile, LyingDisk};
 use tautwire_journal::{
-    COPY_TRIES, DamageKind, Epoch, LogError, Position, READ_TRIES, Reader, SnapshotReader, SnapshotWriter, Snapshots,
-    Step, check, copy, read_steadily, verify,
+    COPY_TRIES, CopyError, DamageKind, Epoch, LogError, Position, READ_TRIES, Reader, SnapshotReader, SnapshotWriter,
+    Snapshots, Step, check, copy, read_steadily, verify,
 };
 
 use crate::busy::{Between, Busy};
@@ -64,7 +64,7 @@ fn a_copy_is_given_up_where_segments_are_released_all_the_time() {
     let busy = Busy::new(5, 40);
     busy.between_reads(Between::ReleaseAlways);
     let target = LyingDisk::new(1);
-    assert_eq!(copy(&busy, &target).map(|_| ()), Err(LogError::Unsteady));
+    assert_eq!(copy(&busy, &target).map(|_| ()), Err(CopyError::Source(LogError::Unsteady)));
     assert!(busy.listings() >= COPY_TRIES);
     let names = target.list().expect("no faults");
     assert!(names.is_empty(), "what is left is not to be taken for a copy: {names:?}");
@@ -76,7 +76,7 @@ fn damage_is_not_copied() {
     busy.disk().flip_bit("segment-0000000000000002", 8_192 + 60, 1);
     let target = LyingDisk::new(1);
     let refused = copy(&busy, &target).map(|_| ());
-    let Err(LogError::Damaged(damage)) = refused else { panic!("{refused:?}") };
+    let Err(CopyError::Source(LogError::Damaged(damage))) = refused else { panic!("{refused:?}") };
     assert_eq!((damage.segment.0, damage.bytes.start), (2, 8_192), "not the unused rest of the segment before");
 }
 

@@ -111,7 +111,7 @@ fn collect(admin: &Admin) -> Vec<Metric> {
     metrics
 }
 
-fn of_data(data: &DataState) -> [Metric; 6] {
+fn of_data(data: &DataState) -> [Metric; 7] {
     let gauge = |name, meaning, value| Metric { name, meaning, is_gauge: true, value };
     [
         gauge("data_log_bytes", "Bytes of the log on disk now.", data.log_bytes),
@@ -128,6 +128,12 @@ fn of_data(data: &DataState) -> [Metric; 6] {
             meaning: "Writes to the log, each of which made all that waited durable.",
             is_gauge: false,
             value: data.syncs,
+        },
+        Metric {
+            name: "data_snapshot_failures",
+            meaning: "Times no snapshot could be made, so that the log grows.",
+            is_gauge: false,
+            value: data.snapshot_failures,
         },
     ]
 }

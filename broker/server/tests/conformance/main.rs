@@ -14,6 +14,7 @@ mod connect;
 mod contracts;
 mod cross_thread;
 mod durability;
+mod faults;
 mod flow_control;
 mod hostile;
 mod keep_alive;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use tautwire_journal::{Copied, Directory, ReadOnlyDirectory, copy, replace_directory};
+use tautwire_journal::{Copied, CopyError, Directory, ReadOnlyDirectory, copy, replace_directory};
 
 use super::super::{Exit, Stop};
 use super::source::failed;
@@ -29,12 +29,11 @@ pub(super) struct Placed {
 pub(super) fn place(from_path: &Path, from: &ReadOnlyDirectory, to: &Path) -> Result<Placed, Stop> {
     let is_free = is_free(to)?;
     let made = beside(to, "new")?;
-    let copied = Directory::open(&made).map_err(Into::into).and_then(|directory| copy(from, &directory));
-    let copied = match copied {
+    let copied = match copy_into(from_path, from, &made) {
         Ok(copied) => copied,
-        Err(error) => {
+        Err(stop) => {
             discard(&made);
-            return Err(failed(from_path, &error));
+            return Err(stop);
         }
     };
     let old = beside(to, "replaced")?;
@@ -45,9 +44,7 @@ pub(super) fn place(from_path: &Path, from: &ReadOnlyDirectory, to: &Path) -> Re
             // without it nobody takes the rest for a log.
             log::debug!("{}: {error}; the files are copied into it", to.display());
             discard(&made);
-            let directory = Directory::open(to).map_err(|error| failed(to, &error.into()))?;
-            let copied = copy(from, &directory).map_err(|error| failed(from_path, &error))?;
-            Ok(Placed { copied, replaced: None })
+            Ok(Placed { copied: copy_into(from_path, from, to)?, replaced: None })
         }
         Err(error) => {
             discard(&made);
@@ -56,14 +53,34 @@ pub(super) fn place(from_path: &Path, from: &ReadOnlyDirectory, to: &Path) -> Re
     }
 }
 
-/// A path beside another one, which is of this process alone.
+/// Copies `from` to the directory `to`.
+fn copy_into(from_path: &Path, from: &ReadOnlyDirectory, to: &Path) -> Result<Copied, Stop> {
+    let directory = Directory::open(to).map_err(|error| failed(to, &error.into()))?;
+    copy(from, &directory).map_err(|error| match error {
+        CopyError::Source(error) => failed(from_path, &error),
+        CopyError::Target(error) => failed(to, &error),
+    })
+}
+
+/// A path beside another one at which there is nothing. Where processes have few numbers, as in containers, an earlier one may have
+/// left something under the number of this one.
 fn beside(path: &Path, what: &str) -> Result<PathBuf, Stop> {
     let name = path.file_name();
     let name =
         name.ok_or_else(|| Stop::failure(Exit::Usage, format!("{}: is no name of a directory", path.display())))?;
-    let mut name = name.to_owned();
-    name.push(format!(".{what}-{}", std::process::id()));
-    Ok(path.with_file_name(name))
+    let mut beside = PathBuf::new();
+    for number in 0u32.. {
+        let mut name = name.to_owned();
+        name.push(format!(".{what}-{}", std::process::id()));
+        if number > 0 {
+            name.push(format!("-{number}"));
+        }
+        beside = path.with_file_name(name);
+        if fs::symlink_metadata(&beside).is_err() {
+            break;
+        }
+    }
+    Ok(beside)
 }
 
 /// What is left of a copy that is not wanted. Where that fails, it has a name that says what it is.

@@ -97,6 +97,7 @@ pub(super) fn failed(path: &Path, error: &LogError) -> Stop {
         LogError::Damaged(_) | LogError::SnapshotDamaged(_) | LogError::Refused { .. } => {
             format!("; `tautwire data check --data {path}` lists what is damaged")
         }
+        LogError::Disk(error) => format!("; {}", error.advice()),
         _ => String::new(),
     };
     Stop::failure(exit, format!("{path}: {error}{advice}"))

@@ -68,11 +68,7 @@ impl Broker {
 
     /// Starts a broker that must not start; gives what it says.
     pub(crate) fn refused(settings: &[&str]) -> String {
-        let mut command = Command::new(program());
-        let output = command.args(Broker::arguments(1, settings)).output().expect("the broker's program starts");
-        assert_eq!(output.status.code(), Some(1), "{output:?}");
-        assert!(output.stdout.is_empty(), "it listened before it gave up: {output:?}");
-        String::from_utf8(output.stderr).expect("what it says is text")
+        Broker::said(Command::new(program()).args(Broker::arguments(1, settings)))
     }
 
     /// Starts a broker that may open `descriptors` files at most.
@@ -81,6 +77,32 @@ impl Broker {
         command.arg("-c").arg(format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"")).arg(program());
         command.args(Broker::arguments(threads, settings));
         Broker::spawn(command, false)
+    }
+
+    /// Starts a broker by another program, which becomes it: `wrapper` has its name and arguments. `options` are those of `serve`.
+    pub(crate) fn by(wrapper: &[String], options: &[&str], settings: &[&str]) -> Broker {
+        let command = Broker::command_by(wrapper, options, settings);
+        Broker::spawn(command, settings.iter().any(|setting| setting.starts_with("admin.listen=")))
+    }
+
+    /// The same for one that must not start; gives what it says.
+    pub(crate) fn refused_by(wrapper: &[String], options: &[&str], settings: &[&str]) -> String {
+        Broker::said(&mut Broker::command_by(wrapper, options, settings))
+    }
+
+    fn command_by(wrapper: &[String], options: &[&str], settings: &[&str]) -> Command {
+        let words = wrapper.iter().cloned().chain([program()]);
+        let words: Vec<String> = words.chain(Broker::arguments(1, settings)).chain(options.iter().map(|option| (*option).to_owned())).collect();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
+        command
+    }
+
+    fn said(command: &mut Command) -> String {
+        let output = command.output().expect("the broker's program starts");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(output.stdout.is_empty(), "it listened before it gave up: {output:?}");
+        String::from_utf8(output.stderr).expect("what it says is text")
     }
 
     /// Starts a broker whose disk can be [made to fail](Broker::fail_disk).

@@ -14,7 +14,7 @@ pub(crate) mod time;
 pub(crate) mod websocket;
 pub(crate) mod wire;
 
-pub(crate) use broker::{Broker, back};
+pub(crate) use broker::{Broker, back, program};
 pub(crate) use cases::{Case, every_case, every_thread_count, every_version};
 pub(crate) use client::{Client, EXPECTATION, options, packet_id};
 pub(crate) use connecting::{Connecting, NEVER, WillMessage};

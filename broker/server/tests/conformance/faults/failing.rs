@@ -1,0 +1,223 @@
+//! Disks that do not do what they are asked for.
+
+use super::strace::{Faults, wrapper};
+use super::{
+    absent, comes_true, expect_kept, expect_live, health, metric, payload, publish, refused_by, settings, start,
+};
+use crate::support::{AtLeastOnce, Broker, Folder, Outgoing, V3_1_1, V5, back};
+
+const SMALL: usize = 100;
+/// Where messages leave memory early.
+const COLD: [&str; 2] = ["limits.hot_bytes=65536", "limits.buffered_bytes=2097152"];
+
+fn kill(broker: Broker) {
+    broker.signal("KILL");
+    drop(broker);
+}
+
+fn data(folder: &Folder) -> String {
+    folder.path().join("data").display().to_string()
+}
+
+/// What everybody sees of a broker whose log has failed.
+fn expect_failed(broker: &Broker) {
+    assert_eq!(health(broker), (503, r#"{"status":"failed","disk":"failed"}"#.to_owned()));
+    assert_eq!(metric(broker, "data_failed"), 1);
+    assert_eq!(broker.connect(V5, "later").publish("kept/x", AtLeastOnce, b"later"), 0x97);
+    assert_eq!(broker.connecting(V5, "subscriber").persistent().refused(), 0x88);
+    assert_eq!(broker.connecting(V3_1_1, "newcomer").persistent().refused(), 3);
+    expect_live(broker);
+}
+
+/// A write or sync that fails is final, also when the disk would take the next one: 4.13 of 5.0 has it told to whom it concerns.
+/// `injection`: what fails when the next message comes.
+fn a_failure_is_final(injection: &str, more: &[&str]) {
+    let folder = Folder::new(&[]);
+    let settings = settings(&folder, &data(&folder), more);
+    let broker = start(&settings);
+    absent(&broker);
+    let mut witness = broker.connecting(V5, "witness").persistent().open();
+    publish(&broker, 0..20, SMALL);
+    let mut unlucky = broker.connect(V5, "unlucky");
+    let Some(faults) = Faults::of(&broker, injection, &[]) else { return };
+    unlucky.send_publish(&Outgoing::new("kept/x", AtLeastOnce, &payload(20, SMALL)));
+    assert_eq!(unlucky.expect_refusal(), 0x97, "it is not acknowledged");
+    assert_eq!(witness.expect_disconnect(), 0x97);
+    drop(faults);
+    expect_failed(&broker);
+    let log = broker.end();
+    assert!(log.contains("nothing becomes durable any more") && log.contains("Input/output error"), "{log}");
+
+    // What was not acknowledged may be there or not.
+    let broker = start(&settings);
+    let mut subscriber = back(&broker, V5, "subscriber");
+    let numbers: Vec<String> = (0..20).map(|_| subscriber.receive().text().split(':').next().unwrap_or_default().to_owned()).collect();
+    assert_eq!(numbers, (0..20).map(|number| number.to_string()).collect::<Vec<_>>());
+    publish(&broker, 21..22, SMALL);
+    assert_eq!(health(&broker).0, 200);
+}
+
+#[test]
+fn a_write_of_the_log_that_fails_is_final() {
+    a_failure_is_final("pwrite64:error=EIO", &[]);
+}
+
+/// Others wait only until the system has what was written, which was told when the sync fails.
+#[test]
+fn a_sync_of_the_log_that_fails_is_final() {
+    let folder = Folder::new(&[]);
+    let settings = settings(&folder, &data(&folder), &["data.ack=os"]);
+    let broker = start(&settings);
+    absent(&broker);
+    let mut witness = broker.connecting(V5, "witness").persistent().open();
+    publish(&broker, 0..20, SMALL);
+    let Some(faults) = Faults::of(&broker, "fdatasync:error=EIO", &[]) else { return };
+    let mut unlucky = broker.connect(V5, "unlucky");
+    unlucky.send_publish(&Outgoing::new("kept/x", AtLeastOnce, &payload(20, SMALL)));
+    comes_true("the sync fails", || metric(&broker, "data_failed") == 1);
+    assert_eq!(witness.expect_disconnect(), 0x97);
+    drop(faults);
+    expect_failed(&broker);
+    assert!(broker.end().contains("cannot make durable what was written to segment-"));
+    expect_starts_with(&start(&settings), 20);
+}
+
+/// The subscriber gets these first.
+fn expect_starts_with(broker: &Broker, count: usize) {
+    let mut subscriber = back(broker, V5, "subscriber");
+    for number in 0..count {
+        assert!(subscriber.receive().text().starts_with(&format!("{number}:")));
+    }
+}
+
+/// A segment that cannot be made ready is no lack of space: what the disk has of it is not known.
+#[test]
+fn a_segment_that_cannot_be_synced_is_final() {
+    let folder = Folder::new(&[]);
+    let settings = settings(&folder, &data(&folder), &["limits.session_queue_bytes=1000000000"]);
+    let broker = start(&settings);
+    absent(&broker);
+    publish(&broker, 0..20, SMALL);
+    let mut publisher = broker.connect(V5, "publisher");
+    let Some(faults) = Faults::of(&broker, "fsync:error=EIO", &[]) else { return };
+    let mut taken = 20;
+    // To the end of the segment, when the one behind the next is made.
+    loop {
+        publisher.send_publish(&Outgoing::new("kept/x", AtLeastOnce, &payload(taken, 200_000)));
+        if publisher.expect_refusal() != 0 {
+            break;
+        }
+        taken += 1;
+        assert!(taken < 1_000, "no segment was made");
+    }
+    drop(faults);
+    comes_true("the log fails", || metric(&broker, "data_failed") == 1);
+    expect_failed(&broker);
+    kill(broker);
+    expect_starts_with(&start(&settings), taken);
+}
+
+/// No snapshot does not end the log.
+#[test]
+fn a_snapshot_that_cannot_be_made_is_told_and_the_log_goes_on() {
+    let folder = Folder::new(&[]);
+    let more = ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
+    let settings = settings(&folder, &data(&folder), &more);
+    let broker = start(&settings);
+    absent(&broker);
+    publish(&broker, 0..120, 200_000);
+    // Nobody writes to the first segment any more. A snapshot reads it, and has it made durable before.
+    let first = format!("{}/segment-0000000000000001", data(&folder));
+    let Some(faults) = Faults::of(&broker, "fdatasync:error=EIO", &[first]) else { return };
+    publish(&broker, 120..190, 200_000);
+    comes_true("a snapshot is tried", || metric(&broker, "data_snapshot_failures") > 0);
+    publish(&broker, 190..200, SMALL);
+    drop(faults);
+    assert_eq!(health(&broker).0, 200);
+    kill(broker);
+    expect_kept(&start(&settings), 0..200);
+}
+
+/// Messages that cannot be written to the cold store stay in memory.
+#[test]
+fn messages_that_cannot_leave_memory_stay_in_it() {
+    let folder = Folder::new(&[]);
+    let settings = settings(&folder, &data(&folder), &COLD);
+    let broker = start(&settings);
+    absent(&broker);
+    publish(&broker, 0..40, 4_000);
+    comes_true("some leave memory", || metric(&broker, "cold_messages") > 0);
+    let cold: Vec<String> =
+        folder.names("data/cold").iter().map(|name| format!("{}/cold/{name}", data(&folder))).collect();
+    let Some(faults) = Faults::of(&broker, "pwrite64:error=EIO", &cold) else { return };
+    publish(&broker, 40..100, 4_000);
+    comes_true("that is counted", || metric(&broker, "cold_write_failures") > 0);
+    expect_kept(&broker, 0..100);
+    drop(faults);
+    assert_eq!((metric(&broker, "data_failed"), metric(&broker, "cold_read_failures")), (0, 0));
+}
+
+/// A client whose messages the disk does not read stands still, nobody else does, and it goes on when the disk does.
+#[test]
+fn a_client_whose_messages_cannot_be_read_waits_for_the_disk() {
+    let folder = Folder::new(&[]);
+    let settings = settings(&folder, &data(&folder), &COLD);
+    let broker = start(&settings);
+    absent(&broker);
+    publish(&broker, 0..100, 4_000);
+    comes_true("some leave memory", || metric(&broker, "cold_messages") > 20);
+    let Some(faults) = Faults::of(&broker, "pread64:error=EIO", &[]) else { return };
+    let mut subscriber = back(&broker, V5, "subscriber");
+    comes_true("that is counted", || metric(&broker, "cold_read_failures") > 0);
+    expect_live(&broker);
+    drop(faults);
+    for number in 0..100 {
+        assert!(subscriber.receive().text().starts_with(&format!("{number}:")), "{number}");
+    }
+}
+
+/// What the disk does not read is damage: a start names it and is refused, and serves the rest when told so.
+fn what_is_not_read_is_damage(path: &str, of_what: &str) {
+    let folder = Folder::new(&[]);
+    let directory = data(&folder);
+    let settings = settings(&folder, &directory, &[]);
+    let broker = start(&settings);
+    absent(&broker);
+    publish(&broker, 0..20, SMALL);
+    broker.connect(V5, "keeper").deliver(&Outgoing::new("retained", AtLeastOnce, b"r").retained());
+    broker.end();
+    if of_what == "snapshot-" {
+        let output = super::run_by(&["env".to_owned()], &["data", "compact", "--data", &directory]);
+        assert!(output.status.success(), "{output:?}");
+    }
+    let name = folder.names("data").into_iter().find(|name| name.starts_with(path)).expect("is there");
+    let place = format!("{directory}/{name}");
+    let tracing = |injection: &str| {
+        let mut words = wrapper(&[injection.to_owned()])?;
+        words.extend(["-P".to_owned(), place.clone()]);
+        Some(words)
+    };
+    // The header is read, and nothing behind it.
+    let Some(words) = tracing("pread64:error=EIO:when=2+") else { return };
+    let said = refused_by(&words, &settings);
+    for part in [&directory[..], of_what, "tautwire data check --data", "--recover"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let broker = Broker::by(&words, &["--recover"], &settings);
+    expect_live(&broker);
+    let log = broker.end();
+    assert!(log.lines().any(|line| line.contains(" ERROR ") && line.contains(of_what)), "{log}");
+    let broker = Broker::by(&["env".to_owned()], &[], &settings);
+    expect_live(&broker);
+}
+
+#[test]
+fn a_segment_that_is_not_read_is_damage() {
+    what_is_not_read_is_damage("segment-", "segment 1");
+}
+
+#[test]
+fn a_snapshot_that_is_not_read_is_damage() {
+    what_is_not_read_is_damage("snapshot-", "snapshot-");
+}

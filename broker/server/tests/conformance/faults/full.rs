@@ -1,0 +1,226 @@
+//! A file system without space, because of what the broker keeps or of somebody else's files.
+
+use tautwire_protocol::Packet;
+
+use super::small_disk::SmallDisk;
+use super::{
+    absent, comes_true, expect_kept, expect_live, health, metric, payload, publish, publish_until_refused, refusal,
+    refused_by, run_by, settings, start_by,
+};
+use crate::support::{AtLeastOnce, Broker, Folder, NEVER, V3_1_1, V5, WillMessage};
+
+/// Bytes of one message.
+const LARGE: usize = 200_000;
+/// Queues are not what is full.
+const ROOMY: [&str; 3] =
+    ["disk.limit=1000000000", "limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000"];
+
+fn kill(broker: Broker) {
+    broker.signal("KILL");
+    drop(broker);
+}
+
+/// Until there is room again, what must be kept is refused (3.4.2.1 of 5.0: Quota exceeded) and everything else goes on. Nothing that was
+/// acknowledged is lost.
+#[test]
+fn a_full_file_system_refuses_what_must_be_kept_until_there_is_room() {
+    let Some(disk) = SmallDisk::new("size=72m") else { return };
+    let folder = Folder::new(&[]);
+    let settings = settings(&folder, &disk.path("data"), &ROOMY);
+    let broker = start_by(&disk.wrapper(), &settings);
+    absent(&broker);
+    publish(&broker, 0..20, LARGE);
+    disk.fill("other", 1 << 20);
+    let mut publisher = broker.connect(V5, "publisher");
+    let (refused, reason) = publish_until_refused(&mut publisher, 20, LARGE);
+    assert_eq!(reason, 0x97);
+    assert_eq!(health(&broker), (200, r#"{"status":"degraded","disk":"full"}"#.to_owned()));
+    assert_eq!((metric(&broker, "data_full"), metric(&broker, "data_failed")), (1, 0));
+    assert_eq!(broker.connecting(V5, "newcomer").persistent().refused(), 0x97);
+    expect_live(&broker);
+    // 3.1.1 has no answer that says it.
+    let mut old = broker.connect(V3_1_1, "old");
+    old.send_publish(&crate::support::Outgoing::new("kept/x", AtLeastOnce, b"small"));
+    old.expect_closed();
+    // The space is not taken again and again by what cannot be had anyway, so others can use it.
+    assert_eq!(disk.names("data").iter().filter(|name| name.ends_with(".new")).count(), 0);
+
+    // Whoever is refused writes nothing, and still finds out.
+    disk.make_room("other");
+    comes_true("there is room again", || publisher.publish("kept/x", AtLeastOnce, &payload(refused, LARGE)) == 0);
+    assert_eq!(health(&broker), (200, r#"{"status":"ok"}"#.to_owned()));
+    let log = {
+        disk.fill("other", 0);
+        let (last, _) = publish_until_refused(&mut publisher, refused + 1, LARGE);
+        kill(broker);
+        disk.make_room("other");
+        let broker = start_by(&disk.wrapper(), &settings);
+        expect_kept(&broker, 0..last);
+        broker.end()
+    };
+    assert!(!log.contains(" ERROR "), "{log}");
+}
+
+/// When what cannot be refused has filled the last segment the log fails: who relies on it is told, and the rest goes on.
+#[test]
+fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
+    let Some(disk) = SmallDisk::new("size=56m") else { return };
+    let folder = Folder::new(&[]);
+    let settings = settings(&folder, &disk.path("data"), &ROOMY);
+    let broker = start_by(&disk.wrapper(), &settings);
+    absent(&broker);
+    let mut witness = broker.connecting(V5, "witness").persistent().open();
+    broker.connecting(V5, "returning").persistent().open().disconnect();
+    publish(&broker, 0..20, LARGE);
+    disk.fill("other", 0);
+    let mut publisher = broker.connect(V5, "publisher");
+    let (refused, reason) = publish_until_refused(&mut publisher, 20, LARGE);
+    assert_eq!(reason, 0x97);
+    // Who comes back to a session is let in as long as there is room, and its will is kept.
+    let will = vec![b'w'; 60_000];
+    let comes_back = || {
+        let will = WillMessage::new("will", &will);
+        let mut client = broker.connecting(V5, "returning").clean_start(false).session_expiry_s(NEVER).will(will).send();
+        match client.next().as_packet() {
+            Packet::ConnAck(connack) => connack.reason.as_u8(),
+            other => panic!("expected CONNACK, got {other:?}"),
+        }
+    };
+    comes_true("the log comes to its end", || {
+        let t = std::time::Instant::now();
+        let c = comes_back();
+        if t.elapsed().as_secs() > 2 { eprintln!("SLOW {c:#x} {:?} data_failed {}", t.elapsed(), metric(&broker, "data_failed")); }
+        metric(&broker, "data_failed") == 1
+    });
+    assert_eq!(witness.expect_disconnect(), 0x97);
+    assert_eq!(comes_back(), 0x88);
+    assert_eq!(publisher.publish("kept/x", AtLeastOnce, b"small"), 0x97);
+    assert_eq!(health(&broker), (503, r#"{"status":"failed","disk":"failed"}"#.to_owned()));
+    expect_live(&broker);
+    // Room alone does not help: it is not known what the disk has of the last write.
+    disk.make_room("other");
+    assert_eq!(publisher.publish("kept/x", AtLeastOnce, b"small"), 0x97);
+    let log = broker.end();
+    assert!(log.contains("no space for the next segment") && log.contains("nothing becomes durable any more"), "{log}");
+
+    expect_kept(&start_by(&disk.wrapper(), &settings), 0..refused);
+}
+
+/// A start needs space for one segment. Without it one line says so, and as often as that is tried nothing is lost.
+#[test]
+fn a_start_without_space_is_refused_and_loses_nothing() {
+    let Some(disk) = SmallDisk::new("size=64m") else { return };
+    let folder = Folder::new(&[]);
+    let settings = settings(&folder, &disk.path("data"), &ROOMY);
+    let broker = start_by(&disk.wrapper(), &settings);
+    absent(&broker);
+    disk.fill("other", 0);
+    // Until the last segment is written to: one that is made ready ahead would be enough for a start.
+    let (refused, _) = publish_until_refused(&mut broker.connect(V5, "publisher"), 0, LARGE);
+    kill(broker);
+    for spare_bytes in [0, 8 << 20, 0] {
+        disk.make_room("other");
+        disk.fill("other", spare_bytes);
+        let said = refused_by(&disk.wrapper(), &settings);
+        for part in [&disk.path("data")[..], "No space left on device", "make room", "[journal_disk]"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+    disk.make_room("other");
+    expect_kept(&start_by(&disk.wrapper(), &settings), 0..refused);
+}
+
+/// A file system that does not say how large it is, is not full.
+#[test]
+fn a_file_system_without_a_size_is_used() {
+    let Some(disk) = SmallDisk::new("size=0") else { return };
+    let folder = Folder::new(&[]);
+    let broker = start_by(&disk.wrapper(), &settings(&folder, &disk.path("data"), &[]));
+    absent(&broker);
+    publish(&broker, 0..10, LARGE);
+    assert_eq!(metric(&broker, "data_full"), 0);
+}
+
+/// A snapshot for which there is no space leaves nothing behind, and the log goes on without it.
+#[test]
+fn a_snapshot_without_space_is_given_up_and_gives_back_what_it_took() {
+    let Some(disk) = SmallDisk::new("size=96m") else { return };
+    let folder = Folder::new(&[]);
+    let settings = settings(&folder, &disk.path("data"), &ROOMY);
+    let broker = start_by(&disk.wrapper(), &settings);
+    absent(&broker);
+    publish(&broker, 0..120, LARGE);
+    // For one segment more. A snapshot of all would need more than what is left then.
+    disk.fill("other", (16 << 20) + (5 << 20));
+    publish(&broker, 120..180, LARGE);
+    comes_true("a snapshot is tried and given up", || metric(&broker, "data_snapshot_failures") > 0);
+    let left = disk.names("data");
+    assert!(!left.iter().any(|name| name.starts_with("snapshot-") || name == "cold-snapshot"), "{left:?}");
+    assert_eq!((metric(&broker, "data_failed"), health(&broker).0), (0, 200));
+    publish(&broker, 180..185, LARGE);
+    expect_live(&broker);
+    kill(broker);
+    disk.make_room("other");
+    let broker = start_by(&disk.wrapper(), &settings);
+    expect_kept(&broker, 0..185);
+}
+
+/// Messages that cannot leave memory stay in it.
+#[test]
+fn messages_for_which_there_is_no_space_stay_in_memory() {
+    let Some(disk) = SmallDisk::new("size=64m") else { return };
+    let folder = Folder::new(&[]);
+    let more = ["limits.hot_bytes=65536", "disk.limit=1000000000", "limits.session_queue_bytes=1000000000"];
+    let settings = settings(&folder, &disk.path("data"), &more);
+    let broker = start_by(&disk.wrapper(), &settings);
+    absent(&broker);
+    disk.fill("other", 0);
+    let mut publisher = broker.connect(V5, "publisher");
+    let (refused, reason) = publish_until_refused(&mut publisher, 0, 4_000);
+    assert_eq!(reason, 0x97);
+    assert!(refused > 100, "{refused}");
+    comes_true("that is counted", || metric(&broker, "cold_write_failures") > 0);
+    assert_eq!(metric(&broker, "cold_messages"), 0);
+    expect_live(&broker);
+    expect_kept(&broker, 0..refused);
+}
+
+/// `data backup` and `data compact` say where there is no space, and leave nothing behind.
+#[test]
+fn commands_without_space_say_where_and_leave_everything_as_it_was() {
+    let Some(disk) = SmallDisk::new("size=48m") else { return };
+    let folder = Folder::new(&[]);
+    let elsewhere = folder.path().join("data").display().to_string();
+    for data in [elsewhere.clone(), disk.path("data")] {
+        let broker = start_by(&disk.wrapper(), &settings(&folder, &data, &ROOMY));
+        absent(&broker);
+        publish(&broker, 0..30, LARGE);
+        broker.end();
+    }
+    let run = |arguments: &[&str]| run_by(&disk.wrapper(), arguments);
+    disk.fill("other", 1 << 20);
+    let before = disk.names("");
+    let target = disk.path("backup");
+    let said = refusal(&run(&["data", "backup", "--data", &elsewhere, &target]), 1);
+    for part in [&target[..], "No space left on device", "make room there"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains(&elsewhere) && said.lines().count() == 1, "{said}");
+    assert_eq!(disk.names(""), before, "nothing is left");
+    let said = refusal(&run(&["data", "restore", "--data", &target, &elsewhere]), 1);
+    assert!(said.contains(&target) && said.contains("make room there"), "{said}");
+    assert_eq!(disk.names(""), before, "nothing is left");
+
+    let data = disk.path("data");
+    for name in disk.names("data").iter().filter(|name| name.starts_with("spare-")) {
+        std::fs::remove_file(disk.outside("data").join(name)).expect("is there");
+    }
+    disk.fill("other", 1 << 20);
+    let said = refusal(&run(&["data", "compact", "--data", &data]), 1);
+    assert!(said.contains(&data) && said.contains("make room there") && said.lines().count() == 1, "{said}");
+    assert!(!disk.names("data").iter().any(|name| name.ends_with(".new")), "{:?}", disk.names("data"));
+    disk.make_room("other");
+    for data in [elsewhere, data] {
+        expect_kept(&start_by(&disk.wrapper(), &settings(&folder, &data, &ROOMY)), 0..30);
+    }
+}

@@ -1,0 +1,150 @@
+//! Disks that are full, fail, or are not ours; clocks that jump; the end in the midst of something.
+//!
+//! The faults are real: a small file system of the test's own, and system calls that fail under `strace`. Where that cannot be had, a
+//! test says so in one line and ends; with `TAUTWIRE_REQUIRED=1` that is a failure.
+
+mod failing;
+mod full;
+mod killed;
+mod places;
+mod small_disk;
+mod strace;
+
+use std::io::Write as _;
+use std::process::{Command, Output};
+use std::thread;
+use std::time::Instant;
+
+use crate::support::{AtLeastOnce, Broker, Client, EXPECTATION, Folder, TOKEN, V5, admin, back, program};
+
+/// Says that a test cannot do what it is there for.
+pub(crate) fn skipped(why: &str) {
+    assert!(std::env::var_os("TAUTWIRE_REQUIRED").is_none(), "{why}");
+    let name = thread::current().name().unwrap_or_default().to_owned();
+    // Past what the test harness withholds of a test that has passed.
+    let _ = writeln!(std::io::stderr(), "skipped {name}: {why}");
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+
+    std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
+}
+
+/// Settings of a broker whose state is in `data`, with an admin API whose token is in `folder`.
+fn settings(folder: &Folder, data: &str, more: &[&str]) -> Vec<String> {
+    folder.write("token", TOKEN);
+    let token = format!("admin.token_file={}", folder.path().join("token").display());
+    let own = [format!("data.path={data}"), token, "admin.listen=127.0.0.1:0".to_owned(), "sys.interval_s=0".to_owned()];
+    own.into_iter().chain(more.iter().map(|setting| (*setting).to_owned())).collect()
+}
+
+fn start_by(wrapper: &[String], settings: &[String]) -> Broker {
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    Broker::by(wrapper, &[], &settings)
+}
+
+fn refused_by(wrapper: &[String], settings: &[String]) -> String {
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    one_line(&Broker::refused_by(wrapper, &[], &settings))
+}
+
+/// The one line that says why a broker does not start.
+fn one_line(said: &str) -> String {
+    let errors: Vec<&str> = said.lines().filter(|line| line.contains(" ERROR ")).collect();
+    assert_eq!(errors.len(), 1, "{said}");
+    errors[0].to_owned()
+}
+
+fn start(settings: &[String]) -> Broker {
+    start_by(&["env".to_owned()], settings)
+}
+
+fn metric(broker: &Broker, name: &str) -> u64 {
+    admin(broker.admin_address(), "GET", "/metrics", "").expect(200).number(name)
+}
+
+fn health(broker: &Broker) -> (u16, String) {
+    let answer = admin(broker.admin_address(), "GET", "/health", "");
+    (answer.status, answer.body.trim().to_owned())
+}
+
+/// Waits until something holds that other threads bring about.
+#[track_caller]
+fn comes_true(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + EXPECTATION;
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}: not within {EXPECTATION:?}");
+        thread::yield_now();
+    }
+}
+
+/// Runs `tautwire` by another program.
+fn run_by(wrapper: &[String], arguments: &[&str]) -> Output {
+    let words: Vec<String> = wrapper.iter().cloned().chain([program()]).collect();
+    Command::new(&words[0]).args(&words[1..]).args(arguments).output().expect("the program starts")
+}
+
+/// What a command that failed has said.
+#[track_caller]
+fn refusal(output: &Output, code: i32) -> String {
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Makes a session that waits for all of `kept/#`.
+fn absent(broker: &Broker) {
+    let mut subscriber = broker.connecting(V5, "subscriber").persistent().open();
+    subscriber.subscribe("kept/#", AtLeastOnce);
+    subscriber.disconnect();
+    // Its end has been taken in when it comes back.
+    back(broker, V5, "subscriber").disconnect();
+}
+
+/// A payload that begins with its number.
+fn payload(number: usize, bytes: usize) -> Vec<u8> {
+    let mut payload = format!("{number}:").into_bytes();
+    payload.resize(bytes, b'x');
+    payload
+}
+
+/// Publishes messages with consecutive numbers from `first` on until one is refused; gives the number of that one, and the reason.
+fn publish_until_refused(publisher: &mut Client, first: usize, bytes: usize) -> (usize, u8) {
+    for number in first..first + 100_000 {
+        let reason = publisher.publish("kept/x", AtLeastOnce, &payload(number, bytes));
+        if reason != 0 {
+            return (number, reason);
+        }
+    }
+    panic!("nothing was refused");
+}
+
+/// Publishes so many messages, all of which are taken.
+fn publish(broker: &Broker, numbers: std::ops::Range<usize>, bytes: usize) {
+    let mut publisher = broker.connect(V5, "publisher");
+    for number in numbers {
+        assert_eq!(publisher.publish("kept/x", AtLeastOnce, &payload(number, bytes)), 0, "message {number}");
+    }
+}
+
+/// The subscriber comes back and gets the messages of these numbers in order, and then no other.
+#[track_caller]
+fn expect_kept(broker: &Broker, numbers: impl IntoIterator<Item = usize>) {
+    let mut subscriber = back(broker, V5, "subscriber");
+    for number in numbers {
+        let message = subscriber.receive();
+        assert!(message.text().starts_with(&format!("{number}:")), "{number}: {}", &message.text()[..10.min(message.text().len())]);
+    }
+    subscriber.expect_nothing();
+}
+
+/// What needs no disk goes on.
+fn expect_live(broker: &Broker) {
+    let mut watcher = broker.connect(V5, "watcher");
+    watcher.subscribe("live/#", crate::support::AtMostOnce);
+    let mut publisher = broker.connect(V5, "live-publisher");
+    publisher.publish("live/x", crate::support::AtMostOnce, b"on");
+    assert_eq!(watcher.receive().text(), "on");
+    assert_eq!(publisher.publish("live/x", AtLeastOnce, b"and on"), 0);
+    assert_eq!(watcher.receive().text(), "and on");
+}

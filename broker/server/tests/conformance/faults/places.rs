@@ -1,0 +1,163 @@
+//! Places that are no data directory, or not ours.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use super::small_disk::SmallDisk;
+use super::{absent, comes_true, expect_kept, is_root, publish, refusal, refused_by, run_by, settings, skipped, start, start_by};
+use crate::support::Folder;
+
+fn plain() -> Vec<String> {
+    vec!["env".to_owned()]
+}
+
+/// Somebody who has nothing to do with the files of the test.
+fn nobody() -> Option<Vec<String>> {
+    if !is_root() || Command::new("setpriv").arg("--version").output().is_err() {
+        skipped("only root, with setpriv of util-linux, can become somebody else");
+        return None;
+    }
+    Some(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"].map(str::to_owned).to_vec())
+}
+
+#[track_caller]
+fn expect_parts(said: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn what_is_no_directory_is_refused_with_what_to_do() {
+    let folder = Folder::new(&[("file", "dear reader")]);
+    let file = folder.path().join("file").display().to_string();
+    for path in [file.clone(), format!("{file}/below")] {
+        let said = refused_by(&plain(), &settings(&folder, &path, &[]));
+        expect_parts(&said, &[&path, "Not a directory", "name a directory", "[journal_disk]"]);
+        for command in ["check", "stats", "dump", "compact"] {
+            let said = refusal(&run_by(&plain(), &["data", command, "--data", &path]), 1);
+            expect_parts(&said, &[&path, "Not a directory"]);
+            assert_eq!(said.lines().count(), 1, "{said}");
+        }
+    }
+    assert_eq!(folder.read("file"), "dear reader");
+}
+
+/// What one user has made another one can neither read nor change.
+#[test]
+fn a_directory_of_somebody_else_is_refused_with_what_to_do() {
+    let Some(nobody) = nobody() else { return };
+    let folder = Folder::new(&[]);
+    let data = folder.path().join("data").display().to_string();
+    let settings = settings(&folder, &data, &[]);
+    let open_up = || {
+        for path in [folder.path().to_owned(), folder.path().join("token")] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        }
+    };
+    let broker = start(&settings);
+    absent(&broker);
+    publish(&broker, 0..10, 100);
+    broker.end();
+    open_up();
+    // First the directory is closed to others, then it is not but its files are.
+    for mode in [0o700, 0o755, 0o777] {
+        fs::set_permissions(&data, fs::Permissions::from_mode(mode)).expect("it is ours");
+        let said = refused_by(&nobody, &settings);
+        expect_parts(&said, &[&data, "cannot ", "Permission denied", "the user that runs this program must own", "[journal_disk]"]);
+    }
+    // One file that a command left behind as another user is enough.
+    let own = Command::new("chown").args(["-R", "65534:65534", &data]).status().expect("chown runs");
+    assert!(own.success());
+    let segment = folder.names("data").into_iter().find(|name| name.starts_with("segment-")).expect("is there");
+    let path = format!("{data}/{segment}");
+    let own = |owner: &str| assert!(Command::new("chown").args([owner, &path]).status().expect("runs").success());
+    own("0:0");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    let said = refused_by(&nobody, &settings);
+    expect_parts(&said, &[&data, &segment, "Permission denied", "must own the directory and all that is in it"]);
+    own("65534:65534");
+    expect_kept(&start_by(&nobody, &settings), 0..10);
+}
+
+#[test]
+fn a_directory_that_is_read_only_is_looked_at_and_not_used() {
+    let Some(disk) = SmallDisk::new("size=64m") else { return };
+    let folder = Folder::new(&[]);
+    let settings = settings(&folder, &disk.path("data"), &[]);
+    let broker = start_by(&disk.wrapper(), &settings);
+    absent(&broker);
+    publish(&broker, 0..10, 100);
+    broker.end();
+    let remount = |how: &str| {
+        let mut words = disk.wrapper();
+        words.extend(["mount".to_owned(), "-o".to_owned(), format!("remount,{how}"), disk.path("")]);
+        let output = Command::new(&words[0]).args(&words[1..]).output().expect("mount runs");
+        assert!(output.status.success(), "{output:?}");
+    };
+    remount("ro");
+    let said = refused_by(&disk.wrapper(), &settings);
+    expect_parts(&said, &[&disk.path("data"), "Read-only file system", "have the file system mounted so", "[journal_disk]"]);
+    let run = |command: &str, more: &[&str]| {
+        let data = disk.path("data");
+        run_by(&disk.wrapper(), &[&["data", command, "--data", &data], more].concat())
+    };
+    for command in ["check", "stats", "dump"] {
+        let output = run(command, &[]);
+        assert!(output.status.success(), "{output:?}");
+    }
+    let elsewhere = folder.path().join("backup").display().to_string();
+    assert!(run("backup", &[&elsewhere]).status.success(), "what is read only can be copied");
+    let said = refusal(&run("compact", &[]), 1);
+    expect_parts(&said, &[&disk.path("data"), "Read-only file system"]);
+    remount("rw");
+    expect_kept(&start_by(&disk.wrapper(), &settings), 0..10);
+    expect_kept(&start(&super::settings(&folder, &elsewhere, &[])), 0..10);
+}
+
+/// A command that only looks at a directory does not keep a broker from starting on it at that moment.
+#[test]
+fn whoever_looks_at_a_directory_does_not_keep_a_broker_from_it() {
+    let folder = Folder::new(&[]);
+    let data = folder.path().join("data").display().to_string();
+    let settings = settings(&folder, &data, &[]);
+    let broker = start(&settings);
+    absent(&broker);
+    broker.end();
+    // As long as the look of a command that the system has put aside for a moment.
+    let lock = File::open(folder.path().join("data/LOCK")).expect("is there");
+    lock.lock_shared().expect("nobody has it");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            crate::support::time_passes(std::time::Duration::from_millis(200));
+            drop(lock);
+        });
+        start(&settings);
+    });
+}
+
+/// The second broker leaves everything to the first, whatever path it takes.
+#[test]
+fn two_brokers_never_have_one_directory() {
+    let folder = Folder::new(&[]);
+    let data = folder.path().join("data").display().to_string();
+    let first = start(&settings(&folder, &data, &[]));
+    absent(&first);
+    publish(&first, 0..5, 100);
+    let ahead = || folder.names("data").iter().any(|name| name == "segment-0000000000000002");
+    comes_true("the next segment is made ready", ahead);
+    let other_way = folder.path().join("link");
+    std::os::unix::fs::symlink(&data, &other_way).expect("can be made");
+    for path in [data, other_way.display().to_string()] {
+        let before = folder.names("data");
+        let said = refused_by(&plain(), &settings(&folder, &path, &[]));
+        expect_parts(&said, &[&path, "another broker uses it", "stop that one", "data.path"]);
+        assert_eq!(folder.names("data"), before);
+    }
+    publish(&first, 5..10, 100);
+    first.signal("KILL");
+    drop(first);
+    let second = start(&settings(&folder, &other_way.display().to_string(), &[]));
+    expect_kept(&second, 0..10);
+}
