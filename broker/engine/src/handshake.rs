@@ -195,6 +195,7 @@ impl<J: Journal> Shard<J> {
             maximum_packet_size_bytes: properties.maximum_packet_size(),
         };
         self.hub.connections[index].serve(session, agreement);
+        self.hub.connections.forget_origin(index);
         self.hub.begin_pacing(index, session);
         if keep_alive_s > 0 {
             self.hub.arm_connection(index, now_ms + keep_alive_limit_ms(keep_alive_s));

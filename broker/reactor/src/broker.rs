@@ -20,6 +20,7 @@ use tautwire_session::{Journal, Volatile};
 use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::data::{self, Data, DataDirectory, DataError, DataState};
+use crate::gate::{Gate, ListenerState};
 use crate::inbox::{Inbox, Order, PublishError};
 use crate::listener::{Listen, Listener};
 use crate::ways::connect;
@@ -48,6 +49,7 @@ pub struct Control {
     memory: Arc<Memory>,
     /// What writes the state down, where it is kept.
     data: Option<WriterHandle>,
+    listeners: Arc<[Arc<Gate>]>,
     /// One for each shard. The first says what contracts there are, and publishes for operators.
     inboxes: Arc<[Arc<Inbox>]>,
 }
@@ -67,6 +69,11 @@ impl Control {
     /// How the data directory is, where there is one.
     pub fn data(&self) -> Option<DataState> {
         self.data.as_ref().map(DataState::of)
+    }
+
+    /// How the listeners are, in the order of those asked for.
+    pub fn listeners(&self) -> impl Iterator<Item = ListenerState> {
+        self.listeners.iter().map(|gate| gate.state())
     }
 
     /// What clients make the broker hold, by kind.
@@ -201,6 +208,7 @@ impl Broker {
                 counters: shared.counters.clone(),
                 memory: shared.memory.clone(),
                 data: None,
+                listeners: listeners.iter().map(|listener| listener.gate.clone()).collect(),
                 inboxes: inboxes.into(),
             },
         };

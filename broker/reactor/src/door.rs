@@ -1,8 +1,10 @@
 //! Where connections come in: the listening sockets of a thread.
 
+use std::sync::Arc;
+
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use tautwire_engine::Counters;
+use tautwire_engine::{Counters, Entry, Origin, Peer};
 use tautwire_session::AckLevel;
 
 use crate::connections::Layers;
@@ -34,6 +36,8 @@ pub(crate) struct Door {
 #[derive(Debug)]
 pub(crate) struct Newcomer {
     pub(crate) stream: TcpStream,
+    /// Where it comes from.
+    pub(crate) origin: Arc<Origin>,
     /// What stands between it and MQTT.
     pub(crate) layers: Option<Box<Layers>>,
     /// What acknowledgements wait for.
@@ -117,12 +121,25 @@ impl Door {
             self.accepts_left -= 1;
             match accept(&self.listeners[at].socket, &mut self.reserve) {
                 Ok(Accepted::Connection(stream, peer)) => {
-                    log::trace!("connection from {peer}");
-                    counters.connections_accepted.add(1);
                     self.taken += 1;
                     let listener = &self.listeners[at];
+                    let gate = &listener.gate;
+                    if !gate.has_room() {
+                        gate.note_refused();
+                        counters.connections_refused.add(1);
+                        log::warn!(
+                            "listener {}: a connection was refused: its limit on connections is reached",
+                            gate.name()
+                        );
+                        continue;
+                    }
+                    log::trace!("listener {}: connection from {peer}", gate.name());
+                    gate.note_accepted();
+                    counters.connections_accepted.add(1);
+                    let ack_level = listener.ack_level;
+                    let origin = Arc::new(Origin::new(gate.clone(), Peer::from(peer)));
                     match listener.layers() {
-                        Ok(layers) => return Some(Newcomer { stream, layers, ack_level: listener.ack_level }),
+                        Ok(layers) => return Some(Newcomer { stream, origin, layers, ack_level }),
                         Err(failure) => log::error!("a connection by TLS cannot be made: {failure}"),
                     }
                 }

@@ -15,6 +15,7 @@ mod cold;
 mod connections;
 mod data;
 mod door;
+mod gate;
 mod host;
 mod inbox;
 mod listener;
@@ -27,6 +28,7 @@ mod worker;
 
 pub use broker::{Broker, Control, Entrance, StartError};
 pub use data::{DataDirectory, DataError, DataState};
+pub use gate::ListenerState;
 pub use inbox::PublishError;
 pub use listener::Listen;
 pub use memory::forget_startup;

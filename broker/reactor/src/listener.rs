@@ -11,10 +11,13 @@ use tautwire_tls::{Failure, Server};
 use tautwire_websocket::{Rules, WebSocket};
 
 use crate::connections::Layers;
+use crate::gate::Gate;
 
 /// An address to listen on, and what is spoken there.
 #[derive(Debug, Clone)]
 pub struct Listen {
+    /// What the log and those who watch the broker call it.
+    pub name: Arc<str>,
     /// Port 0 lets the kernel choose.
     pub address: SocketAddr,
     /// By TLS, of this server.
@@ -23,12 +26,15 @@ pub struct Listen {
     pub websocket: Option<Rules>,
     /// What acknowledgements to its connections wait for.
     pub ack_level: AckLevel,
+    /// Connections open at once by this listener, where fewer than all may be.
+    pub connections_max: Option<usize>,
 }
 
 impl Listen {
-    /// MQTT over TCP.
+    /// MQTT over TCP, called by its address.
     pub fn plain(address: SocketAddr, ack_level: AckLevel) -> Listen {
-        Listen { address, tls: None, websocket: None, ack_level }
+        let name = format!("mqtt://{address}").into();
+        Listen { name, address, tls: None, websocket: None, ack_level, connections_max: None }
     }
 }
 
@@ -38,6 +44,7 @@ pub(crate) struct Listener {
     pub(crate) socket: TcpListener,
     tls: Option<Arc<Server>>,
     rules: Option<Arc<Rules>>,
+    pub(crate) gate: Arc<Gate>,
     /// What acknowledgements to its connections wait for.
     pub(crate) ack_level: AckLevel,
 }
@@ -46,10 +53,11 @@ impl Listener {
     /// # Errors
     /// The address, and why it could not be listened on.
     pub(crate) fn bind(listen: &Listen) -> Result<Listener, (SocketAddr, io::Error)> {
-        let Listen { address, tls, websocket, ack_level } = listen;
+        let Listen { name, address, tls, websocket, ack_level, connections_max } = listen;
         let socket = TcpListener::bind(*address).map_err(|error| (*address, error))?;
         prepare(&socket).map_err(|error| (*address, error))?;
-        Ok(Listener { socket, tls: tls.clone(), rules: websocket.clone().map(Arc::new), ack_level: *ack_level })
+        let gate = Arc::new(Gate::new(name.clone(), *connections_max));
+        Ok(Listener { socket, tls: tls.clone(), rules: websocket.clone().map(Arc::new), gate, ack_level: *ack_level })
     }
 
     /// What stands between a new connection and MQTT.

@@ -163,18 +163,19 @@ impl Connections {
         newcomer: Newcomer,
         rest: Option<Remainder>,
     ) -> Option<ConnectionId> {
-        let Newcomer { stream, mut layers, ack_level } = newcomer;
+        let Newcomer { stream, origin, mut layers, ack_level } = newcomer;
         let is_shaking = layers.as_ref().is_some_and(|layers| layers.is_shaking());
         if is_shaking && !self.handshakes.has_room(self.sockets.shaking()) {
             shard.counters().tls_handshakes_refused.add(1);
-            log::warn!("a connection was refused: limits.tls_handshakes is reached");
+            log::warn!("listener {}: a connection was refused: limits.tls_handshakes is reached", origin.listener());
             return None;
         }
         let Some(id) = shard.accept(self.now_ms) else {
-            log::warn!("a connection was refused: limits.connections is reached");
+            log::warn!("listener {}: a connection was refused: limits.connections is reached", origin.listener());
             return None;
         };
         shard.set_ack_level(id, ack_level);
+        shard.set_origin(id, origin);
         layers.iter_mut().for_each(|layers| layers.enter(shard.ledger()));
         self.sockets.insert(id, stream, rest, layers);
         Some(id)
@@ -225,12 +226,13 @@ impl Connections {
         let bytes = rest.as_ref().map(|rest| rest.bytes().to_vec()).unwrap_or_default();
         self.chunks.forget(rest);
         let ack_level = shard.ack_level(id);
+        let origin = shard.origin(id);
         shard.released(id);
         if watched && let Err(error) = self.registry.deregister(&mut stream) {
             log::error!("a connection cannot be moved to another thread: {error}");
             return None;
         }
-        Some(Adopted { newcomer: Newcomer { stream, layers, ack_level }, bytes })
+        Some(Adopted { newcomer: Newcomer { stream, origin: origin?, layers, ack_level }, bytes })
     }
 
     /// Writes the last bytes of a connection and waits for the peer to close it, since closing a socket with bytes unread

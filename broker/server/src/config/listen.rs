@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use tautwire_websocket::Path;
 use toml::de::DeValue;
 
-use super::value::{Problem, Setting, texts};
+use super::value::{Problem, Setting, text, texts};
 
 /// Default ports, which clients need not be told.
 pub(crate) const MQTT_PORT: u16 = 1883;
@@ -34,6 +34,13 @@ pub(crate) struct Address {
 impl Listen {
     pub(crate) fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+
+    /// Something else is listened on: the default does not count.
+    pub(super) fn make_way(&mut self) {
+        if !self.given {
+            *self = Listen { addresses: Vec::new(), given: true };
+        }
     }
 
     /// Goes on without WebSocket at `taken`, if that was the default and nobody has asked for it; says whether it did.
@@ -101,6 +108,11 @@ impl Address {
         Ok(Address { socket: socket(authority)?, by_tls, websocket: Some(path) })
     }
 
+    /// Whether only this machine can reach it.
+    pub(crate) fn is_local(&self) -> bool {
+        self.socket.ip().to_canonical().is_loopback()
+    }
+
     /// MQTT over TCP alone.
     pub(crate) fn is_plain(&self) -> bool {
         !self.by_tls && self.websocket.is_none()
@@ -119,10 +131,24 @@ impl fmt::Display for Address {
     }
 }
 
+impl Setting for Address {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "\"ADDRESS:PORT\", \"mqtts://ADDRESS:PORT\", \"ws://ADDRESS:PORT/PATH\" or \"wss://ADDRESS:PORT/PATH\""
+            .to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Address, Problem> {
+        Address::parse(text::<Address>(value)?)
+    }
+
+    fn to_toml(&self) -> String {
+        if self.is_plain() { format!("\"{}\"", self.socket) } else { format!("\"{self}\"") }
+    }
+}
+
 impl Setting for Listen {
     fn takes(_: Option<&RangeInclusive<u64>>) -> String {
-        "list of \"ADDRESS:PORT\", \"mqtts://ADDRESS:PORT\", \"ws://ADDRESS:PORT/PATH\" or \"wss://ADDRESS:PORT/PATH\""
-            .to_owned()
+        format!("list of {}", Address::takes(None))
     }
 
     fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Listen, Problem> {
@@ -135,22 +161,11 @@ impl Setting for Listen {
             }
             addresses.push(address);
         }
-        if addresses.is_empty() {
-            return Err(Problem::Range(
-                "the list is empty; name at least one address, such as \"127.0.0.1:1883\"".into(),
-            ));
-        }
         Ok(Listen { addresses, given: true })
     }
 
     fn to_toml(&self) -> String {
-        let items: Vec<String> = self
-            .addresses
-            .iter()
-            .map(
-                |address| if address.is_plain() { format!("\"{}\"", address.socket) } else { format!("\"{address}\"") },
-            )
-            .collect();
+        let items: Vec<String> = self.addresses.iter().map(Setting::to_toml).collect();
         format!("[{}]", items.join(", "))
     }
 }

@@ -18,7 +18,7 @@ use tautwire_reactor::{Broker, DataDirectory, Entrance, OnDamage, StartError};
 
 use crate::admin::{Admin, Token};
 use crate::config::Config;
-use crate::config::listen::MQTT_PORT;
+use crate::config::listen::{Address, MQTT_PORT};
 use crate::contracts::{self, Store};
 use tls::TlsServers;
 
@@ -40,7 +40,7 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
     };
     let file = config.admin.token_file.get().filter(|_| config.admin.listen.0.is_some());
     let token = file.map(Token::read).transpose();
-    match (contracts, token, TlsServers::read(config)) {
+    match (contracts, token, TlsServers::read(&config.listeners())) {
         (Ok(contracts), Ok(token), Ok(tls)) => Ok(Prepared { contracts, token, tls }),
         (contracts, token, tls) => {
             Err(contracts.err().into_iter().flatten().chain(token.err()).chain(tls.err()).collect())
@@ -71,17 +71,15 @@ pub(crate) fn run(mut config: Config, prepared: Prepared, on_damage: OnDamage) -
             return ExitCode::FAILURE;
         }
     };
-    let mut addresses: Vec<String> = config
-        .listen
-        .addresses()
+    let bound: Vec<Address> = config
+        .listeners()
         .iter()
         .zip(broker.addresses())
-        .map(|(address, bound)| address.at(*bound).to_string())
+        .map(|(listener, bound)| listener.address.at(*bound))
         .collect();
+    let mut addresses: Vec<String> = bound.iter().map(ToString::to_string).collect();
     addresses.extend(admin.map(|address| format!("http://{address}")));
-    let listened = config.listen.addresses().iter().zip(broker.addresses());
-    let plain = listened.clone().find(|(address, _)| address.is_plain());
-    let port = plain.map(|(_, bound)| bound.port());
+    let port = bound.iter().find(|address| address.is_plain()).map(|address| address.socket.port());
     // All is there now that starting needs; whoever looks at the memory after being told does not see it.
     tautwire_reactor::forget_startup();
     if announce(&addresses, port).is_err() {
@@ -91,7 +89,7 @@ pub(crate) fn run(mut config: Config, prepared: Prepared, on_damage: OnDamage) -
         if signal != SIGHUP {
             break;
         }
-        reload(&config, store.as_deref(), &tls);
+        reload(store.as_deref(), &tls);
     }
     log::info!("stopping");
     broker.stop();
@@ -160,7 +158,7 @@ fn start_broker(
     };
     loop {
         let (engine, retained) = settings::of(config);
-        let listens = settings::listens(config, tls);
+        let listens = settings::listens(config, &config.listeners(), tls);
         let entrance = Entrance { listens: &listens, tls_handshakes: config.limits.tls_handshakes };
         match Broker::start(engine, retained, contracts.clone(), entrance, threads, data) {
             Err(StartError::Listen(address, error))
@@ -176,9 +174,9 @@ fn start_broker(
 }
 
 /// Reads again what can change while the broker runs: all of a kind is right, or the old ones stay.
-fn reload(config: &Config, store: Option<&Store>, tls: &TlsServers) {
+fn reload(store: Option<&Store>, tls: &TlsServers) {
     if !tls.is_empty() {
-        match tls.reload(&config.tls) {
+        match tls.reload() {
             Ok(()) => log::info!("SIGHUP: the certificates are read again"),
             Err(error) => log::error!("SIGHUP: the certificates stay as they were: {error}"),
         }

@@ -35,6 +35,8 @@ pub(crate) struct Broker {
     child: Child,
     address: SocketAddr,
     websocket_address: SocketAddr,
+    /// Where it listens besides, as it says so.
+    others: Vec<String>,
     /// Of the admin API, where `admin.listen` is set.
     admin_address: Option<SocketAddr>,
     log: Option<JoinHandle<String>>,
@@ -64,6 +66,23 @@ impl Broker {
         let mut broker = Broker::spawn(command, has_admin);
         broker.state = state;
         broker
+    }
+
+    /// Starts a broker that listens on these tables `[[listener]]` besides, in a file in this folder, with `KEY=VALUE` settings.
+    pub(crate) fn with_listeners(threads: usize, folder: &Folder, tables: &str, settings: &[&str]) -> Broker {
+        let mut command = Command::new(program());
+        command.args(Broker::file_arguments(threads, folder, tables, settings));
+        let has_admin = settings.iter().any(|setting| setting.starts_with("admin.listen="));
+        Broker::spawn_with(command, tables.matches("[[listener]]").count(), has_admin)
+    }
+
+    fn file_arguments(threads: usize, folder: &Folder, tables: &str, settings: &[&str]) -> Vec<String> {
+        let listen = "listen = [\"127.0.0.1:0\", \"ws://127.0.0.1:0/mqtt\"]";
+        folder.write("tautwire.toml", &format!("{listen}\nthreads = {threads}\n{tables}"));
+        let file = folder.path().join("tautwire.toml").display().to_string();
+        let mut arguments = ["serve", "--memory", "--config", &file].map(str::to_owned).to_vec();
+        arguments.extend(settings.iter().flat_map(|setting| ["--set".to_owned(), (*setting).to_owned()]));
+        arguments
     }
 
     /// Starts a broker that must not start; gives what it says.
@@ -118,7 +137,12 @@ impl Broker {
         arguments
     }
 
-    fn spawn(mut command: Command, has_admin: bool) -> Broker {
+    fn spawn(command: Command, has_admin: bool) -> Broker {
+        Broker::spawn_with(command, 0, has_admin)
+    }
+
+    /// Starts it, and waits until it says of so many addresses besides its own two, and of its admin API, that it listens there.
+    fn spawn_with(mut command: Command, others: usize, has_admin: bool) -> Broker {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -141,8 +165,9 @@ impl Broker {
             let _ = stderr.read_to_string(&mut text);
             text
         });
+        let said = || address.recv_timeout(EXPECTATION).unwrap_or_default();
         let next = |scheme: &str, path: &str| {
-            let said = address.recv_timeout(EXPECTATION).unwrap_or_default();
+            let said = said();
             said.strip_prefix(scheme).and_then(|rest| rest.strip_suffix(path)?.parse().ok())
         };
         let (Some(address), Some(websocket_address)) = (next("mqtt://", ""), next("ws://", "/mqtt")) else {
@@ -150,8 +175,9 @@ impl Broker {
             let _ = child.wait();
             panic!("the broker did not say where it is listening; its log:\n{}", log.join().unwrap_or_default());
         };
+        let others = (0..others).map(|_| said()).collect();
         let admin_address = if has_admin { next("http://", "") } else { None };
-        Broker { child, address, websocket_address, admin_address, log: Some(log), state: None }
+        Broker { child, address, websocket_address, others, admin_address, log: Some(log), state: None }
     }
 
     /// Where the broker listens.
@@ -162,6 +188,18 @@ impl Broker {
     /// Where the broker listens for WebSockets, with the path `/mqtt`.
     pub(crate) fn websocket_address(&self) -> SocketAddr {
         self.websocket_address
+    }
+
+    /// The address of a table `[[listener]]`, as the broker says that it listens there.
+    pub(crate) fn other(&self, index: usize) -> &str {
+        &self.others[index]
+    }
+
+    /// The IP address and port of a table `[[listener]]`.
+    pub(crate) fn other_address(&self, index: usize) -> SocketAddr {
+        let said = self.other(index);
+        let (_, rest) = said.split_once("://").expect("it has a scheme");
+        rest.split('/').next().and_then(|address| address.parse().ok()).expect("it has an IP address and a port")
     }
 
     /// Where the broker serves the admin API.
