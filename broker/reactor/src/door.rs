@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use tautwire_engine::{Counters, Entry, Origin, Peer};
+use tautwire_engine::{Counters, Entry, Origin};
 use tautwire_session::AckLevel;
 
 use crate::connections::Layers;
@@ -119,7 +119,7 @@ impl Door {
             let due = self.accepting.iter().position(|(_, at_ms)| *at_ms <= now_ms)?;
             let (at, _) = self.accepting[due];
             self.accepts_left -= 1;
-            match accept(&self.listeners[at].socket, &mut self.reserve) {
+            match accept(&self.listeners[at], &mut self.reserve) {
                 Ok(Accepted::Connection(stream, peer)) => {
                     self.taken += 1;
                     let listener = &self.listeners[at];
@@ -133,11 +133,11 @@ impl Door {
                         );
                         continue;
                     }
-                    log::trace!("listener {}: connection from {peer}", gate.name());
+                    log::debug!("listener {}: a connection from {peer}", gate.name());
                     gate.note_accepted();
                     counters.connections_accepted.add(1);
                     let ack_level = listener.ack_level;
-                    let origin = Arc::new(Origin::new(gate.clone(), Peer::from(peer)));
+                    let origin = Arc::new(Origin::new(gate.clone(), peer));
                     match listener.layers() {
                         Ok(layers) => return Some(Newcomer { stream, origin, layers, ack_level }),
                         Err(failure) => log::error!("a connection by TLS cannot be made: {failure}"),
@@ -185,7 +185,7 @@ impl Door {
     /// Has the listeners report whoever comes, and who has come since they did so last.
     fn watch(&mut self) -> std::io::Result<()> {
         for (at, listener) in self.listeners.iter_mut().enumerate() {
-            self.registry.register(&mut listener.socket, Token(self.first_token + at), Interest::READABLE)?;
+            self.registry.register(listener.source(), Token(self.first_token + at), Interest::READABLE)?;
         }
         Ok(())
     }
@@ -193,7 +193,7 @@ impl Door {
     fn look_away(&mut self) {
         for listener in &mut self.listeners {
             // One that reports nevertheless is not listened to.
-            let _ = self.registry.deregister(&mut listener.socket);
+            let _ = self.registry.deregister(listener.source());
         }
     }
 

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
-use tautwire_engine::{Action, ConnectionId, Shard};
+use tautwire_engine::{Action, ConnectionId, Peer, Shard};
 use tautwire_session::Journal;
 use tautwire_websocket::CloseCode;
 
@@ -22,7 +22,7 @@ use crate::door::Newcomer;
 use crate::ways::Adopted;
 use handshakes::Handshakes;
 use input::{Chunks, Remainder};
-use quickack::Hurried;
+use quickack::{Hurried, Pace};
 use sockets::{Between, Removed, Sockets};
 
 pub(crate) use layers::Layers;
@@ -175,9 +175,11 @@ impl Connections {
             return None;
         };
         shard.set_ack_level(id, ack_level);
+        let is_local = matches!(origin.peer(), Some(Peer::Local { .. }));
         shard.set_origin(id, origin);
         layers.iter_mut().for_each(|layers| layers.enter(shard.ledger()));
-        self.sockets.insert(id, stream, rest, layers);
+        let pace = if is_local { Pace::LOCAL } else { Pace::default() };
+        self.sockets.insert(id, stream, rest, layers, pace);
         Some(id)
     }
 

@@ -33,7 +33,7 @@ pub(super) const CONFIG_OPTIONS: &[OptionSpec] = &[
         "listen",
         "ADDRESS",
         "Serve MQTT here, and only here, instead of at the addresses of the configuration: ADDRESS:PORT, or \
-         ws://ADDRESS:PORT/PATH for WebSocket. Port 0 lets the kernel choose. May be repeated.",
+         ws://ADDRESS:PORT/PATH for WebSocket, unix:/PATH for a Unix socket. Port 0 lets the kernel choose. May be repeated.",
     ),
     flag(
         None,

@@ -35,6 +35,8 @@ settings! {
         /// Network connections open at once by this listener. Further ones are closed on arrival. `limits.connections` holds for all
         /// together.
         connections: Option<usize> = None, in 1..=100_000_000;
+        /// The mode of the file of a Unix socket, as chmod takes it: who may write to it may connect. Without, `660`.
+        mode: Option<FileMode> = None;
     }
 
     /// TLS of this listener. Each key that is left out is that of the table `[tls]`.
@@ -79,6 +81,33 @@ impl Setting for ListenerName {
     }
 }
 
+/// The mode of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileMode(u32);
+
+impl Default for FileMode {
+    fn default() -> FileMode {
+        FileMode(0o660)
+    }
+}
+
+impl Setting for FileMode {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "three octal digits as a string, such as \"660\"".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let digits = text::<Self>(value)?;
+        let mode = u32::from_str_radix(digits, 8).ok().filter(|_| digits.len() == 3);
+        let wrong = || format!("\"{}\" is not a mode; write {}", digits.escape_debug(), Self::takes(range));
+        mode.map(FileMode).ok_or_else(|| Problem::Range(wrong()))
+    }
+
+    fn to_toml(&self) -> String {
+        format!("\"{:03o}\"", self.0)
+    }
+}
+
 /// A listener with all that holds for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
@@ -87,6 +116,8 @@ pub(crate) struct Listener {
     pub(crate) ack: AckLevel,
     /// Bound on its connections alone.
     pub(crate) connections: Option<usize>,
+    /// Of the file of a Unix socket.
+    pub(crate) mode: u32,
     pub(crate) tls: TlsConfig,
 }
 
@@ -120,13 +151,14 @@ impl Config {
     fn resolve(&self, table: &ListenerConfig, address: &Address) -> Listener {
         let by_address = || {
             let levels = &self.data.ack_listeners.0;
-            levels.iter().find(|(listener, _)| *listener == address.socket).map(|(_, level)| *level)
+            levels.iter().find(|(listener, _)| Some(*listener) == address.socket()).map(|(_, level)| *level)
         };
         Listener {
             name: table.name.as_ref().map_or_else(|| address.to_string(), |name| name.0.clone()),
             address: address.clone(),
             ack: table.ack.or_else(by_address).unwrap_or(self.data.ack),
             connections: table.connections,
+            mode: table.mode.unwrap_or_default().0,
             tls: table.tls.over(&self.tls),
         }
     }
@@ -144,10 +176,10 @@ impl Config {
             wrong(ErrorCode::OutOfRange, "listener", message);
         }
         for (at, listener) in listeners.iter().enumerate() {
-            let socket = listener.address.socket;
             let before = &listeners[..at];
-            if socket.port() != 0 && before.iter().any(|other| other.address.socket == socket) {
-                wrong(ErrorCode::OutOfRange, "listener", format!("{socket} is listed twice; keep one of them"));
+            if before.iter().any(|other| listener.address.is_taken_by(&other.address)) {
+                let message = format!("{} is listed twice; keep one of them", listener.address.place);
+                wrong(ErrorCode::OutOfRange, "listener", message);
             } else if before.iter().any(|other| other.name == listener.name) {
                 let message = format!("two are called \"{listener}\"; give each a `name` of its own");
                 wrong(ErrorCode::OutOfRange, "listener", message);

@@ -185,9 +185,10 @@ fn only_the_websocket_of_the_default_can_be_given_up() {
     let mut given = from_file(&to_toml(&Config::default())).expect("good").listen;
     assert_eq!(given, default);
     for address in default.addresses() {
-        assert!(!given.give_up(address.socket), "{address}");
+        let socket = address.socket().expect("it is on the network");
+        assert!(!given.give_up(socket), "{address}");
         let is_websocket = address.to_string().starts_with("ws://");
-        assert_eq!(default.clone().give_up(address.socket), is_websocket, "{address}");
+        assert_eq!(default.clone().give_up(socket), is_websocket, "{address}");
     }
 }
 
@@ -248,6 +249,27 @@ fn what_is_wrong_with_a_table_is_told_with_its_place() {
     assert!(wrong("listener = [1]\n").contains("write [[listener]] on a line of its own"));
     assert!(wrong("[[listeners]]\naddress = \"[::]:1\"\n").contains("did you mean [[listener]]?"));
     assert!(wrong("[[listener]]\naddress = \"[::]:1\"\n[listener.tsl]\nkey = \"a\"\n").contains("did you mean [tls]?"));
+}
+
+#[test]
+fn a_unix_socket_has_a_path_and_a_mode() {
+    let config = from_file(
+        "listen = [\"unix:/run/a\", \"unix:///run/b\"]\n[[listener]]\naddress = \"unix:/run/c\"\nmode = \"600\"\n",
+    );
+    let config = config.expect("good");
+    assert_eq!(addresses(&config), ["unix:/run/a", "unix:/run/b", "unix:/run/c"]);
+    let modes: Vec<_> = config.listeners().iter().map(|listener| listener.mode).collect();
+    assert_eq!(modes, [0o660, 0o660, 0o600]);
+    assert!(config.warnings().is_empty(), "only this machine can reach it");
+    assert_eq!(from_file(&to_toml(&config)), Ok(config));
+    for wrong in ["unix:a", "unix:", "unix://host/a"] {
+        assert!(one_error(from_options(&[&format!("listen={wrong}")])).contains("has no absolute path"), "{wrong}");
+    }
+    assert!(one_error(from_options(&["listen=unix:/a,unix:/a"])).contains("/a is listed twice"));
+    let mode = |mode: &str| from_file(&format!("[[listener]]\naddress = \"unix:/a\"\nmode = {mode}\n"));
+    assert!(
+        one_error(mode("\"888\"")).contains("is not a mode") && one_error(mode("660")).contains("found a whole number")
+    );
 }
 
 #[test]

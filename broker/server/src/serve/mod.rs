@@ -14,7 +14,7 @@ use std::thread;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tautwire_contracts::Catalogue;
-use tautwire_reactor::{Broker, DataDirectory, Entrance, OnDamage, StartError};
+use tautwire_reactor::{Broker, DataDirectory, Entrance, OnDamage, Place, StartError};
 
 use crate::admin::{Admin, Token};
 use crate::config::Config;
@@ -71,15 +71,15 @@ pub(crate) fn run(mut config: Config, prepared: Prepared, on_damage: OnDamage) -
             return ExitCode::FAILURE;
         }
     };
-    let bound: Vec<Address> = config
-        .listeners()
-        .iter()
-        .zip(broker.addresses())
-        .map(|(listener, bound)| listener.address.at(*bound))
-        .collect();
+    let mut sockets = broker.addresses().iter();
+    let bound = |address: Address| match address.socket().and_then(|_| sockets.next()) {
+        Some(socket) => address.at(*socket),
+        None => address,
+    };
+    let bound: Vec<Address> = config.listeners().into_iter().map(|listener| listener.address).map(bound).collect();
     let mut addresses: Vec<String> = bound.iter().map(ToString::to_string).collect();
     addresses.extend(admin.map(|address| format!("http://{address}")));
-    let port = bound.iter().find(|address| address.is_plain()).map(|address| address.socket.port());
+    let port = bound.iter().filter(|address| address.is_plain()).find_map(Address::socket).map(|socket| socket.port());
     // All is there now that starting needs; whoever looks at the memory after being told does not see it.
     tautwire_reactor::forget_startup();
     if announce(&addresses, port).is_err() {
@@ -161,7 +161,7 @@ fn start_broker(
         let listens = settings::listens(config, &config.listeners(), tls);
         let entrance = Entrance { listens: &listens, tls_handshakes: config.limits.tls_handshakes };
         match Broker::start(engine, retained, contracts.clone(), entrance, threads, data) {
-            Err(StartError::Listen(address, error))
+            Err(StartError::Listen(Place::Network(address), error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>
             {
                 log::warn!(

@@ -1,12 +1,13 @@
 //! From configuration keys to what the engine runs with.
 
 use tautwire_engine::{Acks, Settings, SlowConsumer};
-use tautwire_reactor::Listen;
+use tautwire_reactor::{Listen, Place};
 use tautwire_router::RetainedLimits;
 use tautwire_websocket::{FrameLimits, Origins, Path, Rules};
 
 use super::memory::Budget;
 use super::tls::TlsServers;
+use crate::config::listen;
 use crate::config::listener::Listener;
 use crate::config::{Config, value};
 
@@ -74,7 +75,10 @@ pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers)
         let rules = |path: &Path| Rules { path: path.clone(), origins: origins.clone(), limits };
         Listen {
             name: listener.name.as_str().into(),
-            address: listener.address.socket,
+            place: match &listener.address.place {
+                listen::Place::Network(socket) => Place::Network(*socket),
+                listen::Place::Unix(path) => Place::Unix { path: path.clone(), mode: listener.mode },
+            },
             tls: tls.of(listener),
             websocket: listener.address.websocket.as_ref().map(rules),
             ack_level: listener.ack,

@@ -1,6 +1,7 @@
 //! What is listened on: tables `[[listener]]`, and what holds for those who come by one.
 
 mod tables;
+mod unix;
 
 use std::net::SocketAddr;
 

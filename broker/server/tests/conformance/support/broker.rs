@@ -76,6 +76,14 @@ impl Broker {
         Broker::spawn_with(command, tables.matches("[[listener]]").count(), has_admin)
     }
 
+    /// The same of one that must not start; gives what it says.
+    pub(crate) fn refused_with_listeners(folder: &Folder, tables: &str) -> String {
+        let arguments = Broker::file_arguments(1, folder, tables, &[]);
+        let output = Command::new(program()).args(arguments).output().expect("the broker's program starts");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).expect("what it says is text")
+    }
+
     fn file_arguments(threads: usize, folder: &Folder, tables: &str, settings: &[&str]) -> Vec<String> {
         let listen = "listen = [\"127.0.0.1:0\", \"ws://127.0.0.1:0/mqtt\"]";
         folder.write("tautwire.toml", &format!("{listen}\nthreads = {threads}\n{tables}"));
