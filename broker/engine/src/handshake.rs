@@ -227,6 +227,7 @@ impl<J: Journal> Shard<J> {
             maximum_packet_size_bytes: properties.maximum_packet_size(),
         };
         self.hub.connections[index].serve(session, agreement);
+        self.hub.connections.forget_origin(index);
         self.hub.begin_pacing(index, session);
         self.arm_identity(index);
         if keep_alive_s > 0 {

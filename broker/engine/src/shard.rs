@@ -18,6 +18,7 @@ use crate::counters::Counters;
 use crate::discovery::Told;
 use crate::fan_out::Burst;
 use crate::hub::Hub;
+use crate::origin::{Origin, Presence};
 use crate::place::{ConnectionId, ConnectionIndex};
 use crate::route::Table;
 use crate::settings::Settings;
@@ -106,6 +107,25 @@ impl<J: Journal> Shard<J> {
     pub fn set_ack_level(&mut self, id: ConnectionId, level: AckLevel) {
         if let Some(connection) = self.hub.connections.get(id) {
             connection.set_ack_level(level);
+        }
+    }
+
+    /// Where a connection comes from. To be told after [`Shard::accept`], and before the first bytes.
+    pub fn set_origin(&mut self, id: ConnectionId, origin: Arc<Origin>) {
+        if let Some(connection) = self.hub.connections.get(id) {
+            *connection.origin() = Some(Presence::new(origin));
+        }
+    }
+
+    /// Where a connection comes from, if that has been told.
+    pub fn origin(&mut self, id: ConnectionId) -> Option<Arc<Origin>> {
+        Some(self.hub.connections.get(id)?.origin().as_ref()?.origin().clone())
+    }
+
+    /// More has become known of where a connection comes from.
+    pub fn complete_origin(&mut self, id: ConnectionId, complete: impl FnOnce(&mut Origin)) {
+        if let Some(presence) = self.hub.connections.get(id).and_then(|connection| connection.origin().as_mut()) {
+            presence.complete(complete);
         }
     }
 

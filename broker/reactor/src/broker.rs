@@ -22,8 +22,9 @@ use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::data::{self, Data, DataDirectory, DataError, DataState};
 use crate::doorkeeper::Doorkeeper;
+use crate::gate::{Gate, ListenerState};
 use crate::inbox::{Inbox, Order, PublishError};
-use crate::listener::{Listen, Listener};
+use crate::listener::{Listen, Listener, Place};
 use crate::ways::connect;
 use crate::worker::{BELL, Equipment, Worker};
 
@@ -51,6 +52,7 @@ pub struct Control {
     memory: Arc<Memory>,
     /// What writes the state down, where it is kept.
     data: Option<WriterHandle>,
+    listeners: Arc<[Arc<Gate>]>,
     /// One for each shard. The first says what contracts there are, and publishes for operators.
     inboxes: Arc<[Arc<Inbox>]>,
     /// One for each shard, to wake it.
@@ -72,6 +74,11 @@ impl Control {
     /// How the data directory is, where there is one.
     pub fn data(&self) -> Option<DataState> {
         self.data.as_ref().map(DataState::of)
+    }
+
+    /// How the listeners are, in the order of those asked for.
+    pub fn listeners(&self) -> impl Iterator<Item = ListenerState> {
+        self.listeners.iter().map(|gate| gate.state())
     }
 
     /// What clients make the broker hold, by kind.
@@ -156,8 +163,8 @@ impl<'a> Entrance<'a> {
 /// Why a broker did not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// An address could not be listened on.
-    Listen(SocketAddr, io::Error),
+    /// Somewhere could not be listened.
+    Listen(Place, io::Error),
     /// A thread or what it needs could not be had.
     Thread(io::Error),
     /// The data directory cannot be used.
@@ -167,11 +174,11 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            StartError::Listen(address, error) if error.kind() == io::ErrorKind::AddrInUse => write!(
+            StartError::Listen(Place::Network(address), error) if error.kind() == io::ErrorKind::AddrInUse => write!(
                 f,
                 "cannot listen on {address}: the port is in use; stop the other server or choose another port with --listen"
             ),
-            StartError::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            StartError::Listen(place, error) => write!(f, "cannot listen on {place}: {error}"),
             StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
             StartError::Data(error) => error.fmt(f),
         }
@@ -198,9 +205,9 @@ impl Broker {
         let threads = threads.clamp(1, SHARDS_MAX);
         let mut listeners = Vec::new();
         for listen in listens {
-            listeners.push(Listener::bind(listen).map_err(|(address, error)| StartError::Listen(address, error))?);
+            listeners.push(Listener::bind(listen).map_err(|(place, error)| StartError::Listen(place, error))?);
         }
-        let bound = listeners.iter().map(|listener| listener.socket.local_addr()).collect::<io::Result<_>>();
+        let bound = listeners.iter().filter_map(|listener| listener.address().transpose()).collect::<io::Result<_>>();
         let queue_batches = settings.shard_queue_batches;
         let shared = Shared::new(settings, Exchange::new(threads, retained));
         shared.access.set_asks(doorkeeper.is_some());
@@ -235,6 +242,7 @@ impl Broker {
                 counters: shared.counters.clone(),
                 memory: shared.memory.clone(),
                 data: None,
+                listeners: listeners.iter().map(|listener| listener.gate.clone()).collect(),
                 inboxes: inboxes.into(),
                 bells: bells.clone().into(),
             },
@@ -273,7 +281,7 @@ impl Broker {
         Ok(broker)
     }
 
-    /// The addresses listened on, in the order of those asked for.
+    /// The addresses listened on, in the order of those asked for; Unix sockets are none.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }

@@ -1,8 +1,10 @@
 //! Where connections come in: the listening sockets of a thread.
 
+use std::sync::Arc;
+
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use tautwire_engine::{Counters, Standing};
+use tautwire_engine::{Counters, Entry, Origin, Standing};
 use tautwire_session::AckLevel;
 
 use crate::connections::Layers;
@@ -34,6 +36,8 @@ pub(crate) struct Door {
 #[derive(Debug)]
 pub(crate) struct Newcomer {
     pub(crate) stream: TcpStream,
+    /// Where it comes from.
+    pub(crate) origin: Arc<Origin>,
     /// What stands between it and MQTT.
     pub(crate) layers: Option<Box<Layers>>,
     /// What acknowledgements wait for.
@@ -117,16 +121,27 @@ impl Door {
             let due = self.accepting.iter().position(|(_, at_ms)| *at_ms <= now_ms)?;
             let (at, _) = self.accepting[due];
             self.accepts_left -= 1;
-            match accept(&self.listeners[at].socket, &mut self.reserve) {
+            match accept(&self.listeners[at], &mut self.reserve) {
                 Ok(Accepted::Connection(stream, peer)) => {
-                    log::trace!("connection from {peer}");
-                    counters.connections_accepted.add(1);
                     self.taken += 1;
                     let listener = &self.listeners[at];
+                    let gate = &listener.gate;
+                    if !gate.has_room() {
+                        gate.note_refused();
+                        counters.connections_refused.add(1);
+                        log::warn!(
+                            "listener {}: a connection was refused: its limit on connections is reached",
+                            gate.name()
+                        );
+                        continue;
+                    }
+                    log::debug!("listener {}: a connection from {peer}", gate.name());
+                    gate.note_accepted();
+                    counters.connections_accepted.add(1);
+                    let ack_level = listener.ack_level;
+                    let origin = Arc::new(Origin::new(gate.clone(), peer));
                     match listener.layers() {
-                        Ok(layers) => {
-                            return Some(Newcomer { stream, layers, ack_level: listener.ack_level, standing: None });
-                        }
+                        Ok(layers) => return Some(Newcomer { stream, origin, layers, ack_level, standing: None }),
                         Err(failure) => log::error!("a connection by TLS cannot be made: {failure}"),
                     }
                 }
@@ -172,7 +187,7 @@ impl Door {
     /// Has the listeners report whoever comes, and who has come since they did so last.
     fn watch(&mut self) -> std::io::Result<()> {
         for (at, listener) in self.listeners.iter_mut().enumerate() {
-            self.registry.register(&mut listener.socket, Token(self.first_token + at), Interest::READABLE)?;
+            self.registry.register(listener.source(), Token(self.first_token + at), Interest::READABLE)?;
         }
         Ok(())
     }
@@ -180,7 +195,7 @@ impl Door {
     fn look_away(&mut self) {
         for listener in &mut self.listeners {
             // One that reports nevertheless is not listened to.
-            let _ = self.registry.deregister(&mut listener.socket);
+            let _ = self.registry.deregister(listener.source());
         }
     }
 

@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tautwire_engine::{ConnectionId, Question, Verdict};
+use tautwire_engine::{ConnectionId, Origin, Question, Verdict};
 
 use crate::inbox::Inbox;
 
 /// Finds out who clients are. There is one for all threads of the broker.
 pub trait Doorkeeper: fmt::Debug + Send + Sync {
-    /// Answers a question at once, or takes it along with the ticket and answers later, from any thread. Called on a thread of
+    /// Answers the question of a client from there at once, or takes it along with the ticket and answers later, from any thread. Called on a thread of
     /// the broker, so it may wait for nothing.
-    fn ask(&self, question: Question, ticket: Ticket) -> Option<Verdict>;
+    fn ask(&self, origin: &Origin, question: Question, ticket: Ticket) -> Option<Verdict>;
 }
 
 /// Where the verdict on one client is given. If it is dropped, the client waits until `limits.connect_timeout_s` is over.

@@ -99,8 +99,10 @@ impl Host {
     /// Finds out who a client is, now or later.
     fn find_out<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         let Some(question) = shard.take_question(id) else { return };
-        let verdict = match (&self.doorkeeper, &self.orders) {
-            (Some(doorkeeper), Some(orders)) => doorkeeper.ask(question, Ticket::new(orders.inbox(), id)),
+        let verdict = match (shard.origin(id), &self.doorkeeper, &self.orders) {
+            (Some(origin), Some(doorkeeper), Some(orders)) => {
+                doorkeeper.ask(&origin, question, Ticket::new(orders.inbox(), id))
+            }
             // The broker stops.
             _ => {
                 let why = "nobody finds out who clients are now".into();

@@ -1,55 +1,136 @@
 //! Accepting connections, also when descriptors run out.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use mio::event::Source;
 use mio::net::{TcpListener, TcpStream};
+use tautwire_engine::Peer;
 use tautwire_session::AckLevel;
 use tautwire_tls::{Failure, Server};
 use tautwire_websocket::{Rules, WebSocket};
 
 use crate::connections::Layers;
+use crate::gate::Gate;
+use crate::local::LocalListener;
+
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// At an address of the network. Port 0 lets the kernel choose.
+    Network(SocketAddr),
+    /// At a Unix socket, whose file gets this mode.
+    Unix {
+        /// The file.
+        path: PathBuf,
+        /// As chmod(1) takes it.
+        mode: u32,
+    },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Network(address) => address.fmt(f),
+            Place::Unix { path, .. } => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
 
 /// An address to listen on, and what is spoken there.
 #[derive(Debug, Clone)]
 pub struct Listen {
-    /// Port 0 lets the kernel choose.
-    pub address: SocketAddr,
+    /// What the log and those who watch the broker call it.
+    pub name: Arc<str>,
+    /// Where.
+    pub place: Place,
     /// By TLS, of this server.
     pub tls: Option<Arc<Server>>,
     /// By WebSocket, by these rules.
     pub websocket: Option<Rules>,
     /// What acknowledgements to its connections wait for.
     pub ack_level: AckLevel,
+    /// Connections open at once by this listener, where fewer than all may be.
+    pub connections_max: Option<usize>,
 }
 
 impl Listen {
-    /// MQTT over TCP.
+    /// MQTT over TCP, called by its address.
     pub fn plain(address: SocketAddr, ack_level: AckLevel) -> Listen {
-        Listen { address, tls: None, websocket: None, ack_level }
+        let name = format!("mqtt://{address}").into();
+        let place = Place::Network(address);
+        Listen { name, place, tls: None, websocket: None, ack_level, connections_max: None }
     }
+}
+
+/// What accepts.
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpListener),
+    Local(LocalListener),
 }
 
 /// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    pub(crate) socket: TcpListener,
+    socket: Socket,
     tls: Option<Arc<Server>>,
     rules: Option<Arc<Rules>>,
+    pub(crate) gate: Arc<Gate>,
     /// What acknowledgements to its connections wait for.
     pub(crate) ack_level: AckLevel,
 }
 
 impl Listener {
     /// # Errors
-    /// The address, and why it could not be listened on.
-    pub(crate) fn bind(listen: &Listen) -> Result<Listener, (SocketAddr, io::Error)> {
-        let Listen { address, tls, websocket, ack_level } = listen;
-        let socket = TcpListener::bind(*address).map_err(|error| (*address, error))?;
-        prepare(&socket).map_err(|error| (*address, error))?;
-        Ok(Listener { socket, tls: tls.clone(), rules: websocket.clone().map(Arc::new), ack_level: *ack_level })
+    /// Where could not be listened, and why.
+    pub(crate) fn bind(listen: &Listen) -> Result<Listener, (Place, io::Error)> {
+        let Listen { name, place, tls, websocket, ack_level, connections_max } = listen;
+        let socket = match place {
+            Place::Network(address) => {
+                TcpListener::bind(*address).and_then(|socket| prepare(&socket).map(|()| socket)).map(Socket::Tcp)
+            }
+            Place::Unix { path, mode } => LocalListener::bind(path, *mode).map(Socket::Local),
+        };
+        let socket = socket.map_err(|error| (place.clone(), error))?;
+        let gate = Arc::new(Gate::new(name.clone(), *connections_max));
+        Ok(Listener { socket, tls: tls.clone(), rules: websocket.clone().map(Arc::new), gate, ack_level: *ack_level })
+    }
+
+    /// Its address, where it has one.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn address(&self) -> io::Result<Option<SocketAddr>> {
+        match &self.socket {
+            Socket::Tcp(socket) => socket.local_addr().map(Some),
+            Socket::Local(_) => Ok(None),
+        }
+    }
+
+    /// What the kernel tells of.
+    pub(crate) fn source(&mut self) -> &mut dyn Source {
+        match &mut self.socket {
+            Socket::Tcp(socket) => socket,
+            Socket::Local(socket) => socket.source(),
+        }
+    }
+
+    fn accept_once(&self) -> io::Result<(TcpStream, Peer)> {
+        match &self.socket {
+            Socket::Tcp(socket) => {
+                let (stream, peer) = socket.accept()?;
+                if cfg!(not(target_os = "linux")) {
+                    let _ = stream.set_nodelay(true);
+                }
+                Ok((stream, Peer::from(peer)))
+            }
+            Socket::Local(socket) => socket.accept(),
+        }
     }
 
     /// What stands between a new connection and MQTT.
@@ -65,7 +146,7 @@ impl Listener {
 /// Connections that wait to be accepted, as far as `net.core.somaxconn` lets so many: a fleet comes back at once, and whoever
 /// finds no place tries again only after a second.
 #[cfg(target_os = "linux")]
-const BACKLOG: i32 = 4096;
+pub(crate) const BACKLOG: i32 = 4096;
 
 /// Sets the length of the queue, and what accepted connections inherit: small packets must not wait for acknowledgements of
 /// earlier ones.
@@ -94,29 +175,24 @@ impl Reserve {
 
 /// What became of an attempt to accept.
 pub(crate) enum Accepted {
-    Connection(TcpStream, SocketAddr),
+    Connection(TcpStream, Peer),
     /// A connection was closed at once for want of descriptors.
     Refused,
     /// Nobody waits.
     None,
 }
 
-pub(crate) fn accept(listener: &TcpListener, reserve: &mut Reserve) -> io::Result<Accepted> {
+pub(crate) fn accept(listener: &Listener, reserve: &mut Reserve) -> io::Result<Accepted> {
     loop {
-        return match listener.accept() {
-            Ok((stream, peer)) => {
-                if cfg!(not(target_os = "linux")) {
-                    let _ = stream.set_nodelay(true);
-                }
-                Ok(Accepted::Connection(stream, peer))
-            }
+        return match listener.accept_once() {
+            Ok((stream, peer)) => Ok(Accepted::Connection(stream, peer)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Accepted::None),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             // The peer gave up while it waited.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(error) if is_out_of_descriptors(&error) => {
                 reserve.0 = None;
-                let refused = listener.accept().is_ok();
+                let refused = listener.accept_once().is_ok();
                 reserve.0 = File::open("/dev/null").ok();
                 if refused { Ok(Accepted::Refused) } else { Err(error) }
             }

@@ -226,7 +226,10 @@ mod tests {
 
     use mio::net::{TcpListener, TcpStream};
     use mio::{Poll, Token, Waker};
+    use tautwire_engine::{Origin, Peer};
     use tautwire_session::AckLevel;
+
+    use crate::gate::Gate;
 
     const OWN: ShardIndex = ShardIndex(0);
     const OTHER: ShardIndex = ShardIndex(1);
@@ -252,7 +255,9 @@ mod tests {
     impl World {
         fn connection(&self) -> Adopted {
             let stream = TcpStream::connect(self.listener.local_addr().expect("it is bound")).expect("a socket");
-            let newcomer = Newcomer { stream, layers: None, ack_level: AckLevel::default(), standing: None };
+            let gate = Arc::new(Gate::new("a listener".into(), None));
+            let origin = Arc::new(Origin::new(gate, Peer::Local { uid: None }));
+            let newcomer = Newcomer { stream, origin, layers: None, ack_level: AckLevel::default(), standing: None };
             Adopted { newcomer, bytes: Vec::new() }
         }
 

@@ -16,6 +16,7 @@ use super::output::{Output, OutputPool};
 use super::read_back::ReadBack;
 use super::standing::{Exchange, Standing};
 use crate::ack::Ack;
+use crate::origin::{Origin, Presence};
 use crate::place::{Alarm, NonZeroMs, SessionIndex};
 use crate::quotas::PublishBucket;
 
@@ -62,8 +63,8 @@ impl Agreement {
     };
 }
 
-/// Bytes of a connection that does nothing: its place here, that of its socket, and what the heap adds.
-pub(crate) const CONNECTION_BYTES: usize = size_of::<Connection>() + 64;
+/// Bytes of a connection that does nothing: its place here, that of its socket, where it comes from, and what the heap adds.
+pub(crate) const CONNECTION_BYTES: usize = size_of::<Connection>() + size_of::<Origin>() + 64;
 
 /// State of one connection. Kept small: there may be hundreds of thousands that do nothing. What few need is boxed.
 #[derive(Debug)]
@@ -87,6 +88,7 @@ pub(crate) struct Connection {
     /// Since when a packet has been incomplete.
     incomplete_since_ms: Option<NonZeroMs>,
     alarm: Alarm,
+    origin: Option<Presence>,
     output: Option<Box<Output>>,
     extras: Option<Box<Extras>>,
     /// Who the client is, where that is asked.
@@ -168,6 +170,7 @@ impl Connection {
             last_received_ms: 0,
             incomplete_since_ms: None,
             alarm: Alarm::default(),
+            origin: None,
             output: None,
             extras: None,
             standing: None,
@@ -234,6 +237,11 @@ impl Connection {
     /// Notes that what an older connection of the same client had sent is to be read first; false where it has been.
     pub(crate) fn hear_older_first(&mut self) -> bool {
         !std::mem::replace(&mut self.heard_older, true)
+    }
+
+    /// Where the connection comes from; `None` where its surroundings have not said so.
+    pub(crate) fn origin(&mut self) -> &mut Option<Presence> {
+        &mut self.origin
     }
 
     // What was agreed.

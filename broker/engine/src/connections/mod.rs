@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use tautwire_memory::{Kind, Ledger};
 
+use crate::origin::Origin;
 use crate::place::{ConnectionId, ConnectionIndex};
 
 pub(crate) use aliases::Alias;
@@ -37,6 +38,8 @@ pub(crate) struct Connections {
     fresh: Vec<ConnectionIndex>,
     /// Others with fresh output, which stand in line.
     late: VecDeque<ConnectionIndex>,
+    /// What connections go on with where nobody needs to know who comes from there.
+    origins: Vec<Arc<Origin>>,
     ledger: Arc<Ledger>,
 }
 
@@ -48,6 +51,7 @@ impl Connections {
             vacant: Vec::new(),
             fresh: Vec::new(),
             late: VecDeque::new(),
+            origins: Vec::new(),
             ledger: ledger.clone(),
         }
     }
@@ -65,6 +69,13 @@ impl Connections {
         self[index].open(now_ms);
         self.ledger.enter(Kind::Connection, CONNECTION_BYTES);
         Some(index)
+    }
+
+    /// A connection serves a session from now on: what nobody needs of where it comes from is forgotten.
+    pub(crate) fn forget_origin(&mut self, index: ConnectionIndex) {
+        if let Some(presence) = self.places[index.number()].origin() {
+            presence.forget(&mut self.origins);
+        }
     }
 
     /// Frees the place.

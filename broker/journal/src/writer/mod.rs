@@ -227,6 +227,7 @@ impl Shared {
             groups: AtomicU64::new(0),
             held_bytes: AtomicU64::new(log.held_bytes()),
             snapshot_bytes: AtomicU64::new(0),
+            snapshot_failures: AtomicU64::new(0),
             limit_bytes: AtomicU64::new(u64::MAX),
             has_no_space: AtomicBool::new(false),
             next_ticket: AtomicU64::new(0),

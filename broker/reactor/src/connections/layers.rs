@@ -41,7 +41,9 @@ impl Layers {
 
     /// Enters what they take now.
     pub(super) fn weigh(&mut self) {
-        let tls_bytes = self.tls.as_ref().map_or(0, |tls| tls.held_bytes());
+        // The certificate stands in the origin of the connection, too.
+        let certificate_bytes = |tls: &Tls| tls.client_certificate().map_or(0, <[u8]>::len);
+        let tls_bytes = self.tls.as_ref().map_or(0, |tls| tls.held_bytes() + certificate_bytes(tls));
         let websocket_bytes = if self.websocket.is_some() { size_of::<WebSocket>() } else { 0 };
         if let Some(charge) = &mut self.charge {
             charge.set(size_of::<Layers>() + tls_bytes + websocket_bytes);

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
-use tautwire_engine::{Action, ConnectionId, Shard};
+use tautwire_engine::{Action, ConnectionId, Peer, Shard};
 use tautwire_session::Journal;
 use tautwire_websocket::CloseCode;
 
@@ -22,7 +22,7 @@ use crate::door::Newcomer;
 use crate::ways::Adopted;
 use handshakes::Handshakes;
 use input::{Chunks, Remainder};
-use quickack::Hurried;
+use quickack::{Hurried, Pace};
 use sockets::{Between, Removed, Sockets};
 
 pub(crate) use layers::Layers;
@@ -163,23 +163,26 @@ impl Connections {
         newcomer: Newcomer,
         rest: Option<Remainder>,
     ) -> Option<ConnectionId> {
-        let Newcomer { stream, mut layers, ack_level, standing } = newcomer;
+        let Newcomer { stream, origin, mut layers, ack_level, standing } = newcomer;
         let is_shaking = layers.as_ref().is_some_and(|layers| layers.is_shaking());
         if is_shaking && !self.handshakes.has_room(self.sockets.shaking()) {
             shard.counters().tls_handshakes_refused.add(1);
-            log::warn!("a connection was refused: limits.tls_handshakes is reached");
+            log::warn!("listener {}: a connection was refused: limits.tls_handshakes is reached", origin.listener());
             return None;
         }
         let Some(id) = shard.accept(self.now_ms) else {
-            log::warn!("a connection was refused: limits.connections is reached");
+            log::warn!("listener {}: a connection was refused: limits.connections is reached", origin.listener());
             return None;
         };
         shard.set_ack_level(id, ack_level);
         if let Some(standing) = standing {
             shard.take_standing(id, standing);
         }
+        let is_local = matches!(origin.peer(), Some(Peer::Local { .. }));
+        shard.set_origin(id, origin);
         layers.iter_mut().for_each(|layers| layers.enter(shard.ledger()));
-        self.sockets.insert(id, stream, rest, layers);
+        let pace = if is_local { Pace::LOCAL } else { Pace::default() };
+        self.sockets.insert(id, stream, rest, layers, pace);
         Some(id)
     }
 
@@ -229,12 +232,14 @@ impl Connections {
         self.chunks.forget(rest);
         let ack_level = shard.ack_level(id);
         let standing = shard.give_standing(id);
+        let origin = shard.origin(id);
         shard.released(id);
         if watched && let Err(error) = self.registry.deregister(&mut stream) {
             log::error!("a connection cannot be moved to another thread: {error}");
             return None;
         }
-        Some(Adopted { newcomer: Newcomer { stream, layers, ack_level, standing }, bytes })
+        let newcomer = Newcomer { stream, origin: origin?, layers, ack_level, standing };
+        Some(Adopted { newcomer, bytes })
     }
 
     /// Writes the last bytes of a connection and waits for the peer to close it, since closing a socket with bytes unread

@@ -46,9 +46,14 @@ enum Standing {
     Hurried { in_vain: u8 },
     /// Acknowledged as the kernel sees fit again, since the rest did not help. `signs` gaps have looked the same since.
     LeftAlone { signs: u8 },
+    /// There is no TCP.
+    Local,
 }
 
 impl Pace {
+    /// Of a client at a Unix socket, where nothing waits for acknowledgements.
+    pub(crate) const LOCAL: Pace = Pace((LOCAL as u16) << TIME_BITS);
+
     /// Bytes have come. Says whether they are to be acknowledged at once if the turn leads to no output.
     #[inline]
     pub(crate) fn heard(&mut self, now_ms: u64, counters: &Counters) -> bool {
@@ -92,6 +97,7 @@ impl Pace {
         match bits {
             0..FIRST_HURRIED => Standing::Watched { signs: bits },
             FIRST_HURRIED..FIRST_LEFT_ALONE => Standing::Hurried { in_vain: bits - FIRST_HURRIED },
+            LOCAL => Standing::Local,
             _ => Standing::LeftAlone { signs: bits - FIRST_LEFT_ALONE },
         }
     }
@@ -104,7 +110,8 @@ fn units(now_ms: u64) -> u16 {
 
 const FIRST_HURRIED: u8 = SIGNS;
 const FIRST_LEFT_ALONE: u8 = FIRST_HURRIED + IN_VAIN_MAX;
-const _: () = assert!(FIRST_LEFT_ALONE + SIGNS_AGAIN <= 1 << (u16::BITS - TIME_BITS));
+const LOCAL: u8 = FIRST_LEFT_ALONE + SIGNS_AGAIN;
+const _: () = assert!(LOCAL < 1 << (u16::BITS - TIME_BITS));
 
 impl Standing {
     /// The next bytes came so long after a read that led to no output.
@@ -126,6 +133,7 @@ impl Standing {
             }
             Standing::LeftAlone { signs } if held => Standing::LeftAlone { signs: signs + 1 },
             Standing::LeftAlone { .. } => Standing::LeftAlone { signs: 0 },
+            Standing::Local => Standing::Local,
         }
     }
 
@@ -134,6 +142,7 @@ impl Standing {
             Standing::Watched { signs } => signs,
             Standing::Hurried { in_vain } => FIRST_HURRIED + in_vain,
             Standing::LeftAlone { signs } => FIRST_LEFT_ALONE + signs,
+            Standing::Local => LOCAL,
         })
     }
 }

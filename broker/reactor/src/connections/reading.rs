@@ -1,6 +1,6 @@
 //! From sockets to the engine.
 
-use tautwire_engine::{ConnectionId, Shard};
+use tautwire_engine::{Certificate, ConnectionId, Shard};
 use tautwire_protocol::DisconnectReason;
 use tautwire_session::Journal;
 use tautwire_websocket::{Ending as WebSocketEnding, Violation};
@@ -87,9 +87,14 @@ impl Connections {
         }
         if arrived.received.is_some()
             && let Some(socket) = self.sockets.get(id)
-            && socket.pace.heard(self.now_ms, shard.counters())
         {
-            self.hurried.push(id);
+            let was_shaking = socket.between == Between::Shaking;
+            if socket.pace.heard(self.now_ms, shard.counters()) {
+                self.hurried.push(id);
+            }
+            if was_shaking {
+                self.end_handshake(shard, id);
+            }
         }
         let mut rest = arrived.range.clone();
         if draining {
@@ -123,12 +128,24 @@ impl Connections {
         arrived.received.is_some() && !has_ended
     }
 
+    /// If a handshake of TLS is over, what it has shown becomes known before any MQTT behind it.
+    fn end_handshake<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
+        let Some(tls) = self.sockets.end_of_handshake(id).and_then(|layers| layers.tls.as_ref()) else { return };
+        shard.counters().tls_handshakes.add(1);
+        shard.counters().tls_handshakes_resumed.add(u64::from(tls.is_resumed()));
+        let certificate = tls.client_certificate().map(|der| Certificate::Der(der.into()));
+        shard.complete_origin(id, |origin| {
+            let shown = if certificate.is_some() { "with" } else { "without" };
+            log::debug!(
+                "listener {}: a handshake of TLS is over, {shown} a certificate of the client",
+                origin.listener()
+            );
+            origin.encrypt(certificate);
+        });
+    }
+
     /// Acts on what was not MQTT, once all MQTT before it has been taken in.
     fn settle_transport<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
-        if let Some(tls) = self.sockets.end_of_handshake(id).and_then(|layers| layers.tls.as_ref()) {
-            shard.counters().tls_handshakes.add(1);
-            shard.counters().tls_handshakes_resumed.add(u64::from(tls.is_resumed()));
-        }
         let is_shaking = self.sockets.get(id).is_some_and(|socket| socket.between == Between::Shaking);
         let Some(mut transport) = self.sockets.transport(id) else { return };
         if transport.has_own_bytes(usize::MAX) {

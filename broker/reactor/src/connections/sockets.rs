@@ -70,6 +70,7 @@ impl Sockets {
         stream: TcpStream,
         rest: Option<Remainder>,
         layers: Option<Box<Layers>>,
+        pace: Pace,
     ) {
         let place = id.index as usize;
         if self.sockets.len() <= place {
@@ -96,7 +97,7 @@ impl Sockets {
             ended: false,
             listed: false,
             between,
-            pace: Pace::default(),
+            pace,
             rest: rest.map(Box::new),
         });
     }

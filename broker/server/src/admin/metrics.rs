@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use tautwire_engine::Totals;
 use tautwire_memory::Kind;
-use tautwire_reactor::DataState;
+use tautwire_reactor::{DataState, ListenerState};
 
 use super::Admin;
 use super::response::{JSON, Response, Status};
@@ -49,7 +49,26 @@ pub(super) fn answer(admin: &Admin, accept: &str) -> Response {
         let _ = writeln!(text, "# TYPE tautwire_{name}{suffix} {kind}");
         let _ = writeln!(text, "tautwire_{name}{suffix} {value}");
     }
+    push_listeners(&mut text, admin);
     Response::new(Status::OK, PROMETHEUS, text)
+}
+
+/// What is counted for each listener, whose names have nothing in them that a label would have to escape.
+fn push_listeners(text: &mut String, admin: &Admin) {
+    let listeners: Vec<ListenerState> = admin.control.listeners().collect();
+    type Value = fn(&ListenerState) -> u64;
+    let metrics: [(&str, &str, &str, Value); 3] = [
+        ("connections", "gauge", "Connections open now by a listener.", |listener| listener.connections),
+        ("accepted_total", "counter", "Connections let in by a listener.", |listener| listener.accepted),
+        ("refused_total", "counter", "Connections closed on arrival by a listener.", |listener| listener.refused),
+    ];
+    for (name, kind, meaning, value) in metrics {
+        let _ = writeln!(text, "# HELP tautwire_listener_{name} {meaning}");
+        let _ = writeln!(text, "# TYPE tautwire_listener_{name} {kind}");
+        for listener in &listeners {
+            let _ = writeln!(text, "tautwire_listener_{name}{{listener=\"{}\"}} {}", listener.name, value(listener));
+        }
+    }
 }
 
 /// Whether JSON is named, and no kind of text before it.

@@ -7,7 +7,7 @@ use tautwire_reactor::OnDamage;
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
 use super::{Exit, Stop};
-use crate::config::{Config, ConfigError, Override};
+use crate::config::{Config, ConfigError, LISTEN_OPTION, Override};
 use crate::serve::Prepared;
 use crate::serve::reload::Source;
 
@@ -34,7 +34,7 @@ pub(super) const CONFIG_OPTIONS: &[OptionSpec] = &[
         "listen",
         "ADDRESS",
         "Serve MQTT here, and only here, instead of at the addresses of the configuration: ADDRESS:PORT, or \
-         ws://ADDRESS:PORT/PATH for WebSocket. Port 0 lets the kernel choose. May be repeated.",
+         ws://ADDRESS:PORT/PATH for WebSocket, unix:/PATH for a Unix socket. Port 0 lets the kernel choose. May be repeated.",
     ),
     flag(
         None,
@@ -123,7 +123,7 @@ fn source_of(
         }
     }
     if !listen.is_empty() {
-        overrides.push(Override::from_option("--listen", "listen", listen.join(",")));
+        overrides.push(Override::from_option(LISTEN_OPTION, "listen", listen.join(",")));
     }
     Ok(Ok(Source { file, overrides }))
 }
@@ -160,7 +160,7 @@ mod tests {
         let config =
             config(&["--listen", "127.0.0.1:0", "--set", "listen=127.0.0.1:9", "--threads", "2", "--listen=[::1]:0"]);
         let config = config.expect("good");
-        let listen: Vec<String> = config.listen.addresses().iter().map(ToString::to_string).collect();
+        let listen: Vec<String> = config.listeners().iter().map(ToString::to_string).collect();
         assert_eq!(listen, ["mqtt://127.0.0.1:0", "mqtt://[::1]:0"]);
         assert_eq!(config.threads, 2);
     }

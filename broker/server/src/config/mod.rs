@@ -6,6 +6,7 @@ mod acks;
 mod data_path;
 mod error;
 pub(crate) mod listen;
+pub(crate) mod listener;
 mod registry;
 mod render;
 pub(crate) mod settings;
@@ -19,7 +20,7 @@ mod tests;
 pub(crate) use error::{ConfigError, ErrorCode, Place};
 pub(crate) use render::{to_markdown, to_toml};
 pub(crate) use settings::{Config, LogConfig};
-pub(crate) use source::Override;
+pub(crate) use source::{LISTEN_OPTION, Override};
 pub(crate) use value::LogFormat;
 
 use std::path::Path;
@@ -49,8 +50,15 @@ impl Config {
             if let Err(error) = change.apply(&mut config) {
                 errors.push(error);
             }
+            if change.is_listen() {
+                // There, and only there.
+                config.listener.clear();
+            }
         }
         config.make_paths_absolute(Path::new(""));
+        if !config.listener.is_empty() {
+            config.listen.make_way();
+        }
         if config.admin.listen.0.is_some() && config.admin.token_file.get().is_none() {
             errors.push(ConfigError {
                 code: ErrorCode::Missing,
@@ -58,27 +66,8 @@ impl Config {
                 message: "needs admin.token_file: the API is never open to everybody".to_owned(),
             });
         }
-        config.check_tls(&mut errors);
+        config.check_listeners(&mut errors);
         if errors.is_empty() { Ok(config) } else { Err(errors) }
-    }
-
-    fn check_tls(&self, errors: &mut Vec<ConfigError>) {
-        let tls = &self.tls;
-        let mut missing = |key, message: String| {
-            errors.push(ConfigError { code: ErrorCode::Missing, place: Place::Key { key }, message });
-        };
-        let address = self.listen.addresses().iter().find(|address| address.by_tls);
-        if let Some(address) = address.filter(|_| tls.certificate.is_empty()) {
-            let message = format!("needs tls.certificate and tls.key for {address}; `tautwire cert` makes some to try");
-            missing("listen", message);
-        } else if tls.certificate.len() != tls.key.len() {
-            let message = format!(
-                "has {} files, and tls.certificate {}: there is one key for each",
-                tls.key.len(),
-                tls.certificate.len()
-            );
-            missing("tls.key", message);
-        }
     }
 
     fn make_paths_absolute(&mut self, folder: &Path) {
@@ -89,13 +78,16 @@ impl Config {
         for paths in [&mut self.tls.certificate, &mut self.tls.key, &mut self.tls.client_ca, &mut self.tls.revoked] {
             paths.seen_from(folder);
         }
+        for listener in &mut self.listener {
+            listener.make_paths_absolute(folder);
+        }
     }
 
     /// What is allowed but probably not meant, one sentence each.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        let addresses = self.listen.addresses();
-        for address in addresses.iter().filter(|address| !address.socket.ip().to_canonical().is_loopback()) {
+        let listeners = self.listeners();
+        for address in listeners.iter().map(|listener| &listener.address).filter(|address| !address.is_local()) {
             warnings.push(format!(
                 "listening on {address} is open to the network, and there is no access control yet: \
                  anyone who can reach it can read and publish everything"
@@ -143,7 +135,8 @@ impl Config {
 /// The keys whose values are not the same in both, in the order of the documentation.
 pub(crate) fn changed_keys(before: &Config, after: &Config) -> Vec<&'static str> {
     let changed = settings::KEYS.iter().filter(|key| (key.show)(before) != (key.show)(after));
-    changed.map(|key| key.name).collect()
+    let tables = (before.listener != after.listener).then_some("listener");
+    changed.map(|key| key.name).chain(tables).collect()
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {

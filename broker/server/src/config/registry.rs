@@ -1,4 +1,5 @@
-//! The registry of keys: one entry per key, from which parsing, checking, showing and documentation derive.
+//! The registry of keys: one entry per key, from which parsing, checking, showing and documentation derive. There is one for the
+//! whole file, and one for each kind of table that may stand there several times.
 
 use std::ops::RangeInclusive;
 
@@ -7,8 +8,8 @@ use toml::de::DeValue;
 use super::Config;
 use super::value::Problem;
 
-/// One configuration key.
-pub(crate) struct Key {
+/// One configuration key of `C`.
+pub(crate) struct Key<C: 'static = Config> {
     /// Dotted name as in the file and in `--set`, for example `mqtt.max_qos`.
     pub(crate) name: &'static str,
     /// What it means, in a sentence or two.
@@ -19,15 +20,15 @@ pub(crate) struct Key {
     pub(crate) range: Option<RangeInclusive<u64>>,
     /// Unit of a number whose name does not say it.
     pub(crate) unit: Option<&'static str>,
-    pub(crate) set: Set,
-    /// The value as TOML text.
-    pub(crate) show: fn(&Config) -> String,
+    pub(crate) set: Set<C>,
+    /// The value as TOML text; empty for one that is not there.
+    pub(crate) show: fn(&C) -> String,
 }
 
 /// Puts a value into the configuration, if it is of the key's type and in the range.
-pub(crate) type Set = fn(&mut Config, &DeValue<'_>, Option<&RangeInclusive<u64>>) -> Result<(), Problem>;
+pub(crate) type Set<C> = fn(&mut C, &DeValue<'_>, Option<&RangeInclusive<u64>>) -> Result<(), Problem>;
 
-impl Key {
+impl<C> Key<C> {
     /// The table of the file in which the key stands; `None` for the keys before the first table.
     pub(crate) fn section(&self) -> Option<&'static str> {
         self.name.split_once('.').map(|(section, _)| section)
@@ -68,6 +69,7 @@ macro_rules! settings {
                 $(#[doc = $doc:literal])+
                 $field:ident: $type:ty = $default:expr $(, in $range:expr)? $(, unit $unit:literal)?;
             )*
+            $( tables $tables:ident: $Table:ty; )?
         }
         $(
             $(#[doc = $section_doc:literal])+
@@ -85,6 +87,8 @@ macro_rules! settings {
         pub(crate) struct $Root {
             $( $(#[doc = $doc])+ pub(crate) $field: $type, )*
             $( $(#[doc = $section_doc])+ pub(crate) $section: $Section, )*
+            $( /// Those that may stand there several times.
+            pub(crate) $tables: Vec<$Table>, )?
         }
 
         impl Default for $Root {
@@ -92,6 +96,7 @@ macro_rules! settings {
                 Self {
                     $( $field: $default, )*
                     $( $section: $Section::default(), )*
+                    $( $tables: Vec::new(), )?
                 }
             }
         }
@@ -119,7 +124,7 @@ macro_rules! settings {
         ];
 
         /// Every key, in the order of the documentation: those outside a table first.
-        pub(crate) static KEYS: &[$crate::config::registry::Key] = &[
+        pub(crate) static KEYS: &[$crate::config::registry::Key<$Root>] = &[
             $( settings!(@key
                 stringify!($field), [$($doc),+], $type,
                 [$($range)?], [$($unit)?], $field

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::listener::{self, ListenerConfig};
 use super::registry::Key;
 use super::settings::{Config, KEYS, SECTIONS};
 
@@ -23,6 +24,17 @@ pub(crate) fn to_toml(config: &Config) -> String {
             push_toml_key(&mut text, key, config, &defaults);
         }
     }
+    for listener in &config.listener {
+        push_comment(&mut text, "What the keys mean stands in the reference, docs/configuration.md.");
+        text.push_str("[[listener]]\n");
+        for key in listener::KEYS {
+            let value = (key.show)(listener);
+            if !value.is_empty() {
+                let _ = writeln!(text, "{} = {value}", key.name);
+            }
+        }
+        text.push('\n');
+    }
     text.truncate(text.trim_end().len());
     text.push('\n');
     text
@@ -33,10 +45,17 @@ pub(crate) fn to_markdown() -> String {
     let defaults = Config::default();
     let mut text = String::from(INTRODUCTION);
     text.push_str("\n## Outside a table\n\n");
-    push_table(&mut text, None, &defaults);
+    push_table(&mut text, KEYS, None, &defaults);
     for section in SECTIONS {
         let _ = write!(text, "\n## `[{}]`\n\n{}\n\n", section.name, section.doc);
-        push_table(&mut text, Some(section.name), &defaults);
+        push_table(&mut text, KEYS, Some(section.name), &defaults);
+    }
+    text.push_str(LISTENERS);
+    let none = ListenerConfig::default();
+    push_table(&mut text, listener::KEYS, None, &none);
+    for section in listener::SECTIONS {
+        let _ = write!(text, "\n{}\n\n", section.doc);
+        push_table(&mut text, listener::KEYS, Some(section.name), &none);
     }
     text
 }
@@ -73,6 +92,27 @@ slow_consumer = \"drop_old\"
 ```
 ";
 
+const LISTENERS: &str = "
+## `[[listener]]`
+
+An address that is listened on, and what holds for those who come by it. The table may stand several times, in the file alone, beside
+`listen` or in its place. A key that is left out is as it is for all. `--listen` goes over `listen` and over the tables: the broker
+then listens there, and only there.
+
+```toml
+listen = [\"127.0.0.1:1883\"]
+
+[[listener]]
+name = \"devices\"
+address = \"mqtts://[::]:8883\"       # IPv6, and IPv4 as well
+ack = \"memory\"
+connections = 50_000
+tls.certificate = \"devices.pem\"
+tls.key = \"devices.key\"
+```
+
+";
+
 fn push_toml_key(text: &mut String, key: &Key, config: &Config, defaults: &Config) {
     push_comment(text, key.doc);
     push_comment(text, &format!("Takes {}. Default: {}.", key.takes(), (key.show)(defaults)));
@@ -96,15 +136,16 @@ fn push_comment(text: &mut String, comment: &str) {
     text.push('\n');
 }
 
-fn push_table(text: &mut String, section: Option<&str>, defaults: &Config) {
+fn push_table<C>(text: &mut String, keys: &'static [Key<C>], section: Option<&str>, defaults: &C) {
     text.push_str("| Key | Takes | Default | Meaning |\n|---|---|---|---|\n");
-    for key in KEYS.iter().filter(|key| key.section() == section) {
+    for key in keys.iter().filter(|key| key.section() == section) {
+        let default = (key.show)(defaults);
+        let default = if default.is_empty() { "–".to_owned() } else { format!("`{default}`") };
         let _ = writeln!(
             text,
-            "| `{}` | {} | `{}` | {} |",
+            "| `{}` | {} | {default} | {} |",
             key.name,
             key.takes().replace('|', "\\|"),
-            (key.show)(defaults),
             key.doc.replace('|', "\\|")
         );
     }

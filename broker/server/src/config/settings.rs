@@ -8,6 +8,7 @@ use tautwire_websocket::AllowedOrigin;
 use super::acks::{AckListeners, AckTopics};
 use super::data_path::DataPath;
 use super::listen::Listen;
+use super::listener::ListenerConfig;
 use super::registry::settings;
 use super::tls::FilePaths;
 use super::value::{AdminListen, FilePath, LogFormat, SlowConsumer, TopicPrefix};
@@ -16,14 +17,16 @@ settings! {
     /// The effective configuration of a broker.
     Config {
         /// Addresses and ports on which MQTT is served: over TCP, with `mqtts://` over TLS, with `ws://` over WebSocket, and with
-        /// `wss://` over both. Port 0 lets the kernel
-        /// choose; a WebSocket address without a path has `/mqtt`. The default serves this machine only: there is no access
+        /// `wss://` over both; with `unix:/PATH` at a Unix socket. Port 0 lets the kernel choose; a WebSocket address without a path has `/mqtt`. `[::]:1883` serves
+        /// IPv4 as well, unless the system has `net.ipv6.bindv6only`. The default serves this machine only: there is no access
         /// control yet, so open it to a network knowingly. Where the port of the default's WebSocket is taken, the broker
-        /// goes on without it; an address that was asked for must be free.
+        /// goes on without it; an address that was asked for must be free. Where there are tables `[[listener]]`, nothing is
+        /// listened on by default.
         listen: Listen = Listen::default();
         /// Reactor threads, each with its own share of the clients. 0 means one less than
         /// there are cores, at least one; 64 at most.
         threads: usize = 0, in 0..=64;
+        tables listener: ListenerConfig;
     }
 
     /// What the server offers and accepts in the protocol.
@@ -68,7 +71,7 @@ settings! {
         origins: Vec<AllowedOrigin> = Vec::new();
     }
 
-    /// TLS, for the addresses in `listen` that begin with `mqtts://` or `wss://`. All files are PEM; they are read at start and again on SIGHUP,
+    /// TLS, for addresses that begin with `mqtts://` or `wss://`. All files are PEM; they are read at start and again on SIGHUP,
     /// and clients that are connected stay connected.
     tls: TlsConfig {
         /// The certificate of the broker, and behind it those of the authorities between it and one that clients know. Of several
@@ -112,7 +115,7 @@ settings! {
         /// The same for answers to messages (PUBACK, PUBREC), by topic, for example `telemetry/# = memory`. The first filter that matches counts.
         ack_topics: AckTopics = AckTopics::default();
         /// The same for all acknowledgements to clients of a listener, by its address as it stands in `listen`, for example
-        /// `127.0.0.1:1884 = os`. `data.ack_topics` comes first.
+        /// `127.0.0.1:1884 = os`. `data.ack_topics` comes first, and the `ack` of a table `[[listener]]`.
         ack_listeners: AckListeners = AckListeners::default();
     }
 

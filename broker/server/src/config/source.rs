@@ -6,10 +6,14 @@ use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, ErrorCode, Place};
-use super::registry::{self, Key};
+use super::listener::{self, ListenerConfig};
+use super::registry::{self, Key, Section};
 use super::settings::{Config, KEYS, SECTIONS};
 use super::value::Problem;
 use crate::nearest::nearest;
+
+/// The option that stands for `listen`.
+pub(crate) const LISTEN_OPTION: &str = "--listen";
 
 /// A setting given on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,9 +49,14 @@ impl Override {
         Self { option: option.to_owned(), key: key.to_owned(), value }
     }
 
+    /// Whether this is `--listen`, which goes over every address of the file.
+    pub(super) fn is_listen(&self) -> bool {
+        self.option == LISTEN_OPTION
+    }
+
     pub(super) fn apply(&self, config: &mut Config) -> Result<(), ConfigError> {
         let fail = |code, message| ConfigError { code, place: Place::Option { option: self.option.clone() }, message };
-        let key = registry::find(&self.key).ok_or_else(|| fail(ErrorCode::UnknownKey, unknown_key(&self.key)))?;
+        let key = registry::find(&self.key).ok_or_else(|| fail(ErrorCode::UnknownKey, unknown_key(&self.key, KEYS)))?;
         let list = as_list(&self.value);
         let parsed = parse_value(&self.value, &list);
         (key.set)(config, &parsed, key.range.as_ref()).map_err(|problem| {
@@ -88,62 +97,104 @@ pub(super) fn apply_file(config: &mut Config, path: &Path, text: &str, errors: &
             return;
         }
     };
-    let mut found = Vec::new();
-    for (name, value) in root.get_ref() {
-        let section = SECTIONS.iter().any(|section| section.name == name.get_ref().as_ref());
-        match value.get_ref() {
-            DeValue::Table(table) if section => {
-                for (leaf, value) in table {
-                    found.push((format!("{}.{}", name.get_ref(), leaf.get_ref()), leaf.span(), value));
-                }
-            }
-            _ if section => errors.push(ConfigError {
-                code: ErrorCode::WrongType,
-                place: place(value.span()),
-                message: format!("{0} is a table; write [{0}] on a line of its own and its keys below", name.get_ref()),
-            }),
-            DeValue::Table(_) => errors.push(ConfigError {
-                code: ErrorCode::UnknownKey,
-                place: place(name.span()),
-                message: unknown_table(name.get_ref()),
-            }),
-            _ => found.push((name.get_ref().to_string(), name.span(), value)),
+    let tables = "listener";
+    let mut file = File { place, errors };
+    file.set_keys(config, KEYS, SECTIONS, root.get_ref(), |name| name == tables);
+    let Some(listeners) = root.get_ref().get(tables) else { return };
+    let listed = listeners.get_ref().as_array().map(|list| list.iter());
+    let Some(listed) = listed.filter(|list| list.clone().all(|item| item.get_ref().as_table().is_some())) else {
+        let message = "listener is a list of tables; write [[listener]] on a line of its own and the keys of one below";
+        file.note(ErrorCode::WrongType, listeners.span(), message.to_owned());
+        return;
+    };
+    for item in listed {
+        let mut table = ListenerConfig::default();
+        if let Some(keys) = item.get_ref().as_table() {
+            file.set_keys(&mut table, listener::KEYS, listener::SECTIONS, keys, |_| false);
         }
+        if table.address.is_none() && !item.get_ref().as_table().is_some_and(|keys| keys.contains_key("address")) {
+            file.note(ErrorCode::Missing, item.span(), "the table [[listener]] needs the key address".to_owned());
+        }
+        config.listener.push(table);
     }
-    // The parser sorts by name; people read from the top.
-    found.sort_by_key(|(_, span, _)| span.start);
-    for (name, span, value) in found {
-        let Some(key) = registry::find(&name) else {
-            errors.push(ConfigError { code: ErrorCode::UnknownKey, place: place(span), message: unknown_key(&name) });
-            continue;
-        };
-        if let Err(problem) = (key.set)(config, value.get_ref(), key.range.as_ref()) {
-            let (code, message) = describe(key, problem);
-            errors.push(ConfigError { code, place: place(value.span()), message });
+}
+
+/// A file while it is read: how to say where something stands, and what is wrong so far.
+struct File<'a, P> {
+    place: P,
+    errors: &'a mut Vec<ConfigError>,
+}
+
+impl<P: Fn(Range<usize>) -> Place> File<'_, P> {
+    fn note(&mut self, code: ErrorCode, span: Range<usize>, message: String) {
+        self.errors.push(ConfigError { code, place: (self.place)(span), message });
+    }
+
+    /// Sets each of `keys` that is in `table`, in whose `sections` some of them stand. What `passes_over` names is somebody else's.
+    fn set_keys<C>(
+        &mut self,
+        config: &mut C,
+        keys: &'static [Key<C>],
+        sections: &[Section],
+        table: &DeTable<'_>,
+        passes_over: impl Fn(&str) -> bool,
+    ) {
+        let mut found = Vec::new();
+        for (name, value) in table.iter().filter(|(name, _)| !passes_over(name.get_ref())) {
+            let section = sections.iter().any(|section| section.name == name.get_ref().as_ref());
+            match value.get_ref() {
+                DeValue::Table(table) if section => {
+                    for (leaf, value) in table {
+                        found.push((format!("{}.{}", name.get_ref(), leaf.get_ref()), leaf.span(), value));
+                    }
+                }
+                _ if section => {
+                    let message =
+                        format!("{0} is a table; write [{0}] on a line of its own and its keys below", name.get_ref());
+                    self.note(ErrorCode::WrongType, value.span(), message);
+                }
+                DeValue::Table(_) => {
+                    self.note(ErrorCode::UnknownKey, name.span(), unknown_table(name.get_ref(), sections));
+                }
+                _ => found.push((name.get_ref().to_string(), name.span(), value)),
+            }
+        }
+        // The parser sorts by name; people read from the top.
+        found.sort_by_key(|(_, span, _)| span.start);
+        for (name, span, value) in found {
+            let Some(key) = keys.iter().find(|key| key.name == name) else {
+                self.note(ErrorCode::UnknownKey, span, unknown_key(&name, keys));
+                continue;
+            };
+            if let Err(problem) = (key.set)(config, value.get_ref(), key.range.as_ref()) {
+                let (code, message) = describe(key, problem);
+                self.note(code, value.span(), message);
+            }
         }
     }
 }
 
-fn describe(key: &Key, problem: Problem) -> (ErrorCode, String) {
+fn describe<C>(key: &Key<C>, problem: Problem) -> (ErrorCode, String) {
     match problem {
         Problem::Type(text) => (ErrorCode::WrongType, format!("{}: {text}", key.name)),
         Problem::Range(text) => (ErrorCode::OutOfRange, format!("{}: {text}", key.name)),
     }
 }
 
-fn unknown_key(name: &str) -> String {
+fn unknown_key<C>(name: &str, keys: &'static [Key<C>]) -> String {
     let shown = name.escape_debug();
     // A key whose table was left out is nearer to the last part of its full name than to the full name.
-    let by_leaf = || KEYS.iter().find(|key| key.leaf() == name).map(|key| key.name);
-    match by_leaf().or_else(|| nearest(name, KEYS.iter().map(|key| key.name))) {
+    let by_leaf = || keys.iter().find(|key| key.leaf() == name).map(|key| key.name);
+    match by_leaf().or_else(|| nearest(name, keys.iter().map(|key| key.name))) {
+        _ if name == "listeners" => "there is no table [[listeners]]; did you mean [[listener]]?".to_owned(),
         Some(known) => format!("there is no key {shown}; did you mean {known}?"),
         None => format!("there is no key {shown}; `tautwire config show` lists all keys"),
     }
 }
 
-fn unknown_table(name: &str) -> String {
+fn unknown_table(name: &str, sections: &[Section]) -> String {
     let shown = name.escape_debug();
-    match nearest(name, SECTIONS.iter().map(|section| section.name)) {
+    match nearest(name, sections.iter().map(|section| section.name)) {
         Some(known) => format!("there is no table [{shown}]; did you mean [{known}]?"),
         None => {
             format!("there is no table [{shown}]; `tautwire config show` lists all tables and keys")

@@ -29,7 +29,7 @@ fn one_error(result: Result<Config, Vec<String>>) -> String {
 }
 
 fn addresses(config: &Config) -> Vec<String> {
-    config.listen.addresses().iter().map(ToString::to_string).collect()
+    config.listeners().iter().map(|listener| listener.address.to_string()).collect()
 }
 
 #[test]
@@ -185,9 +185,151 @@ fn only_the_websocket_of_the_default_can_be_given_up() {
     let mut given = from_file(&to_toml(&Config::default())).expect("good").listen;
     assert_eq!(given, default);
     for address in default.addresses() {
-        assert!(!given.give_up(address.socket), "{address}");
+        let socket = address.socket().expect("it is on the network");
+        assert!(!given.give_up(socket), "{address}");
         let is_websocket = address.to_string().starts_with("ws://");
-        assert_eq!(default.clone().give_up(address.socket), is_websocket, "{address}");
+        assert_eq!(default.clone().give_up(socket), is_websocket, "{address}");
+    }
+}
+
+#[test]
+fn a_table_is_a_listener_with_a_name_and_rules_of_its_own() {
+    let config = from_file(
+        "listen = [\"127.0.0.1:1\"]\n[data]\nack_listeners = [\"127.0.0.1:1 = os\", \"[::1]:2 = os\"]\n\
+         [tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\n\
+         [[listener]]\nname = \"devices\"\naddress = \"mqtts://[::]:8883\"\nack = \"memory\"\nconnections = 7\n\
+         tls.certificate = \"own.pem\"\n[listener.tls]\nclient_certificates = \"required\"\n\
+         [[listener]]\naddress = \"[::1]:2\"\n",
+    );
+    // The same table twice is not TOML.
+    assert!(one_error(config).contains("config_syntax"));
+    let config = from_file(
+        "listen = [\"127.0.0.1:1\"]\n[data]\nack_listeners = [\"127.0.0.1:1 = os\", \"[::1]:2 = os\"]\n\
+         [tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\n\
+         [[listener]]\nname = \"devices\"\naddress = \"mqtts://[::]:8883\"\nack = \"memory\"\nconnections = 7\n\
+         [listener.tls]\ncertificate = \"own.pem\"\nclient_certificates = \"required\"\n\
+         [[listener]]\naddress = \"[::1]:2\"\n[[listener]]\naddress = \"[::1]:0\"\n[[listener]]\naddress = \"[::1]:0\"\n",
+    )
+    .expect("good");
+    let listeners = config.listeners();
+    let names: Vec<_> = listeners.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        names,
+        ["mqtt://127.0.0.1:1", "devices", "mqtt://[::1]:2", "mqtt://[::1]:0", "mqtt://[::1]:0#2"],
+        "those without a name are called by their address"
+    );
+    let acks: Vec<_> = listeners.iter().map(|listener| listener.ack).collect();
+    use tautwire_session::AckLevel::{Disk, Memory, Os};
+    assert_eq!(acks, [Os, Memory, Os, Disk, Disk]);
+    assert_eq!((listeners[0].connections, listeners[1].connections), (None, Some(7)));
+    let tls = &listeners[1].tls;
+    let paths = |paths: &super::tls::FilePaths| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+    assert_eq!((paths(&tls.certificate), paths(&tls.key)), (vec!["own.pem".to_owned()], vec!["all.key".to_owned()]));
+    assert_eq!(tls.client_certificates, tautwire_tls::ClientCertificates::Required);
+    assert_eq!(listeners[2].tls, config.tls);
+    assert_eq!(from_file(&to_toml(&config)), Ok(config));
+}
+
+#[test]
+fn what_is_wrong_with_a_table_is_told_with_its_place() {
+    let wrong = |text: &str| one_error(from_file(text));
+    assert_eq!(
+        wrong("[[listener]]\naddress = \"127.0.0.1:1\"\nconections = 1\n"),
+        "tautwire.toml:3:1: there is no key conections; did you mean connections? [config_unknown_key]"
+    );
+    assert_eq!(
+        wrong("[[listener]]\naddress = \"127.0.0.1:1\"\nconnections = 0\n"),
+        "tautwire.toml:3:15: connections: 0 is out of range; write a whole number from 1 to 100000000 [config_out_of_range]"
+    );
+    assert!(wrong("threads = 1\n[[listener]]\nname = \"a\"\n").starts_with("tautwire.toml:2:"));
+    assert!(wrong("[[listener]]\nname = \"a\"\n").contains("needs the key address [config_missing]"));
+    assert!(wrong("[[listener]]\naddress = \"here\"\n").contains("address: \"here\" is not an IP address and port"));
+    assert!(wrong("[[listener]]\nname = \"a b\"\naddress = \"[::]:1\"\n").contains("is not a name"));
+    assert!(wrong("[listener]\naddress = \"[::]:1\"\n").contains("write [[listener]] on a line of its own"));
+    assert!(wrong("listener = [1]\n").contains("write [[listener]] on a line of its own"));
+    assert!(wrong("[[listeners]]\naddress = \"[::]:1\"\n").contains("did you mean [[listener]]?"));
+    assert!(wrong("[[listener]]\naddress = \"[::]:1\"\n[listener.tsl]\nkey = \"a\"\n").contains("did you mean [tls]?"));
+}
+
+#[test]
+fn a_unix_socket_has_a_path_and_a_mode() {
+    let config = from_file(
+        "listen = [\"unix:/run/a\", \"unix:///run/b\"]\n[[listener]]\naddress = \"unix:/run/c\"\nmode = \"600\"\n",
+    );
+    let config = config.expect("good");
+    assert_eq!(addresses(&config), ["unix:/run/a", "unix:/run/b", "unix:/run/c"]);
+    let modes: Vec<_> = config.listeners().iter().map(|listener| listener.mode).collect();
+    assert_eq!(modes, [0o660, 0o660, 0o600]);
+    assert!(config.warnings().is_empty(), "only this machine can reach it");
+    assert_eq!(from_file(&to_toml(&config)), Ok(config));
+    for wrong in ["unix:a", "unix:", "unix://host/a"] {
+        assert!(one_error(from_options(&[&format!("listen={wrong}")])).contains("has no absolute path"), "{wrong}");
+    }
+    assert!(one_error(from_options(&["listen=unix:/a,unix:/a"])).contains("/a is listed twice"));
+    let mode = |mode: &str| from_file(&format!("[[listener]]\naddress = \"unix:/a\"\nmode = {mode}\n"));
+    assert!(
+        one_error(mode("\"888\"")).contains("is not a mode") && one_error(mode("660")).contains("found a whole number")
+    );
+}
+
+#[test]
+fn listeners_share_neither_name_nor_address() {
+    let folder = Scratch::new("listeners");
+    let load = |text: &str, options: &[&str]| {
+        let file = folder.write("tautwire.toml", text);
+        let options: Vec<_> = options.iter().map(|set| Override::from_argument(set).expect("KEY=VALUE")).collect();
+        Config::load(Some(&file), &options).map_err(|errors| errors.iter().map(ToString::to_string).collect())
+    };
+    let table = |name: &str, address: &str| format!("[[listener]]\nname = \"{name}\"\naddress = \"{address}\"\n");
+    let two = |first: &str, second: &str| format!("{first}{second}");
+    let config = load(&two(&table("a", "127.0.0.1:1"), &table("b", "127.0.0.1:2")), &[]).expect("good");
+    assert_eq!(addresses(&config), ["mqtt://127.0.0.1:1", "mqtt://127.0.0.1:2"], "the default does not count");
+    assert!(
+        one_error(load(&two(&table("a", "127.0.0.1:1"), &table("a", "127.0.0.1:2")), &[]))
+            .contains("two are called \"a\"")
+    );
+    assert!(one_error(load(&two(&table("a", "[::1]:1"), &table("b", "ws://[::1]:1")), &[])).contains("listed twice"));
+    let both = load(&table("a", "127.0.0.1:1"), &["listen=127.0.0.1:2"]).expect("good");
+    assert_eq!(addresses(&both), ["mqtt://127.0.0.1:2", "mqtt://127.0.0.1:1"]);
+    assert!(one_error(load(&table("a", "127.0.0.1:1"), &["listen=127.0.0.1:1"])).contains("listed twice"));
+    let missing = one_error(load(&table("a", "wss://127.0.0.1:1"), &[]));
+    assert!(missing.contains("a needs tls.certificate"), "{missing}");
+    let only = [Override::from_option(LISTEN_OPTION, "listen", "127.0.0.1:3".to_owned())];
+    let file = folder.write("tautwire.toml", &table("a", "127.0.0.1:1"));
+    assert_eq!(addresses(&Config::load(Some(&file), &only).expect("good")), ["mqtt://127.0.0.1:3"]);
+    let shown = to_toml(&load(&table("a", "127.0.0.1:1"), &[]).expect("good"));
+    assert_eq!(addresses(&load(&shown, &[]).expect("what is shown is good")), ["mqtt://127.0.0.1:1"]);
+}
+
+#[test]
+fn paths_in_a_table_are_seen_from_the_folder_of_the_file() {
+    let folder = Scratch::new("listener-paths");
+    let text = "[[listener]]\naddress = \"mqtts://127.0.0.1:1\"\ntls.certificate = \"a.pem\"\ntls.key = \"a.key\"\n";
+    let config = Config::load(Some(&folder.write("tautwire.toml", text)), &[]).expect("good");
+    let certificates = config.listeners()[0].tls.certificate.clone();
+    assert_eq!(certificates.iter().collect::<Vec<_>>(), [folder.0.join("a.pem")]);
+}
+
+/// A folder that is removed when this is dropped.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("tautwire-config-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("makes a folder");
+        Scratch(path)
+    }
+
+    fn write(&self, name: &str, text: &str) -> std::path::PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).expect("writes");
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -266,6 +408,11 @@ fn every_key_is_documented_and_its_default_lies_in_its_range() {
             assert!(SECTIONS.iter().any(|known| known.name == section));
         }
         assert!(registry::find(key.name).is_some());
+    }
+    let none = listener::ListenerConfig::default();
+    for key in listener::KEYS {
+        assert!(key.doc.ends_with('.') && !key.doc.contains("  "), "{}: {}", key.name, key.doc);
+        assert_eq!((key.show)(&none), "", "{} is what holds for all until it is given", key.name);
     }
 }
 

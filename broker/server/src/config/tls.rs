@@ -21,10 +21,6 @@ impl FilePaths {
         self.iter().count()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// As absolute paths: those that are not are looked for in `folder`.
     pub(super) fn seen_from(&mut self, folder: &Path) {
         self.0.iter_mut().for_each(|path| path.seen_from(folder));

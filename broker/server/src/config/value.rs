@@ -142,6 +142,21 @@ impl Setting for bool {
     }
 }
 
+/// A key that need not be there.
+impl<S: Setting> Setting for Option<S> {
+    fn takes(range: Option<&RangeInclusive<u64>>) -> String {
+        S::takes(range)
+    }
+
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        S::from_toml(value, range).map(Some)
+    }
+
+    fn to_toml(&self) -> String {
+        self.as_ref().map_or_else(String::new, S::to_toml)
+    }
+}
+
 /// Whole numbers of each width; the key's range is checked, and the width guards a range that is too wide for it.
 macro_rules! whole_number {
     ($($type:ty),+) => { $(
@@ -283,6 +298,11 @@ pub(super) fn quoted(text: &str) -> String {
     let mut quoted = String::new();
     push_string(&mut quoted, text);
     quoted
+}
+
+/// A string.
+pub(super) fn text<'a, S: Setting>(value: &'a DeValue<'_>) -> Result<&'a str, Problem> {
+    value.as_str().ok_or_else(|| wrong_type::<S>(value, None))
 }
 
 /// The strings of a list; one may stand alone, without the brackets.

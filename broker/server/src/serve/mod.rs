@@ -16,11 +16,11 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
-use tautwire_reactor::{Broker, DataDirectory, Entrance, OnDamage, StartError};
+use tautwire_reactor::{Broker, DataDirectory, Entrance, OnDamage, Place, StartError};
 
 use crate::admin::{Admin, Token};
 use crate::config::Config;
-use crate::config::listen::MQTT_PORT;
+use crate::config::listen::{Address, MQTT_PORT};
 use crate::contracts::{self, Store};
 use crate::rules;
 use reload::{Reloader, Source};
@@ -45,7 +45,7 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
     };
     let file = config.admin.token_file.get().filter(|_| config.admin.listen.0.is_some());
     let token = file.map(Token::read).transpose();
-    match (contracts, token, TlsServers::read(config), rules::load(config.acl.file.get())) {
+    match (contracts, token, TlsServers::read(&config.listeners()), rules::load(config.acl.file.get())) {
         (Ok(contracts), Ok(token), Ok(tls), Ok(policy)) => Ok(Prepared { contracts, token, tls, policy }),
         (contracts, token, tls, policy) => {
             let lists = contracts.err().into_iter().chain(policy.err()).flatten();
@@ -76,17 +76,15 @@ pub(crate) fn run(source: Source, mut config: Config, prepared: Prepared, on_dam
             return ExitCode::FAILURE;
         }
     };
-    let mut addresses: Vec<String> = config
-        .listen
-        .addresses()
-        .iter()
-        .zip(broker.addresses())
-        .map(|(address, bound)| address.at(*bound).to_string())
-        .collect();
+    let mut sockets = broker.addresses().iter();
+    let bound = |address: Address| match address.socket().and_then(|_| sockets.next()) {
+        Some(socket) => address.at(*socket),
+        None => address,
+    };
+    let bound: Vec<Address> = config.listeners().into_iter().map(|listener| listener.address).map(bound).collect();
+    let mut addresses: Vec<String> = bound.iter().map(ToString::to_string).collect();
     addresses.extend(admin.map(|address| format!("http://{address}")));
-    let listened = config.listen.addresses().iter().zip(broker.addresses());
-    let plain = listened.clone().find(|(address, _)| address.is_plain());
-    let port = plain.map(|(_, bound)| bound.port());
+    let port = bound.iter().filter(|address| address.is_plain()).find_map(Address::socket).map(|socket| socket.port());
     // All is there now that starting needs; whoever looks at the memory after being told does not see it.
     tautwire_reactor::forget_startup();
     if announce(&addresses, port).is_err() {
@@ -174,11 +172,11 @@ fn start_broker(
     };
     loop {
         let (engine, retained) = settings::of(config);
-        let listens = settings::listens(config, tls);
+        let listens = settings::listens(config, &config.listeners(), tls);
         let tls_handshakes = config.limits.tls_handshakes;
         let entrance = Entrance { tls_handshakes, policy: policy.clone(), ..Entrance::open(&listens) };
         match Broker::start(engine, retained, contracts.clone(), entrance, threads, data) {
-            Err(StartError::Listen(address, error))
+            Err(StartError::Listen(Place::Network(address), error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>
             {
                 log::warn!(

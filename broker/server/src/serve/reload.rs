@@ -13,8 +13,8 @@ use crate::config::{self, Config, Override};
 use crate::contracts::Store;
 use crate::rules;
 
-/// Keys that hold at once. A table stands for all of its keys.
-const APPLIED: [&str; 3] = ["acl.file", "log.level", "tls."];
+/// Keys that hold at once.
+const APPLIED: [&str; 2] = ["acl.file", "log.level"];
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, Default)]
@@ -91,7 +91,7 @@ impl Reloader {
     fn prepare(&self, contracts: Option<Contracts>) -> Result<Ready, Vec<String>> {
         let config = self.source.load();
         let config = config.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-        let tls = self.tls.read_again(&config.tls).map_err(|error| vec![error]);
+        let tls = self.tls.read_again().map_err(|error| vec![error]);
         let policy = rules::load(config.acl.file.get());
         match (tls, policy, contracts.transpose()) {
             (Ok(tls), Ok(policy), Ok(contracts)) => Ok(Ready { config, tls, policy, contracts }),
@@ -116,7 +116,6 @@ impl Reloader {
         }
         log::set_max_level(config.log.level.to_level_filter());
         running.acl = config.acl;
-        running.tls = config.tls;
         running.log.level = config.log.level;
         Ok(reloaded)
     }
@@ -139,7 +138,7 @@ struct Ready {
 
 impl Ready {
     fn compared_with(&self, running: &Config) -> Reloaded {
-        let is_applied = |key: &&str| APPLIED.iter().any(|applied| key.starts_with(applied));
+        let is_applied = |key: &&str| APPLIED.contains(key);
         let (applied, after_restart) = config::changed_keys(running, &self.config).into_iter().partition(is_applied);
         Reloaded {
             applied,

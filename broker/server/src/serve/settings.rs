@@ -1,13 +1,14 @@
 //! From configuration keys to what the engine runs with.
 
 use tautwire_engine::{Acks, Settings, SlowConsumer};
-use tautwire_reactor::Listen;
+use tautwire_reactor::{Listen, Place};
 use tautwire_router::RetainedLimits;
 use tautwire_websocket::{FrameLimits, Origins, Path, Rules};
 
 use super::memory::Budget;
 use super::tls::TlsServers;
-use crate::config::listen::Address;
+use crate::config::listen;
+use crate::config::listener::Listener;
 use crate::config::{Config, value};
 
 pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
@@ -64,23 +65,25 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
 }
 
 /// Where to listen, and by which rules.
-pub(crate) fn listens(config: &Config, tls: &TlsServers) -> Vec<Listen> {
+pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers) -> Vec<Listen> {
     let limits = FrameLimits {
         frame_bytes: config.limits.websocket_frame_bytes,
         message_bytes: config.limits.websocket_message_bytes,
     };
     let origins = Origins::new(config.websocket.origins.clone());
-    let levels = &config.data.ack_listeners.0;
-    let listen = |Address { socket, by_tls, websocket }: &Address| {
+    let listen = |listener: &Listener| {
         let rules = |path: &Path| Rules { path: path.clone(), origins: origins.clone(), limits };
-        let level = levels.iter().find(|(listener, _)| listener == socket);
-        let server = if websocket.is_some() { &tls.websocket } else { &tls.mqtt };
         Listen {
-            address: *socket,
-            tls: server.clone().filter(|_| *by_tls),
-            websocket: websocket.as_ref().map(rules),
-            ack_level: level.map_or(config.data.ack, |(_, level)| *level),
+            name: listener.name.as_str().into(),
+            place: match &listener.address.place {
+                listen::Place::Network(socket) => Place::Network(*socket),
+                listen::Place::Unix(path) => Place::Unix { path: path.clone(), mode: listener.mode },
+            },
+            tls: tls.of(listener),
+            websocket: listener.address.websocket.as_ref().map(rules),
+            ack_level: listener.ack,
+            connections_max: listener.connections,
         }
     };
-    config.listen.addresses().iter().map(listen).collect()
+    listeners.iter().map(listen).collect()
 }

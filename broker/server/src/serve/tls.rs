@@ -5,58 +5,61 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use tautwire_tls::{Identity, Material, MaterialError, Pem, Prepared, Protocol, Server};
+use tautwire_tls::{Identity, Material, Pem, Prepared, Protocol, Server};
 
-use crate::config::Config;
+use crate::config::listener::Listener;
 use crate::config::settings::TlsConfig;
 
 /// Largest file read: lists of revoked certificates grow long.
 const FILE_MAX_BYTES: u64 = 64 << 20;
 
-/// What serves TLS, by what is spoken inside; nothing where no address asks for it.
+/// What serves TLS. Listeners with the same keys share a server, and so the tickets by which clients resume their sessions.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct TlsServers {
-    pub(crate) mqtt: Option<Arc<Server>>,
-    pub(crate) websocket: Option<Arc<Server>>,
+pub(crate) struct TlsServers(Vec<Served>);
+
+/// One server, and what it is made of.
+#[derive(Debug, Clone)]
+struct Served {
+    keys: TlsConfig,
+    protocol: Protocol,
+    server: Arc<Server>,
 }
 
 impl TlsServers {
-    /// Reads what the addresses that are listened on need.
+    /// Reads what the listeners need.
     ///
     /// # Errors
     /// What is wrong with the files.
-    pub(crate) fn read(config: &Config) -> Result<TlsServers, String> {
-        let addresses = || config.listen.addresses().iter().filter(|address| address.by_tls);
-        if addresses().next().is_none() {
-            return Ok(TlsServers::default());
+    pub(crate) fn read(listeners: &[Listener]) -> Result<TlsServers, String> {
+        let mut servers = TlsServers::default();
+        for listener in listeners.iter().filter(|listener| listener.address.by_tls) {
+            if servers.of(listener).is_some() {
+                continue;
+            }
+            let protocol = protocol(listener);
+            let server =
+                Server::new(read(&listener.tls)?, protocol).map(Arc::new).map_err(|error| error.to_string())?;
+            servers.0.push(Served { keys: listener.tls.clone(), protocol, server });
         }
-        let material = read(&config.tls)?;
-        let server =
-            |protocol| Server::new(material.clone(), protocol).map(Arc::new).map_err(|error| error.to_string());
-        let is_there = |by_websocket: bool| addresses().any(|address| address.websocket.is_some() == by_websocket);
-        Ok(TlsServers {
-            mqtt: is_there(false).then(|| server(Protocol::Mqtt)).transpose()?,
-            websocket: is_there(true).then(|| server(Protocol::WebSocket)).transpose()?,
-        })
+        Ok(servers)
     }
 
-    /// Whether anything is served by TLS.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.mqtt.is_none() && self.websocket.is_none()
+    /// What serves this listener, where it speaks TLS.
+    pub(crate) fn of(&self, listener: &Listener) -> Option<Arc<Server>> {
+        let serves = |served: &&Served| served.protocol == protocol(listener) && served.keys == listener.tls;
+        self.0.iter().find(serves).filter(|_| listener.address.by_tls).map(|served| served.server.clone())
     }
 
     /// Reads the same files again, to be adopted when all else is right, too.
     ///
     /// # Errors
     /// What is wrong with them.
-    pub(crate) fn read_again(&self, tls: &TlsConfig) -> Result<PreparedTls, String> {
-        if self.is_empty() {
-            return Ok(PreparedTls(Vec::new()));
-        }
-        let material = read(tls)?;
-        let servers = self.mqtt.iter().chain(&self.websocket);
-        let prepared = servers.map(|server| Ok((server.clone(), server.prepare(material.clone())?)));
-        prepared.collect::<Result<_, MaterialError>>().map(PreparedTls).map_err(|error| error.to_string())
+    pub(crate) fn read_again(&self) -> Result<PreparedTls, String> {
+        let prepare = |served: &Served| {
+            let prepared = served.server.prepare(read(&served.keys)?).map_err(|error| error.to_string())?;
+            Ok((served.server.clone(), prepared))
+        };
+        self.0.iter().map(prepare).collect::<Result<_, String>>().map(PreparedTls)
     }
 }
 
@@ -70,6 +73,10 @@ impl PreparedTls {
             server.adopt(prepared);
         }
     }
+}
+
+fn protocol(listener: &Listener) -> Protocol {
+    if listener.address.websocket.is_some() { Protocol::WebSocket } else { Protocol::Mqtt }
 }
 
 fn read(tls: &TlsConfig) -> Result<Material, String> {

@@ -19,6 +19,7 @@ mod flow_control;
 mod hostile;
 mod keep_alive;
 mod limits;
+mod listeners;
 mod many_filters;
 mod memory;
 mod mqtt_3_1;

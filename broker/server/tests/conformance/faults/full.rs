@@ -80,7 +80,8 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
     let will = vec![b'w'; 60_000];
     let comes_back = || {
         let will = WillMessage::new("will", &will);
-        let mut client = broker.connecting(V5, "returning").clean_start(false).session_expiry_s(NEVER).will(will).send();
+        let mut client =
+            broker.connecting(V5, "returning").clean_start(false).session_expiry_s(NEVER).will(will).send();
         match client.next().as_packet() {
             Packet::ConnAck(connack) => connack.reason.as_u8(),
             other => panic!("expected CONNACK, got {other:?}"),
@@ -89,7 +90,9 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
     comes_true("the log comes to its end", || {
         let t = std::time::Instant::now();
         let c = comes_back();
-        if t.elapsed().as_secs() > 2 { eprintln!("SLOW {c:#x} {:?} data_failed {}", t.elapsed(), metric(&broker, "data_failed")); }
+        if t.elapsed().as_secs() > 2 {
+            eprintln!("SLOW {c:#x} {:?} data_failed {}", t.elapsed(), metric(&broker, "data_failed"));
+        }
         metric(&broker, "data_failed") == 1
     });
     assert_eq!(witness.expect_disconnect(), 0x97);

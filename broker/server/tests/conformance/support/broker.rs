@@ -35,6 +35,8 @@ pub(crate) struct Broker {
     child: Child,
     address: SocketAddr,
     websocket_address: SocketAddr,
+    /// Where it listens besides, as it says so.
+    others: Vec<String>,
     /// Of the admin API, where `admin.listen` is set.
     admin_address: Option<SocketAddr>,
     log: Option<JoinHandle<String>>,
@@ -66,6 +68,31 @@ impl Broker {
         broker
     }
 
+    /// Starts a broker that listens on these tables `[[listener]]` besides, in a file in this folder, with `KEY=VALUE` settings.
+    pub(crate) fn with_listeners(threads: usize, folder: &Folder, tables: &str, settings: &[&str]) -> Broker {
+        let mut command = Command::new(program());
+        command.args(Broker::file_arguments(threads, folder, tables, settings));
+        let has_admin = settings.iter().any(|setting| setting.starts_with("admin.listen="));
+        Broker::spawn_with(command, tables.matches("[[listener]]").count(), has_admin)
+    }
+
+    /// The same of one that must not start; gives what it says.
+    pub(crate) fn refused_with_listeners(folder: &Folder, tables: &str) -> String {
+        let arguments = Broker::file_arguments(1, folder, tables, &[]);
+        let output = Command::new(program()).args(arguments).output().expect("the broker's program starts");
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).expect("what it says is text")
+    }
+
+    fn file_arguments(threads: usize, folder: &Folder, tables: &str, settings: &[&str]) -> Vec<String> {
+        let listen = "listen = [\"127.0.0.1:0\", \"ws://127.0.0.1:0/mqtt\"]";
+        folder.write("tautwire.toml", &format!("{listen}\nthreads = {threads}\n{tables}"));
+        let file = folder.path().join("tautwire.toml").display().to_string();
+        let mut arguments = ["serve", "--memory", "--config", &file].map(str::to_owned).to_vec();
+        arguments.extend(settings.iter().flat_map(|setting| ["--set".to_owned(), (*setting).to_owned()]));
+        arguments
+    }
+
     /// Starts a broker that must not start; gives what it says.
     pub(crate) fn refused(settings: &[&str]) -> String {
         Broker::said(Command::new(program()).args(Broker::arguments(1, settings)))
@@ -92,7 +119,10 @@ impl Broker {
 
     fn command_by(wrapper: &[String], options: &[&str], settings: &[&str]) -> Command {
         let words = wrapper.iter().cloned().chain([program()]);
-        let words: Vec<String> = words.chain(Broker::arguments(1, settings)).chain(options.iter().map(|option| (*option).to_owned())).collect();
+        let words: Vec<String> = words
+            .chain(Broker::arguments(1, settings))
+            .chain(options.iter().map(|option| (*option).to_owned()))
+            .collect();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         command
@@ -140,7 +170,12 @@ impl Broker {
         arguments
     }
 
-    fn spawn(mut command: Command, has_admin: bool) -> Broker {
+    fn spawn(command: Command, has_admin: bool) -> Broker {
+        Broker::spawn_with(command, 0, has_admin)
+    }
+
+    /// Starts it, and waits until it says of so many addresses besides its own two, and of its admin API, that it listens there.
+    fn spawn_with(mut command: Command, others: usize, has_admin: bool) -> Broker {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -163,8 +198,9 @@ impl Broker {
             let _ = stderr.read_to_string(&mut text);
             text
         });
+        let said = || address.recv_timeout(EXPECTATION).unwrap_or_default();
         let next = |scheme: &str, path: &str| {
-            let said = address.recv_timeout(EXPECTATION).unwrap_or_default();
+            let said = said();
             said.strip_prefix(scheme).and_then(|rest| rest.strip_suffix(path)?.parse().ok())
         };
         let (Some(address), Some(websocket_address)) = (next("mqtt://", ""), next("ws://", "/mqtt")) else {
@@ -172,8 +208,9 @@ impl Broker {
             let _ = child.wait();
             panic!("the broker did not say where it is listening; its log:\n{}", log.join().unwrap_or_default());
         };
+        let others = (0..others).map(|_| said()).collect();
         let admin_address = if has_admin { next("http://", "") } else { None };
-        Broker { child, address, websocket_address, admin_address, log: Some(log), state: None }
+        Broker { child, address, websocket_address, others, admin_address, log: Some(log), state: None }
     }
 
     /// Where the broker listens.
@@ -184,6 +221,18 @@ impl Broker {
     /// Where the broker listens for WebSockets, with the path `/mqtt`.
     pub(crate) fn websocket_address(&self) -> SocketAddr {
         self.websocket_address
+    }
+
+    /// The address of a table `[[listener]]`, as the broker says that it listens there.
+    pub(crate) fn other(&self, index: usize) -> &str {
+        &self.others[index]
+    }
+
+    /// The IP address and port of a table `[[listener]]`.
+    pub(crate) fn other_address(&self, index: usize) -> SocketAddr {
+        let said = self.other(index);
+        let (_, rest) = said.split_once("://").expect("it has a scheme");
+        rest.split('/').next().and_then(|address| address.parse().ok()).expect("it has an IP address and a port")
     }
 
     /// Where the broker serves the admin API.

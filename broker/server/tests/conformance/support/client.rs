@@ -44,8 +44,13 @@ enum Arrival {
 // Connecting.
 impl Client {
     pub(crate) fn dial(way: Way, version: ProtocolVersion) -> Client {
+        Client::on(Wire::dial(way), version)
+    }
+
+    /// A client at this end of a connection.
+    pub(crate) fn on(stream: Wire, version: ProtocolVersion) -> Client {
         Client {
-            stream: Wire::dial(way),
+            stream,
             version,
             received: Vec::new(),
             taken: 0,

@@ -1,0 +1,292 @@
+//! Where a connection comes from: what the surroundings of a shard know of a client before it has said anything.
+
+use core::net::{IpAddr, SocketAddr};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a connection has come in by. It is told of each that comes and goes, from whatever thread.
+pub trait Entry: fmt::Debug + Send + Sync {
+    /// What operators call it.
+    fn name(&self) -> &Arc<str>;
+    /// Whether it must be told who leaves. Otherwise the peer of a connection is forgotten once the connection serves a session.
+    fn needs_peers(&self) -> bool;
+    /// Somebody has come; `None` where it has been forgotten who it is.
+    fn entered(&self, peer: Option<Peer>);
+    /// Somebody is gone, who was told of likewise.
+    fn left(&self, peer: Option<Peer>);
+}
+
+/// Where a connection comes from. It is made when the connection is accepted, is complete before the first byte of MQTT is taken in, and goes with
+/// the connection from shard to shard.
+///
+/// There may be hundreds of thousands of connections that do nothing, so one that serves a session has an origin of its own only where that says
+/// what many need: by TLS, or where the entry needs it. The others share one without a peer.
+#[derive(Debug)]
+pub struct Origin {
+    entry: Arc<dyn Entry>,
+    /// `None` where it is shared.
+    peer: Option<Peer>,
+    is_encrypted: bool,
+    certificate: Option<Box<Certificate>>,
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peer {
+    /// A program on the network. An IPv4 address is one, also where it came by IPv6.
+    Network {
+        /// Its address.
+        ip: IpAddr,
+        /// Its port.
+        port: u16,
+    },
+    /// A program on this machine, by a Unix socket.
+    Local {
+        /// Its user, where the system says that.
+        uid: Option<u32>,
+    },
+}
+
+/// The certificate that a client has shown. Somebody who is trusted has looked at it.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Certificate {
+    /// The certificate in DER, verified by the listener.
+    Der(Box<[u8]>),
+    /// The name in it (CN), as a proxy gives it that has verified it.
+    CommonName(Box<str>),
+}
+
+impl Origin {
+    /// Somebody who has come by `entry`, which is told.
+    pub fn new(entry: Arc<dyn Entry>, peer: Peer) -> Origin {
+        entry.entered(Some(peer));
+        Origin { entry, peer: Some(peer), is_encrypted: false, certificate: None }
+    }
+
+    /// What the listener is called.
+    pub fn listener(&self) -> &Arc<str> {
+        self.entry.name()
+    }
+
+    /// The client, not a proxy that says whom it speaks for. Always there until CONNECT has been accepted.
+    pub fn peer(&self) -> Option<Peer> {
+        self.peer
+    }
+
+    /// Whether nobody can listen in between the client and the broker, or a proxy that is trusted.
+    pub fn is_encrypted(&self) -> bool {
+        self.is_encrypted
+    }
+
+    /// The certificate that the client has shown.
+    pub fn certificate(&self) -> Option<&Certificate> {
+        self.certificate.as_deref()
+    }
+
+    /// It is encrypted, and the client has shown this certificate.
+    pub fn encrypt(&mut self, certificate: Option<Certificate>) {
+        self.is_encrypted = true;
+        self.certificate = certificate.map(Box::new);
+    }
+
+    /// The peer so far is a proxy, and this is whom it speaks for.
+    pub fn speaks_for(&mut self, peer: Peer) {
+        self.entry.entered(Some(peer));
+        self.entry.left(self.peer);
+        self.peer = Some(peer);
+    }
+
+    fn is_needed(&self) -> bool {
+        self.is_encrypted || self.certificate.is_some() || self.entry.needs_peers()
+    }
+}
+
+/// One more, which counts as such.
+impl Clone for Origin {
+    fn clone(&self) -> Origin {
+        self.entry.entered(self.peer);
+        Origin {
+            entry: self.entry.clone(),
+            peer: self.peer,
+            is_encrypted: self.is_encrypted,
+            certificate: self.certificate.clone(),
+        }
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        // Each connection with a shared one leaves for itself.
+        if self.peer.is_some() {
+            self.entry.left(self.peer);
+        }
+    }
+}
+
+/// The origin of a connection that is there.
+#[derive(Debug)]
+pub(crate) struct Presence(Arc<Origin>);
+
+impl Presence {
+    pub(crate) fn new(origin: Arc<Origin>) -> Presence {
+        Presence(origin)
+    }
+
+    pub(crate) fn origin(&self) -> &Arc<Origin> {
+        &self.0
+    }
+
+    /// More is known.
+    pub(crate) fn complete(&mut self, complete: impl FnOnce(&mut Origin)) {
+        if self.0.peer.is_some() {
+            complete(Arc::make_mut(&mut self.0));
+        }
+    }
+
+    /// Goes on with one of `shared`, to which it may be added, where nobody needs to know more.
+    pub(crate) fn forget(&mut self, shared: &mut Vec<Arc<Origin>>) {
+        let Origin { entry, peer, .. } = &*self.0;
+        if peer.is_none() || self.0.is_needed() {
+            return;
+        }
+        let known = shared.iter().find(|other| Arc::ptr_eq(&other.entry, entry));
+        let common = known.cloned().unwrap_or_else(|| {
+            let entry = entry.clone();
+            shared.push(Arc::new(Origin { entry, peer: None, is_encrypted: false, certificate: None }));
+            shared[shared.len() - 1].clone()
+        });
+        entry.entered(None);
+        self.0 = common;
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        if self.0.peer.is_none() {
+            self.0.entry.left(None);
+        }
+    }
+}
+
+impl From<SocketAddr> for Peer {
+    fn from(address: SocketAddr) -> Peer {
+        Peer::Network { ip: address.ip().to_canonical(), port: address.port() }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Network { ip, port } => SocketAddr::from((*ip, *port)).fmt(f),
+            Peer::Local { uid: Some(uid) } => write!(f, "user {uid} of this machine"),
+            Peer::Local { uid: None } => f.write_str("this machine"),
+        }
+    }
+}
+
+/// Names of clients are not for logs.
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Certificate::Der(der) => write!(f, "Der({} bytes)", der.len()),
+            Certificate::CommonName(name) => write!(f, "CommonName({} bytes)", name.len()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Counting {
+        name: Arc<str>,
+        needs_peers: bool,
+        there: Mutex<Vec<Option<Peer>>>,
+    }
+
+    impl Counting {
+        fn there(&self) -> Vec<Option<Peer>> {
+            self.there.lock().expect("nobody panics").clone()
+        }
+    }
+
+    impl Entry for Counting {
+        fn name(&self) -> &Arc<str> {
+            &self.name
+        }
+
+        fn needs_peers(&self) -> bool {
+            self.needs_peers
+        }
+
+        fn entered(&self, peer: Option<Peer>) {
+            self.there.lock().expect("nobody panics").push(peer);
+        }
+
+        fn left(&self, peer: Option<Peer>) {
+            let mut there = self.there.lock().expect("nobody panics");
+            let at = there.iter().position(|other| *other == peer).expect("it has entered");
+            there.swap_remove(at);
+        }
+    }
+
+    fn peer(port: u16) -> Peer {
+        Peer::from(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+    }
+
+    #[test]
+    fn whoever_has_entered_leaves_once_and_as_whom_they_are() {
+        let entry = Arc::new(Counting::default());
+        let mut origin = Arc::new(Origin::new(entry.clone(), peer(1)));
+        let other_hand = origin.clone();
+        assert_eq!(entry.there(), [Some(peer(1))]);
+        Arc::make_mut(&mut origin).speaks_for(peer(2));
+        Arc::make_mut(&mut origin).encrypt(None);
+        assert_eq!((other_hand.peer(), other_hand.is_encrypted()), (Some(peer(1)), false));
+        drop(other_hand);
+        assert_eq!(entry.there(), [Some(peer(2))]);
+        drop(origin);
+        assert_eq!(entry.there(), []);
+    }
+
+    #[test]
+    fn what_nobody_needs_is_shared_and_each_connection_counts_all_the_same() {
+        let entry = Arc::new(Counting::default());
+        let mut shared = Vec::new();
+        let mut present: Vec<Presence> =
+            (1..=3).map(|port| Presence::new(Arc::new(Origin::new(entry.clone(), peer(port))))).collect();
+        present[2].complete(|origin| origin.encrypt(None));
+        for presence in &mut present {
+            presence.forget(&mut shared);
+            presence.forget(&mut shared);
+        }
+        assert_eq!(shared.len(), 1);
+        assert!(Arc::ptr_eq(present[0].origin(), present[1].origin()));
+        assert_eq!(present[2].origin().peer(), Some(peer(3)), "it is encrypted");
+        assert_eq!(entry.there().len(), 3);
+        present.remove(0);
+        assert_eq!(entry.there().len(), 2);
+        present.clear();
+        assert_eq!(entry.there(), []);
+    }
+
+    #[test]
+    fn an_entry_that_needs_peers_is_told_of_them_to_the_end() {
+        let entry = Arc::new(Counting { needs_peers: true, ..Counting::default() });
+        let mut presence = Presence::new(Arc::new(Origin::new(entry.clone(), peer(1))));
+        presence.forget(&mut Vec::new());
+        assert_eq!(entry.there(), [Some(peer(1))]);
+        drop(presence);
+        assert_eq!(entry.there(), []);
+    }
+
+    #[test]
+    fn an_ipv4_address_is_one_however_it_came() {
+        let mapped = SocketAddr::from((Ipv4Addr::new(10, 0, 0, 7).to_ipv6_mapped(), 1));
+        assert_eq!(Peer::from(mapped).to_string(), "10.0.0.7:1");
+    }
+}

@@ -1,0 +1,152 @@
+//! Unix sockets: connections from programs of this machine, whose user the kernel names.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net;
+use std::path::{Path, PathBuf};
+
+use mio::event::Source;
+use mio::net::{TcpStream, UnixListener};
+use tautwire_engine::Peer;
+
+/// A listening Unix socket. Its file goes with it.
+#[derive(Debug)]
+pub(crate) struct LocalListener {
+    socket: UnixListener,
+    path: PathBuf,
+}
+
+impl LocalListener {
+    /// Listens at `path`, in whose place a socket may be left over at which nobody listens any more.
+    ///
+    /// # Errors
+    /// Somebody listens there, something else is there, or those of the system.
+    pub(crate) fn bind(path: &Path, mode: u32) -> io::Result<LocalListener> {
+        remove_stale(path)?;
+        let socket = listen(path, mode)?;
+        Ok(LocalListener { socket, path: path.to_owned() })
+    }
+
+    pub(crate) fn source(&mut self) -> &mut dyn Source {
+        &mut self.socket
+    }
+
+    /// The next connection, with who is at its other end.
+    ///
+    /// A stream is read from, written to and shut down by the same calls whatever its family, so this one goes on as a TCP stream: one loop serves
+    /// both, and a socket takes no more room for knowing which it is. Options of TCP must not be set on it.
+    ///
+    /// # Errors
+    /// Those of accepting.
+    pub(crate) fn accept(&self) -> io::Result<(TcpStream, Peer)> {
+        let (stream, _) = self.socket.accept()?;
+        let uid = uid_of_peer(&stream);
+        Ok((TcpStream::from(OwnedFd::from(stream)), Peer::Local { uid }))
+    }
+}
+
+impl Drop for LocalListener {
+    fn drop(&mut self) {
+        // Whoever listens there next would remove it anyway.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Removes a socket that a broker has left behind that did not end in order.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !there.file_type().is_socket() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "something is there that is no socket"));
+    }
+    match net::UnixStream::connect(path) {
+        Ok(_) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another program listens there")),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) => Err(error),
+    }
+}
+
+/// Nobody can connect before the file has its mode.
+#[cfg(target_os = "linux")]
+fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, socket_with};
+
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    rustix::net::listen(&socket, crate::listener::BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn listen(path: &Path, mode: u32) -> io::Result<UnixListener> {
+    let socket = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    Ok(socket)
+}
+
+#[cfg(target_os = "linux")]
+fn uid_of_peer(stream: &mio::net::UnixStream) -> Option<u32> {
+    rustix::net::sockopt::socket_peercred(stream).ok().map(|credentials| credentials.uid.as_raw())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn uid_of_peer(_: &mio::net::UnixStream) -> Option<u32> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A place for a socket, which is empty before and after.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let folder = std::env::temp_dir().join(format!("tautwire-local-{name}-{}", std::process::id()));
+            fs::create_dir_all(&folder).expect("makes a folder");
+            Scratch(folder)
+        }
+
+        fn path(&self) -> PathBuf {
+            self.0.join("s")
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn the_file_has_its_mode_and_goes_with_the_listener() {
+        let scratch = Scratch::new("mode");
+        for mode in [0o600, 0o666] {
+            let listener = LocalListener::bind(&scratch.path(), mode).expect("binds");
+            let found = fs::metadata(scratch.path()).expect("it is there").permissions().mode();
+            assert_eq!(found & 0o777, mode);
+            drop(listener);
+            assert!(!scratch.path().exists());
+        }
+    }
+
+    #[test]
+    fn only_what_is_left_over_is_removed() {
+        let scratch = Scratch::new("stale");
+        let path = scratch.path();
+        drop(net::UnixListener::bind(&path).expect("binds"));
+        assert!(path.exists(), "the standard library leaves it");
+        let listener = LocalListener::bind(&path, 0o600).expect("nobody listens there");
+        let error = LocalListener::bind(&path, 0o600).expect_err("somebody listens there");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        drop(listener);
+        fs::write(&path, "no socket").expect("writes");
+        let error = LocalListener::bind(&path, 0o600).expect_err("it is a file");
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert!(path.exists());
+    }
+}

@@ -1,0 +1,228 @@
+//! Tables `[[listener]]`: addresses that are listened on, each with a name and rules of its own.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use tautwire_session::AckLevel;
+use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
+use toml::de::DeValue;
+
+use super::Config;
+use super::error::{ConfigError, ErrorCode, Place};
+use super::listen::Address;
+use super::registry::settings;
+use super::settings::TlsConfig;
+use super::tls::FilePaths;
+use super::value::{Problem, Setting, quoted, text};
+
+/// Addresses that are listened on, however they are given.
+const LISTENERS_MAX: usize = 256;
+/// Longest name of a listener.
+const NAME_MAX_BYTES: usize = 64;
+
+settings! {
+    /// An address that is listened on, and what holds for those who come by it. The table may stand several times, beside `listen`
+    /// or in its place. What is left out is as it is for all.
+    ListenerConfig {
+        /// What the log and metrics call it; no two have the same. Without, it is called as `address` is written out, such as
+        /// `mqtt://127.0.0.1:1883`.
+        name: Option<ListenerName> = None;
+        /// Where it listens and what is spoken there, as in `listen`. Needed.
+        address: Option<Address> = None;
+        /// What acknowledgements to its clients wait for, in place of `data.ack_listeners` and `data.ack`. `data.ack_topics` comes first.
+        ack: Option<AckLevel> = None;
+        /// Network connections open at once by this listener. Further ones are closed on arrival. `limits.connections` holds for all
+        /// together.
+        connections: Option<usize> = None, in 1..=100_000_000;
+        /// The mode of the file of a Unix socket, as chmod takes it: who may write to it may connect. Without, `660`.
+        mode: Option<FileMode> = None;
+    }
+
+    /// TLS of this listener. Each key that is left out is that of the table `[tls]`.
+    tls: ListenerTls {
+        /// In place of `tls.certificate`.
+        certificate: Option<FilePaths> = None;
+        /// In place of `tls.key`.
+        key: Option<FilePaths> = None;
+        /// In place of `tls.client_certificates`.
+        client_certificates: Option<ClientCertificates> = None;
+        /// In place of `tls.client_ca`.
+        client_ca: Option<FilePaths> = None;
+        /// In place of `tls.revoked`.
+        revoked: Option<FilePaths> = None;
+        /// In place of `tls.minimum_version`.
+        minimum_version: Option<MinimumVersion> = None;
+        /// In place of `tls.cipher_suites`.
+        cipher_suites: Option<CipherSuites> = None;
+    }
+}
+
+/// The name of a listener.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ListenerName(String);
+
+impl Setting for ListenerName {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        format!("1 to {NAME_MAX_BYTES} visible ASCII characters without quotes, spaces and \\")
+    }
+
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let name = text::<Self>(value)?;
+        let is_allowed = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\'' | b'\\');
+        if (1..=NAME_MAX_BYTES).contains(&name.len()) && name.bytes().all(is_allowed) {
+            return Ok(ListenerName(name.to_owned()));
+        }
+        Err(Problem::Range(format!("\"{}\" is not a name; write {}", name.escape_debug(), Self::takes(range))))
+    }
+
+    fn to_toml(&self) -> String {
+        quoted(&self.0)
+    }
+}
+
+/// The mode of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileMode(u32);
+
+impl Default for FileMode {
+    fn default() -> FileMode {
+        FileMode(0o660)
+    }
+}
+
+impl Setting for FileMode {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "three octal digits as a string, such as \"660\"".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let digits = text::<Self>(value)?;
+        let mode = u32::from_str_radix(digits, 8).ok().filter(|_| digits.len() == 3);
+        let wrong = || format!("\"{}\" is not a mode; write {}", digits.escape_debug(), Self::takes(range));
+        mode.map(FileMode).ok_or_else(|| Problem::Range(wrong()))
+    }
+
+    fn to_toml(&self) -> String {
+        format!("\"{:03o}\"", self.0)
+    }
+}
+
+/// A listener with all that holds for it.
+#[derive(Debug, Clone)]
+pub(crate) struct Listener {
+    pub(crate) name: String,
+    pub(crate) address: Address,
+    pub(crate) ack: AckLevel,
+    /// Bound on its connections alone.
+    pub(crate) connections: Option<usize>,
+    /// Of the file of a Unix socket.
+    pub(crate) mode: u32,
+    pub(crate) tls: TlsConfig,
+}
+
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl Config {
+    /// Everything that is listened on: what `listen` has, then the tables.
+    pub(crate) fn listeners(&self) -> Vec<Listener> {
+        let simple = self.listen.addresses().iter().map(|address| {
+            let table = ListenerConfig { address: Some(address.clone()), ..ListenerConfig::default() };
+            self.resolve(&table, address)
+        });
+        let tables = self.listener.iter().filter_map(|table| Some(self.resolve(table, table.address.as_ref()?)));
+        let mut listeners: Vec<Listener> = simple.chain(tables).collect();
+        // Where the kernel chooses the port, several addresses are written alike.
+        for at in 1..listeners.len() {
+            let like = |listener: &&Listener| listener.address == listeners[at].address;
+            let before = listeners[..at].iter().filter(like).count();
+            let listener = &mut listeners[at];
+            if before > 0 && listener.name == listener.address.to_string() {
+                listener.name = format!("{}#{}", listener.name, before + 1);
+            }
+        }
+        listeners
+    }
+
+    fn resolve(&self, table: &ListenerConfig, address: &Address) -> Listener {
+        let by_address = || {
+            let levels = &self.data.ack_listeners.0;
+            levels.iter().find(|(listener, _)| Some(*listener) == address.socket()).map(|(_, level)| *level)
+        };
+        Listener {
+            name: table.name.as_ref().map_or_else(|| address.to_string(), |name| name.0.clone()),
+            address: address.clone(),
+            ack: table.ack.or_else(by_address).unwrap_or(self.data.ack),
+            connections: table.connections,
+            mode: table.mode.unwrap_or_default().0,
+            tls: table.tls.over(&self.tls),
+        }
+    }
+
+    /// Adds what is wrong with all listeners together.
+    pub(super) fn check_listeners(&self, errors: &mut Vec<ConfigError>) {
+        let listeners = self.listeners();
+        let mut wrong = |code, key, message| errors.push(ConfigError { code, place: Place::Key { key }, message });
+        if listeners.is_empty() {
+            let message = "the list is empty; name at least one address, such as \"127.0.0.1:1883\"".to_owned();
+            wrong(ErrorCode::OutOfRange, "listen", message);
+        }
+        if listeners.len() > LISTENERS_MAX {
+            let message = format!("there are {} listeners; {LISTENERS_MAX} are the most", listeners.len());
+            wrong(ErrorCode::OutOfRange, "listener", message);
+        }
+        for (at, listener) in listeners.iter().enumerate() {
+            let before = &listeners[..at];
+            if before.iter().any(|other| listener.address.is_taken_by(&other.address)) {
+                let message = format!("{} is listed twice; keep one of them", listener.address.place);
+                wrong(ErrorCode::OutOfRange, "listener", message);
+            } else if before.iter().any(|other| other.name == listener.name) {
+                let message = format!("two are called \"{listener}\"; give each a `name` of its own");
+                wrong(ErrorCode::OutOfRange, "listener", message);
+            }
+        }
+        for listener in listeners.iter().filter(|listener| listener.address.by_tls) {
+            let (certificates, keys) = (listener.tls.certificate.len(), listener.tls.key.len());
+            if certificates == 0 {
+                let message =
+                    format!("{listener} needs tls.certificate and tls.key; `tautwire cert` makes some to try");
+                wrong(ErrorCode::Missing, "listen", message);
+            } else if certificates != keys {
+                let message = format!(
+                    "{listener} has {keys} files, and tls.certificate {certificates}: there is one key for each"
+                );
+                wrong(ErrorCode::Missing, "tls.key", message);
+            }
+        }
+    }
+}
+
+impl ListenerConfig {
+    /// Paths as absolute ones: those that are not are looked for in `folder`.
+    pub(super) fn make_paths_absolute(&mut self, folder: &Path) {
+        let tls = &mut self.tls;
+        for paths in [&mut tls.certificate, &mut tls.key, &mut tls.client_ca, &mut tls.revoked].into_iter().flatten() {
+            paths.seen_from(folder);
+        }
+    }
+}
+
+impl ListenerTls {
+    /// What holds for the listener, where `all` holds for those that say nothing.
+    fn over(&self, all: &TlsConfig) -> TlsConfig {
+        let own = self.clone();
+        TlsConfig {
+            certificate: own.certificate.unwrap_or_else(|| all.certificate.clone()),
+            key: own.key.unwrap_or_else(|| all.key.clone()),
+            client_certificates: own.client_certificates.unwrap_or(all.client_certificates),
+            client_ca: own.client_ca.unwrap_or_else(|| all.client_ca.clone()),
+            revoked: own.revoked.unwrap_or_else(|| all.revoked.clone()),
+            minimum_version: own.minimum_version.unwrap_or(all.minimum_version),
+            cipher_suites: own.cipher_suites.unwrap_or_else(|| all.cipher_suites.clone()),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What is listened on: tables `[[listener]]`, and what holds for those who come by one.
+
+mod tables;
+mod unix;
+
+use std::net::SocketAddr;
+
+use crate::support::http::exchange;
+use crate::support::{Client, Connecting, TOKEN, V5, Way};
+
+/// A client that comes by this address.
+fn connecting(address: SocketAddr, client_id: &str) -> Connecting<'_> {
+    Connecting::new(Way::Tcp(address), V5, client_id)
+}
+
+fn connect(address: SocketAddr, client_id: &str) -> Client {
+    connecting(address, client_id).open()
+}
+
+/// What the broker counts for a listener.
+#[track_caller]
+fn counted(admin_address: SocketAddr, metric: &str, listener: &str) -> u64 {
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: admin\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
+    let text = exchange(admin_address, request.as_bytes()).body;
+    let line = format!("tautwire_listener_{metric}{{listener=\"{listener}\"}} ");
+    let number = text.lines().find_map(|text| text.strip_prefix(&line));
+    number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no {line}in {text}"))
+}

@@ -1,0 +1,91 @@
+//! MQTT over Unix sockets.
+
+use std::fs;
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+use super::connecting;
+use crate::support::{AtLeastOnce, Broker, Client, ExactlyOnce, Folder, V5, Wire};
+
+/// A socket that is read from and written to as one of TCP.
+fn dial(path: &Path) -> Client {
+    let stream = UnixStream::connect(path).expect("the broker listens there");
+    Client::on(Wire::Tcp(TcpStream::from(OwnedFd::from(stream))), V5)
+}
+
+fn connect(path: &Path, client_id: &str) -> Client {
+    let mut client = dial(path);
+    // The address says nothing of where the bytes go.
+    let connect = connecting(([127, 0, 0, 1], 0).into(), client_id).bytes();
+    client.send_bytes(&connect);
+    client.expect_accepted();
+    client
+}
+
+fn table(folder: &Folder, more: &str) -> String {
+    format!("[[listener]]\nname = \"local\"\naddress = \"unix:{}\"\n{more}", folder.path().join("s").display())
+}
+
+/// On two threads, so that connections move.
+#[test]
+fn clients_at_a_unix_socket_are_served_as_all_others() {
+    let folder = Folder::new(&[]);
+    let broker = Broker::with_listeners(2, &folder, &table(&folder, ""), &["log.level=debug"]);
+    let path = folder.path().join("s");
+    assert_eq!(broker.other(0), format!("unix:{}", path.display()));
+    let names: Vec<String> = (0..8).map(|number| format!("local-{number}")).collect();
+    let mut locals: Vec<Client> = names.iter().map(|name| connect(&path, name)).collect();
+    let mut remote = broker.connect(V5, "remote");
+    for client in locals.iter_mut().chain([&mut remote]) {
+        client.subscribe("t", ExactlyOnce);
+    }
+    let large = vec![7; 300_000];
+    locals[0].publish("t", AtLeastOnce, &large);
+    remote.publish("t", ExactlyOnce, b"x");
+    for client in locals.iter_mut().chain([&mut remote]) {
+        let mut lengths = [client.receive().payload().len(), client.receive().payload().len()];
+        lengths.sort_unstable();
+        assert_eq!(lengths, [1, large.len()]);
+    }
+    drop(locals);
+    let uid = fs::metadata(folder.path()).expect("it is there").uid();
+    let log = broker.end();
+    assert!(log.contains(&format!("listener local: a connection from user {uid} of this machine")), "{log}");
+}
+
+#[test]
+fn the_file_has_its_mode_and_is_gone_when_the_broker_has_stopped() {
+    let folder = Folder::new(&[]);
+    let path = folder.path().join("s");
+    for (more, mode) in [("", 0o660), ("mode = \"606\"\n", 0o606)] {
+        let broker = Broker::with_listeners(1, &folder, &table(&folder, more), &[]);
+        let found = fs::metadata(&path).expect("the broker listens there").permissions().mode();
+        assert_eq!(found & 0o777, mode);
+        broker.end();
+        assert!(!path.exists());
+    }
+}
+
+/// What a broker that was killed has left does not keep the next one from starting; another program does.
+#[test]
+fn a_socket_that_is_left_over_is_replaced_and_one_in_use_is_not() {
+    let folder = Folder::new(&[]);
+    let path = folder.path().join("s");
+    drop(Broker::with_listeners(1, &folder, &table(&folder, ""), &[]));
+    assert!(path.exists(), "it was killed");
+    let broker = Broker::with_listeners(1, &folder, &table(&folder, ""), &[]);
+    connect(&path, "client").ping();
+    broker.end();
+    let other = UnixListener::bind(&path).expect("nobody is there");
+    let said = Broker::refused_with_listeners(&folder, &table(&folder, ""));
+    assert!(said.contains("another program listens there"), "{said}");
+    drop(other);
+    fs::remove_file(&path).expect("it is there");
+    fs::write(&path, "text").expect("writes");
+    let said = Broker::refused_with_listeners(&folder, &table(&folder, ""));
+    assert!(said.contains("something is there that is no socket"), "{said}");
+    assert_eq!(fs::read_to_string(&path).expect("it is still there"), "text");
+}
