@@ -7,7 +7,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io;
 
 use tautwire_message::{Cold, ColdAnswer, ColdOrder, ColdRead, Message, Slot};
@@ -63,6 +63,8 @@ pub struct Stats {
     pub refused: u64,
     /// Messages that could not be read.
     pub read_failures: u64,
+    /// Messages that are in the store now, and could not be read when that was last tried.
+    pub unreadable: u64,
 }
 
 /// Messages in files.
@@ -77,6 +79,8 @@ pub struct Store<F: Files> {
     /// What comes behind the end of the current file.
     buffer: Vec<u8>,
     compaction: Option<Compaction>,
+    /// Those that could not be read when that was last tried.
+    unreadable: HashSet<Slot>,
     stats: Stats,
 }
 
@@ -103,6 +107,7 @@ impl<F: Files> Store<F> {
             next_file: 1,
             buffer: Vec::new(),
             compaction: None,
+            unreadable: HashSet::new(),
             stats: Stats::default(),
         }
     }
@@ -252,6 +257,7 @@ impl<F: Files> Store<F> {
     pub fn free(&mut self, slot: Slot) {
         let Some(place) = self.table.vacate(slot) else { return };
         self.stats.messages -= 1;
+        self.note_read(slot, true);
         self.let_go(place);
     }
 

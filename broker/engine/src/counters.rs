@@ -200,6 +200,8 @@ counters! {
     cold_refused,
     /// Messages that could not be read back. Their clients stand still, and it is tried again each second.
     cold_read_failures,
+    /// Messages now that are needed and could not be read back.
+    cold_unreadable,
     /// Times that a client had to wait because so much was being read for others.
     cold_reads_put_off,
     /// Messages that were needed and not in memory, against all expectation.

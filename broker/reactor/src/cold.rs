@@ -176,4 +176,5 @@ fn report(stats: &Stats, counters: &Counters) {
     set(&counters.cold_write_failures, stats.write_failures);
     set(&counters.cold_refused, stats.refused);
     set(&counters.cold_read_failures, stats.read_failures);
+    set(&counters.cold_unreadable, stats.unreadable);
 }

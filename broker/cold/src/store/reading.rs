@@ -47,7 +47,20 @@ impl<F: Files> Store<F> {
         }
         self.stats.read += slots.len() as u64 - failed;
         self.stats.read_failures += failed;
+        for (slot, range) in slots.iter().zip(&ranges) {
+            self.note_read(*slot, range.is_some());
+        }
         ranges
+    }
+
+    /// A message has been read or is not needed any more, or it could not be read.
+    pub(super) fn note_read(&mut self, slot: Slot, is_well: bool) {
+        if !is_well && self.table.get(slot).is_some() {
+            self.unreadable.insert(slot);
+        } else if self.unreadable.remove(&slot) && self.unreadable.is_empty() {
+            log::info!("the cold store has no messages any more that could not be read");
+        }
+        self.stats.unreadable = self.unreadable.len() as u64;
     }
 
     fn read_run(&self, first: Place, bytes: &mut [u8]) -> bool {

@@ -131,6 +131,29 @@ fn a_damaged_record_harms_no_other_and_is_not_moved() {
 }
 
 #[test]
+fn what_cannot_be_read_is_counted_until_it_can_or_is_let_go() {
+    let files = FaultyFiles::default();
+    let mut store = store(&files, 1 << 30);
+    let slots: Vec<Slot> = store.write(&[message(0, 900), message(1, 900)]).into_iter().flatten().collect();
+    for faults in [Faults { reading: true, ..Faults::default() }, Faults { flipping: true, ..Faults::default() }] {
+        files.set_faults(faults);
+        for _ in 0..3 {
+            assert!(slots.iter().all(|slot| read(&mut store, *slot).is_none()));
+            assert_eq!(store.stats().unreadable, 2, "each counts once");
+        }
+        files.set_faults(Faults::default());
+        assert!(read(&mut store, slots[0]).is_some());
+        assert_eq!(store.stats().unreadable, 1);
+        assert!(read(&mut store, slots[1]).is_some());
+        assert_eq!(store.stats().unreadable, 0);
+    }
+    files.set_faults(Faults { reading: true, ..Faults::default() });
+    assert!(slots.iter().all(|slot| read(&mut store, *slot).is_none()));
+    slots.into_iter().for_each(|slot| store.free(slot));
+    assert_eq!((store.stats().unreadable, store.stats().messages), (0, 0));
+}
+
+#[test]
 fn messages_that_lie_together_are_read_together() {
     let files = FaultyFiles::default();
     let mut store = Store::new(files, Settings::with_limit(1 << 30));

@@ -14,7 +14,7 @@ use super::response::{JSON, Response, Status};
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Those of the engine's counters that also fall.
-const GAUGES: [&str; 10] = [
+const GAUGES: [&str; 11] = [
     "connections",
     "sessions",
     "sessions_connected",
@@ -24,6 +24,7 @@ const GAUGES: [&str; 10] = [
     "cold_messages",
     "cold_bytes",
     "cold_file_bytes",
+    "cold_unreadable",
     "subscriptions",
 ];
 

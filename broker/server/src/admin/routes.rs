@@ -47,10 +47,14 @@ pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
 }
 
 /// Whether the broker does all that it is there for. One whose disk has failed goes on for those who ask for nothing lasting.
+/// One that cannot read some messages back goes on for all but the clients who wait for them.
 fn health(admin: &Admin) -> Response {
     match admin.control.data() {
         Some(data) if data.failure.is_some() => {
             Response::new(Status::SERVICE_UNAVAILABLE, JSON, "{\"status\":\"failed\",\"disk\":\"failed\"}\n")
+        }
+        Some(_) if admin.control.totals().cold_unreadable > 0 => {
+            Response::new(Status::OK, JSON, "{\"status\":\"degraded\",\"disk\":\"unreadable\"}\n")
         }
         Some(data) if data.is_full => Response::new(Status::OK, JSON, "{\"status\":\"degraded\",\"disk\":\"full\"}\n"),
         _ => Response::new(Status::OK, JSON, "{\"status\":\"ok\"}\n"),

@@ -33,6 +33,10 @@ fn count(broker: &Broker, name: &str) -> u64 {
     admin(broker.admin_address(), "GET", "/metrics", "").expect(200).number(name)
 }
 
+fn health(broker: &Broker) -> String {
+    admin(broker.admin_address(), "GET", "/health", "").expect(200).body
+}
+
 /// The disk is read and written by a thread of its own, which tells what it has done a moment later.
 fn comes_above(broker: &Broker, name: &str, least: u64) {
     let deadline = Instant::now() + EXPECTATION;
@@ -175,9 +179,12 @@ fn a_client_whose_messages_cannot_be_read_stands_still_until_they_can() {
         subscriber.ping();
         subscriber.expect_nothing();
         comes_above(&broker, "cold_read_failures", 0);
+        comes_above(&broker, "cold_unreadable", 0);
+        assert_eq!(health(&broker), "{\"status\":\"degraded\",\"disk\":\"unreadable\"}\n");
         broker.signal("KILL");
         drop((subscriber, broker));
         let broker = start(&folder, &[]);
+        assert_eq!(health(&broker), "{\"status\":\"ok\"}\n");
         expect_in_order(&mut back(&broker, case.version, "subscriber"), 500);
     });
 }
