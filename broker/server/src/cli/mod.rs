@@ -1,6 +1,7 @@
 //! The command line: which command runs, and what its end means to the shell.
 
 mod arguments;
+mod cert;
 mod client_options;
 mod config;
 mod contract;
@@ -116,6 +117,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "help" => help(&rest),
         "--version" | "-V" | "version" => Err(Stop::Text(format!("tautwire {}\n", env!("CARGO_PKG_VERSION")))),
         "serve" => serve::run(parser(rest)),
+        "cert" => cert::run(parser(rest)),
         "config" => config::run(rest),
         "contract" => contract::run(rest),
         "data" => data::run(rest),
@@ -156,6 +158,7 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&data::COMPACT, "put the state of a data directory in a snapshot"),
     (&data::BACKUP, "copy a data directory, also while the broker runs"),
     (&data::RESTORE, "put a backup in the place of a data directory"),
+    (&cert::COMMAND, "make an authority and certificates to try TLS"),
     (&config::CHECK, "say whether a configuration is right"),
     (&config::SHOW, "print the effective configuration"),
 ];
