@@ -1,8 +1,9 @@
-//! The `tautwire` binary: the broker (`serve`) and its tools (`pub`, `sub`, `discover`, `contract`, `data`, `config`).
+//! The `tautwire` binary: the broker (`serve`) and its tools (`pub`, `sub`, `discover`, `contract`, `data`, `cert`, `config`).
 
 #![forbid(unsafe_code)]
 
 mod admin;
+mod certificates;
 mod cli;
 mod client;
 mod config;

@@ -2,6 +2,7 @@
 
 mod acl;
 mod arguments;
+mod cert;
 mod client_options;
 mod config;
 mod contract;
@@ -118,6 +119,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "--version" | "-V" | "version" => Err(Stop::Text(format!("tautwire {}\n", env!("CARGO_PKG_VERSION")))),
         "serve" => serve::run(parser(rest)),
         "acl" => acl::run(rest),
+        "cert" => cert::run(parser(rest)),
         "config" => config::run(rest),
         "contract" => contract::run(rest),
         "data" => data::run(rest),
@@ -160,6 +162,7 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&data::RESTORE, "put a backup in the place of a data directory"),
     (&acl::CHECK, "say whether a file of access rules is right"),
     (&acl::EXPLAIN, "say which access rule decides, and why"),
+    (&cert::COMMAND, "make an authority and certificates to try TLS"),
     (&config::CHECK, "say whether a configuration is right"),
     (&config::DIFF, "say what a running broker would change on a reload"),
     (&config::RELOAD, "have a running broker read its configuration again"),

@@ -22,6 +22,7 @@ fn help_and_version_go_to_standard_output_and_succeed() {
         (&["help", "data"], "Usage: tautwire data dump"),
         (&["data", "check", "--help"], "Exit codes: 0 done, and nothing is lost"),
         (&["serve", "--help"], "--recover"),
+        (&["cert", "--help"], "Usage: tautwire cert"),
         (&["--version"], concat!("tautwire ", env!("CARGO_PKG_VERSION"))),
     ] {
         let ended = run(arguments).expect(0);

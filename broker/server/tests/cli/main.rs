@@ -1,5 +1,6 @@
 //! The command line as a person uses it: every test runs the `tautwire` program.
 
+mod cert;
 mod commands;
 mod contracts;
 mod data;

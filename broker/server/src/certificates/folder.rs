@@ -1,0 +1,217 @@
+//! The folder of an authority: which files there are, and how they are written.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject as _;
+
+use super::authority::{Authority, Made};
+use super::der::{Fields, fields};
+use super::error::CertificateError;
+use crate::time::UtcTime;
+
+/// Largest file read.
+const FILE_MAX_BYTES: u64 = 1 << 20;
+
+/// Where an authority and what it has issued are kept.
+#[derive(Debug, Clone)]
+pub(crate) struct Folder(PathBuf);
+
+/// A certificate and its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pair {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+/// Whether files that are there are written over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existing {
+    Keep,
+    Replace,
+}
+
+impl Folder {
+    pub(crate) fn at(path: PathBuf) -> Folder {
+        Folder(path)
+    }
+
+    /// The files of this name.
+    pub(crate) fn pair(&self, name: &str) -> Pair {
+        Pair { certificate: self.file(&format!("{name}.pem")), key: self.file(&format!("{name}.key")) }
+    }
+
+    pub(crate) fn revoked(&self) -> PathBuf {
+        self.file("revoked.pem")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub(super) fn make(&self) -> Result<(), CertificateError> {
+        fs::create_dir_all(&self.0).map_err(|error| {
+            CertificateError::file(&self.0, "cert_folder", format!("the folder cannot be made: {error}"))
+        })
+    }
+
+    /// The authority of the folder, if it has one. Its certificate, where it is there, is looked at.
+    pub(super) fn authority(&self, now: SystemTime) -> Result<Option<Authority>, CertificateError> {
+        let Pair { certificate, key } = self.pair("ca");
+        if !key.exists() {
+            return match certificate.exists() {
+                false => Ok(None),
+                true => Err(CertificateError::file(
+                    &key,
+                    "cert_authority_key",
+                    "the key of the authority is missing; put it back, or name another folder with --dir",
+                )),
+            };
+        }
+        let authority = Authority::from_key(&text(&key)?).map_err(|error| {
+            CertificateError::file(&key, "cert_authority_key", format!("is not a private key in PEM: {error}"))
+        })?;
+        if certificate.exists() {
+            let der = certificate_of(&certificate)?;
+            let found = read(&certificate, &der)?;
+            let is_ours = found.public_key_info == authority.public_key_info()
+                && contains(found.subject, authority.name().as_bytes());
+            if !is_ours {
+                let what = format!("is not the certificate of an authority that tautwire made with {}", key.display());
+                return Err(CertificateError::file(&certificate, "cert_authority", what));
+            }
+            if has_expired(&found, now) {
+                let what = format!(
+                    "the authority has expired ({}); remove the file to make its certificate anew, and give that to clients",
+                    day(&found)
+                );
+                return Err(CertificateError::file(&certificate, "cert_authority_expired", what));
+            }
+        }
+        Ok(Some(authority))
+    }
+
+    /// The number of a certificate that the authority of this folder has issued.
+    pub(super) fn serial_of_issued(&self, path: &Path) -> Result<Vec<u8>, CertificateError> {
+        let der = certificate_of(path)?;
+        let found = read(path, &der)?;
+        self.check_issuer(path, &found)?;
+        Ok(found.serial.to_vec())
+    }
+
+    /// Whether the certificate at `path` is by the authority of this folder and holds; gives its last day.
+    pub(super) fn check(&self, path: &Path, now: SystemTime) -> Result<String, CertificateError> {
+        let der = certificate_of(path)?;
+        let found = read(path, &der)?;
+        self.check_issuer(path, &found)?;
+        if has_expired(&found, now) {
+            let what = format!("has expired ({}); --force makes a new one", day(&found));
+            return Err(CertificateError::file(path, "cert_expired", what));
+        }
+        Ok(day(&found))
+    }
+
+    fn check_issuer(&self, path: &Path, found: &Fields<'_>) -> Result<(), CertificateError> {
+        let authority_path = self.pair("ca").certificate;
+        let authority = certificate_of(&authority_path)?;
+        if read(&authority_path, &authority)?.subject == found.issuer {
+            return Ok(());
+        }
+        let what = format!("was not issued by {}; name its folder with --dir", authority_path.display());
+        Err(CertificateError::file(path, "cert_other_authority", what))
+    }
+}
+
+impl Pair {
+    pub(super) fn write(&self, made: &Made, existing: Existing) -> Result<(), CertificateError> {
+        // A certificate without its key is of no use; the other way round a new one can be made.
+        write(&self.key, made.key.as_bytes(), true, existing)?;
+        write(&self.certificate, made.certificate.as_bytes(), false, existing)
+    }
+
+    pub(super) fn files(&self) -> [&Path; 2] {
+        [&self.certificate, &self.key]
+    }
+}
+
+/// Refuses where one of the files is there already.
+pub(super) fn refuse_existing(files: &[&Path]) -> Result<(), CertificateError> {
+    match files.iter().find(|path| path.exists()) {
+        None => Ok(()),
+        Some(path) => Err(exists(path)),
+    }
+}
+
+fn exists(path: &Path) -> CertificateError {
+    CertificateError::file(path, "cert_exists", "is there already; --force replaces it")
+}
+
+/// Writes a file as a whole or not at all. A private one can be read by its owner alone.
+pub(super) fn write(path: &Path, bytes: &[u8], is_private: bool, existing: Existing) -> Result<(), CertificateError> {
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::AlreadyExists => exists(path),
+        _ => CertificateError::file(path, "cert_write", format!("cannot be written: {error}")),
+    };
+    match existing {
+        Existing::Keep => create(path, bytes, is_private).map_err(failed),
+        Existing::Replace => {
+            let mut beside = path.as_os_str().to_owned();
+            beside.push(format!(".{}", std::process::id()));
+            let beside = PathBuf::from(beside);
+            create(&beside, bytes, is_private).and_then(|()| fs::rename(&beside, path)).map_err(failed)
+        }
+    }
+}
+
+fn create(path: &Path, bytes: &[u8], is_private: bool) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, if is_private { 0o600 } else { 0o644 });
+    #[cfg(not(unix))]
+    let _ = is_private;
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn text(path: &Path) -> Result<String, CertificateError> {
+    let mut text = String::new();
+    fs::File::open(path)
+        .and_then(|file| file.take(FILE_MAX_BYTES).read_to_string(&mut text))
+        .map_err(|error| CertificateError::file(path, "cert_read", format!("cannot be read: {error}")))?;
+    Ok(text)
+}
+
+/// The first certificate of a file, in DER.
+fn certificate_of(path: &Path) -> Result<Vec<u8>, CertificateError> {
+    let certificate = CertificateDer::from_pem_slice(text(path)?.as_bytes());
+    certificate.map(|certificate| certificate.to_vec()).map_err(|_| not_a_certificate(path))
+}
+
+fn read<'a>(path: &Path, der: &'a [u8]) -> Result<Fields<'a>, CertificateError> {
+    fields(der).ok_or_else(|| not_a_certificate(path))
+}
+
+fn not_a_certificate(path: &Path) -> CertificateError {
+    let what = "holds no certificate in PEM; it begins with \"-----BEGIN CERTIFICATE-----\"";
+    CertificateError::file(path, "cert_read", what)
+}
+
+fn has_expired(found: &Fields<'_>, now: SystemTime) -> bool {
+    let now: String = UtcTime::from(now).to_string().chars().filter(char::is_ascii_digit).collect();
+    found.not_after.trim_end_matches('Z') < now.as_str()
+}
+
+/// The last day of a certificate.
+fn day(found: &Fields<'_>) -> String {
+    let part = |range| found.not_after.get(range).unwrap_or("?");
+    format!("{}-{}-{}", part(0..4), part(4..6), part(6..8))
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}

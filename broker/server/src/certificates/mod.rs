@@ -1,0 +1,12 @@
+//! An authority for development and the certificates that it issues, in a folder: what `tautwire cert` makes.
+
+mod authority;
+mod der;
+mod error;
+mod folder;
+mod names;
+mod request;
+
+pub(crate) use folder::{Existing, Folder, Pair};
+pub(crate) use names::{ClientName, ServerName};
+pub(crate) use request::Request;

@@ -1,0 +1,150 @@
+//! `tautwire cert`: an authority for development and certificates, so that TLS can be tried in three lines.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
+use super::{Exit, Stop, print};
+use crate::certificates::{ClientName, Existing, Folder, Pair, Request, ServerName};
+
+const FOLDER: &str = "tls";
+const DAYS: i32 = 365;
+const AUTHORITY_DAYS: i32 = 3_650;
+const DAYS_MAX: i32 = 36_500;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "cert",
+    usage: &["[OPTION]… [NAME]…"],
+    about: "Makes what TLS needs in development: an authority (ca.pem, ca.key), and by it a certificate for the broker\n\
+            (server.pem, server.key) with the names and addresses by which clients connect to it. Without any these are\n\
+            localhost, 127.0.0.1, ::1 and the name of this machine. An authority that is there is used again.",
+    groups: &[OptionGroup {
+        title: "Options",
+        options: &[
+            value(None, "dir", "DIR", "The folder; it is made if it is not there. Default: tls."),
+            value(
+                None,
+                "client",
+                "NAME",
+                "Make a certificate for a client of this name (NAME.pem, NAME.key). May be repeated.",
+            ),
+            value(
+                None,
+                "days",
+                "N",
+                "How long certificates hold. Default: 365. Less than 0 makes one that has expired, to see what clients do.",
+            ),
+            value(None, "ca-days", "N", "How long a new authority holds. Default: 3650."),
+            value(
+                None,
+                "revoke",
+                "FILE",
+                "Write a list of revoked certificates (revoked.pem) with the one in this file. May be repeated: the list \
+                 has all that are named, and no others.",
+            ),
+            flag(
+                None,
+                "force",
+                "Replace what is there already. The authority is never replaced: clients would have to trust another.",
+            ),
+        ],
+    }],
+    notes: &[
+        "Keys can be read by their owner alone. They are not encrypted: use them for development and tests, or guard the\n\
+              folder well.\n\n\
+              Exit codes: 0 done; 1 wrong arguments, or files that are there or do not fit.",
+    ],
+};
+
+pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let mut arguments = Arguments::new(&COMMAND, parser);
+    let mut folder = PathBuf::from(FOLDER);
+    let mut request = Request {
+        folder: Folder::at(folder.clone()),
+        names: Vec::new(),
+        clients: Vec::new(),
+        revoke: Vec::new(),
+        days: DAYS,
+        authority_days: AUTHORITY_DAYS,
+        existing: Existing::Keep,
+    };
+    while let Some(argument) = arguments.next()? {
+        match argument {
+            Argument::Option("dir") => folder = arguments.os_string()?.into(),
+            Argument::Option("client") => {
+                let name = ClientName::parse(&arguments.string()?);
+                let name = name.map_err(|what| arguments.failure(&what))?;
+                if !request.clients.contains(&name) {
+                    request.clients.push(name);
+                }
+            }
+            Argument::Option("days") => request.days = days(&mut arguments, -DAYS_MAX)?,
+            Argument::Option("ca-days") => request.authority_days = days(&mut arguments, 1)?,
+            Argument::Option("revoke") => request.revoke.push(arguments.os_string()?.into()),
+            Argument::Option("force") => request.existing = Existing::Replace,
+            Argument::Option(_) => return Err(arguments.failure("is not understood here")),
+            Argument::Positional(text) => {
+                let name = ServerName::parse(&text).map_err(|what| arguments.command_failure(&what))?;
+                request.names.push(name);
+            }
+        }
+    }
+    request.folder = Folder::at(folder);
+    let done = request.carry_out(SystemTime::now()).map_err(|error| Stop::failure(Exit::Usage, error))?;
+    let mut text = String::new();
+    let width = done.files.iter().map(|(path, _)| path.display().to_string().chars().count()).max().unwrap_or(0);
+    for (path, what) in &done.files {
+        let _ = writeln!(text, "{:width$}  {what}", path.display().to_string());
+    }
+    if let Some(server) = &done.server {
+        text.push_str(&to_try(&request.folder, server, request.clients.first()));
+    }
+    Ok(print(&text))
+}
+
+fn days(arguments: &mut Arguments, least: i32) -> Result<i32, Stop> {
+    let text = arguments.string()?;
+    text.parse().ok().filter(|days| (least..=DAYS_MAX).contains(days)).ok_or_else(|| {
+        arguments
+            .failure(&format!("expected a whole number from {least} to {DAYS_MAX}, found \"{}\"", text.escape_debug()))
+    })
+}
+
+/// The lines that start a broker and talk to it.
+fn to_try(folder: &Folder, server: &Pair, client: Option<&ClientName>) -> String {
+    let authority = quoted(&folder.pair("ca").certificate);
+    let mut serve = format!(
+        "tautwire serve --listen mqtts://127.0.0.1:8883 --set tls.certificate={} --set tls.key={}",
+        quoted(&server.certificate),
+        quoted(&server.key)
+    );
+    let mut connect = format!("-h localhost -p 8883 --cafile {authority}");
+    if let Some(client) = client {
+        let pair = folder.pair(client.as_str());
+        let _ = write!(serve, " --set tls.client_certificates=required --set tls.client_ca={authority}");
+        let _ = write!(connect, " --cert {} --key {}", quoted(&pair.certificate), quoted(&pair.key));
+    }
+    format!(
+        "\nTo try it:\n  {serve}\n  mosquitto_sub {connect} -t 'demo/#'\n  mosquitto_pub {connect} -t demo/hello -m hi\n"
+    )
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_quoted_for_a_shell_where_they_must_be() {
+        assert_eq!(quoted(Path::new("tls/ca.pem")), "tls/ca.pem");
+        assert_eq!(quoted(Path::new("my tls/it's.pem")), "'my tls/it'\\''s.pem'");
+    }
+}

@@ -1,0 +1,240 @@
+//! `tautwire cert`: what it makes can be used, and what is there stays.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::process::{Ended, Process, run};
+
+/// A folder for one test, removed when this is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tautwire-cert-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder can be made");
+        Folder(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.0.join(name)).expect("the file is there")
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.join(name).exists()
+    }
+
+    /// `tautwire cert` in this folder.
+    fn cert(&self, arguments: &[&str]) -> Ended {
+        run(&[&["cert", "--dir", &self.0.display().to_string()], arguments].concat())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A broker with the certificates of a folder, and further settings.
+struct Broker {
+    _process: Process,
+    port: u16,
+}
+
+impl Broker {
+    fn start(folder: &Folder, settings: &[&str]) -> Broker {
+        let certificate = format!("tls.certificate={}", folder.path("server.pem"));
+        let key = format!("tls.key={}", folder.path("server.key"));
+        let mut arguments =
+            vec!["serve", "--memory", "--listen", "mqtts://127.0.0.1:0", "--threads", "1", "--set", &certificate];
+        arguments.extend(["--set", &key]);
+        settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
+        let mut process = Process::start_without_reader(&arguments);
+        let line = process.output_line();
+        let port = line.strip_prefix("listening on mqtts://127.0.0.1:").and_then(|port| port.parse().ok());
+        Broker { _process: process, port: port.unwrap_or_else(|| panic!("not ready: {line}")) }
+    }
+
+    /// Connects by a name; gives the bytes with which the broker answers CONNECT, or why there is no answer.
+    fn connect(&self, folder: &Folder, name: &str, client: Option<&str>) -> Result<Vec<u8>, String> {
+        const CONNECT: &[u8] = b"\x10\x0D\x00\x04MQTT\x04\x02\x00\x0A\x00\x01a";
+        let mut roots = RootCertStore::empty();
+        let authority = CertificateDer::from_pem_slice(folder.read("ca.pem").as_bytes()).expect("PEM");
+        roots.add(authority).expect("an authority");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.expect("versions").with_root_certificates(roots);
+        let config = match client {
+            None => config.with_no_client_auth(),
+            Some(client) => {
+                let chain = CertificateDer::from_pem_slice(folder.read(&format!("{client}.pem")).as_bytes());
+                let key = PrivateKeyDer::from_pem_slice(folder.read(&format!("{client}.key")).as_bytes());
+                let config = config.with_client_auth_cert(vec![chain.expect("PEM")], key.expect("PEM"));
+                config.expect("they fit")
+            }
+        };
+        let name = ServerName::try_from(name.to_owned()).expect("a name");
+        let connection = ClientConnection::new(config.into(), name).expect("a client");
+        let socket = TcpStream::connect(("127.0.0.1", self.port)).expect("the broker listens");
+        socket.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+        let mut stream = StreamOwned::new(connection, socket);
+        let mut answer = vec![0; 4];
+        let answered = stream.write_all(CONNECT).and_then(|()| stream.read_exact(&mut answer));
+        answered.map(|()| answer).map_err(|error| error.to_string())
+    }
+}
+
+const ACCEPTED: &[u8] = b"\x20\x02\x00\x00";
+
+#[test]
+fn one_command_makes_all_that_a_broker_and_its_clients_need() {
+    let folder = Folder::new();
+    let text = folder.cert(&[]).expect(0).text();
+    for part in ["ca.pem", "server.key", "localhost, 127.0.0.1, ::1", "--listen mqtts://127.0.0.1:8883", "--cafile"] {
+        assert!(text.contains(part), "{text}");
+    }
+    let broker = Broker::start(&folder, &[]);
+    for name in ["localhost", "127.0.0.1", "::1"] {
+        assert_eq!(broker.connect(&folder, name, None).expect("connects"), ACCEPTED, "{name}");
+    }
+    let other = broker.connect(&folder, "broker.example.org", None).expect_err("another name");
+    assert!(other.contains("NotValidForName") || other.contains("not valid for name"), "{other}");
+}
+
+#[test]
+fn names_that_are_given_stand_for_the_usual_ones() {
+    let folder = Folder::new();
+    folder.cert(&["broker.example.org", "*.devices.example.org", "10.0.0.1"]).expect(0);
+    let broker = Broker::start(&folder, &[]);
+    for name in ["broker.example.org", "a.devices.example.org", "10.0.0.1"] {
+        assert_eq!(broker.connect(&folder, name, None).expect("connects"), ACCEPTED, "{name}");
+    }
+    assert!(broker.connect(&folder, "localhost", None).is_err());
+}
+
+#[test]
+fn a_client_is_known_by_its_certificate_until_that_is_revoked() {
+    let folder = Folder::new();
+    folder.cert(&["--client", "sensor-7", "--client", "sensor-8"]).expect(0);
+    folder.cert(&["--client", "late", "--days", "-1"]).expect(0);
+    let (authority, required) =
+        (format!("tls.client_ca={}", folder.path("ca.pem")), "tls.client_certificates=required");
+    let broker = Broker::start(&folder, &[&authority, required]);
+    assert_eq!(broker.connect(&folder, "localhost", Some("sensor-7")).expect("connects"), ACCEPTED);
+    assert!(broker.connect(&folder, "localhost", None).is_err());
+    assert!(broker.connect(&folder, "localhost", Some("late")).is_err());
+
+    folder.cert(&["--revoke", &folder.path("sensor-7.pem")]).expect(0);
+    let revoked = format!("tls.revoked={}", folder.path("revoked.pem"));
+    let broker = Broker::start(&folder, &[&authority, required, &revoked]);
+    let refused = broker.connect(&folder, "localhost", Some("sensor-7")).expect_err("revoked");
+    assert!(refused.contains("CertificateRevoked"), "{refused}");
+    assert_eq!(broker.connect(&folder, "localhost", Some("sensor-8")).expect("connects"), ACCEPTED);
+}
+
+#[test]
+fn nothing_is_replaced_unless_it_is_said() {
+    let folder = Folder::new();
+    folder.cert(&["--client", "a"]).expect(0);
+    let all = ["ca.pem", "ca.key", "server.pem", "server.key", "a.pem", "a.key"];
+    let before = all.map(|name| folder.read(name));
+    assert!(folder.cert(&[]).expect(0).text().contains("is there already"));
+    for arguments in [&["localhost"][..], &["--client", "a"], &["--client", "b", "--client", "a"]] {
+        let ended = folder.cert(arguments).expect(1);
+        assert!(ended.stderr.contains("--force") && ended.stderr.contains("[cert_exists]"), "{}", ended.stderr);
+    }
+    assert_eq!(all.map(|name| folder.read(name)), before);
+    assert!(!folder.has("b.pem"), "nothing is made where something is refused");
+
+    folder.cert(&["--client", "a", "--force"]).expect(0);
+    let after = all.map(|name| folder.read(name));
+    assert_eq!(after[..4], before[..4], "only what was asked for is replaced");
+    assert!(after[4] != before[4] && after[5] != before[5]);
+    folder.cert(&["--force"]).expect(0);
+    assert!(folder.read("server.key") != before[3]);
+    assert_eq!(folder.read("ca.key"), before[1], "an authority is never replaced");
+    folder.cert(&["--revoke", &folder.path("a.pem")]).expect(0);
+    assert!(folder.cert(&["--revoke", &folder.path("a.pem")]).expect(1).stderr.contains("[cert_exists]"));
+    let names = fs::read_dir(&folder.0).expect("reads").count();
+    assert_eq!(names, all.len() + 1, "nothing is left beside them");
+}
+
+#[test]
+fn the_key_of_the_authority_is_enough_to_go_on_with() {
+    let folder = Folder::new();
+    folder.cert(&[]).expect(0);
+    let first = Broker::start(&folder, &[]);
+    fs::remove_file(folder.path("ca.pem")).expect("is removed");
+    let made_again = folder.cert(&["--client", "a"]).expect(0).text();
+    assert!(made_again.contains("ca.pem") && !made_again.contains("ca.key"), "{made_again}");
+    // Whoever trusts the new certificate trusts what was issued before.
+    assert_eq!(first.connect(&folder, "localhost", None).expect("connects"), ACCEPTED);
+}
+
+#[test]
+fn files_that_do_not_fit_are_refused_with_what_to_do() {
+    let (folder, other) = (Folder::new(), Folder::new());
+    folder.cert(&["--days", "-1"]).expect(0);
+    other.cert(&[]).expect(0);
+    let told = |arguments: &[&str]| folder.cert(arguments).expect(1).stderr;
+    let expired = told(&[]);
+    assert!(expired.contains("has expired (20") && expired.contains("[cert_expired]"), "{expired}");
+    let stranger = told(&["--revoke", &other.path("server.pem")]);
+    assert!(stranger.contains("was not issued by") && stranger.contains("[cert_other_authority]"), "{stranger}");
+    let nothing = told(&["--revoke", &folder.path("ca.key")]);
+    assert!(nothing.contains("holds no certificate"), "{nothing}");
+
+    fs::copy(other.path("ca.pem"), folder.path("ca.pem")).expect("copies");
+    assert!(told(&["--force"]).contains("[cert_authority]"));
+    fs::remove_file(folder.path("ca.key")).expect("is removed");
+    assert!(told(&["--force"]).contains("the key of the authority is missing"));
+    fs::write(folder.path("ca.key"), "no key").expect("writes");
+    assert!(told(&["--force"]).contains("is not a private key"));
+    let empty = Folder::new();
+    assert!(empty.cert(&["--revoke", &other.path("server.pem")]).expect(1).stderr.contains("[cert_no_authority]"));
+    assert!(!empty.has("ca.pem"));
+}
+
+#[test]
+fn wrong_names_are_refused() {
+    let folder = Folder::new();
+    for (arguments, expected) in [
+        (&["mqtts://localhost"][..], "neither a host name nor an IP address"),
+        (&["--client", "a/b"], "cannot name files"),
+        (&["--client", "ca"], "choose another name"),
+        (&["--days", "many"], "expected a whole number"),
+        (&["--ca-days", "0"], "expected a whole number from 1"),
+    ] {
+        let ended = folder.cert(arguments).expect(1);
+        assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+    }
+    assert_eq!(fs::read_dir(&folder.0).expect("reads").count(), 0);
+}
+
+#[cfg(unix)]
+#[test]
+fn keys_can_be_read_by_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new();
+    folder.cert(&["--client", "a"]).expect(0);
+    folder.cert(&["--client", "a", "--force"]).expect(0);
+    for name in ["ca.key", "server.key", "a.key"] {
+        let mode = fs::metadata(folder.path(name)).expect("is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
