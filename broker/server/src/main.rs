@@ -1,4 +1,4 @@
-//! The `tautwire` binary: the broker (`serve`) and its tools (`pub`, `sub`, `discover`, `contract`, `data`, `config`).
+//! The `tautwire` binary: the broker (`serve`) and its tools (`pub`, `sub`, `discover`, `contract`, `data`, `user`, `config`).
 
 #![forbid(unsafe_code)]
 
@@ -7,6 +7,7 @@ mod cli;
 mod client;
 mod config;
 mod contracts;
+mod identity;
 mod json;
 mod log;
 mod nearest;

@@ -13,6 +13,7 @@ mod properties;
 mod publish;
 mod serve;
 mod subscribe;
+mod user;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -123,6 +124,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "generate" => generate::run(parser(rest)),
         "pub" => publish::run(parser(rest)),
         "sub" => subscribe::run(parser(rest)),
+        "user" => user::run(rest),
         _ => Err(unknown_command(&name)),
     };
     match result {
@@ -156,6 +158,10 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&data::COMPACT, "put the state of a data directory in a snapshot"),
     (&data::BACKUP, "copy a data directory, also while the broker runs"),
     (&data::RESTORE, "put a backup in the place of a data directory"),
+    (&user::ADD, "add a user to a password file"),
+    (&user::PASSWD, "give a user another password"),
+    (&user::REMOVE, "remove a user from a password file"),
+    (&user::LIST, "list the users of a password file"),
     (&config::CHECK, "say whether a configuration is right"),
     (&config::SHOW, "print the effective configuration"),
 ];
@@ -192,7 +198,7 @@ fn help(topic: &[OsString]) -> Result<ExitCode, Stop> {
 
 fn unknown_command(name: &str) -> Stop {
     let mut message = format!("there is no command {name}");
-    let known = COMMANDS.iter().map(|(command, _)| command.name).chain(["config", "contract", "data", "help"]);
+    let known = COMMANDS.iter().map(|(command, _)| command.name).chain(["config", "contract", "data", "user", "help"]);
     if let Some(near) = nearest(name, known) {
         message.push_str(&format!("; did you mean {near}?"));
     }

@@ -8,3 +8,4 @@ mod process;
 mod publish_subscribe;
 mod scripted;
 mod scripted_broker;
+mod user;
