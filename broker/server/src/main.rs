@@ -1,4 +1,5 @@
-//! The `tautwire` binary: the broker (`serve`) and its tools (`pub`, `sub`, `discover`, `contract`, `data`, `cert`, `config`).
+//! The `tautwire` binary: the broker (`serve`) and its tools (`pub`, `sub`, `discover`, `contract`, `data`, `acl`, `user`, `cert`,
+//! `config`).
 
 #![forbid(unsafe_code)]
 
@@ -8,6 +9,7 @@ mod cli;
 mod client;
 mod config;
 mod contracts;
+mod identity;
 mod json;
 mod log;
 mod nearest;

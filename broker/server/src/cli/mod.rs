@@ -15,6 +15,7 @@ mod properties;
 mod publish;
 mod serve;
 mod subscribe;
+mod user;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -127,6 +128,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "generate" => generate::run(parser(rest)),
         "pub" => publish::run(parser(rest)),
         "sub" => subscribe::run(parser(rest)),
+        "user" => user::run(rest),
         _ => Err(unknown_command(&name)),
     };
     match result {
@@ -163,6 +165,10 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&acl::CHECK, "say whether a file of access rules is right"),
     (&acl::EXPLAIN, "say which access rule decides, and why"),
     (&cert::COMMAND, "make an authority and certificates to try TLS"),
+    (&user::ADD, "add a user to a password file"),
+    (&user::PASSWD, "give a user another password"),
+    (&user::REMOVE, "remove a user from a password file"),
+    (&user::LIST, "list the users of a password file"),
     (&config::CHECK, "say whether a configuration is right"),
     (&config::DIFF, "say what a running broker would change on a reload"),
     (&config::RELOAD, "have a running broker read its configuration again"),
@@ -201,7 +207,8 @@ fn help(topic: &[OsString]) -> Result<ExitCode, Stop> {
 
 fn unknown_command(name: &str) -> Stop {
     let mut message = format!("there is no command {name}");
-    let known = COMMANDS.iter().map(|(command, _)| command.name).chain(["acl", "config", "contract", "data", "help"]);
+    let groups = ["acl", "config", "contract", "data", "user", "help"];
+    let known = COMMANDS.iter().map(|(command, _)| command.name).chain(groups);
     if let Some(near) = nearest(name, known) {
         message.push_str(&format!("; did you mean {near}?"));
     }

@@ -28,10 +28,10 @@ const STATE: &str =
 const TOKEN: &str = "a-token-for-tests-0123456789";
 
 /// A folder of one's own, removed when this is dropped.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(files: &[(&str, &str)]) -> Folder {
+    pub(crate) fn new(files: &[(&str, &str)]) -> Folder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = Folder(std::env::temp_dir().join(format!("tautwire-cli-{}-{number}", std::process::id())));
@@ -51,7 +51,7 @@ impl Folder {
         self.path(name)
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }
 }

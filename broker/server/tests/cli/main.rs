@@ -9,3 +9,4 @@ mod process;
 mod publish_subscribe;
 mod scripted;
 mod scripted_broker;
+mod user;

@@ -1,0 +1,9 @@
+//! Who is not let in, whatever it proves.
+
+mod failures;
+mod network;
+mod table;
+
+pub use failures::{By, FailureRule};
+pub use network::Network;
+pub use table::{Ban, BanCounters, BanError, Banned, Bans};

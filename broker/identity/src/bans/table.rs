@@ -1,0 +1,321 @@
+//! The bans that hold.
+
+use core::net::IpAddr;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::failures::{FailureRule, Failures};
+use super::network::{Network, PREFIX_MAX};
+use crate::limits::{BAN_REASON_BYTES_MAX, BANS_MAX};
+use crate::{Attempt, Now};
+
+/// Who is banned.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Banned {
+    /// A Client Identifier.
+    ClientId(Box<str>),
+    /// A user: who says that it is one, and who has been authenticated as one.
+    User(Box<str>),
+    /// All addresses of a network.
+    Network(Network),
+}
+
+/// A ban.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ban {
+    /// Who is banned.
+    pub who: Banned,
+    /// When it ends, in seconds since 1970; `None`: when it is taken back.
+    pub until_unix_s: Option<u64>,
+    /// Why, for operators; clients are not told.
+    pub why: Box<str>,
+}
+
+/// Why a ban is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BanError {
+    /// There are [`BANS_MAX`].
+    Full,
+    /// The reason is longer than [`BAN_REASON_BYTES_MAX`].
+    Reason,
+}
+
+/// What has happened since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BanCounters {
+    /// Attempts and connections that were refused by a ban.
+    pub refused: u64,
+    /// Bans that rules have made.
+    pub by_rule: u64,
+    /// Bans and failures that were not noted, because a table was full.
+    pub not_noted: u64,
+}
+
+/// All bans, and the failures that may become bans. It outlives chains, and threads share it.
+#[derive(Debug, Default)]
+pub struct Bans {
+    rules: Vec<FailureRule>,
+    table: Mutex<Table>,
+    /// How many bans there are, so that nobody takes the lock where there is none.
+    count: AtomicUsize,
+    refused: AtomicU64,
+    by_rule: AtomicU64,
+    not_noted: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    bans: HashMap<Banned, (Option<u64>, Box<str>)>,
+    /// Bans of networks, by the length of their prefix.
+    prefixes: Prefixes,
+    /// When bans that are over were last looked for, because the table was full.
+    swept_at_s: Option<u64>,
+    failures: Failures,
+}
+
+#[derive(Debug)]
+struct Prefixes([u32; PREFIX_MAX as usize + 1]);
+
+impl Bans {
+    /// No bans, and rules by which there will be some.
+    #[must_use]
+    pub fn new(rules: Vec<FailureRule>) -> Bans {
+        Bans { rules, ..Bans::default() }
+    }
+
+    /// Bans somebody, or changes the ban.
+    ///
+    /// # Errors
+    /// There are too many, or the reason is too long.
+    pub fn add(&self, ban: Ban, now: Now) -> Result<(), BanError> {
+        if ban.why.len() > BAN_REASON_BYTES_MAX {
+            return Err(BanError::Reason);
+        }
+        let added = self.table().add(ban, now);
+        if added.is_err() {
+            self.not_noted.fetch_add(1, Ordering::Relaxed);
+        }
+        added
+    }
+
+    /// Takes a ban back. Whether there was one.
+    pub fn remove(&self, who: &Banned) -> bool {
+        self.table().remove(who)
+    }
+
+    /// The bans that hold, in order.
+    #[must_use]
+    pub fn list(&self, now: Now) -> Vec<Ban> {
+        let table = self.table();
+        let holding = table.bans.iter().filter(|(_, (until, _))| holds(*until, now));
+        let ban = |(who, (until, why)): (&Banned, &(Option<u64>, Box<str>))| Ban {
+            who: who.clone(),
+            until_unix_s: *until,
+            why: why.clone(),
+        };
+        let mut bans: Vec<Ban> = holding.map(ban).collect();
+        bans.sort_by(|a, b| a.who.cmp(&b.who));
+        bans
+    }
+
+    /// Whether nobody from this address is let in: known as soon as a connection is accepted.
+    #[must_use]
+    pub fn has_address(&self, address: IpAddr, now: Now) -> bool {
+        self.is_any() && self.told(self.table().has_address(address, now))
+    }
+
+    /// Whether a user or a Client Identifier is banned.
+    #[must_use]
+    pub fn has(&self, who: &Banned, now: Now) -> bool {
+        self.is_any() && self.told(self.table().has(who, now))
+    }
+
+    /// Who of those that an attempt names is banned.
+    pub(crate) fn find(&self, attempt: &Attempt, now: Now) -> Option<Banned> {
+        if !self.is_any() {
+            return None;
+        }
+        let mut table = self.table();
+        let address = attempt.origin.address.filter(|address| table.has_address(*address, now));
+        let found = address.map(|address| Banned::Network(Network::of(address))).or_else(|| {
+            let named =
+                [Some(Banned::ClientId(attempt.client_id.clone())), attempt.user_name.clone().map(Banned::User)];
+            named.into_iter().flatten().find(|who| table.has(who, now))
+        });
+        drop(table);
+        self.told(found.is_some());
+        found
+    }
+
+    /// Notes that an attempt has failed, and bans who fails too often. Who has been banned by it.
+    pub(crate) fn failed(&self, attempt: &Attempt, now: Now) -> Vec<Banned> {
+        let mut banned = Vec::new();
+        for (index, rule) in self.rules.iter().enumerate() {
+            let Some(who) = rule.by.subject(attempt) else { continue };
+            let mut table = self.table();
+            let noted = table.failures.note(index, rule, who.clone(), now);
+            let added = match noted {
+                Some(false) => continue,
+                Some(true) => {
+                    let until_unix_s = Some(now.unix_s.saturating_add(rule.ban_s));
+                    let why = format!("{} failures within {} s", rule.count, rule.within_s).into();
+                    table.add(Ban { who: who.clone(), until_unix_s, why }, now)
+                }
+                None => Err(BanError::Full),
+            };
+            drop(table);
+            match added {
+                Ok(()) => {
+                    self.by_rule.fetch_add(1, Ordering::Relaxed);
+                    banned.push(who);
+                }
+                Err(_) => {
+                    self.not_noted.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        banned
+    }
+
+    /// What has happened since the start.
+    #[must_use]
+    pub fn counters(&self) -> BanCounters {
+        BanCounters {
+            refused: self.refused.load(Ordering::Relaxed),
+            by_rule: self.by_rule.load(Ordering::Relaxed),
+            not_noted: self.not_noted.load(Ordering::Relaxed),
+        }
+    }
+
+    fn is_any(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0
+    }
+
+    fn told(&self, is_banned: bool) -> bool {
+        self.refused.fetch_add(u64::from(is_banned), Ordering::Relaxed);
+        is_banned
+    }
+
+    fn table(&self) -> Guard<'_> {
+        Guard { table: self.table.lock().unwrap_or_else(PoisonError::into_inner), count: &self.count }
+    }
+}
+
+/// The table, whose size is told when the lock is given back.
+struct Guard<'b> {
+    table: MutexGuard<'b, Table>,
+    count: &'b AtomicUsize,
+}
+
+impl std::ops::Deref for Guard<'_> {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl std::ops::DerefMut for Guard<'_> {
+    fn deref_mut(&mut self) -> &mut Table {
+        &mut self.table
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.count.store(self.table.bans.len(), Ordering::Release);
+    }
+}
+
+impl Table {
+    fn add(&mut self, ban: Ban, now: Now) -> Result<(), BanError> {
+        if !self.bans.contains_key(&ban.who) && self.bans.len() >= BANS_MAX {
+            // Once a second, or many who fail would keep a thread busy with it.
+            if self.swept_at_s.replace(now.unix_s) == Some(now.unix_s) {
+                return Err(BanError::Full);
+            }
+            let over: Vec<Banned> =
+                self.bans.iter().filter(|(_, (until, _))| !holds(*until, now)).map(|(who, _)| who.clone()).collect();
+            for who in over {
+                self.remove(&who);
+            }
+            if self.bans.len() >= BANS_MAX {
+                return Err(BanError::Full);
+            }
+        }
+        let prefix = prefix(&ban.who);
+        if self.bans.insert(ban.who, (ban.until_unix_s, ban.why)).is_none()
+            && let Some(count) = prefix.and_then(|prefix| self.prefixes.0.get_mut(usize::from(prefix)))
+        {
+            *count += 1;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, who: &Banned) -> bool {
+        let was_there = self.bans.remove(who).is_some();
+        let prefix = prefix(who).filter(|_| was_there);
+        if let Some(count) = prefix.and_then(|prefix| self.prefixes.0.get_mut(usize::from(prefix))) {
+            *count = count.saturating_sub(1);
+        }
+        was_there
+    }
+
+    /// Whether a ban of exactly this holds. One that is over is taken out.
+    fn has(&mut self, who: &Banned, now: Now) -> bool {
+        match self.bans.get(who) {
+            Some((until, _)) if holds(*until, now) => true,
+            Some(_) => {
+                self.remove(who);
+                false
+            }
+            None => false,
+        }
+    }
+
+    fn has_address(&mut self, address: IpAddr, now: Now) -> bool {
+        let prefixes = (0..=PREFIX_MAX).filter(|prefix| self.prefixes.0[usize::from(*prefix)] > 0);
+        let prefixes: Vec<u8> = prefixes.collect();
+        prefixes.into_iter().any(|prefix| self.has(&Banned::Network(Network::around(address, prefix)), now))
+    }
+}
+
+fn prefix(who: &Banned) -> Option<u8> {
+    match who {
+        Banned::Network(network) => Some(network.prefix()),
+        _ => None,
+    }
+}
+
+fn holds(until_unix_s: Option<u64>, now: Now) -> bool {
+    until_unix_s.is_none_or(|until_s| now.unix_s < until_s)
+}
+
+impl Default for Prefixes {
+    fn default() -> Prefixes {
+        Prefixes([0; PREFIX_MAX as usize + 1])
+    }
+}
+
+impl fmt::Display for Banned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Banned::ClientId(id) => write!(f, "client identifier {}", id.escape_debug()),
+            Banned::User(user) => write!(f, "user {}", user.escape_debug()),
+            Banned::Network(network) => write!(f, "address {network}"),
+        }
+    }
+}
+
+impl fmt::Display for BanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BanError::Full => write!(f, "there are {BANS_MAX} bans, and may not be more [ban_limit]"),
+            BanError::Reason => write!(f, "the reason is longer than {BAN_REASON_BYTES_MAX} bytes [ban_reason]"),
+        }
+    }
+}
+
+impl std::error::Error for BanError {}

@@ -1,0 +1,195 @@
+//! Which names the holder of a certificate gets.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{CertificateFields, Field};
+use crate::limits::{CLIENT_ID_BYTES_MAX, USER_NAME_BYTES_MAX};
+use crate::{Principal, Refusal, RefusalCode};
+
+/// Rules for certificates: the first whose conditions hold, and whose names are there, says who the client is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateRules {
+    /// In the order in which they are tried.
+    pub rules: Vec<CertificateRule>,
+}
+
+/// For which certificates it is, and which names they give.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CertificateRule {
+    /// Patterns for fields. For each, some value of its field must match.
+    pub when: Vec<Pattern>,
+    /// The user. Without it, the holder is anonymous.
+    pub user: Option<Template>,
+    /// The Client Identifier, whatever the client says itself. Without it, the client has its own.
+    pub client_id: Option<Template>,
+    /// Names of roles, for access rules.
+    pub roles: Vec<Box<str>>,
+}
+
+/// A field of a certificate, and text that a value of it must be: `*` stands for any run of characters, once at most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern {
+    field: Field,
+    before: Box<str>,
+    /// What stands behind the star, if there is one.
+    after: Option<Box<str>>,
+}
+
+/// Text with fields in it: `{cn}`, `{o}`, `{ou}`, `{dns}`, `{email}`, `{uri}`, `{ip}`, `{serial}`, `{fingerprint}`. Of several values it
+/// takes the first. `{*}` is what the star of the rule's first pattern with a star stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template(Vec<Piece>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Text(Box<str>),
+    Field(Field),
+    Star,
+}
+
+/// Why a text is no pattern or template, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleError(String);
+
+impl fmt::Display for RuleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RuleError {}
+
+impl CertificateRules {
+    /// The common name is the user.
+    ///
+    /// # Panics
+    /// Never: the text is a template.
+    #[must_use]
+    pub fn common_name() -> CertificateRules {
+        let user = Some(Template(vec![Piece::Field(Field::CommonName)]));
+        CertificateRules { rules: vec![CertificateRule { user, ..CertificateRule::default() }] }
+    }
+
+    /// Who the holder of a certificate is.
+    pub(crate) fn principal(&self, der: &[u8]) -> Result<Principal, Refusal> {
+        let fields = CertificateFields::read(der).ok_or_else(|| {
+            Refusal::new(RefusalCode::Certificate, "the client's certificate is valid, but its names cannot be read")
+        })?;
+        self.rules.iter().find_map(|rule| rule.principal(&fields)).ok_or_else(|| {
+            let log = format!("no certificate rule is for the client's certificate{}", Shown(&fields));
+            Refusal::new(RefusalCode::NoRule, log)
+        })
+    }
+}
+
+impl CertificateRule {
+    fn principal(&self, fields: &CertificateFields) -> Option<Principal> {
+        let mut star = None;
+        for pattern in &self.when {
+            let found = fields.values(pattern.field).find_map(|value| pattern.matched(value))?;
+            if pattern.after.is_some() {
+                star.get_or_insert(found);
+            }
+        }
+        let name = |template: &Option<Template>, bytes_max| match template {
+            Some(template) => template.filled(fields, star, bytes_max).map(Some),
+            None => Some(None),
+        };
+        Some(Principal {
+            user: name(&self.user, USER_NAME_BYTES_MAX)?,
+            client_id: name(&self.client_id, CLIENT_ID_BYTES_MAX)?,
+            claims: fields.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            roles: self.roles.clone().into(),
+            expires_at_unix_s: None,
+            link: "certificate",
+        })
+    }
+}
+
+impl Pattern {
+    /// A pattern for the field called `field`.
+    ///
+    /// # Errors
+    /// There is no such field, or more than one star.
+    pub fn new(field: &str, pattern: &str) -> Result<Pattern, RuleError> {
+        let field = named(field)?;
+        let (before, after) = match pattern.split_once('*') {
+            Some((_, after)) if after.contains('*') => {
+                return Err(RuleError(format!("{pattern}: a pattern has one * at most")));
+            }
+            Some((before, after)) => (before, Some(after.into())),
+            None => (pattern, None),
+        };
+        Ok(Pattern { field, before: before.into(), after })
+    }
+
+    /// What the star stands for in a value that matches; empty where there is no star.
+    fn matched<'v>(&self, value: &'v str) -> Option<&'v str> {
+        let rest = value.strip_prefix(&*self.before)?;
+        match &self.after {
+            Some(after) => rest.strip_suffix(&**after),
+            None => rest.is_empty().then_some(rest),
+        }
+    }
+}
+
+impl Template {
+    /// Reads a template.
+    ///
+    /// # Errors
+    /// A brace has no counterpart, or there is no such field.
+    pub fn new(text: &str) -> Result<Template, RuleError> {
+        let (mut pieces, mut rest) = (Vec::new(), text);
+        while let Some((before, behind)) = rest.split_once('{') {
+            let (name, behind) = behind
+                .split_once('}')
+                .ok_or_else(|| RuleError(format!("{text}: a brace is not closed; a field is {{cn}}, for example")))?;
+            pieces.push(Piece::Text(before.into()));
+            pieces.push(if name == "*" { Piece::Star } else { Piece::Field(named(name)?) });
+            rest = behind;
+        }
+        pieces.push(Piece::Text(rest.into()));
+        pieces.retain(|piece| !matches!(piece, Piece::Text(text) if text.is_empty()));
+        if pieces.is_empty() {
+            return Err(RuleError("a name is not empty".to_owned()));
+        }
+        if pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if text.contains('}'))) {
+            return Err(RuleError(format!("{text}: a brace is not opened; a field is {{cn}}, for example")));
+        }
+        Ok(Template(pieces))
+    }
+
+    /// The name, if the certificate has all that it needs.
+    fn filled(&self, fields: &CertificateFields, star: Option<&str>, bytes_max: usize) -> Option<Arc<str>> {
+        let mut name = String::new();
+        for piece in &self.0 {
+            name.push_str(match piece {
+                Piece::Text(text) => text,
+                Piece::Field(field) => fields.values(*field).next()?,
+                Piece::Star => star.filter(|star| !star.is_empty())?,
+            });
+        }
+        (name.len() <= bytes_max).then(|| name.into())
+    }
+}
+
+fn named(name: &str) -> Result<Field, RuleError> {
+    let known = || Field::ALL.iter().copied();
+    known().find(|field| field.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = known().map(Field::name).collect();
+        RuleError(format!("a certificate has no field {}; there are {}", name.escape_debug(), names.join(", ")))
+    })
+}
+
+/// The first common name, for the log.
+struct Shown<'f>(&'f CertificateFields);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.values(Field::CommonName).next() {
+            Some(name) => write!(f, " of {}", name.escape_debug()),
+            None => Ok(()),
+        }
+    }
+}

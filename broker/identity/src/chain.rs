@@ -1,0 +1,343 @@
+//! Links that are asked one after the other.
+
+use std::sync::Arc;
+
+use base64ct::{Base64, Encoding as _};
+
+use crate::limits::{CLIENT_ID_BYTES_MAX, LINKS_MAX};
+use crate::password_file::PasswordHash;
+use crate::scram::Proving;
+use crate::work::{Job, Work};
+use crate::{
+    Attempt, Banned, Bans, CertificateRules, Exchange, Now, Outside, PasswordFile, Principal, Refusal, RefusalCode,
+    ScramHash,
+};
+
+/// Random bytes in a nonce of SCRAM's server.
+const SCRAM_NONCE_BYTES: usize = 18;
+
+/// What a listener asks about a client: links, in their order. The first that says yes or no decides. Where each says that the client
+/// is not its own, the client is refused.
+#[derive(Debug)]
+pub struct Chain {
+    links: Box<[Link]>,
+    settings: Settings,
+}
+
+/// One who may know clients.
+#[derive(Debug, Clone)]
+pub enum Link {
+    /// Clients that do not say who they are.
+    Anonymous(Anonymous),
+    /// Users with passwords, in a file.
+    PasswordFile(Arc<PasswordFile>),
+    /// Holders of certificates.
+    Certificate(Arc<CertificateRules>),
+}
+
+/// Which clients are let in without a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Anonymous {
+    /// Those that give neither user name nor password nor method. One that gives some must be known to another link.
+    #[default]
+    WithoutCredentials,
+    /// All. User name and password are not looked at, and the client is nobody all the same.
+    Everybody,
+}
+
+/// What holds for all links of a chain.
+#[derive(Clone)]
+pub struct Settings {
+    /// Whether a password may come over a connection that others can read.
+    pub allows_plain_passwords: bool,
+    /// Random, made once for the life of the process: what is done for unknown users must not change, or one could tell.
+    pub key: [u8; 32],
+    /// Who is not let in, and how often one may fail.
+    pub bans: Arc<Bans>,
+}
+
+/// What comes of an attempt.
+#[derive(Debug)]
+pub enum Step {
+    /// The client is known.
+    Admit {
+        /// Who it is.
+        principal: Principal,
+        /// Authentication Data for CONNACK, or for the AUTH that ends a re-authentication.
+        data: Option<Vec<u8>>,
+    },
+    /// The client is not let in.
+    Refuse(Refusal),
+    /// It takes longer: to be run on a thread that may wait.
+    Work(Work),
+    /// The client must answer: an AUTH with 0x18 goes to it [MQTT-4.12.0-2].
+    Challenge {
+        /// The Authentication Data of the AUTH.
+        data: Vec<u8>,
+        /// What goes on with the answer.
+        exchange: Exchange,
+    },
+}
+
+/// What a link says.
+pub(crate) enum Answer {
+    Yes {
+        principal: Principal,
+        data: Option<Vec<u8>>,
+    },
+    No(Refusal),
+    /// With what would have to be computed if it were.
+    NotMine(Option<Decoy>),
+    Later(Job),
+    Challenge {
+        data: Vec<u8>,
+        proving: Box<Proving>,
+    },
+}
+
+/// What is done for a user that nobody knows, so that it looks like one that somebody knows.
+pub(crate) enum Decoy {
+    Hash(PasswordHash),
+    /// The client is challenged, and refused whatever it answers.
+    Exchange {
+        data: Vec<u8>,
+        proving: Box<Proving>,
+    },
+}
+
+/// An attempt on its way through a chain.
+pub(crate) struct Case {
+    attempt: Attempt,
+    /// The link to be asked next.
+    at: usize,
+    /// What a refusal costs: as much as if the first password file had known the user.
+    decoy: Option<Decoy>,
+    /// What SCRAM's server adds to the nonce of the client.
+    nonce: String,
+}
+
+impl Chain {
+    /// A chain of [`LINKS_MAX`] links at most; `None` if there are more.
+    #[must_use]
+    pub fn new(links: Vec<Link>, settings: Settings) -> Option<Chain> {
+        (links.len() <= LINKS_MAX).then(|| Chain { links: links.into(), settings })
+    }
+
+    /// A chain that lets in everybody as nobody.
+    #[must_use]
+    pub fn open() -> Chain {
+        let settings = Settings { allows_plain_passwords: true, key: [0; 32], bans: Arc::default() };
+        Chain { links: [Link::Anonymous(Anonymous::Everybody)].into(), settings }
+    }
+
+    /// Begins with an attempt. `random` fills bytes by which nobody can guess.
+    pub fn begin(self: &Arc<Self>, attempt: Attempt, now: Now, random: &mut dyn FnMut(&mut [u8])) -> Step {
+        let mut case = Case { attempt, at: 0, decoy: None, nonce: String::new() };
+        if let Err(refusal) = self.check(&case.attempt, now) {
+            return self.clone().refuse(case, refusal, now);
+        }
+        if case.attempt.method.is_some() {
+            let mut bytes = [0; SCRAM_NONCE_BYTES];
+            random(&mut bytes);
+            case.nonce = Base64::encode_string(&bytes);
+        }
+        self.clone().ask(case, now, None)
+    }
+
+    /// What is wrong with an attempt whoever it is from.
+    fn check(&self, attempt: &Attempt, now: Now) -> Result<(), Refusal> {
+        if let Some(who) = self.settings.bans.find(attempt, now) {
+            return Err(banned(&who));
+        }
+        if attempt.password.is_some() && attempt.origin.is_exposed() && !self.settings.allows_plain_passwords {
+            let log = format!(
+                "a password came unencrypted by listener {}; use TLS, or allow it for this listener",
+                attempt.origin.listener
+            );
+            return Err(Refusal::new(RefusalCode::PlainPassword, log));
+        }
+        Ok(())
+    }
+
+    /// Asks the links that have not been asked yet. A thread that has the `outside` may do what takes long.
+    fn ask(self: Arc<Self>, mut case: Case, now: Now, outside: Option<&dyn Outside>) -> Step {
+        while let Some(link) = self.links.get(case.at) {
+            case.at += 1;
+            let answer = link.ask(&case.attempt, &case.nonce, &self.settings);
+            if let Answer::Later(Job::Password { .. }) = answer {
+                // It costs as much as the decoy would.
+                case.decoy = None;
+            }
+            match answer {
+                Answer::NotMine(decoy) => case.decoy = case.decoy.or(decoy),
+                Answer::Later(job) if outside.is_some() => {
+                    let answer = job.run();
+                    return self.go_on_with(case, answer, now, outside);
+                }
+                Answer::Later(job) => return Step::Work(Work::new(self, case, job)),
+                answer => return self.go_on_with(case, answer, now, outside),
+            }
+        }
+        let refusal = case.attempt.unknown();
+        self.go_on_with(case, Answer::No(refusal), now, outside)
+    }
+
+    /// What comes of a link's answer.
+    pub(crate) fn go_on_with(
+        self: Arc<Self>,
+        mut case: Case,
+        answer: Answer,
+        now: Now,
+        outside: Option<&dyn Outside>,
+    ) -> Step {
+        match answer {
+            Answer::Yes { principal, data } => match self.admit(&case.attempt, principal, now) {
+                Ok(principal) => Step::Admit { principal, data },
+                Err(refusal) => self.refuse(case, refusal, now),
+            },
+            Answer::No(refusal) => match (case.decoy.take(), case.attempt.password.take()) {
+                (Some(Decoy::Hash(hash)), Some(password)) => {
+                    let job = Job::Decoy { hash, password, refusal };
+                    if outside.is_some() {
+                        let answer = job.run();
+                        self.go_on_with(case, answer, now, outside)
+                    } else {
+                        Step::Work(Work::new(self, case, job))
+                    }
+                }
+                (Some(Decoy::Exchange { data, proving }), _) => {
+                    Step::Challenge { data, exchange: Exchange::new(self, case, *proving) }
+                }
+                _ => self.refuse(case, refusal, now),
+            },
+            Answer::NotMine(decoy) => {
+                case.decoy = case.decoy.or(decoy);
+                self.ask(case, now, outside)
+            }
+            Answer::Later(job) => Step::Work(Work::new(self, case, job)),
+            Answer::Challenge { data, proving } => {
+                Step::Challenge { data, exchange: Exchange::new(self, case, *proving) }
+            }
+        }
+    }
+
+    /// Whoever a link has vouched for must fit the limits, may not be banned, and must be who the connection belongs to already.
+    fn admit(&self, attempt: &Attempt, principal: Principal, now: Now) -> Result<Principal, Refusal> {
+        if principal.client_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > CLIENT_ID_BYTES_MAX) {
+            let log = format!("the client identifier that {} gives cannot be used", principal.link);
+            return Err(Refusal::new(RefusalCode::ClientId, log));
+        }
+        if let Some(current) = &attempt.current
+            && current.user != principal.user
+        {
+            let user = shown(current.user.as_deref().unwrap_or("nobody"));
+            return Err(Refusal::new(RefusalCode::OtherUser, format!("{user} authenticated again as another user")));
+        }
+        let user = principal.user.as_deref().map(|user| Banned::User(user.into()));
+        let client_id = principal.client_id.as_deref().map(|id| Banned::ClientId(id.into()));
+        match [user, client_id].into_iter().flatten().find(|who| self.settings.bans.has(who, now)) {
+            Some(who) => Err(banned(&who)),
+            None => Ok(principal),
+        }
+    }
+
+    fn refuse(self: Arc<Self>, case: Case, mut refusal: Refusal, now: Now) -> Step {
+        if refusal.code.counts_as_failure() {
+            for who in self.settings.bans.failed(&case.attempt, now) {
+                refusal.log.to_mut().push_str(&format!("; {who} is banned for failing too often"));
+            }
+        }
+        Step::Refuse(refusal)
+    }
+}
+
+impl Link {
+    fn ask(&self, attempt: &Attempt, nonce: &str, settings: &Settings) -> Answer {
+        match self {
+            Link::Anonymous(who) => {
+                let gives_none = attempt.user_name.is_none() && attempt.password.is_none();
+                let is_mine = attempt.method.is_none() && (gives_none || *who == Anonymous::Everybody);
+                match is_mine {
+                    true => Answer::yes(Principal { link: "anonymous", ..Principal::default() }),
+                    false => Answer::NotMine(None),
+                }
+            }
+            Link::PasswordFile(file) => {
+                if let Some(hash) = attempt.method.as_deref().and_then(ScramHash::of_method) {
+                    let data = attempt.data.as_ref().map_or(&[][..], |data| data.expose());
+                    return Proving::begin(hash, file, data, attempt.user_name.as_deref(), nonce, &settings.key);
+                }
+                let (None, Some(name), Some(password)) = (&attempt.method, &attempt.user_name, &attempt.password)
+                else {
+                    return Answer::NotMine(None);
+                };
+                let Some(account) = file.user(name) else {
+                    return Answer::NotMine(Some(Decoy::Hash(file.decoy(&settings.key, name))));
+                };
+                let principal =
+                    Principal { user: Some((&**name).into()), link: "password_file", ..Principal::default() };
+                let (hash, password) = (account.password.clone(), password.clone());
+                Answer::Later(Job::Password { hash, password, principal })
+            }
+            Link::Certificate(rules) => match (&attempt.method, &attempt.origin.certificate) {
+                (None, Some(certificate)) => rules.principal(certificate).map_or_else(Answer::No, Answer::yes),
+                _ => Answer::NotMine(None),
+            },
+        }
+    }
+}
+
+impl Answer {
+    fn yes(principal: Principal) -> Answer {
+        Answer::Yes { principal, data: None }
+    }
+}
+
+impl Attempt {
+    /// Why it is refused when no link knows it.
+    fn unknown(&self) -> Refusal {
+        if let Some(method) = &self.method {
+            let log = format!("nothing here authenticates by {}", shown(method));
+            return Refusal::new(RefusalCode::UnknownMethod, log);
+        }
+        match (&self.user_name, &self.password) {
+            (None, None) => Refusal::new(
+                RefusalCode::NoCredentials,
+                format!(
+                    "the client does not say who it is, and listener {} lets in no such clients",
+                    self.origin.listener
+                ),
+            ),
+            (Some(name), None) => {
+                Refusal::new(RefusalCode::NoPassword, format!("user {} gives no password", shown(name)))
+            }
+            (Some(name), Some(_)) => {
+                Refusal::new(RefusalCode::UnknownUser, format!("there is no user {}", shown(name)))
+            }
+            (None, Some(_)) => {
+                Refusal::new(RefusalCode::UnknownUser, "a password without a user name belongs to nobody")
+            }
+        }
+    }
+}
+
+fn banned(who: &Banned) -> Refusal {
+    Refusal::new(RefusalCode::Banned, format!("{who} is banned"))
+}
+
+/// Text of a client, for the log: short, and without control characters.
+fn shown(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 64;
+    let mut shown: String = text.chars().take(CHARACTERS_MAX).flat_map(char::escape_debug).collect();
+    if text.chars().nth(CHARACTERS_MAX).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// The key is a secret.
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings").field("allows_plain_passwords", &self.allows_plain_passwords).finish_non_exhaustive()
+    }
+}

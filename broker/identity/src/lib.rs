@@ -1,0 +1,43 @@
+//! Who a client is.
+//!
+//! * [`Chain`]: what a listener asks about a client that connects, link after link. Each says yes, no, or that the client is not its own.
+//!   A chain never changes; threads share it by `Arc`.
+//! * [`Attempt`]: what a client says of itself in CONNECT or AUTH, and the [`Origin`] that it comes from.
+//! * [`Step`]: what comes of it: the client is a [`Principal`], gets a [`Refusal`] or a challenge, or there is [`Work`] that takes too long
+//!   for a thread that serves clients.
+//! * [`PasswordFile`]: users and what proves them, read from a file; [`edit`]: such a file changed.
+//! * [`Exchange`]: SCRAM, when the client has been challenged.
+//! * [`Bans`]: who is not let in, whatever it proves.
+//! * [`CertificateRules`]: names from certificates that TLS has verified.
+//!
+//! No I/O, no clock, no thread: the time and random bytes are arguments. Secrets are compared in constant time, never shown, and wiped
+//! when they are dropped.
+#![forbid(unsafe_code)]
+
+mod attempt;
+mod bans;
+mod certificate;
+mod chain;
+pub mod edit;
+mod error;
+pub mod limits;
+mod outside;
+mod password_file;
+mod principal;
+mod refusal;
+mod scram;
+mod secret;
+mod work;
+
+pub use attempt::{Attempt, Now, Origin};
+pub use bans::{Ban, BanCounters, BanError, Banned, Bans, By, FailureRule, Network};
+pub use certificate::{CertificateFields, CertificateRule, CertificateRules, Pattern, RuleError, Template};
+pub use chain::{Anonymous, Chain, Link, Settings, Step};
+pub use error::{ErrorCode, FileError};
+pub use outside::Outside;
+pub use password_file::{Account, PasswordFile};
+pub use principal::Principal;
+pub use refusal::{Refusal, RefusalCode};
+pub use scram::{Exchange, ScramHash};
+pub use secret::Secret;
+pub use work::Work;

@@ -1,0 +1,242 @@
+//! An exchange, as the server has it.
+
+use std::sync::Arc;
+
+use base64ct::{Base64, Encoding as _};
+
+use super::message::{ClientFinal, ClientFirst};
+use super::{ScramHash, ScramKeys};
+use crate::chain::{Answer, Case, Chain, Decoy, Step};
+use crate::{Now, PasswordFile, Principal, Refusal, RefusalCode};
+
+/// A client that has been challenged, and what it must prove.
+pub struct Exchange(Box<(Arc<Chain>, Case, Proving)>);
+
+/// What is kept of a client's first message, and what it must prove.
+pub(crate) struct Proving {
+    hash: ScramHash,
+    keys: ScramKeys,
+    user: Arc<str>,
+    /// The header of the client's first message, which its last one must repeat.
+    header: Box<str>,
+    /// Of both, the client's first.
+    nonce: String,
+    /// The beginning of AuthMessage: the client's first message and the server's.
+    messages: String,
+    /// What it ends with whatever the client proves: it is nobody's exchange.
+    refusal: Option<Refusal>,
+}
+
+impl Exchange {
+    pub(crate) fn new(chain: Arc<Chain>, case: Case, proving: Proving) -> Exchange {
+        Exchange(Box::new((chain, case, proving)))
+    }
+
+    /// Goes on with the client's answer: the Authentication Data of its AUTH.
+    #[must_use]
+    pub fn go_on(self, data: &[u8], now: Now) -> Step {
+        let (chain, case, proving) = *self.0;
+        let answer = proving.finish(data);
+        chain.go_on_with(case, answer, now, None)
+    }
+}
+
+impl Proving {
+    /// Takes the client's first message. Where the file does not have the user, or no keys of it, there is an exchange all the same,
+    /// which ends with a refusal.
+    pub(crate) fn begin(
+        hash: ScramHash,
+        file: &PasswordFile,
+        data: &[u8],
+        user_name: Option<&str>,
+        server_nonce: &str,
+        key: &[u8; 32],
+    ) -> Answer {
+        let first = match ClientFirst::parse(data) {
+            Ok(first) if user_name.is_none_or(|name| name == first.user) => first,
+            Ok(_) => return malformed("the user name of CONNECT is another"),
+            Err(why) => return malformed(why),
+        };
+        let account = file.user(&first.user);
+        let keys = account.and_then(|account| account.scram(hash)).cloned();
+        let shown: String = first.user.chars().take(64).flat_map(char::escape_debug).collect();
+        let refusal = match (account, &keys) {
+            (_, Some(_)) => None,
+            (None, _) => Some(Refusal::new(RefusalCode::UnknownUser, format!("there is no user {shown}"))),
+            (Some(_), None) => Some(Refusal::new(
+                RefusalCode::NoScramKeys,
+                format!(
+                    "user {shown} has no keys for {}, as after a move from mosquitto; give it a password with tautwire user passwd",
+                    hash.method()
+                ),
+            )),
+        };
+        let is_unknown = account.is_none();
+        let keys = keys.unwrap_or_else(|| file.scram_decoy(key, hash, &first.user));
+        let nonce = format!("{}{server_nonce}", first.nonce);
+        let challenge = format!("r={nonce},s={},i={}", Base64::encode_string(&keys.salt), keys.iterations);
+        let proving = Box::new(Proving {
+            hash,
+            keys,
+            user: (&*first.user).into(),
+            header: first.header.into(),
+            nonce,
+            messages: format!("{},{challenge}", first.bare),
+            refusal,
+        });
+        if is_unknown {
+            return Answer::NotMine(Some(Decoy::Exchange { data: challenge.into_bytes(), proving }));
+        }
+        Answer::Challenge { data: challenge.into_bytes(), proving }
+    }
+
+    /// Takes the client's last message.
+    fn finish(self, data: &[u8]) -> Answer {
+        let last = match ClientFinal::parse(data) {
+            Ok(last) => last,
+            Err(why) => return malformed(why),
+        };
+        if last.nonce != self.nonce {
+            return malformed("the nonce is another");
+        }
+        if last.binding != self.header.as_bytes() {
+            return malformed("the header of the first message is another in the last");
+        }
+        let message = format!("{},{}", self.messages, last.without_proof);
+        let is_proof = self.keys.is_proof(self.hash, message.as_bytes(), &last.proof);
+        if let Some(refusal) = self.refusal {
+            return Answer::No(refusal);
+        }
+        if !is_proof {
+            let log = format!("the password of user {} is another", self.user.escape_debug());
+            return Answer::No(Refusal::new(RefusalCode::WrongPassword, log));
+        }
+        let signature = self.keys.server_signature(self.hash, message.as_bytes());
+        Answer::Yes {
+            principal: Principal { user: Some(self.user), link: "password_file", ..Principal::default() },
+            data: Some(format!("v={}", Base64::encode_string(&signature)).into_bytes()),
+        }
+    }
+}
+
+fn malformed(why: &'static str) -> Answer {
+    Answer::No(Refusal::new(RefusalCode::Scram, format!("the messages of SCRAM are wrong: {why}")))
+}
+
+/// It has keys.
+impl std::fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exchange").field("method", &self.0.2.hash.method()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+
+    const CLIENT_NONCE: &str = "rOprNGfwEbeRWgbNEkqO";
+    const SERVER_NONCE: &str = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
+
+    /// A file with the user of RFC 7677, section 3.
+    fn file() -> PasswordFile {
+        let salt = Base64::decode_vec("W22ZaJ0SNY7soEsUEjb6gQ==").expect("Base64");
+        let iterations = NonZeroU32::new(4_096).expect("not zero");
+        let keys = ScramHash::ALL.map(|hash| ScramKeys::derive(hash, b"pencil", &salt, iterations).in_file(hash));
+        let hash = "$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA";
+        PasswordFile::parse("users", &format!("user:{hash}:{}\nother:{hash}", keys.join(":"))).expect("a file")
+    }
+
+    fn begin(hash: ScramHash, message: &str) -> Answer {
+        Proving::begin(hash, &file(), message.as_bytes(), None, SERVER_NONCE, &[7; 32])
+    }
+
+    fn challenged(answer: Answer) -> (String, Box<Proving>) {
+        match answer {
+            Answer::Challenge { data, proving } | Answer::NotMine(Some(Decoy::Exchange { data, proving })) => {
+                (String::from_utf8(data).expect("text"), proving)
+            }
+            _ => panic!("no challenge"),
+        }
+    }
+
+    fn refused(answer: Answer) -> RefusalCode {
+        match answer {
+            Answer::No(refusal) => refusal.code,
+            _ => panic!("not refused"),
+        }
+    }
+
+    #[test]
+    fn the_exchange_of_the_standard_goes_as_it_is_written() {
+        // SHA-256 is from RFC 7677; SHA-512 is the same with the other hash.
+        for (hash, proof, signature) in [
+            (
+                ScramHash::Sha256,
+                "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+                "6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+            ),
+            (
+                ScramHash::Sha512,
+                "gMGXRcevScNtxZ6/8lQYpGtnsNAc3mGcmNomv+xnoOMw+3R2xNJdMNnzMlTN8PPC6wdp6dybEmDYXYTxwnYPJQ==",
+                "ZQnYEgWQMFmmsM8aQMF0nDDCy/AgCzkwk8CmMZYcMg0vSVlKDanekLtifDSeVGT4+5ZxXnJq199RVG2rR7N7Zw==",
+            ),
+        ] {
+            let (challenge, proving) = challenged(begin(hash, &format!("n,,n=user,r={CLIENT_NONCE}")));
+            assert_eq!(challenge, format!("r={CLIENT_NONCE}{SERVER_NONCE},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"));
+            let last = format!("c=biws,r={CLIENT_NONCE}{SERVER_NONCE},p={proof}");
+            let Answer::Yes { principal, data } = proving.finish(last.as_bytes()) else { panic!("refused") };
+            assert_eq!(principal.user.as_deref(), Some("user"));
+            assert_eq!(data, Some(format!("v={signature}").into_bytes()));
+        }
+    }
+
+    #[test]
+    fn what_is_changed_on_the_way_is_refused() {
+        let proof = "dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
+        let nonce = format!("{CLIENT_NONCE}{SERVER_NONCE}");
+        for (last, expected) in [
+            (format!("c=biws,r={nonce},p=eHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="), RefusalCode::WrongPassword),
+            (format!("c=biws,r={nonce},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndQ=="), RefusalCode::WrongPassword),
+            (format!("c=biws,r={nonce},p="), RefusalCode::WrongPassword),
+            (format!("c=biws,r={nonce},x=y,p={proof}"), RefusalCode::WrongPassword),
+            (format!("c=eSws,r={nonce},p={proof}"), RefusalCode::Scram),
+            (format!("c=biws,r={CLIENT_NONCE},p={proof}"), RefusalCode::Scram),
+            (format!("c=biws,r={nonce}"), RefusalCode::Scram),
+            (String::new(), RefusalCode::Scram),
+        ] {
+            let (_, proving) = challenged(begin(ScramHash::Sha256, &format!("n,,n=user,r={CLIENT_NONCE}")));
+            assert_eq!(refused(proving.finish(last.as_bytes())), expected, "{last}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_user_is_challenged_like_a_known_one() {
+        let salt = |challenge: &str| challenge.split(',').nth(1).expect("a salt").to_owned();
+        let mut salts = Vec::new();
+        for (user, expected) in [("mallory", RefusalCode::UnknownUser), ("other", RefusalCode::NoScramKeys)] {
+            let message = format!("n,,n={user},r=x");
+            let (first, proving) = challenged(begin(ScramHash::Sha512, &message));
+            let (again, _) = challenged(begin(ScramHash::Sha512, &message));
+            assert_eq!(first, again);
+            assert!(first.ends_with(",i=4096"), "{first}");
+            let proof = Base64::encode_string(&[0; 64]);
+            let last = format!("c=biws,r=x{SERVER_NONCE},p={proof}");
+            assert_eq!(refused(proving.finish(last.as_bytes())), expected);
+            salts.push(salt(&first));
+        }
+        assert_ne!(salts[0], salts[1]);
+        assert_eq!(salts[0].len(), "s=W22ZaJ0SNY7soEsUEjb6gQ==".len());
+    }
+
+    #[test]
+    fn the_user_name_of_connect_is_the_same() {
+        let begin = |name| {
+            let message = b"n,,n=user,r=x";
+            Proving::begin(ScramHash::Sha256, &file(), message, Some(name), SERVER_NONCE, &[7; 32])
+        };
+        challenged(begin("user"));
+        assert_eq!(refused(begin("admin")), RefusalCode::Scram);
+    }
+}

@@ -1,0 +1,63 @@
+//! What takes too long for a thread that serves clients.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use crate::chain::{Answer, Case, Chain, Step};
+use crate::password_file::PasswordHash;
+use crate::{Now, Outside, Principal, Refusal, RefusalCode, Secret};
+
+/// A part of an authentication that takes long: a hash, a signature. Any thread may run it, and dropping it does no harm.
+pub struct Work(Box<(Arc<Chain>, Case, Job)>);
+
+/// What there is to do.
+pub(crate) enum Job {
+    /// Is this the password of the user?
+    Password { hash: PasswordHash, password: Secret, principal: Principal },
+    /// Take as long as for a user that is known, then refuse.
+    Decoy { hash: PasswordHash, password: Secret, refusal: Refusal },
+}
+
+impl Work {
+    pub(crate) fn new(chain: Arc<Chain>, case: Case, job: Job) -> Work {
+        Work(Box::new((chain, case, job)))
+    }
+
+    /// Does it, and whatever else takes long after it, and says what comes of the attempt.
+    #[must_use]
+    pub fn run(self, outside: &dyn Outside, now: Now) -> Step {
+        let (chain, case, job) = *self.0;
+        let answer = job.run();
+        chain.go_on_with(case, answer, now, Some(outside))
+    }
+}
+
+impl Job {
+    pub(crate) fn run(self) -> Answer {
+        match self {
+            Job::Password { hash, password, principal } => {
+                if hash.verify(password.expose()) {
+                    Answer::Yes { principal, data: None }
+                } else {
+                    let user = principal.user.as_deref().unwrap_or_default();
+                    let log = format!("the password of user {} is another", user.escape_debug());
+                    Answer::No(Refusal::new(RefusalCode::WrongPassword, log))
+                }
+            }
+            Job::Decoy { hash, password, refusal } => {
+                black_box(hash.verify(password.expose()));
+                Answer::No(refusal)
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let job = match &self.0.2 {
+            Job::Password { .. } => "password",
+            Job::Decoy { .. } => "decoy",
+        };
+        f.debug_struct("Work").field("job", &job).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,63 @@
+//! Clients that do not say who they are, and passwords that others can read.
+
+use std::net::IpAddr;
+
+use tautwire_identity::{Anonymous, Attempt, Chain, Link, RefusalCode};
+use tautwire_protocol::ConnectReason;
+
+use super::support::{admitted, chain, ends, from, nobody, refused, user, users};
+
+#[test]
+fn who_says_nothing_is_let_in_only_where_the_chain_says_so() {
+    let refusal = refused(&chain(vec![users()]), nobody());
+    assert_eq!((refusal.code, refusal.reason), (RefusalCode::NoCredentials, ConnectReason::NotAuthorized));
+    let refusal = refused(&chain(vec![]), nobody());
+    assert_eq!(refusal.code, RefusalCode::NoCredentials);
+    let (principal, work) = ends(&chain(vec![users(), Link::Anonymous(Anonymous::WithoutCredentials)]), nobody());
+    let principal = principal.expect("admitted");
+    assert_eq!((principal.user, principal.link, work), (None, "anonymous", 0));
+}
+
+#[test]
+fn who_says_who_it_is_must_be_known_although_anonymous_clients_may_come() {
+    let chain = chain(vec![Link::Anonymous(Anonymous::WithoutCredentials), users()]);
+    assert_eq!(admitted(&chain, user("dave", "password")).user.as_deref(), Some("dave"));
+    assert_eq!(refused(&chain, user("dave", "Password")).code, RefusalCode::WrongPassword);
+    let only_a_name = Attempt { password: None, ..user("dave", "") };
+    assert_eq!(refused(&chain, only_a_name).code, RefusalCode::NoPassword);
+    let only_a_password = Attempt { user_name: None, ..user("dave", "password") };
+    assert_eq!(refused(&chain, only_a_password).code, RefusalCode::UnknownUser);
+}
+
+#[test]
+fn an_open_chain_lets_in_everybody_as_nobody() {
+    let chain = std::sync::Arc::new(Chain::open());
+    assert_eq!(admitted(&chain, user("dave", "whatever")).user, None);
+    let method = Attempt { method: Some("SCRAM-SHA-1".into()), ..nobody() };
+    // [MQTT-4.12.0-1]
+    assert_eq!(refused(&chain, method).reason, ConnectReason::BadAuthenticationMethod);
+}
+
+#[test]
+fn a_password_that_others_can_read_is_refused_before_it_is_looked_at() {
+    let chain = chain(vec![users()]);
+    let address = |address: [u8; 4]| Some(IpAddr::from(address));
+    for (address, is_encrypted, is_taken) in [
+        (address([192, 0, 2, 7]), false, false),
+        (address([192, 0, 2, 7]), true, true),
+        (address([127, 9, 9, 9]), false, true),
+        (Some("::1".parse().expect("an address")), false, true),
+        (Some("::ffff:127.0.0.1".parse().expect("an address")), false, true),
+        (Some("::ffff:192.0.2.7".parse().expect("an address")), false, false),
+        (None, false, true),
+    ] {
+        let attempt = from(user("dave", "password"), |origin| {
+            (origin.address, origin.is_encrypted) = (address, is_encrypted);
+        });
+        match ends(&chain, attempt) {
+            (Ok(_), 1) => assert!(is_taken, "{address:?}"),
+            (Err(refusal), 0) => assert!(!is_taken && refusal.code == RefusalCode::PlainPassword, "{address:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}

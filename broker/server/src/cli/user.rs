@@ -1,0 +1,180 @@
+//! `tautwire user`: users with passwords, in a file.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use tautwire_identity::edit::{self, Derived};
+use tautwire_identity::{Account, PasswordFile, ScramHash, Secret};
+
+use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
+use super::client_options::environment_password;
+use super::{Exit, Stop, parser, print, unknown_command};
+use crate::identity;
+
+const FILE: OptionSpec = value(Some('f'), "file", "FILE", "The password file. Default: users, in this directory.");
+const PASSWORD_OPTIONS: &[OptionSpec] = &[
+    FILE,
+    value(
+        None,
+        "password-file",
+        "FILE",
+        "Read the user's password from this file; a line end after it does not count. Without it the environment variable \
+         TAUTWIRE_PASSWORD is used, if it is set; else the password is asked for, or read from standard input.",
+    ),
+    flag(
+        None,
+        "no-scram",
+        "Keep the password's Argon2id hash alone. The user cannot log in by SCRAM then, and the file is harder to guess at.",
+    ),
+];
+const NOTES: &str = "Exit codes: 0 done; 1 wrong arguments, file or user.";
+
+pub(crate) static ADD: Command = Command {
+    name: "user add",
+    usage: &["[--file FILE] [--password-file FILE] [--no-scram] NAME"],
+    about: "Adds a user to a password file. A file that is not there is made; only its owner may read it.",
+    groups: &[OptionGroup { title: "Options", options: PASSWORD_OPTIONS }],
+    notes: &[NOTES],
+};
+
+pub(crate) static PASSWD: Command = Command {
+    name: "user passwd",
+    usage: &["[--file FILE] [--password-file FILE] [--no-scram] NAME"],
+    about: "Gives a user of a password file another password.",
+    groups: &[OptionGroup { title: "Options", options: PASSWORD_OPTIONS }],
+    notes: &[NOTES],
+};
+
+pub(crate) static REMOVE: Command = Command {
+    name: "user remove",
+    usage: &["[--file FILE] NAME"],
+    about: "Removes a user from a password file.",
+    groups: &[OptionGroup { title: "Options", options: &[FILE] }],
+    notes: &[NOTES],
+};
+
+pub(crate) static LIST: Command = Command {
+    name: "user list",
+    usage: &["[--file FILE]"],
+    about: "Lists the users of a password file, each with how it can log in. Says everything that is wrong with the file.",
+    groups: &[OptionGroup { title: "Options", options: &[FILE] }],
+    notes: &[NOTES],
+};
+
+pub(super) fn run(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+    let mut arguments = arguments.into_iter();
+    let action = arguments.next().map(|word| word.to_string_lossy().into_owned());
+    let rest = parser(arguments.collect());
+    match action.as_deref() {
+        Some("add") => add(&Options::read(&ADD, rest)?),
+        Some("passwd") => change(&Options::read(&PASSWD, rest)?),
+        Some("remove") => remove(&Options::read(&REMOVE, rest)?),
+        Some("list") => list(&Options::read(&LIST, rest)?),
+        Some("--help") => Err(Stop::Text([&ADD, &PASSWD, &REMOVE, &LIST].map(|command| command.help()).join("\n"))),
+        Some(other) => Err(unknown_command(&format!("user {other}"))),
+        None => Err(Stop::failure(
+            Exit::Usage,
+            "write `tautwire user add`, `passwd`, `remove` or `list`; `tautwire user --help` explains",
+        )),
+    }
+}
+
+struct Options {
+    file: PathBuf,
+    password_file: Option<PathBuf>,
+    has_scram: bool,
+    /// Empty for `list`.
+    name: String,
+}
+
+impl Options {
+    fn read(command: &'static Command, parser: lexopt::Parser) -> Result<Options, Stop> {
+        let mut arguments = Arguments::new(command, parser);
+        let mut options = Options { file: "users".into(), password_file: None, has_scram: true, name: String::new() };
+        let mut names = Vec::new();
+        while let Some(argument) = arguments.next()? {
+            match argument {
+                Argument::Option("file") => options.file = arguments.os_string()?.into(),
+                Argument::Option("password-file") => options.password_file = Some(arguments.os_string()?.into()),
+                Argument::Option(_) => options.has_scram = false,
+                Argument::Positional(name) => names.push(name),
+            }
+        }
+        let takes_a_name = command.name != LIST.name;
+        options.name = match (names.len(), takes_a_name) {
+            (1, true) => names.remove(0),
+            (0, false) => String::new(),
+            (_, true) => return Err(arguments.command_failure("write the name of one user")),
+            (_, false) => return Err(arguments.command_failure("it lists all users, and takes no name")),
+        };
+        Ok(options)
+    }
+
+    fn password(&self) -> Result<Secret, Stop> {
+        let password = match (&self.password_file, environment_password().filter(|password| !password.is_empty())) {
+            (Some(path), _) => identity::from_file(path),
+            (None, Some(password)) => Ok(Secret::new(password.into_encoded_bytes())),
+            (None, None) => identity::ask(&self.name),
+        };
+        password.map_err(failure)
+    }
+
+    fn account(&self) -> Result<Account, Stop> {
+        let password = self.password()?;
+        let mut failed = None;
+        let account = edit::account(&password, Derived { scram: self.has_scram }, &mut |bytes| {
+            failed = identity::random(bytes).err().or(failed.take());
+        });
+        match failed {
+            Some(why) => Err(failure(why)),
+            None => account.map_err(failure),
+        }
+    }
+}
+
+fn add(options: &Options) -> Result<ExitCode, Stop> {
+    // Whoever cannot be added need not think of a password.
+    let text = identity::read(&options.file).unwrap_or_default();
+    edit::can_add(&text, &options.name).map_err(failure)?;
+    let account = options.account()?;
+    identity::edit(&options.file, true, |text| edit::add(text, &options.name, &account)).map_err(failure)?;
+    Ok(done(options, "added to"))
+}
+
+fn change(options: &Options) -> Result<ExitCode, Stop> {
+    let text = identity::read(&options.file).map_err(failure)?;
+    edit::remove(&text, &options.name).map_err(failure)?;
+    let account = options.account()?;
+    identity::edit(&options.file, false, |text| edit::change(text, &options.name, &account)).map_err(failure)?;
+    Ok(done(options, "changed in"))
+}
+
+fn remove(options: &Options) -> Result<ExitCode, Stop> {
+    identity::edit(&options.file, false, |text| edit::remove(text, &options.name)).map_err(failure)?;
+    Ok(done(options, "removed from"))
+}
+
+fn list(options: &Options) -> Result<ExitCode, Stop> {
+    let text = identity::read(&options.file).map_err(failure)?;
+    let file = PasswordFile::parse(&options.file.display().to_string(), &text)
+        .map_err(|errors| failure(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")))?;
+    let width = file.users().map(|(name, _)| name.chars().count()).max().unwrap_or_default();
+    let lines = file.users().map(|(name, account)| format!("{name:width$}  {}\n", ways(account)));
+    Ok(print(&lines.collect::<String>()))
+}
+
+/// How a user can log in.
+fn ways(account: &Account) -> String {
+    let scram = ScramHash::ALL.into_iter().filter(|hash| account.has_scram(*hash)).map(ScramHash::method);
+    let ways: Vec<&str> = std::iter::once(account.hash_name()).chain(scram).collect();
+    ways.join(", ")
+}
+
+fn done(options: &Options, what: &str) -> ExitCode {
+    print(&format!("the user {} is {what} {}\n", options.name, options.file.display()))
+}
+
+fn failure(why: impl std::fmt::Display) -> Stop {
+    Stop::failure(Exit::Usage, why)
+}

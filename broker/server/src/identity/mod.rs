@@ -1,0 +1,17 @@
+//! Who clients are: files with users, and passwords that people type.
+
+mod ask;
+mod users;
+
+pub(crate) use ask::{ask, from_file};
+pub(crate) use users::{edit, read};
+
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+/// Fills bytes so that nobody can guess them.
+///
+/// # Errors
+/// The system gives no random bytes; then nothing secret can be made.
+pub(crate) fn random(bytes: &mut [u8]) -> Result<(), String> {
+    SystemRandom::new().fill(bytes).map_err(|_| "the system gives no random bytes".to_owned())
+}

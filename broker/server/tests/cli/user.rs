@@ -1,0 +1,92 @@
+//! `tautwire user`.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+use crate::contracts::Folder;
+use crate::process::{Process, run, run_with_input};
+
+#[test]
+fn users_are_added_changed_listed_and_removed() {
+    let folder = Folder::new(&[("new-password", "second\r\n")]);
+    let file = &folder.path("users");
+    let added = run_with_input(&["user", "add", "-f", file, "alice"], b"first\n").expect(0);
+    assert!(added.text().starts_with("the user alice is added to "), "{}", added.text());
+    let before = fs::read_to_string(file).expect("a file");
+    assert!(before.starts_with("alice:$argon2id$v=19$m=19456,t=2,p=1$") && before.contains(":$scram-sha-512$i="));
+    assert_eq!(fs::metadata(file).expect("a file").permissions().mode() & 0o777, 0o600);
+
+    run_with_input(&["user", "add", "--no-scram", "-f", file, "bob"], b"b").expect(0);
+    let password = folder.path("new-password");
+    run(&["user", "passwd", "-f", file, "--password-file", &password, "alice"]).expect(0);
+    let listed = run(&["user", "list", "-f", file]).expect(0);
+    assert_eq!(listed.text(), "alice  argon2id, SCRAM-SHA-256, SCRAM-SHA-512\nbob    argon2id\n");
+    let after = fs::read_to_string(file).expect("a file");
+    assert!(!after.contains(before.trim_end()) && !after.contains("second"), "{after}");
+
+    run(&["user", "remove", "-f", file, "alice"]).expect(0);
+    assert_eq!(run(&["user", "list", "-f", file]).expect(0).text(), "bob  argon2id\n");
+    let names: Vec<_> =
+        fs::read_dir(folder.path("")).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();
+    assert_eq!(names.len(), 2, "something is left behind: {names:?}");
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    let folder = Folder::new(&[
+        ("wrong", "alice:hunter2\n"),
+        (
+            "old",
+            "bob:$6$Jztc1tU8uBHqv2KZ$jGDlSsQlGKK5KV1/CkIrBOJu/E7wKlPMdiyBg+443/2xOuVpg6Ntpex2liTK/0Bwditdjpp5DQIfd9yz7JvUZA==\n",
+        ),
+    ]);
+    let (file, old, wrong) = (&folder.path("users"), &folder.path("old"), &folder.path("wrong"));
+    let told = |arguments: &[&str], input: &[u8], expected: &str| {
+        let ended = run_with_input(&[&["user"], arguments].concat(), input).expect(1);
+        assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
+    };
+    told(&["add", "-f", file, "a:b"], b"x", "a user name has no colons");
+    told(&["add", "-f", file, "alice"], b"", "no password came by standard input");
+    told(&["add", "-f", file, "alice"], b"\n", "a password has 1 to 65,535 bytes");
+    told(&["add", "-f", old, "bob"], b"x", "there is a user bob already");
+    told(&["add", "-f", file, "--password", "hunter2", "alice"], b"", "can be read by every user of this machine");
+    told(&["add", "-f", file], b"", "write the name of one user");
+    told(&["passwd", "-f", file, "alice"], b"x", "cannot be read");
+    told(&["passwd", "-f", old, "alice"], b"x", "there is no user alice [user_unknown]");
+    told(&["remove", "-f", old, "alice"], b"", "there is no user alice [user_unknown]");
+    told(&["list", "-f", wrong], b"", ":1: there is no hash behind the user name");
+    told(&["lsit"], b"", "did you mean user list?");
+    assert_eq!(run(&["user", "list", "-f", old]).expect(0).text(), "bob  mosquitto $6$\n");
+}
+
+#[test]
+fn those_who_add_users_at_the_same_time_lose_none() {
+    let folder = Folder::new(&[]);
+    let file = &folder.path("users");
+    let names: Vec<String> = (0..8).map(|number| format!("user-{number}")).collect();
+    let adding = names.iter().map(|name| {
+        let mut process = Process::start(&["user", "add", "--no-scram", "-f", file, name]);
+        process.give(b"password\n");
+        process
+    });
+    for process in adding.collect::<Vec<_>>() {
+        process.end().expect(0);
+    }
+    let listed = run(&["user", "list", "-f", file]).expect(0).text();
+    assert!(names.iter().all(|name| listed.contains(name.as_str())), "{listed}");
+}
+
+#[test]
+fn a_file_behind_a_link_keeps_its_group_and_the_link() {
+    let folder = Folder::new(&[("real", "# users\n")]);
+    let (link, real) = (folder.path("link"), folder.path("real"));
+    std::os::unix::fs::symlink("real", &link).expect("a link");
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o664)).expect("permissions");
+    let owner = fs::metadata(&real).expect("a file").uid();
+    run_with_input(&["user", "add", "--no-scram", "-f", &link, "alice"], b"x\n").expect(0);
+    assert!(fs::symlink_metadata(&link).expect("a link").is_symlink());
+    let metadata = fs::metadata(&real).expect("a file");
+    assert_eq!((metadata.permissions().mode() & 0o777, metadata.uid()), (0o640, owner));
+    assert!(fs::read_to_string(&real).expect("text").starts_with("# users\nalice:$argon2id$"));
+}
