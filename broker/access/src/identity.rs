@@ -21,6 +21,8 @@ pub struct Identity {
     /// When it ends, in milliseconds since the Unix epoch, where it does: the client is disconnected unless it has
     /// authenticated again.
     pub ends_at_ms: Option<u64>,
+    /// What has vouched for it.
+    pub by: &'static str,
 }
 
 impl Identity {
@@ -34,6 +36,7 @@ impl Identity {
             claims: Box::default(),
             roles: Box::default(),
             ends_at_ms: None,
+            by: "",
         }
     }
 

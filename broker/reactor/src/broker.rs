@@ -12,7 +12,7 @@ use mio::{Poll, Waker};
 use tautwire_access::Policy;
 use tautwire_cold::ColdThread;
 use tautwire_contracts::Catalogue;
-use tautwire_engine::{AccessBoard, ContractBoard, Counters, Publication, Settings, Shard, Shared, Totals};
+use tautwire_engine::{AccessBoard, ContractBoard, Counters, Known, Publication, Settings, Shard, Shared, Totals};
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
@@ -123,6 +123,21 @@ impl Control {
     /// From now on `policy` holds. Each thread changes over between two packets, and takes away what is not allowed any more.
     pub fn set_policy(&self, policy: Arc<Policy>) {
         self.access.set(policy);
+        self.wake_all();
+    }
+
+    /// Whether clients that come from now on are asked who they are.
+    pub fn set_asks(&self, asks: bool) {
+        self.access.set_asks(asks);
+    }
+
+    /// Looks at each client again that has been let in, and disconnects those who are not `known` any more.
+    pub fn review_clients(&self, known: Known) {
+        self.access.review(known);
+        self.wake_all();
+    }
+
+    fn wake_all(&self) {
         for bell in self.bells.iter() {
             bell.ring();
         }
@@ -147,8 +162,10 @@ pub struct Entrance<'a> {
     pub listens: &'a [Listen],
     /// Handshakes of TLS that may go on at once, on each thread.
     pub tls_handshakes: usize,
-    /// Finds out who clients are; without it nobody is asked.
+    /// Finds out who clients are, where they are asked.
     pub doorkeeper: Option<Arc<dyn Doorkeeper>>,
+    /// Whether they are asked from the first connection on.
+    pub asks: bool,
     /// What clients may do, from the first packet on.
     pub policy: Arc<Policy>,
 }
@@ -156,7 +173,7 @@ pub struct Entrance<'a> {
 impl<'a> Entrance<'a> {
     /// Everybody is let in and may do everything.
     pub fn open(listens: &'a [Listen]) -> Entrance<'a> {
-        Entrance { listens, tls_handshakes: 64, doorkeeper: None, policy: Arc::new(Policy::open()) }
+        Entrance { listens, tls_handshakes: 64, doorkeeper: None, asks: false, policy: Arc::new(Policy::open()) }
     }
 }
 
@@ -201,7 +218,7 @@ impl Broker {
         threads: usize,
         data: Option<DataDirectory<'_>>,
     ) -> Result<Broker, StartError> {
-        let Entrance { listens, tls_handshakes, doorkeeper, policy } = entrance;
+        let Entrance { listens, tls_handshakes, doorkeeper, asks, policy } = entrance;
         let threads = threads.clamp(1, SHARDS_MAX);
         let mut listeners = Vec::new();
         for listen in listens {
@@ -210,7 +227,7 @@ impl Broker {
         let bound = listeners.iter().filter_map(|listener| listener.address().transpose()).collect::<io::Result<_>>();
         let queue_batches = settings.shard_queue_batches;
         let shared = Shared::new(settings, Exchange::new(threads, retained));
-        shared.access.set_asks(doorkeeper.is_some());
+        shared.access.set_asks(asks);
         if !policy.is_open() {
             shared.access.set(policy);
         }

@@ -13,6 +13,7 @@ mod identity;
 mod json;
 mod log;
 mod nearest;
+mod porter;
 mod rules;
 mod serve;
 mod time;

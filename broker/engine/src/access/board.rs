@@ -3,16 +3,20 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tautwire_access::Policy;
+use tautwire_access::{Identity, Policy};
 
 /// The policy, and whether clients are asked who they are. Each shard has the policy itself and looks here only when it has
 /// changed.
-#[derive(Debug)]
 pub struct AccessBoard {
     policy: RwLock<Arc<Policy>>,
     changes: AtomicU64,
     asks: AtomicBool,
+    known: RwLock<Option<Known>>,
+    reviews: AtomicU64,
 }
+
+/// Says whether somebody who has been let in is still to be.
+pub type Known = Arc<dyn Fn(&Identity) -> bool + Send + Sync>;
 
 impl Default for AccessBoard {
     /// Everybody may do everything, and nobody is asked.
@@ -21,6 +25,8 @@ impl Default for AccessBoard {
             policy: RwLock::new(Arc::new(Policy::open())),
             changes: AtomicU64::new(0),
             asks: AtomicBool::new(false),
+            known: RwLock::new(None),
+            reviews: AtomicU64::new(0),
         }
     }
 }
@@ -49,9 +55,35 @@ impl AccessBoard {
         self.asks.load(Ordering::Acquire)
     }
 
+    /// Each client that has been let in is looked at again; those who are not known any more are disconnected.
+    pub fn review(&self, known: Known) {
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        self.reviews.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// What says whether clients are known, where that has ever changed.
+    pub(crate) fn known(&self) -> Option<Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How often clients were to be looked at again.
+    #[inline]
+    pub(crate) fn reviews(&self) -> u64 {
+        self.reviews.load(Ordering::Acquire)
+    }
+
     /// How often the policy has been changed.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
+    }
+}
+
+impl std::fmt::Debug for AccessBoard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AccessBoard")
+            .field("asks", &self.asks())
+            .field("changes", &self.changes())
+            .finish_non_exhaustive()
     }
 }

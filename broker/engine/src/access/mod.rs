@@ -19,7 +19,7 @@ use crate::connections::Standing;
 use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
 
-pub use board::AccessBoard;
+pub use board::{AccessBoard, Known};
 pub(crate) use review::Review;
 
 /// The rules as a shard has them.
@@ -29,6 +29,8 @@ pub(crate) struct Access {
     policy: Arc<Policy>,
     /// How often the rules had been changed when they were last looked at.
     seen: u64,
+    /// How often clients had been looked at again.
+    reviewed: u64,
     /// There are rules.
     is_closed: bool,
 }
@@ -36,7 +38,7 @@ pub(crate) struct Access {
 impl Access {
     pub(crate) fn new(board: Arc<AccessBoard>) -> Access {
         let (seen, policy) = (board.changes(), board.policy());
-        Access { is_closed: !policy.is_open(), board, policy, seen }
+        Access { is_closed: !policy.is_open(), reviewed: board.reviews(), board, policy, seen }
     }
 
     /// Whether clients are asked who they are.
@@ -51,9 +53,9 @@ impl Access {
         self.is_closed
     }
 
-    /// Whether the rules have changed since they were last looked at.
+    /// Whether the rules have changed, or clients are to be looked at again, since they were last looked at.
     pub(crate) fn have_changed(&self) -> bool {
-        self.board.changes() != self.seen
+        self.board.changes() != self.seen || self.board.reviews() != self.reviewed
     }
 
     /// Takes on the rules that hold now; gives those that held before where they are others.
@@ -66,6 +68,16 @@ impl Access {
         let policy = self.board.policy();
         self.is_closed = !policy.is_open();
         Some(std::mem::replace(&mut self.policy, policy))
+    }
+
+    /// What says whether clients are known, if they are to be looked at again.
+    fn to_review(&mut self) -> Option<Known> {
+        let reviews = self.board.reviews();
+        if reviews == self.reviewed {
+            return None;
+        }
+        self.reviewed = reviews;
+        self.board.known()
     }
 
     fn resolve(&self, identity: Option<&Arc<Identity>>, client_id: &str) -> Permissions {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use tautwire_access::{Changes, Permissions, Policy, PublishGate};
-use tautwire_protocol::TopicFilter;
+use tautwire_protocol::{DisconnectReason, TopicFilter};
 use tautwire_router::SessionKey;
 use tautwire_session::{Change, Journal};
 
+use super::Known;
+use crate::admission::identity_of;
 use crate::connections::{Reason, Standing};
 use crate::jobs::Job;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
@@ -18,8 +20,9 @@ const FILTERS_AT_ONCE: usize = 64;
 const SLICE_STEPS: usize = 256;
 
 /// Something that is looked at again, over several turns.
-#[derive(Debug)]
 pub(crate) enum Review {
+    /// All clients that have been let in, from this place on: some may not be known any more.
+    Identities { next: usize, known: Known },
     /// All connections, from this place on: the rules have changed.
     Connections { next: usize, was: Arc<Policy>, changes: Box<Changes> },
     /// The subscriptions of one session, from the one behind this filter on.
@@ -34,11 +37,32 @@ impl<J: Journal> Shard<J> {
             let changes = Box::new(Changes::between(&was, &self.hub.access.policy));
             self.begin(Job::Review(Review::Connections { next: 0, was, changes }));
         }
+        if let Some(known) = self.hub.access.to_review() {
+            self.begin(Job::Review(Review::Identities { next: 0, known }));
+        }
+    }
+
+    fn review_identities(&mut self, mut next: usize, known: Known) -> (Option<Review>, usize) {
+        let mut places = self.hub.connections.indices().skip(next);
+        let mut steps = 0;
+        while steps < SLICE_STEPS
+            && let Some(index) = places.next()
+        {
+            next += 1;
+            steps += 1;
+            let connection = &self.hub.connections[index];
+            if connection.is_open() && identity_of(connection.standing()).is_some_and(|identity| !known(identity)) {
+                self.hub.counters().identities_ended.add(1);
+                self.disconnect(index, DisconnectReason::NotAuthorized, "the client is not known any more");
+            }
+        }
+        (places.next().map(|_| Review::Identities { next, known }), steps)
     }
 
     /// One slice; gives what is left of it, and how many steps it took.
     pub(crate) fn review(&mut self, review: Review) -> (Option<Review>, usize) {
         match review {
+            Review::Identities { next, known } => self.review_identities(next, known),
             Review::Connections { next, was, changes } => self.review_connections(next, was, changes),
             Review::Session { key, connection, permissions, after } => {
                 self.review_slice(key, connection, permissions, after)
@@ -194,5 +218,15 @@ impl<J: Journal> Shard<J> {
         standing.doubt_queue();
         self.review_will(session);
         self.review_subscriptions(session, index, permissions);
+    }
+}
+
+impl std::fmt::Debug for Review {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Review::Identities { .. } => "Identities",
+            Review::Connections { .. } => "Connections",
+            Review::Session { .. } => "Session",
+        })
     }
 }

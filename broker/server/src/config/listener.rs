@@ -9,12 +9,13 @@ use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
 use toml::de::DeValue;
 
 use super::Config;
+use super::auth::{AnonymousClients, CertificateNames};
 use super::error::{ConfigError, ErrorCode, Place};
 use super::listen::Address;
 use super::registry::settings;
-use super::settings::TlsConfig;
+use super::settings::{AuthConfig, TlsConfig};
 use super::tls::FilePaths;
-use super::value::{Problem, Setting, quoted, text};
+use super::value::{FilePath, Problem, Setting, quoted, text};
 
 /// Addresses that are listened on, however they are given.
 const LISTENERS_MAX: usize = 256;
@@ -37,6 +38,18 @@ settings! {
         connections: Option<usize> = None, in 1..=100_000_000;
         /// The mode of the file of a Unix socket, as chmod takes it: who may write to it may connect. Without, `660`.
         mode: Option<FileMode> = None;
+    }
+
+    /// Who may connect by this listener. Each key that is left out is that of the table `[auth]`.
+    auth: ListenerAuth {
+        /// In place of `auth.anonymous`.
+        anonymous: Option<AnonymousClients> = None;
+        /// In place of `auth.password_file`.
+        password_file: Option<FilePath> = None;
+        /// In place of `auth.plain_passwords`.
+        plain_passwords: Option<bool> = None;
+        /// In place of `auth.certificate`.
+        certificate: Option<CertificateNames> = None;
     }
 
     /// TLS of this listener. Each key that is left out is that of the table `[tls]`.
@@ -119,6 +132,7 @@ pub(crate) struct Listener {
     /// Of the file of a Unix socket.
     pub(crate) mode: u32,
     pub(crate) tls: TlsConfig,
+    pub(crate) auth: AuthConfig,
 }
 
 impl fmt::Display for Listener {
@@ -160,6 +174,7 @@ impl Config {
             connections: table.connections,
             mode: table.mode.unwrap_or_default().0,
             tls: table.tls.over(&self.tls),
+            auth: table.auth.over(&self.auth),
         }
     }
 
@@ -185,6 +200,13 @@ impl Config {
                 wrong(ErrorCode::OutOfRange, "listener", message);
             }
         }
+        for listener in listeners.iter().filter(|listener| !listener.knows_clients() && !listener.lets_in_anonymous()) {
+            let message = format!(
+                "nobody can come in by {listener}: set auth.password_file, or tls.client_certificates where it speaks TLS; or set \
+                 auth.anonymous to true, to let in everybody who can reach it"
+            );
+            wrong(ErrorCode::Missing, "auth.anonymous", message);
+        }
         for listener in listeners.iter().filter(|listener| listener.address.by_tls) {
             let (certificates, keys) = (listener.tls.certificate.len(), listener.tls.key.len());
             if certificates == 0 {
@@ -204,9 +226,25 @@ impl Config {
 impl ListenerConfig {
     /// Paths as absolute ones: those that are not are looked for in `folder`.
     pub(super) fn make_paths_absolute(&mut self, folder: &Path) {
+        if let Some(file) = &mut self.auth.password_file {
+            file.seen_from(folder);
+        }
         let tls = &mut self.tls;
         for paths in [&mut tls.certificate, &mut tls.key, &mut tls.client_ca, &mut tls.revoked].into_iter().flatten() {
             paths.seen_from(folder);
+        }
+    }
+}
+
+impl ListenerAuth {
+    /// What holds for the listener, where `all` holds for those that say nothing.
+    fn over(&self, all: &AuthConfig) -> AuthConfig {
+        AuthConfig {
+            anonymous: self.anonymous.unwrap_or(all.anonymous),
+            password_file: self.password_file.clone().unwrap_or_else(|| all.password_file.clone()),
+            plain_passwords: self.plain_passwords.unwrap_or(all.plain_passwords),
+            certificate: self.certificate.unwrap_or(all.certificate),
+            threads: all.threads,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! [`settings`] says each key once; everything else here derives from it.
 
 mod acks;
+pub(crate) mod auth;
 mod data_path;
 mod error;
 pub(crate) mod listen;
@@ -75,6 +76,7 @@ impl Config {
         self.contracts.path.seen_from(folder);
         self.admin.token_file.seen_from(folder);
         self.acl.file.seen_from(folder);
+        self.auth.password_file.seen_from(folder);
         for paths in [&mut self.tls.certificate, &mut self.tls.key, &mut self.tls.client_ca, &mut self.tls.revoked] {
             paths.seen_from(folder);
         }
@@ -87,11 +89,18 @@ impl Config {
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         let listeners = self.listeners();
-        for address in listeners.iter().map(|listener| &listener.address).filter(|address| !address.is_local()) {
-            warnings.push(format!(
-                "listening on {address} is open to the network, and there is no access control yet: \
-                 anyone who can reach it can read and publish everything"
-            ));
+        for listener in listeners.iter().filter(|listener| !listener.address.is_local()) {
+            if listener.lets_in_anonymous() && self.acl.file.get().is_none() {
+                warnings.push(format!(
+                    "{listener} is open to the network, lets in clients that do not say who they are, and there is no acl.file: anyone \
+                     who can reach it can read and publish everything"
+                ));
+            }
+            if listener.auth.plain_passwords && !listener.address.by_tls {
+                warnings.push(format!(
+                    "{listener} takes passwords unencrypted from the network: whoever is on the way can read them"
+                ));
+            }
         }
         if let Some(address) = self.admin.listen.0.filter(|address| !address.ip().to_canonical().is_loopback()) {
             warnings.push(format!(

@@ -6,6 +6,7 @@ use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
 use tautwire_websocket::AllowedOrigin;
 
 use super::acks::{AckListeners, AckTopics};
+use super::auth::{AnonymousClients, CertificateNames};
 use super::data_path::DataPath;
 use super::listen::Listen;
 use super::listener::ListenerConfig;
@@ -93,6 +94,24 @@ settings! {
         cipher_suites: CipherSuites = CipherSuites::default();
     }
 
+    /// Who may connect. Of what a listener asks, the first that knows the client decides: its certificate, the password file, whether anonymous
+    /// clients may come.
+    auth: AuthConfig {
+        /// Whether clients that say nothing of who they are are let in. `auto`: by listeners of this machine, where neither certificates nor
+        /// a password file say who clients are. Where there is nothing else, user names and passwords are not looked at.
+        anonymous: AnonymousClients = AnonymousClients::Auto;
+        /// The file with [users and their passwords](operating/users.md). `tautwire user` writes it, and files of mosquitto are
+        /// read as they are. It is read at start and again on SIGHUP; clients whose user is gone are disconnected. Empty means none.
+        password_file: FilePath = FilePath::default();
+        /// Whether passwords are taken over connections that others can read: without TLS, and not from this machine.
+        plain_passwords: bool = false;
+        /// What the name (CN) in a client's certificate says of it, where `tls.client_certificates` asks for one: `user`, it is the
+        /// user; `user_and_client_id`, it is the Client Identifier, too, whatever the client says; `nobody`, nothing.
+        certificate: CertificateNames = CertificateNames::User;
+        /// Threads that compute hashes of passwords, 20 ms and 19 MiB each by default. 0 means half as many as there are cores, at least one.
+        threads: usize = 0, in 0..=64;
+    }
+
     /// Who may do what.
     acl: AclConfig {
         /// The file with the [access rules](concepts/access-rules.md). It is read at start and again on SIGHUP; whole, or not at all where
@@ -163,6 +182,8 @@ settings! {
         /// TLS handshakes that may go on at once, on each thread. Further connections are closed on arrival, before anything is computed
         /// for them. In each turn handshakes have a millisecond, and other clients the rest.
         tls_handshakes: usize = 4_096, in 1..=1_000_000;
+        /// Clients that may wait for it to be found out who they are. Further ones are refused with Server busy (0x89).
+        authentications: usize = 4_096, in 1..=1_000_000;
         /// Sessions held, connected or not. A client that would need a new one is refused with Quota exceeded (0x97).
         sessions: usize = 1_000_000, in 1..=1_000_000_000;
         /// Longest client identifier; a longer one is refused with Client Identifier not valid (0x85).

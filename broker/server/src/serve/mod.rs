@@ -22,6 +22,7 @@ use crate::admin::{Admin, Token};
 use crate::config::Config;
 use crate::config::listen::{Address, MQTT_PORT};
 use crate::contracts::{self, Store};
+use crate::porter::{Chains, Porter};
 use crate::rules;
 use reload::{Reloader, Source};
 use tls::TlsServers;
@@ -32,6 +33,7 @@ pub(crate) struct Prepared {
     token: Option<Token>,
     tls: TlsServers,
     policy: Arc<Policy>,
+    chains: Arc<Chains>,
 }
 
 /// Reads the files that the configuration names.
@@ -45,10 +47,15 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
     };
     let file = config.admin.token_file.get().filter(|_| config.admin.listen.0.is_some());
     let token = file.map(Token::read).transpose();
-    match (contracts, token, TlsServers::read(&config.listeners()), rules::load(config.acl.file.get())) {
-        (Ok(contracts), Ok(token), Ok(tls), Ok(policy)) => Ok(Prepared { contracts, token, tls, policy }),
-        (contracts, token, tls, policy) => {
-            let lists = contracts.err().into_iter().chain(policy.err()).flatten();
+    let listeners = config.listeners();
+    let chains =
+        Porter::settings().map_err(|error| vec![error]).and_then(|settings| Chains::read(&listeners, &settings));
+    match (contracts, token, TlsServers::read(&listeners), rules::load(config.acl.file.get()), chains) {
+        (Ok(contracts), Ok(token), Ok(tls), Ok(policy), Ok(chains)) => {
+            Ok(Prepared { contracts, token, tls, policy, chains: Arc::new(chains) })
+        }
+        (contracts, token, tls, policy, chains) => {
+            let lists = contracts.err().into_iter().chain(policy.err()).chain(chains.err()).flatten();
             Err(lists.chain(token.err()).chain(tls.err()).collect())
         }
     }
@@ -134,11 +141,15 @@ fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnD
     let limit_bytes = Some(config.disk.limit).filter(|bytes| *bytes > 0);
     let data = data.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes });
     let (contracts, policy) = (Arc::new(prepared.contracts), prepared.policy);
-    let broker = start_broker(config, contracts, policy, &prepared.tls, data).map_err(|error| error.to_string())?;
+    let asks = prepared.chains.ask() || !policy.is_open();
+    let porter = Porter::new(config, prepared.chains);
+    let doors = Doors { porter: porter.clone(), asks, policy };
+    let broker = start_broker(config, contracts, doors, &prepared.tls, data).map_err(|error| error.to_string())?;
     let control = broker.control();
     crate::log::count_losses(&control);
     let store = config.contracts.path.get().map(|path| Arc::new(Store::new(path, control.clone())));
-    let reloader = Arc::new(Reloader::new(source, started_with, control.clone(), store.clone(), prepared.tls.clone()));
+    let reloader =
+        Arc::new(Reloader::new(source, started_with, control.clone(), store.clone(), prepared.tls.clone(), porter));
     let admin = admin.map(|(token, listener)| {
         let address = listener.local_addr()?;
         Admin::new(control, token, store, reloader.clone()).serve(listener).map(|()| address)
@@ -152,6 +163,14 @@ fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnD
     }
 }
 
+/// Who lets clients in, and what they may do then.
+#[derive(Clone)]
+struct Doors {
+    porter: Arc<Porter>,
+    asks: bool,
+    policy: Arc<Policy>,
+}
+
 /// A core is left to the kernel and to other programs: a thread that shares its core with them, or with another thread of the
 /// broker, waits for a slice of the scheduler at each hop.
 fn default_threads(cores: usize) -> usize {
@@ -162,7 +181,7 @@ fn default_threads(cores: usize) -> usize {
 fn start_broker(
     config: &mut Config,
     contracts: Arc<Catalogue>,
-    policy: Arc<Policy>,
+    doors: Doors,
     tls: &TlsServers,
     data: Option<DataDirectory<'_>>,
 ) -> Result<Broker, StartError> {
@@ -174,7 +193,8 @@ fn start_broker(
         let (engine, retained) = settings::of(config);
         let listens = settings::listens(config, &config.listeners(), tls);
         let tls_handshakes = config.limits.tls_handshakes;
-        let entrance = Entrance { tls_handshakes, policy: policy.clone(), ..Entrance::open(&listens) };
+        let Doors { porter, asks, policy } = doors.clone();
+        let entrance = Entrance { listens: &listens, tls_handshakes, doorkeeper: Some(porter), asks, policy };
         match Broker::start(engine, retained, contracts.clone(), entrance, threads, data) {
             Err(StartError::Listen(Place::Network(address), error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>

@@ -9,12 +9,15 @@ use tautwire_contracts::Catalogue;
 use tautwire_reactor::Control;
 
 use super::tls::{PreparedTls, TlsServers};
+use crate::config::settings::AuthConfig;
 use crate::config::{self, Config, Override};
 use crate::contracts::Store;
+use crate::porter::{Chains, Porter};
 use crate::rules;
 
 /// Keys that hold at once.
-const APPLIED: [&str; 2] = ["acl.file", "log.level"];
+const APPLIED: [&str; 6] =
+    ["auth.anonymous", "auth.password_file", "auth.plain_passwords", "auth.certificate", "acl.file", "log.level"];
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +42,7 @@ pub(crate) struct Reloader {
     control: Control,
     store: Option<Arc<Store>>,
     tls: TlsServers,
+    porter: Arc<Porter>,
     /// What the broker has been started with, but for what has been applied since.
     running: Mutex<Config>,
 }
@@ -63,8 +67,9 @@ impl Reloader {
         control: Control,
         store: Option<Arc<Store>>,
         tls: TlsServers,
+        porter: Arc<Porter>,
     ) -> Reloader {
-        Reloader { source, control, store, tls, running: Mutex::new(running) }
+        Reloader { source, control, store, tls, porter, running: Mutex::new(running) }
     }
 
     /// Reads everything again, and says what a reload would come to.
@@ -93,10 +98,13 @@ impl Reloader {
         let config = config.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         let tls = self.tls.read_again().map_err(|error| vec![error]);
         let policy = rules::load(config.acl.file.get());
-        match (tls, policy, contracts.transpose()) {
-            (Ok(tls), Ok(policy), Ok(contracts)) => Ok(Ready { config, tls, policy, contracts }),
-            (tls, policy, contracts) => {
-                let lists = [tls.err(), policy.err(), contracts.err()];
+        let chains = Chains::read(&config.listeners(), self.porter.chains().settings());
+        match (tls, policy, chains, contracts.transpose()) {
+            (Ok(tls), Ok(policy), Ok(chains), Ok(contracts)) => {
+                Ok(Ready { config, tls, policy, chains: Arc::new(chains), contracts })
+            }
+            (tls, policy, chains, contracts) => {
+                let lists = [tls.err(), policy.err(), chains.err(), contracts.err()];
                 Err(lists.into_iter().flatten().flatten().collect())
             }
         }
@@ -108,14 +116,18 @@ impl Reloader {
         let ready = self.prepare(contracts)?;
         let reloaded = ready.compared_with(&running);
         // From here on nothing can fail.
-        let Ready { config, tls, policy, contracts } = ready;
+        let Ready { config, tls, policy, chains, contracts } = ready;
         tls.adopt();
+        self.porter.adopt(chains.clone());
+        self.control.set_asks(chains.ask() || !policy.is_open());
+        self.control.review_clients(Arc::new(move |identity| chains.know(identity)));
         self.control.set_policy(policy);
         if let Some(catalogue) = contracts {
             self.control.set_contracts(catalogue);
         }
         log::set_max_level(config.log.level.to_level_filter());
         running.acl = config.acl;
+        running.auth = AuthConfig { threads: running.auth.threads, ..config.auth };
         running.log.level = config.log.level;
         Ok(reloaded)
     }
@@ -133,6 +145,7 @@ struct Ready {
     config: Config,
     tls: PreparedTls,
     policy: Arc<Policy>,
+    chains: Arc<Chains>,
     contracts: Option<Arc<Catalogue>>,
 }
 

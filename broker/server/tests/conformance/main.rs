@@ -36,5 +36,6 @@ mod stopping;
 mod subscribe;
 mod support;
 mod sys;
+mod users;
 mod websocket;
 mod will;

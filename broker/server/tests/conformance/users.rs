@@ -1,0 +1,290 @@
+//! Clients show who they are: by passwords, by SCRAM, or not at all.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use ring::{digest, hmac, pbkdf2};
+use tautwire_protocol::{Auth, AuthReason, ConnectReason, Packet, Properties, Property};
+
+use crate::support::{AtLeastOnce, Broker, Client, Folder, TOKEN, V3_1_1, V5, admin, program};
+
+/// A broker with a password file, and a file of rules by user.
+struct World {
+    broker: Broker,
+    folder: Folder,
+}
+
+const RULES: &str = r##"
+[[role]]
+name = "own"
+rules = [{ allow = ["publish", "subscribe"], topics = "users/{user}/#" }]
+
+[[assign]]
+user = "*"
+roles = "own"
+"##;
+
+impl World {
+    fn new(threads: usize, settings: &[&str]) -> World {
+        let folder = Folder::new(&[("access.toml", RULES), ("token", TOKEN)]);
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        user(&folder, &["add", "ann"], "pencil");
+        user(&folder, &["add", "bob"], "rubber");
+        let own = [
+            format!("auth.password_file={}", at("users")),
+            format!("acl.file={}", at("access.toml")),
+            format!("admin.token_file={}", at("token")),
+            "admin.listen=127.0.0.1:0".to_owned(),
+        ];
+        let settings: Vec<&str> = own.iter().map(String::as_str).chain(settings.iter().copied()).collect();
+        World { broker: Broker::with(threads, &settings), folder }
+    }
+}
+
+/// `tautwire user …` on the password file of a folder.
+fn user(folder: &Folder, arguments: &[&str], password: &str) {
+    let mut command = Command::new(program());
+    command.arg("user").arg(arguments[0]).arg("--file").arg(folder.path().join("users")).args(&arguments[1..]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("the program starts");
+    // It may not want one.
+    let _ = child.stdin.take().expect("a pipe").write_all(password.as_bytes());
+    assert!(child.wait().expect("it ends").success());
+}
+
+#[test]
+fn a_password_lets_its_user_in_and_nobody_else() {
+    for threads in [1, 2] {
+        let world = World::new(threads, &[]);
+        for (version, wrong, unknown) in [(V5, 0x86, 0x87), (V3_1_1, 4, 5)] {
+            let connecting = || world.broker.connecting(version, "client");
+            let mut ann = connecting().user_name("ann").password(b"pencil").open();
+            assert_eq!(ann.publish("users/ann/x", AtLeastOnce, b"x"), if version == V5 { 0x10 } else { 0 });
+            assert_eq!(connecting().user_name("ann").password(b"rubber").refused(), wrong);
+            assert_eq!(connecting().user_name("eve").password(b"pencil").refused(), wrong);
+            assert_eq!(connecting().refused(), unknown, "nobody");
+            ann.ping();
+        }
+    }
+}
+
+#[test]
+fn rules_know_the_user_and_not_who_a_client_says_it_is() {
+    let world = World::new(2, &["auth.anonymous=true"]);
+    let mut ann = world.broker.connecting(V5, "a").user_name("ann").password(b"pencil").open();
+    assert_eq!(ann.publish("users/ann/x", AtLeastOnce, b"x"), 0x10);
+    assert_eq!(ann.publish("users/bob/x", AtLeastOnce, b"x"), 0x87);
+    // It may come, but is nobody.
+    let mut anonymous = world.broker.connecting(V5, "b").open();
+    assert_eq!(anonymous.publish("users/ann/x", AtLeastOnce, b"x"), 0x87);
+    assert_eq!(world.broker.connecting(V5, "c").user_name("ann").refused(), 0x86, "a name alone shows nothing");
+}
+
+/// Hashing takes long, and whoever is connected does not notice.
+#[test]
+fn many_come_at_once_and_each_gets_its_answer() {
+    let world = World::new(2, &[]);
+    let mut bystander = world.broker.connecting(V5, "bystander").user_name("ann").password(b"pencil").open();
+    thread::scope(|scope| {
+        for number in 0..24 {
+            let broker = &world.broker;
+            scope.spawn(move || {
+                let name = format!("client-{number}");
+                let connecting = broker.connecting(V5, &name).user_name("bob");
+                if number % 2 == 0 {
+                    connecting.password(b"rubber").open();
+                } else {
+                    assert_eq!(connecting.password(b"wrong").refused(), 0x86);
+                }
+            });
+        }
+        for _ in 0..50 {
+            bystander.ping();
+        }
+    });
+}
+
+#[test]
+fn a_user_who_is_removed_is_disconnected_when_that_is_read() {
+    let world = World::new(2, &[]);
+    let mut ann = world.broker.connecting(V5, "a").user_name("ann").password(b"pencil").open();
+    let mut bob = world.broker.connecting(V5, "b").user_name("bob").password(b"rubber").open();
+    let mut old = world.broker.connecting(V3_1_1, "c").user_name("bob").password(b"rubber").open();
+    user(&world.folder, &["remove", "bob"], "");
+    ann.ping();
+    bob.ping();
+    admin(world.broker.admin_address(), "POST", "/config/reload", "").expect(200);
+    assert_eq!(bob.expect_disconnect(), 0x87);
+    old.expect_closed();
+    assert_eq!(world.broker.connecting(V5, "b").user_name("bob").password(b"rubber").refused(), 0x86);
+    ann.ping();
+}
+
+#[test]
+fn a_file_that_is_wrong_changes_nothing_and_says_where() {
+    let world = World::new(1, &[]);
+    let good = world.folder.read("users");
+    world.folder.write(
+        "users",
+        &format!("{good}\neve:$argon2id$v=19$m=9999999,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA\n"),
+    );
+    let body = admin(world.broker.admin_address(), "POST", "/config/reload", "").expect(422).body;
+    assert!(body.contains("users:"), "{body}");
+    world.broker.connecting(V5, "a").user_name("ann").password(b"pencil").open();
+}
+
+#[test]
+fn password_files_of_mosquitto_are_read_as_they_are() {
+    // By mosquitto_passwd 2.0, and by its older form.
+    let salt = [7; 12];
+    let mut hash = [0; 64];
+    let iterations = std::num::NonZeroU32::new(101).expect("not 0");
+    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA512, iterations, &salt, b"pencil", &mut hash);
+    let new = format!("new:$7$101${}${}", base64(&salt), base64(&hash));
+    let old = digest::digest(&digest::SHA512, &[b"pencil", &salt[..]].concat());
+    let old = format!("old:$6${}${}", base64(&salt), base64(old.as_ref()));
+    let folder = Folder::new(&[("passwd", &format!("{new}\n{old}\n"))]);
+    let setting = format!("auth.password_file={}", folder.path().join("passwd").display());
+    let broker = Broker::set(&[&setting]);
+    for user in ["new", "old"] {
+        broker.connecting(V3_1_1, "client").user_name(user).password(b"pencil").open();
+        assert_eq!(broker.connecting(V3_1_1, "client").user_name(user).password(b"Pencil").refused(), 4);
+    }
+}
+
+/// [MQTT-4.12.0-2], [MQTT-4.12.0-3], [MQTT-4.12.0-4], [MQTT-4.12.0-5], RFC 7677.
+#[test]
+fn scram_shows_who_somebody_is_without_the_password() {
+    for threads in [1, 2] {
+        let world = World::new(threads, &[]);
+        for name in ["a", "b", "c", "d"] {
+            let mut client = scram(&world.broker, name, "ann", b"pencil").expect("it is the password");
+            assert_eq!(client.publish("users/ann/x", AtLeastOnce, b"x"), 0x10);
+            assert_eq!(client.publish("users/bob/x", AtLeastOnce, b"x"), 0x87);
+            // It authenticates again, and works on.
+            let first = first_message("ann", "again");
+            send_auth(&mut client, AuthReason::ReAuthenticate, first.as_bytes());
+            let challenge = expect_auth(&mut client, AuthReason::ContinueAuthentication);
+            let (last, signature) = last_message("ann", "again", &challenge, b"pencil");
+            send_auth(&mut client, AuthReason::ContinueAuthentication, last.as_bytes());
+            assert_eq!(expect_auth(&mut client, AuthReason::Success), signature);
+            client.ping();
+        }
+        assert_eq!(scram(&world.broker, "x", "ann", b"rubber").err(), Some(0x86));
+        assert_eq!(scram(&world.broker, "x", "eve", b"pencil").err(), Some(0x86));
+        let unknown = world.broker.connecting(V5, "x").property(Property::AuthenticationMethod("KERBEROS"));
+        assert_eq!(unknown.refused(), 0x8c);
+    }
+}
+
+#[test]
+fn who_becomes_somebody_else_is_disconnected() {
+    let world = World::new(1, &[]);
+    let mut client = scram(&world.broker, "a", "ann", b"pencil").expect("it is the password");
+    send_auth(&mut client, AuthReason::ReAuthenticate, first_message("bob", "again").as_bytes());
+    let challenge = expect_auth(&mut client, AuthReason::ContinueAuthentication);
+    let (last, _) = last_message("bob", "again", &challenge, b"rubber");
+    send_auth(&mut client, AuthReason::ContinueAuthentication, last.as_bytes());
+    assert_eq!(client.expect_disconnect(), 0x87);
+}
+
+#[test]
+fn an_open_listener_needs_a_word_for_it() {
+    for (arguments, expected) in
+        [(["--listen", "0.0.0.0:1883"], "auth.anonymous"), (["--set", "auth.anonymous=false"], "auth.password_file")]
+    {
+        let checked = Command::new(program()).args(["config", "check"]).args(arguments).output().expect("it runs");
+        let said = String::from_utf8_lossy(&checked.stderr);
+        assert!(
+            checked.status.code() == Some(1) && said.contains("nobody can come in") && said.contains(expected),
+            "{said}"
+        );
+    }
+    let log = Broker::set(&["auth.anonymous=true"]).end();
+    assert!(!log.contains("open to the network"), "{log}");
+}
+
+const METHOD: Property<'static> = Property::AuthenticationMethod("SCRAM-SHA-256");
+
+/// Connects by SCRAM-SHA-256, or gives the code of CONNACK.
+fn scram(broker: &Broker, client_id: &str, user: &str, password: &[u8]) -> Result<Client, u8> {
+    let first = first_message(user, "nonce");
+    let connecting = broker.connecting(V5, client_id).property(METHOD);
+    let mut client = connecting.property(Property::AuthenticationData(first.as_bytes())).send();
+    let challenge = expect_auth(&mut client, AuthReason::ContinueAuthentication);
+    let (last, signature) = last_message(user, "nonce", &challenge, password);
+    send_auth(&mut client, AuthReason::ContinueAuthentication, last.as_bytes());
+    let packet = client.next();
+    let Packet::ConnAck(connack) = packet.as_packet() else { panic!("{packet:?} is no CONNACK") };
+    if connack.reason != ConnectReason::Success {
+        client.expect_closed();
+        return Err(connack.reason.as_u8());
+    }
+    assert_eq!(connack.properties.authentication_method(), Some("SCRAM-SHA-256"));
+    assert_eq!(connack.properties.authentication_data(), Some(&signature[..]), "the broker knows the password, too");
+    Ok(client)
+}
+
+fn first_message(user: &str, nonce: &str) -> String {
+    format!("n,,n={user},r={nonce}")
+}
+
+/// The client's last message, and what the server answers to it.
+fn last_message(user: &str, nonce: &str, challenge: &[u8], password: &[u8]) -> (String, Vec<u8>) {
+    let challenge = str::from_utf8(challenge).expect("text");
+    let mut parts = challenge.split(',').map(|part| &part[2..]);
+    let (whole_nonce, salt, iterations) = (parts.next(), parts.next(), parts.next());
+    let (whole_nonce, salt) = (whole_nonce.expect("a nonce"), unbase64(salt.expect("a salt")));
+    assert!(whole_nonce.starts_with(nonce) && whole_nonce.len() > nonce.len());
+    let iterations = iterations.and_then(|text| text.parse().ok()).expect("a number");
+    let mut salted = [0; 32];
+    pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, iterations, &salt, password, &mut salted);
+    let mac = |key: &[u8], text: &[u8]| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text);
+    let without_proof = format!("c=biws,r={whole_nonce}");
+    let message = format!("n={user},r={nonce},{challenge},{without_proof}");
+    let client_key = mac(&salted, b"Client Key");
+    let stored = digest::digest(&digest::SHA256, client_key.as_ref());
+    let signature = mac(stored.as_ref(), message.as_bytes());
+    let proof: Vec<u8> = client_key.as_ref().iter().zip(signature.as_ref()).map(|(a, b)| a ^ b).collect();
+    let server = mac(mac(&salted, b"Server Key").as_ref(), message.as_bytes());
+    (format!("{without_proof},p={}", base64(&proof)), format!("v={}", base64(server.as_ref())).into_bytes())
+}
+
+fn send_auth(client: &mut Client, reason: AuthReason, data: &[u8]) {
+    let properties = [METHOD, Property::AuthenticationData(data)];
+    client.send_auth(Auth { reason, properties: Properties::from(&properties[..]) });
+}
+
+fn expect_auth(client: &mut Client, expected: AuthReason) -> Vec<u8> {
+    let packet = client.next();
+    let Packet::Auth(auth) = packet.as_packet() else { panic!("{packet:?} is no AUTH") };
+    assert_eq!((auth.reason, auth.properties.authentication_method()), (expected, Some("SCRAM-SHA-256")));
+    auth.properties.authentication_data().expect("data").to_vec()
+}
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+fn base64(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for group in bytes.chunks(3) {
+        let bits = group.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        for place in 0..4 {
+            let digit = ALPHABET[(bits >> (18 - 6 * place)) as usize & 63];
+            text.push(if place <= group.len() { char::from(digit) } else { '=' });
+        }
+    }
+    text
+}
+
+fn unbase64(text: &str) -> Vec<u8> {
+    let digits = text.bytes().filter_map(|digit| ALPHABET.iter().position(|known| *known == digit));
+    let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0);
+    for digit in digits {
+        (bits, held) = (bits << 6 | digit as u32, held + 6);
+        if held >= 8 {
+            held -= 8;
+            bytes.push((bits >> held) as u8);
+        }
+    }
+    bytes
+}
