@@ -14,6 +14,7 @@ use tautwire_session::{Change, Journal, KeptWill, SESSION_BYTES};
 
 use crate::connections::Agreement;
 use crate::hub::Action;
+use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::shard::{Handled, Shard};
 
@@ -212,6 +213,9 @@ impl<J: Journal> Shard<J> {
         place.bind(index);
         if let Some(outbound) = place.outbound() {
             outbound.rewind();
+            if is(Mutant::ResendsFromSecond) {
+                outbound.resend();
+            }
         }
         self.hub.counters().sessions_connected.add(1);
         self.hub.counters().connects.add(1);

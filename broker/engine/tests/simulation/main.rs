@@ -5,13 +5,14 @@ mod support;
 
 mod client;
 mod cold;
-mod disk;
-mod handover;
+mod crashes;
 mod journal;
 mod ledger;
 mod limits;
 mod log_state;
+mod machine;
 mod memory;
+mod mutants;
 mod packets;
 mod random_clients;
 mod rates;

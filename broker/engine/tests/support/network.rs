@@ -18,6 +18,8 @@ pub(super) struct Network {
     pub(super) now_ms: u64,
     /// Counts everything that moves.
     pub(super) progress: u64,
+    /// Of every byte that was sent.
+    pub(super) digest: u64,
     /// Where messages go that need not be in memory.
     pub(super) cold: Option<SlowStore>,
 }
@@ -84,7 +86,7 @@ impl<T> Ring<T> {
 }
 
 impl Network {
-    pub(super) fn new(shards: usize, way_capacity: usize, now_ms: u64) -> Network {
+    pub(super) fn new(shards: usize, way_capacity: usize, now_ms: u64, digest: u64) -> Network {
         let way = |_| Way {
             batches: Ring::new(way_capacity),
             in_hand: VecDeque::new(),
@@ -97,8 +99,16 @@ impl Network {
             ways: (0..shards).map(|_| (0..shards).map(way).collect()).collect(),
             now_ms,
             progress: 0,
+            digest,
             cold: None,
         }
+    }
+
+    /// Adds bytes to the digest, and who sent them (FNV-1a).
+    pub(super) fn note_sent(&mut self, sender: u64, bytes: &[u8]) {
+        let mut add = |part: u64| self.digest = (self.digest ^ part).wrapping_mul(0x0100_0000_01B3);
+        add(sender + 256);
+        bytes.iter().for_each(|byte| add(u64::from(*byte)));
     }
 
     // Sleeping and waking.

@@ -309,6 +309,7 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, C> {
 
     fn write(&mut self, shard: &mut Shard<J>, connection: ConnectionId) {
         let Some(id) = self.socket(connection) else { return };
+        let all_before = self.network.sockets[id.0].outbound.len();
         let socket = &mut self.network.sockets[id.0];
         while !socket.write_waits {
             let Some(output) = shard.output(connection) else { break };
@@ -340,6 +341,10 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, C> {
             }
             socket.write_waits = socket.room() == 0;
         }
+        let written = std::mem::take(&mut socket.outbound);
+        self.network.note_sent(2 * id.0 as u64 + 1, &written[all_before..]);
+        let socket = &mut self.network.sockets[id.0];
+        socket.outbound = written;
         if socket.write_waits {
             shard.sent(connection, 0, self.network.now_ms);
         } else if socket.draining_until_ms.is_some() {
@@ -348,11 +353,12 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, C> {
     }
 
     fn end_turn(&mut self, shard: &mut Shard<J>) -> Rest {
-        let drained: Vec<(u64, SocketId)> = self.network.nodes[self.own]
+        let mut drained: Vec<(u64, SocketId)> = self.network.nodes[self.own]
             .owners
             .values()
             .filter_map(|id| Some((self.network.sockets[id.0].draining_until_ms?, *id)))
             .collect();
+        drained.sort_unstable();
         let now_ms = self.network.now_ms;
         for (_, id) in drained.iter().filter(|(until_ms, _)| *until_ms <= now_ms) {
             self.release(shard, *id);
@@ -363,7 +369,8 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, C> {
             let outgoing = &mut self.network.ways[self.own][other];
             is_busy |= !outgoing.moves.is_empty() && outgoing.adoptions.has_room_or_waits();
             let incoming = &self.network.ways[other][self.own];
-            is_busy |= !incoming.in_hand.is_empty() || !incoming.batches.items.is_empty();
+            let has_batches = !incoming.in_hand.is_empty() || !incoming.batches.items.is_empty();
+            is_busy |= has_batches && shard.takes_batches();
             is_busy |= !incoming.adoptions.items.is_empty();
         }
         let node = &mut self.network.nodes[self.own];
