@@ -21,6 +21,8 @@ pub enum Mutant {
     DeliversAtOnce,
     /// The log does not say what is on its way to other shards.
     ForgetsHanded,
+    /// A batch leaves before the frame that speaks of it.
+    SendsBeforeItPosts,
     /// The log does not say what has come from other shards.
     ForgetsTook,
     /// The log does not say what is retained.

@@ -109,7 +109,9 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
         shard.act(surroundings);
     }
     // What a batch brings about elsewhere is in a later frame than what brought it about here.
-    shard.hub.end_frame();
+    if !is(Mutant::SendsBeforeItPosts) {
+        shard.hub.end_frame();
+    }
     shard.send_batches(surroundings);
     if !is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
         shard.act(surroundings);

@@ -17,15 +17,16 @@ enum Fault {
 }
 
 /// A fault that is not found with so many seeds is not found.
-const SEEDS_MAX: u64 = 100;
+const SEEDS_MAX: u64 = 200;
 
 /// Found by what a crash takes.
-const FOUND_BY_CRASHES: [Fault; 13] = [
+const FOUND_BY_CRASHES: [Fault; 14] = [
     Fault::Engine(engine::Mutant::AcknowledgesOneFrameEarly),
     Fault::Engine(engine::Mutant::ConnectsAtOnce),
     Fault::Engine(engine::Mutant::DeliversAtOnce),
     Fault::Engine(engine::Mutant::ForgetsHanded),
     Fault::Engine(engine::Mutant::ForgetsTook),
+    Fault::Engine(engine::Mutant::SendsBeforeItPosts),
     Fault::Engine(engine::Mutant::ForgetsRetained),
     Fault::Engine(engine::Mutant::ForgetsTaken),
     Fault::Engine(engine::Mutant::ResendsFromSecond),

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use tautwire_engine::{Counters, Rest, Settings, Shard, Shared, Totals, restore, turn};
+use tautwire_engine::{Counters, Settings, Shard, Shared, Totals, restore};
 use tautwire_memory::{Ledger, Memory};
 use tautwire_router::{Exchange, Placement, RetainedLimits, ShardIndex};
 use tautwire_session::{Journal, Replay};
@@ -9,7 +9,7 @@ use super::choices::Choices;
 use super::network::Network;
 use super::slow_store::SlowStore;
 use super::socket::{Socket, SocketId};
-use super::turning::Turning;
+use super::turning::make_turn;
 
 /// The moment at which every simulation begins.
 const START_MS: u64 = 1_700_000_000_000;
@@ -294,14 +294,6 @@ impl<J: Journal> SimulatedBroker<J> {
     pub(crate) fn turn(&mut self, shard: usize, choices: &mut impl Choices) -> bool {
         // An answer may wake another shard.
         let serves = self.network.cold.is_some() && choices.chance(20) && self.serve_cold(choices);
-        if self.network.is_asleep(shard) {
-            return serves;
-        }
-        let now_ms = self.network.now_ms;
-        let rest = turn(&mut self.shards[shard], &mut Turning::new(&mut self.network, shard, choices), now_ms);
-        if let Rest::Until(at_ms) = rest {
-            self.network.sleep(shard, at_ms);
-        }
-        true
+        make_turn(&mut self.network, &mut self.shards, shard, choices) || serves
     }
 }
