@@ -104,11 +104,16 @@ impl Network {
         }
     }
 
-    /// Adds bytes to the digest, and who sent them (FNV-1a).
+    /// Adds bytes to the digest, and who sent them: FNV-1a, of eight bytes at a time.
     pub(super) fn note_sent(&mut self, sender: u64, bytes: &[u8]) {
-        let mut add = |part: u64| self.digest = (self.digest ^ part).wrapping_mul(0x0100_0000_01B3);
-        add(sender + 256);
-        bytes.iter().for_each(|byte| add(u64::from(*byte)));
+        let mut digest = self.digest;
+        let mut add = |part: u64| digest = (digest ^ part).wrapping_mul(0x0100_0000_01B3).rotate_left(32);
+        add(sender);
+        add(bytes.len() as u64);
+        let (words, rest) = bytes.as_chunks();
+        words.iter().for_each(|word| add(u64::from_le_bytes(*word)));
+        rest.iter().for_each(|byte| add(u64::from(*byte)));
+        self.digest = digest;
     }
 
     // Sleeping and waking.
