@@ -157,8 +157,8 @@ soak: build ## SOAK_KILLS (1,000) kills under load, some ten minutes; SOAK_ARGS=
 	@$(PYTHON) -B tests/soak/run.py --kills $(SOAK_KILLS) $(SOAK_ARGS)
 
 .PHONY: sim
-sim: ## the engine in SIM_SEEDS (10,000) random worlds, with crashes and disks that lie; SEED=7 repeats one
-	@TAUTWIRE_SIMULATION_SEEDS=$(SIM_SEEDS) $(if $(SEED),TAUTWIRE_SIMULATION_SEED=$(SEED)) cargo test --release -q -p tautwire-engine --test simulation
+sim: ## the broker core in SIM_SEEDS (10,000) random worlds, with crashes and disks that lie; SEED=7 repeats one, to the byte
+	@TAUTWIRE_SIMULATION_SEEDS=$(SIM_SEEDS) $(if $(SEED),TAUTWIRE_SIMULATION_SEED=$(SEED)) cargo test --release -q -p tautwire-engine --test simulation $(if $(SEED),-- --nocapture --skip mutants)
 
 .PHONY: interop
 interop: build ## our clients against five brokers; writes docs/interoperability.md

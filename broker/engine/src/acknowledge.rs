@@ -1,11 +1,12 @@
 //! The one place through which acknowledgements leave.
 
 use tautwire_protocol::{Properties, Property};
-use tautwire_session::{AckLevel, Journal};
+use tautwire_session::{AckLevel, Journal, LogPosition};
 
 use crate::ack::Ack;
 use crate::connections::Reason;
 use crate::hub::Hub;
+use crate::mutant::{Mutant, is};
 use crate::place::ConnectionIndex;
 
 /// Acknowledgements that wait for the journal, for one connection. A client with so many is not read from.
@@ -40,7 +41,7 @@ impl<J: Journal> Hub<J> {
         let holds = connection.delays_acks();
         // What is gated waits for its own session as it is.
         let safe_at = connection.gated_until().max(self.journal.reached(level));
-        if !holds && position <= safe_at {
+        if (!holds && is_reached(position, safe_at)) || waits_for_nothing(&ack) {
             self.write_ack(index, &ack);
             return;
         }
@@ -55,7 +56,7 @@ impl<J: Journal> Hub<J> {
         for index in std::mem::take(&mut self.holding) {
             loop {
                 let journal = &self.journal;
-                let is_safe = |position, level| position <= journal.reached(level);
+                let is_safe = |position, level| is_reached(position, journal.reached(level));
                 let Some(ack) = self.connections[index].next_delayed_ack(is_safe) else { break };
                 self.write_ack(index, &ack);
             }
@@ -110,4 +111,15 @@ impl<J: Journal> Hub<J> {
             self.write_packet(index, &packet);
         }
     }
+}
+
+#[inline]
+fn is_reached(position: LogPosition, reached: LogPosition) -> bool {
+    position <= reached || (is(Mutant::AcknowledgesOneFrameEarly) && position.0 == reached.0 + 1)
+}
+
+#[inline]
+fn waits_for_nothing(ack: &Ack) -> bool {
+    (is(Mutant::CompletesAtOnce) && matches!(ack, Ack::Complete(..)))
+        || (is(Mutant::DeliversAtOnce) && matches!(ack, Ack::Deliver(_)))
 }

@@ -15,6 +15,7 @@ use tautwire_session::{Change, Journal, KeptWill, SESSION_BYTES};
 use crate::admission::identity_of;
 use crate::connections::{Agreement, Standing};
 use crate::hub::Action;
+use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::shard::{Handled, Shard};
 
@@ -246,6 +247,9 @@ impl<J: Journal> Shard<J> {
         place.bind(index);
         if let Some(outbound) = place.outbound() {
             outbound.rewind();
+            if is(Mutant::ResendsFromSecond) {
+                outbound.resend();
+            }
         }
         self.hub.counters().sessions_connected.add(1);
         self.hub.counters().connects.add(1);

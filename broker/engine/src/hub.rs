@@ -18,6 +18,7 @@ use crate::contracts::{ContractBoard, ViolationLog};
 use crate::counters::{Counter, Counters, Totals};
 use crate::frames::{Frames, Outgoing};
 use crate::jobs::Jobs;
+use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::quotas::{Departed, Quotas};
 use crate::scans::Scans;
@@ -320,7 +321,7 @@ impl<J: Journal> Hub<J> {
 
     /// Writes down what a message has changed of the retained messages. Those of `$SYS` are made anew after a restart.
     pub(crate) fn record_retained(&mut self, outgoing: &Outgoing<'_>, sequence: u64) {
-        if !J::KEEPS || outgoing.message.topic.starts_with("$SYS/") {
+        if !J::KEEPS || outgoing.message.topic.starts_with("$SYS/") || is(Mutant::ForgetsRetained) {
             return;
         }
         let change = match &outgoing.kept {

@@ -28,7 +28,7 @@ mod incoming;
 mod jobs;
 mod lifecycle;
 mod log_state;
-mod mutant;
+pub mod mutant;
 mod operator;
 mod origin;
 mod pacing;
@@ -56,7 +56,6 @@ pub use connections::{Attempt, Chunk, Output, Question, Standing, State, Verdict
 pub use contracts::ContractBoard;
 pub use counters::{Counter, Counters, Totals};
 pub use hub::Action;
-pub use mutant::Mutant;
 pub use operator::{NotPublished, Publication};
 pub use origin::{Certificate, Entry, Origin, Peer};
 pub use place::ConnectionId;

@@ -1,8 +1,6 @@
-//! Faults that can be put in on purpose: tests show with them that the simulation finds such faults.
+//! Faults that can be put in on purpose: tests show with them that simulations find such faults.
 
-use crate::shard::Shard;
-
-/// A fault of the turn.
+/// A fault of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
     /// Paused publishers are heard again before batches are sent, and not again after that.
@@ -13,24 +11,48 @@ pub enum Mutant {
     SleepsOnFanOuts,
     /// The shard sleeps although it has taken only a part of a batch.
     SleepsOnBegunBatches,
+    /// An acknowledgement leaves when the frame before the one that it speaks of is durable.
+    AcknowledgesOneFrameEarly,
+    /// PUBCOMP waits for nothing.
+    CompletesAtOnce,
+    /// CONNACK waits for nothing.
+    ConnectsAtOnce,
+    /// A PUBLISH of QoS 2 waits for nothing.
+    DeliversAtOnce,
+    /// The log does not say what is on its way to other shards.
+    ForgetsHanded,
+    /// A batch leaves before the frame that speaks of it.
+    SendsBeforeItPosts,
+    /// The log does not say what has come from other shards.
+    ForgetsTook,
+    /// The log does not say what is retained.
+    ForgetsRetained,
+    /// The log does not say which Packet Identifiers of QoS 2 messages a client has used.
+    ForgetsTaken,
+    /// When a client comes back, the first packet of its window is not sent again.
+    ResendsFromSecond,
 }
 
-impl<J> Shard<J> {
-    /// Puts a fault in.
-    #[cfg(feature = "mutants")]
-    pub fn mutate(&mut self, mutant: Mutant) {
-        self.mutant = Some(mutant);
-    }
+#[cfg(feature = "mutants")]
+thread_local! {
+    /// Of the thread, so that tests do not disturb each other.
+    static MUTANT: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
+}
 
-    /// Whether this fault has been put in.
-    #[inline(always)]
-    pub(crate) fn is(&self, mutant: Mutant) -> bool {
-        #[cfg(feature = "mutants")]
-        return self.mutant == Some(mutant);
-        #[cfg(not(feature = "mutants"))]
-        return {
-            let _ = mutant;
-            false
-        };
-    }
+/// Puts a fault into all that this thread does from now on, or takes it out.
+#[cfg(feature = "mutants")]
+pub fn mutate(mutant: Option<Mutant>) {
+    MUTANT.set(mutant);
+}
+
+/// Whether this fault has been put in.
+#[inline(always)]
+pub(crate) fn is(mutant: Mutant) -> bool {
+    #[cfg(feature = "mutants")]
+    return MUTANT.get() == Some(mutant);
+    #[cfg(not(feature = "mutants"))]
+    return {
+        let _ = mutant;
+        false
+    };
 }

@@ -40,8 +40,6 @@ pub struct Shard<J> {
     due: Vec<Timer>,
     /// By shard, a batch of which only so many entries have been taken.
     pub(crate) begun_batches: Vec<Option<(Batch, usize)>>,
-    #[cfg(feature = "mutants")]
-    pub(crate) mutant: Option<crate::mutant::Mutant>,
 }
 
 /// How often expired retained messages are removed, and how many at a time.
@@ -78,8 +76,6 @@ impl<J: Journal> Shard<J> {
             next_retained_sweep_ms: now_ms,
             due: Vec::new(),
             begun_batches,
-            #[cfg(feature = "mutants")]
-            mutant: None,
         }
     }
 

@@ -51,4 +51,11 @@ impl Shared {
             run: RandomState::new().hash_one(shards),
         }
     }
+
+    /// Has messages numbered as those of this run, instead of one drawn at random: for simulations that are to be repeated. Other runs
+    /// whose messages may still be there have numbers that differ by more than there are shards.
+    #[must_use]
+    pub fn of_run(self, run: u64) -> Shared {
+        Shared { run, ..self }
+    }
 }

@@ -8,7 +8,7 @@ use tautwire_session::Journal;
 
 use crate::connections::Reason;
 use crate::hub::Action;
-use crate::mutant::Mutant;
+use crate::mutant::{Mutant, is};
 use crate::place::ConnectionId;
 use crate::shard::Shard;
 
@@ -106,13 +106,15 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
     // A job that takes several turns does its share here; one that is not finished is a reason in `Shard::is_busy`.
     shard.act(surroundings);
 
-    if shard.is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
+    if is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
         shard.act(surroundings);
     }
     // What a batch brings about elsewhere is in a later frame than what brought it about here.
-    shard.hub.end_frame();
+    if !is(Mutant::SendsBeforeItPosts) {
+        shard.hub.end_frame();
+    }
     shard.send_batches(surroundings);
-    if !shard.is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
+    if !is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
         shard.act(surroundings);
     }
 
@@ -153,7 +155,7 @@ impl<J: Journal> Shard<J> {
     fn take_batches(&mut self, surroundings: &mut impl Surroundings<J>) {
         for from in self.others() {
             for _ in 0..BATCHES_MAX {
-                if !self.hub.waiting.takes_batches() || (J::KEEPS && self.hub.journal.is_behind()) {
+                if !self.takes_batches() {
                     break;
                 }
                 let begun = self.begun_batches[usize::from(from.0)].take();
@@ -163,6 +165,13 @@ impl<J: Journal> Shard<J> {
             }
             surroundings.batches_taken(from);
         }
+    }
+
+    /// Whether batches of other shards are taken now. While they are not, those that have come are no reason to stay awake: receivers
+    /// who stand in line are one, and a log that is behind wakes the shard when it is not.
+    #[inline]
+    pub fn takes_batches(&self) -> bool {
+        self.hub.waiting.takes_batches() && !(J::KEEPS && self.hub.journal.is_behind())
     }
 
     /// Sends batches, unless frames that speak of them wait: what a shard writes of what it has taken stands behind them in the log.
@@ -237,7 +246,7 @@ impl<J: Journal> Shard<J> {
         // Where frames wait, the journal wakes the shard.
         let may_send = self.may_send_batches();
         for to in self.others() {
-            if may_send && self.hub.transit.has_batch(to) && !self.is(Mutant::SleepsOnBatches) {
+            if may_send && self.hub.transit.has_batch(to) && !is(Mutant::SleepsOnBatches) {
                 is_busy |= surroundings.has_room_or_wakes(to);
             }
         }
@@ -251,9 +260,11 @@ impl<J: Journal> Shard<J> {
     fn is_busy(&self) -> bool {
         !self.hub.actions.is_empty()
             || self.hub.connections.fresh_len() > 0
-            || (self.has_fan_outs() && !self.is(Mutant::SleepsOnFanOuts))
-            || (self.begun_batches.iter().any(Option::is_some) && !self.is(Mutant::SleepsOnBegunBatches))
-            || (self.may_resume_paused() && !self.is(Mutant::ResumesBeforeItSends))
+            || (self.has_fan_outs() && !is(Mutant::SleepsOnFanOuts))
+            || (self.begun_batches.iter().any(Option::is_some)
+                && self.takes_batches()
+                && !is(Mutant::SleepsOnBegunBatches))
+            || (self.may_resume_paused() && !is(Mutant::ResumesBeforeItSends))
             || self.has_jobs()
             || self.hub.has_to_release()
             || self.hub.has_cold_work()

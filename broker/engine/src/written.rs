@@ -7,6 +7,7 @@ use tautwire_session::{Change, Journal, LogPosition, LogState, Receivers, Record
 
 use crate::connections::Reason;
 use crate::hub::Hub;
+use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::sessions::{Extent, Written};
 
@@ -38,6 +39,9 @@ impl<J: Journal> Hub<J> {
             }
             _ => return,
         };
+        if is(Mutant::ForgetsTaken) && matches!(change, Change::Taken(_)) {
+            return;
+        }
         let starts = matches!(change, Change::Started(_) | Change::StartedQueued);
         let packet_id = if starts { sessions[index].next_packet_id() } else { None };
         let position = journal.record(Record::Changed { session, change, packet_id });
@@ -118,6 +122,9 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn write_handed(&mut self, to: ShardIndex, message: &Message, receivers: Receivers<'_>) -> u64 {
         let sequence = self.transit.next_handed(to);
         let (from, to) = (number(self.shard), number(to));
+        if is(Mutant::ForgetsHanded) {
+            return sequence;
+        }
         self.noted = self.journal.record(Record::Handed { from, to, sequence, message, receivers });
         sequence
     }
@@ -135,7 +142,7 @@ impl<J: Journal> Hub<J> {
 
     /// All that `from` has handed over up to `sequence` has been taken, by what the present frame says.
     pub(crate) fn write_took(&mut self, from: ShardIndex, sequence: u64) {
-        if J::KEEPS {
+        if J::KEEPS && !is(Mutant::ForgetsTook) {
             let (from, to) = (number(from), number(self.shard));
             self.journal.record(Record::Took { from, to, sequence });
         }
@@ -183,7 +190,7 @@ impl<J: Journal> Hub<J> {
     /// Has all output of a connection wait, from CONNACK on, until its session is safe.
     #[inline]
     pub(crate) fn gate(&mut self, index: ConnectionIndex) {
-        if J::KEEPS {
+        if J::KEEPS && !is(Mutant::ConnectsAtOnce) {
             let position = self.promise(index);
             if position > self.journal.reached(self.connections[index].ack_level()) {
                 self.connections[index].gate(position);

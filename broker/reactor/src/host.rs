@@ -114,13 +114,13 @@ impl Host {
         }
     }
 
-    fn has_work(&self) -> bool {
+    fn has_work(&self, takes_batches: bool) -> bool {
         // The bell does not ring for who is awake: the word to stop may have come during the turn.
         let told_to_stop = !self.connections.is_stopping() && self.stop.load(Ordering::SeqCst);
         told_to_stop
             || self.connections.has_work()
             || self.door.has_work(self.connections.now_ms)
-            || self.ways.has_work()
+            || self.ways.has_work(takes_batches)
             || self.orders.as_ref().is_some_and(Orders::are_there)
     }
 }
@@ -209,7 +209,7 @@ impl<J: Journal> Surroundings<J> for Host {
             trimmer.look(shard.held_bytes(), now_ms);
         }
         self.bell.before_sleep();
-        if self.has_work() {
+        if self.has_work(shard.takes_batches()) {
             return Rest::Busy;
         }
         let trim_ms = self.trimmer.as_ref().and_then(Trimmer::next_ms);

@@ -111,11 +111,12 @@ impl Ways {
         })
     }
 
-    /// Whether something has come, or could be sent now. To be asked before sleeping: what is false now will ring.
-    pub(crate) fn has_work(&self) -> bool {
+    /// Whether something has come, or could be sent now. To be asked before sleeping: what is false now will ring. Where the shard does
+    /// not take batches, those that have come do not count.
+    pub(crate) fn has_work(&self, takes_batches: bool) -> bool {
         self.peers.iter().any(|peer| {
             !peer.adoptions_in.ring.is_empty()
-                || !peer.batches_in.ring.is_empty()
+                || (takes_batches && !peer.batches_in.ring.is_empty())
                 || (!peer.moves.is_empty() && peer.adoptions_out.has_room_or_waits())
         })
     }
@@ -280,10 +281,11 @@ mod tests {
         assert_eq!(world.ways[0].room(OTHER), 0);
         let connection = world.connection();
         world.ways[0].hand_over(OTHER, connection);
-        assert!(world.ways[1].has_work());
+        assert!(world.ways[1].has_work(true));
         assert!(world.ways[1].next_adopted().is_some());
+        assert!(world.ways[1].has_work(true) && !world.ways[1].has_work(false), "batches alone are left");
         assert!(world.ways[1].next_batch(OWN).is_some());
-        assert!(!world.ways[1].has_work());
+        assert!(!world.ways[1].has_work(true));
     }
 
     #[test]
@@ -308,12 +310,12 @@ mod tests {
             world.ways[0].hand_over(OTHER, connection);
         }
         world.bells[0].before_sleep();
-        assert!(!world.ways[0].has_work(), "there is no room for the last one");
+        assert!(!world.ways[0].has_work(true), "there is no room for the last one");
         assert!(world.ways[1].next_adopted().is_some());
         assert!(world.is_rung(0));
-        assert!(world.ways[0].has_work());
+        assert!(world.ways[0].has_work(true));
         world.ways[0].send_moves();
-        assert!(!world.ways[0].has_work());
+        assert!(!world.ways[0].has_work(true));
         let rest = std::iter::from_fn(|| world.ways[1].next_adopted()).count();
         assert_eq!(rest, ADOPTIONS_MAX);
     }

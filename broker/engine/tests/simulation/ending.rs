@@ -10,10 +10,9 @@ use tautwire_protocol::{
 };
 use tautwire_session::Replay;
 
-use crate::handover::{each_packet, id};
 use crate::journal::{SharedLog, SlowJournal};
 use crate::ledger::Request;
-use crate::packets::{Terms, connect_bytes, subscribe_bytes};
+use crate::packets::{Terms, connect_bytes, each_packet, id, subscribe_bytes};
 use crate::random_clients::{Named, seeds};
 use crate::support::{Choices, Random, SimulatedBroker, SocketId};
 use crate::world::{RETAINED, returning};

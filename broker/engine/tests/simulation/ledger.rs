@@ -25,6 +25,12 @@ pub(crate) struct Publication {
     pub(crate) resent: bool,
     pub(crate) expiry_interval_s: Option<u32>,
     pub(crate) is_will: bool,
+    /// Only a part of it was sent.
+    pub(crate) is_cut_off: bool,
+    /// The broker crashed before it had answered: it may have taken the message on, sent it to some, and forgotten that.
+    may_be_taken_twice: bool,
+    /// The broker crashed while the message may have been between shards: it is given to who has subscribed then.
+    may_be_routed_late: bool,
 }
 
 /// One subscription of a session, from the first SUBSCRIBE on.
@@ -44,8 +50,10 @@ pub(crate) struct Subscription {
 /// A message as a session received it.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Received {
-    /// Times it was handed to the application at QoS 0 or 2: copies that QoS 2 filters out are not counted.
-    pub(crate) exact_times: usize,
+    /// Times it came at QoS 0.
+    at_most_once: usize,
+    /// Times it was handed to the application at QoS 2: copies that are filtered out are not counted.
+    exactly_once: usize,
     /// Times it came without DUP.
     pub(crate) first_times: usize,
     pub(crate) qos: Option<QoS>,
@@ -58,6 +66,10 @@ pub(crate) struct Incarnation {
     pub(crate) ended_at: Option<Moment>,
     pub(crate) subscriptions: Vec<Subscription>,
     pub(crate) received: BTreeMap<usize, Received>,
+    /// It outlives its connection, as the client was last told.
+    pub(crate) lasts: bool,
+    /// It ended in a crash, or not surely before, and the broker had none of it on disk.
+    is_lost: bool,
     /// The least Maximum Packet Size that the client ever set.
     pub(crate) maximum_packet_bytes: Option<u32>,
     last: BTreeMap<(usize, String, QoS, QoS), usize>,
@@ -80,8 +92,10 @@ pub(crate) struct Arrival<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     now: Moment,
+    /// When nothing was on its way, and everything was on disk.
+    quiet_at: Moment,
     /// Messages go from shard to shard.
-    has_ways: bool,
+    pub(crate) has_ways: bool,
     /// The broker may refuse messages for want of memory.
     pub(crate) refuses: bool,
     pub(crate) publications: Vec<Publication>,
@@ -131,6 +145,9 @@ impl Ledger {
             resent: false,
             expiry_interval_s: None,
             is_will: false,
+            is_cut_off: false,
+            may_be_taken_twice: false,
+            may_be_routed_late: false,
         });
         number
     }
@@ -211,6 +228,35 @@ impl Ledger {
     pub(crate) fn end(&mut self, session: usize) {
         let now = self.tick();
         self.incarnations[session].ended_at.get_or_insert(now);
+    }
+
+    // Crashes.
+
+    /// Nothing is on its way, and everything is on disk.
+    pub(crate) fn is_quiet(&mut self) {
+        self.quiet_at = self.tick();
+    }
+
+    /// The broker crashes, and all clients have lost their connections. What it had not written down is forgotten.
+    pub(crate) fn crashed(&mut self, is_quiet: bool) {
+        let quiet_at = self.quiet_at;
+        self.tick();
+        for publication in &mut self.publications {
+            let is_answered = publication.acknowledged_at.is_some();
+            // Nobody answers for a will, and nobody sends a message of QoS 0 again.
+            publication.may_be_taken_twice |=
+                !is_answered && (publication.is_will || publication.qos != QoS::AtMostOnce);
+            publication.may_be_routed_late |= publication.acknowledged_at.is_some_and(|at| at > quiet_at);
+        }
+        if !is_quiet {
+            // Goodbyes may be forgotten.
+            self.forbidden_wills.clear();
+        }
+        for incarnation in &mut self.incarnations {
+            incarnation.is_lost |= !incarnation.lasts && incarnation.ended_at.is_none_or(|at| at > quiet_at);
+            // That it was sent may be forgotten, then it is sent as if for the first time.
+            incarnation.received.values_mut().for_each(|received| received.first_times = 0);
+        }
     }
 
     /// SUBSCRIBE is sent.
@@ -297,6 +343,9 @@ impl Ledger {
             }
             _ => {}
         }
+        if publication.is_cut_off {
+            return Err(format!("message {number}, of which only a part was sent"));
+        }
         // A client that is thrown out for want of memory hears of it later than others of its will.
         if self.forbidden_wills.contains(&number) && !self.refuses {
             return Err(format!("the will {number} of a client that is connected or has said goodbye"));
@@ -311,7 +360,8 @@ impl Ledger {
             incarnation.check_order(number, publication, arrival)?;
         }
         let received = incarnation.received.entry(number).or_default();
-        received.exact_times += usize::from(arrival.qos != QoS::AtLeastOnce);
+        received.at_most_once += usize::from(arrival.qos == QoS::AtMostOnce);
+        received.exactly_once += usize::from(arrival.qos == QoS::ExactlyOnce);
         received.first_times += usize::from(!arrival.dup);
         received.qos = received.qos.max(Some(arrival.qos));
         let once = match publication.qos {
@@ -324,10 +374,13 @@ impl Ledger {
         let shared =
             incarnation.subscriptions.iter().filter(|held| held.is_shared() && held.matches(&publication.topic));
         let most = shared.map(|held| &held.filter).collect::<BTreeSet<_>>().len().max(1);
-        if once && arrival.qos != QoS::AtLeastOnce && received.exact_times > most {
+        // What the broker has forgotten of a message, it has given to nobody at QoS 2.
+        let at_most_once = if publication.may_be_taken_twice { 0 } else { received.at_most_once };
+        let times = at_most_once + received.exactly_once;
+        if once && arrival.qos != QoS::AtLeastOnce && times > most {
             return Err(format!(
-                "message {number} ({:?} on {:?}) came {} times, now at {:?}",
-                publication.qos, publication.topic, received.exact_times, arrival.qos
+                "message {number} ({:?} on {:?}) came {times} times, now at {:?}",
+                publication.qos, publication.topic, arrival.qos
             ));
         }
         let copies = received.first_times;
@@ -379,6 +432,7 @@ impl Ledger {
                     // too small for the message loses it.
                     disturbed |= held.qos.contains(&QoS::AtMostOnce) || incarnation.refuses(publication);
                     disturbed |= publication.qos == QoS::ExactlyOnce && incarnation.ended_at.is_some();
+                    disturbed |= incarnation.is_lost;
                 }
             }
         }
@@ -412,7 +466,8 @@ impl Ledger {
     pub(crate) fn shared_twice(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         for (number, publication) in self.publications.iter().enumerate() {
-            if publication.qos != QoS::ExactlyOnce || !publication.topic.starts_with(SHARED_PREFIX) {
+            let is_shared = publication.topic.starts_with(SHARED_PREFIX);
+            if publication.qos != QoS::ExactlyOnce || !is_shared || publication.may_be_taken_twice {
                 continue;
             }
             let groups = self
@@ -427,7 +482,7 @@ impl Ledger {
                 .iter()
                 .filter_map(|incarnation| incarnation.received.get(&number))
                 .filter(|received| received.qos == Some(QoS::ExactlyOnce))
-                .map(|received| received.exact_times)
+                .map(|received| received.at_most_once + received.exactly_once)
                 .sum();
             if copies > groups.len() {
                 wrong.push(format!("message {number} came {copies} times to {} groups", groups.len()));
@@ -496,7 +551,8 @@ impl Incarnation {
 
     /// A message comes only where a subscription matches, at no more than its QoS, with its identifiers.
     fn check_subscribed(&self, number: usize, publication: &Publication, arrival: &Arrival<'_>) -> Result<(), String> {
-        let routed_until = if publication.retain || publication.is_will { None } else { publication.acknowledged_at };
+        let is_routed_late = publication.retain || publication.is_will || publication.may_be_routed_late;
+        let routed_until = if is_routed_late { None } else { publication.acknowledged_at };
         let matching = || {
             self.subscriptions.iter().filter(|held| {
                 let until = if held.is_shared() { None } else { routed_until };
@@ -527,8 +583,9 @@ impl Incarnation {
     /// not count, nor what was retained before the subscription.
     fn check_order(&mut self, number: usize, publication: &Publication, arrival: &Arrival<'_>) -> Result<(), String> {
         let apart = publication.is_will || arrival.retain || publication.topic.starts_with(SHARED_PREFIX);
-        // It may have come the first time before there was a subscription.
-        let late = publication.resent && publication.qos == QoS::AtLeastOnce;
+        // It may have come the first time before there was a subscription, or have been dropped then.
+        let forgotten = publication.may_be_taken_twice && arrival.qos == QoS::AtMostOnce;
+        let late = publication.resent && (publication.qos == QoS::AtLeastOnce || forgotten);
         if apart || late || self.received.contains_key(&number) {
             return Ok(());
         }

@@ -2,13 +2,13 @@
 
 use tautwire_engine::Settings;
 use tautwire_protocol::{
-    DecodeOptions, Delivery, OwnedPacket, Packet, PacketId, Properties, ProtocolVersion, PubRec, Publish, QoS,
-    RetainHandling, TopicName, decode,
+    DecodeOptions, Delivery, OwnedPacket, Packet, Properties, ProtocolVersion, PubRec, Publish, QoS, RetainHandling,
+    TopicName, decode,
 };
 use tautwire_session::Volatile;
 
 use crate::ledger::Request;
-use crate::packets::{Terms, connect_bytes, subscribe_bytes};
+use crate::packets::{Terms, connect_bytes, id, subscribe_bytes};
 use crate::support::{Prompt, SimulatedBroker, SocketId};
 use crate::world::{RETAINED, returning};
 
@@ -41,10 +41,6 @@ fn bytes_of(packet: &Packet<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     packet.append_to(ProtocolVersion::V5, &mut bytes).expect("our packets are valid");
     bytes
-}
-
-fn id(n: u16) -> PacketId {
-    PacketId::new(n).expect("not zero")
 }
 
 fn publish(delivery: Delivery, payload: &[u8]) -> Vec<u8> {

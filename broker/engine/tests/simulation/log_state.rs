@@ -2,14 +2,14 @@
 
 use tautwire_engine::{Acks, Settings};
 use tautwire_protocol::{
-    ConnectReason, DecodeOptions, Delivery, DisconnectReason, OwnedPacket, Packet, PacketId, Properties,
-    ProtocolVersion, PubAckReason, Publish, QoS, RetainHandling, SubscribeReason, TopicName, decode,
+    ConnectReason, DecodeOptions, Delivery, DisconnectReason, OwnedPacket, Packet, Properties, ProtocolVersion,
+    PubAckReason, Publish, QoS, RetainHandling, SubscribeReason, TopicName, decode,
 };
 use tautwire_session::{AckLevel, LogState};
 
 use crate::journal::{SharedLog, SlowJournal};
 use crate::ledger::Request;
-use crate::packets::{Terms, connect_bytes, subscribe_bytes};
+use crate::packets::{Terms, connect_bytes, id, subscribe_bytes};
 use crate::support::{Prompt, SimulatedBroker, SocketId};
 use crate::world::{RETAINED, returning};
 
@@ -93,10 +93,6 @@ impl World {
         let Some(Packet::ConnAck(connack)) = answers.first().map(OwnedPacket::as_packet) else { panic!("{answers:?}") };
         connack.reason
     }
-}
-
-fn id(n: u16) -> PacketId {
-    PacketId::new(n).expect("not zero")
 }
 
 #[test]

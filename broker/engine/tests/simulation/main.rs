@@ -5,14 +5,15 @@ mod support;
 
 mod client;
 mod cold;
-mod disk;
+mod crashes;
 mod ending;
-mod handover;
 mod journal;
 mod ledger;
 mod limits;
 mod log_state;
+mod machine;
 mod memory;
+mod mutants;
 mod packets;
 mod random_clients;
 mod rates;

@@ -3,8 +3,8 @@
 use std::num::{NonZeroU16, NonZeroU32};
 
 use tautwire_protocol::{
-    Connect, PacketId, Properties, Property, ProtocolVersion, Subscribe, SubscriptionId, SubscriptionOptions,
-    SubscriptionRequest, TopicFilter, TopicName, Will,
+    Connect, DecodeOptions, Packet, PacketId, Properties, Property, ProtocolVersion, Subscribe, SubscriptionId,
+    SubscriptionOptions, SubscriptionRequest, TopicFilter, TopicName, Will, decode,
 };
 
 use crate::ledger::{Publication, Request};
@@ -83,4 +83,18 @@ pub(crate) fn subscribe_bytes(version: ProtocolVersion, packet_id: PacketId, req
     let mut bytes = Vec::new();
     subscribe.append_to(version, &mut bytes).expect("our SUBSCRIBE is valid");
     bytes
+}
+
+/// What `look` finds in packets of 5.0.
+pub(crate) fn each_packet<T>(bytes: &[u8], mut look: impl FnMut(&Packet<'_>) -> Option<T>) -> Vec<T> {
+    let (mut rest, mut found) = (bytes, Vec::new());
+    while let Ok((packet, length)) = decode(rest, &DecodeOptions::new(ProtocolVersion::V5)) {
+        found.extend(look(&packet));
+        rest = &rest[length..];
+    }
+    found
+}
+
+pub(crate) fn id(n: u16) -> PacketId {
+    PacketId::new(n).expect("not zero")
 }

@@ -9,6 +9,7 @@ use tautwire_session::Journal;
 
 use crate::client::{Client, Phase};
 use crate::ledger::{Ledger, Request};
+use crate::machine::Machine;
 use crate::packets::Terms;
 use crate::support::{Choices, Random, SimulatedBroker};
 
@@ -35,6 +36,8 @@ pub(crate) struct World<J> {
     pub(crate) ledger: Ledger,
     pub(crate) clients: Vec<Client>,
     pub(crate) random: Random,
+    /// What the broker runs on, where that matters.
+    pub(crate) machine: Option<Machine>,
     plan: Plan,
     /// The broker may refuse what there is no memory for, and publishers may wait for some.
     is_short_of_memory: bool,
@@ -77,12 +80,13 @@ impl<J: Journal> World<J> {
                 let version = if random.chance(50) { ProtocolVersion::V5 } else { ProtocolVersion::V3_1_1 };
                 let mut client = Client::new(index, id, version);
                 client.may_be_refused = is_short_of_memory;
+                client.reuses_packet_ids = random.chance(50);
                 client
             })
             .collect();
         let mut ledger = Ledger::new(plan.shards);
         ledger.refuses = is_short_of_memory;
-        World { broker, ledger, clients, random, plan, is_short_of_memory, is_paced }
+        World { broker, ledger, clients, random, machine: None, plan, is_short_of_memory, is_paced }
     }
 
     /// Whether somebody may wait for more than others to move.
@@ -109,7 +113,7 @@ impl<J: Journal> World<J> {
         let client = self.random.below(self.clients.len());
         match self.random.below(20) {
             0..=5 => {
-                let shard = self.random.below(self.plan.shards);
+                let shard = self.random.below(self.broker.shards());
                 self.broker.turn(shard, &mut self.random);
             }
             6..=8 => self.read(client)?,
@@ -175,6 +179,13 @@ impl<J: Journal> World<J> {
         self.clients[client].publish(&mut self.broker, &mut self.ledger, number);
     }
 
+    fn publish_in_part(&mut self, client: usize) {
+        let (topic, retain) = (self.random.pick(&TOPICS), self.random.chance(15));
+        let filler = self.random.pick(&[0, 10, 200, 5_000]);
+        let number = self.ledger.publication(client, topic, QoS::AtMostOnce, retain, filler);
+        self.clients[client].publish_in_part(&mut self.broker, &mut self.ledger, number, &mut self.random);
+    }
+
     fn subscribe(&mut self, client: usize) {
         if self.clients[client].phase != Phase::Here {
             return;
@@ -231,6 +242,9 @@ impl<J: Journal> World<J> {
             }
             (Phase::Here | Phase::Connecting, 3..=5) if self.clients[client].may_be_cut(self.broker.now_ms()) => {
                 let finished = self.random.chance(50);
+                if self.clients[client].phase == Phase::Here && self.random.chance(50) {
+                    self.publish_in_part(client);
+                }
                 self.clients[client].cut(&mut self.broker, &mut self.ledger, finished);
             }
             // A second connection takes the session over while the first is still open.
@@ -271,7 +285,7 @@ impl<J: Journal> World<J> {
     }
 
     fn connect_with(&mut self, client: usize, terms: Terms) {
-        let shard = self.random.below(self.plan.shards);
+        let shard = self.random.below(self.broker.shards());
         self.clients[client].connect(&mut self.broker, &mut self.ledger, shard, terms);
     }
 
@@ -330,16 +344,41 @@ impl<J: Journal> World<J> {
     pub(crate) fn exchange_all(&mut self) -> Outcome {
         for _ in 0..100_000 {
             let before = self.broker.progress();
-            self.broker.settle(&mut self.random);
-            for client in 0..self.clients.len() {
-                self.clients[client].read(&mut self.broker, &mut self.ledger, usize::MAX)?;
-                self.clients[client].answer(&mut self.broker, usize::MAX, &mut self.random);
-            }
+            self.settle();
+            self.talk()?;
             if self.broker.progress() == before {
                 return Ok(());
             }
         }
         Err("broker and clients talk for ever".into())
+    }
+
+    /// Turns of all shards until all sleep; then clients read what has come, and answer.
+    pub(crate) fn talk(&mut self) -> Outcome {
+        self.broker.settle(&mut self.random);
+        for client in 0..self.clients.len() {
+            self.clients[client].read(&mut self.broker, &mut self.ledger, usize::MAX)?;
+            self.clients[client].answer(&mut self.broker, usize::MAX, &mut self.random);
+        }
+        Ok(())
+    }
+
+    /// Turns of all shards until all sleep, and all that they have posted is on disk.
+    fn settle(&mut self) {
+        loop {
+            self.broker.settle(&mut self.random);
+            if !self.write_log() {
+                return;
+            }
+        }
+    }
+
+    /// Has what waits made durable; false where nothing waits.
+    pub(crate) fn write_log(&mut self) -> bool {
+        let Some(machine) = &mut self.machine else { return false };
+        let has_written = machine.write();
+        machine.woken().into_iter().for_each(|shard| self.broker.wake(shard));
+        has_written
     }
 
     pub(crate) fn finish(&mut self) -> Outcome {
@@ -382,10 +421,10 @@ impl<J: Journal> World<J> {
     /// All connections end and all sessions expire: nothing may be left.
     fn end_all(&mut self) -> Outcome {
         self.broker.cut_all_but(&[]);
-        self.broker.settle(&mut self.random);
+        self.settle();
         for _ in 0..5 {
             self.broker.advance(1_000_000);
-            self.broker.settle(&mut self.random);
+            self.settle();
         }
         check_empty(&self.broker)
     }

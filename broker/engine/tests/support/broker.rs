@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use tautwire_engine::{Counters, Rest, Settings, Shard, Shared, Totals, restore, turn};
-use tautwire_memory::Memory;
+use tautwire_engine::{Counters, Settings, Shard, Shared, Totals, restore};
+use tautwire_memory::{Ledger, Memory};
 use tautwire_router::{Exchange, Placement, RetainedLimits, ShardIndex};
 use tautwire_session::{Journal, Replay};
 
@@ -9,7 +9,7 @@ use super::choices::Choices;
 use super::network::Network;
 use super::slow_store::SlowStore;
 use super::socket::{Socket, SocketId};
-use super::turning::Turning;
+use super::turning::make_turn;
 
 /// The moment at which every simulation begins.
 const START_MS: u64 = 1_700_000_000_000;
@@ -23,6 +23,22 @@ pub(crate) struct SimulatedBroker<J> {
     exchange: Arc<Exchange>,
     counters: Arc<[Counters]>,
     memory: Arc<Memory>,
+    life: Life,
+}
+
+/// What a broker begins with, whatever it has kept.
+#[derive(Clone, Copy)]
+struct Life {
+    number: u64,
+    now_ms: u64,
+    digest: u64,
+    is_cold: bool,
+}
+
+impl Default for Life {
+    fn default() -> Life {
+        Life { number: 1, now_ms: START_MS, digest: 0, is_cold: false }
+    }
 }
 
 impl<J: Journal> SimulatedBroker<J> {
@@ -34,9 +50,8 @@ impl<J: Journal> SimulatedBroker<J> {
         retained: RetainedLimits,
         mut journal: impl FnMut(usize) -> J,
     ) -> SimulatedBroker<J> {
-        let mut broker = SimulatedBroker::new_at(START_MS, shards, settings, retained, &mut journal);
-        restore(&mut broker.shards, Replay::default().finish(), START_MS).expect("there is nothing");
-        broker
+        let start = |_: &Arc<Ledger>| ((0..shards).map(&mut journal).collect(), Replay::default());
+        SimulatedBroker::begin(Life::default(), shards, settings, retained, start)
     }
 
     /// The broker is gone, and another one begins at the same moment with what `replay` has.
@@ -45,36 +60,58 @@ impl<J: Journal> SimulatedBroker<J> {
         shards: usize,
         retained: RetainedLimits,
         replay: Replay,
-        mut journal: impl FnMut(usize) -> J,
+        journal: impl FnMut(usize) -> J,
     ) {
-        let (settings, now_ms) = (self.shards[0].settings().clone(), self.now_ms());
-        let is_cold = self.network.cold.is_some();
-        *self = SimulatedBroker::new_at(now_ms, shards, settings, retained, &mut journal);
-        if is_cold {
-            self.connect_cold();
-        }
-        restore(&mut self.shards, replay.finish(), now_ms).expect("there was a place for everything before");
+        self.restart_with(shards, retained, |_| ((0..shards).map(journal).collect(), replay));
     }
 
-    fn new_at(
-        now_ms: u64,
+    /// The same with what `start` gives: the journals of the shards, and what is to be restored. Messages may be entered in the ledger
+    /// that it is given.
+    pub(crate) fn restart_with(
+        &mut self,
+        shards: usize,
+        retained: RetainedLimits,
+        start: impl FnOnce(&Arc<Ledger>) -> (Vec<J>, Replay),
+    ) {
+        let settings = self.shards[0].settings().clone();
+        let life = Life {
+            number: self.life.number + 1,
+            now_ms: self.now_ms(),
+            digest: self.network.digest,
+            is_cold: self.network.cold.is_some(),
+        };
+        *self = SimulatedBroker::begin(life, shards, settings, retained, start);
+    }
+
+    fn begin(
+        life: Life,
         shards: usize,
         settings: Settings,
         retained: RetainedLimits,
-        journal: &mut impl FnMut(usize) -> J,
+        start: impl FnOnce(&Arc<Ledger>) -> (Vec<J>, Replay),
     ) -> SimulatedBroker<J> {
+        let Life { number, now_ms, digest, is_cold } = life;
         let way_capacity = settings.shard_queue_batches;
         // Another one in each life.
         let placement = Placement::new(shards, now_ms);
-        let shared = Shared::new(settings, Exchange::with_placement(placement, retained));
-        let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), journal(index), now_ms);
-        SimulatedBroker {
-            shards: (0..shards).map(shard).collect(),
-            network: Network::new(shards, way_capacity, now_ms),
+        // Each shard adds its own number.
+        let shared = Shared::new(settings, Exchange::with_placement(placement, retained)).of_run(number << 8);
+        let (journals, replay) = start(shared.memory.ledger(0));
+        let journals = journals.into_iter().enumerate();
+        let shard = |(index, journal)| Shard::new(ShardIndex(index as u8), shared.clone(), journal, now_ms);
+        let mut broker = SimulatedBroker {
+            shards: journals.map(shard).collect(),
+            network: Network::new(shards, way_capacity, now_ms, digest),
             exchange: shared.exchange,
             counters: shared.counters,
             memory: shared.memory,
+            life,
+        };
+        if is_cold {
+            broker.connect_cold();
         }
+        restore(&mut broker.shards, replay.finish(), now_ms).expect("there was a place for everything before");
+        broker
     }
 
     /// From now on messages can leave memory, for a store that answers late.
@@ -130,9 +167,9 @@ impl<J: Journal> SimulatedBroker<J> {
         self.network.progress
     }
 
-    /// The shards themselves.
-    pub(crate) fn shards_mut(&mut self) -> &mut [Shard<J>] {
-        &mut self.shards
+    /// Of every byte that broker and clients have sent, and who sent it: equal digests mean equal simulations.
+    pub(crate) fn digest(&self) -> u64 {
+        self.network.digest
     }
 
     /// A Client Identifier whose session lives on `shard`.
@@ -156,6 +193,7 @@ impl<J: Journal> SimulatedBroker<J> {
     /// Sends bytes.
     pub(crate) fn send(&mut self, socket: SocketId, bytes: &[u8]) {
         self.network.sockets[socket.0].inbound.extend(bytes);
+        self.network.note_sent(2 * socket.0 as u64, bytes);
         self.network.is_readable(socket);
     }
 
@@ -219,6 +257,11 @@ impl<J: Journal> SimulatedBroker<J> {
         self.network.now_ms += ms;
     }
 
+    /// Wakes a shard.
+    pub(crate) fn wake(&mut self, shard: usize) {
+        self.network.wake(shard);
+    }
+
     /// Wakes all shards, as a journal does that has made progress.
     pub(crate) fn wake_all(&mut self) {
         for shard in 0..self.shards.len() {
@@ -251,14 +294,6 @@ impl<J: Journal> SimulatedBroker<J> {
     pub(crate) fn turn(&mut self, shard: usize, choices: &mut impl Choices) -> bool {
         // An answer may wake another shard.
         let serves = self.network.cold.is_some() && choices.chance(20) && self.serve_cold(choices);
-        if self.network.is_asleep(shard) {
-            return serves;
-        }
-        let now_ms = self.network.now_ms;
-        let rest = turn(&mut self.shards[shard], &mut Turning::new(&mut self.network, shard, choices), now_ms);
-        if let Rest::Until(at_ms) = rest {
-            self.network.sleep(shard, at_ms);
-        }
-        true
+        make_turn(&mut self.network, &mut self.shards, shard, choices) || serves
     }
 }

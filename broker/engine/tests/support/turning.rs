@@ -3,7 +3,7 @@
 
 use std::io::IoSlice;
 
-use tautwire_engine::{Action, Chunk, ConnectionId, Rest, Shard, Surroundings};
+use tautwire_engine::{Action, Chunk, ConnectionId, Rest, Shard, Surroundings, turn};
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
 
@@ -14,8 +14,10 @@ use super::socket::SocketId;
 /// How long a client may take to read the last bytes of a connection that the broker ends.
 const DRAIN_MS: u64 = 2_000;
 
-pub(super) struct Turning<'a, C> {
+pub(super) struct Turning<'a, J, C> {
     network: &'a mut Network,
+    /// The shards before this one and behind it, which may make turns meanwhile; empty in such a turn.
+    others: [&'a mut [Shard<J>]; 2],
     /// Whose turn it is.
     own: usize,
     choices: &'a mut C,
@@ -23,13 +25,54 @@ pub(super) struct Turning<'a, C> {
     reads_left: usize,
 }
 
-impl<'a, C: Choices> Turning<'a, C> {
-    pub(super) fn new(network: &'a mut Network, own: usize, choices: &'a mut C) -> Turning<'a, C> {
+/// A turn of shard `own`. False where it sleeps.
+pub(super) fn make_turn<J: Journal, C: Choices>(
+    network: &mut Network,
+    shards: &mut [Shard<J>],
+    own: usize,
+    choices: &mut C,
+) -> bool {
+    if network.is_asleep(own) {
+        return false;
+    }
+    let (before, rest) = shards.split_at_mut(own);
+    let Some((shard, behind)) = rest.split_first_mut() else { return false };
+    Turning::new(network, [before, behind], own, choices).make(shard);
+    true
+}
+
+impl<'a, J: Journal, C: Choices> Turning<'a, J, C> {
+    fn new(
+        network: &'a mut Network,
+        others: [&'a mut [Shard<J>]; 2],
+        own: usize,
+        choices: &'a mut C,
+    ) -> Turning<'a, J, C> {
         let reads_left = network.nodes[own].readable.len();
-        Turning { network, own, choices, reads_left }
+        Turning { network, others, own, choices, reads_left }
     }
 
-    fn others(&self) -> impl Iterator<Item = usize> + use<C> {
+    fn make(mut self, shard: &mut Shard<J>) {
+        let now_ms = self.network.now_ms;
+        if let Rest::Until(at_ms) = turn(shard, &mut self, now_ms) {
+            self.network.sleep(self.own, at_ms);
+        }
+    }
+
+    /// While this shard is in the midst of its turn, another one may make a whole turn.
+    fn let_other_turn(&mut self, other: usize) {
+        let [before, behind] = &mut self.others;
+        let at = other.checked_sub(self.own + 1);
+        let shard = at.map_or_else(|| before.get_mut(other), |at| behind.get_mut(at));
+        if let Some(shard) = shard
+            && !self.network.is_asleep(other)
+            && self.choices.chance(10)
+        {
+            Turning::new(self.network, [&mut [], &mut []], other, self.choices).make(shard);
+        }
+    }
+
+    fn others(&self) -> impl Iterator<Item = usize> + use<J, C> {
         let (own, count) = (self.own, self.network.nodes.len());
         (0..count).filter(move |other| *other != own)
     }
@@ -56,7 +99,7 @@ impl<'a, C: Choices> Turning<'a, C> {
         }
     }
 
-    fn admit<J: Journal>(&mut self, shard: &mut Shard<J>, id: SocketId) {
+    fn admit(&mut self, shard: &mut Shard<J>, id: SocketId) {
         self.network.progress += 1;
         match shard.accept(self.network.now_ms) {
             Some(connection) => {
@@ -77,7 +120,7 @@ impl<'a, C: Choices> Turning<'a, C> {
         self.network.nodes[self.own].owners.get(&connection).copied()
     }
 
-    fn read_from<J: Journal>(&mut self, shard: &mut Shard<J>, id: SocketId) {
+    fn read_from(&mut self, shard: &mut Shard<J>, id: SocketId) {
         let Some(connection) = self.connection(id) else { return };
         let socket = &mut self.network.sockets[id.0];
         let is_draining = socket.draining_until_ms.is_some();
@@ -114,7 +157,7 @@ impl<'a, C: Choices> Turning<'a, C> {
     }
 
     /// Brings the engine what is kept of a connection and `count` bytes more.
-    fn consume<J: Journal>(&mut self, shard: &mut Shard<J>, id: SocketId, count: usize, headroom: usize) {
+    fn consume(&mut self, shard: &mut Shard<J>, id: SocketId, count: usize, headroom: usize) {
         let Some(connection) = self.connection(id) else { return };
         let socket = &mut self.network.sockets[id.0];
         let had_rest = !socket.rest.is_empty();
@@ -138,13 +181,13 @@ impl<'a, C: Choices> Turning<'a, C> {
         self.network.nodes[self.own].chunks.push(chunk);
     }
 
-    fn lose<J: Journal>(&mut self, shard: &mut Shard<J>, id: SocketId) {
+    fn lose(&mut self, shard: &mut Shard<J>, id: SocketId) {
         if let Some(connection) = self.remove(id) {
             shard.lost(connection, self.network.now_ms);
         }
     }
 
-    fn release<J: Journal>(&mut self, shard: &mut Shard<J>, id: SocketId) {
+    fn release(&mut self, shard: &mut Shard<J>, id: SocketId) {
         if let Some(connection) = self.remove(id) {
             shard.released(connection);
         }
@@ -183,7 +226,7 @@ impl<'a, C: Choices> Turning<'a, C> {
     }
 }
 
-impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, C> {
+impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, J, C> {
     fn room(&mut self, to: ShardIndex) -> usize {
         let to = usize::from(to.0);
         self.let_other_take(to);
@@ -293,6 +336,7 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, C> {
             self.network.ways[self.own][to].batches.push(batch);
         }
         self.network.wake(to);
+        self.let_other_turn(to);
     }
 
     fn write_waiting(&mut self, shard: &mut Shard<J>) {
@@ -311,6 +355,7 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, C> {
 
     fn write(&mut self, shard: &mut Shard<J>, connection: ConnectionId) {
         let Some(id) = self.socket(connection) else { return };
+        let all_before = self.network.sockets[id.0].outbound.len();
         let socket = &mut self.network.sockets[id.0];
         while !socket.write_waits {
             let Some(output) = shard.output(connection) else { break };
@@ -342,6 +387,10 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, C> {
             }
             socket.write_waits = socket.room() == 0;
         }
+        let written = std::mem::take(&mut socket.outbound);
+        self.network.note_sent(2 * id.0 as u64 + 1, &written[all_before..]);
+        let socket = &mut self.network.sockets[id.0];
+        socket.outbound = written;
         if socket.write_waits {
             shard.sent(connection, 0, self.network.now_ms);
         } else if socket.draining_until_ms.is_some() {
@@ -350,11 +399,12 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, C> {
     }
 
     fn end_turn(&mut self, shard: &mut Shard<J>) -> Rest {
-        let drained: Vec<(u64, SocketId)> = self.network.nodes[self.own]
+        let mut drained: Vec<(u64, SocketId)> = self.network.nodes[self.own]
             .owners
             .values()
             .filter_map(|id| Some((self.network.sockets[id.0].draining_until_ms?, *id)))
             .collect();
+        drained.sort_unstable();
         let now_ms = self.network.now_ms;
         for (_, id) in drained.iter().filter(|(until_ms, _)| *until_ms <= now_ms) {
             self.release(shard, *id);
@@ -365,7 +415,8 @@ impl<J: Journal, C: Choices> Surroundings<J> for Turning<'_, C> {
             let outgoing = &mut self.network.ways[self.own][other];
             is_busy |= !outgoing.moves.is_empty() && outgoing.adoptions.has_room_or_waits();
             let incoming = &self.network.ways[other][self.own];
-            is_busy |= !incoming.in_hand.is_empty() || !incoming.batches.items.is_empty();
+            let has_batches = !incoming.in_hand.is_empty() || !incoming.batches.items.is_empty();
+            is_busy |= has_batches && shard.takes_batches();
             is_busy |= !incoming.adoptions.items.is_empty();
         }
         let node = &mut self.network.nodes[self.own];

@@ -18,6 +18,9 @@ use crate::support::{Choices, SimulatedBroker, SocketId};
 /// A session that is kept longer than this is there when a CONNECT sent now takes effect.
 const SURELY_MS: u64 = 1_000_000;
 
+/// The highest Packet Identifier that any client uses.
+pub(crate) const PACKET_IDS_MAX: u16 = 300;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
     Away,
@@ -91,6 +94,8 @@ pub(crate) struct Client {
     lingering: Option<SocketId>,
     input: Vec<u8>,
     last_packet_id: u16,
+    /// It takes the lowest that is free, not the next one.
+    pub(crate) reuses_packet_ids: bool,
     outgoing: Vec<Outgoing>,
     asked: BTreeMap<u16, Asked>,
     /// In the order in which answers are due, by the packet identifier.
@@ -105,6 +110,9 @@ pub(crate) struct Client {
     broker_receive_maximum: usize,
     broker_alias_maximum: u16,
     expected: Expected,
+    /// The client does not know whether it got the clean start that it asked for, or to which session it would come back: it asks for
+    /// a clean start until it gets one.
+    must_start_clean: bool,
     /// How long the broker surely keeps the session of the last connection.
     kept_until_ms: u64,
     /// The broker has so little memory that it may refuse things, and end connections, for want of it.
@@ -129,6 +137,7 @@ impl Client {
             lingering: None,
             input: Vec::new(),
             last_packet_id: 0,
+            reuses_packet_ids: false,
             outgoing: Vec::new(),
             asked: BTreeMap::new(),
             awaited_acks: VecDeque::new(),
@@ -140,6 +149,7 @@ impl Client {
             broker_receive_maximum: 0,
             broker_alias_maximum: 0,
             expected: Expected::Absent,
+            must_start_clean: false,
             kept_until_ms: 0,
             may_be_refused: false,
             refusals: 0,
@@ -169,10 +179,14 @@ impl Client {
         broker: &mut SimulatedBroker<J>,
         ledger: &mut Ledger,
         shard: usize,
-        terms: Terms,
+        mut terms: Terms,
     ) {
         self.allow_will(ledger);
         self.forget_connection();
+        if self.must_start_clean && !terms.clean_start {
+            terms.clean_start = true;
+            terms.expiry_interval_s = if self.is_v5() { terms.expiry_interval_s } else { 0 };
+        }
         if terms.clean_start {
             self.expected = Expected::Absent;
         }
@@ -286,6 +300,15 @@ impl Client {
         }
     }
 
+    /// The broker has crashed.
+    pub(crate) fn lose_broker(&mut self, now_ms: u64, ledger: &mut Ledger) {
+        self.lingering = None;
+        if self.phase != Phase::Away {
+            self.must_start_clean |= self.phase == Phase::Connecting && !self.may_be_cut(now_ms);
+            self.left(now_ms, ledger);
+        }
+    }
+
     /// Turns to another connection; this one stays open.
     pub(crate) fn abandon<J: Journal>(&mut self, broker: &SimulatedBroker<J>, ledger: &mut Ledger) {
         self.left(broker.now_ms(), ledger);
@@ -371,6 +394,29 @@ impl Client {
         if let Some(packet_id) = packet_id {
             self.awaited_acks.push_back((publication.qos, packet_id.get()));
         }
+        self.send_bytes(broker, &bytes);
+    }
+
+    /// Sends the first bytes of a PUBLISH, behind which nothing comes.
+    pub(crate) fn publish_in_part<J: Journal>(
+        &mut self,
+        broker: &mut SimulatedBroker<J>,
+        ledger: &mut Ledger,
+        number: usize,
+        choices: &mut impl Choices,
+    ) {
+        let publication = &mut ledger.publications[number];
+        publication.is_cut_off = true;
+        let publish = Publish {
+            delivery: Delivery::AtMostOnce,
+            retain: publication.retain,
+            topic: TopicName::new(&publication.topic).ok(),
+            properties: Properties::EMPTY,
+            payload: &publication.payload,
+        };
+        let mut bytes = Vec::new();
+        publish.append_to(self.version, &mut bytes).expect("our PUBLISH is valid");
+        bytes.truncate(choices.below(bytes.len()));
         self.send_bytes(broker, &bytes);
     }
 
@@ -468,8 +514,11 @@ impl Client {
     }
 
     fn next_packet_id(&mut self) -> PacketId {
+        if self.reuses_packet_ids {
+            self.last_packet_id = 0;
+        }
         loop {
-            self.last_packet_id = self.last_packet_id % 300 + 1;
+            self.last_packet_id = self.last_packet_id % PACKET_IDS_MAX + 1;
             let id = self.last_packet_id;
             let taken = self.asked.contains_key(&id) || self.outgoing.iter().any(|outgoing| outgoing.id.get() == id);
             if let Some(id) = PacketId::new(id).filter(|_| !taken) {

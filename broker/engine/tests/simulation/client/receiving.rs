@@ -160,6 +160,7 @@ impl Client {
             _ => {}
         }
         self.phase = Phase::Here;
+        self.must_start_clean = false;
         self.acknowledged.push(Acknowledged::Connected);
         ledger.forbidden_wills.extend(self.terms.as_ref().and_then(|terms| terms.will));
         self.broker_receive_maximum =
@@ -173,6 +174,7 @@ impl Client {
             self.held.clear();
         }
         let session = *self.session.get_or_insert_with(|| ledger.begin(self.index));
+        ledger.incarnations[session].lasts = self.terms.as_ref().is_some_and(|terms| terms.expiry_interval_s > 0);
         self.note_maximum(ledger, session);
         self.resend(broker, ledger);
         Ok(())

@@ -1,0 +1,80 @@
+//! The simulation finds faults that are put in on purpose: in the engine, in what becomes of records, and in the log. Faults of the turn
+//! have a simulation of their own, in `turns.rs`; so have other faults of the log, with the log.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tautwire_durable::mutant as durable;
+use tautwire_engine::mutant as engine;
+use tautwire_journal::mutant as journal;
+
+use crate::{crashes, journal as waiting};
+
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    Engine(engine::Mutant),
+    Durable(durable::Mutant),
+    Journal(journal::Mutant),
+}
+
+/// A fault that is not found with so many seeds is not found.
+const SEEDS_MAX: u64 = 200;
+
+/// Found by what a crash takes.
+const FOUND_BY_CRASHES: [Fault; 14] = [
+    Fault::Engine(engine::Mutant::AcknowledgesOneFrameEarly),
+    Fault::Engine(engine::Mutant::ConnectsAtOnce),
+    Fault::Engine(engine::Mutant::DeliversAtOnce),
+    Fault::Engine(engine::Mutant::ForgetsHanded),
+    Fault::Engine(engine::Mutant::ForgetsTook),
+    Fault::Engine(engine::Mutant::SendsBeforeItPosts),
+    Fault::Engine(engine::Mutant::ForgetsRetained),
+    Fault::Engine(engine::Mutant::ForgetsTaken),
+    Fault::Engine(engine::Mutant::ResendsFromSecond),
+    Fault::Durable(durable::Mutant::SnapshotForgetsHandovers),
+    Fault::Durable(durable::Mutant::SnapshotEndsOneFrameEarly),
+    Fault::Durable(durable::Mutant::ForgetsTakenIdentifiers),
+    Fault::Journal(journal::Mutant::ForgetsToSync),
+    Fault::Journal(journal::Mutant::ReleasesTooMuch),
+];
+
+/// Found by who is told of what before it is safe.
+const FOUND_BY_WAITING: [Fault; 2] =
+    [Fault::Engine(engine::Mutant::AcknowledgesOneFrameEarly), Fault::Engine(engine::Mutant::CompletesAtOnce)];
+
+/// Puts a fault in, or takes it out.
+fn mutate(fault: Option<Fault>) {
+    engine::mutate(None);
+    durable::mutate(None);
+    journal::mutate(None);
+    match fault {
+        Some(Fault::Engine(mutant)) => engine::mutate(Some(mutant)),
+        Some(Fault::Durable(mutant)) => durable::mutate(Some(mutant)),
+        Some(Fault::Journal(mutant)) => journal::mutate(Some(mutant)),
+        None => {}
+    }
+}
+
+/// Every fault makes the simulation fail with one of the first seeds.
+fn check_found(faults: &[Fault], live: impl Fn(u64)) {
+    let found_at = |fault| {
+        mutate(Some(fault));
+        let found_at = (0..SEEDS_MAX).find(|seed| catch_unwind(AssertUnwindSafe(|| live(*seed))).is_err());
+        mutate(None);
+        println!("{fault:?}: {}", found_at.map_or("not found".to_owned(), |seed| format!("found with seed {seed}")));
+        found_at
+    };
+    let found: Vec<_> = faults.iter().map(|fault| (fault, found_at(*fault))).collect();
+    assert!(found.iter().all(|(_, seed)| seed.is_some()), "{found:?}");
+}
+
+#[test]
+fn faults_that_a_crash_brings_to_light_are_found() {
+    check_found(&FOUND_BY_CRASHES, |seed| {
+        crashes::live(seed);
+    });
+}
+
+#[test]
+fn faults_of_what_waits_for_the_log_are_found() {
+    check_found(&FOUND_BY_WAITING, waiting::live_with_slow_log);
+}
