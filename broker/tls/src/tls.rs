@@ -150,7 +150,7 @@ impl Tls {
         let incoming = &mut incoming[..from + count];
         let mut plain_bytes = 0;
         let consumed = if self.ended { incoming.len() } else { self.open(incoming, plain, &mut plain_bytes) };
-        if self.is_handshaking() {
+        if self.is_handshaking() && !self.ended {
             self.handshake_bytes += count;
             if self.handshake_bytes > HANDSHAKE_MAX_BYTES {
                 self.end(rustls::Error::General("the handshake is too long".to_owned()));
@@ -336,12 +336,16 @@ impl Tls {
 
     /// The client is to be told that nothing more comes, once all is written.
     pub fn close(&mut self) {
-        if self.close == Close::No {
-            self.close = if self.is_handshaking() { Close::Said } else { Close::Due };
+        if self.close == Close::No && self.is_handshaking() {
+            self.close = Close::Said;
+            self.ended = true;
+        } else if self.close == Close::No {
+            self.close = Close::Due;
         }
     }
 
-    /// Makes the record that says so, where it is due. Nothing is [`pending`](Tls::pending), and no plain bytes are to be sent.
+    /// Makes the record that says so, where it is due. Nothing is [`pending`](Tls::pending), and no plain bytes are to be sent. What the
+    /// client sends from now on is not looked at: it could be told of no mistake in it [RFC 8446, section 6.1].
     pub fn say_close(&mut self) {
         if self.close != Close::Due {
             return;
@@ -355,6 +359,7 @@ impl Tls {
                 result => Ok(result.unwrap_or(0)),
             });
         }
+        self.ended = true;
     }
 
     // What is known.

@@ -36,6 +36,13 @@ fn the_client_is_told_that_nothing_more_comes() {
     assert_eq!(pair.client_has(4), b"last");
     let state = pair.client.process_new_packets().expect("all is well");
     assert!(state.peer_has_closed());
+    // What comes now is not looked at, whatever it is.
+    pair.client_sends(b"late");
+    pair.run();
+    pair.inject(b"1\x07no TLS");
+    pair.run();
+    assert_eq!((&*pair.received, pair.tls.take_failure().is_none()), (&b""[..], true));
+    assert!(!pair.tls.has_output());
 }
 
 #[test]
