@@ -33,7 +33,8 @@ SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh 
 # Commands that the tests use, with the Debian packages they come in.
 TEST_PACKAGES = g++=g++ clang=clang arm-none-eabi-gcc=gcc-arm-none-eabi,libnewlib-arm-none-eabi \
 	/usr/lib32/crt1.o=gcc-multilib chromium=chromium valgrind=valgrind \
-	/usr/include/MQTTClient.h=libpaho-mqtt-dev javac=default-jdk-headless mvn=maven
+	/usr/include/MQTTClient.h=libpaho-mqtt-dev javac=default-jdk-headless mvn=maven \
+	strace=strace unshare=util-linux
 
 say = @printf '\n== %s\n' '$(1)'
 
@@ -153,8 +154,9 @@ test-soak: build ## the broker is killed under load, and keeps what it has promi
 	@$(PYTHON) -B tests/soak/run.py --short
 
 .PHONY: soak
-soak: build ## SOAK_KILLS (1,000) kills under load, some ten minutes; SOAK_ARGS='--seed 7' repeats one
+soak: build ## SOAK_KILLS (1,000) kills under load, and one before each system call of commands, some ten minutes; SOAK_ARGS='--seed 7' repeats one
 	@$(PYTHON) -B tests/soak/run.py --kills $(SOAK_KILLS) $(SOAK_ARGS)
+	@TAUTWIRE_FAULTS_EACH=1000 $(CARGO) test --locked --quiet -p tautwire-server --test conformance faults::killed
 
 .PHONY: sim
 sim: ## the broker core in SIM_SEEDS (10,000) random worlds, with crashes and disks that lie; SEED=7 repeats one, to the byte

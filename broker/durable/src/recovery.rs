@@ -78,6 +78,8 @@ pub struct Recovery<'s> {
     /// Filters of shared subscriptions that messages name, each once.
     shares: HashMap<Box<str>, Arc<str>>,
     ledger: Option<Arc<Ledger>>,
+    /// The last moment that a record names.
+    last_ms: u64,
     /// Where records that do not fit are passed over, what they were.
     pub(crate) salvage: Option<Salvage>,
 }
@@ -87,7 +89,7 @@ impl<'s> Recovery<'s> {
     /// or any one before there are threads.
     pub fn new(ledger: Option<Arc<Ledger>>) -> Recovery<'s> {
         let (replay, messages, shares) = (Replay::default(), HashMap::new(), HashMap::new());
-        Recovery { replay, messages, cooling: Cooling::default(), shares, ledger, salvage: None }
+        Recovery { replay, messages, cooling: Cooling::default(), shares, ledger, last_ms: 0, salvage: None }
     }
 
     /// Messages in queues and retained ones go to `store` when it wants them.
@@ -95,6 +97,11 @@ impl<'s> Recovery<'s> {
     pub fn cooling_into(mut self, store: &'s mut dyn ColdStore) -> Recovery<'s> {
         self.cooling = Cooling::into(store);
         self
+    }
+
+    /// The last moment at which a client came or went, in milliseconds of Unix time; 0 for none.
+    pub fn last_ms(&self) -> u64 {
+        self.last_ms
     }
 
     /// Takes the body of the next frame of a snapshot. Its records may name messages of all its frames so far.
@@ -150,13 +157,16 @@ impl<'s> Recovery<'s> {
                 self.messages.entry(message.id).or_insert_with(|| kept(&message, self.ledger.as_ref()).into());
             }
             Record::Opened { session, at_ms, client_id } => {
+                self.last_ms = self.last_ms.max(at_ms);
                 self.replay.apply(&Kept::Opened { session: number(session), client_id, at_ms })?;
             }
             Record::Ended { session } => self.replay.apply(&Kept::Ended(number(session)))?,
             Record::Connected { session, at_ms } => {
+                self.last_ms = self.last_ms.max(at_ms);
                 self.replay.apply(&Kept::Returned { session: number(session), at_ms })?;
             }
             Record::Disconnected { session, at_ms } => {
+                self.last_ms = self.last_ms.max(at_ms);
                 self.replay.apply(&Kept::Left { session: number(session), at_ms })?;
             }
             Record::ExpiryInterval { session, seconds } => self.change(session, &Change::ExpiryInterval(seconds))?,

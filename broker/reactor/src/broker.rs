@@ -242,7 +242,7 @@ impl Broker {
             .collect::<io::Result<Vec<_>>>()
             .map_err(StartError::Thread)?;
         let ways = connect(&bells, queue_batches);
-        let clock = Clock::new();
+        let mut clock = Clock::new();
         let stop = Arc::new(AtomicBool::new(false));
         let (inboxes, orders): (Vec<_>, Vec<_>) = bells.iter().cloned().map(Inbox::new).unzip();
         let mut broker = Broker {
@@ -266,12 +266,12 @@ impl Broker {
         };
         let mut kept = Vec::new().into_iter();
         if let Some(directory) = data {
-            let (data, cold, shards) =
-                data::open(directory, listens, &shared, &bells, clock).map_err(StartError::Data)?;
-            broker.control.data = Some(data.handle());
-            broker.data = Some(data);
-            broker.cold = Some(cold);
-            kept = shards.into_iter();
+            let opened = data::open(directory, listens, &shared, &bells, clock).map_err(StartError::Data)?;
+            clock = opened.clock;
+            broker.control.data = Some(opened.data.handle());
+            broker.data = Some(opened.data);
+            broker.cold = Some(opened.cold);
+            kept = opened.shards.into_iter();
         }
         let ends = polls.into_iter().zip(bells).zip(ways).zip(orders);
         for (index, (((poll, bell), ways), orders)) in ends.enumerate() {

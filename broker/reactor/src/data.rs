@@ -6,6 +6,7 @@ use std::hash::BuildHasher;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tautwire_cold::ColdThread;
 use tautwire_durable::{
@@ -73,6 +74,9 @@ impl DataState {
 
 /// A lower limit is not kept to: so much is taken by a log in which nothing waits.
 const LIMIT_LEAST_BYTES: u64 = 4 * SEGMENT_DEFAULT_BYTES;
+
+/// Clocks are set by less than this all the time.
+const SET_BACK_TOLD: Duration = Duration::from_secs(5);
 
 /// Why the state of an earlier run cannot be had.
 #[derive(Debug)]
@@ -142,6 +146,15 @@ impl Data {
     }
 }
 
+/// All that comes of a directory.
+pub(crate) struct Opened {
+    pub(crate) data: Data,
+    pub(crate) cold: ColdThread,
+    pub(crate) shards: Vec<Shard<ShardLog>>,
+    /// What the time is for all of it.
+    pub(crate) clock: Clock,
+}
+
 /// Opens the log in a directory, and leaves nothing behind where that fails; see [`open_and_start`].
 ///
 /// # Errors
@@ -152,7 +165,7 @@ pub(crate) fn open(
     shared: &Shared,
     bells: &[Arc<Bell>],
     clock: Clock,
-) -> Result<(Data, ColdThread, Vec<Shard<ShardLog>>), DataError> {
+) -> Result<Opened, DataError> {
     let opened = open_and_start(data, listens, shared, bells, clock);
     match &opened {
         // What is there is another broker's.
@@ -172,7 +185,7 @@ fn open_and_start(
     shared: &Shared,
     bells: &[Arc<Bell>],
     clock: Clock,
-) -> Result<(Data, ColdThread, Vec<Shard<ShardLog>>), DataError> {
+) -> Result<Opened, DataError> {
     let DataDirectory { path, on_damage, limit_bytes } = data;
     let levels = listens.iter().map(|listen| listen.ack_level).chain(shared.settings.acks.levels());
     // Some wait only until the system has what was written down.
@@ -203,6 +216,14 @@ fn open_and_start(
         (error, _) => log_failed(error),
     })?;
     announce(path, &found.end);
+    let last_ms = snapshot.written_at_ms.max(found.written_at_ms).max(recovery.last_ms());
+    let (clock, set_back) = clock.not_before(last_ms);
+    if set_back > SET_BACK_TOLD {
+        log::warn!(
+            "the clock of this machine has been set back by {} s or more since the last run; what expires goes on from where that run was",
+            set_back.as_secs()
+        );
+    }
     let passed_over = recovery.passed_over().cloned();
     let replay = recovery.finish();
     let id = log.id();
@@ -254,7 +275,7 @@ fn open_and_start(
     let compacted = Compacted { disk, log: id, writer: writer.handle(), new_store: Box::new(new_store) };
     let compactor = Compactor::start(compacted, epoch, move || clock.now_ms());
     let compactor = compactor.map_err(|error| failed(Cause::Thread(error)))?;
-    Ok((Data { compactor, writer }, cold, shards))
+    Ok(Opened { data: Data { compactor, writer }, cold, shards, clock })
 }
 
 fn refusal(error: &RecoveryError) -> Box<str> {

@@ -28,6 +28,8 @@ pub struct Recovery {
     /// What is gone; empty unless damage was to be skipped. Every opening finds it again until the segments that it is in
     /// have been released, so a snapshot should follow.
     pub damage: Vec<Damage>,
+    /// When a segment was last begun, in milliseconds of Unix time; 0 where there is none.
+    pub written_at_ms: u64,
 }
 
 /// A directory that this process has for itself.
@@ -108,6 +110,7 @@ impl<D: Disk> Log<D> {
             None => write_version(disk, new_id)?,
         };
         let segments = reader.into_segments();
+        let written_at_ms = segments.iter().map(|segment| segment.header.written_at_ms).max().unwrap_or(0);
         let (number, base) = segments.next();
         // A snapshot may be newer than what is left of the log.
         let base = base.max(Position(covered.0.next_multiple_of(BLOCK_BYTES as u64)));
@@ -140,7 +143,7 @@ impl<D: Disk> Log<D> {
             durable: end.last,
             failure: None,
         };
-        Ok((log, Recovery { end, damage }))
+        Ok((log, Recovery { end, damage, written_at_ms }))
     }
 }
 

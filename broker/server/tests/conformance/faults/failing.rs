@@ -178,8 +178,12 @@ fn a_client_whose_messages_cannot_be_read_waits_for_the_disk() {
     }
 }
 
+/// At which read of a file the disk begins to fail: before its header, and behind it. Each opening tries whether the file can be read
+/// past the system's memory, which is a read too.
+const READS: [u32; 2] = [2, 4];
+
 /// What the disk does not read is damage: a start names it and is refused, and serves the rest when told so.
-fn what_is_not_read_is_damage(path: &str, of_what: &str) {
+fn what_is_not_read_is_damage(beginning: &str, of_what: &str, from_read: u32) {
     let folder = Folder::new(&[]);
     let directory = data(&folder);
     let settings = settings(&folder, &directory, &[]);
@@ -192,15 +196,10 @@ fn what_is_not_read_is_damage(path: &str, of_what: &str) {
         let output = super::run_by(&["env".to_owned()], &["data", "compact", "--data", &directory]);
         assert!(output.status.success(), "{output:?}");
     }
-    let name = folder.names("data").into_iter().find(|name| name.starts_with(path)).expect("is there");
+    let name = folder.names("data").into_iter().find(|name| name.starts_with(beginning)).expect("is there");
     let place = format!("{directory}/{name}");
-    let tracing = |injection: &str| {
-        let mut words = wrapper(&[injection.to_owned()])?;
-        words.extend(["-P".to_owned(), place.clone()]);
-        Some(words)
-    };
-    // The header is read, and nothing behind it.
-    let Some(words) = tracing("pread64:error=EIO:when=2+") else { return };
+    let Some(mut words) = wrapper(&[format!("pread64:error=EIO:when={from_read}+")]) else { return };
+    words.extend(["-P".to_owned(), place]);
     let said = refused_by(&words, &settings);
     for part in [&directory[..], of_what, "tautwire data check --data", "--recover"] {
         assert!(said.contains(part), "{part}: {said}");
@@ -214,12 +213,31 @@ fn what_is_not_read_is_damage(path: &str, of_what: &str) {
     expect_live(&broker);
 }
 
+/// What cannot be read cannot be copied: nothing is left that looks like a backup.
+#[test]
+fn a_backup_of_what_is_not_read_is_refused() {
+    let folder = Folder::new(&[]);
+    let directory = data(&folder);
+    let broker = start(&settings(&folder, &directory, &[]));
+    absent(&broker);
+    broker.end();
+    let Some(words) = wrapper(&["pread64:error=EIO:when=3+".to_owned()]) else { return };
+    let backup = folder.path().join("backup").display().to_string();
+    let said = super::refusal(&super::run_by(&words, &["data", "backup", "--data", &directory, &backup]), 1);
+    assert!(
+        said.contains(&format!("{directory}: cannot read segment-")) && said.contains("Input/output error"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(!folder.names("").iter().any(|name| name.starts_with("backup")), "{:?}", folder.names(""));
+}
+
 #[test]
 fn a_segment_that_is_not_read_is_damage() {
-    what_is_not_read_is_damage("segment-", "segment 1");
+    READS.iter().for_each(|read| what_is_not_read_is_damage("segment-", "segment 1", *read));
 }
 
 #[test]
 fn a_snapshot_that_is_not_read_is_damage() {
-    what_is_not_read_is_damage("snapshot-", "snapshot-");
+    READS.iter().for_each(|read| what_is_not_read_is_damage("snapshot-", "snapshot-", *read));
 }

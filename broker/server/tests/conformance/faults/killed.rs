@@ -1,25 +1,27 @@
 //! The end in the midst of what changes a directory as a whole: a snapshot, a compaction, a backup, a restore.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use super::small_disk::SmallDisk;
 use super::strace::wrapper;
-use super::{absent, comes_true, expect_kept, payload, publish, run_by, settings, start, start_by};
+use super::{absent, comes_true, expect_kept, payload, publish, refusal, run_by, settings, start, start_by};
 use crate::support::{AtLeastOnce, Broker, Folder, V5};
 
 /// The system calls that change what is on a disk. A kill comes before one of them.
 const CHANGING: &str = "pwrite64,fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,openat";
 
-fn plain() -> Vec<String> {
-    vec!["env".to_owned()]
+/// A disk on which syncing costs nothing; none where that or `strace` cannot be had, which has been said then.
+fn disk() -> Option<SmallDisk> {
+    wrapper(&[])?;
+    SmallDisk::new("size=256m")
 }
 
 /// A directory of a broker that was stopped, with these messages.
-fn written(folder: &Folder, name: &str, numbers: std::ops::Range<usize>) -> String {
-    let data = folder.path().join(name).display().to_string();
-    let broker = start(&settings(folder, &data, &[]));
+fn written(disk: &SmallDisk, name: &str, numbers: std::ops::Range<usize>) -> String {
+    let data = disk.path(name);
+    let folder = Folder::new(&[]);
+    let broker = start_by(&disk.wrapper(), &settings(&folder, &data, &[]));
     absent(&broker);
     publish(&broker, numbers, 100);
     broker.end();
@@ -27,14 +29,11 @@ fn written(folder: &Folder, name: &str, numbers: std::ops::Range<usize>) -> Stri
 }
 
 /// How often a command makes each of the system calls that change something.
-fn calls(arguments: &[&str]) -> Option<Vec<(String, usize)>> {
-    wrapper(&[])?;
-    let output = Command::new("strace")
-        .args(["-f", "-c", "-U", "name,calls", "-e", &format!("trace=?{}", CHANGING.replace(',', ",?"))])
-        .arg(crate::support::program())
-        .args(arguments)
-        .output()
-        .expect("it was there a moment ago");
+fn calls(disk: &SmallDisk, arguments: &[&str]) -> Vec<(String, usize)> {
+    let mut words = disk.wrapper();
+    words.extend(["strace", "-f", "-c", "-U", "name,calls", "-e"].map(str::to_owned));
+    words.push(format!("trace=?{}", CHANGING.replace(',', ",?")));
+    let output = run_by(&words, arguments);
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let count = |line: &str| {
@@ -42,170 +41,187 @@ fn calls(arguments: &[&str]) -> Option<Vec<(String, usize)>> {
         let (name, count) = (words.next()?, words.next()?.parse().ok()?);
         CHANGING.split(',').any(|call| call == name).then(|| (name.to_owned(), count))
     };
-    Some(text.lines().filter_map(count).collect())
+    text.lines().filter_map(count).collect()
 }
 
-/// Runs a command so often that it is killed before each system call that changes something; of those that it makes often, before
-/// some. `prepare` comes before each run, and `judge` after it.
-fn killed_everywhere(arguments: &[&str], mut prepare: impl FnMut(), mut judge: impl FnMut(&str)) {
-    const EACH: usize = 6;
+/// What happens at a system call.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    /// The process is killed before it.
+    Kill,
+    /// It fails.
+    Fail,
+}
+
+/// Before how many of the calls of one kind a command is killed: `TAUTWIRE_FAULTS_EACH`, or two.
+fn each() -> usize {
+    std::env::var("TAUTWIRE_FAULTS_EACH").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
+}
+
+fn killed_everywhere(disk: &SmallDisk, arguments: &[&str], prepare: impl Fn(), judge: impl FnMut(&str)) {
+    interrupted_everywhere(Fault::Kill, disk, arguments, prepare, judge);
+}
+
+/// Runs a command so often that something happens at each system call that changes something; of those that it makes often, at some.
+/// `prepare` comes before each run, and `judge` after it.
+fn interrupted_everywhere(
+    fault: Fault,
+    disk: &SmallDisk,
+    arguments: &[&str],
+    prepare: impl Fn(),
+    mut judge: impl FnMut(&str),
+) {
     prepare();
-    let Some(calls) = calls(arguments) else { return };
+    let calls = calls(disk, arguments);
     assert!(calls.iter().any(|(name, _)| name == "fsync"), "{calls:?}");
     judge("the end");
+    let mut interrupted = 0;
     for (call, count) in calls {
-        let step = count.div_ceil(EACH);
+        if fault == Fault::Fail && call == "openat" {
+            // It would be the program that cannot be loaded.
+            continue;
+        }
+        let step = count.div_ceil(each());
         for at in (1..=count).rev().step_by(step) {
             prepare();
-            let Some(words) = wrapper(&[format!("{call}:signal=KILL:when={at}")]) else { return };
-            let output = run_by(&words, arguments);
-            assert!(!output.status.success(), "{call} {at} was not made: {output:?}");
-            judge(&format!("{call} {at} of {count}"));
+            let how = if fault == Fault::Kill { "signal=KILL" } else { "error=EIO" };
+            let Some(words) = wrapper(&[format!("{call}:{how}:when={at}")]) else { return };
+            let output = run_by(&[disk.wrapper(), words].concat(), arguments);
+            let what = format!("{call} {at} of {count}");
+            if fault == Fault::Fail && !output.status.success() {
+                let said = refusal(&output, 1);
+                assert!(said.lines().count() == 1 && said.contains("Input/output error"), "{what}: {said}");
+            }
+            interrupted += usize::from(!output.status.success());
+            judge(&what);
         }
     }
+    assert!(interrupted > 5, "{interrupted}");
 }
 
-fn state(path: &Path) -> (String, String) {
-    let path = path.display().to_string();
-    let check = run_by(&plain(), &["data", "check", "--data", &path]);
-    let stats = run_by(&plain(), &["data", "stats", "--data", &path]);
+/// The verdict on a directory, and how many messages wait in it.
+fn state(disk: &SmallDisk, path: &str) -> (String, String) {
+    let stats = run_by(&disk.wrapper(), &["data", "stats", "--data", path]);
     let lines = String::from_utf8_lossy(&stats.stdout).into_owned();
     let queued = lines.lines().find(|line| line.starts_with("queued messages")).unwrap_or_default().to_owned();
-    let verdict = String::from_utf8_lossy(&check.stdout).lines().next().unwrap_or_default().to_owned();
+    let verdict = lines.lines().next().unwrap_or_default().to_owned();
     (verdict, queued.split_whitespace().nth(2).unwrap_or_default().to_owned())
 }
 
 #[track_caller]
-fn expect_state(path: &Path, count: usize, what: &str) {
-    let (verdict, queued) = state(path);
+fn expect_state(disk: &SmallDisk, path: &str, count: usize, what: &str) {
+    let (verdict, queued) = state(disk, path);
     assert!(verdict.ends_with(": whole") || verdict.ends_with(": torn"), "{what}: {verdict}");
     assert_eq!(queued, count.to_string(), "{what}");
 }
 
 #[test]
 fn a_compaction_that_is_killed_changes_nothing() {
-    let folder = Folder::new(&[]);
-    let data = written(&folder, "data", 0..20);
-    let settings = settings(&folder, &data, &[]);
-    // What the last one has done is undone, since the second makes a longer way.
-    let prepare = || {
-        publish_more(&settings);
-    };
-    let mut count = 20;
-    let counted = std::cell::Cell::new(0);
-    killed_everywhere(
-        &["data", "compact", "--data", &data],
-        || {
-            if counted.get() == 0 {
-                prepare();
-            }
-            counted.set(counted.get() + 1);
-        },
-        |what| {
-            count = 21;
-            expect_state(Path::new(&data), count, what);
-        },
-    );
-    expect_kept(&start(&settings), 0..count);
+    a_compaction_that_ends_early_changes_nothing(Fault::Kill);
 }
 
-/// One message more.
-fn publish_more(settings: &[String]) {
-    let broker = start(settings);
-    publish(&broker, 20..21, 100);
-    broker.end();
+#[test]
+fn a_compaction_that_fails_changes_nothing_and_says_why() {
+    a_compaction_that_ends_early_changes_nothing(Fault::Fail);
+}
+
+fn a_compaction_that_ends_early_changes_nothing(fault: Fault) {
+    let Some(disk) = disk() else { return };
+    let data = written(&disk, "data", 0..20);
+    // One goes on where the last one has ended.
+    let judge = |what: &str| expect_state(&disk, &data, 20, what);
+    interrupted_everywhere(fault, &disk, &["data", "compact", "--data", &data], || {}, judge);
+    expect_kept(&start_by(&disk.wrapper(), &settings(&Folder::new(&[]), &data, &[])), 0..20);
+}
+
+/// Removes what has a name that begins so.
+fn clear(disk: &SmallDisk, beginning: &str) {
+    for name in disk.names("").into_iter().filter(|name| name.starts_with(beginning)) {
+        fs::remove_dir_all(disk.outside(&name)).expect("is ours");
+    }
 }
 
 #[test]
 fn a_backup_that_is_killed_is_not_taken_for_one() {
-    let folder = Folder::new(&[]);
-    let data = written(&folder, "data", 0..20);
-    let backup = folder.path().join("backup");
-    let prepare = || {
-        for name in folder.names("") {
-            if name.starts_with("backup") {
-                fs::remove_dir_all(folder.path().join(name)).expect("is ours");
-            }
+    let Some(disk) = disk() else { return };
+    let data = written(&disk, "data", 0..20);
+    let backup = disk.path("backup");
+    let judge = |what: &str| {
+        if disk.names("").iter().any(|name| name == "backup") {
+            expect_state(&disk, &backup, 20, what);
         }
     };
-    let target = backup.display().to_string();
-    killed_everywhere(&["data", "backup", "--data", &data, &target], prepare, |what| {
-        if backup.exists() {
-            expect_state(&backup, 20, what);
-        }
-    });
-    expect_state(Path::new(&data), 20, "the source");
+    killed_everywhere(&disk, &["data", "backup", "--data", &data, &backup], || clear(&disk, "backup"), judge);
+    expect_state(&disk, &data, 20, "the source");
 }
 
 /// Where the directory cannot be renamed, since a file system is mounted there.
 #[test]
 fn a_backup_into_a_mounted_directory_that_is_killed_is_not_taken_for_one() {
-    let Some(disk) = SmallDisk::new("size=200m") else { return };
-    let folder = Folder::new(&[]);
-    let data = written(&folder, "data", 0..20);
-    let clear = || {
+    let (Some(source), Some(disk)) = (disk(), disk()) else { return };
+    written(&source, "data", 0..20);
+    // Programs that see the one disk do not see the other.
+    let outside = source.outside("data").display().to_string();
+    let target = disk.path("").trim_end_matches('/').to_owned();
+    let empty = || {
         for name in disk.names("") {
             fs::remove_file(disk.outside(&name)).expect("is ours");
         }
     };
-    let target = disk.path("").trim_end_matches('/').to_owned();
-    let Some(strace) = wrapper(&[]) else { return };
-    let backup = ["data", "backup", "--data", &data, &target];
-    let by = |words: &[String]| run_by(&[disk.wrapper(), words.to_vec()].concat(), &backup);
-    assert!(by(&strace).status.success());
-    assert!(disk.names("").contains(&"VERSION".to_owned()));
-    let check = || {
-        let output = run_by(&disk.wrapper(), &["data", "check", "--data", &target]);
-        String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned()
-    };
     let mut halves = 0;
-    for call in ["pwrite64", "fdatasync", "fsync", "openat", "rename"] {
-        for at in (1..).step_by(if call == "openat" { 5 } else { 2 }) {
-            clear();
-            let Some(words) = wrapper(&[format!("{call}:signal=KILL:when={at}")]) else { return };
-            if by(&words).status.success() {
-                break;
-            }
-            let is_named = disk.names("").contains(&"VERSION".to_owned());
-            let verdict = check();
-            assert_eq!(is_named, verdict.ends_with(": whole"), "{call} {at}: {verdict}");
-            if !is_named && !disk.names("").is_empty() {
-                halves += 1;
-            }
+    killed_everywhere(&disk, &["data", "backup", "--data", &outside, &target], empty, |what| {
+        let names = disk.names("");
+        if names.contains(&"VERSION".to_owned()) {
+            expect_state(&disk, &target, 20, what);
+        } else if !names.is_empty() {
+            halves += 1;
+            let check = run_by(&disk.wrapper(), &["data", "check", "--data", &target]);
+            assert!(!check.status.success(), "{what}: {check:?}");
         }
-    }
-    assert!(halves > 5, "{halves}");
+    });
+    assert!(halves > 1, "{halves}");
 }
 
 /// There is what was there before or all of the backup, and then what was there before is beside it.
 #[test]
 fn a_restore_that_is_killed_leaves_the_old_state_or_the_new_one() {
-    let folder = Folder::new(&[]);
-    let backup = written(&folder, "one", 0..20);
-    let other = written(&folder, "two", 0..30);
-    let data = folder.path().join("data");
-    let target = data.display().to_string();
+    a_restore_that_ends_early_leaves_the_old_state_or_the_new_one(Fault::Kill);
+}
+
+#[test]
+fn a_restore_that_fails_leaves_the_old_state_or_the_new_one() {
+    a_restore_that_ends_early_leaves_the_old_state_or_the_new_one(Fault::Fail);
+}
+
+fn a_restore_that_ends_early_leaves_the_old_state_or_the_new_one(fault: Fault) {
+    let Some(disk) = disk() else { return };
+    let backup = written(&disk, "one", 0..20);
+    let data = written(&disk, "data", 0..30);
+    // The other state is put back where a run has gone through.
+    let other = disk.path("other");
+    let backed_up = run_by(&disk.wrapper(), &["data", "backup", "--data", &data, &other]);
+    assert!(backed_up.status.success(), "{backed_up:?}");
     let prepare = || {
-        for name in folder.names("") {
-            if name.starts_with("data") {
-                fs::remove_dir_all(folder.path().join(name)).expect("is ours");
-            }
+        clear(&disk, "data.");
+        if state(&disk, &data).1 != "30" {
+            clear(&disk, "data");
+            let copied = Command::new("cp").arg("-a").arg(disk.outside("other")).arg(disk.outside("data")).status();
+            assert!(copied.expect("cp runs").success());
         }
-        let copied = Command::new("cp").args(["-a", &other, &target]).status().expect("cp runs");
-        assert!(copied.success());
     };
     let (mut old, mut new) = (0, 0);
-    killed_everywhere(&["data", "restore", "--force", "--data", &target, &backup], prepare, |what| {
-        if state(&data).1 == "30" {
-            expect_state(&data, 30, what);
+    let restore = ["data", "restore", "--force", "--data", &data, &backup];
+    interrupted_everywhere(fault, &disk, &restore, prepare, |what| {
+        if state(&disk, &data).1 == "30" {
+            expect_state(&disk, &data, 30, what);
             old += 1;
             return;
         }
-        expect_state(&data, 20, what);
+        expect_state(&disk, &data, 20, what);
         new += 1;
-        let replaced = folder.names("").into_iter().find(|name| name.starts_with("data.replaced-"));
-        let replaced = replaced.unwrap_or_else(|| panic!("{what}: {:?}", folder.names("")));
-        expect_state(&folder.path().join(replaced), 30, what);
+        let replaced = disk.names("").into_iter().find(|name| name.starts_with("data.replaced-"));
+        let replaced = replaced.unwrap_or_else(|| panic!("{what}: {:?}", disk.names("")));
+        expect_state(&disk, &disk.path(&replaced), 30, what);
     });
     assert!(old > 3 && new > 0, "{old} {new}");
 }
@@ -213,21 +229,22 @@ fn a_restore_that_is_killed_leaves_the_old_state_or_the_new_one() {
 /// Where processes get the same number again and again, as in a container, what an earlier restore has put aside stays.
 #[test]
 fn a_restore_keeps_what_one_of_the_same_process_number_has_put_aside() {
-    let folder = Folder::new(&[]);
-    let backup = written(&folder, "one", 0..20);
-    let data = written(&folder, "data", 0..30);
+    let Some(disk) = disk() else { return };
+    let backup = written(&disk, "one", 0..20);
+    let data = written(&disk, "data", 0..30);
     // A shell that becomes the program keeps its number.
     let script = "mkdir \"$1.replaced-$$\" \"$1.new-$$\" && touch \"$1.replaced-$$/earlier\" \"$1.new-$$/earlier\" && \
-                  exec \"$2\" data restore --force --data \"$1\" \"$3\"";
-    let output = Command::new("sh").args(["-c", script, "sh", &data, &crate::support::program(), &backup]).output();
-    let output = output.expect("sh runs");
+                  exec \"$0\" data restore --force --data \"$1\" \"$2\"";
+    let mut words = disk.wrapper();
+    words.extend(["sh", "-c", script].map(str::to_owned));
+    let output = run_by(&words, &[&data, &backup]);
     assert!(output.status.success(), "{output:?}");
-    expect_state(Path::new(&data), 20, "the data directory");
+    expect_state(&disk, &data, 20, "the data directory");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let (_, replaced) = said.split_once("what was there is in ").expect("is told");
-    expect_state(Path::new(replaced.trim()), 30, "what was put aside");
-    let kept = folder.names("").into_iter().filter(|name| folder.names(name) == ["earlier"]).count();
-    assert_eq!(kept, 2, "{:?}", folder.names(""));
+    expect_state(&disk, replaced.trim(), 30, "what was put aside");
+    let kept = disk.names("").into_iter().filter(|name| disk.names(name) == ["earlier"]).count();
+    assert_eq!(kept, 2, "{:?}", disk.names(""));
 }
 
 /// A broker is killed while it makes a snapshot: when it has begun, when a part is written, and when the log is let go of.
@@ -239,19 +256,20 @@ fn a_broker_that_is_killed_during_a_snapshot_has_all_that_was_acknowledged() {
     let more =
         ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
     let settings = settings(&folder, &data, &more);
-    let stages: [(&str, &dyn Fn(&[String]) -> bool); 3] = [
-        ("it has begun", &|names| names.iter().any(|name| name.starts_with("snapshot-") && name.ends_with(".new"))),
-        ("it is there", &|names| names.iter().any(|name| name.starts_with("snapshot-") && !name.ends_with(".new"))),
-        ("the log is let go of", &|names| names.iter().any(|name| name.starts_with("spare-"))),
+    let stages: [(&str, fn(&str) -> bool); 3] = [
+        ("it has begun", |name| name.starts_with("snapshot-") && name.ends_with(".new")),
+        ("it is there", |name| name.starts_with("snapshot-") && !name.ends_with(".new")),
+        ("the log is let go of", |name| name.starts_with("spare-")),
     ];
     let mut next = 0;
     let mut broker = start(&settings);
     absent(&broker);
     for (what, is_reached) in stages {
-        publish_until(&broker, &mut next, LARGE, || is_reached(&folder.names("data")), what);
+        let is_reached = || folder.names("data").iter().any(|name| is_reached(name));
+        publish_until(&broker, &mut next, LARGE, is_reached, what);
         broker.signal("KILL");
         drop(broker);
-        broker = start_by(&plain(), &settings);
+        broker = start(&settings);
     }
     expect_kept(&broker, 0..next);
 }

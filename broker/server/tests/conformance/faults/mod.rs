@@ -3,6 +3,7 @@
 //! The faults are real: a small file system of the test's own, and system calls that fail under `strace`. Where that cannot be had, a
 //! test says so in one line and ends; with `TAUTWIRE_REQUIRED=1` that is a failure.
 
+mod clock;
 mod failing;
 mod full;
 mod killed;

@@ -1,0 +1,161 @@
+//! Clocks that are set forward or back, while a broker runs and while it does not.
+
+use std::fs;
+use std::process::Command;
+use std::time::Instant;
+
+use tautwire_protocol::Property;
+
+use super::{comes_true, metric, settings, skipped, start_by};
+use crate::support::{AtLeastOnce, Broker, Folder, NEVER, Outgoing, V5, WillMessage, back, left_of, program};
+
+const DAY_S: i64 = 86_400;
+const HOUR_S: u32 = 3_600;
+
+/// The wall clock of the brokers of one test.
+struct WallClock {
+    folder: Folder,
+    wrapper: Vec<String>,
+}
+
+impl WallClock {
+    /// None where it cannot be had, which has been said then.
+    fn new() -> Option<WallClock> {
+        let folder = Folder::new(&[("clock", "0"), ("clock.c", include_str!("clock.c"))]);
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let linked = Command::new("ldd").arg(program()).output().map(|output| output.status.success());
+        if !linked.unwrap_or(false) {
+            skipped("the program is linked statically, or is for another system, and takes no clock from the test");
+            return None;
+        }
+        let made = Command::new("cc").args(["-shared", "-fPIC", "-o", &at("clock.so"), &at("clock.c")]).output();
+        if !made.is_ok_and(|output| output.status.success()) {
+            skipped("there is no C compiler to make a clock");
+            return None;
+        }
+        let (preload, file) = (format!("LD_PRELOAD={}", at("clock.so")), format!("CLOCK_FILE={}", at("clock")));
+        Some(WallClock { wrapper: vec!["env".to_owned(), preload, file], folder })
+    }
+
+    /// From now on it is wrong by so much.
+    fn set(&self, seconds: i64) {
+        // As a whole or not at all.
+        self.folder.write("clock.new", &seconds.to_string());
+        fs::rename(self.folder.path().join("clock.new"), self.folder.path().join("clock")).expect("can be renamed");
+    }
+
+    fn start(&self) -> Broker {
+        let data = self.folder.path().join("data").display().to_string();
+        start_by(&self.wrapper, &settings(&self.folder, &data, &[]))
+    }
+}
+
+fn kill(broker: Broker) {
+    broker.signal("KILL");
+    drop(broker);
+}
+
+/// A session of a client that is away, which ends after so many seconds.
+fn away(broker: &Broker, client_id: &str, expiry_s: u32) {
+    broker.connecting(V5, client_id).session_expiry_s(expiry_s).open().disconnect();
+}
+
+fn is_there(broker: &Broker, client_id: &str) -> bool {
+    broker.connecting(V5, client_id).clean_start(false).session_expiry_s(1_000).open().session_present()
+}
+
+fn publish_for(broker: &Broker, seconds: u32) {
+    let message = Outgoing::new("kept/x", AtLeastOnce, b"for a while");
+    let message = message.property(Property::MessageExpiryInterval(seconds));
+    assert_eq!(broker.connect(V5, "publisher").deliver(&message), 0);
+}
+
+/// A broker with a session that lasts, a message in its queue that expires in an hour, and one that does not.
+fn with_messages(clock: &WallClock) -> Broker {
+    let broker = clock.start();
+    let mut subscriber = broker.connecting(V5, "subscriber").persistent().open();
+    subscriber.subscribe("kept/#", AtLeastOnce);
+    subscriber.subscribe("will", AtLeastOnce);
+    subscriber.disconnect();
+    publish_for(&broker, HOUR_S);
+    assert_eq!(broker.connect(V5, "publisher").publish("kept/x", AtLeastOnce, b"for ever"), 0);
+    // What was written down last says where the clock was.
+    away(&broker, "last", 1_000);
+    broker
+}
+
+/// [MQTT-3.1.2-23], [MQTT-3.1.2-8], [MQTT-3.3.2-6]: what was to take seconds does not take a day.
+#[test]
+fn a_clock_that_is_set_back_between_two_runs_delays_nothing() {
+    let Some(clock) = WallClock::new() else { return };
+    let begun = Instant::now();
+    let broker = with_messages(&clock);
+    away(&broker, "short", 2);
+    let will = WillMessage::new("will", b"gone").qos(AtLeastOnce).delay_s(2);
+    broker.connecting(V5, "mortal").session_expiry_s(NEVER).will(will).open().cut();
+    comes_true("it is noticed", || metric(&broker, "sessions_connected") == 0);
+    kill(broker);
+    clock.set(-DAY_S);
+    let broker = clock.start();
+    comes_true("the session ends", || metric(&broker, "sessions") == 3);
+    assert!(!is_there(&broker, "short"));
+    let mut subscriber = back(&broker, V5, "subscriber");
+    let message = subscriber.receive();
+    let left_s = message.properties().message_expiry_interval().expect("it expires");
+    assert!(left_of(HOUR_S, begun).contains(&left_s), "{left_s} s are left");
+    assert_eq!(subscriber.receive().text(), "for ever");
+    assert_eq!(subscriber.receive().text(), "gone");
+    let log = broker.end();
+    assert!(log.contains("has been set back by 8"), "{log}");
+
+    // And once more, with a clock that is right again.
+    clock.set(0);
+    let broker = clock.start();
+    assert!(is_there(&broker, "subscriber"));
+    assert!(!broker.end().contains("has been set back"));
+}
+
+/// A clock that was set forward cannot be told from a long time without a broker.
+#[test]
+fn a_clock_that_is_set_forward_between_two_runs_is_time_that_has_passed() {
+    let Some(clock) = WallClock::new() else { return };
+    let broker = with_messages(&clock);
+    away(&broker, "short", HOUR_S);
+    away(&broker, "long", NEVER);
+    let will = WillMessage::new("will", b"gone").qos(AtLeastOnce).delay_s(HOUR_S);
+    broker.connecting(V5, "mortal").session_expiry_s(NEVER).will(will).open().cut();
+    comes_true("it is noticed", || metric(&broker, "sessions_connected") == 0);
+    kill(broker);
+    clock.set(DAY_S);
+    let broker = clock.start();
+    assert!(!is_there(&broker, "short") && is_there(&broker, "long"));
+    let mut subscriber = back(&broker, V5, "subscriber");
+    assert_eq!(subscriber.receive().text(), "for ever", "what has expired is not sent [MQTT-3.3.2-5]");
+    assert_eq!(subscriber.receive().text(), "gone");
+    subscriber.expect_nothing();
+}
+
+/// The clock of the machine counts at the start alone.
+#[test]
+fn a_clock_that_is_set_while_a_broker_runs_changes_nothing() {
+    let Some(clock) = WallClock::new() else { return };
+    for seconds in [DAY_S, -DAY_S] {
+        clock.set(0);
+        let begun = Instant::now();
+        let broker = with_messages(&clock);
+        let mut present = broker.connecting(V5, "present").keep_alive_s(60).open();
+        away(&broker, "hour", HOUR_S);
+        let before = metric(&broker, "sessions");
+        away(&broker, "short", 2);
+        assert_eq!(metric(&broker, "sessions"), before + 1);
+        clock.set(seconds);
+        comes_true("the session ends", || metric(&broker, "sessions") == before);
+        present.ping();
+        assert!(is_there(&broker, "hour"));
+        let mut subscriber = back(&broker, V5, "subscriber");
+        let left_s = subscriber.receive().properties().message_expiry_interval().expect("it expires");
+        assert!(left_of(HOUR_S, begun).contains(&left_s), "{left_s} s are left");
+        kill(broker);
+        fs::remove_dir_all(clock.folder.path().join("data")).expect("is ours");
+    }
+}
