@@ -226,6 +226,12 @@ counters! {
     tls_handshakes_refused,
     /// Connections that were ended for breaking the rules of TLS after the handshake.
     tls_errors,
+    /// Headers of proxies that said whom they speak for.
+    proxy_headers,
+    /// Connections that were ended because they did not begin with such a header.
+    proxy_headers_refused,
+    /// Connections that were closed on arrival because their peer is no proxy that is trusted.
+    proxy_peers_refused,
     /// WebSocket handshakes answered with success.
     websocket_handshakes,
     /// WebSocket handshakes answered with an error.

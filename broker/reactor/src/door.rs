@@ -124,6 +124,15 @@ impl Door {
                     self.taken += 1;
                     let listener = &self.listeners[at];
                     let gate = &listener.gate;
+                    if !listener.trusts(peer) {
+                        gate.note_refused();
+                        counters.proxy_peers_refused.add(1);
+                        log::warn!(
+                            "listener {}: a connection from {peer} was refused: proxy.trusted does not have it",
+                            gate.name()
+                        );
+                        continue;
+                    }
                     if !gate.has_room() {
                         gate.note_refused();
                         counters.connections_refused.add(1);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream};
 use tautwire_engine::Peer;
+use tautwire_proxy::Network;
 use tautwire_session::AckLevel;
 use tautwire_tls::{Failure, Server};
 use tautwire_websocket::{Rules, WebSocket};
@@ -48,6 +49,8 @@ pub struct Listen {
     pub name: Arc<str>,
     /// Where.
     pub place: Place,
+    /// Proxies that must say first whom they speak for, and besides whom nobody is let in. `None` where clients come themselves.
+    pub proxies: Option<Arc<[Network]>>,
     /// By TLS, of this server.
     pub tls: Option<Arc<Server>>,
     /// By WebSocket, by these rules.
@@ -63,7 +66,7 @@ impl Listen {
     pub fn plain(address: SocketAddr, ack_level: AckLevel) -> Listen {
         let name = format!("mqtt://{address}").into();
         let place = Place::Network(address);
-        Listen { name, place, tls: None, websocket: None, ack_level, connections_max: None }
+        Listen { name, place, proxies: None, tls: None, websocket: None, ack_level, connections_max: None }
     }
 }
 
@@ -78,6 +81,7 @@ enum Socket {
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: Socket,
+    proxies: Option<Arc<[Network]>>,
     tls: Option<Arc<Server>>,
     rules: Option<Arc<Rules>>,
     pub(crate) gate: Arc<Gate>,
@@ -89,7 +93,7 @@ impl Listener {
     /// # Errors
     /// Where could not be listened, and why.
     pub(crate) fn bind(listen: &Listen) -> Result<Listener, (Place, io::Error)> {
-        let Listen { name, place, tls, websocket, ack_level, connections_max } = listen;
+        let Listen { name, place, proxies, tls, websocket, ack_level, connections_max } = listen;
         let socket = match place {
             Place::Network(address) => {
                 TcpListener::bind(*address).and_then(|socket| prepare(&socket).map(|()| socket)).map(Socket::Tcp)
@@ -98,7 +102,9 @@ impl Listener {
         };
         let socket = socket.map_err(|error| (place.clone(), error))?;
         let gate = Arc::new(Gate::new(name.clone(), *connections_max));
-        Ok(Listener { socket, tls: tls.clone(), rules: websocket.clone().map(Arc::new), gate, ack_level: *ack_level })
+        let rules = websocket.clone().map(Arc::new);
+        let (tls, proxies) = (tls.clone(), proxies.clone());
+        Ok(Listener { socket, proxies, tls, rules, gate, ack_level: *ack_level })
     }
 
     /// Its address, where it has one.
@@ -133,13 +139,22 @@ impl Listener {
         }
     }
 
+    /// Whether somebody may say for whom they speak, or need not.
+    pub(crate) fn trusts(&self, peer: Peer) -> bool {
+        match (&self.proxies, peer) {
+            (None, _) => true,
+            (Some(trusted), Peer::Network { ip, .. }) => trusted.iter().any(|network| network.contains(ip)),
+            (Some(_), Peer::Local { .. }) => false,
+        }
+    }
+
     /// What stands between a new connection and MQTT.
     ///
     /// # Errors
     /// Those of [`Server::accept`].
     pub(crate) fn layers(&self) -> Result<Option<Box<Layers>>, Failure> {
         let tls = self.tls.as_ref().map(|server| server.accept()).transpose()?;
-        Ok(Layers::new(tls, self.rules.clone().map(WebSocket::new)))
+        Ok(Layers::new(self.proxies.is_some(), tls, self.rules.clone().map(WebSocket::new)))
     }
 }
 

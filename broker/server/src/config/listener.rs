@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use tautwire_proxy::Network;
 use tautwire_session::AckLevel;
 use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
 use toml::de::DeValue;
@@ -14,7 +15,7 @@ use super::listen::Address;
 use super::registry::settings;
 use super::settings::TlsConfig;
 use super::tls::FilePaths;
-use super::value::{Problem, Setting, quoted, text};
+use super::value::{Problem, Setting, quoted, text, texts};
 
 /// Addresses that are listened on, however they are given.
 const LISTENERS_MAX: usize = 256;
@@ -37,6 +38,14 @@ settings! {
         connections: Option<usize> = None, in 1..=100_000_000;
         /// The mode of the file of a Unix socket, as chmod takes it: who may write to it may connect. Without, `660`.
         mode: Option<FileMode> = None;
+    }
+
+    /// The PROXY protocol, versions 1 and 2.
+    proxy: ListenerProxy {
+        /// Networks of proxies, such as `10.0.0.0/8`. Where it is given, each connection must begin with a PROXY header within
+        /// `mqtt.connect_timeout_s`, and nobody else may connect. What the header says counts as the client's address and, if the
+        /// proxy has verified one, the common name of its certificate.
+        trusted: Option<Networks> = None;
     }
 
     /// TLS of this listener. Each key that is left out is that of the table `[tls]`.
@@ -108,6 +117,43 @@ impl Setting for FileMode {
     }
 }
 
+/// Ranges of addresses, at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Networks(Vec<Network>);
+
+impl Networks {
+    pub(crate) fn get(&self) -> &[Network] {
+        &self.0
+    }
+}
+
+impl Setting for Networks {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "list of \"ADDRESS/BITS\" or \"ADDRESS\"".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let network = |text: &str| {
+            text.parse().map_err(|_| {
+                Problem::Range(format!(
+                    "\"{}\" is not a network; write it like \"10.0.0.0/8\", \"fd00::/8\" or \"127.0.0.1\", with 0 in all bits that do \
+                     not count",
+                    text.escape_debug()
+                ))
+            })
+        };
+        let networks = texts::<Self>(value)?.into_iter().map(network).collect::<Result<Vec<_>, _>>()?;
+        if networks.is_empty() {
+            return Err(Problem::Range("the list is empty, and nobody could connect; leave the key out".to_owned()));
+        }
+        Ok(Networks(networks))
+    }
+
+    fn to_toml(&self) -> String {
+        format!("[{}]", self.0.iter().map(|network| quoted(&network.to_string())).collect::<Vec<_>>().join(", "))
+    }
+}
+
 /// A listener with all that holds for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
@@ -118,6 +164,8 @@ pub(crate) struct Listener {
     pub(crate) connections: Option<usize>,
     /// Of the file of a Unix socket.
     pub(crate) mode: u32,
+    /// Proxies that say whom they speak for.
+    pub(crate) proxies: Option<Networks>,
     pub(crate) tls: TlsConfig,
 }
 
@@ -159,6 +207,7 @@ impl Config {
             ack: table.ack.or_else(by_address).unwrap_or(self.data.ack),
             connections: table.connections,
             mode: table.mode.unwrap_or_default().0,
+            proxies: table.proxy.trusted.clone(),
             tls: table.tls.over(&self.tls),
         }
     }
@@ -182,6 +231,12 @@ impl Config {
                 wrong(ErrorCode::OutOfRange, "listener", message);
             } else if before.iter().any(|other| other.name == listener.name) {
                 let message = format!("two are called \"{listener}\"; give each a `name` of its own");
+                wrong(ErrorCode::OutOfRange, "listener", message);
+            }
+        }
+        for listener in listeners.iter().filter(|listener| listener.proxies.is_some()) {
+            if listener.address.socket().is_none() {
+                let message = format!("{listener} is a Unix socket, to which no proxy.trusted belongs");
                 wrong(ErrorCode::OutOfRange, "listener", message);
             }
         }

@@ -79,6 +79,7 @@ pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers)
                 listen::Place::Network(socket) => Place::Network(*socket),
                 listen::Place::Unix(path) => Place::Unix { path: path.clone(), mode: listener.mode },
             },
+            proxies: listener.proxies.as_ref().map(|networks| networks.get().into()),
             tls: tls.of(listener),
             websocket: listener.address.websocket.as_ref().map(rules),
             ack_level: listener.ack,

@@ -1,6 +1,8 @@
 //! What is listened on: tables `[[listener]]`, and what holds for those who come by one.
 
+mod proxy;
 mod tables;
+mod tls;
 mod unix;
 
 use std::net::SocketAddr;
