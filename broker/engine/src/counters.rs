@@ -74,6 +74,12 @@ counters! {
     connections_accepted,
     /// Connections closed on arrival because of the limit on connections or for want of descriptors.
     connections_refused,
+    /// Connections closed on arrival because as many from their address were open as may be.
+    connections_refused_for_address,
+    /// Connections closed on arrival because connections came faster than they may, from their address or all together.
+    connections_refused_for_rate,
+    /// Addresses of which it was forgotten how fast they connect, because there were too many.
+    connect_rates_forgotten,
     /// Sessions that exist now.
     sessions,
     /// Sessions whose client is connected now.

@@ -17,6 +17,7 @@ use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
 use tautwire_session::{Journal, Volatile};
 
+use crate::arrivals::{ArrivalLimits, Arrivals};
 use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::data::{self, Data, DataDirectory, DataError, DataState};
@@ -129,6 +130,8 @@ pub struct Entrance<'a> {
     pub listens: &'a [Listen],
     /// Handshakes of TLS that may go on at once, on each thread.
     pub tls_handshakes: usize,
+    /// How many may come from one address, and how fast.
+    pub arrivals: ArrivalLimits,
 }
 
 /// Why a broker did not start.
@@ -172,11 +175,13 @@ impl Broker {
         threads: usize,
         data: Option<DataDirectory<'_>>,
     ) -> Result<Broker, StartError> {
-        let Entrance { listens, tls_handshakes } = entrance;
+        let Entrance { listens, tls_handshakes, arrivals } = entrance;
+        let arrivals = Arc::new(Arrivals::new(arrivals));
         let threads = threads.clamp(1, SHARDS_MAX);
         let mut listeners = Vec::new();
         for listen in listens {
-            listeners.push(Listener::bind(listen).map_err(|(place, error)| StartError::Listen(place, error))?);
+            listeners
+                .push(Listener::bind(listen, &arrivals).map_err(|(place, error)| StartError::Listen(place, error))?);
         }
         let bound = listeners.iter().filter_map(|listener| listener.address().transpose()).collect::<io::Result<_>>();
         let queue_batches = settings.shard_queue_batches;

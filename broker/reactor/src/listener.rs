@@ -15,6 +15,7 @@ use tautwire_session::AckLevel;
 use tautwire_tls::{Failure, Server};
 use tautwire_websocket::{Rules, WebSocket};
 
+use crate::arrivals::Arrivals;
 use crate::connections::Layers;
 use crate::gate::Gate;
 use crate::local::LocalListener;
@@ -81,7 +82,6 @@ enum Socket {
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: Socket,
-    proxies: Option<Arc<[Network]>>,
     tls: Option<Arc<Server>>,
     rules: Option<Arc<Rules>>,
     pub(crate) gate: Arc<Gate>,
@@ -92,8 +92,8 @@ pub(crate) struct Listener {
 impl Listener {
     /// # Errors
     /// Where could not be listened, and why.
-    pub(crate) fn bind(listen: &Listen) -> Result<Listener, (Place, io::Error)> {
-        let Listen { name, place, proxies, tls, websocket, ack_level, connections_max } = listen;
+    pub(crate) fn bind(listen: &Listen, arrivals: &Arc<Arrivals>) -> Result<Listener, (Place, io::Error)> {
+        let Listen { place, tls, websocket, ack_level, .. } = listen;
         let socket = match place {
             Place::Network(address) => {
                 TcpListener::bind(*address).and_then(|socket| prepare(&socket).map(|()| socket)).map(Socket::Tcp)
@@ -101,10 +101,9 @@ impl Listener {
             Place::Unix { path, mode } => LocalListener::bind(path, *mode).map(Socket::Local),
         };
         let socket = socket.map_err(|error| (place.clone(), error))?;
-        let gate = Arc::new(Gate::new(name.clone(), *connections_max));
+        let gate = Arc::new(Gate::new(listen, arrivals.clone()));
         let rules = websocket.clone().map(Arc::new);
-        let (tls, proxies) = (tls.clone(), proxies.clone());
-        Ok(Listener { socket, proxies, tls, rules, gate, ack_level: *ack_level })
+        Ok(Listener { socket, tls: tls.clone(), rules, gate, ack_level: *ack_level })
     }
 
     /// Its address, where it has one.
@@ -139,22 +138,14 @@ impl Listener {
         }
     }
 
-    /// Whether somebody may say for whom they speak, or need not.
-    pub(crate) fn trusts(&self, peer: Peer) -> bool {
-        match (&self.proxies, peer) {
-            (None, _) => true,
-            (Some(trusted), Peer::Network { ip, .. }) => trusted.iter().any(|network| network.contains(ip)),
-            (Some(_), Peer::Local { .. }) => false,
-        }
-    }
-
     /// What stands between a new connection and MQTT.
     ///
     /// # Errors
     /// Those of [`Server::accept`].
     pub(crate) fn layers(&self) -> Result<Option<Box<Layers>>, Failure> {
         let tls = self.tls.as_ref().map(|server| server.accept()).transpose()?;
-        Ok(Layers::new(self.proxies.is_some(), tls, self.rules.clone().map(WebSocket::new)))
+        let awaits_header = self.gate.is_for_proxies().then(|| self.gate.clone());
+        Ok(Layers::new(awaits_header, tls, self.rules.clone().map(WebSocket::new)))
     }
 }
 

@@ -6,7 +6,7 @@
 use std::io::{self, Read};
 
 use mio::net::TcpStream;
-use tautwire_engine::{ConnectionId, Peer, Shard};
+use tautwire_engine::{Certificate, ConnectionId, Peer, Shard};
 use tautwire_proxy::{HEADER_MAX_BYTES, Header, Parsed, parse};
 use tautwire_session::Journal;
 
@@ -29,17 +29,21 @@ impl Connections {
             Ok(Look::Header(header, len)) => {
                 shard.counters().bytes_received.add(len as u64);
                 shard.counters().proxy_headers.add(1);
+                let gate = self.sockets.end_of_header(id);
                 if let Header::Proxied(client) = header {
-                    let certificate = client.common_name.map(tautwire_engine::Certificate::CommonName);
+                    let peer = Peer::from(client.source);
+                    if gate.is_some_and(|gate| gate.arrive_by_proxy(peer, shard.counters(), self.now_ms).is_err()) {
+                        return self.lose(shard, id);
+                    }
+                    let certificate = client.common_name.map(Certificate::CommonName);
                     shard.complete_origin(id, |origin| {
-                        origin.speaks_for(Peer::from(client.source));
+                        origin.speaks_for(peer);
                         if client.is_encrypted {
                             origin.encrypt(certificate);
                         }
-                        log::debug!("listener {}: a proxy speaks for {}", origin.listener(), Peer::from(client.source));
+                        log::debug!("listener {}: a proxy speaks for {peer}", origin.listener());
                     });
                 }
-                self.sockets.end_of_header(id);
                 self.hear(shard, id);
             }
             // There is no further event once the end has come.

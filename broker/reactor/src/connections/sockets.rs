@@ -1,5 +1,7 @@
 //! The sockets of one thread, by the place of their connection in the shard.
 
+use std::sync::Arc;
+
 use mio::net::TcpStream;
 use tautwire_engine::ConnectionId;
 use tautwire_tls::Scratch;
@@ -8,6 +10,7 @@ use super::input::Remainder;
 use super::layers::Layers;
 use super::quickack::Pace;
 use super::transport::Transport;
+use crate::gate::Gate;
 
 /// One socket.
 #[derive(Debug)]
@@ -46,7 +49,7 @@ impl Between {
     fn of(layers: Option<&Layers>) -> Between {
         match layers {
             None => Between::Nothing,
-            Some(layers) if layers.awaits_header => Between::Header,
+            Some(layers) if layers.awaits_header.is_some() => Between::Header,
             Some(layers) if layers.is_shaking() => Between::Shaking,
             Some(_) => Between::Layers,
         }
@@ -138,20 +141,16 @@ impl Sockets {
         Some(Removed { stream: socket.stream, watched: socket.watched, rest: socket.rest.map(|rest| *rest), layers })
     }
 
-    /// The header of a proxy has been read.
-    pub(crate) fn end_of_header(&mut self, id: ConnectionId) {
-        let place = id.index as usize;
-        let Some(layers) = self.layers.get_mut(place) else { return };
-        if let Some(there) = layers {
-            there.awaits_header = false;
-            if there.is_empty() {
-                *layers = None;
-            }
+    /// The header of a proxy has been read; gives the gate that lets in whom it speaks for.
+    pub(crate) fn end_of_header(&mut self, id: ConnectionId) -> Option<Arc<Gate>> {
+        let layers = self.layers.get_mut(id.index as usize)?;
+        let gate = layers.as_mut()?.awaits_header.take();
+        if layers.as_ref().is_some_and(|layers| layers.is_empty()) {
+            *layers = None;
         }
         let between = Between::of(layers.as_deref());
-        if let Some(socket) = self.get(id) {
-            socket.between = between;
-        }
+        self.get(id)?.between = between;
+        gate
     }
 
     /// How many are in a handshake of TLS, or will be.

@@ -159,7 +159,8 @@ fn start_broker(
     loop {
         let (engine, retained) = settings::of(config);
         let listens = settings::listens(config, &config.listeners(), tls);
-        let entrance = Entrance { listens: &listens, tls_handshakes: config.limits.tls_handshakes };
+        let tls_handshakes = config.limits.tls_handshakes;
+        let entrance = Entrance { listens: &listens, tls_handshakes, arrivals: settings::arrivals(&config.limits) };
         match Broker::start(engine, retained, contracts.clone(), entrance, threads, data) {
             Err(StartError::Listen(Place::Network(address), error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>

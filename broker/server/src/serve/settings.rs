@@ -1,7 +1,7 @@
 //! From configuration keys to what the engine runs with.
 
 use tautwire_engine::{Acks, Settings, SlowConsumer};
-use tautwire_reactor::{Listen, Place};
+use tautwire_reactor::{ArrivalLimits, ConnectRate, Listen, Place};
 use tautwire_router::RetainedLimits;
 use tautwire_websocket::{FrameLimits, Origins, Path, Rules};
 
@@ -9,6 +9,7 @@ use super::memory::Budget;
 use super::tls::TlsServers;
 use crate::config::listen;
 use crate::config::listener::Listener;
+use crate::config::settings::LimitsConfig;
 use crate::config::{Config, value};
 
 pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
@@ -62,6 +63,15 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
         acks: Acks { default: config.data.ack, topics: config.data.ack_topics.0.clone() },
     };
     (settings, RetainedLimits { messages: limits.retained_messages, bytes: budget.retained_bytes })
+}
+
+/// How many may come from one address, and how fast.
+pub(crate) fn arrivals(limits: &LimitsConfig) -> ArrivalLimits {
+    ArrivalLimits {
+        connections_per_address: Some(limits.connections_per_address).filter(|max| *max > 0),
+        rate: ConnectRate::new(limits.connect_rate, limits.connect_burst),
+        rate_per_address: ConnectRate::new(limits.connect_rate_per_address, limits.connect_burst_per_address),
+    }
 }
 
 /// Where to listen, and by which rules.

@@ -171,7 +171,7 @@ fn only_trusted_proxies_are_let_in() {
     await_number(&mut observer, "tautwire/proxy_peers_refused", |count| count == 1.0);
     let log = broker.end();
     assert!(log.contains("listener others: a connection from 127.0.0.1:"), "{log}");
-    assert!(log.contains("was refused: proxy.trusted does not have it"), "{log}");
+    assert!(log.contains("was refused: proxy.trusted does not have its address"), "{log}");
 }
 
 /// `mqtt.connect_timeout_s` holds from the first byte of the header on.
