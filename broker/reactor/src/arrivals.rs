@@ -190,10 +190,12 @@ impl Bucket {
 #[derive(Debug)]
 struct Rated {
     rate: ConnectRate,
-    sets: Box<[[Option<(Address, Bucket)>; WAYS]]>,
+    sets: Box<[[Place; WAYS]]>,
     /// Seeded, so that nobody can aim at the set of another.
     hasher: RandomState,
 }
+
+type Place = Option<(Address, Bucket)>;
 
 struct Taken {
     is_granted: bool,
@@ -208,13 +210,12 @@ impl Rated {
     fn take(&mut self, address: Address, now_ms: u64) -> Taken {
         let rate = self.rate;
         let set = &mut self.sets[self.hasher.hash_one(address) as usize % SETS];
-        let known = |place: &&mut Option<(Address, Bucket)>| place.is_some_and(|(other, _)| other == address);
+        let known = |place: &&mut Place| place.is_some_and(|(other, _)| other == address);
         if let Some((_, bucket)) = set.iter_mut().find(known).and_then(Option::as_mut) {
             return Taken { is_granted: bucket.take(rate, now_ms), has_forgotten: false };
         }
         // A bucket that is full again says as much as none. Where all say something, the one goes that says least.
-        let level =
-            |place: &Option<(Address, Bucket)>| place.map_or(u64::MAX, |(_, bucket)| bucket.level(rate, now_ms));
+        let level = |place: &Place| place.map_or(u64::MAX, |(_, bucket)| bucket.level(rate, now_ms));
         let at = (0..WAYS).max_by_key(|at| level(&set[*at])).unwrap_or(0);
         let has_forgotten = level(&set[at]) < rate.full();
         let mut bucket = Bucket::full(rate, now_ms);
