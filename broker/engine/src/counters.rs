@@ -74,6 +74,12 @@ counters! {
     connections_accepted,
     /// Connections closed on arrival because of the limit on connections or for want of descriptors.
     connections_refused,
+    /// Connections closed on arrival because as many from their address were open as may be.
+    connections_refused_for_address,
+    /// Connections closed on arrival because connections came faster than they may, from their address or all together.
+    connections_refused_for_rate,
+    /// Addresses of which it was forgotten how fast they connect, because there were too many.
+    connect_rates_forgotten,
     /// Sessions that exist now.
     sessions,
     /// Sessions whose client is connected now.
@@ -244,6 +250,12 @@ counters! {
     tls_handshakes_refused,
     /// Connections that were ended for breaking the rules of TLS after the handshake.
     tls_errors,
+    /// Headers of proxies that said whom they speak for.
+    proxy_headers,
+    /// Connections that were ended because they did not begin with such a header.
+    proxy_headers_refused,
+    /// Connections that were closed on arrival because their peer is no proxy that is trusted.
+    proxy_peers_refused,
     /// WebSocket handshakes answered with success.
     websocket_handshakes,
     /// WebSocket handshakes answered with an error.

@@ -83,10 +83,13 @@ impl Origin {
         self.certificate.as_deref()
     }
 
-    /// It is encrypted, and the client has shown this certificate.
+    /// It is encrypted, and the client has shown this certificate. Where a proxy has said so already, this is TLS of the proxy, and its certificate
+    /// is not the client's.
     pub fn encrypt(&mut self, certificate: Option<Certificate>) {
-        self.is_encrypted = true;
-        self.certificate = certificate.map(Box::new);
+        if !self.is_encrypted {
+            self.is_encrypted = true;
+            self.certificate = certificate.map(Box::new);
+        }
     }
 
     /// The peer so far is a proxy, and this is whom it speaks for.

@@ -109,18 +109,18 @@ impl<J: Journal> Shard<J> {
     /// Where a connection comes from. To be told after [`Shard::accept`], and before the first bytes.
     pub fn set_origin(&mut self, id: ConnectionId, origin: Arc<Origin>) {
         if let Some(connection) = self.hub.connections.get(id) {
-            *connection.origin() = Some(Presence::new(origin));
+            *connection.presence() = Some(Presence::new(origin));
         }
     }
 
     /// Where a connection comes from, if that has been told.
     pub fn origin(&mut self, id: ConnectionId) -> Option<Arc<Origin>> {
-        Some(self.hub.connections.get(id)?.origin().as_ref()?.origin().clone())
+        self.hub.connections.get(id)?.origin().cloned()
     }
 
     /// More has become known of where a connection comes from.
     pub fn complete_origin(&mut self, id: ConnectionId, complete: impl FnOnce(&mut Origin)) {
-        if let Some(presence) = self.hub.connections.get(id).and_then(|connection| connection.origin().as_mut()) {
+        if let Some(presence) = self.hub.connections.get(id).and_then(|connection| connection.presence().as_mut()) {
             presence.complete(complete);
         }
     }

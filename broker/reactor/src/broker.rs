@@ -18,6 +18,7 @@ use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
 use tautwire_session::{Journal, Volatile};
 
+use crate::arrivals::{ArrivalLimits, Arrivals};
 use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::data::{self, Data, DataDirectory, DataError, DataState};
@@ -168,12 +169,21 @@ pub struct Entrance<'a> {
     pub asks: bool,
     /// What clients may do, from the first packet on.
     pub policy: Arc<Policy>,
+    /// How many may come from one address, and how fast.
+    pub arrivals: ArrivalLimits,
 }
 
 impl<'a> Entrance<'a> {
     /// Everybody is let in and may do everything.
     pub fn open(listens: &'a [Listen]) -> Entrance<'a> {
-        Entrance { listens, tls_handshakes: 64, doorkeeper: None, asks: false, policy: Arc::new(Policy::open()) }
+        Entrance {
+            listens,
+            tls_handshakes: 64,
+            doorkeeper: None,
+            asks: false,
+            policy: Arc::new(Policy::open()),
+            arrivals: ArrivalLimits::default(),
+        }
     }
 }
 
@@ -218,11 +228,13 @@ impl Broker {
         threads: usize,
         data: Option<DataDirectory<'_>>,
     ) -> Result<Broker, StartError> {
-        let Entrance { listens, tls_handshakes, doorkeeper, asks, policy } = entrance;
+        let Entrance { listens, tls_handshakes, doorkeeper, asks, policy, arrivals } = entrance;
+        let arrivals = Arc::new(Arrivals::new(arrivals));
         let threads = threads.clamp(1, SHARDS_MAX);
         let mut listeners = Vec::new();
         for listen in listens {
-            listeners.push(Listener::bind(listen).map_err(|(place, error)| StartError::Listen(place, error))?);
+            listeners
+                .push(Listener::bind(listen, &arrivals).map_err(|(place, error)| StartError::Listen(place, error))?);
         }
         let bound = listeners.iter().filter_map(|listener| listener.address().transpose()).collect::<io::Result<_>>();
         let queue_batches = settings.shard_queue_batches;

@@ -126,18 +126,10 @@ impl Door {
                     self.taken += 1;
                     let listener = &self.listeners[at];
                     let gate = &listener.gate;
-                    if !gate.has_room() {
-                        gate.note_refused();
-                        counters.connections_refused.add(1);
-                        log::warn!(
-                            "listener {}: a connection was refused: its limit on connections is reached",
-                            gate.name()
-                        );
+                    if gate.arrive(peer, counters, now_ms).is_err() {
                         continue;
                     }
                     log::debug!("listener {}: a connection from {peer}", gate.name());
-                    gate.note_accepted();
-                    counters.connections_accepted.add(1);
                     let ack_level = listener.ack_level;
                     let origin = Arc::new(Origin::new(gate.clone(), peer));
                     match listener.layers() {

@@ -1,9 +1,15 @@
 //! What is counted of a listener, and whether one more may come in by it.
 
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tautwire_engine::{Entry, Peer};
+use tautwire_engine::{Counters, Entry, Peer};
+use tautwire_proxy::Network;
+
+use crate::arrivals::{Arrivals, Excess};
+use crate::listener::Listen;
 
 /// What a listener has let in. Its connections refer to it, whatever thread they are on.
 #[derive(Debug)]
@@ -13,6 +19,19 @@ pub(crate) struct Gate {
     connections: AtomicU64,
     accepted: AtomicU64,
     refused: AtomicU64,
+    /// Proxies that say for whom they speak.
+    proxies: Option<Arc<[Network]>>,
+    arrivals: Arc<Arrivals>,
+}
+
+/// Why somebody is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is no proxy that is trusted.
+    Untrusted,
+    /// As many connections of the listener are open as may be.
+    Full,
+    Excess(Excess),
 }
 
 /// How a listener is doing.
@@ -29,10 +48,13 @@ pub struct ListenerState {
 }
 
 impl Gate {
-    /// A gate for so many at once.
-    pub(crate) fn new(name: Arc<str>, connections_max: Option<usize>) -> Gate {
+    /// A gate of a listener, beside others of which `arrivals` knows, too.
+    pub(crate) fn new(listen: &Listen, arrivals: Arc<Arrivals>) -> Gate {
+        let Listen { name, connections_max, proxies, .. } = listen;
         Gate {
-            name,
+            name: name.clone(),
+            proxies: proxies.clone(),
+            arrivals,
             connections_max: connections_max.map_or(u64::MAX, |max| max as u64),
             connections: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
@@ -40,19 +62,80 @@ impl Gate {
         }
     }
 
-    /// Whether one more may come in. One thread asks, and lets in.
-    pub(crate) fn has_room(&self) -> bool {
-        self.connections.load(Ordering::Relaxed) < self.connections_max
+    /// Whether connections begin with the header of a proxy.
+    pub(crate) fn is_for_proxies(&self) -> bool {
+        self.proxies.is_some()
     }
 
-    /// One has been let in.
-    pub(crate) fn note_accepted(&self) {
-        self.accepted.fetch_add(1, Ordering::Relaxed);
+    /// Somebody has come. One thread asks, and lets in.
+    ///
+    /// # Errors
+    /// They are not let in.
+    pub(crate) fn arrive(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), Refusal> {
+        let admitted = self.admit(peer, counters, now_ms);
+        match admitted {
+            Ok(()) => {
+                self.accepted.fetch_add(1, Ordering::Relaxed);
+                counters.connections_accepted.add(1);
+            }
+            Err(refusal) => self.note(peer, refusal, counters),
+        }
+        admitted
     }
 
-    /// One has not been.
-    pub(crate) fn note_refused(&self) {
+    /// A proxy has said for whom it speaks.
+    ///
+    /// # Errors
+    /// They are not let in.
+    pub(crate) fn arrive_by_proxy(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), Refusal> {
+        let admitted = self.admit_address(peer, counters, now_ms);
+        if let Err(refusal) = admitted {
+            self.note(peer, refusal, counters);
+        }
+        admitted
+    }
+
+    fn admit(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), Refusal> {
+        if self.is_for_proxies() && !self.is_proxy(peer) {
+            return Err(Refusal::Untrusted);
+        }
+        if self.connections.load(Ordering::Relaxed) >= self.connections_max {
+            return Err(Refusal::Full);
+        }
+        // First what it has to itself, so that one who comes too fast takes nothing of what all have.
+        self.admit_address(peer, counters, now_ms)?;
+        self.arrivals.knock(now_ms).map_err(Refusal::Excess)
+    }
+
+    fn admit_address(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), Refusal> {
+        let Some(ip) = self.counted(peer) else { return Ok(()) };
+        let has_forgotten = self.arrivals.knock_from(ip, now_ms).map_err(Refusal::Excess)?;
+        counters.connect_rates_forgotten.add(u64::from(has_forgotten));
+        Ok(())
+    }
+
+    fn note(&self, peer: Peer, refusal: Refusal, counters: &Counters) {
         self.refused.fetch_add(1, Ordering::Relaxed);
+        match refusal {
+            Refusal::Untrusted => counters.proxy_peers_refused.add(1),
+            Refusal::Full => counters.connections_refused.add(1),
+            Refusal::Excess(Excess::OfAddress) => counters.connections_refused_for_address.add(1),
+            Refusal::Excess(Excess::Rate | Excess::RateOfAddress) => counters.connections_refused_for_rate.add(1),
+        }
+        log::warn!("listener {}: a connection from {peer} was refused: {refusal}", self.name);
+    }
+
+    fn is_proxy(&self, peer: Peer) -> bool {
+        let Peer::Network { ip, .. } = peer else { return false };
+        self.proxies.as_ref().is_some_and(|proxies| proxies.iter().any(|network| network.contains(ip)))
+    }
+
+    /// The address that a connection counts for. Those of proxies are many clients'.
+    fn counted(&self, peer: Peer) -> Option<IpAddr> {
+        match peer {
+            Peer::Network { ip, .. } if !self.is_proxy(peer) => Some(ip),
+            _ => None,
+        }
     }
 
     pub(crate) fn state(&self) -> ListenerState {
@@ -65,20 +148,36 @@ impl Gate {
     }
 }
 
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Untrusted => f.write_str("proxy.trusted does not have its address"),
+            Refusal::Full => f.write_str("its limit on connections is reached"),
+            Refusal::Excess(excess) => write!(f, "{} is reached", excess.key()),
+        }
+    }
+}
+
 impl Entry for Gate {
     fn name(&self) -> &Arc<str> {
         &self.name
     }
 
     fn needs_peers(&self) -> bool {
-        false
+        self.arrivals.counts_addresses()
     }
 
-    fn entered(&self, _: Option<Peer>) {
+    fn entered(&self, peer: Option<Peer>) {
+        if let Some(ip) = peer.and_then(|peer| self.counted(peer)) {
+            self.arrivals.entered(ip);
+        }
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn left(&self, _: Option<Peer>) {
+    fn left(&self, peer: Option<Peer>) {
+        if let Some(ip) = peer.and_then(|peer| self.counted(peer)) {
+            self.arrivals.left(ip);
+        }
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }

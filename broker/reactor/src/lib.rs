@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 mod alarm;
+mod arrivals;
 mod bell;
 mod broker;
 mod clock;
@@ -28,6 +29,7 @@ mod ticker;
 mod ways;
 mod worker;
 
+pub use arrivals::{ArrivalLimits, ConnectRate, RATED_ADDRESSES_MAX};
 pub use broker::{Broker, Control, Entrance, StartError};
 pub use data::{DataDirectory, DataError, DataState};
 pub use doorkeeper::{Doorkeeper, Ticket};

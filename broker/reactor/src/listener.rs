@@ -10,10 +10,12 @@ use std::sync::Arc;
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream};
 use tautwire_engine::Peer;
+use tautwire_proxy::Network;
 use tautwire_session::AckLevel;
 use tautwire_tls::{Failure, Server};
 use tautwire_websocket::{Rules, WebSocket};
 
+use crate::arrivals::Arrivals;
 use crate::connections::Layers;
 use crate::gate::Gate;
 use crate::local::LocalListener;
@@ -48,6 +50,8 @@ pub struct Listen {
     pub name: Arc<str>,
     /// Where.
     pub place: Place,
+    /// Proxies that must say first whom they speak for, and besides whom nobody is let in. `None` where clients come themselves.
+    pub proxies: Option<Arc<[Network]>>,
     /// By TLS, of this server.
     pub tls: Option<Arc<Server>>,
     /// By WebSocket, by these rules.
@@ -63,7 +67,7 @@ impl Listen {
     pub fn plain(address: SocketAddr, ack_level: AckLevel) -> Listen {
         let name = format!("mqtt://{address}").into();
         let place = Place::Network(address);
-        Listen { name, place, tls: None, websocket: None, ack_level, connections_max: None }
+        Listen { name, place, proxies: None, tls: None, websocket: None, ack_level, connections_max: None }
     }
 }
 
@@ -88,8 +92,8 @@ pub(crate) struct Listener {
 impl Listener {
     /// # Errors
     /// Where could not be listened, and why.
-    pub(crate) fn bind(listen: &Listen) -> Result<Listener, (Place, io::Error)> {
-        let Listen { name, place, tls, websocket, ack_level, connections_max } = listen;
+    pub(crate) fn bind(listen: &Listen, arrivals: &Arc<Arrivals>) -> Result<Listener, (Place, io::Error)> {
+        let Listen { place, tls, websocket, ack_level, .. } = listen;
         let socket = match place {
             Place::Network(address) => {
                 TcpListener::bind(*address).and_then(|socket| prepare(&socket).map(|()| socket)).map(Socket::Tcp)
@@ -97,8 +101,9 @@ impl Listener {
             Place::Unix { path, mode } => LocalListener::bind(path, *mode).map(Socket::Local),
         };
         let socket = socket.map_err(|error| (place.clone(), error))?;
-        let gate = Arc::new(Gate::new(name.clone(), *connections_max));
-        Ok(Listener { socket, tls: tls.clone(), rules: websocket.clone().map(Arc::new), gate, ack_level: *ack_level })
+        let gate = Arc::new(Gate::new(listen, arrivals.clone()));
+        let rules = websocket.clone().map(Arc::new);
+        Ok(Listener { socket, tls: tls.clone(), rules, gate, ack_level: *ack_level })
     }
 
     /// Its address, where it has one.
@@ -139,7 +144,8 @@ impl Listener {
     /// Those of [`Server::accept`].
     pub(crate) fn layers(&self) -> Result<Option<Box<Layers>>, Failure> {
         let tls = self.tls.as_ref().map(|server| server.accept()).transpose()?;
-        Ok(Layers::new(tls, self.rules.clone().map(WebSocket::new)))
+        let awaits_header = self.gate.is_for_proxies().then(|| self.gate.clone());
+        Ok(Layers::new(awaits_header, tls, self.rules.clone().map(WebSocket::new)))
     }
 }
 

@@ -230,7 +230,9 @@ mod tests {
     use tautwire_engine::{Origin, Peer};
     use tautwire_session::AckLevel;
 
+    use crate::arrivals::{ArrivalLimits, Arrivals};
     use crate::gate::Gate;
+    use crate::listener::Listen;
 
     const OWN: ShardIndex = ShardIndex(0);
     const OTHER: ShardIndex = ShardIndex(1);
@@ -256,7 +258,9 @@ mod tests {
     impl World {
         fn connection(&self) -> Adopted {
             let stream = TcpStream::connect(self.listener.local_addr().expect("it is bound")).expect("a socket");
-            let gate = Arc::new(Gate::new("a listener".into(), None));
+            let address = self.listener.local_addr().expect("it is bound");
+            let listen = Listen::plain(address, AckLevel::default());
+            let gate = Arc::new(Gate::new(&listen, Arc::new(Arrivals::new(ArrivalLimits::default()))));
             let origin = Arc::new(Origin::new(gate, Peer::Local { uid: None }));
             let newcomer = Newcomer { stream, origin, layers: None, ack_level: AckLevel::default(), standing: None };
             Adopted { newcomer, bytes: Vec::new() }

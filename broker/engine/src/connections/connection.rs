@@ -240,7 +240,11 @@ impl Connection {
     }
 
     /// Where the connection comes from; `None` where its surroundings have not said so.
-    pub(crate) fn origin(&mut self) -> &mut Option<Presence> {
+    pub(crate) fn origin(&self) -> Option<&Arc<Origin>> {
+        self.origin.as_ref().map(Presence::origin)
+    }
+
+    pub(crate) fn presence(&mut self) -> &mut Option<Presence> {
         &mut self.origin
     }
 

@@ -6,9 +6,13 @@ use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_tls::Tls;
 use tautwire_websocket::WebSocket;
 
-/// TLS, WebSocket, or both, from the network up. It moves with its socket from thread to thread.
+use crate::gate::Gate;
+
+/// The header of a proxy, TLS and WebSocket, or some of them, from the network up. It moves with its socket from thread to thread.
 #[derive(Debug)]
 pub(crate) struct Layers {
+    /// A proxy is to say first whom it speaks for, whom this gate may not let in.
+    pub(super) awaits_header: Option<Arc<Gate>>,
     pub(crate) tls: Option<Box<Tls>>,
     pub(crate) websocket: Option<Box<WebSocket>>,
     /// What they take, on the thread where they are.
@@ -17,10 +21,18 @@ pub(crate) struct Layers {
 
 impl Layers {
     /// `None` where nothing is between.
-    pub(crate) fn new(tls: Option<Tls>, websocket: Option<WebSocket>) -> Option<Box<Layers>> {
-        let is_plain = tls.is_none() && websocket.is_none();
-        let layers = Layers { tls: tls.map(Box::new), websocket: websocket.map(Box::new), charge: None };
-        (!is_plain).then(|| Box::new(layers))
+    pub(crate) fn new(
+        awaits_header: Option<Arc<Gate>>,
+        tls: Option<Tls>,
+        websocket: Option<WebSocket>,
+    ) -> Option<Box<Layers>> {
+        let layers = Layers { awaits_header, tls: tls.map(Box::new), websocket: websocket.map(Box::new), charge: None };
+        (!layers.is_empty()).then(|| Box::new(layers))
+    }
+
+    /// Whether nothing is between.
+    pub(super) fn is_empty(&self) -> bool {
+        self.awaits_header.is_none() && self.tls.is_none() && self.websocket.is_none()
     }
 
     /// Whether the handshake of TLS goes on, whose steps take a processor long.

@@ -2,6 +2,7 @@
 //! to; how that is done is in [`transport`].
 
 mod handshakes;
+mod header;
 mod input;
 mod layers;
 mod quickack;
@@ -246,6 +247,10 @@ impl Connections {
     /// would take back those that the peer has not read.
     fn begin_drain<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         let Some(socket) = self.sockets.get(id) else { return };
+        if socket.between == Between::Header {
+            // Whoever is there has not said a word that could be answered.
+            return self.release(shard, id);
+        }
         socket.draining = true;
         if let Some(mut transport) = self.sockets.transport(id) {
             transport.close(if self.is_stopping { CloseCode::GOING_AWAY } else { CloseCode::NORMAL });

@@ -29,10 +29,12 @@ impl Connections {
 
     /// Reads from a socket, or puts it in line where that is a step of a handshake.
     pub(super) fn hear<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
-        if self.sockets.get(id).is_some_and(|socket| socket.between == Between::Shaking) {
-            self.handshakes.push(id);
-        } else {
-            self.consume(shard, id, true);
+        match self.sockets.get(id).map(|socket| socket.between) {
+            Some(Between::Shaking) => self.handshakes.push(id),
+            Some(Between::Header) => self.hear_header(shard, id),
+            _ => {
+                self.consume(shard, id, true);
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! The sockets of one thread, by the place of their connection in the shard.
 
+use std::sync::Arc;
+
 use mio::net::TcpStream;
 use tautwire_engine::ConnectionId;
 use tautwire_tls::Scratch;
@@ -8,6 +10,7 @@ use super::input::Remainder;
 use super::layers::Layers;
 use super::quickack::Pace;
 use super::transport::Transport;
+use crate::gate::Gate;
 
 /// One socket.
 #[derive(Debug)]
@@ -34,10 +37,23 @@ pub(crate) struct Socket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Between {
     Nothing,
+    /// Layers, and before them the header of a proxy that is to come.
+    Header,
     /// Layers of which the handshake of TLS goes on.
     Shaking,
     /// Layers.
     Layers,
+}
+
+impl Between {
+    fn of(layers: Option<&Layers>) -> Between {
+        match layers {
+            None => Between::Nothing,
+            Some(layers) if layers.awaits_header.is_some() => Between::Header,
+            Some(layers) if layers.is_shaking() => Between::Shaking,
+            Some(_) => Between::Layers,
+        }
+    }
 }
 
 // There may be hundreds of thousands that do nothing: what few need is kept elsewhere. mio's part is larger when debugging.
@@ -50,7 +66,7 @@ pub(crate) struct Sockets {
     /// By the same places; no longer than the last one that needs it, so that plain connections take no room here.
     layers: Vec<Option<Box<Layers>>>,
     scratch: Scratch,
-    /// How many are [`Between::Shaking`].
+    /// How many are [`Between::Shaking`], or will be.
     shaking: usize,
 }
 
@@ -76,17 +92,13 @@ impl Sockets {
         if self.sockets.len() <= place {
             self.sockets.resize_with(place + 1, || None);
         }
-        let between = match &layers {
-            None => Between::Nothing,
-            Some(layers) if layers.is_shaking() => Between::Shaking,
-            Some(_) => Between::Layers,
-        };
+        let between = Between::of(layers.as_deref());
+        self.shaking += usize::from(layers.as_ref().is_some_and(|layers| layers.is_shaking()));
         if between != Between::Nothing {
             if self.layers.len() <= place {
                 self.layers.resize_with(place + 1, || None);
             }
             self.layers[place] = layers;
-            self.shaking += usize::from(between == Between::Shaking);
         }
         self.sockets[place] = Some(Socket {
             stream,
@@ -123,11 +135,25 @@ impl Sockets {
         let socket = self.sockets.get_mut(place)?.take()?;
         let mut layers = if between == Between::Nothing { None } else { self.layers.get_mut(place)?.take() };
         layers.iter_mut().for_each(|layers| layers.leave());
-        self.shaking -= usize::from(between == Between::Shaking);
+        // One whose handshake has just ended may still be taken to be in it.
+        let shakes = layers.as_ref().is_some_and(|layers| between == Between::Header && layers.is_shaking());
+        self.shaking -= usize::from(between == Between::Shaking || shakes);
         Some(Removed { stream: socket.stream, watched: socket.watched, rest: socket.rest.map(|rest| *rest), layers })
     }
 
-    /// How many are in a handshake of TLS.
+    /// The header of a proxy has been read; gives the gate that lets in whom it speaks for.
+    pub(crate) fn end_of_header(&mut self, id: ConnectionId) -> Option<Arc<Gate>> {
+        let layers = self.layers.get_mut(id.index as usize)?;
+        let gate = layers.as_mut()?.awaits_header.take();
+        if layers.as_ref().is_some_and(|layers| layers.is_empty()) {
+            *layers = None;
+        }
+        let between = Between::of(layers.as_deref());
+        self.get(id)?.between = between;
+        gate
+    }
+
+    /// How many are in a handshake of TLS, or will be.
     pub(crate) fn shaking(&self) -> usize {
         self.shaking
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use tautwire_proxy::Network;
 use tautwire_session::AckLevel;
 use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
 use toml::de::DeValue;
@@ -15,7 +16,7 @@ use super::listen::Address;
 use super::registry::settings;
 use super::settings::{AuthConfig, TlsConfig};
 use super::tls::FilePaths;
-use super::value::{FilePath, Problem, Setting, quoted, text};
+use super::value::{FilePath, Problem, Setting, quoted, text, texts};
 
 /// Addresses that are listened on, however they are given.
 const LISTENERS_MAX: usize = 256;
@@ -50,6 +51,14 @@ settings! {
         plain_passwords: Option<bool> = None;
         /// In place of `auth.certificate`.
         certificate: Option<CertificateNames> = None;
+    }
+
+    /// The PROXY protocol, versions 1 and 2.
+    proxy: ListenerProxy {
+        /// Networks of proxies, such as `10.0.0.0/8`. Where it is given, each connection must begin with a PROXY header within
+        /// `mqtt.connect_timeout_s`, and nobody else may connect. What the header says counts as the client's address and, if the
+        /// proxy has verified one, the common name of its certificate.
+        trusted: Option<Networks> = None;
     }
 
     /// TLS of this listener. Each key that is left out is that of the table `[tls]`.
@@ -121,6 +130,43 @@ impl Setting for FileMode {
     }
 }
 
+/// Ranges of addresses, at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Networks(Vec<Network>);
+
+impl Networks {
+    pub(crate) fn get(&self) -> &[Network] {
+        &self.0
+    }
+}
+
+impl Setting for Networks {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "list of \"ADDRESS/BITS\" or \"ADDRESS\"".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let network = |text: &str| {
+            text.parse().map_err(|_| {
+                Problem::Range(format!(
+                    "\"{}\" is not a network; write it like \"10.0.0.0/8\", \"fd00::/8\" or \"127.0.0.1\", with 0 in all bits that do \
+                     not count",
+                    text.escape_debug()
+                ))
+            })
+        };
+        let networks = texts::<Self>(value)?.into_iter().map(network).collect::<Result<Vec<_>, _>>()?;
+        if networks.is_empty() {
+            return Err(Problem::Range("the list is empty, and nobody could connect; leave the key out".to_owned()));
+        }
+        Ok(Networks(networks))
+    }
+
+    fn to_toml(&self) -> String {
+        format!("[{}]", self.0.iter().map(|network| quoted(&network.to_string())).collect::<Vec<_>>().join(", "))
+    }
+}
+
 /// A listener with all that holds for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
@@ -131,6 +177,8 @@ pub(crate) struct Listener {
     pub(crate) connections: Option<usize>,
     /// Of the file of a Unix socket.
     pub(crate) mode: u32,
+    /// Proxies that say whom they speak for.
+    pub(crate) proxies: Option<Networks>,
     pub(crate) tls: TlsConfig,
     pub(crate) auth: AuthConfig,
 }
@@ -173,6 +221,7 @@ impl Config {
             ack: table.ack.or_else(by_address).unwrap_or(self.data.ack),
             connections: table.connections,
             mode: table.mode.unwrap_or_default().0,
+            proxies: table.proxy.trusted.clone(),
             tls: table.tls.over(&self.tls),
             auth: table.auth.over(&self.auth),
         }
@@ -206,6 +255,12 @@ impl Config {
                  auth.anonymous to true, to let in everybody who can reach it"
             );
             wrong(ErrorCode::Missing, "auth.anonymous", message);
+        }
+        for listener in listeners.iter().filter(|listener| listener.proxies.is_some()) {
+            if listener.address.socket().is_none() {
+                let message = format!("{listener} is a Unix socket, to which no proxy.trusted belongs");
+                wrong(ErrorCode::OutOfRange, "listener", message);
+            }
         }
         for listener in listeners.iter().filter(|listener| listener.address.by_tls) {
             let (certificates, keys) = (listener.tls.certificate.len(), listener.tls.key.len());

@@ -179,6 +179,18 @@ settings! {
     limits: LimitsConfig {
         /// Network connections open at once. Further ones are closed on arrival.
         connections: usize = 100_000, in 1..=100_000_000;
+        /// Network connections open at once from one IPv4 address, or from one network of IPv6 with 64 bits. Further ones are closed on
+        /// arrival. Behind a proxy in `proxy.trusted`, the addresses that it names count. 0 means no bound.
+        connections_per_address: usize = 0, in 0..=100_000_000;
+        /// Connections that may come in a second, over any longer time. Further ones are closed on arrival, before TLS. 0 means no
+        /// bound.
+        connect_rate: u32 = 0, in 0..=1_000_000, unit "connections";
+        /// Connections that may come at once after a time in which few have come. 0 means as many as one second brings.
+        connect_burst: u32 = 0, in 0..=1_000_000, unit "connections";
+        /// The same of one address, as `limits.connections_per_address` counts them. 0 means no bound.
+        connect_rate_per_address: u32 = 0, in 0..=1_000_000, unit "connections";
+        /// Connections that may come at once from one address. 0 means as many as one second brings.
+        connect_burst_per_address: u32 = 0, in 0..=1_000_000, unit "connections";
         /// TLS handshakes that may go on at once, on each thread. Further connections are closed on arrival, before anything is computed
         /// for them. In each turn handshakes have a millisecond, and other clients the rest.
         tls_handshakes: usize = 4_096, in 1..=1_000_000;

@@ -273,6 +273,28 @@ fn a_unix_socket_has_a_path_and_a_mode() {
 }
 
 #[test]
+fn proxies_are_networks_of_one_listener() {
+    let table = |trusted: &str| {
+        from_file(&format!("[[listener]]\naddress = \"127.0.0.1:1\"\n[listener.proxy]\ntrusted = {trusted}\n"))
+    };
+    let config = table("[\"10.0.0.0/8\", \"::1\"]").expect("good");
+    let networks: Vec<String> =
+        config.listener[0].proxy.trusted.iter().flat_map(|networks| networks.get()).map(ToString::to_string).collect();
+    assert_eq!(networks, ["10.0.0.0/8", "::1/128"]);
+    assert_eq!(from_file(&to_toml(&config)), Ok(config));
+    assert!(one_error(table("[]")).contains("nobody could connect"));
+    assert!(
+        one_error(table("\"10.0.0.1/8\""))
+            .contains("tautwire.toml:4:11: proxy.trusted: \"10.0.0.1/8\" is not a network")
+    );
+    assert!(one_error(from_options(&["proxy.trusted=::1"])).contains("there is no key proxy.trusted"));
+    let folder = Scratch::new("proxy");
+    let file = folder.write("tautwire.toml", "[[listener]]\naddress = \"unix:/a\"\nproxy.trusted = \"::1\"\n");
+    let error = Config::load(Some(&file), &[]).map_err(|errors| errors.iter().map(ToString::to_string).collect());
+    assert!(one_error(error).contains("is a Unix socket"));
+}
+
+#[test]
 fn listeners_share_neither_name_nor_address() {
     let folder = Scratch::new("listeners");
     let load = |text: &str, options: &[&str]| {

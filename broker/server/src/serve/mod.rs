@@ -16,7 +16,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
-use tautwire_reactor::{Broker, DataDirectory, Entrance, OnDamage, Place, StartError};
+use tautwire_reactor::{Broker, DataDirectory, Doorkeeper, Entrance, OnDamage, Place, StartError};
 
 use crate::admin::{Admin, Token};
 use crate::config::Config;
@@ -194,7 +194,9 @@ fn start_broker(
         let listens = settings::listens(config, &config.listeners(), tls);
         let tls_handshakes = config.limits.tls_handshakes;
         let Doors { porter, asks, policy } = doors.clone();
-        let entrance = Entrance { listens: &listens, tls_handshakes, doorkeeper: Some(porter), asks, policy };
+        let arrivals = settings::arrivals(&config.limits);
+        let doorkeeper: Option<Arc<dyn Doorkeeper>> = Some(porter);
+        let entrance = Entrance { listens: &listens, tls_handshakes, doorkeeper, asks, policy, arrivals };
         match Broker::start(engine, retained, contracts.clone(), entrance, threads, data) {
             Err(StartError::Listen(Place::Network(address), error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>

@@ -1,7 +1,7 @@
 //! From configuration keys to what the engine runs with.
 
 use tautwire_engine::{Acks, Settings, SlowConsumer};
-use tautwire_reactor::{Listen, Place};
+use tautwire_reactor::{ArrivalLimits, ConnectRate, Listen, Place};
 use tautwire_router::RetainedLimits;
 use tautwire_websocket::{FrameLimits, Origins, Path, Rules};
 
@@ -9,6 +9,7 @@ use super::memory::Budget;
 use super::tls::TlsServers;
 use crate::config::listen;
 use crate::config::listener::Listener;
+use crate::config::settings::LimitsConfig;
 use crate::config::{Config, value};
 
 pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
@@ -64,6 +65,15 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
     (settings, RetainedLimits { messages: limits.retained_messages, bytes: budget.retained_bytes })
 }
 
+/// How many may come from one address, and how fast.
+pub(crate) fn arrivals(limits: &LimitsConfig) -> ArrivalLimits {
+    ArrivalLimits {
+        connections_per_address: Some(limits.connections_per_address).filter(|max| *max > 0),
+        rate: ConnectRate::new(limits.connect_rate, limits.connect_burst),
+        rate_per_address: ConnectRate::new(limits.connect_rate_per_address, limits.connect_burst_per_address),
+    }
+}
+
 /// Where to listen, and by which rules.
 pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers) -> Vec<Listen> {
     let limits = FrameLimits {
@@ -79,6 +89,7 @@ pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers)
                 listen::Place::Network(socket) => Place::Network(*socket),
                 listen::Place::Unix(path) => Place::Unix { path: path.clone(), mode: listener.mode },
             },
+            proxies: listener.proxies.as_ref().map(|networks| networks.get().into()),
             tls: tls.of(listener),
             websocket: listener.address.websocket.as_ref().map(rules),
             ack_level: listener.ack,

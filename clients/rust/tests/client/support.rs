@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tautwire_client::{Options, Reconnect};
 use tautwire_engine::Settings;
-use tautwire_reactor::{Broker, Entrance, Listen};
+use tautwire_reactor::{ArrivalLimits, Broker, Entrance, Listen};
 use tautwire_router::RetainedLimits;
 use tautwire_session::AckLevel;
 
@@ -32,7 +32,7 @@ impl Running {
                 settings,
                 retained,
                 Default::default(),
-                Entrance { listens: &[listen], tls_handshakes: 64 },
+                Entrance { listens: &[listen], tls_handshakes: 64, arrivals: ArrivalLimits::default() },
                 1,
                 None,
             )

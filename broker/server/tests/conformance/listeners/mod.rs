@@ -1,6 +1,10 @@
 //! What is listened on: tables `[[listener]]`, and what holds for those who come by one.
 
+mod arrivals;
+mod proxy;
+mod slow;
 mod tables;
+mod tls;
 mod unix;
 
 use std::net::SocketAddr;

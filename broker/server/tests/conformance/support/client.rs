@@ -365,6 +365,20 @@ impl Client {
         }
     }
 
+    /// Waits for the broker to say something or to close; says whether it has closed without a word.
+    #[track_caller]
+    pub(crate) fn is_closed_first(&mut self) -> bool {
+        self.stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+        loop {
+            match self.stream.peek(&mut [0]) {
+                Ok(count) => return count == 0,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return true,
+                Err(error) => panic!("the broker neither answers nor closes: {error}"),
+            }
+        }
+    }
+
     /// Sends one byte after the other, ten a second, until the broker answers or closes.
     #[track_caller]
     pub(crate) fn trickle_until_answered(&mut self, bytes: impl IntoIterator<Item = u8>) {

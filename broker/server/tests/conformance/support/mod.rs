@@ -11,6 +11,7 @@ pub(crate) mod message;
 pub(crate) mod property;
 pub(crate) mod scatter;
 pub(crate) mod time;
+pub(crate) mod tls;
 pub(crate) mod websocket;
 pub(crate) mod wire;
 

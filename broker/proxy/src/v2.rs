@@ -1,0 +1,149 @@
+//! Version 2, in binary (section 2.2).
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::{Client, Fault, HEADER_MAX_BYTES, Header, Parsed};
+
+pub(crate) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+/// Signature, version and command, family and protocol, length of the rest.
+const FIXED_BYTES: usize = 16;
+const UNIX_ADDRESSES_BYTES: usize = 2 * 108;
+
+/// `PP2_TYPE_SSL`
+const TYPE_SSL: u8 = 0x20;
+/// `PP2_SUBTYPE_SSL_CN`
+const SUBTYPE_SSL_CN: u8 = 0x22;
+/// `PP2_CLIENT_SSL`, `PP2_CLIENT_CERT_CONN` and `PP2_CLIENT_CERT_SESS`
+const CLIENT_SSL: u8 = 0x01;
+const CLIENT_CERTIFICATE: u8 = 0x02 | 0x04;
+/// The longest common name that is taken: X.520 has 64 characters.
+const COMMON_NAME_MAX_BYTES: usize = 256;
+
+pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, Fault> {
+    let Some(fixed) = bytes.get(SIGNATURE.len()..) else { return Ok(None) };
+    if fixed.first().is_some_and(|first| first >> 4 != 2) {
+        return Err(Fault::Malformed("the version is not 2"));
+    }
+    let command = match fixed.first().map(|first| first & 0x0f) {
+        None => return Ok(None),
+        Some(0) => Command::Local,
+        Some(1) => Command::Proxy,
+        Some(_) => return Err(Fault::Malformed("the command is neither LOCAL nor PROXY")),
+    };
+    let family = match fixed.get(1) {
+        None => return Ok(None),
+        Some(family) => Family::of(*family, command)?,
+    };
+    let Some(&[high, low]) = fixed.get(2..4) else { return Ok(None) };
+    let len = FIXED_BYTES + usize::from(u16::from_be_bytes([high, low]));
+    if len > HEADER_MAX_BYTES {
+        return Err(Fault::TooLong);
+    }
+    let Some(rest) = bytes.get(FIXED_BYTES..len) else { return Ok(None) };
+    let header = match (command, family) {
+        // All that follows is to be discarded.
+        (Command::Local, _) => Header::Local,
+        (Command::Proxy, family) => proxied(family, rest)?,
+    };
+    Ok(Some(Parsed { header, len }))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Command {
+    Local,
+    Proxy,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Unspecified,
+    V4,
+    V6,
+    Unix,
+}
+
+impl Family {
+    /// From the byte of family and protocol. What is LOCAL need not have a meaning.
+    fn of(byte: u8, command: Command) -> Result<Family, Fault> {
+        match byte {
+            _ if command == Command::Local => Ok(Family::Unspecified),
+            0x00 => Ok(Family::Unspecified),
+            0x11 => Ok(Family::V4),
+            0x21 => Ok(Family::V6),
+            0x31 => Ok(Family::Unix),
+            _ => Err(Fault::Malformed("the family is none that a stream may have")),
+        }
+    }
+}
+
+fn proxied(family: Family, rest: &[u8]) -> Result<Header, Fault> {
+    let (source, addresses_bytes) = match family {
+        // The addresses of the connection count.
+        Family::Unspecified => return Ok(Header::Local),
+        Family::V4 => (source::<4, Ipv4Addr>(rest), 2 * (4 + 2)),
+        Family::V6 => (source::<16, Ipv6Addr>(rest), 2 * (16 + 2)),
+        // A client on the proxy's machine: the proxy is as near as an address comes.
+        Family::Unix => (None, UNIX_ADDRESSES_BYTES),
+    };
+    let tlvs = rest.get(addresses_bytes..).ok_or(Fault::Malformed("there is no room for the addresses"))?;
+    let tls = tls(tlvs)?;
+    let Some(source) = source else { return Ok(Header::Local) };
+    let (is_encrypted, common_name) = tls.map_or((false, None), |tls| (tls.is_there, tls.common_name));
+    Ok(Header::Proxied(Client { source, is_encrypted, common_name }))
+}
+
+/// The source of source and destination, each of `N` bytes, and the port of each.
+fn source<const N: usize, A: From<[u8; N]> + Into<IpAddr>>(rest: &[u8]) -> Option<SocketAddr> {
+    let address: [u8; N] = rest.first_chunk().copied()?;
+    let port = rest.get(2 * N..2 * N + 2)?;
+    Some(SocketAddr::new(A::from(address).into(), u16::from_be_bytes([port[0], port[1]])))
+}
+
+/// What the proxy says of TLS.
+struct Tls {
+    is_there: bool,
+    common_name: Option<Box<str>>,
+}
+
+/// What `PP2_TYPE_SSL` says, where it is there (section 2.2.6). All other TLVs only have to have an end.
+fn tls(mut tlvs: &[u8]) -> Result<Option<Tls>, Fault> {
+    let mut found = None;
+    while let Some((kind, value)) = next(&mut tlvs)? {
+        if kind != TYPE_SSL {
+            continue;
+        }
+        if found.is_some() {
+            return Err(Fault::Malformed("there are two TLVs of TLS"));
+        }
+        let Some((&[client, a, b, c, d], mut inner)) = value.split_first_chunk() else {
+            return Err(Fault::Malformed("the TLV of TLS is too short"));
+        };
+        // 0 where the client has shown a certificate and it was verified.
+        let is_verified = [a, b, c, d] == [0; 4] && client & CLIENT_CERTIFICATE != 0 && client & CLIENT_SSL != 0;
+        let mut common_name = None;
+        while let Some((kind, value)) = next(&mut inner)? {
+            if kind == SUBTYPE_SSL_CN && common_name.replace(name_of(value)?).is_some() {
+                return Err(Fault::Malformed("there are two common names"));
+            }
+        }
+        found = Some(Tls { is_there: client & CLIENT_SSL != 0, common_name: common_name.filter(|_| is_verified) });
+    }
+    Ok(found)
+}
+
+/// The next TLV: its type and its value.
+fn next<'a>(tlvs: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, Fault> {
+    let cut = Fault::Malformed("a TLV has no end");
+    let Some((&[kind, high, low], rest)) = tlvs.split_first_chunk() else {
+        return if tlvs.is_empty() { Ok(None) } else { Err(cut) };
+    };
+    let (value, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes([high, low]))).ok_or(cut)?;
+    *tlvs = rest;
+    Ok(Some((kind, value)))
+}
+
+fn name_of(value: &[u8]) -> Result<Box<str>, Fault> {
+    let name = str::from_utf8(value).map_err(|_| Fault::Malformed("the common name is not UTF-8"))?;
+    let is_name = (1..=COMMON_NAME_MAX_BYTES).contains(&name.len()) && !name.contains(char::is_control);
+    is_name.then(|| name.into()).ok_or(Fault::Malformed("the common name is empty, too long or has control characters"))
+}

@@ -1,0 +1,180 @@
+//! Headers as proxies send them, cut and changed.
+
+use std::net::SocketAddr;
+
+use tautwire_proxy::{Client, Fault, HEADER_MAX_BYTES, Header, Parsed, parse};
+
+const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+
+fn client(source: &str) -> Client {
+    Client { source: source.parse::<SocketAddr>().expect("an address"), is_encrypted: false, common_name: None }
+}
+
+fn v2(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(rest.len()).expect("it fits").to_be_bytes();
+    [SIGNATURE, &[0x20 | command, family], &length, rest].concat()
+}
+
+const V4: &[u8] = &[192, 0, 2, 7, 10, 0, 0, 1, 0xC0, 0x01, 0x07, 0x5B];
+
+fn v6() -> Vec<u8> {
+    let source = "2001:db8::7".parse::<std::net::Ipv6Addr>().expect("an address").octets();
+    [&source[..], &[0; 16], &[0xC0, 0x01, 0x07, 0x5B]].concat()
+}
+
+fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
+    [&[kind], &u16::try_from(value.len()).expect("it fits").to_be_bytes()[..], value].concat()
+}
+
+/// `PP2_TYPE_SSL` with the version and a common name, among others.
+fn ssl(flags: u8, verify: u32, name: &[u8]) -> Vec<u8> {
+    let inner = [vec![flags], verify.to_be_bytes().to_vec(), tlv(0x21, b"TLSv1.3"), tlv(0x22, name)].concat();
+    [tlv(0x04, &[0; 5]), tlv(0x20, &inner), tlv(0xE0, b"own")].concat()
+}
+
+/// Reads a header whole, and byte by byte; MQTT behind it is left.
+#[track_caller]
+fn read(header: &[u8]) -> Header {
+    for len in 0..header.len() {
+        assert_eq!(parse(&header[..len]), Ok(None), "{len} bytes of it");
+    }
+    let followed = [header, &[0x10, 0x0D, 0x0A]].concat();
+    let Parsed { header: said, len } = parse(&followed).expect("a header").expect("it is whole");
+    assert_eq!(len, header.len());
+    assert_eq!(parse(header), Ok(Some(Parsed { header: said.clone(), len })));
+    said
+}
+
+/// Reads what is none; from the byte on that shows it, nothing else is said.
+#[track_caller]
+fn fault(bytes: &[u8]) -> Fault {
+    let mut faults = (0..=bytes.len()).map(|len| parse(&bytes[..len])).skip_while(|parsed| *parsed == Ok(None));
+    let first = faults.next().expect("it is found").expect_err("it is wrong");
+    assert!(faults.all(|parsed| parsed.is_err()), "it stays wrong");
+    first
+}
+
+#[test]
+fn version_1_says_whom_it_speaks_for() {
+    let said = read(b"PROXY TCP4 192.0.2.7 10.0.0.1 49153 1883\r\n");
+    assert_eq!(said, Header::Proxied(client("192.0.2.7:49153")));
+    let said = read(b"PROXY TCP6 2001:db8::7 fd00::1 49153 0\r\n");
+    assert_eq!(said, Header::Proxied(client("[2001:db8::7]:49153")));
+    assert_eq!(read(b"PROXY UNKNOWN\r\n"), Header::Local);
+    assert_eq!(read(b"PROXY UNKNOWN ffff::1 whatever 65535 65535\r\n"), Header::Local);
+    // The longest that the specification has.
+    let longest = [&b"PROXY UNKNOWN "[..], &[b'f'; 91], b"\r\n"].concat();
+    assert_eq!((longest.len(), read(&longest)), (107, Header::Local));
+}
+
+#[test]
+fn what_is_not_version_1_is_refused() {
+    for wrong in [
+        "PROXY TCP4 192.0.2.7 10.0.0.1 49153\r\n",
+        "PROXY TCP4 192.0.2.7 10.0.0.1 49153 1883 1\r\n",
+        "PROXY TCP4 192.0.2.7 10.0.0.1 049153 1883\r\n",
+        "PROXY TCP4 192.0.2.7 10.0.0.1 65536 1883\r\n",
+        "PROXY TCP4 192.0.2.7 10.0.0.1 +1 1883\r\n",
+        "PROXY TCP4 192.0.2.007 10.0.0.1 1 1883\r\n",
+        "PROXY TCP4 2001:db8::7 fd00::1 1 1883\r\n",
+        "PROXY TCP6 192.0.2.7 10.0.0.1 1 1883\r\n",
+        "PROXY TCP4  192.0.2.7 10.0.0.1 1 1883\r\n",
+        "PROXY TCP4 192.0.2.7 10.0.0.1 1 1883 \r\n",
+        "PROXY TCP4 192.0.2.7 10.0.0.1 1 1883\n",
+        "PROXY UDP4 192.0.2.7 10.0.0.1 1 1883\r\n",
+        "PROXY \r\n",
+        "PROXY \u{e9}\r\n",
+    ] {
+        assert!(matches!(fault(wrong.as_bytes()), Fault::Malformed(_)), "{wrong}");
+    }
+    let endless = [&b"PROXY UNKNOWN "[..], &[b'f'; 200]].concat();
+    assert_eq!(parse(&endless[..106]), Ok(None));
+    assert_eq!(fault(&endless), Fault::Malformed("the line has no end"));
+    let one_more = [&b"PROXY UNKNOWN "[..], &[b'f'; 92], b"\r\n"].concat();
+    assert_eq!((one_more.len(), fault(&one_more)), (108, Fault::Malformed("the line has no end")));
+}
+
+#[test]
+fn version_2_says_whom_it_speaks_for() {
+    assert_eq!(read(&v2(1, 0x11, V4)), Header::Proxied(client("192.0.2.7:49153")));
+    assert_eq!(read(&v2(1, 0x21, &v6())), Header::Proxied(client("[2001:db8::7]:49153")));
+    for (command, family, rest) in
+        [(0, 0x00, &[][..]), (0, 0x11, V4), (0, 0xff, &[9; 20]), (1, 0x00, &[1; 9]), (1, 0x31, &[b'a'; 216])]
+    {
+        assert_eq!(read(&v2(command, family, rest)), Header::Local, "{command} {family}");
+    }
+}
+
+#[test]
+fn what_is_not_version_2_is_refused() {
+    let wrong = |bytes: &[u8]| matches!(fault(bytes), Fault::Malformed(_));
+    let good = v2(1, 0x11, V4);
+    let with = |at: usize, byte: u8| {
+        let mut changed = good.clone();
+        changed[at] = byte;
+        changed
+    };
+    for version in [0x01, 0x11, 0x31, 0xF1] {
+        assert!(wrong(&with(12, version)));
+    }
+    assert!(wrong(&with(12, 0x22)), "a command of later days");
+    for family in [0x01, 0x10, 0x12, 0x22, 0x32, 0x41] {
+        assert!(wrong(&with(13, family)), "{family:#x}");
+    }
+    assert!(wrong(&v2(1, 0x11, &V4[..11])) && wrong(&v2(1, 0x21, V4)) && wrong(&v2(1, 0x31, &[0; 215])));
+    assert_eq!(fault(b"\r\n\r\n\0\r\nQUIX"), Fault::NoHeader);
+}
+
+#[test]
+fn the_common_name_counts_where_the_proxy_has_verified_it() {
+    let said = |flags, verify, name: &[u8]| match read(&v2(1, 0x11, &[V4, &ssl(flags, verify, name)].concat())) {
+        Header::Proxied(client) => (client.is_encrypted, client.common_name),
+        Header::Local => panic!("it speaks for a client"),
+    };
+    assert_eq!(said(0x07, 0, b"device-7"), (true, Some("device-7".into())));
+    assert_eq!(said(0x03, 0, "Gerät 7".as_bytes()), (true, Some("Gerät 7".into())));
+    assert_eq!(said(0x05, 0, b"device-7"), (true, Some("device-7".into())), "in an earlier connection of the session");
+    assert_eq!(said(0x07, 1, b"device-7"), (true, None), "it was not verified");
+    assert_eq!(said(0x01, 0, b"device-7"), (true, None), "none was shown");
+    assert_eq!(said(0x06, 0, b"device-7"), (false, None), "there is no TLS");
+    let Header::Proxied(client) = read(&v2(1, 0x21, &[v6(), tlv(0x02, b"host")].concat())) else { panic!("a client") };
+    assert_eq!((client.is_encrypted, client.common_name), (false, None));
+}
+
+#[test]
+fn tlvs_have_an_end_and_tls_is_said_once() {
+    let wrong = |tlvs: &[u8]| matches!(fault(&v2(1, 0x11, &[V4, tlvs].concat())), Fault::Malformed(_));
+    assert!(wrong(&[0x04]) && wrong(&[0x04, 0]) && wrong(&[0x04, 0, 1]));
+    assert!(wrong(&tlv(0x20, &[1, 0, 0, 0])), "it ends in the result of the verification");
+    assert!(wrong(&tlv(0x20, &[1, 0, 0, 0, 0, 0x22, 0])));
+    assert!(wrong(&[ssl(7, 0, b"a"), ssl(7, 0, b"a")].concat()));
+    assert!(wrong(&tlv(0x20, &[vec![7, 0, 0, 0, 0], tlv(0x22, b"a"), tlv(0x22, b"b")].concat())));
+    assert!(wrong(&ssl(7, 0, b"")) && wrong(&ssl(7, 0, b"\xff")) && wrong(&ssl(7, 0, b"a\nb")));
+    assert!(wrong(&ssl(7, 0, &[b'a'; 257])));
+}
+
+#[test]
+fn a_header_has_a_longest() {
+    let room = HEADER_MAX_BYTES - 16 - V4.len() - 3;
+    let longest = v2(1, 0x11, &[V4, &tlv(0x04, &vec![0; room])].concat());
+    assert_eq!(longest.len(), HEADER_MAX_BYTES);
+    assert_eq!(parse(&longest).expect("a header").map(|parsed| parsed.len), Some(HEADER_MAX_BYTES));
+    let longer = v2(1, 0x11, &[V4, &tlv(0x04, &vec![0; room + 1])].concat());
+    assert_eq!(parse(&longer[..15]), Ok(None));
+    assert_eq!(parse(&longer[..16]), Err(Fault::TooLong), "before anything of it is kept");
+}
+
+#[test]
+fn what_clients_send_is_no_header() {
+    for first in [&b"\x10\x0d\0\x04MQTT"[..], b"GET /mqtt HTTP/1.1", b"\x16\x03\x01", b"PROXX", b"\r\n\r\n\r\n"] {
+        assert_eq!(fault(first), Fault::NoHeader);
+    }
+    assert_eq!(parse(b""), Ok(None));
+}
+
+/// Names of clients stay out of logs.
+#[test]
+fn what_is_printed_has_no_name() {
+    let said = read(&v2(1, 0x11, &[V4, &ssl(7, 0, b"secret")].concat()));
+    assert!(!format!("{said:?}").contains("secret"));
+}

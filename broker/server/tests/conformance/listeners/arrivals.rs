@@ -1,0 +1,149 @@
+//! How many connections may come from one address, and how fast: refused before anything is done for them.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
+
+use super::{connect, connecting};
+use crate::support::tls::Authority;
+use crate::support::{Broker, Client, EXPECTATION, Folder, V5, Wire};
+use crate::sys::await_number;
+
+/// Another address of this machine, for those who watch.
+const OTHER: &str = "[[listener]]\nname = \"other\"\naddress = \"[::1]:0\"\n";
+
+fn is_accepted(address: SocketAddr, client_id: &str) -> Option<Client> {
+    let mut client = connecting(address, client_id).send_unless_closed();
+    // A refused one is closed, perhaps before it has written.
+    let is_closed = client.is_closed_first();
+    (!is_closed).then(|| {
+        client.expect_accepted();
+        client
+    })
+}
+
+/// Tries until there is room.
+#[track_caller]
+fn eventually_accepted(address: SocketAddr, client_id: &str) -> Client {
+    let deadline = Instant::now() + EXPECTATION;
+    loop {
+        if let Some(client) = is_accepted(address, client_id) {
+            return client;
+        }
+        assert!(Instant::now() < deadline, "nobody is let in");
+        std::thread::yield_now();
+    }
+}
+
+/// `limits.connections_per_address`
+#[test]
+fn so_many_of_one_address_may_be_open() {
+    let folder = Folder::new(&[]);
+    let settings = ["limits.connections_per_address=3", "sys.interval_s=1"];
+    let broker = Broker::with_listeners(2, &folder, OTHER, &settings);
+    let mut clients: Vec<Client> =
+        (0..3).map(|number| connect(broker.address(), &format!("client-{number}"))).collect();
+    for _ in 0..3 {
+        assert!(is_accepted(broker.address(), "one-more").is_none());
+    }
+    let mut observer = connect(broker.other_address(0), "observer");
+    await_number(&mut observer, "tautwire/connections_refused_for_address", |count| count == 3.0);
+    clients.pop();
+    eventually_accepted(broker.address(), "one-more").ping();
+    for client in &mut clients {
+        client.ping();
+    }
+    let log = broker.end();
+    assert!(log.contains(" was refused: limits.connections_per_address is reached"), "{log}");
+}
+
+/// `limits.connect_rate_per_address` and its burst: one that comes too fast is refused, another address does not notice, and later it
+/// is let in again.
+#[test]
+fn one_address_may_come_so_fast() {
+    let folder = Folder::new(&[]);
+    let settings = ["limits.connect_rate_per_address=1", "limits.connect_burst_per_address=3", "sys.interval_s=1"];
+    let broker = Broker::with_listeners(1, &folder, OTHER, &settings);
+    let begun = Instant::now();
+    let accepted =
+        (0..20).filter(|number| is_accepted(broker.address(), &format!("client-{number}")).is_some()).count();
+    let most = 3 + begun.elapsed().as_secs() as usize + 1;
+    assert!((3..=most).contains(&accepted), "{accepted} of 20, where {most} may be");
+    let mut observer = connect(broker.other_address(0), "observer");
+    await_number(&mut observer, "tautwire/connections_refused_for_rate", |count| count == (20 - accepted) as f64);
+    eventually_accepted(broker.address(), "later").ping();
+}
+
+/// `limits.connect_rate` holds for all addresses together.
+#[test]
+fn all_may_come_so_fast_together() {
+    let folder = Folder::new(&[]);
+    let settings = ["limits.connect_rate=1", "limits.connect_burst=4"];
+    let broker = Broker::with_listeners(1, &folder, OTHER, &settings);
+    let begun = Instant::now();
+    let addresses = [broker.address(), broker.other_address(0)];
+    let accepted = (0..20).filter(|number| is_accepted(addresses[number % 2], &format!("client-{number}")).is_some());
+    let accepted = accepted.count();
+    let most = 4 + begun.elapsed().as_secs() as usize + 1;
+    assert!((4..=most).contains(&accepted), "{accepted} of 20, where {most} may be");
+    eventually_accepted(addresses[0], "later").ping();
+}
+
+/// Whoever is refused does not get to TLS.
+#[test]
+fn what_is_refused_costs_no_handshake() {
+    let (folder, authority) = (Folder::new(&[]), Authority::new());
+    authority.write(&folder, "all");
+    let tables = format!(
+        "[tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\n{OTHER}\
+         [[listener]]\nname = \"tls\"\naddress = \"mqtts://127.0.0.1:0\"\n"
+    );
+    let settings = ["limits.connections_per_address=1", "sys.interval_s=1"];
+    let broker = Broker::with_listeners(2, &folder, &tables, &settings);
+    let address = broker.other_address(1);
+    let mut first = authority.connect(TcpStream::connect(address).expect("the broker listens"), None);
+    first.open(&connecting(address, "first").bytes());
+    for _ in 0..10 {
+        let mut refused = TcpStream::connect(address).expect("the kernel takes it");
+        refused.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+        // Not even an alert.
+        assert!(matches!(refused.read(&mut [0; 16]), Ok(0)), "it is closed without a word");
+    }
+    first.ping();
+    let mut observer = connect(broker.other_address(0), "observer");
+    await_number(&mut observer, "tautwire/connections_refused_for_address", |count| count == 10.0);
+    await_number(&mut observer, "tautwire/tls_handshakes", |count| count == 1.0);
+    await_number(&mut observer, "tautwire/tls_handshakes_failed", |count| count == 0.0);
+}
+
+/// Behind a proxy, the addresses count that it names, of IPv6 the first 64 bits.
+#[test]
+fn clients_behind_a_proxy_count_for_themselves() {
+    let folder = Folder::new(&[]);
+    let tables = format!("{OTHER}[[listener]]\naddress = \"127.0.0.1:0\"\nproxy.trusted = \"127.0.0.1\"\n");
+    let settings = ["limits.connections_per_address=2", "sys.interval_s=1"];
+    let broker = Broker::with_listeners(1, &folder, &tables, &settings);
+    let come = |source: &str, client_id: &str| {
+        let mut stream = TcpStream::connect(broker.other_address(1)).expect("the broker listens");
+        let connect = connecting(broker.other_address(1), client_id).bytes();
+        stream.write_all(&[source.as_bytes(), &connect].concat()).expect("the broker takes what is written");
+        let mut client = Client::on(Wire::Tcp(stream), V5);
+        let is_closed = client.is_closed_first();
+        (!is_closed).then_some(client)
+    };
+    let v6 = |network: u16, host: u16| format!("PROXY TCP6 2001:db8:0:{network:x}::{host:x} ::1 1 2\r\n");
+    let mut clients: Vec<_> =
+        (0..5).filter_map(|network| come(&v6(network, 1), &format!("client-{network}"))).collect();
+    assert_eq!(clients.len(), 5, "they are more than may come from one address");
+    clients.extend(come(&v6(0, 2), "same network"));
+    assert_eq!(clients.len(), 6);
+    assert!(come(&v6(0, 3), "one more").is_none());
+    assert!(come("PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n", "v4").is_some());
+    let mut observer = connect(broker.other_address(0), "observer");
+    await_number(&mut observer, "tautwire/connections_refused_for_address", |count| count == 1.0);
+    clients.remove(0);
+    let deadline = Instant::now() + EXPECTATION;
+    while come(&v6(0, 3), "one more").is_none() {
+        assert!(Instant::now() < deadline, "there is no room again");
+    }
+}

@@ -1,0 +1,207 @@
+//! The PROXY protocol, versions 1 and 2 (`proxy.trusted`).
+
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::connecting;
+use crate::support::tls::Authority;
+use crate::support::websocket::WebSocket;
+use crate::support::{AtLeastOnce, Broker, Client, Folder, V5, Wire};
+use crate::sys::await_number;
+
+const V1: &[u8] = b"PROXY TCP4 192.0.2.7 10.0.0.1 49153 1883\r\n";
+
+/// Version 2, of a client at `[2001:db8::7]:49153` whose certificate has the common name `device-7`.
+fn v2() -> Vec<u8> {
+    let mut rest = vec![0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7];
+    rest.extend([0; 16]);
+    rest.extend([0xC0, 0x01, 0x07, 0x5B]);
+    let inner = [&[7, 0, 0, 0, 0, 0x22, 0, 8], &b"device-7"[..]].concat();
+    rest.extend([0x20, 0, u8::try_from(inner.len()).expect("it is short")]);
+    rest.extend(inner);
+    let length = u16::try_from(rest.len()).expect("it is short").to_be_bytes();
+    [b"\r\n\r\n\0\r\nQUIT\n\x21\x21", &length[..], &rest].concat()
+}
+
+const LOCAL: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
+
+/// Four listeners for proxies of this machine: MQTT, WebSocket, MQTT over TLS, and one that trusts others.
+fn tables(folder: &Folder, authority: &Authority) -> String {
+    authority.write(folder, "all");
+    let trusted = "proxy.trusted = [\"127.0.0.0/8\"]";
+    format!(
+        "[tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\n\
+         [[listener]]\nname = \"mqtt\"\naddress = \"127.0.0.1:0\"\n{trusted}\n\
+         [[listener]]\nname = \"ws\"\naddress = \"ws://127.0.0.1:0/mqtt\"\n{trusted}\n\
+         [[listener]]\nname = \"mqtts\"\naddress = \"mqtts://127.0.0.1:0\"\n{trusted}\n\
+         [[listener]]\nname = \"others\"\naddress = \"127.0.0.1:0\"\nproxy.trusted = [\"192.0.2.0/24\", \"::1\"]\n"
+    )
+}
+
+fn start(folder: &Folder, authority: &Authority, settings: &[&str]) -> Broker {
+    let settings = [&["log.level=debug", "sys.interval_s=1"], settings].concat();
+    Broker::with_listeners(2, folder, &tables(folder, authority), &settings)
+}
+
+fn dial(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the broker listens");
+    stream.set_nodelay(true).expect("a TCP socket takes TCP_NODELAY");
+    stream
+}
+
+/// A connection on which these bytes have been sent.
+fn begun(address: SocketAddr, bytes: &[u8]) -> Client {
+    let mut stream = dial(address);
+    stream.write_all(bytes).expect("the broker takes what is written");
+    Client::on(Wire::Tcp(stream), V5)
+}
+
+#[test]
+fn a_proxy_says_whom_it_speaks_for() {
+    let (folder, authority) = (Folder::new(&[]), Authority::new());
+    let broker = start(&folder, &authority, &[]);
+    let address = broker.other_address(0);
+    let mut clients = Vec::new();
+    for (number, header) in [V1, &v2(), LOCAL, b"PROXY UNKNOWN\r\n"].into_iter().enumerate() {
+        let client_id = format!("client-{number}");
+        let connect = connecting(address, &client_id).bytes();
+        // All at once, and MQTT when the header has long been read.
+        let mut client = begun(address, &[header, &connect].concat());
+        client.expect_accepted();
+        client.subscribe("t", AtLeastOnce);
+        clients.push(client);
+        let mut client = begun(address, header);
+        client.send_bytes(&connecting(address, &format!("later-{number}")).bytes());
+        client.expect_accepted();
+    }
+    broker.connect(V5, "publisher").publish("t", AtLeastOnce, b"x");
+    for client in &mut clients {
+        assert_eq!(client.receive().text(), "x");
+    }
+    await_number(&mut broker.connect(V5, "observer"), "tautwire/proxy_headers", |count| count == 8.0);
+    let log = broker.end();
+    assert!(log.contains("listener mqtt: a proxy speaks for 192.0.2.7:49153"), "{log}");
+    assert!(log.contains("listener mqtt: a proxy speaks for [2001:db8::7]:49153"), "{log}");
+    assert!(!log.contains("device-7"), "names of clients are not for the log: {log}");
+}
+
+/// The header comes before TLS and before the handshake of WebSocket; not a byte of those is taken for it.
+#[test]
+fn the_header_comes_before_all_layers() {
+    let (folder, authority) = (Folder::new(&[]), Authority::new());
+    let broker = start(&folder, &authority, &[]);
+    for header in [V1, &v2()] {
+        let mut stream = dial(broker.other_address(1));
+        stream.write_all(header).expect("the broker takes what is written");
+        let mut websocket = WebSocket { stream };
+        websocket.try_open().expect("the handshake is accepted");
+        for number in 0..4 {
+            // Over two threads, so that handshakes go on on both.
+            let mut stream = dial(broker.other_address(2));
+            stream.write_all(header).expect("the broker takes what is written");
+            let mut secured = authority.connect(stream, None);
+            secured.open(&connecting(broker.other_address(2), &format!("client-{number}")).bytes());
+            secured.ping();
+        }
+    }
+}
+
+/// A header in as many pieces as it has bytes, with MQTT in the last one.
+#[test]
+fn a_header_may_come_byte_by_byte() {
+    let (folder, authority) = (Folder::new(&[]), Authority::new());
+    let broker = start(&folder, &authority, &[]);
+    let address = broker.other_address(0);
+    for (number, header) in [V1, &v2()].into_iter().enumerate() {
+        let mut stream = dial(address);
+        let (last, pieces) = header.split_last().expect("it has bytes");
+        for piece in pieces {
+            stream.write_all(&[*piece]).expect("the broker takes what is written");
+            // Each piece is a packet of its own; what the broker makes of it does not depend on when it looks.
+            thread::yield_now();
+        }
+        let connect = connecting(address, &format!("client-{number}")).bytes();
+        stream.write_all(&[&[*last], &connect[..]].concat()).expect("the broker takes what is written");
+        let mut client = Client::on(Wire::Tcp(stream), V5);
+        client.expect_accepted();
+        client.ping();
+    }
+}
+
+#[test]
+fn whoever_sends_no_header_is_closed() {
+    let (folder, authority) = (Folder::new(&[]), Authority::new());
+    let broker = start(&folder, &authority, &[]);
+    let address = broker.other_address(0);
+    let connect = connecting(address, "client").bytes();
+    let mut endless = b"PROXY UNKNOWN ".to_vec();
+    endless.extend([b'x'; 200]);
+    for wrong in [&connect, &b"GET /mqtt HTTP/1.1\r\n\r\n"[..], b"PROXY TCP4 a b 1 2\r\n", &endless] {
+        assert!(begun(address, wrong).bytes_until_closed().is_empty());
+    }
+    // One after the other: the second is read as what the client says, which begins with CONNECT.
+    let mut twice = begun(address, &[V1, V1, &connect].concat());
+    assert!(twice.bytes_until_closed().is_empty());
+    let mut observer = broker.connect(V5, "observer");
+    await_number(&mut observer, "tautwire/proxy_headers_refused", |count| count == 4.0);
+    let log = broker.end();
+    assert!(log.contains("listener mqtt: the PROXY header of a connection was refused: there is none"), "{log}");
+}
+
+/// Where a listener is not for proxies, a header is not taken for one.
+#[test]
+fn a_header_means_nothing_elsewhere() {
+    let broker = Broker::start();
+    let mut client = broker.dial(V5);
+    client.send_bytes_unless_closed(&[V1, &broker.connecting(V5, "client").bytes()].concat());
+    assert!(client.bytes_until_closed().is_empty());
+}
+
+/// `proxy.trusted`: others are closed before they are heard, and counted.
+#[test]
+fn only_trusted_proxies_are_let_in() {
+    let (folder, authority) = (Folder::new(&[]), Authority::new());
+    let broker = start(&folder, &authority, &[]);
+    let mut stranger = Client::on(Wire::Tcp(dial(broker.other_address(3))), V5);
+    stranger.send_bytes_unless_closed(V1);
+    assert!(stranger.bytes_until_closed().is_empty());
+    let mut observer = broker.connect(V5, "observer");
+    await_number(&mut observer, "tautwire/proxy_peers_refused", |count| count == 1.0);
+    let log = broker.end();
+    assert!(log.contains("listener others: a connection from 127.0.0.1:"), "{log}");
+    assert!(log.contains("was refused: proxy.trusted does not have its address"), "{log}");
+}
+
+/// `mqtt.connect_timeout_s` holds from the first byte of the header on.
+#[test]
+fn a_header_that_does_not_come_in_time_ends_the_connection() {
+    let (folder, authority) = (Folder::new(&[]), Authority::new());
+    let broker = start(&folder, &authority, &["mqtt.connect_timeout_s=1"]);
+    let begun_at = Instant::now();
+    let v2 = v2();
+    let addresses = [0, 1, 2].map(|index| broker.other_address(index));
+    let beginnings = [&b""[..], b"PROXY", &v2[..20]];
+    let clients: Vec<_> =
+        addresses.iter().flat_map(|address| beginnings.map(|beginning| begun(*address, beginning))).collect();
+    for mut client in clients {
+        assert!(client.bytes_until_closed().is_empty());
+        assert!(begun_at.elapsed() >= Duration::from_millis(900));
+    }
+    await_number(&mut broker.connect(V5, "observer"), "tautwire/connect_timeouts", |count| count == 9.0);
+}
+
+/// Peers that go in the midst of a header leave nothing behind.
+#[test]
+fn peers_that_go_leave_nothing_behind() {
+    let (folder, authority) = (Folder::new(&[]), Authority::new());
+    let broker = start(&folder, &authority, &[]);
+    for address in [0, 1, 2].map(|index| broker.other_address(index)) {
+        drop(begun(address, b"PROXY TCP4"));
+        let half = dial(address);
+        half.shutdown(std::net::Shutdown::Write).expect("the connection is open");
+        assert!(Client::on(Wire::Tcp(half), V5).bytes_until_closed().is_empty());
+    }
+    await_number(&mut broker.connect(V5, "observer"), "tautwire/connections", |count| count == 1.0);
+}

@@ -1,0 +1,100 @@
+//! TLS for tests: an authority that issues certificates, and a client's end of a connection.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use super::client::EXPECTATION;
+use super::folder::Folder;
+
+/// Whom broker and clients trust.
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate and its key.
+pub(crate) struct Identity {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Authority {
+        let mut params = CertificateParams::new(Vec::new()).expect("valid");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().expect("a key");
+        Authority(CertifiedIssuer::self_signed(params, key).expect("a certificate"))
+    }
+
+    /// Writes a certificate of the broker for `localhost` to a folder, with its key and the certificate of the authority:
+    /// `NAME.pem`, `NAME.key` and `NAME-ca.pem`.
+    pub(crate) fn write(&self, folder: &Folder, name: &str) {
+        let key = KeyPair::generate().expect("a key");
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("valid");
+        let certificate = params.signed_by(&key, &self.0).expect("a certificate");
+        folder.write(&format!("{name}.pem"), &certificate.pem());
+        folder.write(&format!("{name}.key"), &key.serialize_pem());
+        folder.write(&format!("{name}-ca.pem"), &self.0.pem());
+    }
+
+    /// A client with this common name.
+    pub(crate) fn client(&self, name: &str) -> Identity {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("valid");
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.signed_by(&key, &self.0).expect("a certificate");
+        let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
+        Identity { chain: vec![certificate.der().clone()], key }
+    }
+
+    /// A client's end of a connection on which nothing of TLS has been said, which trusts this authority.
+    pub(crate) fn connect(&self, stream: TcpStream, identity: Option<Identity>) -> Secured {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.0.der().clone()).expect("an authority");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(roots);
+        let config = match identity {
+            Some(Identity { chain, key }) => {
+                builder.with_client_auth_cert(chain, key).expect("a certificate and its key")
+            }
+            None => builder.with_no_client_auth(),
+        };
+        let name = ServerName::try_from("localhost").expect("a name");
+        let connection = ClientConnection::new(Arc::new(config), name).expect("a client");
+        stream.set_read_timeout(Some(EXPECTATION)).expect("a positive time is a valid timeout");
+        Secured(StreamOwned::new(connection, stream))
+    }
+}
+
+/// MQTT bytes by TLS.
+pub(crate) struct Secured(StreamOwned<ClientConnection, TcpStream>);
+
+impl Secured {
+    pub(crate) fn exchange(&mut self, bytes: &[u8], answer: &mut [u8]) -> io::Result<()> {
+        self.0.write_all(bytes)?;
+        self.0.read_exact(answer)
+    }
+
+    /// Sends a CONNECT and expects to be accepted.
+    #[track_caller]
+    pub(crate) fn open(&mut self, connect: &[u8]) {
+        let mut start = [0; 4];
+        self.exchange(connect, &mut start).expect("the broker answers");
+        assert_eq!((start[0], start[3]), (0x20, 0), "CONNACK with success: {start:?}");
+        let mut rest = vec![0; usize::from(start[1]) - 2];
+        self.0.read_exact(&mut rest).expect("CONNACK is whole");
+    }
+
+    /// Expects an answer to PINGREQ.
+    #[track_caller]
+    pub(crate) fn ping(&mut self) {
+        let mut pong = [0; 2];
+        self.exchange(&[0xC0, 0], &mut pong).expect("the broker answers");
+        assert_eq!(pong, [0xD0, 0]);
+    }
+}
