@@ -9,3 +9,5 @@ mod process;
 mod publish_subscribe;
 mod scripted;
 mod scripted_broker;
+mod secured;
+mod tls;

@@ -33,5 +33,6 @@ mod stopping;
 mod subscribe;
 mod support;
 mod sys;
+mod tls;
 mod websocket;
 mod will;
