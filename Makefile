@@ -33,7 +33,8 @@ SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh 
 # Commands that the tests use, with the Debian packages they come in.
 TEST_PACKAGES = g++=g++ clang=clang arm-none-eabi-gcc=gcc-arm-none-eabi,libnewlib-arm-none-eabi \
 	/usr/lib32/crt1.o=gcc-multilib chromium=chromium valgrind=valgrind \
-	/usr/include/MQTTClient.h=libpaho-mqtt-dev javac=default-jdk-headless mvn=maven
+	/usr/include/MQTTClient.h=libpaho-mqtt-dev /usr/include/openssl/ssl.h=libssl-dev \
+	/usr/include/mbedtls/ssl.h=libmbedtls-dev javac=default-jdk-headless mvn=maven
 
 say = @printf '\n== %s\n' '$(1)'
 
