@@ -28,7 +28,7 @@ func connectV3(r *run, o options) *peer {
 		SetAutoAckDisabled(o.manualAck).
 		SetConnectTimeout(caseTimeout).
 		SetCustomOpenConnectionFn(func(*url.URL, mqtt.ClientOptions) (net.Conn, error) {
-			connection, err := net.Dial("tcp", net.JoinHostPort(r.host, r.port))
+			connection, err := dialer(r)
 			v.connection = connection
 			return connection, err
 		}).
