@@ -85,7 +85,7 @@ func (v *v3) disconnect() { v.client.Disconnect(uint(caseTimeout.Milliseconds())
 
 func (v *v3) cut() {
 	// Closing it here would pass for the library's own doing; half-closed, the broker's answer ends it.
-	v.run.must(v.connection.(*net.TCPConn).CloseWrite(), "cut")
+	v.run.must(v.connection.(interface{ CloseWrite() error }).CloseWrite(), "cut")
 	v.closed()
 }
 
