@@ -32,8 +32,9 @@ SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh 
 
 # Commands that the tests use, with the Debian packages they come in.
 TEST_PACKAGES = g++=g++ clang=clang arm-none-eabi-gcc=gcc-arm-none-eabi,libnewlib-arm-none-eabi \
-	/usr/lib32/crt1.o=gcc-multilib chromium=chromium valgrind=valgrind \
-	/usr/include/MQTTClient.h=libpaho-mqtt-dev javac=default-jdk-headless mvn=maven \
+	/usr/lib32/crt1.o=gcc-multilib chromium=chromium certutil=libnss3-tools valgrind=valgrind \
+	/usr/include/MQTTClient.h=libpaho-mqtt-dev /usr/include/openssl/ssl.h=libssl-dev \
+	/usr/include/mbedtls/ssl.h=libmbedtls-dev javac=default-jdk-headless mvn=maven \
 	strace=strace unshare=util-linux
 
 say = @printf '\n== %s\n' '$(1)'
@@ -99,9 +100,12 @@ test-examples: build ## the examples do what their pages say; after test-typescr
 	@cd examples && npm test --silent
 
 .PHONY: test-interop
-test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Python, Go), rumqttc
+test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Python, Go), rumqttc; by TCP, TLS and TLS with certificates of clients; openssl
 	$(call say,test-interop)
 	@$(PYTHON) -B tests/interop/run.py
+	@$(PYTHON) -B tests/interop/run.py --transport tls
+	@$(PYTHON) -B tests/interop/run.py --transport mtls
+	@$(PYTHON) -B tests/interop/openssl/matrix.py
 
 .PHONY: test-nodelay
 test-nodelay: build .venv/ready ## paho (C, Python, Java) and aiomqtt do not wait for acknowledgements of TCP

@@ -113,7 +113,7 @@ def announced(process: subprocess.Popen[str]) -> tuple[str, str] | None:
             return None
         if line is None:
             return None
-        if ready := re.fullmatch(r"listening on mqtt://(.+):(\d+)\s*", line):
+        if ready := re.fullmatch(r"listening on mqtts?://(.+):(\d+)\s*", line):
             return ready[1], ready[2]
 
 

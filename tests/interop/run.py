@@ -7,6 +7,7 @@ The last line says `N passed, M failed`; the exit status is 0 only when nothing 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import certificates
 import setup
 from brokers import READY_TIMEOUT_S, STOP_TIMEOUT_S, BrokerError, announced
 
@@ -36,6 +38,10 @@ COMMANDS: dict[str, list[str]] = {
 }
 
 
+# Those of others: the clients of this repository have tests of their own for TLS.
+BY_TLS = ["mosquitto", "mqttjs", "paho-python", "paho-go", "rumqttc"]
+
+
 @dataclass
 class Outcome:
     """What one driver reported, plus what the runner found wrong itself."""
@@ -50,7 +56,9 @@ def main() -> int:
     options = _options()
     if options.list:
         return _list(options.only)
-    outcomes = [_run_driver(name, options) for name in options.only]
+    with certificates.made(options.broker, options.transport) as environment:
+        os.environ.update(environment)
+        outcomes = [_run_driver(name, options) for name in options.only]
     _print_table(outcomes)
     passed = sum(len(outcome.passed) for outcome in outcomes)
     failed = sum(len(outcome.failures) for outcome in outcomes)
@@ -66,11 +74,18 @@ def _options() -> argparse.Namespace:
                         help="run this case, in each chosen driver that has it; may be repeated")
     parser.add_argument("--broker", type=Path, default=BROKER, metavar="FILE",
                         help="broker executable to start (default: bin/tautwire)")
+    parser.add_argument("--transport", choices=certificates.TRANSPORTS, default="tcp",
+                        help="tcp; tls; or mtls, where clients show certificates, too (default: tcp)")
     parser.add_argument("--broker-url", metavar="mqtt://HOST:PORT", help="use a broker that is running already")
     parser.add_argument("--no-setup", action="store_true", help="do not install or build what the drivers need")
     parser.add_argument("--list", action="store_true", help="list drivers and cases, and end")
     options = parser.parse_args()
-    options.only = options.only or list(COMMANDS)
+    drivers = list(COMMANDS) if options.transport == "tcp" else BY_TLS
+    options.only = options.only or drivers
+    if not set(options.only) <= set(drivers):
+        parser.error(f"these drivers know TLS: {', '.join(drivers)}")
+    if options.broker_url and options.transport != "tcp":
+        parser.error("--broker-url is for tcp")
     if options.broker_url and not re.fullmatch(r"mqtt://[^:/]+:\d+", options.broker_url):
         parser.error("--broker-url must be like mqtt://127.0.0.1:1883")
     return options
@@ -157,7 +172,7 @@ def _broker(driver: str, options: argparse.Namespace) -> Iterator[tuple[str, str
         return
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / f"{driver}.log"
-    command = [str(options.broker), "serve", "--memory", "--listen", "127.0.0.1:0"]
+    command = [str(options.broker), "serve", "--memory", *certificates.broker_options(options.transport)]
     with open(log, "wb") as stderr:
         try:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)

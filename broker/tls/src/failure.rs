@@ -110,6 +110,12 @@ impl fmt::Display for Failure {
                 f.write_str("the client asks by ALPN for another protocol than MQTT is served by here")?;
             }
             (Error::PeerIncompatible(error), _) => write!(f, "the client and the broker have nothing in common: {error:?}")?,
+            (Error::AlertReceived(AlertDescription::CertificateExpired), _) => f.write_str(
+                "the client does not accept the broker's certificate: it has expired, or is not valid yet; see its dates and the client's clock",
+            )?,
+            (Error::AlertReceived(AlertDescription::CertificateRevoked), _) => {
+                f.write_str("the client does not accept the broker's certificate: it has been revoked; have a new one issued")?;
+            }
             (Error::AlertReceived(alert), Fault::RefusedByPeer) => {
                 write!(f, "the client does not accept the broker's certificate: {alert:?}; does it know the authority and connect by a name that the certificate has?")?;
             }

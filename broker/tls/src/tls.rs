@@ -234,10 +234,14 @@ impl Tls {
 
     /// What rustls has to say about an error, if anything. `incoming` is what it has not discarded.
     fn push_alert(&mut self, incoming: &mut [u8]) {
-        if let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut alert)), .. } =
-            self.connection.process_tls_records(incoming)
-        {
-            push(&mut self.outgoing, |room| match alert.encode(room) {
+        // In TLS 1.3 a part of the server's handshake may come before the alert. When all is said rustls is not asked again: it would read on.
+        while self.connection.wants_write() {
+            let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut data)), .. } =
+                self.connection.process_tls_records(incoming)
+            else {
+                return;
+            };
+            push(&mut self.outgoing, |room| match data.encode(room) {
                 Err(EncodeError::InsufficientSize(InsufficientSizeError { required_size })) => Err(required_size),
                 result => Ok(result.unwrap_or(0)),
             });

@@ -36,7 +36,15 @@ func brokerBinary(t *testing.T) string {
 // runBroker starts the broker on a port that the kernel picks, and gives the addresses that it listens on.
 func runBroker(t *testing.T, listen ...string) (addresses []string, stop func()) {
 	t.Helper()
+	return runBrokerWith(t, nil, listen...)
+}
+
+func runBrokerWith(t *testing.T, settings []string, listen ...string) (addresses []string, stop func()) {
+	t.Helper()
 	arguments := []string{"serve", "--memory"}
+	for _, each := range settings {
+		arguments = append(arguments, "--set", each)
+	}
 	for _, each := range listen {
 		arguments = append(arguments, "--listen", each)
 	}

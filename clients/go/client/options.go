@@ -116,7 +116,7 @@ type Options struct {
 	MaxInboxMessages, MaxInboxBytes int
 	MaxReadPause                    time.Duration
 
-	// TLS is the configuration for mqtts and wss.
+	// TLS is the configuration for mqtts and wss. What is wrong with a certificate has a code of its own, such as [ErrTLSExpired].
 	TLS *tls.Config
 	// Header goes with the opening request of WebSocket.
 	Header http.Header

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"net/url"
 
@@ -70,20 +69,4 @@ func dial(ctx context.Context, target *url.URL, options *Options) (net.Conn, err
 		return nil, err
 	}
 	return wrapped, nil
-}
-
-func secure(ctx context.Context, conn net.Conn, host string, config *tls.Config) (net.Conn, error) {
-	if config == nil {
-		config = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
-	if config.ServerName == "" {
-		config = config.Clone()
-		config.ServerName = host
-	}
-	secured := tls.Client(conn, config)
-	if err := secured.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return secured, nil
 }

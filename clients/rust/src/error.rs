@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use tautwire_protocol::{DecodeError, DisconnectReason, EncodeError, ReasonCode, TopicError};
 
+use crate::tls::{TlsFailure, TlsFault};
+
 /// Why something was not done. Cheap to clone: one cause may end many calls.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -73,7 +75,7 @@ pub enum Error {
         server_reference: Option<Box<str>>,
     },
     /// TLS could not be set up or failed.
-    Tls(Box<str>),
+    Tls(TlsFailure),
     /// The WebSocket handshake or framing failed.
     WebSocket(Box<str>),
     /// The authentication exchange failed on this side.
@@ -114,7 +116,7 @@ impl Error {
             Self::BadPacket(_) => "bad_packet",
             Self::Protocol(_) => "protocol_error",
             Self::Disconnected { .. } => "disconnected",
-            Self::Tls(_) => "tls",
+            Self::Tls(failure) => failure.fault.code(),
             Self::WebSocket(_) => "websocket",
             Self::Authentication(_) => "authentication",
             Self::Closed => "closed",
@@ -135,6 +137,7 @@ impl Error {
             | Self::NotOffered(_)
             | Self::TooLarge { .. }
             | Self::Closed => true,
+            Self::Tls(failure) => failure.fault == TlsFault::Settings,
             Self::Refused { what: Refused::Connection, reason, .. } => is_permanent_refusal(*reason),
             Self::Disconnected { reason, .. } => matches!(
                 reason,
@@ -206,7 +209,7 @@ impl fmt::Display for Error {
                 write!(f, "the server disconnected: {}", ReasonCode::from(*reason))?;
                 explain(f, text, server_reference)
             }
-            Self::Tls(what) => write!(f, "TLS: {what}"),
+            Self::Tls(failure) => write!(f, "TLS: {failure}"),
             Self::WebSocket(what) => write!(f, "WebSocket: {what}"),
             Self::Authentication(what) => write!(f, "the authentication failed: {what}"),
             Self::Closed => f.write_str("the client is closed"),
@@ -242,6 +245,7 @@ impl std::error::Error for Error {
             Self::Encode { error, .. } => Some(error),
             Self::Unreachable { error, .. } => Some(&**error),
             Self::BadPacket(error) => Some(error),
+            Self::Tls(failure) => Some(failure),
             _ => None,
         }
     }

@@ -52,6 +52,7 @@ mod properties;
 mod publication;
 mod state;
 mod subscribe;
+mod tls;
 mod wire;
 
 #[cfg(feature = "tokio")]
@@ -68,7 +69,8 @@ pub use tautwire_protocol::{
     SubscriptionId, TopicFilter, TopicName,
 };
 #[cfg(feature = "tls")]
-pub use wire::Tls;
+pub use tls::Tls;
+pub use tls::{TlsFailure, TlsFault};
 
 /// The examples of the README compile.
 #[cfg(all(doctest, feature = "tokio"))]

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 
 from kit.driver import Context, Failure, expect
 
+# The files of TLS, where the environment names any.
+_TLS_OPTIONS = {"TAUTWIRE_TLS_CA": "--cafile", "TAUTWIRE_TLS_CERT": "--cert", "TAUTWIRE_TLS_KEY": "--key"}
+TLS_FLAGS = [word for name, option in _TLS_OPTIONS.items() if name in os.environ for word in (option, os.environ[name])]
 VERSION_FLAGS = {3: ["-V", "mqttv311"], 5: ["-V", "mqttv5"]}
 
 # A field separator that stands in no topic, property or hexadecimal payload used here.
@@ -47,7 +50,7 @@ class Subscriber:
         self._version = version
         self._messages: queue.Queue[Message] = queue.Queue()
         self._events: queue.Queue[str] = queue.Queue()
-        command = ["mosquitto_sub", "-h", context.host, "-p", str(context.port), *VERSION_FLAGS[version],
+        command = ["mosquitto_sub", "-h", context.host, "-p", str(context.port), *TLS_FLAGS, *VERSION_FLAGS[version],
                    "-d", "-q", str(qos), "-F", f"{_FIELDS}\t{_V5_FIELDS}" if version == 5 else _FIELDS]
         if client_id:
             command += ["-i", client_id]
@@ -156,7 +159,7 @@ def properties(command: str, **values: str | list[tuple[str, str]]) -> list[str]
 
 
 def _publish(context: Context, version: int, topic: str, qos: int, options: list[str], standard_input: bytes) -> None:
-    command = ["mosquitto_pub", "-h", context.host, "-p", str(context.port), *VERSION_FLAGS[version],
+    command = ["mosquitto_pub", "-h", context.host, "-p", str(context.port), *TLS_FLAGS, *VERSION_FLAGS[version],
                "-t", topic, "-q", str(qos), *options]
     try:
         done = subprocess.run(command, input=standard_input, capture_output=True, timeout=context.remaining_s())

@@ -15,6 +15,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from commands import (  # noqa: E402
+    TLS_FLAGS,
     VERSION_FLAGS,
     Subscriber,
     delete_retained,
@@ -223,7 +224,7 @@ def request_response(context: Context) -> None:
     answerer = Subscriber(context, 5, requests, qos=1)
     # mosquitto_rr subscribes to its response topic, asks, prints the first answer and ends.
     asker = subprocess.Popen(
-        ["mosquitto_rr", "-h", context.host, "-p", str(context.port), *VERSION_FLAGS[5], "-q", "1",
+        ["mosquitto_rr", "-h", context.host, "-p", str(context.port), *TLS_FLAGS, *VERSION_FLAGS[5], "-q", "1",
          "-t", requests, "-e", responses, "-m", "6 * 7", *properties("publish", correlation_data="corr-1")],
         stdout=subprocess.PIPE, text=True)
     context.cleanup.callback(asker.kill)

@@ -1,10 +1,21 @@
 // What the cases share: the command line, verdicts, and an MQTT.js client whose every step is awaited.
 
 import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import mqtt from 'mqtt'
 
 export const CASE_TIMEOUT_MS = 20_000
+
+/** TLS, where the environment names files for it. */
+const TLS = process.env.TAUTWIRE_TLS_CA === undefined ? {} : {
+  protocol: 'mqtts',
+  ca: readFileSync(process.env.TAUTWIRE_TLS_CA),
+  ...(process.env.TAUTWIRE_TLS_CERT !== undefined && {
+    cert: readFileSync(process.env.TAUTWIRE_TLS_CERT),
+    key: readFileSync(process.env.TAUTWIRE_TLS_KEY),
+  }),
+}
 
 /** One run of one case: where the broker is, names nobody else uses, and when to give up. */
 export class Context {
@@ -105,6 +116,7 @@ export class Peer {
       reconnectPeriod: 0,
       resubscribe: false,
       connectTimeout: CASE_TIMEOUT_MS,
+      ...TLS,
       ...options,
     })
     context.owns(this.client)

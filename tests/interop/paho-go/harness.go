@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"fmt"
 	"net"
+	"os"
 	"reflect"
 	"sync"
 	"time"
@@ -98,10 +101,33 @@ func (r *run) onEnd(cleanup func()) {
 
 // dial opens the TCP connection that a client is given, so that a case can cut it.
 func (r *run) dial() net.Conn {
-	connection, err := (&net.Dialer{}).DialContext(r, "tcp", net.JoinHostPort(r.host, r.port))
+	connection, err := dialer(r)
 	r.must(err, "dial")
 	r.onEnd(func() { _ = connection.Close() })
 	return connection
+}
+
+// dialer connects by TCP, or by TLS where the environment names files for it.
+func dialer(r *run) (net.Conn, error) {
+	address := net.JoinHostPort(r.host, r.port)
+	ca := os.Getenv("TAUTWIRE_TLS_CA")
+	if ca == "" {
+		return (&net.Dialer{}).DialContext(r, "tcp", address)
+	}
+	authorities, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{RootCAs: x509.NewCertPool(), NextProtos: []string{"mqtt"}}
+	config.RootCAs.AppendCertsFromPEM(authorities)
+	if certificate := os.Getenv("TAUTWIRE_TLS_CERT"); certificate != "" {
+		own, err := tls.LoadX509KeyPair(certificate, os.Getenv("TAUTWIRE_TLS_KEY"))
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	return (&tls.Dialer{Config: config}).DialContext(r, "tcp", address)
 }
 
 // await waits for one value from a channel, such as the end of a connection.

@@ -28,7 +28,7 @@ func connectV3(r *run, o options) *peer {
 		SetAutoAckDisabled(o.manualAck).
 		SetConnectTimeout(caseTimeout).
 		SetCustomOpenConnectionFn(func(*url.URL, mqtt.ClientOptions) (net.Conn, error) {
-			connection, err := net.Dial("tcp", net.JoinHostPort(r.host, r.port))
+			connection, err := dialer(r)
 			v.connection = connection
 			return connection, err
 		}).
@@ -85,7 +85,7 @@ func (v *v3) disconnect() { v.client.Disconnect(uint(caseTimeout.Milliseconds())
 
 func (v *v3) cut() {
 	// Closing it here would pass for the library's own doing; half-closed, the broker's answer ends it.
-	v.run.must(v.connection.(*net.TCPConn).CloseWrite(), "cut")
+	v.run.must(v.connection.(interface{ CloseWrite() error }).CloseWrite(), "cut")
 	v.closed()
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import socket
 import threading
@@ -69,6 +70,9 @@ class Peer:
             reconnect_on_failure=False,
             manual_ack=manual_ack,
         )
+        if "TAUTWIRE_TLS_CA" in os.environ:
+            ca, certificate, key = (os.environ.get(f"TAUTWIRE_TLS_{name}") for name in ("CA", "CERT", "KEY"))
+            self.client.tls_set(ca_certs=ca, certfile=certificate, keyfile=key)
         self.client.on_connect = self._on_connect
         self.client.on_message = lambda _client, _data, message: self._messages.put(message)
         self.client.on_subscribe = self._on_suback

@@ -120,15 +120,13 @@ fn to_try(folder: &Folder, server: &Pair, client: Option<&ClientName>) -> String
         quoted(&server.certificate),
         quoted(&server.key)
     );
-    let mut connect = format!("-h localhost -p 8883 --cafile {authority}");
+    let mut connect = format!("--ca {authority}");
     if let Some(client) = client {
         let pair = folder.pair(client.as_str());
         let _ = write!(serve, " --set tls.client_certificates=required --set tls.client_ca={authority}");
         let _ = write!(connect, " --cert {} --key {}", quoted(&pair.certificate), quoted(&pair.key));
     }
-    format!(
-        "\nTo try it:\n  {serve}\n  mosquitto_sub {connect} -t 'demo/#'\n  mosquitto_pub {connect} -t demo/hello -m hi\n"
-    )
+    format!("\nTo try it:\n  {serve}\n  tautwire sub {connect} 'demo/#'\n  tautwire pub {connect} demo/hello hi\n")
 }
 
 /// A path as a shell takes it.

@@ -11,6 +11,7 @@ use tautwire_protocol::{Property, PropertyContext, PropertyId, ProtocolVersion, 
 use super::Stop;
 use super::arguments::{Arguments, OptionSpec, flag, value};
 use super::properties::{self, PACKETS, PropertyList};
+use super::server_options::ServerOptions;
 use crate::client::{ConnectOptions, WillMessage};
 
 /// The environment variable that may hold the password.
@@ -20,7 +21,13 @@ const PASSWORD_MAX_BYTES: usize = 65_535;
 
 pub(super) const CONNECTION_OPTIONS: &[OptionSpec] = &[
     value(Some('h'), "host", "HOST", "The broker's name or address. Default: localhost."),
-    value(Some('p'), "port", "PORT", "The broker's port. Default: 1883."),
+    value(Some('p'), "port", "PORT", "The broker's port. Default: 1883, with TLS 8883."),
+    value(
+        None,
+        "url",
+        "URL",
+        "The same in one: mqtt://HOST:PORT, mqtts:// for TLS, ws://HOST:PORT/PATH for WebSocket, or wss:// for both.",
+    ),
     value(Some('V'), "protocol-version", "VERSION", "5, 3.1.1 or 3.1. Default: 5."),
     value(Some('i'), "id", "ID", "The client identifier. Default: a random one."),
     value(Some('I'), "id-prefix", "PREFIX", "A client identifier of this prefix and the process identifier."),
@@ -70,8 +77,7 @@ Ctrl-C ends the connection cleanly; a second one ends the process at once.";
 /// The shared options as given.
 #[derive(Debug)]
 pub(super) struct ClientOptions {
-    host: String,
-    port: u16,
+    server: ServerOptions,
     version: ProtocolVersion,
     id: Option<String>,
     id_prefix: Option<String>,
@@ -98,8 +104,7 @@ pub(super) struct ClientOptions {
 impl Default for ClientOptions {
     fn default() -> Self {
         Self {
-            host: "localhost".into(),
-            port: 1883,
+            server: ServerOptions::default(),
             version: ProtocolVersion::V5,
             id: None,
             id_prefix: None,
@@ -129,8 +134,6 @@ impl ClientOptions {
     /// Takes the option if it is one of the shared ones.
     pub(super) fn take(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, Stop> {
         match name {
-            "host" => self.host = arguments.string()?,
-            "port" => self.port = arguments.number(1..=65_535)?,
             "protocol-version" => self.version = arguments.choice(VERSIONS)?,
             "id" => self.id = Some(arguments.string()?),
             "id-prefix" => self.id_prefix = Some(arguments.string()?),
@@ -151,7 +154,7 @@ impl ClientOptions {
                 self.add(PropertyContext::Will, property, arguments)?;
             }
             "property" => self.take_property(arguments)?,
-            _ => return Ok(false),
+            _ => return self.server.take(name, arguments),
         }
         Ok(true)
     }
@@ -196,6 +199,7 @@ impl ClientOptions {
         environment_password: Option<OsString>,
     ) -> Result<ConnectOptions, Stop> {
         self.check(arguments)?;
+        let (server, tls) = self.server.resolve(arguments)?;
         let client_id = match (self.id.take(), self.id_prefix.take()) {
             (Some(id), _) => id,
             (None, Some(prefix)) => format!("{prefix}{}", std::process::id()),
@@ -213,8 +217,8 @@ impl ClientOptions {
             }
         }
         Ok(ConnectOptions {
-            host: std::mem::take(&mut self.host),
-            port: self.port,
+            server,
+            tls,
             version: self.version,
             client_id,
             user_name: self.user.take(),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
 use super::client_options::{CONNECTION_OPTIONS, ClientOptions, NOTES, environment_password};
 use super::contract::{description, index_json, table};
+use super::server_options::TLS_OPTIONS;
 use super::{Exit, Stop, print};
 use crate::client::discovery;
 
@@ -21,6 +22,7 @@ pub(crate) static COMMAND: Command = Command {
             ],
         },
         OptionGroup { title: "Connection", options: CONNECTION_OPTIONS },
+        OptionGroup { title: "TLS", options: TLS_OPTIONS },
     ],
     notes: &[NOTES],
 };

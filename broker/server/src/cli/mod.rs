@@ -14,6 +14,7 @@ mod generate;
 mod properties;
 mod publish;
 mod serve;
+mod server_options;
 mod subscribe;
 mod user;
 
@@ -23,7 +24,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use arguments::Command;
-use tautwire_client::Error;
+use tautwire_client::{Error, TlsFault};
 
 use crate::client::discovery::DiscoveryError;
 use crate::nearest::nearest;
@@ -89,6 +90,7 @@ impl From<Error> for Stop {
             | Error::Encode { .. }
             | Error::TooLarge { .. }
             | Error::NotOffered(_) => Exit::Usage,
+            Error::Tls(failure) if failure.fault == TlsFault::Settings => Exit::Usage,
             Error::Refused { .. } => Exit::Refused,
             _ => Exit::Connection,
         };

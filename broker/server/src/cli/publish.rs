@@ -16,6 +16,7 @@ use super::client_options::{
     CONNECTION_OPTIONS, ClientOptions, NOTES, PROPERTY_OPTION, WILL_OPTIONS, checked, environment_password, qos,
     topic_name,
 };
+use super::server_options::TLS_OPTIONS;
 use super::{Exit, Stop, properties};
 use crate::client::{ConnectOptions, Connection, Input, Woken, discovery};
 
@@ -65,6 +66,7 @@ pub(crate) static COMMAND: Command = Command {
             ],
         },
         OptionGroup { title: "Connection", options: CONNECTION_OPTIONS },
+        OptionGroup { title: "TLS", options: TLS_OPTIONS },
         OptionGroup { title: "Will", options: WILL_OPTIONS },
     ],
     notes: &[NOTES],
@@ -532,7 +534,10 @@ mod tests {
             "v",
         ])
         .expect("parses");
-        assert_eq!((connect.host.as_str(), connect.port, connect.keep_alive_s), ("example.test", 1884, 0));
+        assert_eq!(
+            (connect.server.host.as_str(), connect.server.port, connect.keep_alive_s),
+            ("example.test", 1884, 0)
+        );
         assert_eq!((connect.client_id.as_str(), connect.user_name.as_deref()), ("me", Some("ann")));
         assert!(!connect.clean_start);
         assert_eq!(connect.properties, [Property::UserProperty("k", "v"), Property::SessionExpiryInterval(u32::MAX)]);

@@ -17,6 +17,7 @@ use super::client_options::{
 };
 use super::decode::Decoder;
 use super::format::{self, Format, NotJson};
+use super::server_options::TLS_OPTIONS;
 use super::{Exit, Stop, properties};
 use crate::client::{ConnectOptions, Connection, Message, Woken};
 use crate::time::UtcTime;
@@ -86,6 +87,7 @@ pub(crate) static COMMAND: Command = Command {
             ],
         },
         OptionGroup { title: "Connection", options: CONNECTION_OPTIONS },
+        OptionGroup { title: "TLS", options: TLS_OPTIONS },
         OptionGroup { title: "Will", options: WILL_OPTIONS },
     ],
     notes: &[format::HELP, NOTES],

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tautwire_client::blocking::{self, StatusWatch, block_on};
-use tautwire_client::{Error, Limits, Options, Status, Will};
+use tautwire_client::{Error, Limits, Options, Server, Status, Tls, Will};
 use tautwire_protocol::{PacketId, Properties, Property, ProtocolVersion, QoS, TopicName};
 
 pub(crate) use wake::Input;
@@ -21,8 +21,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// How to connect. Properties count for MQTT 5.0.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectOptions {
-    pub(crate) host: String,
-    pub(crate) port: u16,
+    pub(crate) server: Server,
+    pub(crate) tls: Tls,
     pub(crate) version: ProtocolVersion,
     pub(crate) client_id: String,
     pub(crate) user_name: Option<String>,
@@ -75,8 +75,8 @@ impl<'a> From<&'a tautwire_client::Message> for Message<'a> {
 
 impl ConnectOptions {
     fn into_options(self) -> Result<Options, Error> {
-        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host };
-        let mut options = Options::new(&format!("mqtt://{host}:{}", self.port))?
+        let mut options = Options::at(self.server)
+            .tls(self.tls)
             .version(self.version)
             .client_id(self.client_id)
             .clean_start(self.clean_start)

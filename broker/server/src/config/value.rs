@@ -111,7 +111,13 @@ impl<C: Choice> Setting for C {
     }
 
     fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
-        let given = value.as_str().ok_or_else(|| wrong_type::<Self>(value, None))?;
+        let given = match value {
+            // A version is written without quotes on the command line.
+            DeValue::Float(fraction) if C::CHOICES.iter().any(|(name, _)| *name == fraction.as_str()) => {
+                fraction.as_str()
+            }
+            value => value.as_str().ok_or_else(|| wrong_type::<Self>(value, None))?,
+        };
         if let Some((_, choice)) = C::CHOICES.iter().find(|(name, _)| *name == given) {
             return Ok(*choice);
         }

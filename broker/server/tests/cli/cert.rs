@@ -1,103 +1,8 @@
 //! `tautwire cert`: what it makes can be used, and what is there stays.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-
-use crate::process::{Ended, Process, run};
-
-/// A folder for one test, removed when this is dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Folder {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("tautwire-cert-{}-{number}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder can be made");
-        Folder(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-
-    fn read(&self, name: &str) -> String {
-        fs::read_to_string(self.0.join(name)).expect("the file is there")
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.0.join(name).exists()
-    }
-
-    /// `tautwire cert` in this folder.
-    fn cert(&self, arguments: &[&str]) -> Ended {
-        run(&[&["cert", "--dir", &self.0.display().to_string()], arguments].concat())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A broker with the certificates of a folder, and further settings.
-struct Broker {
-    _process: Process,
-    port: u16,
-}
-
-impl Broker {
-    fn start(folder: &Folder, settings: &[&str]) -> Broker {
-        let certificate = format!("tls.certificate={}", folder.path("server.pem"));
-        let key = format!("tls.key={}", folder.path("server.key"));
-        let mut arguments =
-            vec!["serve", "--memory", "--listen", "mqtts://127.0.0.1:0", "--threads", "1", "--set", &certificate];
-        arguments.extend(["--set", &key]);
-        settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
-        let mut process = Process::start_without_reader(&arguments);
-        let line = process.output_line();
-        let port = line.strip_prefix("listening on mqtts://127.0.0.1:").and_then(|port| port.parse().ok());
-        Broker { _process: process, port: port.unwrap_or_else(|| panic!("not ready: {line}")) }
-    }
-
-    /// Connects by a name; gives the bytes with which the broker answers CONNECT, or why there is no answer.
-    fn connect(&self, folder: &Folder, name: &str, client: Option<&str>) -> Result<Vec<u8>, String> {
-        const CONNECT: &[u8] = b"\x10\x0D\x00\x04MQTT\x04\x02\x00\x0A\x00\x01a";
-        let mut roots = RootCertStore::empty();
-        let authority = CertificateDer::from_pem_slice(folder.read("ca.pem").as_bytes()).expect("PEM");
-        roots.add(authority).expect("an authority");
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-        let config = config.expect("versions").with_root_certificates(roots);
-        let config = match client {
-            None => config.with_no_client_auth(),
-            Some(client) => {
-                let chain = CertificateDer::from_pem_slice(folder.read(&format!("{client}.pem")).as_bytes());
-                let key = PrivateKeyDer::from_pem_slice(folder.read(&format!("{client}.key")).as_bytes());
-                let config = config.with_client_auth_cert(vec![chain.expect("PEM")], key.expect("PEM"));
-                config.expect("they fit")
-            }
-        };
-        let name = ServerName::try_from(name.to_owned()).expect("a name");
-        let connection = ClientConnection::new(config.into(), name).expect("a client");
-        let socket = TcpStream::connect(("127.0.0.1", self.port)).expect("the broker listens");
-        socket.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
-        let mut stream = StreamOwned::new(connection, socket);
-        let mut answer = vec![0; 4];
-        let answered = stream.write_all(CONNECT).and_then(|()| stream.read_exact(&mut answer));
-        answered.map(|()| answer).map_err(|error| error.to_string())
-    }
-}
+use crate::secured::{Broker, Folder};
 
 const ACCEPTED: &[u8] = b"\x20\x02\x00\x00";
 
@@ -105,7 +10,9 @@ const ACCEPTED: &[u8] = b"\x20\x02\x00\x00";
 fn one_command_makes_all_that_a_broker_and_its_clients_need() {
     let folder = Folder::new();
     let text = folder.cert(&[]).expect(0).text();
-    for part in ["ca.pem", "server.key", "localhost, 127.0.0.1, ::1", "--listen mqtts://127.0.0.1:8883", "--cafile"] {
+    for part in
+        ["ca.pem", "server.key", "localhost, 127.0.0.1, ::1", "--listen mqtts://127.0.0.1:8883", "tautwire sub --ca"]
+    {
         assert!(text.contains(part), "{text}");
     }
     let broker = Broker::start(&folder, &[]);
@@ -170,7 +77,7 @@ fn nothing_is_replaced_unless_it_is_said() {
     assert_eq!(folder.read("ca.key"), before[1], "an authority is never replaced");
     folder.cert(&["--revoke", &folder.path("a.pem")]).expect(0);
     assert!(folder.cert(&["--revoke", &folder.path("a.pem")]).expect(1).stderr.contains("[cert_exists]"));
-    let names = fs::read_dir(&folder.0).expect("reads").count();
+    let names = fs::read_dir(folder.path("")).expect("reads").count();
     assert_eq!(names, all.len() + 1, "nothing is left beside them");
 }
 
@@ -223,7 +130,7 @@ fn wrong_names_are_refused() {
         let ended = folder.cert(arguments).expect(1);
         assert!(ended.stderr.contains(expected), "{}", ended.stderr);
     }
-    assert_eq!(fs::read_dir(&folder.0).expect("reads").count(), 0);
+    assert_eq!(fs::read_dir(folder.path("")).expect("reads").count(), 0);
 }
 
 #[cfg(unix)]

@@ -9,4 +9,6 @@ mod process;
 mod publish_subscribe;
 mod scripted;
 mod scripted_broker;
+mod secured;
+mod tls;
 mod user;

@@ -36,6 +36,7 @@ mod stopping;
 mod subscribe;
 mod support;
 mod sys;
+mod tls;
 mod users;
 mod websocket;
 mod will;

@@ -1,6 +1,6 @@
 //! Who is shown what, and who is let in.
 
-use rustls::CertificateError;
+use rustls::{AlertDescription, CertificateError, Error};
 use tautwire_tls::{ClientCertificates, Fault, Material, MinimumVersion, Protocol, Server};
 
 use crate::support::{Authority, Client, Pair, TLS12, TLS13, material, server};
@@ -111,6 +111,8 @@ fn another_protocol_is_refused_and_none_is_fine() {
         assert_eq!(pair.tls.may_send(), is_right);
         if !is_right {
             assert_eq!(pair.tls.take_failure().expect("it fails").fault(), Fault::NothingInCommon);
+            let told = pair.client_error.expect("the client is told");
+            assert_eq!(told, Error::AlertReceived(AlertDescription::NoApplicationProtocol));
         }
     }
 }

@@ -43,7 +43,7 @@ func Client(ctx context.Context, conn net.Conn, target *url.URL, header http.Hea
 	reader := bufio.NewReaderSize(limited, readBufferBytes)
 	response, err := http.ReadResponse(reader, request)
 	if err != nil {
-		return nil, because(ctx, handshakeError("%v", err))
+		return nil, because(ctx, handshakeError("%w", err))
 	}
 	switch {
 	case response.StatusCode != http.StatusSwitchingProtocols:
@@ -71,7 +71,7 @@ func Server(ctx context.Context, conn net.Conn, path string) (*Conn, error) {
 	reader := bufio.NewReaderSize(limited, readBufferBytes)
 	request, err := http.ReadRequest(reader)
 	if err != nil {
-		return nil, because(ctx, handshakeError("%v", err))
+		return nil, because(ctx, handshakeError("%w", err))
 	}
 	key := request.Header.Get("Sec-WebSocket-Key")
 	nonce, keyErr := base64.StdEncoding.DecodeString(key)

@@ -45,7 +45,7 @@ func hasToken(header http.Header, name, token string) bool {
 }
 
 func handshakeError(format string, arguments ...any) error {
-	return fmt.Errorf("%w: %s", ErrHandshake, fmt.Sprintf(format, arguments...))
+	return fmt.Errorf("%w: %w", ErrHandshake, fmt.Errorf(format, arguments...))
 }
 
 func protocolError(format string, arguments ...any) error {

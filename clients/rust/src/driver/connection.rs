@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use crate::Error;
 use crate::machine::millis;
 use crate::state::{Shared, Turn};
+use crate::tls::{TlsFailure, TlsFault};
 use crate::wire::Wire;
 
 /// Read at once.
@@ -36,6 +37,8 @@ pub(crate) struct Connection<S> {
     spare: Vec<u8>,
     packets: Vec<u8>,
     read: Box<[u8]>,
+    /// The server has said something.
+    has_heard: bool,
     phase: Phase,
     /// When to look again.
     deadline_ms: Option<u64>,
@@ -78,6 +81,7 @@ impl<S: Socket> Connection<S> {
             spare: Vec::new(),
             packets: Vec::new(),
             read: vec![0; READ_BYTES].into(),
+            has_heard: false,
             phase: Phase::Handshake { until_ms },
             deadline_ms: None,
         })
@@ -239,7 +243,7 @@ impl<S: Socket> Connection<S> {
     fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
         match self.socket.poll_read(cx, &mut self.read) {
             Poll::Pending => Ok(false),
-            Poll::Ready(Ok(0)) => Err(self.gone(Error::lost("the server closed it"))),
+            Poll::Ready(Ok(0)) => Err(self.gone(self.wire.ended())),
             Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::Interrupted => Ok(true),
             Poll::Ready(Err(error)) => Err(self.gone(Error::lost(error))),
             Poll::Ready(Ok(count)) => {
@@ -258,7 +262,12 @@ impl<S: Socket> Connection<S> {
     }
 
     fn receive(&mut self, count: usize) -> Result<(), End> {
+        let is_first = !std::mem::replace(&mut self.has_heard, true);
         let received = if self.wire.is_plain() {
+            if is_first && is_tls(&self.read[..count]) {
+                let text = "the server speaks TLS at this port; connect with mqtts:// or wss://";
+                return Err(End(Some(Error::Tls(TlsFailure::new(TlsFault::Needed, text)))));
+            }
             self.shared.receive(&self.read[..count])
         } else {
             self.packets.clear();
@@ -286,6 +295,12 @@ impl<S: Socket> Connection<S> {
             (Err(error), _) => self.end(Some(error)),
         }
     }
+}
+
+/// Whether these are the first bytes of an alert of TLS, with which a server answers what is no TLS. No packet of MQTT that a server sends
+/// begins so.
+fn is_tls(bytes: &[u8]) -> bool {
+    bytes.starts_with(&[21, 3])
 }
 
 /// The connection is over; wanted where there is no error.

@@ -81,8 +81,12 @@ impl Options {
     /// # Errors
     /// [`Error::Options`] for anything else.
     pub fn new(address: &str) -> Result<Options, Error> {
-        let server = Server::parse(address)?;
-        Ok(Options {
+        Ok(Options::at(Server::parse(address)?))
+    }
+
+    /// Options for the server of an address that has been read.
+    pub fn at(server: Server) -> Options {
+        Options {
             server,
             version: ProtocolVersion::V5,
             client_id: random_client_id(),
@@ -105,7 +109,7 @@ impl Options {
             reconnect: Some(Reconnect::default()),
             #[cfg(feature = "tls")]
             tls: crate::Tls::default(),
-        })
+        }
     }
 
     /// The version to speak. Before 5.0 there are no properties and reason codes; what needs them is refused.

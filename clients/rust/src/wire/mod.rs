@@ -1,19 +1,17 @@
 //! What stands between packets and the socket: nothing, TLS, WebSocket, or both. No input and output of its own.
 
-#[cfg(feature = "tls")]
-mod tls;
 #[cfg(feature = "websocket")]
 mod websocket;
 
 #[cfg(feature = "tls")]
-pub use tls::Tls;
-
+#[cfg(feature = "tls")]
+use crate::tls::{TlsFailure, TlsFault, TlsLayer};
 use crate::{Error, Options};
 
 /// One connection's layers, from the socket upwards.
 pub(crate) struct Wire {
     #[cfg(feature = "tls")]
-    tls: Option<tls::TlsLayer>,
+    tls: Option<TlsLayer>,
     #[cfg(feature = "websocket")]
     websocket: Option<websocket::WebSocketLayer>,
 }
@@ -25,7 +23,7 @@ impl Wire {
         Ok(Wire {
             #[cfg(feature = "tls")]
             tls: if options.server.scheme.is_tls() {
-                Some(tls::TlsLayer::new(&options.tls, &options.server.host)?)
+                Some(TlsLayer::new(&options.tls, &options.server.host)?)
             } else {
                 None
             },
@@ -49,6 +47,16 @@ impl Wire {
             return false;
         }
         true
+    }
+
+    /// What it means that the server has closed the connection without a word.
+    pub(crate) fn ended(&self) -> Error {
+        #[cfg(feature = "tls")]
+        if self.tls.as_ref().is_some_and(|tls| !tls.is_ready()) {
+            let text = "the server closed the connection before TLS was agreed on; is this its port for TLS?";
+            return Error::Tls(TlsFailure::new(TlsFault::Closed, text));
+        }
+        Error::lost("the server closed it")
     }
 
     /// Whether packets may be sent: all handshakes are over.

@@ -4,6 +4,7 @@
 mod both_versions;
 mod harness;
 mod peer;
+mod secure;
 mod v3;
 mod v5;
 mod v5_only;

@@ -4,6 +4,7 @@ use rumqttc::{AsyncClient, LastWill, MqttOptions, Packet, PubAck, QoS, Subscribe
 
 use crate::harness::{Failure, Outcome, Run};
 use crate::peer::{Event, EventLoop, MAXIMUM_PACKET_SIZE_BYTES, Message, Options, Original, WILL_PAYLOAD};
+use crate::secure::tls;
 
 const REQUESTS: usize = 100;
 
@@ -11,6 +12,9 @@ pub fn open(run: &Run, options: Options) -> (AsyncClient, rumqttc::EventLoop) {
     let mut configuration = MqttOptions::new(options.client_id, &run.host, run.port);
     let limit = MAXIMUM_PACKET_SIZE_BYTES as usize;
     configuration.set_max_packet_size(limit, limit).set_manual_acks(options.manual_acks);
+    if let Some(transport) = tls() {
+        configuration.set_transport(transport);
+    }
     if options.persistent {
         configuration.set_clean_session(false);
     }

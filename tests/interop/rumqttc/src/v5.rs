@@ -8,6 +8,7 @@ use rumqttc::v5::{AsyncClient, ConnectionError, MqttOptions, StateError};
 
 use crate::harness::{Failure, Outcome, Run};
 use crate::peer::{Event, EventLoop, MAXIMUM_PACKET_SIZE_BYTES, Message, Options, Original, WILL_PAYLOAD};
+use crate::secure::tls;
 
 const REQUESTS: usize = 100;
 const SESSION_EXPIRY_S: u32 = 300;
@@ -19,6 +20,9 @@ pub fn open(run: &Run, options: Options) -> (AsyncClient, rumqttc::v5::EventLoop
     if options.persistent {
         configuration.set_clean_start(false);
         properties.session_expiry_interval.get_or_insert(SESSION_EXPIRY_S);
+    }
+    if let Some(transport) = tls() {
+        configuration.set_transport(transport);
     }
     configuration.set_connect_properties(properties).set_manual_acks(options.manual_acks);
     if let Some(will) = options.will {

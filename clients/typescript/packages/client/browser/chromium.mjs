@@ -1,9 +1,9 @@
 // Chromium as its users have it: tabs that are not in front are hidden, and their timers slow.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
@@ -25,14 +25,15 @@ const INTERRUPTS = ["SIGINT", "SIGTERM"];
 
 /**
  * Starts the browser. It is started here and not by the library, whose own settings would show every tab as if it were in
- * front, with timers at full speed.
+ * front, with timers at full speed. With `authority`, the file of a certificate, it trusts what that has issued.
  */
-export async function startChromium(flags = []) {
+export async function startChromium(flags = [], { authority } = {}) {
   assert.ok(existsSync(CHROMIUM), `there is no ${CHROMIUM}: run \`apt-get install -y chromium\`, or set CHROMIUM to its path`);
   const profile = mkdtempSync(join(tmpdir(), "tautwire-chromium-"));
   const args = [...FLAGS, ...flags, `--user-data-dir=${profile}`, "about:blank"];
   // A group of its own: it is many processes.
-  const child = spawn(CHROMIUM, args, { stdio: ["ignore", "ignore", "pipe"], detached: true });
+  const env = authority === undefined ? process.env : { ...process.env, HOME: homeThatTrusts(authority, profile) };
+  const child = spawn(CHROMIUM, args, { stdio: ["ignore", "ignore", "pipe"], detached: true, env });
   const exited = once(child, "exit");
   const signal = (name) => process.kill(-child.pid, name);
   const kill = () => signal("SIGKILL");
@@ -63,6 +64,18 @@ export async function startChromium(flags = []) {
     await stop();
     throw error;
   }
+}
+
+/** A home directory with a store of certificates as users have it, in which this authority is trusted. */
+function homeThatTrusts(authority, profile) {
+  const store = join(profile, "home", ".pki", "nssdb");
+  mkdirSync(store, { recursive: true });
+  for (const words of [["-N", "--empty-password"], ["-A", "-t", "C,,", "-n", "tautwire", "-i", authority]]) {
+    const { error, status, stderr } = spawnSync("certutil", ["-d", `sql:${store}`, ...words], { encoding: "utf8" });
+    assert.equal(error, undefined, "there is no certutil: run `apt-get install -y libnss3-tools`");
+    assert.equal(status, 0, stderr);
+  }
+  return join(profile, "home");
 }
 
 function debuggingUrl(child) {

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const HERE = fileURLToPath(new URL(".", import.meta.url));
-const POLICY = "default-src 'self'; img-src data:; connect-src ws://127.0.0.1:*; require-trusted-types-for 'script'";
+const POLICY = "default-src 'self'; img-src data:; connect-src ws://127.0.0.1:* wss://localhost:*; require-trusted-types-for 'script'";
 const HTML = '<!doctype html><link rel="icon" href="data:,"><script type="module" src="/client.js"></script>';
 
 /** Serves them on loopback. */

@@ -14,6 +14,32 @@ export type MqttErrorCode =
   | "connection_lost"
   /** The transport failed or could not be opened; `cause` is its error. */
   | "transport_failed"
+  /** TLS: the server's certificate was issued by an authority that is not trusted. */
+  | "tls_unknown_authority"
+  /** TLS: the server's certificate was issued by nobody but itself, and is not trusted. */
+  | "tls_self_signed"
+  /** TLS: the server's certificate is for other names; the message has them. */
+  | "tls_name_mismatch"
+  /** TLS: the server's certificate has expired. */
+  | "tls_expired"
+  /** TLS: the server's certificate is not valid yet, or the clock is wrong. */
+  | "tls_not_yet_valid"
+  /** TLS: the server's certificate has been revoked, or nothing says that it has not. */
+  | "tls_revoked"
+  /** TLS: the server's certificate cannot be used for another reason. */
+  | "tls_certificate"
+  /** TLS: the server asks for a certificate of this client, which has none. */
+  | "tls_client_certificate_required"
+  /** TLS: the server does not accept this client's certificate; the message says why. */
+  | "tls_client_certificate_refused"
+  /** TLS: there is no version, cipher suite or protocol (ALPN) that both have. */
+  | "tls_nothing_in_common"
+  /** TLS: the server does not speak it at this port. */
+  | "tls_not_spoken"
+  /** TLS: the server ended the connection before the handshake was over. */
+  | "tls_closed"
+  /** TLS: a certificate, a key or an option of this client is wrong. */
+  | "tls_settings"
   /** The server did not answer a PINGREQ in time. */
   | "keep_alive_timeout"
   /** The server sent what the standard does not allow; `cause` or `reason` says what. */

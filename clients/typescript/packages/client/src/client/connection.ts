@@ -30,6 +30,7 @@ const PERMANENT_CODES: readonly string[] = [
   "redirected",
   "authentication_failed",
   "invalid_argument",
+  "tls_settings",
 ];
 
 export interface ConnectionOwner {
@@ -440,6 +441,10 @@ export class Connection implements SessionOwner {
 
   private onTransportClosed(error: unknown): void {
     const isLost = error === undefined;
+    if (error instanceof MqttError) {
+      this.onLost(error);
+      return;
+    }
     this.onLost(
       new MqttError(
         isLost ? "connection_lost" : "transport_failed",

@@ -1,5 +1,6 @@
 import { connect as connectTcp, isIP, type Socket } from "node:net";
-import { connect as connectTls } from "node:tls";
+import { connect as connectTls, type ConnectionOptions } from "node:tls";
+import { explainTls } from "./tls-failure.js";
 import type { Transport, TransportEvents, TransportOptions } from "./transport.js";
 
 const DEFAULT_PORTS: Readonly<Record<string, number>> = { "mqtt:": 1883, "mqtts:": 8883, "ws:": 80, "wss:": 443 };
@@ -9,19 +10,29 @@ export function openSocket(url: URL, { tls = {} }: TransportOptions): Socket {
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
   const port = url.port === "" ? DEFAULT_PORTS[url.protocol]! : Number(url.port);
   if (url.protocol === "mqtt:" || url.protocol === "ws:") return connectTcp({ host, port, noDelay: true });
-  const { alpnProtocols, servername = isIP(host) === 0 ? host : "", ca, cert, key, ...rest } = tls;
-  const socket = connectTls({
+  const { alpnProtocols, servername = isIP(host) === 0 ? host : "", ca, crl, cert, key, ...rest } = tls;
+  const settings: ConnectionOptions = {
     host,
     port,
     servername,
     ...(ca !== undefined && { ca: (Array.isArray(ca) ? ca : [ca]).map(pem) }),
+    ...(crl !== undefined && { crl: (Array.isArray(crl) ? crl : [crl]).map(pem) }),
     ...(cert !== undefined && { cert: pem(cert) }),
     ...(key !== undefined && { key: pem(key) }),
     ...(alpnProtocols !== undefined && { ALPNProtocols: [...alpnProtocols] }),
     ...rest,
-  });
+  };
+  const socket = connectSecurely(settings);
   socket.setNoDelay(true);
   return socket;
+}
+
+function connectSecurely(settings: ConnectionOptions): Socket {
+  try {
+    return connectTls(settings);
+  } catch (error) {
+    throw explainTls(error);
+  }
 }
 
 function pem(text: string | Uint8Array): string | Buffer {
@@ -51,7 +62,7 @@ export function overSocket(socket: Socket, events: Pick<TransportEvents, "onDrai
     events.onClose(error);
   };
   socket.on("error", (error) => {
-    failure = error;
+    failure = explainTls(error);
   });
   socket.on("drain", () => {
     events.onDrain();

@@ -28,6 +28,8 @@ export interface TransportEvents {
 export interface TlsOptions {
   /** Certificates of authorities to trust in place of those of the system, as PEM. */
   ca?: string | Uint8Array | readonly (string | Uint8Array)[] | undefined;
+  /** Lists of certificates that authorities have revoked (CRL), as PEM. There must be one for each authority of the server's certificate. */
+  crl?: string | Uint8Array | readonly (string | Uint8Array)[] | undefined;
   /** The certificate of this client, as PEM. */
   cert?: string | Uint8Array | undefined;
   /** The private key of this client, as PEM. */

@@ -3,7 +3,8 @@ import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { within } from "./waiting.js";
 
-const binary = process.env["TAUTWIRE_BIN"] ?? fileURLToPath(new URL("../../../../../../../bin/tautwire", import.meta.url));
+/** The program of the broker. */
+export const binary = process.env["TAUTWIRE_BIN"] ?? fileURLToPath(new URL("../../../../../../../bin/tautwire", import.meta.url));
 
 /** Why tests with the broker of this repository cannot run, or false. */
 export const noBroker: string | false = existsSync(binary) ? false : "there is no bin/tautwire: run `make build` first";
@@ -16,8 +17,9 @@ export class RealBroker {
     readonly urls: readonly string[],
   ) {}
 
-  static async start(listen: readonly string[] = ["127.0.0.1:0"]): Promise<RealBroker> {
-    const child = spawn(binary, ["serve", "--memory", ...listen.flatMap((address) => ["--listen", address])], {
+  static async start(listen: readonly string[] = ["127.0.0.1:0"], settings: readonly string[] = []): Promise<RealBroker> {
+    const options = [...listen.flatMap((address) => ["--listen", address]), ...settings.flatMap((setting) => ["--set", setting])];
+    const child = spawn(binary, ["serve", "--memory", ...options], {
       stdio: ["ignore", "pipe", "pipe"],
     });
     let log = "";

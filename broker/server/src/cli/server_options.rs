@@ -1,0 +1,195 @@
+//! The options that say where the broker is, and whom to trust there.
+
+use std::path::PathBuf;
+
+use tautwire_client::{Error, Scheme, Server, Tls};
+
+use super::Stop;
+use super::arguments::{Arguments, OptionSpec, flag, value};
+
+pub(super) const TLS_OPTIONS: &[OptionSpec] = &[
+    flag(None, "tls", "Connect by TLS, and trust the authorities that this system trusts."),
+    value(
+        None,
+        "ca",
+        "FILE",
+        "The same, and trust the authorities in this PEM file instead, such as tls/ca.pem of `tautwire cert`.",
+    ),
+    value(None, "cert", "FILE", "Show this certificate to the broker (PEM). Needs --key."),
+    value(None, "key", "FILE", "The private key of the certificate (PEM, not encrypted)."),
+    value(None, "revoked", "FILE", "Refuse a broker whose certificate is on this list of revoked ones (PEM)."),
+    value(
+        None,
+        "server-name",
+        "NAME",
+        "The name that the broker is asked for (SNI) and that its certificate must have, where that is not the host.",
+    ),
+    value(None, "alpn", "PROTOCOL", "Ask for this protocol, for example mqtt. May be repeated."),
+    flag(
+        None,
+        "dangerously-accept-any-certificate",
+        "Believe anybody to be the broker. Whoever is on the way can read and change everything, the password too.",
+    ),
+];
+
+const PORT: u16 = 1883;
+const TLS_PORT: u16 = 8883;
+
+/// These options as given.
+#[derive(Debug, Default)]
+pub(super) struct ServerOptions {
+    url: Option<Server>,
+    host: Option<String>,
+    port: Option<u16>,
+    by_tls: bool,
+    ca: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    revoked: Option<PathBuf>,
+    server_name: Option<String>,
+    alpn: Vec<String>,
+    takes_any: bool,
+}
+
+impl ServerOptions {
+    /// Takes the option if it is one of these.
+    pub(super) fn take(&mut self, name: &str, arguments: &mut Arguments) -> Result<bool, Stop> {
+        match name {
+            "url" => {
+                let url = Server::parse(&arguments.string()?);
+                self.url = Some(url.map_err(|error| arguments.failure(&error.to_string()))?);
+            }
+            "host" => self.host = Some(arguments.string()?),
+            "port" => self.port = Some(arguments.number(1..=65_535)?),
+            "tls" => self.by_tls = true,
+            "ca" => self.ca = Some(arguments.os_string()?.into()),
+            "cert" => self.certificate = Some(arguments.os_string()?.into()),
+            "key" => self.key = Some(arguments.os_string()?.into()),
+            "revoked" => self.revoked = Some(arguments.os_string()?.into()),
+            "server-name" => self.server_name = Some(arguments.string()?),
+            "alpn" => self.alpn.push(arguments.string()?),
+            "dangerously-accept-any-certificate" => self.takes_any = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Where the broker is, and how to know it.
+    ///
+    /// # Errors
+    /// Options that do not go together, or files that cannot be used.
+    pub(super) fn resolve(&self, arguments: &Arguments) -> Result<(Server, Tls), Stop> {
+        let fail = |message: &str| Err(arguments.command_failure(message));
+        if self.url.is_some() && (self.host.is_some() || self.port.is_some()) {
+            return fail("--url says host and port already; keep one of them");
+        }
+        if self.certificate.is_some() != self.key.is_some() {
+            return fail("--cert and --key go together: a certificate and its private key");
+        }
+        if self.takes_any && (self.ca.is_some() || self.revoked.is_some()) {
+            return fail("--dangerously-accept-any-certificate looks at no certificate; leave out --ca and --revoked");
+        }
+        let server = match &self.url {
+            Some(server) if self.asks_for_tls() && !server.scheme.is_tls() => {
+                return fail("the options of TLS need mqtts:// or wss:// in --url");
+            }
+            Some(server) => server.clone(),
+            None => {
+                let (scheme, port) = if self.asks_for_tls() { (Scheme::Mqtts, TLS_PORT) } else { (Scheme::Mqtt, PORT) };
+                let host = self.host.clone().unwrap_or_else(|| "localhost".to_owned());
+                Server { scheme, host, port: self.port.unwrap_or(port), path: String::new() }
+            }
+        };
+        let tls = self.tls().map_err(|error| arguments.command_failure(&error.to_string()))?;
+        Ok((server, tls))
+    }
+
+    fn asks_for_tls(&self) -> bool {
+        self.by_tls
+            || self.takes_any
+            || [&self.ca, &self.certificate, &self.revoked].iter().any(|file| file.is_some())
+            || self.server_name.is_some()
+            || !self.alpn.is_empty()
+    }
+
+    fn tls(&self) -> Result<Tls, Error> {
+        let mut tls = Tls::default().alpn(self.alpn.iter().map(String::as_str));
+        if let Some(ca) = &self.ca {
+            tls = tls.trust_file(ca)?;
+        }
+        if let (Some(certificate), Some(key)) = (&self.certificate, &self.key) {
+            tls = tls.identity_files(certificate, key)?;
+        }
+        if let Some(revoked) = &self.revoked {
+            tls = tls.revoked_file(revoked)?;
+        }
+        if let Some(name) = &self.server_name {
+            tls = tls.server_name(name);
+        }
+        Ok(if self.takes_any { tls.dangerously_accept_any_certificate() } else { tls })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::arguments::tests::message;
+    use super::super::arguments::{Argument, Command, OptionGroup};
+    use super::*;
+
+    static DEMO: Command = Command {
+        name: "demo",
+        usage: &[""],
+        about: "",
+        groups: &[
+            OptionGroup { title: "TLS", options: TLS_OPTIONS },
+            OptionGroup {
+                title: "",
+                options: &[value(None, "url", "", ""), value(None, "host", "", ""), value(None, "port", "", "")],
+            },
+        ],
+        notes: &[],
+    };
+
+    fn resolved(given: &[&str]) -> Result<(Scheme, String, u16), String> {
+        let mut arguments = super::super::arguments::tests::arguments(&DEMO, given);
+        let mut options = ServerOptions::default();
+        while let Some(Argument::Option(name)) = arguments.next().expect("an option") {
+            assert!(options.take(name, &mut arguments).map_err(message)?, "{name}");
+        }
+        let (server, _) = options.resolve(&arguments).map_err(message)?;
+        Ok((server.scheme, server.host, server.port))
+    }
+
+    #[test]
+    fn options_of_tls_ask_for_tls_and_its_port() {
+        let localhost = |scheme, port| Ok((scheme, "localhost".to_owned(), port));
+        assert_eq!(resolved(&[]), localhost(Scheme::Mqtt, 1883));
+        for given in [
+            &["--tls"][..],
+            &["--server-name", "a"],
+            &["--alpn", "mqtt"],
+            &["--dangerously-accept-any-certificate"],
+            &["--url", "mqtts://localhost"],
+        ] {
+            assert_eq!(resolved(given), localhost(Scheme::Mqtts, 8883), "{given:?}");
+        }
+        assert_eq!(resolved(&["--tls", "--port", "1"]), localhost(Scheme::Mqtts, 1));
+        assert_eq!(resolved(&["--url", "wss://a:2/p", "--tls"]), Ok((Scheme::Wss, "a".to_owned(), 2)));
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        for (given, expected) in [
+            (&["--url", "mqtt://a", "--tls"][..], "need mqtts:// or wss://"),
+            (&["--url", "mqtt://a", "--host", "b"], "keep one of them"),
+            (&["--cert", "a"], "--cert and --key go together"),
+            (&["--key", "a"], "--cert and --key go together"),
+            (&["--ca", "a", "--dangerously-accept-any-certificate"], "leave out --ca"),
+            (&["--ca", "no-such-file"], "no-such-file"),
+            (&["--url", "http://a"], "the scheme is one of mqtt, mqtts, ws, wss"),
+        ] {
+            let refused = resolved(given).expect_err("refused");
+            assert!(refused.contains(expected), "{given:?}: {refused}");
+        }
+    }
+}

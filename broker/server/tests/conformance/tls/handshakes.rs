@@ -1,0 +1,159 @@
+//! What is spoken, and how handshakes go that are slow, wrong or many.
+
+use std::io::{Read as _, Write as _};
+use std::time::Instant;
+
+use super::support::{Broker, CONNECT, Certificates, Client, Connection, socket};
+use crate::support::client::EXPECTATION;
+
+#[test]
+fn both_versions_are_spoken_and_sessions_resumed() {
+    let ours = Certificates::made(&[]);
+    let broker = Broker::start(&ours.settings());
+    for versions in [&[&rustls::version::TLS12][..], &[&rustls::version::TLS13]] {
+        let config = Client { versions, ..Client::of(&ours) }.config();
+        for is_resumed in [false, true, true] {
+            let mut connection = Connection::dial(config.clone(), "localhost", broker.mqtts);
+            connection.greet().expect("the client is let in");
+            // Tickets of TLS 1.3 come behind the handshake, before this answer.
+            connection.ping();
+            assert_eq!(connection.is_resumed(), is_resumed, "{versions:?}");
+        }
+    }
+}
+
+#[test]
+fn an_old_version_and_other_cipher_suites_are_refused_where_it_is_said() {
+    let ours = Certificates::made(&[]);
+    let [certificate, key] = ours.settings();
+    let old = [&rustls::version::TLS12];
+    let broker = Broker::start(&[certificate.clone(), key.clone(), "tls.minimum_version=1.3".to_owned()]);
+    Client::of(&ours).connect(broker.mqtts).ping();
+    let refused = Client { versions: &old, ..Client::of(&ours) }.refused(broker.mqtts);
+    assert!(refused.contains("ProtocolVersion"), "{refused}");
+    broker.wait_for("tls_nothing_in_common");
+
+    let suite = "tls.cipher_suites=TLS13_CHACHA20_POLY1305_SHA256,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256";
+    let broker = Broker::start(&[certificate, key, suite.to_owned()]);
+    for (versions, expected) in [
+        (&[&rustls::version::TLS13][..], "TLS13_CHACHA20_POLY1305_SHA256"),
+        (&old, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
+    ] {
+        let connection = Client { versions, ..Client::of(&ours) }.connect(broker.mqtts);
+        let spoken = connection.0.conn.negotiated_cipher_suite().expect("one is spoken").suite();
+        assert_eq!(spoken.as_str(), Some(expected));
+    }
+}
+
+#[test]
+fn a_protocol_is_agreed_on_where_the_client_asks_for_one() {
+    let ours = Certificates::made(&[]);
+    let broker = Broker::start(&ours.settings());
+    let connection = Client { alpn: &["h2", "mqtt"], ..Client::of(&ours) }.connect(broker.mqtts);
+    assert_eq!(connection.0.conn.alpn_protocol(), Some(&b"mqtt"[..]));
+    for versions in [&[&rustls::version::TLS12][..], &[&rustls::version::TLS13]] {
+        let refused = Client { alpn: &["http/1.1"], versions, ..Client::of(&ours) }.refused(broker.mqtts);
+        assert!(refused.contains("NoApplicationProtocol"), "{refused}");
+        broker.wait_for("by ALPN");
+    }
+}
+
+#[test]
+fn mqtt_travels_by_websocket_over_tls() {
+    const MASKED: u8 = 0x80;
+    let ours = Certificates::made(&[]);
+    let broker = Broker::start(&ours.settings());
+    let mut connection = Client { alpn: &["http/1.1"], ..Client::of(&ours) }.dial(broker.wss);
+    let request = "GET /mqtt HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                   Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n";
+    connection.0.write_all(request.as_bytes()).expect("it is taken");
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.extend(connection.read(1).expect("an answer"));
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&head));
+    // A mask of zeros leaves the bytes as they are.
+    let frame = [&[0x82, MASKED | CONNECT.len() as u8, 0, 0, 0, 0], CONNECT].concat();
+    connection.0.write_all(&frame).expect("it is taken");
+    assert_eq!(connection.read(6).expect("CONNACK"), b"\x82\x04\x20\x02\x00\x00");
+}
+
+#[test]
+fn who_speaks_the_wrong_one_of_both_is_refused_and_others_notice_nothing() {
+    let ours = Certificates::made(&[]);
+    let broker = Broker::start(&ours.settings());
+    let mut other = Client::of(&ours).connect(broker.mqtts);
+    // Plain MQTT where TLS is spoken is answered with an alert of TLS.
+    for address in [broker.mqtts, broker.wss] {
+        let mut plain = socket(address);
+        plain.write_all(CONNECT).expect("it is taken");
+        let mut answer = Vec::new();
+        let _ = plain.read_to_end(&mut answer);
+        assert_eq!(answer.first(), Some(&21), "{answer:?}");
+        broker.wait_for("tls_not_spoken");
+    }
+    // And TLS where plain MQTT is spoken ends with nothing said that could be taken for TLS.
+    let refused = Client::of(&ours).refused(broker.mqtt);
+    assert!(!refused.is_empty());
+    other.ping();
+    Client::of(&ours).connect(broker.mqtts).ping();
+}
+
+#[test]
+fn a_handshake_may_come_byte_by_byte_while_others_are_served() {
+    let ours = Certificates::made(&[]);
+    let broker = Broker::start(&ours.settings());
+    let mut slow = Client::of(&ours).dial(broker.mqtts);
+    slow.0.sock.set_nodelay(true).expect("an option");
+    let mut hello = Vec::new();
+    slow.0.conn.write_tls(&mut hello).expect("memory takes all");
+    let (first, rest) = hello.split_at(hello.len() - 3);
+    for byte in first {
+        slow.0.sock.write_all(&[*byte]).expect("it is taken");
+    }
+    // Whoever comes meanwhile does not wait for it.
+    Client::of(&ours).connect(broker.mqtts).ping();
+    for byte in rest {
+        slow.0.sock.write_all(&[*byte]).expect("it is taken");
+    }
+    slow.greet().expect("the client is let in");
+}
+
+#[test]
+fn a_handshake_that_does_not_go_on_is_ended_in_time() {
+    let ours = Certificates::made(&[]);
+    let [certificate, key] = ours.settings();
+    let broker = Broker::start(&[certificate, key, "mqtt.connect_timeout_s=1".to_owned()]);
+    let mut hello = Vec::new();
+    let mut quiet = Client::of(&ours).dial(broker.mqtts);
+    quiet.0.conn.write_tls(&mut hello).expect("memory takes all");
+    let mut halfway = socket(broker.mqtts);
+    halfway.write_all(&hello[..hello.len() / 2]).expect("it is taken");
+    let mut answered = socket(broker.mqtts);
+    answered.write_all(&hello).expect("it is taken");
+    for mut socket in [halfway, answered] {
+        let mut said = Vec::new();
+        // The end comes, in order or by a reset, and not the patience of this test.
+        let ended = socket.read_to_end(&mut said);
+        assert!(!ended.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock));
+    }
+}
+
+#[test]
+fn more_handshakes_than_may_go_on_are_closed_on_arrival() {
+    let ours = Certificates::made(&[]);
+    let [certificate, key] = ours.settings();
+    let broker = Broker::with("1", &[certificate, key, "limits.tls_handshakes=2".to_owned()]);
+    let idle = [socket(broker.mqtts), socket(broker.mqtts)];
+    let mut refused = socket(broker.mqtts);
+    let mut said = Vec::new();
+    let _ = refused.read_to_end(&mut said);
+    assert!(said.is_empty());
+    broker.wait_for("limits.tls_handshakes is reached");
+    // When they have ended there is room again, as soon as the broker has noticed.
+    drop(idle);
+    let deadline = Instant::now() + EXPECTATION;
+    while let Err(error) = Client::of(&ours).dial(broker.mqtts).greet() {
+        assert!(Instant::now() < deadline, "{error}");
+    }
+}

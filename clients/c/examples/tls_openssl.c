@@ -1,0 +1,353 @@
+/* tls.h with OpenSSL 1.1.1 and later. */
+#include "tls.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+
+struct tls {
+    tls_config config;
+    tw_tcp tcp;
+    tw_transport under;
+    SSL_CTX *context;
+    SSL *ssl;
+    bool wants_to_write;
+    char error[400];
+};
+
+/* Codes as the other clients of Tautwire have them. */
+static void say(tls *t, const char *text, const char *code) {
+    snprintf(t->error, sizeof t->error, "%s [%s]", text, code);
+}
+
+static const char *name_of(const tls *t) {
+    return t->config.server_name != NULL ? t->config.server_name : t->config.host;
+}
+
+/* The names that a certificate has, as far as there is room. */
+static void list_names(const X509 *certificate, char *to, size_t size) {
+    GENERAL_NAMES *names = (GENERAL_NAMES *)X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+    int at;
+    to[0] = '\0';
+    for (at = 0; at < sk_GENERAL_NAME_num(names); at++) {
+        const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, at);
+        size_t used = strlen(to);
+        if (name->type == GEN_DNS) {
+            snprintf(to + used, size - used, "%s%.*s", used == 0 ? "" : ", ", ASN1_STRING_length(name->d.dNSName),
+                     (const char *)ASN1_STRING_get0_data(name->d.dNSName));
+        } else if (name->type == GEN_IPADD && ASN1_STRING_length(name->d.iPAddress) == 4) {
+            const unsigned char *a = ASN1_STRING_get0_data(name->d.iPAddress);
+            snprintf(to + used, size - used, "%s%d.%d.%d.%d", used == 0 ? "" : ", ", a[0], a[1], a[2], a[3]);
+        }
+    }
+    GENERAL_NAMES_free(names);
+}
+
+static void say_day(tls *t, const char *text, const ASN1_TIME *time, const char *code) {
+    struct tm moment;
+    if (ASN1_TIME_to_tm(time, &moment) == 1) {
+        snprintf(t->error, sizeof t->error, "%s %04d-%02d-%02d [%s]", text, moment.tm_year + 1900, moment.tm_mon + 1,
+                 moment.tm_mday, code);
+    } else {
+        say(t, text, code);
+    }
+}
+
+/* What is wrong with the server's certificate. */
+static void explain_certificate(tls *t, int verdict, const X509 *certificate) {
+    char names[200];
+    switch (verdict) {
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+        say(t, "the server's certificate is self-signed: no authority vouches for it; trust this very certificate, or have an authority issue one",
+            "tls_self_signed");
+        break;
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+        say(t, "the server's certificate was issued by an authority that is not trusted; trust that authority's certificate",
+            "tls_unknown_authority");
+        break;
+    case X509_V_ERR_HOSTNAME_MISMATCH:
+    case X509_V_ERR_IP_ADDRESS_MISMATCH:
+        list_names(certificate, names, sizeof names);
+        snprintf(t->error, sizeof t->error,
+                 "the server's certificate is for %.150s, not for %.100s; connect by a name that it has [tls_name_mismatch]",
+                 names[0] == '\0' ? "no name at all" : names, name_of(t));
+        break;
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+        say_day(t, "have the server renew its certificate: it expired on", X509_get0_notAfter(certificate), "tls_expired");
+        break;
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+        say_day(t, "see whether the clock is right: the server's certificate is valid from", X509_get0_notBefore(certificate),
+                "tls_not_yet_valid");
+        break;
+    case X509_V_ERR_CERT_REVOKED:
+        say(t, "the server's certificate has been revoked: somebody else may have its key; have the server get a new one",
+            "tls_revoked");
+        break;
+    case X509_V_ERR_UNABLE_TO_GET_CRL:
+    case X509_V_ERR_CRL_HAS_EXPIRED:
+        say(t, "no list that is good now says whether the server's certificate has been revoked", "tls_revoked");
+        break;
+    default: say(t, X509_verify_cert_error_string(verdict), "tls_certificate"); break;
+    }
+}
+
+/* Is told what OpenSSL thinks of a certificate, while it has it: afterwards it has forgotten one that is not good. */
+static int on_verified(int is_good, X509_STORE_CTX *store) {
+    const SSL *ssl = (const SSL *)X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
+    tls *t = (tls *)SSL_get_app_data(ssl);
+    if (is_good == 0) {
+        explain_certificate(t, X509_STORE_CTX_get_error(store), X509_STORE_CTX_get_current_cert(store));
+    }
+    return is_good;
+}
+
+/* What the server says is wrong. OpenSSL's reasons for alerts are their numbers and 1000. */
+static bool explain_alert(tls *t, int reason) {
+    switch (reason) {
+    case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+        say(t, "the server lets in only clients with a certificate; set this client's certificate and its key",
+            "tls_client_certificate_required");
+        return true;
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+        say(t, "the server refuses this client's certificate: it has been revoked; get a new one",
+            "tls_client_certificate_refused");
+        return true;
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+        say(t, "the server refuses this client's certificate: it has expired, or is not valid yet; get a new one",
+            "tls_client_certificate_refused");
+        return true;
+    case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+        say(t, "the server refuses this client's certificate: it was issued by an authority that the server does not know",
+            "tls_client_certificate_refused");
+        return true;
+    case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+        say(t, "the server refuses this client's certificate: it is of a kind that is not for clients",
+            "tls_client_certificate_refused");
+        return true;
+    case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+    case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+    case SSL_R_TLSV1_ALERT_ACCESS_DENIED:
+        say(t, "the server refuses this client's certificate, and does not say why; its log does",
+            "tls_client_certificate_refused");
+        return true;
+    case SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL:
+        say(t, "the server has not the protocol that is asked for by ALPN; ask for \"mqtt\", or for none",
+            "tls_nothing_in_common");
+        return true;
+    case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
+    case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
+    case SSL_R_TLSV1_ALERT_INSUFFICIENT_SECURITY:
+    case SSL_R_UNSUPPORTED_PROTOCOL:
+        say(t, "the server and this client have no version or cipher suite of TLS in common", "tls_nothing_in_common");
+        return true;
+    case SSL_R_WRONG_VERSION_NUMBER:
+    case SSL_R_PACKET_LENGTH_TOO_LONG:
+        say(t, "the server does not speak TLS at this port; connect to its port for TLS", "tls_not_spoken");
+        return true;
+    default: return false;
+    }
+}
+
+/* Answers 0 if the call is to be made again later, and -1 otherwise. */
+static tw_result failed(tls *t, int result) {
+    unsigned long error = ERR_peek_error();
+    int kind = SSL_get_error(t->ssl, result);
+    bool is_over = kind != SSL_ERROR_WANT_READ && kind != SSL_ERROR_WANT_WRITE;
+    t->wants_to_write = kind == SSL_ERROR_WANT_WRITE;
+    if (is_over) {
+        if (SSL_get_verify_result(t->ssl) != X509_V_OK || explain_alert(t, ERR_GET_REASON(error))) {
+            /* It is said. */
+        } else if (!SSL_is_init_finished(t->ssl)) {
+            say(t, "the server closed the connection before TLS was agreed on; is this its port for TLS?", "tls_closed");
+        } else if (error != 0 && kind == SSL_ERROR_SSL) {
+            ERR_error_string_n(error, t->error, sizeof t->error);
+        }
+    }
+    ERR_clear_error();
+    return is_over ? -1 : 0;
+}
+
+static int at_most(size_t size) {
+    return size < INT_MAX ? (int)size : INT_MAX;
+}
+
+static tw_result tls_recv(void *context, uint8_t *to, size_t size) {
+    tls *t = (tls *)context;
+    int count;
+    ERR_clear_error();
+    count = SSL_read(t->ssl, to, at_most(size));
+    return count > 0 ? (tw_result)count : failed(t, count);
+}
+
+static tw_result tls_send(void *context, const uint8_t *bytes, size_t len) {
+    tls *t = (tls *)context;
+    int count;
+    if (len == 0) {
+        return 0;
+    }
+    ERR_clear_error();
+    count = SSL_write(t->ssl, bytes, at_most(len));
+    return count > 0 ? (tw_result)count : failed(t, count);
+}
+
+static tw_result begin(tls *t) {
+    const char *name = name_of(t);
+    X509_VERIFY_PARAM *checks;
+    t->ssl = SSL_new(t->context);
+    if (t->ssl == NULL || SSL_set_fd(t->ssl, t->tcp.fd) != 1) {
+        return -1;
+    }
+    SSL_set_app_data(t->ssl, t);
+    checks = SSL_get0_param(t->ssl);
+    X509_VERIFY_PARAM_set_hostflags(checks, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    /* An address is not asked for by SNI. */
+    if (X509_VERIFY_PARAM_set1_ip_asc(checks, name) != 1 &&
+        (SSL_set_tlsext_host_name(t->ssl, name) != 1 || X509_VERIFY_PARAM_set1_host(checks, name, 0) != 1)) {
+        say(t, "this is no name that a certificate could have", "tls_settings");
+        return -1;
+    }
+    return 1;
+}
+
+static tw_result tls_open(void *context) {
+    tls *t = (tls *)context;
+    tw_result result = t->under.open(t->under.context);
+    int connected;
+    if (result <= 0) {
+        return result;
+    }
+    if (t->ssl == NULL && begin(t) < 0) {
+        return -1;
+    }
+    ERR_clear_error();
+    connected = SSL_connect(t->ssl);
+    if (connected != 1) {
+        return failed(t, connected);
+    }
+    t->error[0] = '\0';
+    return 1;
+}
+
+static void tls_wait(void *context, bool to_receive, bool to_send, uint32_t timeout_ms) {
+    tls *t = (tls *)context;
+    /* What has been decrypted is no longer in the socket. */
+    bool is_there = to_receive && t->ssl != NULL && SSL_pending(t->ssl) > 0;
+    /* A handshake may have to read in order to send, and the other way round. */
+    bool shakes_hands = t->ssl != NULL && !SSL_is_init_finished(t->ssl);
+    if (!is_there) {
+        t->under.wait(t->under.context, to_receive || shakes_hands, shakes_hands ? t->wants_to_write : to_send, timeout_ms);
+    }
+}
+
+static void tls_close(void *context) {
+    tls *t = (tls *)context;
+    if (t->ssl != NULL) {
+        if (SSL_is_init_finished(t->ssl)) {
+            /* The server is told that nothing more comes; its answer is not waited for. */
+            (void)SSL_shutdown(t->ssl);
+        }
+        SSL_free(t->ssl);
+    }
+    ERR_clear_error();
+    t->ssl = NULL;
+    t->under.close(t->under.context);
+}
+
+static uint32_t tls_now_ms(void *context) {
+    tls *t = (tls *)context;
+    return t->under.now_ms(t->under.context);
+}
+
+static bool refuse_revoked(SSL_CTX *context, const char *file) {
+    X509_STORE *store = SSL_CTX_get_cert_store(context);
+    X509_LOOKUP *lookup = X509_STORE_add_lookup(store, X509_LOOKUP_file());
+    return lookup != NULL && X509_load_crl_file(lookup, file, X509_FILETYPE_PEM) > 0 &&
+           X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK) == 1;
+}
+
+/* What is wrong with the settings, or NULL. */
+static const char *set_up(tls *t) {
+    const tls_config *config = &t->config;
+    if (t->context == NULL || SSL_CTX_set_min_proto_version(t->context, TLS1_2_VERSION) != 1) {
+        return "OpenSSL cannot be set up";
+    }
+    SSL_CTX_set_verify(t->context, SSL_VERIFY_PEER, on_verified);
+    /* A link gives what is left of its output, wherever that lies now. */
+    SSL_CTX_set_mode(t->context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    if (SSL_CTX_load_verify_locations(t->context, config->ca_file, NULL) != 1) {
+        return "the file of authorities holds no certificate in PEM";
+    }
+    if (config->revoked_file != NULL && !refuse_revoked(t->context, config->revoked_file)) {
+        return "the file of revoked certificates holds no list in PEM";
+    }
+    if (config->certificate_file != NULL && SSL_CTX_use_certificate_chain_file(t->context, config->certificate_file) != 1) {
+        return "the file of this client's certificate holds none in PEM";
+    }
+    if (config->certificate_file != NULL && (config->key_file == NULL ||
+        SSL_CTX_use_PrivateKey_file(t->context, config->key_file, SSL_FILETYPE_PEM) != 1)) {
+        return "the private key is not that of this client's certificate";
+    }
+    if (config->alpn != NULL) {
+        unsigned char wire[256];
+        size_t len = strlen(config->alpn);
+        if (len == 0 || len > 255) {
+            return "the name of a protocol has 1 to 255 bytes";
+        }
+        wire[0] = (unsigned char)len;
+        memcpy(wire + 1, config->alpn, len);
+        if (SSL_CTX_set_alpn_protos(t->context, wire, (unsigned)len + 1) != 0) {
+            return "the protocol cannot be asked for";
+        }
+    }
+    return NULL;
+}
+
+tls *tls_new(const tls_config *config, char *message, size_t size) {
+    tls *t = (tls *)calloc(1, sizeof *t);
+    const char *wrong;
+    if (t == NULL) {
+        snprintf(message, size, "no memory");
+        return NULL;
+    }
+    t->config = *config;
+    t->under = tw_tcp_transport(&t->tcp, config->host, config->port);
+    t->context = SSL_CTX_new(TLS_client_method());
+    wrong = set_up(t);
+    ERR_clear_error();
+    if (wrong != NULL) {
+        snprintf(message, size, "%s [tls_settings]", wrong);
+        tls_free(t);
+        return NULL;
+    }
+    return t;
+}
+
+tw_transport tls_transport(tls *t) {
+    tw_transport transport;
+    transport.recv = tls_recv;
+    transport.send = tls_send;
+    transport.now_ms = tls_now_ms;
+    transport.open = tls_open;
+    transport.wait = tls_wait;
+    transport.close = tls_close;
+    transport.context = t;
+    return transport;
+}
+
+const char *tls_error(const tls *t) {
+    return t->error;
+}
+
+void tls_free(tls *t) {
+    tls_close(t);
+    SSL_CTX_free(t->context);
+    free(t);
+}

@@ -1,0 +1,37 @@
+"""Certificates of `tautwire cert` for a run by TLS: the broker is told of them by options, the drivers by the environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+TRANSPORTS = ("tcp", "tls", "mtls")
+TIMEOUT_S = 60
+
+
+@contextmanager
+def made(program: Path, transport: str) -> Iterator[dict[str, str]]:
+    """The variables that drivers take files from: none for TCP."""
+    if transport == "tcp":
+        yield {}
+        return
+    with tempfile.TemporaryDirectory(prefix="tautwire-interop-") as folder:
+        command = [str(program), "cert", "--dir", folder, "--client", "client"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=TIMEOUT_S)
+        variables = {"CA": "ca.pem"} if transport == "tls" else {"CA": "ca.pem", "CERT": "client.pem", "KEY": "client.key"}
+        yield {f"TAUTWIRE_TLS_{name}": str(Path(folder) / file) for name, file in variables.items()}
+
+
+def broker_options(transport: str) -> list[str]:
+    """How the broker listens. For TLS, [made] has been entered, and its variables are in the environment."""
+    if transport == "tcp":
+        return ["--listen", "127.0.0.1:0"]
+    ca = Path(os.environ["TAUTWIRE_TLS_CA"])
+    settings = [f"tls.certificate={ca.with_name('server.pem')}", f"tls.key={ca.with_name('server.key')}"]
+    if transport == "mtls":
+        settings += ["tls.client_certificates=required", f"tls.client_ca={ca}"]
+    return ["--listen", "mqtts://127.0.0.1:0", *(f"--set={setting}" for setting in settings)]
