@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::chain::{Answer, Case, Chain, Step};
 use crate::password_file::PasswordHash;
-use crate::{Now, Outside, Principal, Refusal, RefusalCode, Secret};
+use crate::{Attempt, Hook, Jwt, Now, Outside, Principal, Refusal, RefusalCode, Secret};
 
 /// A part of an authentication that takes long: a hash, a signature. Any thread may run it, and dropping it does no harm.
 pub struct Work(Box<(Arc<Chain>, Case, Job)>);
@@ -16,6 +16,10 @@ pub(crate) enum Job {
     Password { hash: PasswordHash, password: Secret, principal: Principal },
     /// Take as long as for a user that is known, then refuse.
     Decoy { hash: PasswordHash, password: Secret, refusal: Refusal },
+    /// Whose token is it?
+    Token { jwt: Arc<Jwt>, token: Secret },
+    /// What does the hook say?
+    Hook(Arc<Hook>),
 }
 
 impl Work {
@@ -27,13 +31,13 @@ impl Work {
     #[must_use]
     pub fn run(self, outside: &dyn Outside, now: Now) -> Step {
         let (chain, case, job) = *self.0;
-        let answer = job.run();
+        let answer = job.run(case.attempt(), outside, now);
         chain.go_on_with(case, answer, now, Some(outside))
     }
 }
 
 impl Job {
-    pub(crate) fn run(self) -> Answer {
+    pub(crate) fn run(self, attempt: &Attempt, outside: &dyn Outside, now: Now) -> Answer {
         match self {
             Job::Password { hash, password, principal } => {
                 if hash.verify(password.expose()) {
@@ -48,6 +52,8 @@ impl Job {
                 black_box(hash.verify(password.expose()));
                 Answer::No(refusal)
             }
+            Job::Token { jwt, token } => jwt.judge(token.expose(), outside, now),
+            Job::Hook(hook) => hook.ask(attempt, outside, now),
         }
     }
 }
@@ -57,6 +63,8 @@ impl std::fmt::Debug for Work {
         let job = match &self.0.2 {
             Job::Password { .. } => "password",
             Job::Decoy { .. } => "decoy",
+            Job::Token { .. } => "token",
+            Job::Hook(_) => "hook",
         };
         f.debug_struct("Work").field("job", &job).finish_non_exhaustive()
     }

@@ -8,13 +8,14 @@ mod client;
 mod config;
 mod contracts;
 mod identity;
-mod json;
 mod log;
 mod nearest;
 mod serve;
 mod time;
 
 use std::process::ExitCode;
+
+use tautwire_json as json;
 
 fn main() -> ExitCode {
     cli::run(std::env::args_os().skip(1))
