@@ -8,10 +8,10 @@ use crate::jwt::looks_like_a_token;
 use crate::limits::{CLIENT_ID_BYTES_MAX, LINKS_MAX};
 use crate::password_file::PasswordHash;
 use crate::scram::Proving;
-use crate::work::{Job, Work};
+use crate::work::{Job, Work, Worker};
 use crate::{
-    Attempt, Banned, Bans, CertificateRules, Exchange, Hook, Jwt, Now, Outside, PasswordFile, Principal, Refusal,
-    RefusalCode, ScramHash,
+    Attempt, Banned, Bans, CertificateRules, Exchange, Hook, Jwt, Now, PasswordFile, Principal, Refusal, RefusalCode,
+    ScramHash,
 };
 
 /// Random bytes in a nonce of SCRAM's server.
@@ -171,8 +171,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Asks the links that have not been asked yet. A thread that has the `outside` may do what takes long.
-    fn ask(self: Arc<Self>, mut case: Case, now: Now, outside: Option<&dyn Outside>) -> Step {
+    /// Asks the links that have not been asked yet. A worker may do what takes long.
+    fn ask(self: Arc<Self>, mut case: Case, now: Now, worker: Option<Worker<'_>>) -> Step {
         while let Some(link) = self.links.get(case.at) {
             case.at += 1;
             let mut answer = link.ask(&case.attempt, &case.nonce, &self.settings, now);
@@ -181,16 +181,18 @@ impl Chain {
                     // It costs as much as the decoy would.
                     case.decoy = None;
                 }
-                let Some(outside) = outside else { return Step::Work(Work::new(self, case, job)) };
-                answer = job.run(&case.attempt, outside, now);
+                let Some(worker) = worker.filter(|worker| worker.is_for(&job)) else {
+                    return Step::Work(Work::new(self, case, job));
+                };
+                answer = job.run(&case.attempt, worker.outside, now);
             }
             match answer {
                 Answer::NotMine(_) | Answer::NotMineBecause(_) => case.note(answer),
-                answer => return self.go_on_with(case, answer, now, outside),
+                answer => return self.go_on_with(case, answer, now, worker),
             }
         }
         let refusal = case.refusal.take().unwrap_or_else(|| case.attempt.unknown());
-        self.go_on_with(case, Answer::No(refusal), now, outside)
+        self.go_on_with(case, Answer::No(refusal), now, worker)
     }
 
     /// What comes of a link's answer.
@@ -199,7 +201,7 @@ impl Chain {
         mut case: Case,
         answer: Answer,
         now: Now,
-        outside: Option<&dyn Outside>,
+        worker: Option<Worker<'_>>,
     ) -> Step {
         match answer {
             Answer::Yes { principal, data } => match self.admit(&case.attempt, principal, now) {
@@ -209,9 +211,13 @@ impl Chain {
             Answer::No(refusal) => match (case.decoy.take(), case.attempt.password.take()) {
                 (Some(Decoy::Hash(hash)), Some(password)) => {
                     let job = Job::Decoy { hash, password, refusal };
-                    let Some(outside) = outside else { return Step::Work(Work::new(self, case, job)) };
-                    let answer = job.run(&case.attempt, outside, now);
-                    self.go_on_with(case, answer, now, Some(outside))
+                    match worker.filter(|worker| worker.is_for(&job)) {
+                        Some(known) => {
+                            let answer = job.run(&case.attempt, known.outside, now);
+                            self.go_on_with(case, answer, now, worker)
+                        }
+                        None => Step::Work(Work::new(self, case, job)),
+                    }
                 }
                 (Some(Decoy::Exchange { data, proving }), _) => {
                     Step::Challenge { data, exchange: Exchange::new(self, case, *proving) }
@@ -220,7 +226,7 @@ impl Chain {
             },
             Answer::NotMine(_) | Answer::NotMineBecause(_) => {
                 case.note(answer);
-                self.ask(case, now, outside)
+                self.ask(case, now, worker)
             }
             Answer::Later(job) => Step::Work(Work::new(self, case, job)),
             Answer::Challenge { data, proving } => {

@@ -63,19 +63,19 @@ impl Outside for () {
     }
 }
 
-/// Whether what goes to a URL and comes from it is safe from others: by TLS, or on this machine.
+/// Whether what goes to a URL and comes from it is safe from others: by TLS, or on this machine. A URL has no user and password in it: it is
+/// shown.
 pub(crate) fn is_safe_url(url: &str) -> bool {
-    if let Some(rest) = url.strip_prefix("https://") {
-        return !rest.is_empty();
-    }
-    let Some(rest) = url.strip_prefix("http://") else { return false };
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    if authority.contains('@') {
+    if authority.is_empty() || authority.contains(['@', '\\']) || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
         return false;
     }
     let host = match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => authority.split(':').next().unwrap_or_default(),
     };
-    host == "localhost" || host.parse::<core::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    let is_here =
+        || host == "localhost" || host.parse::<core::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    scheme == "https" || (scheme == "http" && is_here())
 }

@@ -86,6 +86,8 @@ codes! {
     HookUnreachable = "auth_hook_unreachable", ServerUnavailable, false, "nobody can say now who you are";
     /// Too many requests to the hook are on their way.
     HookBusy = "auth_hook_busy", ServerBusy, false, "too many clients connect";
+    /// Too many attempts wait for a thread, or one has waited too long.
+    Busy = "auth_busy", ServerBusy, false, "too many clients connect";
     /// The client, its user or its address is banned.
     Banned = "auth_banned", Banned, false, "banned";
     /// The Client Identifier that authentication gives is longer than a limit.
@@ -95,7 +97,9 @@ codes! {
 }
 
 impl Refusal {
-    pub(crate) fn new(code: RefusalCode, log: impl Into<Cow<'static, str>>) -> Refusal {
+    /// A refusal of who calls this crate, such as [`RefusalCode::Busy`]. `log` is for the operator, and has no secrets.
+    #[must_use]
+    pub fn new(code: RefusalCode, log: impl Into<Cow<'static, str>>) -> Refusal {
         Refusal { reason: code.reason(), code, log: log.into(), client: code.client() }
     }
 }

@@ -27,16 +27,44 @@ impl Work {
         Work(Box::new((chain, case, job)))
     }
 
-    /// Does it, and whatever else takes long after it, and says what comes of the attempt.
+    /// Whether it may wait for a network, and needs no processor meanwhile. Else it needs a processor, and memory for a hash.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.0.2.waits()
+    }
+
+    /// Does it, and whatever of the same kind comes after it, and says what comes of the attempt.
     #[must_use]
     pub fn run(self, outside: &dyn Outside, now: Now) -> Step {
         let (chain, case, job) = *self.0;
+        let worker = Worker { outside, waits: job.waits() };
         let answer = job.run(case.attempt(), outside, now);
-        chain.go_on_with(case, answer, now, Some(outside))
+        chain.go_on_with(case, answer, now, Some(worker))
+    }
+}
+
+/// A thread that runs work of one kind.
+#[derive(Clone, Copy)]
+pub(crate) struct Worker<'o> {
+    pub(crate) outside: &'o dyn Outside,
+    waits: bool,
+}
+
+impl Worker<'_> {
+    pub(crate) fn is_for(&self, job: &Job) -> bool {
+        self.waits == job.waits()
     }
 }
 
 impl Job {
+    fn waits(&self) -> bool {
+        match self {
+            Job::Password { .. } | Job::Decoy { .. } => false,
+            Job::Token { jwt, .. } => jwt.may_fetch(),
+            Job::Hook(_) => true,
+        }
+    }
+
     pub(crate) fn run(self, attempt: &Attempt, outside: &dyn Outside, now: Now) -> Answer {
         match self {
             Job::Password { hash, password, principal } => {

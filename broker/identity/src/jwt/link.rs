@@ -71,6 +71,11 @@ impl Jwt {
         Ok(Jwt { settings, keys })
     }
 
+    /// Whether a network may have to be waited for.
+    pub(crate) fn may_fetch(&self) -> bool {
+        matches!(self.keys, Keys::Url(_))
+    }
+
     /// Whose token it is. Takes long: a signature is checked, and keys may have to be fetched.
     pub(crate) fn judge(&self, token: &[u8], outside: &dyn Outside, now: Now) -> Answer {
         let token = match Token::parse(token) {
