@@ -6,7 +6,7 @@ use crate::Secret;
 use crate::limits::{HOOK_CACHE_ENTRIES_MAX, HOOK_CACHE_S_MAX, HOOK_CONCURRENCY_MAX, HOOK_FIELDS_MAX, HOOK_TIMEOUT_MS};
 
 /// How a hook is asked, and what holds where it cannot be.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookSettings {
     /// `https://…`, or `http://` on this machine.
     pub url: Box<str>,

@@ -2,6 +2,8 @@
 
 mod ask;
 #[cfg_attr(not(test), expect(dead_code, reason = "no listener asks a chain yet"))]
+mod chains;
+#[cfg_attr(not(test), expect(dead_code, reason = "no listener asks a chain yet"))]
 mod outside;
 mod users;
 #[cfg_attr(not(test), expect(dead_code, reason = "no listener asks a chain yet"))]
