@@ -230,6 +230,8 @@ impl Chain {
             }
             Answer::Later(job) => Step::Work(Work::new(self, case, job)),
             Answer::Challenge { data, proving } => {
+                // The user is known now, so its exchange is the only one.
+                case.decoy = None;
                 Step::Challenge { data, exchange: Exchange::new(self, case, *proving) }
             }
         }

@@ -91,16 +91,18 @@ impl Jwks {
     /// The keys, fetched if they are old, or if `lacks_a_key` and they may be fetched again. While somebody fetches, the others go on with those
     /// that there are, and wait where there are none.
     pub(super) fn keys(&self, outside: &dyn Outside, now: Now, lacks_a_key: bool) -> Result<Arc<KeySet>, String> {
-        if self.is_due(now, lacks_a_key) {
-            let turn = match self.locked().keys {
-                Some(_) => self.fetching.try_lock().ok(),
-                None => Some(self.fetching.lock().unwrap_or_else(PoisonError::into_inner)),
-            };
-            // Somebody may have fetched them meanwhile.
-            if turn.is_some() && self.is_due(now, lacks_a_key) {
-                self.fetch(outside, now);
-            }
+        // Who fetches needs the state, so nobody may wait with it.
+        let has_keys = self.locked().keys.is_some();
+        let turn = match has_keys {
+            true if !self.is_due(now, lacks_a_key) => None,
+            true => self.fetching.try_lock().ok(),
+            false => Some(self.fetching.lock().unwrap_or_else(PoisonError::into_inner)),
+        };
+        // Somebody may have fetched them meanwhile.
+        if turn.is_some() && self.is_due(now, lacks_a_key) {
+            self.fetch(outside, now);
         }
+        drop(turn);
         let state = self.locked();
         let age_ms = now.steady_ms.saturating_sub(state.fetched_at_ms);
         match &state.keys {

@@ -101,6 +101,8 @@ fn a_user_of_the_second_file_is_found() {
     let chain = chain(vec![users(), with_keys()]);
     let client = Client { hash: ScramHash::Sha256, name: "a,b=c", password: "pencil" };
     assert!(client.connects(&chain, None).is_ok());
+    let client = Client { password: "pencils", ..client };
+    assert_eq!(client.connects(&chain, None), Err(RefusalCode::WrongPassword));
 }
 
 #[test]

@@ -339,6 +339,36 @@ fn keys_of_a_url_are_kept_refreshed_and_honoured_while_it_is_down() {
 }
 
 #[test]
+fn all_who_wait_for_the_first_keys_get_them_by_one_request() {
+    const CLIENTS: usize = 8;
+
+    /// Answers when all clients are there.
+    struct Slow(AtomicUsize, Server);
+    impl Outside for Slow {
+        fn request(&self, request: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+            while self.0.load(Ordering::Acquire) < CLIENTS {
+                std::thread::yield_now();
+            }
+            // Long enough for most of them to wait.
+            (0..1_000).for_each(|_| std::thread::yield_now());
+            self.1.request(request)
+        }
+    }
+    let (_, chain) = fetched();
+    let slow = Slow(AtomicUsize::new(0), Server::new(Ok((200, rsa_set("r1")))));
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let Step::Work(work) = chain.begin(with(rsa::RS256), NOW, &mut |_| {}) else { panic!("no work") };
+                slow.0.fetch_add(1, Ordering::AcqRel);
+                assert!(matches!(work.run(&slow, NOW), Step::Admit { .. }));
+            });
+        }
+    });
+    assert_eq!(slow.1.asked(), 1);
+}
+
+#[test]
 fn a_new_key_is_fetched_when_a_token_names_it() {
     let (_, chain) = fetched();
     let (old, new) = (Server::new(Ok((200, rsa_set("r0")))), Server::new(Ok((200, rsa_set("r1")))));
