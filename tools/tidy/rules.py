@@ -19,9 +19,9 @@ MACHINE_PATHS = ["/wo" + "rk/", "/ho" + "me/", "/ro" + "ot/"]
 MACHINE_PATH = re.compile(r"(?<![\w/+#$-])(" + "|".join(MACHINE_PATHS) + r")\w")
 
 # A crate may depend on those before it.
-LAYERS = ["protocol", "topics", "memory", "message", "journal", "cold", "session", "durable", "router", "contracts", "access", "identity", "generate", "engine", "tls", "websocket", "proxy", "reactor", "server"]
+LAYERS = ["protocol", "json", "topics", "memory", "message", "journal", "cold", "session", "durable", "router", "contracts", "access", "identity", "generate", "engine", "tls", "websocket", "proxy", "reactor", "server"]
 # These get the time and the bytes from outside.
-WITHOUT_IO = ["protocol", "topics", "memory", "message", "session", "router", "contracts", "access", "identity", "engine", "tls", "websocket", "proxy"]
+WITHOUT_IO = ["protocol", "json", "topics", "memory", "message", "session", "router", "contracts", "access", "identity", "engine", "tls", "websocket", "proxy"]
 IO_NAMES = re.compile(r"\b(std::net|std::fs|std::thread|Instant::now|SystemTime::now|mio::)")
 
 # The rooms of a shard know none of each other, only what is below all of them.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use base64ct::{Base64, Encoding as _};
 
+use crate::jwt::looks_like_a_token;
 use crate::limits::{CLIENT_ID_BYTES_MAX, LINKS_MAX};
 use crate::password_file::PasswordHash;
 use crate::scram::Proving;
-use crate::work::{Job, Work};
+use crate::work::{Job, Work, Worker};
 use crate::{
-    Attempt, Banned, Bans, CertificateRules, Exchange, Now, Outside, PasswordFile, Principal, Refusal, RefusalCode,
+    Attempt, Banned, Bans, CertificateRules, Exchange, Hook, Jwt, Now, PasswordFile, Principal, Refusal, RefusalCode,
     ScramHash,
 };
 
@@ -33,7 +34,14 @@ pub enum Link {
     PasswordFile(Arc<PasswordFile>),
     /// Holders of certificates.
     Certificate(Arc<CertificateRules>),
+    /// Clients with tokens: in the password, or as the data of the Authentication Method [`JWT_METHOD`].
+    Jwt(Arc<Jwt>),
+    /// Whoever a service of the operator's knows.
+    Hook(Arc<Hook>),
 }
+
+/// The Authentication Method by which a client gives a token, in CONNECT and to authenticate again before the token expires.
+pub const JWT_METHOD: &str = "JWT";
 
 /// Which clients are let in without a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -88,6 +96,8 @@ pub(crate) enum Answer {
     No(Refusal),
     /// With what would have to be computed if it were.
     NotMine(Option<Decoy>),
+    /// Unless another link knows it, this is why.
+    NotMineBecause(Refusal),
     Later(Job),
     Challenge {
         data: Vec<u8>,
@@ -114,6 +124,8 @@ pub(crate) struct Case {
     decoy: Option<Decoy>,
     /// What SCRAM's server adds to the nonce of the client.
     nonce: String,
+    /// Why it is refused if no link knows it, where one can say that.
+    refusal: Option<Refusal>,
 }
 
 impl Chain {
@@ -132,7 +144,7 @@ impl Chain {
 
     /// Begins with an attempt. `random` fills bytes by which nobody can guess.
     pub fn begin(self: &Arc<Self>, attempt: Attempt, now: Now, random: &mut dyn FnMut(&mut [u8])) -> Step {
-        let mut case = Case { attempt, at: 0, decoy: None, nonce: String::new() };
+        let mut case = Case { attempt, at: 0, decoy: None, nonce: String::new(), refusal: None };
         if let Err(refusal) = self.check(&case.attempt, now) {
             return self.clone().refuse(case, refusal, now);
         }
@@ -159,27 +171,28 @@ impl Chain {
         Ok(())
     }
 
-    /// Asks the links that have not been asked yet. A thread that has the `outside` may do what takes long.
-    fn ask(self: Arc<Self>, mut case: Case, now: Now, outside: Option<&dyn Outside>) -> Step {
+    /// Asks the links that have not been asked yet. A worker may do what takes long.
+    fn ask(self: Arc<Self>, mut case: Case, now: Now, worker: Option<Worker<'_>>) -> Step {
         while let Some(link) = self.links.get(case.at) {
             case.at += 1;
-            let answer = link.ask(&case.attempt, &case.nonce, &self.settings);
-            if let Answer::Later(Job::Password { .. }) = answer {
-                // It costs as much as the decoy would.
-                case.decoy = None;
+            let mut answer = link.ask(&case.attempt, &case.nonce, &self.settings, now);
+            if let Answer::Later(job) = answer {
+                if matches!(job, Job::Password { .. }) {
+                    // It costs as much as the decoy would.
+                    case.decoy = None;
+                }
+                let Some(worker) = worker.filter(|worker| worker.is_for(&job)) else {
+                    return Step::Work(Work::new(self, case, job));
+                };
+                answer = job.run(&case.attempt, worker.outside, now);
             }
             match answer {
-                Answer::NotMine(decoy) => case.decoy = case.decoy.or(decoy),
-                Answer::Later(job) if outside.is_some() => {
-                    let answer = job.run();
-                    return self.go_on_with(case, answer, now, outside);
-                }
-                Answer::Later(job) => return Step::Work(Work::new(self, case, job)),
-                answer => return self.go_on_with(case, answer, now, outside),
+                Answer::NotMine(_) | Answer::NotMineBecause(_) => case.note(answer),
+                answer => return self.go_on_with(case, answer, now, worker),
             }
         }
-        let refusal = case.attempt.unknown();
-        self.go_on_with(case, Answer::No(refusal), now, outside)
+        let refusal = case.refusal.take().unwrap_or_else(|| case.attempt.unknown());
+        self.go_on_with(case, Answer::No(refusal), now, worker)
     }
 
     /// What comes of a link's answer.
@@ -188,7 +201,7 @@ impl Chain {
         mut case: Case,
         answer: Answer,
         now: Now,
-        outside: Option<&dyn Outside>,
+        worker: Option<Worker<'_>>,
     ) -> Step {
         match answer {
             Answer::Yes { principal, data } => match self.admit(&case.attempt, principal, now) {
@@ -198,11 +211,12 @@ impl Chain {
             Answer::No(refusal) => match (case.decoy.take(), case.attempt.password.take()) {
                 (Some(Decoy::Hash(hash)), Some(password)) => {
                     let job = Job::Decoy { hash, password, refusal };
-                    if outside.is_some() {
-                        let answer = job.run();
-                        self.go_on_with(case, answer, now, outside)
-                    } else {
-                        Step::Work(Work::new(self, case, job))
+                    match worker.filter(|worker| worker.is_for(&job)) {
+                        Some(known) => {
+                            let answer = job.run(&case.attempt, known.outside, now);
+                            self.go_on_with(case, answer, now, worker)
+                        }
+                        None => Step::Work(Work::new(self, case, job)),
                     }
                 }
                 (Some(Decoy::Exchange { data, proving }), _) => {
@@ -210,12 +224,14 @@ impl Chain {
                 }
                 _ => self.refuse(case, refusal, now),
             },
-            Answer::NotMine(decoy) => {
-                case.decoy = case.decoy.or(decoy);
-                self.ask(case, now, outside)
+            Answer::NotMine(_) | Answer::NotMineBecause(_) => {
+                case.note(answer);
+                self.ask(case, now, worker)
             }
             Answer::Later(job) => Step::Work(Work::new(self, case, job)),
             Answer::Challenge { data, proving } => {
+                // The user is known now, so its exchange is the only one.
+                case.decoy = None;
                 Step::Challenge { data, exchange: Exchange::new(self, case, *proving) }
             }
         }
@@ -251,8 +267,28 @@ impl Chain {
     }
 }
 
+impl Case {
+    /// Notes who the client says it is, where that is in the data of its method.
+    pub(crate) fn says(&mut self, user: &str) {
+        self.attempt.user_name.get_or_insert_with(|| user.into());
+    }
+
+    pub(crate) fn attempt(&self) -> &Attempt {
+        &self.attempt
+    }
+
+    /// Keeps what a link says of a client that is not its own.
+    fn note(&mut self, answer: Answer) {
+        match answer {
+            Answer::NotMine(decoy) => self.decoy = self.decoy.take().or(decoy),
+            Answer::NotMineBecause(refusal) => self.refusal = self.refusal.take().or(Some(refusal)),
+            _ => {}
+        }
+    }
+}
+
 impl Link {
-    fn ask(&self, attempt: &Attempt, nonce: &str, settings: &Settings) -> Answer {
+    fn ask(&self, attempt: &Attempt, nonce: &str, settings: &Settings, now: Now) -> Answer {
         match self {
             Link::Anonymous(who) => {
                 let gives_none = attempt.user_name.is_none() && attempt.password.is_none();
@@ -283,6 +319,19 @@ impl Link {
                 (None, Some(certificate)) => rules.principal(certificate).map_or_else(Answer::No, Answer::yes),
                 _ => Answer::NotMine(None),
             },
+            Link::Jwt(jwt) => {
+                let token = match attempt.method.as_deref() {
+                    Some(JWT_METHOD) => attempt.data.as_ref(),
+                    Some(_) => None,
+                    None => attempt.password.as_ref().filter(|password| looks_like_a_token(password.expose())),
+                };
+                match token {
+                    Some(token) => Answer::Later(Job::Token { jwt: jwt.clone(), token: token.clone() }),
+                    None => Answer::NotMine(None),
+                }
+            }
+            Link::Hook(_) if attempt.method.is_some() => Answer::NotMine(None),
+            Link::Hook(hook) => hook.remembered(attempt, now).unwrap_or_else(|| Answer::Later(Job::Hook(hook.clone()))),
         }
     }
 }
@@ -325,8 +374,14 @@ fn banned(who: &Banned) -> Refusal {
     Refusal::new(RefusalCode::Banned, format!("{who} is banned"))
 }
 
+/// A name that a user or a client can have.
+pub(crate) fn checked_name(name: &str, bytes_max: usize) -> Option<Arc<str>> {
+    let is_usable = !name.is_empty() && name.len() <= bytes_max && !name.chars().any(char::is_control);
+    is_usable.then(|| name.into())
+}
+
 /// Text of a client, for the log: short, and without control characters.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     const CHARACTERS_MAX: usize = 64;
     let mut shown: String = text.chars().take(CHARACTERS_MAX).flat_map(char::escape_debug).collect();
     if text.chars().nth(CHARACTERS_MAX).is_some() {

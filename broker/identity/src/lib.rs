@@ -6,6 +6,8 @@
 //! * [`Step`]: what comes of it: the client is a [`Principal`], gets a [`Refusal`] or a challenge, or there is [`Work`] that takes too long
 //!   for a thread that serves clients.
 //! * [`PasswordFile`]: users and what proves them, read from a file; [`edit`]: such a file changed.
+//! * [`Jwt`]: tokens, with a [`KeySet`] from a file, or [`Jwks`] from a URL by means of the [`Outside`].
+//! * [`Hook`]: a service of the operator's that knows, asked by HTTP.
 //! * [`Exchange`]: SCRAM, when the client has been challenged.
 //! * [`Bans`]: who is not let in, whatever it proves.
 //! * [`CertificateRules`]: names from certificates that TLS has verified.
@@ -20,6 +22,8 @@ mod certificate;
 mod chain;
 pub mod edit;
 mod error;
+mod hook;
+mod jwt;
 pub mod limits;
 mod outside;
 mod password_file;
@@ -32,11 +36,13 @@ mod work;
 pub use attempt::{Attempt, Now, Origin};
 pub use bans::{Ban, BanCounters, BanError, Banned, Bans, By, FailureRule, Network};
 pub use certificate::{CertificateFields, CertificateRule, CertificateRules, Pattern, RuleError, Template};
-pub use chain::{Anonymous, Chain, Link, Settings, Step};
+pub use chain::{Anonymous, Chain, JWT_METHOD, Link, Settings, Step};
 pub use error::{ErrorCode, FileError};
-pub use outside::Outside;
+pub use hook::{Hook, HookCounters, HookError, HookSettings, Unreachable};
+pub use jwt::{Algorithm, Jwks, JwksSettings, JwksState, Jwt, JwtError, JwtSettings, KeySet, Keys};
+pub use outside::{HttpAnswer, HttpFailure, HttpRequest, Outside};
 pub use password_file::{Account, PasswordFile};
-pub use principal::Principal;
+pub use principal::{Claims, Principal};
 pub use refusal::{Refusal, RefusalCode};
 pub use scram::{Exchange, ScramHash};
 pub use secret::Secret;

@@ -53,3 +53,39 @@ pub const FAILURES_COUNTED_MAX: usize = 32;
 /// How many addresses, users and Client Identifiers failures are noted of at a time. Those of further ones are not noted until some
 /// are so old that they no longer count.
 pub const FAILURES_KEYS_MAX: usize = 16_384;
+
+/// Longest token, in bytes.
+pub const TOKEN_BYTES_MAX: usize = 16 << 10;
+/// Longest header of a token, in bytes.
+pub const TOKEN_HEADER_BYTES_MAX: usize = 4 << 10;
+/// Longest JWKS, in bytes.
+pub const JWKS_BYTES_MAX: usize = 256 << 10;
+/// Most keys in a JWKS.
+pub const JWKS_KEYS_MAX: usize = 256;
+/// Most keys that are tried for one token that does not name its key.
+pub const JWT_KEYS_TRIED_MAX: usize = 8;
+/// Most claims that a client has for access rules; further ones are left out.
+pub const CLAIMS_MAX: usize = 128;
+/// Longest claim that access rules see, name and value, in bytes; a longer one is left out.
+pub const CLAIM_BYTES_MAX: usize = 2_048;
+/// Most roles that authentication gives; further ones are left out.
+pub const ROLES_MAX: usize = 64;
+/// How much clocks may differ, in seconds.
+pub const LEEWAY_S_MAX: u64 = 300;
+
+/// How long a hook may take to answer, in milliseconds.
+pub const HOOK_TIMEOUT_MS: RangeInclusive<u64> = 50..=60_000;
+/// Most requests to a hook that may be on their way at a time.
+pub const HOOK_CONCURRENCY_MAX: usize = 1_024;
+/// Longest answer of a hook, in bytes.
+pub const HOOK_ANSWER_BYTES_MAX: usize = 64 << 10;
+/// Longest answer of a hook that is kept, in bytes.
+pub const HOOK_CACHED_ANSWER_BYTES_MAX: usize = 4 << 10;
+/// Longest password with which an answer is kept, in bytes.
+pub const HOOK_CACHED_PASSWORD_BYTES_MAX: usize = 4 << 10;
+/// Most answers of a hook that are kept.
+pub const HOOK_CACHE_ENTRIES_MAX: usize = 1_000_000;
+/// Longest time that an answer of a hook is kept, in seconds.
+pub const HOOK_CACHE_S_MAX: u64 = 86_400;
+/// Most fields that are sent with each request to a hook.
+pub const HOOK_FIELDS_MAX: usize = 32;

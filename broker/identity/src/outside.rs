@@ -1,7 +1,81 @@
 //! What the crate cannot do itself.
 
+use crate::Secret;
+
 /// The world outside, as a thread that runs [`crate::Work`] has it.
-pub trait Outside {}
+pub trait Outside {
+    /// Sends a request by HTTP and waits for the answer. Redirections are not followed.
+    ///
+    /// # Errors
+    /// No whole answer came.
+    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure>;
+}
+
+/// A request. With a body it is a POST, else a GET.
+#[derive(Debug, Clone, Copy)]
+pub struct HttpRequest<'r> {
+    /// `http://…` or `https://…`.
+    pub url: &'r str,
+    /// Fields of the head beside those that every request has. Values may be secrets.
+    pub fields: &'r [(Box<str>, Secret)],
+    /// JSON. It may have secrets in it.
+    pub body: Option<&'r Secret>,
+    /// How long all of it may take.
+    pub timeout_ms: u64,
+    /// Longest body of an answer.
+    pub answer_bytes_max: usize,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpAnswer {
+    /// The status code.
+    pub status: u16,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HttpFailure {
+    /// It took too long.
+    Timeout,
+    /// The body is longer than it may be.
+    TooLarge,
+    /// No connection, or it broke: why.
+    Unreachable(String),
+}
+
+impl std::fmt::Display for HttpFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            HttpFailure::Timeout => f.write_str("no answer in time"),
+            HttpFailure::TooLarge => f.write_str("the answer is too large"),
+            HttpFailure::Unreachable(why) => f.write_str(why),
+        }
+    }
+}
 
 /// Nothing can be reached.
-impl Outside for () {}
+impl Outside for () {
+    fn request(&self, _: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+        Err(HttpFailure::Unreachable("nothing can be reached".to_owned()))
+    }
+}
+
+/// Whether what goes to a URL and comes from it is safe from others: by TLS, or on this machine. A URL has no user and password in it: it is
+/// shown.
+pub(crate) fn is_safe_url(url: &str) -> bool {
+    let Some((scheme, rest)) = url.split_once("://") else { return false };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.is_empty() || authority.contains(['@', '\\']) || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return false;
+    }
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
+    };
+    let is_here =
+        || host == "localhost" || host.parse::<core::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    scheme == "https" || (scheme == "http" && is_here())
+}

@@ -11,7 +11,7 @@ pub struct Principal {
     /// The Client Identifier that the client has, whatever it says itself; `None` leaves it its own.
     pub client_id: Option<Arc<str>>,
     /// Names and values that authentication vouches for, for access rules. A name may come several times.
-    pub claims: Box<[(Box<str>, Box<str>)]>,
+    pub claims: Claims,
     /// Names of roles, beside those that access rules give.
     pub roles: Box<[Box<str>]>,
     /// When this ends, in seconds since 1970. The client must have authenticated again by then.
@@ -19,6 +19,9 @@ pub struct Principal {
     /// Which link has vouched for it, for log and metrics.
     pub link: &'static str,
 }
+
+/// Names and values.
+pub type Claims = Box<[(Box<str>, Box<str>)]>;
 
 /// Values of claims may be personal: only their names are shown.
 impl fmt::Debug for Principal {

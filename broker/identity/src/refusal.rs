@@ -74,6 +74,20 @@ codes! {
     Scram = "auth_scram", NotAuthorized, true, "the authentication data is wrong";
     /// The user has a password, but no keys for SCRAM.
     NoScramKeys = "auth_no_scram_keys", BadUserNameOrPassword, true, "user name or password is wrong";
+    /// A token is no token, is signed by somebody else, or is for somebody else.
+    Token = "auth_token", BadUserNameOrPassword, true, "the token is not accepted";
+    /// A token that was good has expired.
+    TokenExpired = "auth_token_expired", NotAuthorized, false, "the token has expired";
+    /// There are no keys to check tokens with.
+    TokenKeys = "auth_token_keys", ServerUnavailable, false, "tokens cannot be checked now";
+    /// The hook says no.
+    HookDenied = "auth_hook_denied", BadUserNameOrPassword, true, "user name or password is wrong";
+    /// The hook cannot be asked, or gives no answer.
+    HookUnreachable = "auth_hook_unreachable", ServerUnavailable, false, "nobody can say now who you are";
+    /// Too many requests to the hook are on their way.
+    HookBusy = "auth_hook_busy", ServerBusy, false, "too many clients connect";
+    /// Too many attempts wait for a thread, or one has waited too long.
+    Busy = "auth_busy", ServerBusy, false, "too many clients connect";
     /// The client, its user or its address is banned.
     Banned = "auth_banned", Banned, false, "banned";
     /// The Client Identifier that authentication gives is longer than a limit.
@@ -83,7 +97,9 @@ codes! {
 }
 
 impl Refusal {
-    pub(crate) fn new(code: RefusalCode, log: impl Into<Cow<'static, str>>) -> Refusal {
+    /// A refusal of who calls this crate, such as [`RefusalCode::Busy`]. `log` is for the operator, and has no secrets.
+    #[must_use]
+    pub fn new(code: RefusalCode, log: impl Into<Cow<'static, str>>) -> Refusal {
         Refusal { reason: code.reason(), code, log: log.into(), client: code.client() }
     }
 }

@@ -29,6 +29,15 @@ impl Secret {
     }
 }
 
+/// In constant time, like [`Secret::is`].
+impl PartialEq for Secret {
+    fn eq(&self, other: &Secret) -> bool {
+        self.is(other.expose())
+    }
+}
+
+impl Eq for Secret {}
+
 /// Only how long it is.
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

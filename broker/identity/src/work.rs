@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::chain::{Answer, Case, Chain, Step};
 use crate::password_file::PasswordHash;
-use crate::{Now, Outside, Principal, Refusal, RefusalCode, Secret};
+use crate::{Attempt, Hook, Jwt, Now, Outside, Principal, Refusal, RefusalCode, Secret};
 
 /// A part of an authentication that takes long: a hash, a signature. Any thread may run it, and dropping it does no harm.
 pub struct Work(Box<(Arc<Chain>, Case, Job)>);
@@ -16,6 +16,10 @@ pub(crate) enum Job {
     Password { hash: PasswordHash, password: Secret, principal: Principal },
     /// Take as long as for a user that is known, then refuse.
     Decoy { hash: PasswordHash, password: Secret, refusal: Refusal },
+    /// Whose token is it?
+    Token { jwt: Arc<Jwt>, token: Secret },
+    /// What does the hook say?
+    Hook(Arc<Hook>),
 }
 
 impl Work {
@@ -23,17 +27,45 @@ impl Work {
         Work(Box::new((chain, case, job)))
     }
 
-    /// Does it, and whatever else takes long after it, and says what comes of the attempt.
+    /// Whether it may wait for a network, and needs no processor meanwhile. Else it needs a processor, and memory for a hash.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.0.2.waits()
+    }
+
+    /// Does it, and whatever of the same kind comes after it, and says what comes of the attempt.
     #[must_use]
     pub fn run(self, outside: &dyn Outside, now: Now) -> Step {
         let (chain, case, job) = *self.0;
-        let answer = job.run();
-        chain.go_on_with(case, answer, now, Some(outside))
+        let worker = Worker { outside, waits: job.waits() };
+        let answer = job.run(case.attempt(), outside, now);
+        chain.go_on_with(case, answer, now, Some(worker))
+    }
+}
+
+/// A thread that runs work of one kind.
+#[derive(Clone, Copy)]
+pub(crate) struct Worker<'o> {
+    pub(crate) outside: &'o dyn Outside,
+    waits: bool,
+}
+
+impl Worker<'_> {
+    pub(crate) fn is_for(&self, job: &Job) -> bool {
+        self.waits == job.waits()
     }
 }
 
 impl Job {
-    pub(crate) fn run(self) -> Answer {
+    fn waits(&self) -> bool {
+        match self {
+            Job::Password { .. } | Job::Decoy { .. } => false,
+            Job::Token { jwt, .. } => jwt.may_fetch(),
+            Job::Hook(_) => true,
+        }
+    }
+
+    pub(crate) fn run(self, attempt: &Attempt, outside: &dyn Outside, now: Now) -> Answer {
         match self {
             Job::Password { hash, password, principal } => {
                 if hash.verify(password.expose()) {
@@ -48,6 +80,8 @@ impl Job {
                 black_box(hash.verify(password.expose()));
                 Answer::No(refusal)
             }
+            Job::Token { jwt, token } => jwt.judge(token.expose(), outside, now),
+            Job::Hook(hook) => hook.ask(attempt, outside, now),
         }
     }
 }
@@ -57,6 +91,8 @@ impl std::fmt::Debug for Work {
         let job = match &self.0.2 {
             Job::Password { .. } => "password",
             Job::Decoy { .. } => "decoy",
+            Job::Token { .. } => "token",
+            Job::Hook(_) => "hook",
         };
         f.debug_struct("Work").field("job", &job).finish_non_exhaustive()
     }

@@ -46,6 +46,13 @@ fn each_fault_has_its_line() {
         (scram("$scram-sha-1$i=4096$c29tZXNhbHQ$AA$AA"), "keys are of $scram-sha-256$ or of $scram-sha-512$"),
         (scram("$scram-sha-256$i=4095$c29tZXNhbHQ$AA$AA"), "iterations i is 4095; it may be from 4096"),
         (scram("$scram-sha-256$i=4096$c29tZXNhbHQ$AA$AA"), "a key of SCRAM is as long as its hash"),
+        (
+            format!(
+                "u:{HASH}:{keys}:{keys}",
+                keys = format_args!("$scram-sha-256$i=4096$c29tZXNhbHQ${0}${0}", "A".repeat(43))
+            ),
+            "keys of SCRAM-SHA-256 stand twice [users_duplicate]",
+        ),
         ("u:$argon2id$v=19".to_owned(), "a field of the hash is missing"),
         (format!("u:{}", "x".repeat(limits::LINE_BYTES_MAX)), "the line is longer than 4096 bytes [users_limit]"),
         (

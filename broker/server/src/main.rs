@@ -10,7 +10,6 @@ mod client;
 mod config;
 mod contracts;
 mod identity;
-mod json;
 mod log;
 mod nearest;
 mod porter;
@@ -19,6 +18,8 @@ mod serve;
 mod time;
 
 use std::process::ExitCode;
+
+use tautwire_json as json;
 
 fn main() -> ExitCode {
     cli::run(std::env::args_os().skip(1))

@@ -35,7 +35,8 @@ impl Exchange {
     /// Goes on with the client's answer: the Authentication Data of its AUTH.
     #[must_use]
     pub fn go_on(self, data: &[u8], now: Now) -> Step {
-        let (chain, case, proving) = *self.0;
+        let (chain, mut case, proving) = *self.0;
+        case.says(&proving.user);
         let answer = proving.finish(data);
         chain.go_on_with(case, answer, now, None)
     }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use base64ct::{Base64, Encoding as _};
 use ring::{digest, hmac, pbkdf2};
 use tautwire_identity::edit::{self, Derived};
-use tautwire_identity::{Attempt, Chain, Link, PasswordFile, Principal, RefusalCode, ScramHash, Secret, Step};
+use tautwire_identity::{
+    Attempt, Banned, Bans, By, Chain, FailureRule, Link, PasswordFile, Principal, RefusalCode, ScramHash, Secret, Step,
+};
 use tautwire_protocol::ConnectReason;
 
-use super::support::{NOW, USERS, chain, nobody, user, users};
+use super::support::{NOW, USERS, chain, chain_with, nobody, user, users};
 
 /// A client of SCRAM, as RFC 5802 has it.
 struct Client {
@@ -101,6 +103,21 @@ fn a_user_of_the_second_file_is_found() {
     let chain = chain(vec![users(), with_keys()]);
     let client = Client { hash: ScramHash::Sha256, name: "a,b=c", password: "pencil" };
     assert!(client.connects(&chain, None).is_ok());
+    let client = Client { password: "pencils", ..client };
+    assert_eq!(client.connects(&chain, None), Err(RefusalCode::WrongPassword));
+}
+
+#[test]
+fn who_fails_is_counted_by_the_user_in_its_message() {
+    let rule = FailureRule { by: By::User, count: 2, within_s: 60, ban_s: 60 };
+    let bans = Arc::new(Bans::new(vec![rule]));
+    let chain = chain_with(vec![with_keys()], &bans);
+    let client = |password| Client { hash: ScramHash::Sha256, name: "a,b=c", password };
+    for _ in 0..2 {
+        assert_eq!(client("pencils").connects(&chain, None), Err(RefusalCode::WrongPassword));
+    }
+    assert!(bans.has(&Banned::User("a,b=c".into()), NOW));
+    assert_eq!(client("pencil").connects(&chain, None), Err(RefusalCode::Banned));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tautwire_identity::limits::PASSWORD_BYTES_MAX;
 /// The file cannot be read.
 pub(crate) fn from_file(path: &Path) -> Result<Secret, String> {
     let told = |error: io::Error| format!("the password file {} cannot be read: {error}", path.display());
-    let bytes = File::open(path).and_then(|file| limited(file)).map_err(told)?;
+    let bytes = File::open(path).and_then(limited).map_err(told)?;
     Ok(without_line_end(bytes))
 }
 

@@ -1,13 +1,15 @@
-//! The little JSON that the log, the tools and the admin API write and read.
+//! The little JSON (RFC 8259) that the log, the tools, the admin API and authentication write and read. Messages have readers of their own, which
+//! make no values.
+#![forbid(unsafe_code)]
 
 mod value;
 
 use std::fmt::Write as _;
 
-pub(crate) use value::{Value, parse};
+pub use value::{DEPTH_MAX, SyntaxError, Value, parse};
 
 /// Appends `text` as a JSON string, quotes included.
-pub(crate) fn push_string(out: &mut String, text: &str) {
+pub fn push_string(out: &mut String, text: &str) {
     out.push('"');
     for character in text.chars() {
         match character {
@@ -26,8 +28,9 @@ pub(crate) fn push_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// Whether the bytes are one JSON value (RFC 8259) nested no deeper than [`value::DEPTH_MAX`].
-pub(crate) fn is_json(bytes: &[u8]) -> bool {
+/// Whether the bytes are one JSON value (RFC 8259) nested no deeper than [`DEPTH_MAX`].
+#[must_use]
+pub fn is_json(bytes: &[u8]) -> bool {
     str::from_utf8(bytes).is_ok_and(|text| parse(text).is_ok())
 }
 

@@ -1,16 +1,20 @@
 //! JSON read into values (RFC 8259).
 
 /// Deepest nesting accepted.
-pub(super) const DEPTH_MAX: usize = 128;
+pub const DEPTH_MAX: usize = 128;
 
 /// A JSON value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Value {
+pub enum Value {
+    /// `null`
     Null,
+    /// `true` or `false`
     Bool(bool),
     /// As it is written.
     Number(String),
+    /// A string, without its escapes.
     Text(String),
+    /// A list.
     List(Vec<Value>),
     /// In the order of the text. A name may stand twice.
     Object(Vec<(String, Value)>),
@@ -18,21 +22,26 @@ pub(crate) enum Value {
 
 /// Why a text is no JSON, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SyntaxError {
+pub struct SyntaxError {
     /// In bytes, from 0.
-    pub(crate) offset: usize,
-    pub(crate) message: &'static str,
+    pub offset: usize,
+    /// What is wrong.
+    pub message: &'static str,
 }
 
 impl Value {
-    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+    /// What stands under `name` in an object: the first, if the name stands twice.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Value> {
         match self {
             Value::Object(members) => members.iter().find(|(known, _)| known == name).map(|(_, value)| value),
             _ => None,
         }
     }
 
-    pub(crate) fn as_text(&self) -> Option<&str> {
+    /// The text, if it is one.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
         match self {
             Value::Text(text) => Some(text),
             _ => None,
@@ -40,20 +49,38 @@ impl Value {
     }
 
     /// The text under `name`; empty where there is none.
-    pub(crate) fn text(&self, name: &str) -> &str {
+    #[must_use]
+    pub fn text(&self, name: &str) -> &str {
         self.get(name).and_then(Value::as_text).unwrap_or_default()
     }
 
     /// The items under `name`; none where there is no list.
-    pub(crate) fn list(&self, name: &str) -> &[Value] {
+    #[must_use]
+    pub fn list(&self, name: &str) -> &[Value] {
         match self.get(name) {
             Some(Value::List(items)) => items,
             _ => &[],
         }
     }
 
+    /// Whether some object in it has a name twice. Readers may disagree about what such a text says.
+    #[must_use]
+    pub fn has_duplicates(&self) -> bool {
+        match self {
+            Value::List(items) => items.iter().any(Value::has_duplicates),
+            Value::Object(members) => {
+                let mut names: Vec<&str> = members.iter().map(|(name, _)| &**name).collect();
+                names.sort_unstable();
+                names.windows(2).any(|pair| pair.first() == pair.last())
+                    || members.iter().any(|(_, value)| value.has_duplicates())
+            }
+            _ => false,
+        }
+    }
+
     /// What kind of value it is, for messages.
-    pub(crate) fn kind(&self) -> &'static str {
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
         match self {
             Value::Null => "null",
             Value::Bool(_) => "true or false",
@@ -66,7 +93,10 @@ impl Value {
 }
 
 /// Reads one value and nothing behind it.
-pub(crate) fn parse(text: &str) -> Result<Value, SyntaxError> {
+///
+/// # Errors
+/// The text is no JSON, or nested deeper than [`DEPTH_MAX`].
+pub fn parse(text: &str) -> Result<Value, SyntaxError> {
     let mut reader = Reader { text, at: 0 };
     reader.skip_space();
     let value = reader.value(0)?;
@@ -261,6 +291,17 @@ mod tests {
             [Value::Text("x\né😀/".to_owned()), Value::Number("-1.5e3".to_owned()), Value::Bool(true), Value::Null];
         assert_eq!(value.list("a"), items);
         assert_eq!(value.get("b"), Some(&Value::Object(Vec::new())));
+    }
+
+    #[test]
+    fn names_that_stand_twice_are_seen() {
+        for (text, has) in [
+            ("{\"a\":{\"b\":1,\"c\":2},\"b\":1}", false),
+            ("[{\"a\":1,\"b\":2,\"a\":1}]", true),
+            ("{\"a\":{\"b\":1,\"b\":2}}", true),
+        ] {
+            assert_eq!(parse(text).expect("JSON").has_duplicates(), has, "{text}");
+        }
     }
 
     #[test]

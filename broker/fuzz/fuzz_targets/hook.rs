@@ -1,0 +1,70 @@
+//! Answers of a hook, and certificates, of any bytes: no panic, and who is let in is who the answer says.
+
+#![no_main]
+
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use tautwire_identity::{
+    Attempt, CertificateFields, Chain, Hook, HookSettings, HttpAnswer, HttpFailure, HttpRequest, Link, Now, Origin,
+    Outside, Secret, Settings, Step, limits,
+};
+
+/// Gives this answer.
+struct Service<'a>(&'a [u8]);
+
+impl Outside for Service<'_> {
+    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+        let body = std::str::from_utf8(request.body.expect("a body").expose()).expect("text");
+        assert!(tautwire_json::parse(body).is_ok_and(|body| !body.has_duplicates()), "{body}");
+        Ok(HttpAnswer { status: 200, body: self.0.to_vec() })
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let mut parts = input.splitn(4, |byte| *byte == b'\n');
+    let mut part = || parts.next().unwrap_or_default();
+    let (client_id, user_name, password, answer) = (part(), part(), part(), part());
+    if let Some(fields) = CertificateFields::read(answer) {
+        assert!(fields.iter().all(|(_, value)| !value.is_empty() && !value.contains('\0')));
+    }
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(Box::<str>::from);
+    let origin = Origin {
+        listener: "tls".into(),
+        address: Some([192, 0, 2, 7].into()),
+        is_encrypted: true,
+        certificate: Some(answer.into()),
+        peer_uid: None,
+    };
+    let attempt = Attempt {
+        origin: Arc::new(origin),
+        client_id: text(client_id).unwrap_or_default(),
+        user_name: text(user_name),
+        password: Some(Secret::new(password)),
+        method: None,
+        data: None,
+        is_v5: true,
+        current: None,
+    };
+    let hook = Hook::new(HookSettings::new("https://hook/"), &[7; 32]).expect("settings");
+    let settings = Settings { allows_plain_passwords: false, key: [7; 32], bans: Arc::default() };
+    let chain = Arc::new(Chain::new(vec![Link::Hook(Arc::new(hook))], settings).expect("a chain"));
+    let now = Now { unix_s: 1, steady_ms: 1 };
+    let outcome = |step: Step| match step {
+        Step::Admit { principal, .. } => {
+            assert!(principal.user.as_ref().is_none_or(|user| !user.is_empty() && user.len() <= limits::USER_NAME_BYTES_MAX));
+            assert!(principal.roles.len() <= limits::ROLES_MAX && principal.claims.len() <= limits::CLAIMS_MAX);
+            assert!(std::str::from_utf8(answer).is_ok_and(|answer| answer.contains("\"result\"")));
+            Ok(principal)
+        }
+        Step::Refuse(refusal) => Err(refusal.code),
+        other => panic!("{other:?}"),
+    };
+    let Step::Work(work) = chain.begin(attempt.clone(), now, &mut |_| {}) else { panic!("it is not asked") };
+    let first = outcome(work.run(&Service(answer), now));
+    // What is kept says the same.
+    match chain.begin(attempt, now, &mut |_| {}) {
+        Step::Work(_) => {}
+        step => assert_eq!(outcome(step), first),
+    }
+});

@@ -1,0 +1,42 @@
+//! Whether it makes sense to ask.
+
+use super::HookSettings;
+use crate::Now;
+
+/// Opens after too many failures, one after the other. Then one request tries from time to time.
+#[derive(Debug, Default)]
+pub(super) struct Breaker {
+    failures: u32,
+    /// While it is open: when the next request may try.
+    open_until_ms: Option<u64>,
+}
+
+impl Breaker {
+    /// Whether this request may be sent.
+    pub(super) fn may_ask(&mut self, settings: &HookSettings, now: Now) -> bool {
+        match self.open_until_ms {
+            None => true,
+            Some(until_ms) if now.steady_ms < until_ms => false,
+            Some(_) => {
+                // This one tries; the others wait for what becomes of it.
+                self.open_until_ms = Some(now.steady_ms.saturating_add(settings.open_s * 1_000));
+                true
+            }
+        }
+    }
+
+    pub(super) fn has_answered(&mut self) {
+        *self = Breaker::default();
+    }
+
+    pub(super) fn has_failed(&mut self, settings: &HookSettings, now: Now) {
+        self.failures = self.failures.saturating_add(1);
+        if self.failures >= settings.failures {
+            self.open_until_ms = Some(now.steady_ms.saturating_add(settings.open_s * 1_000));
+        }
+    }
+
+    pub(super) fn is_open(&self, now: Now) -> bool {
+        self.open_until_ms.is_some_and(|until_ms| now.steady_ms < until_ms)
+    }
+}

@@ -1,0 +1,45 @@
+//! What a hook has answered.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::document::Verdict;
+use crate::Now;
+
+/// What stands for an attempt.
+pub(super) type CacheKey = [u8; 32];
+
+/// Answers, each for a time. The oldest make room for new ones.
+#[derive(Debug)]
+pub(super) struct Cache {
+    entries_max: usize,
+    entries: HashMap<CacheKey, (u64, Verdict)>,
+    /// Keys in the order in which they came, with when they end; a key that has come again is here twice.
+    order: VecDeque<(CacheKey, u64)>,
+}
+
+impl Cache {
+    pub(super) fn new(entries_max: usize) -> Cache {
+        Cache { entries_max, entries: HashMap::new(), order: VecDeque::new() }
+    }
+
+    pub(super) fn get(&mut self, key: &CacheKey, now: Now) -> Option<Verdict> {
+        let (until_ms, verdict) = self.entries.get(key)?;
+        (now.steady_ms < *until_ms).then(|| verdict.clone())
+    }
+
+    pub(super) fn put(&mut self, key: CacheKey, verdict: Verdict, for_s: u64, now: Now) {
+        if self.entries_max == 0 {
+            return;
+        }
+        while self.order.len() >= self.entries_max
+            && let Some((oldest, until_ms)) = self.order.pop_front()
+        {
+            if self.entries.get(&oldest).is_some_and(|(known_ms, _)| *known_ms == until_ms) {
+                self.entries.remove(&oldest);
+            }
+        }
+        let until_ms = now.steady_ms.saturating_add(for_s.saturating_mul(1_000));
+        self.entries.insert(key, (until_ms, verdict));
+        self.order.push_back((key, until_ms));
+    }
+}

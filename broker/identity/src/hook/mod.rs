@@ -1,0 +1,236 @@
+//! A service of the operator's that knows who clients are, asked by HTTP.
+
+mod breaker;
+mod cache;
+mod document;
+mod settings;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use ring::hmac;
+
+use crate::chain::Answer;
+use crate::limits::{HOOK_ANSWER_BYTES_MAX, HOOK_CACHED_ANSWER_BYTES_MAX, HOOK_CACHED_PASSWORD_BYTES_MAX};
+use crate::outside::is_safe_url;
+use crate::{Attempt, HttpRequest, Now, Outside, Refusal, RefusalCode};
+use breaker::Breaker;
+use cache::{Cache, CacheKey};
+use document::Verdict;
+pub use settings::{HookError, HookSettings, Unreachable};
+
+/// The hook, with what it has answered and whether it can be reached. It outlives chains, and threads share it.
+pub struct Hook {
+    settings: HookSettings,
+    /// Of the names of what is kept: nobody can read passwords out of them.
+    key: hmac::Key,
+    cache: Mutex<Cache>,
+    breaker: Mutex<Breaker>,
+    in_flight: AtomicUsize,
+    asked: AtomicU64,
+    failed: AtomicU64,
+    busy: AtomicU64,
+    unreachable: AtomicU64,
+    answered_from_cache: AtomicU64,
+}
+
+/// What has happened since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HookCounters {
+    /// Requests.
+    pub asked: u64,
+    /// Requests without an answer that can be used.
+    pub failed: u64,
+    /// Clients that were refused because too many requests were on their way.
+    pub busy: u64,
+    /// Clients that got the stated answer, because the hook could not be asked or did not answer.
+    pub unreachable: u64,
+    /// Clients for which the hook need not be asked.
+    pub answered_from_cache: u64,
+    /// Whether the hook is not asked for a while, after too many failures.
+    pub is_open: bool,
+}
+
+impl Hook {
+    /// A hook that has not been asked yet. `key` is random.
+    ///
+    /// # Errors
+    /// The settings cannot be used.
+    pub fn new(settings: HookSettings, key: &[u8; 32]) -> Result<Hook, HookError> {
+        settings.check()?;
+        if !is_safe_url(&settings.url) {
+            let why = "passwords are sent by https://, or by http:// on this machine";
+            return Err(HookError(format!("{}: {why}", settings.url)));
+        }
+        Ok(Hook {
+            key: hmac::Key::new(hmac::HMAC_SHA256, key),
+            cache: Mutex::new(Cache::new(settings.cache_entries)),
+            breaker: Mutex::default(),
+            settings,
+            in_flight: AtomicUsize::new(0),
+            asked: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            busy: AtomicU64::new(0),
+            unreachable: AtomicU64::new(0),
+            answered_from_cache: AtomicU64::new(0),
+        })
+    }
+
+    /// What the hook has said of the same attempt before, if that still holds.
+    pub(crate) fn remembered(&self, attempt: &Attempt, now: Now) -> Option<Answer> {
+        let key = self.name(attempt)?;
+        let verdict = self.cache.lock().unwrap_or_else(PoisonError::into_inner).get(&key, now)?;
+        self.answered_from_cache.fetch_add(1, Ordering::Relaxed);
+        Some(answer(verdict, now))
+    }
+
+    /// Asks the hook. Takes long.
+    pub(crate) fn ask(&self, attempt: &Attempt, outside: &dyn Outside, now: Now) -> Answer {
+        let Some(_place) = Place::take(&self.in_flight, self.settings.concurrency) else {
+            self.busy.fetch_add(1, Ordering::Relaxed);
+            let log = format!("{} requests to the hook are on their way", self.settings.concurrency);
+            return Answer::No(Refusal::new(RefusalCode::HookBusy, log));
+        };
+        if !self.breaker().may_ask(&self.settings, now) {
+            return self.stated("it is not asked for a while, after too many failures");
+        }
+        let body = document::request(attempt);
+        let request = HttpRequest {
+            url: &self.settings.url,
+            fields: &self.settings.fields,
+            body: Some(&body),
+            timeout_ms: self.settings.timeout_ms,
+            answer_bytes_max: HOOK_ANSWER_BYTES_MAX,
+        };
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let told = match outside.request(&request) {
+            Err(failure) => Err(failure.to_string()),
+            Ok(answer) if answer.status != 200 => Err(format!("its answer has status {}", answer.status)),
+            Ok(answer) => match document::answer(&answer.body, attempt.user_name.as_deref()) {
+                Ok((verdict, cache_s)) => Ok(((verdict.without_password(attempt), cache_s), answer.body.len())),
+                Err(why) => Err(format!("its answer is not understood: {why}")),
+            },
+        };
+        match told {
+            Ok(((verdict, cache_s), bytes)) => {
+                self.breaker().has_answered();
+                if bytes <= HOOK_CACHED_ANSWER_BYTES_MAX {
+                    self.remember(attempt, &verdict, cache_s, now);
+                }
+                answer(verdict, now)
+            }
+            Err(why) => {
+                self.failed.fetch_add(1, Ordering::Relaxed);
+                self.breaker().has_failed(&self.settings, now);
+                self.stated(&why)
+            }
+        }
+    }
+
+    /// What has happened.
+    #[must_use]
+    pub fn counters(&self, now: Now) -> HookCounters {
+        HookCounters {
+            asked: self.asked.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+            busy: self.busy.load(Ordering::Relaxed),
+            unreachable: self.unreachable.load(Ordering::Relaxed),
+            answered_from_cache: self.answered_from_cache.load(Ordering::Relaxed),
+            is_open: self.breaker().is_open(now),
+        }
+    }
+
+    /// What is said of clients that the hook cannot be asked about.
+    fn stated(&self, why: &str) -> Answer {
+        self.unreachable.fetch_add(1, Ordering::Relaxed);
+        let refusal = Refusal::new(RefusalCode::HookUnreachable, format!("the hook gives no answer: {why}"));
+        match self.settings.when_unreachable {
+            Unreachable::Refuse => Answer::No(refusal),
+            Unreachable::AskNext => Answer::NotMineBecause(refusal),
+        }
+    }
+
+    fn remember(&self, attempt: &Attempt, verdict: &Verdict, cache_s: Option<u64>, now: Now) {
+        let own_s = match verdict {
+            Verdict::Allow(_) => self.settings.positive_s,
+            Verdict::Deny(_) | Verdict::Ignore => self.settings.negative_s,
+        };
+        let mut for_s = cache_s.map_or(own_s, |cache_s| cache_s.min(own_s));
+        if let Verdict::Allow(principal) = verdict
+            && let Some(until_s) = principal.expires_at_unix_s
+        {
+            for_s = for_s.min(until_s.saturating_sub(now.unix_s));
+        }
+        if for_s > 0
+            && let Some(key) = self.name(attempt)
+        {
+            self.cache.lock().unwrap_or_else(PoisonError::into_inner).put(key, verdict.clone(), for_s, now);
+        }
+    }
+
+    /// What stands for an attempt: the same for all that the hook would be asked the same about.
+    fn name(&self, attempt: &Attempt) -> Option<CacheKey> {
+        let password = attempt.password.as_ref().map(|password| password.expose());
+        if password.is_some_and(|password| password.len() > HOOK_CACHED_PASSWORD_BYTES_MAX) {
+            return None;
+        }
+        let mut context = hmac::Context::with_key(&self.key);
+        let address = attempt.origin.address.map(|address| address.to_canonical().to_string());
+        for field in [
+            Some(attempt.client_id.as_bytes()),
+            attempt.user_name.as_ref().map(|name| name.as_bytes()),
+            password,
+            Some(attempt.origin.listener.as_bytes()),
+            address.as_ref().map(|address| address.as_bytes()),
+            attempt.origin.certificate.as_deref(),
+            Some(&[u8::from(attempt.is_v5), u8::from(attempt.origin.is_encrypted)]),
+        ] {
+            // With its length, or two fields could be taken for two others.
+            let length = field.map_or(u64::MAX, |field| field.len() as u64);
+            context.update(&length.to_le_bytes());
+            context.update(field.unwrap_or_default());
+        }
+        context.sign().as_ref().try_into().ok()
+    }
+
+    fn breaker(&self) -> std::sync::MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn answer(verdict: Verdict, now: Now) -> Answer {
+    match verdict {
+        Verdict::Allow(principal) if principal.expires_at_unix_s.is_some_and(|until_s| until_s <= now.unix_s) => {
+            Answer::No(Refusal::new(RefusalCode::HookDenied, "the hook's answer has expired already (expires_at)"))
+        }
+        Verdict::Allow(principal) => Answer::Yes { principal, data: None },
+        Verdict::Deny(why) => {
+            let why = why.map_or_else(String::new, |why| format!(": {}", crate::chain::shown(&why)));
+            Answer::No(Refusal::new(RefusalCode::HookDenied, format!("the hook says no{why}")))
+        }
+        Verdict::Ignore => Answer::NotMine(None),
+    }
+}
+
+/// One of the requests that may be on their way.
+struct Place<'h>(&'h AtomicUsize);
+
+impl Place<'_> {
+    fn take(in_flight: &AtomicUsize, max: usize) -> Option<Place<'_>> {
+        let place = Place(in_flight);
+        (in_flight.fetch_add(1, Ordering::AcqRel) < max).then_some(place)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Fields of requests are secrets.
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hook").field("url", &self.settings.url).finish_non_exhaustive()
+    }
+}

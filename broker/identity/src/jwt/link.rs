@@ -1,0 +1,180 @@
+//! Who a token is for.
+
+use std::sync::Arc;
+
+use tautwire_json::Value;
+
+use super::claims::{at_path, flat, texts, time};
+use super::source::Keys;
+use super::token::Token;
+use super::{Algorithm, JwtError};
+use crate::chain::{Answer, checked_name};
+use crate::limits::{CLIENT_ID_BYTES_MAX, LEEWAY_S_MAX, ROLES_MAX, USER_NAME_BYTES_MAX};
+use crate::{Now, Outside, Principal, Refusal, RefusalCode};
+
+/// Which tokens are taken, and whom they name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JwtSettings {
+    /// How tokens may be signed.
+    pub algorithms: Vec<Algorithm>,
+    /// Whose tokens are taken (`iss`). Those of others belong to another link. Empty: whoever has a key.
+    pub issuers: Vec<Box<str>>,
+    /// Whom tokens must be for (`aud`): one of them. Empty: tokens that are for nobody in particular (RFC 7519, section 4.1.3).
+    pub audiences: Vec<Box<str>>,
+    /// How much clocks may differ, [`LEEWAY_S_MAX`] at most.
+    pub leeway_s: u64,
+    /// The claim that is the user. A dot leads into an object.
+    pub user_claim: Box<str>,
+    /// The claim that is the Client Identifier, whatever the client says; `None` leaves it the client's own.
+    pub client_id_claim: Option<Box<str>>,
+    /// The claim that names roles.
+    pub roles_claim: Option<Box<str>>,
+    /// Whether a token must say when it expires.
+    pub needs_expiry: bool,
+}
+
+impl Default for JwtSettings {
+    /// All signatures that who checks them cannot make, and the user in `sub`.
+    fn default() -> JwtSettings {
+        JwtSettings {
+            algorithms: Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.is_symmetric()).collect(),
+            issuers: Vec::new(),
+            audiences: Vec::new(),
+            leeway_s: 30,
+            user_claim: "sub".into(),
+            client_id_claim: None,
+            roles_claim: None,
+            needs_expiry: true,
+        }
+    }
+}
+
+/// Tokens that are taken, with the keys for them.
+#[derive(Debug)]
+pub struct Jwt {
+    settings: JwtSettings,
+    keys: Keys,
+}
+
+impl Jwt {
+    /// Puts both together.
+    ///
+    /// # Errors
+    /// The settings allow no token, or too much.
+    pub fn new(settings: JwtSettings, keys: Keys) -> Result<Jwt, JwtError> {
+        if settings.algorithms.is_empty() {
+            return Err(JwtError("no algorithm is allowed, so no token is taken".to_owned()));
+        }
+        if settings.leeway_s > LEEWAY_S_MAX {
+            return Err(JwtError(format!("the leeway has {LEEWAY_S_MAX} s at most")));
+        }
+        Ok(Jwt { settings, keys })
+    }
+
+    /// Whether a network may have to be waited for.
+    pub(crate) fn may_fetch(&self) -> bool {
+        matches!(self.keys, Keys::Url(_))
+    }
+
+    /// Whose token it is. Takes long: a signature is checked, and keys may have to be fetched.
+    pub(crate) fn judge(&self, token: &[u8], outside: &dyn Outside, now: Now) -> Answer {
+        let token = match Token::parse(token) {
+            Ok(token) => token,
+            Err(why) => return wrong(RefusalCode::Token, &why),
+        };
+        let issuer = token.claims.get("iss").and_then(Value::as_text);
+        if !self.settings.issuers.is_empty() && !self.settings.issuers.iter().any(|known| Some(&**known) == issuer) {
+            let why = format!("its issuer {} is not known", shown(issuer));
+            return Answer::NotMineBecause(Refusal::new(RefusalCode::Token, told(&why)));
+        }
+        if !self.settings.algorithms.contains(&token.algorithm) {
+            return wrong(RefusalCode::Token, &format!("{} is not allowed", token.algorithm.name()));
+        }
+        if let Err(refusal) = self.check_signature(&token, outside, now) {
+            return Answer::No(refusal);
+        }
+        match self.principal(&token.claims, now) {
+            Ok(principal) => Answer::Yes { principal, data: None },
+            Err((code, why)) => wrong(code, &why),
+        }
+    }
+
+    fn check_signature(&self, token: &Token<'_>, outside: &dyn Outside, now: Now) -> Result<(), Refusal> {
+        let mut lacks_a_key = false;
+        loop {
+            let keys = match &self.keys {
+                Keys::Fixed(keys) => Arc::clone(keys),
+                Keys::Url(jwks) => jwks.keys(outside, now, lacks_a_key).map_err(|why| {
+                    Refusal::new(RefusalCode::TokenKeys, format!("there are no keys for tokens: {why}"))
+                })?,
+            };
+            let kid = token.kid.as_deref();
+            match keys.verify(token.algorithm, kid, token.signed, &token.signature) {
+                Some(true) => return Ok(()),
+                Some(false) => return Err(Refusal::new(RefusalCode::Token, told("its signature is wrong"))),
+                // Whoever issues tokens may have begun with a new key.
+                None if !lacks_a_key && matches!(self.keys, Keys::Url(_)) => lacks_a_key = true,
+                None => {
+                    let why = format!("there is no key {} for {}", shown(kid), token.algorithm.name());
+                    return Err(Refusal::new(RefusalCode::Token, told(&why)));
+                }
+            }
+        }
+    }
+
+    /// Who it is by these claims, which are believed.
+    fn principal(&self, claims: &Value, now: Now) -> Result<Principal, (RefusalCode, String)> {
+        let settings = &self.settings;
+        let no = |why: String| (RefusalCode::Token, why);
+        let expires = time(claims, "exp").map_err(no)?;
+        let until_s = expires.map(|expires_s| expires_s.saturating_add(settings.leeway_s));
+        if until_s.is_some_and(|until_s| until_s <= now.unix_s) {
+            return Err((RefusalCode::TokenExpired, "it has expired".to_owned()));
+        }
+        if until_s.is_none() && settings.needs_expiry {
+            return Err(no("it does not say when it expires (exp)".to_owned()));
+        }
+        for name in ["nbf", "iat"] {
+            let begins = time(claims, name).map_err(no)?;
+            if begins.is_some_and(|begins_s| begins_s > now.unix_s.saturating_add(settings.leeway_s)) {
+                return Err(no(format!("its time has not come yet ({name})")));
+            }
+        }
+        let audiences = claims.get("aud").map(texts);
+        let is_for_us = match &audiences {
+            None => settings.audiences.is_empty(),
+            Some(audiences) => audiences.iter().any(|one| settings.audiences.iter().any(|known| **known == **one)),
+        };
+        if !is_for_us {
+            let first = audiences.as_ref().and_then(|audiences| audiences.first()).copied();
+            return Err(no(format!("it is for {}, not for this broker (aud)", shown(first))));
+        }
+        let name = |claim: &str, bytes_max: usize| {
+            let name = at_path(claims, claim).and_then(Value::as_text);
+            name.and_then(|name| checked_name(name, bytes_max))
+                .ok_or_else(|| no(format!("{claim} is no name that can be used")))
+        };
+        let roles = settings.roles_claim.as_deref().and_then(|claim| at_path(claims, claim)).map(texts);
+        Ok(Principal {
+            user: Some(name(&settings.user_claim, USER_NAME_BYTES_MAX)?),
+            client_id: settings.client_id_claim.as_deref().map(|claim| name(claim, CLIENT_ID_BYTES_MAX)).transpose()?,
+            claims: flat(claims),
+            roles: roles.unwrap_or_default().into_iter().take(ROLES_MAX).map(Into::into).collect(),
+            expires_at_unix_s: until_s,
+            link: "jwt",
+        })
+    }
+}
+
+fn wrong(code: RefusalCode, why: &str) -> Answer {
+    Answer::No(Refusal::new(code, told(why)))
+}
+
+fn told(why: &str) -> String {
+    format!("the token is not taken: {why}")
+}
+
+/// A part of a token that is not believed, or a name of one.
+fn shown(text: Option<&str>) -> String {
+    text.map_or_else(|| "(none)".to_owned(), crate::chain::shown)
+}

@@ -1,0 +1,154 @@
+//! Where keys come from.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{JwtError, KeySet};
+use crate::limits::JWKS_BYTES_MAX;
+use crate::outside::is_safe_url;
+use crate::{HttpRequest, Now, Outside};
+
+/// Keys that stay, or that are fetched.
+#[derive(Debug, Clone)]
+pub enum Keys {
+    /// Of a file. They change with the configuration.
+    Fixed(Arc<KeySet>),
+    /// Of a URL.
+    Url(Arc<Jwks>),
+}
+
+/// A JWKS at a URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JwksSettings {
+    /// `https://…`, or `http://` on this machine.
+    pub url: Box<str>,
+    /// How old keys may be before they are fetched anew.
+    pub refresh_s: u64,
+    /// How old keys may be while the URL cannot be reached.
+    pub keep_s: u64,
+    /// How long fetching may take.
+    pub timeout_ms: u64,
+}
+
+/// The time between two tries, also where a token names a key that is not there: clients must not be able to make the broker fetch.
+const RETRY_MS: u64 = 10_000;
+
+/// The keys of a URL. They outlive chains, and threads share them.
+#[derive(Debug)]
+pub struct Jwks {
+    settings: JwksSettings,
+    state: Mutex<State>,
+    /// Held by who fetches.
+    fetching: Mutex<()>,
+    fetches: AtomicU64,
+    failures: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    keys: Option<Arc<KeySet>>,
+    fetched_at_ms: u64,
+    tried_at_ms: Option<u64>,
+    why: Option<String>,
+}
+
+/// What has happened to a JWKS since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JwksState {
+    /// How many times keys have been fetched.
+    pub fetches: u64,
+    /// How many times that has failed.
+    pub failures: u64,
+    /// How old the keys are; `None` where there are none.
+    pub age_ms: Option<u64>,
+}
+
+impl Jwks {
+    /// Nothing is fetched yet.
+    ///
+    /// # Errors
+    /// The URL cannot be used: whoever can change what it answers can sign tokens.
+    pub fn new(settings: JwksSettings) -> Result<Jwks, JwtError> {
+        if !is_safe_url(&settings.url) {
+            return Err(JwtError(format!("{}: keys come by https://, or by http:// from this machine", settings.url)));
+        }
+        let (state, fetching) = (Mutex::default(), Mutex::default());
+        Ok(Jwks { settings, state, fetching, fetches: AtomicU64::new(0), failures: AtomicU64::new(0) })
+    }
+
+    /// What has happened.
+    #[must_use]
+    pub fn state(&self, now: Now) -> JwksState {
+        let state = self.locked();
+        let age_ms = state.keys.as_ref().map(|_| now.steady_ms.saturating_sub(state.fetched_at_ms));
+        JwksState {
+            fetches: self.fetches.load(Ordering::Relaxed),
+            failures: self.failures.load(Ordering::Relaxed),
+            age_ms,
+        }
+    }
+
+    /// The keys, fetched if they are old, or if `lacks_a_key` and they may be fetched again. While somebody fetches, the others go on with those
+    /// that there are, and wait where there are none.
+    pub(super) fn keys(&self, outside: &dyn Outside, now: Now, lacks_a_key: bool) -> Result<Arc<KeySet>, String> {
+        // Who fetches needs the state, so nobody may wait with it.
+        let has_keys = self.locked().keys.is_some();
+        let turn = match has_keys {
+            true if !self.is_due(now, lacks_a_key) => None,
+            true => self.fetching.try_lock().ok(),
+            false => Some(self.fetching.lock().unwrap_or_else(PoisonError::into_inner)),
+        };
+        // Somebody may have fetched them meanwhile.
+        if turn.is_some() && self.is_due(now, lacks_a_key) {
+            self.fetch(outside, now);
+        }
+        drop(turn);
+        let state = self.locked();
+        let age_ms = now.steady_ms.saturating_sub(state.fetched_at_ms);
+        match &state.keys {
+            Some(keys) if age_ms < self.settings.keep_s.saturating_mul(1_000) => Ok(keys.clone()),
+            _ => Err(state.why.clone().unwrap_or_else(|| "they have not been fetched yet".to_owned())),
+        }
+    }
+
+    fn is_due(&self, now: Now, lacks_a_key: bool) -> bool {
+        let state = self.locked();
+        let since = |at_ms: u64| now.steady_ms.saturating_sub(at_ms);
+        let is_old = since(state.fetched_at_ms) >= self.settings.refresh_s.saturating_mul(1_000);
+        let may_try = state.tried_at_ms.is_none_or(|at_ms| since(at_ms) >= RETRY_MS);
+        may_try && (state.keys.is_none() || is_old || lacks_a_key)
+    }
+
+    fn fetch(&self, outside: &dyn Outside, now: Now) {
+        self.locked().tried_at_ms = Some(now.steady_ms);
+        let request = HttpRequest {
+            url: &self.settings.url,
+            fields: &[],
+            body: None,
+            timeout_ms: self.settings.timeout_ms,
+            answer_bytes_max: JWKS_BYTES_MAX,
+        };
+        let fetched = match outside.request(&request) {
+            Err(failure) => Err(failure.to_string()),
+            Ok(answer) if answer.status != 200 => Err(format!("the answer has status {}", answer.status)),
+            Ok(answer) => String::from_utf8(answer.body)
+                .map_err(|_| "the answer is not UTF-8".to_owned())
+                .and_then(|text| KeySet::of_public_jwks(&text).map_err(|JwtError(why)| why)),
+        };
+        self.fetches.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.locked();
+        match fetched {
+            Ok(keys) => {
+                (state.keys, state.fetched_at_ms, state.why) = (Some(Arc::new(keys)), now.steady_ms, None);
+            }
+            Err(why) => {
+                self.failures.fetch_add(1, Ordering::Relaxed);
+                state.why = Some(format!("{} gives none: {why}", self.settings.url));
+            }
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

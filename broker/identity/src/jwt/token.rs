@@ -1,0 +1,69 @@
+//! A token, taken apart and not believed yet.
+
+use base64ct::{Base64UrlUnpadded, Encoding as _};
+use tautwire_json::Value;
+
+use super::Algorithm;
+use crate::limits::{TOKEN_BYTES_MAX, TOKEN_HEADER_BYTES_MAX};
+
+/// A token of three parts.
+pub(super) struct Token<'t> {
+    pub(super) algorithm: Algorithm,
+    pub(super) kid: Option<String>,
+    /// Not believed until the signature has been checked.
+    pub(super) claims: Value,
+    /// What the signature is for.
+    pub(super) signed: &'t [u8],
+    pub(super) signature: Vec<u8>,
+}
+
+/// Whether a password may be a token, at a glance: three parts, and the first begins like an object in JSON.
+pub(crate) fn looks_like_a_token(password: &[u8]) -> bool {
+    let is_text = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    password.starts_with(b"ey")
+        && password.len() <= TOKEN_BYTES_MAX
+        && password.iter().filter(|byte| **byte == b'.').count() == 2
+        && password.iter().all(is_text)
+}
+
+impl<'t> Token<'t> {
+    /// Takes a token apart, or says why it is none.
+    pub(super) fn parse(bytes: &'t [u8]) -> Result<Token<'t>, String> {
+        if bytes.len() > TOKEN_BYTES_MAX {
+            return Err(format!("it is longer than {TOKEN_BYTES_MAX} bytes"));
+        }
+        let text = str::from_utf8(bytes).map_err(|_| "it is not text")?;
+        let (signed, signature) = text.rsplit_once('.').ok_or("it has not three parts")?;
+        let (header, claims) =
+            signed.split_once('.').filter(|(_, claims)| !claims.contains('.')).ok_or("it has not three parts")?;
+        if header.len() > TOKEN_HEADER_BYTES_MAX {
+            return Err(format!("its header is longer than {TOKEN_HEADER_BYTES_MAX} bytes"));
+        }
+        let header = object(header).map_err(|why| format!("its header {why}"))?;
+        let claims = object(claims).map_err(|why| format!("its payload {why}"))?;
+        let name = header.get("alg").and_then(Value::as_text).ok_or("its header names no algorithm")?;
+        let algorithm = Algorithm::named(name)
+            .ok_or_else(|| format!("its algorithm {} is not known, or none", name.escape_debug()))?;
+        // RFC 7515, section 4.1.11: whoever does not understand an extension must refuse the token.
+        if header.get("crit").is_some() {
+            return Err("its header has extensions that must be understood (crit), and none is".to_owned());
+        }
+        let kid = match header.get("kid") {
+            None => None,
+            Some(kid) => Some(kid.as_text().ok_or("its kid is not a string")?.to_owned()),
+        };
+        let signature = Base64UrlUnpadded::decode_vec(signature).map_err(|_| "its signature is not Base64url")?;
+        Ok(Token { algorithm, kid, claims, signed: signed.as_bytes(), signature })
+    }
+}
+
+fn object(part: &str) -> Result<Value, &'static str> {
+    let bytes = Base64UrlUnpadded::decode_vec(part).map_err(|_| "is not Base64url")?;
+    let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
+    let value = tautwire_json::parse(&text).map_err(|_| "is not JSON")?;
+    if !matches!(value, Value::Object(_)) {
+        return Err("is not an object");
+    }
+    // RFC 7515, section 4: refused, or one reader would see another token than the next.
+    if value.has_duplicates() { Err("has a name twice") } else { Ok(value) }
+}

@@ -1,0 +1,331 @@
+//! A service that knows clients.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use tautwire_identity::{
+    Attempt, Chain, Hook, HookSettings, HttpAnswer, HttpFailure, HttpRequest, Link, Now, Outside, Principal,
+    RefusalCode, Secret, Step, Unreachable,
+};
+use tautwire_json::{Value, parse};
+use tautwire_protocol::ConnectReason;
+
+use super::support::{NOW, chain, from, nobody, user, users};
+
+const URL: &str = "https://hook.example/auth";
+
+/// Answers that are given in turn, and what has been asked.
+#[derive(Default)]
+struct Service {
+    answers: Mutex<VecDeque<Result<(u16, String), HttpFailure>>>,
+    asked: Mutex<Vec<Value>>,
+}
+
+impl Service {
+    fn answering(answers: &[&str]) -> Service {
+        let answers = answers.iter().map(|answer| Ok((200, (*answer).to_owned()))).collect();
+        Service { answers: Mutex::new(answers), asked: Mutex::default() }
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.lock().expect("a lock").len()
+    }
+}
+
+impl Outside for Service {
+    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+        let (name, value) = request.fields.first().expect("a field");
+        assert_eq!(
+            (request.url, &**name, value.expose(), request.timeout_ms),
+            (URL, "Authorization", &b"Bearer x"[..], 2_000)
+        );
+        let body = str::from_utf8(request.body.expect("a body").expose()).expect("text");
+        self.asked.lock().expect("a lock").push(parse(body).expect("JSON"));
+        let answer = self.answers.lock().expect("a lock").pop_front().unwrap_or(Err(HttpFailure::Timeout));
+        answer.map(|(status, body)| HttpAnswer { status, body: body.into_bytes() })
+    }
+}
+
+fn settings() -> HookSettings {
+    let fields = vec![("Authorization".into(), Secret::new("Bearer x"))];
+    HookSettings { fields, failures: 2, ..HookSettings::new(URL) }
+}
+
+fn hook(settings: HookSettings) -> Arc<Hook> {
+    Arc::new(Hook::new(settings, &[7; 32]).expect("settings"))
+}
+
+fn of(hook: &Arc<Hook>) -> Arc<Chain> {
+    chain(vec![Link::Hook(hook.clone())])
+}
+
+fn at(seconds: u64) -> Now {
+    Now { unix_s: NOW.unix_s + seconds, steady_ms: seconds * 1_000 }
+}
+
+fn ends(chain: &Arc<Chain>, attempt: Attempt, service: &Service, seconds: u64) -> Result<Principal, RefusalCode> {
+    let mut step = chain.begin(attempt, at(seconds), &mut |bytes| bytes.fill(9));
+    loop {
+        step = match step {
+            Step::Admit { principal, .. } => return Ok(principal),
+            Step::Refuse(refusal) => {
+                assert!(!refusal.log.contains("s3cret"), "{refusal}");
+                return Err(refusal.code);
+            }
+            Step::Work(work) => work.run(service, at(seconds)),
+            Step::Challenge { .. } => panic!("a challenge"),
+        };
+    }
+}
+
+#[test]
+fn the_hook_is_asked_in_the_form_that_is_documented() {
+    let page = include_str!("../../../../docs/reference/auth-hook.openapi.json");
+    let page = parse(page).expect("JSON");
+    let at = |path: &[&str]| {
+        path.iter().fold(&page, |value, name| value.get(name).unwrap_or_else(|| panic!("{name} is missing")))
+    };
+    let post = ["paths", "/", "post"];
+    let example = at(&[&post[..], &["requestBody", "content", "application/json", "example"]].concat());
+    let attempt = from(user("ann", "s3cret"), |origin| {
+        (origin.listener, origin.is_encrypted) = ("tls".into(), true);
+        origin.address = Some([192, 0, 2, 7].into());
+    });
+    let service = Service::answering(&[r#"{"result":"allow"}"#]);
+    let chain = of(&hook(settings()));
+    assert!(ends(&chain, Attempt { client_id: "sensor-7".into(), ..attempt }, &service, 0).is_ok());
+    assert_eq!(service.asked.lock().expect("a lock").first(), Some(example));
+
+    // Each example of an answer means what it says.
+    let Value::Object(examples) =
+        at(&[&post[..], &["responses", "200", "content", "application/json", "examples"]].concat())
+    else {
+        panic!("no examples")
+    };
+    assert_eq!(examples.len(), 4);
+    for (name, example) in examples {
+        let service = Service::answering(&[&json(example.get("value").expect("a value"))]);
+        let outcome = ends(&of(&hook(settings())), user("ann", "s3cret"), &service, 0);
+        match &**name {
+            "allow" => assert_eq!(outcome.expect("admitted").user.as_deref(), Some("ann")),
+            "allow_in_full" => {
+                let principal = outcome.expect("admitted");
+                assert_eq!(
+                    (principal.user.as_deref(), principal.client_id.as_deref()),
+                    (Some("ann@example.org"), Some("ann-1"))
+                );
+                assert_eq!(&*principal.roles, ["operator".into()]);
+                assert_eq!(principal.claims.len(), 3);
+                assert_eq!(principal.expires_at_unix_s, Some(4_102_444_800));
+            }
+            "deny" => assert_eq!(outcome, Err(RefusalCode::HookDenied)),
+            "ignore" => assert_eq!(outcome, Err(RefusalCode::UnknownUser)),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+fn json(value: &Value) -> String {
+    let list = |items: Vec<String>| items.join(",");
+    let mut text = String::new();
+    match value {
+        Value::Null => text.push_str("null"),
+        Value::Bool(is) => text.push_str(if *is { "true" } else { "false" }),
+        Value::Number(number) => text.push_str(number),
+        Value::Text(string) => tautwire_json::push_string(&mut text, string),
+        Value::List(items) => return format!("[{}]", list(items.iter().map(json).collect())),
+        Value::Object(members) => {
+            let member = |(name, value): &(String, Value)| {
+                let mut text = String::new();
+                tautwire_json::push_string(&mut text, name);
+                format!("{text}:{}", json(value))
+            };
+            return format!("{{{}}}", list(members.iter().map(member).collect()));
+        }
+    }
+    text
+}
+
+#[test]
+fn what_the_hook_says_is_kept_for_a_while() {
+    let hook = hook(settings());
+    let chain = of(&hook);
+    let service = Service::answering(&[
+        r#"{"result":"allow"}"#,
+        r#"{"result":"deny","reason":"s3cret is wrong"}"#,
+        r#"{"result":"allow","cache_s":3}"#,
+        r#"{"result":"deny"}"#,
+    ]);
+    let right = || user("ann", "s3cret");
+    // For 60 s, and then the answer to the next question says no, for 5 s.
+    for seconds in [0, 59] {
+        assert!(ends(&chain, right(), &service, seconds).is_ok());
+    }
+    for seconds in [60, 64] {
+        assert_eq!(ends(&chain, right(), &service, seconds), Err(RefusalCode::HookDenied));
+    }
+    for seconds in [65, 67] {
+        assert!(ends(&chain, right(), &service, seconds).is_ok());
+    }
+    assert_eq!(service.asked(), 3);
+    assert_eq!(ends(&chain, right(), &service, 68), Err(RefusalCode::HookDenied));
+    let counters = hook.counters(at(68));
+    assert_eq!((counters.asked, counters.answered_from_cache, counters.failed), (4, 3, 0));
+    // What is kept is answered at once.
+    assert!(matches!(chain.begin(right(), at(68), &mut |_| {}), Step::Refuse(_)));
+}
+
+#[test]
+fn an_answer_is_for_the_same_question_alone() {
+    let hook = hook(settings());
+    let chain = of(&hook);
+    let service = Service::answering(&[r#"{"result":"allow"}"#]);
+    assert!(ends(&chain, user("ann", "s3cret"), &service, 0).is_ok());
+    let other = |change: &dyn Fn(&mut Attempt)| {
+        let mut attempt = user("ann", "s3cret");
+        change(&mut attempt);
+        attempt
+    };
+    for attempt in [
+        user("ann", "wrong"),
+        user("anns", "3cret"),
+        user("bob", "right"),
+        other(&|attempt| attempt.client_id = "d".into()),
+        other(&|attempt| attempt.is_v5 = false),
+        other(&|attempt| attempt.password = None),
+        from(user("ann", "s3cret"), |origin| origin.listener = "other".into()),
+        from(user("ann", "s3cret"), |origin| origin.address = Some([127, 0, 0, 2].into())),
+        from(user("ann", "s3cret"), |origin| origin.is_encrypted = true),
+    ] {
+        assert!(matches!(chain.begin(attempt, at(0), &mut |_| {}), Step::Work(_)));
+    }
+}
+
+#[test]
+fn the_cache_has_an_end() {
+    let hook = hook(HookSettings { cache_entries: 2, ..settings() });
+    let chain = of(&hook);
+    let service = Service::answering(&[r#"{"result":"allow"}"#; 5]);
+    let is_kept = |name: &str| matches!(chain.begin(user(name, "x"), at(1), &mut |_| {}), Step::Admit { .. });
+    for name in ["a", "b", "c"] {
+        assert!(ends(&chain, user(name, "x"), &service, 0).is_ok());
+    }
+    assert_eq!(["a", "b", "c"].map(is_kept), [false, true, true]);
+    let long = "x".repeat(5_000);
+    assert!(ends(&chain, user("d", &long), &service, 0).is_ok());
+    assert!(matches!(chain.begin(user("d", &long), at(1), &mut |_| {}), Step::Work(_)), "a long password is not kept");
+}
+
+#[test]
+fn after_failures_the_hook_is_left_alone_for_a_while() {
+    let hook = hook(HookSettings { negative_s: 0, ..settings() });
+    let chain = of(&hook);
+    let failing = [
+        Err(HttpFailure::Timeout),
+        Ok((200, r#"{"result":"deny"}"#.to_owned())),
+        Ok((500, String::new())),
+        Ok((200, "{}".to_owned())),
+        Err(HttpFailure::Unreachable("refused".to_owned())),
+        Ok((200, r#"{"result":"deny"}"#.to_owned())),
+    ];
+    let service = Service { answers: Mutex::new(failing.into()), asked: Mutex::default() };
+    let code = |seconds| ends(&chain, user("ann", "x"), &service, seconds).expect_err("refused");
+    // One failure is forgiven when an answer follows.
+    assert_eq!([code(0), code(0)], [RefusalCode::HookUnreachable, RefusalCode::HookDenied]);
+    assert_eq!(code(0), RefusalCode::HookUnreachable);
+    assert!(!hook.counters(at(0)).is_open);
+    assert_eq!(code(1), RefusalCode::HookUnreachable);
+    assert!(hook.counters(at(1)).is_open);
+    assert_eq!((code(10), service.asked()), (RefusalCode::HookUnreachable, 4));
+    // One tries, in vain, and only then the next.
+    assert_eq!((code(11), service.asked()), (RefusalCode::HookUnreachable, 5));
+    assert_eq!((code(12), service.asked()), (RefusalCode::HookUnreachable, 5));
+    assert_eq!((code(21), service.asked()), (RefusalCode::HookDenied, 6));
+    let counters = hook.counters(at(21));
+    assert_eq!((counters.failed, counters.unreachable, counters.is_open), (4, 6, false));
+}
+
+#[test]
+fn operators_say_what_holds_while_the_hook_cannot_be_asked() {
+    let service = Service::default();
+    let refuse = hook(settings());
+    let refusal = match of(&refuse).begin(user("dave", "password"), at(0), &mut |_| {}) {
+        Step::Work(work) => match work.run(&service, at(0)) {
+            Step::Refuse(refusal) => refusal,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((refusal.code, refusal.reason), (RefusalCode::HookUnreachable, ConnectReason::ServerUnavailable));
+    let next = hook(HookSettings { when_unreachable: Unreachable::AskNext, ..settings() });
+    let chain = chain(vec![Link::Hook(next), users()]);
+    assert_eq!(ends(&chain, user("dave", "password"), &service, 0).expect("admitted").link, "password_file");
+    assert_eq!(ends(&chain, user("mallory", "x"), &service, 0), Err(RefusalCode::HookUnreachable));
+}
+
+#[test]
+fn there_are_not_more_requests_at_a_time_than_may_be() {
+    /// Connects another client while it is asked about one.
+    struct Nested(Arc<Chain>, Service);
+    impl Outside for Nested {
+        fn request(&self, _: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+            assert_eq!(ends(&self.0, user("b", "x"), &self.1, 0), Err(RefusalCode::HookBusy));
+            Ok(HttpAnswer { status: 200, body: br#"{"result":"allow"}"#.to_vec() })
+        }
+    }
+    let hook = hook(HookSettings { concurrency: 1, ..settings() });
+    let nested = Nested(of(&hook), Service::answering(&[r#"{"result":"allow"}"#]));
+    let Step::Work(work) = nested.0.begin(user("a", "x"), at(0), &mut |_| {}) else { panic!("no work") };
+    assert!(matches!(work.run(&nested, at(0)), Step::Admit { .. }));
+    assert_eq!((nested.1.asked(), hook.counters(at(0)).busy), (0, 1));
+    assert!(ends(&nested.0, user("b", "x"), &nested.1, 0).is_ok());
+}
+
+#[test]
+fn answers_that_are_not_understood_let_nobody_in() {
+    for body in [
+        "",
+        "allow",
+        "{}",
+        r#"{"result":"Allow"}"#,
+        r#"{"result":true}"#,
+        r#"{"result":"allow","result":"deny"}"#,
+        r#"{"result":"allow","user":""}"#,
+        r#"{"result":"allow","user":7}"#,
+        r#"{"result":"allow","user":"a\u0000b"}"#,
+        r#"{"result":"allow","client_id":""}"#,
+        r#"{"result":"allow","roles":"admin"}"#,
+        r#"{"result":"allow","roles":[1]}"#,
+        r#"{"result":"allow","claims":[]}"#,
+        r#"{"result":"allow","claims":{"a":1}}"#,
+        r#"{"result":"allow","expires_at":-1}"#,
+        r#"{"result":"allow","expires_at":"soon"}"#,
+        r#"{"result":"allow","cache_s":1.5}"#,
+        "\u{feff}{\"result\":\"allow\"}",
+    ] {
+        let service = Service::answering(&[body]);
+        let told = ends(&of(&hook(settings())), user("ann", "x"), &service, 0);
+        assert_eq!(told, Err(RefusalCode::HookUnreachable), "{body}");
+    }
+    for (body, expected) in [
+        (r#"{"result":"allow","user":null}"#, Ok(None)),
+        (r#"{"result":"allow","user":"bob","more":{}}"#, Ok(Some("bob"))),
+        (r#"{"result":"allow","expires_at":1}"#, Err(RefusalCode::HookDenied)),
+    ] {
+        let service = Service::answering(&[body]);
+        let told = ends(&of(&hook(settings())), user("ann", "x"), &service, 0).map(|principal| principal.user);
+        assert_eq!(told.as_ref().map(Option::as_deref).map_err(|code| *code), expected, "{body}");
+    }
+}
+
+#[test]
+fn settings_have_limits_and_passwords_a_safe_way() {
+    let refused = |settings: HookSettings| Hook::new(settings, &[0; 32]).expect_err("refused").to_string();
+    assert!(refused(HookSettings::new("http://hook.example/")).contains("passwords are sent by https://"));
+    assert!(refused(HookSettings { timeout_ms: 10, ..settings() }).contains("it may be from 50 to 60000"));
+    assert!(refused(HookSettings { concurrency: 0, ..settings() }).contains("it may be from 1 to 1024"));
+    assert!(Hook::new(HookSettings::new("http://127.0.0.1:8080/"), &[0; 32]).is_ok());
+    let (hook, chain) = (hook(settings()), of(&hook(settings())));
+    let shown = format!("{hook:?} {chain:?} {:?} {:?}", settings(), chain.begin(nobody(), at(0), &mut |_| {}));
+    assert!(!shown.contains("Bearer"), "{shown}");
+}

@@ -1,0 +1,16 @@
+//! A key of RSA, and tokens that OpenSSL has signed with it: `{"sub":"robot","exp":1800000100}`.
+
+pub(crate) const PEM: &str = "\
+-----BEGIN PUBLIC KEY-----\n\
+MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAw3ST/J7lGQ8mrmRtvukp\n\
+mlsZ07T6VVUFUYB9G6ZDKR8S/+E//XdwEQJCI2HFL7BZjtcqLfPC1dQ9xGkWHWMI\n\
+0WH70HJcJk0NaooJ2Urmpyfr3sNAdhmQtJdWq6r9uysAQf0iPEbkrGiGCGxV4Nce\n\
+tZRG4Gt2rhAlskhpWBwVfU6CmT8DLS2qrtt5XrIvCVeWnkJhyHqlG1QB0qzHpvEY\n\
+bZiveB8ERV32q67kZm8o+nDxu6ghgvounUnLPpNFMkgrtc2fRL26HNOmk98/KLKZ\n\
+vqCF+wW7FWqgmLEbpPO5PVMVTM+yvYWXuTPVn7+tcG2iGakU/qZ0q2dXBIMWnuQI\n\
+awIDAQAB\n\
+-----END PUBLIC KEY-----\n\
+";
+pub(crate) const MODULUS: &str = "w3ST_J7lGQ8mrmRtvukpmlsZ07T6VVUFUYB9G6ZDKR8S_-E__XdwEQJCI2HFL7BZjtcqLfPC1dQ9xGkWHWMI0WH70HJcJk0NaooJ2Urmpyfr3sNAdhmQtJdWq6r9uysAQf0iPEbkrGiGCGxV4NcetZRG4Gt2rhAlskhpWBwVfU6CmT8DLS2qrtt5XrIvCVeWnkJhyHqlG1QB0qzHpvEYbZiveB8ERV32q67kZm8o-nDxu6ghgvounUnLPpNFMkgrtc2fRL26HNOmk98_KLKZvqCF-wW7FWqgmLEbpPO5PVMVTM-yvYWXuTPVn7-tcG2iGakU_qZ0q2dXBIMWnuQIaw";
+pub(crate) const RS256: &str = "eyJhbGciOiAiUlMyNTYiLCAia2lkIjogInIxIn0.eyJzdWIiOiAicm9ib3QiLCAiZXhwIjogMTgwMDAwMDEwMH0.TB0iFbK7NaDW4nQP7wqxrBjp7T8X4f-86wki9M3DqvwEjsjOBuKRcc46VAl9Ew_TL6eNwq7-EQFqq7aqwen1s69jyHTu5otGM0l5rGp76H_IXI_OSJoEF-x5M6jCIn-rjewlLM7J6C7v7csud6U1z4VU0JcEqnAqbj7KaIV1OGK97F_-jry2jvfpCiR8yLKx_Cg9mVFmcBLoOdNRiEPUKPKkvmas3zYv95ZeAaoblvJD2N0Y_uvsVTD6BeShwH0EZXS6gmza_9lLgo6MxBUdV0EXBJQXIi5snUznLSjbh94ryvYkC8C48vaAgquxVgwNm9AfLmx39AZCRwK5eM9PxA";
+pub(crate) const PS256: &str = "eyJhbGciOiAiUFMyNTYiLCAia2lkIjogInIxIn0.eyJzdWIiOiAicm9ib3QiLCAiZXhwIjogMTgwMDAwMDEwMH0.oeOyUIwwdgZaEIFpxw0vNkTMZGdtnvTcFuBcHG-ZkmOYjlYpC6IFGx8EvnGUvQ0Vv-Rw5Cbj_L6_DagOKZPMufiNSQWEljuY_1qgZavh0Nu4-qbOmHc2ixagnMPd_ERYK29hzujs2ekT9tpiwp83d8GvHdNlirHBlKGJ0oUTEJfaQElceaZGqF0qBtJILVBMzXRanZ1hsPfVpRSJ6byjKFwAhv2mJ672XQZhJiqQ7gZNvb_DiExe3kaFf5IXm8pK4mDMGGIFSQd4ThSOxH6XHH1mFTSnSc6dOl04ylnAg-RizMk1tmPAtBO_hY01agfvzH5IkkksGoIne9CwzyjaWg";

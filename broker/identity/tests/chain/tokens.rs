@@ -1,0 +1,416 @@
+//! Clients with tokens.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base64ct::{Base64UrlUnpadded, Encoding as _};
+use rcgen::KeyPair;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
+use tautwire_identity::{
+    Algorithm, Attempt, Chain, HttpAnswer, HttpFailure, HttpRequest, JWT_METHOD, Jwks, JwksSettings, Jwt, JwtSettings,
+    KeySet, Keys, Link, Now, Outside, Principal, Refusal, RefusalCode, Secret, Step,
+};
+use tautwire_protocol::ConnectReason;
+
+use super::rsa;
+use super::support::{NOW, admitted, chain, ends_at, nobody, refused, user, users};
+
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+fn encoded(text: &str) -> String {
+    Base64UrlUnpadded::encode_string(text.as_bytes())
+}
+
+/// A token by HS256.
+fn signed(header: &str, claims: &str) -> String {
+    let message = format!("{}.{}", encoded(header), encoded(claims));
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, SECRET.as_bytes());
+    let signature = ring::hmac::sign(&key, message.as_bytes());
+    format!("{message}.{}", Base64UrlUnpadded::encode_string(signature.as_ref()))
+}
+
+fn token(claims: &str) -> String {
+    signed(r#"{"alg":"HS256"}"#, claims)
+}
+
+fn hs256() -> JwtSettings {
+    JwtSettings { algorithms: vec![Algorithm::Hs256], ..JwtSettings::default() }
+}
+
+fn link(settings: JwtSettings, keys: KeySet) -> Link {
+    Link::Jwt(Arc::new(Jwt::new(settings, Keys::Fixed(Arc::new(keys))).expect("settings")))
+}
+
+fn of_secret(settings: JwtSettings) -> Arc<Chain> {
+    chain(vec![link(settings, KeySet::of_secret(Secret::new(SECRET)).expect("a key"))])
+}
+
+/// As most clients give it: in the password, with some user name.
+fn with(token: &str) -> Attempt {
+    user("token", token)
+}
+
+#[test]
+fn tokens_of_the_standard_are_understood() {
+    // RFC 7515, appendices A.1 and A.3.
+    let secret = r#"{"keys":[{"kty":"oct","k":"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow"}]}"#;
+    let curve = r#"{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;
+    let claims = "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ";
+    for (algorithm, keys, header, signature) in [
+        (
+            Algorithm::Hs256,
+            secret,
+            "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9",
+            "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk",
+        ),
+        (
+            Algorithm::Es256,
+            curve,
+            "eyJhbGciOiJFUzI1NiJ9",
+            "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q",
+        ),
+    ] {
+        let settings = JwtSettings { algorithms: vec![algorithm], user_claim: "iss".into(), ..JwtSettings::default() };
+        let chain = chain(vec![link(settings, KeySet::of_file(keys).expect("keys"))]);
+        let attempt = with(&format!("{header}.{claims}.{signature}"));
+        let early = Now { unix_s: 1_300_819_000, steady_ms: 0 };
+        let principal = ends_at(&chain, attempt.clone(), early).0.expect("admitted");
+        assert_eq!((principal.user.as_deref(), principal.link), (Some("joe"), "jwt"));
+        assert_eq!(principal.expires_at_unix_s, Some(1_300_819_380 + 30));
+        assert!(principal.claims.contains(&("http://example.com/is_root".into(), "true".into())));
+        assert_eq!(refused(&chain, attempt).code, RefusalCode::TokenExpired);
+    }
+}
+
+#[test]
+fn tokens_by_rsa_are_understood_with_both_kinds_of_keys() {
+    let jwks =
+        |more: &str| format!(r#"{{"keys":[{{"kty":"RSA","kid":"r1","e":"AQAB","n":"{}"{more}}}]}}"#, rsa::MODULUS);
+    let user = |keys: &str, token: &str| {
+        let chain = chain(vec![link(JwtSettings::default(), KeySet::of_file(keys).expect("keys"))]);
+        ends_at(&chain, with(token), NOW)
+            .0
+            .map(|principal| principal.user.expect("a user"))
+            .map_err(|refusal| refusal.code)
+    };
+    for keys in [rsa::PEM, &jwks("")] {
+        assert_eq!(user(keys, rsa::RS256).as_deref(), Ok("robot"));
+        assert_eq!(user(keys, rsa::PS256).as_deref(), Ok("robot"));
+        let changed = rsa::RS256.replacen("eyJzdWIi", "eyJzdWJi", 1);
+        assert_eq!(user(keys, &changed), Err(RefusalCode::Token));
+    }
+    // A key may be for one algorithm only, and not for signatures at all.
+    assert_eq!(user(&jwks(r#","alg":"PS256""#), rsa::RS256), Err(RefusalCode::Token));
+    assert_eq!(user(&jwks(r#","alg":"RS256","use":"sig""#), rsa::RS256).as_deref(), Ok("robot"));
+    assert!(KeySet::of_file(&jwks(r#","use":"enc""#)).is_err());
+}
+
+#[test]
+fn curves_work_and_a_key_checks_its_own_tokens_alone() {
+    let random = SystemRandom::new();
+    let keys: Vec<KeyPair> = [&rcgen::PKCS_ECDSA_P256_SHA256, &rcgen::PKCS_ECDSA_P384_SHA384, &rcgen::PKCS_ED25519]
+        .map(|kind| KeyPair::generate_for(kind).expect("a key"))
+        .into();
+    let sign = |index: usize, name: &str| {
+        let message =
+            format!("{}.{}", encoded(&format!(r#"{{"alg":"{name}"}}"#)), encoded(r#"{"sub":"u","exp":1900000000}"#));
+        let der = keys[index].serialize_der();
+        let ecdsa = |algorithm| {
+            let key = EcdsaKeyPair::from_pkcs8(algorithm, &der, &random).expect("a key");
+            key.sign(&random, message.as_bytes()).expect("a signature").as_ref().to_vec()
+        };
+        let signature = match index {
+            0 => ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING),
+            1 => ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING),
+            _ => Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der)
+                .expect("a key")
+                .sign(message.as_bytes())
+                .as_ref()
+                .to_vec(),
+        };
+        format!("{message}.{}", Base64UrlUnpadded::encode_string(&signature))
+    };
+    let tokens = [sign(0, "ES256"), sign(1, "ES384"), sign(2, "EdDSA"), sign(2, "Ed25519")];
+    for (key, pem) in keys.iter().map(KeyPair::public_key_pem).enumerate() {
+        let chain = chain(vec![link(JwtSettings::default(), KeySet::of_pem(&pem).expect("a key"))]);
+        for (index, token) in tokens.iter().enumerate() {
+            assert_eq!(ends_at(&chain, with(token), NOW).0.is_ok(), index.min(2) == key, "{key} {index}");
+        }
+    }
+    let all: String = keys.iter().map(KeyPair::public_key_pem).collect();
+    let chain = chain(vec![link(JwtSettings::default(), KeySet::of_pem(&all).expect("keys"))]);
+    assert!(tokens.iter().all(|token| ends_at(&chain, with(token), NOW).0.is_ok()));
+}
+
+#[test]
+fn no_key_can_be_used_for_what_it_is_not() {
+    let refusal = |keys: KeySet, token: &str| {
+        // Even if somebody allows everything.
+        let settings = JwtSettings { algorithms: Algorithm::ALL.to_vec(), ..JwtSettings::default() };
+        refused(&chain(vec![link(settings, keys)]), with(token))
+    };
+    let none = format!("{}.{}.", encoded(r#"{"alg":"none"}"#), encoded(r#"{"sub":"u","exp":1900000000}"#));
+    let told = refusal(KeySet::of_pem(rsa::PEM).expect("a key"), &none);
+    assert_eq!((told.code, told.reason), (RefusalCode::Token, ConnectReason::BadUserNameOrPassword));
+    assert!(told.log.contains("none is not known, or none"), "{told}");
+    // HS256 with the public key as the secret.
+    let message = none.trim_end_matches('.').replacen(&encoded(r#"{"alg":"none"}"#), &encoded(r#"{"alg":"HS256"}"#), 1);
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, rsa::PEM.as_bytes());
+    let confused =
+        format!("{message}.{}", Base64UrlUnpadded::encode_string(ring::hmac::sign(&key, message.as_bytes()).as_ref()));
+    let told = refusal(KeySet::of_pem(rsa::PEM).expect("a key"), &confused);
+    assert!(told.log.contains("there is no key (none) for HS256"), "{told}");
+    assert!(KeySet::of_secret(Secret::new(rsa::PEM)).is_err());
+    assert!(KeySet::of_secret(Secret::new("too short")).is_err());
+    let private = KeyPair::generate().expect("a key").serialize_pem();
+    let told = KeySet::of_pem(&private).expect_err("refused").to_string();
+    assert!(told.contains("this is a private key"), "{told}");
+    // What is right and not allowed.
+    let chain = chain(vec![link(JwtSettings::default(), KeySet::of_secret(Secret::new(SECRET)).expect("a key"))]);
+    let told = refused(&chain, with(&token(r#"{"sub":"u","exp":1900000000}"#)));
+    assert!(told.log.contains("HS256 is not allowed"), "{told}");
+}
+
+#[test]
+fn claims_are_checked() {
+    let settings =
+        || JwtSettings { issuers: vec!["https://id".into()], audiences: vec!["mqtt".into()], leeway_s: 60, ..hs256() };
+    let now = NOW.unix_s;
+    let told = |claims: String| match ends_at(&of_secret(settings()), with(&token(&claims)), NOW).0 {
+        Ok(_) => "admitted".to_owned(),
+        Err(Refusal { code, log, .. }) => format!("{code:?}: {log}"),
+    };
+    let claims =
+        |more: &str| format!(r#"{{"iss":"https://id","sub":"u","aud":["x","mqtt"],"exp":{}{more}}}"#, now + 10);
+    assert_eq!(told(claims("")), "admitted");
+    assert_eq!(told(claims(&format!(r#","nbf":{},"iat":{}.5"#, now + 60, now + 60))), "admitted");
+    for (claims, expected) in [
+        (claims(&format!(r#","nbf":{}"#, now + 61)), "its time has not come yet (nbf)"),
+        (claims(&format!(r#","iat":{}"#, now + 61)), "its time has not come yet (iat)"),
+        (claims(r#","nbf":"soon""#), "nbf is not a time"),
+        (claims(r#","nbf":1e999"#), "nbf is not a time"),
+        (claims(r#","sub":"v""#), "its payload has a name twice"),
+        (claims("").replace("\"mqtt\"", "\"other\""), "it is for x, not for this broker (aud)"),
+        (claims("").replace("[\"x\",\"mqtt\"]", "\"other\""), "it is for other, not for this broker (aud)"),
+        (claims("").replace("[\"x\",\"mqtt\"]", "7"), "not for this broker"),
+        (claims("").replace("\"aud\"", "\"other\""), "it is for (none)"),
+        (claims("").replace("https://id", "https://evil"), "its issuer https://evil is not known"),
+        (claims("").replace("\"iss\"", "\"other\""), "its issuer (none) is not known"),
+        (claims("").replace("\"sub\"", "\"other\""), "sub is no name that can be used"),
+        (claims("").replace("\"u\"", "\"\""), "sub is no name that can be used"),
+        (claims("").replace("\"u\"", "\"a\\u0000b\""), "sub is no name that can be used"),
+        (claims("").replace("\"u\"", "7"), "sub is no name that can be used"),
+        (claims("").replace("\"exp\"", "\"other\""), "it does not say when it expires"),
+        (claims("").replace(&format!("{}", now + 10), &format!("{}", now - 60)), "TokenExpired: "),
+        (claims("").replace(&format!("{}", now + 10), "-1"), "TokenExpired: "),
+        ("[]".to_owned(), "its payload is not an object"),
+        ("{".to_owned(), "its payload is not JSON"),
+    ] {
+        let told = told(claims.clone());
+        assert!(told.contains(expected), "{claims}: {told}");
+    }
+    // Until the leeway is over.
+    assert_eq!(told(claims("").replace(&format!("{}", now + 10), &format!("{}", now - 59))), "admitted");
+    // Who has no audience takes tokens for nobody in particular alone (RFC 7519, section 4.1.3).
+    let without = JwtSettings { audiences: vec![], ..settings() };
+    assert!(refused(&of_secret(without), with(&token(&claims("")))).log.contains("(aud)"));
+}
+
+#[test]
+fn what_is_no_token_is_refused() {
+    let claims = r#"{"sub":"u","exp":1900000000}"#;
+    for (text, expected) in [
+        (signed(r#"{"alg":"HS256","crit":["exp"],"exp":1}"#, claims), "(crit)"),
+        (signed(r#"{"alg":"HS256","kid":7}"#, claims), "its kid is not a string"),
+        (signed(r#"{"alg":"HS256","alg":"none"}"#, claims), "its header has a name twice"),
+        (signed("{}", claims), "its header names no algorithm"),
+        (signed(r#"{"alg":"HS255"}"#, claims), "its algorithm HS255 is not known"),
+        (signed(&format!(r#"{{"alg":"HS256","x":"{}"}}"#, "x".repeat(4_000)), claims), "its header is longer than"),
+        (format!("{}x", token(claims)), "its signature is wrong"),
+        (format!("{}A", &token(claims)[..token(claims).len() - 1]), ""),
+    ] {
+        let attempt = Attempt { method: Some(JWT_METHOD.into()), data: Some(Secret::new(text.clone())), ..nobody() };
+        let refusal = refused(&of_secret(hs256()), attempt);
+        assert_eq!(refusal.code, RefusalCode::Token);
+        assert!(refusal.log.contains(expected), "{text}: {refusal}");
+    }
+    // A password that does not look like one is for others, and so is a token of another issuer.
+    let settings = JwtSettings { issuers: vec!["https://id".into()], ..hs256() };
+    let both = chain(vec![link(settings, KeySet::of_secret(Secret::new(SECRET)).expect("a key")), users()]);
+    assert_eq!(admitted(&both, user("dave", "password")).link, "password_file");
+    let told = refused(&both, user("dave", &token(claims)));
+    assert_eq!(told.code, RefusalCode::WrongPassword);
+    let told = refused(&both, user("nobody", &token(claims)));
+    assert!(told.log.contains("its issuer (none) is not known"), "{told}");
+}
+
+#[test]
+fn claims_name_user_client_and_roles() {
+    let settings = JwtSettings {
+        user_claim: "ext.login".into(),
+        client_id_claim: Some("device".into()),
+        roles_claim: Some("realm_access.roles".into()),
+        ..hs256()
+    };
+    let chain = of_secret(settings);
+    let claims = r#"{"ext":{"login":"ann"},"device":"d-7","exp":1900000000,"realm_access":{"roles":["a","b",7]},"n":[1,true,null]}"#;
+    let principal = admitted(&chain, with(&token(claims)));
+    assert_eq!((principal.user.as_deref(), principal.client_id.as_deref()), (Some("ann"), Some("d-7")));
+    assert_eq!(&*principal.roles, ["a".into(), "b".into()]);
+    let has = |name: &str, value: &str| principal.claims.contains(&(name.into(), value.into()));
+    assert!(has("ext.login", "ann") && has("realm_access.roles", "b") && has("n", "1") && has("n", "true"));
+    assert!(!format!("{principal:?}").contains("realm_access.roles\", \"b"), "{principal:?}");
+    let again = Principal { user: Some("bob".into()), ..Principal::default() };
+    let attempt = Attempt { current: Some(Arc::new(again)), ..with(&token(claims)) };
+    assert_eq!(refused(&chain, attempt).code, RefusalCode::OtherUser);
+}
+
+/// A server of keys, and how often it has been asked.
+struct Server {
+    asked: AtomicUsize,
+    answer: Result<(u16, String), HttpFailure>,
+}
+
+impl Server {
+    fn new(answer: Result<(u16, String), HttpFailure>) -> Server {
+        Server { asked: AtomicUsize::new(0), answer }
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl Outside for Server {
+    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+        assert_eq!((request.url, request.body.is_none(), request.timeout_ms), ("https://id/keys", true, 500));
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let (status, body) = self.answer.clone()?;
+        Ok(HttpAnswer { status, body: body.into_bytes() })
+    }
+}
+
+fn rsa_set(kid: &str) -> String {
+    format!(r#"{{"keys":[{{"kty":"RSA","kid":"{kid}","e":"AQAB","n":"{}"}}]}}"#, rsa::MODULUS)
+}
+
+fn fetched() -> (Arc<Jwks>, Arc<Chain>) {
+    let settings = JwksSettings { url: "https://id/keys".into(), refresh_s: 100, keep_s: 1_000, timeout_ms: 500 };
+    let jwks = Arc::new(Jwks::new(settings).expect("a URL"));
+    let settings = JwtSettings { leeway_s: 0, ..JwtSettings::default() };
+    let jwt = Jwt::new(settings, Keys::Url(jwks.clone())).expect("settings");
+    (jwks, chain(vec![Link::Jwt(Arc::new(jwt))]))
+}
+
+fn outcome(chain: &Arc<Chain>, server: &Server, seconds: u64) -> Result<(), RefusalCode> {
+    let now = Now { unix_s: NOW.unix_s, steady_ms: seconds * 1_000 };
+    match chain.begin(with(rsa::RS256), now, &mut |_| {}) {
+        Step::Work(work) => match work.run(server, now) {
+            Step::Admit { .. } => Ok(()),
+            Step::Refuse(refusal) => Err(refusal.code),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn keys_of_a_url_are_kept_refreshed_and_honoured_while_it_is_down() {
+    let (jwks, chain) = fetched();
+    let (up, down) = (Server::new(Ok((200, rsa_set("r1")))), Server::new(Err(HttpFailure::Timeout)));
+    // Before there are any, nobody is let in, and the URL is not asked for each client.
+    for seconds in [0, 1, 9] {
+        assert_eq!(outcome(&chain, &down, seconds), Err(RefusalCode::TokenKeys));
+    }
+    assert_eq!(down.asked(), 1);
+    for seconds in [10, 11, 109] {
+        assert_eq!(outcome(&chain, &up, seconds), Ok(()));
+    }
+    assert_eq!(up.asked(), 1);
+    for seconds in [110, 119, 120, 1_009] {
+        assert_eq!(outcome(&chain, &down, seconds), Ok(()));
+    }
+    assert_eq!(down.asked(), 4);
+    assert_eq!(outcome(&chain, &down, 1_019), Err(RefusalCode::TokenKeys), "they are too old now");
+    assert_eq!(outcome(&chain, &up, 1_029), Ok(()));
+    let state = jwks.state(Now { unix_s: 0, steady_ms: 1_030_000 });
+    assert_eq!((state.fetches, state.failures, state.age_ms), (7, 5, Some(1_000)));
+}
+
+#[test]
+fn all_who_wait_for_the_first_keys_get_them_by_one_request() {
+    const CLIENTS: usize = 8;
+
+    /// Answers when all clients are there.
+    struct Slow(AtomicUsize, Server);
+    impl Outside for Slow {
+        fn request(&self, request: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+            while self.0.load(Ordering::Acquire) < CLIENTS {
+                std::thread::yield_now();
+            }
+            // Long enough for most of them to wait.
+            (0..1_000).for_each(|_| std::thread::yield_now());
+            self.1.request(request)
+        }
+    }
+    let (_, chain) = fetched();
+    let slow = Slow(AtomicUsize::new(0), Server::new(Ok((200, rsa_set("r1")))));
+    std::thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let Step::Work(work) = chain.begin(with(rsa::RS256), NOW, &mut |_| {}) else { panic!("no work") };
+                slow.0.fetch_add(1, Ordering::AcqRel);
+                assert!(matches!(work.run(&slow, NOW), Step::Admit { .. }));
+            });
+        }
+    });
+    assert_eq!(slow.1.asked(), 1);
+}
+
+#[test]
+fn a_new_key_is_fetched_when_a_token_names_it() {
+    let (_, chain) = fetched();
+    let (old, new) = (Server::new(Ok((200, rsa_set("r0")))), Server::new(Ok((200, rsa_set("r1")))));
+    assert_eq!(outcome(&chain, &old, 0), Err(RefusalCode::Token));
+    // Clients cannot make the broker fetch as often as they wish.
+    assert_eq!(outcome(&chain, &new, 9), Err(RefusalCode::Token));
+    assert_eq!((old.asked(), new.asked()), (1, 0));
+    assert_eq!(outcome(&chain, &new, 10), Ok(()));
+}
+
+#[test]
+fn answers_that_are_no_keys_are_not_taken() {
+    for answer in [
+        (404, rsa_set("r1")),
+        (200, "{}".to_owned()),
+        (200, r#"{"keys":[]}"#.to_owned()),
+        (200, format!(r#"{{"keys":[{{"kty":"oct","kid":"r1","k":"{}"}}]}}"#, encoded(SECRET))),
+        (200, "x".to_owned()),
+    ] {
+        let (_, chain) = fetched();
+        assert_eq!(outcome(&chain, &Server::new(Ok(answer)), 0), Err(RefusalCode::TokenKeys));
+    }
+}
+
+#[test]
+fn keys_come_by_a_way_that_nobody_can_change() {
+    for (url, is_right) in [
+        ("https://id.example/keys", true),
+        ("http://localhost:8080/keys", true),
+        ("http://127.0.0.1/keys", true),
+        ("http://[::1]:80/keys", true),
+        ("http://id.example/keys", false),
+        ("http://localhost.example/keys", false),
+        ("http://127.0.0.1@id.example/keys", false),
+        ("https://user:password@id.example/", false),
+        ("http://127.0.0.1\\@id.example/", false),
+        ("https://id.example/a b", false),
+        ("ftp://127.0.0.1/", false),
+        ("https://", false),
+        ("", false),
+    ] {
+        let settings = JwksSettings { url: url.into(), refresh_s: 1, keep_s: 1, timeout_ms: 1 };
+        assert_eq!(Jwks::new(settings).is_ok(), is_right, "{url}");
+    }
+}

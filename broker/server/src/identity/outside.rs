@@ -1,0 +1,177 @@
+//! Requests by HTTP, for hooks and keys.
+
+use std::io::Read as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tautwire_identity::{HttpAnswer, HttpFailure, HttpRequest, Outside};
+use ureq::http::HeaderValue;
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::{Agent, Body, Error, http};
+
+/// Connections to one server that are kept for the next request.
+const IDLE_PER_HOST_MAX: usize = 16;
+/// Connections that are kept for the next request.
+const IDLE_MAX: usize = 32;
+/// How long a connection is kept.
+const IDLE_AGE: Duration = Duration::from_secs(30);
+/// Longest head of an answer.
+const HEAD_MAX_BYTES: usize = 16 << 10;
+
+/// HTTP as it is: connections, TLS, deadlines. No proxies, no redirections, no cookies.
+#[derive(Debug)]
+pub(crate) struct Http(Agent);
+
+impl Http {
+    /// Believes servers whose certificates come from these authorities (DER), and where none are given, from those of the system.
+    pub(crate) fn new(authorities: &[Vec<u8>]) -> Http {
+        let system;
+        let authorities: Vec<Certificate<'static>> = if authorities.is_empty() {
+            system = rustls_native_certs::load_native_certs();
+            for error in &system.errors {
+                log::warn!("some certification authorities of the system cannot be read: {error}");
+            }
+            system.certs.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()
+        } else {
+            authorities.iter().map(|certificate| Certificate::from_der(certificate).to_owned()).collect()
+        };
+        let tls = TlsConfig::builder()
+            .provider(TlsProvider::Rustls)
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .root_certs(RootCerts::Specific(Arc::new(authorities)))
+            .build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            // Variables of the environment do not decide where passwords go.
+            .proxy(None)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .http_status_as_error(false)
+            .user_agent(concat!("tautwire/", env!("CARGO_PKG_VERSION")))
+            .max_response_header_size(HEAD_MAX_BYTES)
+            .max_idle_connections(IDLE_MAX)
+            .max_idle_connections_per_host(IDLE_PER_HOST_MAX)
+            .max_idle_age(IDLE_AGE)
+            .build();
+        Http(config.new_agent())
+    }
+
+    fn send(&self, request: &HttpRequest<'_>) -> Result<http::Response<Body>, Error> {
+        let timeout = Some(Duration::from_millis(request.timeout_ms));
+        let mut head = http::Request::builder().uri(request.url).header("accept", "application/json");
+        for (name, value) in request.fields {
+            let mut value = HeaderValue::from_bytes(value.expose()).map_err(http::Error::from)?;
+            // What is sensitive is not shown in logs.
+            value.set_sensitive(true);
+            head = head.header(&**name, value);
+        }
+        match request.body {
+            Some(body) => {
+                let request = head.method("POST").header("content-type", "application/json").body(body.expose())?;
+                self.0.run(self.0.configure_request(request).timeout_global(timeout).build())
+            }
+            None => {
+                let request = head.method("GET").body(())?;
+                self.0.run(self.0.configure_request(request).timeout_global(timeout).build())
+            }
+        }
+    }
+}
+
+impl Outside for Http {
+    fn request(&self, request: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+        let mut answer = self.send(request).map_err(failure)?;
+        let mut body = Vec::new();
+        let limit = request.answer_bytes_max as u64;
+        let read = answer.body_mut().as_reader().take(limit + 1).read_to_end(&mut body);
+        read.map_err(|error| failure(Error::from(error)))?;
+        if body.len() as u64 > limit {
+            return Err(HttpFailure::TooLarge);
+        }
+        Ok(HttpAnswer { status: answer.status().as_u16(), body })
+    }
+}
+
+fn failure(error: Error) -> HttpFailure {
+    match error {
+        Error::Timeout(_) => HttpFailure::Timeout,
+        error => HttpFailure::Unreachable(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use tautwire_identity::Secret;
+
+    use super::*;
+
+    /// Answers one connection, and gives what was asked.
+    fn serve(answer: &'static [u8]) -> (String, thread::JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/auth", listener.local_addr().expect("an address"));
+        let asked = thread::spawn(move || {
+            let (stream, _) = listener.accept().expect("a connection");
+            let mut reader = BufReader::new(&stream);
+            let (mut asked, mut length) = (String::new(), 0);
+            loop {
+                let mut line = String::new();
+                reader.read_line(&mut line).expect("a line");
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().expect("a number");
+                }
+                asked.push_str(&line);
+                if line == "\r\n" {
+                    break;
+                }
+            }
+            let mut body = vec![0; length];
+            reader.read_exact(&mut body).expect("a body");
+            asked.push_str(str::from_utf8(&body).expect("text"));
+            (&stream).write_all(answer).expect("it is written");
+            asked
+        });
+        (url, asked)
+    }
+
+    fn request<'r>(url: &'r str, body: Option<&'r Secret>, fields: &'r [(Box<str>, Secret)]) -> HttpRequest<'r> {
+        HttpRequest { url, fields, body, timeout_ms: 5_000, answer_bytes_max: 16 }
+    }
+
+    #[test]
+    fn a_question_and_its_answer() {
+        let (url, asked) = serve(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+        let fields = [("Authorization".into(), Secret::new("Bearer x"))];
+        let body = Secret::new("{\"version\":1}");
+        let answer = Http::new(&[]).request(&request(&url, Some(&body), &fields));
+        assert_eq!(answer, Ok(HttpAnswer { status: 200, body: b"{}".to_vec() }));
+        let asked = asked.join().expect("a question").to_ascii_lowercase();
+        assert!(asked.starts_with("post /auth http/1.1\r\n") && asked.ends_with("\r\n\r\n{\"version\":1}"), "{asked}");
+        assert!(
+            asked.contains("authorization: bearer x") && asked.contains("content-type: application/json"),
+            "{asked}"
+        );
+    }
+
+    #[test]
+    fn redirections_are_answers_and_what_is_too_large_is_none() {
+        let (url, asked) = serve(b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n");
+        assert_eq!(Http::new(&[]).request(&request(&url, None, &[])).map(|answer| answer.status), Ok(302));
+        assert!(asked.join().expect("a question").starts_with("GET /auth"));
+        let (url, _) = serve(b"HTTP/1.1 200 OK\r\ncontent-length: 17\r\n\r\n0123456789abcdefg");
+        assert_eq!(Http::new(&[]).request(&request(&url, None, &[])), Err(HttpFailure::TooLarge));
+    }
+
+    #[test]
+    fn who_does_not_answer_is_not_waited_for_for_ever() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/", listener.local_addr().expect("an address"));
+        let short = HttpRequest { timeout_ms: 50, ..request(&url, None, &[]) };
+        assert_eq!(Http::new(&[]).request(&short), Err(HttpFailure::Timeout));
+        drop(listener);
+        assert!(matches!(Http::new(&[]).request(&request(&url, None, &[])), Err(HttpFailure::Unreachable(_))));
+    }
+}

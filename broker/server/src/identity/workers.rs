@@ -1,0 +1,301 @@
+//! Threads that find out who clients are, where that takes long. There are few for what needs a processor, and more for what waits for a
+//! network, so that neither holds up the other.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tautwire_identity::{Now, Outside, Refusal, RefusalCode, Step, Work};
+
+/// How many threads there are, and how many attempts wait for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WorkerLimits {
+    /// Threads that compute hashes and signatures; each takes the memory of a hash while it does.
+    pub(crate) computing_threads: usize,
+    /// Threads that wait for hooks and keys.
+    pub(crate) waiting_threads: usize,
+    /// Attempts that wait for a thread of a kind. Further ones are refused.
+    pub(crate) queue: usize,
+    /// How long an attempt waits for a thread. Then it is refused: its client will have given up.
+    pub(crate) wait: Duration,
+}
+
+impl Default for WorkerLimits {
+    /// `limits.auth_threads`, `limits.auth_waiting_threads`, `limits.auth_queue`, `limits.auth_wait_s`.
+    fn default() -> WorkerLimits {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        WorkerLimits {
+            computing_threads: (cores / 2).clamp(1, 8),
+            waiting_threads: 16,
+            queue: 1_024,
+            wait: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What has happened since the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct WorkerCounters {
+    /// Parts of attempts that a thread has done.
+    pub(crate) done: u64,
+    /// Attempts refused because too many waited.
+    pub(crate) refused: u64,
+    /// Attempts refused because they had waited too long.
+    pub(crate) late: u64,
+}
+
+/// What becomes of an attempt is told by this, on a thread of the pool, or at once.
+type Told = Box<dyn FnOnce(Step) + Send>;
+
+/// The threads. They end when this is dropped and their work is done.
+pub(crate) struct Workers(Arc<Shared>);
+
+struct Shared {
+    limits: WorkerLimits,
+    outside: Box<dyn Outside + Send + Sync>,
+    started: Instant,
+    computing: Queue,
+    waiting: Queue,
+    done: AtomicU64,
+    refused: AtomicU64,
+    late: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    state: Mutex<QueueState>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct QueueState {
+    waiting: VecDeque<(Instant, Work, Told)>,
+    is_closed: bool,
+}
+
+impl Workers {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn start(limits: WorkerLimits, outside: Box<dyn Outside + Send + Sync>) -> io::Result<Workers> {
+        let workers = Workers(Arc::new(Shared {
+            limits,
+            outside,
+            started: Instant::now(),
+            computing: Queue::default(),
+            waiting: Queue::default(),
+            done: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            late: AtomicU64::new(0),
+        }));
+        for (count, waits, name) in
+            [(limits.computing_threads, false, "auth-hash"), (limits.waiting_threads, true, "auth-wait")]
+        {
+            for _ in 0..count {
+                let shared = workers.0.clone();
+                thread::Builder::new().name(name.to_owned()).spawn(move || shared.run(waits))?;
+            }
+        }
+        Ok(workers)
+    }
+
+    /// The time as chains count it.
+    pub(crate) fn now(&self) -> Now {
+        self.0.now()
+    }
+
+    /// Has a thread do it, and all that follows, and tells what becomes of the attempt: who it is, a refusal, or a challenge. Does
+    /// not block.
+    pub(crate) fn submit(&self, work: Work, told: impl FnOnce(Step) + Send + 'static) {
+        self.0.submit(work, Box::new(told));
+    }
+
+    pub(crate) fn counters(&self) -> WorkerCounters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        WorkerCounters { done: read(&self.0.done), refused: read(&self.0.refused), late: read(&self.0.late) }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        for queue in [&self.0.computing, &self.0.waiting] {
+            queue.locked().is_closed = true;
+            queue.arrived.notify_all();
+        }
+    }
+}
+
+impl Shared {
+    fn run(&self, waits: bool) {
+        while let Some((since, work, told)) = self.queue(waits).next() {
+            if since.elapsed() > self.limits.wait {
+                self.late.fetch_add(1, Ordering::Relaxed);
+                told(busy("it has waited too long for a thread"));
+                continue;
+            }
+            let step = work.run(&*self.outside, self.now());
+            self.done.fetch_add(1, Ordering::Relaxed);
+            match step {
+                Step::Work(more) => self.submit(more, told),
+                step => told(step),
+            }
+        }
+    }
+
+    fn submit(&self, work: Work, told: Told) {
+        let queue = self.queue(work.waits());
+        let mut state = queue.locked();
+        if state.waiting.len() >= self.limits.queue || state.is_closed {
+            drop(state);
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return told(busy("too many attempts wait for a thread"));
+        }
+        state.waiting.push_back((Instant::now(), work, told));
+        drop(state);
+        queue.arrived.notify_one();
+    }
+
+    fn queue(&self, waits: bool) -> &Queue {
+        if waits { &self.waiting } else { &self.computing }
+    }
+
+    fn now(&self) -> Now {
+        let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let steady_ms = self.started.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
+        Now { unix_s, steady_ms }
+    }
+}
+
+impl Queue {
+    /// The next; waits for it. `None` when there will be none.
+    fn next(&self) -> Option<(Instant, Work, Told)> {
+        let mut state = self.locked();
+        loop {
+            if let Some(next) = state.waiting.pop_front() {
+                return Some(next);
+            }
+            if state.is_closed {
+                return None;
+            }
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn busy(why: &'static str) -> Step {
+    Step::Refuse(Refusal::new(RefusalCode::Busy, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use tautwire_identity::{
+        Attempt, Chain, Hook, HookSettings, HttpAnswer, HttpFailure, HttpRequest, Link, Origin, PasswordFile, Secret,
+        Settings,
+    };
+
+    use super::*;
+
+    /// `dave` with the password `password`.
+    const USERS: &str = "dave:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4";
+    const LIMITS: WorkerLimits =
+        WorkerLimits { computing_threads: 1, waiting_threads: 1, queue: 1, wait: Duration::from_secs(60) };
+
+    /// Answers when it is told to.
+    struct Gate(Mutex<mpsc::Receiver<&'static str>>, Mutex<mpsc::Sender<()>>);
+
+    impl Outside for Gate {
+        fn request(&self, _: &HttpRequest<'_>) -> Result<HttpAnswer, HttpFailure> {
+            self.1.lock().expect("a lock").send(()).expect("a test");
+            let body = self.0.lock().expect("a lock").recv().expect("an answer");
+            Ok(HttpAnswer { status: 200, body: body.into() })
+        }
+    }
+
+    fn work(chain: &Arc<Chain>, user: &str) -> Work {
+        let origin =
+            Origin { listener: "tcp".into(), address: None, is_encrypted: false, certificate: None, peer_uid: None };
+        let attempt = Attempt {
+            origin: Arc::new(origin),
+            client_id: "c".into(),
+            user_name: Some(user.into()),
+            password: Some(Secret::new("password")),
+            method: None,
+            data: None,
+            is_v5: true,
+            current: None,
+        };
+        match chain.begin(attempt, Now::default(), &mut |_| {}) {
+            Step::Work(work) => work,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn chain() -> Arc<Chain> {
+        let hook = Hook::new(HookSettings { negative_s: 0, ..HookSettings::new("https://hook/") }, &[0; 32]);
+        let file = PasswordFile::parse("users", USERS).expect("a file");
+        let links = vec![Link::Hook(Arc::new(hook.expect("settings"))), Link::PasswordFile(Arc::new(file))];
+        let settings = Settings { allows_plain_passwords: false, key: [0; 32], bans: Arc::default() };
+        Arc::new(Chain::new(links, settings).expect("a chain"))
+    }
+
+    type Outcome = Result<Option<Arc<str>>, RefusalCode>;
+
+    fn telling(sender: &mpsc::Sender<Outcome>) -> impl FnOnce(Step) + Send + 'static {
+        let sender = sender.clone();
+        move |step| {
+            let outcome = match step {
+                Step::Admit { principal, .. } => Ok(principal.user),
+                Step::Refuse(refusal) => Err(refusal.code),
+                other => panic!("{other:?}"),
+            };
+            // The test may be over.
+            let _ = sender.send(outcome);
+        }
+    }
+
+    fn next(outcomes: &mpsc::Receiver<Outcome>) -> Outcome {
+        outcomes.recv_timeout(Duration::from_secs(60)).expect("an outcome")
+    }
+
+    #[test]
+    fn an_attempt_goes_from_thread_to_thread_and_too_many_are_refused() {
+        let ((answer, answers), (asked, questions)) = (mpsc::channel(), mpsc::channel());
+        let gate = Gate(Mutex::new(answers), Mutex::new(asked));
+        let workers = Workers::start(LIMITS, Box::new(gate)).expect("threads");
+        let (chain, (tell, outcomes)) = (chain(), mpsc::channel());
+        workers.submit(work(&chain, "dave"), telling(&tell));
+        questions.recv_timeout(Duration::from_secs(60)).expect("a question");
+        // One is on its way, one waits, and a third does not find room.
+        workers.submit(work(&chain, "mallory"), telling(&tell));
+        workers.submit(work(&chain, "dave"), telling(&tell));
+        assert_eq!(next(&outcomes), Err(RefusalCode::Busy));
+        answer.send(r#"{"result":"ignore"}"#).expect("a hook");
+        assert_eq!(next(&outcomes), Ok(Some("dave".into())));
+        questions.recv_timeout(Duration::from_secs(60)).expect("a question");
+        answer.send(r#"{"result":"deny"}"#).expect("a hook");
+        assert_eq!(next(&outcomes), Err(RefusalCode::HookDenied));
+        // The hook twice, a hash once.
+        assert_eq!(workers.counters(), WorkerCounters { done: 3, refused: 1, late: 0 });
+    }
+
+    #[test]
+    fn who_has_waited_too_long_is_refused_without_work() {
+        let limits = WorkerLimits { wait: Duration::ZERO, ..LIMITS };
+        let workers = Workers::start(limits, Box::new(())).expect("threads");
+        let (tell, outcomes) = mpsc::channel();
+        workers.submit(work(&chain(), "dave"), telling(&tell));
+        assert_eq!(next(&outcomes), Err(RefusalCode::Busy));
+        assert_eq!(workers.counters(), WorkerCounters { done: 0, refused: 0, late: 1 });
+        assert!(workers.now().unix_s > 1_700_000_000);
+    }
+}
