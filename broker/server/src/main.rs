@@ -12,7 +12,6 @@ mod contracts;
 mod identity;
 mod log;
 mod nearest;
-mod porter;
 mod rules;
 mod serve;
 mod time;

@@ -71,7 +71,7 @@ impl Access {
     }
 
     /// What says whether clients are known, if they are to be looked at again.
-    fn to_review(&mut self) -> Option<Known> {
+    fn take_review(&mut self) -> Option<Known> {
         let reviews = self.board.reviews();
         if reviews == self.reviewed {
             return None;

@@ -37,7 +37,7 @@ impl<J: Journal> Shard<J> {
             let changes = Box::new(Changes::between(&was, &self.hub.access.policy));
             self.begin(Job::Review(Review::Connections { next: 0, was, changes }));
         }
-        if let Some(known) = self.hub.access.to_review() {
+        if let Some(known) = self.hub.access.take_review() {
             self.begin(Job::Review(Review::Identities { next: 0, known }));
         }
     }

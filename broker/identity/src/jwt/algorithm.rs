@@ -62,7 +62,8 @@ impl Algorithm {
     }
 
     /// Whether who can check a signature can make one, too.
-    pub(super) const fn is_symmetric(self) -> bool {
+    #[must_use]
+    pub const fn is_symmetric(self) -> bool {
         matches!(self, Self::Hs256 | Self::Hs384 | Self::Hs512)
     }
 }

@@ -9,6 +9,7 @@ use tautwire_reactor::{DataState, ListenerState};
 
 use super::Admin;
 use super::response::{JSON, Response, Status};
+use crate::identity::WorkerCounters;
 
 /// The text format of Prometheus.
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -110,8 +111,12 @@ fn collect(admin: &Admin) -> Vec<Metric> {
         is_gauge: true,
         value: admin.control.memory().held(*kind),
     }));
+    let WorkerCounters { done, refused, late } = admin.reloader.porter().counters();
     let (changes, changes_refused) = admin.store.as_ref().map_or((0, 0), |store| store.changes());
     let own = [
+        ("auth_work", "Hashes, signatures and questions to others by which it was found out who clients are.", done),
+        ("auth_work_refused", "Clients refused because too many waited for that.", refused),
+        ("auth_work_late", "Clients refused because they had waited too long for that.", late),
         ("contract_changes", "Times the contracts were changed or read again.", changes),
         ("contract_changes_refused", "Times that was refused, because something was wrong.", changes_refused),
         ("admin_requests", "Requests to this API.", count(&counters.requests)),

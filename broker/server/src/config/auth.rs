@@ -2,10 +2,12 @@
 
 use std::ops::RangeInclusive;
 
+use tautwire_identity::{Algorithm, By, FailureRule, Unreachable};
 use toml::de::DeValue;
 
 use super::listener::Listener;
-use super::value::{Choice, Problem, Setting};
+use super::settings::AuthConfig;
+use super::value::{Choice, Problem, Setting, quoted, text, texts};
 
 /// Whether clients that do not say who they are are let in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,6 +55,109 @@ impl Setting for AnonymousClients {
     }
 }
 
+/// Text of any kind; empty for none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Text(pub(crate) String);
+
+/// Several texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Texts(pub(crate) Vec<String>);
+
+/// How tokens may be signed; empty for the default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Algorithms(pub(crate) Vec<Algorithm>);
+
+/// Who is banned for failing too often.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FailureRules(pub(crate) Vec<FailureRule>);
+
+impl Setting for Text {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "text, \"\" for none".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        text::<Self>(value).map(|text| Text(text.to_owned()))
+    }
+
+    fn to_toml(&self) -> String {
+        quoted(&self.0)
+    }
+}
+
+impl Setting for Texts {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "text or list of texts".to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, _: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let all = texts::<Self>(value)?.into_iter().filter(|text| !text.is_empty());
+        Ok(Texts(all.map(str::to_owned).collect()))
+    }
+
+    fn to_toml(&self) -> String {
+        format!("[{}]", self.0.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl Setting for Algorithms {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        format!("list of {}", Algorithm::ALL.map(|algorithm| quoted(algorithm.name())).join(", "))
+    }
+
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let named = |name: &str| {
+            let wrong =
+                || Problem::Range(format!("\"{}\" is not one; write a {}", name.escape_debug(), Self::takes(range)));
+            Algorithm::named(name).ok_or_else(wrong)
+        };
+        texts::<Self>(value)?.into_iter().filter(|name| !name.is_empty()).map(named).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn to_toml(&self) -> String {
+        format!("[{}]", self.0.iter().map(|algorithm| quoted(algorithm.name())).collect::<Vec<_>>().join(", "))
+    }
+}
+
+/// What failures are counted by, as it is written.
+const COUNTED_BY: [(&str, By); 3] = [("address", By::Address), ("client_id", By::ClientId), ("user", By::User)];
+
+impl Setting for FailureRules {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        "list of \"COUNT failures by address, user or client_id in SECONDS ban SECONDS\", such as \"10 by address in 60 ban 600\""
+            .to_owned()
+    }
+
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let rule = |text: &str| {
+            let words: Vec<&str> = text.split_whitespace().filter(|word| *word != "failures").collect();
+            let [count, "by", by, "in", within, "ban", ban] = words[..] else { return None };
+            let (_, by) = COUNTED_BY.into_iter().find(|(name, _)| *name == by)?;
+            let (count, within_s, ban_s) = (count.parse().ok()?, within.parse().ok()?, ban.parse().ok()?);
+            let is_allowed = (1..=tautwire_identity::limits::FAILURES_COUNTED_MAX).contains(&count) && within_s > 0;
+            is_allowed.then_some(FailureRule { by, count, within_s, ban_s })
+        };
+        let wrong = |text: &str| {
+            Problem::Range(format!("\"{}\" is no rule; write a {}", text.escape_debug(), Self::takes(range)))
+        };
+        let texts = texts::<Self>(value)?.into_iter().filter(|text| !text.is_empty());
+        texts.map(|text| rule(text).ok_or_else(|| wrong(text))).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn to_toml(&self) -> String {
+        let rule = |rule: &FailureRule| {
+            let by = COUNTED_BY.iter().find(|(_, by)| *by == rule.by).map_or("", |(name, _)| name);
+            quoted(&format!("{} by {by} in {} ban {}", rule.count, rule.within_s, rule.ban_s))
+        };
+        format!("[{}]", self.0.iter().map(rule).collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl Choice for Unreachable {
+    const CHOICES: &'static [(&'static str, Unreachable)] =
+        &[("refuse", Unreachable::Refuse), ("ask_next", Unreachable::AskNext)];
+}
+
 impl Choice for CertificateNames {
     const CHOICES: &'static [(&'static str, CertificateNames)] = &[
         ("user", CertificateNames::User),
@@ -71,7 +176,10 @@ impl Listener {
 
     /// Whether anything but [`AnonymousClients`] lets clients in.
     pub(crate) fn knows_clients(&self) -> bool {
-        self.knows_certificates() || self.auth.password_file.get().is_some()
+        self.knows_certificates()
+            || self.auth.password_file.get().is_some()
+            || self.auth.takes_tokens()
+            || !self.auth.hook_url.0.is_empty()
     }
 
     /// Whether clients that do not say who they are are let in.
@@ -81,5 +189,12 @@ impl Listener {
             AnonymousClients::Allowed => true,
             AnonymousClients::Refused => false,
         }
+    }
+}
+
+impl AuthConfig {
+    /// Whether there are keys by which tokens can be checked.
+    pub(crate) fn takes_tokens(&self) -> bool {
+        self.jwt_keys.get().is_some() || !self.jwt_url.0.is_empty() || self.jwt_secret_file.get().is_some()
     }
 }

@@ -299,7 +299,7 @@ impl ListenerAuth {
             password_file: self.password_file.clone().unwrap_or_else(|| all.password_file.clone()),
             plain_passwords: self.plain_passwords.unwrap_or(all.plain_passwords),
             certificate: self.certificate.unwrap_or(all.certificate),
-            threads: all.threads,
+            ..all.clone()
         }
     }
 }

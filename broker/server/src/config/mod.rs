@@ -76,7 +76,13 @@ impl Config {
         self.contracts.path.seen_from(folder);
         self.admin.token_file.seen_from(folder);
         self.acl.file.seen_from(folder);
-        self.auth.password_file.seen_from(folder);
+        let auth = &mut self.auth;
+        for path in
+            [&mut auth.password_file, &mut auth.jwt_keys, &mut auth.jwt_secret_file, &mut auth.hook_authorization_file]
+        {
+            path.seen_from(folder);
+        }
+        auth.https_ca.seen_from(folder);
         for paths in [&mut self.tls.certificate, &mut self.tls.key, &mut self.tls.client_ca, &mut self.tls.revoked] {
             paths.seen_from(folder);
         }

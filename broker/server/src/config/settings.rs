@@ -1,12 +1,13 @@
 //! Every key of the configuration: its meaning, type, default, range and unit, said once.
 
+use tautwire_identity::Unreachable;
 use tautwire_protocol::QoS;
 use tautwire_session::AckLevel;
 use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
 use tautwire_websocket::AllowedOrigin;
 
 use super::acks::{AckListeners, AckTopics};
-use super::auth::{AnonymousClients, CertificateNames};
+use super::auth::{Algorithms, AnonymousClients, CertificateNames, FailureRules, Text, Texts};
 use super::data_path::DataPath;
 use super::listen::Listen;
 use super::listener::ListenerConfig;
@@ -94,8 +95,8 @@ settings! {
         cipher_suites: CipherSuites = CipherSuites::default();
     }
 
-    /// Who may connect. Of what a listener asks, the first that knows the client decides: its certificate, the password file, whether anonymous
-    /// clients may come.
+    /// Who may connect; see [authentication](concepts/authentication.md). Of what a listener asks, the first that knows the client decides: its
+    /// certificate, a token, the password file, the hook, whether anonymous clients may come.
     auth: AuthConfig {
         /// Whether clients that say nothing of who they are are let in. `auto`: by listeners of this machine, where neither certificates nor
         /// a password file say who clients are. Where there is nothing else, user names and passwords are not looked at.
@@ -108,7 +109,51 @@ settings! {
         /// What the name (CN) in a client's certificate says of it, where `tls.client_certificates` asks for one: `user`, it is the
         /// user; `user_and_client_id`, it is the Client Identifier, too, whatever the client says; `nobody`, nothing.
         certificate: CertificateNames = CertificateNames::User;
-        /// Threads that compute hashes of passwords, 20 ms and 19 MiB each by default. 0 means half as many as there are cores, at least one.
+        /// The keys by which tokens (JWT, in the password) are checked: a file with a JWKS or with public keys in PEM.
+        jwt_keys: FilePath = FilePath::default();
+        /// The URL of a JWKS. It is read when a token comes, and again from time to time; while the URL is down, the keys of before hold.
+        jwt_url: Text = Text::default();
+        /// The file with the secret of HS256, HS384 and HS512.
+        jwt_secret_file: FilePath = FilePath::default();
+        /// How tokens may be signed. Empty means all ways that suit the keys.
+        jwt_algorithms: Algorithms = Algorithms::default();
+        /// Whose tokens are taken (`iss`). Empty means whoever has a key.
+        jwt_issuers: Texts = Texts::default();
+        /// Whom tokens must be for (`aud`). Empty means tokens that are for nobody in particular.
+        jwt_audiences: Texts = Texts::default();
+        /// How much the clocks of those who make tokens may differ.
+        jwt_leeway_s: u64 = 30, in 0..=300;
+        /// The claim that is the user. A dot leads into an object.
+        jwt_user_claim: Text = Text("sub".to_owned());
+        /// The claim that is the Client Identifier, whatever the client says. Empty leaves the client its own.
+        jwt_client_id_claim: Text = Text::default();
+        /// The claim that names [roles](concepts/access-rules.md). Empty means none.
+        jwt_roles_claim: Text = Text::default();
+        /// The URL of a [hook](reference/auth-hook.openapi.json): a service that is asked who clients are. `https://`, or `http://` on this
+        /// machine.
+        hook_url: Text = Text::default();
+        /// The file with the value of the field `Authorization` in requests to the hook.
+        hook_authorization_file: FilePath = FilePath::default();
+        /// How long the hook may take.
+        hook_timeout_ms: u64 = 2_000, in 10..=60_000;
+        /// Requests to the hook at a time. Clients beyond them are refused with Server busy (0x89).
+        hook_concurrency: usize = 16, in 1..=256;
+        /// How long it is remembered that the hook lets a client in. 0 means not at all.
+        hook_positive_s: u64 = 60, in 0..=86_400;
+        /// How long it is remembered that it does not.
+        hook_negative_s: u64 = 5, in 0..=86_400;
+        /// After so many failures of the hook, one after the other, it is not asked for `auth.hook_pause_s`.
+        hook_failures: u32 = 5, in 1..=1_000;
+        /// For how long. Then one client's request tries whether it answers again.
+        hook_pause_s: u64 = 10, in 1..=3_600;
+        /// What becomes of clients meanwhile: `refuse`, they are refused; `ask_next`, as if the hook did not know them.
+        hook_unreachable: Unreachable = Unreachable::Refuse;
+        /// The authorities that issue certificates of the hook and of `auth.jwt_url`. Empty means those of the system.
+        https_ca: FilePaths = FilePaths::default();
+        /// Who is banned for showing too often what is wrong, for example `10 by address in 60 ban 600`.
+        ban: FailureRules = FailureRules::default();
+        /// Threads that compute hashes of passwords and signatures, 20 ms and 19 MiB each by default. 0 means half as many as there are
+        /// cores, at least one.
         threads: usize = 0, in 0..=64;
     }
 

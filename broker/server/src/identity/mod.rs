@@ -1,16 +1,17 @@
 //! Who clients are: files with users, passwords that people type, and threads that find out what takes long.
 
 mod ask;
-#[cfg_attr(not(test), expect(dead_code, reason = "no listener asks a chain yet"))]
 mod chains;
-#[cfg_attr(not(test), expect(dead_code, reason = "no listener asks a chain yet"))]
 mod outside;
+mod porter;
 mod users;
-#[cfg_attr(not(test), expect(dead_code, reason = "no listener asks a chain yet"))]
 mod workers;
 
 pub(crate) use ask::{ask, from_file};
+pub(crate) use chains::Chains;
+pub(crate) use porter::Porter;
 pub(crate) use users::{edit, read};
+pub(crate) use workers::WorkerCounters;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 

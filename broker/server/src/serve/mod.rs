@@ -22,7 +22,7 @@ use crate::admin::{Admin, Token};
 use crate::config::Config;
 use crate::config::listen::{Address, MQTT_PORT};
 use crate::contracts::{self, Store};
-use crate::porter::{Chains, Porter};
+use crate::identity::Porter;
 use crate::rules;
 use reload::{Reloader, Source};
 use tls::TlsServers;
@@ -33,7 +33,7 @@ pub(crate) struct Prepared {
     token: Option<Token>,
     tls: TlsServers,
     policy: Arc<Policy>,
-    chains: Arc<Chains>,
+    porter: Arc<Porter>,
 }
 
 /// Reads the files that the configuration names.
@@ -48,14 +48,13 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
     let file = config.admin.token_file.get().filter(|_| config.admin.listen.0.is_some());
     let token = file.map(Token::read).transpose();
     let listeners = config.listeners();
-    let chains =
-        Porter::settings().map_err(|error| vec![error]).and_then(|settings| Chains::read(&listeners, &settings));
-    match (contracts, token, TlsServers::read(&listeners), rules::load(config.acl.file.get()), chains) {
-        (Ok(contracts), Ok(token), Ok(tls), Ok(policy), Ok(chains)) => {
-            Ok(Prepared { contracts, token, tls, policy, chains: Arc::new(chains) })
+    let porter = Porter::new(config);
+    match (contracts, token, TlsServers::read(&listeners), rules::load(config.acl.file.get()), porter) {
+        (Ok(contracts), Ok(token), Ok(tls), Ok(policy), Ok(porter)) => {
+            Ok(Prepared { contracts, token, tls, policy, porter: Arc::new(porter) })
         }
-        (contracts, token, tls, policy, chains) => {
-            let lists = contracts.err().into_iter().chain(policy.err()).chain(chains.err()).flatten();
+        (contracts, token, tls, policy, porter) => {
+            let lists = contracts.err().into_iter().chain(policy.err()).chain(porter.err()).flatten();
             Err(lists.chain(token.err()).chain(tls.err()).collect())
         }
     }
@@ -141,8 +140,8 @@ fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnD
     let limit_bytes = Some(config.disk.limit).filter(|bytes| *bytes > 0);
     let data = data.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes });
     let (contracts, policy) = (Arc::new(prepared.contracts), prepared.policy);
-    let asks = prepared.chains.ask() || !policy.is_open();
-    let porter = Porter::new(config, prepared.chains);
+    let porter = prepared.porter;
+    let asks = porter.chains().ask() || !policy.is_open();
     let doors = Doors { porter: porter.clone(), asks, policy };
     let broker = start_broker(config, contracts, doors, &prepared.tls, data).map_err(|error| error.to_string())?;
     let control = broker.control();

@@ -12,12 +12,13 @@ use super::tls::{PreparedTls, TlsServers};
 use crate::config::settings::AuthConfig;
 use crate::config::{self, Config, Override};
 use crate::contracts::Store;
-use crate::porter::{Chains, Porter};
+use crate::identity::{Chains, Porter};
 use crate::rules;
 
 /// Keys that hold at once.
-const APPLIED: [&str; 6] =
-    ["auth.anonymous", "auth.password_file", "auth.plain_passwords", "auth.certificate", "acl.file", "log.level"];
+const APPLIED: [&str; 2] = ["acl.file", "log.level"];
+/// Of the table `auth`, all others hold at once, too.
+const AUTH_AFTER_RESTART: [&str; 3] = ["auth.threads", "auth.https_ca", "auth.ban"];
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, Default)]
@@ -72,6 +73,11 @@ impl Reloader {
         Reloader { source, control, store, tls, porter, running: Mutex::new(running) }
     }
 
+    /// Who finds out who clients are.
+    pub(crate) fn porter(&self) -> &Porter {
+        &self.porter
+    }
+
     /// Reads everything again, and says what a reload would come to.
     ///
     /// # Errors
@@ -98,7 +104,7 @@ impl Reloader {
         let config = config.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         let tls = self.tls.read_again().map_err(|error| vec![error]);
         let policy = rules::load(config.acl.file.get());
-        let chains = Chains::read(&config.listeners(), self.porter.chains().settings());
+        let chains = self.porter.read(&config);
         match (tls, policy, chains, contracts.transpose()) {
             (Ok(tls), Ok(policy), Ok(chains), Ok(contracts)) => {
                 Ok(Ready { config, tls, policy, chains: Arc::new(chains), contracts })
@@ -127,7 +133,12 @@ impl Reloader {
         }
         log::set_max_level(config.log.level.to_level_filter());
         running.acl = config.acl;
-        running.auth = AuthConfig { threads: running.auth.threads, ..config.auth };
+        running.auth = AuthConfig {
+            threads: running.auth.threads,
+            https_ca: running.auth.https_ca.clone(),
+            ban: running.auth.ban.clone(),
+            ..config.auth
+        };
         running.log.level = config.log.level;
         Ok(reloaded)
     }
@@ -151,7 +162,8 @@ struct Ready {
 
 impl Ready {
     fn compared_with(&self, running: &Config) -> Reloaded {
-        let is_applied = |key: &&str| APPLIED.contains(key);
+        let is_applied =
+            |key: &&str| APPLIED.contains(key) || (key.starts_with("auth.") && !AUTH_AFTER_RESTART.contains(key));
         let (applied, after_restart) = config::changed_keys(running, &self.config).into_iter().partition(is_applied);
         Reloaded {
             applied,
