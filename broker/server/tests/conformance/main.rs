@@ -37,6 +37,7 @@ mod subscribe;
 mod support;
 mod sys;
 mod tls;
+mod tokens;
 mod users;
 mod websocket;
 mod will;
