@@ -154,8 +154,9 @@ test-soak: build ## the broker is killed under load, and keeps what it has promi
 	@$(PYTHON) -B tests/soak/run.py --short
 
 .PHONY: soak
-soak: build ## SOAK_KILLS (1,000) kills under load, some ten minutes; SOAK_ARGS='--seed 7' repeats one
+soak: build ## SOAK_KILLS (1,000) kills under load, and one before each system call of commands, some ten minutes; SOAK_ARGS='--seed 7' repeats one
 	@$(PYTHON) -B tests/soak/run.py --kills $(SOAK_KILLS) $(SOAK_ARGS)
+	@TAUTWIRE_FAULTS_EACH=1000 $(CARGO) test --locked --quiet -p tautwire-server --test conformance faults::killed
 
 .PHONY: sim
 sim: ## the engine in SIM_SEEDS (10,000) random worlds, with crashes and disks that lie; SEED=7 repeats one

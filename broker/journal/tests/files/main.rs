@@ -197,6 +197,12 @@ fn without_space_for_a_segment_the_log_goes_on_to_the_end_of_the_present_one() {
         disk.set_faults(Faults { capacity_bytes: Some(SEGMENT_MIN_BYTES + 10_000), ..Faults::default() });
         log.prepare(0).expect("is no failure");
         assert!(log.is_short_of_space());
+        // Looking for space is not having it.
+        log.look_for_space();
+        let order = log.order(0).expect("it is tried again");
+        assert!(log.is_short_of_space());
+        log.deliver(order.carry_out()).expect("is no failure");
+        assert!(log.is_short_of_space());
         let mut append = |turn| {
             log.append(ShardNumber(0), TurnNumber(turn), &[0; 4_000]).expect("fits");
             let result = log.commit();

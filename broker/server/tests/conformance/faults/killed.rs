@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::small_disk::SmallDisk;
 use super::strace::wrapper;
-use super::{absent, comes_true, expect_kept, payload, publish, run_by, settings, start, start_by};
+use super::{absent, comes_true, expect_kept, payload, publish, refusal, run_by, settings, start, start_by};
 use crate::support::{AtLeastOnce, Broker, Folder, V5};
 
 /// The system calls that change what is on a disk. A kill comes before one of them.
@@ -44,26 +44,59 @@ fn calls(disk: &SmallDisk, arguments: &[&str]) -> Vec<(String, usize)> {
     text.lines().filter_map(count).collect()
 }
 
-/// Runs a command so often that it is killed before each system call that changes something; of those that it makes often, before
-/// some. `prepare` comes before each run, and `judge` after it.
-fn killed_everywhere(disk: &SmallDisk, arguments: &[&str], prepare: impl Fn(), mut judge: impl FnMut(&str)) {
-    const EACH: usize = 2;
+/// What happens at a system call.
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    /// The process is killed before it.
+    Kill,
+    /// It fails.
+    Fail,
+}
+
+/// Before how many of the calls of one kind a command is killed: `TAUTWIRE_FAULTS_EACH`, or two.
+fn each() -> usize {
+    std::env::var("TAUTWIRE_FAULTS_EACH").ok().and_then(|text| text.parse().ok()).unwrap_or(2)
+}
+
+fn killed_everywhere(disk: &SmallDisk, arguments: &[&str], prepare: impl Fn(), judge: impl FnMut(&str)) {
+    interrupted_everywhere(Fault::Kill, disk, arguments, prepare, judge);
+}
+
+/// Runs a command so often that something happens at each system call that changes something; of those that it makes often, at some.
+/// `prepare` comes before each run, and `judge` after it.
+fn interrupted_everywhere(
+    fault: Fault,
+    disk: &SmallDisk,
+    arguments: &[&str],
+    prepare: impl Fn(),
+    mut judge: impl FnMut(&str),
+) {
     prepare();
     let calls = calls(disk, arguments);
     assert!(calls.iter().any(|(name, _)| name == "fsync"), "{calls:?}");
     judge("the end");
-    let mut kills = 0;
+    let mut interrupted = 0;
     for (call, count) in calls {
-        let step = count.div_ceil(EACH);
+        if fault == Fault::Fail && call == "openat" {
+            // It would be the program that cannot be loaded.
+            continue;
+        }
+        let step = count.div_ceil(each());
         for at in (1..=count).rev().step_by(step) {
             prepare();
-            let Some(words) = wrapper(&[format!("{call}:signal=KILL:when={at}")]) else { return };
+            let how = if fault == Fault::Kill { "signal=KILL" } else { "error=EIO" };
+            let Some(words) = wrapper(&[format!("{call}:{how}:when={at}")]) else { return };
             let output = run_by(&[disk.wrapper(), words].concat(), arguments);
-            kills += usize::from(!output.status.success());
-            judge(&format!("{call} {at} of {count}"));
+            let what = format!("{call} {at} of {count}");
+            if fault == Fault::Fail && !output.status.success() {
+                let said = refusal(&output, 1);
+                assert!(said.lines().count() == 1 && said.contains("Input/output error"), "{what}: {said}");
+            }
+            interrupted += usize::from(!output.status.success());
+            judge(&what);
         }
     }
-    assert!(kills > 10, "{kills}");
+    assert!(interrupted > 5, "{interrupted}");
 }
 
 /// The verdict on a directory, and how many messages wait in it.
@@ -84,11 +117,20 @@ fn expect_state(disk: &SmallDisk, path: &str, count: usize, what: &str) {
 
 #[test]
 fn a_compaction_that_is_killed_changes_nothing() {
+    a_compaction_that_ends_early_changes_nothing(Fault::Kill);
+}
+
+#[test]
+fn a_compaction_that_fails_changes_nothing_and_says_why() {
+    a_compaction_that_ends_early_changes_nothing(Fault::Fail);
+}
+
+fn a_compaction_that_ends_early_changes_nothing(fault: Fault) {
     let Some(disk) = disk() else { return };
     let data = written(&disk, "data", 0..20);
     // One goes on where the last one has ended.
     let judge = |what: &str| expect_state(&disk, &data, 20, what);
-    killed_everywhere(&disk, &["data", "compact", "--data", &data], || {}, judge);
+    interrupted_everywhere(fault, &disk, &["data", "compact", "--data", &data], || {}, judge);
     expect_kept(&start_by(&disk.wrapper(), &settings(&Folder::new(&[]), &data, &[])), 0..20);
 }
 
@@ -137,12 +179,21 @@ fn a_backup_into_a_mounted_directory_that_is_killed_is_not_taken_for_one() {
             assert!(!check.status.success(), "{what}: {check:?}");
         }
     });
-    assert!(halves > 5, "{halves}");
+    assert!(halves > 1, "{halves}");
 }
 
 /// There is what was there before or all of the backup, and then what was there before is beside it.
 #[test]
 fn a_restore_that_is_killed_leaves_the_old_state_or_the_new_one() {
+    a_restore_that_ends_early_leaves_the_old_state_or_the_new_one(Fault::Kill);
+}
+
+#[test]
+fn a_restore_that_fails_leaves_the_old_state_or_the_new_one() {
+    a_restore_that_ends_early_leaves_the_old_state_or_the_new_one(Fault::Fail);
+}
+
+fn a_restore_that_ends_early_leaves_the_old_state_or_the_new_one(fault: Fault) {
     let Some(disk) = disk() else { return };
     let backup = written(&disk, "one", 0..20);
     let data = written(&disk, "data", 0..30);
@@ -159,7 +210,8 @@ fn a_restore_that_is_killed_leaves_the_old_state_or_the_new_one() {
         }
     };
     let (mut old, mut new) = (0, 0);
-    killed_everywhere(&disk, &["data", "restore", "--force", "--data", &data, &backup], prepare, |what| {
+    let restore = ["data", "restore", "--force", "--data", &data, &backup];
+    interrupted_everywhere(fault, &disk, &restore, prepare, |what| {
         if state(&disk, &data).1 == "30" {
             expect_state(&disk, &data, 30, what);
             old += 1;
