@@ -68,9 +68,15 @@ impl<J: Journal> Shard<J> {
     /// who wait for an acknowledgement that will never be true.
     #[inline]
     pub(crate) fn look_at_log(&mut self) {
-        if J::KEEPS && !self.hub.knows_of_failure && self.hub.journal.state() == LogState::Failed {
+        if self.has_to_tell_of_failure() {
             self.end_those_who_rely_on_log();
         }
+    }
+
+    /// Whether the log has failed and nobody has been told.
+    #[inline]
+    pub(crate) fn has_to_tell_of_failure(&self) -> bool {
+        J::KEEPS && !self.hub.knows_of_failure && self.hub.journal.state() == LogState::Failed
     }
 
     #[cold]

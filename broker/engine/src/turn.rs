@@ -255,6 +255,7 @@ impl<J: Journal> Shard<J> {
             || (self.may_resume_paused() && !self.is(Mutant::ResumesBeforeItSends))
             || self.has_jobs()
             || self.hub.has_to_release()
+            || self.has_to_tell_of_failure()
             || self.hub.has_cold_work()
             || self.has_scans()
             || self.has_contracts_to_tell()

@@ -102,6 +102,8 @@ struct Log {
     /// Frames that are complete wait with their shard.
     takes_no_frames: bool,
     state: Option<LogState>,
+    /// The disk fails as soon as the next frame is there.
+    fails_with_next_frame: bool,
     sessions: u64,
     client_ids: BTreeMap<SessionNumber, String>,
 }
@@ -153,6 +155,9 @@ impl Journal for SlowJournal {
         let mut log = self.log.0.borrow_mut();
         if log.takes_no_frames {
             return;
+        }
+        if log.fails_with_next_frame && !self.waiting.is_empty() {
+            log.state = Some(LogState::Failed);
         }
         log.frames.append(&mut self.waiting);
         if log.is_instant {
@@ -217,6 +222,11 @@ impl SharedLog {
     /// From now on the disk is full, or has failed.
     pub(crate) fn set_state(&self, state: LogState) {
         self.0.borrow_mut().state = Some(state);
+    }
+
+    /// The disk fails in the midst of the turn that writes down something next, and nobody is woken for it.
+    pub(crate) fn fail_with_next_frame(&self) {
+        self.0.borrow_mut().fails_with_next_frame = true;
     }
 
     /// From now on what is written down is safe only when that is said.

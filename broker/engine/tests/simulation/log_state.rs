@@ -132,6 +132,19 @@ fn when_the_disk_has_failed_those_who_rely_on_it_are_told_and_others_go_on() {
     assert_eq!((totals.publishes_refused_disk, totals.refused_disk), (1, 3));
 }
 
+/// The thread that writes the log rings while the turn still goes on, which wakes nobody: the turn has to look once more.
+#[test]
+fn a_disk_that_fails_during_a_turn_is_noticed_before_the_shard_sleeps() {
+    let mut world = World::new();
+    world.log.fall_behind();
+    world.log.fail_with_next_frame();
+    let unlucky = world.connect("unlucky", true);
+    assert_eq!(world.connected(unlucky), ConnectReason::ServerUnavailable);
+    assert!(world.broker.closed_at_ms(unlucky).is_some());
+    let totals = world.broker.totals();
+    assert_eq!((totals.refused_disk, totals.connects_refused), (1, 1));
+}
+
 #[test]
 fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
     let mut world = World::new();

@@ -88,23 +88,17 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
     };
     comes_true("the log comes to its end", || {
         comes_back();
-        eprintln!("T {:?}", std::time::SystemTime::now());
         metric(&broker, "data_failed") == 1
     });
-    eprintln!("T loop over {:?}", std::time::SystemTime::now());
     assert_eq!(witness.expect_disconnect(), 0x97);
-    eprintln!("T witness {:?}", std::time::SystemTime::now());
     assert_eq!(comes_back(), 0x88);
-    eprintln!("T back {:?}", std::time::SystemTime::now());
     assert_eq!(publisher.publish("kept/x", AtLeastOnce, b"small"), 0x97);
     assert_eq!(health(&broker), (503, r#"{"status":"failed","disk":"failed"}"#.to_owned()));
     expect_live(&broker);
     // Room alone does not help: it is not known what the disk has of the last write.
     disk.make_room("other");
     assert_eq!(publisher.publish("kept/x", AtLeastOnce, b"small"), 0x97);
-    eprintln!("T before end {:?}", std::time::SystemTime::now());
     let log = broker.end();
-    eprintln!("T end {:?}", std::time::SystemTime::now());
     assert!(log.contains("no space for the next segment") && log.contains("nothing becomes durable any more"), "{log}");
 
     expect_kept(&start_by(&disk.wrapper(), &settings), 0..refused);
