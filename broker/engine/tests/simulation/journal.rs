@@ -158,6 +158,7 @@ impl Journal for SlowJournal {
         }
         if log.fails_with_next_frame && !self.waiting.is_empty() {
             log.state = Some(LogState::Failed);
+            return;
         }
         log.frames.append(&mut self.waiting);
         if log.is_instant {

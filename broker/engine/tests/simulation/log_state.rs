@@ -20,14 +20,14 @@ struct World {
 
 impl World {
     fn new() -> World {
-        World::with(Acks::default())
+        World::with(2, Acks::default())
     }
 
-    fn with(acks: Acks) -> World {
+    fn with(shards: usize, acks: Acks) -> World {
         let log = SharedLog::default();
         log.become_instant();
         let settings = Settings { sys_interval_s: 0, acks, ..Settings::default() };
-        World { broker: SimulatedBroker::new(2, settings, RETAINED, |shard| log.journal(shard)), log }
+        World { broker: SimulatedBroker::new(shards, settings, RETAINED, |shard| log.journal(shard)), log }
     }
 
     /// Lets everything happen that can.
@@ -135,7 +135,8 @@ fn when_the_disk_has_failed_those_who_rely_on_it_are_told_and_others_go_on() {
 /// The thread that writes the log rings while the turn still goes on, which wakes nobody: the turn has to look once more.
 #[test]
 fn a_disk_that_fails_during_a_turn_is_noticed_before_the_shard_sleeps() {
-    let mut world = World::new();
+    // Another shard would wake this one.
+    let mut world = World::with(1, Acks::default());
     world.log.fall_behind();
     world.log.fail_with_next_frame();
     let unlucky = world.connect("unlucky", true);
@@ -175,7 +176,7 @@ fn when_the_disk_is_full_nothing_more_is_kept_and_what_waits_is_taken() {
 #[test]
 fn an_answer_waits_for_what_its_topic_asks_for() {
     let topics = vec![("m/memory".into(), AckLevel::Memory), ("m/os".into(), AckLevel::Os)];
-    let mut world = World::with(Acks { topics, ..Acks::default() });
+    let mut world = World::with(2, Acks { topics, ..Acks::default() });
     let lasting = world.connect("lasting", true);
     assert_eq!(world.subscribe(lasting, "m/#"), SubscribeReason::GrantedQoS1);
     world.broker.abandon(lasting);
