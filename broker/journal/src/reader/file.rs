@@ -51,12 +51,7 @@ impl Content {
 }
 
 /// Reads what can be read from `start` on; the rest is 0, and listed.
-pub(crate) fn read_in_pieces(
-    file: &impl DiskFile,
-    memory: &mut [u8],
-    start: u64,
-    unreadable: &mut Vec<Range<u64>>,
-) {
+pub(crate) fn read_in_pieces(file: &impl DiskFile, memory: &mut [u8], start: u64, unreadable: &mut Vec<Range<u64>>) {
     for (n, piece) in memory.chunks_mut(RETRY_BYTES).enumerate() {
         let at = start + (n * RETRY_BYTES) as u64;
         if file.read_at(at, piece).is_err() {

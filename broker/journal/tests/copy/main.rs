@@ -4,8 +4,8 @@ mod busy;
 
 use tautwire_journal::disk::{Disk, DiskFile, LyingDisk};
 use tautwire_journal::{
-    COPY_TRIES, CopyError, DamageKind, Epoch, LogError, Position, READ_TRIES, Reader, SnapshotReader, SnapshotWriter, Snapshots,
-    Step, check, copy, read_steadily, verify,
+    COPY_TRIES, CopyError, DamageKind, Epoch, LogError, Position, READ_TRIES, Reader, SnapshotReader, SnapshotWriter,
+    Snapshots, Step, check, copy, read_steadily, verify,
 };
 
 use crate::busy::{Between, Busy};

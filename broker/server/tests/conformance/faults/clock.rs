@@ -7,9 +7,7 @@ use std::time::Instant;
 use tautwire_protocol::Property;
 
 use super::{comes_true, metric, settings, skipped, start_by};
-use crate::support::{
-    AtLeastOnce, Broker, Folder, NEVER, Outgoing, V5, WillMessage, back, left_of, program,
-};
+use crate::support::{AtLeastOnce, Broker, Folder, NEVER, Outgoing, V5, WillMessage, back, left_of, program};
 
 const DAY_S: i64 = 86_400;
 const HOUR_S: u32 = 3_600;

@@ -51,7 +51,8 @@ fn a_failure_is_final(injection: &str, more: &[&str]) {
     // What was not acknowledged may be there or not.
     let broker = start(&settings);
     let mut subscriber = back(&broker, V5, "subscriber");
-    let numbers: Vec<String> = (0..20).map(|_| subscriber.receive().text().split(':').next().unwrap_or_default().to_owned()).collect();
+    let numbers: Vec<String> =
+        (0..20).map(|_| subscriber.receive().text().split(':').next().unwrap_or_default().to_owned()).collect();
     assert_eq!(numbers, (0..20).map(|number| number.to_string()).collect::<Vec<_>>());
     publish(&broker, 21..22, SMALL);
     assert_eq!(health(&broker).0, 200);
@@ -121,7 +122,8 @@ fn a_segment_that_cannot_be_synced_is_final() {
 #[test]
 fn a_snapshot_that_cannot_be_made_is_told_and_the_log_goes_on() {
     let folder = Folder::new(&[]);
-    let more = ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
+    let more =
+        ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
     let settings = settings(&folder, &data(&folder), &more);
     let broker = start(&settings);
     absent(&broker);

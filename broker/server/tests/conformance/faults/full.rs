@@ -80,7 +80,8 @@ fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
     let will = vec![b'w'; 60_000];
     let comes_back = || {
         let will = WillMessage::new("will", &will);
-        let mut client = broker.connecting(V5, "returning").clean_start(false).session_expiry_s(NEVER).will(will).send();
+        let mut client =
+            broker.connecting(V5, "returning").clean_start(false).session_expiry_s(NEVER).will(will).send();
         match client.next().as_packet() {
             Packet::ConnAck(connack) => connack.reason.as_u8(),
             other => panic!("expected CONNACK, got {other:?}"),

@@ -253,7 +253,8 @@ fn a_broker_that_is_killed_during_a_snapshot_has_all_that_was_acknowledged() {
     const LARGE: usize = 200_000;
     let folder = Folder::new(&[]);
     let data = folder.path().join("data").display().to_string();
-    let more = ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
+    let more =
+        ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
     let settings = settings(&folder, &data, &more);
     let stages: [(&str, &dyn Fn(&[String]) -> bool); 3] = [
         ("it has begun", &|names| names.iter().any(|name| name.starts_with("snapshot-") && name.ends_with(".new"))),

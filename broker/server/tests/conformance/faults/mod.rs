@@ -36,7 +36,8 @@ fn is_root() -> bool {
 fn settings(folder: &Folder, data: &str, more: &[&str]) -> Vec<String> {
     folder.write("token", TOKEN);
     let token = format!("admin.token_file={}", folder.path().join("token").display());
-    let own = [format!("data.path={data}"), token, "admin.listen=127.0.0.1:0".to_owned(), "sys.interval_s=0".to_owned()];
+    let own =
+        [format!("data.path={data}"), token, "admin.listen=127.0.0.1:0".to_owned(), "sys.interval_s=0".to_owned()];
     own.into_iter().chain(more.iter().map(|setting| (*setting).to_owned())).collect()
 }
 
@@ -134,7 +135,11 @@ fn expect_kept(broker: &Broker, numbers: impl IntoIterator<Item = usize>) {
     let mut subscriber = back(broker, V5, "subscriber");
     for number in numbers {
         let message = subscriber.receive();
-        assert!(message.text().starts_with(&format!("{number}:")), "{number}: {}", &message.text()[..10.min(message.text().len())]);
+        assert!(
+            message.text().starts_with(&format!("{number}:")),
+            "{number}: {}",
+            &message.text()[..10.min(message.text().len())]
+        );
     }
     subscriber.expect_nothing();
 }

@@ -5,7 +5,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use super::small_disk::SmallDisk;
-use super::{absent, comes_true, expect_kept, is_root, publish, refusal, refused_by, run_by, settings, skipped, start, start_by};
+use super::{
+    absent, comes_true, expect_kept, is_root, publish, refusal, refused_by, run_by, settings, skipped, start, start_by,
+};
 use crate::support::Folder;
 
 fn plain() -> Vec<String> {
@@ -65,7 +67,10 @@ fn a_directory_of_somebody_else_is_refused_with_what_to_do() {
     for mode in [0o700, 0o755, 0o777] {
         fs::set_permissions(&data, fs::Permissions::from_mode(mode)).expect("it is ours");
         let said = refused_by(&nobody, &settings);
-        expect_parts(&said, &[&data, "cannot ", "Permission denied", "the user that runs this program must own", "[journal_disk]"]);
+        expect_parts(
+            &said,
+            &[&data, "cannot ", "Permission denied", "the user that runs this program must own", "[journal_disk]"],
+        );
     }
     // One file that a command left behind as another user is enough.
     let own = Command::new("chown").args(["-R", "65534:65534", &data]).status().expect("chown runs");
@@ -98,7 +103,10 @@ fn a_directory_that_is_read_only_is_looked_at_and_not_used() {
     };
     remount("ro");
     let said = refused_by(&disk.wrapper(), &settings);
-    expect_parts(&said, &[&disk.path("data"), "Read-only file system", "have the file system mounted so", "[journal_disk]"]);
+    expect_parts(
+        &said,
+        &[&disk.path("data"), "Read-only file system", "have the file system mounted so", "[journal_disk]"],
+    );
     let run = |command: &str, more: &[&str]| {
         let data = disk.path("data");
         run_by(&disk.wrapper(), &[&["data", command, "--data", &data], more].concat())

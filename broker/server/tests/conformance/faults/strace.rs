@@ -9,7 +9,8 @@ use crate::support::Broker;
 /// What runs a program some of whose system calls are tampered with, each of `injections` as `strace -e inject=` takes it; none
 /// where that cannot be, which has been said then.
 pub(super) fn wrapper(injections: &[String]) -> Option<Vec<String>> {
-    let probe = Command::new("strace").args(["-f", "-o", "/dev/null", "-e", "inject=pwrite64:error=EIO", "true"]).output();
+    let probe =
+        Command::new("strace").args(["-f", "-o", "/dev/null", "-e", "inject=pwrite64:error=EIO", "true"]).output();
     match probe {
         Ok(output) if output.status.success() => {}
         Ok(output) => {

@@ -92,7 +92,10 @@ impl Broker {
 
     fn command_by(wrapper: &[String], options: &[&str], settings: &[&str]) -> Command {
         let words = wrapper.iter().cloned().chain([program()]);
-        let words: Vec<String> = words.chain(Broker::arguments(1, settings)).chain(options.iter().map(|option| (*option).to_owned())).collect();
+        let words: Vec<String> = words
+            .chain(Broker::arguments(1, settings))
+            .chain(options.iter().map(|option| (*option).to_owned()))
+            .collect();
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
         command
