@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// The end of the year 9999. No clock shows more, and what is added to it fits.
+const LATEST_MS: u64 = 253_402_300_799_999;
+
 /// Milliseconds since the Unix epoch as they were at the start, carried on by the monotonic clock: they mean the same
 /// after a restart, and they never go back, nor behind what an earlier run has written down.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +22,7 @@ impl Clock {
     /// The same, which goes on from `last_ms` where that is later: the clock of the machine may have been set back since. Gives by how
     /// much that was.
     pub(crate) fn not_before(self, last_ms: u64) -> (Clock, Duration) {
-        let behind_ms = last_ms.saturating_sub(self.now_ms());
+        let behind_ms = last_ms.min(LATEST_MS).saturating_sub(self.now_ms());
         (Clock { started_ms: self.started_ms + behind_ms, ..self }, Duration::from_millis(behind_ms))
     }
 

@@ -84,7 +84,7 @@ fn with_messages(clock: &WallClock) -> Broker {
     broker
 }
 
-/// [MQTT-3.1.2-23], [MQTT-3.1.3-9], [MQTT-3.3.2-6]: what was to take seconds does not take a day.
+/// [MQTT-3.1.2-23], [MQTT-3.1.2-8], [MQTT-3.3.2-6]: what was to take seconds does not take a day.
 #[test]
 fn a_clock_that_is_set_back_between_two_runs_delays_nothing() {
     let Some(clock) = WallClock::new() else { return };

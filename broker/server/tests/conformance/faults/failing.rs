@@ -213,6 +213,22 @@ fn what_is_not_read_is_damage(beginning: &str, of_what: &str, from_read: u32) {
     expect_live(&broker);
 }
 
+/// What cannot be read cannot be copied: nothing is left that looks like a backup.
+#[test]
+fn a_backup_of_what_is_not_read_is_refused() {
+    let folder = Folder::new(&[]);
+    let directory = data(&folder);
+    let broker = start(&settings(&folder, &directory, &[]));
+    absent(&broker);
+    broker.end();
+    let Some(words) = wrapper(&["pread64:error=EIO:when=3+".to_owned()]) else { return };
+    let backup = folder.path().join("backup").display().to_string();
+    let said = super::refusal(&super::run_by(&words, &["data", "backup", "--data", &directory, &backup]), 1);
+    assert!(said.contains(&format!("{directory}: cannot read segment-")) && said.contains("Input/output error"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(!folder.names("").iter().any(|name| name.starts_with("backup")), "{:?}", folder.names(""));
+}
+
 #[test]
 fn a_segment_that_is_not_read_is_damage() {
     READS.iter().for_each(|read| what_is_not_read_is_damage("segment-", "segment 1", *read));
