@@ -224,7 +224,10 @@ fn a_backup_of_what_is_not_read_is_refused() {
     let Some(words) = wrapper(&["pread64:error=EIO:when=3+".to_owned()]) else { return };
     let backup = folder.path().join("backup").display().to_string();
     let said = super::refusal(&super::run_by(&words, &["data", "backup", "--data", &directory, &backup]), 1);
-    assert!(said.contains(&format!("{directory}: cannot read segment-")) && said.contains("Input/output error"), "{said}");
+    assert!(
+        said.contains(&format!("{directory}: cannot read segment-")) && said.contains("Input/output error"),
+        "{said}"
+    );
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(!folder.names("").iter().any(|name| name.starts_with("backup")), "{:?}", folder.names(""));
 }

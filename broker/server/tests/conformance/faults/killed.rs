@@ -256,16 +256,17 @@ fn a_broker_that_is_killed_during_a_snapshot_has_all_that_was_acknowledged() {
     let more =
         ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
     let settings = settings(&folder, &data, &more);
-    let stages: [(&str, &dyn Fn(&[String]) -> bool); 3] = [
-        ("it has begun", &|names| names.iter().any(|name| name.starts_with("snapshot-") && name.ends_with(".new"))),
-        ("it is there", &|names| names.iter().any(|name| name.starts_with("snapshot-") && !name.ends_with(".new"))),
-        ("the log is let go of", &|names| names.iter().any(|name| name.starts_with("spare-"))),
+    let stages: [(&str, fn(&str) -> bool); 3] = [
+        ("it has begun", |name| name.starts_with("snapshot-") && name.ends_with(".new")),
+        ("it is there", |name| name.starts_with("snapshot-") && !name.ends_with(".new")),
+        ("the log is let go of", |name| name.starts_with("spare-")),
     ];
     let mut next = 0;
     let mut broker = start(&settings);
     absent(&broker);
     for (what, is_reached) in stages {
-        publish_until(&broker, &mut next, LARGE, || is_reached(&folder.names("data")), what);
+        let is_reached = || folder.names("data").iter().any(|name| is_reached(name));
+        publish_until(&broker, &mut next, LARGE, is_reached, what);
         broker.signal("KILL");
         drop(broker);
         broker = start(&settings);
