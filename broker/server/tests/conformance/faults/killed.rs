@@ -259,7 +259,8 @@ fn a_broker_that_is_killed_during_a_snapshot_has_all_that_was_acknowledged() {
     let more =
         ["limits.session_queue_bytes=1000000000", "limits.hot_bytes=1000000000", "limits.buffered_bytes=1000000000"];
     let settings = settings(&folder, &data, &more);
-    let stages: [(&str, fn(&str) -> bool); 3] = [
+    type IsReached = fn(&str) -> bool;
+    let stages: [(&str, IsReached); 3] = [
         ("it has begun", |name| name.starts_with("snapshot-") && name.ends_with(".new")),
         ("it is there", |name| name.starts_with("snapshot-") && !name.ends_with(".new")),
         ("the log is let go of", |name| name.starts_with("spare-")),
