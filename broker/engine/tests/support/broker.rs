@@ -31,13 +31,13 @@ pub(crate) struct SimulatedBroker<J> {
 struct Life {
     number: u64,
     now_ms: u64,
-    digest: u64,
+    digest: Option<u64>,
     is_cold: bool,
 }
 
 impl Default for Life {
     fn default() -> Life {
-        Life { number: 1, now_ms: START_MS, digest: 0, is_cold: false }
+        Life { number: 1, now_ms: START_MS, digest: None, is_cold: false }
     }
 }
 
@@ -167,8 +167,13 @@ impl<J: Journal> SimulatedBroker<J> {
         self.network.progress
     }
 
+    /// From now on there is a digest.
+    pub(crate) fn begin_digest(&mut self) {
+        self.network.digest = Some(0);
+    }
+
     /// Of every byte that broker and clients have sent, and who sent it: equal digests mean equal simulations.
-    pub(crate) fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> Option<u64> {
         self.network.digest
     }
 
