@@ -30,6 +30,7 @@ impl World<ShardLog> {
             World::new(seed, plan, settings(&mut random), |_| journals.next().expect("there is one for each shard"));
         world.machine = Some(machine);
         world.broker.begin_digest();
+        world.broker.interleave_turns();
         if random.chance(25) {
             world.broker.connect_cold();
         }

@@ -18,6 +18,8 @@ pub(super) struct Network {
     pub(super) now_ms: u64,
     /// Counts everything that moves.
     pub(super) progress: u64,
+    /// While one shard sends, others may make turns.
+    pub(super) interleaves: bool,
     /// Of every byte that was sent, where that is asked for.
     pub(super) digest: Option<u64>,
     /// Where messages go that need not be in memory.
@@ -99,6 +101,7 @@ impl Network {
             ways: (0..shards).map(|_| (0..shards).map(way).collect()).collect(),
             now_ms,
             progress: 0,
+            interleaves: false,
             digest,
             cold: None,
         }
