@@ -31,13 +31,14 @@ pub(crate) struct SimulatedBroker<J> {
 struct Life {
     number: u64,
     now_ms: u64,
-    digest: u64,
+    digest: Option<u64>,
     is_cold: bool,
+    interleaves: bool,
 }
 
 impl Default for Life {
     fn default() -> Life {
-        Life { number: 1, now_ms: START_MS, digest: 0, is_cold: false }
+        Life { number: 1, now_ms: START_MS, digest: None, is_cold: false, interleaves: false }
     }
 }
 
@@ -79,6 +80,7 @@ impl<J: Journal> SimulatedBroker<J> {
             now_ms: self.now_ms(),
             digest: self.network.digest,
             is_cold: self.network.cold.is_some(),
+            interleaves: self.network.interleaves,
         };
         *self = SimulatedBroker::begin(life, shards, settings, retained, start);
     }
@@ -90,7 +92,7 @@ impl<J: Journal> SimulatedBroker<J> {
         retained: RetainedLimits,
         start: impl FnOnce(&Arc<Ledger>) -> (Vec<J>, Replay),
     ) -> SimulatedBroker<J> {
-        let Life { number, now_ms, digest, is_cold } = life;
+        let Life { number, now_ms, digest, is_cold, interleaves } = life;
         let way_capacity = settings.shard_queue_batches;
         // Another one in each life.
         let placement = Placement::new(shards, now_ms);
@@ -107,6 +109,7 @@ impl<J: Journal> SimulatedBroker<J> {
             memory: shared.memory,
             life,
         };
+        broker.network.interleaves = interleaves;
         if is_cold {
             broker.connect_cold();
         }
@@ -167,8 +170,18 @@ impl<J: Journal> SimulatedBroker<J> {
         self.network.progress
     }
 
+    /// From now on other shards may make turns while one sends.
+    pub(crate) fn interleave_turns(&mut self) {
+        self.network.interleaves = true;
+    }
+
+    /// From now on there is a digest.
+    pub(crate) fn begin_digest(&mut self) {
+        self.network.digest = Some(0);
+    }
+
     /// Of every byte that broker and clients have sent, and who sent it: equal digests mean equal simulations.
-    pub(crate) fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> Option<u64> {
         self.network.digest
     }
 

@@ -18,8 +18,10 @@ pub(super) struct Network {
     pub(super) now_ms: u64,
     /// Counts everything that moves.
     pub(super) progress: u64,
-    /// Of every byte that was sent.
-    pub(super) digest: u64,
+    /// While one shard sends, others may make turns.
+    pub(super) interleaves: bool,
+    /// Of every byte that was sent, where that is asked for.
+    pub(super) digest: Option<u64>,
     /// Where messages go that need not be in memory.
     pub(super) cold: Option<SlowStore>,
 }
@@ -86,7 +88,7 @@ impl<T> Ring<T> {
 }
 
 impl Network {
-    pub(super) fn new(shards: usize, way_capacity: usize, now_ms: u64, digest: u64) -> Network {
+    pub(super) fn new(shards: usize, way_capacity: usize, now_ms: u64, digest: Option<u64>) -> Network {
         let way = |_| Way {
             batches: Ring::new(way_capacity),
             in_hand: VecDeque::new(),
@@ -99,6 +101,7 @@ impl Network {
             ways: (0..shards).map(|_| (0..shards).map(way).collect()).collect(),
             now_ms,
             progress: 0,
+            interleaves: false,
             digest,
             cold: None,
         }
@@ -106,14 +109,13 @@ impl Network {
 
     /// Adds bytes to the digest, and who sent them: FNV-1a, of eight bytes at a time.
     pub(super) fn note_sent(&mut self, sender: u64, bytes: &[u8]) {
-        let mut digest = self.digest;
-        let mut add = |part: u64| digest = (digest ^ part).wrapping_mul(0x0100_0000_01B3).rotate_left(32);
+        let Some(digest) = &mut self.digest else { return };
+        let mut add = |part: u64| *digest = (*digest ^ part).wrapping_mul(0x0100_0000_01B3).rotate_left(32);
         add(sender);
         add(bytes.len() as u64);
         let (words, rest) = bytes.as_chunks();
         words.iter().for_each(|word| add(u64::from_le_bytes(*word)));
         rest.iter().for_each(|byte| add(u64::from(*byte)));
-        self.digest = digest;
     }
 
     // Sleeping and waking.

@@ -65,6 +65,7 @@ impl<'a, J: Journal, C: Choices> Turning<'a, J, C> {
         let at = other.checked_sub(self.own + 1);
         let shard = at.map_or_else(|| before.get_mut(other), |at| behind.get_mut(at));
         if let Some(shard) = shard
+            && self.network.interleaves
             && !self.network.is_asleep(other)
             && self.choices.chance(10)
         {
