@@ -9,7 +9,7 @@ cd "$(dirname "$0")"
 seconds=${1:-60}
 shift || true
 targets=("$@")
-[[ ${#targets[@]} -gt 0 ]] || targets=(decode tls websocket payload schema access journal broker)
+[[ ${#targets[@]} -gt 0 ]] || targets=(decode tls websocket payload schema access journal snapshot replay broker durable)
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 folder=${CARGO_TARGET_DIR:-$PWD/target}
