@@ -5,8 +5,8 @@ use std::num::NonZeroU16;
 
 use tautwire_protocol::{
     Connect, DecodeOptions, Delivery, Disconnect, DisconnectReason, Packet, PacketId, Properties, Property,
-    ProtocolVersion, PubAck, PubComp, PubRec, PubRel, Publish, QoS, Subscribe, SubscriptionOptions, SubscriptionRequest,
-    TopicFilter, TopicName, decode,
+    ProtocolVersion, PubAck, PubComp, PubRec, PubRel, Publish, QoS, Subscribe, SubscriptionOptions,
+    SubscriptionRequest, TopicFilter, TopicName, decode,
 };
 
 use crate::life::DiskJournal;
@@ -82,7 +82,10 @@ impl Client {
     pub(crate) fn leave(&mut self, broker: &mut Broker, ends: bool) {
         let properties = [Property::SessionExpiryInterval(0)];
         let properties = if ends { Properties::from_list(&properties) } else { Properties::EMPTY };
-        self.send(broker, &Packet::Disconnect(Disconnect { reason: DisconnectReason::NormalDisconnection, properties }));
+        self.send(
+            broker,
+            &Packet::Disconnect(Disconnect { reason: DisconnectReason::NormalDisconnection, properties }),
+        );
         if let Some(socket) = self.socket {
             broker.finish(socket);
         }
@@ -98,7 +101,15 @@ impl Client {
     }
 
     /// Publishes message `number`.
-    pub(crate) fn publish(&mut self, broker: &mut Broker, number: usize, qos: QoS, topic: &str, len: usize, retain: bool) {
+    pub(crate) fn publish(
+        &mut self,
+        broker: &mut Broker,
+        number: usize,
+        qos: QoS,
+        topic: &str,
+        len: usize,
+        retain: bool,
+    ) {
         let packet_id = self.new_id();
         let mut payload = format!("{}{number}:", char::from(MARK)).into_bytes();
         payload.resize(payload.len() + len, b'.');

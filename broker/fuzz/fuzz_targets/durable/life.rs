@@ -6,8 +6,8 @@ use std::rc::Rc;
 use tautwire_durable::{CompactError, FrameWriter, NoColdStore, Recovery, SessionNumbers, SnapshotHead, compact};
 use tautwire_journal::disk::LyingDisk;
 use tautwire_journal::{
-    AppendError, Epoch, Log, LogId, Position, Reader, SEGMENT_MIN_BYTES, Settings, ShardNumber, SnapshotReader,
-    Step, TurnNumber,
+    AppendError, Epoch, Log, LogId, Position, Reader, SEGMENT_MIN_BYTES, Settings, ShardNumber, SnapshotReader, Step,
+    TurnNumber,
 };
 use tautwire_message::MessageId;
 use tautwire_session::{Journal, LogPosition, LogState, Record, Replay, SessionNumber};
