@@ -9,7 +9,7 @@ cd "$(dirname "$0")"
 seconds=${1:-60}
 shift || true
 targets=("$@")
-[[ ${#targets[@]} -gt 0 ]] || targets=(decode tls websocket proxy_header payload schema access users scram jwt hook journal broker)
+[[ ${#targets[@]} -gt 0 ]] || targets=(decode tls websocket proxy_header payload schema access users scram jwt hook journal snapshot replay broker durable)
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 folder=${CARGO_TARGET_DIR:-$PWD/target}

@@ -10,6 +10,7 @@ use tautwire_protocol::{
     ConnAck, Connect, ConnectReason, DecodeError, DisconnectReason, Packet, PayloadFormat, Properties, Property,
     PropertyId, ProtocolVersion, QoS, ReasonCode, Will,
 };
+use tautwire_router::random;
 use tautwire_session::{Change, Journal, KeptWill, SESSION_BYTES};
 
 use crate::admission::identity_of;
@@ -205,7 +206,7 @@ impl<J: Journal> Shard<J> {
     /// A Client Identifier that no session uses [MQTT-3.2.2-16], and that lives on this shard.
     fn assign_client_id(&self) -> String {
         loop {
-            let id = format!("auto-{:016x}", self.hub.random());
+            let id = format!("auto-{:016x}", random());
             if self.hub.exchange.owner(&id) == self.hub.shard && self.hub.sessions.find(&id).is_none() {
                 return id;
             }

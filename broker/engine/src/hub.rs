@@ -1,7 +1,6 @@
 //! A shard's connections and sessions, and the ways in which bytes and changes reach them.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use tautwire_memory::Share;
@@ -329,11 +328,6 @@ impl<J: Journal> Hub<J> {
             _ => RetainedChange::Cleared(outgoing.message.topic.into()),
         };
         self.noted = self.journal.record(Record::Retained { sequence, change: &change });
-    }
-
-    /// A number that nobody can foretell.
-    pub(crate) fn random(&self) -> u64 {
-        RandomState::new().hash_one(self.now_ms)
     }
 
     /// Counts all messages of a session that is taken on as a whole.

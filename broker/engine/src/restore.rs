@@ -166,7 +166,9 @@ impl<J: Journal> Shard<J> {
             // A second crash must not begin anew.
             self.hub.write_left(session);
         }
-        self.wait_away(session, self.away_since(session, left_at_ms.unwrap_or(now_ms)));
+        // A moment that has not come yet is by a clock that was wrong.
+        let left_at_ms = left_at_ms.unwrap_or(now_ms).min(now_ms);
+        self.wait_away(session, self.away_since(session, left_at_ms));
         true
     }
 

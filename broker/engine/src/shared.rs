@@ -1,10 +1,9 @@
 //! What all shards of a broker have in common.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use tautwire_memory::{Limits, Memory};
-use tautwire_router::Exchange;
+use tautwire_router::{Exchange, random};
 
 use crate::access::AccessBoard;
 use crate::contracts::ContractBoard;
@@ -48,7 +47,7 @@ impl Shared {
             counters: (0..=shards).map(|_| Counters::default()).collect(),
             memory: Arc::new(Memory::new(shards, limits)),
             throttle: Arc::default(),
-            run: RandomState::new().hash_one(shards),
+            run: random(),
         }
     }
 

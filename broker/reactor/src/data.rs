@@ -1,8 +1,6 @@
 //! The data directory: what an earlier run of the broker has left, and the thread that writes on.
 
-use std::collections::hash_map::RandomState;
 use std::fmt;
-use std::hash::BuildHasher;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +17,7 @@ use tautwire_journal::{
     Settings, WriterHandle, WriterThread,
 };
 use tautwire_message::Cold;
-use tautwire_router::ShardIndex;
+use tautwire_router::{ShardIndex, random};
 use tautwire_session::AckLevel;
 
 use crate::bell::Bell;
@@ -305,9 +303,4 @@ fn epoch() -> Epoch {
             return epoch;
         }
     }
-}
-
-/// A number that nobody can foretell.
-fn random() -> u64 {
-    RandomState::new().hash_one(0)
 }

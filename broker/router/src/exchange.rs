@@ -1,6 +1,5 @@
 //! What all shards must agree on.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -9,6 +8,7 @@ use tautwire_message::{Body, Cold, Message, MessageRef};
 use crate::interest::{Interest, InterestChange};
 use crate::owners::{RetainedClaim, RetainedOwner};
 use crate::placement::Placement;
+use crate::random::random;
 use crate::retained::{Expiry, RetainRefused, RetainedLimits, RetainedStore};
 use crate::scan::{Progress, RetainedWalk, Scan};
 use crate::share::{Member, SessionKey, ShareGroup};
@@ -64,7 +64,7 @@ struct Board {
 impl Exchange {
     /// An exchange for `shards` shards, 1 to [`crate::SHARDS_MAX`].
     pub fn new(shards: usize, limits: RetainedLimits) -> Exchange {
-        Exchange::with_placement(Placement::new(shards, RandomState::new().hash_one(shards)), limits)
+        Exchange::with_placement(Placement::new(shards, random()), limits)
     }
 
     /// An exchange between shards whose clients are placed like this.

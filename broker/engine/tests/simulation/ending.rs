@@ -8,7 +8,7 @@ use tautwire_protocol::{
     Delivery, Disconnect, DisconnectReason, Packet, Properties, Property, ProtocolVersion, Publish, QoS,
     RetainHandling, TopicName,
 };
-use tautwire_session::Replay;
+use tautwire_session::{Change, Record, Replay, SessionNumber};
 
 use crate::journal::{SharedLog, SlowJournal};
 use crate::ledger::Request;
@@ -300,5 +300,29 @@ fn what_an_ended_session_was_owed_reaches_other_members_whenever_the_broker_cras
         world.broker.wake_all();
         world.settle();
         world.check();
+    }
+}
+
+/// The clock was ahead when it left, by so much that no interval can be added. Its session lasts from the start on.
+#[test]
+fn a_session_whose_client_left_in_the_future_ends() {
+    let log = SharedLog::default();
+    log.become_instant();
+    let settings = Settings { sys_interval_s: 0, ..Settings::default() };
+    let mut broker = SimulatedBroker::new(1, settings, RETAINED, |shard| log.journal(shard));
+    let session = SessionNumber(1);
+    let mut replay = Replay::default();
+    for record in [
+        Record::Opened { session, client_id: "early", at_ms: u64::MAX },
+        Record::Changed { session, change: &Change::ExpiryInterval(60), packet_id: None },
+        Record::Left { session, at_ms: u64::MAX },
+    ] {
+        replay.apply(&record).expect("it fits");
+    }
+    broker.restart(1, RETAINED, replay, |shard| log.journal(shard));
+    for (ms, sessions) in [(59_000, 1), (2_000, 0)] {
+        broker.advance(ms);
+        broker.settle(&mut Random::new(1));
+        assert_eq!(broker.totals().sessions, sessions, "after {ms} ms");
     }
 }

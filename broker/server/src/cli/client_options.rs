@@ -1,7 +1,6 @@
 //! The options that `pub` and `sub` share: where and how to connect.
 
 use std::ffi::OsString;
-use std::hash::{BuildHasher as _, RandomState};
 use std::io::Read as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -204,7 +203,7 @@ impl ClientOptions {
             (Some(id), _) => id,
             (None, Some(prefix)) => format!("{prefix}{}", std::process::id()),
             // At most 23 characters, which is what MQTT 3.1 allows.
-            (None, None) => format!("tautwire-{purpose}-{:08x}", RandomState::new().hash_one(0) as u32),
+            (None, None) => format!("tautwire-{purpose}-{:08x}", tautwire_router::random() as u32),
         };
         let password = self.password(arguments, environment_password)?;
         if password.is_some() && self.user.is_none() && !self.version.is_v5() {

@@ -1,7 +1,6 @@
 //! The contracts of a broker, asked for over MQTT.
 
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
 use std::time::Instant;
 
 use tautwire_client::{Error, Publication, Subscribe};
@@ -45,7 +44,7 @@ impl ConnectOptions {
     /// The same for a connection beside the one that is meant.
     fn beside(&self) -> ConnectOptions {
         ConnectOptions {
-            client_id: format!("tautwire-find-{:08x}", RandomState::new().hash_one(0) as u32),
+            client_id: format!("tautwire-find-{:08x}", tautwire_router::random() as u32),
             clean_start: true,
             will: None,
             properties: Vec::new(),

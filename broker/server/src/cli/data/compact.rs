@@ -1,6 +1,5 @@
 //! `tautwire data compact`: the state in a snapshot, without the log that led to it.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -74,7 +73,7 @@ fn told(done: &CompactReport, json: bool) -> String {
 
 fn epoch() -> Epoch {
     loop {
-        if let Some(epoch) = Epoch::new(RandomState::new().hash_one(0)) {
+        if let Some(epoch) = Epoch::new(tautwire_router::random()) {
             return epoch;
         }
     }

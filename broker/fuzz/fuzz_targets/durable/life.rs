@@ -1,0 +1,170 @@
+//! The log of one life of the broker, on a disk that keeps what was synced.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use tautwire_durable::{CompactError, FrameWriter, NoColdStore, Recovery, SessionNumbers, SnapshotHead, compact};
+use tautwire_journal::disk::LyingDisk;
+use tautwire_journal::{
+    AppendError, Epoch, Log, LogId, Position, Reader, SEGMENT_MIN_BYTES, Settings, ShardNumber, SnapshotReader, Step,
+    TurnNumber,
+};
+use tautwire_message::MessageId;
+use tautwire_session::{Journal, LogPosition, LogState, Record, Replay, SessionNumber};
+
+pub(crate) const SHARDS_MAX: usize = 3;
+/// With so many frames that are not safe, the log takes no more.
+const BEHIND_FRAMES: u64 = 20;
+
+/// What all shards write to.
+pub(crate) struct Life {
+    log: Log<LyingDisk>,
+    /// By shard: frames taken by the log, and those that are durable.
+    taken: [u64; SHARDS_MAX],
+    durable: [u64; SHARDS_MAX],
+    has_failed: bool,
+    /// Everything is safe as soon as it is written down.
+    pub(crate) is_prompt: bool,
+}
+
+impl Life {
+    /// Makes durable what has been taken, unless the disk fails.
+    pub(crate) fn commit(&mut self) {
+        match self.log.commit() {
+            Ok(_) => self.durable = self.taken,
+            Err(_) => self.has_failed = true,
+        }
+    }
+
+    /// Makes a snapshot of what is durable, and lets go of what it covers. It may fail where the power goes meanwhile.
+    pub(crate) fn compact(&mut self, disk: &LyingDisk, power_goes: bool) {
+        let (log, covered) = (self.log.id(), self.log.durable());
+        let head = SnapshotHead { log, epoch: epoch(u64::MAX), covered, now_ms: 0 };
+        match compact(disk, head, &mut NoColdStore, || true) {
+            Ok(_) => self.has_failed |= self.log.release(covered).is_err(),
+            Err(CompactError::Log(_)) if power_goes => {}
+            Err(error) => panic!("what has been written cannot be read: {error}"),
+        }
+    }
+
+    /// Whether a disk has failed: only a restart helps.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+}
+
+fn epoch(number: u64) -> Epoch {
+    Epoch::new(number).unwrap_or_else(|| unreachable!("it is not 0"))
+}
+
+/// The journal of one shard.
+pub(crate) struct DiskJournal {
+    life: Rc<RefCell<Life>>,
+    shard: usize,
+    numbers: SessionNumbers,
+    frame: FrameWriter,
+    ended: u64,
+}
+
+impl DiskJournal {
+    pub(crate) fn new(life: &Rc<RefCell<Life>>, shard: usize, last: SessionNumber) -> DiskJournal {
+        let numbers = SessionNumbers::above(last, shard, SHARDS_MAX);
+        DiskJournal { life: life.clone(), shard, numbers, frame: FrameWriter::default(), ended: 0 }
+    }
+}
+
+impl Journal for DiskJournal {
+    const KEEPS: bool = true;
+
+    fn next_session(&mut self) -> SessionNumber {
+        self.numbers.next_number()
+    }
+
+    fn record(&mut self, record: Record<'_>) -> LogPosition {
+        self.frame.add(&record);
+        LogPosition(self.ended + 1)
+    }
+
+    fn end_frame(&mut self) {
+        if self.frame.is_empty() {
+            return;
+        }
+        self.ended += 1;
+        let body = self.frame.take(Vec::new());
+        let (shard, turn) = (ShardNumber(self.shard as u16), TurnNumber(self.ended));
+        let mut life = self.life.borrow_mut();
+        while !life.has_failed {
+            match life.log.append(shard, turn, &body) {
+                Ok(()) => {
+                    life.taken[self.shard] = self.ended;
+                    if life.is_prompt {
+                        life.commit();
+                    }
+                    return;
+                }
+                Err(AppendError::GroupFull) => life.commit(),
+                Err(_) => life.has_failed = true,
+            }
+        }
+    }
+
+    fn know(&mut self, message: MessageId) {
+        self.frame.know(message);
+    }
+
+    fn has_posted_all(&self) -> bool {
+        true
+    }
+
+    fn durable(&self) -> LogPosition {
+        LogPosition(self.life.borrow().durable[self.shard])
+    }
+
+    fn is_behind(&self) -> bool {
+        let life = self.life.borrow();
+        life.taken.iter().sum::<u64>() - life.durable.iter().sum::<u64>() > BEHIND_FRAMES
+    }
+
+    fn state(&self) -> LogState {
+        if self.life.borrow().has_failed { LogState::Failed } else { LogState::Open }
+    }
+}
+
+/// Opens the log; gives what is in it.
+pub(crate) fn open(disk: &LyingDisk, number: u64, now_ms: u64) -> (Rc<RefCell<Life>>, Replay) {
+    let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
+    let mut recovery = Recovery::new(None);
+    let covered = read_snapshot(disk, &mut recovery);
+    let opened = Log::open(disk, settings, covered, epoch(number), LogId(7), now_ms, |frame| {
+        recovery.frame(frame.body).map_err(|error| error.to_string().into())
+    });
+    let (log, found) = opened.unwrap_or_else(|error| panic!("the log cannot be opened: {error}"));
+    assert_eq!(found.damage, [], "a crash is no damage");
+    let (taken, durable) = ([0; SHARDS_MAX], [0; SHARDS_MAX]);
+    let life = Life { log, taken, durable, has_failed: false, is_prompt: false };
+    (Rc::new(RefCell::new(life)), recovery.finish())
+}
+
+/// What is on the disk while it is written: the newest snapshot, and the log behind it.
+pub(crate) fn replay(disk: &LyingDisk) -> Replay {
+    let mut recovery = Recovery::new(None);
+    let covered = read_snapshot(disk, &mut recovery);
+    let mut reader = Reader::open(disk, covered).unwrap_or_else(|error| panic!("the log cannot be read: {error}"));
+    while let Some(step) = reader.step().unwrap_or_else(|error| panic!("the disk reads: {error}")) {
+        match step {
+            Step::Frame(frame) => recovery.frame(frame.body).unwrap_or_else(|error| panic!("{error}")),
+            Step::Damage(damage) => panic!("{damage}"),
+        }
+    }
+    recovery.finish()
+}
+
+/// Takes the newest snapshot; gives what it covers.
+fn read_snapshot(disk: &LyingDisk, recovery: &mut Recovery<'_>) -> Position {
+    let newest = SnapshotReader::newest(disk).unwrap_or_else(|error| panic!("the disk reads: {error}"));
+    let Some(mut snapshot) = newest else { return Position::START };
+    while let Some(frame) = snapshot.step().unwrap_or_else(|error| panic!("the disk reads: {error}")) {
+        recovery.snapshot_frame(frame.body).unwrap_or_else(|error| panic!("{error}"));
+    }
+    snapshot.covered()
+}
