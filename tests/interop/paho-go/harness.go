@@ -12,6 +12,8 @@ import (
 	"reflect"
 	"sync"
 	"time"
+
+	"github.com/eclipse/paho.golang/packets"
 )
 
 // caseTimeout bounds a whole case: one that waits longer for an event has failed.
@@ -99,12 +101,13 @@ func (r *run) onEnd(cleanup func()) {
 	r.cleanups = append(r.cleanups, cleanup)
 }
 
-// dial opens the TCP connection that a client is given, so that a case can cut it.
+// dial opens the connection that a client is given, so that a case can cut it. The library writes a packet in pieces and from several
+// goroutines: over TLS, its documentation asks for a connection with a lock.
 func (r *run) dial() net.Conn {
 	connection, err := dialer(r)
 	r.must(err, "dial")
 	r.onEnd(func() { _ = connection.Close() })
-	return connection
+	return packets.NewThreadSafeConn(connection)
 }
 
 // dialer connects by TCP, or by TLS where the environment names files for it.

@@ -33,8 +33,9 @@ pub(super) const CONFIG_OPTIONS: &[OptionSpec] = &[
         None,
         "listen",
         "ADDRESS",
-        "Serve MQTT here, and only here, instead of at the addresses of the configuration: ADDRESS:PORT, or \
-         ws://ADDRESS:PORT/PATH for WebSocket, unix:/PATH for a Unix socket. Port 0 lets the kernel choose. May be repeated.",
+        "Serve MQTT here, and only here, instead of at the addresses of the configuration: ADDRESS:PORT, \
+         ws://ADDRESS:PORT/PATH for WebSocket, mqtts:// or wss:// for the same by TLS, unix:/PATH for a Unix socket. \
+         Port 0 lets the kernel choose. May be repeated.",
     ),
     flag(
         None,
