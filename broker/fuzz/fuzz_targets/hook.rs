@@ -52,7 +52,12 @@ fuzz_target!(|input: &[u8]| {
     let now = Now { unix_s: 1, steady_ms: 1 };
     let outcome = |step: Step| match step {
         Step::Admit { principal, .. } => {
-            assert!(principal.user.as_ref().is_none_or(|user| !user.is_empty() && user.len() <= limits::USER_NAME_BYTES_MAX));
+            assert!(
+                principal
+                    .user
+                    .as_ref()
+                    .is_none_or(|user| !user.is_empty() && user.len() <= limits::USER_NAME_BYTES_MAX)
+            );
             assert!(principal.roles.len() <= limits::ROLES_MAX && principal.claims.len() <= limits::CLAIMS_MAX);
             assert!(std::str::from_utf8(answer).is_ok_and(|answer| answer.contains("\"result\"")));
             Ok(principal)

@@ -22,7 +22,8 @@ fn chain(keys: KeySet) -> Arc<Chain> {
 }
 
 fn step(chain: &Arc<Chain>, token: &[u8]) -> Step {
-    let origin = Origin { listener: "tls".into(), address: None, is_encrypted: true, certificate: None, peer_uid: None };
+    let origin =
+        Origin { listener: "tls".into(), address: None, is_encrypted: true, certificate: None, peer_uid: None };
     let attempt = Attempt {
         origin: Arc::new(origin),
         client_id: "".into(),

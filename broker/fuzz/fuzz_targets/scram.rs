@@ -20,7 +20,8 @@ fuzz_target!(|input: &[u8]| {
     let [kind, input @ ..] = input else { return };
     let at = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
     let (first, last) = (&input[..at], input.get(at + 1..).unwrap_or_default());
-    let origin = Origin { listener: "tls".into(), address: None, is_encrypted: true, certificate: None, peer_uid: None };
+    let origin =
+        Origin { listener: "tls".into(), address: None, is_encrypted: true, certificate: None, peer_uid: None };
     let method = ["SCRAM-SHA-256", "SCRAM-SHA-512", "JWT", "x"][usize::from(kind % 4)];
     let attempt = Attempt {
         origin: Arc::new(origin),

@@ -268,6 +268,11 @@ impl Chain {
 }
 
 impl Case {
+    /// Whether a refusal costs another hash.
+    pub(crate) fn has_decoy(&self) -> bool {
+        self.decoy.is_some()
+    }
+
     /// Notes who the client says it is, where that is in the data of its method.
     pub(crate) fn says(&mut self, user: &str) {
         self.attempt.user_name.get_or_insert_with(|| user.into());

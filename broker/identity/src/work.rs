@@ -94,6 +94,7 @@ impl std::fmt::Debug for Work {
             Job::Token { .. } => "token",
             Job::Hook(_) => "hook",
         };
-        f.debug_struct("Work").field("job", &job).finish_non_exhaustive()
+        let decoy_follows = self.0.1.has_decoy();
+        f.debug_struct("Work").field("job", &job).field("decoy_follows", &decoy_follows).finish_non_exhaustive()
     }
 }

@@ -201,6 +201,8 @@ mod tests {
             (format!("c=biws,r={nonce},p=eHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="), RefusalCode::WrongPassword),
             (format!("c=biws,r={nonce},p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndQ=="), RefusalCode::WrongPassword),
             (format!("c=biws,r={nonce},p="), RefusalCode::WrongPassword),
+            // The right proof, and a byte behind it.
+            (format!("c=biws,r={nonce},p={}A", proof.trim_end_matches('=')), RefusalCode::WrongPassword),
             (format!("c=biws,r={nonce},x=y,p={proof}"), RefusalCode::WrongPassword),
             (format!("c=eSws,r={nonce},p={proof}"), RefusalCode::Scram),
             (format!("c=biws,r={CLIENT_NONCE},p={proof}"), RefusalCode::Scram),

@@ -6,7 +6,7 @@ use tautwire_identity::edit::{self, Derived};
 use tautwire_identity::{Attempt, Link, PasswordFile, Principal, RefusalCode, ScramHash, Secret};
 use tautwire_protocol::ConnectReason;
 
-use super::support::{USERS, admitted, chain, ends, refused, user, users};
+use super::support::{NOW, USERS, admitted, chain, ends, refused, user, users};
 
 #[test]
 fn hashes_of_mosquitto_and_of_argon2id_are_understood() {
@@ -48,6 +48,8 @@ fn a_user_of_the_second_file_costs_one_hash_too() {
     assert_eq!(admitted(&chain, user("dave", "password")).user.as_deref(), Some("dave"));
     for name in ["dave", "mallory"] {
         assert_eq!(ends(&chain, user(name, "wrong")).1, 1, "{name}");
+        let work = format!("{:?}", chain.begin(user(name, "wrong"), NOW, &mut |_| {}));
+        assert!(work.contains("decoy_follows: false"), "{name}: {work}");
     }
 }
 
@@ -89,7 +91,7 @@ fn a_connection_cannot_become_another_user() {
 fn nothing_shows_a_password() {
     let attempt = user("dave", "hunter2");
     let chain = chain(vec![users()]);
-    let step = chain.begin(attempt.clone(), super::support::NOW, &mut |_| {});
+    let step = chain.begin(attempt.clone(), NOW, &mut |_| {});
     for text in
         [format!("{attempt:?}"), format!("{step:?}"), format!("{chain:?}"), format!("{:?}", ends(&chain, attempt))]
     {
