@@ -157,23 +157,26 @@ impl Connections {
             // It is acted on when the connection is heard again, here or by the thread it moves to.
             return;
         }
-        match transport.take_ending() {
+        let ending = transport.take_ending();
+        let origin = ending.as_ref().and_then(|_| shard.origin(id));
+        let listener = origin.as_ref().map_or("", |origin| origin.listener());
+        match ending {
             None => {}
             Some(Ending::Tls(failure)) => {
                 let counters = shard.counters();
                 if is_shaking {
                     counters.tls_handshakes_failed.add(1);
-                    log::info!("a TLS handshake failed: {failure}");
+                    log::info!("listener {listener}: a TLS handshake failed: {failure}");
                 } else {
                     counters.tls_errors.add(1);
-                    log::info!("a connection by TLS was ended: {failure}");
+                    log::info!("listener {listener}: a connection by TLS was ended: {failure}");
                 }
                 shard.hang_up(id, self.now_ms);
             }
             Some(Ending::WebSocket(WebSocketEnding::Closed(_))) => shard.hang_up(id, self.now_ms),
             Some(Ending::WebSocket(WebSocketEnding::Refused(refusal))) => {
                 shard.counters().websocket_handshakes_refused.add(1);
-                log::info!("a WebSocket handshake was refused: {refusal}");
+                log::info!("listener {listener}: a WebSocket handshake was refused: {refusal}");
                 shard.hang_up(id, self.now_ms);
             }
             Some(Ending::WebSocket(WebSocketEnding::Violation(violation))) => fail(shard, id, violation, self.now_ms),

@@ -165,7 +165,8 @@ impl fmt::Display for Address {
 
 impl Setting for Address {
     fn takes(_: Option<&RangeInclusive<u64>>) -> String {
-        "\"ADDRESS:PORT\", \"mqtts://ADDRESS:PORT\", \"ws://ADDRESS:PORT/PATH\" or \"wss://ADDRESS:PORT/PATH\""
+        "\"ADDRESS:PORT\", \"mqtts://ADDRESS:PORT\", \"ws://ADDRESS:PORT/PATH\", \"wss://ADDRESS:PORT/PATH\" or \
+         \"unix:/PATH\""
             .to_owned()
     }
 
