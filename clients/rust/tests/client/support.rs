@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tautwire_client::{Options, Reconnect};
 use tautwire_engine::Settings;
-use tautwire_reactor::{ArrivalLimits, Broker, Entrance, Listen};
+use tautwire_reactor::{Broker, Entrance, Listen};
 use tautwire_router::RetainedLimits;
 use tautwire_session::AckLevel;
 
@@ -28,15 +28,8 @@ impl Running {
         let settings = Settings { sys_interval_s: 0, session_queue_messages: 100_000, ..Settings::default() };
         let retained = RetainedLimits { messages: 1000, bytes: 10 << 20 };
         Running(Some(
-            Broker::start(
-                settings,
-                retained,
-                Default::default(),
-                Entrance { listens: &[listen], tls_handshakes: 64, arrivals: ArrivalLimits::default() },
-                1,
-                None,
-            )
-            .expect("a broker starts on a port of the kernel's choice"),
+            Broker::start(settings, retained, Default::default(), Entrance::open(&[listen]), 1, None)
+                .expect("a broker starts on a port of the kernel's choice"),
         ))
     }
 
