@@ -20,8 +20,8 @@ settings! {
     Config {
         /// Addresses and ports on which MQTT is served: over TCP, with `mqtts://` over TLS, with `ws://` over WebSocket, and with
         /// `wss://` over both; with `unix:/PATH` at a Unix socket. Port 0 lets the kernel choose; a WebSocket address without a path has `/mqtt`. `[::]:1883` serves
-        /// IPv4 as well, unless the system has `net.ipv6.bindv6only`. The default serves this machine only: there is no access
-        /// control yet, so open it to a network knowingly. Where the port of the default's WebSocket is taken, the broker
+        /// IPv4 as well, unless the system has `net.ipv6.bindv6only`. The default serves this machine only; for an address that
+        /// others can reach, say in `auth` who may come. Where the port of the default's WebSocket is taken, the broker
         /// goes on without it; an address that was asked for must be free. Where there are tables `[[listener]]`, nothing is
         /// listened on by default.
         listen: Listen = Listen::default();

@@ -158,7 +158,10 @@ fn a_file_that_is_not_there_is_named() {
 
 #[test]
 fn listening_beyond_loopback_is_warned_about() {
-    let warns = |listen: &str| from_options(&[&format!("listen={listen}")]).expect("good").warnings().len();
+    let warns = |listen: &str| {
+        let config = from_options(&[&format!("listen={listen}"), "auth.anonymous=true"]);
+        config.expect("good").warnings().len()
+    };
     assert_eq!(warns("0.0.0.0:1883"), 1);
     assert_eq!(warns("[::]:1883,192.0.2.1:1883,127.0.0.9:1883"), 2);
     assert_eq!(warns("[::1]:1883,[::ffff:127.0.0.1]:1883"), 0);
@@ -405,6 +408,11 @@ fn what_is_shown_reads_back_as_the_same_configuration() {
     assert_eq!(from_file(&to_toml(&Config::default())), Ok(Config::default()));
     let other = from_options(&[
         "listen=0.0.0.0:0,ws://127.0.0.1:1/a",
+        "auth.anonymous=true",
+        "auth.jwt_algorithms=ES256,EdDSA",
+        "auth.jwt_audiences=a,b",
+        "auth.ban=10 failures by address in 60 ban 600",
+        "auth.hook_unreachable=ask_next",
         "websocket.origins=https://example.org,*",
         "threads=7",
         "mqtt.max_qos=0",

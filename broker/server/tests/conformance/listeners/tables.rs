@@ -35,7 +35,7 @@ fn tables_are_listened_on_beside_the_list() {
 #[test]
 fn the_unspecified_address_of_ipv6_serves_both_families() {
     let folder = Folder::new(&[]);
-    let broker = Broker::with_listeners(1, &folder, "[[listener]]\naddress = \"[::]:0\"\n", &[]);
+    let broker = Broker::with_listeners(1, &folder, "[[listener]]\naddress = \"[::]:0\"\nauth.anonymous = true\n", &[]);
     let port = broker.other_address(0).port();
     connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), "v4").ping();
     connect(SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, port)), "v6").ping();
