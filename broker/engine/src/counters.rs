@@ -76,6 +76,8 @@ counters! {
     connections_refused,
     /// Connections closed on arrival because as many from their address were open as may be.
     connections_refused_for_address,
+    /// Connections closed on arrival because their address is banned.
+    connections_refused_banned,
     /// Connections closed on arrival because connections came faster than they may, from their address or all together.
     connections_refused_for_rate,
     /// Addresses of which it was forgotten how fast they connect, because there were too many.

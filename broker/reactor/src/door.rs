@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use tautwire_engine::{Counters, Entry, Origin, Standing};
+use tautwire_engine::{Counters, Entry, Origin, Peer, Standing};
 use tautwire_session::AckLevel;
 
 use crate::connections::Layers;
+use crate::doorkeeper::Doorkeeper;
 use crate::listener::{Accepted, Listener, Reserve, accept};
 use crate::rush::{LOOK_AFTER_US, Rush};
 use crate::ticker::Ticker;
@@ -20,6 +21,7 @@ const ACCEPT_PAUSE_MS: u64 = 100;
 #[derive(Debug)]
 pub(crate) struct Door {
     listeners: Vec<Listener>,
+    doorkeeper: Option<Arc<dyn Doorkeeper>>,
     registry: Registry,
     first_token: usize,
     /// Listeners that may have connections, with the moment of the next attempt.
@@ -63,10 +65,12 @@ impl Door {
         registry: Registry,
         first_token: usize,
         tick: Token,
+        doorkeeper: Option<Arc<dyn Doorkeeper>>,
     ) -> std::io::Result<Door> {
         let ticker = Ticker::new(&registry, tick)?;
         let mut door = Door {
             listeners,
+            doorkeeper,
             registry,
             first_token,
             accepting: Vec::new(),
@@ -126,6 +130,12 @@ impl Door {
                     self.taken += 1;
                     let listener = &self.listeners[at];
                     let gate = &listener.gate;
+                    if let (Peer::Network { ip, .. }, Some(doorkeeper)) = (peer, &self.doorkeeper)
+                        && !doorkeeper.lets_in(ip)
+                    {
+                        counters.connections_refused_banned.add(1);
+                        continue;
+                    }
                     if gate.arrive(peer, counters, now_ms).is_err() {
                         continue;
                     }

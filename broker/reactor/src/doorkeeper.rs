@@ -1,6 +1,7 @@
 //! Who finds out who clients are.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use tautwire_engine::{ConnectionId, Origin, Question, Verdict};
@@ -9,6 +10,9 @@ use crate::inbox::Inbox;
 
 /// Finds out who clients are. There is one for all threads of the broker.
 pub trait Doorkeeper: fmt::Debug + Send + Sync {
+    /// Whether anybody from this address may connect at all. Called for each connection before anything is done for it.
+    fn lets_in(&self, address: IpAddr) -> bool;
+
     /// Answers the question of a client from there at once, or takes it along with the ticket and answers later, from any thread. Called on a thread of
     /// the broker, so it may wait for nothing.
     fn ask(&self, origin: &Origin, question: Question, ticket: Ticket) -> Option<Verdict>;

@@ -65,7 +65,7 @@ impl<J: Journal> Worker<J> {
         let Equipment { poll, shard, listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper } =
             equipment;
         let alarm = Alarm::new(poll.registry(), ALARM)?;
-        let door = Door::new(listeners, poll.registry().try_clone()?, FIRST_LISTENER, TICK)?;
+        let door = Door::new(listeners, poll.registry().try_clone()?, FIRST_LISTENER, TICK, doorkeeper.clone())?;
         let connections = Connections::new(poll.registry().try_clone()?, tls_handshakes);
         let host = Host::new(connections, door, ways, bell, stop, orders, doorkeeper);
         Ok(Worker { poll, shard, host, alarm, clock, now_ms: clock.now_ms() })

@@ -16,7 +16,8 @@ pub struct AccessBoard {
 }
 
 /// Says whether somebody who has been let in is still to be.
-pub type Known = Arc<dyn Fn(&Identity) -> bool + Send + Sync>;
+/// The second argument is the Client Identifier. Nothing is known of those who came before anybody was asked.
+pub type Known = Arc<dyn Fn(Option<&Identity>, &str) -> bool + Send + Sync>;
 
 impl Default for AccessBoard {
     /// Everybody may do everything, and nobody is asked.

@@ -51,7 +51,9 @@ impl<J: Journal> Shard<J> {
             next += 1;
             steps += 1;
             let connection = &self.hub.connections[index];
-            if connection.is_open() && identity_of(connection.standing()).is_some_and(|identity| !known(identity)) {
+            let Some(session) = connection.session().filter(|_| connection.is_open()) else { continue };
+            let identity = identity_of(connection.standing()).map(|identity| &**identity);
+            if !known(identity, self.hub.sessions[session].client_id()) {
                 self.hub.counters().identities_ended.add(1);
                 self.disconnect(index, DisconnectReason::NotAuthorized, "the client is not known any more");
             }

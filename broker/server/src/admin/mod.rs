@@ -3,6 +3,7 @@
 //! It has threads of its own: one that accepts, and one for each request under way. Of those that move messages it asks
 //! nothing but to publish what is to be published. A connection has one request.
 
+mod bans;
 mod messages;
 mod metrics;
 mod request;

@@ -4,7 +4,7 @@ use tautwire_contracts::{Catalogue, discovery};
 
 use super::request::{Head, Reading};
 use super::response::{JSON, Response, Status};
-use super::{Admin, messages, metrics};
+use super::{Admin, bans, messages, metrics};
 use crate::contracts::{Entry, Store, StoreError};
 use crate::json;
 use crate::serve::reload::Reloaded;
@@ -33,6 +33,10 @@ pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
         ("/config/diff", _, "GET") => reloaded(admin.reloader.compare()),
         ("/config/reload", _, "POST") => reload(admin),
         ("/config/reload", ..) => not_allowed("POST"),
+        ("/bans", _, "GET") => bans::list(admin),
+        ("/bans", _, "POST") => bans::add(admin, head, reading),
+        ("/bans", _, "DELETE") => bans::remove(admin, head, reading),
+        ("/bans", ..) => not_allowed("GET, POST, DELETE"),
         ("/contracts", _, "GET") => all(&admin.control.contracts()),
         ("/metrics" | "/contracts" | "/config/diff", ..) => not_allowed("GET"),
         (_, Some(name), "GET") => one(Status::OK, &admin.control.contracts(), name),
@@ -40,7 +44,7 @@ pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
         (_, Some(name), "DELETE") => with_store(admin, |store| delete(store, name)),
         (_, Some(_), _) => not_allowed("GET, PUT, DELETE"),
         _ => not_found(
-            "there is nothing here; there are /health, /metrics, /config/diff, /config/reload, /contracts, /contracts/NAME, \
+            "there is nothing here; there are /health, /metrics, /bans, /config/diff, /config/reload, /contracts, /contracts/NAME, \
              /messages/TOPIC",
         ),
     }

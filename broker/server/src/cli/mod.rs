@@ -11,6 +11,7 @@ mod decode;
 mod discover;
 mod format;
 mod generate;
+mod import;
 mod properties;
 mod publish;
 mod serve;
@@ -128,6 +129,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "data" => data::run(rest),
         "discover" => discover::run(parser(rest)),
         "generate" => generate::run(parser(rest)),
+        "import" => import::run(parser(rest)),
         "pub" => publish::run(parser(rest)),
         "sub" => subscribe::run(parser(rest)),
         "user" => user::run(rest),
@@ -171,6 +173,7 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&user::PASSWD, "give a user another password"),
     (&user::REMOVE, "remove a user from a password file"),
     (&user::LIST, "list the users of a password file"),
+    (&import::COMMAND, "write a configuration like one of mosquitto"),
     (&config::CHECK, "say whether a configuration is right"),
     (&config::DIFF, "say what a running broker would change on a reload"),
     (&config::RELOAD, "have a running broker read its configuration again"),

@@ -59,6 +59,10 @@ impl Lasting {
         Ok(Lasting { key, bans: Arc::new(Bans::new(bans)), hook: None, jwks: None })
     }
 
+    pub(crate) fn bans(&self) -> &Arc<Bans> {
+        &self.bans
+    }
+
     /// The hook, anew if it is another one.
     fn hook(&mut self, settings: &HookSettings) -> Result<Arc<Hook>, String> {
         match &self.hook {
@@ -133,7 +137,8 @@ impl Chains {
     }
 
     /// Whether these still know a client that has been let in before.
-    pub(crate) fn know(&self, identity: &Identity) -> bool {
+    pub(crate) fn know(&self, identity: Option<&Identity>) -> bool {
+        let Some(identity) = identity else { return true };
         let Some(asked) = self.by_listener.get(&identity.listener) else { return true };
         match (identity.by, &identity.user, &asked.passwords) {
             ("password_file", Some(user), passwords) => {

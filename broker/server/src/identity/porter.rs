@@ -1,6 +1,7 @@
 //! Who finds out who clients are: asks the chain of their listener, and has threads do what takes long.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -8,7 +9,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use tautwire_access::Identity;
 use tautwire_engine::{Attempt, Certificate, Origin, Peer, Question, Verdict};
-use tautwire_identity::{self as identity, Exchange, Now, Secret, Step};
+use tautwire_identity::{self as identity, Bans, Exchange, Now, Secret, Step};
 use tautwire_protocol::{ConnectReason, ProtocolVersion};
 use tautwire_reactor::{Doorkeeper, Ticket};
 
@@ -23,6 +24,7 @@ use crate::config::settings::AuthConfig;
 pub(crate) struct Porter {
     chains: RwLock<Arc<Chains>>,
     lasting: Mutex<Lasting>,
+    bans: Arc<Bans>,
     /// Where nothing takes long, there are no threads for it.
     workers: OnceLock<Option<Workers>>,
     limits: WorkerLimits,
@@ -48,6 +50,7 @@ impl Porter {
         }
         Ok(Porter {
             chains: RwLock::new(Arc::new(chains)),
+            bans: lasting.bans().clone(),
             lasting: Mutex::new(lasting),
             workers: OnceLock::new(),
             limits,
@@ -86,12 +89,18 @@ impl Porter {
         self.workers.get_or_init(start).as_ref()
     }
 
+    /// Who is not let in, whatever it shows.
+    pub(crate) fn bans(&self) -> &Bans {
+        &self.bans
+    }
+
     /// What its threads have done.
     pub(crate) fn counters(&self) -> WorkerCounters {
         self.workers.get().and_then(Option::as_ref).map_or(WorkerCounters::default(), Workers::counters)
     }
 
-    fn now(&self) -> Now {
+    /// The time as chains count it.
+    pub(crate) fn now(&self) -> Now {
         match self.workers.get() {
             Some(Some(workers)) => workers.now(),
             _ => {
@@ -122,6 +131,10 @@ impl fmt::Debug for Porter {
 }
 
 impl Doorkeeper for Porter {
+    fn lets_in(&self, address: IpAddr) -> bool {
+        !self.bans.has_address(address, self.now())
+    }
+
     fn ask(&self, origin: &Origin, question: Question, ticket: Ticket) -> Option<Verdict> {
         let now = self.now();
         let listener = origin.listener().clone();

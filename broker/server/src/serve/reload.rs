@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
+use tautwire_identity::Banned;
 use tautwire_reactor::Control;
 
 use super::tls::{PreparedTls, TlsServers};
@@ -99,6 +100,30 @@ impl Reloader {
         }
     }
 
+    /// Somebody has been banned: clients are asked who they are from now on, and those who are there are looked at.
+    pub(crate) fn enforce_bans(&self) {
+        self.control.set_asks(true);
+        self.review_clients(self.porter.chains());
+    }
+
+    /// Whether clients have to be asked anything.
+    fn asks(&self, chains: &Chains, policy: &Policy) -> bool {
+        chains.ask() || !policy.is_open() || !self.porter.bans().list(self.porter.now()).is_empty()
+    }
+
+    /// Disconnects those who are not known any more, or banned.
+    fn review_clients(&self, chains: Arc<Chains>) {
+        let porter = self.porter.clone();
+        self.control.review_clients(Arc::new(move |identity, client_id| {
+            let (bans, now) = (porter.bans(), porter.now());
+            let user = identity.and_then(|identity| identity.user.as_deref());
+            let user = user.map(|user| Banned::User(user.into()));
+            let is_banned =
+                user.is_some_and(|user| bans.has(&user, now)) || bans.has(&Banned::ClientId(client_id.into()), now);
+            !is_banned && chains.know(identity)
+        }));
+    }
+
     fn prepare(&self, contracts: Option<Contracts>) -> Result<Ready, Vec<String>> {
         let config = self.source.load();
         let config = config.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())?;
@@ -125,8 +150,8 @@ impl Reloader {
         let Ready { config, tls, policy, chains, contracts } = ready;
         tls.adopt();
         self.porter.adopt(chains.clone());
-        self.control.set_asks(chains.ask() || !policy.is_open());
-        self.control.review_clients(Arc::new(move |identity| chains.know(identity)));
+        self.control.set_asks(self.asks(&chains, &policy));
+        self.review_clients(chains);
         self.control.set_policy(policy);
         if let Some(catalogue) = contracts {
             self.control.set_contracts(catalogue);

@@ -4,6 +4,7 @@ mod cert;
 mod commands;
 mod contracts;
 mod data;
+mod import;
 mod log;
 mod process;
 mod publish_subscribe;

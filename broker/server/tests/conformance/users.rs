@@ -189,6 +189,47 @@ fn who_becomes_somebody_else_is_disconnected() {
 }
 
 #[test]
+fn who_is_banned_is_disconnected_and_does_not_come_back() {
+    let folder = Folder::new(&[("token", TOKEN)]);
+    let token = format!("admin.token_file={}", folder.path().join("token").display());
+    let broker = Broker::with(2, &[&token, "admin.listen=127.0.0.1:0"]);
+    let api = broker.admin_address();
+    let mut client = broker.connect(V5, "noisy");
+    let mut other = broker.connect(V5, "other");
+    let ban = r#"{"client_id": "noisy", "seconds": 3600, "why": "too loud"}"#;
+    admin(api, "POST", "/bans", ban).expect(201);
+    assert_eq!(client.expect_disconnect(), 0x87);
+    assert_eq!(broker.connecting(V5, "noisy").refused(), 0x8a);
+    other.ping();
+    let listed = admin(api, "GET", "/bans", "").expect(200).body;
+    assert!(listed.contains("\"client_id\":\"noisy\"") && listed.contains("\"why\":\"too loud\""), "{listed}");
+    admin(api, "DELETE", "/bans", ban).expect(204);
+    admin(api, "DELETE", "/bans", ban).expect(404);
+    broker.connect(V5, "noisy").ping();
+
+    admin(api, "POST", "/bans", r#"{"network": "127.0.0.0/8"}"#).expect(201);
+    let mut refused = broker.connecting(V5, "x").send_unless_closed();
+    assert!(refused.bytes_until_closed().is_empty(), "nothing is said to a banned address");
+    other.ping();
+    for wrong in
+        [r#"{"user": "a", "client_id": "b"}"#, r#"{"network": "1.2.3.4/40"}"#, r#"{"user": "a", "seconds": "x"}"#]
+    {
+        admin(api, "POST", "/bans", wrong).expect(422);
+    }
+}
+
+#[test]
+fn who_fails_too_often_is_banned() {
+    let world = World::new(1, &["auth.ban=3 failures by user in 60 ban 600"]);
+    let connecting = |password: &'static [u8]| world.broker.connecting(V5, "c").user_name("ann").password(password);
+    for _ in 0..3 {
+        assert_eq!(connecting(b"wrong").refused(), 0x86);
+    }
+    assert_eq!(connecting(b"pencil").refused(), 0x8a);
+    world.broker.connecting(V5, "d").user_name("bob").password(b"rubber").open();
+}
+
+#[test]
 fn an_open_listener_needs_a_word_for_it() {
     for (arguments, expected) in
         [(["--listen", "0.0.0.0:1883"], "auth.anonymous"), (["--set", "auth.anonymous=false"], "auth.password_file")]

@@ -1,0 +1,274 @@
+//! The file mosquitto.conf, read line by line.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tautwire_access::import::mosquitto_acl;
+
+use super::options::{self, Answer};
+use crate::json::push_string;
+
+/// Longest file that is read.
+const FILE_MAX_BYTES: u64 = 16 << 20;
+/// Files of `include_dir` that are read.
+const INCLUDED_MAX: usize = 256;
+/// Where mosquitto listens when nothing is said.
+const DEFAULT_PORT: u16 = 1883;
+
+/// What has come of a configuration.
+pub(super) struct Imported {
+    pub(super) configuration: String,
+    /// Access rules, where there is an `acl_file`.
+    pub(super) rules: Option<String>,
+    /// What has no counterpart, in the order of the lines.
+    pub(super) notes: Vec<String>,
+}
+
+/// A listener of mosquitto, with what was said of it. Before the first `listener` line, the one at the default port.
+#[derive(Debug, Default)]
+pub(super) struct Listener {
+    pub(super) port: Option<u16>,
+    pub(super) address: Option<String>,
+    pub(super) is_websocket: bool,
+    pub(super) is_ipv6: bool,
+    pub(super) certificate: Option<String>,
+    pub(super) key: Option<String>,
+    pub(super) authorities: Option<String>,
+    pub(super) revoked: Option<String>,
+    pub(super) requires_certificate: bool,
+    pub(super) takes_name_of_certificate: bool,
+    pub(super) minimum_version: Option<&'static str>,
+    pub(super) connections: Option<u64>,
+    pub(super) security: Security,
+}
+
+/// Who may come and do what: of all listeners, or of each with `per_listener_settings`.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Security {
+    pub(super) anonymous: Option<bool>,
+    pub(super) password_file: Option<String>,
+    pub(super) acl_file: Option<String>,
+}
+
+/// Everything that has been read.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    /// The first is that of the lines before any `listener`.
+    pub(super) listeners: Vec<Listener>,
+    pub(super) per_listener: bool,
+    pub(super) common: Security,
+    /// Keys of ours that hold for all, with values as TOML.
+    pub(super) keys: Vec<(&'static str, String)>,
+    notes: Vec<String>,
+    included: usize,
+    /// Lines belong to a bridge.
+    in_bridge: bool,
+}
+
+/// Reads a configuration of mosquitto, and all files that it includes.
+///
+/// # Errors
+/// A file cannot be read.
+pub(super) fn read(file: &Path) -> Result<Imported, String> {
+    let mut reading = Reading { listeners: vec![Listener::default()], ..Reading::default() };
+    reading.file(file)?;
+    reading.finish(file)
+}
+
+impl Reading {
+    fn file(&mut self, file: &Path) -> Result<(), String> {
+        let text = text(file)?;
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (key, value) = line.split_once([' ', '\t']).map_or((line, ""), |(key, value)| (key, value.trim()));
+            let place = format!("{}:{}", file.display(), index + 1);
+            if key == "include_dir" {
+                self.folder(Path::new(value), &place)?;
+                continue;
+            }
+            if key == "connection" {
+                self.in_bridge = true;
+                self.note(&place, line, "there are no bridges");
+                continue;
+            }
+            match options::read(self, key, value) {
+                Answer::Taken => self.in_bridge &= key != "listener",
+                Answer::Noted(why) => self.note(&place, line, why),
+                Answer::Unknown if self.in_bridge => self.note(&place, line, "there are no bridges"),
+                Answer::Unknown => self.note(&place, line, "is not known"),
+            }
+        }
+        Ok(())
+    }
+
+    fn folder(&mut self, folder: &Path, place: &str) -> Result<(), String> {
+        let entries = fs::read_dir(folder).map_err(|error| format!("{place}: {}: {error}", folder.display()))?;
+        let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        files.retain(|path| path.extension().is_some_and(|extension| extension == "conf"));
+        files.sort();
+        for file in files {
+            self.included += 1;
+            if self.included > INCLUDED_MAX {
+                return Err(format!("{place}: more than {INCLUDED_MAX} files are included"));
+            }
+            self.file(&file)?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, place: &str, line: &str, why: &str) {
+        self.notes.push(format!("{place}: {line}: {why}"));
+    }
+
+    /// The listener that lines are about now.
+    pub(super) fn listener(&mut self) -> &mut Listener {
+        let last = self.listeners.len() - 1;
+        &mut self.listeners[last]
+    }
+
+    /// Who may come and do what, where it is said now.
+    pub(super) fn security(&mut self) -> &mut Security {
+        if self.per_listener { &mut self.listener().security } else { &mut self.common }
+    }
+
+    pub(super) fn set(&mut self, key: &'static str, value: impl ToString) {
+        self.keys.retain(|(known, _)| *known != key);
+        self.keys.push((key, value.to_string()));
+    }
+
+    fn finish(mut self, file: &Path) -> Result<Imported, String> {
+        let folder = file.parent().unwrap_or(Path::new("")).to_owned();
+        let has_listeners = self.listeners.len() > 1;
+        let first = &self.listeners[0];
+        // With a `listener` line, the default one is there only if it was spoken of.
+        let keeps_first = !has_listeners || first.port.is_some() || first.address.is_some();
+        let skipped = usize::from(!keeps_first);
+        // Without any, mosquitto serves this machine alone, and lets in everybody.
+        let is_local = !has_listeners && first.port.is_none() && first.address.is_none();
+        let rules = self.rules(&folder)?;
+        let mut text = format!("# Made from {} of mosquitto.\n\n", file.display());
+        if rules.is_some() {
+            self.set("acl.file", quoted("access.toml"));
+        }
+        let mut section = String::new();
+        self.keys.sort_by_key(|(key, _)| key.split_once('.').map(|(table, _)| table_order(table)));
+        for (key, value) in &self.keys {
+            let (table, leaf) = key.split_once('.').unwrap_or(("", key));
+            if table != section {
+                let _ = writeln!(text, "[{table}]");
+                section = table.to_owned();
+            }
+            let _ = writeln!(text, "{leaf} = {value}");
+        }
+        for listener in self.listeners.iter().skip(skipped) {
+            text.push('\n');
+            listener.write(
+                &mut text,
+                if self.per_listener { &listener.security } else { &self.common },
+                is_local,
+                &folder,
+            );
+        }
+        Ok(Imported { configuration: text, rules, notes: self.notes })
+    }
+
+    /// Access rules; there is one file of them here, whatever listener it is for.
+    fn rules(&mut self, folder: &Path) -> Result<Option<String>, String> {
+        let all = std::iter::once(&self.common).chain(self.listeners.iter().map(|listener| &listener.security));
+        let mut files: Vec<String> = all.filter_map(|security| security.acl_file.clone()).collect();
+        files.dedup();
+        let Some(first) = files.first() else { return Ok(None) };
+        if files.len() > 1 {
+            self.notes.push(format!("acl_file: {} is taken alone; the others are for other listeners", first));
+        }
+        let path = seen_from(folder, first);
+        let imported = mosquitto_acl(&text(&path)?);
+        let notes = imported.notes.iter().map(|note| format!("{}:{}: {}", path.display(), note.line, note.message));
+        self.notes.extend(notes);
+        Ok(Some(imported.text))
+    }
+}
+
+impl Listener {
+    fn write(&self, text: &mut String, security: &Security, is_local: bool, folder: &Path) {
+        let path = |file: &str| quoted(&seen_from(folder, file).display().to_string());
+        let is_secured = self.certificate.is_some();
+        let scheme = match (is_secured, self.is_websocket) {
+            (false, false) => "mqtt",
+            (true, false) => "mqtts",
+            (false, true) => "ws",
+            (true, true) => "wss",
+        };
+        let address = match (self.port, &self.address) {
+            (Some(0), Some(socket)) if socket.starts_with('/') => format!("unix:{socket}"),
+            (port, address) => {
+                let everywhere = if self.is_ipv6 { "::" } else { "0.0.0.0" };
+                let host = address.as_deref().unwrap_or(if is_local { "127.0.0.1" } else { everywhere });
+                let host =
+                    if host.contains(':') { format!("[{host}]") } else { host.replace("localhost", "127.0.0.1") };
+                format!("{scheme}://{host}:{}", port.unwrap_or(DEFAULT_PORT))
+            }
+        };
+        let _ = writeln!(text, "[[listener]]\naddress = {}", quoted(&address));
+        if let Some(connections) = self.connections {
+            let _ = writeln!(text, "connections = {connections}");
+        }
+        let anonymous = security.anonymous.unwrap_or(is_local);
+        let _ = writeln!(text, "auth.anonymous = {anonymous}");
+        if let Some(file) = &security.password_file {
+            let _ = writeln!(text, "auth.password_file = {}", path(file));
+            if !is_secured && !is_local {
+                text.push_str("# As before, passwords can be read by others on their way. Better serve TLS.\nauth.plain_passwords = true\n");
+            }
+        }
+        if !is_secured {
+            return;
+        }
+        let client_certificates = if self.requires_certificate { "required" } else { "none" };
+        if self.requires_certificate && !self.takes_name_of_certificate {
+            text.push_str("auth.certificate = \"nobody\"\n");
+        }
+        let files = [("certificate", &self.certificate), ("key", &self.key), ("revoked", &self.revoked)];
+        for (key, file) in files {
+            if let Some(file) = file {
+                let _ = writeln!(text, "tls.{key} = {}", path(file));
+            }
+        }
+        let _ = writeln!(text, "tls.client_certificates = \"{client_certificates}\"");
+        if let Some(authorities) = self.authorities.as_ref().filter(|_| self.requires_certificate) {
+            let _ = writeln!(text, "tls.client_ca = {}", path(authorities));
+        }
+        if let Some(version) = self.minimum_version {
+            let _ = writeln!(text, "tls.minimum_version = \"{version}\"");
+        }
+    }
+}
+
+/// Keys of one table stand together, in a fixed order.
+fn table_order(table: &str) -> Option<usize> {
+    ["mqtt", "websocket", "acl", "data", "memory", "limits", "sys", "log"].iter().position(|known| *known == table)
+}
+
+/// Paths in the new file are whole, since it may lie elsewhere.
+fn seen_from(folder: &Path, file: &str) -> PathBuf {
+    std::path::absolute(folder.join(file)).unwrap_or_else(|_| PathBuf::from(file))
+}
+
+pub(super) fn quoted(text: &str) -> String {
+    let mut quoted = String::new();
+    push_string(&mut quoted, text);
+    quoted
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    use std::io::Read as _;
+
+    let failed = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
+    let mut text = String::new();
+    fs::File::open(path).map_err(failed)?.take(FILE_MAX_BYTES).read_to_string(&mut text).map_err(failed)?;
+    Ok(text)
+}

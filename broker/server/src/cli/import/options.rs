@@ -1,0 +1,189 @@
+//! What each option of mosquitto is here.
+
+use super::mosquitto::{Listener, Reading, quoted};
+
+/// What has come of a line.
+pub(super) enum Answer {
+    Taken,
+    /// There is no counterpart, or it is not quite the same.
+    Noted(&'static str),
+    /// Mosquitto has no such option, as far as we know.
+    Unknown,
+}
+
+/// Takes a line.
+pub(super) fn read(reading: &mut Reading, key: &str, value: &str) -> Answer {
+    of_listeners(reading, key, value)
+        .or_else(|| of_clients(reading, key, value))
+        .or_else(|| of_all(reading, key, value))
+        .or_else(|| without_counterpart(key).map(Answer::Noted))
+        .unwrap_or(Answer::Unknown)
+}
+
+/// Where it listens, and TLS.
+fn of_listeners(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
+    let text = || Some(value.to_owned());
+    match key {
+        "listener" => {
+            let mut words = value.splitn(2, ' ');
+            let port = words.next().and_then(|port| port.parse().ok());
+            let address = words.next().map(|address| address.trim().to_owned());
+            reading.listeners.push(Listener { port, address, ..Listener::default() });
+            if port.is_none() {
+                return Some(Answer::Noted("the port is not understood"));
+            }
+        }
+        "port" => reading.listeners[0].port = value.parse().ok(),
+        "bind_address" => reading.listeners[0].address = text(),
+        "protocol" => match value {
+            "mqtt" => {}
+            "websockets" => reading.listener().is_websocket = true,
+            _ => return Some(Answer::Noted("there is no such protocol")),
+        },
+        "socket_domain" => reading.listener().is_ipv6 = value == "ipv6",
+        "certfile" => reading.listener().certificate = text(),
+        "keyfile" => reading.listener().key = text(),
+        "cafile" => reading.listener().authorities = text(),
+        "crlfile" => reading.listener().revoked = text(),
+        "require_certificate" => reading.listener().requires_certificate = is_true(value),
+        "use_identity_as_username" => reading.listener().takes_name_of_certificate = is_true(value),
+        "tls_version" => match value {
+            "tlsv1.3" => reading.listener().minimum_version = Some("1.3"),
+            "tlsv1.2" => reading.listener().minimum_version = Some("1.2"),
+            _ => return Some(Answer::Noted("TLS before 1.2 is not served")),
+        },
+        "max_connections" => reading.listener().connections = value.parse().ok().filter(|count| *count > 0),
+        _ => return None,
+    }
+    Some(Answer::Taken)
+}
+
+/// Who may come, and do what.
+fn of_clients(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
+    match key {
+        "per_listener_settings" => reading.per_listener = is_true(value),
+        "allow_anonymous" => reading.security().anonymous = Some(is_true(value)),
+        "password_file" => reading.security().password_file = Some(value.to_owned()),
+        "acl_file" => reading.security().acl_file = Some(value.to_owned()),
+        _ => return None,
+    }
+    Some(Answer::Taken)
+}
+
+/// What holds for the whole broker.
+fn of_all(reading: &mut Reading, key: &str, value: &str) -> Option<Answer> {
+    let number = value.parse::<u64>().ok();
+    let wrong = Some(Answer::Noted("the number is not understood"));
+    match key {
+        "persistence" if is_true(value) => reading.set("data.path", quoted("auto")),
+        "persistence" => reading.set("data.path", quoted("")),
+        "persistent_client_expiration" => match seconds(value) {
+            Some(seconds) => reading.set("mqtt.max_session_expiry_s", seconds),
+            None => return wrong,
+        },
+        "max_keepalive" => reading.set("mqtt.max_keep_alive_s", number?.min(65_535)),
+        "max_packet_size" => match number {
+            Some(bytes) if bytes >= 64 => reading.set("mqtt.maximum_packet_size", bytes.min(268_435_460)),
+            _ => return wrong,
+        },
+        "max_topic_alias" => reading.set("mqtt.topic_alias_maximum", number?.min(65_535)),
+        "max_qos" => reading.set("mqtt.max_qos", number?.min(2)),
+        "retain_available" => reading.set("mqtt.retain_available", is_true(value)),
+        "max_inflight_messages" => {
+            reading.set("limits.in_flight_per_client", number.filter(|count| *count > 0)?.min(65_535));
+        }
+        "max_queued_messages" => match number? {
+            0 => reading.set("limits.session_queue_messages", 1_000_000_000),
+            count => reading.set("limits.session_queue_messages", count.min(1_000_000_000)),
+        },
+        "max_queued_bytes" => {
+            if let Some(bytes) = number.filter(|bytes| *bytes > 0) {
+                reading.set("limits.session_queue_bytes", bytes.clamp(1_024, 1 << 40));
+            }
+        }
+        "global_max_connections" | "global_max_clients" => {
+            if let Some(count) = number.filter(|count| *count > 0) {
+                reading.set("limits.connections", count.min(100_000_000));
+            }
+        }
+        "memory_limit" => match number {
+            Some(0) => {}
+            Some(bytes) if bytes >= 64 << 20 => reading.set("memory.limit", bytes),
+            _ => return Some(Answer::Noted("the broker needs 64 MiB to be of use; memory.limit is left as it is")),
+        },
+        "sys_interval" => reading.set("sys.interval_s", number?.min(86_400)),
+        "websockets_origin" => reading.set("websocket.origins", format!("[{}]", quoted(value))),
+        "log_type" if matches!(value, "debug" | "all") => reading.set("log.level", quoted("debug")),
+        "log_type" => {}
+        _ => return None,
+    }
+    Some(Answer::Taken)
+}
+
+/// Options that are known and have no counterpart, with the reason.
+fn without_counterpart(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "autosave_interval" | "autosave_on_changes" => "needless: what is acknowledged is on disk already",
+        "persistence_file" | "persistence_location" => {
+            "state is kept in data.path, and that of mosquitto is not taken over"
+        }
+        "message_size_limit" => "mqtt.maximum_packet_size bounds the whole packet",
+        "mount_point" => "topics have no prefix by listener; rules can name the listener",
+        "queue_qos0_messages" => "messages of QoS 0 are never queued for clients that are away",
+        "set_tcp_nodelay" => "needless: it is always so",
+        "upgrade_outgoing_qos" => "messages keep the lower QoS, as the standard says",
+        "allow_zero_length_clientid" => "clients without an identifier are given one, as the standard says",
+        "auto_id_prefix" => "identifiers that the broker gives begin with auto-",
+        "clientid_prefixes" => "a rule by client_id says what such clients may do",
+        "use_username_as_clientid" => {
+            "auth.certificate and auth.jwt_client_id_claim tie identifiers to what clients show"
+        }
+        "use_subject_as_username" => "the common name alone is taken from a certificate",
+        "capath" => "name the files of authorities in tls.client_ca",
+        "ciphers" | "ciphers_tls1.3" => "all suites that are served are safe; tls.cipher_suites chooses among them",
+        "dhparamfile" | "tls_engine" | "tls_engine_kpass_sha1" | "tls_keyform" | "keyform" => "TLS has no such setting",
+        "psk_file" | "psk_hint" => "TLS by shared keys is not served",
+        "check_retain_source" => "a retained message stays when its publisher may not publish any more",
+        "retain_expiry_interval" => "retained messages expire by their own expiry interval",
+        "max_inflight_bytes" => "limits.client_bytes bounds all that is held for a client",
+        "bind_interface" => "listen at an address of the interface",
+        "http_dir" => "files are not served",
+        "websockets_log_level" | "websockets_headers_size" => "WebSocket has no such setting",
+        "user" | "pid_file" => "the service manager does that: see packaging/systemd",
+        "log_dest" => "the log goes to standard error",
+        "log_facility" | "log_timestamp" | "log_timestamp_format" | "connection_messages" => {
+            "the log has no such setting"
+        }
+        "plugin"
+        | "global_plugin"
+        | "plugin_opt_"
+        | "auth_plugin"
+        | "auth_plugin_deny_special_chars"
+        | "plugin_use"
+        | "plugin_load" => "there are no plugins; auth.hook_url asks a service who clients are",
+        "enable_control_api" | "allow_duplicate_messages" | "max_log_entries" | "retry_interval" => {
+            "there is no such setting"
+        }
+        key if key.starts_with("plugin_opt_") || key.starts_with("auth_opt_") => "there are no plugins",
+        key if key.starts_with("bridge_") => "there are no bridges",
+        _ => return None,
+    })
+}
+
+fn is_true(value: &str) -> bool {
+    matches!(value, "true" | "1")
+}
+
+/// A time such as `14d`: hours, days, weeks, months or years.
+fn seconds(value: &str) -> Option<u64> {
+    let (number, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
+    let days = match unit {
+        "h" => return Some(number.parse::<u64>().ok()?.saturating_mul(3_600).min(u64::from(u32::MAX))),
+        "d" => 1,
+        "w" => 7,
+        "m" => 30,
+        "y" => 365,
+        _ => return None,
+    };
+    Some(number.parse::<u64>().ok()?.saturating_mul(days * 86_400).min(u64::from(u32::MAX)))
+}
