@@ -199,6 +199,7 @@ impl<J: Journal> Shard<J> {
             .is_none_or(|permissions| permissions.may_publish(will.topic.as_str(), will.qos, will.retain).is_allowed());
         if !allowed {
             self.hub.counters().wills_not_authorized.add(1);
+            self.hub.audit_denied(index, "will", will.topic.as_str());
         }
         allowed
     }
@@ -228,6 +229,7 @@ impl<J: Journal> Shard<J> {
             alias_maximum: properties.topic_alias_maximum().unwrap_or(0).min(ALIASES_OUT_MAX),
             maximum_packet_size_bytes: properties.maximum_packet_size(),
         };
+        self.hub.audit_connect(index, session);
         self.hub.connections[index].serve(session, agreement);
         self.hub.connections.forget_origin(index);
         self.hub.begin_pacing(index, session);
@@ -356,6 +358,7 @@ impl<J: Journal> Shard<J> {
     ) {
         self.hub.counters().connects_refused.add(1);
         log::info!("a CONNECT was refused: {} (0x{:02x}), {why}", ReasonCode::from(reason).name(), reason.as_u8());
+        self.hub.audit_refused(index, reason.into(), why);
         self.hub.connections[index].set_version(version);
         let properties = [Property::ReasonString(why)];
         let explained = ConnAck { session_present: false, reason, properties: Properties::from_list(&properties) };

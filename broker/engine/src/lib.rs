@@ -12,6 +12,7 @@ mod ack;
 mod acknowledge;
 mod admission;
 mod ahead;
+mod audit;
 mod cold;
 mod connections;
 mod contracts;

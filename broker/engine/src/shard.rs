@@ -561,5 +561,6 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn log_end(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
         let client = self.hub.connections[index].session().map_or("", |session| self.hub.sessions[session].client_id());
         log::debug!("client {client:?} disconnected: {} (0x{:02x}), {why}", reason.name(), reason.as_u8());
+        self.hub.audit_disconnect(index, reason, why);
     }
 }

@@ -142,6 +142,7 @@ impl<J: Journal> Hub<J> {
         let allowed = self.gate_of(index).is_none_or(|gate| gate.may_publish(stamp, topic, qos, retain).is_allowed());
         if !allowed {
             self.counters().publishes_not_authorized.add(1);
+            self.audit_denied(index, "publish", topic);
         }
         allowed
     }
@@ -151,6 +152,7 @@ impl<J: Journal> Hub<J> {
         let allowed = self.gate_of(index).is_none_or(|gate| gate.permissions().may_subscribe(filter, qos).is_allowed());
         if !allowed {
             self.counters().subscriptions_not_authorized.add(1);
+            self.audit_denied(index, "subscribe", filter.as_str());
         }
         allowed
     }

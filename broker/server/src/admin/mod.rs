@@ -120,7 +120,19 @@ impl Admin {
         let deadline = Instant::now() + EXCHANGE_TIMEOUT;
         let mut reading = Reading::new(stream, deadline);
         let answer = match reading.head() {
-            Ok(Some(head)) => routes::answer(self, &head, &mut reading),
+            Ok(Some(head)) => {
+                let answer = routes::answer(self, &head, &mut reading);
+                // Who looks changes nothing.
+                if head.method != "GET" || answer.status() == Status::UNAUTHORIZED {
+                    let (address, status) = (peer.to_string(), answer.status().code());
+                    log::error!(
+                        target: crate::log::audit::TARGET,
+                        event = "admin", method = &*head.method, path = &*head.path, address = &*address, status = status;
+                        ""
+                    );
+                }
+                answer
+            }
             // Nothing came: whoever it was did not want anything.
             Ok(None) => return,
             Err(refusal) => refusal,

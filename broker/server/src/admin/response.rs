@@ -15,6 +15,10 @@ use crate::json::push_string;
 pub(super) struct Status(u16, &'static str);
 
 impl Status {
+    pub(super) fn code(self) -> u16 {
+        self.0
+    }
+
     pub(super) const OK: Status = Status(200, "OK");
     pub(super) const CREATED: Status = Status(201, "Created");
     pub(super) const NO_CONTENT: Status = Status(204, "No Content");

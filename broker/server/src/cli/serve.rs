@@ -74,6 +74,10 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     }
     let prepared = prepare(&config)?;
     crate::log::init(&config.log);
+    if let Some(path) = config.audit.file.get() {
+        let failed = |error| format!("audit.file: {}: {error}", path.display());
+        crate::log::audit::start(path).map_err(|error| Stop::failure(Exit::Usage, failed(error)))?;
+    }
     for warning in config.warnings() {
         log::warn!("{warning}");
     }

@@ -76,6 +76,7 @@ impl Config {
         self.contracts.path.seen_from(folder);
         self.admin.token_file.seen_from(folder);
         self.acl.file.seen_from(folder);
+        self.audit.file.seen_from(folder);
         let auth = &mut self.auth;
         for path in
             [&mut auth.password_file, &mut auth.jwt_keys, &mut auth.jwt_secret_file, &mut auth.hook_authorization_file]

@@ -164,6 +164,13 @@ settings! {
         file: FilePath = FilePath::default();
     }
 
+    /// The audit log.
+    audit: AuditConfig {
+        /// The file to which it is [told](operating/running.md#audit-log) who came, who was refused or denied what, and what operators have done:
+        /// an object of JSON in each line. It is opened anew on SIGHUP, so that it can be moved away. Empty means none.
+        file: FilePath = FilePath::default();
+    }
+
     /// What outlives the broker.
     data: DataConfig {
         /// The directory in which sessions, their messages and retained messages are kept, so that they survive a crash of the

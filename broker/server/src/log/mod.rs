@@ -5,6 +5,7 @@
 //! Whoever logs only puts a line into a bounded queue; one thread writes, so that a standard error that nobody reads stops
 //! nobody. Nothing here sees payloads or passwords: no statement of ours names them.
 
+pub(crate) mod audit;
 mod limiter;
 mod queue;
 
@@ -79,6 +80,10 @@ impl Log for StderrLog {
     }
 
     fn log(&self, record: &Record<'_>) {
+        if record.target() == audit::TARGET {
+            audit::take(record);
+            return;
+        }
         if !self.enabled(record.metadata()) {
             return;
         }
@@ -113,6 +118,7 @@ impl Log for StderrLog {
         }
         self.queue.push(lines);
         self.queue.wait_until_written(LAST_LINES);
+        audit::flush();
     }
 }
 

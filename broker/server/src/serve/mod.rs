@@ -100,6 +100,7 @@ pub(crate) fn run(source: Source, mut config: Config, prepared: Prepared, on_dam
         if signal != SIGHUP {
             break;
         }
+        crate::log::audit::reopen();
         match reloader.reload() {
             Ok(reloaded) => log::info!("SIGHUP: {reloaded}"),
             Err(errors) => {

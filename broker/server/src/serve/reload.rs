@@ -94,10 +94,16 @@ impl Reloader {
     /// # Errors
     /// Everything that is wrong, likewise. Nothing has changed then.
     pub(crate) fn reload(&self) -> Result<Reloaded, Vec<String>> {
-        match &self.store {
+        let result = match &self.store {
             Some(store) => store.reload(|contracts| self.adopt(Some(contracts))),
             None => self.adopt(None),
-        }
+        };
+        let (is_done, what) = match &result {
+            Ok(reloaded) => ("yes", reloaded.to_string()),
+            Err(errors) => ("no", errors.join("; ")),
+        };
+        log::error!(target: crate::log::audit::TARGET, event = "reload", done = is_done, what = &*what; "");
+        result
     }
 
     /// Somebody has been banned: clients are asked who they are from now on, and those who are there are looked at.

@@ -140,6 +140,44 @@ fn a_reload_that_finds_anything_wrong_changes_nothing_and_says_where() {
 }
 
 #[test]
+fn the_audit_log_has_who_came_and_what_was_denied() {
+    let folder = Folder::new(&[("access.toml", RULES), ("token", TOKEN)]);
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let settings = [
+        format!("acl.file={}", at("access.toml")),
+        format!("audit.file={}", at("audit.log")),
+        format!("admin.token_file={}", at("token")),
+        "admin.listen=127.0.0.1:0".to_owned(),
+        "log.level=error".to_owned(),
+    ];
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let broker = Broker::with(2, &settings);
+    let mut device = broker.connect(V5, "device-\"1");
+    assert_eq!(device.publish("elsewhere", AtLeastOnce, b"secret"), 0x87);
+    device.subscribe_all(&[("#", options(AtMostOnce))], &[]);
+    device.disconnect();
+    let forged = WillMessage::new("devices/device-2/up", b"gone");
+    assert_eq!(broker.connecting(V5, "device-1").will(forged).refused(), 0x87);
+    admin(broker.admin_address(), "POST", "/config/reload", "").expect(200);
+    broker.end();
+    let log = folder.read("audit.log");
+    for expected in [
+        r#""event":"connect","client_id":"device-\"1","user":"","listener":"mqtt://127.0.0.1:0","address":"127.0.0.1:"#,
+        r#""event":"denied","what":"publish","topic":"elsewhere","client_id":"device-\"1""#,
+        r##""event":"denied","what":"subscribe","topic":"#""##,
+        r#""event":"denied","what":"will","topic":"devices/device-2/up""#,
+        r#""event":"refused","listener":"mqtt://127.0.0.1:0","address":"127.0.0.1:"#,
+        r#""event":"disconnect","client_id":"device-\"1","user":"","code":0,"#,
+        r#""event":"reload","done":"yes""#,
+        r#""event":"admin","method":"POST","path":"/config/reload""#,
+    ] {
+        assert!(log.contains(expected), "{expected}: {log}");
+    }
+    assert!(!log.contains("secret") && !log.contains(TOKEN), "{log}");
+    assert!(log.lines().all(|line| line.starts_with("{\"time\":\"") && line.ends_with('}')), "{log}");
+}
+
+#[test]
 fn a_file_of_rules_that_is_wrong_or_missing_keeps_the_broker_from_starting() {
     let folder = Folder::new(&[("access.toml", "")]);
     let path = folder.path().join("access.toml").display().to_string();

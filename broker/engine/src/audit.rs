@@ -1,0 +1,69 @@
+//! What the audit log is told: records of the `log` facade with the target `audit`, which have names and values and no text. Whoever
+//! carries the log of the process decides what becomes of them.
+
+use tautwire_protocol::ReasonCode;
+use tautwire_session::Journal;
+
+use crate::admission::identity_of;
+use crate::hub::Hub;
+use crate::place::{ConnectionIndex, SessionIndex};
+
+/// Records are let through at every level of the log.
+const TARGET: &str = "audit";
+
+impl<J: Journal> Hub<J> {
+    /// A client has been let in.
+    pub(crate) fn audit_connect(&self, index: ConnectionIndex, session: SessionIndex) {
+        if log::max_level() == log::LevelFilter::Off {
+            return;
+        }
+        let peer = self.connections[index].origin().and_then(|origin| origin.peer());
+        let address = peer.map(|peer| peer.to_string()).unwrap_or_default();
+        let (user, listener) = self.who(index);
+        let client_id = self.sessions[session].client_id();
+        log::error!(
+            target: TARGET, event = "connect", client_id = client_id, user = user, listener = listener, address = &*address; ""
+        );
+    }
+
+    /// A client that had been let in is gone, or is sent away.
+    pub(crate) fn audit_disconnect(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
+        let Some(session) = self.connections[index].session() else { return };
+        let (user, _) = self.who(index);
+        let client_id = self.sessions[session].client_id();
+        log::error!(
+            target: TARGET, event = "disconnect", client_id = client_id, user = user, code = reason.as_u8(), why = why; ""
+        );
+    }
+
+    /// A CONNECT has been answered with an error.
+    pub(crate) fn audit_refused(&self, index: ConnectionIndex, reason: ReasonCode, why: &str) {
+        if log::max_level() == log::LevelFilter::Off {
+            return;
+        }
+        let origin = self.connections[index].origin().cloned();
+        let address = origin.as_ref().and_then(|origin| origin.peer()).map(|peer| peer.to_string()).unwrap_or_default();
+        let listener = origin.as_ref().map_or("", |origin| origin.listener());
+        log::error!(
+            target: TARGET, event = "refused", listener = listener, address = &*address, code = reason.as_u8(), why = why; ""
+        );
+    }
+
+    /// The access rules do not allow what a client wants.
+    #[cold]
+    pub(crate) fn audit_denied(&self, index: ConnectionIndex, what: &str, topic: &str) {
+        let (user, listener) = self.who(index);
+        let client_id = self.connections[index].session().map_or("", |session| self.sessions[session].client_id());
+        log::error!(
+            target: TARGET,
+            event = "denied", what = what, topic = topic, client_id = client_id, user = user, listener = listener;
+            ""
+        );
+    }
+
+    /// The user, and the listener, as far as they have been asked about.
+    fn who(&self, index: ConnectionIndex) -> (&str, &str) {
+        let identity = identity_of(self.connections[index].standing());
+        identity.map_or(("", ""), |identity| (identity.user.as_deref().unwrap_or_default(), &*identity.listener))
+    }
+}

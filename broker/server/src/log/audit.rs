@@ -1,0 +1,142 @@
+//! The audit log: who came, who was refused, who was denied what, and what operators have done, as lines of JSON in a file.
+//!
+//! Whoever has something to tell says it by the `log` facade, with the target `audit` and pairs of names and values.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use log::Record;
+use log::kv::{Error, Key, Value, VisitSource};
+
+use super::queue::Queue;
+use crate::json::push_string;
+use crate::time::UtcTime;
+
+/// The target of records that belong here.
+pub(crate) const TARGET: &str = "audit";
+
+/// The lines of the process on their way to the file.
+static QUEUE: OnceLock<Audit> = OnceLock::new();
+
+struct Audit {
+    queue: Arc<Queue>,
+    reopen: Arc<AtomicBool>,
+}
+
+/// The file, which can be opened anew after somebody has moved it away.
+struct AuditFile {
+    path: PathBuf,
+    file: File,
+    reopen: Arc<AtomicBool>,
+}
+
+/// Writes what belongs to the audit log to this file from now on, behind what is there.
+///
+/// # Errors
+/// The file cannot be opened, or the thread that writes cannot be started.
+pub(crate) fn start(path: &Path) -> io::Result<()> {
+    let reopen = Arc::new(AtomicBool::new(false));
+    let file = AuditFile { path: path.to_owned(), file: open(path)?, reopen: reopen.clone() };
+    let queue = Queue::start(Box::new(file), |count| {
+        line(&UtcTime::now(), |out| out.push_str(&format!(",\"event\":\"lost\",\"lines\":{count}")))
+    })?;
+    let _ = QUEUE.set(Audit { queue, reopen });
+    Ok(())
+}
+
+/// Opens the file anew before the next line: it may have been moved away.
+pub(crate) fn reopen() {
+    if let Some(audit) = QUEUE.get() {
+        audit.reopen.store(true, Ordering::Release);
+    }
+}
+
+/// Takes a record, if there is a file.
+pub(super) fn take(record: &Record<'_>) {
+    let Some(audit) = QUEUE.get() else { return };
+    audit.queue.push(line(&UtcTime::now(), |out| {
+        // The visitor fails never.
+        let _ = record.key_values().visit(&mut Pairs(out));
+    }));
+}
+
+/// Waits a moment for all lines to be written.
+pub(super) fn flush() {
+    if let Some(audit) = QUEUE.get() {
+        audit.queue.wait_until_written(super::LAST_LINES);
+    }
+}
+
+fn line(now: &UtcTime, push: impl FnOnce(&mut String)) -> String {
+    let mut out = String::from("{\"time\":\"");
+    now.push_rfc3339(&mut out, 3);
+    out.push('"');
+    push(&mut out);
+    out.push_str("}\n");
+    out
+}
+
+/// Pairs of a record, as members of an object.
+struct Pairs<'o>(&'o mut String);
+
+impl<'kvs> VisitSource<'kvs> for Pairs<'_> {
+    fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), Error> {
+        self.0.push(',');
+        push_string(self.0, key.as_str());
+        self.0.push(':');
+        match (value.to_u64(), value.to_borrowed_str()) {
+            (Some(number), _) => self.0.push_str(&number.to_string()),
+            (None, Some(text)) => push_string(self.0, text),
+            (None, None) => push_string(self.0, &value.to_string()),
+        }
+        Ok(())
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+}
+
+impl Write for AuditFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.reopen.swap(false, Ordering::AcqRel) {
+            match open(&self.path) {
+                Ok(file) => self.file = file,
+                Err(error) => log::error!("the audit log {} cannot be opened anew: {error}", self.path.display()),
+            }
+        }
+        let written = self.file.write(bytes);
+        if let Err(error) = &written {
+            log::error!("the audit log {} cannot be written: {error}", self.path.display());
+        }
+        written
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+
+    #[test]
+    fn a_line_is_an_object_whatever_strangers_are_called() {
+        let pairs = [("event", "connect"), ("client_id", "a\"\n{\u{7}")];
+        let written = line(&UtcTime::from_unix(1_700_000_000, 0), |out| {
+            let record = Record::builder().key_values(&pairs).target(TARGET).args(format_args!("")).build();
+            record.key_values().visit(&mut Pairs(out)).expect("it is taken");
+        });
+        assert_eq!(
+            written,
+            "{\"time\":\"2023-11-14T22:13:20.000Z\",\"event\":\"connect\",\"client_id\":\"a\\\"\\n{\\u0007\"}\n"
+        );
+        assert!(json::is_json(written.as_bytes()));
+    }
+}
