@@ -176,16 +176,22 @@ impl Listener {
 
     /// Whether anything but [`AnonymousClients`] lets clients in.
     pub(crate) fn knows_clients(&self) -> bool {
-        self.knows_certificates()
-            || self.auth.password_file.get().is_some()
-            || self.auth.takes_tokens()
-            || !self.auth.hook_url.0.is_empty()
+        self.knows_certificates() || self.knows_names()
+    }
+
+    /// Whether clients can show who they are by CONNECT.
+    fn knows_names(&self) -> bool {
+        self.auth.password_file.get().is_some() || self.auth.takes_tokens() || !self.auth.hook_url.0.is_empty()
     }
 
     /// Whether clients that do not say who they are are let in.
     pub(crate) fn lets_in_anonymous(&self) -> bool {
         match self.auth.anonymous {
-            AnonymousClients::Auto => !self.knows_clients() && self.address.is_local(),
+            // Where certificates are optional, those who have none may come.
+            AnonymousClients::Auto => {
+                let needs_none = self.tls.client_certificates != tautwire_tls::ClientCertificates::Required;
+                self.address.is_local() && !self.knows_names() && (needs_none || !self.knows_certificates())
+            }
             AnonymousClients::Allowed => true,
             AnonymousClients::Refused => false,
         }

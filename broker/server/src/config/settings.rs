@@ -98,8 +98,8 @@ settings! {
     /// Who may connect; see [authentication](concepts/authentication.md). Of what a listener asks, the first that knows the client decides: its
     /// certificate, a token, the password file, the hook, whether anonymous clients may come.
     auth: AuthConfig {
-        /// Whether clients that say nothing of who they are are let in. `auto`: by listeners of this machine, where neither certificates nor
-        /// a password file say who clients are. Where there is nothing else, user names and passwords are not looked at.
+        /// Whether clients that say nothing of who they are are let in. `auto`: by listeners of this machine, where nothing else
+        /// says who clients are, or certificates that are optional. Where there is nothing else, user names and passwords are not looked at.
         anonymous: AnonymousClients = AnonymousClients::Auto;
         /// The file with [users and their passwords](operating/users.md). `tautwire user` writes it, and files of mosquitto are
         /// read as they are. It is read at start and again on SIGHUP; clients whose user is gone are disconnected. Empty means none.

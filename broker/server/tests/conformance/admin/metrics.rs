@@ -34,10 +34,18 @@ fn metrics_are_in_the_format_of_prometheus_unless_json_is_asked_for() {
         assert!(answer.body.lines().any(|known| known == line), "{line}: {}", answer.body);
     }
     // Help, type and value for each, and every name but once.
-    let mut names: Vec<&str> = answer.body.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
-    assert_eq!(names.len() * 3, answer.body.lines().count());
+    let names_after = |prefix: &str| -> Vec<&str> {
+        let lines = answer.body.lines().filter_map(|line| line.strip_prefix(prefix));
+        lines.filter_map(|line| line.split([' ', '{']).next()).collect()
+    };
+    let (helped, typed, mut valued) = (names_after("# HELP "), names_after("# TYPE "), names_after("tautwire_"));
+    // Those of listeners have a value for each.
+    valued.dedup();
+    let valued: Vec<String> = valued.into_iter().map(|name| format!("tautwire_{name}")).collect();
+    assert!(helped == typed && typed == valued);
+    let mut names = typed.clone();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len() * 3, answer.body.lines().count());
+    assert_eq!(names.len(), typed.len());
     assert_eq!(world.count("violations_rejected"), 1);
 }

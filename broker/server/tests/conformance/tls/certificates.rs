@@ -78,7 +78,7 @@ fn certificates_change_without_dropping_a_client() {
 
     ours.make(&["--force"]);
     broker.reload();
-    broker.wait_for("the certificates are read again");
+    broker.wait_for("the configuration and the files it names are read");
     let second = ours.certificate("server.pem");
     assert_ne!(second, first);
     assert_eq!(Client::of(&ours).connect(broker.mqtts).shown(), second);
@@ -92,6 +92,6 @@ fn certificates_change_without_dropping_a_client() {
     assert_eq!(Client::of(&ours).connect(broker.mqtts).shown(), second);
     ours.write("server.key", &right);
     broker.reload();
-    broker.wait_for("the certificates are read again");
+    broker.wait_for("the configuration and the files it names are read");
     early.ping();
 }
