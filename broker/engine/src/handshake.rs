@@ -435,7 +435,8 @@ fn announced(bytes: &[u8]) -> Option<(Name, u8)> {
 /// [MQTT-3.2.2-6]).
 fn reason_for_v3(reason: ConnectReason) -> Option<ConnectReason> {
     match reason {
-        ConnectReason::QuotaExceeded => Some(ConnectReason::ServerUnavailable),
+        ConnectReason::QuotaExceeded | ConnectReason::ServerBusy => Some(ConnectReason::ServerUnavailable),
+        ConnectReason::Banned => Some(ConnectReason::NotAuthorized),
         reason => reason.v3_return_code().map(|_| reason),
     }
 }

@@ -146,15 +146,16 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn has_reviewed(&mut self, index: ConnectionIndex, session: SessionIndex) -> bool {
         let client_id = self.hub.sessions[session].client_id();
         let Some(permissions) = self.hub.permissions_of(index, client_id) else { return true };
+        let changes = self.hub.access.seen;
         let standing = self.hub.connections[index].standing_or_new();
-        if standing.is_reviewed() {
+        if standing.is_reviewed_by(changes) {
             return true;
         }
         standing.doubt_queue();
         if self.hub.sessions[session].subscriptions().len() > FILTERS_AT_ONCE {
             self.hub.connections[index].hold(Reason::Job);
         } else {
-            self.hub.connections[index].standing_or_new().note_reviewed();
+            self.hub.connections[index].standing_or_new().note_reviewed_by(changes);
         }
         self.review_subscriptions(session, index, permissions);
         !self.hub.connections[index].is_held_for(Reason::Job)
@@ -168,7 +169,7 @@ impl<J: Journal> Shard<J> {
         mut after: Box<str>,
     ) -> (Option<Review>, usize) {
         let Some(session) = self.hub.sessions.at(&key) else {
-            self.end_review(connection);
+            self.end_review(connection, &permissions);
             return (None, 1);
         };
         let mut denied = Vec::new();
@@ -195,17 +196,22 @@ impl<J: Journal> Shard<J> {
             }
         }
         if is_last {
-            self.end_review(connection);
+            self.end_review(connection, &permissions);
             return (None, steps);
         }
         (Some(Review::Session { key, connection, permissions, after }), steps)
     }
 
-    /// The session that a connection is to serve has been looked at.
-    fn end_review(&mut self, connection: ConnectionId) {
+    /// The session that a connection is to serve has been looked at. Where the rules have changed meanwhile, that begins anew when
+    /// CONNECT is brought again.
+    fn end_review(&mut self, connection: ConnectionId, permissions: &Permissions) {
+        let is_current = Arc::ptr_eq(permissions.policy(), &self.hub.access.policy);
+        let changes = self.hub.access.seen;
         let Some(found) = self.hub.connections.get(connection) else { return };
         if found.is_held_for(Reason::Job) && found.session().is_none() {
-            found.standing_or_new().note_reviewed();
+            if is_current {
+                found.standing_or_new().note_reviewed_by(changes);
+            }
             self.hub.hear_again(connection, Reason::Job);
         }
     }

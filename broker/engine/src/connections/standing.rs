@@ -89,8 +89,8 @@ pub struct Standing {
     gate: Option<PublishGate>,
     /// What waits for the client is looked at again before it is sent.
     doubts_queue: bool,
-    /// The session's subscriptions have been looked at.
-    is_reviewed: bool,
+    /// The session's subscriptions have been looked at by these rules: how often the rules had been changed before.
+    reviewed_by: Option<u64>,
     /// For the question and what is made of it.
     charge: Option<Charge>,
 }
@@ -198,13 +198,13 @@ impl Standing {
         self.doubts_queue = true;
     }
 
-    /// Whether the subscriptions of the session have been looked at for this connection.
-    pub(crate) fn is_reviewed(&self) -> bool {
-        self.is_reviewed
+    /// Whether the subscriptions of the session have been looked at for this connection, by the rules after so many changes.
+    pub(crate) fn is_reviewed_by(&self, changes: u64) -> bool {
+        self.reviewed_by == Some(changes)
     }
 
-    pub(crate) fn note_reviewed(&mut self) {
-        self.is_reviewed = true;
+    pub(crate) fn note_reviewed_by(&mut self, changes: u64) {
+        self.reviewed_by = Some(changes);
     }
 
     /// It leaves its shard, with so much of the input heard ahead.

@@ -55,7 +55,16 @@ fn who_is_refused_is_told_in_the_words_of_its_version() {
     world.decide(client, refused(ConnectReason::NotAuthorized));
     assert_eq!(world.heard(V3, client, connack), [(false, ConnectReason::NotAuthorized)]);
     assert!(world.is_closed(client));
-    assert_eq!(world.counters(0).connects_not_authenticated.get(), 2);
+    for (reason, said) in [
+        (ConnectReason::Banned, ConnectReason::NotAuthorized),
+        (ConnectReason::ServerBusy, ConnectReason::ServerUnavailable),
+    ] {
+        let client = world.connection();
+        world.say_in(V3, client, &Packet::Connect(connect_v3("a")));
+        world.decide(client, refused(reason));
+        assert_eq!(world.heard(V3, client, connack), [(false, said)]);
+    }
+    assert_eq!(world.counters(0).connects_not_authenticated.get(), 4);
 }
 
 #[test]

@@ -137,6 +137,15 @@ impl World {
         self.run();
     }
 
+    /// The client is let in, and the rules change in the midst of what comes of it.
+    pub(crate) fn admit_and_change(&mut self, client: Client, user: &str, rules: &str) {
+        let (shard, id) = self.find(client).expect("it is connected");
+        let verdict = Verdict::Admitted { identity: Arc::new(identity(user)), data: None };
+        self.shards[shard].decide(id, verdict, self.now_ms);
+        let _ = turn(&mut self.shards[shard], &mut self.nodes[shard], self.now_ms);
+        self.set_rules(rules);
+    }
+
     /// The client is let in as this user.
     pub(crate) fn admit(&mut self, client: Client, user: &str) {
         self.decide(client, Verdict::Admitted { identity: Arc::new(identity(user)), data: None });

@@ -58,6 +58,29 @@ fn what_is_not_allowed_any_more_is_neither_kept_nor_sent() {
     }
 }
 
+/// Looking at many subscriptions takes some turns. What the rules say at its end counts.
+#[test]
+fn rules_that_change_while_a_session_is_looked_at_count() {
+    let mut world = World::new(1);
+    world.set_rules(BEFORE);
+    let reader = member(&mut world, "r", "reader");
+    let names: Vec<_> = (0..4_000).map(|number| format!("a/{number}")).collect();
+    let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+    assert!(subscribe(&mut world, reader, &names).iter().all(|code| *code == 1));
+    world.lose(reader);
+    let writer = member(&mut world, "w", "writer");
+    let reader = world.connection();
+    let expiry = [Property::SessionExpiryInterval(3_600)];
+    world.say(reader, &Packet::Connect(connect("r", &expiry)));
+    world.admit_and_change(reader, "reader", &BEFORE.replace("[\"a/#\", \"b/#\"]", "\"b/#\""));
+    assert_eq!(world.heard(V5, reader, connack), [(true, ConnectReason::Success)]);
+    for topic in ["a/0", "a/3999"] {
+        publish(&mut world, writer, topic, QoS::AtMostOnce, false);
+    }
+    assert!(topics(&mut world, reader).is_empty());
+    assert_eq!(world.counters(0).subscriptions_taken_away.get(), 4_000);
+}
+
 #[test]
 fn another_user_of_the_same_client_identifier_gets_what_it_may() {
     let mut world = World::new(2);
