@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
 use tautwire_identity::{
-    Attempt, CertificateFields, Chain, Hook, HookSettings, HttpAnswer, HttpFailure, HttpRequest, Link, Now, Origin,
-    Outside, Secret, Settings, Step, limits,
+    Attempt, Certificate, CertificateFields, Chain, Hook, HookSettings, HttpAnswer, HttpFailure, HttpRequest, Link,
+    Now, Origin, Outside, Secret, Settings, Step, limits,
 };
 
 /// Gives this answer.
@@ -33,7 +33,7 @@ fuzz_target!(|input: &[u8]| {
         listener: "tls".into(),
         address: Some([192, 0, 2, 7].into()),
         is_encrypted: true,
-        certificate: Some(answer.into()),
+        certificate: Some(Certificate::Der(answer.into())),
         peer_uid: None,
     };
     let attempt = Attempt {

@@ -60,7 +60,13 @@ fn chain(links: Vec<Link>) -> Arc<Chain> {
 }
 
 fn nobody(certificate: Option<Arc<[u8]>>) -> Attempt {
-    let origin = Origin { listener: "tls".into(), address: None, is_encrypted: true, certificate, peer_uid: None };
+    let origin = Origin {
+        listener: "tls".into(),
+        address: None,
+        is_encrypted: true,
+        certificate: certificate.map(tautwire_identity::Certificate::Der),
+        peer_uid: None,
+    };
     Attempt {
         origin: Arc::new(origin),
         client_id: "c".into(),

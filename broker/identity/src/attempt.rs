@@ -14,8 +14,8 @@ pub struct Origin {
     pub address: Option<IpAddr>,
     /// Whether nobody between the client and the broker can read along.
     pub is_encrypted: bool,
-    /// The client's certificate in DER, if it has one. TLS has verified it: here it is only read.
-    pub certificate: Option<Arc<[u8]>>,
+    /// The client's certificate, if it has one.
+    pub certificate: Option<Certificate>,
     /// The user of this machine that has connected, on a Unix socket.
     pub peer_uid: Option<u32>,
 }
@@ -26,6 +26,25 @@ impl Origin {
     pub fn is_exposed(&self) -> bool {
         let is_local = self.address.is_none_or(|address| address.to_canonical().is_loopback());
         !self.is_encrypted && !is_local
+    }
+}
+
+/// A certificate of a client. Somebody who is trusted has verified it: here it is only read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Certificate {
+    /// The certificate itself, in DER, verified by TLS.
+    Der(Arc<[u8]>),
+    /// The name in it (CN), as a proxy gives it that ends TLS.
+    CommonName(Box<str>),
+}
+
+impl Certificate {
+    /// Bytes that tell it from others.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        match self {
+            Certificate::Der(der) => der,
+            Certificate::CommonName(name) => name.as_bytes(),
+        }
     }
 }
 

@@ -33,7 +33,7 @@ mod scram;
 mod secret;
 mod work;
 
-pub use attempt::{Attempt, Now, Origin};
+pub use attempt::{Attempt, Certificate, Now, Origin};
 pub use bans::{Ban, BanCounters, BanError, Banned, Bans, By, FailureRule, Network};
 pub use certificate::{CertificateFields, CertificateRule, CertificateRules, Pattern, RuleError, Template};
 pub use chain::{Anonymous, Chain, JWT_METHOD, Link, Settings, Step};

@@ -11,6 +11,7 @@ use x509_cert::der::asn1::ObjectIdentifier;
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::{DirectoryString, GeneralName};
 
+use crate::Certificate;
 use crate::limits::{CERTIFICATE_BYTES_MAX, CERTIFICATE_NAMES_MAX, USER_NAME_BYTES_MAX};
 
 macro_rules! fields {
@@ -85,6 +86,18 @@ impl CertificateFields {
         fields.add(Field::Serial, hexadecimal(certificate.serial_number().as_bytes()));
         fields.add(Field::Fingerprint, hexadecimal(digest(&SHA256, der).as_ref()));
         Some(fields)
+    }
+
+    /// What is known of a certificate.
+    pub(crate) fn of(certificate: &Certificate) -> Option<CertificateFields> {
+        match certificate {
+            Certificate::Der(der) => CertificateFields::read(der),
+            Certificate::CommonName(name) => {
+                let mut fields = CertificateFields::default();
+                fields.add(Field::CommonName, name.to_string());
+                Some(fields)
+            }
+        }
     }
 
     fn add(&mut self, field: Field, value: String) {

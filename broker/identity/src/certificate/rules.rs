@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{CertificateFields, Field};
 use crate::limits::{CLIENT_ID_BYTES_MAX, USER_NAME_BYTES_MAX};
-use crate::{Principal, Refusal, RefusalCode};
+use crate::{Certificate, Principal, Refusal, RefusalCode};
 
 /// Rules for certificates: the first whose conditions hold, and whose names are there, says who the client is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,8 +72,8 @@ impl CertificateRules {
     }
 
     /// Who the holder of a certificate is.
-    pub(crate) fn principal(&self, der: &[u8]) -> Result<Principal, Refusal> {
-        let fields = CertificateFields::read(der).ok_or_else(|| {
+    pub(crate) fn principal(&self, certificate: &Certificate) -> Result<Principal, Refusal> {
+        let fields = CertificateFields::of(certificate).ok_or_else(|| {
             Refusal::new(RefusalCode::Certificate, "the client's certificate is valid, but its names cannot be read")
         })?;
         self.rules.iter().find_map(|rule| rule.principal(&fields)).ok_or_else(|| {

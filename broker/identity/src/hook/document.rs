@@ -65,7 +65,7 @@ pub(super) fn request(attempt: &Attempt) -> Secret {
     let encrypted = if origin.is_encrypted { "true" } else { "false" };
     let mqtt = if attempt.is_v5 { "5" } else { "3" };
     text.push_str(&format!(",\"encrypted\":{encrypted},\"mqtt\":{mqtt}"));
-    if let Some(fields) = origin.certificate.as_deref().and_then(CertificateFields::read) {
+    if let Some(fields) = origin.certificate.as_ref().and_then(CertificateFields::of) {
         push_certificate(&mut text, &fields);
     }
     text.push('}');

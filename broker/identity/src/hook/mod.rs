@@ -13,7 +13,7 @@ use ring::hmac;
 use crate::chain::Answer;
 use crate::limits::{HOOK_ANSWER_BYTES_MAX, HOOK_CACHED_ANSWER_BYTES_MAX, HOOK_CACHED_PASSWORD_BYTES_MAX};
 use crate::outside::is_safe_url;
-use crate::{Attempt, HttpRequest, Now, Outside, Refusal, RefusalCode};
+use crate::{Attempt, Certificate, HttpRequest, Now, Outside, Refusal, RefusalCode};
 use breaker::Breaker;
 use cache::{Cache, CacheKey};
 use document::Verdict;
@@ -182,7 +182,7 @@ impl Hook {
             password,
             Some(attempt.origin.listener.as_bytes()),
             address.as_ref().map(|address| address.as_bytes()),
-            attempt.origin.certificate.as_deref(),
+            attempt.origin.certificate.as_ref().map(Certificate::as_bytes),
             Some(&[u8::from(attempt.is_v5), u8::from(attempt.origin.is_encrypted)]),
         ] {
             // With its length, or two fields could be taken for two others.

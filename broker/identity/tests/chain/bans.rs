@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tautwire_identity::{
-    Attempt, Ban, BanError, Banned, Bans, By, CertificateRules, FailureRule, Link, Network, Now, RefusalCode, limits,
+    Attempt, Ban, BanError, Banned, Bans, By, Certificate, CertificateRules, FailureRule, Link, Network, Now,
+    RefusalCode, limits,
 };
 use tautwire_protocol::ConnectReason;
 
@@ -57,7 +58,7 @@ fn a_banned_user_is_refused_by_whatever_name_it_comes() {
     let mut params = rcgen::CertificateParams::default();
     params.distinguished_name.push(rcgen::DnType::CommonName, "dave");
     let certificate = params.self_signed(&key).expect("a certificate").der().to_vec();
-    let attempt = from(nobody(), |origin| origin.certificate = Some(certificate.into()));
+    let attempt = from(nobody(), |origin| origin.certificate = Some(Certificate::Der(certificate.into())));
     assert!(ends_at(&chain, attempt.clone(), NOW).0.is_ok());
     bans.add(ban(Banned::User("dave".into()), None), NOW).expect("banned");
     assert_eq!(ends_at(&chain, attempt, NOW).0.expect_err("refused").code, RefusalCode::Banned);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rcgen::{CertificateParams, DnType, KeyPair, SanType};
 use tautwire_identity::{
-    Attempt, CertificateFields, CertificateRule, CertificateRules, Link, Pattern, RefusalCode, Template,
+    Attempt, Certificate, CertificateFields, CertificateRule, CertificateRules, Link, Pattern, RefusalCode, Template,
 };
 
 use super::support::{admitted, chain, from, nobody, refused, user, users};
@@ -25,7 +25,9 @@ fn name(text: &str) -> rcgen::string::Ia5String {
 }
 
 fn holder(certificate: &Arc<[u8]>) -> Attempt {
-    from(nobody(), |origin| (origin.certificate, origin.is_encrypted) = (Some(certificate.clone()), true))
+    from(nobody(), |origin| {
+        (origin.certificate, origin.is_encrypted) = (Some(Certificate::Der(certificate.clone())), true)
+    })
 }
 
 fn rules(rules: Vec<CertificateRule>) -> Link {

@@ -174,6 +174,11 @@ impl Listener {
             && self.auth.certificate != CertificateNames::Nobody
     }
 
+    /// Whether a certificate may come, from the client or from a proxy that has verified one.
+    pub(crate) fn takes_certificates(&self) -> bool {
+        self.knows_certificates() || (self.proxies.is_some() && self.auth.certificate != CertificateNames::Nobody)
+    }
+
     /// Whether anything but [`AnonymousClients`] lets clients in.
     pub(crate) fn knows_clients(&self) -> bool {
         self.knows_certificates() || self.knows_names()

@@ -122,7 +122,9 @@ impl Chains {
             }
         }
         errors.extend(files.into_values().filter_map(Result::err).flatten());
-        let ask = listeners.iter().any(|listener| listener.knows_clients() || !listener.lets_in_anonymous());
+        let ask = listeners
+            .iter()
+            .any(|listener| listener.takes_certificates() || listener.knows_clients() || !listener.lets_in_anonymous());
         if errors.is_empty() { Ok(Chains { by_listener, ask }) } else { Err(errors) }
     }
 
@@ -161,13 +163,13 @@ impl Common {
     /// First what takes no time, last what others must answer; those who say nothing of themselves come after all that may know them.
     fn chain(&self, listener: &Listener, passwords: Option<Arc<PasswordFile>>) -> Arc<Chain> {
         let mut links = Vec::new();
-        if listener.knows_certificates() {
+        if listener.takes_certificates() {
             links.push(Link::Certificate(Arc::new(certificate_rules(listener.auth.certificate))));
         }
         links.extend(self.tokens.clone().map(Link::Jwt));
         links.extend(passwords.map(Link::PasswordFile));
         links.extend(self.hook.clone().map(Link::Hook));
-        let is_open = links.is_empty();
+        let is_open = !listener.knows_clients();
         if listener.lets_in_anonymous() {
             // Where nobody can show who it is, it does not matter what clients say.
             links.push(Link::Anonymous(if is_open { Anonymous::Everybody } else { Anonymous::WithoutCredentials }));

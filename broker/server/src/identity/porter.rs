@@ -218,9 +218,9 @@ fn origin_of(origin: &Origin) -> identity::Origin {
         None => (None, None),
     };
     let certificate = match origin.certificate() {
-        Some(Certificate::Der(der)) => Some(Arc::from(&**der)),
-        // A name alone, from a proxy, is no certificate that could be read.
-        Some(Certificate::CommonName(_)) | None => None,
+        Some(Certificate::Der(der)) => Some(identity::Certificate::Der(Arc::from(&**der))),
+        Some(Certificate::CommonName(name)) => Some(identity::Certificate::CommonName(name.clone())),
+        None => None,
     };
     identity::Origin {
         listener: origin.listener().clone(),

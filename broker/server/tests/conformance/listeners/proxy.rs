@@ -87,6 +87,22 @@ fn a_proxy_says_whom_it_speaks_for() {
     assert!(!log.contains("device-7"), "names of clients are not for the log: {log}");
 }
 
+/// A proxy that has verified a certificate names its holder, and rules know it.
+#[test]
+fn the_name_in_a_certificate_is_the_user() {
+    let rules = "[[role]]\nname = \"own\"\nrules = [{ allow = \"publish\", topics = \"{user}/#\" }]\n[[assign]]\nuser = \"*\"\nroles = \"own\"\n";
+    let (folder, authority) = (Folder::new(&[("access.toml", rules)]), Authority::new());
+    let setting = format!("acl.file={}", folder.path().join("access.toml").display());
+    let broker = start(&folder, &authority, &[&setting]);
+    for (header, reason) in [(v2(), 0x10), (V1.to_vec(), 0x87)] {
+        let mut client = begun(broker.other_address(0), &header);
+        client.send_bytes(&connecting(broker.other_address(0), "client").bytes());
+        client.expect_accepted();
+        assert_eq!(client.publish("device-7/x", AtLeastOnce, b"x"), reason);
+        assert_eq!(client.publish("device-8/x", AtLeastOnce, b"x"), 0x87);
+    }
+}
+
 /// The header comes before TLS and before the handshake of WebSocket; not a byte of those is taken for it.
 #[test]
 fn the_header_comes_before_all_layers() {
