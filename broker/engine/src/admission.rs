@@ -93,6 +93,7 @@ impl<J: Journal> Shard<J> {
         }
         let connection = &mut self.hub.connections[index];
         connection.set_version(connect.version);
+        connection.set_maximum_packet_size(properties.maximum_packet_size());
         connection.standing_or_new().set_method(method);
         self.ask(index, question);
         // No more is read from the client until there is an answer.
@@ -121,8 +122,13 @@ impl<J: Journal> Shard<J> {
             }
             Verdict::Challenge { data, state } => {
                 self.hub.connections[index].standing_or_new().challenge(state);
-                self.say_auth(index, AuthReason::ContinueAuthentication, Some(&data));
-                Err(Handled::Later)
+                if self.say_auth(index, AuthReason::ContinueAuthentication, Some(&data)) {
+                    return Err(Handled::Later);
+                }
+                // [MQTT-3.1.2-24]
+                let why = "the challenge is larger than the client accepts";
+                self.refuse_connect(index, connect.version, ConnectReason::PacketTooLarge, why);
+                Err(Handled::Ended)
             }
             Verdict::Refused { reason, why } => {
                 self.hub.counters().connects_not_authenticated.add(1);
@@ -242,13 +248,19 @@ impl<J: Journal> Shard<J> {
                     return;
                 }
                 standing.admit(identity, None);
-                self.say_auth(index, AuthReason::Success, data.as_deref());
+                if !self.say_auth(index, AuthReason::Success, data.as_deref()) {
+                    self.disconnect(index, DisconnectReason::PacketTooLarge, "AUTH is larger than the client accepts");
+                    return;
+                }
                 self.arm_identity(index);
                 self.resolve_again(index);
             }
             Verdict::Challenge { data, state } => {
                 standing.challenge(state);
-                self.say_auth(index, AuthReason::ContinueAuthentication, Some(&data));
+                if !self.say_auth(index, AuthReason::ContinueAuthentication, Some(&data)) {
+                    let why = "the challenge is larger than the client accepts";
+                    self.disconnect(index, DisconnectReason::PacketTooLarge, why);
+                }
             }
             Verdict::Refused { reason, why } => {
                 self.hub.counters().reauthentications_refused.add(1);
@@ -260,13 +272,14 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Says a step of the authentication [MQTT-4.12.0-2].
-    fn say_auth(&mut self, index: ConnectionIndex, reason: AuthReason, data: Option<&[u8]>) {
+    /// False where it is larger than the client accepts.
+    fn say_auth(&mut self, index: ConnectionIndex, reason: AuthReason, data: Option<&[u8]>) -> bool {
         let standing = self.hub.connections[index].standing();
         let method: Option<Box<str>> = standing.and_then(Standing::method).map(Box::from);
         let method = method.as_deref().map(Property::AuthenticationMethod);
         let properties: Vec<_> = method.into_iter().chain(data.map(Property::AuthenticationData)).collect();
         let auth = Auth { reason, properties: Properties::from_list(&properties) };
-        self.hub.write_packet(index, &Packet::Auth(auth));
+        self.hub.write_packet(index, &Packet::Auth(auth))
     }
 
     /// Makes sure that the connection is looked at when its client's identity ends.

@@ -153,3 +153,16 @@ fn auth_out_of_turn_is_a_protocol_error() {
         assert!(world.is_closed(client));
     }
 }
+
+/// [MQTT-3.1.2-24]
+#[test]
+fn a_challenge_that_the_client_does_not_accept_ends_the_connection() {
+    let mut world = World::new(2);
+    let client = world.connection();
+    let maximum = std::num::NonZeroU32::new(64).expect("not 0");
+    let properties = [METHOD, Property::AuthenticationData(b"one"), Property::MaximumPacketSize(maximum)];
+    world.say(client, &Packet::Connect(connect("a", &properties)));
+    world.decide(client, challenge(&[b'x'; 100], 1));
+    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::PacketTooLarge)]);
+    assert!(world.is_closed(client));
+}

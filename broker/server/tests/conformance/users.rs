@@ -152,7 +152,7 @@ fn password_files_of_mosquitto_are_read_as_they_are() {
     }
 }
 
-/// [MQTT-4.12.0-2], [MQTT-4.12.0-3], [MQTT-4.12.0-4], [MQTT-4.12.0-5], RFC 7677.
+/// [MQTT-4.12.0-2], [MQTT-4.12.0-4], [MQTT-4.12.0-5], RFC 7677.
 #[test]
 fn scram_shows_who_somebody_is_without_the_password() {
     for threads in [1, 2] {
@@ -177,6 +177,7 @@ fn scram_shows_who_somebody_is_without_the_password() {
     }
 }
 
+/// [MQTT-4.12.1-2]
 #[test]
 fn who_becomes_somebody_else_is_disconnected() {
     let world = World::new(1, &[]);
