@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
@@ -16,7 +16,7 @@ use tautwire_reactor::{Doorkeeper, Ticket};
 use super::chains::{Chains, Lasting};
 use super::outside::Http;
 use super::random;
-use super::workers::{WorkerCounters, WorkerLimits, Workers};
+use super::workers::{Clock, WorkerCounters, WorkerLimits, Workers};
 use crate::config::Config;
 use crate::config::settings::AuthConfig;
 
@@ -29,7 +29,7 @@ pub(crate) struct Porter {
     workers: OnceLock<Option<Workers>>,
     limits: WorkerLimits,
     authorities: Vec<Vec<u8>>,
-    began: Instant,
+    clock: Clock,
 }
 
 impl Porter {
@@ -43,8 +43,7 @@ impl Porter {
         let chains = Chains::read(&config.listeners(), auth, &mut lasting)?;
         let mut limits = WorkerLimits { queue: config.limits.authentications, ..WorkerLimits::default() };
         limits.wait = Duration::from_secs(config.mqtt.connect_timeout_s.into());
-        let asks_others = !auth.hook_url.0.is_empty() || !auth.jwt_url.0.is_empty();
-        limits.waiting_threads = if asks_others { auth.hook_concurrency } else { 1 };
+        limits.waiting_threads = auth.hook_concurrency;
         if auth.threads > 0 {
             limits.computing_threads = auth.threads;
         }
@@ -55,7 +54,7 @@ impl Porter {
             workers: OnceLock::new(),
             limits,
             authorities: authorities(auth)?,
-            began: Instant::now(),
+            clock: Clock::start(),
         })
     }
 
@@ -71,22 +70,32 @@ impl Porter {
     /// From now on clients are asked by these.
     pub(crate) fn adopt(&self, chains: Arc<Chains>) {
         *self.chains.write().unwrap_or_else(PoisonError::into_inner) = chains;
+        self.start_workers();
     }
 
     pub(crate) fn chains(&self) -> Arc<Chains> {
         self.chains.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The threads for what takes long; `None` where they cannot be started.
-    fn workers(&self) -> Option<&Workers> {
-        let start = || match Workers::start(self.limits, Box::new(Http::new(&self.authorities))) {
-            Ok(workers) => Some(workers),
-            Err(error) => {
-                log::error!("threads for authentication cannot be started: {error}");
-                None
+    /// Starts the threads for what takes long, if anything is asked. Not for threads that serve clients: it reads the system's
+    /// certificates.
+    pub(crate) fn start_workers(&self) {
+        if !self.chains().ask() {
+            return;
+        }
+        self.workers.get_or_init(|| {
+            match Workers::start(self.limits, self.clock, Box::new(Http::new(&self.authorities))) {
+                Ok(workers) => Some(workers),
+                Err(error) => {
+                    log::error!("threads for authentication cannot be started: {error}");
+                    None
+                }
             }
-        };
-        self.workers.get_or_init(start).as_ref()
+        });
+    }
+
+    fn workers(&self) -> Option<&Workers> {
+        self.workers.get().and_then(Option::as_ref)
     }
 
     /// Who is not let in, whatever it shows.
@@ -96,18 +105,12 @@ impl Porter {
 
     /// What its threads have done.
     pub(crate) fn counters(&self) -> WorkerCounters {
-        self.workers.get().and_then(Option::as_ref).map_or(WorkerCounters::default(), Workers::counters)
+        self.workers().map_or(WorkerCounters::default(), Workers::counters)
     }
 
     /// The time as chains count it.
     pub(crate) fn now(&self) -> Now {
-        match self.workers.get() {
-            Some(Some(workers)) => workers.now(),
-            _ => {
-                let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-                Now { unix_s, steady_ms: self.began.elapsed().as_millis() as u64 }
-            }
-        }
+        self.clock.now()
     }
 }
 

@@ -47,6 +47,22 @@ pub(crate) struct WorkerCounters {
     pub(crate) late: u64,
 }
 
+/// The time as chains count it. Whoever asks one chain has one clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock(Instant);
+
+impl Clock {
+    pub(crate) fn start() -> Clock {
+        Clock(Instant::now())
+    }
+
+    pub(crate) fn now(self) -> Now {
+        let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let steady_ms = self.0.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
+        Now { unix_s, steady_ms }
+    }
+}
+
 /// What becomes of an attempt is told by this, on a thread of the pool, or at once.
 type Told = Box<dyn FnOnce(Step) + Send>;
 
@@ -56,7 +72,7 @@ pub(crate) struct Workers(Arc<Shared>);
 struct Shared {
     limits: WorkerLimits,
     outside: Box<dyn Outside + Send + Sync>,
-    started: Instant,
+    clock: Clock,
     computing: Queue,
     waiting: Queue,
     done: AtomicU64,
@@ -81,11 +97,15 @@ impl Workers {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn start(limits: WorkerLimits, outside: Box<dyn Outside + Send + Sync>) -> io::Result<Workers> {
+    pub(crate) fn start(
+        limits: WorkerLimits,
+        clock: Clock,
+        outside: Box<dyn Outside + Send + Sync>,
+    ) -> io::Result<Workers> {
         let workers = Workers(Arc::new(Shared {
             limits,
             outside,
-            started: Instant::now(),
+            clock,
             computing: Queue::default(),
             waiting: Queue::default(),
             done: AtomicU64::new(0),
@@ -101,11 +121,6 @@ impl Workers {
             }
         }
         Ok(workers)
-    }
-
-    /// The time as chains count it.
-    pub(crate) fn now(&self) -> Now {
-        self.0.now()
     }
 
     /// Has a thread do it, and all that follows, and tells what becomes of the attempt: who it is, a refusal, or a challenge. Does
@@ -137,7 +152,7 @@ impl Shared {
                 told(busy("it has waited too long for a thread"));
                 continue;
             }
-            let step = work.run(&*self.outside, self.now());
+            let step = work.run(&*self.outside, self.clock.now());
             self.done.fetch_add(1, Ordering::Relaxed);
             match step {
                 Step::Work(more) => self.submit(more, told),
@@ -161,12 +176,6 @@ impl Shared {
 
     fn queue(&self, waits: bool) -> &Queue {
         if waits { &self.waiting } else { &self.computing }
-    }
-
-    fn now(&self) -> Now {
-        let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let steady_ms = self.started.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
-        Now { unix_s, steady_ms }
     }
 }
 
@@ -271,7 +280,7 @@ mod tests {
     fn an_attempt_goes_from_thread_to_thread_and_too_many_are_refused() {
         let ((answer, answers), (asked, questions)) = (mpsc::channel(), mpsc::channel());
         let gate = Gate(Mutex::new(answers), Mutex::new(asked));
-        let workers = Workers::start(LIMITS, Box::new(gate)).expect("threads");
+        let workers = Workers::start(LIMITS, Clock::start(), Box::new(gate)).expect("threads");
         let (chain, (tell, outcomes)) = (chain(), mpsc::channel());
         workers.submit(work(&chain, "dave"), telling(&tell));
         questions.recv_timeout(Duration::from_secs(60)).expect("a question");
@@ -291,11 +300,11 @@ mod tests {
     #[test]
     fn who_has_waited_too_long_is_refused_without_work() {
         let limits = WorkerLimits { wait: Duration::ZERO, ..LIMITS };
-        let workers = Workers::start(limits, Box::new(())).expect("threads");
+        let workers = Workers::start(limits, Clock::start(), Box::new(())).expect("threads");
         let (tell, outcomes) = mpsc::channel();
         workers.submit(work(&chain(), "dave"), telling(&tell));
         assert_eq!(next(&outcomes), Err(RefusalCode::Busy));
         assert_eq!(workers.counters(), WorkerCounters { done: 0, refused: 0, late: 1 });
-        assert!(workers.now().unix_s > 1_700_000_000);
+        assert!(Clock::start().now().unix_s > 1_700_000_000);
     }
 }

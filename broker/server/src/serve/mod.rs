@@ -142,6 +142,7 @@ fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnD
     let data = data.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes });
     let (contracts, policy) = (Arc::new(prepared.contracts), prepared.policy);
     let porter = prepared.porter;
+    porter.start_workers();
     let asks = porter.chains().ask() || !policy.is_open();
     let doors = Doors { porter: porter.clone(), asks, policy };
     let broker = start_broker(config, contracts, doors, &prepared.tls, data).map_err(|error| error.to_string())?;
