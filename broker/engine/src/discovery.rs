@@ -26,7 +26,10 @@ const SERVICE_RESPONSE: &str = "$SYS/discovery/response";
 const REQUEST_VISITS: u64 = 2 << 10;
 
 /// So many bytes of documents are made and compared in one turn; the rest follows in the next ones. A document is not cut.
-const TURN_BYTES: usize = 256 << 10;
+const TURN_BYTES: usize = 64 << 10;
+/// What a document counts as beside its payload: to make, look up and retain a small one takes as long as so many bytes of a
+/// large one.
+const DOCUMENT_BYTES: usize = 2 << 10;
 
 /// What has been published of the contracts. Shard 0 publishes for all.
 #[derive(Debug, Default)]
@@ -70,12 +73,12 @@ impl<J: Journal> Shard<J> {
         let mut bytes = 0;
         while bytes < TURN_BYTES {
             if let Some(document) = telling.documents.next() {
-                bytes += document.payload.len();
+                bytes += DOCUMENT_BYTES + document.payload.len();
                 self.publish_document(&document.name, Some(&document));
                 telling.unmet.remove(&document.name);
                 self.told.names.insert(document.name);
             } else if let Some(gone) = telling.unmet.pop_first() {
-                bytes += gone.len();
+                bytes += DOCUMENT_BYTES;
                 self.publish_document(&gone, None);
                 self.told.names.remove(&gone);
             } else {
