@@ -57,7 +57,7 @@ pub use connections::{Attempt, Chunk, Output, Question, Standing, State, Verdict
 pub use contracts::ContractBoard;
 pub use counters::{Counter, Counters, Totals};
 pub use hub::Action;
-pub use operator::{NotPublished, Publication};
+pub use operator::{Fate, NotPublished, Promise, Publication, Published};
 pub use origin::{Certificate, Entry, Origin, Peer};
 pub use place::ConnectionId;
 pub use restore::{RestoreError, restore};

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 
 use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, PropertyId, QoS, ReasonCode, TopicName};
-use tautwire_session::Journal;
+use tautwire_session::{AckLevel, Journal, LogPosition, LogState};
 
 use crate::connections::Alias;
 use crate::discovery::push;
 use crate::fan_out::Burst;
 use crate::frames::{Header, Outgoing};
+use crate::hub::Hub;
 use crate::incoming::Disconnection;
 use crate::route::Origin;
 use crate::shard::Shard;
@@ -50,35 +51,76 @@ impl Publication<'_> {
     }
 }
 
-/// Why a message of the operator went to nobody.
+/// A message of the operator has been published.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Published {
+    /// Whether anybody wanted it.
+    pub matched: bool,
+    /// What has been written down because of it, if anything. The operator is told of success once that is kept.
+    pub promise: Option<Promise>,
+}
+
+/// A place in the log, and how safe it is to be before somebody is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Promise {
+    position: LogPosition,
+    level: AckLevel,
+}
+
+/// What has become of a [`Promise`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// What was promised is true.
+    Kept,
+    /// The log will come to it, and wakes the shard.
+    Waits,
+    /// The log has failed before that.
+    Broken,
+}
+
+/// Why an operator is not told that a message has been published.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotPublished {
-    /// The way to another shard is full. It may be tried again.
+    /// The way to another shard is full, or the log is behind. Nothing was published; it may be tried again.
     Busy,
+    /// It was published, but the log does not have it: a crash may lose it.
+    NotKept,
     /// A client that publishes it would be refused with this code and this reason string.
     Refused(ReasonCode, Cow<'static, str>),
 }
 
 impl<J: Journal> Shard<J> {
     /// Publishes a message like one that a client sends: to the same topics, within the same limits, held to its contract. No
-    /// packet has come, so none is counted. Says whether anybody wanted it. To be called from
-    /// [`Surroundings::take_orders`](crate::Surroundings::take_orders).
+    /// packet has come, so none is counted. To be called from [`Surroundings::take_orders`](crate::Surroundings::take_orders).
     ///
     /// # Errors
     /// Nothing has been published.
-    pub fn publish_for_operator(&mut self, message: &Message, now_ms: u64) -> Result<bool, NotPublished> {
+    pub fn publish_for_operator(&mut self, message: &Message, now_ms: u64) -> Result<Published, NotPublished> {
         self.hub.now_ms = now_ms;
         // A publisher of QoS 1 would not be read from now, and a message of QoS 0 dropped; here there is somebody to tell.
-        if self.hub.transit.is_full() {
+        if self.hub.transit.is_full() || (J::KEEPS && self.hub.journal.is_behind()) {
             return Err(NotPublished::Busy);
         }
+        self.hub.begin_packet();
         let message = MessageRef { id: self.hub.message_ids.next_id(), ..message.as_ref() };
         let mut outgoing = Outgoing::new(message);
         self.check_for_operator(&outgoing.message)?;
         let burst = Burst::begin(&self.hub);
         let published = self.publish(&mut outgoing, Origin::Broker);
         self.end_burst(&burst);
-        published.map_err(|refusal| NotPublished::Refused(refusal.reason, refusal.why))
+        let matched = published.map_err(|refusal| NotPublished::Refused(refusal.reason, refusal.why))?;
+        Ok(Published { matched, promise: self.hub.promise_to_operator(message.topic) })
+    }
+
+    /// Whether what was promised is true by now.
+    pub fn fate(&self, promise: Promise) -> Fate {
+        if promise.position <= self.hub.journal.reached(promise.level) {
+            Fate::Kept
+        } else if self.hub.journal.state() == LogState::Failed {
+            Fate::Broken
+        } else {
+            Fate::Waits
+        }
     }
 
     fn check_for_operator(&self, message: &MessageRef<'_>) -> Result<(), NotPublished> {
@@ -99,6 +141,17 @@ impl<J: Journal> Shard<J> {
             }
             Err(reason) => refused(reason, "clients may not publish to this topic"),
         }
+    }
+}
+
+impl<J: Journal> Hub<J> {
+    /// What has been written down since the message was begun with, if anything.
+    fn promise_to_operator(&self, topic: &str) -> Option<Promise> {
+        if !J::KEEPS || self.noted == LogPosition::default() {
+            return None;
+        }
+        let level = self.settings.acks.for_topic(topic, self.settings.acks.default);
+        Some(Promise { position: self.noted, level })
     }
 }
 
@@ -145,10 +198,13 @@ mod tests {
         Publication { topic, content_type: Some("text/plain"), payload, qos, retain }.to_message()
     }
 
-    fn reason(outcome: Result<bool, NotPublished>) -> Option<ReasonCode> {
+    /// Somebody wants it, and nothing is written down.
+    const TAKEN: Published = Published { matched: true, promise: None };
+
+    fn reason(outcome: Result<Published, NotPublished>) -> Option<ReasonCode> {
         match outcome {
             Err(NotPublished::Refused(reason, _)) => Some(reason),
-            Err(NotPublished::Busy) => panic!("there is room"),
+            Err(other) => panic!("{other:?} although there is room"),
             Ok(_) => None,
         }
     }
@@ -158,7 +214,7 @@ mod tests {
         for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
             let mut shard = shard(Settings::default());
             shard.set_room(ShardIndex(1), 0);
-            assert_eq!(shard.publish_for_operator(&message(qos, false, b"first"), NOW_MS), Ok(true));
+            assert_eq!(shard.publish_for_operator(&message(qos, false, b"first"), NOW_MS), Ok(TAKEN));
             let second = message(qos, true, b"second");
             assert_eq!(shard.publish_for_operator(&second, NOW_MS), Err(NotPublished::Busy));
             assert_eq!(shard.hub.exchange.retained(), (0, 0), "nothing of it is there");
@@ -166,7 +222,7 @@ mod tests {
             shard.hub.transit.set_room(ShardIndex(1), 1);
             shard.hub.transit.send(ShardIndex(1), |batches| entries = batches.map(|batch| batch.len()).sum());
             assert_eq!(entries, 1);
-            assert_eq!(shard.publish_for_operator(&second, NOW_MS), Ok(true));
+            assert_eq!(shard.publish_for_operator(&second, NOW_MS), Ok(TAKEN));
             assert_eq!(shard.counters().dropped_shard_queue_full.get(), 0);
         }
     }

@@ -145,10 +145,11 @@ impl Control {
     }
 
     /// Publishes a message like one that a client sends: to the same topics, within the same limits, held to its contract.
-    /// Says whether anybody wanted it. Waits for the answer at most `timeout`.
+    /// Says whether anybody wanted it, once the log has what must last, as far as a client's acknowledgement would wait. Waits for
+    /// the answer at most `timeout`.
     ///
     /// # Errors
-    /// It was not published, but perhaps after [`PublishError::Unanswered`].
+    /// It was not published, but perhaps after [`PublishError::Unanswered`], and surely after [`PublishError::NotKept`].
     pub fn publish(&self, publication: &Publication<'_>, timeout: Duration) -> Result<bool, PublishError> {
         let message = publication.to_message();
         let published = self.inboxes[0].ask(|answer| Order::Publish(message, answer), timeout)?;

@@ -15,6 +15,7 @@ use crate::door::Door;
 use crate::doorkeeper::{Doorkeeper, Ticket};
 use crate::inbox::{Order, Orders};
 use crate::memory::Trimmer;
+use crate::promises::Promises;
 use crate::ways::{Adopted, Ways};
 
 /// Connections of other threads let in in one turn.
@@ -29,6 +30,8 @@ pub(crate) struct Host {
     pub(crate) stop: Arc<AtomicBool>,
     /// `None` when the broker stops.
     pub(crate) orders: Option<Orders>,
+    /// Operators who wait for the log.
+    promises: Promises,
     /// Finds out who clients are, where they are asked.
     pub(crate) doorkeeper: Option<Arc<dyn Doorkeeper>>,
     /// One thread looks after the heap for all.
@@ -57,6 +60,7 @@ impl Host {
             bell,
             stop,
             orders: Some(orders),
+            promises: Promises::default(),
             doorkeeper,
             trimmer,
             adoptions_left: 0,
@@ -157,6 +161,7 @@ impl<J: Journal> Surroundings<J> for Host {
     }
 
     fn take_orders(&mut self, shard: &mut Shard<J>) {
+        self.promises.settle(shard);
         let Some(orders) = self.orders.as_ref().filter(|orders| orders.are_there()) else { return };
         shard.counters().orders_refused.add(orders.take_refused());
         for (id, verdict) in orders.take_verdicts() {
@@ -165,7 +170,8 @@ impl<J: Journal> Surroundings<J> for Host {
         for order in orders.take() {
             match order {
                 Order::Publish(message, answer) => {
-                    answer.give(shard.publish_for_operator(&message, self.connections.now_ms));
+                    let published = shard.publish_for_operator(&message, self.connections.now_ms);
+                    self.promises.answer(published, answer);
                 }
                 // Every turn looks whether they have; the order sees to it that there is a turn.
                 Order::ContractsChanged => {}
@@ -209,7 +215,7 @@ impl<J: Journal> Surroundings<J> for Host {
             trimmer.look(shard.held_bytes(), now_ms);
         }
         self.bell.before_sleep();
-        if self.has_work(shard.takes_batches()) {
+        if self.has_work(shard.takes_batches()) || self.promises.are_due(shard) {
             return Rest::Busy;
         }
         let trim_ms = self.trimmer.as_ref().and_then(Trimmer::next_ms);

@@ -24,7 +24,7 @@ const VERDICTS_TAKEN_MAX: usize = 256;
 /// What a shard is asked to do.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// Publish a message, and say whether anybody wanted it.
+    /// Publish a message, and say whether anybody wanted it once what must last is in the log.
     Publish(Message, Answer<Result<bool, NotPublished>>),
     /// The contracts have changed.
     ContractsChanged,
@@ -63,6 +63,8 @@ pub enum PublishError {
     Stopping,
     /// No answer came in time. The message may have been published.
     Unanswered,
+    /// It was published, but the log does not have it: a crash may lose it.
+    NotKept,
 }
 
 impl fmt::Display for PublishError {
@@ -72,6 +74,7 @@ impl fmt::Display for PublishError {
             PublishError::Busy => "the threads of the broker are behind; nothing was published, try again",
             PublishError::Stopping => "the broker stops; nothing was published",
             PublishError::Unanswered => "the broker did not answer in time; the message may have been published",
+            PublishError::NotKept => "the message was published, but the log does not have it: a crash may lose it",
         })
     }
 }
@@ -82,6 +85,7 @@ impl From<NotPublished> for PublishError {
     fn from(error: NotPublished) -> PublishError {
         match error {
             NotPublished::Busy => PublishError::Busy,
+            NotPublished::NotKept => PublishError::NotKept,
             NotPublished::Refused(reason, why) => PublishError::Refused(reason, why),
         }
     }

@@ -24,6 +24,7 @@ mod listener;
 mod local;
 mod loss;
 mod memory;
+mod promises;
 mod rush;
 mod ticker;
 mod ways;

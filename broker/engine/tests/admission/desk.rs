@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tautwire_access::{Identity, Policy};
 use tautwire_engine::{
-    AccessBoard, Action, Chunk, ConnectionId, NotPublished, Question, Rest, Settings, Shard, Shared, Standing,
-    Surroundings, Verdict, turn,
+    AccessBoard, Action, Chunk, ConnectionId, NotPublished, Published, Question, Rest, Settings, Shard, Shared,
+    Standing, Surroundings, Verdict, turn,
 };
 use tautwire_message::Message;
 use tautwire_protocol::{DecodeOptions, Packet, ProtocolVersion, decode};
@@ -175,7 +175,7 @@ impl World {
         self.socket(client).map(|socket| std::mem::take(&mut socket.output)).unwrap_or_default()
     }
 
-    pub(crate) fn publish_for_operator(&mut self, message: &Message) -> Result<bool, NotPublished> {
+    pub(crate) fn publish_for_operator(&mut self, message: &Message) -> Result<Published, NotPublished> {
         let published = self.shards[0].publish_for_operator(message, self.now_ms);
         self.run();
         published

@@ -105,6 +105,7 @@ fn refused(error: &PublishError) -> Response {
         PublishError::Busy => (Status::SERVICE_UNAVAILABLE, "busy"),
         PublishError::Stopping => (Status::SERVICE_UNAVAILABLE, "stopping"),
         PublishError::Unanswered => (Status::INTERNAL, "unanswered"),
+        PublishError::NotKept => (Status::INTERNAL, "not_kept"),
     };
     Response::error(status, code, &error.to_string())
 }

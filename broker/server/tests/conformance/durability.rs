@@ -6,8 +6,10 @@ use std::net::TcpStream;
 
 use tautwire_protocol::{Packet, PacketId};
 
+use crate::support::http::post;
 use crate::support::{
-    AtLeastOnce, Broker, Client, ExactlyOnce, Folder, Outgoing, QoS, V3_1_1, V5, WillMessage, back, every_version,
+    AtLeastOnce, Broker, Client, ExactlyOnce, Folder, Outgoing, QoS, TOKEN, V3_1_1, V5, WillMessage, back,
+    every_version,
 };
 
 /// How often the broker is killed, for each version.
@@ -129,6 +131,34 @@ fn retained_messages_survive_a_kill() {
             subscriber.expect_nothing();
         }
     });
+}
+
+/// What an operator was told is published is there, like what a client was told.
+#[test]
+fn what_an_operator_published_survives_a_kill() {
+    let folder = Folder::new(&[("token", TOKEN)]);
+    let settings = [
+        format!("data.path={}", folder.path().join("data").display()),
+        "admin.listen=127.0.0.1:0".to_owned(),
+        format!("admin.token_file={}", folder.path().join("token").display()),
+    ];
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let mut broker = Broker::with(2, &settings);
+    broker.connecting(V5, "subscriber").persistent().open().subscribe("queued", AtLeastOnce);
+    for round in 0..5 {
+        let text = round.to_string();
+        post(broker.admin_address(), "/messages/queued?qos=1", "", text.as_bytes()).expect(200);
+        post(broker.admin_address(), "/messages/kept?retain=true", "", text.as_bytes()).expect(200);
+        kill(broker);
+        broker = Broker::with(1 + round % 3, &settings);
+        let mut observer = broker.connect(V5, "observer");
+        observer.subscribe("kept", AtLeastOnce);
+        assert_eq!(observer.receive().text(), text);
+    }
+    let mut subscriber = back(&broker, V5, "subscriber");
+    for round in 0..5 {
+        assert_eq!(subscriber.receive().text(), round.to_string());
+    }
 }
 
 /// 3.1.2.5 of 5.0: the will of a client that was connected is due, whether its session ends with its connection or not.

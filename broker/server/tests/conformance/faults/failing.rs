@@ -4,6 +4,7 @@ use super::strace::{Faults, wrapper};
 use super::{
     absent, comes_true, expect_kept, expect_live, health, metric, payload, publish, refused_by, settings, start,
 };
+use crate::support::http::post;
 use crate::support::{AtLeastOnce, Broker, Folder, Outgoing, V3_1_1, V5, back};
 
 const SMALL: usize = 100;
@@ -61,6 +62,25 @@ fn a_failure_is_final(injection: &str, more: &[&str]) {
 #[test]
 fn a_write_of_the_log_that_fails_is_final() {
     a_failure_is_final("pwrite64:error=EIO", &[]);
+}
+
+/// An operator's 200 is a promise like PUBACK.
+#[test]
+fn an_operator_is_not_told_that_a_message_is_published_before_the_log_has_it() {
+    for query in ["qos=1", "retain=true"] {
+        let folder = Folder::new(&[]);
+        let settings = settings(&folder, &data(&folder), &[]);
+        let broker = start(&settings);
+        absent(&broker);
+        let path = format!("/messages/kept/x?{query}");
+        post(broker.admin_address(), &path, "", b"before").expect(200);
+        let Some(faults) = Faults::of(&broker, "pwrite64:error=EIO", &[]) else { return };
+        let answer = post(broker.admin_address(), &path, "", b"meanwhile").expect(500);
+        assert!(answer.body.contains(r#""code":"not_kept""#), "{}", answer.body);
+        drop(faults);
+        post(broker.admin_address(), &path, "", b"later").expect(507);
+        expect_live(&broker);
+    }
 }
 
 /// Others wait only until the system has what was written, which was told when the sync fails.
