@@ -67,9 +67,10 @@ fn window_of_four(case: Case, broker: &Broker) -> Client {
     let mut publisher = broker.connect(case.version, "publisher");
     for number in 0..20 {
         publisher.publish("a", AtLeastOnce, &numbered(number, 1_000_000));
-    }
-    for number in 0..4 {
-        assert_eq!(number_of(subscriber.expect_publish().payload()), number);
+        // It reads at once: a client that is thrown out has two seconds for what is on its way.
+        if number < 4 {
+            assert_eq!(number_of(subscriber.expect_publish().payload()), number);
+        }
     }
     subscriber
 }

@@ -19,6 +19,9 @@ use super::wire::{Way, Wire};
 /// How long one expectation may take. No test waits this long unless it fails.
 pub(crate) const EXPECTATION: Duration = Duration::from_secs(30);
 
+/// So much of what is no packet is shown when a test fails.
+const HEAD_BYTES: usize = 32;
+
 /// How long a write may wait for room in the kernel before that counts as full.
 const WRITE_PATIENCE: Duration = Duration::from_millis(200);
 
@@ -660,8 +663,9 @@ impl Client {
     fn closed(&self) -> Arrival {
         assert!(
             self.received.len() == self.taken,
-            "the broker closed in the middle of a packet: {:02x?}",
-            self.received
+            "the broker closed in the middle of a packet: {:02x?} and {} bytes more",
+            self.head(),
+            self.received.len().saturating_sub(self.taken + HEAD_BYTES)
         );
         Arrival::Closed
     }
@@ -675,8 +679,14 @@ impl Client {
                 Some(packet)
             }
             Err(error) if matches!(error.fault, Fault::Incomplete { .. }) => None,
-            Err(error) => panic!("the broker sent a bad packet: {error:?} in {:02x?}", self.received),
+            Err(error) => panic!("the broker sent a bad packet: {error:?} at the beginning of {:02x?}", self.head()),
         }
+    }
+
+    /// The first of the bytes that are no packet yet.
+    fn head(&self) -> &[u8] {
+        let rest = &self.received[self.taken..];
+        &rest[..rest.len().min(HEAD_BYTES)]
     }
 }
 
