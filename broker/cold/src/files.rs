@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 #[cfg(any(test, feature = "faulty-files"))]
@@ -10,6 +10,9 @@ mod faulty;
 
 #[cfg(any(test, feature = "faulty-files"))]
 pub use faulty::{Faults, FaultyFiles};
+
+/// What clients publish is nobody else's business.
+const PRIVATE: u32 = 0o600;
 
 /// Where the store has its files.
 pub trait Files: Send + 'static {
@@ -72,7 +75,8 @@ impl Files for Folder {
     type File = File;
 
     fn create(&self, number: u32) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).create(true).truncate(true).open(self.path(number))
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true).mode(PRIVATE).open(self.path(number))
     }
 
     fn remove(&self, number: u32) -> io::Result<()> {

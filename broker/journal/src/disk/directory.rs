@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,8 +13,9 @@ use crate::format::BLOCK_BYTES;
 
 /// A new file is filled in pieces of so many bytes.
 const FILL_BYTES: usize = 1 << 20;
-/// What clients publish is nobody else's business.
+/// What clients publish is nobody else's business, in a directory that others may look into either.
 const PRIVATE: u32 = 0o700;
+const PRIVATE_FILE: u32 = 0o600;
 
 /// A directory of the file system.
 #[derive(Debug, Clone)]
@@ -108,12 +109,17 @@ fn make(path: &Path) -> io::Result<()> {
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
+/// A file that is made if it is not there, for this user alone.
+fn created_private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.create(true).mode(PRIVATE_FILE);
+    options
+}
+
 /// A second descriptor that writes past the system's memory and returns when what was written is durable; `None` where
 /// the file system has no such thing.
 #[cfg(target_os = "linux")]
 fn direct(path: &Path) -> Option<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-
     use crate::disk::BlockBuffer;
     use rustix::fs::OFlags;
 
@@ -158,8 +164,7 @@ impl Disk for Directory {
 
     fn lock(&self, name: &str) -> Result<File, DiskError> {
         let failed = |error: io::Error| DiskError::new(Operation::Lock, name, &error);
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).open(self.at(name)).map_err(failed)?;
+        let file = created_private().write(true).truncate(false).open(self.at(name)).map_err(failed)?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|errno| failed(errno.into()))?;
         Ok(file)
     }
@@ -170,8 +175,8 @@ impl Disk for Directory {
 
     fn create(&self, name: &str, bytes: u64) -> Result<DirectoryFile, DiskError> {
         let failed = |error: io::Error| DiskError::new(Operation::Create, name, &error);
-        let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(true).open(self.at(name)).map_err(failed)?;
+        let mut options = created_private();
+        let file = options.read(true).write(true).truncate(true).open(self.at(name)).map_err(failed)?;
         // Filling what is left to see that it is too little would take it from everybody else for that time.
         if bytes > 0 && self.free_bytes()? < bytes {
             return Err(failed(rustix::io::Errno::NOSPC.into()));

@@ -1,8 +1,10 @@
 //! What `data.path` keeps: a broker that is killed goes on where it was.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 
 use tautwire_protocol::{Packet, PacketId};
 
@@ -187,6 +189,40 @@ fn wills_of_clients_that_were_connected_are_published_after_a_kill() {
         assert_eq!(topics, ["will/clean", "will/lasting"]);
         watcher.expect_nothing();
     });
+}
+
+/// What clients publish is nobody else's business, even where others may look into the directory.
+#[test]
+fn nobody_else_may_read_what_is_kept() {
+    let folder = Folder::new(&[]);
+    let data = folder.path().join("data");
+    fs::create_dir(&data).expect("a new directory");
+    let settings =
+        [&format!("data.path={}", data.display()), "limits.hot_bytes=65536", "limits.buffered_bytes=2097152"];
+    let broker = Broker::set(&settings);
+    broker.connecting(V5, "subscriber").persistent().open().subscribe("a", AtLeastOnce);
+    let mut publisher = broker.connect(V5, "publisher");
+    for _ in 0..20 {
+        assert_eq!(publisher.publish("a", AtLeastOnce, &vec![b'x'; 100_000]), 0);
+    }
+    let mut folders = vec![data];
+    let mut names = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("it can be read") {
+            let entry = entry.expect("it can be read");
+            let metadata = entry.metadata().expect("it is there");
+            if metadata.is_dir() {
+                folders.push(entry.path());
+            } else {
+                let mode = metadata.permissions().mode() & 0o777;
+                assert_eq!(mode & 0o077, 0, "{} is open to others: {mode:o}", entry.path().display());
+                names.push(entry.file_name().into_string().expect("a name of ours"));
+            }
+        }
+    }
+    for kind in ["LOCK", "segment-", "cold-"] {
+        assert!(names.iter().any(|name| name.starts_with(kind)), "there is no {kind}: {names:?}");
+    }
 }
 
 /// Two brokers would destroy each other's state.
