@@ -45,6 +45,8 @@ pub struct Compacted<D> {
     pub writer: WriterHandle,
     /// Makes a store for the messages of one snapshot, so that the state need not fit into memory a second time.
     pub new_store: Box<dyn Fn() -> std::io::Result<Box<dyn ColdStore>> + Send>,
+    /// Called after each attempt, when the memory that it took is free.
+    pub freed: Box<dyn Fn() + Send>,
 }
 
 impl Compactor {
@@ -147,7 +149,9 @@ impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
             if !is_due(&self.compacted.writer) || self.compacted.writer.failure().is_some() {
                 continue;
             }
-            if let Err(error) = self.compact() {
+            let compacted = self.compact();
+            (self.compacted.freed)();
+            if let Err(error) = compacted {
                 log::warn!("no snapshot of the log could be made, so it grows: {error}");
                 self.compacted.writer.count_snapshot_failure();
                 self.looks_left_out = LOOKS_LEFT_OUT;

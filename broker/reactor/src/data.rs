@@ -25,6 +25,7 @@ use crate::clock::Clock;
 use crate::cold::{self, Cooler, Scratch};
 use crate::listener::Listen;
 use crate::loss;
+use crate::memory;
 
 /// Where the state is kept.
 #[derive(Debug, Clone, Copy)]
@@ -268,9 +269,12 @@ fn open_and_start(
     let (sessions, retained) = (replayed.sessions.len(), replayed.retained.len());
     log::info!("the data directory holds {sessions} sessions and {retained} retained messages");
     restore(&mut shards, replayed, clock.now_ms()).map_err(|error| failed(Cause::Restore(error)))?;
+    // What reading the log took.
+    memory::trim();
     let (folder, limit_bytes) = (path.to_owned(), shared.settings.cold_bytes);
     let new_store = move || Ok(Box::new(Scratch::open(&folder, limit_bytes)?) as Box<dyn ColdStore>);
-    let compacted = Compacted { disk, log: id, writer: writer.handle(), new_store: Box::new(new_store) };
+    let (writer_handle, new_store) = (writer.handle(), Box::new(new_store));
+    let compacted = Compacted { disk, log: id, writer: writer_handle, new_store, freed: Box::new(memory::trim) };
     let compactor = Compactor::start(compacted, epoch, move || clock.now_ms());
     let compactor = compactor.map_err(|error| failed(Cause::Thread(error)))?;
     Ok(Opened { data: Data { compactor, writer }, cold, shards, clock })

@@ -35,8 +35,9 @@ impl Trimmer {
     }
 }
 
+/// Gives back what is free. It takes the time of going through the heap, in which other threads may wait for memory.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn trim() {
+pub(crate) fn trim() {
     // SAFETY: malloc_trim takes the allocator's own locks, may be called at any time from any thread, and touches no
     // memory that is in use.
     unsafe {
@@ -44,8 +45,9 @@ fn trim() {
     }
 }
 
+/// Elsewhere the allocator decides alone.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn trim() {}
+pub(crate) fn trim() {}
 
 /// Lets the pages of the program go that only starting needed, such as what reads the configuration. Whatever is called
 /// again is mapped again from the file.
