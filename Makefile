@@ -59,7 +59,7 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint test-rust test-spec test-go test-c test-typescript test-examples test-generate test-differential test-hostile test-soak test-interop test-nodelay test-bench test-regressions ## all checks and tests; installs what they need
+test: tools lint test-rust test-spec test-supply test-go test-c test-typescript test-examples test-generate test-differential test-hostile test-soak test-interop test-nodelay test-bench test-regressions ## all checks and tests; installs what they need
 
 .PHONY: tools
 tools:
@@ -67,7 +67,7 @@ tools:
 	@tools/apt.sh $(TEST_PACKAGES)
 
 .PHONY: lint
-lint: ## formatting, clippy, and the rules of this repository (tools/tidy)
+lint: ## formatting, clippy, the rules of this repository (tools/tidy), and licences
 	$(call say,lint)
 	@$(CARGO) fmt --all --check
 	@for crate in $(wildcard $(addsuffix /Cargo.toml,$(APART))); do $(CARGO) fmt --manifest-path $$crate --check; done
@@ -77,6 +77,7 @@ lint: ## formatting, clippy, and the rules of this repository (tools/tidy)
 	    CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/apart $(CARGO) clippy --manifest-path $$crate --all-targets --locked --quiet -- -D warnings; \
 	done
 	@$(PYTHON) -B tools/tidy
+	@$(PYTHON) -B tools/supply check
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); fi
 
 .PHONY: test-rust
@@ -91,6 +92,12 @@ test-spec: .venv/ready ## vectors, their schema, the ledger of statements, and t
 	$(call say,test-spec)
 	@.venv/bin/python -B -m unittest discover -s spec
 	@.venv/bin/python -B -m unittest discover -s tools/tidy
+
+.PHONY: test-supply
+test-supply: .venv/ready ## licences and SBOMs, and which dependencies have known weaknesses, where those who know can be asked
+	$(call say,test-supply)
+	@.venv/bin/python -B -m unittest discover -s tools/supply
+	@$(PYTHON) -B tools/supply advisories
 
 .PHONY: test-examples
 test-examples: build ## the examples do what their pages say; after test-typescript, whose build they use
@@ -170,7 +177,7 @@ sim: ## the broker core in SIM_SEEDS (10,000) random worlds, with crashes and di
 interop: build ## our clients against five brokers; writes docs/interoperability.md
 	@$(PYTHON) -B tests/interop/matrix.py
 
-.venv/ready: spec/requirements.txt tests/interop/paho-python/requirements.txt tests/nodelay/requirements.txt
+.venv/ready: spec/requirements.txt tests/interop/paho-python/requirements.txt tests/nodelay/requirements.txt tools/supply/requirements.txt
 	@PYTHON=$(PYTHON) tools/venv.sh $^
 	@touch $@
 
@@ -262,6 +269,20 @@ bench-rust bench-typescript bench-go bench-contracts: bench-%:
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZ_SECONDS (60)
 	@broker/fuzz/run.sh $(FUZZ_SECONDS)
+
+# Supply chain.
+
+.PHONY: licences
+licences: ## write docs/licences.md: what the binary and the packages are made of
+	@$(PYTHON) -B tools/supply licences
+
+.PHONY: sbom
+sbom: ## SBOMs (CycloneDX 1.5) of the binary and the packages, and the texts of licences, into target/sbom
+	@$(PYTHON) -B tools/supply sbom
+
+.PHONY: advisories
+advisories: ## known weaknesses of dependencies; asks cargo-audit, npm and govulncheck, and says which of them could not answer
+	@$(PYTHON) -B tools/supply advisories
 
 # Keep.
 

@@ -2,6 +2,8 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use crc32c::crc32c_append;
+
 use crate::{Client, Fault, HEADER_MAX_BYTES, Header, Parsed};
 
 pub(crate) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
@@ -9,6 +11,8 @@ pub(crate) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 const FIXED_BYTES: usize = 16;
 const UNIX_ADDRESSES_BYTES: usize = 2 * 108;
 
+/// `PP2_TYPE_CRC32C`
+const TYPE_CRC32C: u8 = 0x03;
 /// `PP2_TYPE_SSL`
 const TYPE_SSL: u8 = 0x20;
 /// `PP2_SUBTYPE_SSL_CN`
@@ -39,11 +43,11 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<Parsed>, Fault> {
     if len > HEADER_MAX_BYTES {
         return Err(Fault::TooLong);
     }
-    let Some(rest) = bytes.get(FIXED_BYTES..len) else { return Ok(None) };
+    let Some(whole) = bytes.get(..len) else { return Ok(None) };
     let header = match (command, family) {
         // All that follows is to be discarded.
         (Command::Local, _) => Header::Local,
-        (Command::Proxy, family) => proxied(family, rest)?,
+        (Command::Proxy, family) => proxied(family, whole)?,
     };
     Ok(Some(Parsed { header, len }))
 }
@@ -76,7 +80,8 @@ impl Family {
     }
 }
 
-fn proxied(family: Family, rest: &[u8]) -> Result<Header, Fault> {
+fn proxied(family: Family, whole: &[u8]) -> Result<Header, Fault> {
+    let rest = whole.get(FIXED_BYTES..).unwrap_or_default();
     let (source, addresses_bytes) = match family {
         // The addresses of the connection count.
         Family::Unspecified => return Ok(Header::Local),
@@ -86,6 +91,7 @@ fn proxied(family: Family, rest: &[u8]) -> Result<Header, Fault> {
         Family::Unix => (None, UNIX_ADDRESSES_BYTES),
     };
     let tlvs = rest.get(addresses_bytes..).ok_or(Fault::Malformed("there is no room for the addresses"))?;
+    check_sum(whole, tlvs)?;
     let tls = tls(tlvs)?;
     let Some(source) = source else { return Ok(Header::Local) };
     let (is_encrypted, common_name) = tls.map_or((false, None), |tls| (tls.is_there, tls.common_name));
@@ -103,6 +109,29 @@ fn source<const N: usize, A: From<[u8; N]> + Into<IpAddr>>(rest: &[u8]) -> Optio
 struct Tls {
     is_there: bool,
     common_name: Option<Box<str>>,
+}
+
+/// The sum over the whole header, with zeros where the sum stands, is that of `PP2_TYPE_CRC32C`, where that is there (section 2.2.3).
+fn check_sum(whole: &[u8], mut tlvs: &[u8]) -> Result<(), Fault> {
+    let mut said = None;
+    while let Some((kind, value)) = next(&mut tlvs)? {
+        if kind != TYPE_CRC32C {
+            continue;
+        }
+        let Ok(sum) = value.try_into().map(u32::from_be_bytes) else {
+            return Err(Fault::Malformed("the checksum has not 4 bytes"));
+        };
+        // Counted from the end, where both have theirs.
+        let behind = tlvs.len();
+        if said.replace((sum, behind)).is_some() {
+            return Err(Fault::Malformed("there are two checksums"));
+        }
+    }
+    let Some((sum, behind)) = said else { return Ok(()) };
+    let (before, behind) = whole.split_at(whole.len() - behind);
+    let before = before.get(..before.len() - size_of::<u32>()).unwrap_or_default();
+    let found = [before, &[0; size_of::<u32>()], behind].iter().fold(0, |sum, part| crc32c_append(sum, part));
+    if found == sum { Ok(()) } else { Err(Fault::Malformed("the checksum is that of another header")) }
 }
 
 /// What `PP2_TYPE_SSL` says, where it is there (section 2.2.6). All other TLVs only have to have an end.

@@ -153,6 +153,58 @@ fn tlvs_have_an_end_and_tls_is_said_once() {
     assert!(wrong(&ssl(7, 0, &[b'a'; 257])));
 }
 
+/// CRC-32C, bit by bit.
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |sum, byte| {
+        (0..8).fold(sum ^ u32::from(*byte), |sum, _| if sum & 1 == 1 { sum >> 1 ^ 0x82F6_3B78 } else { sum >> 1 })
+    })
+}
+
+/// A header of version 2 with a checksum among its TLVs.
+fn summed(family: u8, addresses: &[u8], before: &[u8], behind: &[u8]) -> Vec<u8> {
+    let mut header = v2(1, family, &[addresses, before, &tlv(0x03, &[0; 4]), behind].concat());
+    let sum = crc32c(&header).to_be_bytes();
+    let at = header.len() - behind.len() - 4;
+    header[at..at + 4].copy_from_slice(&sum);
+    header
+}
+
+#[test]
+fn a_checksum_is_that_of_the_header() {
+    assert_eq!(crc32c(b"123456789"), 0xE306_9283, "the check value of the polynomial");
+    let name = ssl(7, 0, b"device-7");
+    for (before, behind) in [(&[][..], &[][..]), (&name, &[]), (&[], &name), (&tlv(0x04, b"pad"), &name)] {
+        for (family, addresses, source) in [(0x11, V4, "192.0.2.7:49153"), (0x21, &v6(), "[2001:db8::7]:49153")] {
+            let header = summed(family, addresses, before, behind);
+            let Header::Proxied(client) = read(&header) else { panic!("it speaks for a client") };
+            assert_eq!(client.source, source.parse().expect("an address"));
+            // Every bit behind the length counts.
+            for at in 16..header.len() {
+                for bit in 0..8 {
+                    let mut changed = header.clone();
+                    changed[at] ^= 1 << bit;
+                    let is_found = matches!(parse(&changed), Err(Fault::Malformed(_)));
+                    // With another type there is no checksum.
+                    let is_type_of_sum = at == 16 + addresses.len() + before.len();
+                    assert!(is_found || is_type_of_sum, "bit {bit} of byte {at}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_checksum_that_is_none_is_refused() {
+    let said = |tlvs: &[u8]| fault(&v2(1, 0x11, &[V4, tlvs].concat()));
+    assert_eq!(said(&tlv(0x03, &[0; 4])), Fault::Malformed("the checksum is that of another header"));
+    assert_eq!(said(&tlv(0x03, &[0; 3])), Fault::Malformed("the checksum has not 4 bytes"));
+    assert_eq!(said(&tlv(0x03, &[0; 5])), Fault::Malformed("the checksum has not 4 bytes"));
+    let twice = [tlv(0x03, &[0; 4]), tlv(0x03, &[0; 4])].concat();
+    assert_eq!(said(&twice), Fault::Malformed("there are two checksums"));
+    // What is for nobody is discarded unread.
+    assert_eq!(read(&v2(0, 0x11, &[V4, &tlv(0x03, &[0; 4])[..]].concat())), Header::Local);
+}
+
 #[test]
 fn a_header_has_a_longest() {
     let room = HEADER_MAX_BYTES - 16 - V4.len() - 3;

@@ -158,10 +158,13 @@ impl Control {
 }
 
 /// Where clients come in.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Entrance<'a> {
     /// What is listened on.
     pub listens: &'a [Listen],
+    /// Called once all addresses are listened on, before anything is accepted, read or kept: here the process gives up rights that listening
+    /// alone needs.
+    pub once_bound: &'a dyn Fn() -> Result<(), String>,
     /// Handshakes of TLS that may go on at once, on each thread.
     pub tls_handshakes: usize,
     /// Finds out who clients are, where they are asked.
@@ -179,6 +182,7 @@ impl<'a> Entrance<'a> {
     pub fn open(listens: &'a [Listen]) -> Entrance<'a> {
         Entrance {
             listens,
+            once_bound: &|| Ok(()),
             tls_handshakes: 64,
             doorkeeper: None,
             asks: false,
@@ -193,6 +197,8 @@ impl<'a> Entrance<'a> {
 pub enum StartError {
     /// Somewhere could not be listened.
     Listen(Place, io::Error),
+    /// What was to be done once it listened has failed, and this is why.
+    Bound(String),
     /// A thread or what it needs could not be had.
     Thread(io::Error),
     /// The data directory cannot be used.
@@ -207,6 +213,7 @@ impl fmt::Display for StartError {
                 "cannot listen on {address}: the port is in use; stop the other server or choose another port with --listen"
             ),
             StartError::Listen(place, error) => write!(f, "cannot listen on {place}: {error}"),
+            StartError::Bound(why) => f.write_str(why),
             StartError::Thread(error) => write!(f, "cannot start a thread: {error}"),
             StartError::Data(error) => error.fmt(f),
         }
@@ -229,7 +236,7 @@ impl Broker {
         threads: usize,
         data: Option<DataDirectory<'_>>,
     ) -> Result<Broker, StartError> {
-        let Entrance { listens, tls_handshakes, doorkeeper, asks, policy, arrivals } = entrance;
+        let Entrance { listens, once_bound, tls_handshakes, doorkeeper, asks, policy, arrivals } = entrance;
         let arrivals = Arc::new(Arrivals::new(arrivals));
         let threads = threads.clamp(1, SHARDS_MAX);
         let mut listeners = Vec::new();
@@ -237,6 +244,7 @@ impl Broker {
             listeners
                 .push(Listener::bind(listen, &arrivals).map_err(|(place, error)| StartError::Listen(place, error))?);
         }
+        once_bound().map_err(StartError::Bound)?;
         let bound = listeners.iter().filter_map(|listener| listener.address().transpose()).collect::<io::Result<_>>();
         let queue_batches = settings.shard_queue_batches;
         let shared = Shared::new(settings, Exchange::new(threads, retained));

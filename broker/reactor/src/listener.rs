@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mio::event::Source;
@@ -32,6 +32,16 @@ pub enum Place {
         /// As chmod(1) takes it.
         mode: u32,
     },
+}
+
+impl Place {
+    /// The file of a Unix socket.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Place::Network(_) => None,
+            Place::Unix { path, .. } => Some(path),
+        }
+    }
 }
 
 impl fmt::Display for Place {

@@ -9,6 +9,7 @@ mod cli;
 mod client;
 mod config;
 mod contracts;
+mod files;
 mod identity;
 mod log;
 mod nearest;

@@ -1,7 +1,7 @@
 //! The folder of an authority: which files there are, and how they are written.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -11,10 +11,11 @@ use rustls_pki_types::pem::PemObject as _;
 use super::authority::{Authority, Made};
 use super::der::{Fields, fields};
 use super::error::CertificateError;
+use crate::files;
 use crate::time::UtcTime;
 
 /// Largest file read.
-const FILE_MAX_BYTES: u64 = 1 << 20;
+const FILE_MAX_BYTES: usize = 1 << 20;
 
 /// Where an authority and what it has issued are kept.
 #[derive(Debug, Clone)]
@@ -179,11 +180,7 @@ fn create(path: &Path, bytes: &[u8], is_private: bool) -> io::Result<()> {
 }
 
 fn text(path: &Path) -> Result<String, CertificateError> {
-    let mut text = String::new();
-    fs::File::open(path)
-        .and_then(|file| file.take(FILE_MAX_BYTES).read_to_string(&mut text))
-        .map_err(|error| CertificateError::file(path, "cert_read", format!("cannot be read: {error}")))?;
-    Ok(text)
+    files::text(path, FILE_MAX_BYTES).map_err(|why| CertificateError::file(path, "cert_read", why.to_string()))
 }
 
 /// The first certificate of a file, in DER.

@@ -19,13 +19,19 @@ const PASSWORD_VARIABLE: &str = "TAUTWIRE_PASSWORD";
 const PASSWORD_MAX_BYTES: usize = 65_535;
 
 pub(super) const CONNECTION_OPTIONS: &[OptionSpec] = &[
-    value(Some('h'), "host", "HOST", "The broker's name or address. Default: localhost."),
+    value(
+        Some('h'),
+        "host",
+        "HOST",
+        "The broker's name or address, or unix:/PATH for its Unix socket. Default: localhost.",
+    ),
     value(Some('p'), "port", "PORT", "The broker's port. Default: 1883, with TLS 8883."),
     value(
         None,
         "url",
         "URL",
-        "The same in one: mqtt://HOST:PORT, mqtts:// for TLS, ws://HOST:PORT/PATH for WebSocket, or wss:// for both.",
+        "The same in one: mqtt://HOST:PORT, mqtts:// for TLS, ws://HOST:PORT/PATH for WebSocket, wss:// for \
+         both, or unix:/PATH for a Unix socket.",
     ),
     value(Some('V'), "protocol-version", "VERSION", "5, 3.1.1 or 3.1. Default: 5."),
     value(Some('i'), "id", "ID", "The client identifier. Default: a random one."),

@@ -76,7 +76,7 @@ pub(super) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     crate::log::init(&config.log);
     if let Some(path) = config.audit.file.get() {
         let failed = |error| format!("audit.file: {}: {error}", path.display());
-        crate::log::audit::start(path).map_err(|error| Stop::failure(Exit::Usage, failed(error)))?;
+        crate::log::audit::start(path, prepared.owner()).map_err(|error| Stop::failure(Exit::Usage, failed(error)))?;
     }
     for warning in config.warnings() {
         log::warn!("{warning}");

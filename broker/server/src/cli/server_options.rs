@@ -86,10 +86,19 @@ impl ServerOptions {
         if self.certificate.is_some() != self.key.is_some() {
             return fail("--cert and --key go together: a certificate and its private key");
         }
+        let local = self.host.as_ref().filter(|host| host.starts_with("unix:")).map(|host| Server::parse(host));
+        let local = local.transpose().map_err(|error| arguments.command_failure(&error.to_string()))?;
+        if local.is_some() && self.port.is_some() {
+            return fail("a Unix socket has no port; leave out --port");
+        }
+        let named = self.url.as_ref().or(local.as_ref());
+        if self.asks_for_tls() && named.is_some_and(|server| server.scheme == Scheme::Unix) {
+            return fail("a Unix socket has no TLS: nobody is on the way; leave out the options of TLS");
+        }
         if self.takes_any && (self.ca.is_some() || self.revoked.is_some()) {
             return fail("--dangerously-accept-any-certificate looks at no certificate; leave out --ca and --revoked");
         }
-        let server = match &self.url {
+        let server = match named {
             Some(server) if self.asks_for_tls() && !server.scheme.is_tls() => {
                 return fail("the options of TLS need mqtts:// or wss:// in --url");
             }
@@ -173,6 +182,8 @@ mod tests {
         ] {
             assert_eq!(resolved(given), localhost(Scheme::Mqtts, 8883), "{given:?}");
         }
+        assert_eq!(resolved(&["--host", "unix:/s"]), Ok((Scheme::Unix, String::new(), 0)));
+        assert_eq!(resolved(&["--url", "mqtt+unix:///s"]), Ok((Scheme::Unix, String::new(), 0)));
         assert_eq!(resolved(&["--tls", "--port", "1"]), localhost(Scheme::Mqtts, 1));
         assert_eq!(resolved(&["--url", "wss://a:2/p", "--tls"]), Ok((Scheme::Wss, "a".to_owned(), 2)));
     }
@@ -186,6 +197,10 @@ mod tests {
             (&["--key", "a"], "--cert and --key go together"),
             (&["--ca", "a", "--dangerously-accept-any-certificate"], "leave out --ca"),
             (&["--ca", "no-such-file"], "no-such-file"),
+            (&["--host", "unix:/s", "--port", "1"], "has no port"),
+            (&["--host", "unix:/s", "--tls"], "has no TLS"),
+            (&["--url", "unix:/s", "--tls"], "has no TLS"),
+            (&["--host", "unix:"], "the file of the socket is missing"),
             (&["--url", "http://a"], "the scheme is one of mqtt, mqtts, ws, wss"),
         ] {
             let refused = resolved(given).expect_err("refused");

@@ -26,8 +26,10 @@ pub(crate) use value::LogFormat;
 
 use std::path::Path;
 
+use crate::files;
+
 /// Largest configuration file read.
-const CONFIG_FILE_MAX_BYTES: u64 = 1024 * 1024;
+const CONFIG_FILE_MAX_BYTES: usize = 1024 * 1024;
 
 impl Config {
     /// Reads the file, if one is named, then applies the settings of the command line over it in their order.
@@ -156,20 +158,9 @@ pub(crate) fn changed_keys(before: &Config, after: &Config) -> Vec<&'static str>
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {
-    use std::io::Read as _;
-
-    let unreadable = |message: String| ConfigError {
+    files::text(path, CONFIG_FILE_MAX_BYTES).map_err(|why| ConfigError {
         code: ErrorCode::Unreadable,
         place: Place::WholeFile { path: path.to_owned() },
-        message,
-    };
-    let file = std::fs::File::open(path).map_err(|error| unreadable(format!("cannot be opened: {error}")))?;
-    let mut text = String::new();
-    file.take(CONFIG_FILE_MAX_BYTES + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| unreadable(format!("cannot be read: {error}")))?;
-    if text.len() as u64 > CONFIG_FILE_MAX_BYTES {
-        return Err(unreadable(format!("is larger than {CONFIG_FILE_MAX_BYTES} bytes, the most that is read")));
-    }
-    Ok(text)
+        message: why.to_string(),
+    })
 }

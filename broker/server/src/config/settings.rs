@@ -28,6 +28,9 @@ settings! {
         /// Reactor threads, each with its own share of the clients. 0 means one less than
         /// there are cores, at least one; 64 at most.
         threads: usize = 0, in 0..=64;
+        /// Whom the broker [becomes](operating/running.md#started-as-root) once it listens, where it has been started as root: a name of
+        /// `/etc/passwd`, or numbers as `UID:GID`. Empty means that it stays who it is.
+        user: Text = Text::default();
         tables listener: ListenerConfig;
     }
 

@@ -153,7 +153,7 @@ fn the_command_line_goes_over_the_file_and_later_over_earlier() {
 #[test]
 fn a_file_that_is_not_there_is_named() {
     let errors = Config::load(Some(Path::new("no-such.toml")), &[]).expect_err("refused");
-    assert!(errors[0].to_string().starts_with("no-such.toml: cannot be opened: "), "{errors:?}");
+    assert!(errors[0].to_string().starts_with("no-such.toml: cannot be read: "), "{errors:?}");
 }
 
 #[test]

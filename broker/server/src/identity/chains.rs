@@ -1,7 +1,6 @@
 //! What each listener asks about clients, made of the configuration and the files that it names.
 
 use std::collections::HashMap;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use tautwire_identity::{
 use crate::config::auth::CertificateNames;
 use crate::config::listener::Listener;
 use crate::config::settings::AuthConfig;
+use crate::files;
 
 /// Longest file with a secret.
 const SECRET_FILE_MAX_BYTES: usize = 16 << 10;
@@ -257,9 +257,5 @@ fn jwt(auth: &AuthConfig, lasting: &mut Lasting) -> Result<Jwt, String> {
 }
 
 fn read_text(path: &Path, bytes_max: usize) -> Result<String, String> {
-    let mut text = String::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(bytes_max as u64 + 1).read_to_string(&mut text))
-        .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-    if text.len() > bytes_max { Err(format!("{} has more than {bytes_max} bytes", path.display())) } else { Ok(text) }
+    files::text(path, bytes_max).map_err(|why| format!("{} {why}", path.display()))
 }

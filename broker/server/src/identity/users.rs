@@ -1,12 +1,14 @@
 //! A password file on disk, changed so that nobody sees half of it and no change is lost.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use tautwire_identity::edit::EditError;
 use tautwire_identity::limits::PASSWORD_FILE_BYTES_MAX;
+
+use crate::files;
 
 /// What only the owner may read and write.
 const OWNER_ONLY: u32 = 0o600;
@@ -73,12 +75,7 @@ fn locked(path: &Path, makes: bool) -> io::Result<(PathBuf, File)> {
 }
 
 fn text_of(file: &File) -> io::Result<String> {
-    let mut text = String::new();
-    file.take(PASSWORD_FILE_BYTES_MAX as u64 + 1).read_to_string(&mut text)?;
-    if text.len() > PASSWORD_FILE_BYTES_MAX {
-        return Err(io::Error::other(format!("it has more than {PASSWORD_FILE_BYTES_MAX} bytes")));
-    }
-    Ok(text)
+    files::text_of(file, PASSWORD_FILE_BYTES_MAX).map_err(io::Error::other)
 }
 
 /// Puts a file with this text in the place of `old`, for the same owner.

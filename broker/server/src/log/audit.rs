@@ -4,7 +4,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -34,13 +34,18 @@ struct AuditFile {
     reopen: Arc<AtomicBool>,
 }
 
-/// Writes what belongs to the audit log to this file from now on, behind what is there.
+/// Writes what belongs to the audit log to this file from now on, behind what is there. The file is made over to `owner`, by numbers of user
+/// and group, where the broker is about to become somebody else: it is opened anew as that user.
 ///
 /// # Errors
 /// The file cannot be opened, or the thread that writes cannot be started.
-pub(crate) fn start(path: &Path) -> io::Result<()> {
+pub(crate) fn start(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
     let reopen = Arc::new(AtomicBool::new(false));
-    let file = AuditFile { path: path.to_owned(), file: open(path)?, reopen: reopen.clone() };
+    let opened = open(path)?;
+    if let Some((uid, gid)) = owner.filter(|(uid, _)| opened.metadata().is_ok_and(|file| file.uid() != *uid)) {
+        fchown(&opened, Some(uid), Some(gid))?;
+    }
+    let file = AuditFile { path: path.to_owned(), file: opened, reopen: reopen.clone() };
     let queue = Queue::start(Box::new(file), |count| {
         line(&UtcTime::now(), |out| out.push_str(&format!(",\"event\":\"lost\",\"lines\":{count}")))
     })?;

@@ -4,10 +4,12 @@ mod memory;
 pub(crate) mod reload;
 mod settings;
 mod tls;
+mod user;
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -26,6 +28,7 @@ use crate::identity::Porter;
 use crate::rules;
 use reload::{Reloader, Source};
 use tls::TlsServers;
+use user::User;
 
 /// What the configuration names, read and checked.
 pub(crate) struct Prepared {
@@ -34,6 +37,15 @@ pub(crate) struct Prepared {
     tls: TlsServers,
     policy: Arc<Policy>,
     porter: Arc<Porter>,
+    /// Whom the broker becomes once it listens.
+    user: Option<User>,
+}
+
+impl Prepared {
+    /// Who owns what the broker makes.
+    pub(crate) fn owner(&self) -> Option<(u32, u32)> {
+        self.user.as_ref().map(|user| (user.uid, user.gid))
+    }
 }
 
 /// Reads the files that the configuration names.
@@ -49,13 +61,14 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
     let token = file.map(Token::read).transpose();
     let listeners = config.listeners();
     let porter = Porter::new(config);
-    match (contracts, token, TlsServers::read(&listeners), rules::load(config.acl.file.get()), porter) {
-        (Ok(contracts), Ok(token), Ok(tls), Ok(policy), Ok(porter)) => {
-            Ok(Prepared { contracts, token, tls, policy, porter: Arc::new(porter) })
+    let user = Some(&*config.user.0).filter(|user| !user.is_empty()).map(User::find).transpose();
+    match (contracts, token, TlsServers::read(&listeners), rules::load(config.acl.file.get()), porter, user) {
+        (Ok(contracts), Ok(token), Ok(tls), Ok(policy), Ok(porter), Ok(user)) => {
+            Ok(Prepared { contracts, token, tls, policy, porter: Arc::new(porter), user })
         }
-        (contracts, token, tls, policy, porter) => {
+        (contracts, token, tls, policy, porter, user) => {
             let lists = contracts.err().into_iter().chain(policy.err()).chain(porter.err()).flatten();
-            Err(lists.chain(token.err()).chain(tls.err()).collect())
+            Err(lists.chain(token.err()).chain(tls.err()).chain(user.err()).collect())
         }
     }
 }
@@ -72,6 +85,11 @@ pub(crate) fn run(source: Source, mut config: Config, prepared: Prepared, on_dam
             return ExitCode::FAILURE;
         }
     };
+    if user::is_root_unasked(prepared.user.as_ref()) {
+        log::warn!(
+            "the broker runs as root, and need not: name a user in `user`, or have the service manager start it as one"
+        );
+    }
     if config.contracts.path.get().is_some() {
         log::info!("{} contracts", prepared.contracts.contracts().len());
     }
@@ -144,7 +162,7 @@ fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnD
     let porter = prepared.porter;
     porter.start_workers();
     let asks = porter.chains().ask() || !policy.is_open();
-    let doors = Doors { porter: porter.clone(), asks, policy };
+    let doors = Doors { porter: porter.clone(), asks, policy, user: prepared.user };
     let broker = start_broker(config, contracts, doors, &prepared.tls, data).map_err(|error| error.to_string())?;
     let control = broker.control();
     crate::log::count_losses(&control);
@@ -170,6 +188,7 @@ struct Doors {
     porter: Arc<Porter>,
     asks: bool,
     policy: Arc<Policy>,
+    user: Option<User>,
 }
 
 /// A core is left to the kernel and to other programs: a thread that shares its core with them, or with another thread of the
@@ -194,10 +213,13 @@ fn start_broker(
         let (engine, retained) = settings::of(config);
         let listens = settings::listens(config, &config.listeners(), tls);
         let tls_handshakes = config.limits.tls_handshakes;
-        let Doors { porter, asks, policy } = doors.clone();
+        let Doors { porter, asks, policy, user } = doors.clone();
         let arrivals = settings::arrivals(&config.limits);
         let doorkeeper: Option<Arc<dyn Doorkeeper>> = Some(porter);
-        let entrance = Entrance { listens: &listens, tls_handshakes, doorkeeper, asks, policy, arrivals };
+        let sockets: Vec<&Path> = listens.iter().filter_map(|listen| listen.place.path()).collect();
+        let once_bound = || user.as_ref().map_or(Ok(()), |user| user.assume(&sockets));
+        let entrance =
+            Entrance { listens: &listens, once_bound: &once_bound, tls_handshakes, doorkeeper, asks, policy, arrivals };
         match Broker::start(engine, retained, contracts.clone(), entrance, threads, data) {
             Err(StartError::Listen(Place::Network(address), error))
                 if error.kind() == io::ErrorKind::AddrInUse && config.listen.give_up(address) =>

@@ -1,7 +1,5 @@
 //! The files of TLS: read at start, and again when the broker is told to.
 
-use std::fs;
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,9 +7,10 @@ use tautwire_tls::{Identity, Material, Pem, Prepared, Protocol, Server};
 
 use crate::config::listener::Listener;
 use crate::config::settings::TlsConfig;
+use crate::files;
 
 /// Largest file read: lists of revoked certificates grow long.
-const FILE_MAX_BYTES: u64 = 64 << 20;
+const FILE_MAX_BYTES: usize = 64 << 20;
 
 /// What serves TLS. Listeners with the same keys share a server, and so the tickets by which clients resume their sessions.
 #[derive(Debug, Clone, Default)]
@@ -95,11 +94,6 @@ fn read(tls: &TlsConfig) -> Result<Material, String> {
 
 fn pem(path: &Path) -> Result<Pem, String> {
     let source = path.display().to_string();
-    let failed = |error: std::io::Error| format!("cannot read {source}: {error} [tls_file]");
-    let mut bytes = Vec::new();
-    fs::File::open(path).map_err(failed)?.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > FILE_MAX_BYTES {
-        return Err(format!("{source} is larger than {FILE_MAX_BYTES} bytes, the most that is read [tls_file]"));
-    }
+    let bytes = files::bytes(path, FILE_MAX_BYTES).map_err(|why| format!("{source} {why} [tls_file]"))?;
     Ok(Pem { source, bytes })
 }

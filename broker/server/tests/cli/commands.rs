@@ -38,7 +38,7 @@ fn wrong_arguments_go_to_standard_error_and_fail_with_1() {
         (&["sevre"], "did you mean serve?"),
         (&["serve", "--lisen", "x"], "did you mean --listen?"),
         (&["serve", "--set", "mqtt.max_qso=1"], "did you mean mqtt.max_qos?"),
-        (&["serve", "--config", "no-such-file.toml"], "no-such-file.toml: cannot be opened"),
+        (&["serve", "--config", "no-such-file.toml"], "no-such-file.toml: cannot be read"),
         (&["pub", "a", "m", "-P", "hunter2"], "--password-file FILE"),
         (&["sub"], "a topic filter is missing"),
         (&["config", "chekc"], "did you mean config check?"),

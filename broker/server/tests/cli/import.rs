@@ -96,3 +96,14 @@ fn a_file_that_is_not_there_is_named() {
     let gone = run(&["import", "no-such.conf"]).expect(1);
     assert!(gone.stderr.contains("no-such.conf cannot be read"), "{}", gone.stderr);
 }
+
+/// A part of a configuration would not mean the same.
+#[test]
+fn a_file_that_is_too_large_is_refused_and_not_cut_off() {
+    let folder = Folder::new("large");
+    let file = folder.write("mosquitto.conf", "allow_anonymous true\n");
+    let opened = fs::OpenOptions::new().write(true).open(&file).expect("it is there");
+    opened.set_len((16 << 20) + 1).expect("a file may have a hole");
+    let refused = run(&["import", "--dir", &folder.0.display().to_string(), &file]).expect(1);
+    assert!(refused.stderr.contains("is larger than 16777216 bytes, the most that is read"), "{}", refused.stderr);
+}

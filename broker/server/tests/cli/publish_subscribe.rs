@@ -1,6 +1,6 @@
 //! `tautwire pub` and `tautwire sub` against `tautwire serve`.
 
-use crate::process::{Broker, run};
+use crate::process::{Broker, Process, run};
 
 const VERSIONS: [&str; 3] = ["5", "3.1.1", "3.1"];
 const QOS: [&str; 3] = ["0", "1", "2"];
@@ -210,4 +210,24 @@ fn a_broker_that_is_not_there_ends_with_2() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("binds").local_addr().expect("an address").port();
     let ended = run(&["pub", "-h", "127.0.0.1", "-p", &free.to_string(), "a", "m"]).expect(2);
     assert!(ended.stderr.starts_with(&format!("tautwire: cannot connect to 127.0.0.1:{free}: ")), "{}", ended.stderr);
+}
+
+#[test]
+fn messages_go_through_a_unix_socket() {
+    let path = std::env::temp_dir().join(format!("tautwire-cli-unix-{}", std::process::id()));
+    let at = format!("unix:{}", path.display());
+    let gone = run(&["pub", "-h", &at, "a", "x"]).expect(2);
+    assert!(gone.stderr.contains(&at), "{}", gone.stderr);
+    let mut broker = Process::start_without_reader(&["serve", "--memory", "--listen", &at]);
+    assert_eq!(broker.output_line(), format!("listening on {at}"));
+    for (option, address) in
+        [("-h", at.clone()), ("--url", at.clone()), ("--url", format!("mqtt+{}", at.replacen(":", "://", 1)))]
+    {
+        let retained = ["pub", option, &address, "-r", "-q", "2", "t", address.as_str()];
+        run(&retained).expect(0);
+        let received = run(&["sub", option, &address, "-q", "1", "-C", "1", "t"]).expect(0);
+        assert_eq!(received.text(), format!("{address}\n"));
+    }
+    broker.interrupt();
+    broker.end().expect(0);
 }

@@ -38,6 +38,7 @@ mod support;
 mod sys;
 mod tls;
 mod tokens;
+mod user;
 mod users;
 mod websocket;
 mod will;

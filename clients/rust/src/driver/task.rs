@@ -15,7 +15,7 @@ use super::backoff::Backoff;
 use super::connection::{Connection, Progress, Socket};
 use super::{Begin, unreachable};
 use crate::state::Shared;
-use crate::{Error, log};
+use crate::{Error, Scheme, log};
 
 /// Drives the client to its end.
 pub(crate) async fn run(shared: Arc<Shared>, begin: Begin) {
@@ -52,9 +52,14 @@ async fn connect(shared: &Arc<Shared>) -> Result<Connection<TcpStream>, Error> {
     let (server, patience) = shared.with_options(|options| (options.server.clone(), options.connect_timeout));
     log::connecting(&server);
     let address = server.authority();
-    let connected = timeout(patience, TcpStream::connect((server.host.as_str(), server.port))).await;
-    let connected = connected.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut)));
-    let stream = connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream));
+    let stream = match server.scheme {
+        Scheme::Unix => super::open_local(&server.path).and_then(TcpStream::from_std),
+        _ => {
+            let connected = timeout(patience, TcpStream::connect((server.host.as_str(), server.port))).await;
+            let connected = connected.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut)));
+            connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream))
+        }
+    };
     Connection::new(stream.map_err(|error| unreachable(&address, error))?, shared.clone())
 }
 

@@ -13,7 +13,7 @@ use super::backoff::Backoff;
 use super::connection::{Connection, Progress, Socket};
 use super::{Begin, unreachable};
 use crate::state::{Shared, lock};
-use crate::{Error, log};
+use crate::{Error, Scheme, log};
 
 const SOCKET: Token = Token(0);
 const BELL: Token = Token(1);
@@ -85,9 +85,12 @@ impl Driver {
         let (server, timeout) = self.shared.with_options(|options| (options.server.clone(), options.connect_timeout));
         log::connecting(&server);
         let address = server.authority();
-        let stream = open(&server.host, server.port, timeout).map_err(|error| unreachable(&address, error))?;
-        let socket = MioSocket::new(stream, &self.poller).map_err(|error| unreachable(&address, error))?;
-        Connection::new(socket, self.shared.clone())
+        let stream = match server.scheme {
+            Scheme::Unix => super::open_local(&server.path),
+            _ => open(&server.host, server.port, timeout),
+        };
+        let socket = stream.and_then(|stream| MioSocket::new(stream, &self.poller));
+        Connection::new(socket.map_err(|error| unreachable(&address, error))?, self.shared.clone())
     }
 
     /// Drives the connection to its end; gives why it ended, where that was not wanted.
@@ -139,7 +142,11 @@ fn open(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in (host, port).to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, timeout.max(Duration::from_millis(1))) {
-            Ok(stream) => return Ok(stream),
+            Ok(stream) => {
+                stream.set_nodelay(true)?;
+                stream.set_nonblocking(true)?;
+                return Ok(stream);
+            }
             Err(error) => last = error,
         }
     }
@@ -154,9 +161,8 @@ pub(crate) struct MioSocket {
 }
 
 impl MioSocket {
+    /// Of one that does not block.
     fn new(stream: TcpStream, poller: &Poller) -> io::Result<MioSocket> {
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
         let mut stream = mio::net::TcpStream::from_std(stream);
         poller.registry().register(&mut stream, SOCKET, Interest::READABLE | Interest::WRITABLE)?;
         Ok(MioSocket { stream, readable: true, writable: true })

@@ -75,7 +75,7 @@ impl Default for Reconnect {
 
 impl Options {
     /// Options for the server of an address: `mqtt://HOST[:PORT]`, with feature `tls` `mqtts://…`, with feature `websocket`
-    /// `ws://HOST[:PORT][/PATH]`, with both `wss://…`. Ports default to 1883, 8883, 80 and 443. MQTT 5.0, unless
+    /// `ws://HOST[:PORT][/PATH]`, with both `wss://…`, and for a Unix socket `unix:/PATH`. Ports default to 1883, 8883, 80 and 443. MQTT 5.0, unless
     /// [`Options::version`] says otherwise.
     ///
     /// # Errors

@@ -13,6 +13,8 @@ pub enum Scheme {
     Ws,
     /// `wss://`: WebSocket over TLS.
     Wss,
+    /// `unix:`: a Unix socket.
+    Unix,
 }
 
 /// A server's address, parsed.
@@ -20,11 +22,11 @@ pub enum Scheme {
 pub struct Server {
     /// How to reach it.
     pub scheme: Scheme,
-    /// Name or address, without the brackets of IPv6.
+    /// Name or address, without the brackets of IPv6. Empty for a Unix socket.
     pub host: String,
-    /// TCP port.
+    /// TCP port. 0 for a Unix socket.
     pub port: u16,
-    /// Path of the WebSocket, beginning with a slash.
+    /// Path of the WebSocket, beginning with a slash, or the file of the Unix socket.
     pub path: String,
 }
 
@@ -45,17 +47,33 @@ impl Scheme {
             Scheme::Mqtts => 8883,
             Scheme::Ws => 80,
             Scheme::Wss => 443,
+            Scheme::Unix => 0,
         }
     }
 }
 
 impl Server {
-    /// Reads `SCHEME://HOST[:PORT][/PATH]`; see [`crate::Options::new`].
+    /// Reads `SCHEME://HOST[:PORT][/PATH]` or `unix:PATH`; see [`crate::Options::new`].
     ///
     /// # Errors
     /// [`Error::Options`] that says what is wrong.
     pub fn parse(address: &str) -> Result<Server, Error> {
         let wrong = |what: &str| Error::Options(format!("{address}: {what}"));
+        // The second form is for programs that take URLs alone.
+        if let Some(path) = address.strip_prefix("unix:").or_else(|| address.strip_prefix("mqtt+unix://")) {
+            return match path {
+                _ if !cfg!(unix) => Err(wrong("this system has no Unix sockets")),
+                "" => Err(wrong("the file of the socket is missing; write it as unix:/PATH")),
+                // What looks like a host is none.
+                path if path.starts_with("//") || (address.contains("://") && !path.starts_with('/')) => {
+                    Err(wrong("a Unix socket has no host; write it as unix:/PATH"))
+                }
+                path => {
+                    let (scheme, path) = (Scheme::Unix, path.to_owned());
+                    Ok(Server { scheme, host: String::new(), port: scheme.default_port(), path })
+                }
+            };
+        }
         let Some((scheme, rest)) = address.split_once("://") else {
             return Err(wrong("write it as mqtt://HOST[:PORT]"));
         };
@@ -64,7 +82,7 @@ impl Server {
             "mqtts" | "ssl" => Scheme::Mqtts,
             "ws" => Scheme::Ws,
             "wss" => Scheme::Wss,
-            _ => return Err(wrong("the scheme is one of mqtt, mqtts, ws, wss")),
+            _ => return Err(wrong("the scheme is one of mqtt, mqtts, ws, wss, or it is unix:/PATH")),
         };
         if scheme.is_tls() && !cfg!(feature = "tls") {
             return Err(wrong("TLS needs the feature `tls`"));
@@ -106,9 +124,11 @@ impl Server {
         Ok(Server { scheme, host: host.to_owned(), port, path: path.to_owned() })
     }
 
-    /// `HOST:PORT`.
+    /// `HOST:PORT`, or `unix:PATH`.
     pub(crate) fn authority(&self) -> String {
-        if self.host.contains(':') {
+        if self.scheme == Scheme::Unix {
+            format!("unix:{}", self.path)
+        } else if self.host.contains(':') {
             format!("[{}]:{}", self.host, self.port)
         } else {
             format!("{}:{}", self.host, self.port)
@@ -153,6 +173,21 @@ mod tests {
             "mqtt://u@h",
             "mqtt://[::1",
         ] {
+            assert!(Server::parse(address).is_err(), "{address}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_unix_socket_is_a_file() {
+        for (address, path) in
+            [("unix:/run/b.sock", "/run/b.sock"), ("mqtt+unix:///run/b.sock", "/run/b.sock"), ("unix:b.sock", "b.sock")]
+        {
+            let server = Server::parse(address).expect("an address");
+            assert_eq!((server.scheme, &*server.host, server.port, &*server.path), (Scheme::Unix, "", 0, path));
+            assert_eq!(server.to_string(), format!("unix:{path}"));
+        }
+        for address in ["unix:", "unix://host/b.sock", "mqtt+unix://", "mqtt+unix://host/b.sock"] {
             assert!(Server::parse(address).is_err(), "{address}");
         }
     }

@@ -6,5 +6,7 @@ mod no_deadlock;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(unix)]
+mod unix;
 #[cfg(feature = "websocket")]
 mod websocket;

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use tautwire_access::import::mosquitto_acl;
 
 use super::options::{self, Answer};
+use crate::files;
 use crate::json::push_string;
 
 /// Longest file that is read.
-const FILE_MAX_BYTES: u64 = 16 << 20;
+const FILE_MAX_BYTES: usize = 16 << 20;
 /// Files of `include_dir` that are read.
 const INCLUDED_MAX: usize = 256;
 /// Where mosquitto listens when nothing is said.
@@ -265,10 +266,5 @@ pub(super) fn quoted(text: &str) -> String {
 }
 
 fn text(path: &Path) -> Result<String, String> {
-    use std::io::Read as _;
-
-    let failed = |error: std::io::Error| format!("{} cannot be read: {error}", path.display());
-    let mut text = String::new();
-    fs::File::open(path).map_err(failed)?.take(FILE_MAX_BYTES).read_to_string(&mut text).map_err(failed)?;
-    Ok(text)
+    files::text(path, FILE_MAX_BYTES).map_err(|why| format!("{} {why}", path.display()))
 }

@@ -149,7 +149,8 @@ fn without_counterpart(key: &str) -> Option<&'static str> {
         "bind_interface" => "listen at an address of the interface",
         "http_dir" => "files are not served",
         "websockets_log_level" | "websockets_headers_size" => "WebSocket has no such setting",
-        "user" | "pid_file" => "the service manager does that: see packaging/systemd",
+        "user" => "name it in user where the broker is started as root; under a service manager it need not be",
+        "pid_file" => "the service manager does that: see packaging/systemd",
         "log_dest" => "the log goes to standard error",
         "log_facility" | "log_timestamp" | "log_timestamp_format" | "connection_messages" => {
             "the log has no such setting"

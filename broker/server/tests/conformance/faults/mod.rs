@@ -26,7 +26,7 @@ pub(crate) fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped {name}: {why}");
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     use std::os::unix::fs::MetadataExt as _;
 
     std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)

@@ -13,7 +13,7 @@ use crate::support::http::exchange;
 use crate::support::{Client, Connecting, TOKEN, V5, Way};
 
 /// A client that comes by this address.
-fn connecting(address: SocketAddr, client_id: &str) -> Connecting<'_> {
+pub(crate) fn connecting(address: SocketAddr, client_id: &str) -> Connecting<'_> {
     Connecting::new(Way::Tcp(address), V5, client_id)
 }
 

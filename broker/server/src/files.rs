@@ -1,0 +1,85 @@
+//! Reading files whose size others decide.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Why a file is not taken.
+#[derive(Debug)]
+pub(crate) enum ReadError {
+    /// The system does not give what is in it.
+    Read(io::Error),
+    /// It has more bytes than this.
+    TooLarge(usize),
+    /// It is no text, from this byte on.
+    NotUtf8(usize),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Read(error) => write!(f, "cannot be read: {error}"),
+            ReadError::TooLarge(bytes_max) => write!(f, "is larger than {bytes_max} bytes, the most that is read"),
+            ReadError::NotUtf8(at) => write!(f, "is not UTF-8 at byte {at}"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// The text of a file.
+///
+/// # Errors
+/// The file cannot be read, has more than `bytes_max` bytes, or is not UTF-8.
+pub(crate) fn text(path: &Path, bytes_max: usize) -> Result<String, ReadError> {
+    text_of(File::open(path).map_err(ReadError::Read)?, bytes_max)
+}
+
+/// The same of a file that is open.
+///
+/// # Errors
+/// Those of [`text`].
+pub(crate) fn text_of(file: impl Read, bytes_max: usize) -> Result<String, ReadError> {
+    let bytes = bytes_of(file, bytes_max)?;
+    String::from_utf8(bytes).map_err(|error| ReadError::NotUtf8(error.utf8_error().valid_up_to()))
+}
+
+/// The bytes of a file.
+///
+/// # Errors
+/// The file cannot be read, or has more than `bytes_max` bytes.
+pub(crate) fn bytes(path: &Path, bytes_max: usize) -> Result<Vec<u8>, ReadError> {
+    bytes_of(File::open(path).map_err(ReadError::Read)?, bytes_max)
+}
+
+fn bytes_of(file: impl Read, bytes_max: usize) -> Result<Vec<u8>, ReadError> {
+    let mut bytes = Vec::new();
+    // One byte more than may be there: what is larger is refused, never cut off.
+    file.take(bytes_max as u64 + 1).read_to_end(&mut bytes).map_err(ReadError::Read)?;
+    if bytes.len() > bytes_max { Err(ReadError::TooLarge(bytes_max)) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_larger_is_refused_and_not_cut_off() {
+        assert_eq!(text_of(&b"1234"[..], 4).expect("it fits"), "1234");
+        let error = text_of(&b"12345"[..], 4).expect_err("it is larger");
+        assert_eq!(error.to_string(), "is larger than 4 bytes, the most that is read");
+        // It need not have an end.
+        assert!(matches!(text_of(io::repeat(b'x'), 4), Err(ReadError::TooLarge(4))));
+    }
+
+    #[test]
+    fn refusals_say_what_is_wrong() {
+        let error = text_of(&b"ab\xff"[..], 4).expect_err("it is no text");
+        assert_eq!(error.to_string(), "is not UTF-8 at byte 2");
+        let error = text(Path::new("/nowhere/at/all"), 4).expect_err("it is not there");
+        assert!(error.to_string().starts_with("cannot be read: "), "{error}");
+        let error = bytes(Path::new("/"), 4).expect_err("it is a folder");
+        assert!(error.to_string().starts_with("cannot be read: "), "{error}");
+    }
+}

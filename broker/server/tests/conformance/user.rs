@@ -1,0 +1,124 @@
+//! Whom a broker becomes that is started as root. Where tests do not run as root there is nothing to see.
+
+use std::fs;
+use std::net::TcpStream;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+
+use crate::faults::{is_root, skipped};
+use crate::listeners::connecting;
+use crate::support::tls::Authority;
+use crate::support::{AtLeastOnce, Broker, Folder, TOKEN, V5, admin};
+
+/// Of no user that has an entry: numbers need none.
+const UID: u32 = 54_321;
+const GID: u32 = 54_322;
+
+/// What the kernel says of each thread of a process.
+fn threads(pid: u32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("the broker runs");
+    let status = |task: Result<fs::DirEntry, _>| fs::read_to_string(task.expect("a thread").path().join("status"));
+    tasks.map(|task| status(task).expect("it is there")).collect()
+}
+
+fn field(status: &str, name: &str) -> String {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_broker_started_as_root_becomes_its_user_in_all_threads_and_keeps_no_right_of_root() {
+    if !is_root() {
+        return skipped("it needs root");
+    }
+    let folder = Folder::new(&[("token", TOKEN)]);
+    let path = folder.path();
+    let authority = Authority::new();
+    authority.write(&folder, "server");
+    fs::set_permissions(path.join("server.key"), fs::Permissions::from_mode(0o600)).expect("it is ours");
+    fs::create_dir(path.join("state")).expect("there is room");
+    chown(path.join("state"), Some(UID), Some(GID)).expect("this is root");
+    let tables = format!(
+        "[tls]\ncertificate = \"server.pem\"\nkey = \"server.key\"\n[audit]\nfile = \"state/audit.log\"\n\
+                          [[listener]]\nname = \"tls\"\naddress = \"mqtts://127.0.0.1:0\"\n\
+                          [[listener]]\nname = \"local\"\naddress = \"unix:{}\"\n",
+        path.join("s").display()
+    );
+    let settings = [
+        format!("user={UID}:{GID}"),
+        format!("data.path={}", path.join("state/data").display()),
+        format!("admin.token_file={}", path.join("token").display()),
+        "admin.listen=127.0.0.1:0".to_owned(),
+    ];
+    let broker = Broker::with_listeners(2, &folder, &tables, &settings.each_ref().map(String::as_str));
+
+    let threads = threads(broker.pid());
+    assert!(threads.len() > 4, "the broker has threads: {}", threads.len());
+    for thread in &threads {
+        // Real, effective, saved, and of the file system.
+        assert_eq!(field(thread, "Uid"), [UID; 4].map(|id| id.to_string()).join(" "), "{thread}");
+        assert_eq!(field(thread, "Gid"), [GID; 4].map(|id| id.to_string()).join(" "), "{thread}");
+        assert_eq!(field(thread, "Groups"), GID.to_string(), "{thread}");
+        for rights in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+            assert_eq!(field(thread, rights).trim_start_matches('0'), "", "{thread}");
+        }
+    }
+    for own in ["s", "state/audit.log", "state/data"] {
+        let found = fs::metadata(path.join(own)).expect("the broker made it");
+        assert_eq!((found.uid(), found.gid()), (UID, GID), "{own}");
+    }
+
+    // It serves: messages are kept, and TLS has the key that root alone can read.
+    let mut client = broker.connect(V5, "client");
+    client.subscribe("t", AtLeastOnce);
+    assert_eq!(client.publish("t", AtLeastOnce, b"x"), 0);
+    let tls = broker.other_address(0);
+    let mut secured = authority.connect(TcpStream::connect(tls).expect("it listens"), None);
+    secured.open(&connecting(tls, "secured").bytes());
+
+    // The key is read again by whoever the broker is now: it says so, and serves on with what it has.
+    let reload = || admin(broker.admin_address(), "POST", "/config/reload", "");
+    let refused = reload();
+    assert_eq!(refused.status, 422, "{}", refused.body);
+    assert!(refused.body.contains("server.key cannot be read: Permission denied"), "{}", refused.body);
+    secured.ping();
+    chown(path.join("server.key"), None, Some(GID)).expect("this is root");
+    fs::set_permissions(path.join("server.key"), fs::Permissions::from_mode(0o640)).expect("it is ours");
+    let done = reload();
+    assert_eq!(done.status, 200, "{}", done.body);
+
+    // What has been moved away is made anew by the user that the broker is now.
+    fs::rename(path.join("state/audit.log"), path.join("state/old.log")).expect("it is there");
+    broker.signal("HUP");
+    let log = broker.end();
+    assert!(log.contains(&format!("the broker is user {UID} (group {GID}) from now on")), "{log}");
+    assert!(!log.contains("the broker runs as root"), "{log}");
+    let audit = fs::metadata(path.join("state/audit.log")).expect("it is opened anew");
+    assert_eq!(audit.uid(), UID);
+}
+
+/// The state is that of the user, too: what root alone may write is refused at start, not when the first message comes.
+#[test]
+fn a_folder_that_the_user_cannot_write_keeps_the_broker_from_starting() {
+    if !is_root() {
+        return skipped("it needs root");
+    }
+    let folder = Folder::new(&[]);
+    let data = format!("data.path={}", folder.path().join("data").display());
+    let said = Broker::refused(&[&format!("user={UID}:{GID}"), &data]);
+    assert!(said.contains("Permission denied") && said.contains("data directory"), "{said}");
+}
+
+#[test]
+fn root_is_warned_of_unless_it_is_asked_for() {
+    if !is_root() {
+        return skipped("it needs root");
+    }
+    assert!(Broker::start().end().contains("the broker runs as root, and need not"));
+    assert!(!Broker::set(&["user=root"]).end().contains("runs as root"));
+}
+
+#[test]
+fn a_user_that_does_not_exist_is_refused() {
+    let said = Broker::refused(&["user=nobody-at-all"]);
+    assert!(said.contains("there is no user \"nobody-at-all\" in /etc/passwd"), "{said}");
+}

@@ -1,0 +1,65 @@
+"""What the broker and the packages are made of: `python3 tools/supply check|licences|sbom|advisories`.
+
+One line a finding. Ends with 1 if there are any.
+"""
+
+import sys
+
+import advisories
+import licences
+import notices
+import packages
+import sbom
+from packages import ROOT, CannotRead
+
+SBOMS = ROOT / "target/sbom"
+
+
+def check() -> list[str]:
+    """Licences that are not allowed, and a list that is not current."""
+    products = packages.products()
+    findings = list(licences.refused(products))
+    page = ROOT / licences.PAGE
+    if not page.exists() or page.read_text() != licences.page(products):
+        findings.append(f"{licences.PAGE} is not current: run `make licences`, and look at what is new")
+    count = len({purl for product in products for purl in product.packages})
+    print(f"supply: {count} packages of {len(products)} products, {len(findings)} findings")
+    return findings
+
+
+def write_licences() -> list[str]:
+    products = packages.products()
+    (ROOT / licences.PAGE).write_text(licences.page(products))
+    return list(licences.refused(products))
+
+
+def write_sboms() -> list[str]:
+    products = packages.products()
+    written = sbom.write(products, SBOMS)
+    texts = SBOMS / "notices.txt"
+    without = notices.write(products[0], texts)
+    for path in [*written, texts]:
+        print(path.relative_to(ROOT))
+    for name in without:
+        print(f"{name} brings no text of its licence")
+    return []
+
+
+COMMANDS = {"check": check, "licences": write_licences, "sbom": write_sboms, "advisories": advisories.ask}
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1 or arguments[0] not in COMMANDS:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        findings = COMMANDS[arguments[0]]()
+    except CannotRead as error:
+        findings = [str(error)]
+    for finding in findings:
+        print(finding)
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,45 @@
+"""The texts of the licences of what is in the binary, which go with it wherever it is given away."""
+
+import json
+import re
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+from licences import of_others
+from packages import ROOT, TARGET, CannotRead, Product
+
+TEXT_NAME = re.compile(r"^(licen[cs]e|copying|notice|unlicen[cs]e|copyright)", re.IGNORECASE)
+
+
+def write(product: Product, path: Path) -> list[str]:
+    """Writes them, each text once. Gives the names of packages that bring none."""
+    folders = source_folders()
+    users: dict[str, list[str]] = defaultdict(list)
+    without = []
+    for package in of_others(product):
+        found = texts(folders[(package.name, package.version)])
+        for text in found:
+            users[text].append(f"{package.name} {package.version} ({package.licence})")
+        if not found:
+            without.append(f"{package.name} {package.version}")
+    blocks = (f"{', '.join(sorted(those))}\n\n{text}\n" for text, those in users.items())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"\n{'-' * 80}\n\n".join(sorted(blocks)))
+    return without
+
+
+def texts(folder: Path) -> list[str]:
+    """What a package says of its licence."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and TEXT_NAME.match(path.name))
+    return [path.read_text(errors="replace").strip() for path in files]
+
+
+def source_folders() -> dict[tuple[str, str], Path]:
+    """Where cargo has unpacked each package."""
+    command = ["cargo", "metadata", "--locked", "--offline", "--format-version", "1", "--filter-platform", TARGET]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if run.returncode != 0:
+        raise CannotRead(f"cargo metadata does not say where the packages are: {run.stderr.strip()}")
+    listed = json.loads(run.stdout)["packages"]
+    return {(package["name"], package["version"]): Path(package["manifest_path"]).parent for package in listed}
