@@ -31,7 +31,7 @@ impl<'m> ServerFirst<'m> {
         if salt.is_empty() {
             return Err(ScramFault::Malformed("the salt is empty"));
         }
-        if !nonce.strip_prefix(client_nonce).is_some_and(|added| !added.is_empty()) {
+        if nonce.strip_prefix(client_nonce).is_none_or(str::is_empty) {
             return Err(ScramFault::Nonce);
         }
         Ok(ServerFirst { text, nonce, salt, iterations })

@@ -52,7 +52,7 @@ fn keys_are_kept_for_the_same_salt_and_iterations() {
     // Without the password only what is kept can give the same proof.
     scram.forget_password();
     assert_eq!(challenged(&mut scram, CHALLENGE).unwrap(), first);
-    for other in [&b"r=nonce-and-more,s=AAAB,i=4096"[..], b"r=nonce-and-more,s=AAAA,i=4097", CHALLENGE] {
+    for other in [&b"r=nonce-and-more,s=AAAA,i=4097"[..], b"r=nonce-and-more,s=AAAB,i=4097", CHALLENGE] {
         let mut fresh = Scram::sha256("ann", "pencil").unwrap();
         assert_ne!(challenged(&mut scram, other).unwrap(), challenged(&mut fresh, other).unwrap());
     }
@@ -67,14 +67,17 @@ fn each_exchange_has_a_nonce_of_its_own() {
 #[test]
 fn success_that_comes_too_early_or_twice_proves_nothing() {
     let mut scram = Scram::sha256("ann", "pencil").unwrap();
-    let unproved = Err("scram_server_signature");
-    let finish = |scram: &mut Scram| scram.finish(Some(b"v=AAAA")).map_err(|error| error.code());
-    assert_eq!(finish(&mut scram), unproved);
+    let unproved = |scram: &mut Scram| {
+        for last in [&b"v=AAAA"[..], b"v="] {
+            assert_eq!(scram.finish(Some(last)).unwrap_err().code(), "scram_server_signature");
+        }
+    };
+    unproved(&mut scram);
     scram.begin().unwrap();
-    assert_eq!(finish(&mut scram), unproved);
+    unproved(&mut scram);
     challenged(&mut scram, CHALLENGE).unwrap();
     assert_eq!(scram.respond(Some(CHALLENGE)).unwrap_err().code(), "scram_malformed");
-    assert_eq!(finish(&mut scram), unproved);
+    unproved(&mut scram);
 }
 
 #[test]
