@@ -111,7 +111,9 @@ func TestKeysAreKeptForTheSameSaltAndIterations(t *testing.T) {
 		t.Errorf("got %s, want %s", again, first)
 	}
 	for _, other := range []string{"r=nonce-and-more,s=AAAA,i=4097", "r=nonce-and-more,s=AAAB,i=4097", challenge} {
-		if challenged(t, user, other) == challenged(t, ann(t), other) {
+		fresh := ann(t)
+		fresh.password = user.password
+		if challenged(t, user, other) != challenged(t, fresh, other) {
 			t.Errorf("%s is answered with keys that are not for it", other)
 		}
 	}
