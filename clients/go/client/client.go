@@ -24,6 +24,9 @@ type Client struct {
 	clientID  string
 	generated bool
 
+	// authenticating is held while a method of the Authenticator is called.
+	authenticating sync.Mutex
+
 	// mutex guards what follows. It is held for short whiles, never while waiting.
 	mutex   sync.Mutex
 	session *session.Session

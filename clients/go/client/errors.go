@@ -145,6 +145,9 @@ func isPermanent(err error) bool {
 		case packets.ReasonSessionTakenOver, packets.ReasonNotAuthorized, packets.ReasonServerMoved:
 			return true
 		}
+	case ErrAuthentication:
+		var judged interface{ Permanent() bool }
+		return errors.As(e.Err, &judged) && judged.Permanent()
 	case ErrInvalidOptions:
 		return true
 	}

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/tautwire/tautwire/clients/go/packets"
@@ -35,19 +34,6 @@ type ServerInfo struct {
 	// ServerReference names another server, if it gave one.
 	ServerReference string
 	UserProperties  []UserProperty
-}
-
-// Authenticator is one side of an enhanced authentication (section 4.12), such as SCRAM. Each of its methods is called from
-// one goroutine at a time.
-type Authenticator interface {
-	// Method names the authentication method.
-	Method() string
-	// Begin gives the data that goes with CONNECT or with a re-authentication; it may be nil.
-	Begin(ctx context.Context) ([]byte, error)
-	// Continue answers data of the server.
-	Continue(ctx context.Context, data []byte) ([]byte, error)
-	// Finish is given the data with which the server ends the authentication. An error refuses the server.
-	Finish(data []byte) error
 }
 
 // handshake sends CONNECT and waits for CONNACK. What it returns is not a view.
@@ -83,7 +69,7 @@ func (n *connection) handshake(ctx context.Context, clean bool) (*packets.ConnAc
 			_ = n.conn.SetDeadline(time.Time{})
 			return c.accept(connect, p.Clone())
 		case *packets.Auth:
-			answer, err := c.continueAuthentication(ctx, p)
+			answer, err := c.continueAuthentication(ctx, p) // [MQTT-4.12.0-3]
 			if err != nil {
 				return nil, ServerInfo{}, err
 			}
@@ -142,7 +128,7 @@ func (c *Client) connectPacket(ctx context.Context, clean bool) (*packets.Connec
 		}
 		if o.Authenticator != nil {
 			note(connect.SetAuthenticationMethod(o.Authenticator.Method()))
-			data, err := o.Authenticator.Begin(ctx)
+			data, err := c.beginAuthentication(ctx, nil)
 			if err != nil {
 				return nil, wrap(ErrAuthentication, "connect", err)
 			}
@@ -217,116 +203,12 @@ func (c *Client) accept(connect *packets.Connect, p *packets.ConnAck) (*packets.
 	if assigned, ok := p.AssignedClientIdentifier(); ok {
 		info.ClientID = assigned
 	}
-	if authenticator := c.options.Authenticator; authenticator != nil {
+	if c.options.Authenticator != nil {
+		method, _ := p.AuthenticationMethod()
 		data, _ := p.AuthenticationData()
-		if err := authenticator.Finish(data); err != nil {
-			return nil, info, wrap(ErrAuthentication, "connect", err)
+		if err := c.finishAuthentication("connect", method, data); err != nil {
+			return nil, info, err
 		}
 	}
 	return p, info, nil
-}
-
-// continueAuthentication answers AUTH of the server [MQTT-4.12.0-3].
-func (c *Client) continueAuthentication(ctx context.Context, p *packets.Auth) (*packets.Auth, error) {
-	authenticator := c.options.Authenticator
-	if authenticator == nil {
-		// [MQTT-4.12.0-6]
-		return nil, failure(ErrProtocol, "authenticate", "AUTH came, though no authentication was begun")
-	}
-	method, _ := p.AuthenticationMethod()
-	if p.Reason() != packets.ReasonContinueAuthentication || method != authenticator.Method() {
-		// [MQTT-4.12.0-2] [MQTT-4.12.0-5]
-		return nil, failure(ErrProtocol, "authenticate", "AUTH came with %v and the method %q", p.Reason(), method)
-	}
-	data, _ := p.AuthenticationData()
-	answer, err := authenticator.Continue(ctx, append([]byte(nil), data...))
-	if err != nil {
-		return nil, wrap(ErrAuthentication, "authenticate", err)
-	}
-	return authPacket(packets.ReasonContinueAuthentication, method, answer)
-}
-
-func authPacket(reason packets.ReasonCode, method string, data []byte) (*packets.Auth, error) {
-	auth, err := packets.NewAuth(reason, method)
-	if err == nil && data != nil {
-		err = auth.SetAuthenticationData(data)
-	}
-	if err != nil {
-		return nil, wrap(ErrAuthentication, "authenticate", err)
-	}
-	return auth, nil
-}
-
-// Reauthenticate begins an authentication on the connection that is there [MQTT-4.12.1-1], and returns when the server has
-// agreed. If the server does not it ends the connection.
-func (c *Client) Reauthenticate(ctx context.Context) error {
-	authenticator := c.options.Authenticator
-	if authenticator == nil {
-		return failure(ErrNotSupported, "authenticate", "the client has no Authenticator")
-	}
-	data, err := authenticator.Begin(ctx)
-	if err != nil {
-		return wrap(ErrAuthentication, "authenticate", err)
-	}
-	auth, err := authPacket(packets.ReasonReAuthenticate, authenticator.Method(), data)
-	if err != nil {
-		return err
-	}
-	request := &request{done: make(chan struct{})}
-	c.mutex.Lock()
-	switch {
-	case c.current == nil:
-		c.mutex.Unlock()
-		return failure(ErrNotConnected, "authenticate", "there is no connection")
-	case c.reauthentication != nil:
-		c.mutex.Unlock()
-		return failure(ErrNotSupported, "authenticate", "one goes on already")
-	}
-	c.reauthentication = request
-	err = c.session.Append(auth)
-	c.wakeWriter()
-	c.mutex.Unlock()
-	if err != nil {
-		return fromSession("authenticate", err)
-	}
-	return c.waitRequest(ctx, request, "authenticate")
-}
-
-// onAuth goes on with a re-authentication. It runs on the reader, and calls the authenticator there.
-func (n *connection) onAuth(p *packets.Auth) error {
-	c := n.client
-	c.mutex.Lock()
-	request := c.reauthentication
-	c.mutex.Unlock()
-	if request == nil {
-		return failure(ErrProtocol, "authenticate", "AUTH came, though no authentication was begun")
-	}
-	if p.Reason() == packets.ReasonSuccess {
-		data, _ := p.AuthenticationData()
-		err := c.options.Authenticator.Finish(append([]byte(nil), data...))
-		if err != nil {
-			err = wrap(ErrAuthentication, "authenticate", err)
-		}
-		c.mutex.Lock()
-		c.reauthentication = nil
-		request.finish(err)
-		c.mutex.Unlock()
-		return err
-	}
-	ctx, cancel := context.WithTimeout(c.life, c.options.ConnectTimeout)
-	defer cancel()
-	answer, err := c.continueAuthentication(ctx, p)
-	if err != nil {
-		return err
-	}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.current != n {
-		return nil
-	}
-	if err := c.session.Append(answer); err != nil {
-		return fmt.Errorf("authenticate: %w", err)
-	}
-	c.wakeWriter()
-	return nil
 }

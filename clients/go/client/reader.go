@@ -55,7 +55,9 @@ func (n *connection) leave(err error) error {
 	}
 	disconnect := &packets.Disconnect{}
 	disconnect.SetVersion(n.client.options.Version)
-	if own.Reason == 0 || disconnect.SetReason(own.Reason) != nil {
+	if own.Code == ErrAuthentication {
+		_ = disconnect.SetReason(packets.ReasonNotAuthorized)
+	} else if own.Reason == 0 || disconnect.SetReason(own.Reason) != nil {
 		_ = disconnect.SetReason(packets.ReasonProtocolError)
 	}
 	c := n.client

@@ -115,12 +115,14 @@ impl Client {
         Requester::new(self.handle.clone(), topic.into()).await
     }
 
-    /// Begins a re-authentication (section 4.12.1); a failure ends the connection.
+    /// Authenticates again on the connection that there is (section 4.12.1), and resolves when the server has accepted it. Messages
+    /// flow meanwhile. Where either side refuses, the connection ends.
     ///
     /// # Errors
-    /// There is no authenticator or no connection.
-    pub fn reauthenticate(&self) -> Result<(), Error> {
-        self.handle.reauthenticate()
+    /// There is no authenticator, or it refuses; one is under way already; there is no connection, or it is lost; what the server
+    /// said when it refused.
+    pub async fn reauthenticate(&self) -> Result<(), Error> {
+        self.handle.reauthenticate().await
     }
 
     /// How the client stands.

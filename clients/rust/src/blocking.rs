@@ -149,12 +149,14 @@ impl Client {
         wait(crate::Requester::new(self.handle.clone(), topic.into())).map(Requester)
     }
 
-    /// Begins a re-authentication (section 4.12.1); a failure ends the connection.
+    /// Authenticates again on the connection that there is (section 4.12.1), and returns when the server has accepted it. Messages
+    /// flow meanwhile. Where either side refuses, the connection ends.
     ///
     /// # Errors
-    /// There is no authenticator or no connection.
+    /// There is no authenticator, or it refuses; one is under way already; there is no connection, or it is lost; what the server
+    /// said when it refused.
     pub fn reauthenticate(&self) -> Result<(), Error> {
-        self.handle.reauthenticate()
+        wait(self.handle.reauthenticate())
     }
 
     /// How the client stands.

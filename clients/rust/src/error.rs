@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tautwire_protocol::{DecodeError, DisconnectReason, EncodeError, ReasonCode, TopicError};
 
+use crate::scram::ScramFault;
 use crate::tls::{TlsFailure, TlsFault};
 
 /// Why something was not done. Cheap to clone: one cause may end many calls.
@@ -80,6 +81,8 @@ pub enum Error {
     WebSocket(Box<str>),
     /// The authentication exchange failed on this side.
     Authentication(Box<str>),
+    /// An exchange of SCRAM failed on this side.
+    Scram(ScramFault),
     /// The client has been closed.
     Closed,
 }
@@ -119,6 +122,7 @@ impl Error {
             Self::Tls(failure) => failure.fault.code(),
             Self::WebSocket(_) => "websocket",
             Self::Authentication(_) => "authentication",
+            Self::Scram(fault) => fault.code(),
             Self::Closed => "closed",
         }
     }
@@ -134,6 +138,7 @@ impl Error {
             | Self::Topic(_)
             | Self::Encode { .. }
             | Self::Authentication(_)
+            | Self::Scram(_)
             | Self::NotOffered(_)
             | Self::TooLarge { .. }
             | Self::Closed => true,
@@ -212,6 +217,7 @@ impl fmt::Display for Error {
             Self::Tls(failure) => write!(f, "TLS: {failure}"),
             Self::WebSocket(what) => write!(f, "WebSocket: {what}"),
             Self::Authentication(what) => write!(f, "the authentication failed: {what}"),
+            Self::Scram(fault) => write!(f, "the authentication failed: {fault}"),
             Self::Closed => f.write_str("the client is closed"),
         }
     }
@@ -246,8 +252,15 @@ impl std::error::Error for Error {
             Self::Unreachable { error, .. } => Some(&**error),
             Self::BadPacket(error) => Some(error),
             Self::Tls(failure) => Some(failure),
+            Self::Scram(fault) => Some(fault),
             _ => None,
         }
+    }
+}
+
+impl From<ScramFault> for Error {
+    fn from(fault: ScramFault) -> Self {
+        Self::Scram(fault)
     }
 }
 

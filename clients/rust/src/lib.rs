@@ -12,7 +12,7 @@
 //! * Everything that can pile up has a limit ([`Limits`]) and a counter ([`Counters`]).
 //! * [`machine`] is the protocol without any input and output, for those who bring their own.
 //!
-//! Features: `tokio`, `tls` (`mqtts://`), `websocket` (`ws://`, with `tls` `wss://`), `tracing`.
+//! Features: `tokio`, `tls` (`mqtts://`), `websocket` (`ws://`, with `tls` `wss://`), `scram` (`Scram`), `tracing`.
 #![cfg_attr(
     feature = "tokio",
     doc = r#"
@@ -50,6 +50,7 @@ mod message;
 mod options;
 mod properties;
 mod publication;
+mod scram;
 mod state;
 mod subscribe;
 mod tls;
@@ -62,6 +63,9 @@ pub use machine::{AckToken, MachineCounters, Offer, Published};
 pub use message::Message;
 pub use options::{Authenticator, Limits, NEVER_EXPIRES, Options, Reconnect, Scheme, Server, Will};
 pub use publication::Publication;
+#[cfg(feature = "scram")]
+pub use scram::Scram;
+pub use scram::ScramFault;
 pub use state::{Counters, Publishing, Reply, Requester, Status, Subscribing, Subscription, Unsubscribing};
 pub use subscribe::{Overflow, Subscribe};
 pub use tautwire_protocol::{
@@ -73,6 +77,6 @@ pub use tls::Tls;
 pub use tls::{TlsFailure, TlsFault};
 
 /// The examples of the README compile.
-#[cfg(all(doctest, feature = "tokio"))]
+#[cfg(all(doctest, feature = "scram", feature = "tls", feature = "tokio"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -11,7 +11,7 @@ use super::Stop;
 use super::arguments::{Arguments, OptionSpec, flag, value};
 use super::properties::{self, PACKETS, PropertyList};
 use super::server_options::ServerOptions;
-use crate::client::{ConnectOptions, WillMessage};
+use crate::client::{ConnectOptions, ScramHash, WillMessage};
 
 /// The environment variable that may hold the password.
 const PASSWORD_VARIABLE: &str = "TAUTWIRE_PASSWORD";
@@ -43,6 +43,13 @@ pub(super) const CONNECTION_OPTIONS: &[OptionSpec] = &[
         "FILE",
         "Read the password from this file; a line end after it does not count. Without it the environment variable \
          TAUTWIRE_PASSWORD is used, if it is set.",
+    ),
+    value(
+        None,
+        "scram",
+        "HASH",
+        "Prove the password by SCRAM instead of sending it: sha-256 or sha-512. The broker has to prove that it knows it, too. \
+         Needs -u and a password.",
     ),
     value(Some('k'), "keepalive", "SECONDS", "Keep alive; 0 turns it off. Default: 60."),
     flag(
@@ -88,6 +95,7 @@ pub(super) struct ClientOptions {
     id_prefix: Option<String>,
     user: Option<String>,
     password_file: Option<PathBuf>,
+    scram: Option<ScramHash>,
     keep_alive_s: u16,
     keep_session: bool,
     session_expiry_s: Option<u32>,
@@ -115,6 +123,7 @@ impl Default for ClientOptions {
             id_prefix: None,
             user: None,
             password_file: None,
+            scram: None,
             keep_alive_s: 60,
             keep_session: false,
             session_expiry_s: None,
@@ -144,6 +153,9 @@ impl ClientOptions {
             "id-prefix" => self.id_prefix = Some(arguments.string()?),
             "user" => self.user = Some(arguments.string()?),
             "password-file" => self.password_file = Some(arguments.os_string()?.into()),
+            "scram" => {
+                self.scram = Some(arguments.choice(&[("sha-256", ScramHash::Sha256), ("sha-512", ScramHash::Sha512)])?);
+            }
             "keepalive" => self.keep_alive_s = arguments.number(0..=65_535)?,
             "keep-session" => self.keep_session = true,
             "session-expiry" => self.session_expiry_s = Some(checked(arguments, properties::session_expiry)?),
@@ -215,6 +227,11 @@ impl ClientOptions {
         if password.is_some() && self.user.is_none() && !self.version.is_v5() {
             return Err(arguments.command_failure("before MQTT 5.0 a password needs a user name (-u)"));
         }
+        if self.scram.is_some() && (password.is_none() || self.user.is_none()) {
+            return Err(arguments.command_failure(
+                "--scram needs a user name (-u) and a password (--password-file, or TAUTWIRE_PASSWORD)",
+            ));
+        }
         if self.version.is_v5() {
             let expiry_s = self.session_expiry_s.or(self.keep_session.then_some(u32::MAX));
             if let Some(expiry_s) = expiry_s.filter(|expiry_s| *expiry_s > 0) {
@@ -228,6 +245,7 @@ impl ClientOptions {
             client_id,
             user_name: self.user.take(),
             password,
+            scram: self.scram,
             keep_alive_s: self.keep_alive_s,
             clean_start: !self.keep_session,
             will: self.will_topic.take().map(|topic| WillMessage {
@@ -261,6 +279,9 @@ impl ClientOptions {
         let any_property = lists.iter().any(|list| !list.is_empty());
         if !self.version.is_v5() && (any_property || self.session_expiry_s.is_some()) {
             return fail("properties and -x need MQTT 5.0 (-V 5)");
+        }
+        if !self.version.is_v5() && self.scram.is_some() {
+            return fail("--scram needs MQTT 5.0 (-V 5)");
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tautwire_client::blocking::{self, StatusWatch, block_on};
-use tautwire_client::{Error, Limits, Options, Server, Status, Tls, Will};
+use tautwire_client::{Error, Limits, Options, Scram, Server, Status, Tls, Will};
 use tautwire_protocol::{PacketId, Properties, Property, ProtocolVersion, QoS, TopicName};
 
 pub(crate) use wake::Input;
@@ -27,6 +27,8 @@ pub(crate) struct ConnectOptions {
     pub(crate) client_id: String,
     pub(crate) user_name: Option<String>,
     pub(crate) password: Option<Vec<u8>>,
+    /// The password is proved and not sent.
+    pub(crate) scram: Option<ScramHash>,
     /// 0 turns keep alive off.
     pub(crate) keep_alive_s: u16,
     pub(crate) clean_start: bool,
@@ -37,6 +39,13 @@ pub(crate) struct ConnectOptions {
     pub(crate) timeout: Duration,
     /// QoS 1 and 2 messages sent and not acknowledged at once; the broker's Receive Maximum counts where it is lower.
     pub(crate) max_in_flight: u16,
+}
+
+/// The hash of a mechanism of SCRAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScramHash {
+    Sha256,
+    Sha512,
 }
 
 /// The message that the broker publishes if this client goes without a word.
@@ -86,11 +95,19 @@ impl ConnectOptions {
             .disconnect_timeout(FAREWELL)
             .reconnect(None)
             .limits(limits(self.max_in_flight));
-        if let Some(user_name) = self.user_name {
-            options = options.user_name(user_name);
-        }
-        if let Some(password) = self.password {
-            options = options.password(password);
+        if let Some(hash) = self.scram {
+            let (user, password) = (self.user_name.unwrap_or_default(), self.password.unwrap_or_default());
+            options = options.authenticator(match hash {
+                ScramHash::Sha256 => Scram::sha256(&user, password)?,
+                ScramHash::Sha512 => Scram::sha512(&user, password)?,
+            });
+        } else {
+            if let Some(user_name) = self.user_name {
+                options = options.user_name(user_name);
+            }
+            if let Some(password) = self.password {
+                options = options.password(password);
+            }
         }
         if let Some(message) = self.will {
             let mut will = Will::new(message.topic.as_str(), message.payload)?.qos(message.qos).retain(message.retain);

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use crate::contracts::Folder;
-use crate::process::{Process, run, run_with_input};
+use crate::process::{Broker, Process, run, run_with_input};
 
 #[test]
 fn users_are_added_changed_listed_and_removed() {
@@ -89,4 +89,30 @@ fn a_file_behind_a_link_keeps_its_group_and_the_link() {
     let metadata = fs::metadata(&real).expect("a file");
     assert_eq!((metadata.permissions().mode() & 0o777, metadata.uid()), (0o640, owner));
     assert!(fs::read_to_string(&real).expect("text").starts_with("# users\nalice:$argon2id$"));
+}
+
+#[test]
+fn a_message_is_published_by_scram_and_the_password_stays_here() {
+    let folder = Folder::new(&[("secret", "pencil\n"), ("wrong", "rubber\n")]);
+    let file = &folder.path("users");
+    run(&["user", "add", "-f", file, "--password-file", &folder.path("secret"), "a,b"]).expect(0);
+    let broker = Broker::with(&[&format!("auth.password_file={file}")]);
+    let publish = |hash: &str, password: &str| {
+        let password = folder.path(password);
+        broker.publish(&["-u", "a,b", "--scram", hash, "--password-file", &password, "-q", "1", "demo", "hi"])
+    };
+    for hash in ["sha-256", "sha-512"] {
+        publish(hash, "secret").expect(0);
+        let refused = publish(hash, "wrong").expect(3);
+        assert!(refused.stderr.contains("Bad User Name or Password (0x86)"), "{}", refused.stderr);
+    }
+    let told = |arguments: &[&str], expected: &str| {
+        let ended = broker.publish(arguments).expect(1);
+        assert!(ended.stderr.contains(expected), "{}", ended.stderr);
+    };
+    let secret = folder.path("secret");
+    told(&["--scram", "sha-256", "-u", "a,b", "demo", "hi"], "--scram needs a user name (-u) and a password");
+    told(&["--scram", "sha-256", "--password-file", &secret, "demo", "hi"], "--scram needs a user name (-u)");
+    told(&["--scram", "sha-1", "demo", "hi"], "expected one of sha-256, sha-512");
+    told(&["-V", "3.1.1", "--scram", "sha-256", "demo", "hi"], "--scram needs MQTT 5.0");
 }

@@ -30,6 +30,7 @@ mod quotas;
 mod refusals;
 mod replays;
 mod retained;
+mod scram_client;
 mod session;
 mod shared;
 mod stopping;

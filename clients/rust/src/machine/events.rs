@@ -56,6 +56,8 @@ pub enum Event<'a, T> {
     Subscribed(T, Result<(Vec<SubscribeReason>, Option<&'a str>), Error>),
     /// UNSUBACK has come: a code for each filter (none before MQTT 5.0), and the server's explanation.
     Unsubscribed(T, Result<(Vec<UnsubscribeReason>, Option<&'a str>), Error>),
+    /// The server has accepted a re-authentication, and the authenticator its proof.
+    Reauthenticated(T),
     /// A subscription of the lost session could not be made again.
     SubscriptionLost(Box<str>, Error),
 }

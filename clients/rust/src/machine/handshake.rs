@@ -110,6 +110,10 @@ impl<T> Machine<T> {
             return Err(self.breach("CONNACK with a session although none was wanted"));
         }
         if let Some(authenticator) = &mut self.options.authenticator {
+            if said.authentication_method() != Some(authenticator.method()) {
+                // [MQTT-4.12.0-5]
+                return Err(self.breach("CONNACK without the authentication method that was chosen"));
+            }
             authenticator.finish(said.authentication_data())?;
         }
         self.link.offer = Offer::from_connack(connack, self.version());
@@ -179,53 +183,62 @@ impl<T> Machine<T> {
         }
     }
 
-    pub(super) fn on_auth(&mut self, auth: &Auth<'_>) -> Result<(), Error> {
+    pub(super) fn on_auth(&mut self, auth: &Auth<'_>, handler: &mut impl Handler<T>) -> Result<(), Error> {
         let connecting = matches!(self.phase, Phase::Connecting { .. });
         let Some(authenticator) = &mut self.options.authenticator else {
             // [MQTT-4.12.0-6]
             return Err(self.breach("AUTH although no authentication method was chosen"));
         };
         let said = auth.properties;
-        if said.authentication_method().is_some_and(|method| method != authenticator.method()) {
+        if said.authentication_method() != Some(authenticator.method()) {
             // [MQTT-4.12.0-5]
             return Err(self.breach("AUTH with another authentication method"));
         }
         match auth.reason {
-            AuthReason::ContinueAuthentication if connecting || self.link.authenticating => {
-                match authenticator.respond(said.authentication_data()) {
-                    Ok(data) => self.write_auth(AuthReason::ContinueAuthentication, data.as_deref()),
-                    Err(error) => {
-                        self.leave(DisconnectReason::NotAuthorized);
-                        Err(error)
-                    }
-                }
+            // [MQTT-4.12.0-3]
+            AuthReason::ContinueAuthentication if connecting || self.reauthentication.is_some() => {
+                let answer = authenticator.respond(said.authentication_data());
+                let data = answer.inspect_err(|_| self.leave(DisconnectReason::NotAuthorized))?;
+                self.write_auth(AuthReason::ContinueAuthentication, data.as_deref())
             }
-            AuthReason::Success if self.link.authenticating => {
-                self.link.authenticating = false;
+            AuthReason::Success if self.reauthentication.is_some() => {
                 let finished = authenticator.finish(said.authentication_data());
-                if finished.is_err() {
-                    self.leave(DisconnectReason::NotAuthorized);
+                // [MQTT-4.12.1-2]
+                finished.inspect_err(|_| self.leave(DisconnectReason::NotAuthorized))?;
+                if let Some(tag) = self.reauthentication.take() {
+                    handler.event(Event::Reauthenticated(tag));
                 }
-                finished
+                Ok(())
             }
             _ => Err(self.breach("AUTH that is not due")),
         }
     }
 
-    /// Begins a re-authentication (section 4.12.1).
+    /// Begins a re-authentication (section 4.12.1). [`Event::Reauthenticated`] gives `tag` back. If it fails the connection ends,
+    /// and [`Machine::take_reauthentication`] has the tag.
     ///
     /// # Errors
-    /// There is no authenticator, it fails, or there is no connection.
-    pub fn reauthenticate(&mut self) -> Result<(), Error> {
+    /// There is no authenticator, it fails, one is under way already, or there is no connection.
+    pub fn reauthenticate(&mut self, tag: T) -> Result<(), Error> {
         if self.phase != Phase::Open {
             return Err(Error::lost("there is no connection"));
+        }
+        if self.reauthentication.is_some() {
+            return Err(Error::Options("a re-authentication is under way already".into()));
         }
         let Some(authenticator) = &mut self.options.authenticator else {
             return Err(Error::Options("the client has no authenticator".into()));
         };
         let data = authenticator.begin()?;
-        self.link.authenticating = true;
-        self.write_auth(AuthReason::ReAuthenticate, data.as_deref())
+        // [MQTT-4.12.1-1]
+        self.write_auth(AuthReason::ReAuthenticate, data.as_deref())?;
+        self.reauthentication = Some(tag);
+        Ok(())
+    }
+
+    /// The re-authentication that the end of the connection has cut short.
+    pub fn take_reauthentication(&mut self) -> Option<T> {
+        self.reauthentication.take()
     }
 
     fn write_auth(&mut self, reason: AuthReason, data: Option<&[u8]>) -> Result<(), Error> {

@@ -88,7 +88,6 @@ pub(super) struct Link {
     pub(super) aliases_in: HashMap<u16, Box<str>>,
     /// Aliases that the server knows of [MQTT-3.3.2-11].
     pub(super) aliases_out: HashMap<Box<str>, u16>,
-    pub(super) authenticating: bool,
 }
 
 impl Link {

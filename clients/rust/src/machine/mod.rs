@@ -60,6 +60,8 @@ pub struct Machine<T> {
     /// Those to be sent.
     unsent: VecDeque<Request<T>>,
     inbound: Inbound,
+    /// One that is under way.
+    reauthentication: Option<T>,
     counters: MachineCounters,
 }
 
@@ -81,6 +83,7 @@ impl<T> Machine<T> {
             requests: VecDeque::new(),
             unsent: VecDeque::new(),
             inbound: Inbound::default(),
+            reauthentication: None,
             counters: MachineCounters::default(),
             options,
         }
@@ -162,7 +165,7 @@ impl<T> Machine<T> {
             (Phase::Offline | Phase::Closing, Packet::Disconnect(disconnect)) => Err(link::disconnected(disconnect)),
             (Phase::Offline | Phase::Closing, _) => Ok(()),
             (Phase::Connecting { .. }, Packet::ConnAck(connack)) => self.on_connack(connack, now_ms, handler),
-            (Phase::Connecting { .. } | Phase::Open, Packet::Auth(auth)) => self.on_auth(auth),
+            (Phase::Connecting { .. } | Phase::Open, Packet::Auth(auth)) => self.on_auth(auth, handler),
             (_, Packet::Disconnect(disconnect)) => Err(link::disconnected(disconnect)),
             (Phase::Connecting { .. }, _) => Err(self.breach("another packet before CONNACK")),
             (Phase::Open, packet) => self.on_open_packet(packet, now_ms, handler),
@@ -287,7 +290,10 @@ impl<T> Machine<T> {
 
     /// Whether the client waits for an answer of the server, so that reading must go on whatever else is full.
     pub fn awaits_answer(&self) -> bool {
-        !self.tags.is_empty() || !self.requests.is_empty() || self.phase != Phase::Open
+        !self.tags.is_empty()
+            || !self.requests.is_empty()
+            || self.reauthentication.is_some()
+            || self.phase != Phase::Open
     }
 
     /// Takes out what will never be answered any more, because the client is closed.
@@ -296,6 +302,7 @@ impl<T> Machine<T> {
         tags.extend(self.queued_tags.drain(..));
         tags.extend(self.requests.drain(..).filter_map(|(_, request)| request.tag));
         tags.extend(self.unsent.drain(..).filter_map(|request| request.tag));
+        tags.extend(self.reauthentication.take());
         tags
     }
 

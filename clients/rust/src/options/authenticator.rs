@@ -2,7 +2,31 @@ use crate::Error;
 
 /// This client's side of an extended authentication (section 4.12).
 ///
-/// It is called in the middle of the protocol, so it must not wait for anything.
+/// It is called in the middle of the protocol, so it must not wait for anything. With feature `scram`, `Scram` is one.
+///
+/// ```
+/// use tautwire_client::{Authenticator, Error, Options};
+///
+/// /// A token, and one challenge.
+/// struct Token(Vec<u8>);
+///
+/// impl Authenticator for Token {
+///     fn method(&self) -> &str {
+///         "JWT"
+///     }
+///
+///     fn begin(&mut self) -> Result<Option<Vec<u8>>, Error> {
+///         Ok(Some(self.0.clone()))
+///     }
+///
+///     fn respond(&mut self, _challenge: Option<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
+///         Err(Error::Authentication("a token is all there is".into()))
+///     }
+/// }
+///
+/// let options = Options::new("mqtt://localhost:1883")?.authenticator(Token(b"eyJhbGciOi...".to_vec()));
+/// # Ok::<(), Error>(())
+/// ```
 pub trait Authenticator: Send {
     /// Name of the method, such as `SCRAM-SHA-256`.
     fn method(&self) -> &str;

@@ -99,8 +99,13 @@ impl Handle {
         self.shared.with(|state| state.acknowledge(token, reason));
     }
 
-    pub(crate) fn reauthenticate(&self) -> Result<(), Error> {
-        self.shared.with(|state| state.machine.reauthenticate())
+    pub(crate) async fn reauthenticate(&self) -> Result<(), Error> {
+        let completion = Completion::new();
+        self.shared.with(|state| match state.closed() {
+            Some(why) => Err(why),
+            None => state.machine.reauthenticate(Tag::Reauthenticate(completion.clone())),
+        })?;
+        poll_fn(|cx| completion.poll(cx)).await
     }
 
     pub(crate) fn status(&self) -> Status {

@@ -240,6 +240,8 @@ impl Shared {
     pub(crate) fn lost(&self, error: &Error, may_try_again: bool) -> bool {
         self.with(|state| {
             state.machine.lost();
+            let cut_short = state.machine.take_reauthentication();
+            state.routes.fail_all(cut_short.into_iter().collect(), error);
             state.routes.intake.counters.disconnections += 1;
             let again = may_try_again
                 && state.stop == Stop::No

@@ -21,6 +21,7 @@ pub(crate) enum Tag {
     Publish(Arc<Completion<Result<Published, Error>>>),
     Subscribe(Arc<Completion<Result<Granted, Error>>>),
     Unsubscribe(Arc<Completion<Result<Vec<ReasonCode>, Error>>>),
+    Reauthenticate(Arc<Completion<Result<(), Error>>>),
 }
 
 /// SUBACK: a code for each filter and the server's explanation.
@@ -178,6 +179,7 @@ impl Routes {
             Tag::Publish(completion) => completion.complete(Err(error.clone())),
             Tag::Subscribe(completion) => completion.complete(Err(error.clone())),
             Tag::Unsubscribe(completion) => completion.complete(Err(error.clone())),
+            Tag::Reauthenticate(completion) => completion.complete(Err(error.clone())),
         });
     }
 
@@ -274,8 +276,14 @@ impl Handler<Tag> for Routes {
                 let outcome = outcome.map(|(reasons, _)| reasons.into_iter().map(Into::into).collect());
                 self.intake.woken.extend(completion.complete(outcome));
             }
+            Event::Reauthenticated(Tag::Reauthenticate(completion)) => {
+                self.intake.woken.extend(completion.complete(Ok(())));
+            }
             // Each tag comes back with its own kind of answer.
-            Event::Published(tag, _) | Event::Subscribed(tag, _) | Event::Unsubscribed(tag, _) => {
+            Event::Published(tag, _)
+            | Event::Subscribed(tag, _)
+            | Event::Unsubscribed(tag, _)
+            | Event::Reauthenticated(tag) => {
                 self.tell_tag(tag, &Error::Closed);
             }
             Event::Connected { connack } => {

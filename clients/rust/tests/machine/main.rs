@@ -1,6 +1,7 @@
 //! The machine without input and output: against a server that checks every rule and loses connections at every point, and
 //! against scripts.
 
+mod authentication;
 mod scripted;
 mod server;
 mod simulation;

@@ -3,21 +3,20 @@
 use std::num::{NonZeroU16, NonZeroU32};
 
 use tautwire_client::machine::{Acceptance, Answer, Event, Handler, Incoming, Machine};
-use tautwire_client::{
-    AckToken, Authenticator, Error, Options, ProtocolVersion, PubAckReason, Publication, QoS, Subscribe, Will,
-};
+use tautwire_client::{AckToken, Error, Options, ProtocolVersion, PubAckReason, Publication, QoS, Subscribe, Will};
 use tautwire_protocol::{
     Auth, AuthReason, ConnAck, ConnectReason, DecodeOptions, Delivery, Disconnect, DisconnectReason, OwnedPacket,
     Packet, PacketId, Properties, Property, PubAck, PubRec, Publish, SubAck, SubscribeReason, TopicName, decode,
 };
 
 #[derive(Default)]
-struct Seen {
+pub(crate) struct Seen {
     messages: Vec<(String, Vec<u8>)>,
     tokens: Vec<AckToken>,
     published: Vec<(u32, Result<(), Error>)>,
     subscribed: Vec<Result<usize, Error>>,
-    connected: usize,
+    pub(crate) connected: usize,
+    pub(crate) reauthenticated: Vec<u32>,
     lost: Vec<String>,
 }
 
@@ -35,20 +34,21 @@ impl Handler<u32> for Seen {
             Event::Subscribed(_, outcome) => self.subscribed.push(outcome.map(|(reasons, _)| reasons.len())),
             Event::Unsubscribed(..) => {}
             Event::Connected { .. } => self.connected += 1,
+            Event::Reauthenticated(tag) => self.reauthenticated.push(tag),
             Event::SubscriptionLost(filter, _) => self.lost.push(filter.into()),
         }
     }
 }
 
-struct Script {
-    machine: Machine<u32>,
-    seen: Seen,
+pub(crate) struct Script {
+    pub(crate) machine: Machine<u32>,
+    pub(crate) seen: Seen,
     version: ProtocolVersion,
     now_ms: u64,
 }
 
 impl Script {
-    fn new(options: Options, version: ProtocolVersion) -> Script {
+    pub(crate) fn new(options: Options, version: ProtocolVersion) -> Script {
         let machine = Machine::new(options.version(version));
         Script { machine, seen: Seen::default(), version, now_ms: 0 }
     }
@@ -68,13 +68,13 @@ impl Script {
         self.says(&Packet::ConnAck(connack)).expect("accepted");
     }
 
-    fn says(&mut self, packet: &Packet<'_>) -> Result<(), Error> {
+    pub(crate) fn says(&mut self, packet: &Packet<'_>) -> Result<(), Error> {
         let mut bytes = Vec::new();
         packet.append_to(self.version, &mut bytes).expect("valid");
         self.machine.receive(&bytes, self.now_ms, &mut self.seen)
     }
 
-    fn sent(&mut self) -> Vec<OwnedPacket> {
+    pub(crate) fn sent(&mut self) -> Vec<OwnedPacket> {
         let bytes = self.machine.take_output(Vec::new(), self.now_ms, &mut self.seen);
         let (mut at, mut packets) = (0, Vec::new());
         while at < bytes.len() {
@@ -101,7 +101,7 @@ impl Script {
         )
     }
 
-    fn disconnect_reason(&mut self) -> DisconnectReason {
+    pub(crate) fn disconnect_reason(&mut self) -> DisconnectReason {
         let sent = self.sent();
         match sent.last().map(OwnedPacket::as_packet) {
             Some(Packet::Disconnect(disconnect)) => disconnect.reason,
@@ -110,7 +110,7 @@ impl Script {
     }
 }
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options::new("mqtt://server").expect("an address").client_id("c")
 }
 
@@ -529,63 +529,6 @@ fn before_5_0_what_needs_it_is_refused() {
     assert!(script.publish(&Publication::new("t", "x").expiry_s(1), 1).is_err());
     let no_local = Subscribe::to("a").no_local();
     assert!(script.machine.subscribe(&no_local, 0, &mut script.seen).is_err());
-}
-
-/// Doubles what it is sent.
-struct Doubling;
-
-impl Authenticator for Doubling {
-    fn method(&self) -> &str {
-        "doubling"
-    }
-
-    fn begin(&mut self) -> Result<Option<Vec<u8>>, Error> {
-        Ok(Some(vec![1]))
-    }
-
-    fn respond(&mut self, data: Option<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
-        match data {
-            Some([number]) => Ok(Some(vec![number * 2])),
-            _ => Err(Error::Authentication("no number".into())),
-        }
-    }
-
-    fn finish(&mut self, data: Option<&[u8]>) -> Result<(), Error> {
-        match data {
-            Some(b"done") => Ok(()),
-            _ => Err(Error::Authentication("no proof".into())),
-        }
-    }
-}
-
-#[test]
-fn an_authentication_exchange_goes_back_and_forth() {
-    let mut script = Script::new(options().authenticator(Doubling), ProtocolVersion::V5);
-    script.machine.opened(0).expect("CONNECT can be written");
-    let sent = script.sent();
-    let Packet::Connect(connect) = sent[0].as_packet() else { panic!("{sent:?}") };
-    assert_eq!(connect.properties.authentication_method(), Some("doubling"));
-    assert_eq!(connect.properties.authentication_data(), Some(&[1][..]));
-    let with = |data: &'static [u8]| [Property::AuthenticationMethod("doubling"), Property::AuthenticationData(data)];
-    let challenge = with(&[21]);
-    let auth = |reason, properties| Packet::Auth(Auth { reason, properties: Properties::from_list(properties) });
-    script.says(&auth(AuthReason::ContinueAuthentication, &challenge)).expect("due");
-    assert_eq!(auth_data(&script.sent()), [42]);
-    let proof = with(b"done");
-    let connack =
-        ConnAck { session_present: false, reason: ConnectReason::Success, properties: Properties::from_list(&proof) };
-    script.says(&Packet::ConnAck(connack)).expect("the proof is right");
-    script.machine.reauthenticate().expect("open");
-    assert_eq!(auth_data(&script.sent()), [1]);
-    let wrong = with(b"nope");
-    script.says(&auth(AuthReason::Success, &wrong)).expect_err("the proof is wrong");
-}
-
-fn auth_data(sent: &[OwnedPacket]) -> Vec<u8> {
-    match sent.first().map(OwnedPacket::as_packet) {
-        Some(Packet::Auth(auth)) => auth.properties.authentication_data().expect("data").to_vec(),
-        other => panic!("no AUTH: {other:?}"),
-    }
 }
 
 #[test]

@@ -49,6 +49,7 @@ impl Handler<u32> for Application {
                 outcome.expect("ended");
             }
             Event::Connected { .. } => self.connected += 1,
+            Event::Reauthenticated(_) => {}
             Event::SubscriptionLost(filter, error) => panic!("{filter}: {error}"),
         }
     }

@@ -1,0 +1,181 @@
+use std::fmt;
+use std::num::NonZeroU32;
+
+use base64ct::{Base64, Encoding as _};
+use ring::hmac;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use zeroize::Zeroizing;
+
+use super::ScramFault;
+use super::keys::{Hash, Keys};
+use super::message::{ServerFirst, escaped, server_signature};
+use crate::{Authenticator, Error};
+
+/// The fewest iterations that are taken. RFC 7677 asks for as many.
+const ITERATIONS_MIN: u32 = 4_096;
+/// The most that are taken, unless [`Scram::iterations_max`] says otherwise.
+const ITERATIONS_MAX: u32 = 100_000;
+/// Random bytes of a nonce.
+const NONCE_BYTES: usize = 18;
+/// There is no channel binding.
+const HEADER: &str = "n,,";
+
+/// A user that proves by SCRAM-SHA-256 or SCRAM-SHA-512 that it knows its password, which is never sent. A server that does not know
+/// the password is refused, too ([`ScramFault::ServerSignature`]).
+///
+/// The keys that the password gives are kept: as long as the server has the same salt and iterations, later connections and
+/// re-authentications cost nothing worth mentioning. The first costs the iterations, on the thread that drives the client.
+///
+/// Names and passwords are of visible ASCII and spaces: others would have to be normalised (SASLprep, RFC 4013), which this does
+/// not do. There is no channel binding.
+///
+/// ```
+/// # use tautwire_client::{Options, Scram};
+/// let user = Scram::sha256("ann", "correct horse battery staple")?;
+/// let options = Options::new("mqtt://localhost:1883")?.authenticator(user);
+/// # Ok::<(), tautwire_client::Error>(())
+/// ```
+pub struct Scram {
+    hash: Hash,
+    user: String,
+    password: Zeroizing<Vec<u8>>,
+    iterations_max: u32,
+    keys: Option<Keys>,
+    step: Step,
+}
+
+/// How far an exchange has come.
+enum Step {
+    None,
+    /// The first message is written.
+    First {
+        bare: String,
+        nonce: String,
+    },
+    /// The proof is written; the server owes this.
+    Last {
+        signature: hmac::Tag,
+    },
+}
+
+impl Scram {
+    /// SCRAM-SHA-256.
+    ///
+    /// # Errors
+    /// [`ScramFault::Credentials`]: user name or password is empty, or not of visible ASCII and spaces.
+    pub fn sha256(user: &str, password: impl AsRef<[u8]>) -> Result<Scram, Error> {
+        Scram::new(Hash::Sha256, user, password.as_ref())
+    }
+
+    /// SCRAM-SHA-512.
+    ///
+    /// # Errors
+    /// As [`Scram::sha256`].
+    pub fn sha512(user: &str, password: impl AsRef<[u8]>) -> Result<Scram, Error> {
+        Scram::new(Hash::Sha512, user, password.as_ref())
+    }
+
+    /// The most iterations that a server may ask for, so that none can keep this client computing. Default: 100,000. Fewer than
+    /// 4,096 are never taken.
+    #[must_use]
+    pub fn iterations_max(mut self, iterations: u32) -> Scram {
+        self.iterations_max = iterations;
+        self
+    }
+
+    fn new(hash: Hash, user: &str, password: &[u8]) -> Result<Scram, Error> {
+        let is_usable = |bytes: &[u8]| !bytes.is_empty() && bytes.iter().all(|byte| matches!(byte, b' '..=b'~'));
+        if !is_usable(user.as_bytes()) {
+            return Err(ScramFault::Credentials("a user name of SCRAM is of visible ASCII and spaces").into());
+        }
+        if !is_usable(password) {
+            return Err(ScramFault::Credentials("a password of SCRAM is of visible ASCII and spaces").into());
+        }
+        Ok(Scram {
+            hash,
+            user: user.to_owned(),
+            password: Zeroizing::new(password.to_vec()),
+            iterations_max: ITERATIONS_MAX,
+            keys: None,
+            step: Step::None,
+        })
+    }
+
+    pub(super) fn begin_with(&mut self, nonce: String) -> Vec<u8> {
+        let bare = format!("n={},r={nonce}", escaped(&self.user));
+        let message = format!("{HEADER}{bare}").into_bytes();
+        self.step = Step::First { bare, nonce };
+        message
+    }
+
+    fn prove(&mut self, data: Option<&[u8]>) -> Result<Vec<u8>, ScramFault> {
+        let Step::First { bare, nonce } = std::mem::replace(&mut self.step, Step::None) else {
+            return Err(ScramFault::Malformed("a message that is not due"));
+        };
+        let first = ServerFirst::parse(data, &nonce)?;
+        let (least, most) = (ITERATIONS_MIN, self.iterations_max);
+        let iterations = NonZeroU32::new(first.iterations).filter(|count| (least..=most).contains(&count.get()));
+        let iterations = iterations.ok_or(ScramFault::Iterations { least, most })?;
+        let keys = match self.keys.take() {
+            Some(keys) if keys.are_for(&first.salt, iterations) => keys,
+            _ => Keys::derive(self.hash, &self.password, first.salt, iterations),
+        };
+        let without_proof = format!("c={},r={}", Base64::encode_string(HEADER.as_bytes()), first.nonce);
+        let auth_message = format!("{bare},{},{without_proof}", first.text);
+        self.step = Step::Last { signature: keys.server_signature(auth_message.as_bytes()) };
+        let proof = Base64::encode_string(&keys.proof(auth_message.as_bytes()));
+        self.keys = Some(keys);
+        Ok(format!("{without_proof},p={proof}").into_bytes())
+    }
+
+    fn check(&mut self, data: Option<&[u8]>) -> Result<(), ScramFault> {
+        // Success before the proof proves nothing.
+        let Step::Last { signature: expected } = std::mem::replace(&mut self.step, Step::None) else {
+            return Err(ScramFault::ServerSignature);
+        };
+        let signature = server_signature(data)?;
+        are_same(expected.as_ref(), &signature).then_some(()).ok_or(ScramFault::ServerSignature)
+    }
+
+    #[cfg(test)]
+    pub(super) fn forget_password(&mut self) {
+        self.password = Zeroizing::default();
+    }
+}
+
+/// Compares in a time that depends on the lengths alone.
+fn are_same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |different, (a, b)| different | (a ^ b)) == 0
+}
+
+impl Authenticator for Scram {
+    fn method(&self) -> &str {
+        self.hash.mechanism()
+    }
+
+    fn begin(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        let mut random = [0; NONCE_BYTES];
+        SystemRandom::new()
+            .fill(&mut random)
+            .map_err(|_| Error::Authentication("the system gives no random bytes".into()))?;
+        Ok(Some(self.begin_with(Base64::encode_string(&random))))
+    }
+
+    fn respond(&mut self, data: Option<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        Ok(Some(self.prove(data)?))
+    }
+
+    fn finish(&mut self, data: Option<&[u8]>) -> Result<(), Error> {
+        Ok(self.check(data)?)
+    }
+}
+
+/// Without secrets.
+impl fmt::Debug for Scram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scram")
+            .field("mechanism", &self.hash.mechanism())
+            .field("user", &self.user)
+            .finish_non_exhaustive()
+    }
+}
