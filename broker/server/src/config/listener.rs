@@ -12,6 +12,7 @@ use toml::de::DeValue;
 
 use super::Config;
 use super::auth::{AnonymousClients, CertificateNames};
+use super::certificate_rules::CertificateRuleList;
 use super::error::{ConfigError, ErrorCode, Place};
 use super::listen::Address;
 use super::registry::settings;
@@ -56,6 +57,8 @@ settings! {
         plain_passwords: Option<bool> = None;
         /// In place of `auth.certificate`.
         certificate: Option<CertificateNames> = None;
+        /// In place of `auth.certificate_rules`, which do not hold where the listener has `certificate` of its own either.
+        certificate_rules: Option<CertificateRuleList> = None;
     }
 
     /// The PROXY protocol, versions 1 and 2.
@@ -321,11 +324,13 @@ impl ListenerConfig {
 impl ListenerAuth {
     /// What holds for the listener, where `all` holds for those that say nothing.
     fn over(&self, all: &AuthConfig) -> AuthConfig {
+        let common_rules = || if self.certificate.is_none() { all.certificate_rules.clone() } else { Default::default() };
         AuthConfig {
             anonymous: self.anonymous.unwrap_or(all.anonymous),
             password_file: self.password_file.clone().unwrap_or_else(|| all.password_file.clone()),
             plain_passwords: self.plain_passwords.unwrap_or(all.plain_passwords),
             certificate: self.certificate.unwrap_or(all.certificate),
+            certificate_rules: self.certificate_rules.clone().unwrap_or_else(common_rules),
             ..all.clone()
         }
     }
