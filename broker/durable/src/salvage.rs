@@ -86,8 +86,7 @@ impl Recovery<'_> {
         // A number that is given twice comes from a log that was put together by hand.
         let taken = self.replay.session_of(session).map(|_| session);
         for older in [older, taken].into_iter().flatten() {
-            let is_lost =
-                |found: &ReplayedSession| found.session.client_id() == client_id && !is_ending(&found.session);
+            let is_lost = |found: &ReplayedSession| found.session.name() == client_id && !is_ending(&found.session);
             if self.replay.session_of(older).is_some_and(|found| Some(older) == taken || is_lost(found)) {
                 let error = RecoveryError::Replay(ReplayError::NumberTaken(older));
                 self.pass(Some(older), &error, |passed| &mut passed.replaced);

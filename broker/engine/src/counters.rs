@@ -161,6 +161,8 @@ counters! {
     dropped_expired,
     /// Messages larger than the client's Maximum Packet Size.
     dropped_too_large,
+    /// Messages whose topics matched a filter of a client, and lie outside of its mount point.
+    dropped_outside_mount,
     /// Messages to a shared subscription without members.
     dropped_no_member,
     /// Times a session held more than its share of memory, and its filters were closed for messages of QoS 1 and 2.

@@ -67,7 +67,7 @@ impl<J: Journal> Hub<J> {
             return;
         }
         if !self.write_publish(index, outgoing, terms, None, false) {
-            self.counters().dropped_too_large.add(1);
+            self.count_unsendable(index, outgoing.message.topic);
         }
     }
 
@@ -112,7 +112,7 @@ impl<J: Journal> Hub<J> {
     ) {
         if !self.fits(index, &outgoing.message, terms.subscription_ids) {
             // [MQTT-3.1.2-25]
-            self.counters().dropped_too_large.add(1);
+            self.count_unsendable(index, outgoing.message.topic);
             return;
         }
         self.commit(session, Change::Started(delivery));
@@ -278,7 +278,7 @@ impl<J: Journal> Hub<J> {
         let Some(delivery) = self.sessions[session].outbound().and_then(Outbound::front).cloned() else { return false };
         let Some(message) = self.hot(delivery.message.hot()) else { return false };
         if !self.fits(index, &message.as_ref(), delivery.subscription_ids.as_slice()) {
-            self.counters().dropped_too_large.add(1);
+            self.count_unsendable(index, message.topic());
             self.commit(session, Change::Withdrawn);
             return true;
         }
@@ -352,7 +352,7 @@ impl<J: Journal> Hub<J> {
                 self.start(session, index, packet_id, delivery, &outgoing, terms);
             }
             None if self.write_publish(index, &Outgoing::of(&message), terms, None, false) => {}
-            None => self.counters().dropped_too_large.add(1),
+            None => self.count_unsendable(index, message.topic()),
         }
         Replayed::One
     }
@@ -484,8 +484,27 @@ impl<J: Journal> Hub<J> {
     /// Whether the packet keeps to the client's Maximum Packet Size [MQTT-3.1.2-24].
     fn fits(&self, index: ConnectionIndex, message: &MessageRef<'_>, subscription_ids: &[SubscriptionId]) -> bool {
         let connection = &self.connections[index];
-        (connection.takes_any_publish() && !frames::may_be_too_long(message))
-            || with_alias(connection, self.plain_header(connection, subscription_ids), message).is_some()
+        if connection.takes_any_publish() && !frames::may_be_too_long(message) {
+            return true;
+        }
+        let header = self.plain_header(connection, subscription_ids);
+        match connection.mount_point() {
+            None => with_alias(connection, header, message).is_some(),
+            Some(mount) => {
+                let view = mount.view(message);
+                view.is_some_and(|view| with_alias(connection, header, &view.message(message)).is_some())
+            }
+        }
+    }
+
+    /// A message is not sent: it is larger than the client accepts, or its topic lies outside of the client's mount point.
+    #[cold]
+    fn count_unsendable(&self, index: ConnectionIndex, topic: &str) {
+        let mount = self.connections[index].mount_point();
+        let is_outside = mount.is_some_and(|mount| mount.rest(topic).is_none());
+        let counters = self.counters();
+        let counter = if is_outside { &counters.dropped_outside_mount } else { &counters.dropped_too_large };
+        counter.add(1);
     }
 
     /// A header of a QoS 1 packet; for measuring, one of QoS 2 is the same.
@@ -524,9 +543,25 @@ impl<J: Journal> Hub<J> {
             self.append_publish(index, &header, outgoing, terms.shared_frame);
             return true;
         }
-        let Some(header) = with_alias(connection, header, &outgoing.message) else { return false };
+        let Some(mount) = connection.mount_point() else {
+            return self.write_fitting(index, header, outgoing, terms.shared_frame);
+        };
+        let Some(view) = mount.view(&outgoing.message) else { return false };
+        // Frames are shared by those who are told the full topic.
+        self.write_fitting(index, header, &outgoing.seen_as(&view), false)
+    }
+
+    /// The same for a client that does not take any packet, with its topic as the client is told it.
+    fn write_fitting(
+        &mut self,
+        index: ConnectionIndex,
+        header: Header<'_>,
+        outgoing: &Outgoing<'_>,
+        shared_frame: bool,
+    ) -> bool {
+        let Some(header) = with_alias(&self.connections[index], header, &outgoing.message) else { return false };
         self.connections[index].note_alias(outgoing.message.topic, header.alias, self.memory.ledger());
-        self.append_publish(index, &header, outgoing, terms.shared_frame);
+        self.append_publish(index, &header, outgoing, shared_frame);
         true
     }
 

@@ -10,6 +10,7 @@ use crate::contracts::{append_user_property, content_type};
 use crate::discovery::push;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
+use crate::mount::MountPoint;
 use crate::place::SessionIndex;
 use crate::route::{Origin, Subscription};
 
@@ -62,6 +63,24 @@ pub(crate) fn wanted(filter: TopicFilter<'_>, accepted: Option<Format>) -> Resul
     } else {
         Err(invalid)
     }
+}
+
+/// The filter that a client behind a mount point means. The prefix stands behind `$share/NAME/` and `$as/FORMAT/`.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn mounted(mount: &MountPoint, filter: TopicFilter<'_>) -> Result<String, SubscribeReason> {
+    let invalid = SubscribeReason::TopicFilterInvalid;
+    let matched = filter.matched();
+    let share = filter.as_str().strip_suffix(matched).ok_or(invalid)?;
+    let (format, own) = match matched.strip_prefix(AS) {
+        None => ("", matched),
+        Some(rest) => {
+            let (level, own) = rest.split_once('/').ok_or(invalid)?;
+            (&matched[..AS.len() + level.len() + 1], own)
+        }
+    };
+    Ok(format!("{share}{format}{}", mount.filter(own)?))
 }
 
 impl<J: Journal> Hub<J> {
@@ -218,4 +237,31 @@ fn properties_for(message: &MessageRef<'_>, is_text: bool) -> Vec<u8> {
         }
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_get_the_prefix_behind_what_is_no_topic() {
+        let mount = MountPoint::new("factory-1/").expect("a mount point");
+        let filter = |filter: &str| mounted(&mount, TopicFilter::new(filter).expect("a filter"));
+        for (own, full) in [
+            ("#", "factory-1/#"),
+            ("+/a", "factory-1/+/a"),
+            ("$share/g/#", "$share/g/factory-1/#"),
+            ("$share/g//a", "$share/g/factory-1//a"),
+            ("$as/json/a/#", "$as/json/factory-1/a/#"),
+            ("$share/g/$as/cbor/a", "$share/g/$as/cbor/factory-1/a"),
+        ] {
+            assert_eq!(filter(own), Ok(full.to_owned()));
+        }
+        for nobodys in ["$SYS/#", "$quarantine/#", "$share/g/$SYS/#", "$as/json/$SYS/#", "$x", "$share"] {
+            assert_eq!(filter(nobodys), Err(SubscribeReason::NotAuthorized), "{nobodys}");
+        }
+        for wrong in ["$as/json", "$as/json/"] {
+            assert_eq!(filter(wrong), Err(SubscribeReason::TopicFilterInvalid), "{wrong}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use tautwire_message::{Forms, Message, MessageRef};
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, PacketId, QoS, SubscriptionId, wire};
 
 use crate::connections::{Alias, Chunk, Output};
+use crate::mount::View;
 use crate::place::ConnectionIndex;
 
 /// A payload of at least so many bytes is not copied into outputs but referred to.
@@ -58,6 +59,11 @@ impl<'a> Outgoing<'a> {
     pub(crate) fn of(message: &'a Message) -> Outgoing<'a> {
         let kept = Some(message.clone());
         Outgoing { kept, is_checked: true, is_admitted: true, ..Outgoing::new(message.as_ref()) }
+    }
+
+    /// The same payload at the same place, told as behind a mount point.
+    pub(crate) fn seen_as<'v>(&'v self, view: &'v View<'_>) -> Outgoing<'v> {
+        Outgoing { chunk: self.chunk, kept: self.kept.clone(), ..Outgoing::new(view.message(&self.message)) }
     }
 
     /// The message as one allocation, in the ledger of the shard that keeps it.

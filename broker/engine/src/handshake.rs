@@ -8,14 +8,15 @@ use tautwire_memory::Ledger;
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_protocol::{
     ConnAck, Connect, ConnectReason, DecodeError, DisconnectReason, Packet, PayloadFormat, Properties, Property,
-    PropertyId, ProtocolVersion, QoS, ReasonCode, Will,
+    PropertyContext, PropertyId, ProtocolVersion, QoS, ReasonCode, TopicName, Will,
 };
 use tautwire_router::random;
-use tautwire_session::{Change, Journal, KeptWill, SESSION_BYTES};
+use tautwire_session::{Change, Journal, KeptWill, SESSION_BYTES, session_name};
 
 use crate::admission::identity_of;
 use crate::connections::{Agreement, Standing};
 use crate::hub::Action;
+use crate::mount::MountPoint;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::shard::{Handled, Shard};
@@ -35,6 +36,31 @@ impl<J: Journal> Shard<J> {
         if let Err(handled) = self.find_out(index, connect) {
             return handled;
         }
+        let Some(mount) = self.hub.connections[index].mount_point().cloned() else {
+            return self.let_in(index, connect);
+        };
+        let Some(will) = connect.will else { return self.let_in(index, connect) };
+        let mounted =
+            mount.topic(will.topic.as_str()).and_then(|topic| Ok((topic, mount.properties(&will.properties)?)));
+        let (topic, properties) = match mounted {
+            Ok(mounted) => mounted,
+            Err(reason) => {
+                self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
+                let reason = ConnectReason::try_from(reason).unwrap_or(ConnectReason::TopicNameInvalid);
+                self.refuse_connect(index, connect.version, reason, "the will's topic is not allowed");
+                return Handled::Ended;
+            }
+        };
+        let Ok(topic) = TopicName::new(&topic) else { return Handled::Ended };
+        let properties = match &properties {
+            None => will.properties,
+            Some(wire) => Properties::from_wire(wire, PropertyContext::Will).unwrap_or(Properties::EMPTY),
+        };
+        self.let_in(index, &Connect { will: Some(Will { topic, properties, ..will }), ..*connect })
+    }
+
+    /// Acts on a CONNECT of somebody who is known, its will's topic in full.
+    fn let_in(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Handled {
         let client_id = match self.admit(index, connect) {
             Ok(client_id) => client_id,
             Err(ConnectRefusal(reason, why)) => {
@@ -44,7 +70,8 @@ impl<J: Journal> Shard<J> {
                 return Handled::Ended;
             }
         };
-        let owner = self.hub.exchange.owner(&client_id);
+        let name = self.session_name(index, &client_id);
+        let owner = self.hub.exchange.owner(&name);
         if owner != self.hub.shard {
             let id = self.hub.id(index);
             self.hub.connections[index].begin_closing();
@@ -61,14 +88,14 @@ impl<J: Journal> Shard<J> {
             self.refuse_connect(index, connect.version, ConnectReason::NotAuthorized, why);
             return Handled::Ended;
         }
-        if let Some((reason, why)) = self.refuse_for_log(connect, &client_id, self.expiry_interval_s(connect)) {
+        if let Some((reason, why)) = self.refuse_for_log(connect, &name, self.expiry_interval_s(connect)) {
             self.hub.counters().refused_disk.add(1);
             self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
             self.refuse_connect(index, connect.version, reason, why);
             return Handled::Ended;
         }
 
-        if let Some(session) = self.hub.sessions.find(&client_id) {
+        if let Some(session) = self.hub.sessions.find(&name) {
             // What the client had sent before it connected anew counts, a DISCONNECT above all.
             if let Some(older) = self.hub.sessions.connection(session)
                 && self.hub.connections[index].hear_older_first()
@@ -79,7 +106,7 @@ impl<J: Journal> Shard<J> {
             self.take_over(session);
         }
         // Ending a connection may have ended its session.
-        let existing = self.hub.sessions.find(&client_id);
+        let existing = self.hub.sessions.find(&name);
         let resumed = match existing {
             // [MQTT-3.1.2-4]
             Some(session) if connect.clean_start => {
@@ -99,7 +126,7 @@ impl<J: Journal> Shard<J> {
             self.refuse_connect(index, connect.version, reason, "the broker holds as many sessions as it may");
             return Handled::Ended;
         }
-        let more_bytes = if resumed.is_none() { SESSION_BYTES + client_id.len() } else { 0 };
+        let more_bytes = if resumed.is_none() { SESSION_BYTES + name.len() } else { 0 };
         if self.hub.memory.admits(self.hub.connection_bytes(index), more_bytes).is_err() {
             self.hub.counters().refused_memory.add(1);
             self.refuse_connect(
@@ -111,7 +138,7 @@ impl<J: Journal> Shard<J> {
             return Handled::Ended;
         }
         // [MQTT-3.1.2-6]
-        let Some(session) = resumed.or_else(|| self.hub.open_session(&client_id)) else {
+        let Some(session) = resumed.or_else(|| self.hub.open_session(&name)) else {
             let reason = ConnectReason::QuotaExceeded;
             self.refuse_connect(index, connect.version, reason, "the broker holds as many sessions as it may");
             return Handled::Ended;
@@ -174,6 +201,13 @@ impl<J: Journal> Shard<J> {
         }
         let identity = identity_of(self.hub.connections[index].standing());
         if let Some(client_id) = identity.and_then(|identity| identity.client_id.as_deref()) {
+            if client_id.contains('\0') {
+                // It comes from elsewhere than the packet, and would name a session of another mount point.
+                return Err(ConnectRefusal(
+                    ConnectReason::ClientIdentifierNotValid,
+                    "the client identifier that was found is none".into(),
+                ));
+            }
             return Ok(Cow::Owned(client_id.into()));
         }
         if !connect.client_id.is_empty() {
@@ -186,7 +220,7 @@ impl<J: Journal> Shard<J> {
             ProtocolVersion::V5 => true,
         };
         if may_be_empty {
-            Ok(Cow::Owned(self.assign_client_id()))
+            Ok(Cow::Owned(self.assign_client_id(index)))
         } else {
             Err(ConnectRefusal(ConnectReason::ClientIdentifierNotValid, "a client identifier is needed".into()))
         }
@@ -205,13 +239,19 @@ impl<J: Journal> Shard<J> {
     }
 
     /// A Client Identifier that no session uses [MQTT-3.2.2-16], and that lives on this shard.
-    fn assign_client_id(&self) -> String {
+    fn assign_client_id(&self, index: ConnectionIndex) -> String {
         loop {
             let id = format!("auto-{:016x}", random());
-            if self.hub.exchange.owner(&id) == self.hub.shard && self.hub.sessions.find(&id).is_none() {
+            let name = self.session_name(index, &id);
+            if self.hub.exchange.owner(&name) == self.hub.shard && self.hub.sessions.find(&name).is_none() {
                 return id;
             }
         }
+    }
+
+    /// What the session of a connection's client is called.
+    fn session_name<'a>(&self, index: ConnectionIndex, client_id: &'a str) -> Cow<'a, str> {
+        session_name(self.hub.connections[index].mount_point().map(MountPoint::as_str), client_id)
     }
 
     /// Binds the connection to its session.

@@ -279,8 +279,8 @@ impl<J: Journal> Hub<J> {
     // Sessions.
 
     /// A new session; `None` where there is no place for it.
-    pub(crate) fn open_session(&mut self, client_id: &str) -> Option<SessionIndex> {
-        let index = self.sessions.open(client_id)?;
+    pub(crate) fn open_session(&mut self, name: &str) -> Option<SessionIndex> {
+        let index = self.sessions.open(name)?;
         self.counters().sessions.add(1);
         Some(index)
     }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use tautwire_message::MessageRef;
 use tautwire_protocol::{
-    DisconnectReason, Packet, PacketId, PropertyId, PubAckReason, PubCompReason, PubRecReason, PubRelReason, Publish,
-    QoS, ReasonCode,
+    DisconnectReason, Packet, PacketId, Properties, PropertyContext, PropertyId, PubAckReason, PubCompReason,
+    PubRecReason, PubRelReason, Publish, QoS, ReasonCode, TopicName,
 };
 use tautwire_router::{RetainRefused, RetainedClaim};
 use tautwire_session::{AckLevel, Change, Journal, LogState};
@@ -18,6 +18,9 @@ use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::route::{NotRouted, Origin};
 use crate::shard::{Handled, Shard};
+
+/// A topic to which no client may publish.
+const NOBODYS: &str = "$SYS";
 
 /// Why a connection must end, and what to say of it.
 pub(crate) struct Disconnection(pub(crate) DisconnectReason, pub(crate) &'static str);
@@ -145,6 +148,36 @@ impl<J: Journal> Shard<J> {
         if self.hub.connections[index].is_open() { Handled::Done } else { Handled::Ended }
     }
 
+    /// The same where the client's topics stand behind a mount point.
+    #[inline(never)]
+    pub(crate) fn on_mounted_publish(
+        &mut self,
+        index: ConnectionIndex,
+        publish: &Publish<'_>,
+        chunk: &Chunk,
+        payload_at: usize,
+    ) -> Handled {
+        let Some(mount) = self.hub.connections[index].mount_point().cloned() else { return Handled::Ended };
+        let topic = match publish.topic.map(|topic| mount.topic(topic.as_str())).transpose() {
+            // No client may publish there, so it is refused as its topic is to be.
+            Err(ReasonCode::NotAuthorized) => Ok(Some(NOBODYS.to_owned())),
+            topic => topic,
+        };
+        let properties = mount.properties(&publish.properties);
+        let (Ok(topic), Ok(properties)) = (topic, properties) else {
+            let why = "the topic or the response topic is too long behind the mount point";
+            self.disconnect(index, DisconnectReason::TopicNameInvalid, why);
+            return Handled::Ended;
+        };
+        let mut mounted = *publish;
+        // An alias alone stands for a full topic already.
+        mounted.topic = topic.as_deref().and_then(|topic| TopicName::new(topic).ok());
+        if let Some(wire) = &properties {
+            mounted.properties = Properties::from_wire(wire, PropertyContext::Publish).unwrap_or(Properties::EMPTY);
+        }
+        self.on_publish(index, &mounted, chunk, payload_at)
+    }
+
     /// Retains and routes; says whether anybody wanted it.
     pub(crate) fn publish(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> Result<bool, Box<MessageRefusal>> {
         let generation =
@@ -189,7 +222,7 @@ impl<J: Journal> Shard<J> {
     fn retained_claim(&self, origin: Origin) -> Option<RetainedClaim> {
         let Origin::Session(session) = origin else { return None };
         let quota = self.hub.quotas(session).retained;
-        let owner = || self.hub.exchange.retained_owner(self.hub.sessions[session].client_id());
+        let owner = || self.hub.exchange.retained_owner(self.hub.sessions[session].name());
         quota.is_bounded().then(|| RetainedClaim { owner: owner(), quota })
     }
 

@@ -29,6 +29,7 @@ mod incoming;
 mod jobs;
 mod lifecycle;
 mod log_state;
+mod mount;
 pub mod mutant;
 mod operator;
 mod origin;
@@ -57,6 +58,7 @@ pub use connections::{Attempt, Chunk, Output, Question, Standing, State, Verdict
 pub use contracts::ContractBoard;
 pub use counters::{Counter, Counters, Totals};
 pub use hub::Action;
+pub use mount::MountPoint;
 pub use operator::{Fate, NotPublished, Promise, Publication, Published};
 pub use origin::{Certificate, Entry, Origin, Peer};
 pub use place::ConnectionId;

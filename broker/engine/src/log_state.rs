@@ -47,14 +47,14 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn refuse_for_log(
         &self,
         connect: &Connect<'_>,
-        client_id: &str,
+        session_name: &str,
         expiry_interval_s: u32,
     ) -> Option<(ConnectReason, &'static str)> {
         let state = self.hub.log_state();
         if state == LogState::Open {
             return None;
         }
-        let existing = self.hub.sessions.find(client_id).filter(|_| !connect.clean_start);
+        let existing = self.hub.sessions.find(session_name).filter(|_| !connect.clean_start);
         let goes_on = existing.is_some_and(|session| self.hub.is_written_whole(session));
         match state {
             LogState::Failed if goes_on || expiry_interval_s > 0 => Some((ConnectReason::ServerUnavailable, FAILED)),

@@ -4,10 +4,16 @@ use core::net::{IpAddr, SocketAddr};
 use std::fmt;
 use std::sync::Arc;
 
+use crate::mount::MountPoint;
+
 /// What a connection has come in by. It is told of each that comes and goes, from whatever thread.
 pub trait Entry: fmt::Debug + Send + Sync {
     /// What operators call it.
     fn name(&self) -> &Arc<str>;
+    /// What stands in front of its clients' topics.
+    fn mount_point(&self) -> Option<&MountPoint> {
+        None
+    }
     /// Whether it must be told who leaves. Otherwise the peer of a connection is forgotten once the connection serves a session.
     fn needs_peers(&self) -> bool;
     /// Somebody has come; `None` where it has been forgotten who it is.
@@ -66,6 +72,11 @@ impl Origin {
     /// What the listener is called.
     pub fn listener(&self) -> &Arc<str> {
         self.entry.name()
+    }
+
+    /// What stands in front of the client's topics.
+    pub fn mount_point(&self) -> Option<&MountPoint> {
+        self.entry.mount_point()
     }
 
     /// The client, not a proxy that says whom it speaks for. Always there until CONNECT has been accepted.

@@ -19,7 +19,7 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn begin_pacing(&mut self, index: ConnectionIndex, session: SessionIndex) {
         let rates = self.quotas(session).publish;
         if rates.are_bounded() {
-            let left = self.departed.take(self.sessions[session].client_id());
+            let left = self.departed.take(self.sessions[session].name());
             self.connections[index].pace(left.unwrap_or_else(|| PublishBucket::full(&rates, self.now_ms)));
         }
     }
@@ -29,7 +29,7 @@ impl<J: Journal> Hub<J> {
         let Some(session) = self.connections[index].session() else { return };
         if let Some((bucket, resumes_at_ms)) = self.connections[index].end_pace() {
             self.waiting.forget_rate(resumes_at_ms, self.connections.id(index));
-            self.departed.keep(self.sessions[session].client_id(), bucket, self.now_ms);
+            self.departed.keep(self.sessions[session].name(), bucket, self.now_ms);
         }
     }
 

@@ -59,9 +59,9 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
     }
     exchange.go_on_after(last_sequence);
 
-    let members = clients_of_members(&sessions, &untaken);
+    let members = names_of_members(&sessions, &untaken);
     for session in sessions {
-        let owner = placement.owner(session.session.client_id());
+        let owner = placement.owner(session.session.name());
         if !with_first_journal(shards, owner, |shard| shard.restore(session, now_ms)) {
             return Err(RestoreError::Sessions);
         }
@@ -70,7 +70,7 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
     for (to, Untaken { message, receivers, .. }) in untaken {
         match receivers {
             UntakenFor::Subscribers => {
-                let lived_there = |client_id: &str| last_placement.is_none_or(|last| is(last.owner(client_id), to));
+                let lived_there = |name: &str| last_placement.is_none_or(|last| is(last.owner(name), to));
                 for shard in 0..shards.len() {
                     with_first_journal(shards, ShardIndex(shard as u8), |shard| {
                         shard.take_for_subscribers(&mut Outgoing::of(&message), lived_there);
@@ -78,10 +78,10 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
                 }
             }
             UntakenFor::Member(session, share) => {
-                let client_id = members.get(&session).map(|client_id| &**client_id);
-                let shard = client_id.map_or(ShardIndex(0), |client_id| placement.owner(client_id));
+                let name = members.get(&session).map(|name| &**name);
+                let shard = name.map_or(ShardIndex(0), |name| placement.owner(name));
                 with_first_journal(shards, shard, |shard| {
-                    shard.take_for_member(client_id, &share, &mut Outgoing::of(&message));
+                    shard.take_for_member(name, &share, &mut Outgoing::of(&message));
                 });
             }
         }
@@ -103,21 +103,21 @@ fn give_up_subscriptions(session: &mut Session) {
     }
 }
 
-/// The clients of those sessions for which something was on its way as members of a shared subscription.
-fn clients_of_members(
+/// What those sessions are called for which something was on its way as members of a shared subscription.
+fn names_of_members(
     sessions: &[ReplayedSession],
     untaken: &[(ShardNumber, Untaken)],
 ) -> HashMap<SessionNumber, Box<str>> {
-    let mut clients = HashMap::new();
+    let mut names = HashMap::new();
     for (_, untaken) in untaken {
         if let UntakenFor::Member(session, _) = untaken.receivers {
             // They are sorted by number.
             if let Ok(at) = sessions.binary_search_by_key(&session, |replayed| replayed.number) {
-                clients.insert(session, sessions[at].session.client_id().into());
+                names.insert(session, sessions[at].session.name().into());
             }
         }
     }
-    clients
+    names
 }
 
 fn is(shard: ShardIndex, number: ShardNumber) -> bool {
@@ -148,7 +148,7 @@ impl<J: Journal> Shard<J> {
         self.hub.now_ms = now_ms;
         let sessions = &mut self.hub.sessions;
         let ends = state.expiry_interval_s() == 0;
-        let opened = if ends { sessions.open_unlisted(state.client_id()) } else { sessions.open(state.client_id()) };
+        let opened = if ends { sessions.open_unlisted(state.name()) } else { sessions.open(state.name()) };
         let Some(session) = opened else { return false };
         if ends {
             give_up_subscriptions(&mut state);
@@ -209,15 +209,14 @@ impl<J: Journal> Shard<J> {
     fn take_for_subscribers(&mut self, outgoing: &mut Outgoing<'_>, lived_there: impl Fn(&str) -> bool) {
         (outgoing.is_checked, outgoing.is_admitted) = (true, true);
         let sessions = &self.hub.sessions;
-        let matches =
-            self.table.find_only(outgoing.message.topic, |session| lived_there(sessions[session].client_id()));
+        let matches = self.table.find_only(outgoing.message.topic, |session| lived_there(sessions[session].name()));
         let contract = self.hub.contracts.find(outgoing.message.topic);
         self.hub.deliver_to_all(&matches, contract.as_deref(), outgoing, Origin::Broker, 0);
     }
 
     /// Gives a message of a shared subscription to the member that was chosen, or to another one where that has gone.
-    fn take_for_member(&mut self, client_id: Option<&str>, share: &str, outgoing: &mut Outgoing<'_>) {
-        let session = client_id.and_then(|client_id| self.hub.sessions.find(client_id));
+    fn take_for_member(&mut self, name: Option<&str>, share: &str, outgoing: &mut Outgoing<'_>) {
+        let session = name.and_then(|name| self.hub.sessions.find(name));
         let Some(group) = self.hub.exchange.group(share) else {
             self.hub.counters().dropped_no_member.add(1);
             return;

@@ -1,4 +1,4 @@
-//! The sessions of a shard, by place and by Client Identifier.
+//! The sessions of a shard, by place and by name.
 
 use std::hash::BuildHasher;
 use std::ops::Index;
@@ -20,7 +20,7 @@ pub(crate) struct Sessions {
     shard: ShardIndex,
     places: Vec<Place>,
     vacant: Vec<SessionIndex>,
-    /// By Client Identifier.
+    /// By name.
     directory: HashTable<SessionIndex>,
     hasher: foldhash::quality::RandomState,
     ledger: Arc<Ledger>,
@@ -110,26 +110,26 @@ impl Sessions {
         }
     }
 
-    /// The session of a Client Identifier.
-    pub(crate) fn find(&self, client_id: &str) -> Option<SessionIndex> {
-        let hash = self.hasher.hash_one(client_id);
-        self.directory.find(hash, |index| self[*index].client_id() == client_id).copied()
+    /// The session of that [name](tautwire_session::session_name).
+    pub(crate) fn find(&self, name: &str) -> Option<SessionIndex> {
+        let hash = self.hasher.hash_one(name);
+        self.directory.find(hash, |index| self[*index].name() == name).copied()
     }
 
     /// A new session; `None` where no place can be numbered.
-    pub(crate) fn open(&mut self, client_id: &str) -> Option<SessionIndex> {
-        let index = self.open_unlisted(client_id)?;
+    pub(crate) fn open(&mut self, name: &str) -> Option<SessionIndex> {
+        let index = self.open_unlisted(name)?;
         let Sessions { places, directory, hasher, .. } = self;
-        directory.insert_unique(hasher.hash_one(client_id), index, |index| {
-            hasher.hash_one(places[index.number()].session.client_id())
+        directory.insert_unique(hasher.hash_one(name), index, |index| {
+            hasher.hash_one(places[index.number()].session.name())
         });
         Some(index)
     }
 
     /// A session that is about to end, and that its client does not find: it may have another one.
-    pub(crate) fn open_unlisted(&mut self, client_id: &str) -> Option<SessionIndex> {
+    pub(crate) fn open_unlisted(&mut self, name: &str) -> Option<SessionIndex> {
         let fresh = Place {
-            session: Accounted::new(Session::new(client_id), &self.ledger),
+            session: Accounted::new(Session::new(name), &self.ledger),
             connection: None,
             generation: 0,
             taken: true,
@@ -159,7 +159,7 @@ impl Sessions {
         place.connection = None;
         place.more = None;
         place.set_online(false);
-        let hash = self.hasher.hash_one(self[index].client_id());
+        let hash = self.hasher.hash_one(self[index].name());
         if let Ok(entry) = self.directory.find_entry(hash, |held| *held == index) {
             entry.remove();
         }

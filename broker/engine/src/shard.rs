@@ -18,7 +18,7 @@ use crate::counters::Counters;
 use crate::discovery::Told;
 use crate::fan_out::Burst;
 use crate::hub::Hub;
-use crate::origin::{Origin, Presence};
+use crate::origin::Origin;
 use crate::place::{ConnectionId, ConnectionIndex};
 use crate::route::Table;
 use crate::settings::Settings;
@@ -109,7 +109,7 @@ impl<J: Journal> Shard<J> {
     /// Where a connection comes from. To be told after [`Shard::accept`], and before the first bytes.
     pub fn set_origin(&mut self, id: ConnectionId, origin: Arc<Origin>) {
         if let Some(connection) = self.hub.connections.get(id) {
-            *connection.presence() = Some(Presence::new(origin));
+            connection.set_origin(origin);
         }
     }
 
@@ -120,7 +120,7 @@ impl<J: Journal> Shard<J> {
 
     /// More has become known of where a connection comes from.
     pub fn complete_origin(&mut self, id: ConnectionId, complete: impl FnOnce(&mut Origin)) {
-        if let Some(presence) = self.hub.connections.get(id).and_then(|connection| connection.presence().as_mut()) {
+        if let Some(presence) = self.hub.connections.get(id).and_then(|connection| connection.presence()) {
             presence.complete(complete);
         }
     }
@@ -245,7 +245,11 @@ impl<J: Journal> Shard<J> {
             match decode_publish(&header, body, version) {
                 Ok(publish) => {
                     let payload_at = range.start + length - publish.payload.len();
-                    self.on_publish(index, &publish, chunk, payload_at)
+                    if self.hub.connections[index].is_mounted() {
+                        self.on_mounted_publish(index, &publish, chunk, payload_at)
+                    } else {
+                        self.on_publish(index, &publish, chunk, payload_at)
+                    }
                 }
                 Err(error) => self.refuse(index, bytes, &error),
             }

@@ -54,14 +54,16 @@ impl<J: Journal> Shard<J> {
         subscribe: &Subscribe<'_>,
         request: &SubscriptionRequest<'_>,
     ) -> (SubscribeReason, Option<Replay>) {
-        let identifier = subscribe.properties.subscription_identifier();
-        let granted = self.check_subscription(index, session, request, identifier);
-        let wanted = formats::accepted(subscribe).and_then(|accepted| formats::wanted(request.filter, accepted));
-        match granted.and_then(|qos| Ok((qos, wanted?))) {
-            Ok((qos, wanted)) => {
-                let replay = self.subscribe(index, session, request, qos, identifier, wanted);
-                (granted_reason(qos), replay)
-            }
+        let made = match self.hub.connections[index].mount_point().map(|mount| formats::mounted(mount, request.filter))
+        {
+            None => self.subscribe_to(index, session, subscribe, request),
+            Some(filter) => filter.and_then(|filter| {
+                let filter = TopicFilter::new(&filter).map_err(|_| SubscribeReason::TopicFilterInvalid)?;
+                self.subscribe_to(index, session, subscribe, &SubscriptionRequest { filter, ..*request })
+            }),
+        };
+        match made {
+            Ok((qos, replay)) => (granted_reason(qos), replay),
             Err(reason) => {
                 self.hub.counters().subscriptions_refused.add(1);
                 // 3.1.1 knows one failure, 0x80.
@@ -69,6 +71,21 @@ impl<J: Journal> Shard<J> {
                 (if is_v5 { reason } else { SubscribeReason::UnspecifiedError }, None)
             }
         }
+    }
+
+    /// The same with the filter in full; gives the QoS that is granted, too.
+    fn subscribe_to(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        subscribe: &Subscribe<'_>,
+        request: &SubscriptionRequest<'_>,
+    ) -> Result<(QoS, Option<Replay>), SubscribeReason> {
+        let identifier = subscribe.properties.subscription_identifier();
+        let granted = self.check_subscription(index, session, request, identifier);
+        let wanted = formats::accepted(subscribe).and_then(|accepted| formats::wanted(request.filter, accepted));
+        let (qos, wanted) = (granted?, wanted?);
+        Ok((qos, self.subscribe(index, session, request, qos, identifier, wanted)))
     }
 
     pub(crate) fn on_unsubscribe(
@@ -97,6 +114,12 @@ impl<J: Journal> Shard<J> {
         session: SessionIndex,
         filter: TopicFilter<'_>,
     ) -> UnsubscribeReason {
+        let full = self.hub.connections[index].mount_point().map(|mount| formats::mounted(mount, filter));
+        let filter = match &full {
+            None => filter,
+            Some(Ok(full)) => TopicFilter::new(full).unwrap_or(filter),
+            Some(Err(_)) => return UnsubscribeReason::NoSubscriptionExisted,
+        };
         let Some(held) = self.hub.sessions[session].subscriptions().get(filter.as_str()) else {
             return UnsubscribeReason::NoSubscriptionExisted;
         };

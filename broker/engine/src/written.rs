@@ -32,7 +32,7 @@ impl<J: Journal> Hub<J> {
             (None, Some(Extent::WillAlone)) if journal.state() == LogState::Failed => return,
             (None, Some(extent)) => {
                 let number = journal.next_session();
-                let client_id = sessions[index].client_id();
+                let client_id = sessions[index].name();
                 let position = journal.record(Record::Opened { session: number, client_id, at_ms: self.now_ms });
                 sessions.place(index).write_down(Written { number, extent, position });
                 number

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tautwire_engine::{Counters, Entry, Peer};
+use tautwire_engine::{Counters, Entry, MountPoint, Peer};
 use tautwire_proxy::Network;
 
 use crate::arrivals::{Arrivals, Excess};
@@ -15,6 +15,7 @@ use crate::listener::Listen;
 #[derive(Debug)]
 pub(crate) struct Gate {
     name: Arc<str>,
+    mount_point: Option<MountPoint>,
     connections_max: u64,
     connections: AtomicU64,
     accepted: AtomicU64,
@@ -50,9 +51,10 @@ pub struct ListenerState {
 impl Gate {
     /// A gate of a listener, beside others of which `arrivals` knows, too.
     pub(crate) fn new(listen: &Listen, arrivals: Arc<Arrivals>) -> Gate {
-        let Listen { name, connections_max, proxies, .. } = listen;
+        let Listen { name, mount_point, connections_max, proxies, .. } = listen;
         Gate {
             name: name.clone(),
+            mount_point: mount_point.clone(),
             proxies: proxies.clone(),
             arrivals,
             connections_max: connections_max.map_or(u64::MAX, |max| max as u64),
@@ -161,6 +163,10 @@ impl fmt::Display for Refusal {
 impl Entry for Gate {
     fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    fn mount_point(&self) -> Option<&MountPoint> {
+        self.mount_point.as_ref()
     }
 
     fn needs_peers(&self) -> bool {

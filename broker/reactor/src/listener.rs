@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream};
-use tautwire_engine::Peer;
+use tautwire_engine::{MountPoint, Peer};
 use tautwire_proxy::Network;
 use tautwire_session::AckLevel;
 use tautwire_tls::{Failure, Server};
@@ -70,6 +70,8 @@ pub struct Listen {
     pub ack_level: AckLevel,
     /// Connections open at once by this listener, where fewer than all may be.
     pub connections_max: Option<usize>,
+    /// What stands in front of its clients' topics.
+    pub mount_point: Option<MountPoint>,
 }
 
 impl Listen {
@@ -77,7 +79,16 @@ impl Listen {
     pub fn plain(address: SocketAddr, ack_level: AckLevel) -> Listen {
         let name = format!("mqtt://{address}").into();
         let place = Place::Network(address);
-        Listen { name, place, proxies: None, tls: None, websocket: None, ack_level, connections_max: None }
+        Listen {
+            name,
+            place,
+            proxies: None,
+            tls: None,
+            websocket: None,
+            ack_level,
+            connections_max: None,
+            mount_point: None,
+        }
     }
 }
 

@@ -230,7 +230,7 @@ impl Replay {
         for ReplayedSession { number, session, left_at_ms } in self.sessions.values() {
             let number = *number;
             // When it began is not known any more, and nobody asks.
-            visit(&Record::Opened { session: number, client_id: session.client_id(), at_ms: 0 });
+            visit(&Record::Opened { session: number, client_id: session.name(), at_ms: 0 });
             session.describe(|change, packet_id| match warmed(change, &mut read) {
                 Ok(None) => visit(&Record::Changed { session: number, change, packet_id }),
                 Ok(Some(change)) => visit(&Record::Changed { session: number, change: &change, packet_id }),

@@ -1,5 +1,7 @@
 //! One session and the single door for its changes.
 
+use std::borrow::Cow;
+
 use tautwire_protocol::PacketId;
 
 use crate::change::Change;
@@ -23,7 +25,8 @@ pub struct KeptWill {
 /// Session state of one Client Identifier. Small while nothing is on its way: queues are allocated when first needed.
 #[derive(Debug, Default, PartialEq)]
 pub struct Session {
-    client_id: Box<str>,
+    /// See [`session_name`].
+    name: Box<str>,
     subscriptions: SubscriptionSet,
     will: Option<Box<KeptWill>>,
     outbound: Option<Box<Outbound>>,
@@ -37,13 +40,33 @@ pub struct Session {
 /// Bytes of a session besides what it points to, with its place in the tables of its shard.
 pub const SESSION_BYTES: usize = size_of::<Session>() + 64;
 
+/// No Client Identifier has this character [MQTT-1.5.4-2], so no client can name the session of another mount point.
+const BEHIND_MOUNT_POINT: char = '\0';
+
+/// What the session of a client is called: by its Client Identifier, and by the mount point behind which its client is, where there is
+/// one. So clients of different mount points that call themselves alike have nothing to do with each other, also after a restart.
+pub fn session_name<'a>(mount_point: Option<&str>, client_id: &'a str) -> Cow<'a, str> {
+    match mount_point {
+        None => Cow::Borrowed(client_id),
+        Some(mount_point) => Cow::Owned(format!("{mount_point}{BEHIND_MOUNT_POINT}{client_id}")),
+    }
+}
+
+/// The mount point and the Client Identifier of which a session's name is made.
+pub fn parts_of_name(name: &str) -> (Option<&str>, &str) {
+    match name.split_once(BEHIND_MOUNT_POINT) {
+        None => (None, name),
+        Some((mount_point, client_id)) => (Some(mount_point), client_id),
+    }
+}
+
 impl Holds<5> for Session {
     fn footprint(&self) -> Footprint<5> {
         let ids_bytes = self.held.as_ref().map_or(0, |held| size_of::<PacketIdSet>() + held.heap_bytes());
         // Its message counts as all messages do.
         let will_bytes = self.will.as_ref().map_or(0, |_| size_of::<KeptWill>());
         // A vacant place has a session without an identifier.
-        let own_bytes = if self.client_id.is_empty() { 0 } else { SESSION_BYTES + self.client_id.len() };
+        let own_bytes = if self.name.is_empty() { 0 } else { SESSION_BYTES + self.name.len() };
         let subscriptions = (Kind::Subscription, self.subscriptions.bytes());
         let none = [(Kind::Queue, 0), (Kind::Window, 0)];
         let [queue, window] = self.outbound.as_ref().map_or(none, |outbound| outbound.footprint());
@@ -52,14 +75,20 @@ impl Holds<5> for Session {
 }
 
 impl Session {
-    /// A new session without any state, ending with its connection.
-    pub fn new(client_id: &str) -> Session {
-        Session { client_id: client_id.into(), ..Session::default() }
+    /// A new session without any state, ending with its connection. `name`: see [`session_name`].
+    pub fn new(name: &str) -> Session {
+        Session { name: name.into(), ..Session::default() }
+    }
+
+    /// What tells it from all other sessions of a broker (see [`session_name`]).
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The Client Identifier.
     pub fn client_id(&self) -> &str {
-        &self.client_id
+        let (_, client_id) = parts_of_name(&self.name);
+        client_id
     }
 
     /// Session Expiry Interval in seconds; 0 ends with the connection, `u32::MAX` never ends.

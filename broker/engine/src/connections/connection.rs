@@ -16,6 +16,7 @@ use super::output::{Output, OutputPool};
 use super::read_back::ReadBack;
 use super::standing::{Exchange, Standing};
 use crate::ack::Ack;
+use crate::mount::MountPoint;
 use crate::origin::{Origin, Presence};
 use crate::place::{Alarm, NonZeroMs, SessionIndex};
 use crate::quotas::PublishBucket;
@@ -74,6 +75,10 @@ pub(crate) struct Connection {
     holds: Holds,
     /// In the list of connections with fresh output.
     is_fresh: bool,
+    /// Any PUBLISH may be sent as it is, with its topic by name.
+    takes_any_publish: bool,
+    /// Its topics stand behind a mount point.
+    is_mounted: bool,
     /// What an older connection of the same client had sent has been read; it can be taken over.
     heard_older: bool,
     /// What acknowledgements wait for.
@@ -161,6 +166,8 @@ impl Connection {
             agreement: Agreement::UNKNOWN,
             holds: Holds::default(),
             is_fresh: false,
+            takes_any_publish: false,
+            is_mounted: false,
             heard_older: false,
             ack_level: AckLevel::default(),
             receiving: 0,
@@ -214,6 +221,8 @@ impl Connection {
     pub(crate) fn serve(&mut self, session: SessionIndex, agreement: Agreement) {
         self.phase = Phase::Open;
         self.session = Some(session);
+        self.takes_any_publish =
+            agreement.maximum_packet_size_bytes.is_none() && agreement.alias_maximum == 0 && !self.is_mounted;
         self.agreement = agreement;
     }
 
@@ -244,8 +253,25 @@ impl Connection {
         self.origin.as_ref().map(Presence::origin)
     }
 
-    pub(crate) fn presence(&mut self) -> &mut Option<Presence> {
-        &mut self.origin
+    pub(crate) fn presence(&mut self) -> Option<&mut Presence> {
+        self.origin.as_mut()
+    }
+
+    /// Where the connection comes from.
+    pub(crate) fn set_origin(&mut self, origin: Arc<Origin>) {
+        self.is_mounted = origin.mount_point().is_some();
+        self.origin = Some(Presence::new(origin));
+    }
+
+    /// Whether the client's topics stand behind a [mount point](Connection::mount_point).
+    #[inline]
+    pub(crate) fn is_mounted(&self) -> bool {
+        self.is_mounted
+    }
+
+    /// What stands in front of the client's topics.
+    pub(crate) fn mount_point(&self) -> Option<&MountPoint> {
+        self.origin()?.mount_point()
     }
 
     // What was agreed.
@@ -275,10 +301,11 @@ impl Connection {
         self.agreement.maximum_packet_size_bytes = bytes;
     }
 
-    /// Whether any PUBLISH may be sent with its topic by name: the client has set no Maximum Packet Size and takes no aliases.
+    /// Whether any PUBLISH may be sent as it is, with its topic by name: the client has set no Maximum Packet Size, takes no aliases,
+    /// and has no mount point.
     #[inline]
     pub(crate) fn takes_any_publish(&self) -> bool {
-        self.agreement.maximum_packet_size_bytes.is_none() && self.agreement.alias_maximum == 0
+        self.takes_any_publish
     }
 
     // Whether it is heard.

@@ -39,16 +39,26 @@ fields! {
     Email = "email";
     Uri = "uri";
     Ip = "ip";
+    AlternativeName = "san";
+    Issuer = "issuer";
     Serial = "serial";
     Fingerprint = "fingerprint";
+}
+
+impl Field {
+    /// Whether a name in this field is one of `asked`.
+    fn is(self, asked: Field) -> bool {
+        let is_alternative = matches!(self, Field::Dns | Field::Email | Field::Uri | Field::Ip);
+        self == asked || (asked == Field::AlternativeName && is_alternative)
+    }
 }
 
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const ORGANISATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
 const ORGANISATIONAL_UNIT: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.11");
 
-/// What a certificate says of its holder: names of its subject (`cn`, `o`, `ou`), alternative names (`dns`, `email`, `uri`, `ip`), its
-/// serial number and the SHA-256 of the whole (`serial`, `fingerprint`, in lower-case hexadecimal).
+/// What a certificate says of its holder: names of its subject (`cn`, `o`, `ou`), alternative names (`dns`, `email`, `uri`, `ip`, or any of
+/// them as `san`), the common name of who has issued it (`issuer`), its serial number and the SHA-256 of the whole (`serial`, `fingerprint`, in lower-case hexadecimal).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CertificateFields(Vec<(Field, String)>);
 
@@ -71,6 +81,9 @@ impl CertificateFields {
                 _ => continue,
             };
             fields.add(field, text(attribute).unwrap_or_default());
+        }
+        for attribute in certificate.issuer().iter().filter(|attribute| attribute.oid == COMMON_NAME) {
+            fields.add(Field::Issuer, text(attribute).unwrap_or_default());
         }
         if let Ok(Some((_, SubjectAltName(names)))) = certificate.get_extension::<SubjectAltName>() {
             for name in names {
@@ -110,7 +123,7 @@ impl CertificateFields {
 
     /// The values of a field, in the order of the certificate.
     pub(crate) fn values(&self, field: Field) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(move |(known, _)| *known == field).map(|(_, value)| &**value)
+        self.0.iter().filter(move |(known, _)| known.is(field)).map(|(_, value)| &**value)
     }
 
     /// All of it, as names and values.

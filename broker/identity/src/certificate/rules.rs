@@ -36,8 +36,8 @@ pub struct Pattern {
     after: Option<Box<str>>,
 }
 
-/// Text with fields in it: `{cn}`, `{o}`, `{ou}`, `{dns}`, `{email}`, `{uri}`, `{ip}`, `{serial}`, `{fingerprint}`. Of several values it
-/// takes the first. `{*}` is what the star of the rule's first pattern with a star stands for.
+/// Text with fields in it: `{cn}`, `{o}`, `{ou}`, `{dns}`, `{email}`, `{uri}`, `{ip}`, `{san}`, `{issuer}`, `{serial}`, `{fingerprint}`. Of
+/// several values it takes the first. `{*}` is what the star of the rule's first pattern with a star stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template(Vec<Piece>);
 

@@ -8,7 +8,7 @@ use tautwire_identity::{
     Attempt, Certificate, CertificateFields, CertificateRule, CertificateRules, Link, Pattern, RefusalCode, Template,
 };
 
-use super::support::{admitted, chain, from, nobody, refused, user, users};
+use super::support::{admitted, chain, chain as chain_of, from, nobody, refused, user, users};
 
 fn certificate(common_name: &str, names: Vec<SanType>) -> Arc<[u8]> {
     let mut params = CertificateParams::default();
@@ -67,6 +67,7 @@ fn all_names_are_read() {
     let expected = [
         ("cn", "c"),
         ("o", "Works"),
+        ("issuer", "c"),
         ("dns", "a.example"),
         ("dns", "b.example"),
         ("email", "a@example"),
@@ -97,6 +98,17 @@ fn the_first_rule_that_fits_names_user_and_client() {
     assert_eq!(&*device.roles, ["device".into()]);
     let person = admitted(&chain, holder(&certificate("c", vec![SanType::Rfc822Name(name("a@example"))])));
     assert_eq!((person.user.as_deref(), person.client_id), (Some("a@example"), None));
+    // By any alternative name, and by who has issued it, which is the holder here.
+    let by_name = |issuer: &str| CertificateRule {
+        when: vec![Pattern::new("issuer", issuer).expect("a pattern"), Pattern::new("san", "10.*").expect("a pattern")],
+        user: template("{issuer}: {san}"),
+        ..CertificateRule::default()
+    };
+    let chain_by_name = chain_of(vec![rules(vec![by_name("other"), by_name("c")])]);
+    let named = || vec![SanType::DnsName(name("a.example")), SanType::IpAddress(IpAddr::from([10, 0, 0, 7]))];
+    let device = admitted(&chain_by_name, holder(&certificate("c", named())));
+    assert_eq!(device.user.as_deref(), Some("c: a.example"));
+    assert_eq!(refused(&chain_by_name, holder(&certificate("d", named()))).code, RefusalCode::NoRule);
     // A star that stands for nothing names nobody.
     let refusal = refused(&chain, holder(&certificate("line\nbreak", vec![SanType::URI(name("urn:dev:"))])));
     assert_eq!(refusal.code, RefusalCode::NoRule);

@@ -171,12 +171,12 @@ impl Listener {
     pub(crate) fn knows_certificates(&self) -> bool {
         self.address.by_tls
             && self.tls.client_certificates != tautwire_tls::ClientCertificates::None
-            && self.auth.certificate != CertificateNames::Nobody
+            && self.auth.names_holders()
     }
 
     /// Whether a certificate may come, from the client or from a proxy that has verified one.
     pub(crate) fn takes_certificates(&self) -> bool {
-        self.knows_certificates() || (self.proxies.is_some() && self.auth.certificate != CertificateNames::Nobody)
+        self.knows_certificates() || (self.proxies.is_some() && self.auth.names_holders())
     }
 
     /// Whether anything but [`AnonymousClients`] lets clients in.
@@ -204,6 +204,11 @@ impl Listener {
 }
 
 impl AuthConfig {
+    /// Whether certificates say anything of their holders.
+    fn names_holders(&self) -> bool {
+        self.certificate != CertificateNames::Nobody || !self.certificate_rules.is_empty()
+    }
+
     /// Whether there are keys by which tokens can be checked.
     pub(crate) fn takes_tokens(&self) -> bool {
         self.jwt_keys.get().is_some() || !self.jwt_url.0.is_empty() || self.jwt_secret_file.get().is_some()

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use tautwire_engine::MountPoint;
 use tautwire_proxy::Network;
 use tautwire_session::AckLevel;
 use tautwire_tls::{CipherSuites, ClientCertificates, MinimumVersion};
@@ -11,6 +12,7 @@ use toml::de::DeValue;
 
 use super::Config;
 use super::auth::{AnonymousClients, CertificateNames};
+use super::certificate_rules::CertificateRuleList;
 use super::error::{ConfigError, ErrorCode, Place};
 use super::listen::Address;
 use super::registry::settings;
@@ -37,6 +39,10 @@ settings! {
         /// Network connections open at once by this listener. Further ones are closed on arrival. `limits.connections` holds for all
         /// together.
         connections: Option<usize> = None, in 1..=100_000_000;
+        /// What stands in front of all topics and filters of its clients, and is taken off what they receive: to the others, `a` of
+        /// a client behind `factory-1/` is `factory-1/a`. Its clients see nothing that lies elsewhere, `$SYS` neither, and have sessions
+        /// of their own. Rules of access, contracts and `data.ack_topics` mean full topics.
+        mount_point: Option<MountPoint> = None;
         /// The mode of the file of a Unix socket, as chmod takes it: who may write to it may connect. Without, `660`.
         mode: Option<FileMode> = None;
     }
@@ -51,6 +57,8 @@ settings! {
         plain_passwords: Option<bool> = None;
         /// In place of `auth.certificate`.
         certificate: Option<CertificateNames> = None;
+        /// In place of `auth.certificate_rules`, which do not hold where the listener has `certificate` of its own either.
+        certificate_rules: Option<CertificateRuleList> = None;
     }
 
     /// The PROXY protocol, versions 1 and 2.
@@ -100,6 +108,25 @@ impl Setting for ListenerName {
 
     fn to_toml(&self) -> String {
         quoted(&self.0)
+    }
+}
+
+impl Setting for MountPoint {
+    fn takes(_: Option<&RangeInclusive<u64>>) -> String {
+        format!(
+            "the beginning of topics, which ends with `/`: 1 to {} bytes without wildcards, not beginning with `$`",
+            Self::MAX_BYTES
+        )
+    }
+
+    fn from_toml(value: &DeValue<'_>, range: Option<&RangeInclusive<u64>>) -> Result<Self, Problem> {
+        let prefix = text::<Self>(value)?;
+        let wrong = || format!("\"{}\" is not a mount point; write {}", prefix.escape_debug(), Self::takes(range));
+        MountPoint::new(prefix).ok_or_else(|| Problem::Range(wrong()))
+    }
+
+    fn to_toml(&self) -> String {
+        quoted(self.as_str())
     }
 }
 
@@ -175,6 +202,8 @@ pub(crate) struct Listener {
     pub(crate) ack: AckLevel,
     /// Bound on its connections alone.
     pub(crate) connections: Option<usize>,
+    /// What stands in front of its clients' topics.
+    pub(crate) mount_point: Option<MountPoint>,
     /// Of the file of a Unix socket.
     pub(crate) mode: u32,
     /// Proxies that say whom they speak for.
@@ -220,6 +249,7 @@ impl Config {
             address: address.clone(),
             ack: table.ack.or_else(by_address).unwrap_or(self.data.ack),
             connections: table.connections,
+            mount_point: table.mount_point.clone(),
             mode: table.mode.unwrap_or_default().0,
             proxies: table.proxy.trusted.clone(),
             tls: table.tls.over(&self.tls),
@@ -294,11 +324,13 @@ impl ListenerConfig {
 impl ListenerAuth {
     /// What holds for the listener, where `all` holds for those that say nothing.
     fn over(&self, all: &AuthConfig) -> AuthConfig {
+        let common_rules = || if self.certificate.is_none() { all.certificate_rules.clone() } else { Default::default() };
         AuthConfig {
             anonymous: self.anonymous.unwrap_or(all.anonymous),
             password_file: self.password_file.clone().unwrap_or_else(|| all.password_file.clone()),
             plain_passwords: self.plain_passwords.unwrap_or(all.plain_passwords),
             certificate: self.certificate.unwrap_or(all.certificate),
+            certificate_rules: self.certificate_rules.clone().unwrap_or_else(common_rules),
             ..all.clone()
         }
     }

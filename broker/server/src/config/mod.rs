@@ -4,6 +4,7 @@
 
 mod acks;
 pub(crate) mod auth;
+mod certificate_rules;
 mod data_path;
 mod error;
 pub(crate) mod listen;

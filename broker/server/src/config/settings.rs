@@ -8,6 +8,7 @@ use tautwire_websocket::AllowedOrigin;
 
 use super::acks::{AckListeners, AckTopics};
 use super::auth::{Algorithms, AnonymousClients, CertificateNames, FailureRules, Text, Texts};
+use super::certificate_rules::CertificateRuleList;
 use super::data_path::DataPath;
 use super::listen::Listen;
 use super::listener::ListenerConfig;
@@ -112,6 +113,10 @@ settings! {
         /// What the name (CN) in a client's certificate says of it, where `tls.client_certificates` asks for one: `user`, it is the
         /// user; `user_and_client_id`, it is the Client Identifier, too, whatever the client says; `nobody`, nothing.
         certificate: CertificateNames = CertificateNames::User;
+        /// In place of `auth.certificate`: [rules](concepts/authentication.md#certificates), of which the first that fits says who the
+        /// holder of a certificate is, for example `[{ issuer = "Works CA", uri = "urn:dev:*", user = "{*}", client_id = "{cn}-{serial}" }]`. Whom none
+        /// fits is refused. A Client Identifier goes before what the client says. Empty means what `auth.certificate` says.
+        certificate_rules: CertificateRuleList = CertificateRuleList::default();
         /// The keys by which tokens (JWT, in the password) are checked: a file with a JWKS or with public keys in PEM.
         jwt_keys: FilePath = FilePath::default();
         /// The URL of a JWKS. It is read when a token comes, and again from time to time; while the URL is down, the keys of before hold.

@@ -164,7 +164,7 @@ impl Common {
     fn chain(&self, listener: &Listener, passwords: Option<Arc<PasswordFile>>) -> Arc<Chain> {
         let mut links = Vec::new();
         if listener.takes_certificates() {
-            links.push(Link::Certificate(Arc::new(certificate_rules(listener.auth.certificate))));
+            links.push(Link::Certificate(Arc::new(certificate_rules(&listener.auth))));
         }
         links.extend(self.tokens.clone().map(Link::Jwt));
         links.extend(passwords.map(Link::PasswordFile));
@@ -180,9 +180,12 @@ impl Common {
     }
 }
 
-fn certificate_rules(names: CertificateNames) -> CertificateRules {
+fn certificate_rules(auth: &AuthConfig) -> CertificateRules {
+    if !auth.certificate_rules.is_empty() {
+        return auth.certificate_rules.rules();
+    }
     let name = || Template::new("{cn}").expect("a template");
-    let client_id = (names == CertificateNames::UserAndClientId).then(name);
+    let client_id = (auth.certificate == CertificateNames::UserAndClientId).then(name);
     CertificateRules { rules: vec![CertificateRule { user: Some(name()), client_id, ..CertificateRule::default() }] }
 }
 

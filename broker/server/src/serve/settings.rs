@@ -94,6 +94,7 @@ pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers)
             websocket: listener.address.websocket.as_ref().map(rules),
             ack_level: listener.ack,
             connections_max: listener.connections,
+            mount_point: listener.mount_point.clone(),
         }
     };
     listeners.iter().map(listen).collect()

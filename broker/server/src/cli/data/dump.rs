@@ -8,6 +8,7 @@ use tautwire_journal::record::{Record, Records};
 use tautwire_journal::{Disk, Files, Frame, LogError, Position, Reader, SessionId, SnapshotReader, Snapshots, Step};
 use tautwire_message::MessageId;
 use tautwire_protocol::{TopicFilter, topic_matches};
+use tautwire_session::parts_of_name;
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
 use super::super::{Exit, Stop};
@@ -158,7 +159,8 @@ impl Dump {
         }
         for record in &records {
             if let Record::Opened { session, client_id, .. } = record {
-                self.clients.insert(*session, (*client_id).to_owned());
+                let (_, client_id) = parts_of_name(client_id);
+                self.clients.insert(*session, client_id.to_owned());
             }
         }
         let wanted = self.wanted_messages(&records);

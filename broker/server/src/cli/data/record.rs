@@ -2,6 +2,7 @@
 
 use tautwire_journal::record::{Delivery, Record};
 use tautwire_message::{MessageId, MessageRef};
+use tautwire_session::parts_of_name;
 
 use super::fields::{Fields, Value};
 
@@ -10,7 +11,13 @@ pub(super) fn fields(record: &Record<'_>, with_payloads: bool) -> Fields {
     let mut fields = Fields::default();
     match *record {
         Record::Message(message) => add_message(&mut fields, &message, with_payloads),
-        Record::Opened { at_ms, .. } | Record::Connected { at_ms, .. } | Record::Disconnected { at_ms, .. } => {
+        Record::Opened { at_ms, client_id, .. } => {
+            fields.add("at_ms", at_ms);
+            if let (Some(mount_point), _) = parts_of_name(client_id) {
+                fields.add("mount_point", mount_point);
+            }
+        }
+        Record::Connected { at_ms, .. } | Record::Disconnected { at_ms, .. } => {
             fields.add("at_ms", at_ms);
         }
         Record::ExpiryInterval { seconds, .. } => fields.add("seconds", u64::from(seconds)),

@@ -1,6 +1,7 @@
 //! What is listened on: tables `[[listener]]`, and what holds for those who come by one.
 
 mod arrivals;
+mod mount;
 mod proxy;
 mod slow;
 mod tables;

@@ -42,3 +42,55 @@ fn a_listener_shows_a_certificate_of_its_own_and_asks_for_those_of_clients() {
     }
     assert!(!log.contains("device-7"), "names of clients are not for the log: {log}");
 }
+
+/// `auth.certificate_rules`: the first that fits names the user and the client; whom none fits is refused.
+#[test]
+fn certificates_name_clients_by_rules() {
+    let folder = Folder::new(&[]);
+    let authority = Authority::new();
+    authority.write(&folder, "all");
+    let tables = "[tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\nclient_certificates = \"required\"\nclient_ca = \"all-ca.pem\"\n\
+                  [audit]\nfile = \"audit.log\"\n\
+                  [auth]\ncertificate = \"nobody\"\n\
+                  [[auth.certificate_rules]]\nissuer = \"somebody else\"\nuser = \"wrong\"\n\
+                  [[auth.certificate_rules]]\nissuer = \"rcgen *\"\ncn = \"sensor-*\"\nuser = \"device {cn}\"\nclient_id = \"{cn}/{issuer}\"\n\
+                  [[auth.certificate_rules]]\ncn = \"guest\"\nuser = \"{cn}\"\n\
+                  [[listener]]\nname = \"a\"\naddress = \"mqtts://127.0.0.1:0\"\n\
+                  [[listener]]\nname = \"b\"\naddress = \"mqtts://127.0.0.1:0\"\n\
+                  auth.certificate = \"user_and_client_id\"\n\
+                  [[listener]]\nname = \"c\"\naddress = \"mqtts://127.0.0.1:0\"\n\
+                  auth.certificate_rules = [{ cn = \"*\", user = \"{*}\" }]\n";
+    let broker = Broker::with_listeners(1, &folder, tables, &["auth.anonymous=true"]);
+    let (a, b, c) = (broker.other_address(0), broker.other_address(1), broker.other_address(2));
+    let answer = |address, certificate: &str, client_id: &str| {
+        let stream = TcpStream::connect(address).expect("the broker listens");
+        let mut client = authority.connect(stream, Some(authority.client(certificate)));
+        client.connack(&connecting(address, client_id).bytes())
+    };
+    let names = |connack: &[u8], name: &str| connack.windows(name.len()).any(|window| window == name.as_bytes());
+    let assigned = answer(a, "sensor-7", "");
+    assert_eq!(assigned[1], 0);
+    assert!(names(&assigned, "sensor-7/rcgen self signed cert"), "[MQTT-3.2.2-16]");
+    let replaced = answer(a, "sensor-8", "what it likes");
+    assert_eq!((replaced[1], names(&replaced, "sensor-8")), (0, false), "it has not asked for a name");
+    assert_eq!(answer(a, "guest", "its own")[1], 0);
+    assert_eq!(answer(a, "stranger", "stranger")[1], 0x87, "although anonymous clients may come");
+    assert_eq!(answer(b, "stranger", "what it likes")[1], 0);
+    assert_eq!(answer(c, "sensor-9", "mine")[1], 0);
+    broker.end();
+    let log = folder.read("audit.log");
+    let connected = |client_id: &str, user: &str| {
+        let (client_id, user) = (format!("\"client_id\":\"{client_id}\""), format!("\"user\":\"{user}\""));
+        log.lines().any(|line| line.contains("connect") && line.contains(&client_id) && line.contains(&user))
+    };
+    for (client_id, user) in [
+        ("sensor-7/rcgen self signed cert", "device sensor-7"),
+        ("sensor-8/rcgen self signed cert", "device sensor-8"),
+        ("its own", "guest"),
+        ("stranger", "stranger"),
+        ("mine", "sensor-9"),
+    ] {
+        assert!(connected(client_id, user), "{client_id}, {user}: {log}");
+    }
+    assert!(!log.contains("what it likes"), "{log}");
+}

@@ -90,6 +90,17 @@ impl Secured {
         self.0.read_exact(&mut rest).expect("CONNACK is whole");
     }
 
+    /// Sends a CONNECT; gives what CONNACK has behind its fixed header.
+    #[track_caller]
+    pub(crate) fn connack(&mut self, connect: &[u8]) -> Vec<u8> {
+        let mut header = [0; 2];
+        self.exchange(connect, &mut header).expect("the broker answers");
+        assert_eq!((header[0], header[1] & 0x80), (0x20, 0), "a short CONNACK: {header:?}");
+        let mut rest = vec![0; usize::from(header[1])];
+        self.0.read_exact(&mut rest).expect("CONNACK is whole");
+        rest
+    }
+
     /// Expects an answer to PINGREQ.
     #[track_caller]
     pub(crate) fn ping(&mut self) {
