@@ -256,6 +256,8 @@ counters! {
     proxy_headers,
     /// Connections that were ended because they did not begin with such a header.
     proxy_headers_refused,
+    /// Connections that were closed in the midst of a TLS handshake, because their client had been silent and others came.
+    tls_handshakes_displaced,
     /// Connections that were closed on arrival because their peer is no proxy that is trusted.
     proxy_peers_refused,
     /// WebSocket handshakes answered with success.

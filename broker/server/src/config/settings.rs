@@ -243,8 +243,8 @@ settings! {
         connect_rate_per_address: u32 = 0, in 0..=1_000_000, unit "connections";
         /// Connections that may come at once from one address. 0 means as many as one second brings.
         connect_burst_per_address: u32 = 0, in 0..=1_000_000, unit "connections";
-        /// TLS handshakes that may go on at once, on each thread. Further connections are closed on arrival, before anything is computed
-        /// for them. In each turn handshakes have a millisecond, and other clients the rest.
+        /// TLS handshakes that may go on at once, on each thread. A further connection takes the place of one whose client has been silent
+        /// for a second, or is closed on arrival, before anything is computed for it. In each turn handshakes have a millisecond, and other clients the rest.
         tls_handshakes: usize = 4_096, in 1..=1_000_000;
         /// Clients that may wait for it to be found out who they are. Further ones are refused with Server busy (0x89).
         authentications: usize = 4_096, in 1..=1_000_000;
