@@ -32,6 +32,7 @@ BYSTANDER_TIMEOUT_S = 60
 # Attackers give way to the broker and the bystander: nobody is to wait for a processor because of what the test computes.
 NICENESS = 10
 CONTRACTS = "contracts"
+TLS = "tls"
 FAILURES_TOLD = 6
 
 
@@ -52,6 +53,10 @@ class Case:
     is_weighed: bool
     stalled_log: bool
     contracts: dict[str, str]
+    # Beside MQTT over TCP, what it listens by; `mqtts` has the certificate of `arena.authority`.
+    schemes: tuple[str, ...]
+    # Names and passwords of those who may come; with none, anybody.
+    users: dict[str, str]
 
 
 @dataclass
@@ -100,6 +105,11 @@ class Arena:
         return self.folder / CONTRACTS
 
     @property
+    def authority(self) -> Path:
+        """Who has issued the broker's certificate."""
+        return self.folder / TLS / "ca.pem"
+
+    @property
     def port(self) -> int:
         return self.broker.port
 
@@ -121,7 +131,7 @@ CASES: list[Case] = []
 def case(
     what: str, *, limit_mib: int, short: bool = False, timed: bool = False, weighed: bool = True, threads: int = 1,
     settings: dict[str, object] | None = None, stalled_log: bool = False, contracts: dict[str, str] | None = None,
-    name: str = "",
+    schemes: tuple[str, ...] = (), users: dict[str, str] | None = None, name: str = "",
 ) -> Callable[[Callable[[Arena], None]], Callable[[Arena], None]]:
     """Enters a function into the list of cases.
 
@@ -134,7 +144,7 @@ def case(
         retained = int(str(own.get("limits.retained_bytes", 0)))
         CASES.append(Case(
             name or function.__name__, what, function, limit_mib * MIB + retained, everything, threads, short, timed,
-            weighed, stalled_log, contracts or {},
+            weighed, stalled_log, contracts or {}, schemes, users or {},
         ))
         return function
 
@@ -151,7 +161,11 @@ def run(attack: Case, executable: Path) -> Result:
         if attack.contracts:
             settings["contracts.path"] = _write_contracts(Path(folder) / CONTRACTS, attack.contracts)
         try:
-            broker = brokers.start(executable, attack.name, settings, attack.threads, attack.stalled_log)
+            if set(attack.schemes) & {"mqtts", "wss"}:
+                settings |= _make_certificate(executable, Path(folder) / TLS)
+            if attack.users:
+                settings |= _make_users(executable, Path(folder) / "users", attack.users)
+            broker = brokers.start(executable, attack.name, settings, attack.threads, attack.stalled_log, attack.schemes)
         except brokers.BrokerError as error:
             result.failures.append(str(error))
             return result
@@ -231,6 +245,17 @@ def _write_contracts(folder: Path, files: dict[str, str]) -> Path:
     for name, content in files.items():
         (folder / name).write_text(content)
     return folder
+
+
+def _make_certificate(executable: Path, folder: Path) -> dict[str, object]:
+    brokers.tool(executable, ["cert", "--dir", str(folder)])
+    return {"tls.certificate": folder / "server.pem", "tls.key": folder / "server.key"}
+
+
+def _make_users(executable: Path, file: Path, users: dict[str, str]) -> dict[str, object]:
+    for name, password in users.items():
+        brokers.tool(executable, ["user", "add", "--file", str(file), name], {"TAUTWIRE_PASSWORD": password})
+    return {"auth.password_file": file}
 
 
 def _raise_open_files() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import selectors
 import signal
@@ -24,8 +25,14 @@ class BrokerError(Exception):
 @dataclass
 class Broker:
     process: subprocess.Popen[bytes]
-    port: int
+    # By the scheme of the listener, in the order in which they were asked for.
+    ports: dict[str, int]
     log: Path
+
+    @property
+    def port(self) -> int:
+        """For MQTT over TCP."""
+        return self.ports["mqtt"]
 
     @property
     def pid(self) -> int:
@@ -39,6 +46,10 @@ class Broker:
 
     def resident_bytes(self) -> int:
         return self._status_bytes("VmRSS")
+
+    def descriptors(self) -> int:
+        """How many files and sockets it has open."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
 
     def _status_bytes(self, name: str) -> int:
         status = Path(f"/proc/{self.pid}/status").read_text()
@@ -79,11 +90,18 @@ class Broker:
             self.process.wait()
 
 
-def start(executable: Path, name: str, settings: dict[str, object], threads: int, stalled_log: bool) -> Broker:
-    """Starts a broker on a port that the kernel picks. With `stalled_log` nobody reads its standard error."""
+def start(
+    executable: Path, name: str, settings: dict[str, object], threads: int, stalled_log: bool, schemes: tuple[str, ...]
+) -> Broker:
+    """Starts a broker that listens by MQTT over TCP and by `schemes`, on ports that the kernel picks.
+
+    With `stalled_log` nobody reads its standard error.
+    """
     LOGS.mkdir(parents=True, exist_ok=True)
     log = LOGS / f"{name}.log"
-    command = [str(executable), "serve", "--memory", "--listen", "127.0.0.1:0", "--threads", str(threads)]
+    command = [str(executable), "serve", "--memory", "--threads", str(threads)]
+    for scheme in ("mqtt", *schemes):
+        command += ["--listen", "127.0.0.1:0" if scheme == "mqtt" else f"{scheme}://127.0.0.1:0"]
     for key, value in settings.items():
         command += ["--set", f"{key}={value}"]
     with open(log, "wb") as file:
@@ -94,15 +112,24 @@ def start(executable: Path, name: str, settings: dict[str, object], threads: int
         except OSError as error:
             raise BrokerError(f"cannot start {executable} (`make build` makes it): {error}") from None
     try:
-        return Broker(process, _announced_port(process, log), log)
+        return Broker(process, _announced_ports(process, log, 1 + len(schemes)), log)
     except BaseException:
         process.kill()
         process.wait()
         raise
 
 
-def _announced_port(process: subprocess.Popen[bytes], log: Path) -> int:
-    """The port from the line that says so; the few lines behind it fit in the pipe."""
+def tool(executable: Path, arguments: list[str], environment: dict[str, str] | None = None) -> None:
+    """Runs another command of the executable."""
+    command = [str(executable), *arguments]
+    try:
+        subprocess.run(command, env=os.environ | (environment or {}), stdout=subprocess.DEVNULL, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BrokerError(f"cannot prepare the broker: {error}") from None
+
+
+def _announced_ports(process: subprocess.Popen[bytes], log: Path, count: int) -> dict[str, int]:
+    """The ports from the lines that say so; the few lines behind them fit in the pipe."""
     assert process.stdout is not None
     said = b""
     deadline = time.monotonic() + READY_TIMEOUT_S
@@ -111,8 +138,9 @@ def _announced_port(process: subprocess.Popen[bytes], log: Path) -> int:
         while (left := deadline - time.monotonic()) > 0 and selector.select(left):
             more = process.stdout.read1(4096)
             said += more
-            if found := re.search(rb"listening on mqtt://127\.0\.0\.1:(\d+)\n", said):
-                return int(found[1])
+            found = re.findall(rb"listening on (\w+)://127\.0\.0\.1:(\d+)[^\n]*\n", said)
+            if len(found) == count:
+                return {scheme.decode(): int(port) for scheme, port in found}
             if not more:
                 break
     last = (log.read_text(errors="replace").strip().splitlines() or ["no message"])[-1]

@@ -105,10 +105,14 @@ class Peer:
             return True
         self.received_bytes += len(data)
         if not self.discarding:
-            self._incoming += data
+            self._incoming += self._opened(data)
             while taken := wire.take(self._incoming):
                 self._handle(taken)
         return True
+
+    def _opened(self, data: bytes) -> bytes:
+        """The MQTT in what has come."""
+        return data
 
     def _handle(self, taken: Packet) -> None:
         if self.handler:

@@ -84,9 +84,9 @@ def user_property(name: bytes, value: bytes) -> bytes:
 
 def connect(
     client_id: str, *, version: int = 5, clean: bool = True, expiry_s: int = 0, receive_maximum: int | None = None,
-    will: Will | None = None,
+    will: Will | None = None, login: tuple[str, str] | None = None,
 ) -> bytes:
-    flags = (2 if clean else 0) | (4 | will.qos << 3 if will else 0)
+    flags = (2 if clean else 0) | (4 | will.qos << 3 if will else 0) | (0xC0 if login else 0)
     body = text("MQTT") + bytes([version, flags]) + struct.pack(">H", 0)
     if version == 5:
         properties = b"\x11" + struct.pack(">I", expiry_s) if expiry_s else b""
@@ -98,6 +98,9 @@ def connect(
         if version == 5:
             body += variable(len(will.properties)) + will.properties
         body += text(will.topic) + text(will.payload)
+    if login:
+        user_name, password = login
+        body += text(user_name) + text(password)
     return packet(CONNECT, 0, body)
 
 

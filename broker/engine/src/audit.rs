@@ -49,6 +49,13 @@ impl<J: Journal> Hub<J> {
         );
     }
 
+    /// A client is refused from now on, for a time, because its connections break off too often.
+    #[cold]
+    pub(crate) fn audit_held_back(&self, index: ConnectionIndex, client_id: &str) {
+        let (user, listener) = self.who(index);
+        log::error!(target: TARGET, event = "held_back", client_id = client_id, user = user, listener = listener; "");
+    }
+
     /// The access rules do not allow what a client wants.
     #[cold]
     pub(crate) fn audit_denied(&self, index: ConnectionIndex, what: &str, topic: &str) {

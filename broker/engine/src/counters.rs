@@ -244,6 +244,12 @@ counters! {
     wills_not_authorized,
     /// Messages that had waited and that the access rules do not allow any more.
     dropped_not_authorized,
+    /// Clients held back for a time, because their connections broke off too often.
+    clients_held_back,
+    /// CONNECTs of such clients that were refused.
+    connects_held_back,
+    /// Clients whose connections had broken off and that were forgotten for others.
+    clients_forgotten,
     /// TLS handshakes that were completed.
     tls_handshakes,
     /// Those of them that went back to an earlier session, so that they were short.
@@ -252,6 +258,8 @@ counters! {
     tls_handshakes_failed,
     /// Connections by TLS that were closed on arrival because as many were in a handshake as may be.
     tls_handshakes_refused,
+    /// Connections that were closed in the midst of a TLS handshake, because their client had been silent and others came.
+    tls_handshakes_displaced,
     /// Connections that were ended for breaking the rules of TLS after the handshake.
     tls_errors,
     /// Headers of proxies that said whom they speak for.

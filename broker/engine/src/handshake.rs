@@ -15,6 +15,7 @@ use tautwire_session::{Change, Journal, KeptWill, SESSION_BYTES, session_name};
 
 use crate::admission::identity_of;
 use crate::connections::{Agreement, Standing};
+use crate::holding_back::HELD_BACK;
 use crate::hub::Action;
 use crate::mount::MountPoint;
 use crate::mutant::{Mutant, is};
@@ -80,6 +81,11 @@ impl<J: Journal> Shard<J> {
             return Handled::Later;
         }
 
+        if let Some(reason) = self.hub.holds_back(&client_id) {
+            self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
+            self.refuse_connect(index, connect.version, reason, HELD_BACK);
+            return Handled::Ended;
+        }
         if let Some(will) = &connect.will
             && !self.may_have_will(index, &client_id, will)
         {
@@ -475,7 +481,9 @@ fn announced(bytes: &[u8]) -> Option<(Name, u8)> {
 /// [MQTT-3.2.2-6]).
 fn reason_for_v3(reason: ConnectReason) -> Option<ConnectReason> {
     match reason {
-        ConnectReason::QuotaExceeded | ConnectReason::ServerBusy => Some(ConnectReason::ServerUnavailable),
+        ConnectReason::QuotaExceeded | ConnectReason::ServerBusy | ConnectReason::ConnectionRateExceeded => {
+            Some(ConnectReason::ServerUnavailable)
+        }
         ConnectReason::Banned => Some(ConnectReason::NotAuthorized),
         reason => reason.v3_return_code().map(|_| reason),
     }

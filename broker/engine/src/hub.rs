@@ -19,7 +19,7 @@ use crate::frames::{Frames, Outgoing};
 use crate::jobs::Jobs;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
-use crate::quotas::{Departed, Quotas};
+use crate::quotas::{Departed, Flapping, Quotas};
 use crate::scans::Scans;
 use crate::sessions::Sessions;
 use crate::settings::Settings;
@@ -61,6 +61,8 @@ pub(crate) struct Hub<J> {
     pub(crate) paces_publishers: bool,
     /// What clients that have gone had left of their rates.
     pub(crate) departed: Departed,
+    /// Clients whose connections break off, where they are held back for it.
+    pub(crate) flapping: Option<Flapping>,
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) contracts: Arc<ContractBoard>,
     /// What clients may do.
@@ -126,11 +128,13 @@ impl<J: Journal> Hub<J> {
         let output_max_bytes = settings.connection_output_bytes;
         let transit = Transit::new(exchange.shards());
         let quotas = settings.quotas();
+        let flapping = settings.flapping().map(Flapping::new);
         Hub {
             settings,
             paces_publishers: quotas.publish.are_bounded(),
             quotas,
             departed: Departed::default(),
+            flapping,
             exchange,
             contracts,
             access: Access::new(access),

@@ -24,6 +24,7 @@ mod fan_out;
 mod formats;
 mod frames;
 mod handshake;
+mod holding_back;
 mod hub;
 mod incoming;
 mod jobs;

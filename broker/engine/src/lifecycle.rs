@@ -62,14 +62,20 @@ impl<J: Journal> Shard<J> {
             self.hub.commit(session, Change::Will(None));
         }
         self.log_end(index, disconnect.reason.into(), "by the client");
-        self.detach(index);
+        self.part(index);
         self.hub.connections[index].begin_closing();
         let id = self.hub.id(index);
         self.hub.actions.push_back(Action::Drop(id));
     }
 
-    /// Parts a connection from its session, which then waits, or ends if it ends with its connection.
+    /// Parts a connection that has broken off from its session.
     pub(crate) fn detach(&mut self, index: ConnectionIndex) {
+        self.hub.note_break(index);
+        self.part(index);
+    }
+
+    /// Parts a connection from its session, which then waits, or ends if it ends with its connection.
+    fn part(&mut self, index: ConnectionIndex) {
         if J::KEEPS && self.hub.connections[index].is_gated() {
             // What CONNACK says is not true yet.
             self.hub.discard_output(index);

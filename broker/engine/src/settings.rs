@@ -4,7 +4,7 @@ use tautwire_protocol::{QoS, topic_matches};
 use tautwire_router::RetainedQuota;
 use tautwire_session::AckLevel;
 
-use crate::quotas::{PublishRates, Quotas, Rate};
+use crate::quotas::{FlappingRule, PublishRates, Quotas, Rate};
 
 /// What happens to a message for a session whose queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,9 @@ pub struct Settings {
     pub connections: usize,
     pub sessions: usize,
     pub client_id_bytes: usize,
+    pub client_breaks: u32,
+    pub client_breaks_s: u32,
+    pub client_hold_s: u32,
     pub topic_bytes: usize,
     pub topic_levels: usize,
     pub subscriptions_per_session: usize,
@@ -111,6 +114,9 @@ impl Default for Settings {
             connections: 100_000,
             sessions: 1_000_000,
             client_id_bytes: 1024,
+            client_breaks: 0,
+            client_breaks_s: 60,
+            client_hold_s: 60,
             topic_bytes: 65_535,
             topic_levels: 128,
             subscriptions_per_session: 100_000,
@@ -142,6 +148,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// When clients are held back because their connections break off, if ever.
+    pub(crate) fn flapping(&self) -> Option<FlappingRule> {
+        FlappingRule::new(self.client_breaks, self.client_breaks_s, self.client_hold_s)
+    }
+
     /// What a client may do about whom nothing else is known.
     pub(crate) fn quotas(&self) -> Quotas {
         Quotas {

@@ -37,5 +37,5 @@ pub use doorkeeper::{Doorkeeper, Ticket};
 pub use gate::ListenerState;
 pub use inbox::PublishError;
 pub use listener::{Listen, Place};
-pub use memory::forget_startup;
+pub use memory::{forget_startup, keep_large_apart};
 pub use tautwire_journal::OnDamage;

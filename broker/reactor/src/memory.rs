@@ -1,4 +1,4 @@
-//! Giving memory back to the system.
+//! How memory is had from the system, and given back.
 #![allow(unsafe_code, reason = "calls into the C library, which the standard library does not wrap")]
 
 /// Less than this is kept for reuse.
@@ -48,6 +48,26 @@ pub(crate) fn trim() {
 /// Elsewhere the allocator decides alone.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) fn trim() {}
+
+/// Has what is large come from the system by itself, and go back at once. To be called before there are threads.
+///
+/// glibc would learn from the first such block that is freed to take the next ones from the heap of their thread. There a hash of a
+/// password, 19 MiB, leaves a hole as soon as something small lies behind it, and the next hash takes the place behind that.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub fn keep_large_apart() {
+    /// Larger than all that is made and freed often.
+    const LARGE_BYTES: libc::c_int = 4 << 20;
+    // SAFETY: mallopt sets two numbers of the allocator, under its own lock.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
+        // With the former set, this stays as it is set; by default it is so low that the heap would shrink and grow all the time.
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 2 * LARGE_BYTES);
+    }
+}
+
+/// Other allocators do as they think best.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn keep_large_apart() {}
 
 /// Lets the pages of the program go that only starting needed, such as what reads the configuration. Whatever is called
 /// again is mapped again from the file.

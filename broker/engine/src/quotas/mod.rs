@@ -5,11 +5,13 @@
 
 mod bucket;
 mod departed;
+mod flapping;
 
 use tautwire_router::RetainedQuota;
 
 pub(crate) use bucket::{PublishBucket, PublishRates, Rate};
 pub(crate) use departed::Departed;
+pub(crate) use flapping::{Flapping, FlappingRule};
 
 /// What one client may do.
 #[derive(Debug, Clone)]

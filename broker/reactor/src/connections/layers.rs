@@ -6,6 +6,7 @@ use tautwire_memory::{Charge, Kind, Ledger};
 use tautwire_tls::Tls;
 use tautwire_websocket::WebSocket;
 
+use super::handshakes::Due;
 use crate::gate::Gate;
 
 /// The header of a proxy, TLS and WebSocket, or some of them, from the network up. It moves with its socket from thread to thread.
@@ -15,6 +16,8 @@ pub(crate) struct Layers {
     pub(super) awaits_header: Option<Arc<Gate>>,
     pub(crate) tls: Option<Box<Tls>>,
     pub(crate) websocket: Option<Box<WebSocket>>,
+    /// What the handshake of TLS waits for.
+    pub(super) due: Due,
     /// What they take, on the thread where they are.
     charge: Option<Charge>,
 }
@@ -26,7 +29,8 @@ impl Layers {
         tls: Option<Tls>,
         websocket: Option<WebSocket>,
     ) -> Option<Box<Layers>> {
-        let layers = Layers { awaits_header, tls: tls.map(Box::new), websocket: websocket.map(Box::new), charge: None };
+        let (tls, websocket) = (tls.map(Box::new), websocket.map(Box::new));
+        let layers = Layers { awaits_header, tls, websocket, due: Due::default(), charge: None };
         (!layers.is_empty()).then(|| Box::new(layers))
     }
 
@@ -38,6 +42,20 @@ impl Layers {
     /// Whether the handshake of TLS goes on, whose steps take a processor long.
     pub(crate) fn is_shaking(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
+    /// The client has sent something that is to be looked at, while the handshake goes on.
+    pub(super) fn note_sent(&mut self) {
+        self.due.is_here = true;
+    }
+
+    /// What the client has sent of the handshake has been looked at.
+    pub(super) fn note_heard(&mut self, now_ms: u64) {
+        self.due.is_here = false;
+        // It has got an answer, and has the next part to send.
+        if self.tls.as_ref().is_some_and(|tls| tls.has_output()) {
+            self.due.since_ms = now_ms;
+        }
     }
 
     /// They are of the thread of this ledger now.

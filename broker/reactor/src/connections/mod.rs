@@ -21,7 +21,7 @@ use tautwire_websocket::CloseCode;
 
 use crate::door::Newcomer;
 use crate::ways::Adopted;
-use handshakes::Handshakes;
+use handshakes::{Due, Handshakes};
 use input::{Chunks, Remainder};
 use quickack::{Hurried, Pace};
 use sockets::{Between, Removed, Sockets};
@@ -165,8 +165,9 @@ impl Connections {
         rest: Option<Remainder>,
     ) -> Option<ConnectionId> {
         let Newcomer { stream, origin, mut layers, ack_level, standing } = newcomer;
+        let now_ms = self.now_ms;
         let is_shaking = layers.as_ref().is_some_and(|layers| layers.is_shaking());
-        if is_shaking && !self.handshakes.has_room(self.sockets.shaking()) {
+        if is_shaking && !self.handshakes.has_room(self.sockets.shaking()) && !self.displace_silent(shard) {
             shard.counters().tls_handshakes_refused.add(1);
             log::warn!("listener {}: a connection was refused: limits.tls_handshakes is reached", origin.listener());
             return None;
@@ -181,10 +182,25 @@ impl Connections {
         }
         let is_local = matches!(origin.peer(), Some(Peer::Local { .. }));
         shard.set_origin(id, origin);
-        layers.iter_mut().for_each(|layers| layers.enter(shard.ledger()));
+        if let Some(layers) = &mut layers {
+            layers.due = Due { since_ms: now_ms, is_here: false };
+            layers.enter(shard.ledger());
+        }
         let pace = if is_local { Pace::LOCAL } else { Pace::default() };
         self.sockets.insert(id, stream, rest, layers, pace);
+        if is_shaking {
+            self.handshakes.begin(id, now_ms, |other| self.sockets.shaking_layers(other).is_some());
+        }
         Some(id)
+    }
+
+    /// Closes one whose client has been silent for too long in the midst of a handshake of TLS; false where there is none.
+    fn displace_silent<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
+        let silent = self.handshakes.silent(self.now_ms, |id| Some(self.sockets.shaking_layers(id)?.due));
+        let Some(id) = silent else { return false };
+        shard.counters().tls_handshakes_displaced.add(1);
+        self.lose(shard, id);
+        true
     }
 
     /// Has the kernel tell us of a connection, also of what has come before; says whether it can.

@@ -30,7 +30,12 @@ impl Connections {
     /// Reads from a socket, or puts it in line where that is a step of a handshake.
     pub(super) fn hear<J: Journal>(&mut self, shard: &mut Shard<J>, id: ConnectionId) {
         match self.sockets.get(id).map(|socket| socket.between) {
-            Some(Between::Shaking) => self.handshakes.push(id),
+            Some(Between::Shaking) => {
+                self.handshakes.push(id);
+                if let Some(layers) = self.sockets.shaking_layers(id) {
+                    layers.note_sent();
+                }
+            }
             Some(Between::Header) => self.hear_header(shard, id),
             _ => {
                 self.consume(shard, id, true);
@@ -42,6 +47,9 @@ impl Connections {
     fn shake_next<J: Journal>(&mut self, shard: &mut Shard<J>) -> bool {
         let Some(step) = self.handshakes.next() else { return false };
         self.consume(shard, step.id, true);
+        if let Some(layers) = self.sockets.shaking_layers(step.id) {
+            layers.note_heard(self.now_ms);
+        }
         self.handshakes.made(&step);
         true
     }

@@ -158,6 +158,13 @@ impl Sockets {
         self.shaking
     }
 
+    /// The layers of a socket whose handshake of TLS goes on, or will.
+    pub(super) fn shaking_layers(&mut self, id: ConnectionId) -> Option<&mut Layers> {
+        let between = self.get(id)?.between;
+        let layers = self.layers.get_mut(id.index as usize)?.as_deref_mut();
+        layers.filter(|layers| between == Between::Shaking || (between == Between::Header && layers.is_shaking()))
+    }
+
     /// The layers of a socket whose handshake of TLS is over now, the first time that this is asked after it.
     pub(crate) fn end_of_handshake(&mut self, id: ConnectionId) -> Option<&Layers> {
         let is_shaking = self.get(id)?.between == Between::Shaking;

@@ -251,8 +251,8 @@ settings! {
         connect_rate_per_address: u32 = 0, in 0..=1_000_000, unit "connections";
         /// Connections that may come at once from one address. 0 means as many as one second brings.
         connect_burst_per_address: u32 = 0, in 0..=1_000_000, unit "connections";
-        /// TLS handshakes that may go on at once, on each thread. Further connections are closed on arrival, before anything is computed
-        /// for them. In each turn handshakes have a millisecond, and other clients the rest.
+        /// TLS handshakes that may go on at once, on each thread. A further connection takes the place of one whose client has been silent
+        /// for a second, or is closed on arrival, before anything is computed for it. In each turn handshakes have a millisecond, and other clients the rest.
         tls_handshakes: usize = 4_096, in 1..=1_000_000;
         /// Clients that may wait for it to be found out who they are. Further ones are refused with Server busy (0x89).
         authentications: usize = 4_096, in 1..=1_000_000;
@@ -261,6 +261,14 @@ settings! {
         /// Longest client identifier; a longer one is refused with Client Identifier not valid (0x85).
         /// 23 is the least the standard lets a server set.
         client_id_bytes: usize = 1_024, in 23..=65_535;
+        /// Connections of one client identifier that may break off within `limits.client_breaks_s`: taken over by another, lost, or ended by
+        /// the broker. At so many the client is held back: it is refused with Connection rate exceeded (0x9F) for
+        /// `limits.client_hold_s`; a connection that it has stays. Those that the client ends by DISCONNECT do not count. 0 means that nobody is.
+        client_breaks: u32 = 60, in 0..=1_000_000, unit "connections";
+        /// The time in which they are counted, from the first of them on.
+        client_breaks_s: u32 = 60, in 1..=86_400, unit "s";
+        /// How long a client is held back.
+        client_hold_s: u32 = 60, in 1..=86_400, unit "s";
         /// Longest topic name or topic filter. A longer one is refused as invalid (0x90, 0x8F).
         topic_bytes: usize = 65_535, in 1..=65_535;
         /// Levels of a topic name or topic filter; `a/b/c` has three. One with more is refused as invalid (0x90, 0x8F).

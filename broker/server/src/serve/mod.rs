@@ -77,6 +77,7 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
 /// `listening on ws://ADDRESS:PORT/PATH` or `listening on http://ADDRESS:PORT` on standard output says that it is ready, one
 /// for each address.
 pub(crate) fn run(source: Source, mut config: Config, prepared: Prepared, on_damage: OnDamage) -> ExitCode {
+    tautwire_reactor::keep_large_apart();
     // From here on a signal ends the broker in order.
     let mut signals = match Signals::new([SIGINT, SIGTERM, SIGHUP]) {
         Ok(signals) => signals,

@@ -15,6 +15,7 @@ mod contracts;
 mod cross_thread;
 mod durability;
 mod faults;
+mod flapping;
 mod flow_control;
 mod hostile;
 mod keep_alive;

@@ -1,0 +1,39 @@
+//! Clients whose connections break off again and again are refused for a time: two devices with one identifier would otherwise take it from
+//! each other for ever, each time with all that ending and opening a session costs.
+//!
+//! A connection that ends by the client's DISCONNECT does not count, however often. An identifier has one shard, so nobody else need be asked.
+
+use tautwire_protocol::ConnectReason;
+use tautwire_session::Journal;
+
+use crate::hub::Hub;
+use crate::place::ConnectionIndex;
+
+pub(crate) const HELD_BACK: &str = "connections of this client identifier break off too often";
+
+impl<J: Journal> Hub<J> {
+    /// Why a client stays outside for now, if it does.
+    pub(crate) fn holds_back(&self, client_id: &str) -> Option<ConnectReason> {
+        let flapping = self.flapping.as_ref()?;
+        if !flapping.holds_back(client_id, self.now_ms) {
+            return None;
+        }
+        self.counters().connects_held_back.add(1);
+        Some(ConnectReason::ConnectionRateExceeded)
+    }
+
+    /// A connection ends, and not by its client's DISCONNECT.
+    pub(crate) fn note_break(&mut self, index: ConnectionIndex) {
+        let Some(flapping) = &mut self.flapping else { return };
+        let Some(session) = self.connections[index].session() else { return };
+        let noted = flapping.note(self.sessions[session].client_id(), self.now_ms);
+        self.counters().clients_forgotten.add(u64::from(noted.has_forgotten));
+        if noted.holds_back {
+            let client_id = self.sessions[session].client_id();
+            let hold_s = self.settings.client_hold_s;
+            log::warn!("client {client_id:?} is held back for {hold_s} s: its connections break off too often");
+            self.counters().clients_held_back.add(1);
+            self.audit_held_back(index, client_id);
+        }
+    }
+}

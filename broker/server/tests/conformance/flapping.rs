@@ -1,0 +1,100 @@
+//! `limits.client_breaks`: clients whose connections break off again and again are held back, and nobody else is.
+
+use std::time::Instant;
+
+use crate::support::{AtLeastOnce, EXPECTATION, every_case, every_version};
+use crate::sys::await_number;
+
+const SETTINGS: [&str; 4] =
+    ["limits.client_breaks=3", "limits.client_breaks_s=3600", "limits.client_hold_s=3600", "sys.interval_s=1"];
+
+/// Two devices with one identifier take it from each other [MQTT-3.1.4-3] until one of them is let be.
+#[test]
+fn two_with_one_identifier_end_with_one_of_them_served() {
+    every_case(|case| {
+        let broker = case.broker_set(&SETTINGS);
+        let mut served = broker.connect(case.version, "twin");
+        for _ in 0..3 {
+            let other = broker.connect(case.version, "twin");
+            served.packets_until_closed();
+            served = other;
+        }
+        for _ in 0..3 {
+            let code = broker.connecting(case.version, "twin").refused();
+            assert_eq!(code, if case.version.is_v5() { 0x9f } else { 3 });
+        }
+        served.subscribe("a", AtLeastOnce);
+        served.publish("a", AtLeastOnce, b"still here");
+        assert_eq!(served.receive().text(), "still here");
+        let mut witness = broker.connect(case.version, "witness");
+        await_number(&mut witness, "tautwire/clients_held_back", |count| count == 1.0);
+        await_number(&mut witness, "tautwire/connects_held_back", |count| count == 3.0);
+    });
+}
+
+/// Not the end of its connections counts, but that it did not say so.
+#[test]
+fn who_says_goodbye_may_come_back_as_often_as_it_likes() {
+    every_case(|case| {
+        let broker = case.broker_set(&SETTINGS);
+        for _ in 0..20 {
+            let mut client = broker.connect(case.version, "polite");
+            client.ping();
+            client.disconnect();
+        }
+    });
+}
+
+/// Connections that are lost, and those that the broker ends for what the client does [MQTT-4.13.1-1].
+#[test]
+fn a_client_in_a_loop_is_refused() {
+    every_version(|case| {
+        let broker = case.broker_set(&SETTINGS);
+        broker.connect(case.version, "loop").cut();
+        for _ in 0..2 {
+            // One cut may be noticed late; then the next connection takes over, which counts as well.
+            let mut client = broker.connect(case.version, "loop");
+            client.send_bytes(&[0xf0, 0xff, 0xff, 0xff, 0xff]);
+            client.packets_until_closed();
+        }
+        assert_eq!(broker.connecting(case.version, "loop").refused(), if case.version.is_v5() { 0x9f } else { 3 });
+        broker.connect(case.version, "another");
+    });
+}
+
+#[test]
+fn it_is_let_in_again_when_its_time_is_over() {
+    every_version(|case| {
+        let broker =
+            case.broker_set(&["limits.client_breaks=2", "limits.client_breaks_s=3600", "limits.client_hold_s=1"]);
+        let mut first = broker.connect(case.version, "late");
+        let second = broker.connect(case.version, "late");
+        first.packets_until_closed();
+        second.cut();
+        let deadline = Instant::now() + EXPECTATION;
+        let mut was_refused = false;
+        loop {
+            assert!(Instant::now() < deadline, "it is held back for ever");
+            let mut client = broker.connecting(case.version, "late").send();
+            let code = client.expect_connack_code();
+            was_refused |= code != 0;
+            if code == 0 && was_refused {
+                break;
+            }
+        }
+    });
+}
+
+#[test]
+fn nobody_is_held_back_where_that_is_turned_off() {
+    every_version(|case| {
+        let broker = case.broker_set(&["limits.client_breaks=0"]);
+        let mut last = broker.connect(case.version, "twin");
+        for _ in 0..100 {
+            let next = broker.connect(case.version, "twin");
+            last.packets_until_closed();
+            last = next;
+        }
+        last.ping();
+    });
+}
