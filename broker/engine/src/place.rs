@@ -87,3 +87,12 @@ mod tests {
         assert_eq!(size_of::<Option<ConnectionIndex>>(), 4);
     }
 }
+
+/// Where terms are among those of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TermsIndex(pub(crate) u16);
+
+impl TermsIndex {
+    /// Of those who have been told nothing.
+    pub(crate) const NONE: TermsIndex = TermsIndex(0);
+}

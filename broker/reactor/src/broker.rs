@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -12,7 +12,9 @@ use mio::{Poll, Waker};
 use tautwire_access::Policy;
 use tautwire_cold::ColdThread;
 use tautwire_contracts::Catalogue;
-use tautwire_engine::{AccessBoard, ContractBoard, Counters, Known, Publication, Settings, Shard, Shared, Totals};
+use tautwire_engine::{
+    AccessBoard, ContractBoard, Counters, Known, Publication, Settings, SettingsBoard, Shard, Shared, Totals,
+};
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
@@ -49,10 +51,14 @@ pub struct Control {
     exchange: Arc<Exchange>,
     contracts: Arc<ContractBoard>,
     access: Arc<AccessBoard>,
+    settings: Arc<SettingsBoard>,
+    /// Handshakes of TLS that may go on at once, on each thread.
+    tls_handshakes: Arc<AtomicUsize>,
     counters: Arc<[Counters]>,
     memory: Arc<Memory>,
     /// What writes the state down, where it is kept.
     data: Option<WriterHandle>,
+    default_limit_bytes: u64,
     listeners: Arc<[Arc<Gate>]>,
     /// One for each shard. The first says what contracts there are, and publishes for operators.
     inboxes: Arc<[Arc<Inbox>]>,
@@ -114,6 +120,24 @@ impl Control {
         self.contracts.set(contracts);
         // Where there is no room for it, other orders see to it that there is a turn.
         let _ = self.inboxes[0].tell(Order::ContractsChanged);
+    }
+
+    /// What each thread runs with from now on; it changes over between two turns. Connections that are there keep what they were told in
+    /// CONNACK, and their acknowledgements wait for what they did.
+    ///
+    /// [`Settings::cold_bytes`] and [`Settings::shard_queue_batches`] stay what they were at start.
+    pub fn set_settings(&self, settings: Settings, retained: RetainedLimits, tls_handshakes: usize) {
+        self.tls_handshakes.store(tls_handshakes, Ordering::Relaxed);
+        self.exchange.set_retained_limits(retained);
+        self.settings.set(settings);
+        self.wake_all();
+    }
+
+    /// What the state may take on disk from now on; `None` is what it is where nobody has said at start.
+    pub fn set_disk_limit(&self, limit_bytes: Option<u64>) {
+        if let Some(data) = &self.data {
+            data.set_limit(data::disk_limit(limit_bytes, self.default_limit_bytes));
+        }
     }
 
     /// The access rules that hold now.
@@ -230,6 +254,7 @@ impl Broker {
     ) -> Result<Broker, StartError> {
         let Entrance { listens, tls_handshakes, doorkeeper, asks, policy, arrivals } = entrance;
         let arrivals = Arc::new(Arrivals::new(arrivals));
+        let tls_handshakes = Arc::new(AtomicUsize::new(tls_handshakes));
         let threads = threads.clamp(1, SHARDS_MAX);
         let mut listeners = Vec::new();
         for listen in listens {
@@ -268,9 +293,12 @@ impl Broker {
                 exchange: shared.exchange.clone(),
                 contracts: shared.contracts.clone(),
                 access: shared.access.clone(),
+                settings: shared.settings.clone(),
+                tls_handshakes: tls_handshakes.clone(),
                 counters: shared.counters.clone(),
                 memory: shared.memory.clone(),
                 data: None,
+                default_limit_bytes: 0,
                 listeners: listeners.iter().map(|listener| listener.gate.clone()).collect(),
                 inboxes: inboxes.into(),
                 bells: bells.clone().into(),
@@ -280,6 +308,7 @@ impl Broker {
         if let Some(directory) = data {
             let opened = data::open(directory, listens, &shared, &bells, clock).map_err(StartError::Data)?;
             clock = opened.clock;
+            broker.control.default_limit_bytes = opened.default_limit_bytes;
             broker.control.data = Some(opened.data.handle());
             broker.data = Some(opened.data);
             broker.cold = Some(opened.cold);
@@ -289,7 +318,7 @@ impl Broker {
         for (index, (((poll, bell), ways), orders)) in ends.enumerate() {
             // The first thread accepts; a connection moves to its client's thread when CONNECT has come.
             let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
-            let (stop, doorkeeper) = (stop.clone(), doorkeeper.clone());
+            let (stop, doorkeeper, tls_handshakes) = (stop.clone(), doorkeeper.clone(), tls_handshakes.clone());
             let equipment =
                 Equipment { poll, shard: (), listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper };
             let started = match kept.next() {

@@ -4,6 +4,8 @@
 //! go on as may be is closed before anything is computed for it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tautwire_engine::ConnectionId;
@@ -16,18 +18,18 @@ const TURN_SHARE: Duration = Duration::from_millis(1);
 pub(crate) struct Handshakes {
     waiting: VecDeque<ConnectionId>,
     left: Duration,
-    max: usize,
+    max: Arc<AtomicUsize>,
 }
 
 impl Handshakes {
     /// None yet; `max` may go on at once.
-    pub(crate) fn new(max: usize) -> Handshakes {
+    pub(crate) fn new(max: Arc<AtomicUsize>) -> Handshakes {
         Handshakes { waiting: VecDeque::new(), left: TURN_SHARE, max }
     }
 
     /// Whether one more may begin while `begun` go on.
     pub(crate) fn has_room(&self, begun: usize) -> bool {
-        begun < self.max
+        begun < self.max.load(Ordering::Relaxed)
     }
 
     pub(crate) fn begin_turn(&mut self) {
@@ -70,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_turn_makes_one_step_at_least_and_then_as_many_as_it_has_time_for() {
-        let mut handshakes = Handshakes::new(2);
+        let mut handshakes = Handshakes::new(Arc::new(AtomicUsize::new(2)));
         assert!(handshakes.has_room(1) && !handshakes.has_room(2));
         for index in 0..3 {
             handshakes.push(ConnectionId { index, generation: 0 });

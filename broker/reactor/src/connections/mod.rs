@@ -12,6 +12,8 @@ mod transport;
 mod writing;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
@@ -67,7 +69,7 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// So many handshakes of TLS may go on at once.
-    pub(crate) fn new(registry: Registry, tls_handshakes: usize) -> Connections {
+    pub(crate) fn new(registry: Registry, tls_handshakes: Arc<AtomicUsize>) -> Connections {
         Connections {
             registry,
             sockets: Sockets::default(),

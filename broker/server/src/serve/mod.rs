@@ -138,7 +138,7 @@ fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnD
         Some(path) => log::info!("state is kept in {}", path.display()),
         None => log::info!("state is in memory alone: a restart loses it"),
     }
-    let limit_bytes = Some(config.disk.limit).filter(|bytes| *bytes > 0);
+    let limit_bytes = settings::disk_limit(config);
     let data = data.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes });
     let (contracts, policy) = (Arc::new(prepared.contracts), prepared.policy);
     let porter = prepared.porter;

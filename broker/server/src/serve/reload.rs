@@ -9,17 +9,13 @@ use tautwire_contracts::Catalogue;
 use tautwire_identity::Banned;
 use tautwire_reactor::Control;
 
+use super::settings;
 use super::tls::{PreparedTls, TlsServers};
-use crate::config::settings::AuthConfig;
+use crate::config::applies::{self, Applies};
 use crate::config::{self, Config, Override};
 use crate::contracts::Store;
-use crate::identity::{Chains, Porter};
+use crate::identity::{Chains, Porter, Reading};
 use crate::rules;
-
-/// Keys that hold at once.
-const APPLIED: [&str; 2] = ["acl.file", "log.level"];
-/// Of the table `auth`, all others hold at once, too.
-const AUTH_AFTER_RESTART: [&str; 3] = ["auth.threads", "auth.https_ca", "auth.ban"];
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +50,8 @@ pub(crate) struct Reloader {
 pub(crate) struct Reloaded {
     /// Keys that have changed and hold now.
     pub(crate) applied: Vec<&'static str>,
+    /// Keys that have changed and hold for those who connect from now on.
+    pub(crate) new_connections: Vec<&'static str>,
     /// Keys that have changed and hold after a restart.
     pub(crate) after_restart: Vec<&'static str>,
     /// How many contracts there are, where there is a folder of them.
@@ -74,6 +72,11 @@ impl Reloader {
         Reloader { source, control, store, tls, porter, running: Mutex::new(running) }
     }
 
+    /// The configuration that holds now, as a file.
+    pub(crate) fn running_toml(&self) -> String {
+        config::to_toml(&self.running())
+    }
+
     /// Who finds out who clients are.
     pub(crate) fn porter(&self) -> &Porter {
         &self.porter
@@ -86,7 +89,7 @@ impl Reloader {
     pub(crate) fn compare(&self) -> Result<Reloaded, Vec<String>> {
         let contracts = self.store.as_ref().map(|store| store.read_again());
         let running = self.running();
-        self.prepare(contracts).map(|ready| ready.compared_with(&running))
+        self.prepare(&running, contracts).map(|ready| ready.compared_with(&running))
     }
 
     /// Reads everything again, and has it hold.
@@ -130,15 +133,16 @@ impl Reloader {
         }));
     }
 
-    fn prepare(&self, contracts: Option<Contracts>) -> Result<Ready, Vec<String>> {
-        let config = self.source.load();
-        let config = config.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+    fn prepare(&self, running: &Config, contracts: Option<Contracts>) -> Result<Ready, Vec<String>> {
+        let read = self.source.load();
+        let read = read.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        let config = running.reloaded(&read);
         let tls = self.tls.read_again().map_err(|error| vec![error]);
         let policy = rules::load(config.acl.file.get());
         let chains = self.porter.read(&config);
         match (tls, policy, chains, contracts.transpose()) {
             (Ok(tls), Ok(policy), Ok(chains), Ok(contracts)) => {
-                Ok(Ready { config, tls, policy, chains: Arc::new(chains), contracts })
+                Ok(Ready { read, config, tls, policy, chains, contracts })
             }
             (tls, policy, chains, contracts) => {
                 let lists = [tls.err(), policy.err(), chains.err(), contracts.err()];
@@ -150,27 +154,24 @@ impl Reloader {
     fn adopt(&self, contracts: Option<Contracts>) -> Result<Reloaded, Vec<String>> {
         // One at a time, whoever asks for it.
         let mut running = self.running();
-        let ready = self.prepare(contracts)?;
+        let ready = self.prepare(&running, contracts)?;
         let reloaded = ready.compared_with(&running);
         // From here on nothing can fail.
-        let Ready { config, tls, policy, chains, contracts } = ready;
+        let Ready { read: _, config, tls, policy, chains, contracts } = ready;
         tls.adopt();
-        self.porter.adopt(chains.clone());
-        self.control.set_asks(self.asks(&chains, &policy));
-        self.review_clients(chains);
+        let known = chains.chains.clone();
+        self.porter.adopt(chains);
+        let (engine, retained) = settings::of(&config);
+        self.control.set_settings(engine, retained, config.limits.tls_handshakes);
+        self.control.set_disk_limit(settings::disk_limit(&config));
+        self.control.set_asks(self.asks(&known, &policy));
+        self.review_clients(known);
         self.control.set_policy(policy);
         if let Some(catalogue) = contracts {
             self.control.set_contracts(catalogue);
         }
-        log::set_max_level(config.log.level.to_level_filter());
-        running.acl = config.acl;
-        running.auth = AuthConfig {
-            threads: running.auth.threads,
-            https_ca: running.auth.https_ca.clone(),
-            ban: running.auth.ban.clone(),
-            ..config.auth
-        };
-        running.log.level = config.log.level;
+        crate::log::adopt(&config.log);
+        *running = config;
         Ok(reloaded)
     }
 
@@ -184,21 +185,27 @@ type Contracts = Result<Arc<Catalogue>, Vec<String>>;
 
 /// All that has been read, and is right.
 struct Ready {
+    /// As it is written.
+    read: Config,
+    /// As it is to hold: what needs a restart is as before.
     config: Config,
     tls: PreparedTls,
     policy: Arc<Policy>,
-    chains: Arc<Chains>,
+    chains: Reading,
     contracts: Option<Arc<Catalogue>>,
 }
 
 impl Ready {
     fn compared_with(&self, running: &Config) -> Reloaded {
-        let is_applied =
-            |key: &&str| APPLIED.contains(key) || (key.starts_with("auth.") && !AUTH_AFTER_RESTART.contains(key));
-        let (applied, after_restart) = config::changed_keys(running, &self.config).into_iter().partition(is_applied);
+        let of = |applies| -> Vec<&'static str> {
+            let changed = applies::changed(running, &self.read).map(|key| key.name);
+            changed.filter(|key| Applies::of(key) == applies).collect()
+        };
+        let tables = (running.listener != self.read.listener).then_some("listener");
         Reloaded {
-            applied,
-            after_restart,
+            applied: of(Applies::AtOnce),
+            new_connections: of(Applies::NewConnections),
+            after_restart: of(Applies::Restart).into_iter().chain(tables).collect(),
             contracts: self.contracts.as_ref().map(|catalogue| catalogue.contracts().len()),
             rules: (!self.policy.is_open()).then(|| self.policy.rule_count()),
         }
@@ -211,8 +218,9 @@ impl Reloaded {
         let list = |keys: &[&str]| keys.iter().map(|key| format!("\"{key}\"")).collect::<Vec<_>>().join(",");
         let number = |count: Option<usize>| count.map_or("null".to_owned(), |count| count.to_string());
         format!(
-            "{{\"applied\":[{}],\"after_restart\":[{}],\"contracts\":{},\"rules\":{}}}\n",
+            "{{\"applied\":[{}],\"new_connections\":[{}],\"after_restart\":[{}],\"contracts\":{},\"rules\":{}}}\n",
             list(&self.applied),
+            list(&self.new_connections),
             list(&self.after_restart),
             number(self.contracts),
             number(self.rules)
@@ -231,6 +239,9 @@ impl fmt::Display for Reloaded {
         }
         if !self.applied.is_empty() {
             write!(f, "; new: {}", self.applied.join(", "))?;
+        }
+        if !self.new_connections.is_empty() {
+            write!(f, "; new for those who connect from now on: {}", self.new_connections.join(", "))?;
         }
         if !self.after_restart.is_empty() {
             write!(f, "; after a restart: {}", self.after_restart.join(", "))?;
