@@ -75,6 +75,15 @@ place! {
     SessionIndex
 }
 
+/// Where terms are among those of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TermsIndex(pub(crate) u16);
+
+impl TermsIndex {
+    /// Of those who have been told nothing.
+    pub(crate) const NONE: TermsIndex = TermsIndex(0);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,13 +95,4 @@ mod tests {
         assert_eq!(SessionIndex::new(u32::MAX as usize), None);
         assert_eq!(size_of::<Option<ConnectionIndex>>(), 4);
     }
-}
-
-/// Where terms are among those of a shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TermsIndex(pub(crate) u16);
-
-impl TermsIndex {
-    /// Of those who have been told nothing.
-    pub(crate) const NONE: TermsIndex = TermsIndex(0);
 }

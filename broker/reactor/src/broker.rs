@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -20,14 +20,15 @@ use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
 use tautwire_session::{Journal, Volatile};
 
-use crate::arrivals::{ArrivalLimits, Arrivals};
+use crate::arrivals::ArrivalLimits;
 use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::data::{self, Data, DataDirectory, DataError, DataState};
 use crate::doorkeeper::Doorkeeper;
-use crate::gate::{Gate, ListenerState};
+use crate::gate::ListenerState;
 use crate::inbox::{Inbox, Order, PublishError};
-use crate::listener::{Listen, Listener, Place};
+use crate::listener::{Listen, Place};
+use crate::roster::{NextListeners, Roster};
 use crate::ways::connect;
 use crate::worker::{BELL, Equipment, Worker};
 
@@ -59,7 +60,7 @@ pub struct Control {
     /// What writes the state down, where it is kept.
     data: Option<WriterHandle>,
     default_limit_bytes: u64,
-    listeners: Arc<[Arc<Gate>]>,
+    listeners: Arc<Mutex<Roster>>,
     /// One for each shard. The first says what contracts there are, and publishes for operators.
     inboxes: Arc<[Arc<Inbox>]>,
     /// One for each shard, to wake it.
@@ -84,8 +85,36 @@ impl Control {
     }
 
     /// How the listeners are, in the order of those asked for.
-    pub fn listeners(&self) -> impl Iterator<Item = ListenerState> {
-        self.listeners.iter().map(|gate| gate.state())
+    pub fn listeners(&self) -> Vec<ListenerState> {
+        self.roster().states()
+    }
+
+    /// Where a listener listens that has an address.
+    pub fn address_of(&self, listener: &str) -> Option<SocketAddr> {
+        self.roster().address_of(listener)
+    }
+
+    /// Binds what is new of these listeners, to be adopted when all else is right. Nothing else has changed yet. One that has the name, the
+    /// place and the transport of one that is there is the same, and its clients stay.
+    ///
+    /// # Errors
+    /// Somewhere cannot be listened. Nothing has changed then.
+    pub fn prepare_listeners(&self, listens: &[Listen], limits: ArrivalLimits) -> Result<NextListeners, StartError> {
+        self.roster().next(listens, limits).map_err(|(place, error)| StartError::Listen(place, error))
+    }
+
+    /// From now on these are listened on. Those of listeners that are not there any more are not let in, and are disconnected by the next
+    /// [`Control::review_clients`]. To be called for one [`NextListeners`] at a time, in the order in which they were prepared.
+    pub fn adopt_listeners(&self, next: NextListeners) {
+        let (roster, placed, gone) = next.into_parts();
+        // A broker that stops has closed its listeners.
+        let _ = self.inboxes[0].insist(|answer| Order::Listeners(placed, answer));
+        gone.iter().for_each(|gate| gate.shut());
+        *self.roster() = roster;
+    }
+
+    fn roster(&self) -> MutexGuard<'_, Roster> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What clients make the broker hold, by kind.
@@ -253,15 +282,10 @@ impl Broker {
         data: Option<DataDirectory<'_>>,
     ) -> Result<Broker, StartError> {
         let Entrance { listens, tls_handshakes, doorkeeper, asks, policy, arrivals } = entrance;
-        let arrivals = Arc::new(Arrivals::new(arrivals));
         let tls_handshakes = Arc::new(AtomicUsize::new(tls_handshakes));
         let threads = threads.clamp(1, SHARDS_MAX);
-        let mut listeners = Vec::new();
-        for listen in listens {
-            listeners
-                .push(Listener::bind(listen, &arrivals).map_err(|(place, error)| StartError::Listen(place, error))?);
-        }
-        let bound = listeners.iter().filter_map(|listener| listener.address().transpose()).collect::<io::Result<_>>();
+        let (roster, mut listeners) =
+            Roster::bind(listens, arrivals).map_err(|(place, error)| StartError::Listen(place, error))?;
         let queue_batches = settings.shard_queue_batches;
         let shared = Shared::new(settings, Exchange::new(threads, retained));
         shared.access.set_asks(asks);
@@ -283,7 +307,7 @@ impl Broker {
         let stop = Arc::new(AtomicBool::new(false));
         let (inboxes, orders): (Vec<_>, Vec<_>) = bells.iter().cloned().map(Inbox::new).unzip();
         let mut broker = Broker {
-            addresses: bound.map_err(StartError::Thread)?,
+            addresses: roster.addresses(),
             stop: stop.clone(),
             bells: bells.clone(),
             threads: Vec::new(),
@@ -299,7 +323,7 @@ impl Broker {
                 memory: shared.memory.clone(),
                 data: None,
                 default_limit_bytes: 0,
-                listeners: listeners.iter().map(|listener| listener.gate.clone()).collect(),
+                listeners: Arc::new(Mutex::new(roster)),
                 inboxes: inboxes.into(),
                 bells: bells.clone().into(),
             },

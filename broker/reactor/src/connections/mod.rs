@@ -167,6 +167,10 @@ impl Connections {
         rest: Option<Remainder>,
     ) -> Option<ConnectionId> {
         let Newcomer { stream, origin, mut layers, ack_level, standing } = newcomer;
+        if origin.is_shut() {
+            shard.counters().listener_removed_disconnects.add(1);
+            return None;
+        }
         let is_shaking = layers.as_ref().is_some_and(|layers| layers.is_shaking());
         if is_shaking && !self.handshakes.has_room(self.sockets.shaking()) {
             shard.counters().tls_handshakes_refused.add(1);

@@ -109,6 +109,8 @@ fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &s
                 ("applied", "at once"),
                 ("new_connections", "for those who connect from now on"),
                 ("after_restart", "after a restart"),
+                ("listeners_added", "listener added"),
+                ("listeners_removed", "listener removed, its clients are disconnected"),
             ];
             for (name, heading) in headings {
                 for key in texts(name) {

@@ -1,5 +1,6 @@
 //! From when on a key holds that has changed at a reload. Every key is named here; a test fails for one that is not.
 
+use super::listener::{self, Listener};
 use super::registry::Key;
 use super::settings::{Config, KEYS};
 
@@ -21,8 +22,14 @@ impl Applies {
     }
 
     /// Of a key of a table `[[listener]]`.
-    pub(crate) fn of_listener(_key: &str) -> Applies {
-        Applies::Restart
+    pub(crate) fn of_listener(key: &str) -> Applies {
+        if OF_LISTENERS_AT_ONCE.contains(&key) {
+            Applies::AtOnce
+        } else if OF_LISTENERS_NEW_CONNECTIONS.contains(&key) {
+            Applies::NewConnections
+        } else {
+            Applies::Restart
+        }
     }
 
     /// For people, in a table.
@@ -40,6 +47,12 @@ fn lists() -> [(Applies, &'static [&'static str]); 3] {
 }
 
 const AT_ONCE: &[&str] = &[
+    "limits.connect_burst_per_address",
+    "limits.connect_rate_per_address",
+    "limits.connect_burst",
+    "limits.connect_rate",
+    "limits.connections_per_address",
+    "listen",
     "auth.anonymous",
     "auth.password_file",
     "auth.plain_passwords",
@@ -106,6 +119,18 @@ const AT_ONCE: &[&str] = &[
 ];
 
 const NEW_CONNECTIONS: &[&str] = &[
+    "limits.websocket_message_bytes",
+    "limits.websocket_frame_bytes",
+    "data.ack_listeners",
+    "data.ack",
+    "tls.cipher_suites",
+    "tls.minimum_version",
+    "tls.revoked",
+    "tls.client_ca",
+    "tls.client_certificates",
+    "tls.key",
+    "tls.certificate",
+    "websocket.origins",
     "mqtt.receive_maximum",
     "mqtt.maximum_packet_size",
     "mqtt.topic_alias_maximum",
@@ -122,9 +147,31 @@ const NEW_CONNECTIONS: &[&str] = &[
 ];
 
 const RESTART: &[&str] = &[
-    "listen",
     "threads",
-    "websocket.origins",
+    "audit.file",
+    "data.path",
+    "contracts.path",
+    "admin.listen",
+    "admin.token_file",
+    "limits.cold_bytes",
+    "limits.shard_queue_batches",
+];
+
+/// Keys of a table `[[listener]]`.
+const OF_LISTENERS_AT_ONCE: &[&str] = &[
+    "name",
+    "address",
+    "connections",
+    "mode",
+    "auth.anonymous",
+    "auth.password_file",
+    "auth.plain_passwords",
+    "auth.certificate",
+];
+
+const OF_LISTENERS_NEW_CONNECTIONS: &[&str] = &[
+    "ack",
+    "proxy.trusted",
     "tls.certificate",
     "tls.key",
     "tls.client_certificates",
@@ -132,22 +179,6 @@ const RESTART: &[&str] = &[
     "tls.revoked",
     "tls.minimum_version",
     "tls.cipher_suites",
-    "audit.file",
-    "data.path",
-    "data.ack",
-    "data.ack_listeners",
-    "contracts.path",
-    "admin.listen",
-    "admin.token_file",
-    "limits.connections_per_address",
-    "limits.connect_rate",
-    "limits.connect_burst",
-    "limits.connect_rate_per_address",
-    "limits.connect_burst_per_address",
-    "limits.cold_bytes",
-    "limits.shard_queue_batches",
-    "limits.websocket_frame_bytes",
-    "limits.websocket_message_bytes",
 ];
 
 impl Config {
@@ -157,7 +188,39 @@ impl Config {
         for key in KEYS.iter().filter(|key| Applies::of(key.name) != Applies::Restart) {
             (key.copy)(&mut config, read);
         }
+        // All keys of these tables hold without a restart.
+        config.listener.clone_from(&read.listener);
         config
+    }
+}
+
+/// How the listeners of one configuration differ from those of another.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ListenerChanges {
+    pub(crate) added: Vec<String>,
+    pub(crate) removed: Vec<String>,
+    /// Of tables that are in both, what has changed: the name of the listener, and the key.
+    pub(crate) keys: Vec<(String, &'static str)>,
+}
+
+impl ListenerChanges {
+    pub(crate) fn between(before: &Config, after: &Config) -> ListenerChanges {
+        let is_in = |listeners: &[Listener], listener: &Listener| {
+            listeners.iter().any(|other| other.name == listener.name && other.address == listener.address)
+        };
+        let (old, new) = (before.listeners(), after.listeners());
+        let names = |of: &[Listener], others: &[Listener]| {
+            of.iter().filter(|listener| !is_in(others, listener)).map(|listener| listener.name.clone()).collect()
+        };
+        let mut keys = Vec::new();
+        for (table, name) in after.tables() {
+            let held = before.tables().find(|(held, of)| *of == name && held.address == table.address);
+            if let Some((held, _)) = held {
+                let changed = listener::KEYS.iter().filter(|key| (key.show)(held) != (key.show)(table));
+                keys.extend(changed.map(|key| (name.clone(), key.name)));
+            }
+        }
+        ListenerChanges { added: names(&new, &old), removed: names(&old, &new), keys }
     }
 }
 
@@ -178,5 +241,15 @@ mod tests {
             assert_eq!(count, 1, "say once in this file from when on {} holds after a reload", key.name);
         }
         assert_eq!(named.len(), KEYS.len(), "there are names of keys that do not exist");
+        let named = || OF_LISTENERS_AT_ONCE.iter().chain(OF_LISTENERS_NEW_CONNECTIONS);
+        for key in listener::KEYS {
+            let count = named().filter(|name| **name == key.name).count();
+            assert_eq!(
+                count, 1,
+                "say once in this file from when on {} of a [[listener]] holds after a reload",
+                key.name
+            );
+        }
+        assert_eq!(named().count(), listener::KEYS.len(), "there are names of keys that do not exist");
     }
 }

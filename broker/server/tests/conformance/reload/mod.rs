@@ -1,6 +1,7 @@
 //! The configuration changes while the broker runs: all of it in one step, or nothing.
 
 mod limits;
+mod listeners;
 
 use crate::support::http::Answer;
 use crate::support::{Broker, Folder, TOKEN, admin};
