@@ -49,7 +49,7 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn has_room_for_connection(&self) -> bool {
         let memory = self.memory.memory();
         let held_bytes = memory.held(Kind::Connection) + memory.held(Kind::Transport);
-        held_bytes + CONNECTION_BYTES as u64 <= memory.limits().all_bytes / 2
+        held_bytes + CONNECTION_BYTES as u64 <= self.memory.limits().all_bytes / 2
     }
 
     /// Takes room for output of a client for whom `pending_bytes` wait; false where there is none.
@@ -95,7 +95,7 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn is_within_share(&self, session: SessionIndex, more_bytes: usize) -> bool {
         let held_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.memory_bytes()) as u64;
-        held_bytes + more_bytes as u64 <= self.spare_bytes.min(self.memory.memory().limits().client_bytes)
+        held_bytes + more_bytes as u64 <= self.spare_bytes.min(self.memory.limits().client_bytes)
     }
 
     /// Closes the filters of a session that has more than its share, or the topic of what is too much for it.
@@ -132,7 +132,7 @@ impl<J: Journal> Hub<J> {
         if self.throttled.is_empty() {
             return;
         }
-        let share_bytes = self.spare_bytes.min(self.memory.memory().limits().client_bytes) as usize;
+        let share_bytes = self.spare_bytes.min(self.memory.limits().client_bytes) as usize;
         for throttled in std::mem::take(&mut self.throttled) {
             let outbound = self.sessions[throttled.session].outbound();
             if outbound.map_or(0, |outbound| outbound.memory_bytes()) > share_bytes / 2 {

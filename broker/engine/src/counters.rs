@@ -100,6 +100,8 @@ counters! {
     reauthentications_refused,
     /// Connections that were ended because what their client had shown held no longer.
     identities_ended,
+    /// Connections ended because their listener has been taken away.
+    listener_removed_disconnects,
     /// Connections that were ended for malformed packets or protocol errors.
     protocol_errors,
     /// Connections that were ended by keep alive.

@@ -35,6 +35,8 @@ const DOCUMENT_BYTES: usize = 2 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Told {
     changes: u64,
+    /// Whether clients are told at all.
+    is_on: bool,
     /// The documents that are there, by what comes behind the prefix in their topics.
     names: BTreeSet<String>,
     /// What is still to be said of the contracts that hold.
@@ -44,17 +46,26 @@ pub(crate) struct Told {
 /// Contracts that are being published.
 #[derive(Debug)]
 struct Telling {
-    documents: Documents,
+    /// `None` where clients are not to be told.
+    documents: Option<Documents>,
     /// Published before and not met among `documents` yet; what is left at the end is gone.
     unmet: BTreeSet<String>,
+}
+
+impl Told {
+    /// Nothing yet.
+    pub(crate) fn new(is_on: bool) -> Told {
+        Told { is_on, ..Told::default() }
+    }
 }
 
 impl<J: Journal> Shard<J> {
     /// Whether the contracts have changed and this shard has to say so, or has begun to.
     pub(crate) fn has_contracts_to_tell(&self) -> bool {
         self.hub.shard == ShardIndex(0)
-            && self.hub.settings.contract_discovery
-            && (self.hub.contracts.changes() != self.told.changes || self.told.telling.is_some())
+            && (self.told.telling.is_some()
+                || self.hub.settings.contract_discovery != self.told.is_on
+                || (self.told.is_on && self.hub.contracts.changes() != self.told.changes))
     }
 
     /// Publishes some of what is new of the contracts, and at the end takes back what is gone.
@@ -62,17 +73,18 @@ impl<J: Journal> Shard<J> {
         if !self.has_contracts_to_tell() {
             return;
         }
-        let changes = self.hub.contracts.changes();
-        if changes != self.told.changes {
+        let (changes, is_on) = (self.hub.contracts.changes(), self.hub.settings.contract_discovery);
+        if changes != self.told.changes || is_on != self.told.is_on {
             // What has been begun for others is dropped: `names` has what of it is there.
-            self.told.changes = changes;
-            let documents = Documents::of(self.hub.contracts.catalogue());
+            (self.told.changes, self.told.is_on) = (changes, is_on);
+            // Where nobody is to be told, what is there goes; and there may never have been any contracts.
+            let documents = (is_on && changes > 0).then(|| Documents::of(self.hub.contracts.catalogue()));
             self.told.telling = Some(Telling { documents, unmet: self.told.names.clone() });
         }
         let Some(mut telling) = self.told.telling.take() else { return };
         let mut bytes = 0;
         while bytes < TURN_BYTES {
-            if let Some(document) = telling.documents.next() {
+            if let Some(document) = telling.documents.as_mut().and_then(Iterator::next) {
                 bytes += DOCUMENT_BYTES + document.payload.len();
                 self.publish_document(&document.name, Some(&document));
                 telling.unmet.remove(&document.name);

@@ -273,6 +273,7 @@ impl<J: Journal> Shard<J> {
             keep_alive_s,
             send_maximum: receive_maximum.min(self.hub.quotas(session).in_flight),
             alias_maximum: properties.topic_alias_maximum().unwrap_or(0).min(ALIASES_OUT_MAX),
+            terms: self.hub.terms.current(),
             maximum_packet_size_bytes: properties.maximum_packet_size(),
         };
         self.hub.audit_connect(index, session);

@@ -22,8 +22,9 @@ use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::quotas::{Departed, Flapping, Quotas};
 use crate::scans::Scans;
 use crate::sessions::Sessions;
-use crate::settings::Settings;
+use crate::settings::{Settings, SettingsBoard};
 use crate::shared::Shared;
+use crate::terms::TermsBook;
 use crate::throttle::Throttle;
 use crate::transit::Transit;
 use crate::waiting::Waiting;
@@ -55,6 +56,11 @@ pub enum Action {
 /// All of a shard but its subscriptions.
 pub(crate) struct Hub<J> {
     pub(crate) settings: Arc<Settings>,
+    /// Where the settings are that hold now, and how often they had changed when this shard took them.
+    pub(crate) settings_board: Arc<SettingsBoard>,
+    pub(crate) settings_seen: u64,
+    /// What clients have been told of the settings.
+    pub(crate) terms: TermsBook,
     /// What each client may do.
     pub(crate) quotas: Quotas,
     /// Somebody may publish only so fast.
@@ -124,13 +130,17 @@ pub(crate) struct Hub<J> {
 impl<J: Journal> Hub<J> {
     pub(crate) fn new(shard: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Hub<J> {
         let Shared { settings, exchange, contracts, access, counters: all_counters, memory, throttle, run } = shared;
+        let (settings_seen, settings_board, settings) = (settings.changes(), settings.clone(), settings.get());
         let memory = Share::new(memory, usize::from(shard.0));
         let output_max_bytes = settings.connection_output_bytes;
         let transit = Transit::new(exchange.shards());
         let quotas = settings.quotas();
         let flapping = settings.flapping().map(Flapping::new);
         Hub {
+            terms: TermsBook::new(&settings),
             settings,
+            settings_board,
+            settings_seen,
             paces_publishers: quotas.publish.are_bounded(),
             quotas,
             departed: Departed::default(),

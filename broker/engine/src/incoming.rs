@@ -79,7 +79,7 @@ impl<J: Journal> Shard<J> {
         counters.publishes_received.add(1);
         counters.publish_bytes_received.add(publish.payload.len() as u64);
 
-        if let Err(Disconnection(reason, why)) = self.check_capabilities(publish) {
+        if let Err(Disconnection(reason, why)) = self.check_capabilities(index, publish) {
             self.disconnect(index, reason, why);
             return Handled::Ended;
         }
@@ -249,8 +249,10 @@ impl<J: Journal> Shard<J> {
     }
 
     /// What the server has said in CONNACK that it does not do.
-    fn check_capabilities(&self, publish: &Publish<'_>) -> Result<(), Disconnection> {
-        self.check_offered(publish.qos(), publish.retain)?;
+    fn check_capabilities(&self, index: ConnectionIndex, publish: &Publish<'_>) -> Result<(), Disconnection> {
+        if let Err(disconnection) = self.check_offered(publish.qos(), publish.retain) {
+            self.check_told(index, publish).map_err(|()| disconnection)?;
+        }
         if publish.properties.contains(PropertyId::SubscriptionIdentifier) {
             // [MQTT-3.3.4-6]
             return Err(Disconnection(
@@ -259,6 +261,14 @@ impl<J: Journal> Shard<J> {
             ));
         }
         Ok(())
+    }
+
+    /// Whether the client has been told that it may publish this.
+    #[cold]
+    fn check_told(&self, index: ConnectionIndex, publish: &Publish<'_>) -> Result<(), ()> {
+        let told = self.hub.told(index);
+        let is_allowed = publish.qos() <= told.max_qos && (told.retain_available || !publish.retain);
+        is_allowed.then_some(()).ok_or(())
     }
 
     /// Whether there are such messages here at all.
@@ -287,7 +297,7 @@ impl<J: Journal> Shard<J> {
             });
         };
         let alias = alias.get();
-        if alias > self.hub.settings.topic_alias_maximum {
+        if alias > self.hub.settings.topic_alias_maximum && alias > self.hub.told(index).topic_alias_maximum {
             // [MQTT-3.2.2-17]
             return Err(Disconnection(DisconnectReason::TopicAliasInvalid, "the topic alias is above the maximum"));
         }
@@ -332,7 +342,10 @@ impl<J: Journal> Shard<J> {
         // Each connection begins with the whole quota [MQTT 5.0 section 4.9]: what is held from an earlier one does not count.
         let connection = &self.hub.connections[index];
         let in_flight = connection.delayed_publish_acks() + usize::from(connection.receiving());
-        if connection.is_v5() && in_flight >= usize::from(self.hub.settings.receive_maximum) {
+        if connection.is_v5()
+            && in_flight >= usize::from(self.hub.settings.receive_maximum)
+            && in_flight >= usize::from(self.hub.told(index).receive_maximum)
+        {
             // [MQTT-3.3.4-7]
             self.hub.counters().receive_maximum_exceeded.add(1);
             let reason = DisconnectReason::ReceiveMaximumExceeded;

@@ -16,6 +16,10 @@ pub trait Entry: fmt::Debug + Send + Sync {
     }
     /// Whether it must be told who leaves. Otherwise the peer of a connection is forgotten once the connection serves a session.
     fn needs_peers(&self) -> bool;
+    /// Whether it has been taken away, with all who have come by it.
+    fn is_shut(&self) -> bool {
+        false
+    }
     /// Somebody has come; `None` where it has been forgotten who it is.
     fn entered(&self, peer: Option<Peer>);
     /// Somebody is gone, who was told of likewise.
@@ -77,6 +81,11 @@ impl Origin {
     /// What stands in front of the client's topics.
     pub fn mount_point(&self) -> Option<&MountPoint> {
         self.entry.mount_point()
+    }
+
+    /// Whether the listener has been taken away.
+    pub fn is_shut(&self) -> bool {
+        self.entry.is_shut()
     }
 
     /// The client, not a proxy that says whom it speaks for. Always there until CONNECT has been accepted.
@@ -165,6 +174,8 @@ impl Presence {
         }
         let known = shared.iter().find(|other| Arc::ptr_eq(&other.entry, entry));
         let common = known.cloned().unwrap_or_else(|| {
+            // Entries come and go with the configuration; those on which nobody is any more are forgotten.
+            shared.retain(|other| Arc::strong_count(other) > 1);
             let entry = entry.clone();
             shared.push(Arc::new(Origin { entry, peer: None, is_encrypted: false, certificate: None }));
             shared[shared.len() - 1].clone()

@@ -20,7 +20,9 @@ impl<J: Journal> Hub<J> {
         let rates = self.quotas(session).publish;
         if rates.are_bounded() {
             let left = self.departed.take(self.sessions[session].name());
-            self.connections[index].pace(left.unwrap_or_else(|| PublishBucket::full(&rates, self.now_ms)));
+            let mut bucket = left.unwrap_or_else(|| PublishBucket::full(&rates, self.now_ms));
+            bucket.keep_to(&rates);
+            self.connections[index].pace(bucket);
         }
     }
 
@@ -38,8 +40,13 @@ impl<J: Journal> Hub<J> {
     #[cold]
     pub(crate) fn brake_for_rate(&mut self, index: ConnectionIndex, length: usize) -> bool {
         let now_ms = self.now_ms;
+        let rates = self.quotas.publish;
         let connection = &mut self.connections[index];
-        let Some(bucket) = connection.bucket() else { return false };
+        if connection.session().is_none() {
+            return false;
+        }
+        let bucket = connection.bucket_or(|| PublishBucket::full(&rates, now_ms));
+        bucket.keep_to(&rates);
         let Err(resumes_at_ms) = bucket.take(length, now_ms) else { return false };
         connection.note_resuming(resumes_at_ms);
         if connection.hold(Reason::Rate) {
@@ -67,7 +74,17 @@ impl<J: Journal> Hub<J> {
 
     #[cold]
     fn hear_all_who_may_publish(&mut self) {
-        while let Some(id) = self.waiting.next_for_rate(self.now_ms) {
+        self.hear_those_who_wait_until(self.now_ms);
+    }
+
+    /// By another rate, they may go on sooner.
+    #[cold]
+    pub(crate) fn hear_all_who_wait_for_their_rate(&mut self) {
+        self.hear_those_who_wait_until(u64::MAX);
+    }
+
+    fn hear_those_who_wait_until(&mut self, at_ms: u64) {
+        while let Some(id) = self.waiting.next_for_rate(at_ms) {
             self.hear_again(id, Reason::Rate);
         }
     }

@@ -23,7 +23,7 @@ impl<J: Journal> Hub<J> {
         let Some(header) = self.fixed_header(index, rest) else { return false };
         let Some(missing_bytes) = header.total_len().checked_sub(rest.len()) else { return true };
         let Some(since) = connection.deadlines().incomplete_since_ms else { return false };
-        if header.total_len() as u64 > self.memory.memory().limits().all_bytes / 2 {
+        if header.total_len() as u64 > self.memory.limits().all_bytes / 2 {
             return false;
         }
         let wanted_bytes = missing_bytes.max(held_bytes);
@@ -71,6 +71,8 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn fixed_header(&self, index: ConnectionIndex, bytes: &[u8]) -> Option<FixedHeader> {
         let version = self.connections[index].version();
         let max_packet_size = self.settings.maximum_packet_size_bytes;
-        FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size }).ok()
+        FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size })
+            .or_else(|error| self.header_as_told(index, bytes, &error).ok_or(error))
+            .ok()
     }
 }

@@ -75,6 +75,15 @@ place! {
     SessionIndex
 }
 
+/// Where terms are among those of a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TermsIndex(pub(crate) u16);
+
+impl TermsIndex {
+    /// Of those who have been told nothing.
+    pub(crate) const NONE: TermsIndex = TermsIndex(0);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

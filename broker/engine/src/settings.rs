@@ -1,5 +1,9 @@
 //! What an operator can set, as the engine uses it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tautwire_memory::Limits;
 use tautwire_protocol::{QoS, topic_matches};
 use tautwire_router::RetainedQuota;
 use tautwire_session::AckLevel;
@@ -96,6 +100,36 @@ impl Settings {
     }
 }
 
+/// The settings that hold now, for all shards. Each has them itself and looks here only when they have changed.
+#[derive(Debug)]
+pub struct SettingsBoard {
+    settings: RwLock<Arc<Settings>>,
+    changes: AtomicU64,
+}
+
+impl SettingsBoard {
+    pub(crate) fn new(settings: Settings) -> SettingsBoard {
+        SettingsBoard { settings: RwLock::new(Arc::new(settings)), changes: AtomicU64::new(0) }
+    }
+
+    /// Those that hold now.
+    pub fn get(&self) -> Arc<Settings> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on these hold. Each shard changes over between two turns.
+    pub fn set(&self, settings: Settings) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How often they have been changed.
+    #[inline]
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Settings {
@@ -151,6 +185,11 @@ impl Settings {
     /// When clients are held back because their connections break off, if ever.
     pub(crate) fn flapping(&self) -> Option<FlappingRule> {
         FlappingRule::new(self.client_breaks, self.client_breaks_s, self.client_hold_s)
+    }
+
+    pub(crate) fn memory_limits(&self) -> Limits {
+        let all_bytes = self.buffered_bytes as u64;
+        Limits { all_bytes, client_bytes: (self.client_bytes as u64).min(all_bytes) }
     }
 
     /// What a client may do about whom nothing else is known.

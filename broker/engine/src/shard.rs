@@ -65,14 +65,15 @@ pub(crate) enum Handled {
 impl<J: Journal> Shard<J> {
     /// Shard `index` of the broker.
     pub fn new(index: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Shard<J> {
-        let sys = SysTopics::new(index, &shared.settings, now_ms);
+        let settings = shared.settings.get();
+        let (sys, told) = (SysTopics::new(index, &settings, now_ms), Told::new(settings.contract_discovery));
         let begun_batches = (0..shared.exchange.shards()).map(|_| None).collect();
         let hub = Hub::new(index, shared, journal, now_ms);
         Shard {
             hub,
             table: Table::default(),
             sys,
-            told: Told::default(),
+            told,
             next_retained_sweep_ms: now_ms,
             due: Vec::new(),
             begun_batches,
@@ -213,13 +214,16 @@ impl<J: Journal> Shard<J> {
     fn receive_packet(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> (usize, Handled) {
         let bytes = &chunk.bytes()[range.clone()];
         let max_packet_size = self.hub.settings.maximum_packet_size_bytes;
-        let connection = &mut self.hub.connections[index];
-        let version = connection.version();
+        let version = self.hub.connections[index].version();
         let header = match FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size }) {
             Ok(header) => header,
-            Err(error) => return (0, self.refuse(index, bytes, &error)),
+            Err(error) => match self.hub.header_as_told(index, bytes, &error) {
+                Some(header) => header,
+                None => return (0, self.refuse(index, bytes, &error)),
+            },
         };
         let length = header.total_len();
+        let connection = &mut self.hub.connections[index];
         let awaiting_connect = connection.phase() == Phase::AwaitingConnect;
         if awaiting_connect != (header.packet_type == PacketType::Connect) {
             return (0, self.out_of_place(index, awaiting_connect));

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use tautwire_memory::{Limits, Memory};
+use tautwire_memory::Memory;
 use tautwire_router::{Exchange, random};
 
 use crate::access::AccessBoard;
 use crate::contracts::ContractBoard;
 use crate::counters::Counters;
-use crate::settings::Settings;
+use crate::settings::{Settings, SettingsBoard};
 use crate::throttle::Throttle;
 
 /// What all shards of a broker have in common.
 #[derive(Clone)]
 pub struct Shared {
     /// Settings.
-    pub settings: Arc<Settings>,
+    pub settings: Arc<SettingsBoard>,
     /// Interest, shared subscriptions, retained messages.
     pub exchange: Arc<Exchange>,
     /// Contracts.
@@ -37,10 +37,9 @@ impl Shared {
     pub fn new(settings: Settings, exchange: Exchange) -> Shared {
         let exchange = Arc::new(exchange);
         let shards = exchange.shards();
-        let all_bytes = settings.buffered_bytes as u64;
-        let limits = Limits { all_bytes, client_bytes: (settings.client_bytes as u64).min(all_bytes) };
+        let limits = settings.memory_limits();
         Shared {
-            settings: Arc::new(settings),
+            settings: Arc::new(SettingsBoard::new(settings)),
             contracts: Arc::new(ContractBoard::new(exchange.clone())),
             access: Arc::default(),
             exchange,

@@ -169,13 +169,19 @@ impl<J: Journal> Shard<J> {
         let settings = &self.hub.settings;
         let filter = request.filter;
         let levels = || filter.as_str().bytes().filter(|byte| *byte == b'/').count() + 1;
-        if filter.share().is_some() && !settings.shared_subscription_available {
+        let told = || self.hub.told(index);
+        if filter.share().is_some() && !settings.shared_subscription_available && !told().shared_subscription_available
+        {
             return Err(SubscribeReason::SharedSubscriptionsNotSupported);
         }
-        if filter.has_wildcard() && !settings.wildcard_subscription_available {
+        if filter.has_wildcard() && !settings.wildcard_subscription_available && !told().wildcard_subscription_available
+        {
             return Err(SubscribeReason::WildcardSubscriptionsNotSupported);
         }
-        if identifier.is_some() && !settings.subscription_identifier_available {
+        if identifier.is_some()
+            && !settings.subscription_identifier_available
+            && !told().subscription_identifier_available
+        {
             return Err(SubscribeReason::SubscriptionIdentifiersNotSupported);
         }
         if filter.as_str().len() > settings.topic_bytes || levels() > settings.topic_levels {

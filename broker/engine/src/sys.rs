@@ -63,6 +63,15 @@ impl SysTopics {
         }
     }
 
+    /// From now on they are published so often.
+    pub(crate) fn change(&mut self, shard: ShardIndex, settings: &Settings, now_ms: u64) {
+        let interval_ms = u64::from(settings.sys_interval_s) * 1000;
+        if interval_ms != self.interval_ms {
+            self.interval_ms = interval_ms;
+            self.next_ms = (shard == ShardIndex(0) && interval_ms > 0).then_some(now_ms);
+        }
+    }
+
     pub(crate) fn next_ms(&self) -> Option<u64> {
         self.next_ms
     }

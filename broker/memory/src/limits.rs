@@ -28,6 +28,7 @@ pub enum Shortage {
 #[derive(Debug)]
 pub struct Memory {
     ledgers: Box<[Arc<Ledger>]>,
+    /// With which each share begins.
     limits: Limits,
 }
 
@@ -55,11 +56,6 @@ impl Memory {
     pub fn held_in_all(&self) -> u64 {
         at_least_zero(self.ledgers.iter().fold(0u64, |sum, ledger| sum.wrapping_add(ledger.all())))
     }
-
-    /// The limits.
-    pub fn limits(&self) -> Limits {
-        self.limits
-    }
 }
 
 /// A sum of gauges that were read at slightly different moments may be below zero, which means none.
@@ -72,6 +68,7 @@ fn at_least_zero(sum: u64) -> u64 {
 #[derive(Debug)]
 pub struct Share {
     memory: Arc<Memory>,
+    limits: Limits,
     own: Arc<Ledger>,
     /// What the other shards hold, without retained messages. Less than zero where they have given back for this shard.
     others: Cell<u64>,
@@ -85,12 +82,27 @@ pub struct Share {
 impl Share {
     /// The view of shard `index`.
     pub fn new(memory: Arc<Memory>, index: usize) -> Share {
-        let own = memory.ledger(index).clone();
-        let step_bytes = match memory.ledgers.len() as u64 {
+        let (own, limits) = (memory.ledger(index).clone(), memory.limits);
+        let (others, enough_bytes) = (Cell::new(0), Cell::new(u64::MAX));
+        let mut share = Share { memory, limits, own, others, enough_bytes, step_bytes: 0, retained_bytes: 0 };
+        share.set_limits(limits);
+        share
+    }
+
+    /// How much may be held, as this shard has it.
+    #[inline]
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// From now on so much may be held. What is held already stays; where that is more, nothing is free until enough has been given back.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        self.step_bytes = match self.memory.ledgers.len() as u64 {
             0 | 1 => u64::MAX,
-            shards => memory.limits.all_bytes / UNSEEN / shards,
+            shards => limits.all_bytes / UNSEEN / shards,
         };
-        Share { memory, own, others: Cell::new(0), enough_bytes: Cell::new(u64::MAX), step_bytes, retained_bytes: 0 }
+        self.enough_bytes.set(u64::MAX);
     }
 
     /// The shard's own ledger.
@@ -144,7 +156,7 @@ impl Share {
     #[inline]
     fn free_bytes_by_view(&self) -> u64 {
         let held = at_least_zero(self.own.all().wrapping_add(self.others.get()));
-        self.memory.limits.all_bytes.saturating_sub(held)
+        self.limits.all_bytes.saturating_sub(held)
     }
 
     /// Bytes that are free for those who hold much: without what is kept back.
@@ -156,7 +168,7 @@ impl Share {
     /// The same, of so many that are free.
     #[inline]
     pub fn common_of(&self, free_bytes: u64) -> u64 {
-        free_bytes.saturating_sub(self.memory.limits.all_bytes / KEPT_BACK)
+        free_bytes.saturating_sub(self.limits.all_bytes / KEPT_BACK)
     }
 
     /// Whether a client may keep input that has been entered and takes it `held_bytes`. It may hold as much as it leaves free,
@@ -164,33 +176,32 @@ impl Share {
     /// besides it.
     #[inline]
     pub fn admits_input(&self, held_bytes: usize) -> bool {
-        held_bytes as u64 <= self.extra_input_bytes()
-            && self.memory.held(Kind::Input) <= self.memory.limits.all_bytes / 2
+        held_bytes as u64 <= self.extra_input_bytes() && self.memory.held(Kind::Input) <= self.limits.all_bytes / 2
     }
 
     /// Bytes that are free for more input.
     #[inline]
     pub fn input_bytes(&self) -> u64 {
-        let part_bytes = (self.memory.limits.all_bytes / 2).saturating_sub(self.memory.held(Kind::Input));
+        let part_bytes = (self.limits.all_bytes / 2).saturating_sub(self.memory.held(Kind::Input));
         self.extra_input_bytes().min(part_bytes)
     }
 
     /// Bytes that are free for the input of one client when input has taken its half of all.
     #[inline]
     pub fn extra_input_bytes(&self) -> u64 {
-        self.free_bytes().saturating_sub(self.memory.limits.all_bytes / KEPT_BACK / 2)
+        self.free_bytes().saturating_sub(self.limits.all_bytes / KEPT_BACK / 2)
     }
 
     /// Whether no more input at all may be kept: it takes more than its half of all, and nothing is free.
     pub fn is_full_of_input(&self) -> bool {
-        self.memory.held(Kind::Input) > self.memory.limits.all_bytes / 2 && self.free_bytes() == 0
+        self.memory.held(Kind::Input) > self.limits.all_bytes / 2 && self.free_bytes() == 0
     }
 
     /// Bytes that are to be read from one client at a time: a sixteenth of what is free above a quarter of all. So many clients
     /// whose input has to wait leave room for others.
     #[inline]
     pub fn read_bytes(&self) -> u64 {
-        self.free_bytes().saturating_sub(self.memory.limits.all_bytes / 4) / 16
+        self.free_bytes().saturating_sub(self.limits.all_bytes / 4) / 16
     }
 
     /// Whether a client that holds `held_bytes` may hold `more_bytes` on top.
@@ -203,7 +214,7 @@ impl Share {
     /// Whose limit would be exceeded.
     #[inline]
     pub fn admits(&self, held_bytes: usize, more_bytes: usize) -> Result<(), Shortage> {
-        let Limits { all_bytes, client_bytes } = self.memory.limits;
+        let Limits { all_bytes, client_bytes } = self.limits;
         let more_bytes = more_bytes as u64;
         let held_bytes = (held_bytes as u64).saturating_add(more_bytes);
         let holds_little = held_bytes <= (all_bytes / LITTLE).max(LITTLE_MIN_BYTES.min(all_bytes / 256));

@@ -7,7 +7,7 @@ use std::collections::hash_map::{Entry, RandomState};
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Addresses of which it is remembered how fast they connect. What is needed for that is 512 KiB, where there is such a limit at all.
 pub const RATED_ADDRESSES_MAX: usize = SETS * WAYS;
@@ -18,7 +18,7 @@ const WAYS: usize = 4;
 const THOUSANDTHS: u64 = 1_000;
 
 /// Limits on connections as they come. By default there are none.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ArrivalLimits {
     /// Connections open at once from one address.
     pub connections_per_address: Option<usize>,
@@ -72,25 +72,40 @@ impl Excess {
 /// What all listeners know together of those who come.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
-    connections_per_address: Option<usize>,
-    open: Mutex<HashMap<Address, usize>>,
-    rate: Option<Mutex<(ConnectRate, Bucket)>>,
-    rate_per_address: Option<Mutex<Rated>>,
+    limits: ArrivalLimits,
+    open: Arc<Mutex<HashMap<Address, usize>>>,
+    rate: Option<Arc<Mutex<(ConnectRate, Bucket)>>>,
+    rate_per_address: Option<Arc<Mutex<Rated>>>,
 }
 
 impl Arrivals {
     pub(crate) fn new(limits: ArrivalLimits) -> Arrivals {
         Arrivals {
-            connections_per_address: limits.connections_per_address,
-            open: Mutex::default(),
-            rate: limits.rate.map(|rate| Mutex::new((rate, Bucket::full(rate, 0)))),
-            rate_per_address: limits.rate_per_address.map(|rate| Mutex::new(Rated::new(rate))),
+            limits,
+            open: Arc::default(),
+            rate: limits.rate.map(|rate| Arc::new(Mutex::new((rate, Bucket::full(rate, 0))))),
+            rate_per_address: limits.rate_per_address.map(|rate| Arc::new(Mutex::new(Rated::new(rate)))),
         }
+    }
+
+    /// By other limits. Those of an address are counted on where they were counted; a rate that stays the same is kept to.
+    pub(crate) fn next(&self, limits: ArrivalLimits) -> Arrivals {
+        let mut next = Arrivals::new(limits);
+        if self.counts_addresses() && next.counts_addresses() {
+            next.open = self.open.clone();
+        }
+        if limits.rate == self.limits.rate {
+            next.rate = self.rate.clone();
+        }
+        if limits.rate_per_address == self.limits.rate_per_address {
+            next.rate_per_address = self.rate_per_address.clone();
+        }
+        next
     }
 
     /// Whether it must be told who comes and goes.
     pub(crate) fn counts_addresses(&self) -> bool {
-        self.connections_per_address.is_some()
+        self.limits.connections_per_address.is_some()
     }
 
     /// One more is about to come in, whoever it is.
@@ -109,7 +124,7 @@ impl Arrivals {
     /// It may not.
     pub(crate) fn knock_from(&self, ip: IpAddr, now_ms: u64) -> Result<bool, Excess> {
         let address = Address::of(ip);
-        if let Some(max) = self.connections_per_address
+        if let Some(max) = self.limits.connections_per_address
             && lock(&self.open).get(&address).is_some_and(|open| *open >= max)
         {
             return Err(Excess::OfAddress);
@@ -287,6 +302,26 @@ mod tests {
             let _ = arrivals.knock_from(from(number), 10_000);
         }
         assert_eq!(arrivals.knock_from(greedy, 10_000), Err(Excess::RateOfAddress));
+    }
+
+    #[test]
+    fn by_other_limits_those_who_are_counted_stay_counted() {
+        let before = arrivals(Some(2), (1, 1), (0, 0));
+        let one = ip("192.0.2.1");
+        before.entered(one);
+        assert_eq!(before.knock(0), Ok(()));
+        let of_one = ArrivalLimits { connections_per_address: Some(1), ..before.limits };
+        let after = before.next(of_one);
+        assert_eq!(after.knock_from(one, 0), Err(Excess::OfAddress));
+        assert_eq!(after.knock(0), Err(Excess::Rate), "the rate is the same, and used up");
+        before.left(one);
+        assert_eq!(after.knock_from(one, 0), Ok(false));
+        // Who came when nobody was counted takes nothing away when it leaves.
+        let (none, again) = (after.next(ArrivalLimits::default()), after.next(of_one));
+        none.entered(one);
+        again.entered(one);
+        none.left(one);
+        assert_eq!(again.knock_from(one, 0), Err(Excess::OfAddress));
     }
 
     #[test]

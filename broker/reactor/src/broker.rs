@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -12,20 +12,23 @@ use mio::{Poll, Waker};
 use tautwire_access::Policy;
 use tautwire_cold::ColdThread;
 use tautwire_contracts::Catalogue;
-use tautwire_engine::{AccessBoard, ContractBoard, Counters, Known, Publication, Settings, Shard, Shared, Totals};
+use tautwire_engine::{
+    AccessBoard, ContractBoard, Counters, Known, Publication, Settings, SettingsBoard, Shard, Shared, Totals,
+};
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
 use tautwire_session::{Journal, Volatile};
 
-use crate::arrivals::{ArrivalLimits, Arrivals};
+use crate::arrivals::ArrivalLimits;
 use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::data::{self, Data, DataDirectory, DataError, DataState};
 use crate::doorkeeper::Doorkeeper;
-use crate::gate::{Gate, ListenerState};
+use crate::gate::ListenerState;
 use crate::inbox::{Inbox, Order, PublishError};
-use crate::listener::{Listen, Listener, Place};
+use crate::listener::{Listen, Place};
+use crate::roster::{NextListeners, Roster};
 use crate::ways::connect;
 use crate::worker::{BELL, Equipment, Worker};
 
@@ -49,11 +52,15 @@ pub struct Control {
     exchange: Arc<Exchange>,
     contracts: Arc<ContractBoard>,
     access: Arc<AccessBoard>,
+    settings: Arc<SettingsBoard>,
+    /// Handshakes of TLS that may go on at once, on each thread.
+    tls_handshakes: Arc<AtomicUsize>,
     counters: Arc<[Counters]>,
     memory: Arc<Memory>,
     /// What writes the state down, where it is kept.
     data: Option<WriterHandle>,
-    listeners: Arc<[Arc<Gate>]>,
+    default_limit_bytes: u64,
+    listeners: Arc<Mutex<Roster>>,
     /// One for each shard. The first says what contracts there are, and publishes for operators.
     inboxes: Arc<[Arc<Inbox>]>,
     /// One for each shard, to wake it.
@@ -78,8 +85,36 @@ impl Control {
     }
 
     /// How the listeners are, in the order of those asked for.
-    pub fn listeners(&self) -> impl Iterator<Item = ListenerState> {
-        self.listeners.iter().map(|gate| gate.state())
+    pub fn listeners(&self) -> Vec<ListenerState> {
+        self.roster().states()
+    }
+
+    /// Where a listener listens that has an address.
+    pub fn address_of(&self, listener: &str) -> Option<SocketAddr> {
+        self.roster().address_of(listener)
+    }
+
+    /// Binds what is new of these listeners, to be adopted when all else is right. Nothing else has changed yet. One that has the name, the
+    /// place and the transport of one that is there is the same, and its clients stay.
+    ///
+    /// # Errors
+    /// Somewhere cannot be listened. Nothing has changed then.
+    pub fn prepare_listeners(&self, listens: &[Listen], limits: ArrivalLimits) -> Result<NextListeners, StartError> {
+        self.roster().next(listens, limits).map_err(|(place, error)| StartError::Listen(place, error))
+    }
+
+    /// From now on these are listened on. Those of listeners that are not there any more are not let in, and are disconnected by the next
+    /// [`Control::review_clients`]. To be called for one [`NextListeners`] at a time, in the order in which they were prepared.
+    pub fn adopt_listeners(&self, next: NextListeners) {
+        let (roster, placed, gone) = next.into_parts();
+        // A broker that stops has closed its listeners.
+        let _ = self.inboxes[0].insist(|answer| Order::Listeners(placed, answer));
+        gone.iter().for_each(|gate| gate.shut());
+        *self.roster() = roster;
+    }
+
+    fn roster(&self) -> MutexGuard<'_, Roster> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What clients make the broker hold, by kind.
@@ -114,6 +149,24 @@ impl Control {
         self.contracts.set(contracts);
         // Where there is no room for it, other orders see to it that there is a turn.
         let _ = self.inboxes[0].tell(Order::ContractsChanged);
+    }
+
+    /// What each thread runs with from now on; it changes over between two turns. Connections that are there keep what they were told in
+    /// CONNACK, and their acknowledgements wait for what they did.
+    ///
+    /// [`Settings::cold_bytes`] and [`Settings::shard_queue_batches`] stay what they were at start.
+    pub fn set_settings(&self, settings: Settings, retained: RetainedLimits, tls_handshakes: usize) {
+        self.tls_handshakes.store(tls_handshakes, Ordering::Relaxed);
+        self.exchange.set_retained_limits(retained);
+        self.settings.set(settings);
+        self.wake_all();
+    }
+
+    /// What the state may take on disk from now on; `None` is what it is where nobody has said at start.
+    pub fn set_disk_limit(&self, limit_bytes: Option<u64>) {
+        if let Some(data) = &self.data {
+            data.set_limit(data::disk_limit(limit_bytes, self.default_limit_bytes));
+        }
     }
 
     /// The access rules that hold now.
@@ -237,15 +290,11 @@ impl Broker {
         data: Option<DataDirectory<'_>>,
     ) -> Result<Broker, StartError> {
         let Entrance { listens, once_bound, tls_handshakes, doorkeeper, asks, policy, arrivals } = entrance;
-        let arrivals = Arc::new(Arrivals::new(arrivals));
+        let tls_handshakes = Arc::new(AtomicUsize::new(tls_handshakes));
         let threads = threads.clamp(1, SHARDS_MAX);
-        let mut listeners = Vec::new();
-        for listen in listens {
-            listeners
-                .push(Listener::bind(listen, &arrivals).map_err(|(place, error)| StartError::Listen(place, error))?);
-        }
+        let (roster, mut listeners) =
+            Roster::bind(listens, arrivals).map_err(|(place, error)| StartError::Listen(place, error))?;
         once_bound().map_err(StartError::Bound)?;
-        let bound = listeners.iter().filter_map(|listener| listener.address().transpose()).collect::<io::Result<_>>();
         let queue_batches = settings.shard_queue_batches;
         let shared = Shared::new(settings, Exchange::new(threads, retained));
         shared.access.set_asks(asks);
@@ -267,7 +316,7 @@ impl Broker {
         let stop = Arc::new(AtomicBool::new(false));
         let (inboxes, orders): (Vec<_>, Vec<_>) = bells.iter().cloned().map(Inbox::new).unzip();
         let mut broker = Broker {
-            addresses: bound.map_err(StartError::Thread)?,
+            addresses: roster.addresses(),
             stop: stop.clone(),
             bells: bells.clone(),
             threads: Vec::new(),
@@ -277,10 +326,13 @@ impl Broker {
                 exchange: shared.exchange.clone(),
                 contracts: shared.contracts.clone(),
                 access: shared.access.clone(),
+                settings: shared.settings.clone(),
+                tls_handshakes: tls_handshakes.clone(),
                 counters: shared.counters.clone(),
                 memory: shared.memory.clone(),
                 data: None,
-                listeners: listeners.iter().map(|listener| listener.gate.clone()).collect(),
+                default_limit_bytes: 0,
+                listeners: Arc::new(Mutex::new(roster)),
                 inboxes: inboxes.into(),
                 bells: bells.clone().into(),
             },
@@ -289,6 +341,7 @@ impl Broker {
         if let Some(directory) = data {
             let opened = data::open(directory, listens, &shared, &bells, clock).map_err(StartError::Data)?;
             clock = opened.clock;
+            broker.control.default_limit_bytes = opened.default_limit_bytes;
             broker.control.data = Some(opened.data.handle());
             broker.data = Some(opened.data);
             broker.cold = Some(opened.cold);
@@ -298,7 +351,7 @@ impl Broker {
         for (index, (((poll, bell), ways), orders)) in ends.enumerate() {
             // The first thread accepts; a connection moves to its client's thread when CONNECT has come.
             let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
-            let (stop, doorkeeper) = (stop.clone(), doorkeeper.clone());
+            let (stop, doorkeeper, tls_handshakes) = (stop.clone(), doorkeeper.clone(), tls_handshakes.clone());
             let equipment =
                 Equipment { poll, shard: (), listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper };
             let started = match kept.next() {

@@ -40,11 +40,11 @@ impl Cooler {
         let folder = Folder::emptied(&data.join(FOLDER))?;
         let freed = Arc::new(Freed::default());
         Ok(Cooler {
-            store: Store::new(folder, Settings::with_limit(shared.settings.cold_bytes)),
+            store: Store::new(folder, Settings::with_limit(shared.settings.get().cold_bytes)),
             shelf: Arc::new(Shelf::new(shared.memory.ledger(0).clone(), freed.clone())),
             freed,
             memory: shared.memory.clone(),
-            hot_max_bytes: shared.settings.hot_max_bytes(),
+            hot_max_bytes: shared.settings.get().hot_max_bytes(),
         })
     }
 

@@ -71,6 +71,11 @@ impl DataState {
     }
 }
 
+/// The limit that is asked for, or `default_bytes` where none is.
+pub(crate) fn disk_limit(asked_bytes: Option<u64>, default_bytes: u64) -> u64 {
+    asked_bytes.map_or(default_bytes, |bytes| bytes.max(LIMIT_LEAST_BYTES))
+}
+
 /// A lower limit is not kept to: so much is taken by a log in which nothing waits.
 const LIMIT_LEAST_BYTES: u64 = 4 * SEGMENT_DEFAULT_BYTES;
 
@@ -152,6 +157,8 @@ pub(crate) struct Opened {
     pub(crate) shards: Vec<Shard<ShardLog>>,
     /// What the time is for all of it.
     pub(crate) clock: Clock,
+    /// What the state may take where nobody has said.
+    pub(crate) default_limit_bytes: u64,
 }
 
 /// Opens the log in a directory, and leaves nothing behind where that fails; see [`open_and_start`].
@@ -186,7 +193,8 @@ fn open_and_start(
     clock: Clock,
 ) -> Result<Opened, DataError> {
     let DataDirectory { path, on_damage, limit_bytes } = data;
-    let levels = listens.iter().map(|listen| listen.ack_level).chain(shared.settings.acks.levels());
+    let acks = shared.settings.get().acks.clone();
+    let levels = listens.iter().map(|listen| listen.ack_level).chain(acks.levels());
     // Some wait only until the system has what was written down.
     let writes_first = levels.into_iter().any(|level| level == AckLevel::Os);
     let failed = |cause| DataError { path: path.to_owned(), cause };
@@ -249,15 +257,10 @@ fn open_and_start(
     // Those of a snapshot that was finished when the last run ended.
     writer.handle().release(covered);
     writer.handle().note_snapshot(snapshot_bytes);
-    let limit_bytes = match limit_bytes {
-        Some(bytes) => bytes.max(LIMIT_LEAST_BYTES),
-        None => {
-            let free_bytes = disk.free_bytes().map_err(|error| log_failed(error.into()))?;
-            let own_bytes = writer.handle().held_bytes() + snapshot_bytes;
-            own_bytes.saturating_add(free_bytes) / 10 * 9
-        }
-    };
-    writer.handle().set_limit(limit_bytes);
+    let free_bytes = disk.free_bytes().map_err(|error| log_failed(error.into()))?;
+    let own_bytes = writer.handle().held_bytes() + snapshot_bytes;
+    let default_limit_bytes = own_bytes.saturating_add(free_bytes) / 10 * 9;
+    writer.handle().set_limit(disk_limit(limit_bytes, default_limit_bytes));
     let last = replay.last_session();
     let shard = |(index, port)| {
         let journal = ShardLog::new(port, SessionNumbers::above(last, index, count));
@@ -271,13 +274,13 @@ fn open_and_start(
     restore(&mut shards, replayed, clock.now_ms()).map_err(|error| failed(Cause::Restore(error)))?;
     // What reading the log took.
     memory::trim();
-    let (folder, limit_bytes) = (path.to_owned(), shared.settings.cold_bytes);
+    let (folder, limit_bytes) = (path.to_owned(), shared.settings.get().cold_bytes);
     let new_store = move || Ok(Box::new(Scratch::open(&folder, limit_bytes)?) as Box<dyn ColdStore>);
     let (writer_handle, new_store) = (writer.handle(), Box::new(new_store));
     let compacted = Compacted { disk, log: id, writer: writer_handle, new_store, freed: Box::new(memory::trim) };
     let compactor = Compactor::start(compacted, epoch, move || clock.now_ms());
     let compactor = compactor.map_err(|error| failed(Cause::Thread(error)))?;
-    Ok(Opened { data: Data { compactor, writer }, cold, shards, clock })
+    Ok(Opened { data: Data { compactor, writer }, cold, shards, clock, default_limit_bytes })
 }
 
 fn refusal(error: &RecoveryError) -> Box<str> {

@@ -9,7 +9,7 @@ use tautwire_session::AckLevel;
 
 use crate::connections::Layers;
 use crate::doorkeeper::Doorkeeper;
-use crate::listener::{Accepted, Listener, Reserve, accept};
+use crate::listener::{Accepted, Listener, Placed, Reserve, accept};
 use crate::rush::{LOOK_AFTER_US, Rush};
 use crate::ticker::Ticker;
 
@@ -199,6 +199,19 @@ impl Door {
             // One that reports nevertheless is not listened to.
             let _ = self.registry.deregister(listener.source());
         }
+    }
+
+    /// From now on these listeners are there.
+    pub(crate) fn replace(&mut self, placed: Vec<Placed>, now_ms: u64) {
+        self.look_away();
+        self.listeners = Placed::take_all(placed, std::mem::take(&mut self.listeners));
+        if !self.rush.is_on()
+            && let Err(error) = self.watch()
+        {
+            log::error!("a listener cannot be watched: {error}");
+        }
+        // Somebody may wait already.
+        self.accepting = (0..self.listeners.len()).map(|at| (at, now_ms)).collect();
     }
 
     /// Nobody is let in any more.

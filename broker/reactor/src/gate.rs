@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tautwire_engine::{Counters, Entry, MountPoint, Peer};
 use tautwire_proxy::Network;
@@ -14,15 +14,23 @@ use crate::listener::Listen;
 /// What a listener has let in. Its connections refer to it, whatever thread they are on.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    name: Arc<str>,
+    tally: Arc<Tally>,
     mount_point: Option<MountPoint>,
     connections_max: u64,
-    connections: AtomicU64,
-    accepted: AtomicU64,
-    refused: AtomicU64,
     /// Proxies that say for whom they speak.
     proxies: Option<Arc<[Network]>>,
     arrivals: Arc<Arrivals>,
+}
+
+/// What is counted of a listener, by whatever rules its connections have come.
+#[derive(Debug)]
+struct Tally {
+    name: Arc<str>,
+    connections: AtomicU64,
+    accepted: AtomicU64,
+    refused: AtomicU64,
+    /// It has been taken away.
+    is_shut: AtomicBool,
 }
 
 /// Why somebody is not let in.
@@ -51,17 +59,30 @@ pub struct ListenerState {
 impl Gate {
     /// A gate of a listener, beside others of which `arrivals` knows, too.
     pub(crate) fn new(listen: &Listen, arrivals: Arc<Arrivals>) -> Gate {
-        let Listen { name, mount_point, connections_max, proxies, .. } = listen;
-        Gate {
-            name: name.clone(),
-            mount_point: mount_point.clone(),
-            proxies: proxies.clone(),
-            arrivals,
-            connections_max: connections_max.map_or(u64::MAX, |max| max as u64),
+        let tally = Tally {
+            name: listen.name.clone(),
             connections: AtomicU64::new(0),
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-        }
+            is_shut: AtomicBool::new(false),
+        };
+        Gate::counting(Arc::new(tally), listen, arrivals)
+    }
+
+    /// A gate of the same listener by other rules.
+    pub(crate) fn again(&self, listen: &Listen, arrivals: Arc<Arrivals>) -> Gate {
+        Gate::counting(self.tally.clone(), listen, arrivals)
+    }
+
+    fn counting(tally: Arc<Tally>, listen: &Listen, arrivals: Arc<Arrivals>) -> Gate {
+        let connections_max = listen.connections_max.map_or(u64::MAX, |max| max as u64);
+        let (mount_point, proxies) = (listen.mount_point.clone(), listen.proxies.clone());
+        Gate { tally, mount_point, connections_max, proxies, arrivals }
+    }
+
+    /// The listener is taken away. Who has come by it is to be sent away next.
+    pub(crate) fn shut(&self) {
+        self.tally.is_shut.store(true, Ordering::SeqCst);
     }
 
     /// Whether connections begin with the header of a proxy.
@@ -77,7 +98,7 @@ impl Gate {
         let admitted = self.admit(peer, counters, now_ms);
         match admitted {
             Ok(()) => {
-                self.accepted.fetch_add(1, Ordering::Relaxed);
+                self.tally.accepted.fetch_add(1, Ordering::Relaxed);
                 counters.connections_accepted.add(1);
             }
             Err(refusal) => self.note(peer, refusal, counters),
@@ -101,7 +122,7 @@ impl Gate {
         if self.is_for_proxies() && !self.is_proxy(peer) {
             return Err(Refusal::Untrusted);
         }
-        if self.connections.load(Ordering::Relaxed) >= self.connections_max {
+        if self.tally.connections.load(Ordering::Relaxed) >= self.connections_max {
             return Err(Refusal::Full);
         }
         // First what it has to itself, so that one who comes too fast takes nothing of what all have.
@@ -117,14 +138,14 @@ impl Gate {
     }
 
     fn note(&self, peer: Peer, refusal: Refusal, counters: &Counters) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.tally.refused.fetch_add(1, Ordering::Relaxed);
         match refusal {
             Refusal::Untrusted => counters.proxy_peers_refused.add(1),
             Refusal::Full => counters.connections_refused.add(1),
             Refusal::Excess(Excess::OfAddress) => counters.connections_refused_for_address.add(1),
             Refusal::Excess(Excess::Rate | Excess::RateOfAddress) => counters.connections_refused_for_rate.add(1),
         }
-        log::warn!("listener {}: a connection from {peer} was refused: {refusal}", self.name);
+        log::warn!("listener {}: a connection from {peer} was refused: {refusal}", self.tally.name);
     }
 
     fn is_proxy(&self, peer: Peer) -> bool {
@@ -142,10 +163,10 @@ impl Gate {
 
     pub(crate) fn state(&self) -> ListenerState {
         ListenerState {
-            name: self.name.clone(),
-            connections: self.connections.load(Ordering::Relaxed),
-            accepted: self.accepted.load(Ordering::Relaxed),
-            refused: self.refused.load(Ordering::Relaxed),
+            name: self.tally.name.clone(),
+            connections: self.tally.connections.load(Ordering::Relaxed),
+            accepted: self.tally.accepted.load(Ordering::Relaxed),
+            refused: self.tally.refused.load(Ordering::Relaxed),
         }
     }
 }
@@ -161,8 +182,12 @@ impl fmt::Display for Refusal {
 }
 
 impl Entry for Gate {
+    fn is_shut(&self) -> bool {
+        self.tally.is_shut.load(Ordering::SeqCst)
+    }
+
     fn name(&self) -> &Arc<str> {
-        &self.name
+        &self.tally.name
     }
 
     fn mount_point(&self) -> Option<&MountPoint> {
@@ -177,13 +202,13 @@ impl Entry for Gate {
         if let Some(ip) = peer.and_then(|peer| self.counted(peer)) {
             self.arrivals.entered(ip);
         }
-        self.connections.fetch_add(1, Ordering::Relaxed);
+        self.tally.connections.fetch_add(1, Ordering::Relaxed);
     }
 
     fn left(&self, peer: Option<Peer>) {
         if let Some(ip) = peer.and_then(|peer| self.counted(peer)) {
             self.arrivals.left(ip);
         }
-        self.connections.fetch_sub(1, Ordering::Relaxed);
+        self.tally.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }

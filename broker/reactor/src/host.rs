@@ -175,6 +175,10 @@ impl<J: Journal> Surroundings<J> for Host {
                 }
                 // Every turn looks whether they have; the order sees to it that there is a turn.
                 Order::ContractsChanged => {}
+                Order::Listeners(placed, answer) => {
+                    self.door.replace(placed, self.connections.now_ms);
+                    answer.give(());
+                }
             }
         }
     }

@@ -13,6 +13,7 @@ use tautwire_message::Message;
 use tautwire_protocol::ReasonCode;
 
 use crate::bell::Bell;
+use crate::listener::Placed;
 
 /// Orders that wait for one shard: no fewer than the admin API has requests.
 const ORDERS_MAX: usize = 16;
@@ -28,6 +29,8 @@ pub(crate) enum Order {
     Publish(Message, Answer<Result<bool, NotPublished>>),
     /// The contracts have changed.
     ContractsChanged,
+    /// Listen at these, and say when that is so.
+    Listeners(Vec<Placed>, Answer<()>),
 }
 
 /// Where somebody waits for an answer. Dropping it tells them that there will be none.
@@ -158,13 +161,27 @@ impl Inbox {
         }
     }
 
+    /// Posts an order for which there is always room, and waits for its answer however long that takes. For one at a time.
+    ///
+    /// # Errors
+    /// The shard is gone.
+    pub(crate) fn insist<T>(&self, order: impl FnOnce(Answer<T>) -> Order) -> Result<T, Unheard> {
+        let (sender, answer) = sync_channel(1);
+        self.post_within(order(Answer(sender)), ORDERS_MAX + 1)?;
+        answer.recv().map_err(|_| Unheard::Gone)
+    }
+
     fn post(&self, order: Order) -> Result<u64, Unheard> {
+        self.post_within(order, ORDERS_MAX)
+    }
+
+    fn post_within(&self, order: Order, max: usize) -> Result<u64, Unheard> {
         let number = {
             let mut queue = self.queue();
             if queue.is_closed {
                 return Err(Unheard::Gone);
             }
-            if queue.orders.len() >= ORDERS_MAX {
+            if queue.orders.len() >= max {
                 self.refused.fetch_add(1, Ordering::Relaxed);
                 return Err(Unheard::Busy);
             }

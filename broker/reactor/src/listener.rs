@@ -15,7 +15,6 @@ use tautwire_session::AckLevel;
 use tautwire_tls::{Failure, Server};
 use tautwire_websocket::{Rules, WebSocket};
 
-use crate::arrivals::Arrivals;
 use crate::connections::Layers;
 use crate::gate::Gate;
 use crate::local::LocalListener;
@@ -94,7 +93,7 @@ impl Listen {
 
 /// What accepts.
 #[derive(Debug)]
-enum Socket {
+pub(crate) enum Socket {
     Tcp(TcpListener),
     Local(LocalListener),
 }
@@ -110,21 +109,41 @@ pub(crate) struct Listener {
     pub(crate) ack_level: AckLevel,
 }
 
-impl Listener {
+impl Place {
+    /// Whether a socket that is here can be the one that is asked for there.
+    pub(crate) fn is_taken_over_by(&self, other: &Place) -> bool {
+        match (self, other) {
+            (Place::Network(address), Place::Network(other)) => address == other && address.port() != 0,
+            (Place::Unix { path, .. }, Place::Unix { path: other, .. }) => path == other,
+            _ => false,
+        }
+    }
+
+    fn is_same(&self, other: &Place) -> bool {
+        self == other || self.is_taken_over_by(other)
+    }
+}
+
+impl Listen {
+    /// Whether it is the same listener, perhaps by other rules: whoever has come by it may stay.
+    pub(crate) fn is_same(&self, other: &Listen) -> bool {
+        self.name == other.name
+            && self.place.is_same(&other.place)
+            && self.tls.is_some() == other.tls.is_some()
+            && self.websocket.is_some() == other.websocket.is_some()
+    }
+}
+
+impl Socket {
     /// # Errors
-    /// Where could not be listened, and why.
-    pub(crate) fn bind(listen: &Listen, arrivals: &Arc<Arrivals>) -> Result<Listener, (Place, io::Error)> {
-        let Listen { place, tls, websocket, ack_level, .. } = listen;
-        let socket = match place {
+    /// Those of the system.
+    pub(crate) fn bind(place: &Place) -> io::Result<Socket> {
+        match place {
             Place::Network(address) => {
                 TcpListener::bind(*address).and_then(|socket| prepare(&socket).map(|()| socket)).map(Socket::Tcp)
             }
             Place::Unix { path, mode } => LocalListener::bind(path, *mode).map(Socket::Local),
-        };
-        let socket = socket.map_err(|error| (place.clone(), error))?;
-        let gate = Arc::new(Gate::new(listen, arrivals.clone()));
-        let rules = websocket.clone().map(Arc::new);
-        Ok(Listener { socket, tls: tls.clone(), rules, gate, ack_level: *ack_level })
+        }
     }
 
     /// Its address, where it has one.
@@ -132,12 +151,52 @@ impl Listener {
     /// # Errors
     /// Those of the system.
     pub(crate) fn address(&self) -> io::Result<Option<SocketAddr>> {
-        match &self.socket {
+        match self {
             Socket::Tcp(socket) => socket.local_addr().map(Some),
             Socket::Local(_) => Ok(None),
         }
     }
+}
 
+/// A listener that is to be there, and where its socket is.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    from: SocketFrom,
+    tls: Option<Arc<Server>>,
+    rules: Option<Arc<Rules>>,
+    gate: Arc<Gate>,
+    ack_level: AckLevel,
+}
+
+/// Where a socket is.
+#[derive(Debug)]
+pub(crate) enum SocketFrom {
+    /// It is that of the listener with this number.
+    Held(usize),
+    New(Socket),
+}
+
+impl Placed {
+    pub(crate) fn new(listen: &Listen, gate: Arc<Gate>, from: SocketFrom) -> Placed {
+        let rules = listen.websocket.clone().map(Arc::new);
+        Placed { from, tls: listen.tls.clone(), rules, gate, ack_level: listen.ack_level }
+    }
+
+    /// The listeners, with sockets of those of before where they are meant. The others of before are closed.
+    pub(crate) fn take_all(placed: Vec<Placed>, before: Vec<Listener>) -> Vec<Listener> {
+        let mut sockets: Vec<Option<Socket>> = before.into_iter().map(|listener| Some(listener.socket)).collect();
+        let listener = |Placed { from, tls, rules, gate, ack_level }| {
+            let socket = match from {
+                SocketFrom::Held(at) => sockets.get_mut(at)?.take()?,
+                SocketFrom::New(socket) => socket,
+            };
+            Some(Listener { socket, tls, rules, gate, ack_level })
+        };
+        placed.into_iter().filter_map(listener).collect()
+    }
+}
+
+impl Listener {
     /// What the kernel tells of.
     pub(crate) fn source(&mut self) -> &mut dyn Source {
         match &mut self.socket {

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mio::{Events, Poll, Token};
@@ -48,7 +48,7 @@ pub(crate) struct Equipment<S> {
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) orders: Orders,
     pub(crate) clock: Clock,
-    pub(crate) tls_handshakes: usize,
+    pub(crate) tls_handshakes: Arc<AtomicUsize>,
     pub(crate) doorkeeper: Option<Arc<dyn Doorkeeper>>,
 }
 

@@ -67,6 +67,11 @@ impl Exchange {
         Exchange::with_placement(Placement::new(shards, random()), limits)
     }
 
+    /// From now on no more than this is retained anew. What is there stays.
+    pub fn set_retained_limits(&self, limits: RetainedLimits) {
+        self.board.write().unwrap_or_else(PoisonError::into_inner).retained.set_limits(limits);
+    }
+
     /// An exchange between shards whose clients are placed like this.
     pub fn with_placement(placement: Placement, limits: RetainedLimits) -> Exchange {
         Exchange {

@@ -59,6 +59,10 @@ struct Retained {
 }
 
 impl RetainedStore {
+    pub(crate) fn set_limits(&mut self, limits: RetainedLimits) {
+        self.limits = limits;
+    }
+
     pub(crate) fn new(limits: RetainedLimits) -> RetainedStore {
         RetainedStore {
             limits,

@@ -9,7 +9,7 @@ use tautwire_session::{Change, Journal};
 
 use super::Known;
 use crate::admission::identity_of;
-use crate::connections::{Reason, Standing};
+use crate::connections::{Phase, Reason, Standing};
 use crate::jobs::Job;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::shard::Shard;
@@ -50,6 +50,9 @@ impl<J: Journal> Shard<J> {
         {
             next += 1;
             steps += 1;
+            if self.has_left_with_listener(index) {
+                continue;
+            }
             let connection = &self.hub.connections[index];
             let Some(session) = connection.session().filter(|_| connection.is_open()) else { continue };
             let identity = identity_of(connection.standing()).map(|identity| &**identity);
@@ -59,6 +62,23 @@ impl<J: Journal> Shard<J> {
             }
         }
         (places.next().map(|_| Review::Identities { next, known }), steps)
+    }
+
+    /// Ends a connection whose listener has been taken away; says whether it has.
+    fn has_left_with_listener(&mut self, index: ConnectionIndex) -> bool {
+        let connection = &self.hub.connections[index];
+        if !connection.origin().is_some_and(|origin| origin.is_shut()) {
+            return false;
+        }
+        match connection.phase() {
+            Phase::Open => {
+                self.disconnect(index, DisconnectReason::AdministrativeAction, "the listener has been taken away");
+            }
+            Phase::AwaitingConnect => self.close(index),
+            Phase::Vacant | Phase::Closing => return false,
+        }
+        self.hub.counters().listener_removed_disconnects.add(1);
+        true
     }
 
     /// One slice; gives what is left of it, and how many steps it took.

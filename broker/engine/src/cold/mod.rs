@@ -98,6 +98,11 @@ impl Known {
 }
 
 impl ColdRoom {
+    /// Above so many bytes of messages in memory, some leave it.
+    pub(crate) fn set_hot_max(&mut self, bytes: u64) {
+        self.hot_max_bytes = bytes;
+    }
+
     pub(crate) fn connect(&mut self, port: Box<dyn ColdPort>, hot_max_bytes: u64) {
         self.port = Some(port);
         self.hot_max_bytes = hot_max_bytes;

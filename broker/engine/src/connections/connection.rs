@@ -18,7 +18,7 @@ use super::standing::{Exchange, Standing};
 use crate::ack::Ack;
 use crate::mount::MountPoint;
 use crate::origin::{Origin, Presence};
-use crate::place::{Alarm, NonZeroMs, SessionIndex};
+use crate::place::{Alarm, NonZeroMs, SessionIndex, TermsIndex};
 use crate::quotas::PublishBucket;
 
 /// How far a connection has come.
@@ -47,6 +47,8 @@ pub(crate) struct Agreement {
     pub(crate) send_maximum: u16,
     /// Topic aliases that the client accepts.
     pub(crate) alias_maximum: u16,
+    /// What the client has been told of the server.
+    pub(crate) terms: TermsIndex,
     /// The client's Maximum Packet Size, where it set one.
     pub(crate) maximum_packet_size_bytes: Option<NonZeroU32>,
 }
@@ -60,6 +62,7 @@ impl Agreement {
         keep_alive_s: 0,
         send_maximum: 0,
         alias_maximum: 0,
+        terms: TermsIndex::NONE,
         maximum_packet_size_bytes: None,
     };
 }
@@ -361,6 +364,12 @@ impl Connection {
     pub(crate) fn end_pace(&mut self) -> Option<(PublishBucket, u64)> {
         let Pace { bucket, resumes_at_ms } = *self.extras.as_mut()?.pace.take()?;
         Some((bucket, resumes_at_ms))
+    }
+
+    /// The bucket, `new` where there was no rate when the client came.
+    pub(crate) fn bucket_or(&mut self, new: impl FnOnce() -> PublishBucket) -> &mut PublishBucket {
+        let pace = &mut self.extras().pace;
+        &mut pace.get_or_insert_with(|| Box::new(Pace { bucket: new(), resumes_at_ms: 0 })).bucket
     }
 
     pub(crate) fn bucket(&mut self) -> Option<&mut PublishBucket> {

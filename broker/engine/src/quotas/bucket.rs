@@ -14,7 +14,7 @@ const THOUSANDTHS: u64 = 1_000;
 const PAUSE_MS: u64 = 10;
 
 /// A rate, and how much may come at once.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
     per_s: NonZeroU64,
     burst: u64,
@@ -42,7 +42,7 @@ fn thousandths(amount: u64) -> i64 {
 }
 
 /// How fast a client may publish.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PublishRates {
     /// PUBLISH packets.
     pub(crate) messages: Option<Rate>,
@@ -67,6 +67,10 @@ struct Bucket {
 impl Bucket {
     fn full(rate: Rate) -> Bucket {
         Bucket { rate, level: rate.burst_thousandths() }
+    }
+
+    fn change(&mut self, rate: Rate) {
+        *self = Bucket { rate, level: self.level.min(rate.burst_thousandths()) };
     }
 
     fn fill(&mut self, elapsed_ms: u64) {
@@ -108,6 +112,17 @@ impl PublishBucket {
             messages: rates.messages.map(Bucket::full),
             bytes: rates.bytes.map(Bucket::full),
             filled_at_ms: now_ms,
+        }
+    }
+
+    /// From now on these rates count. What is left by others is kept as far as it fits.
+    pub(crate) fn keep_to(&mut self, rates: &PublishRates) {
+        for (bucket, rate) in [(&mut self.messages, rates.messages), (&mut self.bytes, rates.bytes)] {
+            match (bucket.as_mut(), rate) {
+                (Some(bucket), Some(rate)) if bucket.rate != rate => bucket.change(rate),
+                (Some(_), Some(_)) => {}
+                (_, rate) => *bucket = rate.map(Bucket::full),
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::failures::{FailureRule, Failures};
 use super::network::{Network, PREFIX_MAX};
@@ -56,7 +56,7 @@ pub struct BanCounters {
 /// All bans, and the failures that may become bans. It outlives chains, and threads share it.
 #[derive(Debug, Default)]
 pub struct Bans {
-    rules: Vec<FailureRule>,
+    rules: RwLock<Vec<FailureRule>>,
     table: Mutex<Table>,
     /// How many bans there are, so that nobody takes the lock where there is none.
     count: AtomicUsize,
@@ -82,7 +82,16 @@ impl Bans {
     /// No bans, and rules by which there will be some.
     #[must_use]
     pub fn new(rules: Vec<FailureRule>) -> Bans {
-        Bans { rules, ..Bans::default() }
+        Bans { rules: RwLock::new(rules), ..Bans::default() }
+    }
+
+    /// From now on these are the rules. Where they are others, failures of before do not count; bans stay.
+    pub fn set_rules(&self, rules: Vec<FailureRule>) {
+        let mut held = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        if *held != rules {
+            *held = rules;
+            self.table().failures = Failures::default();
+        }
     }
 
     /// Bans somebody, or changes the ban.
@@ -152,7 +161,8 @@ impl Bans {
     /// Notes that an attempt has failed, and bans who fails too often. Who has been banned by it.
     pub(crate) fn failed(&self, attempt: &Attempt, now: Now) -> Vec<Banned> {
         let mut banned = Vec::new();
-        for (index, rule) in self.rules.iter().enumerate() {
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        for (index, rule) in rules.iter().enumerate() {
             let Some(who) = rule.by.subject(attempt) else { continue };
             let mut table = self.table();
             let noted = table.failures.note(index, rule, who.clone(), now);

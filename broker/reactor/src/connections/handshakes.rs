@@ -5,6 +5,8 @@
 //! none: clients that begin a handshake and say a byte of it now and then keep nobody out.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tautwire_engine::ConnectionId;
@@ -21,7 +23,7 @@ pub(crate) struct Handshakes {
     /// Those who have sent something.
     waiting: VecDeque<ConnectionId>,
     left: Duration,
-    max: usize,
+    max: Arc<AtomicUsize>,
     /// Those who have begun, and since when their part was due, as far as was known when they were put here. Some are through.
     begun: VecDeque<(u64, ConnectionId)>,
 }
@@ -37,19 +39,19 @@ pub(crate) struct Due {
 
 impl Handshakes {
     /// None yet; `max` may go on at once.
-    pub(crate) fn new(max: usize) -> Handshakes {
+    pub(crate) fn new(max: Arc<AtomicUsize>) -> Handshakes {
         Handshakes { waiting: VecDeque::new(), left: TURN_SHARE, max, begun: VecDeque::new() }
     }
 
     /// Whether one more may begin while `begun` go on.
     pub(crate) fn has_room(&self, begun: usize) -> bool {
-        begun < self.max
+        begun < self.max.load(Ordering::Relaxed)
     }
 
     /// One more has begun. `is_shaking` tells of those before whether they still are in it.
     pub(crate) fn begin(&mut self, id: ConnectionId, now_ms: u64, mut is_shaking: impl FnMut(ConnectionId) -> bool) {
         // Of two for each that may go on, one is through: what this takes is little for each of them.
-        if self.begun.len() >= self.max.saturating_mul(2) {
+        if self.begun.len() >= self.max.load(Ordering::Relaxed).saturating_mul(2) {
             self.begun.retain(|(_, id)| is_shaking(*id));
         }
         self.begun.push_back((now_ms, id));
@@ -120,7 +122,7 @@ mod tests {
 
     #[test]
     fn a_turn_makes_one_step_at_least_and_then_as_many_as_it_has_time_for() {
-        let mut handshakes = Handshakes::new(2);
+        let mut handshakes = Handshakes::new(Arc::new(AtomicUsize::new(2)));
         assert!(handshakes.has_room(1) && !handshakes.has_room(2));
         for index in 0..3 {
             handshakes.push(ConnectionId { index, generation: 0 });

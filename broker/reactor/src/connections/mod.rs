@@ -12,6 +12,8 @@ mod transport;
 mod writing;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use mio::event::Event;
 use mio::{Interest, Registry, Token};
@@ -67,7 +69,7 @@ pub(crate) struct Connections {
 
 impl Connections {
     /// So many handshakes of TLS may go on at once.
-    pub(crate) fn new(registry: Registry, tls_handshakes: usize) -> Connections {
+    pub(crate) fn new(registry: Registry, tls_handshakes: Arc<AtomicUsize>) -> Connections {
         Connections {
             registry,
             sockets: Sockets::default(),
@@ -165,6 +167,10 @@ impl Connections {
         rest: Option<Remainder>,
     ) -> Option<ConnectionId> {
         let Newcomer { stream, origin, mut layers, ack_level, standing } = newcomer;
+        if origin.is_shut() {
+            shard.counters().listener_removed_disconnects.add(1);
+            return None;
+        }
         let now_ms = self.now_ms;
         let is_shaking = layers.as_ref().is_some_and(|layers| layers.is_shaking());
         if is_shaking && !self.handshakes.has_room(self.sockets.shaking()) && !self.displace_silent(shard) {

@@ -57,7 +57,7 @@ pub(super) fn answer(admin: &Admin, accept: &str) -> Response {
 
 /// What is counted for each listener, whose names have nothing in them that a label would have to escape.
 fn push_listeners(text: &mut String, admin: &Admin) {
-    let listeners: Vec<ListenerState> = admin.control.listeners().collect();
+    let listeners: Vec<ListenerState> = admin.control.listeners();
     type Value = fn(&ListenerState) -> u64;
     let metrics: [(&str, &str, &str, Value); 3] = [
         ("connections", "gauge", "Connections open now by a listener.", |listener| listener.connections),

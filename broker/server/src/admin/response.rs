@@ -57,6 +57,7 @@ pub(super) struct Response {
 }
 
 pub(super) const JSON: &str = "application/json";
+pub(super) const TOML: &str = "application/toml";
 
 impl Response {
     pub(super) fn new(status: Status, content_type: &'static str, body: impl Into<Vec<u8>>) -> Response {

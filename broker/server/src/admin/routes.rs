@@ -3,7 +3,7 @@
 use tautwire_contracts::{Catalogue, discovery};
 
 use super::request::{Head, Reading};
-use super::response::{JSON, Response, Status};
+use super::response::{JSON, Response, Status, TOML};
 use super::{Admin, bans, messages, metrics};
 use crate::contracts::{Entry, Store, StoreError};
 use crate::json;
@@ -30,6 +30,7 @@ pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
     let contract = head.path.strip_prefix("/contracts/");
     match (head.path.as_str(), contract, head.method.as_str()) {
         ("/metrics", _, "GET") => metrics::answer(admin, &head.accept),
+        ("/config", _, "GET") => Response::new(Status::OK, TOML, admin.reloader.running_toml()),
         ("/config/diff", _, "GET") => reloaded(admin.reloader.compare()),
         ("/config/reload", _, "POST") => reload(admin),
         ("/config/reload", ..) => not_allowed("POST"),
@@ -38,14 +39,14 @@ pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
         ("/bans", _, "DELETE") => bans::remove(admin, head, reading),
         ("/bans", ..) => not_allowed("GET, POST, DELETE"),
         ("/contracts", _, "GET") => all(&admin.control.contracts()),
-        ("/metrics" | "/contracts" | "/config/diff", ..) => not_allowed("GET"),
+        ("/metrics" | "/contracts" | "/config" | "/config/diff", ..) => not_allowed("GET"),
         (_, Some(name), "GET") => one(Status::OK, &admin.control.contracts(), name),
         (_, Some(name), "PUT") => with_store(admin, |store| put(store, name, head, reading)),
         (_, Some(name), "DELETE") => with_store(admin, |store| delete(store, name)),
         (_, Some(_), _) => not_allowed("GET, PUT, DELETE"),
         _ => not_found(
-            "there is nothing here; there are /health, /metrics, /bans, /config/diff, /config/reload, /contracts, /contracts/NAME, \
-             /messages/TOPIC",
+            "there is nothing here; there are /health, /metrics, /bans, /config, /config/diff, /config/reload, /contracts, \
+             /contracts/NAME, /messages/TOPIC",
         ),
     }
 }

@@ -105,7 +105,14 @@ fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &s
     match answer.status {
         200 => {
             let mut text = String::new();
-            for (name, heading) in [("applied", "at once"), ("after_restart", "after a restart")] {
+            let headings = [
+                ("applied", "at once"),
+                ("new_connections", "for those who connect from now on"),
+                ("after_restart", "after a restart"),
+                ("listeners_added", "listener added"),
+                ("listeners_removed", "listener removed, its clients are disconnected"),
+            ];
+            for (name, heading) in headings {
                 for key in texts(name) {
                     text.push_str(&format!("{heading}: {key}\n"));
                 }

@@ -55,6 +55,12 @@ impl Listen {
         }
     }
 
+    /// Goes on without WebSocket, if that was the default; says whether it did.
+    pub(crate) fn give_up_default(&mut self) -> bool {
+        let default = self.addresses.iter().find(|address| address.websocket.is_some()).and_then(Address::socket);
+        default.is_some_and(|address| self.give_up(address))
+    }
+
     /// Goes on without WebSocket at `taken`, if that was the default and nobody has asked for it; says whether it did.
     pub(crate) fn give_up(&mut self, taken: SocketAddr) -> bool {
         let before = self.addresses.len();

@@ -239,6 +239,15 @@ impl Config {
         listeners
     }
 
+    /// The tables, with what the listeners are called.
+    pub(super) fn tables(&self) -> impl Iterator<Item = (&ListenerConfig, String)> {
+        let named = |table: &ListenerConfig| {
+            let address = table.address.as_ref()?;
+            Some(table.name.as_ref().map_or_else(|| address.to_string(), |name| name.0.clone()))
+        };
+        self.listener.iter().filter_map(move |table| Some((table, named(table)?)))
+    }
+
     fn resolve(&self, table: &ListenerConfig, address: &Address) -> Listener {
         let by_address = || {
             let levels = &self.data.ack_listeners.0;

@@ -3,6 +3,7 @@
 //! [`settings`] says each key once; everything else here derives from it.
 
 mod acks;
+pub(crate) mod applies;
 pub(crate) mod auth;
 mod certificate_rules;
 mod data_path;
@@ -149,13 +150,6 @@ impl Config {
         }
         warnings
     }
-}
-
-/// The keys whose values are not the same in both, in the order of the documentation.
-pub(crate) fn changed_keys(before: &Config, after: &Config) -> Vec<&'static str> {
-    let changed = settings::KEYS.iter().filter(|key| (key.show)(before) != (key.show)(after));
-    let tables = (before.listener != after.listener).then_some("listener");
-    changed.map(|key| key.name).chain(tables).collect()
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {

@@ -21,6 +21,8 @@ pub(crate) struct Key<C: 'static = Config> {
     /// Unit of a number whose name does not say it.
     pub(crate) unit: Option<&'static str>,
     pub(crate) set: Set<C>,
+    /// Puts the value of another configuration into one.
+    pub(crate) copy: fn(&mut C, &C),
     /// The value as TOML text; empty for one that is not there.
     pub(crate) show: fn(&C) -> String,
 }
@@ -146,6 +148,7 @@ macro_rules! settings {
                 config.$($path).+ = <$type as $crate::config::value::Setting>::from_toml(value, range)?;
                 Ok(())
             },
+            copy: |config, other| config.$($path).+ = other.$($path).+.clone(),
             show: |config| $crate::config::value::Setting::to_toml(&config.$($path).+),
         }
     };

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::applies::Applies;
 use super::listener::{self, ListenerConfig};
 use super::registry::Key;
 use super::settings::{Config, KEYS, SECTIONS};
@@ -45,17 +46,17 @@ pub(crate) fn to_markdown() -> String {
     let defaults = Config::default();
     let mut text = String::from(INTRODUCTION);
     text.push_str("\n## Outside a table\n\n");
-    push_table(&mut text, KEYS, None, &defaults);
+    push_table(&mut text, KEYS, None, &defaults, Applies::of);
     for section in SECTIONS {
         let _ = write!(text, "\n## `[{}]`\n\n{}\n\n", section.name, section.doc);
-        push_table(&mut text, KEYS, Some(section.name), &defaults);
+        push_table(&mut text, KEYS, Some(section.name), &defaults, Applies::of);
     }
     text.push_str(LISTENERS);
     let none = ListenerConfig::default();
-    push_table(&mut text, listener::KEYS, None, &none);
+    push_table(&mut text, listener::KEYS, None, &none, Applies::of_listener);
     for section in listener::SECTIONS {
         let _ = write!(text, "\n{}\n\n", section.doc);
-        push_table(&mut text, listener::KEYS, Some(section.name), &none);
+        push_table(&mut text, listener::KEYS, Some(section.name), &none, Applies::of_listener);
     }
     text
 }
@@ -79,6 +80,9 @@ tautwire serve --listen 127.0.0.1:1883 --listen '[::1]:1883' --threads 2
 - A key that does not exist is refused, and the nearest one is named. So is a value of the wrong type or out of range.
 - `tautwire config check` says whether a configuration is right. `tautwire config show` prints the effective one as a
   TOML file with comments, which is also a good file to start from. Both take the same options as `serve`.
+- **Reload** says from when on a key holds that has changed when the broker [reads its configuration
+  again](operating/reload.md): `at once`, also for clients that are connected; `new connections`, for those who connect from then on;
+  `restart`, when the broker is started again.
 - On the command line a string needs no quotes, and a list may be written with commas.
 
 ```toml
@@ -136,16 +140,23 @@ fn push_comment(text: &mut String, comment: &str) {
     text.push('\n');
 }
 
-fn push_table<C>(text: &mut String, keys: &'static [Key<C>], section: Option<&str>, defaults: &C) {
-    text.push_str("| Key | Takes | Default | Meaning |\n|---|---|---|---|\n");
+fn push_table<C>(
+    text: &mut String,
+    keys: &'static [Key<C>],
+    section: Option<&str>,
+    defaults: &C,
+    applies: impl Fn(&str) -> Applies,
+) {
+    text.push_str("| Key | Takes | Default | Reload | Meaning |\n|---|---|---|---|---|\n");
     for key in keys.iter().filter(|key| key.section() == section) {
         let default = (key.show)(defaults);
         let default = if default.is_empty() { "–".to_owned() } else { format!("`{default}`") };
         let _ = writeln!(
             text,
-            "| `{}` | {} | {default} | {} |",
+            "| `{}` | {} | {default} | {} | {} |",
             key.name,
             key.takes().replace('|', "\\|"),
+            applies(key.name).short(),
             key.doc.replace('|', "\\|")
         );
     }

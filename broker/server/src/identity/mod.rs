@@ -9,7 +9,7 @@ mod workers;
 
 pub(crate) use ask::{ask, from_file};
 pub(crate) use chains::Chains;
-pub(crate) use porter::Porter;
+pub(crate) use porter::{Porter, Reading};
 pub(crate) use users::{edit, read};
 pub(crate) use workers::WorkerCounters;
 

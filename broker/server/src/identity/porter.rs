@@ -2,21 +2,21 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use tautwire_access::Identity;
 use tautwire_engine::{Attempt, Certificate, Origin, Peer, Question, Verdict};
-use tautwire_identity::{self as identity, Bans, Exchange, Now, Secret, Step};
+use tautwire_identity::{self as identity, Bans, Exchange, FailureRule, Now, Secret, Step};
 use tautwire_protocol::{ConnectReason, ProtocolVersion};
 use tautwire_reactor::{Doorkeeper, Ticket};
 
 use super::chains::{Chains, Lasting};
 use super::outside::Http;
 use super::random;
-use super::workers::{Clock, WorkerCounters, WorkerLimits, Workers};
+use super::workers::{Clock, WorkerCounters, WorkerLimits, WorkerTally, Workers};
 use crate::config::Config;
 use crate::config::settings::AuthConfig;
 
@@ -26,10 +26,38 @@ pub(crate) struct Porter {
     lasting: Mutex<Lasting>,
     bans: Arc<Bans>,
     /// Where nothing takes long, there are no threads for it.
-    workers: OnceLock<Option<Workers>>,
-    limits: WorkerLimits,
-    authorities: Vec<Vec<u8>>,
+    workers: RwLock<Option<(Pool, Arc<Workers>)>>,
+    pool: Mutex<Pool>,
+    tally: Arc<WorkerTally>,
     clock: Clock,
+}
+
+/// What threads are started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Pool {
+    limits: WorkerLimits,
+    /// In DER.
+    authorities: Vec<Vec<u8>>,
+}
+
+impl Pool {
+    fn of(config: &Config) -> Result<Pool, Vec<String>> {
+        let auth = &config.auth;
+        let mut limits = WorkerLimits { queue: config.limits.authentications, ..WorkerLimits::default() };
+        limits.wait = Duration::from_secs(config.mqtt.connect_timeout_s.into());
+        limits.waiting_threads = auth.hook_concurrency;
+        if auth.threads > 0 {
+            limits.computing_threads = auth.threads;
+        }
+        Ok(Pool { limits, authorities: authorities(auth)? })
+    }
+}
+
+/// What a porter has read, to be adopted.
+pub(crate) struct Reading {
+    pub(crate) chains: Arc<Chains>,
+    pool: Pool,
+    rules: Vec<FailureRule>,
 }
 
 impl Porter {
@@ -41,19 +69,13 @@ impl Porter {
         let auth = &config.auth;
         let mut lasting = Lasting::new(auth.ban.0.clone()).map_err(|error| vec![error])?;
         let chains = Chains::read(&config.listeners(), auth, &mut lasting)?;
-        let mut limits = WorkerLimits { queue: config.limits.authentications, ..WorkerLimits::default() };
-        limits.wait = Duration::from_secs(config.mqtt.connect_timeout_s.into());
-        limits.waiting_threads = auth.hook_concurrency;
-        if auth.threads > 0 {
-            limits.computing_threads = auth.threads;
-        }
         Ok(Porter {
             chains: RwLock::new(Arc::new(chains)),
             bans: lasting.bans().clone(),
             lasting: Mutex::new(lasting),
-            workers: OnceLock::new(),
-            limits,
-            authorities: authorities(auth)?,
+            workers: RwLock::new(None),
+            pool: Mutex::new(Pool::of(config)?),
+            tally: Arc::default(),
             clock: Clock::start(),
         })
     }
@@ -62,14 +84,21 @@ impl Porter {
     ///
     /// # Errors
     /// Everything that is wrong with the files that it names.
-    pub(crate) fn read(&self, config: &Config) -> Result<Chains, Vec<String>> {
+    pub(crate) fn read(&self, config: &Config) -> Result<Reading, Vec<String>> {
         let mut lasting = self.lasting.lock().unwrap_or_else(PoisonError::into_inner);
-        Chains::read(&config.listeners(), &config.auth, &mut lasting)
+        let chains = Chains::read(&config.listeners(), &config.auth, &mut lasting);
+        match (chains, Pool::of(config)) {
+            (Ok(chains), Ok(pool)) => Ok(Reading { chains: Arc::new(chains), pool, rules: config.auth.ban.0.clone() }),
+            (chains, pool) => Err([chains.err(), pool.err()].into_iter().flatten().flatten().collect()),
+        }
     }
 
     /// From now on clients are asked by these.
-    pub(crate) fn adopt(&self, chains: Arc<Chains>) {
+    pub(crate) fn adopt(&self, reading: Reading) {
+        let Reading { chains, pool, rules } = reading;
+        self.bans.set_rules(rules);
         *self.chains.write().unwrap_or_else(PoisonError::into_inner) = chains;
+        *self.pool.lock().unwrap_or_else(PoisonError::into_inner) = pool;
         self.start_workers();
     }
 
@@ -83,19 +112,23 @@ impl Porter {
         if !self.chains().ask() {
             return;
         }
-        self.workers.get_or_init(|| {
-            match Workers::start(self.limits, self.clock, Box::new(Http::new(&self.authorities))) {
-                Ok(workers) => Some(workers),
-                Err(error) => {
-                    log::error!("threads for authentication cannot be started: {error}");
-                    None
-                }
+        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if self.workers.read().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|(held, _)| *held == pool) {
+            return;
+        }
+        let outside = Box::new(Http::new(&pool.authorities));
+        match Workers::start(pool.limits, self.clock, outside, self.tally.clone()) {
+            // Threads of before finish what they have.
+            Ok(workers) => {
+                *self.workers.write().unwrap_or_else(PoisonError::into_inner) = Some((pool, Arc::new(workers)));
             }
-        });
+            Err(error) => log::error!("threads for authentication cannot be started: {error}"),
+        }
     }
 
-    fn workers(&self) -> Option<&Workers> {
-        self.workers.get().and_then(Option::as_ref)
+    fn workers(&self) -> Option<Arc<Workers>> {
+        let held = self.workers.read().unwrap_or_else(PoisonError::into_inner);
+        held.as_ref().map(|(_, workers)| workers.clone())
     }
 
     /// Who is not let in, whatever it shows.
@@ -105,7 +138,7 @@ impl Porter {
 
     /// What its threads have done.
     pub(crate) fn counters(&self) -> WorkerCounters {
-        self.workers().map_or(WorkerCounters::default(), Workers::counters)
+        self.tally.counters()
     }
 
     /// The time as chains count it.

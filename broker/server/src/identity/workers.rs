@@ -75,9 +75,22 @@ struct Shared {
     clock: Clock,
     computing: Queue,
     waiting: Queue,
+    tally: Arc<WorkerTally>,
+}
+
+/// What threads count, those of later limits too.
+#[derive(Debug, Default)]
+pub(crate) struct WorkerTally {
     done: AtomicU64,
     refused: AtomicU64,
     late: AtomicU64,
+}
+
+impl WorkerTally {
+    pub(crate) fn counters(&self) -> WorkerCounters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        WorkerCounters { done: read(&self.done), refused: read(&self.refused), late: read(&self.late) }
+    }
 }
 
 #[derive(Default)]
@@ -101,6 +114,7 @@ impl Workers {
         limits: WorkerLimits,
         clock: Clock,
         outside: Box<dyn Outside + Send + Sync>,
+        tally: Arc<WorkerTally>,
     ) -> io::Result<Workers> {
         let workers = Workers(Arc::new(Shared {
             limits,
@@ -108,9 +122,7 @@ impl Workers {
             clock,
             computing: Queue::default(),
             waiting: Queue::default(),
-            done: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            late: AtomicU64::new(0),
+            tally,
         }));
         for (count, waits, name) in
             [(limits.computing_threads, false, "auth-hash"), (limits.waiting_threads, true, "auth-wait")]
@@ -128,11 +140,6 @@ impl Workers {
     pub(crate) fn submit(&self, work: Work, told: impl FnOnce(Step) + Send + 'static) {
         self.0.submit(work, Box::new(told));
     }
-
-    pub(crate) fn counters(&self) -> WorkerCounters {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        WorkerCounters { done: read(&self.0.done), refused: read(&self.0.refused), late: read(&self.0.late) }
-    }
 }
 
 impl Drop for Workers {
@@ -148,30 +155,40 @@ impl Shared {
     fn run(&self, waits: bool) {
         while let Some((since, work, told)) = self.queue(waits).next() {
             if since.elapsed() > self.limits.wait {
-                self.late.fetch_add(1, Ordering::Relaxed);
+                self.tally.late.fetch_add(1, Ordering::Relaxed);
                 told(busy("it has waited too long for a thread"));
                 continue;
             }
+            self.go_on(work, told);
+        }
+    }
+
+    fn go_on(&self, mut work: Work, mut told: Told) {
+        loop {
             let step = work.run(&*self.outside, self.clock.now());
-            self.done.fetch_add(1, Ordering::Relaxed);
-            match step {
-                Step::Work(more) => self.submit(more, told),
-                step => told(step),
+            self.tally.done.fetch_add(1, Ordering::Relaxed);
+            let more = match step {
+                Step::Work(more) => more,
+                step => return told(step),
+            };
+            match self.queue(more.waits()).push(more, told, self.limits.queue) {
+                Ok(()) => return,
+                // The threads are being ended, and there may be nobody else to go on.
+                Err(Unplaced { is_closed: true, work: more, told: then }) => (work, told) = (more, then),
+                Err(Unplaced { told, .. }) => return self.refuse(told),
             }
         }
     }
 
+    fn refuse(&self, told: Told) {
+        self.tally.refused.fetch_add(1, Ordering::Relaxed);
+        told(busy("too many attempts wait for a thread"));
+    }
+
     fn submit(&self, work: Work, told: Told) {
-        let queue = self.queue(work.waits());
-        let mut state = queue.locked();
-        if state.waiting.len() >= self.limits.queue || state.is_closed {
-            drop(state);
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            return told(busy("too many attempts wait for a thread"));
+        if let Err(Unplaced { told, .. }) = self.queue(work.waits()).push(work, told, self.limits.queue) {
+            self.refuse(told);
         }
-        state.waiting.push_back((Instant::now(), work, told));
-        drop(state);
-        queue.arrived.notify_one();
     }
 
     fn queue(&self, waits: bool) -> &Queue {
@@ -179,7 +196,25 @@ impl Shared {
     }
 }
 
+/// An attempt for which there is no place.
+struct Unplaced {
+    is_closed: bool,
+    work: Work,
+    told: Told,
+}
+
 impl Queue {
+    fn push(&self, work: Work, told: Told, max: usize) -> Result<(), Unplaced> {
+        let mut state = self.locked();
+        if state.is_closed || state.waiting.len() >= max {
+            return Err(Unplaced { is_closed: state.is_closed, work, told });
+        }
+        state.waiting.push_back((Instant::now(), work, told));
+        drop(state);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
     /// The next; waits for it. `None` when there will be none.
     fn next(&self) -> Option<(Instant, Work, Told)> {
         let mut state = self.locked();
@@ -280,7 +315,8 @@ mod tests {
     fn an_attempt_goes_from_thread_to_thread_and_too_many_are_refused() {
         let ((answer, answers), (asked, questions)) = (mpsc::channel(), mpsc::channel());
         let gate = Gate(Mutex::new(answers), Mutex::new(asked));
-        let workers = Workers::start(LIMITS, Clock::start(), Box::new(gate)).expect("threads");
+        let tally = Arc::new(WorkerTally::default());
+        let workers = Workers::start(LIMITS, Clock::start(), Box::new(gate), tally.clone()).expect("threads");
         let (chain, (tell, outcomes)) = (chain(), mpsc::channel());
         workers.submit(work(&chain, "dave"), telling(&tell));
         questions.recv_timeout(Duration::from_secs(60)).expect("a question");
@@ -294,17 +330,34 @@ mod tests {
         answer.send(r#"{"result":"deny"}"#).expect("a hook");
         assert_eq!(next(&outcomes), Err(RefusalCode::HookDenied));
         // The hook twice, a hash once.
-        assert_eq!(workers.counters(), WorkerCounters { done: 3, refused: 1, late: 0 });
+        assert_eq!(tally.counters(), WorkerCounters { done: 3, refused: 1, late: 0 });
+    }
+
+    #[test]
+    fn threads_that_are_ended_finish_what_they_have() {
+        let ((answer, answers), (asked, questions)) = (mpsc::channel(), mpsc::channel());
+        let gate = Gate(Mutex::new(answers), Mutex::new(asked));
+        let tally = Arc::new(WorkerTally::default());
+        let workers = Workers::start(LIMITS, Clock::start(), Box::new(gate), tally.clone()).expect("threads");
+        let (tell, outcomes) = mpsc::channel();
+        workers.submit(work(&chain(), "dave"), telling(&tell));
+        questions.recv_timeout(Duration::from_secs(60)).expect("a question");
+        drop(workers);
+        answer.send(r#"{"result":"ignore"}"#).expect("a hook");
+        // The hash is computed, too.
+        assert_eq!(next(&outcomes), Ok(Some("dave".into())));
+        assert_eq!(tally.counters(), WorkerCounters { done: 2, refused: 0, late: 0 });
     }
 
     #[test]
     fn who_has_waited_too_long_is_refused_without_work() {
         let limits = WorkerLimits { wait: Duration::ZERO, ..LIMITS };
-        let workers = Workers::start(limits, Clock::start(), Box::new(())).expect("threads");
+        let tally = Arc::new(WorkerTally::default());
+        let workers = Workers::start(limits, Clock::start(), Box::new(()), tally.clone()).expect("threads");
         let (tell, outcomes) = mpsc::channel();
         workers.submit(work(&chain(), "dave"), telling(&tell));
         assert_eq!(next(&outcomes), Err(RefusalCode::Busy));
-        assert_eq!(workers.counters(), WorkerCounters { done: 0, refused: 0, late: 1 });
+        assert_eq!(tally.counters(), WorkerCounters { done: 0, refused: 0, late: 1 });
         assert!(Clock::start().now().unix_s > 1_700_000_000);
     }
 }

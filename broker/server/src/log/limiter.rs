@@ -36,6 +36,11 @@ impl Limiter {
         Self { burst, interval, windows: HashMap::new() }
     }
 
+    /// From now on so many lines may be written in this time.
+    pub(super) fn set_limits(&mut self, burst: u32, interval: Duration) {
+        (self.burst, self.interval) = (burst, interval);
+    }
+
     /// Whether a line of this statement may be written now.
     pub(super) fn admit(&mut self, site: Site, level: Level, target: &str, now: Instant) -> bool {
         if self.burst == 0 {

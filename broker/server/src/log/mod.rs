@@ -10,7 +10,8 @@ mod limiter;
 mod queue;
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
@@ -28,23 +29,42 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// The lines of the process on their way to standard error.
 static QUEUE: OnceLock<Arc<Queue>> = OnceLock::new();
 
+/// Whether lines are JSON.
+static IS_JSON: AtomicBool = AtomicBool::new(false);
+static LIMITER: Mutex<Option<Limiter>> = Mutex::new(None);
+
+/// From now on lines are written like this.
+pub(crate) fn adopt(config: &LogConfig) {
+    IS_JSON.store(config.format == LogFormat::Json, Ordering::Relaxed);
+    let interval = Duration::from_secs(config.repeat_interval_s.into());
+    let mut limiter = limiter();
+    match &mut *limiter {
+        Some(limiter) => limiter.set_limits(config.repeat_burst, interval),
+        None => *limiter = Some(Limiter::new(config.repeat_burst, interval)),
+    }
+    log::set_max_level(config.level.to_level_filter().min(LevelFilter::Debug));
+}
+
+fn format() -> LogFormat {
+    if IS_JSON.load(Ordering::Relaxed) { LogFormat::Json } else { LogFormat::Text }
+}
+
+fn limiter() -> MutexGuard<'static, Option<Limiter>> {
+    LIMITER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Sends the log of the whole process to standard error, from now on, and what is said of a panic. Only the first call counts.
 pub(crate) fn init(config: &LogConfig) {
-    let format = config.format;
-    let queue = match Queue::start(Box::new(std::io::stderr()), move |count| lost_lines(format, count)) {
+    adopt(config);
+    let queue = match Queue::start(Box::new(std::io::stderr()), |count| lost_lines(format(), count)) {
         Ok(queue) => queue,
         Err(error) => {
             eprintln!("tautwire: nothing is logged: its thread cannot be started: {error}");
             return;
         }
     };
-    let sink = StderrLog {
-        format,
-        limiter: Mutex::new(Limiter::new(config.repeat_burst, Duration::from_secs(config.repeat_interval_s.into()))),
-        queue: queue.clone(),
-    };
+    let sink = StderrLog { queue: queue.clone() };
     if QUEUE.set(queue).is_ok() && log::set_boxed_logger(Box::new(sink)).is_ok() {
-        log::set_max_level(config.level.to_level_filter().min(LevelFilter::Debug));
         // The usual one writes to standard error itself, and would wait for whoever reads it.
         std::panic::set_hook(Box::new(|panic| {
             log::error!("{panic}");
@@ -69,8 +89,6 @@ fn lost_lines(format: LogFormat, count: u64) -> String {
 }
 
 struct StderrLog {
-    format: LogFormat,
-    limiter: Mutex<Limiter>,
     queue: Arc<Queue>,
 }
 
@@ -90,7 +108,8 @@ impl Log for StderrLog {
         let now = UtcTime::now();
         let mut lines = String::new();
         let written = {
-            let mut limiter = self.limiter.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut limiter = limiter();
+            let Some(limiter) = &mut *limiter else { return };
             let instant = Instant::now();
             for held_back in limiter.take_finished(instant) {
                 self.push_held_back(&mut lines, &now, &held_back);
@@ -103,7 +122,7 @@ impl Log for StderrLog {
             }
         };
         if written {
-            push_line(&mut lines, self.format, &now, record.level(), record.target(), &record.args().to_string());
+            push_line(&mut lines, format(), &now, record.level(), record.target(), &record.args().to_string());
         }
         self.queue.push(lines);
     }
@@ -112,7 +131,7 @@ impl Log for StderrLog {
     fn flush(&self) {
         let now = UtcTime::now();
         let mut lines = String::new();
-        let held_back = self.limiter.lock().unwrap_or_else(PoisonError::into_inner).take_all();
+        let held_back = limiter().as_mut().map_or_else(Vec::new, Limiter::take_all);
         for held_back in held_back {
             self.push_held_back(&mut lines, &now, &held_back);
         }
@@ -126,7 +145,7 @@ impl StderrLog {
     fn push_held_back(&self, lines: &mut String, now: &UtcTime, held_back: &HeldBack) {
         let (file, line) = held_back.site;
         let message = format!("{} more lines like those from {file}:{line} were held back", held_back.count);
-        push_line(lines, self.format, now, held_back.level, &held_back.target, &message);
+        push_line(lines, format(), now, held_back.level, &held_back.target, &message);
     }
 }
 

@@ -143,7 +143,6 @@ struct Running {
 
 /// Listens, and starts all that there is to start.
 fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnDamage) -> Result<Running, String> {
-    let started_with = config.clone();
     let admin = match (config.admin.listen.0, prepared.token) {
         (Some(address), Some(token)) => {
             let listener = TcpListener::bind(address)
@@ -157,7 +156,7 @@ fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnD
         Some(path) => log::info!("state is kept in {}", path.display()),
         None => log::info!("state is in memory alone: a restart loses it"),
     }
-    let limit_bytes = Some(config.disk.limit).filter(|bytes| *bytes > 0);
+    let limit_bytes = settings::disk_limit(config);
     let data = data.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes });
     let (contracts, policy) = (Arc::new(prepared.contracts), prepared.policy);
     let porter = prepared.porter;
@@ -169,7 +168,7 @@ fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnD
     crate::log::count_losses(&control);
     let store = config.contracts.path.get().map(|path| Arc::new(Store::new(path, control.clone())));
     let reloader =
-        Arc::new(Reloader::new(source, started_with, control.clone(), store.clone(), prepared.tls.clone(), porter));
+        Arc::new(Reloader::new(source, config.clone(), control.clone(), store.clone(), prepared.tls.clone(), porter));
     let admin = admin.map(|(token, listener)| {
         let address = listener.local_addr()?;
         Admin::new(control, token, store, reloader.clone()).serve(listener).map(|()| address)

@@ -1,25 +1,25 @@
 //! What is read again while the broker runs. All of it is read and checked first; then all of it holds, or nothing has changed.
 
 use std::fmt;
+use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
 use tautwire_identity::Banned;
-use tautwire_reactor::Control;
+use tautwire_reactor::{Control, Place, StartError};
 
+use super::settings;
 use super::tls::{PreparedTls, TlsServers};
-use crate::config::settings::AuthConfig;
+use crate::config::applies::{self, Applies, ListenerChanges};
+use crate::config::listener::Listener;
 use crate::config::{self, Config, Override};
 use crate::contracts::Store;
-use crate::identity::{Chains, Porter};
+use crate::identity::{Chains, Porter, Reading};
+use crate::json;
 use crate::rules;
-
-/// Keys that hold at once.
-const APPLIED: [&str; 2] = ["acl.file", "log.level"];
-/// Of the table `auth`, all others hold at once, too.
-const AUTH_AFTER_RESTART: [&str; 3] = ["auth.threads", "auth.https_ca", "auth.ban"];
 
 /// Where the configuration comes from.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +43,7 @@ pub(crate) struct Reloader {
     source: Source,
     control: Control,
     store: Option<Arc<Store>>,
-    tls: TlsServers,
+    tls: Mutex<TlsServers>,
     porter: Arc<Porter>,
     /// What the broker has been started with, but for what has been applied since.
     running: Mutex<Config>,
@@ -53,9 +53,15 @@ pub(crate) struct Reloader {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Reloaded {
     /// Keys that have changed and hold now.
-    pub(crate) applied: Vec<&'static str>,
+    pub(crate) applied: Vec<String>,
+    /// Keys that have changed and hold for those who connect from now on.
+    pub(crate) new_connections: Vec<String>,
     /// Keys that have changed and hold after a restart.
-    pub(crate) after_restart: Vec<&'static str>,
+    pub(crate) after_restart: Vec<String>,
+    /// What has become of listeners.
+    pub(crate) listeners: ListenerChanges,
+    /// Where those listen that have been added.
+    pub(crate) addresses: Vec<(String, SocketAddr)>,
     /// How many contracts there are, where there is a folder of them.
     pub(crate) contracts: Option<usize>,
     /// How many access rules there are, where there is a file of them.
@@ -71,7 +77,12 @@ impl Reloader {
         tls: TlsServers,
         porter: Arc<Porter>,
     ) -> Reloader {
-        Reloader { source, control, store, tls, porter, running: Mutex::new(running) }
+        Reloader { source, control, store, tls: Mutex::new(tls), porter, running: Mutex::new(running) }
+    }
+
+    /// The configuration that holds now, as a file.
+    pub(crate) fn running_toml(&self) -> String {
+        config::to_toml(&self.running())
     }
 
     /// Who finds out who clients are.
@@ -86,7 +97,7 @@ impl Reloader {
     pub(crate) fn compare(&self) -> Result<Reloaded, Vec<String>> {
         let contracts = self.store.as_ref().map(|store| store.read_again());
         let running = self.running();
-        self.prepare(contracts).map(|ready| ready.compared_with(&running))
+        self.prepare(&running, contracts).map(|ready| ready.compared_with(&running))
     }
 
     /// Reads everything again, and has it hold.
@@ -130,15 +141,22 @@ impl Reloader {
         }));
     }
 
-    fn prepare(&self, contracts: Option<Contracts>) -> Result<Ready, Vec<String>> {
-        let config = self.source.load();
-        let config = config.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())?;
-        let tls = self.tls.read_again().map_err(|error| vec![error]);
+    fn prepare(&self, running: &Config, contracts: Option<Contracts>) -> Result<Ready, Vec<String>> {
+        let read = self.source.load();
+        let read = read.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        let mut config = running.reloaded(&read);
+        // Where the port of the default's WebSocket was taken at start, nobody asks for it again.
+        let mut given_up = config.listen.clone();
+        if given_up.give_up_default() && given_up == running.listen {
+            config.listen = given_up;
+        }
+        let listeners = config.listeners();
+        let tls = self.tls().next(&listeners).map_err(|error| vec![error]);
         let policy = rules::load(config.acl.file.get());
         let chains = self.porter.read(&config);
         match (tls, policy, chains, contracts.transpose()) {
             (Ok(tls), Ok(policy), Ok(chains), Ok(contracts)) => {
-                Ok(Ready { config, tls, policy, chains: Arc::new(chains), contracts })
+                Ok(Ready { read, config, listeners, tls, policy, chains, contracts })
             }
             (tls, policy, chains, contracts) => {
                 let lists = [tls.err(), policy.err(), chains.err(), contracts.err()];
@@ -150,28 +168,43 @@ impl Reloader {
     fn adopt(&self, contracts: Option<Contracts>) -> Result<Reloaded, Vec<String>> {
         // One at a time, whoever asks for it.
         let mut running = self.running();
-        let ready = self.prepare(contracts)?;
-        let reloaded = ready.compared_with(&running);
+        let ready = self.prepare(&running, contracts)?;
+        let mut reloaded = ready.compared_with(&running);
+        let listens = settings::listens(&ready.config, &ready.listeners, &ready.tls.servers);
+        let listeners = self.control.prepare_listeners(&listens, settings::arrivals(&ready.config.limits));
+        let listeners = listeners.map_err(|error| vec![not_bound(&running, &error)])?;
         // From here on nothing can fail.
-        let Ready { config, tls, policy, chains, contracts } = ready;
-        tls.adopt();
-        self.porter.adopt(chains.clone());
-        self.control.set_asks(self.asks(&chains, &policy));
-        self.review_clients(chains);
+        let Ready { read: _, config, listeners: _, tls, policy, chains, contracts } = ready;
+        *self.tls() = tls.adopt();
+        let known = chains.chains.clone();
+        self.porter.adopt(chains);
+        let (engine, retained) = settings::of(&config);
+        self.control.set_settings(engine, retained, config.limits.tls_handshakes);
+        self.control.set_disk_limit(settings::disk_limit(&config));
+        self.control.set_asks(self.asks(&known, &policy));
         self.control.set_policy(policy);
         if let Some(catalogue) = contracts {
             self.control.set_contracts(catalogue);
         }
-        log::set_max_level(config.log.level.to_level_filter());
-        running.acl = config.acl;
-        running.auth = AuthConfig {
-            threads: running.auth.threads,
-            https_ca: running.auth.https_ca.clone(),
-            ban: running.auth.ban.clone(),
-            ..config.auth
-        };
-        running.log.level = config.log.level;
+        crate::log::adopt(&config.log);
+        // Whoever comes by a new listener finds all the rest as it is to be.
+        self.control.adopt_listeners(listeners);
+        self.review_clients(known);
+        for name in &reloaded.listeners.added {
+            match self.control.address_of(name) {
+                Some(address) => {
+                    log::info!("listening on {name}, at {address}");
+                    reloaded.addresses.push((name.clone(), address));
+                }
+                None => log::info!("listening on {name}"),
+            }
+        }
+        *running = config;
         Ok(reloaded)
+    }
+
+    fn tls(&self) -> MutexGuard<'_, TlsServers> {
+        self.tls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn running(&self) -> MutexGuard<'_, Config> {
@@ -184,39 +217,85 @@ type Contracts = Result<Arc<Catalogue>, Vec<String>>;
 
 /// All that has been read, and is right.
 struct Ready {
+    /// As it is written.
+    read: Config,
+    /// As it is to hold: what needs a restart is as before.
     config: Config,
+    listeners: Vec<Listener>,
     tls: PreparedTls,
     policy: Arc<Policy>,
-    chains: Arc<Chains>,
+    chains: Reading,
     contracts: Option<Arc<Catalogue>>,
 }
 
 impl Ready {
     fn compared_with(&self, running: &Config) -> Reloaded {
-        let is_applied =
-            |key: &&str| APPLIED.contains(key) || (key.starts_with("auth.") && !AUTH_AFTER_RESTART.contains(key));
-        let (applied, after_restart) = config::changed_keys(running, &self.config).into_iter().partition(is_applied);
+        let listeners = ListenerChanges::between(running, &self.config);
+        let of = |applies| -> Vec<String> {
+            let changed = applies::changed(running, &self.read).map(|key| key.name);
+            let keys = changed.filter(|key| Applies::of(key) == applies).map(str::to_owned);
+            let of_tables = listeners.keys.iter().filter(|(_, key)| Applies::of_listener(key) == applies);
+            keys.chain(of_tables.map(|(name, key)| format!("listener {name}: {key}"))).collect()
+        };
         Reloaded {
-            applied,
-            after_restart,
+            applied: of(Applies::AtOnce),
+            new_connections: of(Applies::NewConnections),
+            after_restart: of(Applies::Restart),
+            listeners,
+            addresses: Vec::new(),
             contracts: self.contracts.as_ref().map(|catalogue| catalogue.contracts().len()),
             rules: (!self.policy.is_open()).then(|| self.policy.rule_count()),
         }
     }
 }
 
+/// Why the reload is refused: somewhere cannot be listened.
+fn not_bound(running: &Config, error: &StartError) -> String {
+    let has_port = |address: &SocketAddr| {
+        running.listeners().iter().any(|held| held.address.socket().is_some_and(|held| held.port() == address.port()))
+    };
+    match error {
+        StartError::Listen(Place::Network(address), cause)
+            if cause.kind() == io::ErrorKind::AddrInUse && has_port(address) =>
+        {
+            format!(
+                "cannot listen on {address}: the broker itself listens on this port at another address; remove that listener by a \
+                 reload of its own first, or start the broker again [listen]"
+            )
+        }
+        error => format!("{error} [listen]"),
+    }
+}
+
 impl Reloaded {
     /// As an object of JSON.
     pub(crate) fn to_json(&self) -> String {
-        let list = |keys: &[&str]| keys.iter().map(|key| format!("\"{key}\"")).collect::<Vec<_>>().join(",");
+        let mut json = String::from("{");
+        let lists = [
+            ("applied", &self.applied),
+            ("new_connections", &self.new_connections),
+            ("after_restart", &self.after_restart),
+            ("listeners_added", &self.listeners.added),
+            ("listeners_removed", &self.listeners.removed),
+        ];
+        for (name, values) in lists {
+            json.push_str(&format!("\"{name}\":["));
+            for (at, value) in values.iter().enumerate() {
+                json.push_str(if at > 0 { "," } else { "" });
+                json::push_string(&mut json, value);
+            }
+            json.push_str("],");
+        }
+        json.push_str("\"addresses\":{");
+        for (at, (name, address)) in self.addresses.iter().enumerate() {
+            json.push_str(if at > 0 { "," } else { "" });
+            json::push_string(&mut json, name);
+            json.push_str(&format!(":\"{address}\""));
+        }
+        json.push_str("},");
         let number = |count: Option<usize>| count.map_or("null".to_owned(), |count| count.to_string());
-        format!(
-            "{{\"applied\":[{}],\"after_restart\":[{}],\"contracts\":{},\"rules\":{}}}\n",
-            list(&self.applied),
-            list(&self.after_restart),
-            number(self.contracts),
-            number(self.rules)
-        )
+        json.push_str(&format!("\"contracts\":{},\"rules\":{}}}\n", number(self.contracts), number(self.rules)));
+        json
     }
 }
 
@@ -229,8 +308,16 @@ impl fmt::Display for Reloaded {
         if let Some(count) = self.contracts {
             write!(f, "; {count} contracts")?;
         }
+        for (names, what) in [(&self.listeners.added, "added"), (&self.listeners.removed, "removed")] {
+            if !names.is_empty() {
+                write!(f, "; listeners {what}: {}", names.join(", "))?;
+            }
+        }
         if !self.applied.is_empty() {
             write!(f, "; new: {}", self.applied.join(", "))?;
+        }
+        if !self.new_connections.is_empty() {
+            write!(f, "; new for those who connect from now on: {}", self.new_connections.join(", "))?;
         }
         if !self.after_restart.is_empty() {
             write!(f, "; after a restart: {}", self.after_restart.join(", "))?;

@@ -68,6 +68,11 @@ pub(crate) fn of(config: &Config) -> (Settings, RetainedLimits) {
     (settings, RetainedLimits { messages: limits.retained_messages, bytes: budget.retained_bytes })
 }
 
+/// What the state may take on disk; `None` where nobody has said.
+pub(crate) fn disk_limit(config: &Config) -> Option<u64> {
+    Some(config.disk.limit).filter(|bytes| *bytes > 0)
+}
+
 /// How many may come from one address, and how fast.
 pub(crate) fn arrivals(limits: &LimitsConfig) -> ArrivalLimits {
     ArrivalLimits {

@@ -30,17 +30,7 @@ impl TlsServers {
     /// # Errors
     /// What is wrong with the files.
     pub(crate) fn read(listeners: &[Listener]) -> Result<TlsServers, String> {
-        let mut servers = TlsServers::default();
-        for listener in listeners.iter().filter(|listener| listener.address.by_tls) {
-            if servers.of(listener).is_some() {
-                continue;
-            }
-            let protocol = protocol(listener);
-            let server =
-                Server::new(read(&listener.tls)?, protocol).map(Arc::new).map_err(|error| error.to_string())?;
-            servers.0.push(Served { keys: listener.tls.clone(), protocol, server });
-        }
-        Ok(servers)
+        TlsServers::default().next(listeners).map(PreparedTls::adopt)
     }
 
     /// What serves this listener, where it speaks TLS.
@@ -49,28 +39,45 @@ impl TlsServers {
         self.0.iter().find(serves).filter(|_| listener.address.by_tls).map(|served| served.server.clone())
     }
 
-    /// Reads the same files again, to be adopted when all else is right, too.
+    /// Reads what other listeners need, to be adopted when all else is right, too. A server with the same keys stays, with its tickets;
+    /// its files are read again.
     ///
     /// # Errors
-    /// What is wrong with them.
-    pub(crate) fn read_again(&self) -> Result<PreparedTls, String> {
-        let prepare = |served: &Served| {
-            let prepared = served.server.prepare(read(&served.keys)?).map_err(|error| error.to_string())?;
-            Ok((served.server.clone(), prepared))
-        };
-        self.0.iter().map(prepare).collect::<Result<_, String>>().map(PreparedTls)
+    /// What is wrong with the files.
+    pub(crate) fn next(&self, listeners: &[Listener]) -> Result<PreparedTls, String> {
+        let (mut servers, mut changed) = (TlsServers::default(), Vec::new());
+        for listener in listeners.iter().filter(|listener| listener.address.by_tls) {
+            if servers.of(listener).is_some() {
+                continue;
+            }
+            let (protocol, material) = (protocol(listener), read(&listener.tls)?);
+            let server = match self.of(listener) {
+                Some(server) => {
+                    changed.push((server.clone(), server.prepare(material).map_err(|error| error.to_string())?));
+                    server
+                }
+                None => Server::new(material, protocol).map(Arc::new).map_err(|error| error.to_string())?,
+            };
+            servers.0.push(Served { keys: listener.tls.clone(), protocol, server });
+        }
+        Ok(PreparedTls { servers, changed })
     }
 }
 
-/// Files that have been read again, for the servers that are there.
-pub(crate) struct PreparedTls(Vec<(Arc<Server>, Prepared)>);
+/// Files that have been read again.
+pub(crate) struct PreparedTls {
+    /// What is to serve the listeners.
+    pub(crate) servers: TlsServers,
+    changed: Vec<(Arc<Server>, Prepared)>,
+}
 
 impl PreparedTls {
     /// From now on new connections are made with them.
-    pub(crate) fn adopt(self) {
-        for (server, prepared) in self.0 {
+    pub(crate) fn adopt(self) -> TlsServers {
+        for (server, prepared) in self.changed {
             server.adopt(prepared);
         }
+        self.servers
     }
 }
 

@@ -29,6 +29,7 @@ mod properties;
 mod publish_qos;
 mod quotas;
 mod refusals;
+mod reload;
 mod replays;
 mod retained;
 mod scram_client;

@@ -85,12 +85,17 @@ impl Broker {
     }
 
     fn file_arguments(threads: usize, folder: &Folder, tables: &str, settings: &[&str]) -> Vec<String> {
-        let listen = "listen = [\"127.0.0.1:0\", \"ws://127.0.0.1:0/mqtt\"]";
-        folder.write("tautwire.toml", &format!("{listen}\nthreads = {threads}\n{tables}"));
+        Broker::write_file(threads, folder, tables);
         let file = folder.path().join("tautwire.toml").display().to_string();
         let mut arguments = ["serve", "--memory", "--config", &file].map(str::to_owned).to_vec();
         arguments.extend(settings.iter().flat_map(|setting| ["--set".to_owned(), (*setting).to_owned()]));
         arguments
+    }
+
+    /// Writes the file of [`Broker::with_listeners`] anew.
+    pub(crate) fn write_file(threads: usize, folder: &Folder, tables: &str) {
+        let listen = "listen = [\"127.0.0.1:0\", \"ws://127.0.0.1:0/mqtt\"]";
+        folder.write("tautwire.toml", &format!("{listen}\nthreads = {threads}\n{tables}"));
     }
 
     /// Starts a broker that must not start; gives what it says.

@@ -1,0 +1,137 @@
+//! What clients have been told in CONNACK that they may do. It holds for a connection as long as that lasts, whatever the settings
+//! become meanwhile: a client that keeps to what it was told breaks no rule.
+//!
+//! The settings of now are asked first, as plain fields. Only what they do not allow is looked up here.
+
+use tautwire_protocol::{DecodeError, DecodeOptions, Fault, FixedHeader, QoS};
+use tautwire_session::Journal;
+
+use crate::connections::Phase;
+use crate::hub::Hub;
+use crate::place::{ConnectionIndex, TermsIndex};
+use crate::settings::Settings;
+
+/// Different terms that are kept. If so many are in use at once, the last ones are replaced.
+const TERMS_MAX: usize = 1024;
+
+/// What CONNACK says of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    pub(crate) receive_maximum: u16,
+    pub(crate) topic_alias_maximum: u16,
+    pub(crate) maximum_packet_size_bytes: u32,
+    pub(crate) max_qos: QoS,
+    pub(crate) retain_available: bool,
+    pub(crate) wildcard_subscription_available: bool,
+    pub(crate) shared_subscription_available: bool,
+    pub(crate) subscription_identifier_available: bool,
+}
+
+impl Terms {
+    fn of(settings: &Settings) -> Terms {
+        Terms {
+            receive_maximum: settings.receive_maximum,
+            topic_alias_maximum: settings.topic_alias_maximum,
+            maximum_packet_size_bytes: settings.maximum_packet_size_bytes,
+            max_qos: settings.max_qos,
+            retain_available: settings.retain_available,
+            wildcard_subscription_available: settings.wildcard_subscription_available,
+            shared_subscription_available: settings.shared_subscription_available,
+            subscription_identifier_available: settings.subscription_identifier_available,
+        }
+    }
+}
+
+/// All terms on which connections of a shard may be, each once.
+#[derive(Debug)]
+pub(crate) struct TermsBook {
+    all: Vec<Terms>,
+    current: u16,
+}
+
+impl TermsBook {
+    pub(crate) fn new(settings: &Settings) -> TermsBook {
+        TermsBook { all: vec![Terms::of(settings)], current: 0 }
+    }
+
+    /// Those of the settings of now.
+    pub(crate) fn current(&self) -> TermsIndex {
+        TermsIndex(self.current)
+    }
+
+    /// From now on clients are told what these settings say. `is_used` says whether anybody is on some terms.
+    fn change(&mut self, settings: &Settings, mut is_used: impl FnMut(TermsIndex) -> bool) {
+        let terms = Terms::of(settings);
+        let known = self.all.iter().position(|other| *other == terms);
+        let at = known.unwrap_or_else(|| {
+            if self.all.len() < TERMS_MAX {
+                self.all.push(terms);
+                return self.all.len() - 1;
+            }
+            let free = (0..TERMS_MAX).find(|at| !is_used(TermsIndex(*at as u16)));
+            let at = free.unwrap_or(TERMS_MAX - 1);
+            self.all[at] = terms;
+            at
+        });
+        self.current = at as u16;
+    }
+
+    fn get(&self, index: TermsIndex) -> &Terms {
+        self.all.get(usize::from(index.0)).unwrap_or(&self.all[usize::from(self.current)])
+    }
+}
+
+impl<J: Journal> Hub<J> {
+    /// What the client of a connection has been told.
+    #[cold]
+    pub(crate) fn told(&self, index: ConnectionIndex) -> &Terms {
+        self.terms.get(self.connections[index].agreement().terms)
+    }
+
+    pub(crate) fn change_terms(&mut self) {
+        let Hub { terms, connections, settings, .. } = self;
+        terms.change(settings, |of| connections.indices().any(|index| connections[index].agreement().terms == of));
+    }
+
+    /// The Fixed Header of a packet that is longer than the settings of now allow, where the client has been told that it may be.
+    #[cold]
+    pub(crate) fn header_as_told(
+        &self,
+        index: ConnectionIndex,
+        bytes: &[u8],
+        error: &DecodeError,
+    ) -> Option<FixedHeader> {
+        let connection = &self.connections[index];
+        if error.fault != Fault::OverLimit || connection.phase() == Phase::AwaitingConnect {
+            return None;
+        }
+        let max_packet_size = self.told(index).maximum_packet_size_bytes;
+        FixedHeader::decode(bytes, &DecodeOptions { version: connection.version(), max_packet_size }).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(receive_maximum: u16) -> Settings {
+        Settings { receive_maximum, ..Settings::default() }
+    }
+
+    #[test]
+    fn terms_are_kept_once_and_as_long_as_somebody_is_on_them() {
+        let mut book = TermsBook::new(&settings(1));
+        let first = book.current();
+        book.change(&settings(2), |_| true);
+        book.change(&settings(1), |_| true);
+        assert_eq!((book.current(), book.all.len()), (first, 2));
+        for maximum in 2..=TERMS_MAX as u16 {
+            book.change(&settings(maximum), |_| true);
+        }
+        assert_eq!(book.all.len(), TERMS_MAX);
+        book.change(&settings(2000), |of| of != TermsIndex(7));
+        assert_eq!(book.current(), TermsIndex(7));
+        assert_eq!(book.get(first).receive_maximum, 1);
+        assert_eq!(book.get(TermsIndex(7)).receive_maximum, 2000);
+    }
+}

@@ -1,0 +1,255 @@
+//! From when on a key holds that has changed at a reload. Every key is named here; a test fails for one that is not.
+
+use super::listener::{self, Listener};
+use super::registry::Key;
+use super::settings::{Config, KEYS};
+
+/// From when on a key holds that has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Applies {
+    /// For everybody, from the next message or packet on, and for those who are connected.
+    AtOnce,
+    /// For those who connect from now on.
+    NewConnections,
+    /// When the broker is started again.
+    Restart,
+}
+
+impl Applies {
+    /// Of a key of the file. One that nobody has classified needs a restart, which is always true.
+    pub(crate) fn of(key: &str) -> Applies {
+        lists().into_iter().find(|(_, names)| names.contains(&key)).map_or(Applies::Restart, |(applies, _)| applies)
+    }
+
+    /// Of a key of a table `[[listener]]`.
+    pub(crate) fn of_listener(key: &str) -> Applies {
+        if OF_LISTENERS_AT_ONCE.contains(&key) {
+            Applies::AtOnce
+        } else if OF_LISTENERS_NEW_CONNECTIONS.contains(&key) {
+            Applies::NewConnections
+        } else {
+            Applies::Restart
+        }
+    }
+
+    /// For people, in a table.
+    pub(crate) fn short(self) -> &'static str {
+        match self {
+            Applies::AtOnce => "at once",
+            Applies::NewConnections => "new connections",
+            Applies::Restart => "restart",
+        }
+    }
+}
+
+fn lists() -> [(Applies, &'static [&'static str]); 3] {
+    [(Applies::AtOnce, AT_ONCE), (Applies::NewConnections, NEW_CONNECTIONS), (Applies::Restart, RESTART)]
+}
+
+const AT_ONCE: &[&str] = &[
+    "limits.connect_burst_per_address",
+    "limits.connect_rate_per_address",
+    "limits.connect_burst",
+    "limits.connect_rate",
+    "limits.connections_per_address",
+    "listen",
+    "auth.anonymous",
+    "auth.password_file",
+    "auth.plain_passwords",
+    "auth.certificate",
+    "auth.jwt_keys",
+    "auth.jwt_url",
+    "auth.jwt_secret_file",
+    "auth.jwt_algorithms",
+    "auth.jwt_issuers",
+    "auth.jwt_audiences",
+    "auth.jwt_leeway_s",
+    "auth.jwt_user_claim",
+    "auth.jwt_client_id_claim",
+    "auth.jwt_roles_claim",
+    "auth.hook_url",
+    "auth.hook_authorization_file",
+    "auth.hook_timeout_ms",
+    "auth.hook_concurrency",
+    "auth.hook_positive_s",
+    "auth.hook_negative_s",
+    "auth.hook_failures",
+    "auth.hook_pause_s",
+    "auth.hook_unreachable",
+    "auth.https_ca",
+    "auth.ban",
+    "auth.threads",
+    "acl.file",
+    "data.ack_topics",
+    "memory.limit",
+    "disk.limit",
+    "contracts.discovery",
+    "limits.connections",
+    "limits.tls_handshakes",
+    "limits.authentications",
+    "limits.sessions",
+    "limits.client_id_bytes",
+    "limits.topic_bytes",
+    "limits.topic_levels",
+    "limits.subscriptions_per_session",
+    "limits.subscriptions_per_packet",
+    "limits.session_queue_messages",
+    "limits.session_queue_bytes",
+    "limits.slow_consumer",
+    "limits.publish_messages_per_s",
+    "limits.publish_burst_messages",
+    "limits.publish_bytes_per_s",
+    "limits.publish_burst_bytes",
+    "limits.connection_output_bytes",
+    "limits.buffered_bytes",
+    "limits.client_bytes",
+    "limits.hot_bytes",
+    "limits.retained_messages",
+    "limits.retained_bytes",
+    "limits.retained_messages_per_client",
+    "limits.retained_bytes_per_client",
+    "limits.transcoded_bytes",
+    "limits.incomplete_packet_timeout_s",
+    "limits.write_stall_timeout_s",
+    "sys.interval_s",
+    "log.level",
+    "log.format",
+    "log.repeat_burst",
+    "log.repeat_interval_s",
+];
+
+const NEW_CONNECTIONS: &[&str] = &[
+    "limits.websocket_message_bytes",
+    "limits.websocket_frame_bytes",
+    "data.ack_listeners",
+    "data.ack",
+    "tls.cipher_suites",
+    "tls.minimum_version",
+    "tls.revoked",
+    "tls.client_ca",
+    "tls.client_certificates",
+    "tls.key",
+    "tls.certificate",
+    "websocket.origins",
+    "mqtt.receive_maximum",
+    "mqtt.maximum_packet_size",
+    "mqtt.topic_alias_maximum",
+    "mqtt.max_keep_alive_s",
+    "mqtt.max_qos",
+    "mqtt.retain_available",
+    "mqtt.wildcard_subscription_available",
+    "mqtt.shared_subscription_available",
+    "mqtt.subscription_identifier_available",
+    "mqtt.response_information",
+    "mqtt.max_session_expiry_s",
+    "mqtt.connect_timeout_s",
+    "limits.in_flight_per_client",
+];
+
+const RESTART: &[&str] = &[
+    "threads",
+    "audit.file",
+    "data.path",
+    "contracts.path",
+    "admin.listen",
+    "admin.token_file",
+    "limits.cold_bytes",
+    "limits.shard_queue_batches",
+];
+
+/// Keys of a table `[[listener]]`.
+const OF_LISTENERS_AT_ONCE: &[&str] = &[
+    "name",
+    "address",
+    "connections",
+    "mode",
+    "auth.anonymous",
+    "auth.password_file",
+    "auth.plain_passwords",
+    "auth.certificate",
+];
+
+const OF_LISTENERS_NEW_CONNECTIONS: &[&str] = &[
+    "ack",
+    "proxy.trusted",
+    "tls.certificate",
+    "tls.key",
+    "tls.client_certificates",
+    "tls.client_ca",
+    "tls.revoked",
+    "tls.minimum_version",
+    "tls.cipher_suites",
+];
+
+impl Config {
+    /// What holds after a reload that has read `read`, where this has held so far: what needs a restart stays as it is.
+    pub(crate) fn reloaded(&self, read: &Config) -> Config {
+        let mut config = self.clone();
+        for key in KEYS.iter().filter(|key| Applies::of(key.name) != Applies::Restart) {
+            (key.copy)(&mut config, read);
+        }
+        // All keys of these tables hold without a restart.
+        config.listener.clone_from(&read.listener);
+        config
+    }
+}
+
+/// How the listeners of one configuration differ from those of another.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct ListenerChanges {
+    pub(crate) added: Vec<String>,
+    pub(crate) removed: Vec<String>,
+    /// Of tables that are in both, what has changed: the name of the listener, and the key.
+    pub(crate) keys: Vec<(String, &'static str)>,
+}
+
+impl ListenerChanges {
+    pub(crate) fn between(before: &Config, after: &Config) -> ListenerChanges {
+        let is_in = |listeners: &[Listener], listener: &Listener| {
+            listeners.iter().any(|other| other.name == listener.name && other.address == listener.address)
+        };
+        let (old, new) = (before.listeners(), after.listeners());
+        let names = |of: &[Listener], others: &[Listener]| {
+            of.iter().filter(|listener| !is_in(others, listener)).map(|listener| listener.name.clone()).collect()
+        };
+        let mut keys = Vec::new();
+        for (table, name) in after.tables() {
+            let held = before.tables().find(|(held, of)| *of == name && held.address == table.address);
+            if let Some((held, _)) = held {
+                let changed = listener::KEYS.iter().filter(|key| (key.show)(held) != (key.show)(table));
+                keys.extend(changed.map(|key| (name.clone(), key.name)));
+            }
+        }
+        ListenerChanges { added: names(&new, &old), removed: names(&old, &new), keys }
+    }
+}
+
+/// The keys whose values are not the same in both, in the order of the documentation.
+pub(crate) fn changed<'c>(before: &'c Config, after: &'c Config) -> impl Iterator<Item = &'static Key> + use<'c> {
+    KEYS.iter().filter(move |key| (key.show)(before) != (key.show)(after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_classified_once_and_nothing_else_is() {
+        let named: Vec<&str> = lists().into_iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        for key in KEYS {
+            let count = named.iter().filter(|name| **name == key.name).count();
+            assert_eq!(count, 1, "say once in this file from when on {} holds after a reload", key.name);
+        }
+        assert_eq!(named.len(), KEYS.len(), "there are names of keys that do not exist");
+        let named = || OF_LISTENERS_AT_ONCE.iter().chain(OF_LISTENERS_NEW_CONNECTIONS);
+        for key in listener::KEYS {
+            let count = named().filter(|name| **name == key.name).count();
+            assert_eq!(
+                count, 1,
+                "say once in this file from when on {} of a [[listener]] holds after a reload",
+                key.name
+            );
+        }
+        assert_eq!(named().count(), listener::KEYS.len(), "there are names of keys that do not exist");
+    }
+}

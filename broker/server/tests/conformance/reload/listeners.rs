@@ -1,0 +1,197 @@
+//! Listeners come, go and change: those who have come by others do not notice.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::{World, keys};
+use crate::support::http::Answer;
+use crate::support::tls::{Authority, Secured};
+use crate::support::{AtLeastOnce, Client, Connecting, Folder, V3_1_1, V5, Way};
+
+fn connecting(address: SocketAddr, client_id: &str) -> Connecting<'_> {
+    Connecting::new(Way::Tcp(address), V5, client_id)
+}
+
+/// Where a listener listens that a reload has added.
+pub(crate) fn added(answer: &Answer, name: &str) -> SocketAddr {
+    let (_, rest) = answer.body.split_once("\"addresses\":{").unwrap_or_else(|| panic!("{}", answer.body));
+    let (_, rest) = rest.split_once(&format!("\"{name}\":\"")).unwrap_or_else(|| panic!("{}", answer.body));
+    rest.split('"').next().and_then(|address| address.parse().ok()).expect("an address")
+}
+
+fn table(name: &str, address: &str, more: &str) -> String {
+    format!("[[listener]]\nname = \"{name}\"\naddress = \"{address}\"\n{more}\n")
+}
+
+#[test]
+fn a_listener_comes_and_goes_and_its_clients_are_told() {
+    for threads in [1, 2] {
+        let world = World::new(threads, "", &[]);
+        let mut stays = world.broker.connect(V5, "stays");
+        stays.subscribe("t", AtLeastOnce);
+        let answer = world.reload(&table("extra", "127.0.0.1:0", "")).expect(200);
+        assert_eq!(keys(&answer, "listeners_added"), ["extra"]);
+        let extra = added(&answer, "extra");
+        let mut five: Vec<Client> =
+            ["five", "six", "seven", "eight"].map(|id| connecting(extra, id).session_expiry_s(600).open()).into();
+        five[0].subscribe("t", AtLeastOnce);
+        let mut three = Connecting::new(Way::Tcp(extra), V3_1_1, "three").open();
+        let mut silent = Client::dial(Way::Tcp(extra), V5);
+
+        let answer = world.reload("").expect(200);
+        assert_eq!(keys(&answer, "listeners_removed"), ["extra"]);
+        assert!(TcpStream::connect(extra).is_err(), "nobody listens there");
+        for client in &mut five {
+            assert_eq!(client.expect_disconnect(), 0x98);
+        }
+        three.expect_closed();
+        silent.expect_closed();
+        stays.publish("t", AtLeastOnce, b"still there");
+        assert_eq!(stays.receive().text(), "still there");
+        // The session has nothing to do with the listener.
+        let mut back = world.broker.connecting(V5, "five").clean_start(false).session_expiry_s(600).open();
+        assert!(back.session_present());
+        assert_eq!(back.receive().text(), "still there");
+        assert_eq!(world.metric("listener_removed_disconnects"), 6);
+        // Again, by the same name: nothing of the first one is left.
+        let answer = world.reload(&table("extra", "127.0.0.1:0", "")).expect(200);
+        connecting(added(&answer, "extra"), "again").open().ping();
+    }
+}
+
+#[test]
+fn a_port_in_use_refuses_the_whole_reload() {
+    let world = World::new(2, "", &[]);
+    let mut client = world.broker.connect(V5, "c");
+    let before = world.config();
+    let other = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = other.local_addr().expect("an address");
+    let socket = world.folder.path().join("s");
+    let file = format!(
+        "[limits]\ntopic_levels = 2\n{}{}",
+        table("local", &format!("unix:{}", socket.display()), ""),
+        table("taken", &taken.to_string(), "")
+    );
+    let refused = world.reload(&file).expect(422);
+    assert!(refused.body.contains(&taken.to_string()) && refused.body.contains("in use"), "{}", refused.body);
+    assert_eq!(world.config(), before);
+    assert!(!socket.exists(), "what had been bound is gone");
+    assert_eq!(client.publish("a/b/c", AtLeastOnce, b""), 0x10);
+    drop(other);
+    world.reload(&file).expect(200);
+    connecting(taken, "by-taken").open().ping();
+    assert!(socket.exists());
+    client.ping();
+}
+
+/// Another name, or another transport, is another listener; the port is never closed in between.
+#[test]
+fn another_listener_at_the_same_port_takes_it_over() {
+    let folder = Folder::new(&[]);
+    let authority = Authority::new();
+    authority.write(&folder, "all");
+    let tls = "[tls]\ncertificate = \"all.pem\"\nkey = \"all.key\"\n";
+    // A port that was free a moment ago.
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let world = World::within(folder, 2, &format!("{tls}{}", table("one", &free.to_string(), "")), &[]);
+    let mut one = connecting(free, "one").open();
+    world.reload(&format!("{tls}{}", table("two", &free.to_string(), ""))).expect(200);
+    assert_eq!(one.expect_disconnect(), 0x98);
+    let mut two = connecting(free, "two").open();
+    world.reload(&format!("{tls}{}", table("two", &format!("mqtts://{free}"), ""))).expect(200);
+    assert_eq!(two.expect_disconnect(), 0x98);
+    secured(&authority, free).open(&connecting(free, "three").bytes());
+}
+
+fn secured(authority: &Authority, address: SocketAddr) -> Secured {
+    authority.connect(TcpStream::connect(address).expect("the broker listens"), None)
+}
+
+#[test]
+fn what_changes_of_a_listener_holds_for_the_next_ones() {
+    for threads in [1, 2] {
+        let world = World::new(threads, &table("one", "127.0.0.1:0", ""), &[]);
+        let address = world.broker.other_address(0);
+        let mut first: Vec<Client> = ["a", "b", "c"].map(|id| connecting(address, id).open()).into();
+        let answer = world.reload(&table("one", "127.0.0.1:0", "connections = 2\nack = \"os\"")).expect(200);
+        assert_eq!(keys(&answer, "applied"), ["listener one: connections"]);
+        assert_eq!(keys(&answer, "new_connections"), ["listener one: ack"]);
+        assert_eq!(keys(&answer, "listeners_added").len(), 0);
+        assert!(Client::dial(Way::Tcp(address), V5).is_closed_first(), "there are as many as may be");
+        first.iter_mut().for_each(Client::ping);
+        // From here on each connection begins with a header.
+        world.reload(&table("one", "127.0.0.1:0", "proxy.trusted = [\"127.0.0.0/8\"]")).expect(200);
+        first.iter_mut().for_each(Client::ping);
+        let mut client = Client::dial(Way::Tcp(address), V5);
+        client.send_bytes(&connecting(address, "no-header").bytes());
+        client.expect_closed();
+        let mut client = Client::dial(Way::Tcp(address), V5);
+        client.send_bytes(b"PROXY TCP4 192.0.2.7 192.0.2.1 40000 1883\r\n");
+        client.send_bytes(&connecting(address, "header").bytes());
+        client.expect_accepted();
+        // So many from one address; those who are there already have not been counted.
+        let limited = "[limits]\nconnections_per_address = 1\n";
+        world.reload(&format!("{limited}{}", table("one", "127.0.0.1:0", ""))).expect(200);
+        let mut one = connecting(address, "counted").open();
+        assert!(Client::dial(Way::Tcp(address), V5).is_closed_first());
+        first.iter_mut().for_each(Client::ping);
+        drop(first);
+        one.ping();
+        assert!(Client::dial(Way::Tcp(address), V5).is_closed_first());
+    }
+}
+
+#[test]
+fn a_unix_socket_gets_another_mode() {
+    let folder = Folder::new(&[]);
+    let path = folder.path().join("s");
+    let at = format!("unix:{}", path.display());
+    let world = World::within(folder, 1, &table("local", &at, ""), &[]);
+    let mode = || fs::metadata(&path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!(mode(), 0o660);
+    world.reload(&table("local", &at, "mode = \"600\"")).expect(200);
+    assert_eq!(mode(), 0o600);
+    world.reload("").expect(200);
+    assert!(!path.exists());
+}
+
+/// Other files, other authorities, other rules for certificates of clients: for handshakes that begin from then on.
+#[test]
+fn keys_of_tls_hold_for_new_handshakes() {
+    let folder = Folder::new(&[]);
+    let (all, own) = (Authority::new(), Authority::new());
+    all.write(&folder, "all");
+    own.write(&folder, "own");
+    let listeners = format!("{}{}", table("a", "mqtts://127.0.0.1:0", ""), table("b", "mqtts://127.0.0.1:0", ""));
+    let tls = |name: &str, more: &str| format!("[tls]\ncertificate = \"{name}.pem\"\nkey = \"{name}.key\"\n{more}\n");
+    let world = World::within(folder, 2, &format!("{}{listeners}", tls("all", "")), &[]);
+    let (a, b) = (world.broker.other_address(0), world.broker.other_address(1));
+    let mut old = secured(&all, a);
+    old.open(&connecting(a, "old").bytes());
+    let mut other = secured(&all, b);
+    other.open(&connecting(b, "other").bytes());
+
+    // A certificate of another authority, and `b` asks for one of the client.
+    let asks = "tls.client_certificates = \"required\"\ntls.client_ca = \"own-ca.pem\"";
+    let listeners = format!("{}{}", table("a", "mqtts://127.0.0.1:0", ""), table("b", "mqtts://127.0.0.1:0", asks));
+    let answer = world.reload(&format!("{}{listeners}", tls("own", "minimum_version = \"1.3\""))).expect(200);
+    let new = ["tls.certificate", "tls.key", "tls.minimum_version"].map(str::to_owned).into_iter();
+    let of_b = ["client_certificates", "client_ca"].map(|key| format!("listener b: tls.{key}"));
+    assert_eq!(keys(&answer, "new_connections"), new.chain(of_b).collect::<Vec<_>>());
+    assert!(secured(&all, a).exchange(&connecting(a, "c").bytes(), &mut [0; 4]).is_err(), "it shows another one");
+    secured(&own, a).open(&connecting(a, "c").bytes());
+    assert!(secured(&own, b).exchange(&connecting(b, "d").bytes(), &mut [0; 4]).is_err(), "it shows none");
+    let stream = TcpStream::connect(b).expect("the broker listens");
+    own.connect(stream, Some(own.client("device"))).open(&connecting(b, "d").bytes());
+    old.ping();
+    other.ping();
+
+    // What is wrong changes nothing.
+    let before = world.config();
+    let refused = world.reload(&format!("{}{listeners}", tls("missing", ""))).expect(422);
+    assert!(refused.body.contains("missing.pem"), "{}", refused.body);
+    assert_eq!(world.config(), before);
+    secured(&own, a).open(&connecting(a, "e").bytes());
+    old.ping();
+}

@@ -1,0 +1,83 @@
+//! The configuration changes while the broker runs: all of it in one step, or nothing.
+
+mod limits;
+mod listeners;
+
+use crate::support::http::Answer;
+use crate::support::{Broker, Folder, TOKEN, admin};
+
+/// A broker with a configuration file that changes.
+pub(crate) struct World {
+    pub(crate) broker: Broker,
+    pub(crate) folder: Folder,
+    threads: usize,
+}
+
+impl World {
+    /// With these lines in its file, and these settings on its command line.
+    pub(crate) fn new(threads: usize, file: &str, settings: &[&str]) -> World {
+        let folder = Folder::new(&[("token", TOKEN)]);
+        World::within(folder, threads, file, settings)
+    }
+
+    /// The same, in a folder that has other files.
+    pub(crate) fn within(folder: Folder, threads: usize, file: &str, settings: &[&str]) -> World {
+        folder.write("token", TOKEN);
+        let token = format!("admin.token_file={}", folder.path().join("token").display());
+        let own = ["admin.listen=127.0.0.1:0", &token];
+        let settings: Vec<&str> = own.into_iter().chain(settings.iter().copied()).collect();
+        let broker = Broker::with_listeners(threads, &folder, file, &settings);
+        World { broker, folder, threads }
+    }
+
+    /// Writes the file anew and has the broker read it.
+    pub(crate) fn reload(&self, file: &str) -> Answer {
+        Broker::write_file(self.threads, &self.folder, file);
+        self.reload_again()
+    }
+
+    /// Has the broker read its file again.
+    pub(crate) fn reload_again(&self) -> Answer {
+        admin(self.broker.admin_address(), "POST", "/config/reload", "")
+    }
+
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        admin(self.broker.admin_address(), "GET", "/metrics", "").expect(200).number(name)
+    }
+
+    /// The configuration that holds.
+    pub(crate) fn config(&self) -> String {
+        admin(self.broker.admin_address(), "GET", "/config", "").expect(200).body
+    }
+}
+
+/// The keys in a list of an answer.
+pub(crate) fn keys(answer: &Answer, list: &str) -> Vec<String> {
+    let (_, rest) = answer.body.split_once(&format!("\"{list}\":[")).unwrap_or_else(|| panic!("{}", answer.body));
+    let (inside, _) = rest.split_once(']').expect("the list ends");
+    inside.split(',').map(|key| key.trim_matches('"').to_owned()).filter(|key| !key.is_empty()).collect()
+}
+
+#[test]
+fn what_is_wrong_changes_nothing_and_what_holds_when_is_said() {
+    let world = World::new(2, "[limits]\ntopic_levels = 9\n", &[]);
+    let before = world.config();
+    assert!(before.contains("topic_levels = 9\n"), "{before}");
+    let wrong = world.reload("[limits]\ntopic_levels = 5\n[mqtt]\nmax_qos = 7\n").expect(422);
+    assert!(wrong.body.contains("tautwire.toml:6"), "{}", wrong.body);
+    assert_eq!(world.config(), before);
+    let mut client = world.broker.connect(crate::support::V5, "c");
+    assert_eq!(client.publish("a/b/c/d/e/f", crate::support::AtLeastOnce, b""), 0x10);
+
+    let file = "[limits]\ntopic_levels = 5\nshard_queue_batches = 7\n[mqtt]\nmax_keep_alive_s = 60\n";
+    let right = world.reload(file).expect(200);
+    assert_eq!(keys(&right, "applied"), ["limits.topic_levels"]);
+    assert_eq!(keys(&right, "new_connections"), ["mqtt.max_keep_alive_s"]);
+    assert_eq!(keys(&right, "after_restart"), ["limits.shard_queue_batches"]);
+    // What holds is what is said to hold.
+    let after = world.config();
+    assert!(after.contains("topic_levels = 5\n") && after.contains("shard_queue_batches = 64\n"), "{after}");
+    let again = world.reload_again().expect(200);
+    assert_eq!(keys(&again, "applied").len(), 0);
+    assert_eq!(keys(&again, "after_restart"), ["limits.shard_queue_batches"], "it is still to come");
+}
