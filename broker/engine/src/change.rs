@@ -2,6 +2,7 @@
 
 use tautwire_session::Journal;
 
+use crate::quotas::Flapping;
 use crate::shard::Shard;
 
 impl<J: Journal> Shard<J> {
@@ -27,6 +28,11 @@ impl<J: Journal> Shard<J> {
         self.sys.change(hub.shard, &settings, hub.now_ms);
         hub.memory.set_limits(settings.memory_limits());
         hub.cold.set_hot_max(settings.hot_max_bytes());
+        hub.flapping = settings.flapping().map(|rule| {
+            let mut flapping = hub.flapping.take().unwrap_or_else(|| Flapping::new(rule));
+            flapping.keep_to(rule);
+            flapping
+        });
         let quotas = settings.quotas();
         let has_rate_changed = quotas.publish != hub.quotas.publish;
         hub.paces_publishers = quotas.publish.are_bounded();

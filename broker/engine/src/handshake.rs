@@ -81,7 +81,7 @@ impl<J: Journal> Shard<J> {
             return Handled::Later;
         }
 
-        if let Some(reason) = self.hub.holds_back(&client_id) {
+        if let Some(reason) = self.hub.holds_back(&name) {
             self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
             self.refuse_connect(index, connect.version, reason, HELD_BACK);
             return Handled::Ended;

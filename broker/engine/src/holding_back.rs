@@ -12,10 +12,10 @@ use crate::place::ConnectionIndex;
 pub(crate) const HELD_BACK: &str = "connections of this client identifier break off too often";
 
 impl<J: Journal> Hub<J> {
-    /// Why a client stays outside for now, if it does.
-    pub(crate) fn holds_back(&self, client_id: &str) -> Option<ConnectReason> {
+    /// Why the client of a session of that name stays outside for now, if it does.
+    pub(crate) fn holds_back(&self, name: &str) -> Option<ConnectReason> {
         let flapping = self.flapping.as_ref()?;
-        if !flapping.holds_back(client_id, self.now_ms) {
+        if !flapping.holds_back(name, self.now_ms) {
             return None;
         }
         self.counters().connects_held_back.add(1);
@@ -26,7 +26,7 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn note_break(&mut self, index: ConnectionIndex) {
         let Some(flapping) = &mut self.flapping else { return };
         let Some(session) = self.connections[index].session() else { return };
-        let noted = flapping.note(self.sessions[session].client_id(), self.now_ms);
+        let noted = flapping.note(self.sessions[session].name(), self.now_ms);
         self.counters().clients_forgotten.add(u64::from(noted.has_forgotten));
         if noted.holds_back {
             let client_id = self.sessions[session].client_id();

@@ -67,6 +67,11 @@ impl Flapping {
         Flapping { rule, sets: Box::default(), hasher: RandomState::new() }
     }
 
+    /// From now on another rule holds. What is remembered stays.
+    pub(crate) fn keep_to(&mut self, rule: FlappingRule) {
+        self.rule = rule;
+    }
+
     /// Whether the client stays outside.
     pub(crate) fn holds_back(&self, client_id: &str, now_ms: u64) -> bool {
         if self.sets.is_empty() {
@@ -151,6 +156,15 @@ mod tests {
         assert_eq!(flapping.note("a", NOW_MS + 29_998), Noted::default());
         assert!(!flapping.holds_back("a", NOW_MS + 29_999), "its time is over");
         assert!(!flapping.note("a", NOW_MS + 30_000).holds_back, "it is counted anew");
+    }
+
+    #[test]
+    fn another_rule_holds_for_what_is_remembered() {
+        let mut flapping = flapping(3);
+        assert!(!flapping.note("a", NOW_MS).holds_back);
+        flapping.keep_to(FlappingRule::new(2, 10, 5).expect("a rule"));
+        assert!(flapping.note("a", NOW_MS).holds_back);
+        assert!(flapping.holds_back("a", NOW_MS + 4_999) && !flapping.holds_back("a", NOW_MS + 5_000));
     }
 
     #[test]

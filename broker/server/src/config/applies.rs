@@ -57,6 +57,7 @@ const AT_ONCE: &[&str] = &[
     "auth.password_file",
     "auth.plain_passwords",
     "auth.certificate",
+    "auth.certificate_rules",
     "auth.jwt_keys",
     "auth.jwt_url",
     "auth.jwt_secret_file",
@@ -85,6 +86,9 @@ const AT_ONCE: &[&str] = &[
     "disk.limit",
     "contracts.discovery",
     "limits.connections",
+    "limits.client_breaks",
+    "limits.client_breaks_s",
+    "limits.client_hold_s",
     "limits.tls_handshakes",
     "limits.authentications",
     "limits.sessions",
@@ -148,6 +152,7 @@ const NEW_CONNECTIONS: &[&str] = &[
 
 const RESTART: &[&str] = &[
     "threads",
+    "user",
     "audit.file",
     "data.path",
     "contracts.path",
@@ -167,10 +172,12 @@ const OF_LISTENERS_AT_ONCE: &[&str] = &[
     "auth.password_file",
     "auth.plain_passwords",
     "auth.certificate",
+    "auth.certificate_rules",
 ];
 
 const OF_LISTENERS_NEW_CONNECTIONS: &[&str] = &[
     "ack",
+    "mount_point",
     "proxy.trusted",
     "tls.certificate",
     "tls.key",

@@ -333,7 +333,8 @@ impl ListenerConfig {
 impl ListenerAuth {
     /// What holds for the listener, where `all` holds for those that say nothing.
     fn over(&self, all: &AuthConfig) -> AuthConfig {
-        let common_rules = || if self.certificate.is_none() { all.certificate_rules.clone() } else { Default::default() };
+        let common_rules =
+            || if self.certificate.is_none() { all.certificate_rules.clone() } else { Default::default() };
         AuthConfig {
             anonymous: self.anonymous.unwrap_or(all.anonymous),
             password_file: self.password_file.clone().unwrap_or_else(|| all.password_file.clone()),
