@@ -332,7 +332,8 @@ impl<J: Journal> Shard<J> {
         // Each connection begins with the whole quota [MQTT 5.0 section 4.9]: what is held from an earlier one does not count.
         let connection = &self.hub.connections[index];
         let in_flight = connection.delayed_publish_acks() + usize::from(connection.receiving());
-        if connection.is_v5() && in_flight >= usize::from(self.hub.settings.receive_maximum) {
+        if connection.is_v5() && in_flight >= usize::from(connection.receive_maximum(self.hub.settings.receive_maximum))
+        {
             // [MQTT-3.3.4-7]
             self.hub.counters().receive_maximum_exceeded.add(1);
             let reason = DisconnectReason::ReceiveMaximumExceeded;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tautwire_engine::{Counters, Entry, MountPoint, Peer};
+use tautwire_engine::{Counters, Entry, MountPoint, Offer, Peer};
 use tautwire_proxy::Network;
 
 use crate::arrivals::{Arrivals, Excess};
@@ -16,12 +16,15 @@ use crate::listener::Listen;
 pub(crate) struct Gate {
     name: Arc<str>,
     mount_point: Option<MountPoint>,
+    offer: Offer,
     connections_max: u64,
     connections: AtomicU64,
     accepted: AtomicU64,
     refused: AtomicU64,
     /// Proxies that say for whom they speak.
     proxies: Option<Arc<[Network]>>,
+    /// What it knows of those who come by it, and what all listeners know together.
+    own_arrivals: Arrivals,
     arrivals: Arc<Arrivals>,
 }
 
@@ -51,11 +54,13 @@ pub struct ListenerState {
 impl Gate {
     /// A gate of a listener, beside others of which `arrivals` knows, too.
     pub(crate) fn new(listen: &Listen, arrivals: Arc<Arrivals>) -> Gate {
-        let Listen { name, mount_point, connections_max, proxies, .. } = listen;
+        let Listen { name, mount_point, offer, connections_max, proxies, .. } = listen;
         Gate {
             name: name.clone(),
             mount_point: mount_point.clone(),
+            offer: *offer,
             proxies: proxies.clone(),
+            own_arrivals: Arrivals::new(listen.arrivals),
             arrivals,
             connections_max: connections_max.map_or(u64::MAX, |max| max as u64),
             connections: AtomicU64::new(0),
@@ -106,13 +111,15 @@ impl Gate {
         }
         // First what it has to itself, so that one who comes too fast takes nothing of what all have.
         self.admit_address(peer, counters, now_ms)?;
-        self.arrivals.knock(now_ms).map_err(Refusal::Excess)
+        self.own_arrivals.knock(now_ms).and_then(|()| self.arrivals.knock(now_ms)).map_err(Refusal::Excess)
     }
 
     fn admit_address(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), Refusal> {
         let Some(ip) = self.counted(peer) else { return Ok(()) };
-        let has_forgotten = self.arrivals.knock_from(ip, now_ms).map_err(Refusal::Excess)?;
-        counters.connect_rates_forgotten.add(u64::from(has_forgotten));
+        for arrivals in [&self.own_arrivals, &self.arrivals] {
+            let has_forgotten = arrivals.knock_from(ip, now_ms).map_err(Refusal::Excess)?;
+            counters.connect_rates_forgotten.add(u64::from(has_forgotten));
+        }
         Ok(())
     }
 
@@ -165,16 +172,21 @@ impl Entry for Gate {
         &self.name
     }
 
+    fn offer(&self) -> Offer {
+        self.offer
+    }
+
     fn mount_point(&self) -> Option<&MountPoint> {
         self.mount_point.as_ref()
     }
 
     fn needs_peers(&self) -> bool {
-        self.arrivals.counts_addresses()
+        self.own_arrivals.counts_addresses() || self.arrivals.counts_addresses()
     }
 
     fn entered(&self, peer: Option<Peer>) {
         if let Some(ip) = peer.and_then(|peer| self.counted(peer)) {
+            self.own_arrivals.entered(ip);
             self.arrivals.entered(ip);
         }
         self.connections.fetch_add(1, Ordering::Relaxed);
@@ -182,6 +194,7 @@ impl Entry for Gate {
 
     fn left(&self, peer: Option<Peer>) {
         if let Some(ip) = peer.and_then(|peer| self.counted(peer)) {
+            self.own_arrivals.left(ip);
             self.arrivals.left(ip);
         }
         self.connections.fetch_sub(1, Ordering::Relaxed);

@@ -49,7 +49,7 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
     let token = file.map(Token::read).transpose();
     let listeners = config.listeners();
     let porter = Porter::new(config);
-    match (contracts, token, TlsServers::read(&listeners), rules::load(config.acl.file.get()), porter) {
+    match (contracts, token, TlsServers::read(&listeners), rules::load_all(config), porter) {
         (Ok(contracts), Ok(token), Ok(tls), Ok(policy), Ok(porter)) => {
             Ok(Prepared { contracts, token, tls, policy, porter: Arc::new(porter) })
         }

@@ -134,7 +134,7 @@ impl Reloader {
         let config = self.source.load();
         let config = config.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         let tls = self.tls.read_again().map_err(|error| vec![error]);
-        let policy = rules::load(config.acl.file.get());
+        let policy = rules::load_all(&config);
         let chains = self.porter.read(&config);
         match (tls, policy, chains, contracts.transpose()) {
             (Ok(tls), Ok(policy), Ok(chains), Ok(contracts)) => {
