@@ -1,5 +1,7 @@
 //! Whose permissions a new policy may have changed.
 
+use std::sync::Arc;
+
 use crate::permissions::Permissions;
 use crate::policy::Policy;
 use crate::rule::NO_RULE;
@@ -11,7 +13,16 @@ use crate::rule::NO_RULE;
 /// what is not allowed any more.
 #[derive(Debug, Clone)]
 pub struct Changes {
-    /// For each role of the old policy, its number in the new one if its rules are the same.
+    /// Of the rules for all, and of those of each listener that has its own in both.
+    differences: Vec<Difference>,
+}
+
+/// What differs between the rules of two files.
+#[derive(Debug, Clone)]
+struct Difference {
+    old: Arc<Policy>,
+    new: Arc<Policy>,
+    /// For each role of the old file, its number in the new one if its rules are the same.
     same_roles: Vec<u32>,
     /// Whether one of the two allows everything.
     opened_or_closed: bool,
@@ -20,24 +31,42 @@ pub struct Changes {
 impl Changes {
     /// Compares each role of `old` with the role of that name in `new`.
     #[must_use]
-    pub fn between(old: &Policy, new: &Policy) -> Self {
-        let (Some(old_rules), Some(new_rules)) = (old.compiled(), new.compiled()) else {
-            return Self { same_roles: Vec::new(), opened_or_closed: old.is_open() != new.is_open() };
-        };
-        let same = |(number, role): (usize, &crate::policy::Role)| {
-            let &candidate = new_rules.role_numbers.get(&role.name)?;
-            let (was, is) = (old_rules.rules_of(number as u32), new_rules.rules_of(candidate));
-            let is_same = was.len() == is.len() && was.iter().zip(is).all(|(was, is)| was.says_the_same_as(is));
-            is_same.then_some(candidate)
-        };
-        let same_roles = old_rules.roles.iter().enumerate().map(|role| same(role).unwrap_or(NO_RULE)).collect();
-        Self { same_roles, opened_or_closed: false }
+    pub fn between(old: &Arc<Policy>, new: &Arc<Policy>) -> Self {
+        let of_listeners = old.of_listeners().filter_map(|(name, old)| Some((old, new.for_listener(name)?)));
+        let pairs = std::iter::once((old, new)).chain(of_listeners);
+        Self { differences: pairs.map(|(old, new)| Difference::between(old, new)).collect() }
     }
 
     /// Whether a subject may have other permissions now. `old` and `new` are those of the same subject, each resolved by its
     /// policy. Where the answer is no, all verdicts are the same as before.
     #[must_use]
     pub fn may_concern(&self, old: &Permissions, new: &Permissions) -> bool {
+        let is_theirs =
+            |found: &&Difference| Arc::ptr_eq(&found.old, &old.rules) && Arc::ptr_eq(&found.new, &new.rules);
+        // A listener has got rules of its own, or has lost them.
+        self.differences.iter().find(is_theirs).is_none_or(|difference| difference.may_concern(old, new))
+    }
+}
+
+impl Difference {
+    fn between(old: &Arc<Policy>, new: &Arc<Policy>) -> Self {
+        let same_roles = match (old.compiled(), new.compiled()) {
+            (Some(old_rules), Some(new_rules)) => {
+                let same = |(number, role): (usize, &crate::policy::Role)| {
+                    let &candidate = new_rules.role_numbers.get(&role.name)?;
+                    let (was, is) = (old_rules.rules_of(number as u32), new_rules.rules_of(candidate));
+                    let is_same = was.len() == is.len() && was.iter().zip(is).all(|(was, is)| was.says_the_same_as(is));
+                    is_same.then_some(candidate)
+                };
+                old_rules.roles.iter().enumerate().map(|role| same(role).unwrap_or(NO_RULE)).collect()
+            }
+            _ => Vec::new(),
+        };
+        let opened_or_closed = old.compiled().is_some() != new.compiled().is_some();
+        Self { old: old.clone(), new: new.clone(), same_roles, opened_or_closed }
+    }
+
+    fn may_concern(&self, old: &Permissions, new: &Permissions) -> bool {
         let was = old.roles.roles.iter().map(|&role| self.same_roles.get(role as usize).copied().unwrap_or(NO_RULE));
         self.opened_or_closed || !was.eq(new.roles.roles.iter().copied())
     }

@@ -71,7 +71,7 @@ impl Policy {
             roles: Vec::new(),
             notes: Vec::new(),
         };
-        if let Some(rules) = self.compiled() {
+        if let Some(rules) = permissions.rules.compiled() {
             explanation.roles = rules.role_reasons(&permissions, subject);
             explanation.decide(rules, &permissions, request);
             explanation.add_notes(rules, &permissions, subject, request);

@@ -16,7 +16,7 @@ const REMEMBERED: usize = 8;
 pub struct TopicStamp(NonZeroU64);
 
 /// Permissions of a connection, with the topics that it has been allowed to publish to. When permissions change, what is
-/// remembered goes with them. 112 bytes.
+/// remembered goes with them. 120 bytes.
 #[derive(Debug, Clone)]
 pub struct PublishGate {
     permissions: Permissions,

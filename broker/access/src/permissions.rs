@@ -12,11 +12,14 @@ use crate::tree::{Asked, Covered, First, Root, Witness};
 
 /// What one client may do, by one policy. Resolved when it connects ([`Policy::resolve`]), and again when the policy changes.
 ///
-/// 40 bytes. Clients with the same roles share what those need; the values of placeholders, where a role has any, are one
+/// 48 bytes. Clients with the same roles share what those need; the values of placeholders, where a role has any, are one
 /// allocation of their own length.
 #[derive(Clone)]
 pub struct Permissions {
+    /// By which they were resolved.
     pub(crate) policy: Arc<Policy>,
+    /// What of it holds for the client's listener.
+    pub(crate) rules: Arc<Policy>,
     pub(crate) roles: Arc<RoleSet>,
     pub(crate) bindings: Bindings,
 }
@@ -76,7 +79,7 @@ impl Permissions {
     /// `topic` is a topic name, as it is after topic aliases have been resolved.
     #[inline]
     pub fn may_publish(&self, topic: &str, qos: QoS, retain: bool) -> Verdict {
-        match self.policy.compiled() {
+        match self.rules.compiled() {
             Some(rules) => verdict(self.first_for_publish(rules, topic, qos, retain)),
             None => Verdict::Allowed,
         }
@@ -88,7 +91,7 @@ impl Permissions {
     /// `$as/FORMAT/` are no part of the topics that rules are about. The work is bounded
     /// ([`crate::limits::SUBSCRIBE_STEPS_MAX`], a few milliseconds at worst).
     pub fn may_subscribe(&self, filter: TopicFilter<'_>, qos: QoS) -> Verdict {
-        let Some(rules) = self.policy.compiled() else { return Verdict::Allowed };
+        let Some(rules) = self.rules.compiled() else { return Verdict::Allowed };
         match self.covers(rules, filter, qos, &mut Witness::default()) {
             Covered::Entirely => Verdict::Allowed,
             Covered::Not(first) => verdict(first),
@@ -101,7 +104,7 @@ impl Permissions {
     ///
     /// `qos` is the QoS of the subscription, `shared` whether it is a shared one.
     pub fn may_receive(&self, topic: &str, qos: QoS, shared: bool) -> Verdict {
-        match self.policy.compiled() {
+        match self.rules.compiled() {
             Some(rules) => verdict(self.first_for_receive(rules, topic, Way::new(qos, shared))),
             None => Verdict::Allowed,
         }
@@ -115,7 +118,7 @@ impl Permissions {
 
     /// Names of the client's roles, in the order of the file.
     pub fn role_names(&self) -> impl Iterator<Item = &str> {
-        let rules = self.policy.compiled();
+        let rules = self.rules.compiled();
         self.roles.roles.iter().filter_map(move |&role| Some(&*rules?.roles.get(role as usize)?.name))
     }
 

@@ -17,10 +17,12 @@ use crate::subject::Subject;
 use crate::tree::{Root, Tree};
 use crate::users::Users;
 
-/// A rule file, compiled. It never changes: a changed file becomes a policy of its own.
+/// A rule file, compiled, and those of listeners that have their own. It never changes: a changed file becomes a policy of its own.
 pub struct Policy {
     /// Without it, everything is allowed.
     compiled: Option<Compiled>,
+    /// By the names of listeners, the rules that hold there instead.
+    listeners: Vec<(Box<str>, Arc<Policy>)>,
     /// Combinations of roles that clients have. Locked when a client connects, and never for a message.
     role_sets: Mutex<HashMap<Box<[u32]>, Arc<RoleSet>, FixedState>>,
 }
@@ -73,27 +75,45 @@ impl Policy {
     }
 
     fn new(compiled: Option<Compiled>) -> Self {
-        Self { compiled, role_sets: Mutex::default() }
+        Self { compiled, listeners: Vec::new(), role_sets: Mutex::default() }
+    }
+
+    /// The same, but for those who come by one of these listeners, each of which has rules of its own.
+    #[must_use]
+    pub fn with_listeners(self, listeners: Vec<(Box<str>, Policy)>) -> Self {
+        let listeners = listeners.into_iter().map(|(name, policy)| (name, Arc::new(policy))).collect();
+        Self { listeners, ..self }
     }
 
     /// What a subject may do. For each CONNECT; costs a look at each `[[assign]]` of the file.
     #[must_use]
     pub fn resolve(self: &Arc<Self>, subject: &Subject<'_>) -> Permissions {
-        let roles = self.role_set(self.roles_of(subject));
-        let bindings = match &self.compiled {
+        let rules = self.for_listener(subject.listener).unwrap_or(self);
+        let roles = rules.role_set(rules.roles_of(subject));
+        let bindings = match &rules.compiled {
             Some(compiled) if !roles.placeholders.is_empty() => {
                 Bindings::new(roles.placeholders, &compiled.placeholders, subject)
             }
             _ => Bindings::default(),
         };
-        Permissions { policy: self.clone(), roles, bindings }
+        Permissions { policy: self.clone(), rules: rules.clone(), roles, bindings }
+    }
+
+    /// The rules that a listener has to itself.
+    pub(crate) fn for_listener(&self, listener: &str) -> Option<&Arc<Policy>> {
+        self.listeners.iter().find(|(name, _)| **name == *listener).map(|(_, policy)| policy)
+    }
+
+    /// The rules of listeners that have their own.
+    pub(crate) fn of_listeners(&self) -> impl Iterator<Item = (&str, &Arc<Policy>)> {
+        self.listeners.iter().map(|(name, policy)| (&**name, policy))
     }
 
     /// Whether everything is allowed, because there is no rule file.
     #[inline]
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.compiled.is_none()
+        self.compiled.is_none() && self.listeners.iter().all(|(_, policy)| policy.is_open())
     }
 
     /// Whether the file has a role of this name.
@@ -102,10 +122,11 @@ impl Policy {
         self.compiled.as_ref().is_some_and(|compiled| compiled.role_numbers.contains_key(name))
     }
 
-    /// The rules, each filter counted.
+    /// The rules, each filter counted, those of listeners too.
     #[must_use]
     pub fn rule_count(&self) -> usize {
-        self.compiled.as_ref().map_or(0, |compiled| compiled.rules.len())
+        let own = self.compiled.as_ref().map_or(0, |compiled| compiled.rules.len());
+        own + self.listeners.iter().map(|(_, policy)| policy.rule_count()).sum::<usize>()
     }
 
     /// The roles.
@@ -123,10 +144,12 @@ impl Policy {
     /// Bytes that it takes, about.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let Some(compiled) = &self.compiled else { return size_of::<Self>() };
+        let listeners_bytes: usize = self.listeners.iter().map(|(_, policy)| policy.memory_bytes()).sum();
+        let Some(compiled) = &self.compiled else { return size_of::<Self>() + listeners_bytes };
         let filters: usize = compiled.rules.iter().map(|rule| rule.filter.len()).sum();
         let names: usize = compiled.roles.iter().map(|role| role.name.len() * 2).sum();
         size_of::<Self>()
+            + listeners_bytes
             + compiled.rules.capacity() * size_of::<Rule>()
             + filters
             + compiled.roles.capacity() * size_of::<Role>()

@@ -48,7 +48,7 @@ fn clients_with_the_same_roles_share_them_and_pay_for_their_names_alone() {
         info.bytes_current
     };
     assert_eq!((bytes_left(&["plain"]), bytes_left(&["own"])), (0, 15));
-    assert!(size_of::<Permissions>() <= 40 && size_of::<PublishGate>() <= 112);
+    assert!(size_of::<Permissions>() <= 48 && size_of::<PublishGate>() <= 120);
 }
 
 #[test]

@@ -333,3 +333,41 @@ fn a_reload_concerns_those_whose_roles_have_changed() {
     assert!(Changes::between(&old, &open).may_concern(&was, &open.resolve(&device("sensor-7"))));
     assert!(!Changes::between(&open, &open).may_concern(&open.resolve(&device("a")), &open.resolve(&device("a"))));
 }
+
+#[test]
+fn a_listener_has_rules_of_its_own() {
+    const OWN: &str = r##"
+[[role]]
+name = "device"
+rules = [{ allow = "publish", topics = "own/#" }]
+[[assign]]
+everyone = true
+roles = "device"
+"##;
+    let parsed = |text: &str| Policy::parse("access.toml", text).expect("it is right");
+    let with = |own: &str| Arc::new(parsed(EXAMPLE).with_listeners(vec![("b".into(), parsed(own))]));
+    let old = with(OWN);
+    let by = |listener: &'static str| Subject { listener, ..device("sensor-7") };
+    let may = |policy: &Arc<Policy>, listener, topic| {
+        policy.resolve(&by(listener)).may_publish(topic, Q0, false).is_allowed()
+    };
+    assert!(may(&old, "tls", "devices/sensor-7/up/x") && !may(&old, "tls", "own/x"));
+    assert!(may(&old, "b", "own/x") && !may(&old, "b", "devices/sensor-7/up/x"));
+    assert!(Arc::ptr_eq(old.resolve(&by("b")).policy(), &old), "it is one policy");
+    let explained = old.explain(&by("b"), &Request::Publish { topic: "own/x", qos: Q0, retain: false });
+    assert!(explained.verdict.is_allowed() && explained.roles[0].role == "device");
+    assert_eq!(old.rule_count(), policy(EXAMPLE).rule_count() + 1);
+
+    let concerned = |new: &Arc<Policy>, listener| {
+        Changes::between(&old, new).may_concern(&old.resolve(&by(listener)), &new.resolve(&by(listener)))
+    };
+    assert!(!concerned(&with(OWN), "tls") && !concerned(&with(OWN), "b"));
+    let new = with(&OWN.replace("own/#", "other/#"));
+    assert!(!concerned(&new, "tls") && concerned(&new, "b"));
+    // A listener loses its rules, and has none any more.
+    assert!(concerned(&policy(EXAMPLE), "b") && !concerned(&policy(EXAMPLE), "tls"));
+
+    let half = Arc::new(Policy::open().with_listeners(vec![("b".into(), parsed(OWN))]));
+    assert!(!half.is_open() && may(&half, "tls", "anything") && !may(&half, "b", "anything"));
+    assert!(Policy::open().with_listeners(vec![("b".into(), Policy::open())]).is_open());
+}

@@ -1,7 +1,7 @@
 //! CONNECT and CONNACK [MQTT 5.0 sections 3.1 and 3.2].
 
 use std::borrow::Cow;
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
 use tautwire_memory::Ledger;
@@ -94,7 +94,7 @@ impl<J: Journal> Shard<J> {
             self.refuse_connect(index, connect.version, ConnectReason::NotAuthorized, why);
             return Handled::Ended;
         }
-        if let Some((reason, why)) = self.refuse_for_log(connect, &name, self.expiry_interval_s(connect)) {
+        if let Some((reason, why)) = self.refuse_for_log(connect, &name, self.expiry_interval_s(index, connect)) {
             self.hub.counters().refused_disk.add(1);
             self.hub.connections[index].set_maximum_packet_size(connect.properties.maximum_packet_size());
             self.refuse_connect(index, connect.version, reason, why);
@@ -263,7 +263,7 @@ impl<J: Journal> Shard<J> {
     /// Binds the connection to its session.
     fn open(&mut self, index: ConnectionIndex, session: SessionIndex, connect: &Connect<'_>, resumed: bool) {
         let properties = &connect.properties;
-        let keep_alive_s = self.keep_alive_s(connect);
+        let keep_alive_s = self.keep_alive_s(index, connect);
         let now_ms = self.hub.now_ms;
         let receive_maximum = properties.receive_maximum().map_or(RECEIVE_MAXIMUM_DEFAULT, NonZeroU16::get);
         let agreement = Agreement {
@@ -285,7 +285,7 @@ impl<J: Journal> Shard<J> {
             self.hub.arm_connection(index, now_ms + keep_alive_limit_ms(keep_alive_s));
         }
 
-        let expiry_s = self.expiry_interval_s(connect);
+        let expiry_s = self.expiry_interval_s(index, connect);
         self.hub.commit(session, Change::ExpiryInterval(expiry_s));
         let will = connect.will.as_ref().map(|will| Box::new(will_of(will, self.hub.memory.ledger())));
         if will.is_some() || self.hub.sessions[session].will().is_some() {
@@ -316,12 +316,13 @@ impl<J: Journal> Shard<J> {
             && !settings.response_information.is_empty())
         .then(|| format!("{}{client_id}", settings.response_information));
         if connect.version == ProtocolVersion::V5 {
-            let expiry_s = self.expiry_interval_s(connect);
+            let expiry_s = self.expiry_interval_s(index, connect);
             if expiry_s != connect.properties.session_expiry_interval().unwrap_or(0) {
                 properties.push(Property::SessionExpiryInterval(expiry_s));
             }
-            if let Some(maximum) = NonZeroU16::new(settings.receive_maximum)
-                && settings.receive_maximum != RECEIVE_MAXIMUM_DEFAULT
+            let connection = &self.hub.connections[index];
+            if let Some(maximum) = NonZeroU16::new(connection.receive_maximum(settings.receive_maximum))
+                && maximum.get() != RECEIVE_MAXIMUM_DEFAULT
             {
                 properties.push(Property::ReceiveMaximum(maximum));
             }
@@ -336,13 +337,14 @@ impl<J: Journal> Shard<J> {
                 (settings.shared_subscription_available, Property::SharedSubscriptionAvailable(false)),
             ];
             properties.extend(capabilities.into_iter().filter(|(available, _)| !available).map(|(_, absent)| absent));
-            if let Some(maximum) = std::num::NonZeroU32::new(settings.maximum_packet_size_bytes) {
+            let packet_max_bytes = connection.packet_max_bytes(settings.maximum_packet_size_bytes);
+            if let Some(maximum) = NonZeroU32::new(packet_max_bytes) {
                 properties.push(Property::MaximumPacketSize(maximum));
             }
             if settings.topic_alias_maximum > 0 {
                 properties.push(Property::TopicAliasMaximum(settings.topic_alias_maximum));
             }
-            let keep_alive_s = self.keep_alive_s(connect);
+            let keep_alive_s = self.keep_alive_s(index, connect);
             if keep_alive_s != connect.keep_alive_s {
                 properties.push(Property::ServerKeepAlive(keep_alive_s));
             }
@@ -373,19 +375,26 @@ impl<J: Journal> Shard<J> {
 
     /// The client's keep alive, or the server's where the client's is longer than allowed [MQTT-3.2.2-21]. Clients of
     /// 3.1.1 cannot be told of another and keep theirs.
-    fn keep_alive_s(&self, connect: &Connect<'_>) -> u16 {
-        let max_s = self.hub.settings.max_keep_alive_s;
+    fn keep_alive_s(&self, index: ConnectionIndex, connect: &Connect<'_>) -> u16 {
+        let own_s = self.hub.connections[index].offer().max_keep_alive_s;
+        let max_s = own_s.unwrap_or(self.hub.settings.max_keep_alive_s);
         let too_long = max_s > 0 && (connect.keep_alive_s == 0 || connect.keep_alive_s > max_s);
         if too_long && connect.version == ProtocolVersion::V5 { max_s } else { connect.keep_alive_s }
     }
 
-    fn expiry_interval_s(&self, connect: &Connect<'_>) -> u32 {
+    fn expiry_interval_s(&self, index: ConnectionIndex, connect: &Connect<'_>) -> u32 {
         let wanted_s = match connect.version {
             ProtocolVersion::V5 => connect.properties.session_expiry_interval().unwrap_or(0),
             _ if connect.clean_start => 0,
             _ => NEVER_S,
         };
-        wanted_s.min(self.hub.settings.max_session_expiry_s)
+        wanted_s.min(self.max_session_expiry_s(index))
+    }
+
+    /// The longest time that the session of a connection's client may outlive it.
+    pub(crate) fn max_session_expiry_s(&self, index: ConnectionIndex) -> u32 {
+        let own_s = self.hub.connections[index].offer().max_session_expiry_s;
+        own_s.unwrap_or(self.hub.settings.max_session_expiry_s)
     }
 
     /// The existing connection of the client ends [MQTT-3.1.4-3].

@@ -343,8 +343,8 @@ impl<J: Journal> Shard<J> {
         let connection = &self.hub.connections[index];
         let in_flight = connection.delayed_publish_acks() + usize::from(connection.receiving());
         if connection.is_v5()
-            && in_flight >= usize::from(self.hub.settings.receive_maximum)
-            && in_flight >= usize::from(self.hub.told(index).receive_maximum)
+            && in_flight >= usize::from(connection.receive_maximum(self.hub.settings.receive_maximum))
+            && in_flight >= usize::from(connection.receive_maximum(self.hub.told(index).receive_maximum))
         {
             // [MQTT-3.3.4-7]
             self.hub.counters().receive_maximum_exceeded.add(1);

@@ -63,7 +63,7 @@ pub use counters::{Counter, Counters, Totals};
 pub use hub::Action;
 pub use mount::MountPoint;
 pub use operator::{Fate, NotPublished, Promise, Publication, Published};
-pub use origin::{Certificate, Entry, Origin, Peer};
+pub use origin::{Certificate, Entry, Offer, Origin, Peer};
 pub use place::ConnectionId;
 pub use restore::{RestoreError, restore};
 pub use settings::{Acks, Settings, SettingsBoard, SlowConsumer};

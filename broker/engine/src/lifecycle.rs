@@ -48,7 +48,7 @@ impl<J: Journal> Shard<J> {
     /// DISCONNECT from the client.
     pub(crate) fn on_disconnect(&mut self, index: ConnectionIndex, session: SessionIndex, disconnect: &Disconnect<'_>) {
         if let Some(expiry_s) = disconnect.properties.session_expiry_interval() {
-            let expiry_s = expiry_s.min(self.hub.settings.max_session_expiry_s);
+            let expiry_s = expiry_s.min(self.max_session_expiry_s(index));
             let current_s = self.hub.sessions[session].expiry_interval_s();
             if current_s == 0 && expiry_s > 0 {
                 // It cannot be raised from 0 [MQTT 5.0 section 3.14.2.2.2].

@@ -1,6 +1,7 @@
 //! Where a connection comes from: what the surroundings of a shard know of a client before it has said anything.
 
 use core::net::{IpAddr, SocketAddr};
+use core::num::{NonZeroU16, NonZeroU32};
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,6 +11,10 @@ use crate::mount::MountPoint;
 pub trait Entry: fmt::Debug + Send + Sync {
     /// What operators call it.
     fn name(&self) -> &Arc<str>;
+    /// What it offers otherwise than all do.
+    fn offer(&self) -> Offer {
+        Offer::default()
+    }
     /// What stands in front of its clients' topics.
     fn mount_point(&self) -> Option<&MountPoint> {
         None
@@ -24,6 +29,16 @@ pub trait Entry: fmt::Debug + Send + Sync {
     fn entered(&self, peer: Option<Peer>);
     /// Somebody is gone, who was told of likewise.
     fn left(&self, peer: Option<Peer>);
+}
+
+/// What clients of a listener are offered in place of what all are offered. The names are those of [`Settings`](crate::Settings).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each field is documented once, in the registry of configuration keys")]
+pub struct Offer {
+    pub receive_maximum: Option<NonZeroU16>,
+    pub maximum_packet_size_bytes: Option<NonZeroU32>,
+    pub max_keep_alive_s: Option<u16>,
+    pub max_session_expiry_s: Option<u32>,
 }
 
 /// Where a connection comes from. It is made when the connection is accepted, is complete before the first byte of MQTT is taken in, and goes with
@@ -76,6 +91,11 @@ impl Origin {
     /// What the listener is called.
     pub fn listener(&self) -> &Arc<str> {
         self.entry.name()
+    }
+
+    /// What its listener offers otherwise than all do.
+    pub fn offer(&self) -> Offer {
+        self.entry.offer()
     }
 
     /// What stands in front of the client's topics.

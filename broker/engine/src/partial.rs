@@ -69,8 +69,9 @@ impl<J: Journal> Hub<J> {
 
     /// The Fixed Header at the start of what a connection has sent.
     pub(crate) fn fixed_header(&self, index: ConnectionIndex, bytes: &[u8]) -> Option<FixedHeader> {
-        let version = self.connections[index].version();
-        let max_packet_size = self.settings.maximum_packet_size_bytes;
+        let connection = &self.connections[index];
+        let version = connection.version();
+        let max_packet_size = connection.packet_max_bytes(self.settings.maximum_packet_size_bytes);
         FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size })
             .or_else(|error| self.header_as_told(index, bytes, &error).ok_or(error))
             .ok()

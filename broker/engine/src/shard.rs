@@ -213,8 +213,9 @@ impl<J: Journal> Shard<J> {
     /// Handles the packet at the start of `range`, if it is there in full; says how long it was.
     fn receive_packet(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> (usize, Handled) {
         let bytes = &chunk.bytes()[range.clone()];
-        let max_packet_size = self.hub.settings.maximum_packet_size_bytes;
-        let version = self.hub.connections[index].version();
+        let connection = &self.hub.connections[index];
+        let max_packet_size = connection.packet_max_bytes(self.hub.settings.maximum_packet_size_bytes);
+        let version = connection.version();
         let header = match FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size }) {
             Ok(header) => header,
             Err(error) => match self.hub.header_as_told(index, bytes, &error) {

@@ -105,7 +105,7 @@ impl<J: Journal> Hub<J> {
         if error.fault != Fault::OverLimit || connection.phase() == Phase::AwaitingConnect {
             return None;
         }
-        let max_packet_size = self.told(index).maximum_packet_size_bytes;
+        let max_packet_size = connection.packet_max_bytes(self.told(index).maximum_packet_size_bytes);
         FixedHeader::decode(bytes, &DecodeOptions { version: connection.version(), max_packet_size }).ok()
     }
 }

@@ -22,7 +22,7 @@ const THOUSANDTHS: u64 = 1_000;
 pub struct ArrivalLimits {
     /// Connections open at once from one address.
     pub connections_per_address: Option<usize>,
-    /// How fast connections may come, all together.
+    /// How fast connections may come, from whatever address.
     pub rate: Option<ConnectRate>,
     /// How fast they may come from one address.
     pub rate_per_address: Option<ConnectRate>,
@@ -69,7 +69,7 @@ impl Excess {
     }
 }
 
-/// What all listeners know together of those who come.
+/// What one listener knows of those who come, or all together.
 #[derive(Debug)]
 pub(crate) struct Arrivals {
     limits: ArrivalLimits,

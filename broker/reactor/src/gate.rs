@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tautwire_engine::{Counters, Entry, MountPoint, Peer};
+use tautwire_engine::{Counters, Entry, MountPoint, Offer, Peer};
 use tautwire_proxy::Network;
 
 use crate::arrivals::{Arrivals, Excess};
@@ -16,9 +16,12 @@ use crate::listener::Listen;
 pub(crate) struct Gate {
     tally: Arc<Tally>,
     mount_point: Option<MountPoint>,
+    offer: Offer,
     connections_max: u64,
     /// Proxies that say for whom they speak.
     proxies: Option<Arc<[Network]>>,
+    /// What it knows of those who come by it, and what all listeners know together.
+    own_arrivals: Arrivals,
     arrivals: Arc<Arrivals>,
 }
 
@@ -66,18 +69,24 @@ impl Gate {
             refused: AtomicU64::new(0),
             is_shut: AtomicBool::new(false),
         };
-        Gate::counting(Arc::new(tally), listen, arrivals)
+        Gate::counting(Arc::new(tally), listen, Arrivals::new(listen.arrivals), arrivals)
     }
 
     /// A gate of the same listener by other rules.
     pub(crate) fn again(&self, listen: &Listen, arrivals: Arc<Arrivals>) -> Gate {
-        Gate::counting(self.tally.clone(), listen, arrivals)
+        Gate::counting(self.tally.clone(), listen, self.own_arrivals.next(listen.arrivals), arrivals)
     }
 
-    fn counting(tally: Arc<Tally>, listen: &Listen, arrivals: Arc<Arrivals>) -> Gate {
-        let connections_max = listen.connections_max.map_or(u64::MAX, |max| max as u64);
-        let (mount_point, proxies) = (listen.mount_point.clone(), listen.proxies.clone());
-        Gate { tally, mount_point, connections_max, proxies, arrivals }
+    fn counting(tally: Arc<Tally>, listen: &Listen, own_arrivals: Arrivals, arrivals: Arc<Arrivals>) -> Gate {
+        Gate {
+            tally,
+            mount_point: listen.mount_point.clone(),
+            offer: listen.offer,
+            connections_max: listen.connections_max.map_or(u64::MAX, |max| max as u64),
+            proxies: listen.proxies.clone(),
+            own_arrivals,
+            arrivals,
+        }
     }
 
     /// The listener is taken away. Who has come by it is to be sent away next.
@@ -127,13 +136,15 @@ impl Gate {
         }
         // First what it has to itself, so that one who comes too fast takes nothing of what all have.
         self.admit_address(peer, counters, now_ms)?;
-        self.arrivals.knock(now_ms).map_err(Refusal::Excess)
+        self.own_arrivals.knock(now_ms).and_then(|()| self.arrivals.knock(now_ms)).map_err(Refusal::Excess)
     }
 
     fn admit_address(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), Refusal> {
         let Some(ip) = self.counted(peer) else { return Ok(()) };
-        let has_forgotten = self.arrivals.knock_from(ip, now_ms).map_err(Refusal::Excess)?;
-        counters.connect_rates_forgotten.add(u64::from(has_forgotten));
+        for arrivals in [&self.own_arrivals, &self.arrivals] {
+            let has_forgotten = arrivals.knock_from(ip, now_ms).map_err(Refusal::Excess)?;
+            counters.connect_rates_forgotten.add(u64::from(has_forgotten));
+        }
         Ok(())
     }
 
@@ -190,16 +201,21 @@ impl Entry for Gate {
         &self.tally.name
     }
 
+    fn offer(&self) -> Offer {
+        self.offer
+    }
+
     fn mount_point(&self) -> Option<&MountPoint> {
         self.mount_point.as_ref()
     }
 
     fn needs_peers(&self) -> bool {
-        self.arrivals.counts_addresses()
+        self.own_arrivals.counts_addresses() || self.arrivals.counts_addresses()
     }
 
     fn entered(&self, peer: Option<Peer>) {
         if let Some(ip) = peer.and_then(|peer| self.counted(peer)) {
+            self.own_arrivals.entered(ip);
             self.arrivals.entered(ip);
         }
         self.tally.connections.fetch_add(1, Ordering::Relaxed);
@@ -207,6 +223,7 @@ impl Entry for Gate {
 
     fn left(&self, peer: Option<Peer>) {
         if let Some(ip) = peer.and_then(|peer| self.counted(peer)) {
+            self.own_arrivals.left(ip);
             self.arrivals.left(ip);
         }
         self.tally.connections.fetch_sub(1, Ordering::Relaxed);

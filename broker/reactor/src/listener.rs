@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream};
-use tautwire_engine::{MountPoint, Peer};
+use tautwire_engine::{MountPoint, Offer, Peer};
 use tautwire_proxy::Network;
 use tautwire_session::AckLevel;
 use tautwire_tls::{Failure, Server};
 use tautwire_websocket::{Rules, WebSocket};
 
+use crate::arrivals::ArrivalLimits;
 use crate::connections::Layers;
 use crate::gate::Gate;
 use crate::local::LocalListener;
@@ -69,6 +70,10 @@ pub struct Listen {
     pub ack_level: AckLevel,
     /// Connections open at once by this listener, where fewer than all may be.
     pub connections_max: Option<usize>,
+    /// Limits on those who come by this listener, beside those on all.
+    pub arrivals: ArrivalLimits,
+    /// What it offers otherwise than all do.
+    pub offer: Offer,
     /// What stands in front of its clients' topics.
     pub mount_point: Option<MountPoint>,
 }
@@ -86,6 +91,8 @@ impl Listen {
             websocket: None,
             ack_level,
             connections_max: None,
+            arrivals: ArrivalLimits::default(),
+            offer: Offer::default(),
             mount_point: None,
         }
     }

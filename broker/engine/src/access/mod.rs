@@ -80,12 +80,13 @@ impl Access {
         self.board.known()
     }
 
-    fn resolve(&self, identity: Option<&Arc<Identity>>, client_id: &str) -> Permissions {
+    /// `listener`: that of a client without an identity.
+    fn resolve(&self, identity: Option<&Arc<Identity>>, listener: &str, client_id: &str) -> Permissions {
         match identity {
             Some(identity) => identity.as_subject(client_id, |subject| self.policy.resolve(subject)),
             // It came before anybody was asked.
             None => {
-                let nobody = Subject { client_id, user: None, listener: "", claims: &[], roles: &[] };
+                let nobody = Subject { client_id, user: None, listener, claims: &[], roles: &[] };
                 self.policy.resolve(&nobody)
             }
         }
@@ -112,8 +113,10 @@ impl Stamps {
 impl<J: Journal> Hub<J> {
     /// What the client of a connection may do, as `client_id`; `None` where there are no rules.
     pub(crate) fn permissions_of(&self, index: ConnectionIndex, client_id: &str) -> Option<Permissions> {
-        let identity = identity_of(self.connections[index].standing());
-        self.access.is_closed().then(|| self.access.resolve(identity, client_id))
+        let connection = &self.connections[index];
+        let identity = identity_of(connection.standing());
+        let listener = || connection.origin().map_or("", |origin| origin.listener());
+        self.access.is_closed().then(|| self.access.resolve(identity, listener(), client_id))
     }
 
     /// The gate of a connection that serves a session, by the rules that hold now; `None` where there are none.
@@ -180,7 +183,7 @@ impl<J: Journal> Hub<J> {
         let bound = connection.and_then(|index| identity_of(self.connections[index].standing()));
         let Some(identity) = bound.or_else(|| self.sessions.identity(session)) else { return true };
         let message = will.message.as_ref();
-        let permissions = self.access.resolve(Some(identity), self.sessions[session].client_id());
+        let permissions = self.access.resolve(Some(identity), "", self.sessions[session].client_id());
         let allowed = permissions.may_publish(message.topic, message.qos, message.retain).is_allowed();
         if !allowed {
             self.counters().wills_not_authorized.add(1);

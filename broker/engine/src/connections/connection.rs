@@ -1,7 +1,7 @@
 //! What a shard holds for one network connection.
 
 use std::collections::VecDeque;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
 use tautwire_memory::{Charge, Kind, Ledger};
@@ -17,7 +17,7 @@ use super::read_back::ReadBack;
 use super::standing::{Exchange, Standing};
 use crate::ack::Ack;
 use crate::mount::MountPoint;
-use crate::origin::{Origin, Presence};
+use crate::origin::{Offer, Origin, Presence};
 use crate::place::{Alarm, NonZeroMs, SessionIndex, TermsIndex};
 use crate::quotas::PublishBucket;
 
@@ -86,6 +86,9 @@ pub(crate) struct Connection {
     heard_older: bool,
     /// What acknowledgements wait for.
     ack_level: AckLevel,
+    /// In place of what all may send, where the listener says so.
+    packet_max_bytes: Option<NonZeroU32>,
+    receive_maximum: Option<NonZeroU16>,
     /// QoS 2 messages that the client has sent on this connection and that are not complete.
     receiving: u16,
     /// So many bytes of what is kept of the input have been looked at for packets that may overtake a message that waits.
@@ -173,6 +176,8 @@ impl Connection {
             is_mounted: false,
             heard_older: false,
             ack_level: AckLevel::default(),
+            packet_max_bytes: None,
+            receive_maximum: None,
             receiving: 0,
             heard_ahead_bytes: 0,
             generation: 0,
@@ -263,7 +268,26 @@ impl Connection {
     /// Where the connection comes from.
     pub(crate) fn set_origin(&mut self, origin: Arc<Origin>) {
         self.is_mounted = origin.mount_point().is_some();
+        let offer = origin.offer();
+        (self.packet_max_bytes, self.receive_maximum) = (offer.maximum_packet_size_bytes, offer.receive_maximum);
         self.origin = Some(Presence::new(origin));
+    }
+
+    /// What the client's listener offers otherwise than all do.
+    pub(crate) fn offer(&self) -> Offer {
+        self.origin().map(|origin| origin.offer()).unwrap_or_default()
+    }
+
+    /// The largest packet that the client may send, where `common` is that for all.
+    #[inline]
+    pub(crate) fn packet_max_bytes(&self, common: u32) -> u32 {
+        self.packet_max_bytes.map_or(common, NonZeroU32::get)
+    }
+
+    /// The most messages that may be in flight from the client, likewise.
+    #[inline]
+    pub(crate) fn receive_maximum(&self, common: u16) -> u16 {
+        self.receive_maximum.map_or(common, NonZeroU16::get)
     }
 
     /// Whether the client's topics stand behind a [mount point](Connection::mount_point).

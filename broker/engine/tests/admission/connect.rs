@@ -98,6 +98,18 @@ fn a_client_identifier_that_authentication_gives_is_the_clients() {
     assert!(world.is_closed(client), "it is the same client");
 }
 
+/// With U+0000 in it, it would name the session of another mount point.
+#[test]
+fn a_client_identifier_that_no_client_could_say_is_refused() {
+    let mut world = World::new(1);
+    let client = world.connection();
+    world.say(client, &Packet::Connect(connect("a", &[])));
+    let identity = tautwire_access::Identity { client_id: Some("mount/\0device-7".into()), ..identity("ann") };
+    world.decide(client, Verdict::Admitted { identity: Arc::new(identity), data: None });
+    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::ClientIdentifierNotValid)]);
+    assert!(world.is_closed(client));
+}
+
 #[test]
 fn a_verdict_that_does_not_come_ends_the_connection_with_a_word() {
     let mut world = World::new(1);

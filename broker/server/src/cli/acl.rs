@@ -8,11 +8,19 @@ use tautwire_access::{Request, Subject};
 use tautwire_protocol::{QoS, TopicFilter, TopicName};
 
 use super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag, value};
-use super::serve::failure;
+use super::serve::{configuration_failure, failure};
 use super::{Exit, Stop, parser, print, unknown_command};
+use crate::config::Config;
 use crate::rules;
 
 const FILE: OptionSpec = value(None, "file", "FILE", "The file with the access rules. Default: access.toml.");
+
+const CONFIG: OptionSpec = value(
+    None,
+    "config",
+    "FILE",
+    "The configuration of the broker, in place of --file: the rules are those that it names for the listener.",
+);
 
 pub(crate) static CHECK: Command = Command {
     name: "acl check",
@@ -48,7 +56,7 @@ pub(crate) static EXPLAIN: Command = Command {
                 flag(Some('r'), "retain", "The message is to be retained."),
             ],
         },
-        OptionGroup { title: "Options", options: &[FILE] },
+        OptionGroup { title: "Options", options: &[FILE, CONFIG] },
     ],
     notes: &["Exit codes: 0 allowed; 3 denied; 1 the arguments or the file are wrong."],
 };
@@ -81,19 +89,20 @@ fn check(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
             }
         }
     }
-    let policy = rules::load(Some(&file)).map_err(|errors| failure(&errors))?;
+    let policy = rules::load(&file).map_err(|errors| failure(&errors))?;
     let (rules, roles, users) = (policy.rule_count(), policy.role_count(), policy.user_count());
     Ok(print(&format!("the rules are right: {rules} rules in {roles} roles, {users} users\n")))
 }
 
 fn explain(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
     let mut arguments = Arguments::new(&EXPLAIN, parser);
-    let mut file = PathBuf::from(DEFAULT_FILE);
+    let (mut file, mut config) = (PathBuf::from(DEFAULT_FILE), None);
     let (mut user, mut listener, mut claims, mut roles) = (None, "mqtt".to_owned(), Vec::new(), Vec::new());
     let (mut qos, mut retain, mut words) = (QoS::AtMostOnce, false, Vec::new());
     while let Some(argument) = arguments.next()? {
         match argument {
             Argument::Option("file") => file = arguments.os_string()?.into(),
+            Argument::Option("config") => config = Some(PathBuf::from(arguments.os_string()?)),
             Argument::Option("user") => user = Some(arguments.string()?),
             Argument::Option("listener") => listener = arguments.string()?,
             Argument::Option("role") => roles.push(arguments.string()?),
@@ -122,7 +131,19 @@ fn explain(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
         "subscribe" => Request::Subscribe { filter: TopicFilter::new(topic).map_err(|error| wrong(&error))?, qos },
         other => return Err(arguments.command_failure(&format!("\"{other}\": expected publish or subscribe"))),
     };
-    let policy = rules::load(Some(&file)).map_err(|errors| failure(&errors))?;
+    let policy = match config {
+        None => rules::load(&file).map_err(|errors| failure(&errors))?,
+        Some(config) => {
+            let config = Config::load(Some(&config), &[]).map_err(configuration_failure)?;
+            let listeners = config.listeners();
+            if !listeners.iter().any(|known| known.name == listener) {
+                let names: Vec<&str> = listeners.iter().map(|known| known.name.as_str()).collect();
+                let message = format!("there is no listener \"{listener}\"; there are {}", names.join(", "));
+                return Err(arguments.command_failure(&message));
+            }
+            rules::load_all(&config).map_err(|errors| failure(&errors))?
+        }
+    };
     let claims: Vec<(&str, &str)> = claims.iter().map(|(name, value)| (&**name, &**value)).collect();
     let roles: Vec<&str> = roles.iter().map(|role| &**role).collect();
     let subject = Subject { client_id, user: user.as_deref(), listener: &listener, claims: &claims, roles: &roles };

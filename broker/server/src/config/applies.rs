@@ -173,11 +173,21 @@ const OF_LISTENERS_AT_ONCE: &[&str] = &[
     "auth.plain_passwords",
     "auth.certificate",
     "auth.certificate_rules",
+    "acl.file",
+    "limits.connections_per_address",
+    "limits.connect_rate",
+    "limits.connect_burst",
+    "limits.connect_rate_per_address",
+    "limits.connect_burst_per_address",
 ];
 
 const OF_LISTENERS_NEW_CONNECTIONS: &[&str] = &[
     "ack",
     "mount_point",
+    "mqtt.receive_maximum",
+    "mqtt.maximum_packet_size",
+    "mqtt.max_keep_alive_s",
+    "mqtt.max_session_expiry_s",
     "proxy.trusted",
     "tls.certificate",
     "tls.key",

@@ -61,6 +61,39 @@ settings! {
         certificate_rules: Option<CertificateRuleList> = None;
     }
 
+    /// Rules of access for those who come by this listener.
+    acl: ListenerAcl {
+        /// In place of `acl.file`. It is read at start and again on SIGHUP. Empty means that they may do everything.
+        file: Option<FilePath> = None;
+    }
+
+    /// What this listener offers and accepts. Each key that is left out is that of the table `[mqtt]`.
+    mqtt: ListenerMqtt {
+        /// In place of `mqtt.receive_maximum`.
+        receive_maximum: Option<u16> = None, in 1..=65_535, unit "messages";
+        /// In place of `mqtt.maximum_packet_size`.
+        maximum_packet_size: Option<u32> = None, in 64..=268_435_460, unit "bytes";
+        /// In place of `mqtt.max_keep_alive_s`.
+        max_keep_alive_s: Option<u16> = None, in 0..=65_535;
+        /// In place of `mqtt.max_session_expiry_s`.
+        max_session_expiry_s: Option<u32> = None, in 0..=4_294_967_295;
+    }
+
+    /// How many may come by this listener, and how fast; what is left out has no limit here. The keys of the table `[limits]` hold besides, for all
+    /// listeners together.
+    limits: ListenerLimits {
+        /// As `limits.connections_per_address`.
+        connections_per_address: Option<usize> = None, in 1..=100_000_000;
+        /// As `limits.connect_rate`.
+        connect_rate: Option<u32> = None, in 1..=1_000_000, unit "connections";
+        /// As `limits.connect_burst`.
+        connect_burst: Option<u32> = None, in 1..=1_000_000, unit "connections";
+        /// As `limits.connect_rate_per_address`.
+        connect_rate_per_address: Option<u32> = None, in 1..=1_000_000, unit "connections";
+        /// As `limits.connect_burst_per_address`.
+        connect_burst_per_address: Option<u32> = None, in 1..=1_000_000, unit "connections";
+    }
+
     /// The PROXY protocol, versions 1 and 2.
     proxy: ListenerProxy {
         /// Networks of proxies, such as `10.0.0.0/8`. Where it is given, each connection must begin with a PROXY header within
@@ -204,6 +237,11 @@ pub(crate) struct Listener {
     pub(crate) connections: Option<usize>,
     /// What stands in front of its clients' topics.
     pub(crate) mount_point: Option<MountPoint>,
+    /// Its own rules of access, where it has some.
+    pub(crate) acl: Option<FilePath>,
+    pub(crate) mqtt: ListenerMqtt,
+    /// Beside those that hold for all.
+    pub(crate) limits: ListenerLimits,
     /// Of the file of a Unix socket.
     pub(crate) mode: u32,
     /// Proxies that say whom they speak for.
@@ -259,6 +297,9 @@ impl Config {
             ack: table.ack.or_else(by_address).unwrap_or(self.data.ack),
             connections: table.connections,
             mount_point: table.mount_point.clone(),
+            acl: table.acl.file.clone(),
+            mqtt: table.mqtt.clone(),
+            limits: table.limits.clone(),
             mode: table.mode.unwrap_or_default().0,
             proxies: table.proxy.trusted.clone(),
             tls: table.tls.over(&self.tls),
@@ -320,7 +361,7 @@ impl Config {
 impl ListenerConfig {
     /// Paths as absolute ones: those that are not are looked for in `folder`.
     pub(super) fn make_paths_absolute(&mut self, folder: &Path) {
-        if let Some(file) = &mut self.auth.password_file {
+        for file in [&mut self.auth.password_file, &mut self.acl.file].into_iter().flatten() {
             file.seen_from(folder);
         }
         let tls = &mut self.tls;

@@ -101,7 +101,8 @@ impl Config {
         let mut warnings = Vec::new();
         let listeners = self.listeners();
         for listener in listeners.iter().filter(|listener| !listener.address.is_local()) {
-            if listener.lets_in_anonymous() && self.acl.file.get().is_none() {
+            let has_rules = listener.acl.as_ref().unwrap_or(&self.acl.file).get().is_some();
+            if listener.lets_in_anonymous() && !has_rules {
                 warnings.push(format!(
                     "{listener} is open to the network, lets in clients that do not say who they are, and there is no acl.file: anyone \
                      who can reach it can read and publish everything"

@@ -62,7 +62,7 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
     let listeners = config.listeners();
     let porter = Porter::new(config);
     let user = Some(&*config.user.0).filter(|user| !user.is_empty()).map(User::find).transpose();
-    match (contracts, token, TlsServers::read(&listeners), rules::load(config.acl.file.get()), porter, user) {
+    match (contracts, token, TlsServers::read(&listeners), rules::load_all(config), porter, user) {
         (Ok(contracts), Ok(token), Ok(tls), Ok(policy), Ok(porter), Ok(user)) => {
             Ok(Prepared { contracts, token, tls, policy, porter: Arc::new(porter), user })
         }

@@ -152,7 +152,7 @@ impl Reloader {
         }
         let listeners = config.listeners();
         let tls = self.tls().next(&listeners).map_err(|error| vec![error]);
-        let policy = rules::load(config.acl.file.get());
+        let policy = rules::load_all(&config);
         let chains = self.porter.read(&config);
         match (tls, policy, chains, contracts.transpose()) {
             (Ok(tls), Ok(policy), Ok(chains), Ok(contracts)) => {

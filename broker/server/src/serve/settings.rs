@@ -1,6 +1,8 @@
 //! From configuration keys to what the engine runs with.
 
-use tautwire_engine::{Acks, Settings, SlowConsumer};
+use std::num::{NonZeroU16, NonZeroU32};
+
+use tautwire_engine::{Acks, Offer, Settings, SlowConsumer};
 use tautwire_reactor::{ArrivalLimits, ConnectRate, Listen, Place};
 use tautwire_router::RetainedLimits;
 use tautwire_websocket::{FrameLimits, Origins, Path, Rules};
@@ -8,7 +10,7 @@ use tautwire_websocket::{FrameLimits, Origins, Path, Rules};
 use super::memory::Budget;
 use super::tls::TlsServers;
 use crate::config::listen;
-use crate::config::listener::Listener;
+use crate::config::listener::{Listener, ListenerLimits};
 use crate::config::settings::LimitsConfig;
 use crate::config::{Config, value};
 
@@ -82,6 +84,16 @@ pub(crate) fn arrivals(limits: &LimitsConfig) -> ArrivalLimits {
     }
 }
 
+/// The same by one listener.
+fn arrivals_by(limits: &ListenerLimits) -> ArrivalLimits {
+    let rate = |per_s: Option<u32>, burst: Option<u32>| ConnectRate::new(per_s?, burst.unwrap_or(0));
+    ArrivalLimits {
+        connections_per_address: limits.connections_per_address,
+        rate: rate(limits.connect_rate, limits.connect_burst),
+        rate_per_address: rate(limits.connect_rate_per_address, limits.connect_burst_per_address),
+    }
+}
+
 /// Where to listen, and by which rules.
 pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers) -> Vec<Listen> {
     let limits = FrameLimits {
@@ -102,6 +114,13 @@ pub(crate) fn listens(config: &Config, listeners: &[Listener], tls: &TlsServers)
             websocket: listener.address.websocket.as_ref().map(rules),
             ack_level: listener.ack,
             connections_max: listener.connections,
+            arrivals: arrivals_by(&listener.limits),
+            offer: Offer {
+                receive_maximum: listener.mqtt.receive_maximum.and_then(NonZeroU16::new),
+                maximum_packet_size_bytes: listener.mqtt.maximum_packet_size.and_then(NonZeroU32::new),
+                max_keep_alive_s: listener.mqtt.max_keep_alive_s,
+                max_session_expiry_s: listener.mqtt.max_session_expiry_s,
+            },
             mount_point: listener.mount_point.clone(),
         }
     };

@@ -52,7 +52,6 @@ fn a_configuration_of_mosquitto_becomes_one_that_means_the_same() {
     for expected in [
         ":7: persistence_location",
         ":8: autosave_interval 1800: needless",
-        ":16: mount_point up/",
         ":17: log_dest",
         ":18: no_such_option 1: is not known",
         ":19: connection other: there are no bridges",
@@ -66,7 +65,7 @@ fn a_configuration_of_mosquitto_becomes_one_that_means_the_same() {
     let text = fs::read_to_string(&file).expect("reads");
     for expected in [
         "address = \"mqtt://127.0.0.1:1884\"\nconnections = 100\nauth.anonymous = false\n",
-        "address = \"ws://0.0.0.0:8080\"",
+        "address = \"ws://0.0.0.0:8080\"\nmount_point = \"up/\"\n",
         "max_session_expiry_s = 1209600",
         "session_queue_messages = 5000",
         "in_flight_per_client = 20",

@@ -41,6 +41,7 @@ pub(super) struct Listener {
     pub(super) takes_name_of_certificate: bool,
     pub(super) minimum_version: Option<&'static str>,
     pub(super) connections: Option<u64>,
+    pub(super) mount_point: Option<String>,
     pub(super) security: Security,
 }
 
@@ -217,6 +218,9 @@ impl Listener {
         let _ = writeln!(text, "[[listener]]\naddress = {}", quoted(&address));
         if let Some(connections) = self.connections {
             let _ = writeln!(text, "connections = {connections}");
+        }
+        if let Some(prefix) = &self.mount_point {
+            let _ = writeln!(text, "mount_point = {}", quoted(prefix));
         }
         let anonymous = security.anonymous.unwrap_or(is_local);
         let _ = writeln!(text, "auth.anonymous = {anonymous}");

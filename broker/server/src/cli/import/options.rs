@@ -1,5 +1,7 @@
 //! What each option of mosquitto is here.
 
+use tautwire_engine::MountPoint;
+
 use super::mosquitto::{Listener, Reading, quoted};
 
 /// What has come of a line.
@@ -51,6 +53,10 @@ fn of_listeners(reading: &mut Reading, key: &str, value: &str) -> Option<Answer>
             "tlsv1.3" => reading.listener().minimum_version = Some("1.3"),
             "tlsv1.2" => reading.listener().minimum_version = Some("1.2"),
             _ => return Some(Answer::Noted("TLS before 1.2 is not served")),
+        },
+        "mount_point" => match MountPoint::new(value) {
+            Some(_) => reading.listener().mount_point = text(),
+            None => return Some(Answer::Noted("a mount point ends with / and does not begin with $")),
         },
         "max_connections" => reading.listener().connections = value.parse().ok().filter(|count| *count > 0),
         _ => return None,
@@ -128,7 +134,6 @@ fn without_counterpart(key: &str) -> Option<&'static str> {
             "state is kept in data.path, and that of mosquitto is not taken over"
         }
         "message_size_limit" => "mqtt.maximum_packet_size bounds the whole packet",
-        "mount_point" => "topics have no prefix by listener; rules can name the listener",
         "queue_qos0_messages" => "messages of QoS 0 are never queued for clients that are away",
         "set_tcp_nodelay" => "needless: it is always so",
         "upgrade_outgoing_qos" => "messages keep the lower QoS, as the standard says",

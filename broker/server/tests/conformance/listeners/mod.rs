@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod mount;
+mod own;
 mod proxy;
 mod slow;
 mod tables;
