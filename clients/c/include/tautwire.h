@@ -20,6 +20,11 @@
 #define TW_NAMES 1
 #endif
 
+/* Whether SCRAM is built in: 0, 256 for SCRAM-SHA-256, 512 for SCRAM-SHA-512, too. */
+#ifndef TW_SCRAM
+#define TW_SCRAM 0
+#endif
+
 /* Whether layer 3 is built in. Define it as 0 to leave it out. */
 #ifndef TW_LINK
 #define TW_LINK 1
@@ -43,6 +48,10 @@ extern "C" {
 #include "tautwire/codec.h"
 
 #include "tautwire/client.h"
+
+#if TW_SCRAM
+#include "tautwire/scram.h"
+#endif
 
 #if TW_LINK
 #include "tautwire/link.h"

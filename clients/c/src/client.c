@@ -35,10 +35,17 @@ tw_result tw_client_init(tw_client *client, const tw_client_config *config) {
     return result < 0 ? result : 0;
 }
 
+static size_t append(uint8_t *to, size_t at, tw_bytes bytes) {
+    if (bytes.len > 0) {
+        memcpy(to + at, bytes.data, bytes.len);
+    }
+    return at + bytes.len;
+}
+
 /* Our own properties go before those of the configuration. Nothing has been received yet: they are put together there. */
 static tw_result gather_properties(tw_client *c, tw_properties *properties) {
     const tw_client_config *config = &c->config;
-    tw_properties extra = config->connect.properties;
+    tw_properties extra = config->connect.properties, authentication = {NULL, 0};
     tw_writer writer = tw_writer_on(config->receive.data, config->receive.size);
     if (config->session_expiry_s > 0) {
         tw_put_number(&writer, TW_SESSION_EXPIRY_INTERVAL, config->session_expiry_s);
@@ -49,13 +56,17 @@ static tw_result gather_properties(tw_client *c, tw_properties *properties) {
     if (config->receive.size < TW_MAX_PACKET_BYTES) {
         tw_put_number(&writer, TW_MAXIMUM_PACKET_SIZE, (uint32_t)config->receive.size);
     }
-    if (writer.size - writer.len < extra.len) {
+    if (config->authenticator != NULL) {
+        tw_result result = gather_authentication(config->authenticator, NULL, &authentication);
+        if (result < 0) {
+            return result;
+        }
+    }
+    if (writer.size - writer.len < authentication.len || writer.size - writer.len - authentication.len < extra.len) {
         return TW_BUFFER_TOO_SMALL;
     }
-    if (extra.len > 0) {
-        memcpy(writer.data + writer.len, extra.data, extra.len);
-    }
-    *properties = tw_view(writer.data, writer.len + extra.len);
+    writer.len = append(writer.data, writer.len, authentication);
+    *properties = tw_view(writer.data, append(writer.data, writer.len, extra));
     return 0;
 }
 
@@ -79,6 +90,8 @@ static tw_result begin_connect(tw_client *c, tw_packet *packet) {
         if (c->has_session && c->config.session_expiry_s > 0) {
             connect->clean_start = false;
         }
+    } else if (c->config.authenticator != NULL) {
+        return TW_NOT_IN_VERSION;
     }
     if (connect->client_id.len == 0) {
         connect->clean_start = true;
@@ -115,6 +128,8 @@ void tw_client_close(tw_client *client) {
     client->owes_ping = false;
     client->has_sent = false;
     client->has_heard = false;
+    client->is_authenticating = false;
+    client->auth_len = 0;
     rewind_outbox(client);
 }
 
@@ -295,6 +310,7 @@ bool tw_client_next(tw_client *client, uint32_t now_ms, tw_event *event) {
         client->heard_at_ms = now_ms;
     }
     flush_ack(client);
+    flush_auth(client);
     if (check_time(client, now_ms, event)) {
         return true;
     }

@@ -85,6 +85,12 @@ static bool handle_connack(tw_client *c, const tw_connack *connack, tw_event *ev
     if (connack->session_present && c->asked_clean) {
         return close_with(c, TW_SESSION_UNEXPECTED, event);
     }
+    if (c->config.authenticator != NULL) {
+        tw_result result = finish_authentication(c->config.authenticator, connack->properties);
+        if (result < 0) {
+            return close_with(c, result, event);
+        }
+    }
     take_limits(c, connack->properties);
     if (!connack->session_present) {
         c->incoming_used = 0;
@@ -206,11 +212,7 @@ static bool handle_packet(tw_client *c, const tw_packet *packet, tw_event *event
     case TW_SUBACK:
     case TW_UNSUBACK: return handle_suback(c, packet->type, &packet->as.suback, event);
     case TW_PINGRESP: c->is_waiting_for_pong = false; return false;
-    case TW_AUTH:
-        event->type = TW_EVENT_AUTH;
-        event->reason = notice->reason;
-        event->properties = notice->properties;
-        return true;
+    case TW_AUTH: return handle_auth(c, notice, event);
     case TW_DISCONNECT:
         if (c->config.connect.version == TW_V5) {
             return closed_by_server(c, notice->reason, notice->properties, event);

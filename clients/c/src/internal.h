@@ -77,6 +77,14 @@ static uint8_t *transmit_room(tw_client *c, size_t len);
 static tw_result encode_packet(const tw_client *c, const tw_packet *packet, uint8_t *out, size_t size);
 static bool put_short(tw_client *c, tw_packet_type type, uint16_t packet_id, tw_reason reason);
 
+static tw_result transmit_notice(tw_client *c, tw_packet_type type, tw_reason reason, tw_properties properties);
+
+/* authentication.c */
+static tw_result gather_authentication(const tw_authenticator *a, const tw_bytes *challenge, tw_properties *properties);
+static tw_result finish_authentication(const tw_authenticator *a, tw_properties properties);
+static void flush_auth(tw_client *c);
+static bool handle_auth(tw_client *c, const tw_notice *notice, tw_event *event);
+
 /* incoming.c */
 static bool handle_packet(tw_client *c, const tw_packet *packet, tw_event *event);
 static void flush_ack(tw_client *c);

@@ -228,8 +228,9 @@ tw_result tw_link_connect(tw_link *link, uint32_t timeout_ms) {
     }
     link->error = 0;
     while (!tw_client_is_connected(&link->client)) {
-        if (link->error == TW_REFUSED) {
-            return TW_REFUSED;
+        /* Refused, or not believed by the authenticator. */
+        if (link->error <= TW_REFUSED) {
+            return link->error;
         }
         if (!wait_on(link, start_ms, timeout_ms)) {
             return TW_TIMED_OUT;

@@ -18,7 +18,8 @@ static const char ERROR_NAMES[] =
     "packet_too_large\0"
     "buffer_too_small\0field_too_long\0argument\0not_in_version\0not_connected\0outbox_full\0transmit_full\0"
     "server_limit\0"
-    "timed_out\0transport_closed\0refused";
+    "timed_out\0transport_closed\0refused\0"
+    "scram_credentials\0scram_malformed\0scram_nonce\0scram_iterations\0scram_refused\0scram_server_signature";
 
 /* The first and the last error of each class. */
 static const int8_t ERROR_RUNS[][2] = {
@@ -28,6 +29,7 @@ static const int8_t ERROR_RUNS[][2] = {
     {TW_PACKET_OVER_LIMIT, TW_PACKET_OVER_LIMIT},
     {TW_BUFFER_TOO_SMALL, TW_SERVER_LIMIT},
     {TW_TIMED_OUT, TW_REFUSED},
+    {TW_SCRAM_CREDENTIALS, TW_SCRAM_SERVER_SIGNATURE},
 };
 
 const char *tw_error_name(tw_result result) {

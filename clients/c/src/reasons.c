@@ -77,7 +77,11 @@ tw_reason tw_reason_for(tw_result result) {
     case TW_FAULT_MALFORMED: return TW_MALFORMED_PACKET;
     case TW_FAULT_TOO_LARGE: return TW_PACKET_TOO_LARGE;
     case TW_FAULT_USE: return TW_IMPLEMENTATION_SPECIFIC_ERROR;
-    case TW_FAULT_CONNECTION: return result == TW_TIMED_OUT ? TW_KEEP_ALIVE_TIMEOUT : TW_UNSPECIFIED_ERROR;
+    case TW_FAULT_CONNECTION:
+        if (result <= TW_SCRAM_CREDENTIALS) {
+            return TW_NOT_AUTHORIZED;
+        }
+        return result == TW_TIMED_OUT ? TW_KEEP_ALIVE_TIMEOUT : TW_UNSPECIFIED_ERROR;
     default: break;
     }
     switch (result) {

@@ -43,7 +43,15 @@
 
 #include "client.c"
 
+#include "authentication.c"
+
 #include "incoming.c"
+
+#if TW_SCRAM
+#include "sha2.c"
+
+#include "scram.c"
+#endif
 
 #if TW_LINK
 #include "link.c"

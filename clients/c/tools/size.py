@@ -40,10 +40,13 @@ def main() -> int:
     core, globals_bytes = compiled(prefix, build, "TW_LINK=0", "TW_NAMES=0")
     named, _ = compiled(prefix, build, "TW_LINK=0")
     whole, _ = compiled(prefix, build)
+    scram, _ = compiled(prefix, build, "TW_SCRAM=256")
+    both, _ = compiled(prefix, build, "TW_SCRAM=512")
     client = size_of(prefix, build, "tw_client")
     print(f"Cortex-M0, -Os: codec and client {core} bytes of code, at most {CODE_BAR_BYTES}")
     print(f"                names of errors  {named - core} (TW_NAMES=0 leaves them out)")
     print(f"                link             {whole - named} (TW_LINK=0 leaves it out)")
+    print(f"                SCRAM-SHA-256    {scram - whole} (TW_SCRAM=256 builds it in; with SHA-512 {both - whole}, TW_SCRAM=512)")
     print(f"                a client         {client} bytes of RAM and its buffers, at most {CLIENT_BAR_BYTES}")
     print(f"                global variables {globals_bytes} bytes, at most 0")
     return 0 if core <= CODE_BAR_BYTES and client <= CLIENT_BAR_BYTES and globals_bytes == 0 else 1

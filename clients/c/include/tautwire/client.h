@@ -11,6 +11,23 @@
  * Times are milliseconds of a clock that may begin anywhere and may wrap around.
  */
 
+/**
+ * One side of an extended authentication (section 4.12, 5.0 alone): SCRAM (tw_scram_authenticator), or a method of your own. The
+ * functions are called in the middle of the protocol; an error of theirs, one of tw_error, ends the connection.
+ */
+typedef struct tw_authenticator {
+    const char *method;
+    /** Begins anew: writes the data that goes with CONNECT, or begins a re-authentication. Answers how many bytes; 0 for none. */
+    tw_result (*begin)(void *context, tw_memory to);
+    /** Answers the server's data. */
+    tw_result (*respond)(void *context, tw_bytes challenge, tw_memory to);
+    /** Checks what the server sent with its success. Answers 0 if it can be believed. */
+    tw_result (*finish)(void *context, tw_bytes data);
+    void *context;
+    /** Holds the method and the longest message of this side, and six bytes. */
+    tw_memory space;
+} tw_authenticator;
+
 /** How a client is set up. Begin with tw_client_defaults(). What it points to must outlive the client. */
 typedef struct tw_client_config {
     /**
@@ -35,6 +52,8 @@ typedef struct tw_client_config {
     /** Packet identifiers of incoming QoS 2 messages that are not complete yet. Told to a 5.0 server as Receive Maximum. */
     uint16_t *incoming;
     uint16_t incoming_count;
+    /** NULL for none. With one, method and data must not be among the properties of CONNECT. */
+    const tw_authenticator *authenticator;
 } tw_client_config;
 
 typedef enum tw_event_type {
@@ -53,7 +72,10 @@ typedef enum tw_event_type {
     /** The answer to a subscription: `packet_id`, `reasons` (one byte for each filter), `properties`. */
     TW_EVENT_SUBSCRIBED,
     TW_EVENT_UNSUBSCRIBED,
-    /** The server goes on with authentication: `reason`, `properties`. Answer with tw_client_auth(). */
+    /**
+     * With an authenticator: the server has accepted a re-authentication, and the authenticator its proof. Without: the server
+     * goes on with authentication (`reason`, `properties`), and you answer with tw_client_auth().
+     */
     TW_EVENT_AUTH,
     /** The connection is over: `error`, `reason`, `properties`. Send what tw_client_output() still has, and close. */
     TW_EVENT_CLOSED
@@ -91,6 +113,7 @@ typedef struct tw_client {
     size_t head, tail, limit, cursor;
     uint32_t sent_at_ms, heard_at_ms, asked_at_ms;
     uint32_t server_max_packet_bytes;
+    uint32_t auth_len;
     uint16_t records, unsent, settled;
     uint16_t next_packet_id;
     uint16_t quota, max_quota;
@@ -99,6 +122,7 @@ typedef struct tw_client {
     uint16_t ack_packet_id;
     uint8_t ack_type;
     uint8_t ack_reason;
+    uint8_t auth_reason;
     uint8_t state;
     uint8_t server_max_qos;
     bool server_retains;
@@ -106,6 +130,7 @@ typedef struct tw_client {
     bool asked_clean;
     bool is_waiting_for_pong, owes_ping;
     bool has_sent, has_heard;
+    bool is_authenticating;
 } tw_client;
 
 /** MQTT 5.0, clean start, keep alive 60 s, answers within 10 s, no limit of its own on messages in flight. */
@@ -167,7 +192,14 @@ tw_result tw_client_unsubscribe(tw_client *client, const tw_subscription *list, 
 /** Refuses the message of the last TW_EVENT_MESSAGE with a reason code of PUBACK. 5.0 alone, QoS 1 and 2 alone. */
 tw_result tw_client_reject(tw_client *client, tw_reason reason);
 
-/** Answers TW_EVENT_AUTH, or begins re-authentication (section 4.12). */
+/**
+ * Begins a re-authentication with the authenticator (section 4.12.1), while messages flow; TW_EVENT_AUTH tells when the server has
+ * accepted. If either side refuses, the connection ends. Errors: TW_NOT_CONNECTED; TW_ARGUMENT, if there is no authenticator or one
+ * goes on already; TW_BUFFER_TOO_SMALL; those of the authenticator.
+ */
+tw_result tw_client_reauthenticate(tw_client *client);
+
+/** Without an authenticator: answers TW_EVENT_AUTH, or begins re-authentication (section 4.12). */
 tw_result tw_client_auth(tw_client *client, tw_reason reason, tw_properties properties);
 
 /** Ends the connection: send the output, then close the transport. In 3.1.1 `reason` is TW_SUCCESS. */

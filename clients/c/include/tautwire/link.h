@@ -54,7 +54,10 @@ tw_result tw_link_init(tw_link *link, const tw_client_config *config, tw_transpo
  */
 tw_result tw_link_step(tw_link *link, uint32_t timeout_ms);
 
-/** Connects. Answers 0, TW_REFUSED (see tw_link_reason), or TW_TIMED_OUT: tw_link_step() goes on trying then. */
+/**
+ * Connects. Answers 0, TW_REFUSED (see tw_link_reason), the authenticator's error from TW_SCRAM_CREDENTIALS on, or TW_TIMED_OUT:
+ * tw_link_step() goes on trying then.
+ */
 tw_result tw_link_connect(tw_link *link, uint32_t timeout_ms);
 
 /** The reason code of the last TW_EVENT_CLOSED. */

@@ -143,7 +143,21 @@ typedef enum tw_error {
     /** The transport failed or was closed by the other side. */
     TW_TRANSPORT_CLOSED = -111,
     /** The server refused the connection, or sent DISCONNECT. The reason code says why. */
-    TW_REFUSED = -112
+    TW_REFUSED = -112,
+
+    /* Authentication, on this side. An authenticator may answer with any of them; their names are those of SCRAM. */
+    /** User name or password is empty or not of visible ASCII, or there are no random bytes. */
+    TW_SCRAM_CREDENTIALS = -120,
+    /** The server sent something else than SCRAM. */
+    TW_SCRAM_MALFORMED = -121,
+    /** The server did not go on with the client's nonce: the message may be from another exchange. */
+    TW_SCRAM_NONCE = -122,
+    /** The server asks for too few iterations, or too many. */
+    TW_SCRAM_ITERATIONS = -123,
+    /** The server refuses, in words of SCRAM. */
+    TW_SCRAM_REFUSED = -124,
+    /** The server has not proved that it knows the password. It may be another than it says. */
+    TW_SCRAM_SERVER_SIGNATURE = -125
 } tw_error;
 
 /** Who is at fault. */

@@ -375,61 +375,6 @@ test("waking up: a page that is shown again, or online again, connects without w
   assert.equal(isListening, false);
 });
 
-describe("extended authentication", () => {
-  test("the steps of a method, and once more on request", async () => {
-    const said: string[] = [];
-    const bytes = (text: string) => new TextEncoder().encode(text);
-    const read = (data: Uint8Array | undefined) => new TextDecoder().decode(data);
-    const { broker, client } = setup({
-      authentication: {
-        method: "SCRAM",
-        start: () => bytes("first"),
-        step: (data) => Promise.resolve(bytes(`answer to ${read(data)}`)),
-        finish: (data) => {
-          said.push(read(data));
-        },
-      },
-    });
-    const link = await broker.next();
-    const { properties } = await link.expect("connect");
-    assert.equal(properties.authenticationMethod, "SCRAM");
-    assert.equal(read(properties.authenticationData), "first");
-    const method = { authenticationMethod: "SCRAM" };
-    link.give({ type: "auth", reason: 0x18, properties: { ...method, authenticationData: bytes("q1") } });
-    assert.equal(read((await link.expect("auth")).properties.authenticationData), "answer to q1");
-    link.give({ type: "connack", reason: 0, properties: { ...method, authenticationData: bytes("v1") } });
-    await client.connected();
-    const again = client.reauthenticate();
-    const auth = await link.expect("auth");
-    assert.equal(auth.reason, 0x19);
-    link.give({ type: "auth", reason: 0, properties: { ...method, authenticationData: bytes("v2") } });
-    await again;
-    assert.deepEqual(said, ["v1", "v2"]);
-    const lost = failure(client.reauthenticate());
-    await link.expect("auth");
-    link.drop();
-    assert.equal((await lost).code, "connection_lost");
-    await client.close();
-  });
-
-  test("a hook that throws ends the client", async () => {
-    const { broker, client } = setup({
-      authentication: {
-        method: "M",
-        step: () => {
-          throw new Error("wrong signature");
-        },
-      },
-    });
-    const link = await broker.next();
-    await link.expect("connect");
-    link.give({ type: "auth", reason: 0x18, properties: { authenticationMethod: "M" } });
-    const error = await failure(client.connected());
-    assert.equal(error.code, "authentication_failed");
-    assert.equal(client.state, "closed");
-  });
-});
-
 describe("telling what happens", () => {
   test("diagnostics see packets in outline, states and attempts, and no payload or password", async () => {
     const events: DiagnosticEvent[] = [];

@@ -26,7 +26,7 @@ test("the first example of the README runs as pasted and prints what it says", {
   await broker.stop();
 });
 
-test("a bundle for browsers needs nothing of Node.js and has no MessagePack unless it is asked for", async () => {
+test("a bundle for browsers needs nothing of Node.js and has no MessagePack or SCRAM unless it is asked for", async () => {
   const bundle = async (contents: string, conditions: string[]) => {
     const result = await build({
       stdin: { contents, resolveDir: cwd },
@@ -43,10 +43,13 @@ test("a bundle for browsers needs nothing of Node.js and has no MessagePack unle
   };
   for (const conditions of [[], ["workerd"], ["edge-light"], ["import"]]) {
     const inputs = await bundle('export * from "@tautwire/client"', conditions);
-    assert.ok(!inputs.some((name) => /node:|\/transport\/(tcp|node-web-socket|frames)|msgpack\/dist/.test(name)), inputs.join("\n"));
+    assert.ok(!inputs.some((name) => /node:|\/transport\/(tcp|node-web-socket|frames)|msgpack\/dist|\/scram\//.test(name)), inputs.join("\n"));
   }
   const packed = await bundle('export * from "@tautwire/client/msgpack"', []);
   assert.ok(packed.some((name) => name.includes("msgpack/dist/esm/decoder")));
+  // SCRAM needs nothing of the client.
+  const scram = await bundle('export * from "@tautwire/client/scram"', []);
+  assert.deepEqual(scram.filter((name) => !name.startsWith("dist/esm/scram/")), ["<stdin>"]);
 });
 
 test("it runs where Buffer, process, setImmediate and performance are not", () => {
@@ -94,7 +97,9 @@ test("CommonJS gets the same", () => {
   const require = createRequire(import.meta.url);
   const { connect, MqttError } = require("@tautwire/client") as typeof import("@tautwire/client");
   const { msgpack } = require("@tautwire/client/msgpack") as typeof import("@tautwire/client/msgpack");
+  const { scram } = require("@tautwire/client/scram") as typeof import("@tautwire/client/scram");
   assert.equal(typeof connect, "function");
+  assert.equal(scram({ userName: "ann", password: "pencil" }).method, "SCRAM-SHA-256");
   assert.equal(new MqttError("closed", "x").code, "closed");
   assert.equal(msgpack().contentType, "application/msgpack");
 });

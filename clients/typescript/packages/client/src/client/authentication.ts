@@ -1,6 +1,7 @@
 /**
- * Extended authentication (section 4.12): the steps of a method such as SCRAM. The functions may be asynchronous; one that
- * throws ends the client with `authentication_failed`.
+ * Extended authentication (section 4.12): the steps of a method such as SCRAM, which `@tautwire/client/scram` has. The functions
+ * may be asynchronous; one that throws ends the client with `authentication_failed`. Nothing is sent to a server that has
+ * accepted the client, and nothing of it is heard, before `finish` has checked it.
  */
 export interface Authentication {
   /** The name of the method, which the server must know. */

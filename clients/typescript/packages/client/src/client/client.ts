@@ -448,7 +448,13 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
 
   // The connection.
 
-  /** Runs the extended authentication again on the present connection (section 4.12.1). MQTT 5.0. */
+  /**
+   * Runs the extended authentication again on the present connection (section 4.12.1), while messages flow, and resolves when the
+   * server has accepted. Where either side refuses, the connection ends. MQTT 5.0.
+   *
+   * @throws {MqttError} As a rejection: `not_supported`, also while one goes on; `connection_lost`; `authentication_failed`;
+   * `server_disconnected` with the server's reason.
+   */
   reauthenticate(): Promise<void> {
     return handled(this.connection.authenticate());
   }

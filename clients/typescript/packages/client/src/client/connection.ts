@@ -8,7 +8,7 @@ import { newCounters } from "../session/counters.js";
 import { FLUSH_BYTES } from "../session/link.js";
 import type { Receipt } from "../session/incoming.js";
 import { SUCCESS, type Answer } from "../session/outgoing.js";
-import { Session, type Credentials, type SessionOwner } from "../session/session.js";
+import { Session, unexpected, type Credentials, type SessionOwner } from "../session/session.js";
 import { outline } from "../session/trace.js";
 import type { Transport } from "../transport/transport.js";
 import type { ClientState, DiagnosticEvent } from "./events.js";
@@ -147,7 +147,7 @@ export class Connection implements SessionOwner {
       },
       (error: unknown) => {
         if (attempt === this.attempt) {
-          this.onLost(asMqttError(error, "authentication_failed", "the credentials are not there"));
+          this.onLost(authenticationError(error));
         }
       },
     );
@@ -210,10 +210,6 @@ export class Connection implements SessionOwner {
     if (this.state === "closing") return;
     this.enter("connected");
     this.arm();
-    const { authentication } = this.options;
-    if (authentication?.finish !== undefined && packet.properties.authenticationMethod === authentication.method) {
-      void this.answerAuth(0, packet.properties.authenticationData);
-    }
     this.owner.onConnected(packet);
   }
 
@@ -232,43 +228,54 @@ export class Connection implements SessionOwner {
     this.onLost(error, true);
   }
 
-  onAuth({ reason, properties }: Auth): void {
-    void this.answerAuth(reason, properties.authenticationData);
+  onAuth(packet: Auth | Connack): void {
+    const { reason } = packet;
+    if (packet.type === "connack") {
+      void this.goOn(0, packet);
+    } else {
+      const isConnecting = this.state === "connecting" && reason === 0x18;
+      if (!isConnecting && (this.authenticating === null || reason === 0x19)) unexpected(packet);
+      void this.goOn(reason, packet);
+    }
   }
 
-  /** The server goes on with an authentication, or has ended it. */
-  private async answerAuth(reason: number, data: Uint8Array | undefined): Promise<void> {
-    const { attempt } = this;
-    const { authentication } = this.options;
+  /** Takes the step that a reason of AUTH stands for. The packet is the server's, if it is its turn that has been. */
+  private async goOn(reason: number, packet?: Auth | Connack): Promise<void> {
+    const { attempt, session } = this;
+    const authentication = this.options.authentication!;
+    const data = packet?.properties.authenticationData;
     try {
-      if (authentication === undefined || (reason !== 0 && reason !== 0x18)) {
-        throw new MqttError("authentication_failed", "the server asks for an authentication that is not there");
-      }
-      const answer = await (reason === 0 ? authentication.finish?.(data) : authentication.step(data));
+      const answer = await (reason === 0x18
+        ? authentication.step(data)
+        : reason === 0
+          ? authentication.finish?.(data)
+          : authentication.start?.());
       if (attempt !== this.attempt) return;
-      if (reason === 0) this.authenticating?.resolve();
-      else this.session.authenticate(0x18, authentication.method, answer as Uint8Array | undefined);
+      if (packet?.type === "connack") {
+        session.admit(packet);
+        this.readOn();
+      } else if (reason === 0) {
+        this.authenticating?.resolve();
+        this.authenticating = null;
+      } else {
+        session.authenticate(reason, answer as Uint8Array | undefined);
+      }
     } catch (error) {
-      if (attempt === this.attempt) this.giveUp(asMqttError(error, "authentication_failed", "the authentication failed"));
+      if (attempt === this.attempt) this.giveUp(authenticationError(error));
     }
   }
 
   /** Authenticates again on the same connection. */
   async authenticate(): Promise<void> {
-    const { authentication } = this.options;
-    if (authentication === undefined || this.version !== 5) {
-      throw new MqttError("not_supported", "there is no extended authentication to repeat");
+    if (this.options.authentication === undefined || this.version !== 5 || this.authenticating !== null) {
+      throw new MqttError("not_supported", "there is no extended authentication, or it goes on");
     }
     if (this.state !== "connected") throw new MqttError("connection_lost", "not connected");
-    const { attempt } = this;
-    const data = await authentication.start?.();
-    if (attempt !== this.attempt) throw new MqttError("connection_lost", "the connection was lost meanwhile");
-    const result = new Promise<void>((resolve, reject) => {
-      this.authenticating?.reject(new MqttError("aborted", "another authentication began"));
+    return new Promise((resolve, reject) => {
       this.authenticating = { resolve, reject };
+      // [MQTT-4.12.1-1]
+      void this.goOn(0x19);
     });
-    this.session.authenticate(0x19, authentication.method, data);
-    await result;
   }
 
   // Bytes.
@@ -515,7 +522,7 @@ export class Connection implements SessionOwner {
   }
 
   private giveUp(error: MqttError): void {
-    this.session.disconnect(0x83);
+    this.session.disconnect(0x87);
     this.flush();
     this.onLost(error, true);
   }
@@ -624,6 +631,10 @@ function isPermanentError({ code, reason }: MqttError): boolean {
     reason !== undefined &&
     PERMANENT_REASONS.includes(reason)
   );
+}
+
+function authenticationError(error: unknown): MqttError {
+  return asMqttError(error, "authentication_failed", `the authentication failed: ${messageOf(error)}`);
 }
 
 function messageOf(error: unknown): string {

@@ -61,7 +61,8 @@ export interface SessionOwner {
   onOutput(): void;
   onConnected(packet: Connack): void;
   onMessage(packet: Publish, receipt: Receipt | null): void;
-  onAuth(packet: Auth): void;
+  /** The server goes on with the authentication, or has ended it: of CONNACK, {@link Session.admit} is told if it is believed. */
+  onAuth(packet: Auth | Connack): void;
   onRefused(filter: string, error: MqttError): void;
   /** The connection is to be ended, once the outbox has been sent. */
   onFailed(error: MqttError): void;
@@ -82,6 +83,10 @@ export class Session {
   clientId: string;
   /** Whether the application cannot take more messages for now. */
   isPaused = false;
+  /** Whether it is not known yet whether the server is believed: what comes behind its CONNACK waits. */
+  private isHeld = false;
+  /** The authentication method of this connection. */
+  private method: string | undefined;
   private state: State = "idle";
   private hasConnected = false;
   private decoder = new ClientDecoder();
@@ -120,7 +125,7 @@ export class Session {
 
   /** Whether bytes are to be left where they are. */
   get isReading(): boolean {
-    return !this.isPaused || this.awaitsAnswers || this.decoder.bufferedBytes > UNREAD_MAX_BYTES;
+    return !this.isHeld && (!this.isPaused || this.awaitsAnswers || this.decoder.bufferedBytes > UNREAD_MAX_BYTES);
   }
 
   /** A transport is open: writes CONNECT. */
@@ -136,10 +141,12 @@ export class Session {
     });
     this.aliases.length = 0;
     this.state = "connecting";
+    this.isHeld = false;
     this.cleanStart = this.hasConnected
       ? (version === 5 ? settings.sessionExpiryS === 0 : settings.cleanStart)
       : settings.cleanStart;
     const { authenticationMethod, authenticationData } = credentials;
+    this.method = authenticationMethod;
     const isV5 = version === 5;
     link.send({
       type: "connect",
@@ -190,7 +197,7 @@ export class Session {
   read(): void {
     const { decoder } = this;
     try {
-      while (!this.isPaused || this.isReading) {
+      while (this.isReading) {
         const packet = decoder.read();
         if (packet === null) return;
         this.counters.packetsReceived++;
@@ -240,13 +247,16 @@ export class Session {
         this.keepAlive.answered();
         break;
       case "connack":
-        this.onConnack(packet);
+        if (this.state !== "connecting") unexpected(packet);
+        if (packet.reason !== 0) this.fail(refusal(packet.reason, packet.properties));
+        else if (this.method === undefined) this.admit(packet);
+        else this.onAuth(packet);
         break;
       case "disconnect":
         this.onDisconnect(packet);
         break;
       case "auth":
-        this.owner.onAuth(packet);
+        this.onAuth(packet);
         break;
       default:
         unexpected(packet);
@@ -273,13 +283,17 @@ export class Session {
     packet.topic = topic;
   }
 
-  private onConnack(packet: Connack): void {
-    if (this.state !== "connecting") unexpected(packet);
-    const { properties, reason } = packet;
-    if (reason !== 0) {
-      this.fail(refusal(reason, properties));
-      return;
-    }
+  private onAuth(packet: Auth | Connack): void {
+    // [MQTT-4.12.0-5] [MQTT-4.12.0-6]
+    if (this.method === undefined || packet.properties.authenticationMethod !== this.method) unexpected(packet);
+    this.isHeld = packet.type === "connack";
+    this.owner.onAuth(packet);
+  }
+
+  /** The server has accepted the connection, and is believed. */
+  admit(packet: Connack): void {
+    const { properties } = packet;
+    this.isHeld = false;
     // [MQTT-3.2.2-4]
     if (packet.sessionPresent && this.cleanStart) {
       throw new MqttError("protocol_error", "the server goes on with a session that was to be new");
@@ -332,9 +346,8 @@ export class Session {
   }
 
   /** Answers the server's AUTH, or begins another authentication (section 4.12). */
-  authenticate(reason: 0x18 | 0x19, method: string, data: Uint8Array | undefined): void {
-    const properties = { authenticationMethod: method, ...(data && { authenticationData: data }) };
-    this.link.send({ type: "auth", reason, properties });
+  authenticate(reason: number, authenticationData: Uint8Array | undefined): void {
+    this.link.send({ type: "auth", reason, properties: { authenticationMethod: this.method, authenticationData } });
   }
 
   /** Writes DISCONNECT; the session goes no further on this connection. */
@@ -376,7 +389,7 @@ export class Session {
   }
 }
 
-function unexpected(packet: Packet): never {
+export function unexpected(packet: Packet): never {
   throw new MqttError("protocol_error", `unexpected ${packet.type}`, { reason: 0x82 });
 }
 

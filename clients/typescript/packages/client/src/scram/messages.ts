@@ -1,0 +1,65 @@
+// The messages of the server (RFC 5802, section 7). They are of visible ASCII, which is all that a server needs.
+
+import { malformed, ScramError } from "./error.js";
+
+/** Longest message of a server. */
+const MESSAGE_MAX_BYTES = 1024;
+
+export interface ServerFirst {
+  readonly text: string;
+  /** Of both, the client's first. */
+  readonly nonce: string;
+  /** Base64. */
+  readonly salt: string;
+  readonly iterations: number;
+}
+
+export function readServerFirst(data: Uint8Array | undefined, clientNonce: string): ServerFirst {
+  const text = read(data);
+  const [first = "", second = "", third = ""] = text.split(",");
+  // A mandatory extension, `m=…`, stands where the nonce should.
+  if (!first.startsWith("r=") || !second.startsWith("s=") || !third.startsWith("i=")) {
+    throw malformed("nonce, salt or iterations are missing");
+  }
+  const [nonce, salt, iterations] = [first.slice(2), second.slice(2), third.slice(2)];
+  if (fromBase64(salt).length === 0) throw malformed("the salt is empty");
+  if (!/^(0|[1-9]\d*)$/.test(iterations)) throw malformed("the iterations are not a number");
+  if (!nonce.startsWith(clientNonce) || nonce === clientNonce) {
+    throw new ScramError("scram_nonce", "the server did not go on with the client's nonce");
+  }
+  return { text, nonce, salt, iterations: Number(iterations) };
+}
+
+/** The signature in the server's last message. */
+export function readServerFinal(data: Uint8Array): Uint8Array {
+  const [first = ""] = read(data).split(",");
+  if (!first.startsWith("v=")) throw malformed("the signature is missing");
+  return fromBase64(first.slice(2));
+}
+
+export function isVisible(text: string): boolean {
+  return /^[ -~]+$/.test(text);
+}
+
+/** A user name as a message has it. */
+export function escaped(userName: string): string {
+  return userName.replaceAll("=", "=3D").replaceAll(",", "=2C");
+}
+
+export function toBase64(bytes: Uint8Array): string {
+  return btoa(String.fromCharCode(...bytes));
+}
+
+export function fromBase64(text: string): Uint8Array<ArrayBuffer> {
+  // `atob` takes spaces, and text without its padding.
+  if (text.length % 4 !== 0 || !/^[A-Za-z0-9+/]*={0,2}$/.test(text)) throw malformed("a field is not Base64");
+  return Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+}
+
+function read(data: Uint8Array | undefined): string {
+  if (data === undefined || data.length > MESSAGE_MAX_BYTES) throw malformed("a message that is empty, or of more than 1,024 bytes");
+  const text = String.fromCharCode(...data);
+  if (!isVisible(text)) throw malformed("a message that is empty, or has other bytes than visible ASCII");
+  if (text.startsWith("e=")) throw new ScramError("scram_refused", `the server refuses: ${text.slice(2)}`);
+  return text;
+}
