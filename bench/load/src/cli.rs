@@ -11,7 +11,7 @@ use crate::broker::{BrokerKind, Programs, become_program, repository_root};
 use crate::compare::{Definition, Options, compare, load_definitions, run_once, validate_result};
 use crate::failure::{Failure, Result, While};
 use crate::mqtt::ProtocolVersion;
-use crate::net::{serve_echo, serve_relay};
+use crate::net::{serve_echo, serve_relay, serve_tls_relay};
 use crate::scenario::{KINDS, Scenario};
 use crate::system::{Placement, raise_open_files_limit};
 
@@ -23,7 +23,8 @@ tautwire-bench compare [NAME...]   measure the suite, or the scenarios of bench/
     --quick                        a look: one round, smaller, the first placement and three brokers
     --rounds N                     rounds in which brokers take turns (3)
     --brokers A,B                  tautwire, tautwire-Nt (N threads), tautwire-contracts, mosquitto, nats, mochi, aedes,
-                                   rumqttd, rmqtt, hivemq, relay
+                                   rumqttd, rmqtt, hivemq, relay; by TLS: tautwire-tls, mosquitto-tls,
+                                   nats-tls, relay-tls
     --pin broker=CPU,generator=CPU | --free
     --nice N                       scheduling priority of both sides
     --out FOLDER                   where results go: bench/results/HARDWARE, and bench/results/quick for a look or with
@@ -58,6 +59,10 @@ pub(crate) fn run() -> Result<ExitCode> {
         // Not for people: the processes behind the raw figures.
         "echo" => serve_echo().map(|()| ExitCode::SUCCESS),
         "relay" => serve_relay().map(|()| ExitCode::SUCCESS),
+        "relay-tls" => {
+            let (certificate, key) = (PathBuf::from(parser.value()?), PathBuf::from(parser.value()?));
+            serve_tls_relay(&certificate, &key).map(|()| ExitCode::SUCCESS)
+        }
         "become" => {
             let program = parser.value()?;
             let arguments: Vec<OsString> = parser.raw_args()?.collect();

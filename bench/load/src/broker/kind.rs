@@ -19,12 +19,16 @@ pub(crate) enum BrokerKind {
     },
     /// Our broker, one thread, holding payloads to contracts.
     TautwireContracts,
+    /// Our broker, one thread, by TLS.
+    TautwireTls,
     /// Our broker, one thread, with its state on disk.
     TautwireDurable,
     Mosquitto,
+    MosquittoTls,
     /// With persistence, which it writes every half an hour and at its end.
     MosquittoPersistent,
     Nats,
+    NatsTls,
     /// With a sync for each message before it is acknowledged.
     NatsDurable,
     Mochi,
@@ -35,16 +39,21 @@ pub(crate) enum BrokerKind {
     HiveMq,
     /// The relay of this generator: no MQTT, the floor.
     Relay,
+    /// The same between connections by TLS.
+    RelayTls,
 }
 
 /// The names of those that are not our broker with a number of threads.
-const NAMES: [(BrokerKind, &str); 13] = [
+const NAMES: [(BrokerKind, &str); 17] = [
     (BrokerKind::Tautwire { threads: 1 }, "tautwire"),
     (BrokerKind::TautwireContracts, "tautwire-contracts"),
+    (BrokerKind::TautwireTls, "tautwire-tls"),
     (BrokerKind::TautwireDurable, "tautwire-durable"),
     (BrokerKind::Mosquitto, "mosquitto"),
+    (BrokerKind::MosquittoTls, "mosquitto-tls"),
     (BrokerKind::MosquittoPersistent, "mosquitto-persistent"),
     (BrokerKind::Nats, "nats"),
+    (BrokerKind::NatsTls, "nats-tls"),
     (BrokerKind::NatsDurable, "nats-durable"),
     (BrokerKind::Mochi, "mochi"),
     (BrokerKind::Aedes, "aedes"),
@@ -52,13 +61,16 @@ const NAMES: [(BrokerKind, &str); 13] = [
     (BrokerKind::Rmqtt, "rmqtt"),
     (BrokerKind::HiveMq, "hivemq"),
     (BrokerKind::Relay, "relay"),
+    (BrokerKind::RelayTls, "relay-tls"),
 ];
 
 impl BrokerKind {
     /// Why this scenario cannot be had from this broker; `None` when it can.
     pub(crate) fn lacks(self, version: ProtocolVersion) -> Option<&'static str> {
         match self {
-            Self::Nats | Self::NatsDurable if version.is_v5() => Some("nats-server speaks MQTT 3.1.1 only"),
+            Self::Nats | Self::NatsTls | Self::NatsDurable if version.is_v5() => {
+                Some("nats-server speaks MQTT 3.1.1 only")
+            }
             Self::Aedes if version.is_v5() => Some("Aedes speaks MQTT 3.1.1 only"),
             Self::Rumqttd if version.is_v5() => Some("rumqttd is set up for MQTT 3.1.1 only"),
             _ => None,
@@ -66,12 +78,17 @@ impl BrokerKind {
     }
 
     pub(crate) fn is_relay(self) -> bool {
-        self == Self::Relay
+        matches!(self, Self::Relay | Self::RelayTls)
+    }
+
+    /// Whether its listener is one of TLS.
+    pub(crate) fn speaks_tls(self) -> bool {
+        matches!(self, Self::TautwireTls | Self::MosquittoTls | Self::NatsTls | Self::RelayTls)
     }
 
     /// Whether this is the broker the thresholds are for.
     pub(crate) fn is_ours(self) -> bool {
-        matches!(self, Self::Tautwire { .. } | Self::TautwireContracts | Self::TautwireDurable)
+        matches!(self, Self::Tautwire { .. } | Self::TautwireContracts | Self::TautwireTls | Self::TautwireDurable)
     }
 
     /// How many cores it can keep busy on this machine while the generator has one.
@@ -79,9 +96,20 @@ impl BrokerKind {
         let left = (cores() - 1).max(1);
         match self {
             Self::Tautwire { threads } => threads.min(left),
-            Self::TautwireContracts | Self::TautwireDurable => 1,
-            Self::Mosquitto | Self::MosquittoPersistent | Self::Aedes | Self::Relay => 1,
-            Self::Nats | Self::NatsDurable | Self::Mochi | Self::Rumqttd | Self::Rmqtt | Self::HiveMq => left,
+            Self::TautwireContracts | Self::TautwireTls | Self::TautwireDurable => 1,
+            Self::Mosquitto
+            | Self::MosquittoTls
+            | Self::MosquittoPersistent
+            | Self::Aedes
+            | Self::Relay
+            | Self::RelayTls => 1,
+            Self::Nats
+            | Self::NatsTls
+            | Self::NatsDurable
+            | Self::Mochi
+            | Self::Rumqttd
+            | Self::Rmqtt
+            | Self::HiveMq => left,
         }
     }
 }
@@ -129,14 +157,19 @@ impl Programs {
     pub(crate) fn find(&self, kind: BrokerKind) -> Result<PathBuf> {
         let from_peers = |file: &str| in_tree(&format!("bench/peers/bin/{file}"));
         let found = match kind {
-            BrokerKind::Tautwire { .. } | BrokerKind::TautwireContracts | BrokerKind::TautwireDurable => {
+            BrokerKind::Tautwire { .. }
+            | BrokerKind::TautwireContracts
+            | BrokerKind::TautwireTls
+            | BrokerKind::TautwireDurable => {
                 return self.tautwire.clone().or_else(|| in_tree("bin/tautwire")).ok_or_else(|| {
                     Failure::new("bin/tautwire is not there: run `make build`, or name it with --tautwire")
                 });
             }
-            BrokerKind::Relay => return Ok(env::current_exe()?),
-            BrokerKind::Mosquitto | BrokerKind::MosquittoPersistent => in_path("mosquitto"),
-            BrokerKind::Nats | BrokerKind::NatsDurable => from_peers("nats-server").or_else(|| in_path("nats-server")),
+            BrokerKind::Relay | BrokerKind::RelayTls => return Ok(env::current_exe()?),
+            BrokerKind::Mosquitto | BrokerKind::MosquittoTls | BrokerKind::MosquittoPersistent => in_path("mosquitto"),
+            BrokerKind::Nats | BrokerKind::NatsTls | BrokerKind::NatsDurable => {
+                from_peers("nats-server").or_else(|| in_path("nats-server"))
+            }
             BrokerKind::Mochi => from_peers("mochi"),
             BrokerKind::Aedes => from_peers("aedes/broker.mjs").filter(|_| in_path("node").is_some()),
             BrokerKind::Rumqttd => from_peers("rumqttd"),
@@ -151,7 +184,9 @@ impl Programs {
     pub(crate) fn version(&self, kind: BrokerKind) -> Result<String> {
         let program = self.find(kind)?;
         let argument = match kind {
-            BrokerKind::Relay => return Ok(format!("tautwire-bench {}", env!("CARGO_PKG_VERSION"))),
+            BrokerKind::Relay | BrokerKind::RelayTls => {
+                return Ok(format!("tautwire-bench {}", env!("CARGO_PKG_VERSION")));
+            }
             BrokerKind::Mochi | BrokerKind::Aedes | BrokerKind::HiveMq => {
                 // What does not tell its version has it written down by whoever installed it.
                 let note = in_tree(&format!("bench/peers/bin/{kind}.version"));
@@ -164,7 +199,7 @@ impl Programs {
             BrokerKind::TautwireDurable if !has_section(&program, "[data]")? => {
                 return Err(Failure::new("this broker keeps nothing on disk"));
             }
-            BrokerKind::Mosquitto | BrokerKind::MosquittoPersistent => "-h",
+            BrokerKind::Mosquitto | BrokerKind::MosquittoTls | BrokerKind::MosquittoPersistent => "-h",
             _ => "--version",
         };
         first_line(Command::new(program).arg(argument))

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use super::BrokerKind;
 use super::kind::in_path;
@@ -16,6 +16,11 @@ const NATS_MAX_PAYLOAD_BYTES: u32 = 8 * 1024 * 1024;
 
 /// Where our broker keeps its state, in the folder that it runs in.
 pub(super) const DATA_FOLDER: &str = "data";
+
+/// Of a broker by TLS, in the folder that it runs in.
+const TLS_FOLDER: &str = "tls";
+const CERTIFICATE: &str = "tls/server.pem";
+const KEY: &str = "tls/server.key";
 
 /// A million retained messages of 1 KB do not fit into the default limits, nor does a million that wait.
 const ROOM_FOR_MANY: [&str; 5] = [
@@ -34,8 +39,10 @@ pub(super) fn start_process(kind: BrokerKind, program: &Path, folder: &Path) -> 
     match kind {
         BrokerKind::Tautwire { .. }
         | BrokerKind::TautwireContracts
+        | BrokerKind::TautwireTls
         | BrokerKind::TautwireDurable
-        | BrokerKind::Relay => {
+        | BrokerKind::Relay
+        | BrokerKind::RelayTls => {
             command.args(our_arguments(kind, folder)?);
             start_announcing(command, folder)
         }
@@ -44,33 +51,38 @@ pub(super) fn start_process(kind: BrokerKind, program: &Path, folder: &Path) -> 
             command.arg(program);
             start_announcing(command, folder)
         }
-        BrokerKind::Mosquitto | BrokerKind::MosquittoPersistent => {
+        BrokerKind::Mosquitto | BrokerKind::MosquittoTls | BrokerKind::MosquittoPersistent => {
             let port = free_port()?;
-            let is_persistent = kind == BrokerKind::MosquittoPersistent;
-            fs::write(folder.join("mosquitto.conf"), mosquitto_configuration(port, is_persistent))?;
+            fs::write(folder.join("mosquitto.conf"), mosquitto_configuration(port, kind))?;
             command.args(["-c", "mosquitto.conf"]).stdout(log);
-            start_probed(command, folder, port)
+            start_probed(command, folder, port, kind.speaks_tls())
         }
-        BrokerKind::Nats | BrokerKind::NatsDurable => {
+        BrokerKind::Nats | BrokerKind::NatsTls | BrokerKind::NatsDurable => {
             let (port, client_port) = (free_port()?, free_port()?);
-            let is_durable = kind == BrokerKind::NatsDurable;
-            fs::write(folder.join("nats.conf"), nats_configuration(port, client_port, is_durable))?;
+            fs::write(folder.join("nats.conf"), nats_configuration(port, client_port, kind))?;
             command.args(["-c", "nats.conf"]).stdout(log);
-            start_probed(command, folder, port)
+            start_probed(command, folder, port, kind.speaks_tls())
         }
         BrokerKind::Rumqttd | BrokerKind::Rmqtt => {
             let port = free_port()?;
             command.arg(port.to_string()).stdout(log);
-            start_probed(command, folder, port)
+            start_probed(command, folder, port, false)
         }
         BrokerKind::HiveMq => {
             let port = free_port()?;
             let classes = program.parent().unwrap_or(program);
             let class_path = format!("{}:{}/lib/*", classes.display(), classes.display());
             command.args(["-cp", &class_path, "HiveMq", &port.to_string()]).stdout(log);
-            start_probed(command, folder, port)
+            start_probed(command, folder, port, false)
         }
     }
+}
+
+/// Makes an authority and a certificate of ECDSA with P-256.
+pub(super) fn make_certificate(tautwire: &Path, folder: &Path) -> Result<()> {
+    let mut command = Command::new(tautwire);
+    let made = command.args(["cert", "--dir", TLS_FOLDER]).current_dir(folder).stdout(Stdio::null()).status()?;
+    if made.success() { Ok(()) } else { Err(Failure::new(format!("tautwire cert: {made}"))) }
 }
 
 /// What is run: the program itself, or what runs it.
@@ -86,11 +98,18 @@ fn interpreter_of(kind: BrokerKind, program: &Path) -> Result<PathBuf> {
 fn our_arguments(kind: BrokerKind, folder: &Path) -> Result<Vec<String>> {
     let threads = match kind {
         BrokerKind::Tautwire { threads } => threads,
-        BrokerKind::TautwireContracts | BrokerKind::TautwireDurable => 1,
+        BrokerKind::TautwireContracts | BrokerKind::TautwireTls | BrokerKind::TautwireDurable => 1,
+        BrokerKind::RelayTls => return Ok(["relay-tls", CERTIFICATE, KEY].map(str::to_owned).to_vec()),
         _ => return Ok(vec!["relay".to_owned()]),
     };
+    let listen = if kind.speaks_tls() { "mqtts://127.0.0.1:0" } else { "127.0.0.1:0" };
     let mut arguments: Vec<String> =
-        ["serve", "--memory", "--listen", "127.0.0.1:0", "--threads", &threads.to_string()].map(str::to_owned).to_vec();
+        ["serve", "--memory", "--listen", listen, "--threads", &threads.to_string()].map(str::to_owned).to_vec();
+    if kind == BrokerKind::TautwireTls {
+        for setting in [format!("tls.certificate={CERTIFICATE}"), format!("tls.key={KEY}")] {
+            arguments.extend(["--set".to_owned(), setting]);
+        }
+    }
     if kind == BrokerKind::TautwireContracts {
         write_contracts(&folder.join("contracts"))?;
         arguments.extend(["--set".to_owned(), format!("contracts.path={}", folder.join("contracts").display())]);
@@ -104,21 +123,28 @@ fn our_arguments(kind: BrokerKind, folder: &Path) -> Result<Vec<String>> {
     Ok(arguments)
 }
 
-fn mosquitto_configuration(port: u16, is_persistent: bool) -> String {
+fn mosquitto_configuration(port: u16, kind: BrokerKind) -> String {
+    let is_persistent = kind == BrokerKind::MosquittoPersistent;
+    let tls = if kind.speaks_tls() { format!("certfile {CERTIFICATE}\nkeyfile {KEY}\n") } else { String::new() };
     // A change of user would undo `dying_with_us`; without root's rights the line has no effect.
     // With the default of 20 in flight, 2.0.11 stops delivering at QoS 2 when more wait in its queue. Nagle's
     // algorithm would let it wait for others where all others send at once.
     // Its persistence has no setting that makes an acknowledgement wait for the disk.
     format!(
-        "listener {port} 127.0.0.1\nuser root\nallow_anonymous true\npersistence {is_persistent}\nlog_type error\n\
+        "listener {port} 127.0.0.1\n{tls}user root\nallow_anonymous true\npersistence {is_persistent}\nlog_type error\n\
          set_tcp_nodelay true\nmax_inflight_messages 0\nmax_queued_messages 10000\n"
     )
 }
 
-fn nats_configuration(port: u16, client_port: u16, is_durable: bool) -> String {
-    let sync = if is_durable { "sync_interval: always" } else { "" };
+fn nats_configuration(port: u16, client_port: u16, kind: BrokerKind) -> String {
+    let sync = if kind == BrokerKind::NatsDurable { "sync_interval: always" } else { "" };
+    let tls = if kind.speaks_tls() {
+        format!("tls {{ cert_file: \"{CERTIFICATE}\", key_file: \"{KEY}\" }}")
+    } else {
+        String::new()
+    };
     format!(
         "server_name: bench\nlisten: \"127.0.0.1:{client_port}\"\nmax_payload: {NATS_MAX_PAYLOAD_BYTES}\n\
-         jetstream {{ store_dir: \"store\"\n{sync} }}\nmqtt {{ listen: \"127.0.0.1:{port}\" }}\n"
+         jetstream {{ store_dir: \"store\"\n{sync} }}\nmqtt {{ listen: \"127.0.0.1:{port}\"\n{tls} }}\n"
     )
 }

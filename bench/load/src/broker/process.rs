@@ -10,11 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use rustls::ClientConfig;
 
-use super::launch::{DATA_FOLDER, start_process};
+use super::launch::{DATA_FOLDER, make_certificate, start_process};
 use super::{BrokerKind, Programs};
 use crate::failure::{Failure, Result, While};
 use crate::mqtt;
+use crate::net::{Stream, client_config};
 use crate::system::{Placement, pin_process, pin_self, resident_bytes};
 
 const START_TIMEOUT: Duration = Duration::from_secs(15);
@@ -26,6 +28,8 @@ pub(crate) struct Broker {
     pub address: SocketAddr,
     pub pid: u32,
     pub rss_at_start_bytes: u64,
+    /// How to connect, where it listens by TLS.
+    pub tls: Option<Arc<ClientConfig>>,
     placement: Placement,
     program: PathBuf,
     // Dropped in this order: the process before the folder it works in.
@@ -38,6 +42,9 @@ impl Broker {
     /// up on the generator's CPUs.
     pub(crate) fn start(kind: BrokerKind, programs: &Programs, placement: &Placement) -> Result<Self> {
         let folder = Arc::new(ScratchFolder::create(&kind.to_string())?);
+        if kind.speaks_tls() {
+            make_certificate(&programs.find(BrokerKind::TautwireTls)?, &folder.path)?;
+        }
         Self::start_in(folder, kind, programs.find(kind)?, placement)
     }
 
@@ -51,6 +58,7 @@ impl Broker {
             address,
             pid: process.pid(),
             rss_at_start_bytes: resident_bytes(process.pid())?,
+            tls: kind.speaks_tls().then(|| client_config(false)).transpose()?,
             placement: placement.clone(),
             program,
             process: Mutex::new(Some(process)),
@@ -99,6 +107,7 @@ impl Broker {
             address,
             pid: std::process::id(),
             rss_at_start_bytes: 0,
+            tls: None,
             placement: Placement::default(),
             program: PathBuf::new(),
             process: Mutex::new(None),
@@ -157,12 +166,18 @@ pub(super) fn start_announcing(mut command: Command, folder: &Path) -> Result<(R
 }
 
 /// Starts a broker that does not say when it is ready: asks until a CONNECT is answered.
-pub(super) fn start_probed(mut command: Command, folder: &Path, port: u16) -> Result<(RunningProcess, SocketAddr)> {
+pub(super) fn start_probed(
+    mut command: Command,
+    folder: &Path,
+    port: u16,
+    by_tls: bool,
+) -> Result<(RunningProcess, SocketAddr)> {
+    let tls = by_tls.then(|| client_config(false)).transpose()?;
     let mut process = RunningProcess(command.spawn()?);
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let deadline = Instant::now() + START_TIMEOUT;
     loop {
-        if answers_connect(address)? {
+        if answers_connect(address, tls.as_ref())? {
             return Ok((process, address));
         }
         if let Some(status) = process.0.try_wait()? {
@@ -175,11 +190,12 @@ pub(super) fn start_probed(mut command: Command, folder: &Path, port: u16) -> Re
     }
 }
 
-fn answers_connect(address: SocketAddr) -> Result<bool> {
-    let Ok(mut stream) = TcpStream::connect(address) else {
+fn answers_connect(address: SocketAddr, tls: Option<&Arc<ClientConfig>>) -> Result<bool> {
+    let Ok(stream) = TcpStream::connect(address) else {
         return Ok(false);
     };
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    let mut stream = Stream::new(stream, tls)?;
     let mut answer = [0; 4];
     let version = mqtt::ProtocolVersion::V3_1_1;
     let asked = stream

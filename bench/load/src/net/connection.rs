@@ -1,9 +1,12 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, socket_with};
+use rustls::{ClientConfig, ClientConnection};
 
+use super::tls::{self, Tls};
 use crate::failure::{Failure, Result, While};
 use crate::mqtt::{Frame, Frames};
 
@@ -14,10 +17,15 @@ pub(crate) struct Connection {
     partial_frame: Vec<u8>,
     unsent: Vec<u8>,
     sent: usize,
+    tls: Option<Box<Tls>>,
 }
 
 /// The one read buffer of the generator.
-pub(crate) struct ReadBuffer(Vec<u8>);
+pub(crate) struct ReadBuffer {
+    bytes: Vec<u8>,
+    /// What comes by TLS, before it is opened.
+    records: Vec<u8>,
+}
 
 /// Opens a TCP connection from a given loopback source address, blocking; `None` lets the kernel choose the source.
 /// Several sources lift the limit of about 28,000 local ports per source address.
@@ -53,7 +61,26 @@ impl Connection {
     /// Takes over a connected stream and makes it non-blocking.
     pub(crate) fn new(stream: TcpStream) -> Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, partial_frame: Vec::new(), unsent: Vec::new(), sent: 0 })
+        Ok(Self { stream, partial_frame: Vec::new(), unsent: Vec::new(), sent: 0, tls: None })
+    }
+
+    /// The same by TLS, where that has begun already.
+    pub(crate) fn by_tls(stream: TcpStream, tls: ClientConnection) -> Result<Self> {
+        Ok(Self { tls: Some(Box::new(Tls::new(tls))), ..Self::new(stream)? })
+    }
+
+    /// Takes over a stream that may still be connecting, and begins TLS on it where it is to have that. What is sent before the handshake is
+    /// over waits for it.
+    pub(crate) fn begin(stream: TcpStream, tls: Option<&Arc<ClientConfig>>) -> Result<Self> {
+        match tls {
+            None => Self::new(stream),
+            Some(config) => Self::by_tls(stream, tls::connection(config)?),
+        }
+    }
+
+    /// Whether TLS went back to an earlier session.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_resumed())
     }
 
     pub(crate) fn stream(&self) -> &TcpStream {
@@ -63,12 +90,16 @@ impl Connection {
     /// Puts bytes behind those not yet sent; they leave at the next [`flush`](Self::flush).
     #[inline]
     pub(crate) fn queue(&mut self, bytes: &[u8]) {
-        self.unsent.extend_from_slice(bytes);
+        match &mut self.tls {
+            None => self.unsent.extend_from_slice(bytes),
+            // A Vec takes all that is written to it, and a connection that has failed is noticed when it is read from.
+            Some(tls) => _ = tls.seal(bytes, &mut self.unsent),
+        }
     }
 
     /// Sends `bytes` in one write together with what is queued; what the socket does not take stays queued.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.has_unsent() {
+        if self.has_unsent() || self.tls.is_some() {
             self.queue(bytes);
             return self.flush();
         }
@@ -107,10 +138,14 @@ impl Connection {
         buffer: &mut ReadBuffer,
         mut handle: impl FnMut(Frame<'_>) -> Result<()>,
     ) -> Result<()> {
+        if self.tls.is_some() {
+            return self.read_sealed_frames(buffer, handle);
+        }
         let kept = self.partial_frame.len();
         buffer.make_room(kept);
-        buffer.0[..kept].copy_from_slice(&self.partial_frame);
-        let read = match self.stream.read(&mut buffer.0[kept..]) {
+        let buffer = &mut buffer.bytes;
+        buffer[..kept].copy_from_slice(&self.partial_frame);
+        let read = match self.stream.read(&mut buffer[kept..]) {
             Ok(0) => return Err(Failure::new("the broker closed the connection")),
             Ok(read) => read,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
@@ -118,12 +153,43 @@ impl Connection {
             }
             Err(error) => return Err(error).during(|| "reading".to_owned()),
         };
-        let mut frames = Frames::of(&buffer.0[..kept + read]);
+        let mut frames = Frames::of(&buffer[..kept + read]);
         while let Some(frame) = frames.next_frame()? {
             handle(frame)?;
         }
         self.partial_frame.clear();
         self.partial_frame.extend_from_slice(frames.rest());
+        Ok(())
+    }
+
+    /// The same by TLS.
+    fn read_sealed_frames(
+        &mut self,
+        buffer: &mut ReadBuffer,
+        mut handle: impl FnMut(Frame<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Some(tls) = &mut self.tls else { return Ok(()) };
+        let ReadBuffer { records, .. } = buffer;
+        records.resize(ReadBuffer::START_BYTES, 0);
+        let read = match self.stream.read(records) {
+            Ok(0) => return Err(Failure::new("the broker closed the connection")),
+            Ok(read) => read,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(()),
+            Err(error) => return Err(error).during(|| "reading".to_owned()),
+        };
+        tls.open(&records[..read], &mut self.partial_frame)?;
+        // A part of the handshake, with what has waited for it.
+        tls.seal(&[], &mut self.unsent)?;
+        self.flush()?;
+        let mut frames = Frames::of(&self.partial_frame);
+        while let Some(frame) = frames.next_frame()? {
+            handle(frame)?;
+        }
+        let rest = frames.rest().len();
+        self.partial_frame.drain(..self.partial_frame.len() - rest);
+        if rest == 0 && self.partial_frame.capacity() > ReadBuffer::START_BYTES / 4 {
+            self.partial_frame = Vec::new();
+        }
         Ok(())
     }
 
@@ -140,13 +206,13 @@ impl ReadBuffer {
     const START_BYTES: usize = 256 * 1024;
 
     pub(crate) fn new() -> Self {
-        Self(vec![0; Self::START_BYTES])
+        Self { bytes: vec![0; Self::START_BYTES], records: Vec::new() }
     }
 
     /// Grows when a partial frame would leave little room to read: a frame larger than the buffer must still fit.
     fn make_room(&mut self, kept: usize) {
-        if kept * 2 > self.0.len() {
-            self.0.resize(kept * 4, 0);
+        if kept * 2 > self.bytes.len() {
+            self.bytes.resize(kept * 4, 0);
         }
     }
 }

@@ -33,7 +33,7 @@ impl Role {
         [role, a, b, c, d]
     }
 
-    fn read(hello: [u8; 5]) -> Option<(Role, usize)> {
+    pub(super) fn read(hello: [u8; 5]) -> Option<(Role, usize)> {
         let role = match hello[0] {
             b'E' => Role::Echo,
             b'P' => Role::Publisher,
@@ -226,7 +226,7 @@ impl Relay {
     }
 }
 
-fn announce(scheme: &str) -> Result<TcpListener> {
+pub(super) fn announce(scheme: &str) -> Result<TcpListener> {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))?;
     println!("listening on {scheme}://{}", listener.local_addr()?);
     Ok(listener)

@@ -7,6 +7,7 @@ mod delivery;
 mod disturbances;
 mod explosion;
 mod flood;
+mod handshakes;
 mod herd;
 mod idle;
 mod open_load;
@@ -37,6 +38,7 @@ pub(crate) use delivery::Delivery;
 pub(crate) use disturbances::{FanOut, ReconnectStorm, SlowConsumer};
 pub(crate) use explosion::Explosion;
 pub(crate) use flood::Flood;
+pub(crate) use handshakes::Handshakes;
 pub(crate) use herd::Herd;
 pub(crate) use idle::Idle;
 pub(crate) use recovery::Recovery;
@@ -70,10 +72,11 @@ pub(crate) enum Scenario {
     SyncLatency(SyncLatency),
     Recovery(Recovery),
     RetainedOnDisk(RetainedOnDisk),
+    Handshakes(Handshakes),
 }
 
 /// The names that single runs are called by.
-pub(crate) const KINDS: [&str; 16] = [
+pub(crate) const KINDS: [&str; 17] = [
     "rtt",
     "flood",
     "idle",
@@ -90,6 +93,7 @@ pub(crate) const KINDS: [&str; 16] = [
     "sync-latency",
     "recovery",
     "retained-on-disk",
+    "handshakes",
 ];
 
 /// What every scenario needs to know of the run.
@@ -120,6 +124,7 @@ impl Scenario {
             Self::SyncLatency(sync) => sync.run(context),
             Self::Recovery(recovery) => recovery.run(context),
             Self::RetainedOnDisk(retained) => retained.run(context),
+            Self::Handshakes(handshakes) => handshakes.run(context),
         }
     }
 
@@ -132,6 +137,9 @@ impl Scenario {
         };
         if kind.is_relay() && !possible_without_mqtt {
             return Some("the relay knows no MQTT: only QoS 0 round trips and floods of one group");
+        }
+        if matches!(self, Self::Handshakes(_)) && !kind.speaks_tls() {
+            return Some("it does not listen by TLS");
         }
         let needs_a_disk = matches!(self, Self::Recovery(_) | Self::RetainedOnDisk(_));
         if needs_a_disk && kind != BrokerKind::TautwireDurable {

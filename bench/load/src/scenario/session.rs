@@ -1,13 +1,12 @@
 //! Sessions opened one at a time, blocking: for scenarios with few connections, before anything is measured.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::time::Duration;
 
 use super::Context;
 use crate::failure::{Failure, Result, While};
 use crate::mqtt::{self, Frames, Incoming, PacketId, QoS};
-use crate::net::{Connection, Role, connect_from};
+use crate::net::{Connection, Role, Stream, connect_from};
 
 /// How long nothing may move before a run is given up and what is missing counts as lost.
 pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -20,7 +19,7 @@ const FILTERS_PER_SUBSCRIBE: usize = 100;
 
 /// A session that has had its CONNACK, still blocking.
 pub(super) struct Session {
-    stream: TcpStream,
+    stream: Stream,
     next_packet_id: u16,
 }
 
@@ -41,7 +40,7 @@ pub(super) fn open_as(
         let mut answer = [0];
         stream.read_exact(&mut answer)?;
         return if answer == [Role::ACCEPTED] {
-            Connection::new(stream)
+            stream.into_connection()
         } else {
             Err(Failure::new("the relay refused the hello"))
         };
@@ -84,7 +83,7 @@ impl Session {
     }
 
     pub(super) fn into_connection(self) -> Result<Connection> {
-        Connection::new(self.stream)
+        self.stream.into_connection()
     }
 
     /// Reads the next packet, which must satisfy `wanted` and be the only one.
@@ -109,8 +108,8 @@ impl Session {
     }
 }
 
-fn connect(context: &Context<'_>) -> Result<TcpStream> {
+fn connect(context: &Context<'_>) -> Result<Stream> {
     let stream = connect_from(None, context.broker.address)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    Ok(stream)
+    Stream::new(stream, context.broker.tls.as_ref())
 }

@@ -1,7 +1,10 @@
 //! Opens sessions, a few at a time, and takes each through the same steps.
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use rustls::ClientConfig;
 
 use super::{Context, plain_payload};
 use crate::failure::{Failure, Result};
@@ -42,6 +45,7 @@ pub(super) enum Topic {
 pub(super) struct SessionMill<'a> {
     context: &'a Context<'a>,
     steps: Steps,
+    tls: Option<Arc<ClientConfig>>,
     poller: Poller,
     buffer: ReadBuffer,
     /// By token. A session that disconnects gives its place to the next.
@@ -49,6 +53,8 @@ pub(super) struct SessionMill<'a> {
     disconnect: Vec<u8>,
     pub started: u64,
     pub finished: u64,
+    /// Those of them whose handshake of TLS went back to an earlier session.
+    pub resumed: u64,
     account: Account,
 }
 
@@ -74,14 +80,21 @@ impl<'a> SessionMill<'a> {
         Ok(Self {
             context,
             steps,
+            tls: context.broker.tls.clone(),
             poller: Poller::new()?,
             buffer: ReadBuffer::new(),
             sessions: Vec::new(),
             disconnect: mqtt::disconnect(context.version)?,
             started: 0,
             finished: 0,
+            resumed: 0,
             account: Account::default(),
         })
+    }
+
+    /// Sessions connect so in place of how others do with this broker.
+    pub(super) fn connecting_by(self, tls: Arc<ClientConfig>) -> Self {
+        Self { tls: Some(tls), ..self }
     }
 
     /// Runs with `parallel` sessions under way at any time until `total` have been begun since the mill was made, and
@@ -143,7 +156,7 @@ impl<'a> SessionMill<'a> {
     fn start_session(&mut self, token: usize) -> Result<()> {
         let number = self.started;
         let stream = begin_connecting_from(Some(source_address(number)), self.context.broker.address)?;
-        let mut connection = Connection::new(stream)?;
+        let mut connection = Connection::begin(stream, self.tls.as_ref())?;
         self.poller.add(connection.stream(), token)?;
         let id = format!("{}-{number}", self.steps.client_ids);
         let lasts = matches!(self.steps.subscribe, Some(Topic::OwnForLater));
@@ -191,6 +204,7 @@ impl<'a> SessionMill<'a> {
         }
         session.awaits = awaits;
         self.finished += 1;
+        self.resumed += u64::from(session.connection.is_resumed());
         if steps.disconnect {
             session.connection.send(&self.disconnect)?;
             self.sessions[token] = None;

@@ -1,0 +1,57 @@
+//! A blocking stream, by TLS or without: for what is said before anything is measured.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+use super::{Connection, tls};
+use crate::failure::Result;
+
+pub(crate) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Stream {
+    pub(crate) fn new(stream: TcpStream, tls: Option<&Arc<ClientConfig>>) -> Result<Self> {
+        Ok(match tls {
+            None => Self::Plain(stream),
+            Some(config) => Self::Tls(Box::new(StreamOwned::new(tls::connection(config)?, stream))),
+        })
+    }
+
+    /// The same for an event loop. All that was said has been read.
+    pub(crate) fn into_connection(self) -> Result<Connection> {
+        match self {
+            Self::Plain(stream) => Connection::new(stream),
+            Self::Tls(stream) => Connection::by_tls(stream.sock, stream.conn),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read(buffer),
+            Self::Tls(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.write(bytes),
+            Self::Tls(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.flush(),
+            Self::Tls(stream) => stream.flush(),
+        }
+    }
+}
