@@ -107,7 +107,7 @@ test-examples: build ## the examples do what their pages say; after test-typescr
 	@cd examples && npm test --silent
 
 .PHONY: test-interop
-test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Python, Go), rumqttc; by TCP, TLS and TLS with certificates of clients; openssl
+test-interop: build .venv/ready ## real clients: mosquitto, MQTT.js, paho (Python, Go, C), rumqttc; by TCP, TLS and TLS with certificates of clients; openssl
 	$(call say,test-interop)
 	@$(PYTHON) -B tests/interop/run.py
 	@$(PYTHON) -B tests/interop/run.py --transport tls

@@ -33,13 +33,14 @@ COMMANDS: dict[str, list[str]] = {
     "mqttjs": ["node", str(setup.INTEROP / "mqttjs" / "driver.mjs")],
     "paho-python": [str(setup.VENV_PYTHON), str(setup.INTEROP / "paho-python" / "driver.py")],
     "paho-go": [str(setup.GO_BINARY)],
+    "paho-c": [str(setup.PAHO_C_BINARY)],
     "rumqttc": [str(setup.RUST_BINARY)],
     **setup.CLIENTS,
 }
 
 
 # Those of others: the clients of this repository have tests of their own for TLS.
-BY_TLS = ["mosquitto", "mqttjs", "paho-python", "paho-go", "rumqttc"]
+BY_TLS = ["mosquitto", "mqttjs", "paho-python", "paho-go", "paho-c", "rumqttc"]
 
 
 @dataclass

@@ -21,6 +21,7 @@ VENV_PYTHON = ROOT / ".venv" / "bin" / "python"
 RUST_TARGET = ROOT / "target" / "interop"
 GO_BINARY = INTEROP / "paho-go" / "bin" / "driver"
 MOCHI_BINARY = ROOT / "target" / "interop" / "mochi"
+PAHO_C_BINARY = ROOT / "target" / "interop" / "paho-c"
 RUST_BINARY = RUST_TARGET / "debug" / "tautwire-interop-rumqttc"
 CARGO_TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target")
 MOSQUITTO_COMMANDS = ("mosquitto_pub", "mosquitto_sub", "mosquitto_rr")
@@ -82,6 +83,17 @@ def prepare_paho_go() -> None:
             _run(["go", "build", "-mod=readonly", "-trimpath", "-o", str(GO_BINARY), "."], cwd=folder)
 
 
+def prepare_paho_c() -> None:
+    _require("cc", "install a C compiler (Debian: gcc)")
+    _run([str(ROOT / "tools" / "apt.sh"), "/usr/include/MQTTClient.h=libpaho-mqtt-dev"])
+    source = INTEROP / "paho-c" / "driver.c"
+    with _Stamp("paho-c", [source], PAHO_C_BINARY) as stamp:
+        if stamp.stale:
+            PAHO_C_BINARY.parent.mkdir(parents=True, exist_ok=True)
+            warnings = ["-Wall", "-Wextra", "-Werror"]
+            _run(["cc", "-std=gnu11", "-O1", *warnings, "-o", str(PAHO_C_BINARY), str(source), "-lpaho-mqtt3cs"])
+
+
 def prepare_rumqttc() -> None:
     folder = INTEROP / "rumqttc"
     _require("cargo", "install Rust 1.90 or later")
@@ -140,6 +152,7 @@ STEPS: dict[str, Callable[[], None]] = {
     "mqttjs": prepare_mqttjs,
     "paho-python": prepare_paho_python,
     "paho-go": prepare_paho_go,
+    "paho-c": prepare_paho_c,
     "rumqttc": prepare_rumqttc,
     "mochi": prepare_mochi,
     "aedes": prepare_aedes,

@@ -119,6 +119,8 @@ impl Current {
             })?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(ByName::new(keys)));
+        // Whoever names suites says which is preferred. Else the client does, which knows what its processor is fast at.
+        config.ignore_client_order = !material.cipher_suites.names().is_empty();
         config.alpn_protocols = vec![protocol.alpn().to_vec()];
         config.ticketer = tickets.clone();
         // A client that comes back uses one.

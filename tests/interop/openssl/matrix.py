@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import permutations, product
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -88,6 +89,8 @@ def main() -> int:
         what_is_spoken(matrix)
         names(matrix)
         clients(matrix)
+        policies(matrix)
+        together(matrix)
     for failure in matrix.failures:
         print(f"FAIL {failure}")
     print(f"{matrix.passed} passed, {len(matrix.failures)} failed")
@@ -183,6 +186,48 @@ def clients(matrix: Matrix) -> None:
                 for name, alert in [("ours/revoked-one", "certificate revoked"), ("ours/late", "certificate expired"),
                                     ("strange/stranger", "unknown ca"), ("ours/server", "unsupported certificate")]:
                     matrix.check(f"{case}, {name}", port, [version, *shows(name)], f"!alert {alert}")
+
+
+def policies(matrix: Matrix) -> None:
+    """`tls.cipher_suites`: nothing else is taken, and of what both have, what the broker names first."""
+    names = {suite: f"TLS13_{suite.removeprefix('TLS_')}" for suite in SUITES["-tls1_3"][1]}
+    # OpenSSL has names of its own for suites of TLS 1.2.
+    names |= {suite: "TLS_" + suite.replace("AES128", "AES_128").replace("AES256", "AES_256").replace("ECDSA-", "ECDSA_WITH_")
+              .replace("-", "_") for suite in SUITES["-tls1_2"][1]}
+    for suite in names:
+        if suite.endswith("CHACHA20-POLY1305"):
+            names[suite] += "_SHA256"
+    for version, (option, suites) in SUITES.items():
+        for first in suites:
+            others = ":".join(suite for suite in suites if suite != first)
+            case = f"policy {first} alone"
+            with matrix.broker("ours", f"tls.cipher_suites={names[first]}") as port:
+                matrix.check(case, port, [version, "-brief"], f"Ciphersuite: {first}")
+                matrix.check(f"{case}, a client that has it last", port, [version, option, f"{others}:{first}", "-brief"],
+                             f"Ciphersuite: {first}")
+                matrix.check(f"{case}, a client without it", port, [version, option, others], "!handshake failure")
+                other = next(other for other in SUITES if other != version)
+                matrix.check(f"{case}, {other}", port, [other], "!alert")
+        for first, second in permutations(suites, 2):
+            with matrix.broker("ours", f'tls.cipher_suites=["{names[first]}", "{names[second]}"]') as port:
+                matrix.check(f"policy {first} before {second}", port, [version, option, f"{second}:{first}", "-brief"],
+                             f"Ciphersuite: {first}")
+
+
+def together(matrix: Matrix) -> None:
+    """All that a client may or may not bring, in all combinations."""
+    authority = f"tls.client_ca={matrix.file('ours/ca.pem')}"
+    shown = ["-cert", matrix.file("ours/good.pem"), "-key", matrix.file("ours/good.key")]
+    for mode, settings in {"none": [], "optional": [authority], "required": [authority]}.items():
+        with matrix.broker("ours", f"tls.client_certificates={mode}", *settings) as port:
+            for version, certificate, name, alpn in product(SUITES, [shown, []], ["localhost", None], ["mqtt", None]):
+                options = [version, *certificate, *(["-servername", name] if name else ["-noservername"])]
+                options += ["-alpn", alpn] if alpn else []
+                case = ", ".join([f"clients {mode}", version.removeprefix("-"), "shown" if certificate else "not shown",
+                                  f"SNI {name}", f"ALPN {alpn}"])
+                is_refused = mode == "required" and not certificate
+                spoken = f"ALPN protocol: {alpn}" if alpn else "No ALPN negotiated"
+                matrix.check(case, port, options, "!alert" if is_refused else spoken)
 
 
 if __name__ == "__main__":

@@ -94,8 +94,8 @@ settings! {
         revoked: FilePaths = FilePaths::default();
         /// The least version of TLS that is served.
         minimum_version: MinimumVersion = MinimumVersion::Tls12;
-        /// The cipher suites that are served, the preferred one first. Empty means all of them; each has forward secrecy and
-        /// authenticated encryption.
+        /// The cipher suites that are served, the preferred one first. Empty means all of them, of which the client prefers one; each has
+        /// forward secrecy and authenticated encryption.
         cipher_suites: CipherSuites = CipherSuites::default();
     }
 
