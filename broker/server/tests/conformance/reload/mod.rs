@@ -2,6 +2,7 @@
 
 mod limits;
 mod listeners;
+mod load;
 
 use crate::support::http::Answer;
 use crate::support::{Broker, Folder, TOKEN, admin};
