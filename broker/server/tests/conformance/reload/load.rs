@@ -90,17 +90,16 @@ const CERTIFICATES: [&str; 2] = ["one", "two"];
 
 /// What would be wrong, one thing at a time.
 fn spoil(text: &str, taken: SocketAddr, dice: &mut Dice) -> String {
-    let listener = |address: &str| format!("{text}[[listener]]\nname = \"wrong\"\naddress = \"{address}\"\n");
+    let table = |address: &str| format!("[[listener]]\nname = \"wrong\"\naddress = \"{address}\"\n");
+    let listener = |address: &str| format!("{text}{}", table(address));
     match dice.roll(6) {
         0 => text.replace("topic_levels", "topic_level"),
         1 => text.replace("session_queue_messages = ", "session_queue_messages = -"),
-        2 => text.replace("one.pem", "three.pem").replace("two.pem", "three.pem"),
+        // Where nobody speaks TLS, the files are not read.
+        2 => listener("mqtts://127.0.0.1:0").replace("one.pem", "three.pem").replace("two.pem", "three.pem"),
         3 => text.replace("rules.toml", "none.toml").replace("file = \"\"", "file = \"none.toml\""),
         4 => listener(&taken.to_string()),
-        _ => format!(
-            "{}[[listener]]\nname = \"wrong\"\naddress = \"127.0.0.1:0\"\n",
-            listener(&taken.to_string()).replace("wrong", "other")
-        ),
+        _ => format!("{}{}", listener("127.0.0.1:0").replace("wrong", "right"), table(&taken.to_string())),
     }
 }
 
