@@ -101,6 +101,11 @@ impl<J: Journal> Shard<J> {
             return Handled::Ended;
         }
 
+        if self.is_expelled(index, &client_id) {
+            let reason = ConnectReason::NotAuthorized;
+            self.refuse_connect(index, connect.version, reason, "the client is not known any more, or has been banned");
+            return Handled::Ended;
+        }
         if let Some(session) = self.hub.sessions.find(&name) {
             // What the client had sent before it connected anew counts, a DISCONNECT above all.
             if let Some(older) = self.hub.sessions.connection(session)

@@ -56,7 +56,7 @@ mod waiting;
 mod wheel;
 mod written;
 
-pub use access::{AccessBoard, Known};
+pub use access::{AccessBoard, Fate, Known, Visitor};
 pub use connections::{Attempt, Chunk, Output, Question, Standing, State, Verdict};
 pub use contracts::ContractBoard;
 pub use counters::{Counter, Counters, Totals};

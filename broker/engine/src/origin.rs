@@ -45,13 +45,15 @@ pub struct Offer {
 /// the connection from shard to shard.
 ///
 /// There may be hundreds of thousands of connections that do nothing, so one that serves a session has an origin of its own only where that says
-/// what many need: by TLS, or where the entry needs it. The others share one without a peer.
+/// what many need: by TLS, by a proxy, or where the entry needs it. The others share one without a peer.
 #[derive(Debug)]
 pub struct Origin {
     entry: Arc<dyn Entry>,
     /// `None` where it is shared.
     peer: Option<Peer>,
     is_encrypted: bool,
+    /// The peer is not who the socket is connected with.
+    is_proxied: bool,
     certificate: Option<Box<Certificate>>,
 }
 
@@ -85,7 +87,7 @@ impl Origin {
     /// Somebody who has come by `entry`, which is told.
     pub fn new(entry: Arc<dyn Entry>, peer: Peer) -> Origin {
         entry.entered(Some(peer));
-        Origin { entry, peer: Some(peer), is_encrypted: false, certificate: None }
+        Origin { entry, peer: Some(peer), is_encrypted: false, is_proxied: false, certificate: None }
     }
 
     /// What the listener is called.
@@ -137,10 +139,11 @@ impl Origin {
         self.entry.entered(Some(peer));
         self.entry.left(self.peer);
         self.peer = Some(peer);
+        self.is_proxied = true;
     }
 
     fn is_needed(&self) -> bool {
-        self.is_encrypted || self.certificate.is_some() || self.entry.needs_peers()
+        self.is_encrypted || self.is_proxied || self.certificate.is_some() || self.entry.needs_peers()
     }
 }
 
@@ -152,6 +155,7 @@ impl Clone for Origin {
             entry: self.entry.clone(),
             peer: self.peer,
             is_encrypted: self.is_encrypted,
+            is_proxied: self.is_proxied,
             certificate: self.certificate.clone(),
         }
     }
@@ -197,7 +201,13 @@ impl Presence {
             // Entries come and go with the configuration; those on which nobody is any more are forgotten.
             shared.retain(|other| Arc::strong_count(other) > 1);
             let entry = entry.clone();
-            shared.push(Arc::new(Origin { entry, peer: None, is_encrypted: false, certificate: None }));
+            shared.push(Arc::new(Origin {
+                entry,
+                peer: None,
+                is_encrypted: false,
+                is_proxied: false,
+                certificate: None,
+            }));
             shared[shared.len() - 1].clone()
         });
         entry.entered(None);
@@ -209,6 +219,16 @@ impl Drop for Presence {
     fn drop(&mut self) {
         if self.0.peer.is_none() {
             self.0.entry.left(None);
+        }
+    }
+}
+
+impl Peer {
+    /// Its address, where it has one.
+    pub fn ip(self) -> Option<IpAddr> {
+        match self {
+            Peer::Network { ip, .. } => Some(ip),
+            Peer::Local { .. } => None,
         }
     }
 }

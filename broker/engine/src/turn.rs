@@ -3,6 +3,8 @@
 //! [`turn`] is the only way to drive a shard through a turn. A reactor, the simulation, the fuzzers and the benchmarks bring their
 //! own [`Surroundings`]; what happens in which order, and what still has to be done afterwards, is decided here alone.
 
+use core::net::IpAddr;
+
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
 
@@ -57,6 +59,11 @@ pub trait Surroundings<J: Journal> {
     /// Does what was asked for from outside the shards' threads.
     fn take_orders(&mut self, shard: &mut Shard<J>);
 
+    /// The address at the other end of a connection, as its socket has it.
+    fn address(&mut self, _id: ConnectionId) -> Option<IpAddr> {
+        None
+    }
+
     /// Does what the engine wants done. It may bring bytes, and so lead to more wishes.
     fn carry_out(&mut self, shard: &mut Shard<J>, action: Action);
 
@@ -104,6 +111,7 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
     surroundings.take_orders(shard);
 
     shard.do_what_is_due();
+    shard.review_addresses(surroundings);
     // A job that takes several turns does its share here; one that is not finished is a reason in `Shard::is_busy`.
     shard.act(surroundings);
 

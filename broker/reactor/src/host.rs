@@ -1,6 +1,7 @@
 //! What a thread has around its shard, and what it does in a turn: the sockets, the ways to other threads, and the inbox for
 //! what comes from outside.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -181,6 +182,10 @@ impl<J: Journal> Surroundings<J> for Host {
                 }
             }
         }
+    }
+
+    fn address(&mut self, id: ConnectionId) -> Option<IpAddr> {
+        self.connections.address(id)
     }
 
     fn carry_out(&mut self, shard: &mut Shard<J>, action: Action) {

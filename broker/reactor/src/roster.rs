@@ -35,6 +35,14 @@ pub struct NextListeners {
     gone: Vec<Arc<Gate>>,
 }
 
+impl Held {
+    /// Whether its socket can be the one that is asked for here: also where the kernel has chosen its port.
+    fn is_at(&self, place: &Place) -> bool {
+        let bound = self.address.map(Place::Network);
+        self.listen.place.is_taken_over_by(place) || bound.is_some_and(|bound| bound.is_taken_over_by(place))
+    }
+}
+
 impl Roster {
     /// Listens at all of these.
     ///
@@ -60,8 +68,7 @@ impl Roster {
         let (mut held, mut placed) = (Vec::new(), Vec::new());
         for (listen, same) in listens.iter().zip(&stays) {
             // Another listener at the same place takes the socket over: nobody who connects meanwhile is refused.
-            let there =
-                |at: &usize| self.held[*at].listen.place.is_taken_over_by(&listen.place) && !stays.contains(&Some(*at));
+            let there = |at: &usize| self.held[*at].is_at(&listen.place) && !stays.contains(&Some(*at));
             let (from, address) = match same.or_else(|| (0..self.held.len()).find(there)) {
                 Some(at) => (SocketFrom::Held(at), self.held[at].address),
                 None => {

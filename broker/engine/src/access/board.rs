@@ -1,5 +1,6 @@
 //! The access rules that hold now, for all shards.
 
+use core::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -16,8 +17,33 @@ pub struct AccessBoard {
 }
 
 /// Says whether somebody who has been let in is still to be.
-/// The second argument is the Client Identifier. Nothing is known of those who came before anybody was asked.
-pub type Known = Arc<dyn Fn(Option<&Identity>, &str) -> bool + Send + Sync>;
+pub type Known = Arc<dyn Fn(&Visitor<'_>) -> Fate + Send + Sync>;
+
+/// Somebody who has been let in.
+#[derive(Debug, Clone, Copy)]
+pub struct Visitor<'v> {
+    /// Nothing is known of those who came before anybody was asked.
+    pub identity: Option<&'v Identity>,
+    /// The Client Identifier.
+    pub client_id: &'v str,
+    /// The listener by which it has come; empty where that is not known.
+    pub listener: &'v str,
+    /// Its address, where that has not been forgotten.
+    pub address: Option<IpAddr>,
+}
+
+/// What becomes of somebody who has been let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It stays.
+    Stays,
+    /// It depends on the address, which has been forgotten. The surroundings are asked for it.
+    DependsOnAddress,
+    /// It is not known any more.
+    Unknown,
+    /// It has been banned.
+    Banned,
+}
 
 impl Default for AccessBoard {
     /// Everybody may do everything, and nobody is asked.

@@ -17,9 +17,9 @@ use tautwire_session::{Journal, KeptWill, PendingMessage};
 use crate::admission::identity_of;
 use crate::connections::Standing;
 use crate::hub::Hub;
-use crate::place::{ConnectionIndex, SessionIndex};
+use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 
-pub use board::{AccessBoard, Known};
+pub use board::{AccessBoard, Fate, Known, Visitor};
 pub(crate) use review::Review;
 
 /// The rules as a shard has them.
@@ -33,12 +33,14 @@ pub(crate) struct Access {
     reviewed: u64,
     /// There are rules.
     is_closed: bool,
+    /// Connections whose address decides whether they stay, and has been forgotten.
+    addressless: Vec<ConnectionId>,
 }
 
 impl Access {
     pub(crate) fn new(board: Arc<AccessBoard>) -> Access {
         let (seen, policy) = (board.changes(), board.policy());
-        Access { is_closed: !policy.is_open(), reviewed: board.reviews(), board, policy, seen }
+        Access { is_closed: !policy.is_open(), reviewed: board.reviews(), board, policy, seen, addressless: Vec::new() }
     }
 
     /// Whether clients are asked who they are.

@@ -1,5 +1,6 @@
 //! What has been granted is looked at again: when the rules have changed, and when a client comes back to its session.
 
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use tautwire_access::{Changes, Permissions, Policy, PublishGate};
@@ -7,12 +8,14 @@ use tautwire_protocol::{DisconnectReason, TopicFilter};
 use tautwire_router::SessionKey;
 use tautwire_session::{Change, Journal};
 
-use super::Known;
+use super::{Fate, Known, Visitor};
 use crate::admission::identity_of;
 use crate::connections::{Phase, Reason, Standing};
 use crate::jobs::Job;
+use crate::origin::Peer;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::shard::Shard;
+use crate::turn::Surroundings;
 
 /// A session with more subscriptions is looked at over several turns.
 const FILTERS_AT_ONCE: usize = 64;
@@ -54,14 +57,60 @@ impl<J: Journal> Shard<J> {
                 continue;
             }
             let connection = &self.hub.connections[index];
-            let Some(session) = connection.session().filter(|_| connection.is_open()) else { continue };
-            let identity = identity_of(connection.standing()).map(|identity| &**identity);
-            if !known(identity, self.hub.sessions[session].client_id()) {
-                self.hub.counters().identities_ended.add(1);
-                self.disconnect(index, DisconnectReason::NotAuthorized, "the client is not known any more");
-            }
+            let address = connection.origin().and_then(|origin| origin.peer()).and_then(Peer::ip);
+            self.review_identity(index, &known, address);
         }
         (places.next().map(|_| Review::Identities { next, known }), steps)
+    }
+
+    fn review_identity(&mut self, index: ConnectionIndex, known: &Known, address: Option<IpAddr>) {
+        let connection = &self.hub.connections[index];
+        let Some(session) = connection.session().filter(|_| connection.is_open()) else { return };
+        let visitor = Visitor {
+            identity: identity_of(connection.standing()).map(|identity| &**identity),
+            client_id: self.hub.sessions[session].client_id(),
+            listener: connection.origin().map_or("", |origin| origin.listener()),
+            address,
+        };
+        let (reason, why) = match known(&visitor) {
+            Fate::Stays => return,
+            Fate::DependsOnAddress => {
+                let id = self.hub.id(index);
+                return self.hub.access.addressless.push(id);
+            }
+            Fate::Unknown => (DisconnectReason::NotAuthorized, "the client is not known any more"),
+            // DISCONNECT has no Banned (0x8A), which CONNACK has [MQTT 5.0 section 3.14.2.1].
+            Fate::Banned => (DisconnectReason::AdministrativeAction, "the client has been banned"),
+        };
+        self.hub.counters().identities_ended.add(1);
+        self.disconnect(index, reason, why);
+    }
+
+    /// Asks the surroundings for addresses that have been forgotten, and on which it depends whether clients stay.
+    #[inline]
+    pub(crate) fn review_addresses(&mut self, surroundings: &mut impl Surroundings<J>) {
+        while let Some(id) = self.hub.access.addressless.pop() {
+            let address = surroundings.address(id);
+            if let (Some(index), Some(address), Some(known)) =
+                (self.hub.connections.find(id), address, self.hub.access.board.known())
+            {
+                self.review_identity(index, &known, Some(address));
+            }
+        }
+    }
+
+    /// Whether somebody whose CONNECT is about to be accepted was let in before others were looked at, and would not be now.
+    pub(crate) fn is_expelled(&self, index: ConnectionIndex, client_id: &str) -> bool {
+        let Some(known) = self.hub.access.board.known() else { return false };
+        let connection = &self.hub.connections[index];
+        let origin = connection.origin();
+        let visitor = Visitor {
+            identity: identity_of(connection.standing()).map(|identity| &**identity),
+            client_id,
+            listener: origin.map_or("", |origin| origin.listener()),
+            address: origin.and_then(|origin| origin.peer()).and_then(Peer::ip),
+        };
+        matches!(known(&visitor), Fate::Unknown | Fate::Banned)
     }
 
     /// Ends a connection whose listener has been taken away; says whether it has.

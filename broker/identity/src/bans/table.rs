@@ -135,6 +135,12 @@ impl Bans {
         self.is_any() && self.told(self.table().has_address(address, now))
     }
 
+    /// Whether any network is banned.
+    #[must_use]
+    pub fn has_networks(&self) -> bool {
+        self.is_any() && self.table().prefixes.0.iter().any(|count| *count > 0)
+    }
+
     /// Whether a user or a Client Identifier is banned.
     #[must_use]
     pub fn has(&self, who: &Banned, now: Now) -> bool {

@@ -12,6 +12,7 @@ mod transport;
 mod writing;
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -136,6 +137,12 @@ impl Connections {
 
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping
+    }
+
+    /// The address at the other end of a connection.
+    pub(crate) fn address(&mut self, id: ConnectionId) -> Option<IpAddr> {
+        let address = self.sockets.get(id)?.stream.peer_addr().ok()?;
+        Some(address.ip().to_canonical())
     }
 
     pub(crate) fn is_empty(&self) -> bool {

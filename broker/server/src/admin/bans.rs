@@ -1,13 +1,12 @@
 //! Bans, by the admin API.
 
-use std::fmt::Write as _;
-
 use tautwire_identity::{Ban, BanError, Banned};
 
 use super::Admin;
 use super::request::{Head, Reading};
 use super::response::{JSON, Response, Status};
-use crate::json::{self, Value, push_string};
+use crate::identity::ban_file;
+use crate::json::{self, Value};
 
 /// Who can be banned, as it is called in JSON.
 const KINDS: &str = "client_id, user or network";
@@ -15,26 +14,7 @@ const KINDS: &str = "client_id, user or network";
 /// All bans that hold.
 pub(super) fn list(admin: &Admin) -> Response {
     let porter = admin.reloader.porter();
-    let mut body = String::from("{\"bans\":[");
-    for (at, Ban { who, until_unix_s, why }) in porter.bans().list(porter.now()).iter().enumerate() {
-        body.push_str(if at > 0 { ",{" } else { "{" });
-        let (kind, name) = match who {
-            Banned::ClientId(name) => ("client_id", name.to_string()),
-            Banned::User(name) => ("user", name.to_string()),
-            Banned::Network(network) => ("network", network.to_string()),
-        };
-        push_string(&mut body, kind);
-        body.push(':');
-        push_string(&mut body, &name);
-        match until_unix_s {
-            Some(until) => _ = write!(body, ",\"until_unix_s\":{until}"),
-            None => body.push_str(",\"until_unix_s\":null"),
-        }
-        body.push_str(",\"why\":");
-        push_string(&mut body, why);
-        body.push('}');
-    }
-    body.push_str("]}\n");
+    let body = ban_file::to_json(&porter.bans().list(porter.now()));
     Response::new(Status::OK, JSON, body)
 }
 
@@ -64,7 +44,7 @@ pub(super) fn add(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> Resp
     }
     log::info!("admin: {who} is banned");
     admin.reloader.enforce_bans();
-    Response::new(Status::CREATED, JSON, "{}\n")
+    kept(admin, Response::new(Status::CREATED, JSON, "{}\n"))
 }
 
 /// Takes a ban back.
@@ -75,9 +55,21 @@ pub(super) fn remove(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
     };
     if admin.reloader.porter().bans().remove(&who) {
         log::info!("admin: {who} is not banned any more");
-        return Response::new(Status::NO_CONTENT, JSON, "");
+        return kept(admin, Response::new(Status::NO_CONTENT, JSON, ""));
     }
     Response::error(Status::NOT_FOUND, "not_found", "there is no such ban")
+}
+
+/// Writes down what holds now, where there is a file for it.
+fn kept(admin: &Admin, done: Response) -> Response {
+    match admin.reloader.porter().keep_bans() {
+        Ok(()) => done,
+        Err(error) => {
+            log::error!("bans are not kept: {error}");
+            let message = format!("it is so until the broker ends, and not after a restart: {error}");
+            Response::error(Status::INTERNAL, "bans_not_written", &message)
+        }
+    }
 }
 
 /// Who is meant by the body of a request.
@@ -87,13 +79,10 @@ fn asked(head: &Head, reading: &mut Reading<'_>) -> Result<(Banned, Value), Resp
         let message = format!("the body is no JSON: {} at byte {}", error.message, error.offset);
         Response::error(Status::BAD_REQUEST, "bad_json", &message)
     })?;
-    let named = |name: &str| value.get(name).and_then(Value::as_text).filter(|text| !text.is_empty());
-    let who = match (named("client_id"), named("user"), named("network")) {
-        (Some(name), None, None) => Banned::ClientId(name.into()),
-        (None, Some(name), None) => Banned::User(name.into()),
-        (None, None, Some(network)) => Banned::Network(network.parse().map_err(|error: String| wrong(&error))?),
-        _ => return Err(wrong(&format!("say who is meant by one of {KINDS}"))),
-    };
+    let who = ban_file::banned(&value).map_err(|why| match why {
+        Some(why) => wrong(&why),
+        None => wrong(&format!("say who is meant by one of {KINDS}")),
+    })?;
     Ok((who, value))
 }
 

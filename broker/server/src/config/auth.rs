@@ -189,6 +189,15 @@ impl Listener {
         self.auth.password_file.get().is_some() || self.auth.takes_tokens() || !self.auth.hook_url.0.is_empty()
     }
 
+    /// Whether a client that has come without saying who it is may stay. Rules for certificates are for new handshakes.
+    pub(crate) fn keeps_anonymous(&self) -> bool {
+        match self.auth.anonymous {
+            AnonymousClients::Auto => self.address.is_local() && !self.knows_names(),
+            AnonymousClients::Allowed => true,
+            AnonymousClients::Refused => false,
+        }
+    }
+
     /// Whether clients that do not say who they are are let in.
     pub(crate) fn lets_in_anonymous(&self) -> bool {
         match self.auth.anonymous {

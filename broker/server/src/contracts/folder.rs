@@ -101,7 +101,7 @@ fn counts(file: &str) -> bool {
 }
 
 /// Replaces a file: after a crash it has its old content or the new one, and once this returns it has the new one.
-pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let name = path.file_name().and_then(|name| name.to_str()).ok_or(io::ErrorKind::InvalidInput)?;
     fs::create_dir_all(folder)?;

@@ -8,5 +8,5 @@ mod store;
 
 pub(crate) use append::{AppendError, append};
 pub(crate) use entry::Entry;
-pub(crate) use folder::{load, told};
+pub(crate) use folder::{load, told, write as write_file};
 pub(crate) use store::{Store, StoreError};

@@ -46,6 +46,7 @@ pub(crate) struct Chains {
 struct Asked {
     chain: Arc<Chain>,
     passwords: Option<Arc<PasswordFile>>,
+    keeps_anonymous: bool,
 }
 
 impl Lasting {
@@ -118,7 +119,9 @@ impl Chains {
                 passwords.map(|path| files.entry(path.to_owned()).or_insert_with(|| password_file(path)).clone());
             if let Ok(passwords) = passwords.transpose() {
                 let chain = common.chain(listener, passwords.clone());
-                by_listener.insert(listener.name.as_str().into(), Asked { chain, passwords });
+                let keeps_anonymous = listener.keeps_anonymous();
+                let asked = Asked { chain, passwords, keeps_anonymous };
+                by_listener.insert(listener.name.as_str().into(), asked);
             }
         }
         errors.extend(files.into_values().filter_map(Result::err).flatten());
@@ -138,14 +141,16 @@ impl Chains {
         self.by_listener.get(listener).map(|asked| asked.chain.clone())
     }
 
-    /// Whether these still know a client that has been let in before.
-    pub(crate) fn know(&self, identity: Option<&Identity>) -> bool {
-        let Some(identity) = identity else { return true };
-        let Some(asked) = self.by_listener.get(&identity.listener) else { return true };
+    /// Whether these still know a client that has been let in before by a listener.
+    pub(crate) fn know(&self, identity: Option<&Identity>, listener: &str) -> bool {
+        let Some(asked) = self.by_listener.get(listener) else { return true };
+        // Nobody has asked who it is.
+        let Some(identity) = identity else { return asked.keeps_anonymous };
         match (identity.by, &identity.user, &asked.passwords) {
             ("password_file", Some(user), passwords) => {
                 passwords.as_ref().is_some_and(|passwords| passwords.user(user).is_some())
             }
+            ("anonymous", ..) => asked.keeps_anonymous,
             _ => true,
         }
     }

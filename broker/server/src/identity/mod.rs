@@ -1,6 +1,7 @@
 //! Who clients are: files with users, passwords that people type, and threads that find out what takes long.
 
 mod ask;
+pub(crate) mod ban_file;
 mod chains;
 mod outside;
 mod porter;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tautwire_identity::{self as identity, Bans, Exchange, FailureRule, Now, Secr
 use tautwire_protocol::{ConnectReason, ProtocolVersion};
 use tautwire_reactor::{Doorkeeper, Ticket};
 
+use super::ban_file::{self, BanFile};
 use super::chains::{Chains, Lasting};
 use super::outside::Http;
 use super::random;
@@ -25,6 +27,8 @@ pub(crate) struct Porter {
     chains: RwLock<Arc<Chains>>,
     lasting: Mutex<Lasting>,
     bans: Arc<Bans>,
+    /// Where bans outlive the broker.
+    ban_file: Mutex<Option<BanFile>>,
     /// Where nothing takes long, there are no threads for it.
     workers: RwLock<Option<(Pool, Arc<Workers>)>>,
     pool: Mutex<Pool>,
@@ -72,6 +76,7 @@ impl Porter {
         Ok(Porter {
             chains: RwLock::new(Arc::new(chains)),
             bans: lasting.bans().clone(),
+            ban_file: Mutex::new(None),
             lasting: Mutex::new(lasting),
             workers: RwLock::new(None),
             pool: Mutex::new(Pool::of(config)?),
@@ -134,6 +139,33 @@ impl Porter {
     /// Who is not let in, whatever it shows.
     pub(crate) fn bans(&self) -> &Bans {
         &self.bans
+    }
+
+    /// Takes on the bans that are kept in a folder, and keeps those that operators make there from now on.
+    ///
+    /// # Errors
+    /// What is there is not understood.
+    pub(crate) fn keep_bans_in(&self, folder: &Path) -> Result<(), String> {
+        let path = folder.join(ban_file::NAME);
+        let now = self.now();
+        for ban in ban_file::read(&path)? {
+            // One that is over is forgotten.
+            if ban.until_unix_s.is_none_or(|until_s| until_s > now.unix_s) && self.bans.add(ban, now).is_err() {
+                return Err(format!("{}: has more bans than may be, or too long a reason [bans_file]", path.display()));
+            }
+        }
+        *self.ban_file.lock().unwrap_or_else(PoisonError::into_inner) = Some(BanFile::new(path));
+        Ok(())
+    }
+
+    /// Writes down the bans that hold, where they are kept.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn keep_bans(&self) -> Result<(), String> {
+        // Under the lock, so that the last to write knows of all.
+        let file = self.ban_file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.as_ref().map_or(Ok(()), |file| file.write(&self.bans.list(self.now())))
     }
 
     /// What its threads have done.

@@ -156,12 +156,16 @@ fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnD
         Some(path) => log::info!("state is kept in {}", path.display()),
         None => log::info!("state is in memory alone: a restart loses it"),
     }
+    if let Some(path) = &data {
+        prepared.porter.keep_bans_in(path)?;
+    }
     let limit_bytes = settings::disk_limit(config);
     let data = data.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes });
     let (contracts, policy) = (Arc::new(prepared.contracts), prepared.policy);
     let porter = prepared.porter;
     porter.start_workers();
-    let asks = porter.chains().ask() || !policy.is_open();
+    let has_bans = !porter.bans().list(porter.now()).is_empty();
+    let asks = porter.chains().ask() || !policy.is_open() || has_bans;
     let doors = Doors { porter: porter.clone(), asks, policy, user: prepared.user };
     let broker = start_broker(config, contracts, doors, &prepared.tls, data).map_err(|error| error.to_string())?;
     let control = broker.control();

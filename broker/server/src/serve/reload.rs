@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
+use tautwire_engine::{Fate, Visitor};
 use tautwire_identity::Banned;
 use tautwire_reactor::{Control, Place, StartError};
 
@@ -131,13 +132,23 @@ impl Reloader {
     /// Disconnects those who are not known any more, or banned.
     fn review_clients(&self, chains: Arc<Chains>) {
         let porter = self.porter.clone();
-        self.control.review_clients(Arc::new(move |identity, client_id| {
+        self.control.review_clients(Arc::new(move |visitor| {
+            let Visitor { identity, client_id, listener, address } = *visitor;
             let (bans, now) = (porter.bans(), porter.now());
             let user = identity.and_then(|identity| identity.user.as_deref());
             let user = user.map(|user| Banned::User(user.into()));
-            let is_banned =
-                user.is_some_and(|user| bans.has(&user, now)) || bans.has(&Banned::ClientId(client_id.into()), now);
-            !is_banned && chains.know(identity)
+            if user.is_some_and(|user| bans.has(&user, now))
+                || bans.has(&Banned::ClientId(client_id.into()), now)
+                || address.is_some_and(|address| bans.has_address(address, now))
+            {
+                Fate::Banned
+            } else if !chains.know(identity, listener) {
+                Fate::Unknown
+            } else if address.is_none() && bans.has_networks() {
+                Fate::DependsOnAddress
+            } else {
+                Fate::Stays
+            }
         }));
     }
 

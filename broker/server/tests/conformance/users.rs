@@ -199,7 +199,7 @@ fn who_is_banned_is_disconnected_and_does_not_come_back() {
     let mut other = broker.connect(V5, "other");
     let ban = r#"{"client_id": "noisy", "seconds": 3600, "why": "too loud"}"#;
     admin(api, "POST", "/bans", ban).expect(201);
-    assert_eq!(client.expect_disconnect(), 0x87);
+    assert_eq!(client.expect_disconnect(), 0x98);
     assert_eq!(broker.connecting(V5, "noisy").refused(), 0x8a);
     other.ping();
     let listed = admin(api, "GET", "/bans", "").expect(200).body;
@@ -211,7 +211,7 @@ fn who_is_banned_is_disconnected_and_does_not_come_back() {
     admin(api, "POST", "/bans", r#"{"network": "127.0.0.0/8"}"#).expect(201);
     let mut refused = broker.connecting(V5, "x").send_unless_closed();
     assert!(refused.bytes_until_closed().is_empty(), "nothing is said to a banned address");
-    other.ping();
+    assert_eq!(other.expect_disconnect(), 0x98);
     for wrong in
         [r#"{"user": "a", "client_id": "b"}"#, r#"{"network": "1.2.3.4/40"}"#, r#"{"user": "a", "seconds": "x"}"#]
     {

@@ -1,7 +1,9 @@
 //! The configuration changes while the broker runs: all of it in one step, or nothing.
 
+mod bans;
 mod limits;
 mod listeners;
+mod load;
 
 use crate::support::http::Answer;
 use crate::support::{Broker, Folder, TOKEN, admin};

@@ -1,0 +1,117 @@
+//! A ban ends the connections that it is about at once, and outlives the broker.
+
+use std::net::SocketAddr;
+
+use super::World;
+use super::listeners::added;
+use crate::support::{Broker, Client, Connecting, Folder, V3_1_1, V5, Way, admin};
+
+fn ban(world: &World, who: &str) {
+    admin(world.broker.admin_address(), "POST", "/bans", &format!("{{{who},\"why\":\"a test\"}}")).expect(201);
+}
+
+fn take_back(world: &World, who: &str) {
+    admin(world.broker.admin_address(), "DELETE", "/bans", &format!("{{{who}}}")).expect(204);
+}
+
+/// [MQTT 5.0 section 3.14.2.1]: DISCONNECT has no Banned, CONNACK has.
+#[test]
+fn who_is_banned_while_connected_is_disconnected_and_nobody_else() {
+    for threads in [1, 2] {
+        let world = World::new(threads, "", &[]);
+        let mut eve = world.broker.connect(V5, "eve");
+        let mut old = world.broker.connect(V3_1_1, "old");
+        let mut bob = world.broker.connect(V5, "bob");
+        ban(&world, "\"client_id\":\"eve\"");
+        assert_eq!(eve.expect_disconnect(), 0x98);
+        ban(&world, "\"client_id\":\"old\"");
+        old.expect_closed();
+        bob.ping();
+        assert_eq!(world.broker.connecting(V5, "eve").refused(), 0x8A);
+        take_back(&world, "\"client_id\":\"eve\"");
+        world.broker.connect(V5, "eve").ping();
+        // Where it comes from has been forgotten, and is asked of its socket.
+        ban(&world, "\"network\":\"192.0.2.0/24\"");
+        bob.ping();
+        ban(&world, "\"network\":\"127.0.0.0/8\"");
+        assert_eq!(bob.expect_disconnect(), 0x98);
+        assert!(Client::dial(Way::Tcp(world.broker.address()), V5).is_closed_first());
+        take_back(&world, "\"network\":\"127.0.0.0/8\"");
+        world.broker.connect(V5, "bob").ping();
+    }
+}
+
+fn by_proxy(address: SocketAddr, from: &str, client_id: &str) -> Client {
+    let mut client = Client::dial(Way::Tcp(address), V5);
+    client.send_bytes(format!("PROXY TCP4 {from} 192.0.2.1 40000 1883\r\n").as_bytes());
+    client.send_bytes(&Connecting::new(Way::Tcp(address), V5, client_id).bytes());
+    client.expect_accepted();
+    client
+}
+
+#[test]
+fn behind_a_proxy_the_address_that_it_names_counts() {
+    let world = World::new(2, "", &[]);
+    let table = "[auth]\nanonymous = true\n[[listener]]\nname = \"proxied\"\naddress = \"127.0.0.1:0\"\nproxy.trusted = [\"127.0.0.1\"]\n";
+    let address = added(&world.reload(table).expect(200), "proxied");
+    let mut one = by_proxy(address, "192.0.2.7", "one");
+    let mut other = by_proxy(address, "192.0.2.8", "other");
+    ban(&world, "\"network\":\"192.0.2.7\"");
+    assert_eq!(one.expect_disconnect(), 0x98);
+    other.ping();
+}
+
+#[test]
+fn bans_outlive_the_broker_where_it_keeps_its_state() {
+    let folder = Folder::new(&[]);
+    let data = format!("data.path={}", folder.path().join("data").display());
+    let world = World::within(folder, 1, "", &[&data]);
+    ban(&world, "\"client_id\":\"eve\"");
+    ban(&world, "\"client_id\":\"bob\"");
+    ban(&world, "\"client_id\":\"gone\",\"seconds\":0");
+    take_back(&world, "\"client_id\":\"bob\"");
+    let World { broker, folder, threads } = world;
+    drop(broker);
+    let world = World::within(folder, threads, "", &[&data]);
+    assert_eq!(world.broker.connecting(V5, "eve").refused(), 0x8A);
+    world.broker.connect(V5, "bob").ping();
+    let list = admin(world.broker.admin_address(), "GET", "/bans", "").expect(200).body;
+    assert!(list.contains("eve") && !list.contains("bob") && !list.contains("gone"), "{list}");
+    // What is there and is not understood is not passed over: it may ban somebody.
+    let World { broker, folder, .. } = world;
+    drop(broker);
+    folder.write("data/bans.json", "{\"bans\":[{}]}");
+    let said = Broker::refused(&[&data]);
+    assert!(said.contains("bans.json") && said.contains("bans_file"), "{said}");
+}
+
+#[test]
+fn a_broker_that_keeps_nothing_keeps_no_bans() {
+    let world = World::new(1, "", &[]);
+    ban(&world, "\"client_id\":\"eve\"");
+    let World { broker, folder, threads } = world;
+    drop(broker);
+    let world = World::within(folder, threads, "", &[]);
+    world.broker.connect(V5, "eve").ping();
+}
+
+/// Those who came without being asked stay only where they would be let in now.
+#[test]
+fn who_is_nobody_goes_when_nobody_may_come_any_more() {
+    for threads in [1, 2] {
+        let folder = Folder::new(&[(
+            "users",
+            "dave:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4\n",
+        )]);
+        let world = World::within(folder, threads, "", &[]);
+        let mut nobody = world.broker.connect(V5, "nobody");
+        world.reload("[auth]\npassword_file = \"users\"\nanonymous = true\n").expect(200);
+        nobody.ping();
+        let mut dave = world.broker.connecting(V5, "d").user_name("dave").password(b"password").open();
+        let mut also = world.broker.connect(V5, "also-nobody");
+        world.reload("[auth]\npassword_file = \"users\"\nanonymous = false\n").expect(200);
+        assert_eq!(nobody.expect_disconnect(), 0x87);
+        assert_eq!(also.expect_disconnect(), 0x87);
+        dave.ping();
+    }
+}
