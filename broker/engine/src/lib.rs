@@ -62,7 +62,7 @@ pub use contracts::ContractBoard;
 pub use counters::{Counter, Counters, Totals};
 pub use hub::Action;
 pub use mount::MountPoint;
-pub use operator::{Fate, NotPublished, Promise, Publication, Published};
+pub use operator::{NotPublished, Promise, PromiseFate, Publication, Published};
 pub use origin::{Certificate, Entry, Offer, Origin, Peer};
 pub use place::ConnectionId;
 pub use restore::{RestoreError, restore};

@@ -69,7 +69,7 @@ pub struct Promise {
 
 /// What has become of a [`Promise`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum PromiseFate {
     /// What was promised is true.
     Kept,
     /// The log will come to it, and wakes the shard.
@@ -113,13 +113,13 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Whether what was promised is true by now.
-    pub fn fate(&self, promise: Promise) -> Fate {
+    pub fn fate(&self, promise: Promise) -> PromiseFate {
         if promise.position <= self.hub.journal.reached(promise.level) {
-            Fate::Kept
+            PromiseFate::Kept
         } else if self.hub.journal.state() == LogState::Failed {
-            Fate::Broken
+            PromiseFate::Broken
         } else {
-            Fate::Waits
+            PromiseFate::Waits
         }
     }
 

@@ -1,6 +1,6 @@
 //! Operators who are told that their message has been published once the log has it.
 
-use tautwire_engine::{Fate, NotPublished, Promise, Published, Shard};
+use tautwire_engine::{NotPublished, Promise, PromiseFate, Published, Shard};
 use tautwire_session::Journal;
 
 use crate::inbox::Answer;
@@ -34,16 +34,16 @@ impl Promises {
     pub(crate) fn settle<J: Journal>(&mut self, shard: &Shard<J>) {
         for waiting in std::mem::take(&mut self.0) {
             match shard.fate(waiting.promise) {
-                Fate::Waits => self.0.push(waiting),
-                Fate::Kept => waiting.answer.give(Ok(waiting.matched)),
-                Fate::Broken => waiting.answer.give(Err(NotPublished::NotKept)),
+                PromiseFate::Waits => self.0.push(waiting),
+                PromiseFate::Kept => waiting.answer.give(Ok(waiting.matched)),
+                PromiseFate::Broken => waiting.answer.give(Err(NotPublished::NotKept)),
             }
         }
     }
 
     /// Whether somebody is to be told now.
     pub(crate) fn are_due<J: Journal>(&self, shard: &Shard<J>) -> bool {
-        self.0.iter().any(|waiting| shard.fate(waiting.promise) != Fate::Waits)
+        self.0.iter().any(|waiting| shard.fate(waiting.promise) != PromiseFate::Waits)
     }
 }
 
