@@ -5,8 +5,7 @@
 
 use tautwire_access::Identity;
 use tautwire_protocol::{
-    Auth, AuthReason, Connect, ConnectReason, DisconnectReason, FixedHeader, Packet, PacketType, Properties, Property,
-    ReasonCode, decode_body,
+    Auth, AuthReason, Connect, ConnectReason, DisconnectReason, Packet, Properties, Property, ReasonCode, decode_body,
 };
 use tautwire_session::Journal;
 
@@ -313,9 +312,4 @@ impl<J: Journal> Shard<J> {
 /// Who the client of a connection is.
 pub(crate) fn identity_of(standing: Option<&Standing>) -> Option<&Arc<Identity>> {
     standing.and_then(Standing::identity)
-}
-
-/// Whether a packet of this type, heard ahead of CONNECT, is passed over when its turn comes.
-pub(crate) fn is_heard_ahead(header: &FixedHeader) -> bool {
-    header.packet_type == PacketType::Auth
 }

@@ -11,7 +11,6 @@ use tautwire_protocol::{
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::{AckLevel, Journal};
 
-use crate::admission::is_heard_ahead;
 use crate::ahead::overtakes;
 use crate::connections::{Chunk, Output, Phase, Reason};
 use crate::counters::Counters;
@@ -232,7 +231,9 @@ impl<J: Journal> Shard<J> {
         if bytes.len() < length {
             return (0, Handled::Done);
         }
-        if connection.heard_ahead_bytes() >= length && (overtakes(header.packet_type) || is_heard_ahead(&header)) {
+        // AUTH is heard behind a CONNECT that is not taken yet, others behind a PUBLISH.
+        let is_heard_ahead = overtakes(header.packet_type) || header.packet_type == PacketType::Auth;
+        if is_heard_ahead && connection.heard_ahead_bytes() >= length {
             return (length, Handled::Done);
         }
         if J::KEEPS && self.hub.brake_for_log(index, &header, bytes[0]) {

@@ -9,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ring::hmac;
 
+use crate::support::base64::base64url;
 use crate::support::{AtLeastOnce, Broker, Folder, V3_1_1, V5};
 
 const SECRET: &str = "a secret of at least thirty-two bytes";
@@ -35,18 +36,6 @@ fn token(claims: &str, secret: &str) -> Vec<u8> {
     let signed = format!("{}.{}", encoded(br#"{"alg":"HS256","typ":"JWT"}"#), encoded(claims.as_bytes()));
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), signed.as_bytes());
     format!("{signed}.{}", encoded(signature.as_ref())).into_bytes()
-}
-
-fn base64url(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let bits = group.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
-        for place in 0..=group.len() {
-            text.push(char::from(ALPHABET[(bits >> (18 - 6 * place)) as usize & 63]));
-        }
-    }
-    text
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::thread;
 use ring::{digest, hmac, pbkdf2};
 use tautwire_protocol::{Auth, AuthReason, ConnectReason, Packet, Properties, Property};
 
+use crate::support::base64::{base64, unbase64};
 use crate::support::{AtLeastOnce, Broker, Client, Folder, TOKEN, V3_1_1, V5, admin, program};
 
 /// A broker with a password file, and a file of rules by user.
@@ -302,31 +303,4 @@ fn expect_auth(client: &mut Client, expected: AuthReason) -> Vec<u8> {
     let Packet::Auth(auth) = packet.as_packet() else { panic!("{packet:?} is no AUTH") };
     assert_eq!((auth.reason, auth.properties.authentication_method()), (expected, Some("SCRAM-SHA-256")));
     auth.properties.authentication_data().expect("data").to_vec()
-}
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-fn base64(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for group in bytes.chunks(3) {
-        let bits = group.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
-        for place in 0..4 {
-            let digit = ALPHABET[(bits >> (18 - 6 * place)) as usize & 63];
-            text.push(if place <= group.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
-}
-
-fn unbase64(text: &str) -> Vec<u8> {
-    let digits = text.bytes().filter_map(|digit| ALPHABET.iter().position(|known| *known == digit));
-    let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0);
-    for digit in digits {
-        (bits, held) = (bits << 6 | digit as u32, held + 6);
-        if held >= 8 {
-            held -= 8;
-            bytes.push((bits >> held) as u8);
-        }
-    }
-    bytes
 }

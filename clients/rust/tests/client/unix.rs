@@ -67,6 +67,6 @@ async fn where_nobody_listens_the_file_is_named() {
     let socket = Socket::new("nobody");
     let named = |error: Error| error.to_string().contains(&format!("unix:{}", socket.0.display()));
     let never = || socket.options().reconnect(None);
-    assert!(named(blocking::Client::connect(never()).err().expect("nobody is there")));
-    assert!(named(Client::connect(never()).await.err().expect("nobody is there")));
+    assert!(named(blocking::Client::connect(never()).expect_err("nobody is there")));
+    assert!(named(Client::connect(never()).await.expect_err("nobody is there")));
 }

@@ -1,5 +1,6 @@
 //! What every test here stands on: a broker process, raw clients, and fences that prove absence.
 
+pub(crate) mod base64;
 pub(crate) mod broker;
 pub(crate) mod cases;
 pub(crate) mod client;
