@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tautwire_engine::{ConnectionId, Origin, Question, Verdict};
 
@@ -23,11 +23,19 @@ pub trait Doorkeeper: fmt::Debug + Send + Sync {
 pub struct Ticket {
     inbox: Arc<Inbox>,
     id: ConnectionId,
+    /// Nobody but the connection keeps it.
+    origin: Weak<Origin>,
 }
 
 impl Ticket {
-    pub(crate) fn new(inbox: &Arc<Inbox>, id: ConnectionId) -> Ticket {
-        Ticket { inbox: inbox.clone(), id }
+    pub(crate) fn new(inbox: &Arc<Inbox>, id: ConnectionId, origin: &Arc<Origin>) -> Ticket {
+        Ticket { inbox: inbox.clone(), id, origin: Arc::downgrade(origin) }
+    }
+
+    /// Whether the client is still there, as far as is known. Where it is not, finding out who it was is work for nobody.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        self.origin.strong_count() > 0
     }
 
     /// Gives the verdict. Where the client is gone, it goes to nobody.

@@ -106,7 +106,7 @@ impl Host {
         let Some(question) = shard.take_question(id) else { return };
         let verdict = match (shard.origin(id), &self.doorkeeper, &self.orders) {
             (Some(origin), Some(doorkeeper), Some(orders)) => {
-                doorkeeper.ask(&origin, question, Ticket::new(orders.inbox(), id))
+                doorkeeper.ask(&origin, question, Ticket::new(orders.inbox(), id, &origin))
             }
             // The broker stops.
             _ => {

@@ -2,9 +2,14 @@
 #![allow(unsafe_code, reason = "calls into the C library, which the standard library does not wrap")]
 
 /// Less than this is kept for reuse.
-const WORTHWHILE_BYTES: u64 = 4 << 20;
+const WORTHWHILE_BYTES: u64 = 1 << 20;
 /// At most how often, since it takes the time of going through the heap.
 const PAUSE_MS: u64 = 1_000;
+
+/// After it has been trimmed, so long until it is trimmed once more, and so often: what goes with connections and stands in no account is freed
+/// a little later, such as their timers, and what waits for a thread that finds out who clients are.
+const AFTERMATH_MS: u64 = 4_000;
+const AFTERMATHS: u32 = 2;
 
 /// Watches how much is held, and trims the heap when much of it has been freed: glibc gives back only what lies at its end.
 #[derive(Debug, Default)]
@@ -13,12 +18,14 @@ pub(crate) struct Trimmer {
     next_ms: u64,
     /// There is something to trim at `next_ms`.
     due: bool,
+    /// When it is trimmed once more, and how often then.
+    aftermath: Option<(u64, u32)>,
 }
 
 impl Trimmer {
     /// When it wants to be called at the latest.
     pub(crate) fn next_ms(&self) -> Option<u64> {
-        self.due.then_some(self.next_ms)
+        self.due.then_some(self.next_ms).into_iter().chain(self.aftermath.map(|(at_ms, _)| at_ms)).min()
     }
 
     /// To be called after every turn.
@@ -30,6 +37,10 @@ impl Trimmer {
             self.due = false;
             self.peak_bytes = held_bytes;
             self.next_ms = now_ms + PAUSE_MS;
+            self.aftermath = Some((now_ms + AFTERMATH_MS, AFTERMATHS - 1));
+            trim();
+        } else if let Some((_, left)) = self.aftermath.take_if(|(at_ms, _)| now_ms >= *at_ms) {
+            self.aftermath = left.checked_sub(1).map(|left| (now_ms + AFTERMATH_MS, left));
             trim();
         }
     }

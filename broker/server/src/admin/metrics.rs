@@ -111,12 +111,13 @@ fn collect(admin: &Admin) -> Vec<Metric> {
         is_gauge: true,
         value: admin.control.memory().held(*kind),
     }));
-    let WorkerCounters { done, refused, late } = admin.reloader.porter().counters();
+    let WorkerCounters { done, refused, late, abandoned } = admin.reloader.porter().counters();
     let (changes, changes_refused) = admin.store.as_ref().map_or((0, 0), |store| store.changes());
     let own = [
         ("auth_work", "Hashes, signatures and questions to others by which it was found out who clients are.", done),
         ("auth_work_refused", "Clients refused because too many waited for that.", refused),
         ("auth_work_late", "Clients refused because they had waited too long for that.", late),
+        ("auth_work_abandoned", "Clients that were gone before a thread had time for that.", abandoned),
         ("contract_changes", "Times the contracts were changed or read again.", changes),
         ("contract_changes_refused", "Times that was refused, because something was wrong.", changes_refused),
         ("admin_requests", "Requests to this API.", count(&counters.requests)),

@@ -266,9 +266,9 @@ settings! {
         /// `limits.client_hold_s`; a connection that it has stays. Those that the client ends by DISCONNECT do not count. 0 means that nobody is.
         client_breaks: u32 = 60, in 0..=1_000_000, unit "connections";
         /// The time in which they are counted, from the first of them on.
-        client_breaks_s: u32 = 60, in 1..=86_400, unit "s";
+        client_breaks_s: u32 = 60, in 1..=86_400;
         /// How long a client is held back.
-        client_hold_s: u32 = 60, in 1..=86_400, unit "s";
+        client_hold_s: u32 = 60, in 1..=86_400;
         /// Longest topic name or topic filter. A longer one is refused as invalid (0x90, 0x8F).
         topic_bytes: usize = 65_535, in 1..=65_535;
         /// Levels of a topic name or topic filter; `a/b/c` has three. One with more is refused as invalid (0x90, 0x8F).

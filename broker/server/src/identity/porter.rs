@@ -18,7 +18,7 @@ use super::ban_file::{self, BanFile};
 use super::chains::{Chains, Lasting};
 use super::outside::Http;
 use super::random;
-use super::workers::{Clock, WorkerCounters, WorkerLimits, WorkerTally, Workers};
+use super::workers::{Clock, Told, WorkerCounters, WorkerLimits, WorkerTally, Workers};
 use crate::config::Config;
 use crate::config::settings::AuthConfig;
 
@@ -179,6 +179,25 @@ impl Porter {
     }
 }
 
+/// A client of a listener, of which it is found out who it is.
+struct Asked {
+    listener: Arc<str>,
+    ticket: Ticket,
+}
+
+impl Told for Asked {
+    fn is_wanted(&self) -> bool {
+        self.ticket.is_wanted()
+    }
+
+    fn tell(self: Box<Self>, step: Step) {
+        // Of work that has been run, nothing is left.
+        if let Ok(verdict) = verdict(&self.listener, step) {
+            self.ticket.decide(verdict);
+        }
+    }
+}
+
 /// The authorities that certificates of hooks and of keys' URLs come from, in DER.
 fn authorities(auth: &AuthConfig) -> Result<Vec<Vec<u8>>, Vec<String>> {
     let mut authorities = Vec::new();
@@ -227,12 +246,7 @@ impl Doorkeeper for Porter {
         let Some(workers) = self.workers() else {
             return Some(refused(ConnectReason::ServerBusy, "no thread finds out who clients are"));
         };
-        workers.submit(work, move |step| {
-            // Of work that has been run, nothing is left.
-            if let Ok(verdict) = verdict(&listener, step) {
-                ticket.decide(verdict);
-            }
-        });
+        workers.submit(work, Asked { listener, ticket });
         None
     }
 }

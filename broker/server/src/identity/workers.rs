@@ -45,6 +45,8 @@ pub(crate) struct WorkerCounters {
     pub(crate) refused: u64,
     /// Attempts refused because they had waited too long.
     pub(crate) late: u64,
+    /// Attempts whose clients were gone before a thread had time for them.
+    pub(crate) abandoned: u64,
 }
 
 /// The time as chains count it. Whoever asks one chain has one clock.
@@ -63,8 +65,21 @@ impl Clock {
     }
 }
 
-/// What becomes of an attempt is told by this, on a thread of the pool, or at once.
-type Told = Box<dyn FnOnce(Step) + Send>;
+/// Who is told what becomes of an attempt, on a thread of the pool, or at once.
+pub(crate) trait Told: Send {
+    /// Whether anybody still wants to know. Otherwise the attempt is dropped.
+    fn is_wanted(&self) -> bool {
+        true
+    }
+
+    fn tell(self: Box<Self>, step: Step);
+}
+
+impl<F: FnOnce(Step) + Send> Told for F {
+    fn tell(self: Box<Self>, step: Step) {
+        self(step);
+    }
+}
 
 /// The threads. They end when this is dropped and their work is done.
 pub(crate) struct Workers(Arc<Shared>);
@@ -84,6 +99,7 @@ pub(crate) struct WorkerTally {
     done: AtomicU64,
     refused: AtomicU64,
     late: AtomicU64,
+    abandoned: AtomicU64,
 }
 
 impl WorkerTally {
@@ -101,7 +117,7 @@ struct Queue {
 
 #[derive(Default)]
 struct QueueState {
-    waiting: VecDeque<(Instant, Work, Told)>,
+    waiting: VecDeque<(Instant, Work, Box<dyn Told>)>,
     is_closed: bool,
 }
 
@@ -122,7 +138,14 @@ impl Workers {
             clock,
             computing: Queue::default(),
             waiting: Queue::default(),
+<<<<<<< HEAD
             tally,
+=======
+            done: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            late: AtomicU64::new(0),
+            abandoned: AtomicU64::new(0),
+>>>>>>> h-storms
         }));
         for (count, waits, name) in
             [(limits.computing_threads, false, "auth-hash"), (limits.waiting_threads, true, "auth-wait")]
@@ -137,9 +160,22 @@ impl Workers {
 
     /// Has a thread do it, and all that follows, and tells what becomes of the attempt: who it is, a refusal, or a challenge. Does
     /// not block.
-    pub(crate) fn submit(&self, work: Work, told: impl FnOnce(Step) + Send + 'static) {
+    pub(crate) fn submit(&self, work: Work, told: impl Told + 'static) {
         self.0.submit(work, Box::new(told));
     }
+<<<<<<< HEAD
+=======
+
+    pub(crate) fn counters(&self) -> WorkerCounters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        WorkerCounters {
+            done: read(&self.0.done),
+            refused: read(&self.0.refused),
+            late: read(&self.0.late),
+            abandoned: read(&self.0.abandoned),
+        }
+    }
+>>>>>>> h-storms
 }
 
 impl Drop for Workers {
@@ -154,9 +190,18 @@ impl Drop for Workers {
 impl Shared {
     fn run(&self, waits: bool) {
         while let Some((since, work, told)) = self.queue(waits).next() {
+            if !told.is_wanted() {
+                self.abandoned.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
             if since.elapsed() > self.limits.wait {
+<<<<<<< HEAD
                 self.tally.late.fetch_add(1, Ordering::Relaxed);
                 told(busy("it has waited too long for a thread"));
+=======
+                self.late.fetch_add(1, Ordering::Relaxed);
+                told.tell(busy("it has waited too long for a thread"));
+>>>>>>> h-storms
                 continue;
             }
             self.go_on(work, told);
@@ -166,6 +211,7 @@ impl Shared {
     fn go_on(&self, mut work: Work, mut told: Told) {
         loop {
             let step = work.run(&*self.outside, self.clock.now());
+<<<<<<< HEAD
             self.tally.done.fetch_add(1, Ordering::Relaxed);
             let more = match step {
                 Step::Work(more) => more,
@@ -176,10 +222,17 @@ impl Shared {
                 // The threads are being ended, and there may be nobody else to go on.
                 Err(Unplaced { is_closed: true, work: more, told: then }) => (work, told) = (more, then),
                 Err(Unplaced { told, .. }) => return self.refuse(told),
+=======
+            self.done.fetch_add(1, Ordering::Relaxed);
+            match step {
+                Step::Work(more) => self.submit(more, told),
+                step => told.tell(step),
+>>>>>>> h-storms
             }
         }
     }
 
+<<<<<<< HEAD
     fn refuse(&self, told: Told) {
         self.tally.refused.fetch_add(1, Ordering::Relaxed);
         told(busy("too many attempts wait for a thread"));
@@ -188,6 +241,15 @@ impl Shared {
     fn submit(&self, work: Work, told: Told) {
         if let Err(Unplaced { told, .. }) = self.queue(work.waits()).push(work, told, self.limits.queue) {
             self.refuse(told);
+=======
+    fn submit(&self, work: Work, told: Box<dyn Told>) {
+        let queue = self.queue(work.waits());
+        let mut state = queue.locked();
+        if state.waiting.len() >= self.limits.queue || state.is_closed {
+            drop(state);
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return told.tell(busy("too many attempts wait for a thread"));
+>>>>>>> h-storms
         }
     }
 
@@ -216,7 +278,7 @@ impl Queue {
     }
 
     /// The next; waits for it. `None` when there will be none.
-    fn next(&self) -> Option<(Instant, Work, Told)> {
+    fn next(&self) -> Option<(Instant, Work, Box<dyn Told>)> {
         let mut state = self.locked();
         loop {
             if let Some(next) = state.waiting.pop_front() {
@@ -286,8 +348,16 @@ mod tests {
 
     fn chain() -> Arc<Chain> {
         let hook = Hook::new(HookSettings { negative_s: 0, ..HookSettings::new("https://hook/") }, &[0; 32]);
+        chain_with(Some(Link::Hook(Arc::new(hook.expect("settings")))))
+    }
+
+    fn chain_of_users() -> Arc<Chain> {
+        chain_with(None)
+    }
+
+    fn chain_with(first: Option<Link>) -> Arc<Chain> {
         let file = PasswordFile::parse("users", USERS).expect("a file");
-        let links = vec![Link::Hook(Arc::new(hook.expect("settings"))), Link::PasswordFile(Arc::new(file))];
+        let links = first.into_iter().chain([Link::PasswordFile(Arc::new(file))]).collect();
         let settings = Settings { allows_plain_passwords: false, key: [0; 32], bans: Arc::default() };
         Arc::new(Chain::new(links, settings).expect("a chain"))
     }
@@ -330,6 +400,7 @@ mod tests {
         answer.send(r#"{"result":"deny"}"#).expect("a hook");
         assert_eq!(next(&outcomes), Err(RefusalCode::HookDenied));
         // The hook twice, a hash once.
+<<<<<<< HEAD
         assert_eq!(tally.counters(), WorkerCounters { done: 3, refused: 1, late: 0 });
     }
 
@@ -347,6 +418,33 @@ mod tests {
         // The hash is computed, too.
         assert_eq!(next(&outcomes), Ok(Some("dave".into())));
         assert_eq!(tally.counters(), WorkerCounters { done: 2, refused: 0, late: 0 });
+=======
+        assert_eq!(workers.counters(), WorkerCounters { done: 3, refused: 1, ..WorkerCounters::default() });
+    }
+
+    struct Gone(mpsc::Sender<Outcome>);
+
+    impl Told for Gone {
+        fn is_wanted(&self) -> bool {
+            false
+        }
+
+        fn tell(self: Box<Self>, step: Step) {
+            telling(&self.0)(step);
+        }
+    }
+
+    #[test]
+    fn nothing_is_computed_for_a_client_that_is_gone() {
+        let workers =
+            Workers::start(WorkerLimits { queue: 2, ..LIMITS }, Clock::start(), Box::new(())).expect("threads");
+        let (tell, outcomes) = mpsc::channel();
+        workers.submit(work(&chain_of_users(), "dave"), Gone(tell.clone()));
+        workers.submit(work(&chain_of_users(), "dave"), telling(&tell));
+        assert_eq!(next(&outcomes), Ok(Some("dave".into())), "the first one is told nothing");
+        assert!(outcomes.try_recv().is_err());
+        assert_eq!(workers.counters(), WorkerCounters { done: 1, abandoned: 1, ..WorkerCounters::default() });
+>>>>>>> h-storms
     }
 
     #[test]
@@ -357,7 +455,11 @@ mod tests {
         let (tell, outcomes) = mpsc::channel();
         workers.submit(work(&chain(), "dave"), telling(&tell));
         assert_eq!(next(&outcomes), Err(RefusalCode::Busy));
+<<<<<<< HEAD
         assert_eq!(tally.counters(), WorkerCounters { done: 0, refused: 0, late: 1 });
+=======
+        assert_eq!(workers.counters(), WorkerCounters { late: 1, ..WorkerCounters::default() });
+>>>>>>> h-storms
         assert!(Clock::start().now().unix_s > 1_700_000_000);
     }
 }
