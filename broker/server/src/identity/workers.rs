@@ -105,7 +105,12 @@ pub(crate) struct WorkerTally {
 impl WorkerTally {
     pub(crate) fn counters(&self) -> WorkerCounters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        WorkerCounters { done: read(&self.done), refused: read(&self.refused), late: read(&self.late) }
+        WorkerCounters {
+            done: read(&self.done),
+            refused: read(&self.refused),
+            late: read(&self.late),
+            abandoned: read(&self.abandoned),
+        }
     }
 }
 
@@ -138,14 +143,7 @@ impl Workers {
             clock,
             computing: Queue::default(),
             waiting: Queue::default(),
-<<<<<<< HEAD
             tally,
-=======
-            done: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            late: AtomicU64::new(0),
-            abandoned: AtomicU64::new(0),
->>>>>>> h-storms
         }));
         for (count, waits, name) in
             [(limits.computing_threads, false, "auth-hash"), (limits.waiting_threads, true, "auth-wait")]
@@ -163,19 +161,6 @@ impl Workers {
     pub(crate) fn submit(&self, work: Work, told: impl Told + 'static) {
         self.0.submit(work, Box::new(told));
     }
-<<<<<<< HEAD
-=======
-
-    pub(crate) fn counters(&self) -> WorkerCounters {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        WorkerCounters {
-            done: read(&self.0.done),
-            refused: read(&self.0.refused),
-            late: read(&self.0.late),
-            abandoned: read(&self.0.abandoned),
-        }
-    }
->>>>>>> h-storms
 }
 
 impl Drop for Workers {
@@ -191,65 +176,43 @@ impl Shared {
     fn run(&self, waits: bool) {
         while let Some((since, work, told)) = self.queue(waits).next() {
             if !told.is_wanted() {
-                self.abandoned.fetch_add(1, Ordering::Relaxed);
+                self.tally.abandoned.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
             if since.elapsed() > self.limits.wait {
-<<<<<<< HEAD
                 self.tally.late.fetch_add(1, Ordering::Relaxed);
-                told(busy("it has waited too long for a thread"));
-=======
-                self.late.fetch_add(1, Ordering::Relaxed);
                 told.tell(busy("it has waited too long for a thread"));
->>>>>>> h-storms
                 continue;
             }
             self.go_on(work, told);
         }
     }
 
-    fn go_on(&self, mut work: Work, mut told: Told) {
+    fn go_on(&self, mut work: Work, mut told: Box<dyn Told>) {
         loop {
             let step = work.run(&*self.outside, self.clock.now());
-<<<<<<< HEAD
             self.tally.done.fetch_add(1, Ordering::Relaxed);
             let more = match step {
                 Step::Work(more) => more,
-                step => return told(step),
+                step => return told.tell(step),
             };
             match self.queue(more.waits()).push(more, told, self.limits.queue) {
                 Ok(()) => return,
                 // The threads are being ended, and there may be nobody else to go on.
                 Err(Unplaced { is_closed: true, work: more, told: then }) => (work, told) = (more, then),
                 Err(Unplaced { told, .. }) => return self.refuse(told),
-=======
-            self.done.fetch_add(1, Ordering::Relaxed);
-            match step {
-                Step::Work(more) => self.submit(more, told),
-                step => told.tell(step),
->>>>>>> h-storms
             }
         }
     }
 
-<<<<<<< HEAD
-    fn refuse(&self, told: Told) {
+    fn refuse(&self, told: Box<dyn Told>) {
         self.tally.refused.fetch_add(1, Ordering::Relaxed);
-        told(busy("too many attempts wait for a thread"));
+        told.tell(busy("too many attempts wait for a thread"));
     }
 
-    fn submit(&self, work: Work, told: Told) {
+    fn submit(&self, work: Work, told: Box<dyn Told>) {
         if let Err(Unplaced { told, .. }) = self.queue(work.waits()).push(work, told, self.limits.queue) {
             self.refuse(told);
-=======
-    fn submit(&self, work: Work, told: Box<dyn Told>) {
-        let queue = self.queue(work.waits());
-        let mut state = queue.locked();
-        if state.waiting.len() >= self.limits.queue || state.is_closed {
-            drop(state);
-            self.refused.fetch_add(1, Ordering::Relaxed);
-            return told.tell(busy("too many attempts wait for a thread"));
->>>>>>> h-storms
         }
     }
 
@@ -262,11 +225,11 @@ impl Shared {
 struct Unplaced {
     is_closed: bool,
     work: Work,
-    told: Told,
+    told: Box<dyn Told>,
 }
 
 impl Queue {
-    fn push(&self, work: Work, told: Told, max: usize) -> Result<(), Unplaced> {
+    fn push(&self, work: Work, told: Box<dyn Told>, max: usize) -> Result<(), Unplaced> {
         let mut state = self.locked();
         if state.is_closed || state.waiting.len() >= max {
             return Err(Unplaced { is_closed: state.is_closed, work, told });
@@ -400,8 +363,7 @@ mod tests {
         answer.send(r#"{"result":"deny"}"#).expect("a hook");
         assert_eq!(next(&outcomes), Err(RefusalCode::HookDenied));
         // The hook twice, a hash once.
-<<<<<<< HEAD
-        assert_eq!(tally.counters(), WorkerCounters { done: 3, refused: 1, late: 0 });
+        assert_eq!(tally.counters(), WorkerCounters { done: 3, refused: 1, ..WorkerCounters::default() });
     }
 
     #[test]
@@ -417,9 +379,7 @@ mod tests {
         answer.send(r#"{"result":"ignore"}"#).expect("a hook");
         // The hash is computed, too.
         assert_eq!(next(&outcomes), Ok(Some("dave".into())));
-        assert_eq!(tally.counters(), WorkerCounters { done: 2, refused: 0, late: 0 });
-=======
-        assert_eq!(workers.counters(), WorkerCounters { done: 3, refused: 1, ..WorkerCounters::default() });
+        assert_eq!(tally.counters(), WorkerCounters { done: 2, ..WorkerCounters::default() });
     }
 
     struct Gone(mpsc::Sender<Outcome>);
@@ -436,15 +396,14 @@ mod tests {
 
     #[test]
     fn nothing_is_computed_for_a_client_that_is_gone() {
-        let workers =
-            Workers::start(WorkerLimits { queue: 2, ..LIMITS }, Clock::start(), Box::new(())).expect("threads");
+        let (limits, tally) = (WorkerLimits { queue: 2, ..LIMITS }, Arc::new(WorkerTally::default()));
+        let workers = Workers::start(limits, Clock::start(), Box::new(()), tally.clone()).expect("threads");
         let (tell, outcomes) = mpsc::channel();
         workers.submit(work(&chain_of_users(), "dave"), Gone(tell.clone()));
         workers.submit(work(&chain_of_users(), "dave"), telling(&tell));
         assert_eq!(next(&outcomes), Ok(Some("dave".into())), "the first one is told nothing");
         assert!(outcomes.try_recv().is_err());
-        assert_eq!(workers.counters(), WorkerCounters { done: 1, abandoned: 1, ..WorkerCounters::default() });
->>>>>>> h-storms
+        assert_eq!(tally.counters(), WorkerCounters { done: 1, abandoned: 1, ..WorkerCounters::default() });
     }
 
     #[test]
@@ -455,11 +414,7 @@ mod tests {
         let (tell, outcomes) = mpsc::channel();
         workers.submit(work(&chain(), "dave"), telling(&tell));
         assert_eq!(next(&outcomes), Err(RefusalCode::Busy));
-<<<<<<< HEAD
-        assert_eq!(tally.counters(), WorkerCounters { done: 0, refused: 0, late: 1 });
-=======
-        assert_eq!(workers.counters(), WorkerCounters { late: 1, ..WorkerCounters::default() });
->>>>>>> h-storms
+        assert_eq!(tally.counters(), WorkerCounters { late: 1, ..WorkerCounters::default() });
         assert!(Clock::start().now().unix_s > 1_700_000_000);
     }
 }

@@ -105,19 +105,19 @@ fn spoil(text: &str, taken: SocketAddr, dice: &mut Dice) -> String {
 
 /// Somebody at an extra listener.
 enum Guest {
-    Plain(Client),
-    Secured(Secured),
+    Plain(Box<Client>),
+    Secured(Box<Secured>),
 }
 
 impl Guest {
     fn come(authority: &Authority, by_tls: bool, address: SocketAddr, client_id: &str) -> Guest {
         let connecting = Connecting::new(Way::Tcp(address), V5, client_id);
         if !by_tls {
-            return Guest::Plain(connecting.open());
+            return Guest::Plain(Box::new(connecting.open()));
         }
         let mut secured = authority.connect(TcpStream::connect(address).expect("the broker listens"), None);
         secured.open(&connecting.bytes());
-        Guest::Secured(secured)
+        Guest::Secured(Box::new(secured))
     }
 
     fn ping(&mut self) {
