@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn one_whose_client_is_silent_for_long_makes_room() {
         let id = |index| ConnectionId { index, generation: 0 };
-        let mut handshakes = Handshakes::new(4);
+        let mut handshakes = Handshakes::new(Arc::new(AtomicUsize::new(4)));
         for index in 0..4 {
             handshakes.begin(id(index), 10_000 + u64::from(index), |_| true);
         }
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn those_who_are_through_are_forgotten() {
-        let mut handshakes = Handshakes::new(4);
+        let mut handshakes = Handshakes::new(Arc::new(AtomicUsize::new(4)));
         for index in 0..1_000 {
             handshakes.begin(ConnectionId { index, generation: 0 }, 0, |id| id.index % 100 == 0);
         }
