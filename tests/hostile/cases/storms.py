@@ -286,7 +286,7 @@ def connect_storm_long(arena: Arena) -> None:
 
 STRANGERS = 10_000
 PLAIN_MAX_BYTES = 2 * KIB
-# What rustls itself takes for a connection, in the allocator's steps, as it is measured: silent, and with its part of the handshake made.
+# What is allowed for the machine of TLS itself: silent, and with its part of the handshake made.
 TLS_SILENT_BYTES = 2 * KIB
 TLS_SHAKING_BYTES = 6 * KIB
 

@@ -21,7 +21,6 @@ pub(crate) const EXPECTATION: Duration = Duration::from_secs(30);
 
 /// So much of what is no packet is shown when a test fails.
 const HEAD_BYTES: usize = 32;
-
 /// How long a write may wait for room in the kernel before that counts as full.
 const WRITE_PATIENCE: Duration = Duration::from_millis(200);
 
