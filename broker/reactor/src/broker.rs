@@ -24,6 +24,7 @@ use crate::arrivals::ArrivalLimits;
 use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::data::{self, Data, DataDirectory, DataError, DataState};
+use crate::descriptors;
 use crate::doorkeeper::Doorkeeper;
 use crate::gate::ListenerState;
 use crate::inbox::{Inbox, Order, PublishError};
@@ -292,6 +293,7 @@ impl Broker {
         let Entrance { listens, once_bound, tls_handshakes, doorkeeper, asks, policy, arrivals } = entrance;
         let tls_handshakes = Arc::new(AtomicUsize::new(tls_handshakes));
         let threads = threads.clamp(1, SHARDS_MAX);
+        descriptors::make_room();
         let (roster, mut listeners) =
             Roster::bind(listens, arrivals).map_err(|(place, error)| StartError::Listen(place, error))?;
         once_bound().map_err(StartError::Bound)?;

@@ -15,6 +15,7 @@ mod clock;
 mod cold;
 mod connections;
 mod data;
+mod descriptors;
 mod door;
 mod doorkeeper;
 mod gate;

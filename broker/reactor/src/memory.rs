@@ -3,21 +3,21 @@
 
 /// Less than this is kept for reuse.
 const WORTHWHILE_BYTES: u64 = 1 << 20;
-/// At most how often, since it takes the time of going through the heap.
-const PAUSE_MS: u64 = 1_000;
-
+/// So long less than half of the peak has been held before the heap is trimmed: while clients come and go in crowds, what one of them leaves is
+/// used by the next, and a trim takes the time of going through the heap.
+const CALM_MS: u64 = 2_000;
 /// After it has been trimmed, so long until it is trimmed once more, and so often: what goes with connections and stands in no account is freed
 /// a little later, such as their timers, and what waits for a thread that finds out who clients are.
 const AFTERMATH_MS: u64 = 4_000;
 const AFTERMATHS: u32 = 2;
 
-/// Watches how much is held, and trims the heap when much of it has been freed: glibc gives back only what lies at its end.
+/// Watches how much is held, and says when the heap is to be trimmed because much of it has been freed: glibc gives back only what lies
+/// at its end.
 #[derive(Debug, Default)]
 pub(crate) struct Trimmer {
     peak_bytes: u64,
-    next_ms: u64,
-    /// There is something to trim at `next_ms`.
-    due: bool,
+    /// When it is trimmed, if as little is held until then.
+    calm_ms: Option<u64>,
     /// When it is trimmed once more, and how often then.
     aftermath: Option<(u64, u32)>,
 }
@@ -25,24 +25,31 @@ pub(crate) struct Trimmer {
 impl Trimmer {
     /// When it wants to be called at the latest.
     pub(crate) fn next_ms(&self) -> Option<u64> {
-        self.due.then_some(self.next_ms).into_iter().chain(self.aftermath.map(|(at_ms, _)| at_ms)).min()
+        self.calm_ms.into_iter().chain(self.aftermath.map(|(at_ms, _)| at_ms)).min()
     }
 
     /// To be called after every turn.
     pub(crate) fn look(&mut self, held_bytes: u64, now_ms: u64) {
-        self.peak_bytes = self.peak_bytes.max(held_bytes);
-        let freed_bytes = self.peak_bytes - held_bytes;
-        self.due = freed_bytes >= WORTHWHILE_BYTES.max(self.peak_bytes / 2);
-        if self.due && now_ms >= self.next_ms {
-            self.due = false;
-            self.peak_bytes = held_bytes;
-            self.next_ms = now_ms + PAUSE_MS;
-            self.aftermath = Some((now_ms + AFTERMATH_MS, AFTERMATHS - 1));
-            trim();
-        } else if let Some((_, left)) = self.aftermath.take_if(|(at_ms, _)| now_ms >= *at_ms) {
-            self.aftermath = left.checked_sub(1).map(|left| (now_ms + AFTERMATH_MS, left));
+        if self.is_due(held_bytes, now_ms) {
             trim();
         }
+    }
+
+    fn is_due(&mut self, held_bytes: u64, now_ms: u64) -> bool {
+        self.peak_bytes = self.peak_bytes.max(held_bytes);
+        let freed_bytes = self.peak_bytes - held_bytes;
+        if freed_bytes < WORTHWHILE_BYTES.max(self.peak_bytes / 2) {
+            self.calm_ms = None;
+        } else if now_ms >= *self.calm_ms.get_or_insert(now_ms + CALM_MS) {
+            self.calm_ms = None;
+            self.peak_bytes = held_bytes;
+            self.aftermath = Some((now_ms + AFTERMATH_MS, AFTERMATHS - 1));
+            return true;
+        }
+        // A crowd that comes meanwhile leaves something itself.
+        let Some((_, left)) = self.aftermath.take_if(|(at_ms, _)| now_ms >= *at_ms) else { return false };
+        self.aftermath = left.checked_sub(1).map(|left| (now_ms + AFTERMATH_MS, left));
+        true
     }
 }
 
@@ -103,3 +110,27 @@ pub fn forget_startup() {
 /// Elsewhere the system decides alone.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn forget_startup() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn the_heap_is_trimmed_when_a_crowd_has_gone_and_none_follows() {
+        let mut trimmer = Trimmer::default();
+        // Crowds that follow each other.
+        for number in 0..10 {
+            assert!(!trimmer.is_due(40 * MIB, number * 1_500));
+            assert!(!trimmer.is_due(2 * MIB, number * 1_500 + 500));
+        }
+        assert_eq!(trimmer.next_ms(), Some(14_000 + CALM_MS));
+        assert!(!trimmer.is_due(2 * MIB, 15_999) && trimmer.is_due(2 * MIB, 16_000));
+        assert_eq!(trimmer.next_ms(), Some(20_000));
+        assert!(!trimmer.is_due(2 * MIB, 19_999) && trimmer.is_due(2 * MIB, 20_000));
+        assert!(trimmer.is_due(2 * MIB, 24_000), "and once more");
+        assert_eq!(trimmer.next_ms(), None);
+        assert!(!trimmer.is_due(3 * MIB / 2, 30_000), "it is little");
+    }
+}
