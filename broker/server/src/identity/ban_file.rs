@@ -61,6 +61,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Ban>, String> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        // There is nothing to be seen of the directory: whoever opens it says what is wrong with it, and the broker does not start.
+        Err(_) if std::fs::symlink_metadata(path).is_err() => return Ok(Vec::new()),
         Err(error) => return Err(wrong(&format!("cannot be read: {error}"))),
     };
     let value = json::parse(&text).map_err(|error| wrong(&format!("is no JSON at byte {}", error.offset)))?;

@@ -66,7 +66,8 @@ fn a_full_file_system_refuses_what_must_be_kept_until_there_is_room() {
 fn a_log_that_comes_to_its_end_without_space_fails_and_says_so() {
     let Some(disk) = SmallDisk::new("size=56m") else { return };
     let folder = Folder::new(&[]);
-    let settings = settings(&folder, &disk.path("data"), &ROOMY);
+    // One client comes back again and again.
+    let settings = settings(&folder, &disk.path("data"), &[&ROOMY[..], &["limits.client_breaks=0"]].concat());
     let broker = start_by(&disk.wrapper(), &settings);
     absent(&broker);
     let mut witness = broker.connecting(V5, "witness").persistent().open();
