@@ -30,6 +30,10 @@ fn prefers_disk() -> bool {
     std::env::var("TAUTWIRE_TEST_STATE").is_ok_and(|state| state == "disk")
 }
 
+/// How long a broker may take to start: it writes and syncs a segment of its log, on a disk that other tests, and the build before them, keep
+/// busy.
+const START_PATIENCE: Duration = Duration::from_secs(120);
+
 /// A running broker, ended when this is dropped.
 pub(crate) struct Broker {
     child: Child,
@@ -203,7 +207,7 @@ impl Broker {
             let _ = stderr.read_to_string(&mut text);
             text
         });
-        let said = || address.recv_timeout(EXPECTATION).unwrap_or_default();
+        let said = || address.recv_timeout(START_PATIENCE).unwrap_or_default();
         let next = |scheme: &str, path: &str| {
             let said = said();
             said.strip_prefix(scheme).and_then(|rest| rest.strip_suffix(path)?.parse().ok())
