@@ -91,7 +91,7 @@ class Broker:
 
 
 def start(
-    executable: Path, name: str, settings: dict[str, object], threads: int, stalled_log: bool, schemes: tuple[str, ...]
+    executable: Path, name: str, settings: dict[str, object], threads: int, stalled_log: bool, schemes: tuple[str, ...] = ()
 ) -> Broker:
     """Starts a broker that listens by MQTT over TCP and by `schemes`, on ports that the kernel picks.
 
