@@ -56,9 +56,7 @@ impl<J: Journal> Shard<J> {
             if self.has_left_with_listener(index) {
                 continue;
             }
-            let connection = &self.hub.connections[index];
-            let address = connection.origin().and_then(|origin| origin.peer()).and_then(Peer::ip);
-            self.review_identity(index, &known, address);
+            self.review_identity(index, &known, self.remembered_address(index));
         }
         (places.next().map(|_| Review::Identities { next, known }), steps)
     }
@@ -66,12 +64,7 @@ impl<J: Journal> Shard<J> {
     fn review_identity(&mut self, index: ConnectionIndex, known: &Known, address: Option<IpAddr>) {
         let connection = &self.hub.connections[index];
         let Some(session) = connection.session().filter(|_| connection.is_open()) else { return };
-        let visitor = Visitor {
-            identity: identity_of(connection.standing()).map(|identity| &**identity),
-            client_id: self.hub.sessions[session].client_id(),
-            listener: connection.origin().map_or("", |origin| origin.listener()),
-            address,
-        };
+        let visitor = self.visitor(index, self.hub.sessions[session].client_id(), address);
         let (reason, why) = match known(&visitor) {
             Fate::Stays => return,
             Fate::DependsOnAddress => {
@@ -84,6 +77,17 @@ impl<J: Journal> Shard<J> {
         };
         self.hub.counters().identities_ended.add(1);
         self.disconnect(index, reason, why);
+    }
+
+    fn visitor<'v>(&'v self, index: ConnectionIndex, client_id: &'v str, address: Option<IpAddr>) -> Visitor<'v> {
+        let connection = &self.hub.connections[index];
+        let identity = identity_of(connection.standing()).map(|identity| &**identity);
+        let listener = connection.origin().map_or("", |origin| origin.listener());
+        Visitor { identity, client_id, listener, address }
+    }
+
+    fn remembered_address(&self, index: ConnectionIndex) -> Option<IpAddr> {
+        self.hub.connections[index].origin()?.peer().and_then(Peer::ip)
     }
 
     /// Asks the surroundings for addresses that have been forgotten, and on which it depends whether clients stay.
@@ -102,14 +106,7 @@ impl<J: Journal> Shard<J> {
     /// Whether somebody whose CONNECT is about to be accepted was let in before others were looked at, and would not be now.
     pub(crate) fn is_expelled(&self, index: ConnectionIndex, client_id: &str) -> bool {
         let Some(known) = self.hub.access.board.known() else { return false };
-        let connection = &self.hub.connections[index];
-        let origin = connection.origin();
-        let visitor = Visitor {
-            identity: identity_of(connection.standing()).map(|identity| &**identity),
-            client_id,
-            listener: origin.map_or("", |origin| origin.listener()),
-            address: origin.and_then(|origin| origin.peer()).and_then(Peer::ip),
-        };
+        let visitor = self.visitor(index, client_id, self.remembered_address(index));
         matches!(known(&visitor), Fate::Unknown | Fate::Banned)
     }
 
