@@ -1,5 +1,7 @@
 //! The settings change while the broker runs: a shard takes the new ones on at the beginning of a turn, all at once.
 
+use std::sync::Arc;
+
 use tautwire_session::Journal;
 
 use crate::quotas::Flapping;
@@ -7,24 +9,12 @@ use crate::shard::Shard;
 
 impl<J: Journal> Shard<J> {
     /// Takes on the settings that hold now, if they are others.
-    #[inline]
     pub(crate) fn look_at_settings(&mut self) {
-        if self.have_settings_changed() {
-            self.take_settings();
-        }
-    }
-
-    #[inline]
-    pub(crate) fn have_settings_changed(&self) -> bool {
-        self.hub.settings_board.changes() != self.hub.settings_seen
-    }
-
-    #[cold]
-    fn take_settings(&mut self) {
         let hub = &mut self.hub;
-        // In this order: where they change again in between, they are looked at again.
-        hub.settings_seen = hub.settings_board.changes();
         let settings = hub.settings_board.get();
+        if Arc::ptr_eq(&settings, &hub.settings) {
+            return;
+        }
         self.sys.change(hub.shard, &settings, hub.now_ms);
         hub.memory.set_limits(settings.memory_limits());
         hub.cold.set_hot_max(settings.hot_max_bytes());

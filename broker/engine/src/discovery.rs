@@ -60,28 +60,35 @@ impl Told {
 }
 
 impl<J: Journal> Shard<J> {
-    /// Whether the contracts have changed and this shard has to say so, or has begun to.
+    /// Begins to say what the contracts are, if they have changed and this shard is the one to say so.
+    pub(crate) fn look_at_contracts(&mut self) {
+        let (changes, is_on) = (self.hub.contracts.changes(), self.hub.settings.contract_discovery);
+        let is_new = is_on != self.told.is_on || (is_on && changes != self.told.changes);
+        if self.hub.shard != ShardIndex(0) || !is_new {
+            return;
+        }
+        // What has been begun for others is dropped: `names` has what of it is there.
+        (self.told.changes, self.told.is_on) = (changes, is_on);
+        // Where nobody is to be told, what is there goes; and there may never have been any contracts.
+        let documents = (is_on && changes > 0).then(|| Documents::of(self.hub.contracts.catalogue()));
+        self.told.telling = Some(Telling { documents, unmet: self.told.names.clone() });
+    }
+
+    /// Whether something is left to be said of the contracts.
+    #[inline]
     pub(crate) fn has_contracts_to_tell(&self) -> bool {
-        self.hub.shard == ShardIndex(0)
-            && (self.told.telling.is_some()
-                || self.hub.settings.contract_discovery != self.told.is_on
-                || (self.told.is_on && self.hub.contracts.changes() != self.told.changes))
+        self.told.telling.is_some()
     }
 
     /// Publishes some of what is new of the contracts, and at the end takes back what is gone.
+    #[inline]
     pub(crate) fn publish_contracts(&mut self) {
-        if !self.has_contracts_to_tell() {
-            return;
+        if let Some(telling) = self.told.telling.take() {
+            self.go_on_telling(telling);
         }
-        let (changes, is_on) = (self.hub.contracts.changes(), self.hub.settings.contract_discovery);
-        if changes != self.told.changes || is_on != self.told.is_on {
-            // What has been begun for others is dropped: `names` has what of it is there.
-            (self.told.changes, self.told.is_on) = (changes, is_on);
-            // Where nobody is to be told, what is there goes; and there may never have been any contracts.
-            let documents = (is_on && changes > 0).then(|| Documents::of(self.hub.contracts.catalogue()));
-            self.told.telling = Some(Telling { documents, unmet: self.told.names.clone() });
-        }
-        let Some(mut telling) = self.told.telling.take() else { return };
+    }
+
+    fn go_on_telling(&mut self, mut telling: Telling) {
         let mut bytes = 0;
         while bytes < TURN_BYTES {
             if let Some(document) = telling.documents.as_mut().and_then(Iterator::next) {

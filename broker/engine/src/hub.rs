@@ -56,9 +56,8 @@ pub enum Action {
 /// All of a shard but its subscriptions.
 pub(crate) struct Hub<J> {
     pub(crate) settings: Arc<Settings>,
-    /// Where the settings are that hold now, and how often they had changed when this shard took them.
+    /// Where the settings are that hold now.
     pub(crate) settings_board: Arc<SettingsBoard>,
-    pub(crate) settings_seen: u64,
     /// What clients have been told of the settings.
     pub(crate) terms: TermsBook,
     /// What each client may do.
@@ -129,8 +128,18 @@ pub(crate) struct Hub<J> {
 
 impl<J: Journal> Hub<J> {
     pub(crate) fn new(shard: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Hub<J> {
-        let Shared { settings, exchange, contracts, access, counters: all_counters, memory, throttle, run } = shared;
-        let (settings_seen, settings_board, settings) = (settings.changes(), settings.clone(), settings.get());
+        let Shared {
+            settings: settings_board,
+            exchange,
+            contracts,
+            access,
+            memory,
+            throttle,
+            run,
+            counters: all_counters,
+            ..
+        } = shared;
+        let settings = settings_board.get();
         let memory = Share::new(memory, usize::from(shard.0));
         let output_max_bytes = settings.connection_output_bytes;
         let transit = Transit::new(exchange.shards());
@@ -140,7 +149,6 @@ impl<J: Journal> Hub<J> {
             terms: TermsBook::new(&settings),
             settings,
             settings_board,
-            settings_seen,
             paces_publishers: quotas.publish.are_bounded(),
             quotas,
             departed: Departed::default(),

@@ -33,6 +33,7 @@ mod lifecycle;
 mod log_state;
 mod mount;
 pub mod mutant;
+mod news;
 mod operator;
 mod origin;
 mod pacing;

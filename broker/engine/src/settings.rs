@@ -1,6 +1,5 @@
 //! What an operator can set, as the engine uses it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tautwire_memory::Limits;
@@ -8,6 +7,7 @@ use tautwire_protocol::{QoS, topic_matches};
 use tautwire_router::RetainedQuota;
 use tautwire_session::AckLevel;
 
+use crate::news::News;
 use crate::quotas::{FlappingRule, PublishRates, Quotas, Rate};
 
 /// What happens to a message for a session whose queue is full.
@@ -104,12 +104,12 @@ impl Settings {
 #[derive(Debug)]
 pub struct SettingsBoard {
     settings: RwLock<Arc<Settings>>,
-    changes: AtomicU64,
+    news: Arc<News>,
 }
 
 impl SettingsBoard {
-    pub(crate) fn new(settings: Settings) -> SettingsBoard {
-        SettingsBoard { settings: RwLock::new(Arc::new(settings)), changes: AtomicU64::new(0) }
+    pub(crate) fn new(settings: Settings, news: Arc<News>) -> SettingsBoard {
+        SettingsBoard { settings: RwLock::new(Arc::new(settings)), news }
     }
 
     /// Those that hold now.
@@ -120,13 +120,7 @@ impl SettingsBoard {
     /// From now on these hold. Each shard changes over between two turns.
     pub fn set(&self, settings: Settings) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
-        self.changes.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// How often they have been changed.
-    #[inline]
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes.load(Ordering::Acquire)
+        self.news.announce();
     }
 }
 

@@ -17,6 +17,7 @@ use crate::counters::Counters;
 use crate::discovery::Told;
 use crate::fan_out::Burst;
 use crate::hub::Hub;
+use crate::news::NewsReader;
 use crate::origin::Origin;
 use crate::place::{ConnectionId, ConnectionIndex};
 use crate::route::Table;
@@ -35,6 +36,7 @@ pub struct Shard<J> {
     pub(crate) table: Table,
     pub(crate) sys: SysTopics,
     pub(crate) told: Told,
+    pub(crate) news: NewsReader,
     next_retained_sweep_ms: u64,
     due: Vec<Timer>,
     /// By shard, a batch of which only so many entries have been taken.
@@ -66,6 +68,7 @@ impl<J: Journal> Shard<J> {
     pub fn new(index: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Shard<J> {
         let settings = shared.settings.get();
         let (sys, told) = (SysTopics::new(index, &settings, now_ms), Told::new(settings.contract_discovery));
+        let news = NewsReader::new(shared.news.clone());
         let begun_batches = (0..shared.exchange.shards()).map(|_| None).collect();
         let hub = Hub::new(index, shared, journal, now_ms);
         Shard {
@@ -73,6 +76,7 @@ impl<J: Journal> Shard<J> {
             table: Table::default(),
             sys,
             told,
+            news,
             next_retained_sweep_ms: now_ms,
             due: Vec::new(),
             begun_batches,

@@ -8,6 +8,7 @@ use tautwire_router::{Exchange, random};
 use crate::access::AccessBoard;
 use crate::contracts::ContractBoard;
 use crate::counters::Counters;
+use crate::news::News;
 use crate::settings::{Settings, SettingsBoard};
 use crate::throttle::Throttle;
 
@@ -28,6 +29,8 @@ pub struct Shared {
     pub memory: Arc<Memory>,
     /// Filters that are closed for the sake of sessions that hold too much.
     pub(crate) throttle: Arc<Throttle>,
+    /// Counts what is new on the boards of settings, contracts and access.
+    pub(crate) news: Arc<News>,
     /// Tells messages of this run of the broker from those of others.
     pub(crate) run: u64,
 }
@@ -38,10 +41,12 @@ impl Shared {
         let exchange = Arc::new(exchange);
         let shards = exchange.shards();
         let limits = settings.memory_limits();
+        let news = Arc::new(News::default());
         Shared {
-            settings: Arc::new(SettingsBoard::new(settings)),
-            contracts: Arc::new(ContractBoard::new(exchange.clone())),
-            access: Arc::default(),
+            settings: Arc::new(SettingsBoard::new(settings, news.clone())),
+            contracts: Arc::new(ContractBoard::new(exchange.clone(), news.clone())),
+            access: Arc::new(AccessBoard::new(news.clone())),
+            news,
             exchange,
             counters: (0..=shards).map(|_| Counters::default()).collect(),
             memory: Arc::new(Memory::new(shards, limits)),

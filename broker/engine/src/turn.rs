@@ -93,10 +93,9 @@ pub trait Surroundings<J: Journal> {
 /// after all others.
 pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: &mut S, now_ms: u64) -> Rest {
     shard.hub.now_ms = now_ms;
-    shard.look_at_settings();
+    shard.look_at_news();
     shard.hub.look_at_memory();
     shard.look_at_log();
-    shard.look_at_access();
     shard.look_at_ways(surroundings);
 
     while surroundings.adopt(shard) {
@@ -280,7 +279,6 @@ impl<J: Journal> Shard<J> {
             || self.hub.has_cold_work()
             || self.has_scans()
             || self.has_contracts_to_tell()
-            || self.hub.access.have_changed()
-            || self.have_settings_changed()
+            || self.news.has_news()
     }
 }

@@ -6,6 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use tautwire_access::{Identity, Policy};
 
+use crate::news::News;
+
 /// The policy, and whether clients are asked who they are. Each shard has the policy itself and looks here only when it has
 /// changed.
 pub struct AccessBoard {
@@ -14,6 +16,7 @@ pub struct AccessBoard {
     asks: AtomicBool,
     known: RwLock<Option<Known>>,
     reviews: AtomicU64,
+    news: Arc<News>,
 }
 
 /// Says whether somebody who has been let in is still to be.
@@ -45,20 +48,19 @@ pub enum Fate {
     Banned,
 }
 
-impl Default for AccessBoard {
+impl AccessBoard {
     /// Everybody may do everything, and nobody is asked.
-    fn default() -> AccessBoard {
+    pub(crate) fn new(news: Arc<News>) -> AccessBoard {
         AccessBoard {
             policy: RwLock::new(Arc::new(Policy::open())),
             changes: AtomicU64::new(0),
             asks: AtomicBool::new(false),
             known: RwLock::new(None),
             reviews: AtomicU64::new(0),
+            news,
         }
     }
-}
 
-impl AccessBoard {
     /// The policy that holds now.
     pub fn policy(&self) -> Arc<Policy> {
         self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -68,6 +70,7 @@ impl AccessBoard {
     pub fn set(&self, policy: Arc<Policy>) {
         *self.policy.write().unwrap_or_else(PoisonError::into_inner) = policy;
         self.changes.fetch_add(1, Ordering::AcqRel);
+        self.news.announce();
     }
 
     /// Whether each client is asked who it is, by [`Action::Ask`](crate::Action::Ask). Connections that are there already are not
@@ -86,6 +89,7 @@ impl AccessBoard {
     pub fn review(&self, known: Known) {
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Some(known);
         self.reviews.fetch_add(1, Ordering::AcqRel);
+        self.news.announce();
     }
 
     /// What says whether clients are known, where that has ever changed.

@@ -55,11 +55,6 @@ impl Access {
         self.is_closed
     }
 
-    /// Whether the rules have changed, or clients are to be looked at again, since they were last looked at.
-    pub(crate) fn have_changed(&self) -> bool {
-        self.board.changes() != self.seen || self.board.reviews() != self.reviewed
-    }
-
     /// Takes on the rules that hold now; gives those that held before where they are others.
     fn catch_up(&mut self) -> Option<Arc<Policy>> {
         let changes = self.board.changes();

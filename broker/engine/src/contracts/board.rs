@@ -6,6 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tautwire_contracts::{Catalogue, Contract};
 use tautwire_router::Exchange;
 
+use crate::news::News;
+
 /// The catalogue of contracts, and whether anybody wants payloads in other formats. What a shard has found here it remembers
 /// by the exchange's generation, together with its routes, so a message whose topic is in its shard's cache takes no lock.
 pub struct ContractBoard {
@@ -13,16 +15,18 @@ pub struct ContractBoard {
     catalogue: RwLock<Arc<Catalogue>>,
     changes: AtomicU64,
     formats_wanted: AtomicBool,
+    news: Arc<News>,
 }
 
 impl ContractBoard {
     /// A board without contracts. `exchange` is that of the shards which look at it.
-    pub(crate) fn new(exchange: Arc<Exchange>) -> ContractBoard {
+    pub(crate) fn new(exchange: Arc<Exchange>, news: Arc<News>) -> ContractBoard {
         ContractBoard {
             exchange,
             catalogue: RwLock::default(),
             changes: AtomicU64::new(0),
             formats_wanted: AtomicBool::new(false),
+            news,
         }
     }
 
@@ -39,6 +43,7 @@ impl ContractBoard {
         };
         self.changes.fetch_add(1, Ordering::AcqRel);
         self.exchange.advance();
+        self.news.announce();
         drop(replaced);
     }
 
