@@ -216,12 +216,14 @@ bench-report: ## write bench/report, and the picture and the figures of the READ
 test-regressions: ## the instructions of the hot paths have not grown by more than 3 %
 	$(call say,test-regressions)
 	@tools/apt.sh valgrind=valgrind
+	@$(MAKE) --silent --no-print-directory -C clients/c amalgamate
 	@$(PYTHON) -B -m unittest discover -s bench/regressions
 	@$(PYTHON) -B bench/regressions/run.py
 
 .PHONY: regressions-baseline
 regressions-baseline: ## write the instructions of the hot paths down anew
 	@tools/apt.sh valgrind=valgrind
+	@$(MAKE) --silent --no-print-directory -C clients/c amalgamate
 	@$(PYTHON) -B bench/regressions/run.py --write
 
 .PHONY: test-bench
