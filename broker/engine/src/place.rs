@@ -84,6 +84,16 @@ impl TermsIndex {
     pub(crate) const NONE: TermsIndex = TermsIndex(0);
 }
 
+/// So many bytes of address space a large table takes from the start. An allocator maps such a block by itself: pages that nobody has
+/// touched take no memory, and what is larger later is mapped to another place instead of being copied. A table that grows in the heap
+/// leaves the places behind where it has been.
+const TABLE_RESERVED_BYTES: usize = 4 << 20;
+
+/// How many places a large table has room for from the start.
+pub(crate) const fn reserved_places<T>() -> usize {
+    TABLE_RESERVED_BYTES.div_ceil(size_of::<T>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

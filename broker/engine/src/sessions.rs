@@ -12,7 +12,7 @@ use tautwire_protocol::PacketId;
 use tautwire_router::{SessionKey, ShardIndex};
 use tautwire_session::{Change, LogPosition, Outbound, PendingMessage, Session, SessionNumber};
 
-use crate::place::{Alarm, ConnectionIndex, SessionIndex};
+use crate::place::{Alarm, ConnectionIndex, SessionIndex, reserved_places};
 use crate::quotas::UserShare;
 
 /// All sessions of a shard.
@@ -105,7 +105,7 @@ impl Sessions {
     pub(crate) fn new(shard: ShardIndex, ledger: &Arc<Ledger>) -> Sessions {
         Sessions {
             shard,
-            places: Vec::new(),
+            places: Vec::with_capacity(reserved_places::<Place>()),
             vacant: Vec::new(),
             directory: HashTable::new(),
             hasher: foldhash::quality::RandomState::default(),

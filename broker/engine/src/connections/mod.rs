@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tautwire_memory::{Kind, Ledger};
 
 use crate::origin::Origin;
-use crate::place::{ConnectionId, ConnectionIndex};
+use crate::place::{ConnectionId, ConnectionIndex, reserved_places};
 
 pub(crate) use aliases::Alias;
 pub(crate) use connection::CONNECTION_BYTES;
@@ -47,7 +47,7 @@ impl Connections {
     /// None yet. Each will stand in `ledger` while it is there.
     pub(crate) fn new(ledger: &Arc<Ledger>) -> Connections {
         Connections {
-            places: Vec::new(),
+            places: Vec::with_capacity(reserved_places::<Connection>()),
             vacant: Vec::new(),
             fresh: Vec::new(),
             late: VecDeque::new(),
