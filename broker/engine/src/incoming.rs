@@ -237,7 +237,9 @@ impl<J: Journal> Shard<J> {
             NotRouted::NotRetained(refused) => {
                 let why = match refused {
                     RetainRefused::Limit => "the broker retains as much as it may",
-                    RetainRefused::Quota => "as many retained messages are the client's, or its user's, as may be, or as many bytes",
+                    RetainRefused::Quota => {
+                        "as many retained messages are the client's, or its user's, as may be, or as many bytes"
+                    }
                 };
                 Err(MessageRefusal::new(ReasonCode::QuotaExceeded, why))
             }

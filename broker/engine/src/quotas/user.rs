@@ -61,9 +61,9 @@ impl Users {
         }
         if accounts.by_name.len() >= accounts.prune_at {
             let keeps_debts = accounts.by_name.len() < ACCOUNTS_KEPT;
-            accounts.by_name.retain(|_, account| {
-                Arc::strong_count(account) > 1 || (keeps_debts && account.has_debts(now_ms))
-            });
+            accounts
+                .by_name
+                .retain(|_, account| Arc::strong_count(account) > 1 || (keeps_debts && account.has_debts(now_ms)));
             accounts.prune_at = (accounts.by_name.len() * 2).max(1_024);
         }
         let account = Arc::new(UserAccount::default());
