@@ -290,7 +290,7 @@ impl<J: Journal> Hub<J> {
             self.commit(session, Change::Withdrawn);
             return true;
         }
-        if outbound.in_flight() >= send_maximum {
+        if outbound.in_flight() >= send_maximum || !self.user_may_have_one_more(session) {
             return false;
         }
         let Some(packet_id) = outbound.next_packet_id() else { return false };
