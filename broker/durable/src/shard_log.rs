@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tautwire_journal::{Port, PostError};
 use tautwire_message::MessageId;
-use tautwire_session::{Journal, LogPosition, LogState, Record, SessionNumber};
+use tautwire_session::{Change, Journal, LogPosition, LogState, Record, SessionNumber};
 
 use crate::frame_writer::FrameWriter;
 
@@ -38,24 +38,28 @@ pub struct ShardLog {
     port: Port,
     numbers: SessionNumbers,
     frame: FrameWriter,
-    /// Frames that are complete and for which the way has had no room.
-    waiting: VecDeque<Vec<u8>>,
+    /// The frame has records for whose durability somebody may wait.
+    is_awaited: bool,
+    /// Frames that are complete and for which the way has had no room, and whether they are awaited.
+    waiting: VecDeque<(Vec<u8>, bool)>,
     has_failed: bool,
 }
 
 impl ShardLog {
     /// The journal of the shard that `port` is for.
     pub fn new(port: Port, numbers: SessionNumbers) -> ShardLog {
-        ShardLog { port, numbers, frame: FrameWriter::default(), waiting: VecDeque::new(), has_failed: false }
+        let (frame, waiting) = (FrameWriter::default(), VecDeque::new());
+        ShardLog { port, numbers, frame, is_awaited: false, waiting, has_failed: false }
     }
 
     /// Posts the frames that wait, as far as there is room.
     fn post_waiting(&mut self) {
-        while let Some(body) = self.waiting.pop_front() {
-            match self.port.post(body) {
+        while let Some((body, is_awaited)) = self.waiting.pop_front() {
+            let posted = if is_awaited { self.port.post(body) } else { self.port.post_at_leisure(body) };
+            match posted {
                 Ok(_) => {}
                 Err(PostError::Full(body)) => {
-                    self.waiting.push_front(body);
+                    self.waiting.push_front((body, is_awaited));
                     return;
                 }
                 Err(PostError::Failed(_) | PostError::TooLarge(_)) => self.fail(),
@@ -74,6 +78,12 @@ impl ShardLog {
     }
 }
 
+/// Whether anything waits for the record to be durable. Nobody does for a message's end, which a client has told us: where it is lost the
+/// message is sent again, or at QoS 2 its PUBREL, as after an acknowledgement that got lost on its way.
+fn is_awaited(record: &Record<'_>) -> bool {
+    !matches!(record, Record::Changed { change: Change::Completed(_), .. })
+}
+
 impl Journal for ShardLog {
     const KEEPS: bool = true;
 
@@ -83,6 +93,7 @@ impl Journal for ShardLog {
 
     fn record(&mut self, record: Record<'_>) -> LogPosition {
         self.frame.add(&record);
+        self.is_awaited |= is_awaited(&record);
         LogPosition(self.port.posted().0 + self.waiting.len() as u64 + 1)
     }
 
@@ -97,10 +108,11 @@ impl Journal for ShardLog {
         if !self.frame.is_empty() {
             let buffer = self.port.buffer();
             let body = self.frame.take(buffer);
+            let is_awaited = std::mem::take(&mut self.is_awaited);
             if self.has_failed {
                 return;
             }
-            self.waiting.push_back(body);
+            self.waiting.push_back((body, is_awaited));
         }
         if !self.waiting.is_empty() {
             self.post_waiting();

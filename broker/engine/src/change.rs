@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tautwire_session::Journal;
 
+use crate::jobs::Job;
 use crate::quotas::Flapping;
 use crate::shard::Shard;
 
@@ -24,13 +25,18 @@ impl<J: Journal> Shard<J> {
             flapping
         });
         let quotas = settings.quotas();
-        let has_rate_changed = quotas.publish != hub.quotas.publish;
-        hub.paces_publishers = quotas.publish.are_bounded();
+        let has_rate_changed =
+            quotas.publish != hub.quotas.publish || quotas.of_user.publish != hub.quotas.of_user.publish;
+        hub.paces_publishers = quotas.pace_publishers();
+        let count_for_users = quotas.of_user.are_bounded() && !hub.quotas.of_user.are_bounded();
         hub.quotas = quotas;
         hub.settings = settings;
         hub.change_terms();
         if has_rate_changed {
             hub.hear_all_who_wait_for_their_rate();
+        }
+        if count_for_users {
+            self.begin(Job::CountForUsers(0));
         }
     }
 }

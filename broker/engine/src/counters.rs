@@ -155,6 +155,8 @@ counters! {
     dropped_output_full,
     /// QoS 1 and 2 messages dropped because a session's queue was full.
     dropped_queue_full,
+    /// Those of them that were dropped because the clients of the session's user held as much as they may.
+    dropped_queue_full_for_user,
     /// Messages dropped because all buffers together were full.
     dropped_memory_full,
     /// QoS 0 messages dropped because the queue to another thread was full.
@@ -218,6 +220,8 @@ counters! {
     cold_reads_put_off,
     /// Messages that were needed and not in memory, against all expectation.
     cold_lost,
+    /// Times that settings changed so often that clients are held to others than they have been told.
+    terms_replaced,
     /// Lines of the log that were lost because standard error was not read in time.
     log_lines_lost,
     /// Messages refused because there was no disk to keep them.
@@ -238,6 +242,8 @@ counters! {
     subscriptions,
     /// Subscriptions refused by a limit.
     subscriptions_refused,
+    /// Those of them that were refused because the clients of their user had as many as they may.
+    subscriptions_refused_for_user,
     /// Those of them that the access rules do not allow.
     subscriptions_not_authorized,
     /// Subscriptions taken away because the access rules do not allow them any more.

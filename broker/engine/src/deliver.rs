@@ -137,24 +137,46 @@ impl<J: Journal> Hub<J> {
             return None;
         }
         let send_maximum = usize::from(connection.agreement().send_maximum);
-        let session = &self.sessions[session];
-        let open =
-            session.outbound().is_none_or(|outbound| outbound.is_resent() && outbound.in_flight() < send_maximum);
-        if open { session.next_packet_id() } else { None }
+        let open = self.sessions[session]
+            .outbound()
+            .is_none_or(|outbound| outbound.is_resent() && outbound.in_flight() < send_maximum);
+        if open && self.user_may_have_one_more(session) { self.sessions[session].next_packet_id() } else { None }
     }
 
-    /// Whether the session may hold one more message, waiting or sent. One that holds nothing may hold any.
+    /// Whether the session may hold one more message, waiting or sent.
     fn has_room_for(&self, session: SessionIndex, delivery: &PendingMessage) -> bool {
+        self.has_own_room_for(session, delivery) && self.user_has_room_for(session, delivery)
+    }
+
+    /// The same by its client's own quotas. One that holds nothing may hold any.
+    fn has_own_room_for(&self, session: SessionIndex, delivery: &PendingMessage) -> bool {
         let Some(outbound) = self.sessions[session].outbound() else { return true };
         let held_bytes = outbound.counted_bytes();
-        let fits = held_bytes == 0 || held_bytes + delivery.counted_bytes() <= self.quotas(session).queue_bytes;
-        fits && outbound.queued() < self.quotas(session).queue_messages
+        let fits = held_bytes == 0 || held_bytes + delivery.counted_bytes() <= self.quotas.queue_bytes;
+        fits && outbound.queued() < self.quotas.queue_messages
+    }
+
+    /// The same by what the clients of its user may hold together.
+    #[inline]
+    fn user_has_room_for(&self, session: SessionIndex, delivery: &PendingMessage) -> bool {
+        let user = self.sessions.user(session);
+        user.is_none_or(|user| user.has_room_for_message(delivery.counted_bytes(), &self.quotas.of_user))
+    }
+
+    /// Whether one more message may be sent to the session's client and wait for its answer, as far as the other clients of its user
+    /// go.
+    #[inline]
+    fn user_may_have_one_more(&self, session: SessionIndex) -> bool {
+        self.sessions.user(session).is_none_or(|user| user.may_send(&self.quotas.of_user))
     }
 
     /// Does with a session that is full what the operator has chosen; says whether the message may be held now.
     #[cold]
     fn make_room_for(&mut self, session: SessionIndex, delivery: &PendingMessage) -> bool {
         self.counters().dropped_queue_full.add(1);
+        if !self.user_has_room_for(session, delivery) {
+            self.counters().dropped_queue_full_for_user.add(1);
+        }
         match self.settings.slow_consumer {
             SlowConsumer::DropNew => return false,
             SlowConsumer::Disconnect => {
@@ -166,7 +188,7 @@ impl<J: Journal> Hub<J> {
             SlowConsumer::DropOld => {}
         }
         let sent_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.sent_bytes());
-        if sent_bytes > 0 && sent_bytes + delivery.counted_bytes() > self.quotas(session).queue_bytes {
+        if sent_bytes > 0 && sent_bytes + delivery.counted_bytes() > self.quotas.queue_bytes {
             // Dropping what waits would not make room: what has been sent and not acknowledged takes it.
             return false;
         }
@@ -268,7 +290,7 @@ impl<J: Journal> Hub<J> {
             self.commit(session, Change::Withdrawn);
             return true;
         }
-        if outbound.in_flight() >= send_maximum {
+        if outbound.in_flight() >= send_maximum || !self.user_may_have_one_more(session) {
             return false;
         }
         let Some(packet_id) = outbound.next_packet_id() else { return false };
@@ -442,8 +464,8 @@ impl<J: Journal> Hub<J> {
     fn has_queue_room(&self, session: SessionIndex) -> bool {
         let (queued, held_bytes) =
             self.sessions[session].outbound().map_or((0, 0), |outbound| (outbound.queued(), outbound.counted_bytes()));
-        queued < self.quotas(session).queue_messages
-            && held_bytes < self.quotas(session).queue_bytes
+        queued < self.quotas.queue_messages
+            && held_bytes < self.quotas.queue_bytes
             && self.memory.admits(held_bytes, 0).is_ok()
     }
 

@@ -276,7 +276,7 @@ impl<J: Journal> Shard<J> {
             problem_information: properties.request_problem_information().unwrap_or(true),
             resumed,
             keep_alive_s,
-            send_maximum: receive_maximum.min(self.hub.quotas(session).in_flight),
+            send_maximum: receive_maximum.min(self.hub.quotas.in_flight),
             alias_maximum: properties.topic_alias_maximum().unwrap_or(0).min(ALIASES_OUT_MAX),
             terms: self.hub.terms.current(),
             maximum_packet_size_bytes: properties.maximum_packet_size(),
@@ -285,6 +285,7 @@ impl<J: Journal> Shard<J> {
         self.hub.connections[index].serve(session, agreement);
         self.hub.connections.forget_origin(index);
         self.hub.begin_pacing(index, session);
+        self.hub.count_for_user(index, session);
         self.arm_identity(index);
         if keep_alive_s > 0 {
             self.hub.arm_connection(index, now_ms + keep_alive_limit_ms(keep_alive_s));

@@ -19,7 +19,7 @@ use crate::frames::{Frames, Outgoing};
 use crate::jobs::Jobs;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
-use crate::quotas::{Departed, Flapping, Quotas};
+use crate::quotas::{Departed, Flapping, Quotas, Users};
 use crate::scans::Scans;
 use crate::sessions::Sessions;
 use crate::settings::{Settings, SettingsBoard};
@@ -66,6 +66,8 @@ pub(crate) struct Hub<J> {
     pub(crate) paces_publishers: bool,
     /// What clients that have gone had left of their rates.
     pub(crate) departed: Departed,
+    /// What the clients of each user hold together, where there are quotas of users.
+    pub(crate) users: Arc<Users>,
     /// Clients whose connections break off, where they are held back for it.
     pub(crate) flapping: Option<Flapping>,
     pub(crate) exchange: Arc<Exchange>,
@@ -135,6 +137,7 @@ impl<J: Journal> Hub<J> {
             access,
             memory,
             throttle,
+            users,
             run,
             counters: all_counters,
             ..
@@ -149,9 +152,10 @@ impl<J: Journal> Hub<J> {
             terms: TermsBook::new(&settings),
             settings,
             settings_board,
-            paces_publishers: quotas.publish.are_bounded(),
+            paces_publishers: quotas.pace_publishers(),
             quotas,
             departed: Departed::default(),
+            users,
             flapping,
             exchange,
             contracts,

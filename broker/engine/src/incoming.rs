@@ -221,7 +221,11 @@ impl<J: Journal> Shard<J> {
     /// Against whose quota a retained message counts, where there is one.
     fn retained_claim(&self, origin: Origin) -> Option<RetainedClaim> {
         let Origin::Session(session) = origin else { return None };
-        let quota = self.hub.quotas(session).retained;
+        let of_user = self.hub.quotas.of_user.retained;
+        if let Some(user) = self.hub.sessions.user(session).filter(|_| of_user.is_bounded()) {
+            return Some(RetainedClaim { owner: user.owner(), quota: of_user });
+        }
+        let quota = self.hub.quotas.retained;
         let owner = || self.hub.exchange.retained_owner(self.hub.sessions[session].name());
         quota.is_bounded().then(|| RetainedClaim { owner: owner(), quota })
     }
@@ -233,7 +237,9 @@ impl<J: Journal> Shard<J> {
             NotRouted::NotRetained(refused) => {
                 let why = match refused {
                     RetainRefused::Limit => "the broker retains as much as it may",
-                    RetainRefused::Quota => "as many retained messages are the client's as may be, or as many bytes",
+                    RetainRefused::Quota => {
+                        "as many retained messages are the client's, or its user's, as may be, or as many bytes"
+                    }
                 };
                 Err(MessageRefusal::new(ReasonCode::QuotaExceeded, why))
             }

@@ -10,7 +10,8 @@ use crate::access::Review;
 use crate::ack::Ack;
 use crate::connections::{Reason, Replay};
 use crate::ending::Ending;
-use crate::place::ConnectionId;
+use crate::hub::Hub;
+use crate::place::{ConnectionId, ConnectionIndex};
 use crate::shard::Shard;
 
 /// Steps in one turn, of all jobs together. A step is a filter, or a message that is let go: each takes about a
@@ -28,6 +29,8 @@ pub(crate) enum Job {
     Clear(Ending),
     /// What has been granted, after the rules have changed.
     Review(Review),
+    /// Sessions of connections from this one on are counted for their users, since there are quotas of users now.
+    CountForUsers(usize),
 }
 
 /// A packet with many filters, and how far it has been worked off.
@@ -106,7 +109,22 @@ impl<J: Journal> Shard<J> {
                 let (left, steps) = self.review(review);
                 (left.map_or(Slice::Done, |left| Slice::Unfinished(Job::Review(left))), steps)
             }
+            Job::CountForUsers(next) => self.count_for_users(next),
         }
+    }
+
+    fn count_for_users(&mut self, next: usize) -> (Slice, usize) {
+        let Hub { connections, .. } = &self.hub;
+        let mut places = connections.indices().skip(next);
+        let slice: Vec<ConnectionIndex> = places.by_ref().take(SLICE_STEPS).collect();
+        let is_last = places.next().is_none();
+        for index in &slice {
+            if let Some(session) = self.hub.connections[*index].session() {
+                self.hub.count_for_user(*index, session);
+            }
+        }
+        let steps = slice.len().max(1);
+        (if is_last { Slice::Done } else { Slice::Unfinished(Job::CountForUsers(next + slice.len())) }, steps)
     }
 
     /// Works off a packet with many filters over several turns. Nothing more is read of its connection until it has been

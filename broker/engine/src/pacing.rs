@@ -3,21 +3,29 @@
 
 use tautwire_session::Journal;
 
+use crate::admission::identity_of;
 use crate::connections::Reason;
 use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
-use crate::quotas::{PublishBucket, Quotas};
+use crate::quotas::{PublishBucket, UserShare};
 
 impl<J: Journal> Hub<J> {
-    /// What the client of a session may do. Today all clients have the same.
-    #[inline]
-    pub(crate) fn quotas(&self, _session: SessionIndex) -> &Quotas {
-        &self.quotas
+    /// The session serves a client of this connection's user from now on: what it holds counts with what the user's other clients
+    /// hold, where there are quotas of users.
+    pub(crate) fn count_for_user(&mut self, index: ConnectionIndex, session: SessionIndex) {
+        let Hub { sessions, connections, users, exchange, quotas, now_ms, .. } = self;
+        let identity = identity_of(connections[index].standing()).filter(|_| quotas.of_user.are_bounded());
+        let user = identity.and_then(|identity| identity.user.clone());
+        sessions.place(session).belong_to(|session| {
+            let user = user?;
+            let owner = exchange.retained_owner(&name_of_user(&user));
+            Some(UserShare::new(users, &user, owner, session, *now_ms))
+        });
     }
 
     /// The client of a session has come: its rate is what it left when it was here last.
     pub(crate) fn begin_pacing(&mut self, index: ConnectionIndex, session: SessionIndex) {
-        let rates = self.quotas(session).publish;
+        let rates = self.quotas.publish;
         if rates.are_bounded() {
             let left = self.departed.take(self.sessions[session].name());
             let mut bucket = left.unwrap_or_else(|| PublishBucket::full(&rates, self.now_ms));
@@ -40,14 +48,18 @@ impl<J: Journal> Hub<J> {
     #[cold]
     pub(crate) fn brake_for_rate(&mut self, index: ConnectionIndex, length: usize) -> bool {
         let now_ms = self.now_ms;
-        let rates = self.quotas.publish;
+        let (rates, rates_of_user) = (self.quotas.publish, self.quotas.of_user.publish);
         let connection = &mut self.connections[index];
-        if connection.session().is_none() {
-            return false;
-        }
+        let Some(session) = connection.session() else { return false };
         let bucket = connection.bucket_or(|| PublishBucket::full(&rates, now_ms));
         bucket.keep_to(&rates);
-        let Err(resumes_at_ms) = bucket.take(length, now_ms) else { return false };
+        let taken = bucket.take(length, now_ms).and_then(|()| {
+            let user = self.sessions.user(session);
+            let taken = user.map_or(Ok(()), |user| user.take_publish(length, &rates_of_user, now_ms));
+            taken.inspect_err(|_| bucket.give_back(length))
+        });
+        let Err(resumes_at_ms) = taken else { return false };
+        let connection = &mut self.connections[index];
         connection.note_resuming(resumes_at_ms);
         if connection.hold(Reason::Rate) {
             self.counters().clients_paused_for_rate.add(1);
@@ -61,6 +73,9 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn give_back_rate(&mut self, index: ConnectionIndex, length: usize) {
         if let Some(bucket) = self.connections[index].bucket() {
             bucket.give_back(length);
+        }
+        if let Some(user) = self.connections[index].session().and_then(|session| self.sessions.user(session)) {
+            user.give_back_publish(length);
         }
     }
 
@@ -88,6 +103,11 @@ impl<J: Journal> Hub<J> {
             self.hear_again(id, Reason::Rate);
         }
     }
+}
+
+/// What a user's retained messages are known by: no session is called that, as a Client Identifier has no U+0000 [MQTT-1.5.4-2].
+fn name_of_user(user: &str) -> String {
+    format!("\0user\0{user}")
 }
 
 #[cfg(test)]

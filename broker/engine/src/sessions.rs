@@ -13,6 +13,7 @@ use tautwire_router::{SessionKey, ShardIndex};
 use tautwire_session::{Change, LogPosition, Outbound, PendingMessage, Session, SessionNumber};
 
 use crate::place::{Alarm, ConnectionIndex, SessionIndex, reserved_places};
+use crate::quotas::UserShare;
 
 /// All sessions of a shard.
 #[derive(Debug)]
@@ -48,6 +49,8 @@ struct More {
     written: Option<Written>,
     /// Who left a will that is due later.
     identity: Option<Arc<Identity>>,
+    /// The session's part in what its user's clients hold together.
+    user: Option<UserShare>,
 }
 
 /// How much of a session is written down.
@@ -230,6 +233,12 @@ impl Sessions {
         }
     }
 
+    /// The session's part in what its user's clients hold together, where that counts.
+    #[inline]
+    pub(crate) fn user(&self, index: SessionIndex) -> Option<&UserShare> {
+        self.places[index.number()].more.as_ref()?.user.as_ref()
+    }
+
     /// What the log knows of the session; `None` where it is not written down.
     #[inline]
     pub(crate) fn written(&self, index: SessionIndex) -> Option<Written> {
@@ -264,10 +273,29 @@ impl Place {
 
     /// Sets when something comes up while there is no connection.
     pub(crate) fn wait_away(&mut self, away: Away) {
-        let (written, identity) = self.more.take().map(|more| (more.written, more.identity)).unwrap_or_default();
-        let is_needed = away.next_ms().is_some() || written.is_some();
+        let More { written, identity, user, .. } = self.more.take().map_or_else(More::default, |more| *more);
+        let is_needed = away.next_ms().is_some() || written.is_some() || user.is_some();
         let identity = identity.filter(|_| away.will_at_ms.is_some());
-        self.more = is_needed.then(|| Box::new(More { away, written, identity }));
+        self.more = is_needed.then(|| Box::new(More { away, written, identity, user }));
+    }
+
+    /// Whose client the session serves, where that counts. What it held of another user's is given back.
+    pub(crate) fn belong_to(&mut self, share: impl FnOnce(&Session) -> Option<UserShare>) {
+        match share(&self.session) {
+            Some(share) => self.more.get_or_insert_default().user = Some(share),
+            None => {
+                if let Some(more) = &mut self.more {
+                    more.user = None;
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn settle_user(&mut self) {
+        if let Some(user) = self.more.as_mut().and_then(|more| more.user.as_mut()) {
+            user.settle(&self.session);
+        }
     }
 
     /// Who has left the session's will.
@@ -319,11 +347,14 @@ impl Place {
                 | Change::Completed(_)
         );
         if !of_messages {
-            return self.session.change(|session| session.apply(change));
+            let gone = self.session.change(|session| session.apply(change));
+            self.settle_user();
+            return gone;
         }
         // Most changes are of messages, and most of those leave the footprint as it is.
         let gone = self.session.unweighed().apply(change);
         self.settle_outbound();
+        self.settle_user();
         gone
     }
 

@@ -8,7 +8,7 @@ use tautwire_router::RetainedQuota;
 use tautwire_session::AckLevel;
 
 use crate::news::News;
-use crate::quotas::{FlappingRule, PublishRates, Quotas, Rate};
+use crate::quotas::{FlappingRule, PublishRates, Quotas, Rate, UserQuotas};
 
 /// What happens to a message for a session whose queue is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +78,16 @@ pub struct Settings {
     pub publish_burst_bytes: usize,
     pub retained_messages_per_client: usize,
     pub retained_bytes_per_client: usize,
+    pub user_subscriptions: usize,
+    pub user_in_flight: usize,
+    pub user_queue_messages: usize,
+    pub user_queue_bytes: usize,
+    pub user_publish_messages_per_s: usize,
+    pub user_publish_burst_messages: usize,
+    pub user_publish_bytes_per_s: usize,
+    pub user_publish_burst_bytes: usize,
+    pub user_retained_messages: usize,
+    pub user_retained_bytes: usize,
     pub slow_consumer: SlowConsumer,
     pub connection_output_bytes: usize,
     pub buffered_bytes: usize,
@@ -158,6 +168,16 @@ impl Default for Settings {
             publish_burst_bytes: 0,
             retained_messages_per_client: 0,
             retained_bytes_per_client: 0,
+            user_subscriptions: 0,
+            user_in_flight: 0,
+            user_queue_messages: 0,
+            user_queue_bytes: 0,
+            user_publish_messages_per_s: 0,
+            user_publish_burst_messages: 0,
+            user_publish_bytes_per_s: 0,
+            user_publish_burst_bytes: 0,
+            user_retained_messages: 0,
+            user_retained_bytes: 0,
             slow_consumer: SlowConsumer::DropNew,
             connection_output_bytes: 4 << 20,
             buffered_bytes: 1 << 30,
@@ -200,6 +220,20 @@ impl Settings {
             retained: RetainedQuota {
                 messages: bound(self.retained_messages_per_client),
                 bytes: bound(self.retained_bytes_per_client),
+            },
+            of_user: UserQuotas {
+                publish: PublishRates {
+                    messages: Rate::new(self.user_publish_messages_per_s, self.user_publish_burst_messages),
+                    bytes: Rate::new(self.user_publish_bytes_per_s, self.user_publish_burst_bytes),
+                },
+                subscriptions: bound(self.user_subscriptions),
+                in_flight: bound(self.user_in_flight),
+                queue_messages: bound(self.user_queue_messages),
+                queue_bytes: bound(self.user_queue_bytes),
+                retained: RetainedQuota {
+                    messages: bound(self.user_retained_messages),
+                    bytes: bound(self.user_retained_bytes),
+                },
             },
         }
     }

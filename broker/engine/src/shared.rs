@@ -9,6 +9,7 @@ use crate::access::AccessBoard;
 use crate::contracts::ContractBoard;
 use crate::counters::Counters;
 use crate::news::News;
+use crate::quotas::Users;
 use crate::settings::{Settings, SettingsBoard};
 use crate::throttle::Throttle;
 
@@ -29,6 +30,8 @@ pub struct Shared {
     pub memory: Arc<Memory>,
     /// Filters that are closed for the sake of sessions that hold too much.
     pub(crate) throttle: Arc<Throttle>,
+    /// What the clients of each user hold together.
+    pub(crate) users: Arc<Users>,
     /// Counts what is new on the boards of settings, contracts and access.
     pub(crate) news: Arc<News>,
     /// Tells messages of this run of the broker from those of others.
@@ -46,6 +49,7 @@ impl Shared {
             settings: Arc::new(SettingsBoard::new(settings, news.clone())),
             contracts: Arc::new(ContractBoard::new(exchange.clone(), news.clone())),
             access: Arc::new(AccessBoard::new(news.clone())),
+            users: Arc::default(),
             news,
             exchange,
             counters: (0..=shards).map(|_| Counters::default()).collect(),

@@ -199,7 +199,12 @@ impl<J: Journal> Shard<J> {
             self.hub.counters().refused_memory.add(1);
             return Err(SubscribeReason::QuotaExceeded);
         }
-        if held.len() >= self.hub.quotas(session).subscriptions && is_new {
+        if held.len() >= self.hub.quotas.subscriptions && is_new {
+            return Err(SubscribeReason::QuotaExceeded);
+        }
+        let user = self.hub.sessions.user(session);
+        if is_new && user.is_some_and(|user| !user.has_room_for_subscription(&self.hub.quotas.of_user)) {
+            self.hub.counters().subscriptions_refused_for_user.add(1);
             return Err(SubscribeReason::QuotaExceeded);
         }
         if is_new && self.hub.has_no_disk_for_session(session).is_some() {

@@ -59,21 +59,24 @@ impl TermsBook {
         TermsIndex(self.current)
     }
 
-    /// From now on clients are told what these settings say. `is_used` says whether anybody is on some terms.
-    fn change(&mut self, settings: &Settings, mut is_used: impl FnMut(TermsIndex) -> bool) {
+    /// From now on clients are told what these settings say. `is_used` says whether anybody is on some terms. Answers whether terms had to
+    /// be replaced on which somebody is.
+    fn change(&mut self, settings: &Settings, mut is_used: impl FnMut(TermsIndex) -> bool) -> bool {
         let terms = Terms::of(settings);
-        let known = self.all.iter().position(|other| *other == terms);
-        let at = known.unwrap_or_else(|| {
-            if self.all.len() < TERMS_MAX {
-                self.all.push(terms);
-                return self.all.len() - 1;
-            }
-            let free = (0..TERMS_MAX).find(|at| !is_used(TermsIndex(*at as u16)));
-            let at = free.unwrap_or(TERMS_MAX - 1);
-            self.all[at] = terms;
-            at
-        });
+        if let Some(known) = self.all.iter().position(|other| *other == terms) {
+            self.current = known as u16;
+            return false;
+        }
+        if self.all.len() < TERMS_MAX {
+            self.all.push(terms);
+            self.current = (self.all.len() - 1) as u16;
+            return false;
+        }
+        let free = (0..TERMS_MAX).find(|at| !is_used(TermsIndex(*at as u16)));
+        let at = free.unwrap_or(TERMS_MAX - 1);
+        self.all[at] = terms;
         self.current = at as u16;
+        free.is_none()
     }
 
     fn get(&self, index: TermsIndex) -> &Terms {
@@ -90,7 +93,9 @@ impl<J: Journal> Hub<J> {
 
     pub(crate) fn change_terms(&mut self) {
         let Hub { terms, connections, settings, .. } = self;
-        terms.change(settings, |of| connections.indices().any(|index| connections[index].agreement().terms == of));
+        let is_used = |of| connections.indices().any(|index| connections[index].agreement().terms == of);
+        let replaced = terms.change(settings, is_used);
+        self.counters().terms_replaced.add(u64::from(replaced));
     }
 
     /// The Fixed Header of a packet that is longer than the settings of now allow, where the client has been told that it may be.
@@ -122,16 +127,16 @@ mod tests {
     fn terms_are_kept_once_and_as_long_as_somebody_is_on_them() {
         let mut book = TermsBook::new(&settings(1));
         let first = book.current();
-        book.change(&settings(2), |_| true);
-        book.change(&settings(1), |_| true);
+        assert!(!book.change(&settings(2), |_| true) && !book.change(&settings(1), |_| true));
         assert_eq!((book.current(), book.all.len()), (first, 2));
         for maximum in 2..=TERMS_MAX as u16 {
-            book.change(&settings(maximum), |_| true);
+            assert!(!book.change(&settings(maximum), |_| true));
         }
         assert_eq!(book.all.len(), TERMS_MAX);
-        book.change(&settings(2000), |of| of != TermsIndex(7));
+        assert!(!book.change(&settings(2000), |of| of != TermsIndex(7)));
         assert_eq!(book.current(), TermsIndex(7));
         assert_eq!(book.get(first).receive_maximum, 1);
         assert_eq!(book.get(TermsIndex(7)).receive_maximum, 2000);
+        assert!(book.change(&settings(3000), |_| true), "somebody is on each of them");
     }
 }

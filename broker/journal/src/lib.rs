@@ -37,4 +37,4 @@ pub use reader::{Damage, DamageKind, End, Reader, Step, Suspects, Torn};
 pub use snapshot::{SnapshotReader, SnapshotWriter, Snapshots};
 #[cfg(feature = "lying-disk")]
 pub use writer::SteppedWriter;
-pub use writer::{Port, PostError, RING_FRAMES, RING_MAX_BYTES, WriterHandle, WriterThread};
+pub use writer::{PUT_OFF_MS, Port, PostError, RING_FRAMES, RING_MAX_BYTES, WriterHandle, WriterThread};

@@ -1,17 +1,19 @@
-//! What one client may do: values, resolved for a client when its CONNECT is accepted, and the small types by which it is charged.
+//! What one client may do, and what the clients of one user may do together: values, and the small types by which they are charged.
 //!
-//! Today everybody has those of the settings: [`Settings::quotas`](crate::settings::Settings::quotas). Where users have quotas of their own, [`Hub::quotas`](crate::hub::Hub::quotas) is
-//! where they come in. The client's share of memory stands apart, in the account of memory.
+//! The values are those of the settings, the same for everybody: [`Settings::quotas`](crate::settings::Settings::quotas). The client's
+//! share of memory stands apart, in the account of memory.
 
 mod bucket;
 mod departed;
 mod flapping;
+mod user;
 
 use tautwire_router::RetainedQuota;
 
 pub(crate) use bucket::{PublishBucket, PublishRates, Rate};
 pub(crate) use departed::Departed;
 pub(crate) use flapping::{Flapping, FlappingRule};
+pub(crate) use user::{UserQuotas, UserShare, Users};
 
 /// What one client may do.
 #[derive(Debug, Clone)]
@@ -28,4 +30,13 @@ pub(crate) struct Quotas {
     pub(crate) queue_bytes: usize,
     /// Retained messages that are its own.
     pub(crate) retained: RetainedQuota,
+    /// What all clients of its user may do together.
+    pub(crate) of_user: UserQuotas,
+}
+
+impl Quotas {
+    /// Whether somebody may publish only so fast.
+    pub(crate) fn pace_publishers(&self) -> bool {
+        self.publish.are_bounded() || self.of_user.publish.are_bounded()
+    }
 }

@@ -7,7 +7,7 @@ mod preparer;
 mod stepped;
 mod thread;
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
@@ -27,6 +27,8 @@ use thread::{Source, Writer};
 pub const RING_FRAMES: usize = 256;
 /// Bytes of one shard's frames that may wait to be written; a larger frame is taken when nothing waits.
 pub const RING_MAX_BYTES: usize = 16 << 20;
+/// So long at most a frame waits for company that nobody waits for, in milliseconds.
+pub const PUT_OFF_MS: u64 = 2;
 
 /// Writes what shards post, with one write and one sync for all that waits, and tells each shard up to which turn it is durable.
 ///
@@ -55,6 +57,10 @@ struct Shared {
     held_bytes: AtomicU64,
     /// The next frame's place in the order of all shards.
     next_ticket: AtomicU64,
+    /// Frames before this one are not put off.
+    urgent_end: AtomicU64,
+    /// The writer sleeps for a little while, and then writes what is there.
+    is_putting_off: AtomicBool,
     /// Bytes of the last snapshot.
     snapshot_bytes: AtomicU64,
     /// Times no snapshot could be made.
@@ -231,8 +237,19 @@ impl Shared {
             limit_bytes: AtomicU64::new(u64::MAX),
             has_no_space: AtomicBool::new(false),
             next_ticket: AtomicU64::new(0),
+            urgent_end: AtomicU64::new(0),
+            is_putting_off: AtomicBool::new(false),
             covered: AtomicU64::new(0),
             shards: (0..shards).map(|_| ShardState::default()).collect(),
+        }
+    }
+
+    /// A frame has been posted that nobody waits for.
+    fn announce_at_leisure(&self) {
+        // Between posting and looking, as the writer says that it has woken before it looks what has been posted.
+        fence(Ordering::SeqCst);
+        if !self.is_putting_off.load(Ordering::Relaxed) {
+            self.bell.ring();
         }
     }
 

@@ -56,6 +56,38 @@ impl Port {
     /// # Errors
     /// See [`PostError`]: the frame has not been taken, and no number was used.
     pub fn post(&mut self, body: Vec<u8>) -> Result<TurnNumber, PostError> {
+        let turn = self.hand_over(body)?;
+        self.hurry();
+        Ok(turn)
+    }
+
+    /// The same for a frame whose durability nobody waits for: it goes to the disk with the next one that somebody waits for, and within
+    /// [`PUT_OFF_MS`](crate::PUT_OFF_MS) by itself.
+    ///
+    /// # Errors
+    /// As for [`Port::post`].
+    pub fn post_at_leisure(&mut self, body: Vec<u8>) -> Result<TurnNumber, PostError> {
+        let turn = self.hand_over(body)?;
+        if self.is_half_full() {
+            self.hurry();
+        } else {
+            self.shared.announce_at_leisure();
+        }
+        Ok(turn)
+    }
+
+    /// The writer puts nothing off that has been posted so far.
+    fn hurry(&self) {
+        self.shared.urgent_end.fetch_max(self.shared.next_ticket.load(Ordering::Acquire), Ordering::AcqRel);
+        self.shared.bell.ring();
+    }
+
+    fn is_half_full(&self) -> bool {
+        let waiting_bytes = self.shared.shard(self.shard).waiting_bytes.load(Ordering::Acquire);
+        self.posts.slots() < self.posts.buffer().capacity() / 2 || waiting_bytes > RING_MAX_BYTES / 2
+    }
+
+    fn hand_over(&mut self, body: Vec<u8>) -> Result<TurnNumber, PostError> {
         if self.shared.state() != RUNNING {
             return Err(PostError::Failed(body));
         }
@@ -72,7 +104,6 @@ impl Port {
         match self.posts.push(Posted { ticket, turn, body }) {
             Ok(()) => {
                 self.posted = turn;
-                self.shared.bell.ring();
                 Ok(turn)
             }
             // Nobody else fills the ring.

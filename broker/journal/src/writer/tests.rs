@@ -227,3 +227,44 @@ fn segments_that_a_snapshot_covers_are_used_again() {
     assert!(files.len() < 8, "{files:?}");
     assert!(files.iter().any(|name| name.starts_with("spare-")), "{files:?}");
 }
+
+#[test]
+fn a_frame_that_nobody_waits_for_goes_with_the_next_one_or_after_a_little_while() {
+    let disk = LyingDisk::new(1);
+    let (writer, mut ports) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("has threads");
+    let groups = writer.handle();
+    let begun = Instant::now();
+    let turn = ports[0].post_at_leisure(vec![1]).expect("fits");
+    wait_until(|| ports[0].durable() == turn);
+    assert!(begun.elapsed() >= Duration::from_millis(PUT_OFF_MS), "nobody else has hurried the writer");
+    // Both go at once, however long the first would have waited.
+    for body in 2..200 {
+        let before = groups.groups();
+        let at_leisure = ports[0].post_at_leisure(vec![body]).expect("fits");
+        let awaited = ports[1].post(vec![body]).expect("fits");
+        wait_until(|| ports[1].durable() == awaited);
+        assert!(ports[0].durable() == at_leisure, "it was posted before");
+        assert!(groups.groups() - before <= 2);
+    }
+    writer.close().expect("no faults");
+}
+
+#[test]
+fn frames_that_nobody_waits_for_do_not_fill_the_ring() {
+    const TURNS: u64 = 5_000;
+    let disk = LyingDisk::new(1);
+    let (writer, mut ports) = WriterThread::start(open(&disk), 1, |_| {}, || 0).expect("has threads");
+    let groups = writer.handle();
+    while ports[0].posted() < TurnNumber(TURNS) {
+        match ports[0].post_at_leisure(vec![0; 100]) {
+            Ok(_) => {}
+            Err(PostError::Full(_)) => thread::yield_now(),
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+    writer.close().expect("no faults");
+    assert_eq!(ports[0].durable(), TurnNumber(TURNS));
+    assert!(groups.groups() < TURNS / 4, "{} groups", groups.groups());
+    disk.crash();
+    assert_eq!(frames(&disk).len() as u64, TURNS);
+}

@@ -1,8 +1,8 @@
 //! What the writer's thread does.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
 
 use rtrb::{Consumer, Producer};
 
@@ -12,12 +12,13 @@ use crate::log::{AppendError, Log};
 use crate::numbers::{Position, ShardNumber, TurnNumber};
 use crate::writer::port::Posted;
 use crate::writer::preparer::{Prepare, Preparer};
-use crate::writer::{CLOSED, FAILED, Shared};
+use crate::writer::{CLOSED, FAILED, PUT_OFF_MS, Shared};
 
 /// A buffer that has grown beyond this is not given back.
 const BUFFER_KEPT_BYTES: usize = 256 << 10;
 /// After there was no space for a segment, so long is waited before the next attempt.
 const SPACE_RETRY_MS: u64 = 1_000;
+const PUT_OFF: Duration = Duration::from_millis(PUT_OFF_MS);
 
 pub(super) struct Writer<D: Disk> {
     log: Log<D>,
@@ -28,6 +29,8 @@ pub(super) struct Writer<D: Disk> {
     now_ms: Box<dyn Fn() -> u64 + Send>,
     released: Position,
     no_space_at_ms: Option<u64>,
+    /// Since when there are frames that nobody waits for, and no others.
+    put_off_since: Option<Instant>,
     shared: Arc<Shared>,
 }
 
@@ -58,7 +61,8 @@ impl<D: Disk> Writer<D> {
         now_ms: Box<dyn Fn() -> u64 + Send>,
         shared: Arc<Shared>,
     ) -> Writer<D> {
-        Writer { log, sources, next_ticket: 0, wake, now_ms, released: Position::START, no_space_at_ms: None, shared }
+        let (released, no_space_at_ms, put_off_since) = (Position::START, None, None);
+        Writer { log, sources, next_ticket: 0, wake, now_ms, released, no_space_at_ms, put_off_since, shared }
     }
 
     pub(super) fn run(mut self) -> Result<(), LogError> {
@@ -88,7 +92,7 @@ impl<D: Disk> Writer<D> {
     fn write_all(&mut self, preparer: &mut impl Prepare<D>) -> Result<(), LogError> {
         loop {
             let is_closing = self.shared.closing.load(Ordering::SeqCst);
-            if self.write_group(preparer)? {
+            if (is_closing || !self.puts_off()) && self.write_group(preparer)? {
                 continue;
             }
             if is_closing {
@@ -96,6 +100,26 @@ impl<D: Disk> Writer<D> {
             }
             self.sleep();
         }
+    }
+
+    /// Whether nobody waits for any of the frames that are there, and they have not been there for long: one that somebody waits for may
+    /// come at any moment and take them along, with one write and one sync for all.
+    fn puts_off(&mut self) -> bool {
+        let is_urgent = self.shared.urgent_end.load(Ordering::Acquire) > self.next_ticket;
+        if is_urgent || !self.has_next() {
+            self.put_off_since = None;
+            return false;
+        }
+        let since = *self.put_off_since.get_or_insert_with(Instant::now);
+        let puts_off = since.elapsed() < PUT_OFF;
+        if !puts_off {
+            self.put_off_since = None;
+        }
+        puts_off
+    }
+
+    fn has_next(&self) -> bool {
+        self.sources.iter().any(|source| source.has(self.next_ticket))
     }
 
     /// Writes all that waits, and makes it durable; false where nothing waits.
@@ -195,15 +219,23 @@ impl<D: Disk> Writer<D> {
     }
 
     fn sleep(&self) {
-        let Shared { closing, covered, .. } = &*self.shared;
+        let Shared { closing, covered, urgent_end, is_putting_off, .. } = &*self.shared;
         let has_work = || {
             closing.load(Ordering::SeqCst)
                 || covered.load(Ordering::Acquire) > self.released.0
-                || self.sources.iter().any(|source| source.has(self.next_ticket))
+                || match self.put_off_since {
+                    Some(_) => urgent_end.load(Ordering::Acquire) > self.next_ticket,
+                    None => self.has_next(),
+                }
         };
         // Who is refused posts nothing, so nobody else would have it look whether there is space again.
         let retry = self.log.is_short_of_space().then_some(Duration::from_millis(SPACE_RETRY_MS));
-        self.shared.bell.sleep_unless(has_work, retry);
+        let put_off = self.put_off_since.map(|since| PUT_OFF.saturating_sub(since.elapsed()));
+        is_putting_off.store(put_off.is_some(), Ordering::Relaxed);
+        self.shared.bell.sleep_unless(has_work, put_off.or(retry));
+        is_putting_off.store(false, Ordering::Relaxed);
+        // See `Shared::announce_at_leisure`.
+        fence(Ordering::SeqCst);
     }
 }
 

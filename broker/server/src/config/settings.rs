@@ -328,6 +328,34 @@ settings! {
         /// Bytes of the retained messages of one client, topics included. What goes beyond is refused likewise. 0 means no bound
         /// but that of all together.
         retained_bytes_per_client: usize = 0, in 0..=1_099_511_627_776, unit "bytes";
+        /// Subscriptions of all sessions of one user. Further ones are refused with Quota exceeded (0x97). Users are those that
+        /// authentication has found; clients that come without one have only the limits of a client. 0 means no bound.
+        user_subscriptions: usize = 0, in 0..=1_000_000_000, unit "subscriptions";
+        /// QoS 1 and QoS 2 messages sent to the clients of one user and not yet acknowledged. Beyond it each of them has one at a time. 0
+        /// means no bound.
+        user_in_flight: usize = 0, in 0..=1_000_000_000, unit "messages";
+        /// QoS 1 and QoS 2 messages waiting for all sessions of one user. When full, `limits.slow_consumer` decides for the session that
+        /// would get one more. 0 means no bound.
+        user_queue_messages: usize = 0, in 0..=1_000_000_000, unit "messages";
+        /// Bytes of the messages that all sessions of one user hold: those that wait, and those that have been sent and not acknowledged.
+        /// When full, `limits.slow_consumer` decides likewise. 0 means no bound.
+        user_queue_bytes: usize = 0, in 0..=1_099_511_627_776, unit "bytes";
+        /// PUBLISH packets that the clients of one user may send together in a second. It is enforced as `limits.publish_messages_per_s` is.
+        /// 0 means no bound.
+        user_publish_messages_per_s: usize = 0, in 0..=1_000_000_000, unit "messages";
+        /// PUBLISH packets that they may send at once after a time in which they have sent few. 0 means as many as one second brings.
+        user_publish_burst_messages: usize = 0, in 0..=1_000_000_000, unit "messages";
+        /// Bytes of PUBLISH packets that the clients of one user may send together in a second, fixed headers included. 0 means no bound.
+        user_publish_bytes_per_s: usize = 0, in 0..=1_099_511_627_776, unit "bytes";
+        /// Bytes of PUBLISH packets that they may send at once after a time in which they have sent few. 0 means as many as one second
+        /// brings.
+        user_publish_burst_bytes: usize = 0, in 0..=1_099_511_627_776;
+        /// Retained messages of one user: those that its clients were the last to set. One for a further topic is refused with Quota
+        /// exceeded (0x97). Where it is set, or `limits.user_retained_bytes` is, a user's retained messages are not counted for its
+        /// clients as well. 0 means no bound.
+        user_retained_messages: usize = 0, in 0..=1_000_000_000, unit "messages";
+        /// Bytes of the retained messages of one user, topics included. What goes beyond is refused likewise. 0 means no bound.
+        user_retained_bytes: usize = 0, in 0..=1_099_511_627_776, unit "bytes";
         /// Payload of a message in another format than it was published in. A subscriber that would get a larger one is told so
         /// instead. The broker does nothing else while it turns a payload, so a large one makes other clients wait.
         transcoded_bytes: usize = 2_097_152, in 1_024..=268_435_455;

@@ -42,6 +42,7 @@ mod sys;
 mod tls;
 mod tokens;
 mod user;
+mod user_quotas;
 mod users;
 mod websocket;
 mod will;
