@@ -82,7 +82,7 @@ func (c *Client) connect() (served bool, err error) {
 func (c *Client) open(ctx context.Context, clean bool) (*connection, *packets.ConnAck, ServerInfo, error) {
 	conn, err := dial(ctx, c.target, &c.options)
 	if err != nil {
-		return nil, nil, ServerInfo{}, wrap(ErrDial, "connect", err)
+		return nil, nil, ServerInfo{}, c.dialFailure(ctx, err)
 	}
 	n := &connection{
 		client: c, conn: conn, opened: time.Now(),
@@ -219,7 +219,7 @@ func (n *connection) write(alive session.KeepAlive) {
 		ping, lost := alive.Check(now)
 		if lost && !n.readPaused.Load() {
 			c.mutex.Unlock()
-			n.end(failure(ErrKeepAliveTimeout, "connection", "no answer to a ping within %v", c.options.PingTimeout))
+			n.end(failure(ErrKeepAliveTimeout, "connection", "%v", c.options.PingTimeout))
 			return
 		}
 		if ping {

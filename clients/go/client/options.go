@@ -20,24 +20,25 @@ import (
 const (
 	DefaultKeepAlive      = 60 * time.Second
 	DefaultPingTimeout    = 10 * time.Second
-	DefaultConnectTimeout = 30 * time.Second
+	DefaultConnectTimeout = 20 * time.Second
 	DefaultWriteTimeout   = 30 * time.Second
 	DefaultCloseTimeout   = 10 * time.Second
-	DefaultSessionExpiry  = time.Hour
+	DefaultRequestTimeout = 30 * time.Second
+	DefaultSessionExpiry  = 300 * time.Second
 	DefaultReceiveMaximum = 1024
 	DefaultMaxInFlight    = 1024
 	// DefaultMaxInFlightV311 is for MQTT 3.1.1, in which a server cannot say how many it takes: more of QoS 2 make some stall.
 	DefaultMaxInFlightV311   = 20
 	DefaultMaximumPacketSize = 16 * 1024 * 1024
 	DefaultTopicAliasMaximum = 64
-	DefaultMaxQueuedMessages = 1_000_000
-	DefaultMaxQueuedBytes    = 64 * 1024 * 1024
+	DefaultMaxQueuedMessages = 10_000
+	DefaultMaxQueuedBytes    = 16 * 1024 * 1024
 	DefaultMaxOutputBytes    = 256 * 1024
 	DefaultMaxInboxMessages  = 65_536
 	DefaultMaxInboxBytes     = 64 * 1024 * 1024
 	DefaultMaxReadPause      = time.Second
-	DefaultReconnectMin      = 250 * time.Millisecond
-	DefaultReconnectMax      = 60 * time.Second
+	DefaultReconnectMin      = 500 * time.Millisecond
+	DefaultReconnectMax      = 30 * time.Second
 	DefaultStableAfter       = 5 * time.Second
 )
 
@@ -69,8 +70,9 @@ type Options struct {
 	UserProperties []UserProperty
 
 	// SessionExpiry is how long the server keeps the session without a connection: [NoSession], [SessionNeverExpires], or
-	// a time, rounded up to seconds. In MQTT 3.1.1 a session has no end: any time but NoSession asks for one that stays.
-	// A client of 3.1.1 without ClientID has no session.
+	// a time, rounded up to seconds. A session that nobody asked for, by SessionExpiry, Resume or Store, lasts for
+	// [DefaultSessionExpiry] where the connection breaks, and ends with [Client.Close]; in MQTT 3.1.1, where a session has no end,
+	// there is none then, nor without a ClientID, and any time but NoSession asks for one that stays.
 	SessionExpiry time.Duration
 	// Resume takes up, at the first connection, a session that the server may have from an earlier process. Without it the
 	// first connection begins a new session, unless Store has one.
@@ -82,14 +84,16 @@ type Options struct {
 	KeepAlive time.Duration
 	// PingTimeout bounds the wait for an answer to a ping.
 	PingTimeout time.Duration
-	// ConnectTimeout bounds an attempt to connect, from dialling to CONNACK.
+	// ConnectTimeout bounds an attempt to connect, from the lookup of the name to CONNACK.
 	ConnectTimeout time.Duration
 	// WriteTimeout bounds a write that the connection does not take.
 	WriteTimeout time.Duration
 	// CloseTimeout bounds [Client.Close] for a context without a deadline.
 	CloseTimeout time.Duration
-	// ReconnectMin and ReconnectMax bound the wait before connecting again: a random time up to a limit that doubles with
-	// each failure. StableAfter is how long a connection must have lasted to begin with the least again.
+	// RequestTimeout bounds [Client.Request] for a context without a deadline.
+	RequestTimeout time.Duration
+	// ReconnectMin and ReconnectMax bound the pause before connecting again: it doubles with each failure, and is drawn at random between
+	// half of it and all of it. StableAfter is how long a connection must have lasted to begin with the least again.
 	ReconnectMin, ReconnectMax, StableAfter time.Duration
 
 	// ReceiveMaximum is how many incoming QoS 1 and 2 messages may be unacknowledged: 1 to 65,535. The server stops sending
@@ -130,13 +134,14 @@ type Options struct {
 	// Subscriptions are there from the first connection on, before any message can arrive.
 	Subscriptions []InitialSubscription
 
-	// OnConnect is called after each CONNACK that accepts, OnDisconnect after each connection that ended and each attempt that
-	// failed. They are called one after another, apart from everything else, and may block; Close waits for them, so that they
-	// must not call it.
-	OnConnect    func(ServerInfo)
-	OnDisconnect func(error)
-	// Logger is told of connections at Info, of trouble at Warn, of attempts at Debug; nil for no logs. Payloads and secrets
-	// are never logged.
+	// OnConnect is called after each CONNACK that accepts, OnDisconnect after each connection that has ended, and OnAttemptFailed after each
+	// attempt to connect that has failed, with the reason, where the client is going to try again. Where it is not, see
+	// [Client.Done]. They are called one after another, apart from everything else, and may block and close the client.
+	OnConnect       func(ServerInfo)
+	OnDisconnect    func(error)
+	OnAttemptFailed func(error)
+	// Logger is told of connections at Info, of trouble at Warn, of attempts at Debug. Without it, trouble goes to [slog.Default]; a logger
+	// with [slog.DiscardHandler] is silent. Payloads and secrets are never logged.
 	Logger *slog.Logger
 }
 
@@ -167,7 +172,7 @@ func (o Options) withDefaults() (Options, error) {
 	}{
 		{&o.KeepAlive, DefaultKeepAlive}, {&o.PingTimeout, DefaultPingTimeout},
 		{&o.ConnectTimeout, DefaultConnectTimeout}, {&o.WriteTimeout, DefaultWriteTimeout},
-		{&o.CloseTimeout, DefaultCloseTimeout}, {&o.SessionExpiry, DefaultSessionExpiry},
+		{&o.CloseTimeout, DefaultCloseTimeout}, {&o.RequestTimeout, DefaultRequestTimeout}, {&o.SessionExpiry, DefaultSessionExpiry},
 		{&o.ReconnectMin, DefaultReconnectMin}, {&o.ReconnectMax, DefaultReconnectMax},
 		{&o.StableAfter, DefaultStableAfter}, {&o.MaxReadPause, DefaultMaxReadPause},
 	} {
@@ -227,10 +232,23 @@ func (o Options) withDefaults() (Options, error) {
 		return o, failure(ErrInvalidOptions, "options", "KeepAlive is more than 65,535 s")
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.New(troubleOnly{slog.Default().Handler()})
 	}
 	return o, nil
 }
+
+// troubleOnly drops all below Warn.
+type troubleOnly struct{ slog.Handler }
+
+func (h troubleOnly) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
+}
+
+func (h troubleOnly) WithAttrs(attributes []slog.Attr) slog.Handler {
+	return troubleOnly{h.Handler.WithAttrs(attributes)}
+}
+
+func (h troubleOnly) WithGroup(name string) slog.Handler { return troubleOnly{h.Handler.WithGroup(name)} }
 
 // seconds rounds up: an interval may be longer than asked for, but never zero, which has meanings of its own.
 func seconds(d time.Duration) uint32 {
