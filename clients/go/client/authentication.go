@@ -24,6 +24,9 @@ type Authenticator interface {
 // Reauthenticate begins an authentication on the connection that is there [MQTT-4.12.1-1], and returns when the server has
 // agreed. If the server does not it ends the connection. One goes on at a time.
 func (c *Client) Reauthenticate(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return contextError(ErrCanceled, "authenticate", ctx)
+	}
 	if c.options.Authenticator == nil {
 		return failure(ErrNotSupported, "authenticate", "the client has no Authenticator")
 	}

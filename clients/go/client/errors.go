@@ -15,12 +15,11 @@ import (
 //	if errors.Is(err, client.ErrQueueFull) { … }
 type Code string
 
-// The codes. Those of TLS begin with ErrTLS. An argument that the standard does not allow has the code of its [packets.Cause], such as
-// "topic_wildcard", and is an [ErrInvalidArgument] too.
+// The codes. Those of TLS begin with ErrTLS.
 const (
 	// ErrInvalidOptions: an option is out of range, or two do not go together.
 	ErrInvalidOptions Code = "invalid_options"
-	// ErrInvalidArgument: an argument is wrong. It wraps a [packets.Error] where the standard does not allow it.
+	// ErrInvalidArgument: an argument is wrong. Where the standard does not allow it, it wraps a [packets.Error], which says more.
 	ErrInvalidArgument Code = "invalid_argument"
 	// ErrClosed: the client was closed. Messages of QoS 1 and 2 stay in the store, if there is one.
 	ErrClosed Code = "closed"
@@ -119,11 +118,7 @@ type Error struct {
 
 // Error gives one line: what failed, what is wrong, what to do, what it was in this case, and the code.
 func (e *Error) Error() string {
-	text, known := texts[e.Code]
-	if !known && e.Err != nil {
-		// A packets.Error has all that.
-		return "mqtt: " + e.Operation + ": " + e.Err.Error()
-	}
+	text := texts[e.Code]
 	if detail := e.detail(); detail != "" {
 		text += " (" + detail + ")"
 	}
@@ -151,12 +146,7 @@ func (e *Error) detail() string {
 }
 
 // Is compares codes.
-func (e *Error) Is(target error) bool {
-	if target == ErrInvalidArgument && texts[e.Code] == "" {
-		return true
-	}
-	return target == e.Code
-}
+func (e *Error) Is(target error) bool { return target == e.Code }
 
 // Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
@@ -169,16 +159,12 @@ func wrap(code Code, operation string, err error) *Error {
 	return &Error{Code: code, Operation: operation, Err: err}
 }
 
-// invalid is for arguments that the codec does not take: its own code says more.
+// invalid is for arguments that the codec does not take.
 func invalid(operation string, err error) *Error {
-	var refused *packets.Error
-	if !errors.As(err, &refused) {
-		return wrap(ErrInvalidArgument, operation, err)
+	if errors.Is(err, packets.CauseRemainingLengthTooLarge) {
+		return wrap(ErrPacketTooLarge, operation, err)
 	}
-	if refused.Cause == packets.CauseRemainingLengthTooLarge {
-		return wrap(ErrPacketTooLarge, operation, refused)
-	}
-	return wrap(Code(refused.Code()), operation, refused)
+	return wrap(ErrInvalidArgument, operation, err)
 }
 
 // refusalCode is for CONNACK.

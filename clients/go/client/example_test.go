@@ -192,8 +192,9 @@ func ExampleOptions_store() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(token.Wait(ctx), c.Close(ctx))
-	// Output: <nil> <nil>
+	reason, err := token.Wait(ctx)
+	fmt.Println(reason, err, c.Close(ctx))
+	// Output: Success (0x00) <nil> <nil>
 }
 
 // Errors have stable codes, and the server's reason.
@@ -204,5 +205,5 @@ func ExampleError() {
 	fmt.Println(err)
 	// Output:
 	// true true
-	// mqtt: options: ReceiveMaximum is 100000, not from 1 to 65535 [invalid_options]
+	// mqtt: options: the options do not go together, or one is out of range: correct it (ReceiveMaximum is 100000, not from 1 to 65535) [invalid_options]
 }

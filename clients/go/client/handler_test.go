@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -101,19 +100,6 @@ func TestABlockedHandlerHoldsUpNobody(t *testing.T) {
 	if err := c.Close(short); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func TestAHandlerMayCloseTheClient(t *testing.T) {
-	ctx := testContext(t)
-	f := echo(t)
-	c := f.connect(client.Options{})
-	closed := make(chan error, 1)
-	_, err := c.Handle(ctx, "stop", client.SubscribeOptions{}, func(ctx context.Context, _ *client.Message) {
-		closed <- c.Close(ctx)
-	})
-	must(t, err)
-	must(t, c.Publish(ctx, client.Publication{Topic: "stop"}))
-	must(t, await(t, closed))
 }
 
 // A handler that waits for the server while its own inbox overflows gets its answer: the client stops waiting for room.
@@ -321,40 +307,5 @@ func TestALoopAcknowledgesWhatItHasDone(t *testing.T) {
 	eventually(t, "all are acknowledged", func() bool { _, left := b.state(); return left == 0 })
 	for range sub.Messages(ctx) {
 		t.Error("a message after Unsubscribe")
-	}
-}
-
-func TestRequestsAreAnswered(t *testing.T) {
-	ctx := testContext(t)
-	f := echo(t)
-	c := f.connect(client.Options{})
-	_, err := c.Respond(ctx, "upper", client.SubscribeOptions{QoS: qos1},
-		func(_ context.Context, m *client.Message) (client.Publication, error) {
-			if len(m.Payload()) == 0 {
-				return client.Publication{}, errors.New("nothing to do")
-			}
-			return client.Publication{Payload: []byte(strings.ToUpper(string(m.Payload())))}, nil
-		})
-	must(t, err)
-	results := make(chan error)
-	for number := range 20 {
-		go func() {
-			text := fmt.Sprint("question ", number)
-			response, err := c.Request(ctx, client.Publication{Topic: "upper", Payload: []byte(text), QoS: packets.QoS(number % 3)})
-			if err == nil && string(response.Payload()) != strings.ToUpper(text) {
-				err = fmt.Errorf("%q was answered with %q", text, response.Payload())
-			}
-			results <- err
-		}()
-	}
-	for range 20 {
-		must(t, await(t, results))
-	}
-	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-	defer cancel()
-	_, err = c.Request(short, client.Publication{Topic: "upper"})
-	wantError(t, err, client.ErrCanceled)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
 	}
 }

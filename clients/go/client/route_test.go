@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tautwire/tautwire/clients/go/client"
 	"github.com/tautwire/tautwire/clients/go/packets"
@@ -55,7 +56,7 @@ func TestAMessageGoesToTheSubscriptionsItIsFor(t *testing.T) {
 		if sub.QoS() != qos1 {
 			t.Errorf("%s: granted %v", filter, sub.QoS())
 		}
-		if sub.ID() == 0 || sub.ID() != s.ids[filter] || sub.Filter() != filter {
+		if sub.ID() == 0 || sub.ID() != s.ids[filter] || sub.Filters()[0] != filter {
 			t.Errorf("%s: identifier %d, the server has %d", filter, sub.ID(), s.ids[filter])
 		}
 	}
@@ -85,7 +86,7 @@ func TestAMessageGoesToTheSubscriptionsItIsFor(t *testing.T) {
 	} {
 		for _, want := range each.want {
 			if m := receive(t, each.sub); string(m.Payload()) != want {
-				t.Errorf("%s: got %q, want %q", each.sub.Filter(), m.Payload(), want)
+				t.Errorf("%s: got %q, want %q", each.sub.Filters()[0], m.Payload(), want)
 			}
 		}
 	}
@@ -100,7 +101,7 @@ func TestAMessageGoesToTheSubscriptionsItIsFor(t *testing.T) {
 		t.Errorf("got %q", m.Payload())
 	}
 	_, err = subs["a/b"].Receive(ctx)
-	wantError(t, err, client.ErrClosed)
+	wantError(t, err, client.ErrUnsubscribed)
 }
 
 func TestTheServersTopicAliasesAreUnderstood(t *testing.T) {
@@ -151,7 +152,7 @@ func TestLostSessionsLoseNothingSilently(t *testing.T) {
 			}
 			b.forgets = func() bool { return faults < 60 && random.Intn(3) == 0 }
 			f := newFake(t, b.hooks())
-			c := f.start(client.Options{Version: versions[seed%2], ClientID: "one"})
+			c := f.start(client.Options{Version: versions[seed%2], ClientID: "one", SessionExpiry: time.Minute})
 			var tokens []*client.Token
 			var qoses []packets.QoS
 			for number := range 80 {
@@ -161,7 +162,7 @@ func TestLostSessionsLoseNothingSilently(t *testing.T) {
 				tokens, qoses = append(tokens, token), append(qoses, qos)
 			}
 			for number, token := range tokens {
-				err := token.Wait(ctx)
+				err := outcome(ctx, token)
 				if err != nil && qoses[number] == qos1 {
 					t.Errorf("number %d: %v", number, err)
 				} else if err != nil {

@@ -1,0 +1,26 @@
+"""Without a connection 10,000 messages wait. More wait for room, or fail where waiting would hold them, too."""
+
+from stage import Stage
+
+LIMIT, MORE = 10_000, 10
+# A promise that waits would hold the message.
+FAILS = "typescript"
+# The caller lends the memory: how many messages fit is its own affair.
+LENDS = "c"
+
+
+def play(stage: Stage) -> None:
+    player = stage.player()
+    player.does("start client=one attempts_ms=300", "attempt unreachable")
+    player.send(*(f"publish 1 nowhere {number}" for number in range(LIMIT + MORE)))
+    fit = LIMIT + MORE
+    if player.language == FAILS:
+        fit = LIMIT
+        player.sees(f"failed publish queue_full {LIMIT}")
+    if player.language == LENDS:
+        fit = int(player.sees_like(r"failed publish queue_full \d+").split()[-1])
+    player.sees(*(f"failed publish queue_full {number}" for number in range(fit + 1, LIMIT + MORE)))
+    stage.relay.forward(stage.broker())
+    player.sees("connected 0")
+    player.sees_in_any_order(*(f"published {number} 0x10" for number in range(fit)))
+    player.does("close", "closed")
