@@ -55,7 +55,7 @@ class Player:
     def sees_in_any_order(self, *lines: str, ordered: Sequence[str] = ()) -> None:
         """The next lines, whichever comes first; those of `ordered` in their order."""
         still, behind = Counter(lines), deque(ordered)
-        while behind or still.total():
+        for _ in range(len(lines) + len(ordered)):
             said = self._next(keeps_attempts=False)
             if said is not None and behind and said == behind[0]:
                 behind.popleft()

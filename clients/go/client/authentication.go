@@ -147,7 +147,7 @@ func (n *connection) onAuth(p *packets.Auth) error {
 		c.mutex.Unlock()
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.life, c.options.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(c.life, c.options.Timeouts.Connect)
 	defer cancel()
 	answer, err := c.continueAuthentication(ctx, p)
 	c.mutex.Lock()

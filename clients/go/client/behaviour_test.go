@@ -72,7 +72,7 @@ func TestAHandlerMayCloseTheClient(t *testing.T) {
 			},
 			PubAck: func(_ *server.Conn, p *packets.PubAck) error { acknowledged <- p.PacketID(); return nil },
 		})
-		c := f.connect(client.Options{CloseTimeout: testTime})
+		c := f.connect(client.Options{Timeouts: client.Timeouts{Close: testTime}})
 		closed := make(chan error, 2)
 		_, err := c.Handle(testContext(t), "stop", client.SubscribeOptions{QoS: qos1}, func(ctx context.Context, _ *client.Message) {
 			switch inContext {
@@ -104,7 +104,7 @@ func TestAnEventMayCloseTheClient(t *testing.T) {
 	f := newFake(t, server.Hooks{})
 	closed := make(chan error, 1)
 	clients := make(chan *client.Client, 1)
-	c := f.start(client.Options{CloseTimeout: testTime, OnConnect: func(client.ServerInfo) {
+	c := f.start(client.Options{Timeouts: client.Timeouts{Close: testTime}, OnConnect: func(client.ServerInfo) {
 		closed <- (<-clients).Close(context.Background())
 	}})
 	clients <- c
@@ -138,9 +138,9 @@ func TestConnectReportsTheFirstFailure(t *testing.T) {
 		client.ErrRedirected: func(*server.Conn) (*packets.ConnAck, error) { return packets.NewConnAck(packets.ReasonServerMoved) },
 	} {
 		f := newFake(t, server.Hooks{Connect: func(c *server.Conn, _ *packets.Connect) (*packets.ConnAck, error) { return connect(c) }})
-		o := f.options(client.Options{ConnectTimeout: testTime})
+		o := f.options(client.Options{Timeouts: client.Timeouts{Connect: testTime}})
 		if code == client.ErrConnectTimeout {
-			o.ConnectTimeout = 50 * time.Millisecond
+			o.Timeouts.Connect = 50 * time.Millisecond
 		}
 		o.OnAttemptFailed = func(err error) { t.Errorf("%s: it is going to try again after %v", code, err) }
 		wantError(t, firstFailure(t, "mqtt://fake", o), code)
@@ -339,7 +339,7 @@ func TestAQueueThatIsFullDrains(t *testing.T) {
 	ctx := testContext(t)
 	b := newBroker()
 	f := newFake(t, b.hooks())
-	c := f.connect(client.Options{MaxQueuedMessages: 8, MaxInFlight: 2})
+	c := f.connect(client.Options{Limits: client.Limits{MaxQueuedMessages: 8, MaxInFlight: 2}})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Add(1)

@@ -124,9 +124,9 @@ func newClient(address string, options Options) (*Client, error) {
 		c.clientID, c.generated = generatedClientID(), true
 	}
 	c.session = session.New(session.Config{
-		Version: options.Version, ReceiveMaximum: uint16(options.ReceiveMaximum), MaxInFlight: options.MaxInFlight,
-		MaxQueuedMessages: options.MaxQueuedMessages, MaxQueuedBytes: options.MaxQueuedBytes,
-		MaxOutputBytes: options.MaxOutputBytes, MaxAliases: options.TopicAliasMaximum, Store: options.Store,
+		Version: options.Version, ReceiveMaximum: uint16(options.Limits.ReceiveMaximum), MaxInFlight: options.Limits.MaxInFlight,
+		MaxQueuedMessages: options.Limits.MaxQueuedMessages, MaxQueuedBytes: options.Limits.MaxQueuedBytes,
+		MaxOutputBytes: options.Limits.MaxOutputBytes, MaxAliases: options.Limits.TopicAliasMaximum, Store: options.Store,
 	}, state)
 	c.log = options.Logger.With("client_id", c.clientID, "server", target.Host)
 	c.life, c.endLife = context.WithCancelCause(context.Background())
@@ -249,7 +249,7 @@ func (c *Client) wakeWriter() {
 
 // Close ends the client: no more messages are given to handlers, and those that run may finish; messages that were published
 // are delivered, if there is a connection; then the server is told (DISCONNECT), which discards the will. All that within
-// ctx, or [Options.CloseTimeout] if it has no deadline; with an ended ctx it happens at once. What was not delivered then
+// ctx, or [Timeouts.Close] if it has no deadline; with an ended ctx it happens at once. What was not delivered then
 // stays in the store, if there is one, and whoever waits for it gets [ErrClosed]. When Close returns nil no goroutine of
 // the client is left; it returns an error if something had to be cut short.
 //
@@ -266,7 +266,7 @@ func (c *Client) Close(ctx context.Context) error {
 func (c *Client) close(ctx context.Context) error {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.options.CloseTimeout)
+		ctx, cancel = context.WithTimeout(ctx, c.options.Timeouts.Close)
 		defer cancel()
 	}
 	if !c.beginClose() {
@@ -295,7 +295,7 @@ func (c *Client) closeInBackground(ctx context.Context) {
 	if !c.beginClose() {
 		return
 	}
-	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.CloseTimeout)
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.Timeouts.Close)
 	if deadline, bounded := ctx.Deadline(); bounded {
 		cancel()
 		detached, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline)
@@ -387,7 +387,7 @@ func (c *Client) terminate(err error) {
 
 // run keeps a connection, until the client ends.
 func (c *Client) run() {
-	pause := backoff{least: c.options.ReconnectMin, most: c.options.ReconnectMax}
+	pause := backoff{least: c.options.Reconnect.Min, most: c.options.Reconnect.Max}
 	for {
 		began := time.Now()
 		served, err := c.connect()
@@ -410,7 +410,7 @@ func (c *Client) run() {
 			return
 		}
 		c.tellFailure(served, err)
-		if served && time.Since(began) >= c.options.StableAfter {
+		if served && time.Since(began) >= c.options.Reconnect.StableAfter {
 			pause.reset()
 		}
 		timer := time.NewTimer(pause.next())

@@ -28,7 +28,7 @@ func TestCONNECTSaysWhatTheOptionsSay(t *testing.T) {
 		}})
 		o := client.Options{
 			Version: version, ClientID: "one", Username: "user", Password: []byte("secret"), Will: will,
-			KeepAlive: 90 * time.Second, SessionExpiry: 1500 * time.Millisecond, ReceiveMaximum: 7,
+			KeepAlive: 90 * time.Second, SessionExpiry: 1500 * time.Millisecond, Limits: client.Limits{ReceiveMaximum: 7},
 		}
 		if version == packets.V5 {
 			o.UserProperties = []client.UserProperty{{Name: "a", Value: "1"}, {Name: "a", Value: "2"}}
@@ -103,11 +103,11 @@ func TestATakenOverClientDoesNotFightBack(t *testing.T) {
 func TestWrongOptionsAreRefused(t *testing.T) {
 	for name, o := range map[string]client.Options{
 		"version":         {Version: packets.V31},
-		"receive maximum": {ReceiveMaximum: 65_536},
-		"negative":        {MaxQueuedMessages: -1},
+		"receive maximum": {Limits: client.Limits{ReceiveMaximum: 65_536}},
+		"negative":        {Limits: client.Limits{MaxQueuedMessages: -1}},
 		"auth":            {Version: packets.V311, Authenticator: &challenge{}},
 		"password alone":  {Version: packets.V311, Password: []byte("x")},
-		"negative time":   {PingTimeout: -1},
+		"negative time":   {Timeouts: client.Timeouts{Ping: -1}},
 		"keep alive":      {KeepAlive: 20 * time.Hour},
 		"subscriptions":   {Subscriptions: []client.InitialSubscription{{Filter: "a"}}},
 	} {
@@ -152,7 +152,7 @@ func TestASilentServerIsFoundOut(t *testing.T) {
 		},
 	})
 	lost := make(chan error, 1)
-	c := f.connect(client.Options{PingTimeout: 50 * time.Millisecond, OnDisconnect: func(err error) {
+	c := f.connect(client.Options{Timeouts: client.Timeouts{Ping: 50 * time.Millisecond}, OnDisconnect: func(err error) {
 		select {
 		case lost <- err:
 		default:
@@ -225,7 +225,7 @@ func TestALostSessionIsNotSilent(t *testing.T) {
 			return server.Acknowledge(c, p)
 		},
 	})
-	c := f.connect(client.Options{MaxInFlight: 3})
+	c := f.connect(client.Options{Limits: client.Limits{MaxInFlight: 3}})
 	publish := func(text string, qos packets.QoS) *client.Token {
 		token, err := c.PublishAsync(ctx, client.Publication{Topic: "a", Payload: []byte(text), QoS: qos})
 		must(t, err)
@@ -303,7 +303,7 @@ func TestCloseDeliversAndSaysGoodbye(t *testing.T) {
 		},
 		Disconnect: func(_ *server.Conn, p *packets.Disconnect) { goodbyes <- p.Clone() },
 	})
-	c := f.connect(client.Options{MaxInFlight: 2})
+	c := f.connect(client.Options{Limits: client.Limits{MaxInFlight: 2}})
 	for range 100 {
 		_, err := c.PublishAsync(ctx, client.Publication{Topic: "a", QoS: qos2})
 		must(t, err)

@@ -68,7 +68,7 @@ func exchange(t *testing.T, b *broker, version packets.Version, qos packets.QoS,
 	var arrived []string
 	// A subscription of the options, so that nothing can come before it.
 	c := f.start(client.Options{
-		Version: version, ClientID: "one", SessionExpiry: time.Minute, ReceiveMaximum: messages,
+		Version: version, ClientID: "one", SessionExpiry: time.Minute, Limits: client.Limits{ReceiveMaximum: messages},
 		Subscriptions: []client.InitialSubscription{{
 			Filter: "down", Options: client.SubscribeOptions{QoS: qos2},
 			Handler: func(_ context.Context, m *client.Message) {

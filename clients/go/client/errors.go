@@ -34,7 +34,7 @@ const (
 	ErrNameNotFound Code = "name_not_found"
 	// ErrUnreachable: no connection could be opened.
 	ErrUnreachable Code = "unreachable"
-	// ErrConnectTimeout: the server did not accept the connection within [Options.ConnectTimeout].
+	// ErrConnectTimeout: the server did not accept the connection within [Timeouts.Connect].
 	ErrConnectTimeout Code = "connect_timeout"
 	// ErrHandshake: the connection was opened, and ended before CONNACK.
 	ErrHandshake Code = "handshake_failed"
@@ -64,9 +64,9 @@ const (
 	// ErrStore: the store failed. It wraps the store's error.
 	ErrStore Code = "store_failed"
 
-	// ErrQueueFull: [Options.MaxQueuedMessages] or [Options.MaxQueuedBytes] is reached.
+	// ErrQueueFull: [Limits.MaxQueuedMessages] or [Limits.MaxQueuedBytes] is reached.
 	ErrQueueFull Code = "queue_full"
-	// ErrOutputFull: [Options.MaxOutputBytes] is reached.
+	// ErrOutputFull: [Limits.MaxOutputBytes] is reached.
 	ErrOutputFull Code = "output_full"
 	// ErrExpired: the message waited longer than its expiry interval, and was not sent.
 	ErrExpired Code = "expired"

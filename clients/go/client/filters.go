@@ -84,7 +84,7 @@ func (c *Client) beginSubscriptions() error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.options.Unrouted != nil {
-		c.unrouted = &Subscription{client: c, inbox: newInbox(c.options.MaxInboxMessages, c.options.MaxInboxBytes)}
+		c.unrouted = &Subscription{client: c, inbox: newInbox(c.options.Limits.MaxInboxMessages, c.options.Limits.MaxInboxBytes)}
 		c.unrouted.startWorker(c.options.Unrouted)
 	}
 	for _, each := range c.options.Subscriptions {

@@ -44,7 +44,7 @@ func TestAHandlerMayDoAnything(t *testing.T) {
 		for _, qos := range []packets.QoS{qos0, qos1, qos2} {
 			ctx := testContext(t)
 			f := echo(t)
-			c := f.connect(client.Options{Version: version, ReceiveMaximum: 3, MaxInFlight: 1, MaxQueuedMessages: 1})
+			c := f.connect(client.Options{Version: version, Limits: client.Limits{ReceiveMaximum: 3, MaxInFlight: 1, MaxQueuedMessages: 1}})
 			done := make(chan error, 1)
 			_, err := c.Handle(ctx, "in/#", client.SubscribeOptions{QoS: qos}, func(ctx context.Context, m *client.Message) {
 				done <- func() error {
@@ -106,7 +106,7 @@ func TestABlockedHandlerHoldsUpNobody(t *testing.T) {
 func TestAFullInboxStopsNoAnswers(t *testing.T) {
 	ctx := testContext(t)
 	f := echo(t)
-	c := f.connect(client.Options{MaxInboxMessages: 4, MaxReadPause: testTime})
+	c := f.connect(client.Options{Limits: client.Limits{MaxInboxMessages: 4, MaxReadPause: testTime}})
 	done := make(chan error, 1)
 	flooded := make(chan struct{})
 	var once atomic.Bool
@@ -132,7 +132,7 @@ func TestAFullInboxStopsNoAnswers(t *testing.T) {
 func TestASlowHandlerSlowsTheServer(t *testing.T) {
 	ctx := testContext(t)
 	f := echo(t)
-	c := f.connect(client.Options{MaxInboxMessages: 4, MaxReadPause: testTime})
+	c := f.connect(client.Options{Limits: client.Limits{MaxInboxMessages: 4, MaxReadPause: testTime}})
 	got := make(chan string)
 	_, err := c.Handle(ctx, "burst", client.SubscribeOptions{}, func(_ context.Context, m *client.Message) {
 		got <- string(m.Payload())
@@ -172,7 +172,7 @@ func TestAcknowledgementsGoOutInTheOrderOfMessages(t *testing.T) {
 			PubAck: func(_ *server.Conn, p *packets.PubAck) error { acknowledged <- p.PacketID(); return nil },
 			PubRec: func(_ *server.Conn, p *packets.PubRec) error { acknowledged <- p.PacketID(); return nil },
 		})
-		c := f.connect(client.Options{ReceiveMaximum: 4})
+		c := f.connect(client.Options{Limits: client.Limits{ReceiveMaximum: 4}})
 		sub, err := c.Subscribe(ctx, "a", client.SubscribeOptions{QoS: qos, ManualAck: true})
 		must(t, err)
 		var messages []*client.Message
@@ -218,7 +218,7 @@ func TestAServerThatIgnoresReceiveMaximumIsLeft(t *testing.T) {
 			}
 		},
 	})
-	c := f.connect(client.Options{ReceiveMaximum: 2})
+	c := f.connect(client.Options{Limits: client.Limits{ReceiveMaximum: 2}})
 	_, err := c.Subscribe(ctx, "a", client.SubscribeOptions{QoS: qos1, ManualAck: true})
 	must(t, err)
 	if got := await(t, reasons); got != packets.ReasonReceiveMaximumExceeded {

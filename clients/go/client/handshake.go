@@ -111,10 +111,10 @@ func (c *Client) connectPacket(ctx context.Context, clean bool) (*packets.Connec
 		if c.keepsSession() {
 			connect.SetSessionExpiryInterval(seconds(o.SessionExpiry))
 		}
-		note(connect.SetReceiveMaximum(uint16(o.ReceiveMaximum)))
-		note(connect.SetMaximumPacketSize(uint32(o.MaximumPacketSize)))
-		if o.TopicAliasMaximum > 0 {
-			connect.SetTopicAliasMaximum(uint16(o.TopicAliasMaximum))
+		note(connect.SetReceiveMaximum(uint16(o.Limits.ReceiveMaximum)))
+		note(connect.SetMaximumPacketSize(uint32(o.Limits.MaximumPacketSize)))
+		if o.Limits.TopicAliasMaximum > 0 {
+			connect.SetTopicAliasMaximum(uint16(o.Limits.TopicAliasMaximum))
 		}
 		connect.SetRequestResponseInformation(true)
 		for _, property := range o.UserProperties {

@@ -77,7 +77,7 @@ func (m *Message) String() string { return m.publish.String() }
 
 // Ack acknowledges the message. It may be called at any time, from any goroutine, in any order: acknowledgements are sent
 // in the order in which the messages came [MQTT-4.6.0-2], so that one that is kept back holds up those after it. With
-// [Options.ReceiveMaximum] messages unacknowledged, the server sends no more. A second call does nothing, and so does the
+// [Limits.ReceiveMaximum] messages unacknowledged, the server sends no more. A second call does nothing, and so does the
 // first for QoS 0.
 func (m *Message) Ack() { m.settle(packets.ReasonSuccess) }
 

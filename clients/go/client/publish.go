@@ -107,7 +107,7 @@ func (c *Client) publishNow(ctx context.Context, m *Publication) error {
 		c.mutex.Unlock()
 		c.stats.outputFull.Add(1)
 		if c.options.RejectWhenFull {
-			return failure(ErrOutputFull, "publish", "MaxOutputBytes, %d bytes", c.options.MaxOutputBytes)
+			return failure(ErrOutputFull, "publish", "MaxOutputBytes, %d bytes", c.options.Limits.MaxOutputBytes)
 		}
 		c.beginWait()
 		err := c.await(ctx, func() bool { return c.ended || c.current == nil || !c.session.OutputIsFull() })

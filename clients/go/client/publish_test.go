@@ -20,7 +20,7 @@ func TestMoreMessagesThanIdentifiersAreQueued(t *testing.T) {
 	b := newBroker()
 	f := newFake(t, b.hooks())
 	f.setDown(true)
-	c := f.start(client.Options{MaxInFlight: 60_000, MaxQueuedMessages: messages})
+	c := f.start(client.Options{Limits: client.Limits{MaxInFlight: 60_000, MaxQueuedMessages: messages}})
 	var last *client.Token
 	for number := range messages {
 		token, err := c.PublishAsync(ctx, client.Publication{Topic: "a", Payload: []byte(fmt.Sprint(number)), QoS: qos1})
@@ -47,7 +47,7 @@ func TestAFullQueueWaitsOrRejects(t *testing.T) {
 	ctx := testContext(t)
 	message := client.Publication{Topic: "a", Payload: make([]byte, 100), QoS: qos1}
 	for name, limits := range map[string]client.Options{
-		"messages": {MaxQueuedMessages: 2}, "bytes": {MaxQueuedBytes: 250},
+		"messages": {Limits: client.Limits{MaxQueuedMessages: 2}}, "bytes": {Limits: client.Limits{MaxQueuedBytes: 250}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBroker()
@@ -122,7 +122,7 @@ func TestAFullOutputHoldsQoS0Back(t *testing.T) {
 		arrived.Add(1)
 		return nil
 	}})
-	c := f.connect(client.Options{MaxOutputBytes: 1000})
+	c := f.connect(client.Options{Limits: client.Limits{MaxOutputBytes: 1000}})
 	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	sent := 0
@@ -324,7 +324,7 @@ func TestAContextEndsWaitingNotDelivery(t *testing.T) {
 		<-gate
 		return server.Acknowledge(c, p)
 	}})
-	c := f.connect(client.Options{MaxInFlight: 1})
+	c := f.connect(client.Options{Limits: client.Limits{MaxInFlight: 1}})
 	short, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	sent, err := c.PublishAsync(short, client.Publication{Topic: "a", QoS: qos1})

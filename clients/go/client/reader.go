@@ -179,7 +179,7 @@ func (n *connection) deliver(to *Subscription, m *Message) {
 		return
 	}
 	c.stats.readPauses.Add(1)
-	timer := time.NewTimer(c.options.MaxReadPause)
+	timer := time.NewTimer(c.options.Limits.MaxReadPause)
 	defer timer.Stop()
 	c.paused.Store(true)
 	n.readPaused.Store(true)

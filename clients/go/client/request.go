@@ -38,7 +38,7 @@ type requests struct {
 // Request publishes a message at QoS 1, or at QoS 2 if it says so, and waits for its response (section 4.10). It sets the response topic
 // and the correlation data. The first request subscribes to a topic of this client's own; any number may wait at once.
 //
-// It waits for [Options.RequestTimeout] if ctx has no deadline. The errors, besides those of [Client.Publish], are [ErrRequestFailed]
+// It waits for [Timeouts.Request] if ctx has no deadline. The errors, besides those of [Client.Publish], are [ErrRequestFailed]
 // with what the responder says, [ErrNoResponder] at once where nobody has subscribed, and [ErrRequestTimeout].
 func (c *Client) Request(ctx context.Context, m Publication) (*Message, error) {
 	m.QoS = max(m.QoS, packets.AtLeastOnce)
@@ -60,7 +60,7 @@ func (c *Client) request(ctx context.Context, m Publication) (*Message, error) {
 	}
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.options.RequestTimeout)
+		ctx, cancel = context.WithTimeout(ctx, c.options.Timeouts.Request)
 		defer cancel()
 	}
 	response, err := c.exchange(ctx, m)

@@ -103,7 +103,7 @@ func TestARequestWithoutAResponderFailsAtOnce(t *testing.T) {
 
 func TestARequestEndsInTime(t *testing.T) {
 	release := make(chan struct{})
-	c := echo(t).connect(client.Options{RequestTimeout: 20 * time.Millisecond})
+	c := echo(t).connect(client.Options{Timeouts: client.Timeouts{Request: 20 * time.Millisecond}})
 	_, err := c.Respond(testContext(t), "slow", client.SubscribeOptions{}, func(context.Context, *client.Message) (client.Publication, error) {
 		<-release
 		return client.Publication{}, nil

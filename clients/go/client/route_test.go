@@ -107,7 +107,7 @@ func TestAMessageGoesToTheSubscriptionsItIsFor(t *testing.T) {
 func TestTheServersTopicAliasesAreUnderstood(t *testing.T) {
 	ctx := testContext(t)
 	s := newSends(t)
-	c := s.connect(client.Options{TopicAliasMaximum: 2})
+	c := s.connect(client.Options{Limits: client.Limits{TopicAliasMaximum: 2}})
 	sub, err := c.Subscribe(ctx, "#", client.SubscribeOptions{})
 	must(t, err)
 	send := func(topic string, alias uint16) {

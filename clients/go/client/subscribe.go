@@ -133,7 +133,7 @@ func (c *Client) serverTakes(filters []string) error {
 // newSubscription adds a subscription here. The mutex is held.
 func (c *Client) newSubscription(filters []string, o SubscribeOptions, handler Handler) *Subscription {
 	s := &Subscription{
-		client: c, filters: filters, options: o, inbox: newInbox(c.options.MaxInboxMessages, c.options.MaxInboxBytes),
+		client: c, filters: filters, options: o, inbox: newInbox(c.options.Limits.MaxInboxMessages, c.options.Limits.MaxInboxBytes),
 	}
 	c.addToEntries(s)
 	if handler != nil {

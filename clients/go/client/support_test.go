@@ -116,8 +116,8 @@ func (f *fake) cut() {
 func (f *fake) options(o client.Options) client.Options {
 	o.Dial = f.dial
 	o.Logger = slog.New(slog.DiscardHandler)
-	if o.ReconnectMin == 0 {
-		o.ReconnectMin, o.ReconnectMax = 10*time.Microsecond, time.Millisecond
+	if o.Reconnect.Min == 0 {
+		o.Reconnect.Min, o.Reconnect.Max = 10*time.Microsecond, time.Millisecond
 	}
 	return o
 }

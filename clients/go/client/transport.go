@@ -127,7 +127,7 @@ func (c *Client) attemptFailure(ctx context.Context, err error) error {
 	case c.life.Err() != nil:
 		return context.Cause(c.life)
 	case ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded):
-		detail := fmt.Sprintf("%s, %v", c.target.Host, c.options.ConnectTimeout)
+		detail := fmt.Sprintf("%s, %v", c.target.Host, c.options.Timeouts.Connect)
 		return &Error{Code: ErrConnectTimeout, Operation: "connect", Detail: detail, Err: context.DeadlineExceeded}
 	case errors.As(err, &secured):
 		return &Error{Code: secured.code, Operation: "connect", Detail: secured.detail, Err: secured.err}

@@ -119,9 +119,9 @@ func (a *agent) options(words string) client.Options {
 		case "password":
 			o.Password = []byte(value)
 		case "attempts_ms":
-			o.ReconnectMax = number(value) * time.Millisecond
+			o.Reconnect.Max = number(value) * time.Millisecond
 		case "timeout_ms":
-			o.RequestTimeout = number(value) * time.Millisecond
+			o.Timeouts.Request = number(value) * time.Millisecond
 		}
 	}
 	return o
