@@ -152,6 +152,7 @@ test-differential: ## the codecs in Rust, TypeScript, Go and C say the same of m
 .PHONY: test-scenario
 test-scenario: build ## the clients of all languages do and say the same beside a broker that fails them; requests in all pairs
 	$(call say,test-scenario)
+	@$(PYTHON) -B -m unittest discover -s tests/scenario
 	@$(PYTHON) -B tests/scenario/run.py
 
 .PHONY: test-hostile
