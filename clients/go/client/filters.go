@@ -16,7 +16,7 @@ const MaxPendingRequests = 1024
 type filterEntry struct {
 	filter string
 	// match is the filter without the name of a share.
-	match   string
+	match  string
 	id     uint32
 	wanted []*Subscription
 	// asked is what the server was asked for last, by latest.

@@ -165,7 +165,9 @@ func (h troubleOnly) WithAttrs(attributes []slog.Attr) slog.Handler {
 	return troubleOnly{h.Handler.WithAttrs(attributes)}
 }
 
-func (h troubleOnly) WithGroup(name string) slog.Handler { return troubleOnly{h.Handler.WithGroup(name)} }
+func (h troubleOnly) WithGroup(name string) slog.Handler {
+	return troubleOnly{h.Handler.WithGroup(name)}
+}
 
 // seconds rounds up: an interval may be longer than asked for, but never zero, which has meanings of its own.
 func seconds(d time.Duration) uint32 {

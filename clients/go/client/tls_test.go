@@ -87,7 +87,8 @@ func wantRefused(t *testing.T, address string, config *tls.Config, code client.C
 	err := firstFailure(t, address, client.Options{TLS: config})
 	if !errors.Is(err, code) || !strings.Contains(err.Error(), says) {
 		t.Errorf("%s: got %v, want %s, %q", address, err, code, says)
-	}}
+	}
+}
 
 func wantConnected(t *testing.T, address string, config *tls.Config) {
 	t.Helper()

@@ -88,7 +88,7 @@ func level(text string) packets.QoS {
 
 func (a *agent) options(words string) client.Options {
 	o := client.Options{
-		Logger:          slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.DiscardHandler),
 		OnConnect: func(info client.ServerInfo) {
 			<-a.taken
 			a.say("connected %s", digit(info.SessionPresent))
