@@ -17,21 +17,28 @@ import (
 // sends is a server whose messages the test makes.
 type sends struct {
 	*fake
-	ids map[string]uint32
+	mutex sync.Mutex
+	ids   map[string]uint32
 }
 
 func newSends(t *testing.T) *sends {
 	s := &sends{ids: map[string]uint32{}}
-	var mutex sync.Mutex
 	s.fake = newFake(t, server.Hooks{Subscribe: func(c *server.Conn, p *packets.Subscribe) error {
-		mutex.Lock()
-		defer mutex.Unlock()
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
 		for filter := range p.Requests() {
 			s.ids[filter], _ = p.SubscriptionIdentifier()
 		}
 		return server.Grant(c, p)
 	}})
 	return s
+}
+
+// id is the subscription identifier of a filter.
+func (s *sends) id(filter string) uint32 {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.ids[filter]
 }
 
 func (s *sends) send(topic, payload string, ids ...uint32) {
@@ -56,18 +63,18 @@ func TestAMessageGoesToTheSubscriptionsItIsFor(t *testing.T) {
 		if sub.QoS() != qos1 {
 			t.Errorf("%s: granted %v", filter, sub.QoS())
 		}
-		if sub.ID() == 0 || sub.ID() != s.ids[filter] || sub.Filters()[0] != filter {
-			t.Errorf("%s: identifier %d, the server has %d", filter, sub.ID(), s.ids[filter])
+		if sub.ID() == 0 || sub.ID() != s.id(filter) || sub.Filters()[0] != filter {
+			t.Errorf("%s: identifier %d, the server has %d", filter, sub.ID(), s.id(filter))
 		}
 	}
 	twin, err := c.Subscribe(ctx, "a/b", client.SubscribeOptions{})
 	must(t, err)
-	s.send("a/b", "one copy for two", s.ids["a/+"], s.ids["a/#"])
-	s.send("a/b", "a copy for one", s.ids["a/b"])
-	s.send("a/b", "of the share", s.ids["$share/g/a/b"])
+	s.send("a/b", "one copy for two", s.id("a/+"), s.id("a/#"))
+	s.send("a/b", "a copy for one", s.id("a/b"))
+	s.send("a/b", "of the share", s.id("$share/g/a/b"))
 	s.send("a/b", "of an earlier process", 999)
 	s.send("a/b", "of a server without identifiers")
-	s.send("a", "parent", s.ids["a/#"])
+	s.send("a", "parent", s.id("a/#"))
 	s.send("nobody", "?")
 	s.send("other", "fence")
 	if m := receive(t, subs["other"]); string(m.Payload()) != "fence" {
@@ -96,7 +103,7 @@ func TestAMessageGoesToTheSubscriptionsItIsFor(t *testing.T) {
 	// The filter stays while one of the two is there.
 	must(t, subs["a/b"].Unsubscribe(ctx))
 	must(t, subs["a/b"].Unsubscribe(ctx))
-	s.send("a/b", "for the twin", s.ids["a/b"])
+	s.send("a/b", "for the twin", s.id("a/b"))
 	if m := receive(t, twin); string(m.Payload()) != "for the twin" {
 		t.Errorf("got %q", m.Payload())
 	}
