@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / "target" / "scenario"
 BUILD_TIMEOUT_S = 900
 # So long an agent may take for anything.
-PATIENCE_S = 40.0
+PATIENCE_S = 30.0
 END_TIMEOUT_S = 30
 
 

@@ -72,7 +72,7 @@ func TestAHandlerMayCloseTheClient(t *testing.T) {
 			},
 			PubAck: func(_ *server.Conn, p *packets.PubAck) error { acknowledged <- p.PacketID(); return nil },
 		})
-		c := f.connect(client.Options{Timeouts: client.Timeouts{Close: testTime}})
+		c := f.connect(client.Options{Timeouts: client.Timeouts{Close: 2 * testTime}})
 		closed := make(chan error, 2)
 		_, err := c.Handle(testContext(t), "stop", client.SubscribeOptions{QoS: qos1}, func(ctx context.Context, _ *client.Message) {
 			switch inContext {
@@ -104,7 +104,7 @@ func TestAnEventMayCloseTheClient(t *testing.T) {
 	f := newFake(t, server.Hooks{})
 	closed := make(chan error, 1)
 	clients := make(chan *client.Client, 1)
-	c := f.start(client.Options{Timeouts: client.Timeouts{Close: testTime}, OnConnect: func(client.ServerInfo) {
+	c := f.start(client.Options{Timeouts: client.Timeouts{Close: 2 * testTime}, OnConnect: func(client.ServerInfo) {
 		closed <- (<-clients).Close(context.Background())
 	}})
 	clients <- c
