@@ -59,7 +59,7 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint test-rust test-spec test-supply test-go test-c test-typescript test-examples test-generate test-differential test-hostile test-soak test-interop test-nodelay test-bench test-regressions ## all checks and tests; installs what they need
+test: tools lint test-rust test-spec test-supply test-go test-c test-typescript test-examples test-generate test-differential test-scenario test-hostile test-soak test-interop test-nodelay test-bench test-regressions ## all checks and tests; installs what they need
 
 .PHONY: tools
 tools:
@@ -148,6 +148,12 @@ test-generate: build ## generated clients in four languages: compiled strictly, 
 test-differential: ## the codecs in Rust, TypeScript, Go and C say the same of mutated packets
 	$(call say,test-differential)
 	@$(PYTHON) -B tests/differential/run.py
+
+.PHONY: test-scenario
+test-scenario: build ## the clients of all languages do and say the same beside a broker that fails them; requests in all pairs
+	$(call say,test-scenario)
+	@$(PYTHON) -B -m unittest discover -s tests/scenario
+	@$(PYTHON) -B tests/scenario/run.py
 
 .PHONY: test-hostile
 test-hostile: build ## hostile clients: memory keeps its limits, nobody waits, nothing acknowledged is lost; short form

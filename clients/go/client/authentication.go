@@ -24,6 +24,9 @@ type Authenticator interface {
 // Reauthenticate begins an authentication on the connection that is there [MQTT-4.12.1-1], and returns when the server has
 // agreed. If the server does not it ends the connection. One goes on at a time.
 func (c *Client) Reauthenticate(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return contextError(ErrCanceled, "authenticate", ctx)
+	}
 	if c.options.Authenticator == nil {
 		return failure(ErrNotSupported, "authenticate", "the client has no Authenticator")
 	}
@@ -144,7 +147,7 @@ func (n *connection) onAuth(p *packets.Auth) error {
 		c.mutex.Unlock()
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.life, c.options.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(c.life, c.options.Timeouts.Connect)
 	defer cancel()
 	answer, err := c.continueAuthentication(ctx, p)
 	c.mutex.Lock()

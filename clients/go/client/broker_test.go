@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tautwire/tautwire/clients/go/client"
 	"github.com/tautwire/tautwire/clients/go/packets"
@@ -122,7 +123,7 @@ func TestTheBrokerResumesASession(t *testing.T) {
 		gate <- struct{}{}
 		address := strings.TrimPrefix(addresses[0], "mqtt://")
 		c, err := client.Connect(ctx, addresses[0], client.Options{
-			Version: version, ClientID: fmt.Sprint("resume", version), OnConnect: func(i client.ServerInfo) { infos <- i },
+			Version: version, ClientID: fmt.Sprint("resume", version), SessionExpiry: time.Minute, OnConnect: func(i client.ServerInfo) { infos <- i },
 			Dial: func(ctx context.Context) (net.Conn, error) {
 				<-gate
 				return conns.dial(ctx, address)
@@ -142,7 +143,7 @@ func TestTheBrokerResumesASession(t *testing.T) {
 		if info := await(t, infos); !info.SessionPresent {
 			t.Error("the session is gone")
 		}
-		must(t, mine.Wait(ctx))
+		must(t, outcome(ctx, mine))
 		got := string(receive(t, sub).Payload()) + " " + string(receive(t, sub).Payload())
 		if got != "other mine" && got != "mine other" {
 			t.Errorf("got %q", got)
@@ -210,7 +211,7 @@ func TestTheBrokerAnswersRequests(t *testing.T) {
 		}
 	}
 	_, err = c.Request(ctx, client.Publication{Topic: "nobody", QoS: qos1})
-	if e := wantError(t, err, client.ErrRejected); e.Reason != packets.ReasonNoMatchingSubscribers {
+	if e := wantError(t, err, client.ErrNoResponder); e.Reason != packets.ReasonNoMatchingSubscribers {
 		t.Errorf("got %v", e)
 	}
 }

@@ -23,6 +23,10 @@ type Client struct {
 	// clientID is ours, or the server's from the first CONNACK on. It is guarded by mutex.
 	clientID  string
 	generated bool
+	// sessionAsked says that the application has asked for a session that outlives the client.
+	sessionAsked bool
+	// firstOnly says that the client ends if the first attempt to connect fails.
+	firstOnly bool
 
 	// authenticating is held while a method of the Authenticator is called.
 	authenticating sync.Mutex
@@ -56,13 +60,15 @@ type Client struct {
 	done    chan struct{}
 }
 
-// Connect makes a client and waits for its first connection: until ctx ends, or the server refuses in a way that trying
-// again does not change. See [New] for the address.
+// Connect makes a client and its first connection. It makes one attempt: if that fails, the error says why and there is no client. From
+// then on the client connects again whenever the connection breaks. See [New] for the address.
 func Connect(ctx context.Context, address string, options Options) (*Client, error) {
-	c, err := New(address, options)
+	c, err := newClient(address, options)
 	if err != nil {
 		return nil, err
 	}
+	c.firstOnly = true
+	go c.run()
 	if err := c.AwaitConnection(ctx); err != nil {
 		closed, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -73,9 +79,20 @@ func Connect(ctx context.Context, address string, options Options) (*Client, err
 }
 
 // New makes a client of the server at address, such as "mqtt://HOST", "mqtts://HOST:8883", "ws://HOST/mqtt" or
-// "wss://HOST/mqtt". It connects in the background; messages of QoS 1 and 2 may be published, and subscriptions be
-// made, before it has. With [Options.Dial] the address is a name only.
+// "wss://HOST/mqtt". It connects in the background, and goes on trying: each failed attempt is told to [Options.OnAttemptFailed] and
+// [Options.Logger]. Messages of QoS 1 and 2 may be published, and subscriptions be made, before there is a connection. With
+// [Options.Dial] the address is a name only.
 func New(address string, options Options) (*Client, error) {
+	c, err := newClient(address, options)
+	if err != nil {
+		return nil, err
+	}
+	go c.run()
+	return c, nil
+}
+
+func newClient(address string, options Options) (*Client, error) {
+	sessionAsked := options.SessionExpiry > 0 || options.Resume || options.Store != nil
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err
@@ -85,7 +102,7 @@ func New(address string, options Options) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		options: options, target: target, clientID: options.ClientID,
+		options: options, target: target, clientID: options.ClientID, sessionAsked: sessionAsked,
 		changed: make(chan struct{}), hurry: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	c.subscriptions.init()
@@ -107,9 +124,9 @@ func New(address string, options Options) (*Client, error) {
 		c.clientID, c.generated = generatedClientID(), true
 	}
 	c.session = session.New(session.Config{
-		Version: options.Version, ReceiveMaximum: uint16(options.ReceiveMaximum), MaxInFlight: options.MaxInFlight,
-		MaxQueuedMessages: options.MaxQueuedMessages, MaxQueuedBytes: options.MaxQueuedBytes,
-		MaxOutputBytes: options.MaxOutputBytes, MaxAliases: options.TopicAliasMaximum, Store: options.Store,
+		Version: options.Version, ReceiveMaximum: uint16(options.Limits.ReceiveMaximum), MaxInFlight: options.Limits.MaxInFlight,
+		MaxQueuedMessages: options.Limits.MaxQueuedMessages, MaxQueuedBytes: options.Limits.MaxQueuedBytes,
+		MaxOutputBytes: options.Limits.MaxOutputBytes, MaxAliases: options.Limits.TopicAliasMaximum, Store: options.Store,
 	}, state)
 	c.log = options.Logger.With("client_id", c.clientID, "server", target.Host)
 	c.life, c.endLife = context.WithCancelCause(context.Background())
@@ -121,7 +138,6 @@ func New(address string, options Options) (*Client, error) {
 		}
 		return nil, err
 	}
-	go c.run()
 	return c, nil
 }
 
@@ -141,11 +157,10 @@ func (c *Client) AwaitConnection(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			err := contextError(ErrNotConnected, "connect", ctx)
 			if last := c.stats.lastFailure.Load(); last != nil {
-				err = wrap(ErrNotConnected, "connect", fmt.Errorf("%w; the last attempt: %w", context.Cause(ctx), *last))
+				return wrap(ErrCanceled, "connect", fmt.Errorf("%w; the last attempt: %w", context.Cause(ctx), *last))
 			}
-			return err
+			return contextError(ErrCanceled, "connect", ctx)
 		}
 	}
 }
@@ -173,7 +188,7 @@ func (c *Client) Server() (ServerInfo, bool) {
 	return *info, true
 }
 
-// Done gives a channel that is closed when the client has ended: by Close, or because connecting again cannot help. See Err.
+// Done gives a channel that is closed when the client has ended: by Close, or because connecting again cannot help. See [Client.Err].
 func (c *Client) Done() <-chan struct{} { return c.done }
 
 // Err says why the client ended by itself; nil while it lives, and after Close.
@@ -232,26 +247,29 @@ func (c *Client) wakeWriter() {
 	}
 }
 
-// workerKey marks the context of a handler with its subscription, which Close does not wait for.
-type workerKey struct{}
-
 // Close ends the client: no more messages are given to handlers, and those that run may finish; messages that were published
 // are delivered, if there is a connection; then the server is told (DISCONNECT), which discards the will. All that within
-// ctx, or [Options.CloseTimeout] if it has no deadline; with an ended ctx it happens at once. What was not delivered then
+// ctx, or [Timeouts.Close] if it has no deadline; with an ended ctx it happens at once. What was not delivered then
 // stays in the store, if there is one, and whoever waits for it gets [ErrClosed]. When Close returns nil no goroutine of
 // the client is left; it returns an error if something had to be cut short.
+//
+// In a handler, and in OnConnect and its like, Close begins all that and returns nil at once: it goes on in the background, the message
+// of the handler is acknowledged when the handler returns, and [Client.Done] tells of the end.
 func (c *Client) Close(ctx context.Context) error {
+	if c.isCallback() {
+		c.closeInBackground(ctx)
+		return nil
+	}
+	return c.close(ctx)
+}
+
+func (c *Client) close(ctx context.Context) error {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.options.CloseTimeout)
+		ctx, cancel = context.WithTimeout(ctx, c.options.Timeouts.Close)
 		defer cancel()
 	}
-	c.mutex.Lock()
-	first := !c.closing
-	c.closing = true
-	c.broadcast()
-	c.mutex.Unlock()
-	if !first {
+	if !c.beginClose() {
 		select {
 		case <-c.done:
 			return nil
@@ -259,6 +277,41 @@ func (c *Client) Close(ctx context.Context) error {
 			return contextError(ErrClosed, "close", ctx)
 		}
 	}
+	return c.finishClose(ctx)
+}
+
+// beginClose says whether the client was not closing before.
+func (c *Client) beginClose() bool {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	isFirst := !c.closing
+	c.closing = true
+	c.broadcast()
+	return isFirst
+}
+
+// closeInBackground is for functions that close would wait for.
+func (c *Client) closeInBackground(ctx context.Context) {
+	if !c.beginClose() {
+		return
+	}
+	detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.options.Timeouts.Close)
+	if deadline, bounded := ctx.Deadline(); bounded {
+		cancel()
+		detached, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	}
+	if ctx.Err() != nil {
+		cancel()
+	}
+	go func() {
+		defer cancel()
+		if err := c.finishClose(detached); err != nil {
+			c.log.Warn("mqtt: closing was cut short", "error", err)
+		}
+	}()
+}
+
+func (c *Client) finishClose(ctx context.Context) error {
 	c.beginWait()
 	defer c.endWait()
 	err := c.stopWorkers(ctx)
@@ -300,8 +353,8 @@ func (c *Client) drain(ctx context.Context) error {
 func (c *Client) sayGoodbye(n *connection) {
 	disconnect := &packets.Disconnect{}
 	disconnect.SetVersion(c.options.Version)
-	if c.generated && c.options.Version == packets.V5 && c.options.Store == nil {
-		// Nobody can come back to this session.
+	isNobodys := !c.sessionAsked || c.generated && c.options.Store == nil
+	if isNobodys && c.options.Version == packets.V5 && c.keepsSession() {
 		disconnect.SetSessionExpiryInterval(0)
 	}
 	n.finish(disconnect, closedError("connection", nil))
@@ -334,41 +387,33 @@ func (c *Client) terminate(err error) {
 
 // run keeps a connection, until the client ends.
 func (c *Client) run() {
-	wait := backoff{least: c.options.ReconnectMin, most: c.options.ReconnectMax}
+	pause := backoff{least: c.options.Reconnect.Min, most: c.options.Reconnect.Max}
 	for {
 		began := time.Now()
 		served, err := c.connect()
-		if c.life.Err() != nil {
+		c.mutex.Lock()
+		isOver := c.ended
+		c.broadcast()
+		c.mutex.Unlock()
+		if isOver || c.life.Err() != nil {
 			c.terminate(nil)
 			return
 		}
 		c.stats.noteFailure(err)
-		if served {
-			c.log.Warn("mqtt: the connection is lost", "error", err)
-		} else {
-			c.log.Warn("mqtt: the connection could not be made", "error", err)
-		}
-		c.events.add(func() {
-			if c.options.OnDisconnect != nil {
-				c.options.OnDisconnect(err)
-			}
-		})
-		c.mutex.Lock()
-		over := c.ended
-		c.broadcast()
-		c.mutex.Unlock()
-		switch {
-		case over:
-			c.terminate(nil)
-			return
-		case isPermanent(err):
+		if c.firstOnly && c.stats.connects.Load() == 0 {
 			c.terminate(err)
 			return
 		}
-		if served && time.Since(began) >= c.options.StableAfter {
-			wait.reset()
+		if isPermanent(err) {
+			c.log.Warn("mqtt: the client has ended", "error", err)
+			c.terminate(err)
+			return
 		}
-		timer := time.NewTimer(wait.next())
+		c.tellFailure(served, err)
+		if served && time.Since(began) >= c.options.Reconnect.StableAfter {
+			pause.reset()
+		}
+		timer := time.NewTimer(pause.next())
 		select {
 		case <-timer.C:
 		case <-c.life.Done():
@@ -376,5 +421,17 @@ func (c *Client) run() {
 			c.terminate(nil)
 			return
 		}
+	}
+}
+
+// tellFailure tells of a connection that was lost, or could not be made.
+func (c *Client) tellFailure(served bool, err error) {
+	call, text := c.options.OnAttemptFailed, "mqtt: the connection could not be made"
+	if served {
+		call, text = c.options.OnDisconnect, "mqtt: the connection is lost"
+	}
+	c.log.Warn(text, "error", err)
+	if call != nil {
+		c.events.add(func() { call(err) })
 	}
 }

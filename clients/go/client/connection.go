@@ -50,7 +50,7 @@ type connection struct {
 
 // connect makes a connection and serves it until it ends. served says whether there was one.
 func (c *Client) connect() (served bool, err error) {
-	ctx, cancel := context.WithTimeout(c.life, c.options.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(c.life, c.options.Timeouts.Connect)
 	defer cancel()
 	c.log.Debug("mqtt: connecting")
 	clean := !c.keepsSession() || c.options.Version == packets.V5 && !c.knowsSession()
@@ -69,7 +69,7 @@ func (c *Client) connect() (served bool, err error) {
 	}
 	cancel()
 	defer n.end(errors.New("the connection was given up"))
-	n.aliases = session.NewIncomingAliases(uint16(c.options.TopicAliasMaximum))
+	n.aliases = session.NewIncomingAliases(uint16(c.options.Limits.TopicAliasMaximum))
 	n.router.init()
 	if err := c.begin(n, connAck, info); err != nil {
 		return false, err
@@ -82,14 +82,14 @@ func (c *Client) connect() (served bool, err error) {
 func (c *Client) open(ctx context.Context, clean bool) (*connection, *packets.ConnAck, ServerInfo, error) {
 	conn, err := dial(ctx, c.target, &c.options)
 	if err != nil {
-		return nil, nil, ServerInfo{}, wrap(ErrDial, "connect", err)
+		return nil, nil, ServerInfo{}, c.dialFailure(ctx, err)
 	}
 	n := &connection{
 		client: c, conn: conn, opened: time.Now(),
 		wake: make(chan struct{}, 1), stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 	n.reader = packets.NewReader(bufio.NewReaderSize(counted{n}, readBufferBytes), packets.Options{
-		Version: c.options.Version, MaxPacketSize: uint32(c.options.MaximumPacketSize),
+		Version: c.options.Version, MaxPacketSize: uint32(c.options.Limits.MaximumPacketSize),
 	})
 	connAck, info, err := n.handshake(ctx, clean)
 	if err != nil {
@@ -141,7 +141,7 @@ func (n *connection) serve(info ServerInfo) {
 	both.Add(2)
 	go func() {
 		defer both.Done()
-		n.write(session.NewKeepAlive(info.KeepAlive, c.options.PingTimeout, time.Now()))
+		n.write(session.NewKeepAlive(info.KeepAlive, c.options.Timeouts.Ping, time.Now()))
 	}()
 	go func() {
 		defer both.Done()
@@ -219,7 +219,7 @@ func (n *connection) write(alive session.KeepAlive) {
 		ping, lost := alive.Check(now)
 		if lost && !n.readPaused.Load() {
 			c.mutex.Unlock()
-			n.end(failure(ErrKeepAliveTimeout, "connection", "no answer to a ping within %v", c.options.PingTimeout))
+			n.end(failure(ErrKeepAliveTimeout, "connection", "%v", c.options.Timeouts.Ping))
 			return
 		}
 		if ping {
@@ -249,7 +249,7 @@ func (n *connection) write(alive session.KeepAlive) {
 		if sync && !c.syncStore(n) {
 			return
 		}
-		_ = n.conn.SetWriteDeadline(now.Add(c.options.WriteTimeout))
+		_ = n.conn.SetWriteDeadline(now.Add(c.options.Timeouts.Write))
 		if _, err := n.conn.Write(output); err != nil {
 			n.end(wrap(ErrConnectionLost, "write", err))
 			return

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tautwire/tautwire/clients/go/client"
 	"github.com/tautwire/tautwire/clients/go/packets"
@@ -67,7 +68,7 @@ func exchange(t *testing.T, b *broker, version packets.Version, qos packets.QoS,
 	var arrived []string
 	// A subscription of the options, so that nothing can come before it.
 	c := f.start(client.Options{
-		Version: version, ClientID: "one", ReceiveMaximum: messages,
+		Version: version, ClientID: "one", SessionExpiry: time.Minute, Limits: client.Limits{ReceiveMaximum: messages},
 		Subscriptions: []client.InitialSubscription{{
 			Filter: "down", Options: client.SubscribeOptions{QoS: qos2},
 			Handler: func(_ context.Context, m *client.Message) {
@@ -89,7 +90,7 @@ func exchange(t *testing.T, b *broker, version packets.Version, qos packets.QoS,
 		b.publish("down", payload, qos)
 	}
 	for _, token := range tokens {
-		must(t, token.Wait(ctx))
+		must(t, outcome(ctx, token))
 	}
 	eventually(t, "the broker's messages are acknowledged", func() bool {
 		_, undelivered := b.state()

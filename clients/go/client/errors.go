@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tautwire/tautwire/clients/go/internal/session"
 	"github.com/tautwire/tautwire/clients/go/packets"
@@ -14,42 +15,61 @@ import (
 //	if errors.Is(err, client.ErrQueueFull) { … }
 type Code string
 
-// The codes.
+// The codes. Those of TLS begin with ErrTLS.
 const (
 	// ErrInvalidOptions: an option is out of range, or two do not go together.
 	ErrInvalidOptions Code = "invalid_options"
-	// ErrInvalidPublication: what was to be published is not well formed. It wraps a [packets.Error].
-	ErrInvalidPublication Code = "invalid_publication"
-	// ErrInvalidFilter: the topic filter is not one. It wraps a [packets.Error].
-	ErrInvalidFilter Code = "invalid_filter"
+	// ErrInvalidArgument: an argument is wrong. Where the standard does not allow it, it wraps a [packets.Error], which says more.
+	ErrInvalidArgument Code = "invalid_argument"
 	// ErrClosed: the client was closed. Messages of QoS 1 and 2 stay in the store, if there is one.
 	ErrClosed Code = "closed"
 	// ErrNotConnected: there is no connection, for something that does not wait for one.
 	ErrNotConnected Code = "not_connected"
-	// ErrDial: no connection could be opened.
-	ErrDial Code = "dial_failed"
+	// ErrCanceled: the context ended before it was done. Nothing was sent, and nothing will be.
+	ErrCanceled Code = "canceled"
+	// ErrUnacknowledged: the context ended after the message was sent. It will still be delivered if it can be.
+	ErrUnacknowledged Code = "unacknowledged"
+
+	// ErrNameNotFound: the name of the server could not be resolved.
+	ErrNameNotFound Code = "name_not_found"
+	// ErrUnreachable: no connection could be opened.
+	ErrUnreachable Code = "unreachable"
+	// ErrConnectTimeout: the server did not accept the connection within [Timeouts.Connect].
+	ErrConnectTimeout Code = "connect_timeout"
 	// ErrHandshake: the connection was opened, and ended before CONNACK.
 	ErrHandshake Code = "handshake_failed"
-	// ErrRefused: the server refused the connection; Reason says why.
-	ErrRefused Code = "connection_refused"
-	// ErrAuthentication: the [Authenticator] failed.
+	// ErrWebSocketRefused: the server does not speak MQTT over WebSocket at that address.
+	ErrWebSocketRefused Code = "websocket_refused"
+	// ErrConnectionRefused: CONNACK refuses; Reason says why.
+	ErrConnectionRefused Code = "connection_refused"
+	// ErrUnsupportedProtocolVersion: the server does not speak [Options.Version].
+	ErrUnsupportedProtocolVersion Code = "unsupported_protocol_version"
+	// ErrRedirected: the server names another; see ServerReference.
+	ErrRedirected Code = "redirected"
+	// ErrAuthentication: the [Authenticator] or [Options.Credentials] failed.
 	ErrAuthentication Code = "authentication_failed"
+
 	// ErrConnectionLost: the connection broke.
 	ErrConnectionLost Code = "connection_lost"
 	// ErrKeepAliveTimeout: the server did not answer a ping in time.
 	ErrKeepAliveTimeout Code = "keep_alive_timeout"
-	// ErrDisconnected: the server ended the connection with DISCONNECT; Reason says why.
-	ErrDisconnected Code = "disconnected_by_server"
+	// ErrServerDisconnected: the server ended the connection with DISCONNECT; Reason says why.
+	ErrServerDisconnected Code = "server_disconnected"
+	// ErrSessionTakenOver: another client has connected with the same client identifier.
+	ErrSessionTakenOver Code = "session_taken_over"
 	// ErrProtocol: the server broke the protocol; Reason is what it was told.
 	ErrProtocol Code = "protocol_error"
-	// ErrStore: the store failed. It wraps the store's error.
-	ErrStore Code = "store_failed"
-	// ErrQueueFull: [Options.MaxQueuedMessages] or [Options.MaxQueuedBytes] is reached.
-	ErrQueueFull Code = "queue_full"
 	// ErrSessionLost: the server has lost the session. Whether it delivered the QoS 2 message is not known.
 	ErrSessionLost Code = "session_lost"
+	// ErrStore: the store failed. It wraps the store's error.
+	ErrStore Code = "store_failed"
+
+	// ErrQueueFull: [Limits.MaxQueuedMessages] or [Limits.MaxQueuedBytes] is reached.
+	ErrQueueFull Code = "queue_full"
+	// ErrOutputFull: [Limits.MaxOutputBytes] is reached.
+	ErrOutputFull Code = "output_full"
 	// ErrExpired: the message waited longer than its expiry interval, and was not sent.
-	ErrExpired Code = "message_expired"
+	ErrExpired Code = "expired"
 	// ErrPacketTooLarge: the packet is larger than the server takes [MQTT-3.2.2-15].
 	ErrPacketTooLarge Code = "packet_too_large"
 	// ErrQoSNotSupported: the server takes lower QoS only [MQTT-3.2.2-11].
@@ -58,14 +78,21 @@ const (
 	ErrRetainNotSupported Code = "retain_not_supported"
 	// ErrNotSupported: the server does not offer this, or the protocol version does not have it.
 	ErrNotSupported Code = "not_supported"
-	// ErrRejected: the server answered with a reason code of failure; see Reason.
-	ErrRejected Code = "rejected"
-	// ErrCanceled: the context ended before the message was sent. It will not be sent.
-	ErrCanceled Code = "canceled"
-	// ErrUnacknowledged: the context ended after the message was sent. It will still be delivered if it can be.
-	ErrUnacknowledged Code = "unacknowledged"
-	// ErrSubscriptionEnded: the server refused to renew the subscription; see Reason.
-	ErrSubscriptionEnded Code = "subscription_ended"
+	// ErrPublishRefused: PUBACK or PUBREC refuses the message; see Reason.
+	ErrPublishRefused Code = "publish_refused"
+	// ErrSubscribeRefused: SUBACK refuses the subscription, or its renewal; see Reason.
+	ErrSubscribeRefused Code = "subscribe_refused"
+	// ErrUnsubscribeRefused: UNSUBACK refuses; see Reason.
+	ErrUnsubscribeRefused Code = "unsubscribe_refused"
+	// ErrUnsubscribed: the subscription has ended by [Subscription.Unsubscribe].
+	ErrUnsubscribed Code = "unsubscribed"
+
+	// ErrRequestTimeout: no response came in time. It wraps [context.DeadlineExceeded].
+	ErrRequestTimeout Code = "request_timeout"
+	// ErrRequestFailed: the responder failed; Detail is what it says.
+	ErrRequestFailed Code = "request_failed"
+	// ErrNoResponder: nobody has subscribed to the topic of the request.
+	ErrNoResponder Code = "no_responder"
 )
 
 // Error gives the code itself.
@@ -77,7 +104,7 @@ type Error struct {
 	Code Code
 	// Operation is what failed, such as "publish".
 	Operation string
-	// Detail says what was wrong, and with what.
+	// Detail says what it was in this case. It has no secrets of ours.
 	Detail string
 	// Reason is the server's, or what the server was told; 0 if there is none.
 	Reason packets.ReasonCode
@@ -89,25 +116,33 @@ type Error struct {
 	Err error
 }
 
-// Error gives one line: what failed, what was wrong, and the code.
+// Error gives one line: what failed, what is wrong, what to do, what it was in this case, and the code.
 func (e *Error) Error() string {
-	text := "mqtt: " + e.Operation
+	text := texts[e.Code]
+	if detail := e.detail(); detail != "" {
+		text += " (" + detail + ")"
+	}
+	return "mqtt: " + e.Operation + ": " + text + " [" + string(e.Code) + "]"
+}
+
+func (e *Error) detail() string {
+	var parts []string
 	if e.Detail != "" {
-		text += ": " + e.Detail
+		parts = append(parts, e.Detail)
 	}
 	if e.Reason != 0 {
-		text += ": " + e.Reason.String()
+		parts = append(parts, e.Reason.String())
 	}
 	if e.ReasonString != "" {
-		text += fmt.Sprintf(": %q", e.ReasonString)
+		parts = append(parts, fmt.Sprintf("%q", e.ReasonString))
 	}
 	if e.ServerReference != "" {
-		text += fmt.Sprintf(" (use the server %q)", e.ServerReference)
+		parts = append(parts, fmt.Sprintf("the other server is %q", e.ServerReference))
 	}
 	if e.Err != nil {
-		text += ": " + e.Err.Error()
+		parts = append(parts, e.Err.Error())
 	}
-	return text + " [" + string(e.Code) + "]"
+	return strings.Join(parts, ": ")
 }
 
 // Is compares codes.
@@ -124,6 +159,36 @@ func wrap(code Code, operation string, err error) *Error {
 	return &Error{Code: code, Operation: operation, Err: err}
 }
 
+// invalid is for arguments that the codec does not take.
+func invalid(operation string, err error) *Error {
+	if errors.Is(err, packets.CauseRemainingLengthTooLarge) {
+		return wrap(ErrPacketTooLarge, operation, err)
+	}
+	return wrap(ErrInvalidArgument, operation, err)
+}
+
+// refusalCode is for CONNACK.
+func refusalCode(reason packets.ReasonCode) Code {
+	switch reason {
+	case packets.ReasonUnsupportedProtocolVersion:
+		return ErrUnsupportedProtocolVersion
+	case packets.ReasonUseAnotherServer, packets.ReasonServerMoved:
+		return ErrRedirected
+	}
+	return ErrConnectionRefused
+}
+
+// farewellCode is for DISCONNECT.
+func farewellCode(reason packets.ReasonCode) Code {
+	switch reason {
+	case packets.ReasonSessionTakenOver:
+		return ErrSessionTakenOver
+	case packets.ReasonUseAnotherServer, packets.ReasonServerMoved:
+		return ErrRedirected
+	}
+	return ErrServerDisconnected
+}
+
 // isPermanent says whether connecting again cannot help: the server said no to this client, or somebody else has taken
 // its place, who would be thrown out in turn.
 func isPermanent(err error) bool {
@@ -132,24 +197,23 @@ func isPermanent(err error) bool {
 		return false
 	}
 	switch e.Code {
-	case ErrRefused:
-		switch e.Reason {
-		case packets.ReasonUnspecifiedError, packets.ReasonImplementationSpecificError, packets.ReasonServerUnavailable,
-			packets.ReasonServerBusy, packets.ReasonQuotaExceeded, packets.ReasonConnectionRateExceeded,
-			packets.ReasonUseAnotherServer:
-			return false
-		}
+	case ErrUnsupportedProtocolVersion, ErrRedirected, ErrSessionTakenOver, ErrInvalidOptions:
 		return true
-	case ErrDisconnected:
+	case ErrConnectionRefused:
 		switch e.Reason {
-		case packets.ReasonSessionTakenOver, packets.ReasonNotAuthorized, packets.ReasonServerMoved:
+		case packets.ReasonClientIdentifierNotValid, packets.ReasonBadUserNameOrPassword, packets.ReasonNotAuthorized,
+			packets.ReasonBanned, packets.ReasonBadAuthenticationMethod:
+			return true
+		case packets.ReasonTopicNameInvalid, packets.ReasonPacketTooLarge, packets.ReasonPayloadFormatInvalid,
+			packets.ReasonRetainNotSupported, packets.ReasonQoSNotSupported:
+			// A will that the server does not take.
 			return true
 		}
+	case ErrServerDisconnected:
+		return e.Reason == packets.ReasonNotAuthorized
 	case ErrAuthentication:
 		var judged interface{ Permanent() bool }
 		return errors.As(e.Err, &judged) && judged.Permanent()
-	case ErrInvalidOptions:
-		return true
 	}
 	return false
 }
@@ -172,11 +236,10 @@ func fromSession(operation string, err error) error {
 	if errors.As(err, &own) {
 		return err
 	}
-	code, known := sessionCodes[err]
-	if !known {
-		code = ErrInvalidPublication
+	if code, known := sessionCodes[err]; known {
+		return &Error{Code: code, Operation: operation}
 	}
-	return wrap(code, operation, err)
+	return invalid(operation, err)
 }
 
 func closedError(operation string, cause error) error { return wrap(ErrClosed, operation, cause) }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// MaxEvents bounds the calls of [Options.OnConnect] and [Options.OnDisconnect] that wait for one that blocks. Beyond it they are
-// dropped, and counted in [Stats].
+// MaxEvents bounds the calls of [Options.OnConnect], [Options.OnDisconnect] and [Options.OnAttemptFailed] that wait for one that blocks.
+// Beyond it they are dropped, and counted in [Stats].
 const MaxEvents = 1024
 
 // events calls functions one after another, on a goroutine that lives while there are some.
@@ -14,7 +14,9 @@ type events struct {
 	mutex   sync.Mutex
 	queue   []func()
 	running chan struct{}
-	dropped uint64
+	// goroutine is the number of the goroutine that runs.
+	goroutine uint64
+	dropped   uint64
 }
 
 func (e *events) add(call func()) {
@@ -33,10 +35,12 @@ func (e *events) add(call func()) {
 
 func (e *events) run(done chan struct{}) {
 	defer close(done)
+	id := goroutineID()
 	for {
 		e.mutex.Lock()
+		e.goroutine = id
 		if len(e.queue) == 0 {
-			e.running = nil
+			e.running, e.goroutine = nil, 0
 			e.mutex.Unlock()
 			return
 		}
@@ -45,6 +49,12 @@ func (e *events) run(done chan struct{}) {
 		e.mutex.Unlock()
 		call()
 	}
+}
+
+func (e *events) runsOn(goroutine uint64) bool {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	return e.goroutine == goroutine
 }
 
 // wait waits for the calls that were added.

@@ -107,7 +107,7 @@ func ExampleMessage_Ack() {
 	defer stop()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	c, err := client.Connect(ctx, address, client.Options{ReceiveMaximum: 16})
+	c, err := client.Connect(ctx, address, client.Options{Limits: client.Limits{ReceiveMaximum: 16}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -192,17 +192,18 @@ func ExampleOptions_store() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(token.Wait(ctx), c.Close(ctx))
-	// Output: <nil> <nil>
+	reason, err := token.Wait(ctx)
+	fmt.Println(reason, err, c.Close(ctx))
+	// Output: Success (0x00) <nil> <nil>
 }
 
 // Errors have stable codes, and the server's reason.
 func ExampleError() {
-	_, err := client.New("mqtt://broker.example", client.Options{ReceiveMaximum: 100_000})
+	_, err := client.New("mqtt://broker.example", client.Options{Limits: client.Limits{ReceiveMaximum: 100_000}})
 	var typed *client.Error
 	fmt.Println(errors.Is(err, client.ErrInvalidOptions), errors.As(err, &typed))
 	fmt.Println(err)
 	// Output:
 	// true true
-	// mqtt: options: ReceiveMaximum is 100000, not from 1 to 65535 [invalid_options]
+	// mqtt: options: the options do not go together, or one is out of range: correct it (Limits.ReceiveMaximum is 100000, not from 1 to 65535) [invalid_options]
 }

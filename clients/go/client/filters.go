@@ -16,25 +16,39 @@ const MaxPendingRequests = 1024
 type filterEntry struct {
 	filter string
 	// match is the filter without the name of a share.
-	match   string
-	id      uint32
-	options SubscribeOptions
-	wanted  []*Subscription
-	// granted says that the server has agreed in its present session, to that QoS; latest is the SUBSCRIBE that was asked for last.
+	match  string
+	id     uint32
+	wanted []*Subscription
+	// asked is what the server was asked for last, by latest.
+	asked  SubscribeOptions
+	latest *request
+	// granted says that the server has agreed to something in its present session: to agreed, at qos.
 	granted bool
+	agreed  SubscribeOptions
 	qos     packets.QoS
-	latest  *request
+}
+
+// merged is what the server is asked for, on behalf of all who want the filter.
+func (e *filterEntry) merged() SubscribeOptions {
+	all := e.wanted[0].options
+	for _, s := range e.wanted[1:] {
+		all.QoS = max(all.QoS, s.options.QoS)
+		all.NoLocal = all.NoLocal && s.options.NoLocal
+		all.RetainAsPublished = all.RetainAsPublished || s.options.RetainAsPublished
+		all.RetainHandling = s.options.RetainHandling
+		all.UserProperties = s.options.UserProperties
+	}
+	return all
 }
 
 // request is a SUBSCRIBE or UNSUBSCRIBE that was asked for.
 type request struct {
-	entry *filterEntry
-	// retainHandling is of this request alone: the entry's is for when it is renewed.
-	retainHandling packets.RetainHandling
-	unsubscribe    bool
-	done           chan struct{}
-	ended          bool
-	err            error
+	entry       *filterEntry
+	options     SubscribeOptions
+	unsubscribe bool
+	done        chan struct{}
+	ended       bool
+	err         error
 }
 
 func (r *request) finish(err error) {
@@ -55,14 +69,14 @@ type subscriptions struct {
 	sentRequests     map[packets.PacketID]*request
 	reauthentication *request
 	unrouted         *Subscription
-	// workers are the subscriptions whose handlers may be called.
-	workers map[*Subscription]struct{}
+	// workers are the subscriptions whose handlers may be called, each with the number of its goroutine.
+	workers map[*Subscription]uint64
 }
 
 func (s *subscriptions) init() {
 	s.entries = map[string]*filterEntry{}
 	s.sentRequests = map[packets.PacketID]*request{}
-	s.workers = map[*Subscription]struct{}{}
+	s.workers = map[*Subscription]uint64{}
 }
 
 // beginSubscriptions makes those of the options, before there is any connection.
@@ -70,69 +84,93 @@ func (c *Client) beginSubscriptions() error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if c.options.Unrouted != nil {
-		c.unrouted = &Subscription{client: c, inbox: newInbox(c.options.MaxInboxMessages, c.options.MaxInboxBytes)}
+		c.unrouted = &Subscription{client: c, inbox: newInbox(c.options.Limits.MaxInboxMessages, c.options.Limits.MaxInboxBytes)}
 		c.unrouted.startWorker(c.options.Unrouted)
 	}
 	for _, each := range c.options.Subscriptions {
 		if each.Handler == nil {
 			return failure(ErrInvalidOptions, "subscribe", "Subscriptions: %q has no Handler", each.Filter)
 		}
-		if err := c.checkSubscribe(each.Filter, &each.Options); err != nil {
+		filters, err := c.checkSubscribe(each.Filter, &each.Options)
+		if err != nil {
 			return err
 		}
-		c.askSubscribe(c.newSubscription(each.Filter, each.Options, each.Handler).entry, true)
+		c.askFor(c.newSubscription(filters, each.Options, each.Handler))
 	}
 	return nil
 }
 
-// addToEntry adds a subscription to those of its filter, which the server is asked for together.
-func (c *Client) addToEntry(s *Subscription, o SubscribeOptions) {
-	entry := c.entries[s.filter]
-	if entry == nil {
-		c.lastID++
-		_, match, _ := packets.SplitShare(s.filter)
-		entry = &filterEntry{filter: s.filter, match: match, id: c.lastID, options: o}
-		c.entries[s.filter] = entry
-	} else {
-		entry.options.QoS = max(entry.options.QoS, o.QoS)
-		entry.options.NoLocal = entry.options.NoLocal && o.NoLocal
-		entry.options.RetainAsPublished = entry.options.RetainAsPublished || o.RetainAsPublished
-		entry.options.RetainHandling = o.RetainHandling
-		entry.options.UserProperties = o.UserProperties
+// addToEntries adds a subscription to those of its filters, which the server is asked for together.
+func (c *Client) addToEntries(s *Subscription) {
+	for _, filter := range s.filters {
+		entry := c.entries[filter]
+		if entry == nil {
+			c.lastID++
+			_, match, _ := packets.SplitShare(filter)
+			entry = &filterEntry{filter: filter, match: match, id: c.lastID}
+			c.entries[filter] = entry
+		}
+		s.entries = append(s.entries, entry)
+		entry.wanted = append(slices.Clone(entry.wanted), s)
 	}
-	s.entry = entry
-	entry.wanted = append(slices.Clone(entry.wanted), s)
 	c.changes.Add(1)
 }
 
-// askSubscribe asks the server for a filter, now or when there is a connection.
-func (c *Client) askSubscribe(entry *filterEntry, send bool) *request {
-	asked := &request{entry: entry, retainHandling: entry.options.RetainHandling, done: make(chan struct{})}
-	entry.latest = asked
-	c.waitingRequests = append(c.waitingRequests, asked)
-	if send {
-		c.sendRequests()
+// askFor asks the server for the filters of a subscription, now or when there is a connection.
+func (c *Client) askFor(s *Subscription) []*request {
+	all := make([]*request, 0, len(s.entries))
+	for _, entry := range s.entries {
+		all = append(all, c.askSubscribe(entry))
 	}
+	c.sendRequests()
+	return all
+}
+
+func (c *Client) askSubscribe(entry *filterEntry) *request {
+	asked := &request{entry: entry, options: entry.merged(), done: make(chan struct{})}
+	entry.asked, entry.latest = asked.options, asked
+	c.waitingRequests = append(c.waitingRequests, asked)
 	return asked
 }
 
-// removeSubscription takes a subscription away, and the filter if nobody else wants it. It answers what the server was asked, or
-// nil if it need not be.
-func (c *Client) removeSubscription(s *Subscription) *request {
-	entry := s.entry
-	at := slices.Index(entry.wanted, s)
-	if at < 0 {
-		return nil
+// removeSubscription takes a subscription away, and the filters that nobody else wants. It answers what the server was asked for then.
+func (c *Client) removeSubscription(s *Subscription) []*request {
+	var all []*request
+	for _, entry := range s.entries {
+		at := slices.Index(entry.wanted, s)
+		if at < 0 {
+			continue
+		}
+		entry.wanted = slices.Delete(slices.Clone(entry.wanted), at, at+1)
+		c.changes.Add(1)
+		if len(entry.wanted) > 0 {
+			c.narrow(entry)
+		} else if asked := c.endEntry(entry); asked != nil {
+			all = append(all, asked)
+		}
 	}
-	entry.wanted = slices.Delete(slices.Clone(entry.wanted), at, at+1)
-	c.changes.Add(1)
-	if len(entry.wanted) > 0 {
-		return nil
+	c.sendRequests()
+	return all
+}
+
+// narrow asks for what those who are left have asked for. Before 5.0 that would bring the retained messages again, and is only about
+// the QoS: what they get is more than they have asked for then.
+func (c *Client) narrow(entry *filterEntry) {
+	options := entry.merged()
+	isSame := options.QoS == entry.asked.QoS && options.NoLocal == entry.asked.NoLocal &&
+		options.RetainAsPublished == entry.asked.RetainAsPublished
+	if isSame || c.options.Version != packets.V5 {
+		return
 	}
+	c.askSubscribe(entry).options.RetainHandling = packets.DoNotSend
+}
+
+// endEntry ends a filter that nobody wants any more. It answers what the server was asked, or nil if it need not be.
+func (c *Client) endEntry(entry *filterEntry) *request {
 	delete(c.entries, entry.filter)
 	unsent := slices.IndexFunc(c.waitingRequests, func(r *request) bool { return r.entry == entry })
 	if unsent >= 0 && !entry.granted {
-		c.waitingRequests[unsent].finish(closedError("subscribe", nil))
+		c.waitingRequests[unsent].finish(&Error{Code: ErrUnsubscribed, Operation: "subscribe", Detail: entry.filter})
 		c.waitingRequests = slices.Delete(c.waitingRequests, unsent, unsent+1)
 	}
 	if _, began := c.session.Began(); !began {
@@ -140,7 +178,6 @@ func (c *Client) removeSubscription(s *Subscription) *request {
 	}
 	asked := &request{entry: entry, unsubscribe: true, done: make(chan struct{})}
 	c.waitingRequests = append(c.waitingRequests, asked)
-	c.sendRequests()
 	return asked
 }
 
@@ -183,8 +220,8 @@ func (c *Client) requestPacket(asked *request, id packets.PacketID) (packets.Pac
 	}
 	p.SetVersion(c.options.Version)
 	err = p.Add(entry.filter, packets.SubscriptionOptions{
-		QoS: entry.options.QoS, NoLocal: entry.options.NoLocal, RetainAsPublished: entry.options.RetainAsPublished,
-		RetainHandling: asked.retainHandling,
+		QoS: asked.options.QoS, NoLocal: asked.options.NoLocal, RetainAsPublished: asked.options.RetainAsPublished,
+		RetainHandling: asked.options.RetainHandling,
 	})
 	if err != nil {
 		return nil, err
@@ -194,7 +231,7 @@ func (c *Client) requestPacket(asked *request, id packets.PacketID) (packets.Pac
 			return nil, err
 		}
 	}
-	for _, property := range entry.options.UserProperties {
+	for _, property := range asked.options.UserProperties {
 		if err := p.AddUserProperty(property.Name, property.Value); err != nil {
 			return nil, err
 		}
@@ -219,7 +256,7 @@ func (c *Client) renewSubscriptions(present bool) {
 	for _, entry := range c.entries {
 		entry.granted = entry.granted && present
 		if !entry.granted && !asked[entry] {
-			c.askSubscribe(entry, false)
+			c.askSubscribe(entry)
 		}
 	}
 	c.sendRequests()
@@ -248,6 +285,16 @@ func (c *Client) failRequests(err error) {
 	c.waitingRequests = nil
 }
 
+// waitRequests waits for all, or for the first that fails.
+func (c *Client) waitRequests(ctx context.Context, all []*request, operation string) error {
+	for _, asked := range all {
+		if err := c.waitRequest(ctx, asked, operation); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (c *Client) waitRequest(ctx context.Context, asked *request, operation string) error {
 	c.beginWait()
 	defer c.endWait()
@@ -268,30 +315,36 @@ func (n *connection) onSubAck(
 		return err
 	}
 	c := n.client
-	reason := reasonAt(0)
+	entry, reason := asked.entry, reasonAt(0)
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if !reason.IsError() {
-		asked.entry.granted, asked.entry.qos = true, packets.QoS(reason)
+		entry.granted, entry.agreed, entry.qos = true, asked.options, packets.QoS(reason)
 		asked.finish(nil)
 		return nil
 	}
-	rejected := &Error{Code: ErrRejected, Operation: "subscribe", Reason: reason}
-	rejected.ReasonString, _ = text()
-	asked.finish(rejected)
-	entry := asked.entry
+	refused := &Error{Code: ErrSubscribeRefused, Operation: "subscribe", Detail: entry.filter, Reason: reason}
+	refused.ReasonString, _ = text()
+	asked.finish(refused)
 	if entry.latest != asked || c.entries[entry.filter] != entry {
 		return nil
 	}
-	// Those who were there before are told; the one who asks gets the error.
+	if entry.granted {
+		// The one who asks gets the error. What the server has agreed to before stays.
+		entry.asked = entry.agreed
+		return nil
+	}
 	c.log.Warn("mqtt: the server refused a subscription", "filter", entry.filter, "reason", reason)
 	delete(c.entries, entry.filter)
 	c.changes.Add(1)
-	ended := &Error{Code: ErrSubscriptionEnded, Operation: "receive", Reason: reason, ReasonString: rejected.ReasonString}
-	for _, s := range entry.wanted {
-		s.inbox.end(ended)
-	}
+	ended := *refused
+	ended.Operation = "receive"
+	everybody := entry.wanted
 	entry.wanted = nil
+	for _, s := range everybody {
+		s.inbox.end(&ended)
+		c.removeSubscription(s)
+	}
 	return nil
 }
 
@@ -309,7 +362,7 @@ func (n *connection) onUnsubAck(p *packets.UnsubAck) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	if n.client.options.Version == packets.V5 && p.Reason(0).IsError() {
-		asked.finish(&Error{Code: ErrRejected, Operation: "unsubscribe", Reason: p.Reason(0)})
+		asked.finish(&Error{Code: ErrUnsubscribeRefused, Operation: "unsubscribe", Reason: p.Reason(0)})
 		return nil
 	}
 	asked.finish(nil)

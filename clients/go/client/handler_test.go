@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -45,7 +44,7 @@ func TestAHandlerMayDoAnything(t *testing.T) {
 		for _, qos := range []packets.QoS{qos0, qos1, qos2} {
 			ctx := testContext(t)
 			f := echo(t)
-			c := f.connect(client.Options{Version: version, ReceiveMaximum: 3, MaxInFlight: 1, MaxQueuedMessages: 1})
+			c := f.connect(client.Options{Version: version, Limits: client.Limits{ReceiveMaximum: 3, MaxInFlight: 1, MaxQueuedMessages: 1}})
 			done := make(chan error, 1)
 			_, err := c.Handle(ctx, "in/#", client.SubscribeOptions{QoS: qos}, func(ctx context.Context, m *client.Message) {
 				done <- func() error {
@@ -103,24 +102,11 @@ func TestABlockedHandlerHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func TestAHandlerMayCloseTheClient(t *testing.T) {
-	ctx := testContext(t)
-	f := echo(t)
-	c := f.connect(client.Options{})
-	closed := make(chan error, 1)
-	_, err := c.Handle(ctx, "stop", client.SubscribeOptions{}, func(ctx context.Context, _ *client.Message) {
-		closed <- c.Close(ctx)
-	})
-	must(t, err)
-	must(t, c.Publish(ctx, client.Publication{Topic: "stop"}))
-	must(t, await(t, closed))
-}
-
 // A handler that waits for the server while its own inbox overflows gets its answer: the client stops waiting for room.
 func TestAFullInboxStopsNoAnswers(t *testing.T) {
 	ctx := testContext(t)
 	f := echo(t)
-	c := f.connect(client.Options{MaxInboxMessages: 4, MaxReadPause: testTime})
+	c := f.connect(client.Options{Limits: client.Limits{MaxInboxMessages: 4, MaxReadPause: testTime}})
 	done := make(chan error, 1)
 	flooded := make(chan struct{})
 	var once atomic.Bool
@@ -146,7 +132,7 @@ func TestAFullInboxStopsNoAnswers(t *testing.T) {
 func TestASlowHandlerSlowsTheServer(t *testing.T) {
 	ctx := testContext(t)
 	f := echo(t)
-	c := f.connect(client.Options{MaxInboxMessages: 4, MaxReadPause: testTime})
+	c := f.connect(client.Options{Limits: client.Limits{MaxInboxMessages: 4, MaxReadPause: testTime}})
 	got := make(chan string)
 	_, err := c.Handle(ctx, "burst", client.SubscribeOptions{}, func(_ context.Context, m *client.Message) {
 		got <- string(m.Payload())
@@ -186,7 +172,7 @@ func TestAcknowledgementsGoOutInTheOrderOfMessages(t *testing.T) {
 			PubAck: func(_ *server.Conn, p *packets.PubAck) error { acknowledged <- p.PacketID(); return nil },
 			PubRec: func(_ *server.Conn, p *packets.PubRec) error { acknowledged <- p.PacketID(); return nil },
 		})
-		c := f.connect(client.Options{ReceiveMaximum: 4})
+		c := f.connect(client.Options{Limits: client.Limits{ReceiveMaximum: 4}})
 		sub, err := c.Subscribe(ctx, "a", client.SubscribeOptions{QoS: qos, ManualAck: true})
 		must(t, err)
 		var messages []*client.Message
@@ -232,7 +218,7 @@ func TestAServerThatIgnoresReceiveMaximumIsLeft(t *testing.T) {
 			}
 		},
 	})
-	c := f.connect(client.Options{ReceiveMaximum: 2})
+	c := f.connect(client.Options{Limits: client.Limits{ReceiveMaximum: 2}})
 	_, err := c.Subscribe(ctx, "a", client.SubscribeOptions{QoS: qos1, ManualAck: true})
 	must(t, err)
 	if got := await(t, reasons); got != packets.ReasonReceiveMaximumExceeded {
@@ -321,40 +307,5 @@ func TestALoopAcknowledgesWhatItHasDone(t *testing.T) {
 	eventually(t, "all are acknowledged", func() bool { _, left := b.state(); return left == 0 })
 	for range sub.Messages(ctx) {
 		t.Error("a message after Unsubscribe")
-	}
-}
-
-func TestRequestsAreAnswered(t *testing.T) {
-	ctx := testContext(t)
-	f := echo(t)
-	c := f.connect(client.Options{})
-	_, err := c.Respond(ctx, "upper", client.SubscribeOptions{QoS: qos1},
-		func(_ context.Context, m *client.Message) (client.Publication, error) {
-			if len(m.Payload()) == 0 {
-				return client.Publication{}, errors.New("nothing to do")
-			}
-			return client.Publication{Payload: []byte(strings.ToUpper(string(m.Payload())))}, nil
-		})
-	must(t, err)
-	results := make(chan error)
-	for number := range 20 {
-		go func() {
-			text := fmt.Sprint("question ", number)
-			response, err := c.Request(ctx, client.Publication{Topic: "upper", Payload: []byte(text), QoS: packets.QoS(number % 3)})
-			if err == nil && string(response.Payload()) != strings.ToUpper(text) {
-				err = fmt.Errorf("%q was answered with %q", text, response.Payload())
-			}
-			results <- err
-		}()
-	}
-	for range 20 {
-		must(t, await(t, results))
-	}
-	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
-	defer cancel()
-	_, err = c.Request(short, client.Publication{Topic: "upper"})
-	wantError(t, err, client.ErrCanceled)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v", err)
 	}
 }

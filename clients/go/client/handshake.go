@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/tautwire/tautwire/clients/go/packets"
@@ -47,12 +46,7 @@ func (n *connection) handshake(ctx context.Context, clean bool) (*packets.ConnAc
 	_ = n.conn.SetDeadline(deadline)
 	stop := context.AfterFunc(ctx, func() { _ = n.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	broken := func(err error) error {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
-		return wrap(ErrHandshake, "connect", err)
-	}
+	broken := func(err error) error { return c.handshakeFailure(ctx, err) }
 	if _, err := connect.WriteTo(n.conn); err != nil {
 		return nil, ServerInfo{}, broken(err)
 	}
@@ -64,7 +58,7 @@ func (n *connection) handshake(ctx context.Context, clean bool) (*packets.ConnAc
 		switch p := received.(type) {
 		case *packets.ConnAck:
 			if !stop() {
-				return nil, ServerInfo{}, broken(errors.New("it took too long"))
+				return nil, ServerInfo{}, broken(context.DeadlineExceeded)
 			}
 			_ = n.conn.SetDeadline(time.Time{})
 			return c.accept(connect, p.Clone())
@@ -117,10 +111,10 @@ func (c *Client) connectPacket(ctx context.Context, clean bool) (*packets.Connec
 		if c.keepsSession() {
 			connect.SetSessionExpiryInterval(seconds(o.SessionExpiry))
 		}
-		note(connect.SetReceiveMaximum(uint16(o.ReceiveMaximum)))
-		note(connect.SetMaximumPacketSize(uint32(o.MaximumPacketSize)))
-		if o.TopicAliasMaximum > 0 {
-			connect.SetTopicAliasMaximum(uint16(o.TopicAliasMaximum))
+		note(connect.SetReceiveMaximum(uint16(o.Limits.ReceiveMaximum)))
+		note(connect.SetMaximumPacketSize(uint32(o.Limits.MaximumPacketSize)))
+		if o.Limits.TopicAliasMaximum > 0 {
+			connect.SetTopicAliasMaximum(uint16(o.Limits.TopicAliasMaximum))
 		}
 		connect.SetRequestResponseInformation(true)
 		for _, property := range o.UserProperties {
@@ -146,10 +140,13 @@ func (c *Client) connectPacket(ctx context.Context, clean bool) (*packets.Connec
 	return connect, nil
 }
 
-// keepsSession says whether the session is to outlive a connection. A client of 3.1.1 without an identifier of its own would
-// leave one behind that never ends.
+// keepsSession says whether the session is to outlive a connection. Before 5.0 it has no end, so that one that nobody asked for, or that
+// only this process can name, would be left behind.
 func (c *Client) keepsSession() bool {
-	return c.options.SessionExpiry > 0 && (c.options.Version == packets.V5 || !c.generated)
+	if c.options.SessionExpiry < 0 {
+		return false
+	}
+	return c.options.Version == packets.V5 || c.sessionAsked && !c.generated
 }
 
 // knowsSession says whether a session that the server has is this client's.
@@ -182,7 +179,7 @@ func (c *Client) accept(connect *packets.Connect, p *packets.ConnAck) (*packets.
 	}
 	if p.Reason() != packets.ReasonSuccess {
 		refused := &Error{
-			Code: ErrRefused, Operation: "connect", Reason: p.Reason(), ServerReference: info.ServerReference,
+			Code: refusalCode(p.Reason()), Operation: "connect", Reason: p.Reason(), ServerReference: info.ServerReference,
 		}
 		refused.ReasonString, _ = p.ReasonString()
 		return nil, info, refused

@@ -12,33 +12,13 @@ import (
 	"time"
 
 	"github.com/tautwire/tautwire/clients/go/client/store"
-	"github.com/tautwire/tautwire/clients/go/internal/session"
 	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
-// The defaults of [Options], each for the option of its name.
+// The defaults of [Options] that are not of a group.
 const (
-	DefaultKeepAlive      = 60 * time.Second
-	DefaultPingTimeout    = 10 * time.Second
-	DefaultConnectTimeout = 30 * time.Second
-	DefaultWriteTimeout   = 30 * time.Second
-	DefaultCloseTimeout   = 10 * time.Second
-	DefaultSessionExpiry  = time.Hour
-	DefaultReceiveMaximum = 1024
-	DefaultMaxInFlight    = 1024
-	// DefaultMaxInFlightV311 is for MQTT 3.1.1, in which a server cannot say how many it takes: more of QoS 2 make some stall.
-	DefaultMaxInFlightV311   = 20
-	DefaultMaximumPacketSize = 16 * 1024 * 1024
-	DefaultTopicAliasMaximum = 64
-	DefaultMaxQueuedMessages = 1_000_000
-	DefaultMaxQueuedBytes    = 64 * 1024 * 1024
-	DefaultMaxOutputBytes    = 256 * 1024
-	DefaultMaxInboxMessages  = 65_536
-	DefaultMaxInboxBytes     = 64 * 1024 * 1024
-	DefaultMaxReadPause      = time.Second
-	DefaultReconnectMin      = 250 * time.Millisecond
-	DefaultReconnectMax      = 60 * time.Second
-	DefaultStableAfter       = 5 * time.Second
+	DefaultKeepAlive     = 60 * time.Second
+	DefaultSessionExpiry = 300 * time.Second
 )
 
 // NoSession is for [Options.SessionExpiry]: the session ends with its connection.
@@ -69,8 +49,9 @@ type Options struct {
 	UserProperties []UserProperty
 
 	// SessionExpiry is how long the server keeps the session without a connection: [NoSession], [SessionNeverExpires], or
-	// a time, rounded up to seconds. In MQTT 3.1.1 a session has no end: any time but NoSession asks for one that stays.
-	// A client of 3.1.1 without ClientID has no session.
+	// a time, rounded up to seconds. A session that nobody asked for, by SessionExpiry, Resume or Store, lasts for
+	// [DefaultSessionExpiry] where the connection breaks, and ends with [Client.Close]; in MQTT 3.1.1, where a session has no end,
+	// there is none then, nor without a ClientID, and any time but NoSession asks for one that stays.
 	SessionExpiry time.Duration
 	// Resume takes up, at the first connection, a session that the server may have from an earlier process. Without it the
 	// first connection begins a new session, unless Store has one.
@@ -80,41 +61,16 @@ type Options struct {
 
 	// KeepAlive is the longest silence before a ping, rounded up to seconds, or [NoKeepAlive].
 	KeepAlive time.Duration
-	// PingTimeout bounds the wait for an answer to a ping.
-	PingTimeout time.Duration
-	// ConnectTimeout bounds an attempt to connect, from dialling to CONNACK.
-	ConnectTimeout time.Duration
-	// WriteTimeout bounds a write that the connection does not take.
-	WriteTimeout time.Duration
-	// CloseTimeout bounds [Client.Close] for a context without a deadline.
-	CloseTimeout time.Duration
-	// ReconnectMin and ReconnectMax bound the wait before connecting again: a random time up to a limit that doubles with
-	// each failure. StableAfter is how long a connection must have lasted to begin with the least again.
-	ReconnectMin, ReconnectMax, StableAfter time.Duration
 
-	// ReceiveMaximum is how many incoming QoS 1 and 2 messages may be unacknowledged: 1 to 65,535. The server stops sending
-	// then. Before 5.0 the server decides.
-	ReceiveMaximum int
-	// MaxInFlight bounds outgoing messages that are sent and unacknowledged, besides the server's Receive Maximum. Its default
-	// is [DefaultMaxInFlightV311] in 3.1.1.
-	MaxInFlight int
-	// MaximumPacketSize bounds incoming packets, in bytes.
-	MaximumPacketSize int
-	// TopicAliasMaximum is how many topic aliases the server may use, and this client uses if the server allows. -1 for none.
-	TopicAliasMaximum int
-	// MaxQueuedMessages and MaxQueuedBytes bound outgoing messages that are not acknowledged yet, whether sent or waiting.
-	MaxQueuedMessages, MaxQueuedBytes int
-	// RejectWhenFull makes publishing fail with [ErrQueueFull] at once, instead of waiting for room.
+	// RejectWhenFull makes publishing fail with [ErrQueueFull] or [ErrOutputFull] at once, instead of waiting for room.
 	RejectWhenFull bool
 	// QueueQoS0 queues messages of QoS 0 while there is no connection. Without it they fail with [ErrNotConnected].
 	QueueQoS0 bool
-	// MaxOutputBytes bounds what waits to be written to the connection. Publishing at QoS 0 waits for room.
-	MaxOutputBytes int
-	// MaxInboxMessages and MaxInboxBytes bound the messages of QoS 0 that wait for the handler of one subscription. When it
-	// is full the client stops reading for a while, at most MaxReadPause and not while anybody waits for an answer of
-	// the server, and then drops what has no room. Those of QoS 1 and 2 are bounded by ReceiveMaximum, and never dropped.
-	MaxInboxMessages, MaxInboxBytes int
-	MaxReadPause                    time.Duration
+
+	// Reconnect, Timeouts and Limits have defaults for each of their fields.
+	Reconnect Reconnect
+	Timeouts  Timeouts
+	Limits    Limits
 
 	// TLS is the configuration for mqtts and wss. What is wrong with a certificate has a code of its own, such as [ErrTLSExpired].
 	TLS *tls.Config
@@ -130,13 +86,14 @@ type Options struct {
 	// Subscriptions are there from the first connection on, before any message can arrive.
 	Subscriptions []InitialSubscription
 
-	// OnConnect is called after each CONNACK that accepts, OnDisconnect after each connection that ended and each attempt that
-	// failed. They are called one after another, apart from everything else, and may block; Close waits for them, so that they
-	// must not call it.
-	OnConnect    func(ServerInfo)
-	OnDisconnect func(error)
-	// Logger is told of connections at Info, of trouble at Warn, of attempts at Debug; nil for no logs. Payloads and secrets
-	// are never logged.
+	// OnConnect is called after each CONNACK that accepts, OnDisconnect after each connection that has ended, and OnAttemptFailed after each
+	// attempt to connect that has failed, with the reason, where the client is going to try again. Where it is not, see
+	// [Client.Done]. They are called one after another, apart from everything else, and may block and close the client.
+	OnConnect       func(ServerInfo)
+	OnDisconnect    func(error)
+	OnAttemptFailed func(error)
+	// Logger is told of connections at Info, of trouble at Warn, of attempts at Debug. Without it, trouble goes to [slog.Default]; a logger
+	// with [slog.DiscardHandler] is silent. Payloads and secrets are never logged.
 	Logger *slog.Logger
 }
 
@@ -161,51 +118,12 @@ func generatedClientID() string {
 
 // withDefaults gives what is not set its default, and refuses what is out of range.
 func (o Options) withDefaults() (Options, error) {
-	for _, each := range []struct {
-		value    *time.Duration
-		standard time.Duration
-	}{
-		{&o.KeepAlive, DefaultKeepAlive}, {&o.PingTimeout, DefaultPingTimeout},
-		{&o.ConnectTimeout, DefaultConnectTimeout}, {&o.WriteTimeout, DefaultWriteTimeout},
-		{&o.CloseTimeout, DefaultCloseTimeout}, {&o.SessionExpiry, DefaultSessionExpiry},
-		{&o.ReconnectMin, DefaultReconnectMin}, {&o.ReconnectMax, DefaultReconnectMax},
-		{&o.StableAfter, DefaultStableAfter}, {&o.MaxReadPause, DefaultMaxReadPause},
-	} {
-		if *each.value == 0 {
-			*each.value = each.standard
-		}
-		if *each.value < 0 && each.value != &o.KeepAlive && each.value != &o.SessionExpiry {
-			return o, failure(ErrInvalidOptions, "options", "a time of %v is less than none", *each.value)
-		}
+	if o.KeepAlive == 0 {
+		o.KeepAlive = DefaultKeepAlive
 	}
-	inFlight := DefaultMaxInFlight
-	if o.Version == packets.V311 {
-		inFlight = DefaultMaxInFlightV311
+	if o.SessionExpiry == 0 {
+		o.SessionExpiry = DefaultSessionExpiry
 	}
-	for _, each := range []struct {
-		name                      string
-		value                     *int
-		standard, least, greatest int
-	}{
-		{"ReceiveMaximum", &o.ReceiveMaximum, DefaultReceiveMaximum, 1, 65_535},
-		{"MaxInFlight", &o.MaxInFlight, inFlight, 1, session.MaxInFlight},
-		{"MaximumPacketSize", &o.MaximumPacketSize, DefaultMaximumPacketSize, 16, packets.MaxPacketSize},
-		{"TopicAliasMaximum", &o.TopicAliasMaximum, DefaultTopicAliasMaximum, -1, 65_535},
-		{"MaxQueuedMessages", &o.MaxQueuedMessages, DefaultMaxQueuedMessages, 1, math.MaxInt},
-		{"MaxQueuedBytes", &o.MaxQueuedBytes, DefaultMaxQueuedBytes, 1, math.MaxInt},
-		{"MaxOutputBytes", &o.MaxOutputBytes, DefaultMaxOutputBytes, 1, math.MaxInt},
-		{"MaxInboxMessages", &o.MaxInboxMessages, DefaultMaxInboxMessages, 1, math.MaxInt},
-		{"MaxInboxBytes", &o.MaxInboxBytes, DefaultMaxInboxBytes, 1, math.MaxInt},
-	} {
-		if *each.value == 0 {
-			*each.value = each.standard
-		}
-		if *each.value < each.least || *each.value > each.greatest {
-			return o, failure(ErrInvalidOptions, "options", "%s is %d, not from %d to %d",
-				each.name, *each.value, each.least, each.greatest)
-		}
-	}
-	o.TopicAliasMaximum = max(o.TopicAliasMaximum, 0)
 	switch {
 	case o.Version == 0:
 		o.Version = packets.V5
@@ -221,15 +139,34 @@ func (o Options) withDefaults() (Options, error) {
 		case len(o.Password) > 0 && o.Username == "":
 			return o, failure(ErrInvalidOptions, "options", "a Password without Username needs MQTT 5.0")
 		}
-		o.TopicAliasMaximum = 0
+	}
+	for _, err := range []error{o.Limits.setDefaults(o.Version), o.Timeouts.setDefaults(), o.Reconnect.setDefaults()} {
+		if err != nil {
+			return o, err
+		}
 	}
 	if o.KeepAlive > 65_535*time.Second {
 		return o, failure(ErrInvalidOptions, "options", "KeepAlive is more than 65,535 s")
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = slog.New(troubleOnly{slog.Default().Handler()})
 	}
 	return o, nil
+}
+
+// troubleOnly drops all below Warn.
+type troubleOnly struct{ slog.Handler }
+
+func (h troubleOnly) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
+}
+
+func (h troubleOnly) WithAttrs(attributes []slog.Attr) slog.Handler {
+	return troubleOnly{h.Handler.WithAttrs(attributes)}
+}
+
+func (h troubleOnly) WithGroup(name string) slog.Handler {
+	return troubleOnly{h.Handler.WithGroup(name)}
 }
 
 // seconds rounds up: an interval may be longer than asked for, but never zero, which has meanings of its own.

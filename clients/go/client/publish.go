@@ -89,21 +89,25 @@ func (c *Client) Publish(ctx context.Context, m Publication) error {
 	if err != nil {
 		return err
 	}
-	return token.Wait(ctx)
+	_, err = token.Wait(ctx)
+	return err
 }
 
 // publishNow puts a QoS 0 message into the output.
 func (c *Client) publishNow(ctx context.Context, m *Publication) error {
+	if ctx.Err() != nil {
+		return contextError(ErrCanceled, "publish", ctx)
+	}
 	var p packets.Publish
 	if err := m.encode(&p, c.options.Version); err != nil {
-		return wrap(ErrInvalidPublication, "publish", err)
+		return invalid("publish", err)
 	}
 	c.mutex.Lock()
 	if c.current != nil && c.session.OutputIsFull() {
 		c.mutex.Unlock()
 		c.stats.outputFull.Add(1)
 		if c.options.RejectWhenFull {
-			return failure(ErrQueueFull, "publish", "MaxOutputBytes is reached")
+			return failure(ErrOutputFull, "publish", "MaxOutputBytes, %d bytes", c.options.Limits.MaxOutputBytes)
 		}
 		c.beginWait()
 		err := c.await(ctx, func() bool { return c.ended || c.current == nil || !c.session.OutputIsFull() })
@@ -125,7 +129,7 @@ func (c *Client) publishNow(ctx context.Context, m *Publication) error {
 		return nil
 	case !c.options.QueueQoS0:
 		c.stats.notConnected.Add(1)
-		return failure(ErrNotConnected, "publish", "QoS 0 is not queued without Options.QueueQoS0")
+		return failure(ErrNotConnected, "publish", "QoS 0 waits for one only with Options.QueueQoS0")
 	}
 	queued, err := session.NewOutgoing(&p, c.options.Version, time.Now())
 	if err == nil {
@@ -150,22 +154,25 @@ func (c *Client) PublishAsync(ctx context.Context, m Publication) (*Token, error
 		}
 		return &Token{client: c}, nil
 	}
+	if ctx.Err() != nil {
+		return nil, contextError(ErrCanceled, "publish", ctx)
+	}
 	var p packets.Publish
 	if err := m.encode(&p, c.options.Version); err != nil {
-		return nil, wrap(ErrInvalidPublication, "publish", err)
+		return nil, invalid("publish", err)
 	}
 	queued, err := session.NewOutgoing(&p, c.options.Version, time.Now())
 	if err != nil {
-		return nil, wrap(ErrInvalidPublication, "publish", err)
+		return nil, invalid("publish", err)
 	}
 	size := p.Size()
 	c.mutex.Lock()
-	if !c.options.RejectWhenFull && !c.ended && !c.session.HasRoom(size) {
+	if !c.options.RejectWhenFull && !c.ended && !c.mayEnqueue(size) {
 		c.session.Counters.QueueFull++
 		c.queueWaiters++
 		c.mutex.Unlock()
 		c.beginWait()
-		err := c.await(ctx, func() bool { return c.ended || c.session.HasRoom(size) })
+		err := c.await(ctx, func() bool { return c.ended || c.mayEnqueueNow(size) })
 		c.endWait()
 		if err != nil {
 			c.mutex.Lock()
@@ -194,21 +201,40 @@ func (c *Client) PublishAsync(ctx context.Context, m Publication) (*Token, error
 	return &Token{client: c, message: queued}, nil
 }
 
-// Done gives a channel that is closed when the message is delivered, or will not be. See Result.
+// mayEnqueue says whether a message may be queued that has not waited for it. Who waits already goes first. The mutex is held.
+func (c *Client) mayEnqueue(size int) bool {
+	return c.session.HasRoom(size) && (c.queueWaiters == 0 || c.mayEnqueueNow(size))
+}
+
+// mayEnqueueNow says whether it is worth waking those who wait for room: not for each message that leaves a full queue, as long as messages
+// do leave it.
+func (c *Client) mayEnqueueNow(size int) bool {
+	return c.session.HasRoom(size) && (c.current == nil || c.session.HasMuchRoom())
+}
+
+// Done gives a channel that is closed when the message is delivered, or will not be. See [Token.Err] and [Token.Wait].
 func (t *Token) Done() <-chan struct{} {
 	if t.message == nil {
-		done := make(chan struct{})
-		close(done)
-		return done
+		return closedChannel
 	}
 	t.client.mutex.Lock()
 	defer t.client.mutex.Unlock()
 	return t.message.Done()
 }
 
-// Result gives the server's reason code, such as [packets.ReasonNoMatchingSubscribers], and the error for which the message
-// was not delivered; done is false as long as that is open.
-func (t *Token) Result() (reason packets.ReasonCode, err error, done bool) {
+var closedChannel = func() chan struct{} {
+	channel := make(chan struct{})
+	close(channel)
+	return channel
+}()
+
+// Err says why the message was not delivered; nil if it was, and as long as that is open.
+func (t *Token) Err() error {
+	_, err, _ := t.result()
+	return err
+}
+
+func (t *Token) result() (reason packets.ReasonCode, err error, done bool) {
 	if t.message == nil {
 		return packets.ReasonSuccess, nil, true
 	}
@@ -219,31 +245,32 @@ func (t *Token) Result() (reason packets.ReasonCode, err error, done bool) {
 	case err != nil:
 		err = fromSession("publish", err)
 	case reason.IsError():
-		err = &Error{Code: ErrRejected, Operation: "publish", Reason: reason}
+		err = &Error{Code: ErrPublishRefused, Operation: "publish", Reason: reason}
 	}
 	return reason, err, done
 }
 
-// Wait waits for Done, and gives the error of Result. If ctx ends first, see [Client.Publish].
-func (t *Token) Wait(ctx context.Context) error {
-	if _, err, done := t.Result(); done {
-		return err
+// Wait waits until the message is delivered. It gives the server's reason code, which may be [packets.ReasonNoMatchingSubscribers], or
+// the error for which the message was not delivered. If ctx ends first, see [Client.Publish].
+func (t *Token) Wait(ctx context.Context) (packets.ReasonCode, error) {
+	if reason, err, done := t.result(); done {
+		return reason, err
 	}
 	t.client.beginWait()
 	defer t.client.endWait()
 	select {
 	case <-t.Done():
-		_, err, _ := t.Result()
-		return err
+		reason, err, _ := t.result()
+		return reason, err
 	case <-ctx.Done():
 	}
 	if t.Cancel() {
-		return contextError(ErrCanceled, "publish", ctx)
+		return packets.ReasonUnspecifiedError, contextError(ErrCanceled, "publish", ctx)
 	}
-	if _, err, done := t.Result(); done {
-		return err
+	if reason, err, done := t.result(); done {
+		return reason, err
 	}
-	return contextError(ErrUnacknowledged, "publish", ctx)
+	return packets.ReasonUnspecifiedError, contextError(ErrUnacknowledged, "publish", ctx)
 }
 
 // Cancel withdraws a message that has not been sent, and says whether it was so. The token is done then.

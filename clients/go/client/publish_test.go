@@ -20,7 +20,7 @@ func TestMoreMessagesThanIdentifiersAreQueued(t *testing.T) {
 	b := newBroker()
 	f := newFake(t, b.hooks())
 	f.setDown(true)
-	c := f.start(client.Options{MaxInFlight: 60_000})
+	c := f.start(client.Options{Limits: client.Limits{MaxInFlight: 60_000, MaxQueuedMessages: messages}})
 	var last *client.Token
 	for number := range messages {
 		token, err := c.PublishAsync(ctx, client.Publication{Topic: "a", Payload: []byte(fmt.Sprint(number)), QoS: qos1})
@@ -31,7 +31,7 @@ func TestMoreMessagesThanIdentifiersAreQueued(t *testing.T) {
 		t.Fatalf("%d are held", held)
 	}
 	f.setDown(false)
-	must(t, last.Wait(ctx))
+	must(t, outcome(ctx, last))
 	published, _ := b.state()
 	if len(published) != messages {
 		t.Fatalf("%d arrived", len(published))
@@ -47,7 +47,7 @@ func TestAFullQueueWaitsOrRejects(t *testing.T) {
 	ctx := testContext(t)
 	message := client.Publication{Topic: "a", Payload: make([]byte, 100), QoS: qos1}
 	for name, limits := range map[string]client.Options{
-		"messages": {MaxQueuedMessages: 2}, "bytes": {MaxQueuedBytes: 250},
+		"messages": {Limits: client.Limits{MaxQueuedMessages: 2}}, "bytes": {Limits: client.Limits{MaxQueuedBytes: 250}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBroker()
@@ -86,7 +86,7 @@ func TestAFullQueueWaitsOrRejects(t *testing.T) {
 				t.Error("a message that waits is not withdrawn")
 			}
 			must(t, await(t, queued))
-			wantError(t, first.Wait(ctx), client.ErrCanceled)
+			wantError(t, outcome(ctx, first), client.ErrCanceled)
 			go publish()
 			f.setDown(false)
 			must(t, await(t, queued))
@@ -122,7 +122,7 @@ func TestAFullOutputHoldsQoS0Back(t *testing.T) {
 		arrived.Add(1)
 		return nil
 	}})
-	c := f.connect(client.Options{MaxOutputBytes: 1000})
+	c := f.connect(client.Options{Limits: client.Limits{MaxOutputBytes: 1000}})
 	short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	sent := 0
@@ -157,7 +157,7 @@ func TestServerLimitsAreKept(t *testing.T) {
 	early, err := c.PublishAsync(ctx, client.Publication{Topic: "a", QoS: qos2})
 	must(t, err)
 	f.setDown(false)
-	wantError(t, early.Wait(ctx), client.ErrQoSNotSupported)
+	wantError(t, outcome(ctx, early), client.ErrQoSNotSupported)
 	must(t, c.AwaitConnection(ctx))
 	wantError(t, c.Publish(ctx, client.Publication{Topic: "a", QoS: qos2}), client.ErrQoSNotSupported)
 	wantError(t, c.Publish(ctx, client.Publication{Topic: "a", Retain: true}), client.ErrRetainNotSupported)
@@ -218,7 +218,7 @@ func TestTheServersReceiveMaximumIsKept(t *testing.T) {
 			must(t, f.server.Connections()[0].Send(answer))
 		}
 		for _, token := range tokens {
-			must(t, token.Wait(ctx))
+			must(t, outcome(ctx, token))
 		}
 		if most.Load() > 3 {
 			t.Errorf("%v: %d were unacknowledged at once", qos, most.Load())
@@ -290,8 +290,8 @@ func TestExpiryCountsTheTimeInTheQueue(t *testing.T) {
 	must(t, err)
 	time.Sleep(1100 * time.Millisecond) // Passing time is what is tested.
 	f.setDown(false)
-	wantError(t, late.Wait(ctx), client.ErrExpired)
-	must(t, lasting.Wait(ctx))
+	wantError(t, outcome(ctx, late), client.ErrExpired)
+	must(t, outcome(ctx, lasting))
 	if published, _ := b.state(); len(published) != 1 || published[0] != "lasting" {
 		t.Errorf("got %v", published)
 	}
@@ -310,10 +310,10 @@ func TestRefusedMessagesFailWithTheReason(t *testing.T) {
 		return errors.Join(err, c.Send(rec))
 	}})
 	c := f.connect(client.Options{})
-	if e := wantError(t, c.Publish(ctx, client.Publication{Topic: "a", QoS: qos1}), client.ErrRejected); e.Reason != packets.ReasonQuotaExceeded {
+	if e := wantError(t, c.Publish(ctx, client.Publication{Topic: "a", QoS: qos1}), client.ErrPublishRefused); e.Reason != packets.ReasonQuotaExceeded {
 		t.Errorf("got %v", e)
 	}
-	if e := wantError(t, c.Publish(ctx, client.Publication{Topic: "a", QoS: qos2}), client.ErrRejected); e.Reason != packets.ReasonPayloadFormatInvalid {
+	if e := wantError(t, c.Publish(ctx, client.Publication{Topic: "a", QoS: qos2}), client.ErrPublishRefused); e.Reason != packets.ReasonPayloadFormatInvalid {
 		t.Errorf("got %v", e)
 	}
 }
@@ -324,16 +324,16 @@ func TestAContextEndsWaitingNotDelivery(t *testing.T) {
 		<-gate
 		return server.Acknowledge(c, p)
 	}})
-	c := f.connect(client.Options{MaxInFlight: 1})
+	c := f.connect(client.Options{Limits: client.Limits{MaxInFlight: 1}})
 	short, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	sent, err := c.PublishAsync(short, client.Publication{Topic: "a", QoS: qos1})
 	must(t, err)
 	// The window is full: this one is not sent.
 	wantError(t, c.Publish(short, client.Publication{Topic: "b", QoS: qos1}), client.ErrCanceled)
-	wantError(t, sent.Wait(short), client.ErrUnacknowledged)
+	wantError(t, outcome(short, sent), client.ErrUnacknowledged)
 	close(gate)
-	must(t, sent.Wait(testContext(t)))
+	must(t, outcome(testContext(t), sent))
 }
 
 func TestWhatIsNotWellFormedIsRefused(t *testing.T) {
@@ -345,17 +345,17 @@ func TestWhatIsNotWellFormedIsRefused(t *testing.T) {
 		{Topic: strings.Repeat("x", 70_000)},
 	} {
 		err := c.Publish(ctx, m)
-		wantError(t, err, client.ErrInvalidPublication)
+		wantError(t, err, client.ErrInvalidArgument)
 		if malformed := (*packets.Error)(nil); !errors.As(err, &malformed) {
 			t.Errorf("%v wraps no packets.Error", err)
 		}
 	}
 	for _, filter := range []string{"", "a/#/b", "a+", "$share//a", "$share/g/"} {
 		_, err := c.Subscribe(ctx, filter, client.SubscribeOptions{})
-		wantError(t, err, client.ErrInvalidFilter)
+		wantError(t, err, client.ErrInvalidArgument)
 	}
 	old := echo(t).connect(client.Options{Version: packets.V311})
-	wantError(t, old.Publish(ctx, client.Publication{Topic: "a", ContentType: "text/plain"}), client.ErrInvalidPublication)
+	wantError(t, old.Publish(ctx, client.Publication{Topic: "a", ContentType: "text/plain"}), client.ErrInvalidArgument)
 	_, err := old.Subscribe(ctx, "a", client.SubscribeOptions{NoLocal: true})
 	wantError(t, err, client.ErrNotSupported)
 }

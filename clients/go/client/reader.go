@@ -50,7 +50,8 @@ func (n *connection) leave(err error) error {
 	default:
 		own = wrap(ErrProtocol, "read", err)
 	}
-	if own.Code == ErrDisconnected {
+	switch own.Code {
+	case ErrServerDisconnected, ErrSessionTakenOver, ErrRedirected:
 		return own
 	}
 	disconnect := &packets.Disconnect{}
@@ -87,7 +88,7 @@ func (n *connection) handle(p packets.Packet) error {
 		return n.onUnsubAck(p)
 	case *packets.PingResp:
 	case *packets.Disconnect:
-		ended := &Error{Code: ErrDisconnected, Operation: "connection", Reason: p.Reason()}
+		ended := &Error{Code: farewellCode(p.Reason()), Operation: "connection", Reason: p.Reason()}
 		ended.ReasonString, _ = p.ReasonString()
 		ended.ServerReference, _ = p.ServerReference()
 		if n.client.options.Version != packets.V5 {
@@ -112,7 +113,7 @@ func (n *connection) onAck(step func(*session.Session, time.Time)) {
 	}
 	step(c.session, time.Now())
 	c.wakeWriter()
-	if c.queueWaiters > 0 || c.closing && c.session.Held() == 0 {
+	if c.queueWaiters > 0 && c.session.HasMuchRoom() || c.closing && c.session.Held() == 0 {
 		c.broadcast()
 	}
 }
@@ -130,9 +131,8 @@ func (n *connection) onPublish(p *packets.Publish) error {
 			c.stats.unrouted.Add(1)
 			return nil
 		}
-		publish := p.Clone()
 		for _, receiver := range receivers {
-			n.deliver(receiver, &Message{Publish: publish, client: c})
+			n.deliver(receiver, &Message{publish: p.Clone(), client: c})
 		}
 		return nil
 	}
@@ -158,9 +158,8 @@ func (n *connection) onPublish(p *packets.Publish) error {
 		(&Message{client: c, pending: pending}).Ack() // [MQTT-4.5.0-2]
 		return nil
 	}
-	publish := p.Clone()
 	for _, receiver := range receivers {
-		n.deliver(receiver, &Message{Publish: publish, client: c, pending: pending})
+		n.deliver(receiver, &Message{publish: p.Clone(), client: c, pending: pending})
 	}
 	return nil
 }
@@ -180,7 +179,7 @@ func (n *connection) deliver(to *Subscription, m *Message) {
 		return
 	}
 	c.stats.readPauses.Add(1)
-	timer := time.NewTimer(c.options.MaxReadPause)
+	timer := time.NewTimer(c.options.Limits.MaxReadPause)
 	defer timer.Stop()
 	c.paused.Store(true)
 	n.readPaused.Store(true)

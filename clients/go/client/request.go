@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"sync"
 
@@ -13,6 +14,12 @@ import (
 
 // responseTopicPrefix begins the topics for responses, where the server does not say otherwise (section 4.10).
 const responseTopicPrefix = "tautwire/response/"
+
+// failureProperty is the user property of a response that is a failure: a sentence for people.
+const failureProperty = "error"
+
+// unnamedFailure stands for errors that are not meant for others.
+const unnamedFailure = "the responder failed"
 
 // requests are those that wait for a response.
 type requests struct {
@@ -24,16 +31,53 @@ type requests struct {
 	topic   string
 	last    uint64
 	waiting map[uint64]chan *Message
+	// late counts responses that nobody waited for.
+	late uint64
 }
 
-// Request publishes a message and waits for its response (section 4.10). It sets the response topic and the correlation data.
-// The first request subscribes to a topic of this client's own; any number may wait at once. Give ctx a deadline: nobody
-// else says when to stop waiting. If the server tells that nobody has subscribed (at QoS 1 and 2) the error is
-// [ErrRejected] with [packets.ReasonNoMatchingSubscribers].
+// Request publishes a message at QoS 1, or at QoS 2 if it says so, and waits for its response (section 4.10). It sets the response topic
+// and the correlation data. The first request subscribes to a topic of this client's own; any number may wait at once.
+//
+// It waits for [Timeouts.Request] if ctx has no deadline. The errors, besides those of [Client.Publish], are [ErrRequestFailed]
+// with what the responder says, [ErrNoResponder] at once where nobody has subscribed, and [ErrRequestTimeout].
 func (c *Client) Request(ctx context.Context, m Publication) (*Message, error) {
+	m.QoS = max(m.QoS, packets.AtLeastOnce)
+	return c.request(ctx, m)
+}
+
+// RequestAtMostOnce is Request at QoS 0. Without a responder it runs into its timeout, because the server does not say that there is none.
+func (c *Client) RequestAtMostOnce(ctx context.Context, m Publication) (*Message, error) {
+	m.QoS = packets.AtMostOnce
+	return c.request(ctx, m)
+}
+
+func (c *Client) request(ctx context.Context, m Publication) (*Message, error) {
 	if c.options.Version != packets.V5 {
 		return nil, failure(ErrNotSupported, "request", "responses need MQTT 5.0")
 	}
+	if ctx.Err() != nil {
+		return nil, contextError(ErrCanceled, "request", ctx)
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.options.Timeouts.Request)
+		defer cancel()
+	}
+	response, err := c.exchange(ctx, m)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && (errors.Is(err, ErrCanceled) || errors.Is(err, ErrUnacknowledged)) {
+		return nil, &Error{Code: ErrRequestTimeout, Operation: "request", Detail: m.Topic, Err: context.Cause(ctx)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if sentence, failed := response.UserProperty(failureProperty); failed && len(response.Payload()) == 0 {
+		return nil, failure(ErrRequestFailed, "request", "%s", sentence)
+	}
+	return response, nil
+}
+
+// exchange publishes a request, and waits for what answers it.
+func (c *Client) exchange(ctx context.Context, m Publication) (*Message, error) {
 	topic, err := c.responseTopic(ctx)
 	if err != nil {
 		return nil, err
@@ -64,19 +108,21 @@ func (c *Client) Request(ctx context.Context, m Publication) (*Message, error) {
 		case message := <-response:
 			return message, nil
 		case <-published:
-			reason, err, _ := token.Result()
+			reason, err, _ := token.result()
 			if err != nil {
 				return nil, err
 			}
 			if reason == packets.ReasonNoMatchingSubscribers {
-				return nil, &Error{Code: ErrRejected, Operation: "request", Reason: reason}
+				return nil, &Error{Code: ErrNoResponder, Operation: "request", Detail: m.Topic, Reason: reason}
 			}
 			published = nil
 		case <-c.done:
 			return nil, c.endedError("request")
 		case <-ctx.Done():
-			token.Cancel()
-			return nil, contextError(ErrCanceled, "request", ctx)
+			if token.Cancel() {
+				return nil, contextError(ErrCanceled, "request", ctx)
+			}
+			return nil, contextError(ErrUnacknowledged, "request", ctx)
 		}
 	}
 }
@@ -112,39 +158,47 @@ func (c *Client) responseTopic(ctx context.Context) (string, error) {
 }
 
 func (c *Client) onResponse(_ context.Context, m *Message) {
-	correlation, _ := m.CorrelationData()
-	if len(correlation) != 8 {
-		return
-	}
 	r := &c.requests
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	if response := r.waiting[binary.BigEndian.Uint64(correlation)]; response != nil {
+	if correlation, _ := m.CorrelationData(); len(correlation) == 8 {
 		select {
-		case response <- m:
+		case r.waiting[binary.BigEndian.Uint64(correlation)] <- m:
+			return
 		default:
 		}
 	}
+	r.late++
 }
 
-// Responder makes the response to a request. Its Topic, QoS and CorrelationData are set by Respond. With an error nothing is
-// sent, and the request is acknowledged all the same.
+// ResponseFailure is the error with which a [Responder] tells the requester why: a sentence for people. The requester gets it with
+// [ErrRequestFailed].
+type ResponseFailure string
+
+// Error gives the sentence.
+func (f ResponseFailure) Error() string { return string(f) }
+
+// Responder makes the response to a request. Its Topic, QoS and CorrelationData are set by Respond. An error that is, or wraps, a
+// [ResponseFailure] is sent to the requester; of any other error the requester hears "the responder failed", because its text may
+// hold secrets, and it is logged here.
 type Responder func(ctx context.Context, request *Message) (Publication, error)
 
 // Respond answers requests: it is Handle with a function whose result is published to the request's response topic, with its
-// correlation data, at its QoS. Messages without a response topic are left unanswered.
+// correlation data, at its QoS. The QoS of options is not used: a request comes at the QoS at which it was published. What is answered to
+// a message without a response topic is dropped.
 func (c *Client) Respond(ctx context.Context, filter string, options SubscribeOptions, respond Responder) (*Subscription, error) {
 	if c.options.Version != packets.V5 {
 		return nil, failure(ErrNotSupported, "respond", "responses need MQTT 5.0")
 	}
+	options.QoS = packets.ExactlyOnce
 	return c.Handle(ctx, filter, options, func(ctx context.Context, m *Message) {
-		topic, wanted := m.ResponseTopic()
-		if !wanted {
-			return
-		}
 		response, err := respond(ctx, m)
 		if err != nil {
-			c.log.Warn("mqtt: a request could not be answered", "topic", m.Topic(), "error", err)
+			c.log.Warn("mqtt: a responder failed", "topic", m.Topic(), "error", err)
+			response = failedResponse(err)
+		}
+		topic, isWanted := m.ResponseTopic()
+		if !isWanted {
 			return
 		}
 		response.Topic, response.QoS = topic, m.QoS()
@@ -153,4 +207,13 @@ func (c *Client) Respond(ctx context.Context, filter string, options SubscribeOp
 			c.log.Warn("mqtt: a response could not be published", "error", err)
 		}
 	})
+}
+
+func failedResponse(err error) Publication {
+	sentence := unnamedFailure
+	var named ResponseFailure
+	if errors.As(err, &named) {
+		sentence = string(named)
+	}
+	return Publication{UserProperties: []UserProperty{{failureProperty, sentence}}}
 }

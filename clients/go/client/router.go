@@ -57,7 +57,7 @@ func (r *router) marked(found *route, p *packets.Publish) []*Subscription {
 	for id := range p.SubscriptionIdentifiers() {
 		for i, entry := range found.entries {
 			if entry.id == id {
-				r.scratch = append(r.scratch, found.byEntry[i]...)
+				r.scratch = appendNew(r.scratch, found.byEntry[i])
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func (r *router) find(topic string) *route {
 	add := func(entry *filterEntry) {
 		found.entries = append(found.entries, entry)
 		found.byEntry = append(found.byEntry, entry.wanted)
-		found.all = append(found.all, entry.wanted...)
+		found.all = appendNew(found.all, entry.wanted)
 	}
 	if entry := r.exact[topic]; entry != nil {
 		add(entry)
@@ -107,4 +107,14 @@ func (r *router) find(topic string) *route {
 	}
 	r.byTopic[topic] = found
 	return found
+}
+
+// appendNew appends those that are not there yet: a subscription may have several filters that match.
+func appendNew(to, from []*Subscription) []*Subscription {
+	for _, s := range from {
+		if !slices.Contains(to, s) {
+			to = append(to, s)
+		}
+	}
+	return to
 }

@@ -51,7 +51,7 @@ func TestTheBrokerLetsInWhoHasThePassword(t *testing.T) {
 			must(t, err)
 			closeNow(t, c)
 			bad := client.Options{Authenticator: scramUser(t, begin, name, "rubber")}
-			refused := wantError(t, firstFailure(t, address, bad), client.ErrRefused)
+			refused := wantError(t, firstFailure(t, address, bad), client.ErrConnectionRefused)
 			if refused.Reason != packets.ReasonBadUserNameOrPassword {
 				t.Errorf("got %v", refused)
 			}

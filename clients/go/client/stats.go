@@ -21,8 +21,10 @@ type Stats struct {
 	Received, Duplicates, Unrouted uint64
 	// DroppedIncoming are messages of QoS 0 that found an inbox full; ReadPauses counts how often reading stopped for that.
 	DroppedIncoming, ReadPauses uint64
-	// DroppedEvents are calls of OnConnect and OnDisconnect beyond [MaxEvents].
+	// DroppedEvents are calls of OnConnect, OnDisconnect and OnAttemptFailed beyond [MaxEvents].
 	DroppedEvents uint64
+	// LateResponses came too late, or twice, and were dropped.
+	LateResponses uint64
 	// Held are the outgoing messages of now that are not acknowledged, Unacknowledged the incoming ones.
 	Held, Unacknowledged int
 }
@@ -58,6 +60,9 @@ func (c *Client) Stats() Stats {
 	c.events.mutex.Lock()
 	stats.DroppedEvents = c.events.dropped
 	c.events.mutex.Unlock()
+	c.requests.mutex.Lock()
+	stats.LateResponses = c.requests.late
+	c.requests.mutex.Unlock()
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	counters := &c.session.Counters

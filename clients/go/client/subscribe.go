@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tautwire/tautwire/clients/go/packets"
@@ -16,6 +18,8 @@ const handlerGrace = time.Second
 type SubscribeOptions struct {
 	// QoS is the highest at which messages shall come.
 	QoS packets.QoS
+	// MoreFilters are further topic filters of the same subscription.
+	MoreFilters []string
 	// NoLocal leaves out what this client publishes.
 	NoLocal bool
 	// RetainAsPublished leaves the retain flag of messages as it was published.
@@ -27,13 +31,13 @@ type SubscribeOptions struct {
 	ManualAck bool
 }
 
-// Subscription is a topic filter for which this client gets messages. It is renewed whenever the server has lost it.
+// Subscription is one topic filter or more, for which this client gets messages. It is renewed whenever the server has lost it.
 type Subscription struct {
-	client *Client
-	filter string
-	manual bool
-	inbox  *inbox
-	entry  *filterEntry
+	client  *Client
+	filters []string
+	options SubscribeOptions
+	inbox   *inbox
+	entries []*filterEntry
 	// worker is closed when the handler is not called any more; nil without one.
 	worker chan struct{}
 	// quit ends the taking of messages for the handler.
@@ -43,7 +47,8 @@ type Subscription struct {
 // Subscribe asks for messages, and returns when the server has agreed: at once if there is a connection, else when there is one.
 // If ctx ends first there is no subscription. Take the messages with [Subscription.Messages] or [Subscription.Receive].
 //
-// Of two subscriptions of the same filter each gets all messages; the server is asked for both together.
+// Of two subscriptions of the same filter each gets all messages. The server is asked for both together: for the highest QoS, for
+// NoLocal if both want it, for RetainAsPublished if one does. A message that matches several filters of one subscription comes once.
 func (c *Client) Subscribe(ctx context.Context, filter string, options SubscribeOptions) (*Subscription, error) {
 	return c.subscribe(ctx, filter, options, nil)
 }
@@ -54,22 +59,26 @@ func (c *Client) Handle(ctx context.Context, filter string, options SubscribeOpt
 }
 
 func (c *Client) subscribe(ctx context.Context, filter string, o SubscribeOptions, handler Handler) (*Subscription, error) {
-	if err := c.checkSubscribe(filter, &o); err != nil {
+	filters, err := c.checkSubscribe(filter, &o)
+	if err != nil {
 		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, contextError(ErrCanceled, "subscribe", ctx)
 	}
 	c.mutex.Lock()
 	if c.ended || c.closing {
 		defer c.mutex.Unlock()
 		return nil, closedError("subscribe", c.failure)
 	}
-	if err := c.serverTakes(filter); err != nil {
+	if err := c.serverTakes(filters); err != nil {
 		c.mutex.Unlock()
 		return nil, err
 	}
-	s := c.newSubscription(filter, o, handler)
-	asked := c.askSubscribe(s.entry, true)
+	s := c.newSubscription(filters, o, handler)
+	asked := c.askFor(s)
 	c.mutex.Unlock()
-	if err := c.waitRequest(ctx, asked, "subscribe"); err != nil {
+	if err := c.waitRequests(ctx, asked, "subscribe"); err != nil {
 		c.mutex.Lock()
 		c.removeSubscription(s)
 		c.mutex.Unlock()
@@ -79,48 +88,54 @@ func (c *Client) subscribe(ctx context.Context, filter string, o SubscribeOption
 	return s, nil
 }
 
-// checkSubscribe says what the server would, without asking it.
-func (c *Client) checkSubscribe(filter string, o *SubscribeOptions) error {
-	if err := packets.CheckTopicFilter(filter); err != nil {
-		return wrap(ErrInvalidFilter, "subscribe", err)
-	}
+// checkSubscribe says what the server would, without asking it. It gives the filters, each once.
+func (c *Client) checkSubscribe(first string, o *SubscribeOptions) ([]string, error) {
 	if o.QoS > packets.ExactlyOnce {
-		return failure(ErrInvalidOptions, "subscribe", "%v is unknown", o.QoS)
+		return nil, failure(ErrInvalidArgument, "subscribe", "%v is unknown", o.QoS)
 	}
 	isPlain := !o.NoLocal && !o.RetainAsPublished && o.RetainHandling == 0 && len(o.UserProperties) == 0
 	if c.options.Version != packets.V5 && !isPlain {
-		return failure(ErrNotSupported, "subscribe", "NoLocal, RetainAsPublished, RetainHandling and UserProperties need MQTT 5.0")
+		return nil, failure(ErrNotSupported, "subscribe", "NoLocal, RetainAsPublished, RetainHandling and UserProperties need MQTT 5.0")
 	}
-	_, _, shared := packets.SplitShare(filter)
-	if shared && o.NoLocal {
-		return failure(ErrInvalidOptions, "subscribe", "NoLocal is not for shared subscriptions (MQTT-3.8.3-4)")
+	filters := make([]string, 0, 1+len(o.MoreFilters))
+	for _, filter := range append([]string{first}, o.MoreFilters...) {
+		if err := packets.CheckTopicFilter(filter); err != nil {
+			return nil, invalid("subscribe", err)
+		}
+		if _, _, shared := packets.SplitShare(filter); shared && o.NoLocal {
+			return nil, failure(ErrInvalidArgument, "subscribe", "NoLocal is not for shared subscriptions (MQTT-3.8.3-4)")
+		}
+		if !slices.Contains(filters, filter) {
+			filters = append(filters, filter)
+		}
 	}
-	return nil
+	return filters, nil
 }
 
 // serverTakes says whether the server offers such subscriptions. The mutex is held.
-func (c *Client) serverTakes(filter string) error {
+func (c *Client) serverTakes(filters []string) error {
 	info := c.stats.server.Load()
 	if c.current == nil || info == nil || c.options.Version != packets.V5 {
 		return nil
 	}
-	_, topicFilter, shared := packets.SplitShare(filter)
-	switch {
-	case shared && !info.SharedSubscriptions:
-		return failure(ErrNotSupported, "subscribe", "the server has no shared subscriptions")
-	case packets.HasWildcard(topicFilter) && !info.WildcardSubscriptions:
-		return failure(ErrNotSupported, "subscribe", "the server has no wildcards")
+	for _, filter := range filters {
+		_, topicFilter, shared := packets.SplitShare(filter)
+		switch {
+		case shared && !info.SharedSubscriptions:
+			return failure(ErrNotSupported, "subscribe", "shared subscriptions, %s", filter)
+		case packets.HasWildcard(topicFilter) && !info.WildcardSubscriptions:
+			return failure(ErrNotSupported, "subscribe", "wildcards, %s", filter)
+		}
 	}
 	return nil
 }
 
 // newSubscription adds a subscription here. The mutex is held.
-func (c *Client) newSubscription(filter string, o SubscribeOptions, handler Handler) *Subscription {
+func (c *Client) newSubscription(filters []string, o SubscribeOptions, handler Handler) *Subscription {
 	s := &Subscription{
-		client: c, filter: filter, manual: o.ManualAck,
-		inbox: newInbox(c.options.MaxInboxMessages, c.options.MaxInboxBytes),
+		client: c, filters: filters, options: o, inbox: newInbox(c.options.Limits.MaxInboxMessages, c.options.Limits.MaxInboxBytes),
 	}
-	c.addToEntry(s, o)
+	c.addToEntries(s)
 	if handler != nil {
 		s.startWorker(handler)
 	}
@@ -131,10 +146,9 @@ func (c *Client) newSubscription(filter string, o SubscribeOptions, handler Hand
 // is held.
 func (s *Subscription) startWorker(handler Handler) {
 	s.worker = make(chan struct{})
-	s.client.workers[s] = struct{}{}
+	s.client.workers[s] = 0
 	take, quit := context.WithCancel(s.client.work)
 	s.quit = quit
-	ctx := context.WithValue(s.client.work, workerKey{}, s)
 	go func() {
 		defer func() {
 			quit()
@@ -143,29 +157,29 @@ func (s *Subscription) startWorker(handler Handler) {
 			s.client.mutex.Unlock()
 			close(s.worker)
 		}()
+		s.client.mutex.Lock()
+		s.client.workers[s] = goroutineID()
+		s.client.mutex.Unlock()
 		for take.Err() == nil {
 			m, err := s.inbox.take(take)
 			if m == nil || err != nil {
 				return
 			}
-			handler(ctx, m)
-			if !s.manual {
+			handler(s.client.work, m)
+			if !s.options.ManualAck {
 				m.Ack()
 			}
 		}
 	}()
 }
 
-// stopWorkers lets no more handlers begin, and waits for those that run, but for one that it is called from.
+// stopWorkers lets no more handlers begin, and waits for those that run.
 func (c *Client) stopWorkers(ctx context.Context) error {
-	own, _ := ctx.Value(workerKey{}).(*Subscription)
 	var running []*Subscription
 	c.mutex.Lock()
 	for s := range c.workers {
 		s.quit()
-		if s != own {
-			running = append(running, s)
-		}
+		running = append(running, s)
 	}
 	c.mutex.Unlock()
 	var late *time.Timer
@@ -189,26 +203,30 @@ func (c *Client) stopWorkers(ctx context.Context) error {
 	return nil
 }
 
-// Filter gives the topic filter.
-func (s *Subscription) Filter() string { return s.filter }
+// Filters gives the topic filters.
+func (s *Subscription) Filters() []string { return slices.Clone(s.filters) }
 
-// QoS gives the highest at which messages come, as the server granted it last.
+// QoS gives the highest at which messages come, as the server granted it last; the least of several filters.
 func (s *Subscription) QoS() packets.QoS {
 	s.client.mutex.Lock()
 	defer s.client.mutex.Unlock()
-	return s.entry.qos
+	granted := packets.ExactlyOnce
+	for _, entry := range s.entries {
+		granted = min(granted, entry.qos)
+	}
+	return granted
 }
 
-// ID gives the subscription identifier with which the server marks messages; 0 if it does not.
+// ID gives the subscription identifier with which the server marks messages of the first filter; 0 if it does not.
 func (s *Subscription) ID() uint32 {
 	if info := s.client.stats.server.Load(); info == nil || !info.SubscriptionIdentifiers {
 		return 0
 	}
-	return s.entry.id
+	return s.entries[0].id
 }
 
-// Receive waits for a message. It gives [ErrCanceled] when ctx ends, [ErrClosed] when the subscription or the client did,
-// or the error for which it did. The message is acknowledged by [Message.Ack] only, whatever [SubscribeOptions.ManualAck] says.
+// Receive waits for a message. It gives [ErrCanceled] when ctx ends, [ErrUnsubscribed] after Unsubscribe, [ErrClosed] after
+// Close, or the error for which the client or the subscription ended. The message is acknowledged by [Message.Ack] only, whatever [SubscribeOptions.ManualAck] says.
 func (s *Subscription) Receive(ctx context.Context) (*Message, error) {
 	m, err := s.inbox.take(ctx)
 	switch {
@@ -234,13 +252,13 @@ func (s *Subscription) Messages(ctx context.Context) iter.Seq2[*Message, error] 
 		for {
 			m, err := s.Receive(ctx)
 			if err != nil {
-				if !errors.Is(err, ErrClosed) {
+				if !errors.Is(err, ErrClosed) && !errors.Is(err, ErrUnsubscribed) {
 					yield(nil, err)
 				}
 				return
 			}
 			goOn := yield(m, nil)
-			if !s.manual {
+			if !s.options.ManualAck {
 				m.Ack()
 			}
 			if !goOn {
@@ -260,14 +278,14 @@ func (s *Subscription) Unsubscribe(ctx context.Context) error {
 	ended := c.ended
 	c.mutex.Unlock()
 	s.discard()
-	if ended || asked == nil {
+	if ended {
 		return nil
 	}
-	return c.waitRequest(ctx, asked, "unsubscribe")
+	return c.waitRequests(ctx, asked, "unsubscribe")
 }
 
 func (s *Subscription) discard() {
-	s.inbox.end(nil)
+	s.inbox.end(failure(ErrUnsubscribed, "receive", "%s", strings.Join(s.filters, ", ")))
 	if s.worker == nil {
 		for _, m := range s.inbox.discard() {
 			m.Ack()

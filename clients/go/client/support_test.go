@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"runtime"
@@ -114,8 +115,9 @@ func (f *fake) cut() {
 
 func (f *fake) options(o client.Options) client.Options {
 	o.Dial = f.dial
-	if o.ReconnectMin == 0 {
-		o.ReconnectMin, o.ReconnectMax = 10*time.Microsecond, time.Millisecond
+	o.Logger = slog.New(slog.DiscardHandler)
+	if o.Reconnect.Min == 0 {
+		o.Reconnect.Min, o.Reconnect.Max = 10*time.Microsecond, time.Millisecond
 	}
 	return o
 }
@@ -151,13 +153,12 @@ func closeNow(t *testing.T, c *client.Client) {
 // firstFailure gives the error of the first attempt to connect.
 func firstFailure(t *testing.T, address string, o client.Options) error {
 	t.Helper()
-	failures := make(chan error, 1)
-	o.ReconnectMin, o.ReconnectMax = time.Hour, time.Hour
-	o.OnDisconnect = func(err error) { failures <- err }
-	c, err := client.New(address, o)
-	must(t, err)
-	defer closeNow(t, c)
-	return await(t, failures)
+	c, err := client.Connect(testContext(t), address, o)
+	if err == nil {
+		closeNow(t, c)
+		t.Fatal("it is connected")
+	}
+	return err
 }
 
 // crash closes a client without letting it finish anything.
@@ -184,6 +185,12 @@ func wantError(t *testing.T, err error, code client.Code) *client.Error {
 		t.Fatalf("%T is no *client.Error", err)
 	}
 	return typed
+}
+
+// outcome waits for a message on its way.
+func outcome(ctx context.Context, token *client.Token) error {
+	_, err := token.Wait(ctx)
+	return err
 }
 
 func receive(t *testing.T, s *client.Subscription) *client.Message {

@@ -10,10 +10,11 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 )
 
-// Codes of what can be wrong with TLS. Errors that have one have [ErrDial] or [ErrHandshake] too.
+// Codes of what can be wrong with TLS.
 const (
 	// ErrTLSUnknownAuthority: the server's certificate was issued by an authority that is not trusted.
 	ErrTLSUnknownAuthority Code = "tls_unknown_authority"
@@ -41,14 +42,21 @@ const (
 	ErrTLSClosed Code = "tls_closed"
 )
 
-// tlsError says what is wrong with TLS, and what to do.
+// tlsError says what is wrong with TLS. It becomes an [Error] of its code where the connection is given up.
 type tlsError struct {
-	code Code
-	text string
-	err  error
+	code   Code
+	detail string
+	err    error
 }
 
-func (e *tlsError) Error() string        { return "TLS: " + e.text + " [" + string(e.code) + "]" }
+func (e *tlsError) Error() string {
+	text := texts[e.code]
+	if e.detail != "" {
+		text += " (" + e.detail + ")"
+	}
+	return text + " [" + string(e.code) + "]"
+}
+
 func (e *tlsError) Is(target error) bool { return target == e.code }
 func (e *tlsError) Unwrap() error        { return e.err }
 
@@ -70,15 +78,19 @@ func secure(ctx context.Context, conn net.Conn, host string, config *tls.Config)
 		config.ServerName = host
 	}
 	client := tls.Client(conn, config)
-	if err := client.HandshakeContext(ctx); err != nil {
-		_ = conn.Close()
-		if errors.Is(err, io.EOF) {
-			text := "the server closed the connection before TLS was agreed on; is this its port for TLS?"
-			return nil, &tlsError{ErrTLSClosed, text, err}
-		}
-		return nil, explainTLS(err)
+	err := client.HandshakeContext(ctx)
+	if err == nil {
+		return secured{client}, nil
 	}
-	return secured{client}, nil
+	_ = conn.Close()
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		return nil, &tlsError{ErrTLSClosed, "", err}
+	}
+	var known *tlsError
+	if explained := explainTLS(err); errors.As(explained, &known) {
+		return nil, known
+	}
+	return nil, &tlsError{ErrHandshake, "", err}
 }
 
 // RefuseRevoked refuses servers with a certificate that an authority has revoked. It is for [tls.Config.VerifyConnection]. There must be a list for
@@ -97,27 +109,26 @@ func RefuseRevoked(lists ...*x509.RevocationList) func(tls.ConnectionState) erro
 }
 
 func checkRevoked(certificate, issuer *x509.Certificate, lists []*x509.RevocationList, now time.Time) error {
-	text := "no list says whether the server's certificate has been revoked; add the list of its authority"
+	detail := fmt.Sprintf("there is no list of %s", certificate.Issuer)
 	for _, list := range lists {
 		if !bytes.Equal(list.RawIssuer, certificate.RawIssuer) || list.CheckSignatureFrom(issuer) != nil {
 			continue
 		}
 		if now.After(list.NextUpdate) {
-			text = fmt.Sprintf("the list of revoked certificates is good until %s only; get the authority's newer one", day(list.NextUpdate))
+			detail = fmt.Sprintf("the list of %s has expired on %s", certificate.Issuer, day(list.NextUpdate))
 			continue
 		}
 		for _, revoked := range list.RevokedCertificateEntries {
 			if revoked.SerialNumber.Cmp(certificate.SerialNumber) == 0 {
-				text = "the server's certificate has been revoked: somebody else may have its key; have the server get a new one"
-				return &tlsError{code: ErrTLSRevoked, text: text}
+				return &tlsError{code: ErrTLSRevoked, detail: "on " + day(revoked.RevocationTime)}
 			}
 		}
 		return nil
 	}
-	return &tlsError{code: ErrTLSRevoked, text: text}
+	return &tlsError{code: ErrTLSRevoked, detail: detail}
 }
 
-// explainTLS gives an error of TLS with what to do; other errors as they are.
+// explainTLS gives an error of TLS its code; other errors as they are.
 func explainTLS(err error) error {
 	var (
 		known    *tlsError
@@ -131,20 +142,20 @@ func explainTLS(err error) error {
 	case err == nil || errors.As(err, &known):
 		return err
 	case errors.As(err, &unknown):
-		if unknown.Cert != nil && bytes.Equal(unknown.Cert.RawIssuer, unknown.Cert.RawSubject) {
-			return &tlsError{ErrTLSSelfSigned, "the server's certificate is self-signed: no authority vouches for it; " +
-				"trust this very certificate (RootCAs), or have an authority issue one", err}
+		if unknown.Cert == nil {
+			return &tlsError{ErrTLSUnknownAuthority, "see RootCAs of Options.TLS", err}
 		}
-		return &tlsError{ErrTLSUnknownAuthority, "the server's certificate was issued by an authority that is not trusted; " +
-			"add that authority's certificate to RootCAs", err}
+		if bytes.Equal(unknown.Cert.RawIssuer, unknown.Cert.RawSubject) {
+			return &tlsError{ErrTLSSelfSigned, fmt.Sprintf("it is of %s; see RootCAs of Options.TLS", unknown.Cert.Subject), err}
+		}
+		return &tlsError{ErrTLSUnknownAuthority, fmt.Sprintf("it is %s; see RootCAs of Options.TLS", unknown.Cert.Issuer), err}
 	case errors.As(err, &hostname):
-		return &tlsError{ErrTLSNameMismatch, fmt.Sprintf("the server's certificate is for %s, not for %s; "+
-			"connect by a name that it has, or set ServerName", names(hostname.Certificate), hostname.Host), err}
+		return &tlsError{ErrTLSNameMismatch, fmt.Sprintf("it is for %s, not for %s; see ServerName of Options.TLS",
+			names(hostname.Certificate), hostname.Host), err}
 	case errors.As(err, &invalid):
 		return explainInvalid(invalid, err)
 	case errors.As(err, &header):
-		return &tlsError{ErrTLSNotSpoken, "the server does not speak TLS at this port; " +
-			"connect to its port for TLS, or with mqtt:// or ws://", err}
+		return &tlsError{ErrTLSNotSpoken, "mqtt:// and ws:// are without TLS", err}
 	case errors.As(err, &remote) && remote.Op == "remote error":
 		return explainAlert(strings.TrimPrefix(remote.Err.Error(), "tls: "), err)
 	}
@@ -155,38 +166,34 @@ func explainInvalid(invalid x509.CertificateInvalidError, err error) error {
 	certificate, now := invalid.Cert, time.Now()
 	switch {
 	case invalid.Reason == x509.Expired && now.Before(certificate.NotBefore):
-		return &tlsError{ErrTLSNotYetValid, fmt.Sprintf("the server's certificate is valid from %s on, and today is %s; "+
-			"see whether the clock is right", day(certificate.NotBefore), day(now)), err}
+		return &tlsError{ErrTLSNotYetValid, fmt.Sprintf("it is valid from %s on, and today is %s", day(certificate.NotBefore), day(now)), err}
 	case invalid.Reason == x509.Expired:
-		return &tlsError{ErrTLSExpired, fmt.Sprintf("the server's certificate expired on %s, and today is %s; "+
-			"have the server renew it", day(certificate.NotAfter), day(now)), err}
+		return &tlsError{ErrTLSExpired, fmt.Sprintf("it expired on %s, and today is %s", day(certificate.NotAfter), day(now)), err}
 	case invalid.Reason == x509.IncompatibleUsage:
-		return &tlsError{ErrTLSCertificate, "the server's certificate is not for servers (its extended key usage); " +
-			"have one issued with serverAuth", err}
+		return &tlsError{ErrTLSCertificate, "its extended key usage is not that of servers; have one issued with serverAuth", err}
 	}
-	return &tlsError{ErrTLSCertificate, "the server's certificate cannot be used: " + invalid.Error(), err}
+	return &tlsError{ErrTLSCertificate, invalid.Error(), err}
 }
 
 // explainAlert takes what the server says is wrong in the words of crypto/tls, which gives its alerts no other names.
 func explainAlert(alert string, err error) error {
-	const refused = "the server refuses this client's certificate: "
 	switch alert {
 	case "certificate required":
-		return &tlsError{ErrTLSClientCertificateRequired, "the server lets in only clients with a certificate; set Certificates", err}
+		return &tlsError{ErrTLSClientCertificateRequired, "set Certificates of Options.TLS", err}
 	case "revoked certificate":
-		return &tlsError{ErrTLSClientCertificateRefused, refused + "it has been revoked; get a new one", err}
+		return &tlsError{ErrTLSClientCertificateRefused, "it has been revoked", err}
 	case "expired certificate":
-		return &tlsError{ErrTLSClientCertificateRefused, refused + "it has expired, or is not valid yet; get a new one", err}
+		return &tlsError{ErrTLSClientCertificateRefused, "it has expired, or is not valid yet", err}
 	case "unknown certificate authority":
-		return &tlsError{ErrTLSClientCertificateRefused, refused + "it was issued by an authority that the server does not know", err}
+		return &tlsError{ErrTLSClientCertificateRefused, "it was issued by an authority that the server does not know", err}
 	case "unsupported certificate":
-		return &tlsError{ErrTLSClientCertificateRefused, refused + "it is of a kind that is not for clients", err}
+		return &tlsError{ErrTLSClientCertificateRefused, "it is of a kind that is not for clients", err}
 	case "bad certificate", "unknown certificate", "access denied":
-		return &tlsError{ErrTLSClientCertificateRefused, refused + "the server does not say why; its log does", err}
+		return &tlsError{ErrTLSClientCertificateRefused, "only the server's log says why", err}
 	case "no application protocol":
-		return &tlsError{ErrTLSNothingInCommon, "the server has none of the protocols in NextProtos; ask for \"mqtt\", or for none", err}
+		return &tlsError{ErrTLSNothingInCommon, "of the protocols in NextProtos; ask for \"mqtt\", or for none", err}
 	case "protocol version not supported", "handshake failure", "insufficient security level":
-		return &tlsError{ErrTLSNothingInCommon, "the server and this client have no version or cipher suite of TLS in common", err}
+		return &tlsError{ErrTLSNothingInCommon, "of the versions and cipher suites of TLS", err}
 	}
 	return err
 }

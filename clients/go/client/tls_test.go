@@ -88,9 +88,6 @@ func wantRefused(t *testing.T, address string, config *tls.Config, code client.C
 	if !errors.Is(err, code) || !strings.Contains(err.Error(), says) {
 		t.Errorf("%s: got %v, want %s, %q", address, err, code, says)
 	}
-	if !errors.Is(err, client.ErrDial) && !errors.Is(err, client.ErrHandshake) {
-		t.Errorf("%v has neither of the codes of connections", err)
-	}
 }
 
 func wantConnected(t *testing.T, address string, config *tls.Config) {
@@ -112,10 +109,10 @@ func TestTLSSaysWhatIsWrongWithTheServersCertificate(t *testing.T) {
 	mqtts, wss := runTLS(ours)
 	for _, address := range []string{mqtts, wss, strings.Replace(mqtts, "localhost", "127.0.0.1", 1)} {
 		wantConnected(t, address, ours.trust("ca.pem"))
-		wantRefused(t, address, strange.trust("ca.pem"), client.ErrTLSUnknownAuthority, "add that authority's certificate to RootCAs")
+		wantRefused(t, address, strange.trust("ca.pem"), client.ErrTLSUnknownAuthority, "RootCAs")
 		misnamed := ours.trust("ca.pem")
 		misnamed.ServerName = "other.example"
-		wantRefused(t, address, misnamed, client.ErrTLSNameMismatch, "is for localhost, ")
+		wantRefused(t, address, misnamed, client.ErrTLSNameMismatch, "it is for localhost, ")
 		wantRefused(t, address, misnamed, client.ErrTLSNameMismatch, "not for other.example")
 	}
 	asks := ours.trust("ca.pem")
@@ -129,7 +126,7 @@ func TestTLSSaysWhatIsWrongWithTheServersCertificate(t *testing.T) {
 	checks.VerifyConnection = client.RefuseRevoked(ours.revoked())
 	wantRefused(t, mqtts, checks, client.ErrTLSRevoked, "has been revoked")
 	checks.VerifyConnection = client.RefuseRevoked()
-	wantRefused(t, mqtts, checks, client.ErrTLSRevoked, "no list says")
+	wantRefused(t, mqtts, checks, client.ErrTLSRevoked, "there is no list of")
 
 	expired := newAuthority(t, "--days", "-1")
 	mqtts, _ = runTLS(expired)
@@ -156,7 +153,7 @@ func TestTLSTellsASelfSignedCertificate(t *testing.T) {
 	}
 	mqtts, _ := runTLS(ours)
 	byAddress := strings.Replace(mqtts, "localhost", "127.0.0.1", 1)
-	wantRefused(t, byAddress, ours.trust("ca.pem"), client.ErrTLSSelfSigned, "self-signed")
+	wantRefused(t, byAddress, ours.trust("ca.pem"), client.ErrTLSSelfSigned, "RootCAs")
 	wantConnected(t, byAddress, &tls.Config{RootCAs: pool})
 }
 
@@ -202,7 +199,7 @@ func TestTLSKnowsWhatIsNone(t *testing.T) {
 				_ = conn.Close()
 			}
 		}()
-		wantRefused(t, "mqtts://"+listener.Addr().String(), nil, code, "port")
+		wantRefused(t, "mqtts://"+listener.Addr().String(), nil, code, "the server ")
 		must(t, listener.Close())
 	}
 }

@@ -2,10 +2,16 @@ package client
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/url"
+	"os"
+	"strings"
 
 	"github.com/tautwire/tautwire/clients/go/internal/websocket"
+	"github.com/tautwire/tautwire/clients/go/packets"
 )
 
 // scheme says how an address is reached.
@@ -24,19 +30,31 @@ var schemes = map[string]scheme{
 	"wss":   {port: "443", secured: true, webSocket: true},
 }
 
+// parseAddress never repeats what stands before an @: that may be a password.
 func parseAddress(address string) (*url.URL, error) {
+	hasUser := strings.Contains(address, "@")
+	if !strings.Contains(address, "://") {
+		if hasUser || address == "" {
+			return nil, failure(ErrInvalidOptions, "address", "it begins with its scheme: write mqtt://HOST:PORT")
+		}
+		return nil, failure(ErrInvalidOptions, "address", "%q has no scheme: write %q", address, "mqtt://"+address)
+	}
 	target, err := url.Parse(address)
 	if err != nil {
-		return nil, wrap(ErrInvalidOptions, "address", err)
+		var parsing *url.Error
+		if hasUser || !errors.As(err, &parsing) {
+			return nil, failure(ErrInvalidOptions, "address", "it is no URL: write mqtt://HOST:PORT")
+		}
+		return nil, failure(ErrInvalidOptions, "address", "%q is no URL: %v", address, parsing.Err)
 	}
 	how, known := schemes[target.Scheme]
 	switch {
 	case !known:
 		return nil, failure(ErrInvalidOptions, "address", "%q is none of mqtt, mqtts, ws and wss", target.Scheme)
-	case target.Hostname() == "":
-		return nil, failure(ErrInvalidOptions, "address", "there is no host in it; write %s://HOST:PORT", target.Scheme)
 	case target.User != nil:
-		return nil, failure(ErrInvalidOptions, "address", "credentials belong in Options.Username and Options.Password")
+		return nil, failure(ErrInvalidOptions, "address", "user name and password belong in Options.Username and Options.Password")
+	case target.Hostname() == "":
+		return nil, failure(ErrInvalidOptions, "address", "there is no host in it: write %s://HOST:PORT", target.Scheme)
 	}
 	if target.Port() == "" {
 		target.Host = net.JoinHostPort(target.Hostname(), how.port)
@@ -69,4 +87,50 @@ func dial(ctx context.Context, target *url.URL, options *Options) (net.Conn, err
 		return nil, err
 	}
 	return wrapped, nil
+}
+
+// dialFailure gives the error of dial its code.
+func (c *Client) dialFailure(ctx context.Context, err error) error {
+	var ofName *net.DNSError
+	if known := c.attemptFailure(ctx, err); known != nil {
+		return known
+	}
+	switch {
+	case errors.As(err, &ofName):
+		return wrap(ErrNameNotFound, "connect", err)
+	case errors.Is(err, websocket.ErrHandshake):
+		var broken *net.OpError
+		if errors.As(err, &broken) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return &Error{Code: ErrHandshake, Operation: "connect", Detail: c.target.Host, Err: err}
+		}
+		return &Error{Code: ErrWebSocketRefused, Operation: "connect", Detail: c.target.Host, Err: err}
+	}
+	return wrap(ErrUnreachable, "connect", err)
+}
+
+// handshakeFailure gives an error between CONNECT and CONNACK its code.
+func (c *Client) handshakeFailure(ctx context.Context, err error) error {
+	if known := c.attemptFailure(ctx, err); known != nil {
+		return known
+	}
+	var malformed *packets.Error
+	if errors.As(err, &malformed) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return &Error{Code: ErrProtocol, Operation: "connect", Reason: malformed.Reason(), Err: err}
+	}
+	return &Error{Code: ErrHandshake, Operation: "connect", Detail: c.target.Host, Err: err}
+}
+
+// attemptFailure knows what can end an attempt at any time: its own end, and TLS.
+func (c *Client) attemptFailure(ctx context.Context, err error) error {
+	var secured *tlsError
+	switch {
+	case c.life.Err() != nil:
+		return context.Cause(c.life)
+	case ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded):
+		detail := fmt.Sprintf("%s, %v", c.target.Host, c.options.Timeouts.Connect)
+		return &Error{Code: ErrConnectTimeout, Operation: "connect", Detail: detail, Err: context.DeadlineExceeded}
+	case errors.As(err, &secured):
+		return &Error{Code: secured.code, Operation: "connect", Detail: secured.detail, Err: secured.err}
+	}
+	return nil
 }

@@ -100,14 +100,14 @@ func TestACertificateOfNobodyIsNotTrusted(t *testing.T) {
 	address := "mqtts://" + listen(t, server.Options{TLS: &tls.Config{Certificates: []tls.Certificate{own}}})
 	err := firstFailure(t, address, client.Options{})
 	unknown := x509.UnknownAuthorityError{}
-	if !errors.Is(err, client.ErrDial) || !errors.As(err, &unknown) {
+	if !errors.Is(err, client.ErrTLSSelfSigned) || !errors.As(err, &unknown) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAServerWithoutWebSocketIsNotOne(t *testing.T) {
 	address := "ws://" + listen(t, server.Options{WebSocket: true, WebSocketPath: "/mqtt"}) + "/other"
-	if err := firstFailure(t, address, client.Options{}); !errors.Is(err, websocket.ErrHandshake) {
+	if err := firstFailure(t, address, client.Options{}); !errors.Is(err, client.ErrWebSocketRefused) || !errors.Is(err, websocket.ErrHandshake) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -20,7 +20,7 @@ func TestItHandsMessagesOn(t *testing.T) {
 	serving, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- serve(serving, listener) }()
-	c, err := client.Connect(ctx, "mqtt://"+address, client.Options{ReconnectMin: time.Millisecond})
+	c, err := client.Connect(ctx, "mqtt://"+address, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,8 @@ func roundTrip(r *run, qos packets.QoS) {
 			"number %d is %v: %q", number, m, m.Payload())
 	}
 	for _, token := range tokens {
-		r.must(token.Wait(r), "acknowledgement")
+		_, err := token.Wait(r)
+		r.must(err, "acknowledgement")
 	}
 }
 
@@ -133,19 +134,19 @@ func properties(r *run) {
 	contentType, _ := m.ContentType()
 	response, _ := m.ResponseTopic()
 	correlation, _ := m.CorrelationData()
-	expiry, hasExpiry := m.MessageExpiryInterval()
+	expiry, hasExpiry := m.Expiry()
 	var got []client.UserProperty
 	for name, value := range m.UserProperties() {
 		got = append(got, client.UserProperty{Name: name, Value: value})
 	}
-	r.expect(m.PayloadFormat() == packets.PayloadUTF8, "payload format %v", m.PayloadFormat())
+	r.expect(m.Text(), "the payload is no text")
 	r.expect(contentType == "text/plain", "content type %q", contentType)
 	r.expect(response == r.topic("response"), "response topic %q", response)
 	r.expect(string(correlation) == "\x00\x01\xff", "correlation data % x", correlation)
-	r.expect(hasExpiry && expiry > 3590 && expiry <= 3600, "message expiry interval %d", expiry)
+	r.expect(hasExpiry && expiry > 3590*time.Second && expiry <= time.Hour, "message expiry interval %v", expiry)
 	r.expect(slices.Equal(got, pairs), "user properties %v", got)
 	if id := sub.ID(); id != 0 {
-		ids := slices.Collect(m.SubscriptionIdentifiers())
+		ids := slices.Collect(m.SubscriptionIDs())
 		r.expect(slices.Equal(ids, []uint32{id}), "subscription identifiers %v, not %d", ids, id)
 	}
 }

@@ -65,7 +65,7 @@ func (r *run) topic(suffix string) string { return "interop/" + r.tag + "/" + su
 
 func (r *run) connect(o client.Options) *client.Client {
 	o.Version = r.version
-	o.ReconnectMin, o.ReconnectMax = 10*time.Millisecond, 100*time.Millisecond
+	o.Reconnect.Min, o.Reconnect.Max = 10*time.Millisecond, 100*time.Millisecond
 	if o.ClientID == "" {
 		o.SessionExpiry = client.NoSession
 	}

@@ -136,6 +136,11 @@ func (s *Session) HasRoom(bytes int) bool {
 	return s.held < s.config.MaxQueuedMessages && (s.heldBytes+bytes <= s.config.MaxQueuedBytes || s.held == 0)
 }
 
+// HasMuchRoom says whether at least a quarter of the queue is free.
+func (s *Session) HasMuchRoom() bool {
+	return s.held == 0 || s.held <= s.config.MaxQueuedMessages/4*3 && s.heldBytes <= s.config.MaxQueuedBytes/4*3
+}
+
 // Check says whether the server, as far as it is known, takes the message.
 func (s *Session) Check(m *Outgoing) error {
 	switch {

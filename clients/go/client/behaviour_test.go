@@ -1,0 +1,364 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tautwire/tautwire/clients/go/client"
+	"github.com/tautwire/tautwire/clients/go/packets"
+	"github.com/tautwire/tautwire/clients/go/server"
+)
+
+func TestAnEndedContextSendsNothing(t *testing.T) {
+	var mutex sync.Mutex
+	var came []string
+	note := func(what string) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		came = append(came, what)
+	}
+	f := newFake(t, server.Hooks{
+		Publish: func(c *server.Conn, p *packets.Publish) error {
+			note("PUBLISH " + p.Topic())
+			return server.Acknowledge(c, p)
+		},
+		Subscribe: func(c *server.Conn, p *packets.Subscribe) error {
+			note("SUBSCRIBE")
+			return server.Grant(c, p)
+		},
+	})
+	c := f.connect(client.Options{})
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 20 {
+		for _, qos := range []packets.QoS{qos0, qos1, qos2} {
+			wantError(t, c.Publish(ended, client.Publication{Topic: "a", QoS: qos}), client.ErrCanceled)
+			_, err := c.PublishAsync(ended, client.Publication{Topic: "a", QoS: qos})
+			wantError(t, err, client.ErrCanceled)
+		}
+		_, err := c.Subscribe(ended, "a", client.SubscribeOptions{})
+		wantError(t, err, client.ErrCanceled)
+		_, err = c.Request(ended, client.Publication{Topic: "a"})
+		if !errors.Is(wantError(t, err, client.ErrCanceled), context.Canceled) {
+			t.Errorf("%v does not wrap the context's error", err)
+		}
+	}
+	must(t, c.Publish(testContext(t), client.Publication{Topic: "fence", QoS: qos1}))
+	mutex.Lock()
+	defer mutex.Unlock()
+	if !slices.Equal(came, []string{"PUBLISH fence"}) {
+		t.Errorf("got %q", came)
+	}
+}
+
+// Close with a context that is not the handler's own returns at once, and the handler's message is acknowledged.
+func TestAHandlerMayCloseTheClient(t *testing.T) {
+	for _, inContext := range []string{"background", "handler's", "ended"} {
+		acknowledged := make(chan packets.PacketID, 1)
+		f := newFake(t, server.Hooks{
+			Subscribe: func(c *server.Conn, p *packets.Subscribe) error {
+				message, err := packets.NewPublish("stop", nil)
+				orPanic(errors.Join(err, message.SetQoS(qos1), message.SetPacketID(7)))
+				return errors.Join(server.Grant(c, p), c.Send(message))
+			},
+			PubAck: func(_ *server.Conn, p *packets.PubAck) error { acknowledged <- p.PacketID(); return nil },
+		})
+		c := f.connect(client.Options{Timeouts: client.Timeouts{Close: 2 * testTime}})
+		closed := make(chan error, 2)
+		_, err := c.Handle(testContext(t), "stop", client.SubscribeOptions{QoS: qos1}, func(ctx context.Context, _ *client.Message) {
+			switch inContext {
+			case "background":
+				ctx = context.Background()
+			case "ended":
+				ended, cancel := context.WithCancel(ctx)
+				cancel()
+				ctx = ended
+			}
+			closed <- c.Close(ctx)
+			closed <- c.Close(ctx)
+		})
+		must(t, err)
+		must(t, await(t, closed))
+		must(t, await(t, closed))
+		await(t, c.Done())
+		must(t, c.Err())
+		must(t, c.Close(testContext(t)))
+		if inContext != "ended" {
+			if id := await(t, acknowledged); id != 7 {
+				t.Errorf("%d was acknowledged", id)
+			}
+		}
+	}
+}
+
+func TestAnEventMayCloseTheClient(t *testing.T) {
+	f := newFake(t, server.Hooks{})
+	closed := make(chan error, 1)
+	clients := make(chan *client.Client, 1)
+	c := f.start(client.Options{Timeouts: client.Timeouts{Close: 2 * testTime}, OnConnect: func(client.ServerInfo) {
+		closed <- (<-clients).Close(context.Background())
+	}})
+	clients <- c
+	must(t, await(t, closed))
+	await(t, c.Done())
+}
+
+func TestConnectReportsTheFirstFailure(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	closedPort := "mqtt://" + listener.Addr().String()
+	must(t, listener.Close())
+	e := wantError(t, firstFailure(t, closedPort, client.Options{}), client.ErrUnreachable)
+	if !strings.Contains(e.Error(), strings.TrimPrefix(closedPort, "mqtt://")) {
+		t.Errorf("%q does not say where", e)
+	}
+	unknown := client.Options{Dial: func(context.Context) (net.Conn, error) {
+		return nil, &net.DNSError{Err: "no such host", Name: "nowhere.invalid", IsNotFound: true}
+	}}
+	wantError(t, firstFailure(t, "mqtt://nowhere.invalid", unknown), client.ErrNameNotFound)
+	for code, connect := range map[client.Code]func(*server.Conn) (*packets.ConnAck, error){
+		client.ErrHandshake:      func(c *server.Conn) (*packets.ConnAck, error) { c.Abort(); return nil, errCut },
+		client.ErrConnectTimeout: func(*server.Conn) (*packets.ConnAck, error) { <-t.Context().Done(); return nil, nil },
+		client.ErrProtocol:       func(c *server.Conn) (*packets.ConnAck, error) { return nil, c.SendRaw([]byte{0xFF, 0xFF}) },
+		client.ErrConnectionRefused: func(*server.Conn) (*packets.ConnAck, error) {
+			return packets.NewConnAck(packets.ReasonServerBusy)
+		},
+		client.ErrUnsupportedProtocolVersion: func(*server.Conn) (*packets.ConnAck, error) {
+			return packets.NewConnAck(packets.ReasonUnsupportedProtocolVersion)
+		},
+		client.ErrRedirected: func(*server.Conn) (*packets.ConnAck, error) { return packets.NewConnAck(packets.ReasonServerMoved) },
+	} {
+		f := newFake(t, server.Hooks{Connect: func(c *server.Conn, _ *packets.Connect) (*packets.ConnAck, error) { return connect(c) }})
+		o := f.options(client.Options{Timeouts: client.Timeouts{Connect: testTime}})
+		if code == client.ErrConnectTimeout {
+			o.Timeouts.Connect = 50 * time.Millisecond
+		}
+		o.OnAttemptFailed = func(err error) { t.Errorf("%s: it is going to try again after %v", code, err) }
+		wantError(t, firstFailure(t, "mqtt://fake", o), code)
+		if f.dials != 1 {
+			t.Errorf("%s: %d attempts", code, f.dials)
+		}
+	}
+}
+
+func TestConnectEndsWithItsContext(t *testing.T) {
+	f := newFake(t, server.Hooks{Connect: func(*server.Conn, *packets.Connect) (*packets.ConnAck, error) { <-t.Context().Done(); return nil, nil }})
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err := client.Connect(ctx, "mqtt://fake", f.options(client.Options{}))
+	if !errors.Is(wantError(t, err, client.ErrCanceled), context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNewGoesOnTryingAndTells(t *testing.T) {
+	f := newFake(t, server.Hooks{})
+	f.setDown(true)
+	failures, losses := make(chan error, 1000), make(chan error, 1000)
+	var log safeBuffer
+	o := f.options(client.Options{
+		OnAttemptFailed: func(err error) { failures <- err }, OnDisconnect: func(err error) { losses <- err },
+		Username: "user", Password: []byte("secret"),
+	})
+	o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	c, err := client.New("mqtt://fake", o)
+	must(t, err)
+	defer closeNow(t, c)
+	for range 3 {
+		wantError(t, await(t, failures), client.ErrUnreachable)
+	}
+	short, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	err = c.AwaitConnection(short)
+	wantError(t, err, client.ErrCanceled)
+	if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, client.ErrUnreachable) {
+		t.Errorf("%v does not tell of the last attempt", err)
+	}
+	f.setDown(false)
+	must(t, c.AwaitConnection(testContext(t)))
+	if len(losses) != 0 {
+		t.Errorf("got %v", <-losses)
+	}
+	f.cut()
+	wantError(t, await(t, losses), client.ErrConnectionLost)
+	if said := log.String(); !strings.Contains(said, "[unreachable]") || !strings.Contains(said, "[connection_lost]") || strings.Contains(said, "secret") {
+		t.Errorf("the log says %s", said)
+	}
+}
+
+// safeBuffer is a buffer for several goroutines.
+type safeBuffer struct {
+	mutex sync.Mutex
+	inner bytes.Buffer
+}
+
+func (b *safeBuffer) Write(p []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.inner.Write(p)
+}
+
+func (b *safeBuffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.inner.String()
+}
+
+func TestAddressesAreRefusedWithAHint(t *testing.T) {
+	for address, hint := range map[string]string{
+		"127.0.0.1:1883":                 `write "mqtt://127.0.0.1:1883"`,
+		"localhost":                      `write "mqtt://localhost"`,
+		"broker.example:1883":            `write "mqtt://broker.example:1883"`,
+		"http://host":                    `"http" is none of mqtt, mqtts, ws and wss`,
+		"mqtt://":                        "write mqtt://HOST:PORT",
+		"mqtt://[::1":                    "is no URL",
+		"mqtt://user:secret@host":        "Options.Password",
+		"mqtt://user:sec/secret@host":    "write mqtt://HOST:PORT",
+		"mqtt://user:%zzsecret@host":     "write mqtt://HOST:PORT",
+		"user:secret@host:1883":          "write mqtt://HOST:PORT",
+		"http://user:secret@host":        `"http" is none of`,
+		"mqtt://user:secret secret@host": "write mqtt://HOST:PORT",
+	} {
+		_, err := client.New(address, client.Options{})
+		if said := wantError(t, err, client.ErrInvalidOptions).Error(); !strings.Contains(said, hint) || strings.Contains(said, "secret") {
+			t.Errorf("%q: %s", address, said)
+		}
+	}
+}
+
+func TestASessionThatNobodyAskedForEndsWithTheClient(t *testing.T) {
+	for _, each := range []struct {
+		name          string
+		options       client.Options
+		expiry        uint32
+		isClean, ends bool
+	}{
+		{"5.0", client.Options{ClientID: "one"}, 300, true, true},
+		{"5.0 with an expiry", client.Options{ClientID: "one", SessionExpiry: time.Minute}, 60, true, false},
+		{"5.0 that resumes", client.Options{ClientID: "one", Resume: true}, 300, false, false},
+		{"5.0 without a session", client.Options{ClientID: "one", SessionExpiry: client.NoSession}, 0, true, false},
+		{"3.1.1", client.Options{Version: packets.V311, ClientID: "one"}, 0, true, false},
+		{"3.1.1 with an expiry", client.Options{Version: packets.V311, ClientID: "one", SessionExpiry: time.Minute}, 0, false, false},
+		{"3.1.1 without a name", client.Options{Version: packets.V311, SessionExpiry: time.Minute}, 0, true, false},
+	} {
+		connects, goodbyes := make(chan *packets.Connect, 1), make(chan *packets.Disconnect, 1)
+		f := newFake(t, server.Hooks{
+			Connect: func(_ *server.Conn, p *packets.Connect) (*packets.ConnAck, error) {
+				connects <- p.Clone()
+				return packets.NewConnAck(packets.ReasonSuccess)
+			},
+			Disconnect: func(_ *server.Conn, p *packets.Disconnect) { goodbyes <- p.Clone() },
+		})
+		closeNow(t, f.connect(each.options))
+		connect, goodbye := await(t, connects), await(t, goodbyes)
+		expiry, ends := goodbye.SessionExpiryInterval()
+		if connect.SessionExpiryInterval() != each.expiry || connect.CleanStart() != each.isClean || ends != each.ends || expiry != 0 {
+			t.Errorf("%s: %v, %v", each.name, connect, goodbye)
+		}
+	}
+}
+
+// What several handlers get is each one's own.
+func TestHandlersDoNotShareMessages(t *testing.T) {
+	ctx := testContext(t)
+	c := echo(t).connect(client.Options{})
+	got := make(chan string, 2)
+	for range 2 {
+		_, err := c.Handle(ctx, "a", client.SubscribeOptions{QoS: qos1}, func(_ context.Context, m *client.Message) {
+			payload := m.Payload()
+			got <- string(payload)
+			clear(payload)
+		})
+		must(t, err)
+	}
+	var turn atomic.Int64
+	_, err := c.Handle(ctx, "+", client.SubscribeOptions{QoS: qos1}, func(_ context.Context, m *client.Message) {
+		clear(m.Payload())
+		turn.Add(1)
+	})
+	must(t, err)
+	for range 50 {
+		must(t, c.Publish(ctx, client.Publication{Topic: "a", Payload: []byte("whole"), QoS: qos1}))
+		for range 2 {
+			if payload := await(t, got); payload != "whole" {
+				t.Fatalf("got %q", payload)
+			}
+		}
+	}
+}
+
+func TestATokenSaysHowItEnded(t *testing.T) {
+	ctx := testContext(t)
+	gate := make(chan struct{})
+	f := newFake(t, server.Hooks{Publish: func(c *server.Conn, p *packets.Publish) error {
+		if p.QoS() == qos0 {
+			return nil
+		}
+		<-gate
+		ack, err := packets.NewPubAck(p.PacketID())
+		reason := map[string]packets.ReasonCode{"nobody": packets.ReasonNoMatchingSubscribers, "full": packets.ReasonQuotaExceeded}
+		orPanic(errors.Join(err, ack.SetReason(reason[p.Topic()])))
+		return c.Send(ack)
+	}})
+	c := f.connect(client.Options{})
+	publish := func(topic string, qos packets.QoS) *client.Token {
+		token, err := c.PublishAsync(ctx, client.Publication{Topic: topic, QoS: qos})
+		must(t, err)
+		return token
+	}
+	plain := publish("plain", qos0)
+	await(t, plain.Done())
+	nobody, full := publish("nobody", qos1), publish("full", qos1)
+	select {
+	case <-nobody.Done():
+		t.Error("it is done before the answer")
+	default:
+	}
+	must(t, nobody.Err())
+	close(gate)
+	if reason, err := nobody.Wait(ctx); reason != packets.ReasonNoMatchingSubscribers || err != nil {
+		t.Errorf("got %v, %v", reason, err)
+	}
+	await(t, full.Done())
+	if e := wantError(t, full.Err(), client.ErrPublishRefused); e.Reason != packets.ReasonQuotaExceeded {
+		t.Errorf("got %v", e)
+	}
+	if reason, err := full.Wait(ctx); reason != packets.ReasonQuotaExceeded || err == nil {
+		t.Errorf("got %v, %v", reason, err)
+	}
+}
+
+// Who waits for room in a queue is woken when there is much of it, and all that waits gets in.
+func TestAQueueThatIsFullDrains(t *testing.T) {
+	ctx := testContext(t)
+	b := newBroker()
+	f := newFake(t, b.hooks())
+	c := f.connect(client.Options{Limits: client.Limits{MaxQueuedMessages: 8, MaxInFlight: 2}})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			for range 100 {
+				if _, err := c.PublishAsync(ctx, client.Publication{Topic: "a", QoS: qos1}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}()
+	}
+	all.Wait()
+	closeNow(t, c)
+	if published, _ := b.state(); len(published) != 400 {
+		t.Errorf("%d arrived", len(published))
+	}
+}

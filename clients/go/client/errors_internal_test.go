@@ -1,0 +1,84 @@
+package client
+
+import (
+	"log/slog"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tautwire/tautwire/clients/go/packets"
+)
+
+func TestTheTextsAreThoseOfAllLanguages(t *testing.T) {
+	file, err := os.ReadFile("../../../spec/errors/errors.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, each := range regexp.MustCompile(`(?m)^\[client\.(\w+)\]\ntext = "(.*)"$`).FindAllStringSubmatch(string(file), -1) {
+		found++
+		if texts[Code(each[1])] != each[2] {
+			t.Errorf("%s: %q, not %q", each[1], texts[Code(each[1])], each[2])
+		}
+	}
+	if found != len(texts) || found == 0 {
+		t.Errorf("%d texts, not %d", len(texts), found)
+	}
+	own, err := os.ReadFile("errors.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tls, err := os.ReadFile("tls.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range regexp.MustCompile(`\sCode = "(\w+)"`).FindAllStringSubmatch(string(own)+string(tls), -1) {
+		if texts[Code(each[1])] == "" {
+			t.Errorf("%s is no code of all languages", each[1])
+		}
+	}
+}
+
+func TestAnErrorIsOneLine(t *testing.T) {
+	err := &Error{Code: ErrConnectionRefused, Operation: "connect", Reason: 0x87, ReasonString: "no\nway", ServerReference: "other"}
+	want := `mqtt: connect: the server refused the connection: the reason code says why ` +
+		`(Not authorized (0x87): "no\nway": the other server is "other") [connection_refused]`
+	if err.Error() != want {
+		t.Errorf("got %s", err)
+	}
+	if got := (&Error{Code: ErrClosed, Operation: "publish"}).Error(); got != "mqtt: publish: "+texts[ErrClosed]+" [closed]" {
+		t.Errorf("got %s", got)
+	}
+	_, malformed := packets.NewPublish("a/#", nil)
+	refused := invalid("publish", malformed).Error()
+	if !strings.Contains(refused, "[topic_wildcard] at byte 2 (MQTT-") || !strings.HasSuffix(refused, ") [invalid_argument]") {
+		t.Errorf("got %s", refused)
+	}
+}
+
+// Pauses double from the least to the most, and are drawn between half and all.
+func TestPausesGrow(t *testing.T) {
+	b := backoff{least: 500 * time.Millisecond, most: 30 * time.Second}
+	for _, whole := range []time.Duration{500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000} {
+		whole *= time.Millisecond
+		if pause := b.next(); pause < whole/2 || pause > whole {
+			t.Errorf("%v, not from %v to %v", pause, whole/2, whole)
+		}
+	}
+	b.reset()
+	if pause := b.next(); pause > 500*time.Millisecond {
+		t.Errorf("after the reset it is %v", pause)
+	}
+}
+
+func TestWithoutALoggerOnlyTroubleIsLogged(t *testing.T) {
+	var said strings.Builder
+	log := slog.New(troubleOnly{slog.NewTextHandler(&said, nil)}).With("a", 1).WithGroup("g")
+	log.Info("quiet")
+	log.Warn("loud")
+	if !strings.Contains(said.String(), "loud") || strings.Contains(said.String(), "quiet") {
+		t.Errorf("got %s", said.String())
+	}
+}

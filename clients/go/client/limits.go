@@ -1,0 +1,153 @@
+package client
+
+import (
+	"math"
+	"time"
+
+	"github.com/tautwire/tautwire/clients/go/internal/session"
+	"github.com/tautwire/tautwire/clients/go/packets"
+)
+
+// The defaults of [Limits], each for the limit of its name.
+const (
+	DefaultReceiveMaximum = 1024
+	DefaultMaxInFlight    = 1024
+	// DefaultMaxInFlightV311 is for MQTT 3.1.1, in which a server cannot say how many it takes: more of QoS 2 make some stall.
+	DefaultMaxInFlightV311   = 20
+	DefaultMaximumPacketSize = 16 * 1024 * 1024
+	DefaultTopicAliasMaximum = 64
+	DefaultMaxQueuedMessages = 10_000
+	DefaultMaxQueuedBytes    = 16 * 1024 * 1024
+	DefaultMaxOutputBytes    = 256 * 1024
+	DefaultMaxInboxMessages  = 65_536
+	DefaultMaxInboxBytes     = 64 * 1024 * 1024
+	DefaultMaxReadPause      = time.Second
+)
+
+// Limits bound what may pile up. Zero stands for the default.
+type Limits struct {
+	// MaxQueuedMessages and MaxQueuedBytes bound outgoing messages that are not acknowledged yet, whether sent or waiting. Publishing
+	// waits for room; see [Options.RejectWhenFull].
+	MaxQueuedMessages, MaxQueuedBytes int
+	// MaxInFlight bounds outgoing messages that are sent and unacknowledged, besides the server's Receive Maximum. Its default
+	// is [DefaultMaxInFlightV311] in 3.1.1.
+	MaxInFlight int
+	// MaxOutputBytes bounds what waits to be written to the connection. Publishing at QoS 0 waits for room.
+	MaxOutputBytes int
+	// ReceiveMaximum is how many incoming QoS 1 and 2 messages may be unacknowledged: 1 to 65,535. The server stops sending
+	// then. Before 5.0 the server decides.
+	ReceiveMaximum int
+	// MaxInboxMessages and MaxInboxBytes bound the messages of QoS 0 that wait for the handler of one subscription. When it
+	// is full the client stops reading for a while, at most MaxReadPause and not while anybody waits for an answer of
+	// the server, and then drops what has no room. Those of QoS 1 and 2 are bounded by ReceiveMaximum, and never dropped.
+	MaxInboxMessages, MaxInboxBytes int
+	MaxReadPause                    time.Duration
+	// MaximumPacketSize bounds incoming packets, in bytes.
+	MaximumPacketSize int
+	// TopicAliasMaximum is how many topic aliases the server may use, and this client uses if the server allows. -1 for none.
+	TopicAliasMaximum int
+}
+
+func (l *Limits) setDefaults(version packets.Version) error {
+	inFlight := DefaultMaxInFlight
+	if version == packets.V311 {
+		inFlight = DefaultMaxInFlightV311
+	}
+	for _, each := range []struct {
+		name                      string
+		value                     *int
+		standard, least, greatest int
+	}{
+		{"ReceiveMaximum", &l.ReceiveMaximum, DefaultReceiveMaximum, 1, 65_535},
+		{"MaxInFlight", &l.MaxInFlight, inFlight, 1, session.MaxInFlight},
+		{"MaximumPacketSize", &l.MaximumPacketSize, DefaultMaximumPacketSize, 16, packets.MaxPacketSize},
+		{"TopicAliasMaximum", &l.TopicAliasMaximum, DefaultTopicAliasMaximum, -1, 65_535},
+		{"MaxQueuedMessages", &l.MaxQueuedMessages, DefaultMaxQueuedMessages, 1, math.MaxInt},
+		{"MaxQueuedBytes", &l.MaxQueuedBytes, DefaultMaxQueuedBytes, 1, math.MaxInt},
+		{"MaxOutputBytes", &l.MaxOutputBytes, DefaultMaxOutputBytes, 1, math.MaxInt},
+		{"MaxInboxMessages", &l.MaxInboxMessages, DefaultMaxInboxMessages, 1, math.MaxInt},
+		{"MaxInboxBytes", &l.MaxInboxBytes, DefaultMaxInboxBytes, 1, math.MaxInt},
+	} {
+		if *each.value == 0 {
+			*each.value = each.standard
+		}
+		if *each.value < each.least || *each.value > each.greatest {
+			return failure(ErrInvalidOptions, "options", "Limits.%s is %d, not from %d to %d",
+				each.name, *each.value, each.least, each.greatest)
+		}
+	}
+	l.TopicAliasMaximum = max(l.TopicAliasMaximum, 0)
+	if version == packets.V311 {
+		l.TopicAliasMaximum = 0
+	}
+	return setTimes([]timeSetting{{"Limits.MaxReadPause", &l.MaxReadPause, DefaultMaxReadPause}})
+}
+
+// The defaults of [Timeouts].
+const (
+	DefaultConnectTimeout = 20 * time.Second
+	DefaultPingTimeout    = 10 * time.Second
+	DefaultWriteTimeout   = 30 * time.Second
+	DefaultCloseTimeout   = 10 * time.Second
+	DefaultRequestTimeout = 30 * time.Second
+)
+
+// Timeouts bound what may take long. Zero stands for the default.
+type Timeouts struct {
+	// Connect bounds an attempt to connect, from the lookup of the name to CONNACK.
+	Connect time.Duration
+	// Ping bounds the wait for an answer to a ping.
+	Ping time.Duration
+	// Write bounds a write that the connection does not take.
+	Write time.Duration
+	// Close bounds [Client.Close] for a context without a deadline.
+	Close time.Duration
+	// Request bounds [Client.Request] for a context without a deadline.
+	Request time.Duration
+}
+
+func (t *Timeouts) setDefaults() error {
+	return setTimes([]timeSetting{
+		{"Timeouts.Connect", &t.Connect, DefaultConnectTimeout}, {"Timeouts.Ping", &t.Ping, DefaultPingTimeout},
+		{"Timeouts.Write", &t.Write, DefaultWriteTimeout}, {"Timeouts.Close", &t.Close, DefaultCloseTimeout},
+		{"Timeouts.Request", &t.Request, DefaultRequestTimeout},
+	})
+}
+
+// The defaults of [Reconnect].
+const (
+	DefaultReconnectMin         = 500 * time.Millisecond
+	DefaultReconnectMax         = 30 * time.Second
+	DefaultReconnectStableAfter = 5 * time.Second
+)
+
+// Reconnect says how long to wait before another attempt to connect: a pause that doubles with each failure from Min to Max, and is drawn at
+// random between half of it and all of it. StableAfter is how long a connection must have lasted to begin with Min again. Zero
+// stands for the default.
+type Reconnect struct{ Min, Max, StableAfter time.Duration }
+
+func (r *Reconnect) setDefaults() error {
+	return setTimes([]timeSetting{
+		{"Reconnect.Min", &r.Min, DefaultReconnectMin}, {"Reconnect.Max", &r.Max, DefaultReconnectMax},
+		{"Reconnect.StableAfter", &r.StableAfter, DefaultReconnectStableAfter},
+	})
+}
+
+// timeSetting is a time with its default.
+type timeSetting struct {
+	name     string
+	value    *time.Duration
+	standard time.Duration
+}
+
+func setTimes(all []timeSetting) error {
+	for _, each := range all {
+		if *each.value == 0 {
+			*each.value = each.standard
+		}
+		if *each.value < 0 {
+			return failure(ErrInvalidOptions, "options", "%s is %v, which is less than none", each.name, *each.value)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+// Command scenario is the agent of this client for tests/scenario: it takes commands, a line each, and prints what happens.
+//
+//	scenario mqtt://127.0.0.1:1883
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: scenario ADDRESS")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1], os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "scenario:", err)
+		os.Exit(1)
+	}
+}
+
+// command gets the words behind its name; the last has the rest of the line.
+type command struct {
+	words int
+	run   func(a *agent, words []string)
+}
+
+var commands = map[string]command{
+	"connect":     {1, (*agent).connect},
+	"start":       {1, (*agent).start},
+	"subscribe":   {2, (*agent).subscribe},
+	"unsubscribe": {1, (*agent).unsubscribe},
+	"publish":     {3, (*agent).publish},
+	"respond":     {3, (*agent).respond},
+	"request":     {3, (*agent).request},
+	"close":       {0, (*agent).close},
+}
+
+func run(address string, input io.Reader, output io.Writer) error {
+	a := newAgent(address, output)
+	defer a.end()
+	lines := bufio.NewScanner(input)
+	for lines.Scan() {
+		name, rest, _ := strings.Cut(lines.Text(), " ")
+		known, ok := commands[name]
+		if !ok {
+			return fmt.Errorf("%q is no command", name)
+		}
+		words := strings.SplitN(rest, " ", max(known.words, 1))
+		for len(words) < known.words {
+			words = append(words, "")
+		}
+		known.run(a, words)
+	}
+	return lines.Err()
+}

@@ -1,0 +1,167 @@
+"""The agents of all languages: how each is built and started, and what it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILT = ROOT / "target" / "scenario"
+BUILD_TIMEOUT_S = 900
+# So long an agent may take for anything.
+PATIENCE_S = 30.0
+END_TIMEOUT_S = 30
+
+
+class AgentError(Exception):
+    """An agent cannot be built or started, or did not end as it should."""
+
+
+@dataclass(frozen=True)
+class Language:
+    """Where its agent is, and how it is run."""
+
+    source: Path
+    build: list[str] | None
+    folder: Path
+    command: Callable[[], list[str]]
+
+
+def _typescript() -> list[str]:
+    folder = ROOT / "clients" / "typescript" / "packages" / "client" / "scenario"
+    for name in ("agent.mjs", "agent.js", "main.mjs", "agent.ts"):
+        if (folder / name).exists():
+            return ["node", str(folder / name)]
+    raise AgentError(f"{folder} has no agent.mjs")
+
+
+def _python() -> list[str]:
+    inside = ROOT / "target" / "python" / "bin" / "python"
+    return [str(inside) if inside.exists() else sys.executable, str(ROOT / "clients" / "python" / "scenario" / "agent.py")]
+
+
+LANGUAGES: dict[str, Language] = {
+    "typescript": Language(
+        ROOT / "clients" / "typescript" / "packages" / "client" / "scenario",
+        ["npm", "run", "--silent", "build"],
+        ROOT / "clients" / "typescript",
+        _typescript,
+    ),
+    "go": Language(
+        ROOT / "clients" / "go" / "internal" / "scenario",
+        ["go", "build", "-o", str(BUILT / "go"), "./internal/scenario"],
+        ROOT / "clients" / "go",
+        lambda: [str(BUILT / "go")],
+    ),
+    "rust": Language(
+        ROOT / "clients" / "rust" / "examples" / "scenario.rs",
+        ["cargo", "build", "--locked", "--quiet", "-p", "tautwire-client", "--example", "scenario", "--features", "tls,websocket"],
+        ROOT,
+        lambda: [str(Path(os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))) / "debug" / "examples" / "scenario")],
+    ),
+    "c": Language(
+        ROOT / "clients" / "c" / "tests" / "scenario.c",
+        ["make", "--silent", "-C", "clients/c", "scenario"],
+        ROOT,
+        lambda: [str(ROOT / "clients" / "c" / "build" / "scenario")],
+    ),
+    "python": Language(ROOT / "clients" / "python" / "scenario" / "agent.py", None, ROOT, _python),
+}
+
+
+def prepare(name: str) -> None:
+    language = LANGUAGES[name]
+    if not language.source.exists():
+        raise AgentError(f"{name} has no agent ({language.source.relative_to(ROOT)}); --languages leaves it out")
+    if language.build is None:
+        return
+    BUILT.mkdir(parents=True, exist_ok=True)
+    try:
+        built = subprocess.run(language.build, cwd=language.folder, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise AgentError(f"{name}: cannot build the agent: {error}") from None
+    if built.returncode != 0:
+        raise AgentError(f"{name}: cannot build the agent:\n{built.stdout}{built.stderr}".rstrip())
+
+
+class Agent:
+    """A running agent. What it has said is a list of lines, of which `taken` have been looked at."""
+
+    def __init__(self, language: str, label: str, address: str, log: Path) -> None:
+        self.language, self.label = language, label
+        self.lines: list[str] = []
+        self.taken = 0
+        self._news = threading.Condition()
+        self._has_ended = False
+        command = [*LANGUAGES[language].command(), address]
+        try:
+            with open(log, "wb") as errors:
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, bufsize=1
+                )
+        except OSError as error:
+            raise AgentError(f"cannot start {command[0]}: {error}") from None
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            with self._news:
+                self.lines.append(plain(line.rstrip("\n")))
+                self._news.notify_all()
+        with self._news:
+            self._has_ended = True
+            self._news.notify_all()
+
+    def send(self, command: str) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(command + "\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise AgentError(f"{self.label} does not take {command!r} any more: {error}") from None
+
+    def next(self, wanted: Callable[[str], bool], patience_s: float = PATIENCE_S) -> str | None:
+        """The next line that is wanted; those before it are passed over. None when there is none in time, or the agent has ended."""
+        deadline = time.monotonic() + patience_s
+        with self._news:
+            while True:
+                while self.taken < len(self.lines):
+                    line = self.lines[self.taken]
+                    self.taken += 1
+                    if wanted(line):
+                        return line
+                left = deadline - time.monotonic()
+                if left <= 0 or self._has_ended:
+                    return None
+                self._news.wait(left)
+
+    def end(self) -> None:
+        """Ends its input, and waits for its end."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+            status = self._process.wait(END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise AgentError(f"{self.label} did not end within {END_TIMEOUT_S} s of the end of its input") from None
+        except OSError:
+            status = self._process.wait()
+        if status != 0:
+            raise AgentError(f"{self.label} ended with status {status}")
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def plain(line: str) -> str:
+    """Reason codes in small letters, and none where the code says as much."""
+    line = re.sub(r"(?<= )0x[0-9A-Fa-f]{2}\b", lambda found: found[0].lower(), line)
+    return line.replace("no_responder 0x10", "no_responder")

@@ -1,0 +1,18 @@
+"""A wrong port and an unknown name fail at once; the form that goes on trying tells of each attempt, and connects when somebody is there."""
+
+from stage import Stage
+
+
+def play(stage: Stage) -> None:
+    refused = stage.player()
+    refused.does("connect", "failed connect unreachable")
+
+    unknown = stage.player("mqtt://nowhere.invalid:1883")
+    unknown.does("connect", "failed connect name_not_found")
+
+    patient = stage.player()
+    patient.does("start attempts_ms=200", "attempt unreachable", "attempt unreachable")
+    stage.relay.forward(stage.broker())
+    patient.sees("connected 0")
+    patient.does("subscribe 1 a", "subscribed a 1")
+    patient.does("close", "closed")
