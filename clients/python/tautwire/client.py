@@ -77,9 +77,9 @@ class Client:
 
     def __init__(self, settings: Options) -> None:
         self._settings = settings
-        self._is_closed = False
         loop = asyncio.get_running_loop()
         self._core = _native.Client.start(settings.settings)
+        self._is_closed = False
         self._bridge = Bridge(loop)
         self._requests = Requests(self)
 

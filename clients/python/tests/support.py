@@ -20,16 +20,16 @@ PATIENCE_S = 20
 class Broker:
     """bin/tautwire on a port of the kernel's choice."""
 
-    def __init__(self, *options: str) -> None:
-        command = [str(BROKER), "serve", "--memory", "--listen", "127.0.0.1:0", *options]
+    def __init__(self, *options: str, listen: str = "127.0.0.1:0") -> None:
+        command = [str(BROKER), "serve", "--memory", "--listen", listen, *options]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self._process.stdout is not None
         line = self._process.stdout.readline().strip()
-        if not line.startswith("listening on mqtt://"):
+        if not line.startswith("listening on "):
             raise AssertionError(f"the broker did not start: {line}")
         self.address = line.removeprefix("listening on ")
-        self.host, _, port = self.address.removeprefix("mqtt://").rpartition(":")
-        self.port = int(port)
+        self.host, _, port = self.address.partition("://")[2].rpartition(":")
+        self.port = int(port.partition("/")[0])
 
     def stop(self) -> None:
         self._process.terminate()

@@ -60,7 +60,7 @@ class Options(unittest.TestCase):
         self.assertNotIn("secret", repr(given) + repr(Will("t", "secret")))
 
     def test_unknown_options_are_named_with_what_was_meant(self):
-        for name, meant in [("username", "user_name"), ("clientid", "client_id"), ("keepalive", "keep_alive"), ("pasword", "password")]:
+        for name, meant in [("username", "user_name"), ("identifier", "client_id"), ("clientid", "client_id"), ("keepalive", "keep_alive"), ("pasword", "password")]:
             self.assertIn(f"there is no option {name}; did you mean {meant}?", self.refusal(**{name: "x"}))
 
     def test_ranges(self):

@@ -77,8 +77,8 @@ class Client:
 
     def __init__(self, settings: Options) -> None:
         self._settings = settings
-        self._is_closed = False
         self._core = _native.Client.start(settings.settings)
+        self._is_closed = False
         self._requests = Requests(self)
 
     def __enter__(self) -> Client:
