@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as _datetime
 import struct
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any, Callable, Mapping, Sequence
 
 DEPTH_MAX = 256
 """Arrays and maps within each other."""
@@ -57,7 +57,10 @@ def encode(value: Any) -> bytes:
     Raises `MsgpackError` with `too_deep`, `out_of_range`, `no_time_zone` or `not_supported`.
     """
     out = bytearray()
-    _write(value, out, 0)
+    try:
+        _write(value, out, 0)
+    except UnicodeEncodeError as error:
+        raise MsgpackError("not_supported", "a string has half of a surrogate pair, which UTF-8 cannot hold") from error
     return bytes(out)
 
 
@@ -87,36 +90,56 @@ def _write(value: Any, out: bytearray, depth: int) -> None:
         out.append(0xC0)
     elif kind is bool:
         out.append(0xC3 if value else 0xC2)
-    elif isinstance(value, (bytes, bytearray, memoryview)):
+    elif kind is list or kind is tuple:
+        _write_array(value, out, depth)
+    elif kind is dict:
+        _write_map(value, out, depth)
+    else:
+        _write_other(value, out, depth)
+
+
+def _write_other(value: Any, out: bytearray, depth: int) -> None:
+    if isinstance(value, (bytes, bytearray, memoryview)):
         data = bytes(value)
         _head(out, len(data), (), (0xC4, 0xC5, 0xC6))
         out += data
-    elif isinstance(value, dict) or hasattr(value, "items"):
-        _deeper(depth)
-        entries = list(value.items())
-        _head(out, len(entries), ((0x80, 15),), (0, 0xDE, 0xDF))
-        for key, item in entries:
-            _write(key, out, depth + 1)
-            _write(item, out, depth + 1)
+    elif isinstance(value, Mapping):
+        _write_map(dict(value), out, depth)
     elif isinstance(value, (list, tuple)):
-        _deeper(depth)
-        # A copy, so that the length stays what the head says.
-        items = tuple(value)
-        _head(out, len(items), ((0x90, 15),), (0, 0xDC, 0xDD))
-        for item in items:
-            _write(item, out, depth + 1)
+        _write_array(value, out, depth)
     elif isinstance(value, Timestamp):
         _write_extension(TIMESTAMP_TYPE, _timestamp_data(value), out)
     elif isinstance(value, _datetime.datetime):
         _write(Timestamp.of(value), out, depth)
     elif isinstance(value, Extension):
         _write_extension(value.type, value.data, out)
-    elif isinstance(value, (int, float, str)):
+    elif isinstance(value, str):
         # Subclasses, such as enumerations.
-        base = int if isinstance(value, int) else float if isinstance(value, float) else str
-        _write(base(value) if base is not str else str.__str__(value), out, depth)
+        _write(str.__str__(value), out, depth)
+    elif isinstance(value, int):
+        _write(int(value), out, depth)
+    elif isinstance(value, float):
+        _write(float(value), out, depth)
     else:
-        raise MsgpackError("not_supported", f"{kind.__name__} has no form in MessagePack: make a supported value of it")
+        raise MsgpackError("not_supported", f"{type(value).__name__} has no form in MessagePack: make a supported value of it")
+
+
+def _write_array(value: Sequence[Any], out: bytearray, depth: int) -> None:
+    _deeper(depth)
+    # A copy, so that the length stays what the head says.
+    items = tuple(value)
+    _head(out, len(items), ((0x90, 15),), (0, 0xDC, 0xDD))
+    for item in items:
+        _write(item, out, depth + 1)
+
+
+def _write_map(value: dict[Any, Any], out: bytearray, depth: int) -> None:
+    _deeper(depth)
+    entries = list(value.items())
+    _head(out, len(entries), ((0x80, 15),), (0, 0xDE, 0xDF))
+    for key, item in entries:
+        _write(key, out, depth + 1)
+        _write(item, out, depth + 1)
 
 
 def _head(out: bytearray, size: int, short: tuple[tuple[int, int], ...], codes: tuple[int, int, int]) -> None:
@@ -233,14 +256,14 @@ class _Reader:
 
     def array(self, size: int, depth: int) -> list[Any]:
         _deeper(depth)
-        items = []
+        items: list[Any] = []
         for _ in range(size):
             items.append(self.value(depth + 1))
         return items
 
     def mapping(self, size: int, depth: int) -> dict[Any, Any]:
         _deeper(depth)
-        entries = {}
+        entries: dict[Any, Any] = {}
         for _ in range(size):
             key = self.value(depth + 1)
             try:
@@ -258,7 +281,8 @@ class _Reader:
 
 def _hashable(key: Any) -> Any:
     if isinstance(key, list):
-        return tuple(_hashable(item) for item in key)
+        items: list[Any] = key
+        return tuple(_hashable(item) for item in items)
     if isinstance(key, dict):
         raise MsgpackError("invalid_key", "a map is the key of another, which Python cannot hold")
     return key

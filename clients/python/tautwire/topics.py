@@ -69,7 +69,7 @@ class Topic(Generic[T]):
         has_rest = levels[-1].kind == REST
         if len(parts) < len(levels) - 1 if has_rest else len(parts) != len(levels):
             return None
-        parameters = {}
+        parameters: dict[str, str] = {}
         for at, level in enumerate(levels):
             if level.kind == REST:
                 parameters[level.text] = "/".join(parts[at:])
@@ -83,7 +83,7 @@ class Topic(Generic[T]):
         unknown = parameters.keys() - self._parameters
         if unknown:
             raise _wrong(f"{self.pattern} has no parameter {', '.join(sorted(unknown))}")
-        parts = []
+        parts: list[str] = []
         for level in self._levels:
             if level.kind == FIXED:
                 parts.append(level.text)

@@ -17,8 +17,8 @@ from tautwire import blocking
 
 client = blocking.connect(sys.argv[1])
 subscription = client.subscribe("nothing")
-print("waiting", flush=True)
 try:
+    print("waiting", flush=True)
     {wait}
 except KeyboardInterrupt:
     print("interrupted", flush=True)

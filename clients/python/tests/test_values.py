@@ -168,7 +168,7 @@ class MessagePack(unittest.TestCase):
     def test_what_cannot_be_written(self):
         deep: list[object] = []
         deep.append(deep)
-        for wrong, code in [(deep, "too_deep"), (2**64, "out_of_range"), (-(2**63) - 1, "out_of_range"), (object(), "not_supported")]:
+        for wrong, code in [(deep, "too_deep"), (2**64, "out_of_range"), (-(2**63) - 1, "out_of_range"), (object(), "not_supported"), ("\ud800", "not_supported")]:
             with self.assertRaises(MsgpackError) as caught:
                 messagepack.encode(wrong)
             self.assertEqual(caught.exception.code, code)
