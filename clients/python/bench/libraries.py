@@ -10,7 +10,7 @@ import time
 from typing import Any, Protocol
 
 PAYLOAD_BYTES = 16
-AT_ONCE = 1000
+AT_ONCE = 100
 """Messages of a flood that are published without waiting for each other."""
 QOS = 1
 
