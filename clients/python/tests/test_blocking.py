@@ -1,5 +1,6 @@
 """The client for threads, signals and forks."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -149,8 +150,17 @@ class Processes(WithBroker):
             out, _ = process.communicate(timeout=PATIENCE_S)
         self.assertEqual((out, process.returncode), ("b''\n", 0))
 
-    def program(self, source: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen([sys.executable, "-c", source, self.address], stdout=subprocess.PIPE, text=True)
+    @contextlib.contextmanager
+    def program(self, source):
+        command = [sys.executable, "-c", source, self.address]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        try:
+            yield process
+        finally:
+            # Its children, too: one that hangs must not hold the test up.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
 
 
 if __name__ == "__main__":

@@ -28,12 +28,16 @@ class Messages(WithBroker):
         async with tautwire.connect(self.address) as client:
             received = await client.subscribe(self.topic, qos=1)
             publishing = asyncio.gather(*(client.publish(self.topic, str(n), qos=1) for n in range(count)))
-            numbers = []
-            async for message in received:
-                numbers.append(int(message.payload))
-                if len(numbers) == count:
-                    break
-            self.assertEqual(numbers, list(range(count)))
+
+            async def receive() -> list[int]:
+                numbers = []
+                async for message in received:
+                    numbers.append(int(message.payload))
+                    if len(numbers) == count:
+                        break
+                return numbers
+
+            self.assertEqual(await soon(receive()), list(range(count)))
             self.assertEqual(await soon(publishing), [0] * count)
 
     async def test_leaving_a_loop_ends_the_subscription(self):
