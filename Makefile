@@ -13,6 +13,8 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 60
 HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 BUILT = $(TARGET_DIR)/$(HOST)/release/tautwire
+# Tools of the Python package, and the package itself as it is developed.
+PYTHON_VENV := $(abspath $(TARGET_DIR))/python-venv
 # On Linux with glibc the binary is linked statically: it runs on any such machine and takes a third less memory at start.
 RELEASE_RUSTFLAGS ?= $(if $(findstring linux-gnu,$(HOST)),-C target-feature=+crt-static)
 # What the targets that measure pass on, such as `make bench-compare BENCH_ARGS='b8 --rounds 5'`.
@@ -25,9 +27,9 @@ SIM_SEEDS ?= 10000
 SOAK_ARGS ?=
 
 # Crates with a lock file of their own, so that what they need never enters that of the product.
-APART := bench/codec bench/contracts bench/journal bench/peers/rmqtt bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client bench/timing broker/fuzz tests/interop/rumqttc
+APART := bench/codec bench/contracts bench/journal bench/peers/rmqtt bench/peers/rumqttd bench/regressions bench/rtt/rust bench/rust-client bench/timing broker/fuzz clients/python tests/interop/rumqttc
 # Those of them whose dependencies take seconds, not minutes.
-LINTED_APART := bench/codec bench/contracts bench/journal bench/regressions bench/rtt/rust bench/rust-client bench/timing tests/interop/rumqttc
+LINTED_APART := bench/codec bench/contracts bench/journal bench/regressions bench/rtt/rust bench/rust-client bench/timing clients/python tests/interop/rumqttc
 SHELL_SCRIPTS = $(wildcard .ci/run tools/*.sh bench/peers/*.sh broker/fuzz/*.sh clients/go/bench/*.sh)
 
 # Commands that the tests use, with the Debian packages they come in.
@@ -59,7 +61,7 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint test-rust test-spec test-supply test-go test-c test-typescript test-examples test-generate test-differential test-scenario test-hostile test-soak test-interop test-nodelay test-bench test-regressions ## all checks and tests; installs what they need
+test: tools lint test-rust test-spec test-supply test-go test-c test-typescript test-python test-examples test-generate test-differential test-scenario test-hostile test-soak test-interop test-nodelay test-bench test-regressions ## all checks and tests; installs what they need
 
 .PHONY: tools
 tools:
@@ -138,6 +140,18 @@ test-go: build ## the Go module: formatting, vet, staticcheck, tests with the ra
 test-c: build ## the C library: warnings, vectors, sanitizers, fuzz inputs, examples, the broker, size
 	$(call say,test-c)
 	@$(MAKE) -C clients/c --silent test
+
+.PHONY: test-python
+test-python: build python-venv ## the Python package: types, tests, the README's examples
+	$(call say,test-python)
+	@cd clients/python && $(PYTHON_VENV)/bin/mypy --cache-dir $(PYTHON_VENV)/mypy
+	@cd clients/python && $(PYTHON_VENV)/bin/python -B -m unittest discover -s tests
+
+.PHONY: python-venv
+python-venv:
+	@VENV=$(PYTHON_VENV) PYTHON=$(PYTHON) tools/venv.sh clients/python/requirements.txt
+	@cd clients/python && VIRTUAL_ENV=$(PYTHON_VENV) CARGO_TARGET_DIR=$(abspath $(TARGET_DIR))/apart \
+	    $(PYTHON_VENV)/bin/maturin develop --release --locked --quiet
 
 .PHONY: test-generate
 test-generate: build ## generated clients in four languages: compiled strictly, the same bytes, against the broker

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Makes .venv and installs the requirement files that are named. Debian keeps the module for it in a package of its own.
+# Makes .venv, or the folder in VENV, and installs the requirement files that are named. Debian keeps the module for it in a package of its own.
 # Usage: tools/venv.sh FILE...
 set -eu
 
 python=${PYTHON:-python3}
+venv=${VENV:-.venv}
 
 if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
@@ -14,8 +15,8 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     fi
 fi
 
-[ -x .venv/bin/python ] || "$python" -m venv .venv
+[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 
 for requirements in "$@"; do
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement "$requirements"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$requirements"
 done

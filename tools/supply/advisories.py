@@ -65,6 +65,7 @@ def as_json(text: str) -> dict | None:
 
 SOURCES = [
     Source("Cargo.lock", ["cargo", "audit", "--json"], ".", read_cargo_audit),
+    Source("clients/python/Cargo.lock", ["cargo", "audit", "--json"], "clients/python", read_cargo_audit),
     Source("clients/typescript/package-lock.json", ["npm", "audit", "--json"], "clients/typescript", read_npm_audit),
     Source("examples/package-lock.json", ["npm", "audit", "--json"], "examples", read_npm_audit),
     Source("tests/interop/mqttjs/package-lock.json", ["npm", "audit", "--json"], "tests/interop/mqttjs", read_npm_audit),

@@ -58,30 +58,31 @@ def products() -> list[Product]:
     return [
         rust("tautwire", "tautwire-server", is_program=True),
         rust("client-rust", "tautwire-client", "--all-features", is_program=False),
+        rust("client-python", "tautwire-python", is_program=False, folder="clients/python"),
         *(npm(path) for path in sorted((ROOT / "clients/typescript/packages").iterdir()) if path.is_dir()),
         go(),
         c(),
     ]
 
 
-def rust(name: str, crate: str, *options: str, is_program: bool) -> Product:
-    """A crate of this workspace, as cargo resolves it for the crate alone."""
-    lines = cargo_tree(crate, "normal,build", options)
-    packages, needs = read_tree(lines, lock_checksums((ROOT / "Cargo.lock").read_text()))
-    shipped = read_tree(cargo_tree(crate, "normal,no-proc-macro", options), {})[0]
+def rust(name: str, crate: str, *options: str, is_program: bool, folder: str = ".") -> Product:
+    """A crate of the workspace in `folder`, as cargo resolves it for the crate alone."""
+    lines = cargo_tree(crate, "normal,build", options, folder)
+    packages, needs = read_tree(lines, lock_checksums((ROOT / folder / "Cargo.lock").read_text()))
+    shipped = read_tree(cargo_tree(crate, "normal,no-proc-macro", options, folder), {})[0]
     for purl, package in packages.items():
         package.is_shipped = purl in shipped
     root = next(iter(packages.values()))
     return Product(name, is_program, root, packages, needs)
 
 
-def cargo_tree(crate: str, edges: str, options: tuple[str, ...]) -> list[str]:
+def cargo_tree(crate: str, edges: str, options: tuple[str, ...], folder: str) -> list[str]:
     """The lines of `cargo tree`, from what this machine has; where it lacks something, cargo may fetch it."""
     command = ["cargo", "tree", "--locked", "--quiet", "-p", crate, "--edges", edges, "--target", TARGET]
     command += ["--prefix", "depth", "--format", "{p}|{l}|{r}", "--color", "never", *options]
-    run = subprocess.run([*command, "--offline"], cwd=ROOT, capture_output=True, text=True)
+    run = subprocess.run([*command, "--offline"], cwd=ROOT / folder, capture_output=True, text=True)
     if run.returncode != 0:
-        run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        run = subprocess.run(command, cwd=ROOT / folder, capture_output=True, text=True)
     if run.returncode != 0:
         raise CannotRead(f"cargo tree does not say what {crate} is made of: {run.stderr.strip()}")
     return run.stdout.splitlines()

@@ -126,7 +126,7 @@ class Sboms(unittest.TestCase):
     def test_all_that_is_given_away_has_one(self):
         with tempfile.TemporaryDirectory() as folder:
             written = sbom.write(packages.products(), Path(folder))
-            self.assertEqual(len(written), 7)
+            self.assertEqual(len(written), 8)
             for path in written:
                 self.valid(path.read_text())
 

@@ -99,8 +99,12 @@ impl Subscription {
         Poll::Ready(message)
     }
 
-    /// Ends the subscription and tells the server. Messages not handed out yet are acknowledged and dropped.
-    pub(crate) fn close(mut self) -> Result<Option<super::handle::Unsubscribing>, Error> {
+    /// Ends the subscription and tells the server. Messages not handed out yet are acknowledged and dropped. Gives what the
+    /// server will answer, where it is asked.
+    ///
+    /// # Errors
+    /// The request cannot be sent.
+    pub fn close(mut self) -> Result<Option<super::handle::Unsubscribing>, Error> {
         self.is_closed = true;
         self.leave(true)
     }

@@ -1,0 +1,192 @@
+//! The client, for Python.
+
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tautwire_client::blocking::{self, StatusWatch};
+use tautwire_client::{Error, Property, QoS, ReasonCode};
+
+use crate::error;
+use crate::fork::Owned;
+use crate::message::Message;
+use crate::operation::{Operation, Pending, Value, on_a_thread};
+use crate::options::{Settings, SubscribeSettings};
+use crate::publication::{Extra, publication, with_payload};
+
+/// A client with the thread that drives it. It ends when nothing of it is left.
+#[pyclass(frozen, module = "tautwire._native")]
+pub(crate) struct Client(Owned<blocking::Client>);
+
+/// Follows how a client stands.
+#[pyclass(frozen, module = "tautwire._native")]
+pub(crate) struct Watch(Owned<Arc<Mutex<StatusWatch>>>);
+
+#[pymethods]
+impl Client {
+    /// Begins to connect, and goes on trying.
+    #[staticmethod]
+    fn start(py: Python<'_>, settings: Settings) -> PyResult<Client> {
+        // Reading certificates may take a while.
+        let started = py.detach(|| settings.options().and_then(blocking::Client::start));
+        started.map(|client| Client(Owned::new(client))).map_err(|error| error::raise(py, &error))
+    }
+
+    /// Takes a message to be published, and fails with `queue_full` where there is no room. The operation gives the reason code of the
+    /// server's answer; `None` where none will come.
+    #[pyo3(signature = (topic, payload, qos, retain, extra))]
+    fn publish(
+        &self,
+        py: Python<'_>,
+        topic: &str,
+        payload: &Bound<'_, PyAny>,
+        qos: &Bound<'_, PyAny>,
+        retain: bool,
+        extra: Option<Extra>,
+    ) -> PyResult<Option<Operation>> {
+        let client = self.0.get(py)?;
+        let way = (crate::publication::qos(qos)?, retain);
+        let published = with_payload(payload, |payload| {
+            publication(topic, payload, way, extra.as_ref()).and_then(|publication| client.try_publish(publication))
+        })?;
+        match published {
+            Ok(_) if way.0 == QoS::AtMostOnce => Ok(None),
+            Ok(publishing) => Ok(Some(Operation::new(Pending::Publishing(publishing.into_future())))),
+            Err(error) => Err(error::raise(py, &error)),
+        }
+    }
+
+    /// As `publish`, and waits for room: the operation gives what that would have given.
+    #[pyo3(signature = (topic, payload, qos, retain, extra))]
+    fn publish_when_room(
+        &self,
+        py: Python<'_>,
+        topic: String,
+        payload: &Bound<'_, PyAny>,
+        qos: &Bound<'_, PyAny>,
+        retain: bool,
+        extra: Option<Extra>,
+    ) -> PyResult<Operation> {
+        let waiting = Waiting {
+            client: self.0.get(py)?.clone(),
+            topic,
+            payload: with_payload(payload, <[u8]>::to_vec)?,
+            way: (crate::publication::qos(qos)?, retain),
+            extra,
+        };
+        Ok(Operation::work(poll_fn(move |cx| waiting.poll(cx))))
+    }
+
+    /// The operation gives a `Subscription`.
+    fn subscribe(&self, py: Python<'_>, settings: SubscribeSettings) -> PyResult<Operation> {
+        let client = self.0.get(py)?;
+        let subscribing = settings.subscribe().and_then(|subscribe| client.subscribing(subscribe));
+        let subscribing = subscribing.map_err(|error| error::raise(py, &error))?;
+        Ok(Operation::work(async move { subscribing.await.map(Value::Subscription) }))
+    }
+
+    /// Acknowledges a message of QoS 1 or 2; others need none.
+    fn acknowledge(&self, py: Python<'_>, message: &Message) -> PyResult<()> {
+        if let Some(token) = message.0.token() {
+            self.0.get(py)?.acknowledge(token);
+        }
+        Ok(())
+    }
+
+    /// Follows how the client stands, from now on.
+    fn watch(&self, py: Python<'_>) -> PyResult<Watch> {
+        Ok(Watch(Owned::new(Arc::new(Mutex::new(self.0.get(py)?.watch())))))
+    }
+
+    /// Authenticates again on the connection that there is.
+    fn reauthenticate(&self, py: Python<'_>) -> PyResult<Operation> {
+        let client = self.0.get(py)?.clone();
+        Ok(on_a_thread(move || client.reauthenticate().map(|()| Value::Nothing)))
+    }
+
+    /// Ends the client. That a connection was lost before is no failure.
+    #[pyo3(signature = (session_expiry_s=None))]
+    fn close(&self, py: Python<'_>, session_expiry_s: Option<u32>) -> PyResult<Operation> {
+        let client = self.0.get(py)?.clone();
+        Ok(on_a_thread(move || {
+            let expiry = session_expiry_s.map(Property::SessionExpiryInterval);
+            match client.disconnect_with(expiry.as_slice()) {
+                Err(error @ (Error::Encode { .. } | Error::Options(_))) => Err(error),
+                _ => Ok(Value::Nothing),
+            }
+        }))
+    }
+
+    #[getter]
+    fn client_id(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(self.0.get(py)?.client_id())
+    }
+
+    /// What has been counted, by name.
+    fn counters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let counters = self.0.get(py)?.counters();
+        let machine = counters.machine;
+        let named = PyDict::new(py);
+        for (name, count) in [
+            ("bytes_received", machine.bytes_received),
+            ("bytes_sent", machine.bytes_sent),
+            ("published", machine.published),
+            ("queued", machine.queued),
+            ("refused_full", machine.refused_full),
+            ("expired", machine.expired),
+            ("resent", machine.resent),
+            ("received", machine.received),
+            ("duplicates", machine.duplicates),
+            ("connections", machine.connections),
+            ("sessions_lost", machine.sessions_lost),
+            ("dropped_full", counters.dropped_full),
+            ("unrouted", counters.unrouted),
+            ("unclaimed_dropped", counters.unclaimed_dropped),
+            ("reading_held_up", counters.reading_held_up),
+            ("disconnections", counters.disconnections),
+        ] {
+            named.set_item(name, count)?;
+        }
+        Ok(named)
+    }
+
+    /// Without the address, the name of the user, and the password.
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!("<Client client_id={:?}>", self.0.get(py)?.client_id()))
+    }
+}
+
+/// A message that waits for room.
+struct Waiting {
+    client: blocking::Client,
+    topic: String,
+    payload: Vec<u8>,
+    way: (QoS, bool),
+    extra: Option<Extra>,
+}
+
+impl Waiting {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Result<Value, Error>> {
+        let publication = publication(&self.topic, &self.payload, self.way, self.extra.as_ref())?;
+        let accepted = self.client.poll_publish(&publication, cx);
+        accepted.map_ok(|publishing| match self.way.0 {
+            QoS::AtMostOnce => Value::Reason(ReasonCode::Success.as_u8()),
+            _ => Value::Operation(Pending::Publishing(publishing)),
+        })
+    }
+}
+
+#[pymethods]
+impl Watch {
+    /// The status when called first, then each time the one it has changed to: its name, whether the server had the session,
+    /// and why there is no connection.
+    fn next(&self, py: Python<'_>) -> PyResult<Operation> {
+        let watch = self.0.get(py)?.clone();
+        Ok(Operation::work(poll_fn(move |cx| {
+            let mut watch = watch.lock().unwrap_or_else(PoisonError::into_inner);
+            watch.poll_next(cx).map(|status| Ok(Value::Status(status)))
+        })))
+    }
+}

@@ -1,0 +1,198 @@
+//! What has happened since Python looked last. However much it is, the event loop is woken once for it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+
+use crate::fork::Owned;
+use crate::operation::{Outcome, Pending};
+
+/// Keys of what can go on, and the operations behind them.
+#[pyclass(frozen, module = "tautwire._native")]
+pub(crate) struct Inbox(Owned<Arc<Shared>>);
+
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    bell: Condvar,
+    wire: Wire,
+}
+
+#[derive(Default)]
+struct State {
+    /// Keys that have been called since the last look.
+    ready: Vec<u64>,
+    /// Operations that somebody waits for.
+    pending: HashMap<u64, Pending>,
+    /// The event loop has been told, and has not looked yet.
+    is_rung: bool,
+}
+
+/// Leaves a key in the inbox.
+struct Note {
+    shared: Arc<Shared>,
+    key: u64,
+}
+
+/// What comes of an operation, by its key. A key without an operation is a stream's: there may be messages.
+type Arrival = (u64, Outcome);
+
+#[pymethods]
+impl Inbox {
+    #[new]
+    fn new() -> PyResult<Inbox> {
+        let wire = Wire::new().map_err(|error| PyOSError::new_err(error.to_string()))?;
+        Ok(Inbox(Owned::new(Arc::new(Shared { state: Mutex::default(), bell: Condvar::new(), wire }))))
+    }
+
+    /// What becomes readable when something has happened; `None` where this system has no such thing, and `wait` is the way.
+    fn fileno(&self, py: Python<'_>) -> PyResult<Option<i32>> {
+        Ok(self.0.get(py)?.wire.fileno())
+    }
+
+    /// Waits until something has happened; whether it has.
+    fn wait(&self, py: Python<'_>, timeout_s: f64) -> PyResult<bool> {
+        let shared = self.0.get(py)?;
+        let timeout = Duration::try_from_secs_f64(timeout_s).unwrap_or(Duration::MAX);
+        Ok(py.detach(|| {
+            let state = shared.lock();
+            let waited = shared.bell.wait_timeout_while(state, timeout, |state| !state.is_rung);
+            waited.unwrap_or_else(PoisonError::into_inner).0.is_rung
+        }))
+    }
+
+    /// All that has happened: a key, what it gives, and the exception where it failed.
+    fn drain(&self, py: Python<'_>) -> PyResult<Vec<Arrival>> {
+        let shared = self.0.get(py)?;
+        // Before the flag is taken back, so that a byte written later is still there.
+        shared.wire.quiet();
+        let due: Vec<(u64, Option<Pending>)> = {
+            let mut state = shared.lock();
+            state.is_rung = false;
+            let ready = std::mem::take(&mut state.ready);
+            ready.into_iter().map(|key| (key, state.pending.remove(&key))).collect()
+        };
+        let mut arrivals = Vec::with_capacity(due.len());
+        for (key, pending) in due {
+            match pending {
+                Some(pending) => arrivals.extend(shared.advance(py, key, pending)?.map(|outcome| (key, outcome))),
+                None => arrivals.push((key, (py.None(), None))),
+            }
+        }
+        Ok(arrivals)
+    }
+
+    /// Nobody waits for the operation any more.
+    fn forget(&self, py: Python<'_>, key: u64) -> PyResult<()> {
+        let forgotten = self.0.get(py)?.lock().pending.remove(&key);
+        // Only now, without the lock: it may wake others.
+        drop(forgotten);
+        Ok(())
+    }
+}
+
+impl Inbox {
+    pub(crate) fn shared(&self, py: Python<'_>) -> PyResult<&Arc<Shared>> {
+        self.0.get(py)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes on with an operation; what comes of it, if it is done. No lock is held meanwhile, since operations wake others.
+    pub(crate) fn advance(
+        self: &Arc<Self>,
+        py: Python<'_>,
+        key: u64,
+        mut pending: Pending,
+    ) -> PyResult<Option<Outcome>> {
+        let waker = self.waker(key);
+        match std::pin::Pin::new(&mut pending).poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => crate::operation::outcome(py, result).map(Some),
+            Poll::Pending => {
+                self.lock().pending.insert(key, pending);
+                Ok(None)
+            }
+        }
+    }
+
+    pub(crate) fn waker(self: &Arc<Self>, key: u64) -> Waker {
+        Waker::from(Arc::new(Note { shared: self.clone(), key }))
+    }
+
+    fn note(&self, key: u64) {
+        let mut state = self.lock();
+        state.ready.push(key);
+        let is_first = !std::mem::replace(&mut state.is_rung, true);
+        drop(state);
+        if is_first {
+            self.bell.notify_all();
+            self.wire.ring();
+        }
+    }
+}
+
+impl Wake for Note {
+    fn wake(self: Arc<Self>) {
+        self.shared.note(self.key);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.shared.note(self.key);
+    }
+}
+
+/// What an event loop can listen to.
+#[cfg(unix)]
+struct Wire {
+    reader: std::os::unix::net::UnixStream,
+    writer: std::os::unix::net::UnixStream,
+}
+
+#[cfg(unix)]
+impl Wire {
+    fn new() -> std::io::Result<Wire> {
+        let (reader, writer) = std::os::unix::net::UnixStream::pair()?;
+        reader.set_nonblocking(true)?;
+        writer.set_nonblocking(true)?;
+        Ok(Wire { reader, writer })
+    }
+
+    #[allow(clippy::unnecessary_wraps, reason = "other systems have none")]
+    fn fileno(&self) -> Option<i32> {
+        Some(std::os::fd::AsRawFd::as_raw_fd(&self.reader))
+    }
+
+    fn ring(&self) {
+        // Where it is full, the loop has been told often enough.
+        let _ = std::io::Write::write(&mut &self.writer, &[1]);
+    }
+
+    fn quiet(&self) {
+        let _ = std::io::Read::read(&mut &self.reader, &mut [0; 64]);
+    }
+}
+
+#[cfg(not(unix))]
+struct Wire;
+
+#[cfg(not(unix))]
+impl Wire {
+    fn new() -> std::io::Result<Wire> {
+        Ok(Wire)
+    }
+
+    fn fileno(&self) -> Option<i32> {
+        None
+    }
+
+    fn ring(&self) {}
+
+    fn quiet(&self) {}
+}

@@ -1,0 +1,89 @@
+//! Messages to publish, as Python hands them over.
+
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::{PyBytes, PyMemoryView, PyString};
+use tautwire_client::{Error, Property, Publication, QoS, TopicName};
+
+use crate::error;
+
+/// What few messages have, from a dictionary that has all of these keys.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Extra {
+    expiry_s: Option<u32>,
+    content_type: Option<String>,
+    is_text: bool,
+    response_topic: Option<String>,
+    correlation_data: Option<PyBackedBytes>,
+    user_properties: Vec<(String, String)>,
+}
+
+impl Extra {
+    /// The properties of a PUBLISH; its expiry is apart.
+    pub(crate) fn properties(&self) -> Result<Vec<Property<'_>>, Error> {
+        let mut properties = Vec::new();
+        if self.is_text {
+            properties.push(Property::PayloadFormatIndicator(tautwire_client::PayloadFormat::Utf8));
+        }
+        properties.extend(self.content_type.as_deref().map(Property::ContentType));
+        if let Some(topic) = &self.response_topic {
+            properties.push(Property::ResponseTopic(TopicName::new(topic)?));
+        }
+        properties.extend(self.correlation_data.as_deref().map(Property::CorrelationData));
+        properties.extend(self.user_properties.iter().map(|(name, value)| Property::UserProperty(name, value)));
+        Ok(properties)
+    }
+
+    pub(crate) fn expiry_s(&self) -> Option<u32> {
+        self.expiry_s
+    }
+}
+
+/// Puts a message together. It borrows everything.
+pub(crate) fn publication<'a>(
+    topic: &'a str,
+    payload: &'a [u8],
+    (qos, retain): (QoS, bool),
+    extra: Option<&'a Extra>,
+) -> Result<Publication<'a>, Error> {
+    let mut publication = Publication::new(topic, payload).qos(qos).retain(retain);
+    if let Some(extra) = extra {
+        for property in extra.properties()? {
+            publication = publication.property(property);
+        }
+        if let Some(expiry_s) = extra.expiry_s {
+            publication = publication.expiry_s(expiry_s);
+        }
+    }
+    Ok(publication)
+}
+
+/// Uses the bytes of a payload: of bytes and text as they lie in Python, of the others a copy.
+pub(crate) fn with_payload<R>(payload: &Bound<'_, PyAny>, action: impl FnOnce(&[u8]) -> R) -> PyResult<R> {
+    if let Ok(bytes) = payload.cast::<PyBytes>() {
+        return Ok(action(bytes.as_bytes()));
+    }
+    if let Ok(text) = payload.cast::<PyString>() {
+        return Ok(action(text.to_cow()?.as_bytes()));
+    }
+    if payload.cast::<PyMemoryView>().is_ok() {
+        let copy = payload.call_method0("tobytes")?;
+        return Ok(action(copy.cast::<PyBytes>()?.as_bytes()));
+    }
+    match payload.extract::<PyBackedBytes>() {
+        Ok(bytes) => Ok(action(&bytes)),
+        Err(_) => {
+            let kind = payload.get_type().name()?;
+            let detail = format!("a payload is bytes or str, or a topic has a codec for it; this is {kind}");
+            Err(error::new(payload.py(), "invalid_argument", Some(&detail), None))
+        }
+    }
+}
+
+/// # Errors
+/// `invalid_argument`.
+pub(crate) fn qos(given: &Bound<'_, PyAny>) -> PyResult<QoS> {
+    let found = given.extract::<u8>().ok().and_then(QoS::from_u8);
+    found.ok_or_else(|| error::new(given.py(), "invalid_argument", Some("the QoS is 0, 1 or 2"), None))
+}

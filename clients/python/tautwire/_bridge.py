@@ -1,0 +1,133 @@
+"""What has happened in the native client, brought to an event loop: the loop is woken once, however much it is."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from typing import Any, Optional
+
+from ._native import Inbox, Operation
+from .errors import MqttError
+
+WATCH_S = 0.25
+"""Where a thread has to watch, so often it looks whether the program is about to end."""
+
+
+class Bridge:
+    """Connects one client with one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self.inbox = Inbox()
+        self._futures: dict[int, asyncio.Future[Any]] = {}
+        self._keys = itertools.count(1)
+        self._fileno: Optional[int] = None
+        self._drained = threading.Event()
+        self.is_stopped = False
+        self._listen()
+
+    def key(self) -> int:
+        """A new name for something that can be waited for."""
+        return next(self._keys)
+
+    async def run(self, operation: Operation) -> Any:
+        """Waits for an operation, and gives or raises what it came to. Cancelled, it is forgotten."""
+        key = next(self._keys)
+        done = operation.start(self.inbox, key)
+        if done is not None:
+            value, error = done
+            if error is not None:
+                raise error
+            return value
+        future = self.loop.create_future()
+        self._futures[key] = future
+        try:
+            return await future
+        finally:
+            if self._futures.pop(key, None) is not None:
+                self.inbox.forget(key)
+
+    def future(self, operation: Operation) -> asyncio.Future[Any]:
+        """As `run`, without waiting."""
+        key = next(self._keys)
+        future = self.loop.create_future()
+        done = operation.start(self.inbox, key)
+        if done is None:
+            self._futures[key] = future
+        else:
+            _settle(future, *done)
+        return future
+
+    async def called(self, key: int) -> None:
+        """Waits until the inbox has had this key."""
+        if self.is_stopped:
+            return
+        future = self.loop.create_future()
+        self._futures[key] = future
+        try:
+            await future
+        except MqttError:
+            # The bridge has been stopped, which its callers see.
+            pass
+        finally:
+            self._futures.pop(key, None)
+
+    def wake(self, key: int) -> None:
+        """Wakes who waits for this key."""
+        future = self._futures.pop(key, None)
+        if future is not None:
+            _settle(future, None, None)
+
+    def stop(self) -> None:
+        """Nothing more will come."""
+        if self.is_stopped:
+            return
+        self.is_stopped = True
+        if self._fileno is not None and not self.loop.is_closed():
+            self.loop.remove_reader(self._fileno)
+        self._drain()
+        futures, self._futures = self._futures, {}
+        for future in futures.values():
+            _settle(future, None, MqttError("closed"))
+
+    def _listen(self) -> None:
+        fileno = self.inbox.fileno()
+        if fileno is not None:
+            try:
+                self.loop.add_reader(fileno, self._drain)
+            except NotImplementedError:
+                pass
+            else:
+                self._fileno = fileno
+                return
+        # Loops that cannot listen to it, such as that of Windows.
+        threading.Thread(target=self._watch, name="tautwire-inbox").start()
+
+    def _watch(self) -> None:
+        program = threading.main_thread()
+        while program.is_alive() and not self.is_stopped and not self.loop.is_closed():
+            if self.inbox.wait(WATCH_S):
+                self._drained.clear()
+                try:
+                    self.loop.call_soon_threadsafe(self._drain)
+                except RuntimeError:
+                    return
+                self._drained.wait(WATCH_S)
+
+    def _drain(self) -> None:
+        futures = self._futures
+        for key, (value, error) in self.inbox.drain():
+            future = futures.pop(key, None)
+            if future is not None:
+                _settle(future, value, error)
+        self._drained.set()
+
+
+def _settle(future: asyncio.Future[Any], value: Any, error: Optional[BaseException]) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(value)
+    else:
+        future.set_exception(error)

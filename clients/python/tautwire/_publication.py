@@ -1,0 +1,112 @@
+"""What is published and subscribed to, in the form that the native client takes."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Optional, Sequence, Union
+
+from ._native import Message
+from .errors import MqttError
+from .options import U32_MAX, UserProperties, pairs, whole
+from .topics import Address, Topic, TypedMessage
+
+CAPACITY = 10_000
+"""Messages that a subscription holds until they are asked for."""
+BATCH = 256
+"""Messages fetched from the native client at a time."""
+IDENTIFIER_MAX = 268_435_455
+OVERFLOWS = ("wait", "drop_newest", "drop_oldest")
+FULL = ("queue_full", "output_full")
+"""Codes that mean: wait for room."""
+
+Filters = Union[str, Sequence[str], Topic[Any]]
+
+
+def encoded(
+    topic: Union[str, Address[Any]], value: Any, content_type: Optional[str], is_text: bool
+) -> tuple[str, Any, Optional[str], bool]:
+    """Name, payload, content type, and whether it is text."""
+    if isinstance(topic, str):
+        return topic, value, content_type, is_text
+    if not isinstance(topic, Address):
+        hint = "make an address of it by at()" if isinstance(topic, Topic) else "it is a str"
+        raise MqttError("invalid_argument", f"{type(topic).__name__} is no topic to publish to; {hint}")
+    codec = topic.codec
+    payload = codec.encode(value)
+    return topic.name, payload, codec.content_type if content_type is None else content_type, is_text or codec.is_text
+
+
+def extra(
+    expiry: Optional[int],
+    content_type: Optional[str],
+    is_text: bool,
+    response_topic: Optional[str],
+    correlation_data: Optional[bytes],
+    user_properties: UserProperties,
+) -> Optional[dict[str, Any]]:
+    """What few messages have; `None` where there is nothing of it."""
+    if (
+        expiry is None
+        and content_type is None
+        and not is_text
+        and response_topic is None
+        and correlation_data is None
+        and not user_properties
+    ):
+        return None
+    return {
+        "expiry_s": None if expiry is None else whole("expiry", expiry, 0, U32_MAX),
+        "content_type": content_type,
+        "is_text": is_text,
+        "response_topic": response_topic,
+        "correlation_data": correlation_data,
+        "user_properties": pairs(user_properties),
+    }
+
+
+def subscribing(
+    filters: Filters,
+    *,
+    qos: int,
+    no_local: bool,
+    retain_as_published: bool,
+    retain_handling: int,
+    identifier: Optional[int],
+    capacity: int,
+    overflow: str,
+    user_properties: UserProperties,
+) -> dict[str, Any]:
+    """Checks what is to be subscribed to."""
+    if overflow not in OVERFLOWS:
+        raise MqttError("invalid_argument", f"overflow is one of {', '.join(OVERFLOWS)}")
+    return {
+        "filters": names(filters),
+        "qos": whole("qos", qos, 0, 2),
+        "no_local": no_local,
+        "retain_as_published": retain_as_published,
+        "retain_handling": whole("retain_handling", retain_handling, 0, 2),
+        "identifier": None if identifier is None else whole("identifier", identifier, 1, IDENTIFIER_MAX),
+        "capacity": whole("capacity", capacity, 1, U32_MAX),
+        "overflow": overflow,
+        "user_properties": pairs(user_properties),
+    }
+
+
+def names(filters: Filters) -> list[str]:
+    """The filters, at least one."""
+    if isinstance(filters, Topic):
+        return [filters.filter]
+    listed = [filters] if isinstance(filters, str) or not isinstance(filters, Iterable) else list(filters)
+    if not listed:
+        raise MqttError("invalid_argument", "a subscription needs a filter")
+    for one in listed:
+        if not isinstance(one, str):
+            raise MqttError("invalid_argument", f"a filter is a str, not {type(one).__name__}")
+    return listed
+
+
+def converter(filters: Filters) -> Optional[Callable[[Message], Any]]:
+    """What makes of a message what the application gets; `None` where that is the message itself."""
+    if not isinstance(filters, Topic):
+        return None
+    topic = filters
+    return lambda message: TypedMessage(topic, message)

@@ -1,0 +1,27 @@
+"""The client for threads: calls return when they are done, and subscriptions are iterators. Ctrl-C works while something waits.
+
+```python
+from tautwire import blocking
+
+with blocking.connect("mqtt://localhost:1883") as client:
+    client.publish("demo/hello", "hi", qos=1)
+```
+"""
+
+from ..errors import MqttError, ResponseFailure
+from ..events import Event
+from .client import Client, Delivery, connect, start
+from .requests import Responder
+from .subscription import Subscription
+
+__all__ = [
+    "Client",
+    "Delivery",
+    "Event",
+    "MqttError",
+    "Responder",
+    "ResponseFailure",
+    "Subscription",
+    "connect",
+    "start",
+]

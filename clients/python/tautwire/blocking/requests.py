@@ -1,0 +1,175 @@
+"""Requests and responses for threads (section 4.10)."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+from .._native import Message
+from ..codecs import Codec
+from ..errors import MqttError, ResponseFailure
+from ..requests import ERROR_PROPERTY, NO_MATCHING_SUBSCRIBERS, check_version, failure, response_topic, told
+
+if TYPE_CHECKING:
+    from .client import Client
+    from .subscription import Subscription
+
+LOOK_S = 0.25
+"""So often a thread of ours looks whether the program is about to end."""
+
+
+class Requests:
+    """One response topic for all requests of a client; correlation data tells them apart. A thread receives the responses."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._topic = response_topic()
+        self._numbers = itertools.count(1)
+        self._waiting: dict[bytes, Future[Message]] = {}
+        # Held while the first request subscribes, so that the second one waits for it.
+        self._beginning = threading.Lock()
+        self._responses: Optional[Subscription[Message]] = None
+        self.late = 0
+        """Responses that came too late, or twice."""
+
+    def request(self, topic: Any, payload: Any, *, timeout: float, qos: int, **publishing: Any) -> Message:
+        check_version(self._client.version)
+        self._listen()
+        end = time.monotonic() + timeout
+        correlation = next(self._numbers).to_bytes(8, "big")
+        response: Future[Message] = Future()
+        self._waiting[correlation] = response
+        try:
+            delivery = self._client.enqueue(
+                topic, payload, qos=qos, response_topic=self._topic, correlation_data=correlation, **publishing
+            )
+            if qos > 0 and delivery.wait(_left(end)) == NO_MATCHING_SUBSCRIBERS and not response.done():
+                raise MqttError("no_responder", None, NO_MATCHING_SUBSCRIBERS)
+            return response.result(_left(end))
+        except (TimeoutError, FutureTimeout):
+            raise MqttError("request_timeout", f"{timeout:g} s") from None
+        finally:
+            self._waiting.pop(correlation, None)
+
+    def close(self) -> None:
+        """No response will come any more."""
+        self._fail(MqttError("closed"))
+
+    def _listen(self) -> None:
+        with self._beginning:
+            if self._responses is None:
+                self._responses = self._client.subscribe(self._topic, qos=1)
+                serve("tautwire-responses", self._responses, self._receive, self._fail)
+
+    def _receive(self, message: Message) -> None:
+        waiting = self._waiting.pop(message.correlation_data or b"", None)
+        if waiting is None:
+            self.late += 1
+            return
+        failed = failure(message)
+        if failed is None:
+            waiting.set_result(message)
+        else:
+            waiting.set_exception(failed)
+
+    def _fail(self, error: Optional[MqttError]) -> None:
+        self._responses = None
+        while self._waiting:
+            _, waiting = self._waiting.popitem()
+            waiting.set_exception(error or MqttError("closed"))
+
+
+class Responder:
+    """Answers requests, on a thread of its own, until it is closed. Made by `Client.respond`; for `with`, or `close`."""
+
+    def __init__(
+        self, client: Client, requests: Subscription[Any], handler: Callable[[Any], Any], codec: Optional[Codec[Any]]
+    ) -> None:
+        self._client = client
+        self._requests = requests
+        self._handler = handler
+        self._codec = codec
+        serve("tautwire-responder", requests, self._answer, self._ended)
+
+    def __enter__(self) -> Responder:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.close()
+
+    @property
+    def granted(self) -> dict[str, int]:
+        """As `Subscription.granted`."""
+        return self._requests.granted
+
+    def close(self) -> None:
+        """Ends it. A request that is being answered still is."""
+        self._requests.unsubscribe()
+
+    def _answer(self, request: Any) -> None:
+        message: Message = request if isinstance(request, Message) else request.message
+        sentence: Optional[str] = None
+        payload: Any = b""
+        try:
+            value = self._handler(request)
+            payload = self._codec.encode(value) if self._codec is not None else b"" if value is None else value
+        except Exception as error:
+            sentence = told(error)
+            if not isinstance(error, ResponseFailure):
+                report(error)
+        if message.response_topic is None:
+            return
+        codec = self._codec if sentence is None else None
+        try:
+            self._client.enqueue(
+                message.response_topic,
+                payload,
+                qos=message.qos,
+                correlation_data=message.correlation_data,
+                content_type=None if codec is None else codec.content_type,
+                is_text=codec is not None and codec.is_text,
+                user_properties=() if sentence is None else ((ERROR_PROPERTY, sentence),),
+            )
+        except MqttError as error:
+            report(error)
+
+    def _ended(self, error: Optional[MqttError]) -> None:
+        if error is not None:
+            report(error)
+
+
+def _left(end: float) -> float:
+    return max(0.0, end - time.monotonic())
+
+
+def serve(
+    name: str,
+    messages: Subscription[Any],
+    handle: Callable[[Any], None],
+    ended: Callable[[Optional[MqttError]], None],
+) -> None:
+    """Handles messages on a thread, until there are no more, or the program is about to end."""
+    program = threading.main_thread()
+
+    def run() -> None:
+        while program.is_alive():
+            try:
+                message = messages.next(LOOK_S)
+            except TimeoutError:
+                continue
+            except MqttError as error:
+                ended(None if error.code in ("unsubscribed", "closed") else error)
+                return
+            handle(message)
+
+    # It watches the program's end by itself: one that Python stops in the middle could not leave the native code.
+    threading.Thread(target=run, name=name).start()
+
+
+def report(error: BaseException) -> None:
+    """As Python reports what a thread did not catch."""
+    threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, threading.current_thread())))

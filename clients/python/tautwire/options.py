@@ -1,0 +1,344 @@
+"""How a client connects and behaves. All times are in seconds."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import os
+import secrets
+import ssl
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, Optional, Sequence, TypedDict, TypeVar, Union
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from .errors import MqttError
+
+Payload = Union[bytes, bytearray, memoryview, str]
+UserProperties = Union[Mapping[str, str], Sequence[tuple[str, str]]]
+
+SESSION_EXPIRY = 300
+"""How long the server keeps the session after a connection is lost, unless the application says otherwise."""
+CONNECT_TIMEOUT = 20.0
+"""From the first byte of an attempt to connect to the server's answer."""
+RECONNECT = (0.5, 30.0)
+"""The pause after the first failed attempt, and the longest."""
+QUEUE_MESSAGES = 10_000
+"""Messages that may wait to be sent."""
+QUEUE_BYTES = 16 << 20
+"""Bytes of those messages."""
+IN_FLIGHT = 1000
+"""QoS 1 and 2 messages that may be sent and not acknowledged yet."""
+RECEIVE_MAXIMUM = 1000
+"""QoS 1 and 2 messages that the server may send before they are acknowledged."""
+KEEP_ALIVE = 60
+"""The longest silence of the client."""
+
+U16_MAX = 0xFFFF
+U32_MAX = 0xFFFF_FFFF
+CLIENT_ID_BYTES = 7
+
+SCHEMES = ("mqtt", "mqtts", "ws", "wss")
+
+# Names that other clients use for the same thing.
+KNOWN_AS = {
+    "username": "user_name",
+    "user": "user_name",
+    "passwd": "password",
+    "clientid": "client_id",
+    "identifier": "client_id",
+    "keepalive": "keep_alive",
+    "clean_session": "clean_start",
+    "protocol": "version",
+    "protocol_version": "version",
+    "tls_params": "tls",
+    "tls_context": "tls",
+    "ssl": "tls",
+    "max_queued_outgoing_messages": "queue_messages",
+    "max_inflight_messages": "in_flight",
+    "timeout": "connect_timeout",
+    "session_expiry_interval": "session_expiry",
+    "properties": "user_properties",
+}
+
+
+@dataclass(frozen=True)
+class Will:
+    """The message that the server publishes when the client is gone without a word (section 3.1.2.5).
+
+    `delay` and `expiry` are in seconds. They, `content_type` and `user_properties` need MQTT 5.0.
+    """
+
+    topic: str
+    payload: Payload = field(default=b"", repr=False)
+    qos: int = 0
+    retain: bool = False
+    delay: Optional[int] = None
+    expiry: Optional[int] = None
+    content_type: Optional[str] = None
+    user_properties: UserProperties = ()
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Whom to trust and who to be, for `mqtts://` and `wss://`. By default the system's authorities, and nobody in particular.
+
+    Files are PEM. `ca_file` replaces the system's authorities. `crl_file` lists revoked certificates. `cert_file` and `key_file` are the
+    certificate of this client with its chain, and its key, which is not encrypted. `server_name` is the name that the server's certificate must
+    have, where it is not the host of the address. `alpn` lists protocols, the preferred one first.
+    """
+
+    ca_file: Optional[Union[str, os.PathLike[str]]] = None
+    cert_file: Optional[Union[str, os.PathLike[str]]] = None
+    key_file: Optional[Union[str, os.PathLike[str]]] = None
+    crl_file: Optional[Union[str, os.PathLike[str]]] = None
+    server_name: Optional[str] = None
+    alpn: Sequence[str] = ()
+    dangerously_accept_any_certificate: bool = False
+    """Takes any certificate of anybody for the server's. Whoever is on the way can read and change everything: only for trying things."""
+
+    def settings(self) -> dict[str, Any]:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise MqttError("invalid_options", "cert_file and key_file belong together")
+        files = None
+        if self.cert_file is not None and self.key_file is not None:
+            files = (os.fspath(self.cert_file), os.fspath(self.key_file))
+        return {
+            "ca_file": None if self.ca_file is None else os.fspath(self.ca_file),
+            "crl_file": None if self.crl_file is None else os.fspath(self.crl_file),
+            "identity_files": files,
+            "server_name": self.server_name,
+            "alpn": list(self.alpn),
+            "accepts_any_certificate": self.dangerously_accept_any_certificate,
+        }
+
+
+class ConnectOptions(TypedDict, total=False):
+    """What can be said to `connect` and `start` besides the address. Times are in seconds."""
+
+    version: int
+    """4 for MQTT 3.1.1, 5 for MQTT 5.0. Default: 5."""
+    client_id: Optional[str]
+    """Names the session. Default: a random one. Empty lets the server choose."""
+    clean_start: bool
+    """Whether a session that the server has is discarded at the first connection; later ones resume it. Default: `True`."""
+    session_expiry: Optional[int]
+    """How long the server keeps the session after a connection is lost. Default: 300, and `close` ends the session then."""
+    keep_alive: int
+    """The longest silence of the client; 0 turns it off. Default: 60."""
+    user_name: Optional[str]
+    password: Optional[Union[str, bytes]]
+    scram: Optional[str]
+    """`"sha256"` or `"sha512"`: the password is proved by SCRAM and never sent. MQTT 5.0."""
+    will: Optional[Will]
+    """What the server publishes when the client is gone without a word."""
+    tls: Optional[Tls]
+    """Whom to trust and who to be, for `mqtts://` and `wss://`."""
+    connect_timeout: float
+    """For an attempt to connect, up to the server's answer. Default: 20."""
+    reconnect: Optional[tuple[float, float]]
+    """The pause after the first failed attempt and the longest one; `None` never connects again. Default: (0.5, 30)."""
+    queue_messages: int
+    """Messages that may wait to be sent; `publish` waits above it. Default: 10,000."""
+    queue_bytes: int
+    """Bytes of those messages. Default: 16 MiB."""
+    in_flight: int
+    """QoS 1 and 2 messages that may be sent and not acknowledged yet. Default: 1,000."""
+    receive_maximum: int
+    """QoS 1 and 2 messages that the server may send before they are acknowledged. Default: 1,000."""
+    maximum_packet_bytes: Optional[int]
+    """The largest packet taken from the server. Default: what MQTT can express."""
+    topic_alias_maximum: int
+    """Topic aliases that the server may use. Default: 0."""
+    topic_aliases: int
+    """So many of the first topics published get an alias, as far as the server takes aliases. Default: 0."""
+    user_properties: UserProperties
+    """Names and values for the server, in CONNECT."""
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def refuses_unknown(function: F) -> F:
+    """Names the option that was probably meant when an unknown one is given."""
+    parameters = inspect.signature(function).parameters
+
+    @functools.wraps(function)
+    def checked(*positional: Any, **named: Any) -> Any:
+        for name in named:
+            if name not in parameters:
+                meant = KNOWN_AS.get(name)
+                close = [meant] if meant in parameters else difflib.get_close_matches(name, parameters, 1)
+                hint = f"; did you mean {close[0]}?" if close else ""
+                raise MqttError("invalid_options", f"there is no option {name}{hint}")
+        return function(*positional, **named)
+
+    return checked  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Options:
+    """All options of `connect`, checked, as the native client takes them."""
+
+    settings: Mapping[str, Any] = field(repr=False)
+    closing_expiry: Optional[int]
+    """What DISCONNECT says of the session; `None` leaves it as it is."""
+
+
+@refuses_unknown
+def options(
+    address: str,
+    *,
+    version: int = 5,
+    client_id: Optional[str] = None,
+    clean_start: bool = True,
+    session_expiry: Optional[int] = None,
+    keep_alive: int = KEEP_ALIVE,
+    user_name: Optional[str] = None,
+    password: Optional[Union[str, bytes]] = None,
+    scram: Optional[str] = None,
+    will: Optional[Will] = None,
+    tls: Optional[Tls] = None,
+    connect_timeout: float = CONNECT_TIMEOUT,
+    reconnect: Optional[tuple[float, float]] = RECONNECT,
+    queue_messages: int = QUEUE_MESSAGES,
+    queue_bytes: int = QUEUE_BYTES,
+    in_flight: int = IN_FLIGHT,
+    receive_maximum: int = RECEIVE_MAXIMUM,
+    maximum_packet_bytes: Optional[int] = None,
+    topic_alias_maximum: int = 0,
+    topic_aliases: int = 0,
+    user_properties: UserProperties = (),
+) -> Options:
+    """Checks the options. Raises `MqttError` with the code `invalid_options`."""
+    where, user_of_url, password_of_url = split_address(address)
+    user_name = user_name if user_name is not None else user_of_url
+    password = password if password is not None else password_of_url
+    if version not in (4, 5):
+        raise wrong("version", version, "4 for MQTT 3.1.1, or 5")
+    if isinstance(tls, ssl.SSLContext) or (tls is not None and not isinstance(tls, Tls)):
+        raise MqttError("invalid_options", "tls takes a tautwire.Tls")
+    if will is not None and not isinstance(will, Will):
+        raise MqttError("invalid_options", "will takes a tautwire.Will")
+    if scram not in (None, "sha256", "sha512"):
+        raise MqttError("invalid_options", "scram is 'sha256' or 'sha512'")
+    if scram is not None and (version != 5 or not user_name or not password):
+        raise MqttError("invalid_options", "scram needs MQTT 5.0, a user name and a password")
+    expiry = SESSION_EXPIRY if session_expiry is None else session_expiry
+    settings = {
+        "address": where,
+        "version": version,
+        "client_id": _client_id() if client_id is None else client_id,
+        "clean_start": bool(clean_start),
+        "session_expiry_s": whole("session_expiry", expiry, 0, U32_MAX),
+        "keep_alive_s": whole("keep_alive", keep_alive, 0, U16_MAX),
+        "user_name": user_name,
+        "password": password.encode() if isinstance(password, str) else password,
+        "scram": scram,
+        "will": None if will is None else _will(will),
+        "tls": None if tls is None else tls.settings(),
+        "receive_maximum": whole("receive_maximum", receive_maximum, 1, U16_MAX),
+        "maximum_packet_bytes": None
+        if maximum_packet_bytes is None
+        else whole("maximum_packet_bytes", maximum_packet_bytes, 1, U32_MAX),
+        "topic_alias_maximum": whole("topic_alias_maximum", topic_alias_maximum, 0, U16_MAX),
+        "topic_aliases": whole("topic_aliases", topic_aliases, 0, U16_MAX),
+        "user_properties": pairs(user_properties),
+        "connect_timeout_s": seconds("connect_timeout", connect_timeout),
+        "reconnect_s": None if reconnect is None else _reconnect(reconnect),
+        "queue_messages": whole("queue_messages", queue_messages, 1, U32_MAX),
+        "queue_bytes": whole("queue_bytes", queue_bytes, 1, U32_MAX),
+        "in_flight": whole("in_flight", in_flight, 1, U16_MAX),
+    }
+    # What the application has asked for stays; our own default ends with the client.
+    closing_expiry = 0 if version == 5 and session_expiry is None else None
+    return Options(settings, closing_expiry)
+
+
+def split_address(address: str) -> tuple[str, Optional[str], Optional[str]]:
+    """The address without user name and password, and those two. Errors never show them."""
+    if not isinstance(address, str):
+        raise MqttError("invalid_options", "the address is a str such as mqtt://127.0.0.1:1883")
+    if address.startswith(("unix:", "mqtt+unix://")):
+        return address, None, None
+    if "://" not in address:
+        # What stands before @ may be a secret.
+        shown = address.rpartition("@")[2]
+        raise MqttError("invalid_options", f"{shown} has no scheme; write it as mqtt://{shown}")
+    try:
+        parts = urlsplit(address)
+        # Asking for the port finds out whether it is a number.
+        parts.port  # noqa: B018
+    except ValueError:
+        raise MqttError("invalid_options", "the address cannot be read; write it as mqtt://HOST:PORT") from None
+    if parts.scheme not in (*SCHEMES, "tcp", "ssl"):
+        raise MqttError("invalid_options", f"the scheme {parts.scheme} is none of {', '.join(SCHEMES)}")
+    user_name = None if parts.username is None else unquote(parts.username)
+    password = None if parts.password is None else unquote(parts.password)
+    return _without_user(address, parts), user_name, password
+
+
+def _without_user(address: str, parts: SplitResult) -> str:
+    if "@" not in parts.netloc:
+        return address
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _client_id() -> str:
+    """At most 23 characters, which is what every server must take [MQTT-3.1.3-5]."""
+    return f"tautwire-{secrets.token_hex(CLIENT_ID_BYTES)}"
+
+
+def _will(will: Will) -> dict[str, Any]:
+    extra = {
+        "expiry_s": will.expiry,
+        "content_type": will.content_type,
+        "is_text": isinstance(will.payload, str) and (will.expiry, will.content_type) != (None, None),
+        "response_topic": None,
+        "correlation_data": None,
+        "user_properties": pairs(will.user_properties),
+    }
+    has_extra = will.expiry is not None or will.content_type is not None or len(will.user_properties) > 0
+    return {
+        "topic": will.topic,
+        "payload": will.payload.encode() if isinstance(will.payload, str) else bytes(will.payload),
+        "qos": whole("will.qos", will.qos, 0, 2),
+        "retain": will.retain,
+        "delay_s": None if will.delay is None else whole("will.delay", will.delay, 0, U32_MAX),
+        "extra": extra if has_extra else None,
+    }
+
+
+def _reconnect(pauses: tuple[float, float]) -> tuple[float, float]:
+    try:
+        first, longest = pauses
+    except (TypeError, ValueError):
+        raise MqttError("invalid_options", "reconnect is the first pause and the longest, in seconds") from None
+    return seconds("reconnect", first), seconds("reconnect", longest)
+
+
+def whole(name: str, value: object, least: int, most: int) -> int:
+    """A whole number within its range."""
+    if isinstance(value, int) and least <= value <= most:
+        return int(value)
+    raise wrong(name, value, f"a whole number from {least} to {most}")
+
+
+def seconds(name: str, value: object) -> float:
+    """A time of zero or more."""
+    if isinstance(value, (int, float)) and value >= 0:
+        return float(value)
+    raise wrong(name, value, "a number of seconds")
+
+
+def pairs(properties: UserProperties) -> list[tuple[str, str]]:
+    """Names and values of user properties."""
+    if isinstance(properties, Mapping):
+        return [(name, value) for name, value in properties.items()]
+    return [(name, value) for name, value in properties]
+
+
+def wrong(name: str, value: object, wanted: str) -> MqttError:
+    """What is wrong with an option. Only numbers are shown: anything else may be a secret in the wrong place."""
+    shown = repr(value) if isinstance(value, (int, float)) else type(value).__name__
+    return MqttError("invalid_options", f"{name} is {wanted}, not {shown}")

@@ -1,0 +1,220 @@
+"""Requests and responses for asyncio (section 4.10)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import secrets
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+from ._native import Message
+from .codecs import Codec
+from .errors import MqttError, ResponseFailure
+
+if TYPE_CHECKING:
+    from .client import Client
+    from .subscription import Subscription
+
+REQUEST_TIMEOUT = 30.0
+"""How long a request waits for its response, in seconds."""
+RESPONSE_BASE = "tautwire/response"
+NAME_BYTES = 12
+NO_MATCHING_SUBSCRIBERS = 0x10
+ERROR_PROPERTY = "error"
+"""The user property by which a responder says that it failed."""
+UNTOLD = "the responder failed"
+"""What a requester learns of an error that was not meant for it."""
+
+
+def response_topic() -> str:
+    """A topic that nobody else has."""
+    return f"{RESPONSE_BASE}/{secrets.token_hex(NAME_BYTES)}"
+
+
+def failure(response: Message) -> Optional[MqttError]:
+    """What the responder says of its failure, if it failed."""
+    for name, sentence in response.user_properties:
+        if name == ERROR_PROPERTY:
+            return MqttError("request_failed", sentence)
+    return None
+
+
+def told(error: BaseException) -> str:
+    """The sentence for the requester."""
+    return error.sentence if isinstance(error, ResponseFailure) else UNTOLD
+
+
+def check_version(version: int) -> None:
+    """Raises `not_supported` where there are no properties."""
+    if version != 5:
+        raise MqttError("not_supported", "requests need MQTT 5.0")
+
+
+class Requests:
+    """One response topic for all requests of a client; correlation data tells them apart."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._topic = response_topic()
+        self._numbers = itertools.count(1)
+        self._waiting: dict[bytes, asyncio.Future[Message]] = {}
+        self._listening: Optional[asyncio.Task[None]] = None
+        self._subscribing: Optional[asyncio.Task[None]] = None
+        self.late = 0
+        """Responses that came too late, or twice."""
+
+    async def request(self, topic: Any, payload: Any, *, timeout: float, **publishing: Any) -> Message:
+        check_version(self._client.version)
+        await self._listen()
+        loop = self._client._bridge.loop
+        correlation = next(self._numbers).to_bytes(8, "big")
+        response: asyncio.Future[Message] = loop.create_future()
+        self._waiting[correlation] = response
+        timer = loop.call_later(timeout, self._give_up, response, timeout)
+        try:
+            delivery = await self._client.enqueue(
+                topic, payload, response_topic=self._topic, correlation_data=correlation, **publishing
+            )
+            delivery.add_done_callback(lambda done: self._delivered(done, response))
+            return await response
+        finally:
+            timer.cancel()
+            self._waiting.pop(correlation, None)
+
+    def close(self) -> None:
+        """No response will come any more."""
+        if self._listening is not None:
+            self._listening.cancel()
+        for response in self._waiting.values():
+            if not response.done():
+                response.set_exception(MqttError("closed"))
+
+    async def _listen(self) -> None:
+        """Responses are listened for before the first request is sent."""
+        if self._subscribing is None or (self._subscribing.done() and self._has_failed()):
+            self._subscribing = asyncio.ensure_future(self._subscribe())
+        await asyncio.shield(self._subscribing)
+
+    def _has_failed(self) -> bool:
+        is_over = self._listening is None or self._listening.done()
+        return is_over or self._subscribing is None or self._subscribing.cancelled() or self._subscribing.exception() is not None
+
+    async def _subscribe(self) -> None:
+        responses = await self._client.subscribe(self._topic, qos=1)
+        self._listening = asyncio.ensure_future(self._receive(responses))
+
+    async def _receive(self, responses: Subscription[Message]) -> None:
+        try:
+            async for message in responses:
+                waiting = self._waiting.pop(message.correlation_data or b"", None)
+                if waiting is None or waiting.done():
+                    self.late += 1
+                    continue
+                failed = failure(message)
+                if failed is None:
+                    waiting.set_result(message)
+                else:
+                    waiting.set_exception(failed)
+        except MqttError as error:
+            for response in self._waiting.values():
+                if not response.done():
+                    response.set_exception(error)
+
+    def _delivered(self, delivery: asyncio.Future[int], response: asyncio.Future[Message]) -> None:
+        if delivery.cancelled() or response.done():
+            return
+        error = delivery.exception()
+        if error is None and delivery.result() == NO_MATCHING_SUBSCRIBERS:
+            error = MqttError("no_responder", None, NO_MATCHING_SUBSCRIBERS)
+        if error is not None:
+            response.set_exception(error)
+
+    @staticmethod
+    def _give_up(response: asyncio.Future[Message], timeout: float) -> None:
+        if not response.done():
+            response.set_exception(MqttError("request_timeout", f"{timeout:g} s"))
+
+
+class Responder:
+    """Answers requests until it is closed. Made by `Client.respond`; for `async with`, or `close`."""
+
+    def __init__(
+        self, client: Client, requests: Subscription[Any], handler: Callable[[Any], Any], codec: Optional[Codec[Any]]
+    ) -> None:
+        self._client = client
+        self._requests = requests
+        self._handler = handler
+        self._codec = codec
+        self._task: Optional[asyncio.Task[None]] = None
+
+    async def __aenter__(self) -> Responder:
+        return self
+
+    async def __aexit__(self, *_raised: object) -> None:
+        await self.close()
+
+    @property
+    def granted(self) -> dict[str, int]:
+        """As `Subscription.granted`."""
+        return self._requests.granted
+
+    async def close(self) -> None:
+        """Ends it. A request that is being answered is given up."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        await self._requests.unsubscribe()
+
+    async def _begin(self) -> None:
+        check_version(self._client.version)
+        await self._requests
+        self._task = asyncio.ensure_future(self._serve())
+
+    async def _serve(self) -> None:
+        try:
+            async for request in self._requests:
+                await self._answer(request)
+        except MqttError as error:
+            self._report(error)
+
+    async def _answer(self, request: Any) -> None:
+        message: Message = request if isinstance(request, Message) else request.message
+        sentence: Optional[str] = None
+        payload: Any = b""
+        try:
+            value = self._handler(request)
+            if inspect.isawaitable(value):
+                value = await value
+            payload = self._codec.encode(value) if self._codec is not None else b"" if value is None else value
+        except Exception as error:
+            sentence = told(error)
+            if not isinstance(error, ResponseFailure):
+                self._report(error)
+        if message.response_topic is None:
+            return
+        try:
+            await self._publish(message, payload, sentence)
+        except MqttError as error:
+            self._report(error)
+
+    async def _publish(self, message: Message, payload: Any, sentence: Optional[str]) -> None:
+        codec = self._codec if sentence is None else None
+        delivery = await self._client.enqueue(
+            message.response_topic or "",
+            payload,
+            qos=message.qos,
+            correlation_data=message.correlation_data,
+            content_type=None if codec is None else codec.content_type,
+            is_text=codec is not None and codec.is_text,
+            user_properties=() if sentence is None else ((ERROR_PROPERTY, sentence),),
+        )
+        delivery.add_done_callback(self._published)
+
+    def _published(self, delivery: asyncio.Future[int]) -> None:
+        error = None if delivery.cancelled() else delivery.exception()
+        if error is not None:
+            self._report(error)
+
+    def _report(self, error: BaseException) -> None:
+        self._client._bridge.loop.call_exception_handler({"message": UNTOLD, "exception": error})

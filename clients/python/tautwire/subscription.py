@@ -1,0 +1,209 @@
+"""Subscriptions for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, AsyncIterator, Callable, Generator, Generic, Optional, TypeVar
+
+from . import _native
+from ._native import Message
+from ._publication import BATCH
+from .errors import MqttError
+
+if TYPE_CHECKING:
+    from .client import Client
+
+M = TypeVar("M")
+
+
+class Subscription(Generic[M]):
+    """The messages of a subscription, in the order in which they came. Made by `Client.subscribe`.
+
+    The server is asked when a loop over it begins, when it is awaited, or when it is entered with `async with`; it is then the same object.
+    Leaving the loop, or the `async with` block, ends the subscription. A message is acknowledged when the next one is asked for, and when the
+    loop is left.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        settings: dict[str, Any],
+        convert: Optional[Callable[[Message], Any]],
+        acknowledges: bool,
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._convert = convert
+        self._acknowledges = acknowledges
+        self._native: Optional[_native.Subscription] = None
+        self._beginning: Optional[asyncio.Task[None]] = None
+        self._is_closed = False
+        self._batch: deque[Message] = deque()
+        self._previous: Optional[Message] = None
+        self._key = client._bridge.key()
+        self._fetching = asyncio.Lock()
+
+    def __await__(self) -> Generator[Any, None, Subscription[M]]:
+        return self._begun().__await__()
+
+    async def __aenter__(self) -> Subscription[M]:
+        return await self._begun()
+
+    async def __aexit__(self, *_raised: object) -> None:
+        await self.unsubscribe()
+
+    def __del__(self) -> None:
+        self._leave()
+
+    def __aiter__(self) -> AsyncIterator[M]:
+        return _Loop(self)
+
+    @property
+    def filters(self) -> tuple[str, ...]:
+        """What it subscribes to."""
+        return tuple(self._settings["filters"])
+
+    @property
+    def granted(self) -> dict[str, int]:
+        """The server's reason code for each filter: the QoS that it grants, or 0x80 and above where it refuses. Empty before its answer."""
+        return {} if self._native is None else dict(self._native.granted())
+
+    async def next(self, timeout: Optional[float] = None) -> M:
+        """The next message, and leaves the subscription as it is. `timeout` is in seconds.
+
+        Raises `asyncio.TimeoutError`, or `MqttError` where there will be no more.
+        """
+        self._settle()
+        if not self._batch:
+            there_is_one = await asyncio.wait_for(self._fetch(), timeout)
+            if not there_is_one:
+                raise self._why() or MqttError("unsubscribed")
+        return self._hand_over()
+
+    def acknowledge(self, message: Any) -> None:
+        """Acknowledges a message of a subscription with `manual_acknowledgement`. Acknowledgements leave in the order of the messages
+        [MQTT-4.6.0-2], so one that is withheld holds back those after it."""
+        self._client._core.acknowledge(message if isinstance(message, Message) else message.message)
+
+    async def unsubscribe(self) -> None:
+        """Ends the subscription and waits for the server's answer. Messages not handed out yet are acknowledged and dropped.
+
+        Raises `MqttError` where the server refuses, or the client is closed before it answers.
+        """
+        operation = self._close()
+        if operation is None:
+            return
+        filters = self.filters
+        reasons = await self._client._bridge.run(operation)
+        for filter_, reason in zip(filters, reasons):
+            if reason >= 0x80:
+                raise MqttError("unsubscribe_refused", filter_, reason)
+
+    async def _begun(self) -> Subscription[M]:
+        if self._native is None:
+            if self._is_closed:
+                raise MqttError("unsubscribed")
+            if self._beginning is None:
+                self._beginning = asyncio.ensure_future(self._begin())
+            # Of several that wait, one may be cancelled.
+            await asyncio.shield(self._beginning)
+        return self
+
+    async def _begin(self) -> None:
+        client = self._client
+        native = await client._bridge.run(client._core.subscribe(self._settings))
+        if self._is_closed:
+            native.close()
+        self._native = native
+
+    async def _fetch(self) -> bool:
+        """Waits until there is a message; false where there will be none."""
+        async with self._fetching:
+            if self._batch:
+                return True
+            await self._begun()
+            native, bridge = self._native, self._client._bridge
+            if native is None:
+                return False
+            has_waited = False
+            while True:
+                batch = native.take(bridge.inbox, self._key, BATCH)
+                if batch:
+                    self._batch.extend(batch)
+                    if not has_waited:
+                        # A stream that never runs dry must not keep others from their turn.
+                        await asyncio.sleep(0)
+                    return True
+                if batch is None:
+                    return False
+                has_waited = True
+                await bridge.called(self._key)
+                if bridge.is_stopped:
+                    return False
+
+    def _hand_over(self) -> M:
+        message: Any = self._batch.popleft()
+        if self._acknowledges:
+            self._previous = message
+        return message if self._convert is None else self._convert(message)  # type: ignore[no-any-return]
+
+    def _settle(self) -> None:
+        """What was handed over last has been handled."""
+        previous = self._previous
+        if previous is not None:
+            self._previous = None
+            self._client._core.acknowledge(previous)
+
+    def _why(self) -> Optional[MqttError]:
+        """Why there are no more messages; `None` where the application wanted it."""
+        ended = None if self._native is None or self._is_closed else self._native.ended()
+        if isinstance(ended, MqttError) and ended.code != "closed":
+            return ended
+        return None
+
+    def _leave(self) -> None:
+        """Ends it when nobody can receive from it any more."""
+        try:
+            self._close()
+        except MqttError:
+            # The client is gone, and the subscription with it.
+            pass
+
+    def _close(self) -> Optional[_native.Operation]:
+        """Ends it without waiting."""
+        if self._is_closed:
+            return None
+        self._is_closed = True
+        self._client._bridge.wake(self._key)
+        if self._native is None:
+            return None
+        self._settle()
+        if self._acknowledges:
+            for message in self._batch:
+                self._client._core.acknowledge(message)
+        self._batch.clear()
+        return self._native.close()
+
+
+class _Loop(Generic[M]):
+    """One loop over a subscription. When the loop is left nothing refers to this any more, and the subscription ends."""
+
+    def __init__(self, subscription: Subscription[M]) -> None:
+        self._subscription = subscription
+
+    def __aiter__(self) -> _Loop[M]:
+        return self
+
+    async def __anext__(self) -> M:
+        subscription = self._subscription
+        subscription._settle()
+        if not subscription._batch and not await subscription._fetch():
+            why = subscription._why()
+            if why is not None:
+                raise why
+            raise StopAsyncIteration
+        return subscription._hand_over()
+
+    def __del__(self) -> None:
+        self._subscription._leave()

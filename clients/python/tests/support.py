@@ -1,0 +1,116 @@
+"""A broker of one's own for each class of tests, and a relay in front of it that cuts connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGE = ROOT / "clients/python"
+BROKER = Path(os.environ.get("TAUTWIRE_BIN", ROOT / "bin/tautwire"))
+PATIENCE_S = 20
+"""Longer than anything here may take; a test that waits so long has failed."""
+
+
+class Broker:
+    """bin/tautwire on a port of the kernel's choice."""
+
+    def __init__(self, *options: str, listen: str = "127.0.0.1:0") -> None:
+        command = [str(BROKER), "serve", "--memory", "--listen", listen, *options]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().strip()
+        if not line.startswith("listening on "):
+            raise AssertionError(f"the broker did not start: {line}")
+        self.address = line.removeprefix("listening on ")
+        self.host, _, port = self.address.partition("://")[2].rpartition(":")
+        self.port = int(port.partition("/")[0])
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.communicate()
+
+
+class WithBroker(unittest.IsolatedAsyncioTestCase):
+    """Tests beside a broker that they share."""
+
+    broker: Broker
+    options: tuple[str, ...] = ()
+
+    async def asyncSetUp(self) -> None:
+        # In debug mode it reports steps that take longer, as all do on a busy machine.
+        asyncio.get_running_loop().slow_callback_duration = PATIENCE_S
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.broker = Broker(*cls.options)
+
+    @classmethod
+    def tearDownClass(cls) -> None:
+        cls.broker.stop()
+
+    @property
+    def address(self) -> str:
+        return self.broker.address
+
+    @property
+    def topic(self) -> str:
+        """A topic of this test alone."""
+        return f"test/{self.id()}"
+
+
+class Relay:
+    """Carries bytes to the broker and back, until it cuts all connections."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._pipes: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+        self.address = ""
+        self.connections = 0
+
+    async def __aenter__(self) -> Relay:
+        self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        host, port = self._server.sockets[0].getsockname()
+        self.address = f"mqtt://{host}:{port}"
+        return self
+
+    async def __aexit__(self, *_raised: object) -> None:
+        self.cut()
+        if self._server is not None:
+            self._server.close()
+
+    def cut(self) -> None:
+        for writer in self._pipes:
+            writer.transport.abort()
+        self._pipes.clear()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        there_reader, there = await asyncio.open_connection(self._broker.host, self._broker.port)
+        self._pipes |= {writer, there}
+        await asyncio.gather(_pour(reader, there), _pour(there_reader, writer))
+
+
+async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+    writer.close()
+
+
+def free_port() -> int:
+    """A port at which nobody listens."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def soon(awaitable):
+    """Fails instead of waiting for ever."""
+    return asyncio.wait_for(awaitable, PATIENCE_S)

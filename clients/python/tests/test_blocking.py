@@ -1,0 +1,167 @@
+"""The client for threads, signals and forks."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+from support import PATIENCE_S, WithBroker, free_port
+from tautwire import JSON, MqttError, Topic, blocking
+
+# Prints a line when it is about to wait, and another when it has been interrupted.
+WAITS = """
+import sys
+from tautwire import blocking
+
+client = blocking.connect(sys.argv[1])
+subscription = client.subscribe("nothing")
+try:
+    print("waiting", flush=True)
+    {wait}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+client.close()
+"""
+
+# The child says what it gets; the parent goes on as if nothing had happened.
+FORKS = """
+import os, sys
+from tautwire import MqttError, blocking
+
+client = blocking.connect(sys.argv[1])
+subscription = client.subscribe("forks", qos=1)
+child = os.fork()
+if child == 0:
+    codes = []
+    for use in (lambda: client.publish("forks"), subscription.next, client.close, client.counters):
+        try:
+            use()
+        except MqttError as error:
+            codes.append(error.code)
+    del client, subscription
+    print(*codes, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+client.publish("forks", "x", qos=1)
+print(subscription.next(timeout=20).text, flush=True)
+client.close()
+"""
+
+
+class Blocking(WithBroker):
+    def test_messages_of_each_qos(self):
+        with blocking.connect(self.address) as client:
+            received = client.subscribe(self.topic, qos=2)
+            for qos in (0, 1, 2):
+                self.assertEqual(client.publish(self.topic, f"at {qos}", qos=qos), 0)
+            texts = []
+            for message in received:
+                texts.append(message.text)
+                if len(texts) == 3:
+                    break
+            self.assertEqual(texts, ["at 0", "at 1", "at 2"])
+
+    def test_leaving_a_loop_ends_the_subscription(self):
+        with blocking.connect(self.address) as client:
+            received = client.subscribe(self.topic, qos=1)
+            client.publish(self.topic, qos=1)
+            for _message in received:
+                break
+            self.assertEqual(client.publish(self.topic, qos=1), 0x10)
+            with self.assertRaises(MqttError) as caught:
+                received.next(timeout=PATIENCE_S)
+            self.assertEqual(caught.exception.code, "unsubscribed")
+
+    def test_times_run_out(self):
+        with blocking.connect(self.address) as client:
+            with client.subscribe(self.topic) as received, self.assertRaises(TimeoutError):
+                received.next(timeout=0.01)
+        client = blocking.start(f"mqtt://127.0.0.1:{free_port()}")
+        with self.assertRaises(TimeoutError):
+            client.publish(self.topic, qos=1, timeout=0.01)
+        with self.assertRaises(TimeoutError):
+            client.connected(timeout=0.01)
+        delivery = client.enqueue(self.topic, qos=1)
+        with self.assertRaises(TimeoutError):
+            delivery.wait(timeout=0.01)
+        client.close()
+        with self.assertRaises(MqttError) as caught:
+            delivery.wait(timeout=PATIENCE_S)
+        self.assertEqual(caught.exception.code, "closed")
+
+    def test_threads_share_a_client(self):
+        with blocking.connect(self.address) as client:
+            received = client.subscribe(self.topic, qos=1)
+            threads = [
+                threading.Thread(target=lambda: [client.publish(self.topic, "x", qos=1) for _ in range(50)]) for _ in range(4)
+            ]
+            for thread in threads:
+                thread.start()
+            for _ in range(200):
+                received.next(timeout=PATIENCE_S)
+            for thread in threads:
+                thread.join(PATIENCE_S)
+
+    def test_a_connection_that_is_refused(self):
+        with self.assertRaises(MqttError) as caught:
+            blocking.connect(f"mqtt://127.0.0.1:{free_port()}")
+        self.assertEqual(caught.exception.code, "unreachable")
+
+    def test_typed_topics(self):
+        reading = Topic("test/blocking/{id}", JSON)
+        with blocking.connect(self.address) as client, client.subscribe(reading, qos=1) as received:
+            client.publish(reading.at(id=7), [1, 2], qos=1)
+            message = received.next(timeout=PATIENCE_S)
+            self.assertEqual((message.params, message.value), ({"id": "7"}, [1, 2]))
+
+    def test_events(self):
+        with blocking.connect(self.address) as client:
+            events = client.events()
+            self.assertEqual(next(events).kind, "connected")
+            client.close()
+            self.assertEqual([event.kind for event in events], ["ended"])
+
+
+class Processes(WithBroker):
+    def test_ctrl_c_works_while_something_waits(self):
+        for wait in ("subscription.next()", "next(iter(subscription))", "list(client.events())"):
+            with self.subTest(wait), self.program(WAITS.format(wait=wait)) as process:
+                self.assertEqual(process.stdout.readline(), "waiting\n")
+                process.send_signal(signal.SIGINT)
+                self.assertEqual(process.communicate(timeout=PATIENCE_S)[0], "interrupted\n")
+                self.assertEqual(process.returncode, 0)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "this system has no fork")
+    def test_a_forked_client_says_so(self):
+        with self.program(FORKS) as process:
+            out, _ = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual(out, "forked forked forked forked\nx\n")
+        self.assertEqual(process.returncode, 0)
+
+    def test_a_program_that_closes_nothing_ends(self):
+        source = (
+            "import sys; from tautwire import blocking; client = blocking.connect(sys.argv[1]); "
+            "client.respond('x', lambda request: b''); print(client.request('x').payload)"
+        )
+        with self.program(source) as process:
+            out, _ = process.communicate(timeout=PATIENCE_S)
+        self.assertEqual((out, process.returncode), ("b''\n", 0))
+
+    @contextlib.contextmanager
+    def program(self, source):
+        command = [sys.executable, "-c", source, self.address]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+        try:
+            yield process
+        finally:
+            # Its children, too: one that hangs must not hold the test up.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,43 @@
+"""What type checkers are to make of the package. mypy reads it; nobody runs it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from typing_extensions import assert_type
+
+import tautwire
+from tautwire import blocking
+
+
+async def uses() -> None:
+    reading: tautwire.Topic[float] = tautwire.Topic("a/{id}", tautwire.json(float))
+    async with tautwire.connect("mqtt://h", keep_alive=5, will=tautwire.Will("a")) as client:
+        assert_type(client, tautwire.Client)
+        assert_type(await client.publish("a", "b", qos=1), int)
+        assert_type(await client.publish(reading.at(id=1), 21.5), int)
+        assert_type(await client.enqueue("a"), asyncio.Future[int])
+        async for message in client.subscribe("a"):
+            assert_type(message, tautwire.Message)
+            assert_type(message.payload, bytes)
+        async for typed in client.subscribe(reading):
+            assert_type(typed.value, float)
+            assert_type(typed.params, dict[str, str])
+        assert_type(await client.request("a"), tautwire.Message)
+        await client.publish(reading.at(id=1), "no number")  # type: ignore[misc]
+        await client.respond(reading, lambda request: request.value)
+    tautwire.connect("mqtt://h", username="x")  # type: ignore[call-arg]
+    assert_type(await tautwire.connect("mqtt://h"), tautwire.Client)
+    assert_type(tautwire.start("mqtt://h"), tautwire.Client)
+
+
+def waits() -> None:
+    pack: tautwire.Codec[Any] = tautwire.msgpack()
+    with blocking.connect("mqtt://h") as client:
+        assert_type(client, blocking.Client)
+        assert_type(client.publish("a", b"b", timeout=1.0), int)
+        assert_type(client.enqueue("a").wait(), int)
+        for message in client.subscribe(["a", "b"]):
+            assert_type(message, tautwire.Message)
+        assert_type(client.subscribe(tautwire.Topic("a", pack)).next().value, Any)
