@@ -11,9 +11,6 @@ const BLOCK_BYTES = 16 << 10;
 /** Chunks of up to so many bytes are copied whole behind a cut packet, larger ones only as far as the packet goes. */
 const SMALL_CHUNK_BYTES = 64;
 
-/** Up to so many bytes are copied one by one: a call into the platform takes longer than they do. */
-const SHORT_BYTES = 32;
-
 /** What a decoder needs to know about its connection. */
 export interface DecoderOptions {
   /** The version that the connection speaks, until a CONNECT says its own. Default: 5. */
@@ -69,10 +66,10 @@ export abstract class StreamDecoder {
     }
     if (rest !== null) {
       this.chunk = null;
-      this.absorb(rest, this.chunkAt, rest.length);
+      this.absorb(rest.subarray(this.chunkAt));
     }
     if (chunk.length <= SMALL_CHUNK_BYTES) {
-      this.absorb(chunk, 0, chunk.length);
+      this.absorb(chunk);
     } else {
       this.chunk = chunk;
       this.chunkAt = 0;
@@ -162,7 +159,7 @@ export abstract class StreamDecoder {
     const have = this.end - this.at;
     if (chunk === null) {
       // The beginning of a packet: the chunk it came in may be reused once it is copied.
-      if (have > 0 && this.bytes !== this.block) this.absorb(NOTHING, 0, 0);
+      if (have > 0 && this.bytes !== this.block) this.absorb(NOTHING);
       return false;
     }
     if (have === 0) {
@@ -172,37 +169,37 @@ export abstract class StreamDecoder {
       this.chunk = null;
       return this.at < this.end;
     }
-    const start = this.chunkAt;
-    const end = Math.min(start + wanted - have, chunk.length);
-    this.chunkAt = end;
-    if (end === chunk.length) this.chunk = null;
-    this.absorb(chunk, start, end);
-    return end - start === wanted - have;
+    const missing = wanted - have;
+    const part = chunk.subarray(this.chunkAt, this.chunkAt + missing);
+    this.chunkAt += part.length;
+    if (this.chunkAt === chunk.length) this.chunk = null;
+    this.absorb(part);
+    return part.length === missing;
   }
 
-  /** Puts the bytes from `start` to `end` behind those that are left, in the block. */
-  private absorb(from: Uint8Array, start: number, end: number): void {
-    const length = end - start;
+  /** Puts these bytes behind those that are left, in the block. */
+  private absorb(more: Uint8Array): void {
+    const { length } = more;
     let at = this.blockEnd;
     if (this.bytes !== this.block || at + length > this.block.length) at = this.move(length);
-    copy(from, start, end, this.block, at);
+    this.block.set(more, at);
     this.end = this.blockEnd = at + length;
   }
 
   /** Puts the bytes that are left where so many more can be put behind them: answers where. */
   private move(added: number): number {
-    const left = this.end - this.at;
-    const size = left + added;
+    const left = this.bytes.subarray(this.at, this.end);
+    const size = left.length + added;
     let at = this.blockEnd;
     if (at + size > this.block.length) {
       // Grows with what has arrived, not with what a header has announced: 5 bytes cannot reserve 256 MB.
       this.block = new Uint8Array(size > BLOCK_BYTES / 4 ? 2 * size : BLOCK_BYTES);
       at = 0;
     }
-    copy(this.bytes, this.at, this.end, this.block, at);
+    this.block.set(left, at);
     this.bytes = this.block;
     this.at = at;
-    return at + left;
+    return at + left.length;
   }
 
   private fail(code: DecodeErrorCode, offset: number, reason = 0x81): never {
@@ -214,13 +211,4 @@ export abstract class StreamDecoder {
     this.limit = -1;
     return (this.failure = error);
   }
-}
-
-/** Copies the bytes from `start` to `end`. The two do not overlap. */
-function copy(from: Uint8Array, start: number, end: number, into: Uint8Array, at: number): void {
-  if (end - start > SHORT_BYTES) {
-    into.set(from.subarray(start, end), at);
-    return;
-  }
-  while (start < end) into[at++] = from[start++]!;
 }
