@@ -122,12 +122,13 @@ test-nodelay: build .venv/ready ## paho (C, Python, Java) and aiomqtt do not wai
 	@$(PYTHON) -B tests/nodelay/run.py
 
 .PHONY: test-typescript
-test-typescript: build ## the TypeScript packages: types, tests, lint, size, a browser, other runtimes
+test-typescript: build ## the TypeScript packages: types, tests, lint, size, a browser, other runtimes, recipes of installing
 	$(call say,test-typescript)
 	@cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
 	@cd clients/typescript && npm run --silent build && npm test --silent && npm run --silent lint && npm run --silent size
 	@cd clients/typescript && npm run --silent test:browser
 	@cd clients/typescript && npm run --silent test:runtimes
+	@cd clients/typescript && npm run --silent test:recipes
 
 .PHONY: test-go
 test-go: build ## the Go module: formatting, vet, staticcheck, tests with the race detector

@@ -2,7 +2,8 @@ import js from "@eslint/js";
 import tseslint from "typescript-eslint";
 
 export default tseslint.config(
-  { ignores: ["**/dist/", "**/node_modules/"] },
+  // These belong to no project: a recipe compiles them with the oldest TypeScript.
+  { ignores: ["**/dist/", "**/node_modules/", "recipes/types.ts", "packages/mqtt-packet/*.d.ts"] },
   js.configs.recommended,
   {
     files: ["**/*.ts"],

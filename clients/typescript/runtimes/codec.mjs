@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { encode, encodedLength, MqttDecodeError, MqttDecoder } from "@tautwire/mqtt-codec";
-import { bytesOf, packetOf, readVectors, VERSIONS } from "../packages/mqtt-codec/dist/test/vectors.js";
+import { bytesOf, isNotWritten, packetOf, readVectors, VERSIONS } from "../packages/mqtt-codec/dist/test/vectors.js";
 
 function outcome(vector, chunks) {
   const decoder = new MqttDecoder({ protocolVersion: VERSIONS[vector.version], maxPacketSize: vector.max_packet_size });
@@ -29,7 +29,7 @@ function check(vector) {
     if (result !== "valid") assert.equal(reason, vector.reason, vector.id);
     else assert.deepEqual(packet, packetOf(vector), vector.id);
   }
-  if (vector.result !== "valid") return;
+  if (vector.result !== "valid" || isNotWritten(vector)) return;
   const version = VERSIONS[vector.version];
   const encoded = encode(packetOf(vector), version);
   assert.equal(encodedLength(packetOf(vector), version), encoded.length, vector.id);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { encode, encodeInto, MqttDecodeError, MqttDecoder, MqttEncodeError, type Packet } from "@tautwire/mqtt-codec";
 import { ClientDecoder, encodeClientInto } from "@tautwire/mqtt-codec/client";
-import { bytesOf, packetOf, readVectors, VERSIONS, type Vector } from "./vectors.js";
+import { bytesOf, isNotWritten, packetOf, readVectors, VERSIONS, type Vector } from "./vectors.js";
 
 const vectors = readVectors();
 /** By packet type number: what clients alone send, and what servers alone send. */
@@ -41,7 +41,7 @@ test("a client's decoder gives what the other one gives, and refuses packets tha
 
 test("a client's encoder writes what the other one writes, and refuses packets that clients do not send", () => {
   for (const vector of vectors) {
-    if (vector.result !== "valid") continue;
+    if (vector.result !== "valid" || isNotWritten(vector)) continue;
     const packet = packetOf(vector);
     const version = VERSIONS[vector.version];
     if (SERVERS_ALONE.includes(packet.type)) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { encode, MqttDecoder, type Packet, type PublishInit } from "@tautwire/mqtt-codec";
+import { encode, MqttDecoder, type Connect, type Packet, type PublishInit, type Subscribe } from "@tautwire/mqtt-codec";
 import { TextCache, TOPICS } from "#esm/decode/text-cache.js";
 import { flagsOf } from "#esm/bytes.js";
 import { shortAscii } from "#esm/decode/short-ascii.js";
@@ -175,6 +175,24 @@ test("a text that only a property may hold is not taken for a topic", () => {
   }
   decoder.push(Uint8Array.of(0x30, 8, 0, 5, 0x61, 0x2f, 0x2b, 0x2f, 0x62, 0));
   assert.throws(() => decoder.read(), { code: "topic_wildcard" });
+});
+
+test("a text that has been seen elsewhere is not taken for a topic filter", () => {
+  const subscribe = (filter: string): Uint8Array =>
+    Buffer.concat([Buffer.of(0x82, 6 + filter.length, 0, 1, 0, 0, filter.length), Buffer.from(filter), Buffer.of(0)]);
+  const decoder = new MqttDecoder();
+  for (const filter of ["a/+", "a/+", "$share/g/#", "$share/g/#"]) {
+    decoder.push(subscribe(filter));
+    assert.equal((decoder.read() as Subscribe).requests[0]?.filter, filter);
+  }
+  decoder.push(encode({ type: "connect", clientId: "a#" }));
+  assert.equal((decoder.read() as Connect).clientId, "a#");
+  decoder.push(subscribe("a#"));
+  assert.throws(() => decoder.read(), { code: "topic_filter_wildcard", offset: 8 });
+  // Nor is a topic filter taken for a topic.
+  decoder.reset();
+  decoder.push(Buffer.of(0x30, 6, 0, 3, 0x61, 0x2f, 0x2b, 0));
+  assert.throws(() => decoder.read(), { code: "topic_wildcard", offset: 6 });
 });
 
 test("texts of all lengths come out as they went in, with and without the platform's functions", () => {

@@ -29,6 +29,12 @@ export function readVectors(): Vector[] {
     .flatMap((name) => (JSON.parse(readFileSync(new URL(name, folder), "utf8")) as { vectors: Vector[] }).vectors);
 }
 
+/** Whether it is a CONNECT that decoders hand on to the server, which must refuse it, and that encoders refuse [MQTT-3.1.3-7]. */
+export function isNotWritten({ version, packet }: Vector): boolean {
+  const isAlike = packet?.["type"] === "connect" && packet["client_id"] === "" && packet["clean_start"] === false;
+  return isAlike && version !== "5.0";
+}
+
 export function bytesOf(vector: Vector): Uint8Array {
   return new Uint8Array(vector.hex_parts ? joined(vector.hex_parts) : Buffer.from(vector.hex ?? "", "hex"));
 }

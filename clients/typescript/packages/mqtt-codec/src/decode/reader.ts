@@ -4,15 +4,20 @@ import { MqttDecodeError, type DecodeErrorCode } from "../decode-error.js";
 import { flagsOf, WILDCARD } from "../bytes.js";
 import { firstWildcard } from "../topics.js";
 import { decodeText, illFormedAt, type ShortAscii } from "./text.js";
-import type { TextCache } from "./text-cache.js";
+import { FILTERS, TextCache } from "./text-cache.js";
 
 /** No bytes. */
 export const NOTHING: Uint8Array = /* @__PURE__ */ new Uint8Array(0);
 
-/** The texts that a decoder has seen: names of topics, which have been checked for wildcards, and all others; and how it makes them. */
+/**
+ * The texts that a decoder has seen: names of topics and topic filters, which have been checked as such, and all others; and how it
+ * makes them.
+ */
 export interface Caches {
   readonly topics: TextCache;
   readonly texts: TextCache;
+  /** Made when the first is read: clients read none. */
+  filters: TextCache | null;
   readonly shortAscii: ShortAscii | null;
 }
 
@@ -181,10 +186,25 @@ export function text(): string {
 }
 
 function newText(from: number, to: number): string {
-  const { bytes } = s;
-  const made = decodeText(bytes, from, to, flagsOf(bytes, from, to), s.caches.shortAscii) ?? failText(from, to);
-  s.caches.texts.keep(made, bytes, from, to);
+  const made = textIn(from, to);
+  s.caches.texts.keep(made, s.bytes, from, to);
   return made;
+}
+
+/** The text of those bytes, which are looked up nowhere. */
+export function textIn(from: number, to: number): string {
+  const { bytes, caches } = s;
+  return decodeText(bytes, from, to, flagsOf(bytes, from, to), caches.shortAscii) ?? failText(from, to);
+}
+
+/** The text of those bytes if it has been a topic filter before. */
+export function knownFilter(from: number, to: number): string | undefined {
+  return (s.caches.filters ??= new TextCache(FILTERS)).find(s.bytes, from, to);
+}
+
+/** Keeps a text that {@link knownFilter} did not know and that is a topic filter. */
+export function keepFilter(filter: string, from: number, to: number): void {
+  s.caches.filters!.keep(filter, s.bytes, from, to);
 }
 
 /** The text of those bytes, which is a topic name: what else is wrong with it than its UTF-8 is `code`. */

@@ -99,11 +99,17 @@ function subscriptionRequest(isV5: boolean): SubscriptionRequest {
 
 /** One of the topic filters of a packet that holds at least one. */
 function topicFilter(): string {
-  const at = r.position();
-  if (r.left() === 0) r.fail("no_topic_filters", at, 0x82);
-  const filter = r.text();
-  const flaw = filterFlaw(r.source(), at + 2, r.position());
+  if (r.left() === 0) r.fail("no_topic_filters", r.position(), 0x82);
+  const from = r.field();
+  const to = r.position();
+  return r.knownFilter(from, to) ?? newFilter(from, to);
+}
+
+function newFilter(from: number, to: number): string {
+  const filter = r.textIn(from, to);
+  const flaw = filterFlaw(r.source(), from, to);
   if (flaw !== null) r.fail(flaw.code, flaw.at, 0x8f);
+  r.keepFilter(filter, from, to);
   return filter;
 }
 

@@ -29,7 +29,7 @@ export abstract class StreamDecoder {
   protected readonly initialVersion: ProtocolVersion;
   protected readonly caches: Caches;
   /** What is being read: a pushed chunk, or the block below. Bytes from `at` to `end` have not been taken yet. */
-  protected bytes = NOTHING;
+  protected bytes: Uint8Array = NOTHING;
   protected at = 0;
   protected end = 0;
   /** The end of the packet that has been found. */
@@ -45,7 +45,7 @@ export abstract class StreamDecoder {
   protected limit: number;
 
   protected constructor(options: DecoderOptions, shortAscii: ShortAscii | null) {
-    this.caches = { topics: new TextCache(TOPICS), texts: new TextCache(TEXTS), shortAscii };
+    this.caches = { topics: new TextCache(TOPICS), texts: new TextCache(TEXTS), filters: null, shortAscii };
     this.protocolVersion = this.initialVersion = options.protocolVersion ?? 5;
     this.maxPacketSize = this.limit = options.maxPacketSize ?? MAX_PACKET_SIZE;
   }

@@ -19,9 +19,10 @@ interface Store {
 
 const stores: (Store | undefined)[] = [];
 
-/** What the texts are. Topics have been checked for wildcards, so that other texts must not be taken for topics. */
+/** What the texts are. Topics and topic filters have been checked as such, so that other texts must not be taken for them. */
 export const TOPICS = 0;
 export const TEXTS = 1;
+export const FILTERS = 2;
 
 /** One decoder's use of the texts that are kept. */
 export class TextCache {
@@ -31,7 +32,7 @@ export class TextCache {
   private credit = CREDIT;
   private rest = FIRST_REST;
 
-  constructor(kind: typeof TOPICS | typeof TEXTS) {
+  constructor(kind: typeof TOPICS | typeof TEXTS | typeof FILTERS) {
     const store = (stores[kind] ??= {
       texts: new Array<string>(SLOTS).fill(""),
       bytes: new Uint8Array(SLOTS * TEXT_MAX_BYTES),

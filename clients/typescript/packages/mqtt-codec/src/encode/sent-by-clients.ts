@@ -124,6 +124,7 @@ function tail(reason: number, given: object | undefined, number: number, version
 }
 
 export function checkReason(reason: number, number: number, field: string): void {
+  if (typeof reason !== "number") w.fail("wrong_type", field);
   if (!mayCarry(number, reason)) w.fail("reason_code_unknown", field);
 }
 
@@ -131,6 +132,8 @@ function connect(packet: ConnectInit): number {
   const { protocolVersion: version = 5, will, userName, password } = packet;
   w.integer(version, 3, 5, "protocolVersion");
   if (password != null && userName == null && version !== 5) w.fail("password_without_user_name", "password");
+  // The server chooses an identifier for clean sessions alone [MQTT-3.1.3-7].
+  if (packet.clientId === "" && packet.cleanStart === false && version !== 5) w.fail("not_in_version", "clientId");
   w.text(version === 3 ? "MQIsdp" : "MQTT", "protocolName");
   w.byte(version);
   w.byte(

@@ -1,12 +1,15 @@
-import type { Connect, Packet, PacketType, Publish } from "../packets.js";
-import { CONNACK_V3_REASONS } from "../reason-codes.js";
+import type * as ours from "../packets.js";
 import { asBuffer } from "./bytes.js";
 import { INDICATOR, RENAMED } from "./names.js";
-import type { AnyPacket, PropertiesMap, UserPropertiesMap } from "./types.js";
+import type { LoosePacket, LooseProperties } from "./loose.js";
+import type { Packet, UserProperties } from "./types.js";
 
-/** A decoded packet as `mqtt-packet` gives it. `length`: the remaining length in bytes. */
-export function fromPacket(packet: Packet, length: number, isV5: boolean): AnyPacket {
-  const out: AnyPacket = {
+/**
+ * A decoded packet as `mqtt-packet` gives it. `length`: the remaining length in bytes. `isBridge`: whether a CONNECT of a bridge
+ * has begun the connection. The reason of a CONNACK before MQTT 5.0 is its return code here.
+ */
+export function fromPacket(packet: ours.Packet, length: number, isV5: boolean, isBridge: boolean): Packet {
+  const out: LoosePacket = {
     cmd: packet.type,
     retain: false,
     qos: HAS_FLAG_BIT_1.has(packet.type) ? 1 : 0,
@@ -15,23 +18,24 @@ export function fromPacket(packet: Packet, length: number, isV5: boolean): AnyPa
     topic: null,
     payload: null,
   };
-  if ("packetId" in packet && packet.packetId !== null) out.messageId = packet.packetId;
+  if ("packetId" in packet && packet.packetId !== null) out["messageId"] = packet.packetId;
   switch (packet.type) {
     case "connect":
-      fromConnect(out, packet);
+      fromConnect(out, packet, isBridge);
       break;
     case "publish":
       fromPublish(out, packet);
       break;
     case "connack":
       out["sessionPresent"] = packet.sessionPresent;
-      if (isV5) out["reasonCode"] = packet.reason;
-      else out["returnCode"] = CONNACK_V3_REASONS.indexOf(packet.reason);
+      out[isV5 ? "reasonCode" : "returnCode"] = packet.reason;
       break;
     case "subscribe":
-      out["subscriptions"] = packet.requests.map(({ filter, qos, noLocal, retainAsPublished, retainHandling }) =>
-        isV5 ? { topic: filter, qos, nl: noLocal, rap: retainAsPublished, rh: retainHandling } : { topic: filter, qos },
-      );
+      out["subscriptions"] = packet.requests.map(({ filter, qos, noLocal, retainAsPublished, retainHandling }) => {
+        if (isV5) return { topic: filter, qos, nl: noLocal, rap: retainAsPublished, rh: retainHandling };
+        // A bridge hands messages on as they are, and does not want its own back.
+        return isBridge ? { topic: filter, qos, nl: true, rap: true, rh: 0 } : { topic: filter, qos };
+      });
       break;
     case "unsubscribe":
       out["unsubscriptions"] = packet.filters;
@@ -44,21 +48,26 @@ export function fromPacket(packet: Packet, length: number, isV5: boolean): AnyPa
       break;
     case "pingreq":
     case "pingresp":
-      return out;
+      return out as Packet;
     default:
       if (isV5) out["reasonCode"] = packet.reason;
   }
   const properties = fromProperties(packet.properties);
   if (properties !== undefined) out.properties = properties;
-  return out;
+  return out as Packet;
 }
 
 /** Types whose first byte has a flag where PUBLISH has its QoS. */
-const HAS_FLAG_BIT_1: ReadonlySet<PacketType> = /* @__PURE__ */ new Set<PacketType>(["pubrel", "subscribe", "unsubscribe"]);
+const HAS_FLAG_BIT_1: ReadonlySet<ours.PacketType> = /* @__PURE__ */ new Set<ours.PacketType>([
+  "pubrel",
+  "subscribe",
+  "unsubscribe",
+]);
 
-function fromConnect(out: AnyPacket, packet: Connect): void {
+function fromConnect(out: LoosePacket, packet: ours.Connect, isBridge: boolean): void {
   out["protocolId"] = packet.protocolVersion === 3 ? "MQIsdp" : "MQTT";
   out["protocolVersion"] = packet.protocolVersion;
+  if (isBridge) out["bridgeMode"] = true;
   out["clean"] = packet.cleanStart;
   out["keepalive"] = packet.keepAliveS;
   out["clientId"] = packet.clientId;
@@ -72,7 +81,7 @@ function fromConnect(out: AnyPacket, packet: Connect): void {
   if (password !== null) out["password"] = asBuffer(password);
 }
 
-function fromPublish(out: AnyPacket, packet: Publish): void {
+function fromPublish(out: LoosePacket, packet: ours.Publish): void {
   out["retain"] = packet.retain;
   out["qos"] = packet.qos;
   out["dup"] = packet.dup;
@@ -80,10 +89,10 @@ function fromPublish(out: AnyPacket, packet: Publish): void {
   out["payload"] = asBuffer(packet.payload);
 }
 
-function fromProperties(properties: object): PropertiesMap | undefined {
-  const out: PropertiesMap = {};
+function fromProperties(properties: object): LooseProperties | undefined {
+  const out: LooseProperties = {};
   for (const [key, value] of Object.entries(properties) as [string, unknown][]) {
-    if (key === "userProperties") out.userProperties = fromUserProperties(value as [string, string][]);
+    if (key === "userProperties") out[key] = fromUserProperties(value as [string, string][]);
     else if (key === INDICATOR) out[key] = value === 1;
     else if (Array.isArray(value)) out[RENAMED[key] ?? key] = value.length === 1 ? (value[0] as number) : value;
     else out[RENAMED[key] ?? key] = value instanceof Uint8Array ? asBuffer(value) : value;
@@ -92,8 +101,8 @@ function fromProperties(properties: object): PropertiesMap | undefined {
 }
 
 /** Names are the sender's: an object without a prototype, so that none of them means anything else. */
-function fromUserProperties(pairs: readonly (readonly [string, string])[]): UserPropertiesMap {
-  const out = Object.create(null) as UserPropertiesMap;
+function fromUserProperties(pairs: readonly (readonly [string, string])[]): UserProperties {
+  const out = Object.create(null) as UserProperties;
   for (const [name, value] of pairs) {
     const before = out[name];
     if (before === undefined) out[name] = value;

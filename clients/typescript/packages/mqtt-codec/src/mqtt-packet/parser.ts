@@ -1,27 +1,28 @@
-import { MqttDecoder } from "../decode/decoder.js";
+import type { MqttDecodeError } from "../decode-error.js";
 import { headerLength } from "../encode/writer.js";
+import { InterfaceDecoder } from "./decoder.js";
 import { Emitter } from "./emitter.js";
 import { fromPacket } from "./from-packet.js";
-import type { AnyPacket, Options } from "./types.js";
+import type { Options, Packet } from "./types.js";
 
 /**
  * Parses the byte stream of one connection: emits `packet` with every packet and `error` with an {@link MqttDecodeError},
  * after which the next call to {@link parse} begins anew.
  */
-export class Parser extends Emitter {
+export class Parser extends Emitter<{ packet: Packet; error: MqttDecodeError }> {
   /** What is known about the connection: the options, then what the CONNECT has said. Read before each packet. */
   settings: Options;
-  private readonly decoder: MqttDecoder;
+  private readonly decoder: InterfaceDecoder;
   private hasFailed = false;
 
-  constructor(options: Options = {}) {
+  constructor(options?: Options | null) {
     super();
-    this.settings = options;
-    const limit = options["maxPacketSize"];
-    this.decoder = new MqttDecoder(typeof limit === "number" ? { maxPacketSize: limit } : {});
+    this.settings = options ?? {};
+    const { maxPacketSize } = this.settings;
+    this.decoder = new InterfaceDecoder(typeof maxPacketSize === "number" ? { maxPacketSize } : {});
   }
 
-  /** Takes the next bytes and answers how many wait for the rest of their packet. */
+  /** Takes the next bytes and answers how many, behind their fixed header, wait for the rest of their packet. */
   parse(chunk: Uint8Array): number {
     const { decoder } = this;
     if (this.hasFailed) {
@@ -30,10 +31,10 @@ export class Parser extends Emitter {
     }
     decoder.push(chunk);
     for (let packet = this.next(); packet !== null; packet = this.next()) this.emit("packet", packet);
-    return decoder.bufferedBytes;
+    return decoder.bufferedBodyBytes;
   }
 
-  private next(): AnyPacket | null {
+  private next(): Packet | null {
     const { decoder } = this;
     const { protocolVersion } = this.settings;
     decoder.protocolVersion = protocolVersion === 5 || protocolVersion === 3 ? protocolVersion : 4;
@@ -43,18 +44,17 @@ export class Parser extends Emitter {
       if (packet === null) return null;
       const length = before - decoder.bufferedBytes;
       const remaining = length - headerLength(length - headerLength(length));
-      const out = fromPacket(packet, remaining, decoder.protocolVersion === 5);
       if (packet.type === "connect") this.settings = { protocolVersion: packet.protocolVersion };
-      return out;
+      return fromPacket(packet, remaining, decoder.protocolVersion === 5, decoder.isBridge);
     } catch (error) {
       this.hasFailed = true;
-      this.emit("error", error);
+      this.emit("error", error as MqttDecodeError);
       return null;
     }
   }
 }
 
 /** A parser for one connection. */
-export function parser(options?: Options): Parser {
+export function parser(options?: Options | null): Parser {
   return new Parser(options);
 }

@@ -1,22 +1,20 @@
-import { MqttEncodeError } from "../encode-error.js";
+import { MqttEncodeError, type EncodeErrorCode } from "../encode-error.js";
 import type { PacketInit, ProtocolVersion } from "../packets.js";
-import { CONNACK_V3_REASONS } from "../reason-codes.js";
+import type { LoosePacket, LooseProperties } from "./loose.js";
 import { INDICATOR, RENAMED_BACK } from "./names.js";
-import type { AnyPacket, PropertiesMap } from "./types.js";
-
-const decoder = /* @__PURE__ */ new TextDecoder();
 
 /** The version to write a packet in: CONNECT brings its own. */
-export function versionOf(packet: AnyPacket, version: number | undefined): ProtocolVersion {
-  const wanted = packet.cmd === "connect" ? packet["protocolVersion"] : version;
-  return wanted === 5 ? 5 : wanted === 3 ? 3 : 4;
+export function versionOf(packet: LoosePacket, version: unknown): ProtocolVersion {
+  if (packet.cmd !== "connect") return version === 5 || version === 3 ? version : 4;
+  const own = packet["protocolVersion"] ?? 4;
+  return own === 5 || own === 4 || own === 3 ? own : fail(typeof own === "number" ? "out_of_range" : "wrong_type", "protocolVersion");
 }
 
-/** A packet of `mqtt-packet` to encode. What it says wrongly is found out by the encoder. */
-export function toPacket(packet: AnyPacket, version: ProtocolVersion): PacketInit {
+/** A packet of `mqtt-packet` to encode. What it says wrongly is found out here or by the encoder. */
+export function toPacket(packet: LoosePacket, version: ProtocolVersion): PacketInit {
   const isV5 = version === 5;
   const type = packet.cmd;
-  const packetId = packet.messageId;
+  const packetId = packet["messageId"];
   const reason = isV5 ? (packet["reasonCode"] ?? 0) : 0;
   const properties = isV5 ? toProperties(packet.properties, type) : {};
   return fields() as PacketInit;
@@ -26,7 +24,7 @@ export function toPacket(packet: AnyPacket, version: ProtocolVersion): PacketIni
       case "connect":
         return { ...connectFields(packet, version), properties };
       case "connack":
-        return { type, sessionPresent: packet["sessionPresent"] === true, reason: connackReason(packet, isV5), properties };
+        return { type, sessionPresent: Boolean(packet["sessionPresent"]), reason: packet["reasonCode"], properties };
       case "publish":
         return { ...publishFields(packet), properties };
       case "subscribe":
@@ -43,67 +41,112 @@ export function toPacket(packet: AnyPacket, version: ProtocolVersion): PacketIni
   }
 }
 
-function connectFields(packet: AnyPacket, protocolVersion: ProtocolVersion): object {
-  if (packet["bridgeMode"] === true) throw new MqttEncodeError("not_in_version", "bridgeMode");
-  const will = packet["will"] as AnyPacket | null | undefined;
+/** The bytes of a CONNACK before MQTT 5.0. Servers have return codes of their own, of which clients are to be told: Aedes sends 6. */
+export function connackBeforeV5(packet: LoosePacket): Uint8Array {
+  const code = packet["returnCode"];
+  if (typeof code !== "number") return fail("wrong_type", "returnCode");
+  if (!Number.isInteger(code) || code < 0 || code > 255) fail("out_of_range", "returnCode");
+  const sessionPresent = Boolean(packet["sessionPresent"]);
+  // [MQTT-3.2.2-4]
+  if (sessionPresent && code !== 0) fail("session_present_on_failure", "sessionPresent");
+  return Uint8Array.of(0x20, 2, sessionPresent ? 1 : 0, code);
+}
+
+/** Sets the bit that a bridge adds to the version in the bytes of a CONNECT. */
+export function setBridgeBit(connect: Uint8Array): void {
+  let at = 1;
+  while (connect[at]! >= 0x80) at++;
+  // The name of the protocol is shorter than 256 bytes.
+  connect[at + 3 + connect[at + 2]!]! |= 0x80;
+}
+
+function connectFields(packet: LoosePacket, version: ProtocolVersion): object {
+  checkProtocolId(packet["protocolId"], version);
+  if (packet["bridgeMode"] && version === 5) fail("not_in_version", "bridgeMode");
+  const clientId = text(packet["clientId"] ?? "", "clientId");
+  // In 3.1 it has 1 to 23 characters.
+  if (clientId === "" && version === 3) fail("out_of_range", "clientId");
+  const { clean } = packet;
+  const will = packet["will"] as LoosePacket | null | undefined;
   return {
     type: "connect",
-    protocolVersion,
-    cleanStart: packet["clean"] !== false,
+    protocolVersion: version,
+    cleanStart: clean === undefined || Boolean(clean),
     keepAliveS: packet["keepalive"] ?? 0,
-    clientId: text(packet["clientId"] ?? ""),
-    userName: packet["username"] == null ? null : text(packet["username"]),
+    clientId,
+    userName: packet["username"] == null ? null : text(packet["username"], "username"),
     password: packet["password"] ?? null,
-    will: will == null ? null : willFields(will, protocolVersion),
+    will: will ? willFields(will, version) : null,
   };
 }
 
-function willFields(will: AnyPacket, version: ProtocolVersion): object {
+/** A name that does not belong to the version would be refused [MQTT-3.1.2-1]. */
+function checkProtocolId(given: unknown, version: ProtocolVersion): void {
+  if (given == null) return;
+  const name = text(given, "protocolId");
+  if (typeof name !== "string") fail("wrong_type", "protocolId");
+  if (name !== (version === 3 ? "MQIsdp" : "MQTT")) fail("out_of_range", "protocolId");
+}
+
+function willFields(will: LoosePacket, version: ProtocolVersion): object {
   return {
     topic: will["topic"],
     payload: will["payload"] ?? "",
     qos: will["qos"] ?? 0,
-    retain: will["retain"] === true,
+    retain: Boolean(will["retain"]),
     properties: version === 5 ? toProperties(will.properties, "will") : {},
   };
 }
 
-function publishFields(packet: AnyPacket): object {
+function publishFields(packet: LoosePacket): object {
   const qos = packet["qos"] ?? 0;
   return {
     type: "publish",
-    topic: text(packet["topic"]),
+    topic: text(packet["topic"], "topic"),
     payload: packet["payload"] ?? "",
     qos,
     dup: qos !== 0 && Boolean(packet["dup"]),
     retain: Boolean(packet["retain"]),
-    packetId: qos === 0 ? null : packet.messageId,
+    packetId: qos === 0 ? null : packet["messageId"],
   };
-}
-
-function connackReason(packet: AnyPacket, isV5: boolean): unknown {
-  return isV5 ? packet["reasonCode"] : CONNACK_V3_REASONS[packet["returnCode"] as number];
 }
 
 function requests(subscriptions: unknown, isV5: boolean): object[] {
   if (!Array.isArray(subscriptions)) return [];
-  return subscriptions.map(({ topic, qos, nl, rap, rh }: Record<string, unknown>) => ({
-    filter: topic,
-    qos,
-    ...(isV5 && { noLocal: nl === true, retainAsPublished: rap === true, retainHandling: rh ?? 0 }),
-  }));
+  return subscriptions.map((one: Record<string, unknown> | null | undefined) => {
+    const { topic, qos, nl, rap, rh } = one ?? {};
+    if (typeof qos !== "number") fail("wrong_type", "subscriptions.qos");
+    const request = { filter: topic, qos };
+    if (!isV5) return request;
+    return {
+      ...request,
+      noLocal: flag(nl, "subscriptions.nl"),
+      retainAsPublished: flag(rap, "subscriptions.rap"),
+      retainHandling: rh ?? 0,
+    };
+  });
+}
+
+/** Off where it is left out. */
+function flag(value: unknown, field: string): boolean {
+  return typeof (value ?? false) === "boolean" ? Boolean(value) : fail("wrong_type", field);
 }
 
 /** Texts may come as bytes. */
-function text(value: unknown): unknown {
-  return value instanceof Uint8Array ? decoder.decode(value) : value;
+function text(value: unknown, field: string): unknown {
+  if (!(value instanceof Uint8Array)) return value;
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(value);
+  } catch {
+    return fail("utf8_invalid", field);
+  }
 }
 
-function toProperties(given: PropertiesMap | null | undefined, type: string): Record<string, unknown> {
+function toProperties(given: LooseProperties | null | undefined, type: string): Record<string, unknown> {
   const out: Record<string, unknown> = {};
-  for (const [key, value] of Object.entries((given ?? {}) as Record<string, unknown>)) {
+  for (const [key, value] of Object.entries(given ?? {})) {
     if (value == null) continue;
-    if (key === "userProperties") out[key] = toUserProperties(value as Record<string, unknown>);
+    if (key === "userProperties") out[key] = toUserProperties(value);
     else if (key === INDICATOR) out[key] = Number(value);
     else if (key === "subscriptionIdentifier" && type === "publish") out["subscriptionIdentifiers"] = [value].flat();
     else out[RENAMED_BACK[key] ?? key] = value;
@@ -111,8 +154,13 @@ function toProperties(given: PropertiesMap | null | undefined, type: string): Re
   return out;
 }
 
-function toUserProperties(given: Record<string, unknown>): [string, string][] {
-  return Object.entries(given).flatMap(([name, value]) =>
+function toUserProperties(given: unknown): [string, string][] {
+  if (typeof given !== "object") fail("wrong_type", "userProperties");
+  return Object.entries(given as Record<string, unknown>).flatMap(([name, value]) =>
     [value].flat().map((one): [string, string] => [name, String(one)]),
   );
+}
+
+function fail(code: EncodeErrorCode, field: string): never {
+  throw new MqttEncodeError(code, field);
 }

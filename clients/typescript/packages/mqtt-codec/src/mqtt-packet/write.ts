@@ -1,9 +1,11 @@
 import { encode, encodePublishHeader } from "../encode/encode.js";
+import { MqttEncodeError } from "../encode-error.js";
 import type { PacketInit, ProtocolVersion } from "../packets.js";
 import type { AckProperties } from "../properties.js";
 import { asBuffer } from "./bytes.js";
-import { toPacket, versionOf } from "./to-packet.js";
-import type { AnyPacket, Options, WritableLike } from "./types.js";
+import type { LoosePacket } from "./loose.js";
+import { connackBeforeV5, setBridgeBit, toPacket, versionOf } from "./to-packet.js";
+import type { Bytes, Options, Packet, WritableLike } from "./types.js";
 
 /** Payloads from this size on are written from where they are. */
 const SPLIT_BYTES = 4096;
@@ -13,40 +15,52 @@ const SPLIT_BYTES = 4096;
  *
  * @throws {MqttEncodeError} The packet says what cannot be encoded.
  */
-export function generate(packet: AnyPacket, options?: Options): Uint8Array {
-  const version = versionOf(packet, options?.protocolVersion);
-  return asBuffer(encodeWithin(toPacket(packet, version), version, options));
+export function generate(packet: Packet, options?: Options): Bytes {
+  const [bytes] = pieces(packet, options, Infinity);
+  return asBuffer(bytes);
 }
 
 /**
  * Writes a packet to a stream and answers what its last `write` answered. A packet that cannot be encoded destroys the
  * stream with an {@link MqttEncodeError}, and the answer is false.
  */
-export function writeToStream(packet: AnyPacket, stream: WritableLike, options?: Options): boolean {
+export function writeToStream(packet: Packet, stream: WritableLike, options?: Options): boolean {
   try {
-    const version = versionOf(packet, options?.protocolVersion);
-    const init = toPacket(packet, version);
+    const [bytes, payload] = pieces(packet, options, SPLIT_BYTES);
     cork(stream);
-    const payload = init.type === "publish" ? init.payload : undefined;
-    if (init.type === "publish" && payload instanceof Uint8Array && payload.length >= SPLIT_BYTES) {
-      stream.write(asBuffer(encodePublishHeader(init, payload.length, version)));
-      return stream.write(payload) !== false;
-    }
-    return stream.write(asBuffer(encodeWithin(init, version, options))) !== false;
+    const mayGoOn = stream.write(asBuffer(bytes));
+    return (payload === undefined ? mayGoOn : stream.write(payload)) !== false;
   } catch (error) {
-    stream.destroy(error as Error);
+    if (!(error instanceof MqttEncodeError) || stream.destroy === undefined) throw error;
+    stream.destroy(error);
     return false;
   }
 }
 
 /** Nothing is cached here. The setting exists because users of `mqtt-packet` set it. */
-writeToStream.cacheNumbers = false;
+writeToStream.cacheNumbers = true;
 
 /** Packets that are written in one turn leave together. */
 function cork(stream: WritableLike): void {
   if (stream.cork === undefined) return;
   stream.cork();
   queueMicrotask(() => stream.uncork?.());
+}
+
+/** The bytes of a packet, and the payload that is to follow them if it has `splitBytes` or more. */
+function pieces(given: Packet, options: Options | undefined, splitBytes: number): [bytes: Uint8Array, payload?: Uint8Array] {
+  const packet = given as unknown as LoosePacket | null | undefined;
+  if (typeof packet !== "object" || packet === null) throw new MqttEncodeError("not_a_packet", "cmd");
+  const version = versionOf(packet, options?.protocolVersion);
+  if (packet.cmd === "connack" && version !== 5) return [connackBeforeV5(packet)];
+  const init = toPacket(packet, version);
+  const payload = init.type === "publish" ? init.payload : undefined;
+  if (init.type === "publish" && payload instanceof Uint8Array && payload.length >= splitBytes) {
+    return [encodePublishHeader(init, payload.length, version), payload];
+  }
+  const bytes = encodeWithin(init, version, options);
+  if (init.type === "connect" && packet["bridgeMode"]) setBridgeBit(bytes);
+  return [bytes];
 }
 
 /** Leaves out what section 3.1.2.11.4 lets a sender leave out of packets that the receiver would refuse for their size. */

@@ -1,0 +1,5 @@
+// Puts the texts of the licences into the package that npm is about to pack. They are kept once, at the top of the repository.
+
+import { copyFileSync } from "node:fs";
+
+for (const name of ["LICENSE-APACHE", "LICENSE-MIT"]) copyFileSync(new URL(`../../${name}`, import.meta.url), name);
