@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -26,53 +25,61 @@ class AgentError(Exception):
 
 @dataclass(frozen=True)
 class Language:
-    """Where its agent is, and how it is run."""
+    """Where its agent is, and how it is built and run, in which folder."""
 
     source: Path
-    build: list[str] | None
     folder: Path
+    build: Callable[[], list[list[str]]]
     command: Callable[[], list[str]]
 
 
-def _typescript() -> list[str]:
-    folder = ROOT / "clients" / "typescript" / "packages" / "client" / "scenario"
-    for name in ("agent.mjs", "agent.js", "main.mjs", "agent.ts"):
-        if (folder / name).exists():
-            return ["node", str(folder / name)]
-    raise AgentError(f"{folder} has no agent.mjs")
+TYPESCRIPT = ROOT / "clients" / "typescript"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target")))
 
 
-def _python() -> list[str]:
-    inside = ROOT / "target" / "python" / "bin" / "python"
-    return [str(inside) if inside.exists() else sys.executable, str(ROOT / "clients" / "python" / "scenario" / "agent.py")]
+def _build_typescript() -> list[list[str]]:
+    lock, installed = TYPESCRIPT / "package-lock.json", TYPESCRIPT / "node_modules" / ".package-lock.json"
+    is_there = installed.exists() and installed.stat().st_mtime >= lock.stat().st_mtime
+    install = [] if is_there else [["npm", "ci", "--no-audit", "--no-fund"]]
+    return [*install, ["npm", "run", "--silent", "build"]]
+
+
+def _build_rust() -> list[list[str]]:
+    example = ["-p", "tautwire-client", "--example", "scenario", "--features", "tls,websocket"]
+    return [["cargo", "build", "--locked", "--quiet", *example]]
 
 
 LANGUAGES: dict[str, Language] = {
     "typescript": Language(
-        ROOT / "clients" / "typescript" / "packages" / "client" / "scenario",
-        ["npm", "run", "--silent", "build"],
-        ROOT / "clients" / "typescript",
-        _typescript,
+        TYPESCRIPT / "packages" / "client" / "scenario" / "agent.mjs",
+        TYPESCRIPT,
+        _build_typescript,
+        lambda: ["node", str(TYPESCRIPT / "packages" / "client" / "scenario" / "agent.mjs")],
     ),
     "go": Language(
         ROOT / "clients" / "go" / "internal" / "scenario",
-        ["go", "build", "-o", str(BUILT / "go"), "./internal/scenario"],
         ROOT / "clients" / "go",
+        lambda: [["go", "build", "-o", str(BUILT / "go"), "./internal/scenario"]],
         lambda: [str(BUILT / "go")],
     ),
     "rust": Language(
         ROOT / "clients" / "rust" / "examples" / "scenario.rs",
-        ["cargo", "build", "--locked", "--quiet", "-p", "tautwire-client", "--example", "scenario", "--features", "tls,websocket"],
         ROOT,
-        lambda: [str(Path(os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))) / "debug" / "examples" / "scenario")],
+        _build_rust,
+        lambda: [str(TARGET / "debug" / "examples" / "scenario")],
     ),
     "c": Language(
         ROOT / "clients" / "c" / "tests" / "scenario.c",
-        ["make", "--silent", "-C", "clients/c", "scenario"],
         ROOT,
+        lambda: [["make", "--silent", "-C", "clients/c", "scenario"]],
         lambda: [str(ROOT / "clients" / "c" / "build" / "scenario")],
     ),
-    "python": Language(ROOT / "clients" / "python" / "scenario" / "agent.py", None, ROOT, _python),
+    "python": Language(
+        ROOT / "clients" / "python" / "scenario" / "agent.py",
+        ROOT,
+        lambda: [["make", "--silent", "python-venv"]],
+        lambda: [str(TARGET / "python-venv" / "bin" / "python"), str(ROOT / "clients" / "python" / "scenario" / "agent.py")],
+    ),
 }
 
 
@@ -80,15 +87,14 @@ def prepare(name: str) -> None:
     language = LANGUAGES[name]
     if not language.source.exists():
         raise AgentError(f"{name} has no agent ({language.source.relative_to(ROOT)}); --languages leaves it out")
-    if language.build is None:
-        return
     BUILT.mkdir(parents=True, exist_ok=True)
-    try:
-        built = subprocess.run(language.build, cwd=language.folder, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise AgentError(f"{name}: cannot build the agent: {error}") from None
-    if built.returncode != 0:
-        raise AgentError(f"{name}: cannot build the agent:\n{built.stdout}{built.stderr}".rstrip())
+    for command in language.build():
+        try:
+            built = subprocess.run(command, cwd=language.folder, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise AgentError(f"{name}: cannot build the agent: {error}") from None
+        if built.returncode != 0:
+            raise AgentError(f"{name}: cannot build the agent:\n{built.stdout}{built.stderr}".rstrip())
 
 
 class Agent:

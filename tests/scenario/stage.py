@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import selectors
 import subprocess
@@ -140,7 +141,7 @@ class Stage:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while (left := deadline - time.monotonic()) > 0 and selector.select(left):
-                more = process.stdout.read1(4096)
+                more = os.read(process.stdout.fileno(), 4096)
                 said += more
                 if found := re.search(rb"listening on \w+://127\.0\.0\.1:(\d+)", said):
                     return int(found[1])

@@ -27,8 +27,11 @@ func upper(_ context.Context, m *client.Message) (client.Publication, error) {
 func TestRequestsAreAnswered(t *testing.T) {
 	ctx := testContext(t)
 	c := echo(t).connect(client.Options{})
-	_, err := c.Respond(ctx, "upper", client.SubscribeOptions{}, upper)
+	responder, err := c.Respond(ctx, "upper", client.SubscribeOptions{}, upper)
 	must(t, err)
+	if responder.QoS() != qos2 {
+		t.Errorf("requests come at %v", responder.QoS())
+	}
 	results := make(chan error)
 	for number := range 20 {
 		go func() {
