@@ -124,10 +124,11 @@ func TestARequestEndsInTime(t *testing.T) {
 	defer cancel()
 	wantError(t, ask(short), client.ErrRequestTimeout)
 	// A context that is cancelled is no timeout: the request was sent.
+	eventually(t, "the others are sent", func() bool { return c.Stats().Held == 0 })
+	acknowledged := c.Stats().Acknowledged
 	ctx, stop := context.WithTimeout(context.Background(), testTime)
 	canceled := make(chan error)
 	go func() { canceled <- ask(ctx) }()
-	acknowledged := c.Stats().Acknowledged
 	eventually(t, "it is sent", func() bool { return c.Stats().Acknowledged > acknowledged })
 	stop()
 	wantError(t, await(t, canceled), client.ErrUnacknowledged)

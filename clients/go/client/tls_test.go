@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -85,7 +84,7 @@ func runTLS(a authority, settings ...string) (mqtts, wss string) {
 func wantRefused(t *testing.T, address string, config *tls.Config, code client.Code, says string) {
 	t.Helper()
 	err := firstFailure(t, address, client.Options{TLS: config})
-	if !errors.Is(err, code) || !strings.Contains(err.Error(), says) {
+	if e := wantError(t, err, code); e.Code != code || !strings.Contains(err.Error(), says) {
 		t.Errorf("%s: got %v, want %s, %q", address, err, code, says)
 	}
 }

@@ -100,7 +100,7 @@ func TestACertificateOfNobodyIsNotTrusted(t *testing.T) {
 	address := "mqtts://" + listen(t, server.Options{TLS: &tls.Config{Certificates: []tls.Certificate{own}}})
 	err := firstFailure(t, address, client.Options{})
 	unknown := x509.UnknownAuthorityError{}
-	if !errors.Is(err, client.ErrTLSSelfSigned) || !errors.As(err, &unknown) {
+	if e := wantError(t, err, client.ErrTLSSelfSigned); e.Code != client.ErrTLSSelfSigned || !errors.As(err, &unknown) {
 		t.Errorf("got %v", err)
 	}
 }
