@@ -13,6 +13,8 @@ import sbom
 from packages import ROOT, CannotRead
 
 SBOMS = ROOT / "target/sbom"
+# What holds the code of others: the workspace of each product, and the file with the texts of their licences.
+NOTICES = {"tautwire": (".", "notices.txt"), "client-python": ("clients/python", "notices-python.txt")}
 
 
 def check() -> list[str]:
@@ -36,11 +38,14 @@ def write_licences() -> list[str]:
 def write_sboms() -> list[str]:
     products = packages.products()
     written = sbom.write(products, SBOMS)
-    texts = SBOMS / "notices.txt"
-    without = notices.write(products[0], texts)
-    for path in [*written, texts]:
+    without = []
+    for name, (workspace, file) in NOTICES.items():
+        product = next(product for product in products if product.name == name)
+        without += notices.write(product, SBOMS / file, workspace)
+        written.append(SBOMS / file)
+    for path in written:
         print(path.relative_to(ROOT))
-    for name in without:
+    for name in sorted(set(without)):
         print(f"{name} brings no text of its licence")
     return []
 

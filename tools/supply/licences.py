@@ -19,7 +19,7 @@ HEAD = f"""\
 
 Written by `make licences`; `make lint` says when it is not current. It lists what others have written and we give away: what is in the
 binary `tautwire` for `{TARGET}`, and in the packages of the clients. The permissive licences have one condition in common:
-who gives the binary away gives the texts with it. `make sbom` collects them in `target/sbom/notices.txt`, beside SBOMs in the form of CycloneDX.
+who gives the binary away gives the texts with it. `make sbom` collects them in `target/sbom/notices.txt`, those for the wheel in `notices-python.txt`, beside SBOMs in the form of CycloneDX.
 
 The binary also holds the standard library of Rust (MIT OR Apache-2.0). On Linux with glibc it is linked with glibc statically, whose
 licence is LGPL-2.1-or-later: who gives such a binary away has to let others link it again with another glibc, which the source of

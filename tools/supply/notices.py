@@ -1,4 +1,4 @@
-"""The texts of the licences of what is in the binary, which go with it wherever it is given away."""
+"""The texts of the licences of what is in a binary or a wheel, which go with it wherever it is given away."""
 
 import json
 import re
@@ -12,9 +12,9 @@ from packages import ROOT, TARGET, CannotRead, Product
 TEXT_NAME = re.compile(r"^(licen[cs]e|copying|notice|unlicen[cs]e|copyright)", re.IGNORECASE)
 
 
-def write(product: Product, path: Path) -> list[str]:
+def write(product: Product, path: Path, workspace: str = ".") -> list[str]:
     """Writes them, each text once. Gives the names of packages that bring none."""
-    folders = source_folders()
+    folders = source_folders(workspace)
     users: dict[str, list[str]] = defaultdict(list)
     without = []
     for package in of_others(product):
@@ -35,10 +35,10 @@ def texts(folder: Path) -> list[str]:
     return [path.read_text(errors="replace").strip() for path in files]
 
 
-def source_folders() -> dict[tuple[str, str], Path]:
-    """Where cargo has unpacked each package."""
+def source_folders(workspace: str) -> dict[tuple[str, str], Path]:
+    """Where cargo has unpacked each package of a workspace."""
     command = ["cargo", "metadata", "--locked", "--offline", "--format-version", "1", "--filter-platform", TARGET]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    run = subprocess.run(command, cwd=ROOT / workspace, capture_output=True, text=True)
     if run.returncode != 0:
         raise CannotRead(f"cargo metadata does not say where the packages are: {run.stderr.strip()}")
     listed = json.loads(run.stdout)["packages"]

@@ -13,7 +13,7 @@ from ._publication import CAPACITY, FULL, Filters, converter, encoded, extra, su
 from .codecs import Codec
 from .errors import MqttError
 from .events import ATTEMPT_FAILED, CONNECTED, ENDED, Event, History
-from .options import Options, Payload, UserProperties, options
+from .options import CLOSE_TIMEOUT, Options, Payload, UserProperties, options
 from .requests import REQUEST_TIMEOUT, Requests, Responder
 from .subscription import Subscription
 from .topics import Address, Topic, TypedMessage
@@ -307,8 +307,12 @@ class Client:
             return
         self._is_closed = True
         self._requests.close()
+        closing = self._bridge.run(self._core.close(self._settings.closing_expiry))
         try:
-            await self._bridge.run(self._core.close(self._settings.closing_expiry))
+            await asyncio.wait_for(closing, CLOSE_TIMEOUT)
+        except asyncio.TimeoutError:
+            # An attempt to connect that nobody answers is under way. The client ends after it.
+            pass
         finally:
             self._bridge.stop()
 

@@ -31,6 +31,8 @@ IN_FLIGHT = 1000
 """QoS 1 and 2 messages that may be sent and not acknowledged yet."""
 RECEIVE_MAXIMUM = 1000
 """QoS 1 and 2 messages that the server may send before they are acknowledged."""
+CLOSE_TIMEOUT = 8.0
+"""`close` waits so long at most: 5 s for acknowledgements, 2 s for the server to close, and a little more."""
 KEEP_ALIVE = 60
 """The longest silence of the client."""
 

@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import unittest
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -102,6 +103,20 @@ async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while data := await reader.read(65536):
             writer.write(data)
     writer.close()
+
+
+@contextlib.contextmanager
+def deaf_port() -> Iterator[int]:
+    """A port whose queue of connections is full: whoever connects waits."""
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(socket.socket())
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        for _ in range(2):
+            one = stack.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(listening.getsockname())
+        yield int(listening.getsockname()[1])
 
 
 def free_port() -> int:

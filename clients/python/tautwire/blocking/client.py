@@ -13,7 +13,7 @@ from .._publication import CAPACITY, FULL, Filters, converter, encoded, extra, s
 from ..codecs import Codec
 from ..errors import MqttError
 from ..events import ATTEMPT_FAILED, CONNECTED, ENDED, Event, History
-from ..options import Options, Payload, UserProperties, options
+from ..options import CLOSE_TIMEOUT, Options, Payload, UserProperties, options
 from ..requests import REQUEST_TIMEOUT, check_version
 from ..topics import Address, Topic, TypedMessage
 from .requests import Requests, Responder
@@ -273,7 +273,11 @@ class Client:
         if self._is_closed:
             return
         self._is_closed = True
-        self._core.close(self._settings.closing_expiry).wait()
+        try:
+            self._core.close(self._settings.closing_expiry).wait(CLOSE_TIMEOUT)
+        except TimeoutError:
+            # An attempt to connect that nobody answers is under way. The client ends after it.
+            pass
         self._requests.close()
 
     def _first_attempt(self) -> None:
