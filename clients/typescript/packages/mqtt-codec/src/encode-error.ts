@@ -14,6 +14,6 @@ export class MqttEncodeError extends Error {
     /** The field or property, such as `will.topic`. */
     readonly field: string,
   ) {
-    super(message(code, `${field}: `, ""));
+    super(message(code, field + ": ", ""));
   }
 }

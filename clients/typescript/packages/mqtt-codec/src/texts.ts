@@ -6,9 +6,9 @@
  */
 
 import { TEXTS } from "./error-texts.js";
-import { describeBy } from "./message.js";
+import { makeMessagesBy } from "./message.js";
 
-describeBy((code, before, behind) => {
+makeMessagesBy((code, before, behind) => {
   const [text, statement] = TEXTS[code as keyof typeof TEXTS];
   return `${before}${text} [${code}]${behind}${statement === undefined ? "" : ` (${statement})`}`;
 });

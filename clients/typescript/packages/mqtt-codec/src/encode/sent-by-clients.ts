@@ -71,7 +71,7 @@ function publish(packet: PublishInit, version: ProtocolVersion, payload: boolean
   const { topic, qos = 0, properties: given, payload: message } = packet;
   w.expectMessage(topic, message);
   if (topic !== "") {
-    w.topic(topic, "topic", "topic_wildcard");
+    w.topic(topic, "topic");
   } else {
     if (version !== 5 || given?.topicAlias === undefined) w.fail("topic_missing", "topic");
     w.twoBytes(0);

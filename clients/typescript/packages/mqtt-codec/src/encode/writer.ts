@@ -255,16 +255,16 @@ function anyText(value: string, field: string): number {
 }
 
 /** A text that is a topic name. `code`: what is wrong with one that is empty or has a wildcard. */
-export function topic(value: string, field: string, code: EncodeErrorCode): void {
+export function topic(value: string, field: string, code: EncodeErrorCode = "topic_wildcard"): void {
   const start = text(value, field);
-  if (start === s.at || (flagsOf(s.bytes, start, s.at) & WILDCARD) !== 0) fail(code, field);
+  if (start === s.at || flagsOf(s.bytes, start, s.at) & WILDCARD) fail(code, field);
 }
 
 /** A text that is a topic filter. Answers whether it is a shared one. */
 export function topicFilter(value: string, field: string): boolean {
   const start = text(value, field);
   const flaw = filterFlaw(s.bytes, start, s.at);
-  if (flaw !== null) fail(flaw.code, field);
+  if (flaw) fail(flaw.code, field);
   return isShared(s.bytes, start, s.at);
 }
 
