@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 import unittest
+from collections import Counter
 from pathlib import Path
 
 SPEC = Path(__file__).resolve().parent
@@ -24,6 +25,11 @@ class Errors(unittest.TestCase):
 
 
 class File(Errors):
+    def test_a_code_is_in_one_section(self):
+        times = Counter(code.name for code in self.codes)
+        # The client, which knows more, says what it is in its own words.
+        self.assertEqual(["packet_too_large"], [name for name, count in times.items() if count > 1])
+
     def test_the_statements_are_in_the_ledger(self):
         ledger = json.loads((SPEC / "statements/mqtt-5.0.json").read_text())["statements"]
         known = {statement["id"] for statement in ledger}
