@@ -90,10 +90,14 @@ test-rust: ## unit, property, vector, conformance and hostile-input tests
 	@RUST_TEST_THREADS=8 $(CARGO) test -p tautwire-client --all-features --locked --quiet
 
 .PHONY: test-spec
-test-spec: .venv/ready ## vectors, their schema, the ledger of statements, and the tools
+test-spec: .venv/ready ## vectors, their schema, the words of errors, the ledger of statements, and the tools
 	$(call say,test-spec)
 	@.venv/bin/python -B -m unittest discover -s spec
 	@.venv/bin/python -B -m unittest discover -s tools/tidy
+
+.PHONY: errors
+errors: ## write the tables of errors in all languages from spec/errors/errors.toml
+	@$(PYTHON) -B spec/errors/generate.py
 
 .PHONY: test-supply
 test-supply: .venv/ready ## licences and SBOMs, and which dependencies have known weaknesses, where those who know can be asked

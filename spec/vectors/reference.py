@@ -316,35 +316,35 @@ assert set(LEVELS) == {"3.1", "3.1.1", "5.0"} and set(READERS) == set(PACKET_TYP
 def name_fault(topic):
     """Why a string is no topic name, or None. Section 4.7."""
     if not topic:
-        return "empty"
+        return "topic_missing"
     if len(topic.encode()) > 65_535:
-        return "too_long"
+        return "field_too_long"
     if "\0" in topic:
-        return "null_character"
-    return "wildcard_in_name" if "+" in topic or "#" in topic else None
+        return "utf8_null"
+    return "topic_wildcard" if "+" in topic or "#" in topic else None
 
 
 def filter_fault(topic_filter):
     """Why a string is no topic filter, or None. Sections 4.7 and 4.8.2."""
     if not topic_filter:
-        return "empty"
+        return "topic_filter_empty"
     if len(topic_filter.encode()) > 65_535:
-        return "too_long"
+        return "field_too_long"
     if "\0" in topic_filter:
-        return "null_character"
+        return "utf8_null"
     if topic_filter.startswith("$share/"):
         group, slash, topic_filter = topic_filter[len("$share/") :].partition("/")
         if not group:
-            return "share_name_empty"
+            return "share_name_invalid"
         if "+" in group or "#" in group:
-            return "share_name_wildcard"
+            return "share_name_invalid"
         if not slash or not topic_filter:
             return "share_filter_missing"
     levels = topic_filter.split("/")
     if "#" in levels[:-1]:
-        return "multi_level_not_last"
+        return "topic_filter_multi_level"
     if any(len(level) > 1 and ("+" in level or "#" in level) for level in levels):
-        return "wildcard_not_alone"
+        return "topic_filter_wildcard"
     return None
 
 

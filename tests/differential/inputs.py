@@ -12,6 +12,7 @@ VECTORS = Path(__file__).resolve().parents[2] / "spec" / "vectors" / "mqtt"
 VERSIONS = {"3.1": 3, "3.1.1": 4, "5.0": 5}
 # Longer vectors are about length alone, and would take most of the time.
 VECTOR_MAX_BYTES = 600
+MAX_PACKET_BYTES = 268_435_460
 USUAL_LIMIT_BYTES = 4096
 # Where the rules change: separators, wildcards, property identifiers, first bytes of UTF-8 sequences.
 TELLING_BYTES = bytes([0, 1, 2, 0x23, 0x2B, 0x2F, 0x24, 0x26, 0x7F, 0x80, 0xC0, 0xC2, 0xE0, 0xED, 0xF0, 0xF4, 0xFF])
@@ -29,23 +30,25 @@ class Input:
 
 
 def make(count: int, seed: int) -> Iterator[Input]:
-    choose = random.Random(seed)
+    """All vectors as they are, then `count` others."""
     vectors = list(_vectors())
+    yield from vectors
+    choose = random.Random(seed)
     for _ in range(count):
         yield _made(choose) if choose.randrange(4) == 0 else _mutated(choose, vectors)
 
 
-def _vectors() -> Iterator[tuple[int, bytes]]:
+def _vectors() -> Iterator[Input]:
     for file in sorted(VECTORS.glob("*.json")):
         for vector in json.loads(file.read_text())["vectors"]:
             data = bytes.fromhex(vector.get("hex") or "")
             if 0 < len(data) < VECTOR_MAX_BYTES:
-                yield VERSIONS[vector["version"]], data
+                yield Input(VERSIONS[vector["version"]], vector.get("max_packet_size", MAX_PACKET_BYTES), data)
 
 
-def _mutated(choose: random.Random, vectors: list[tuple[int, bytes]]) -> Input:
-    version, seed = choose.choice(vectors)
-    data = bytearray(seed)
+def _mutated(choose: random.Random, vectors: list[Input]) -> Input:
+    vector = choose.choice(vectors)
+    version, data = vector.version, bytearray(vector.data)
     for _ in range(choose.randrange(4)):
         _change(choose, data)
     # Mostly with a remaining length that is right, so that the body is read.

@@ -14,6 +14,7 @@ import threading
 from pathlib import Path
 
 import inputs
+import messages
 import normal_form
 
 HERE = Path(__file__).resolve().parent
@@ -52,14 +53,15 @@ def main() -> int:
     classes: collections.Counter[str] = collections.Counter()
     for number, item in enumerate(made):
         said = {name: _comparable(answers[name][number], item.version) for name in options.only}
+        wrong = {name: what for name in options.only if (what := messages.fault(name, answers[name][number]))}
         first = said[options.only[0]]
         classes[first.split(" ")[0]] += 1
-        if any(line != first for line in said.values()):
+        if wrong or any(line != first for line in said.values()):
             differences += 1
             if differences <= DIFFERENCES_SHOWN:
                 print(f"input {number}: {item.line().rstrip()}")
                 for name, line in said.items():
-                    print(f"  {name:<11} {line}")
+                    print(f"  {name:<11} {line}" + (f": {wrong[name]}" if name in wrong else ""))
     print(f"{len(made)} inputs, seed {options.seed}: " + ", ".join(f"{classes[name]} {name}" for name in CLASSES))
     if rare := [name for name in CLASSES if classes[name] < len(made) * CLASS_MIN_PART]:
         print(f"too few inputs are {' or '.join(rare)} to prove anything")
@@ -100,6 +102,7 @@ def _answers(names: list[str], text: str) -> dict[str, list[str]]:
 
 
 def _comparable(line: str, version: int) -> str:
+    line = messages.without(line)
     words = line.split(" ")
     if words[0] != "valid":
         return line

@@ -1,7 +1,7 @@
 // The TypeScript codec's verdicts. README.md has the lines it reads and writes.
 
 import { createInterface } from "node:readline";
-import { encode, MqttDecodeError, MqttDecoder } from "../../clients/typescript/packages/mqtt-codec/dist/esm/index.js";
+import { encode, MqttDecodeError, MqttDecoder } from "../../clients/typescript/packages/mqtt-codec/dist/esm/node.js";
 
 const OUTPUT_CHUNK_CHARACTERS = 1 << 16;
 
@@ -28,7 +28,7 @@ function verdict(protocolVersion, maxPacketSize, bytes) {
     return `valid ${consumed} ${Buffer.from(encodeAny(packet, protocolVersion)).toString("hex")}`;
   } catch (error) {
     if (!(error instanceof MqttDecodeError)) throw error;
-    return `${error.fault} ${error.reason} ${error.code} ${error.offset}`;
+    return `${error.fault} ${error.reason} ${error.code} ${error.offset} ${error.message}`;
   }
 }
 

@@ -100,8 +100,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (text, expected) in [
-            ("", "the topic is empty"),
-            ("a/#/b", "# is allowed at the end"),
+            ("", "the topic filter is empty"),
+            ("a/#/b", "# is allowed only at the end"),
             ("a+", "a wildcard must fill its whole level"),
             ("dev-{client_id}", "the level dev-{client_id} is neither"),
             ("{client_id}{user}", "the level {client_id}{user} is neither"),

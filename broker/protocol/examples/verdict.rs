@@ -1,7 +1,7 @@
 //! Says what this crate thinks of packets, for comparison with decoders in other languages.
 //!
 //! Each line of the input is `VERSION MAX_PACKET_SIZE HEX`, with version 3, 4 or 5. Each line of the output is one of
-//! `valid CONSUMED HEX`, with the packet encoded again, `incomplete`, or `CLASS REASON CODE OFFSET`, with the class
+//! `valid CONSUMED HEX`, with the packet encoded again, `incomplete`, or `CLASS REASON CODE OFFSET MESSAGE`, with the class
 //! `malformed`, `protocol_error` or `too_large`.
 //!
 //! ```text
@@ -40,7 +40,7 @@ fn verdict(line: &str) -> Result<String, Box<dyn Error>> {
                 Fault::ProtocolError => "protocol_error",
                 Fault::OverLimit => "too_large",
             };
-            format!("{class} {} {} {}", error.reason.as_u8(), error.cause.code(), error.offset)
+            format!("{class} {} {} {} {error}", error.reason.as_u8(), error.cause.code(), error.offset)
         }
     })
 }

@@ -220,6 +220,6 @@ impl Packet<'_> {
 
 /// Refuses what only MQTT 5.0 can say.
 #[inline]
-pub(crate) fn only_in_v5(is_said: bool, what: &'static str, version: ProtocolVersion) -> Result<(), EncodeError> {
-    if is_said && !version.is_v5() { Err(EncodeError::NotInVersion { what, version }) } else { Ok(()) }
+pub(crate) fn only_in_v5(is_said: bool, field: &'static str, version: ProtocolVersion) -> Result<(), EncodeError> {
+    if is_said && !version.is_v5() { Err(EncodeError::NotInVersion { field, version }) } else { Ok(()) }
 }

@@ -61,7 +61,10 @@ fn a_property_out_of_place_is_refused() {
     let error = refusal(publish(&[Property::ReceiveMaximum(1.try_into().unwrap())]), V5);
     let property = PropertyId::ReceiveMaximum;
     assert_eq!(error, EncodeError::PropertyNotAllowed { property, context: PropertyContext::Publish });
-    assert_eq!(error.to_string(), "receive_maximum may not stand in PUBLISH: remove it");
+    assert_eq!(
+        error.to_string(),
+        "receive_maximum: the property is not allowed in this packet: remove it (PUBLISH) [property_not_allowed]"
+    );
 }
 
 #[test]
@@ -77,7 +80,7 @@ fn maximum_qos_2_is_said_by_leaving_it_out() {
     let list = [Property::MaximumQoS(QoS::ExactlyOnce)];
     let properties = Properties::from_list(&list);
     let packet = ConnAck { session_present: false, reason: ConnectReason::Success, properties };
-    assert_eq!(refusal(packet, V5), EncodeError::PropertyOutOfRange { property: PropertyId::MaximumQoS });
+    assert_eq!(refusal(packet, V5), EncodeError::MaximumQoSOutOfRange);
 }
 
 #[test]
@@ -141,7 +144,7 @@ fn a_packet_above_the_largest_remaining_length_is_refused() {
 fn authentication_needs_its_method() {
     let data = [Property::AuthenticationData(b"x")];
     let properties = Properties::from_list(&data);
-    assert_eq!(refusal(Connect { properties, ..connect() }, V5), EncodeError::AuthenticationMethodMissing);
+    assert_eq!(refusal(Connect { properties, ..connect() }, V5), EncodeError::AuthenticationDataAlone);
     let continued = Auth { reason: AuthReason::ContinueAuthentication, properties: Properties::EMPTY };
     assert_eq!(refusal(continued, V5), EncodeError::AuthenticationMethodMissing);
     assert_eq!(Auth { reason: AuthReason::Success, ..continued }.encoded_len(V5), Ok(2));
@@ -192,7 +195,7 @@ fn what_only_v5_can_say_is_refused_before_it() {
     let no_local = request(SubscriptionOptions { no_local: true, ..options });
     let retain_as_published = request(SubscriptionOptions { retain_as_published: true, ..options });
     let retain_handling = request(SubscriptionOptions { retain_handling: RetainHandling::DoNotSend, ..options });
-    let packets: [Packet<'_>; 13] = [
+    let packets: [Packet<'_>; 12] = [
         publish(&user).into(),
         Connect { version: V3, properties, ..connect() }.into(),
         Connect { version: V3, will: Some(will), ..connect() }.into(),
@@ -215,12 +218,13 @@ fn what_only_v5_can_say_is_refused_before_it() {
         }
         .into(),
         Disconnect::new(DisconnectReason::ServerBusy).into(),
-        Auth { reason: AuthReason::Success, properties: Properties::EMPTY }.into(),
     ];
     for packet in packets {
         let error = refusal(packet, V3);
         assert!(matches!(error, EncodeError::NotInVersion { version: V3, .. }), "{packet:?}: {error}");
     }
+    let auth = Auth { reason: AuthReason::Success, properties: Properties::EMPTY };
+    assert_eq!(refusal(auth, V3), EncodeError::AuthBeforeV5);
 }
 
 #[test]
@@ -237,5 +241,35 @@ fn every_v3_return_code_is_written() {
         assert_eq!(ConnAck::refusal(reason).encode(V3, &mut out), Ok(4));
         assert_eq!(out, [0x20, 2, 0, code]);
         assert_eq!(reason.v3_return_code(), Some(code));
+    }
+}
+
+#[test]
+fn errors_name_the_field_what_is_wrong_what_to_do_the_code_and_the_statement() {
+    let long = "x".repeat(65_536);
+    for (error, said) in [
+        (
+            refusal(Connect { client_id: &long, ..connect() }, V5),
+            "client_id: the string or binary field is longer than 65,535 bytes: shorten it (65536 bytes) [field_too_long]",
+        ),
+        (
+            refusal(Connect { client_id: "a\0", ..connect() }, V5),
+            "client_id: the string contains U+0000: remove it [utf8_null] (MQTT-1.5.4-2)",
+        ),
+        (
+            refusal(Connect { version: V3, password: Some(b"hunter2"), ..connect() }, V3),
+            "password: before MQTT 5.0 a password needs a user name: send both [password_without_user_name]",
+        ),
+        (
+            refusal(Disconnect::new(DisconnectReason::ServerBusy), V3),
+            "reason: this version of the protocol cannot express it: leave it out, or use MQTT 5.0 (MQTT 3.1.1) [not_in_version]",
+        ),
+        (
+            EncodeError::BufferTooSmall { needed: 9 },
+            "the buffer is too small for the packet: give it more room (9 bytes) [buffer_too_small]",
+        ),
+    ] {
+        assert_eq!(error.to_string(), said);
+        assert!(said.contains(error.text()) && said.contains(&format!("[{}]", error.code())), "{said}");
     }
 }

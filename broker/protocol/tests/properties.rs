@@ -98,7 +98,7 @@ fn errors_count_from_the_start_of_the_packet() {
     let bytes = [0x30, 12, 0, 1, b't', 8, 0x03, 0, 1, b'a', 0x03, 0, 1, b'b'];
     let error = decode(&bytes, &DecodeOptions::new(V5)).unwrap_err();
     assert_eq!((error.cause, error.offset), (DecodeCause::PropertyRepeated, 10));
-    assert_eq!(error.to_string(), "the property may stand once alone: send it once [property_repeated] at byte 10");
+    assert_eq!(error.to_string(), "the property may appear at most once: send it once [property_repeated] at byte 10");
 }
 
 #[test]

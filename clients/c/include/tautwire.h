@@ -20,6 +20,15 @@
 #define TW_NAMES 1
 #endif
 
+/* Whether tw_error_text() knows what is wrong and what to do. Define it as 0 to save 9 KB; it is 0 where there is no operating system. */
+#ifndef TW_TEXTS
+#if defined(__unix__) || defined(__APPLE__) || defined(_WIN32)
+#define TW_TEXTS 1
+#else
+#define TW_TEXTS 0
+#endif
+#endif
+
 /* Whether SCRAM is built in: 0, 256 for SCRAM-SHA-256, 512 for SCRAM-SHA-512, too. */
 #ifndef TW_SCRAM
 #define TW_SCRAM 0

@@ -291,7 +291,7 @@ static void out_suback(tw_out *o, const tw_suback *suback, tw_packet_type type, 
 static void out_auth(tw_out *o, const tw_notice *auth, tw_version version) {
     uint32_t seen;
     if (version != TW_V5) {
-        fail(o, TW_NOT_IN_VERSION);
+        fail(o, TW_AUTH_BEFORE_V5);
     }
     if (!is_reason_of(TW_AUTH, (unsigned)auth->reason)) {
         fail(o, TW_REASON_CODE_UNKNOWN);

@@ -51,3 +51,15 @@ const char *tw_error_name(tw_result result) {
     return result >= 0 ? "ok" : "error";
 }
 #endif
+
+const char *tw_error_text(tw_result result) {
+#if TW_TEXTS
+    size_t i;
+    for (i = 0; i < sizeof ERROR_TEXTS / sizeof ERROR_TEXTS[0]; i++) {
+        if (ERROR_TEXTS[i].error == result) {
+            return ERROR_TEXTS[i].text;
+        }
+    }
+#endif
+    return tw_error_name(result);
+}

@@ -29,6 +29,10 @@
 
 #include "reasons.c"
 
+#if TW_TEXTS
+#include "texts.c"
+#endif
+
 #include "names.c"
 
 #include "properties.c"

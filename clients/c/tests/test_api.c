@@ -72,6 +72,18 @@ static void every_error_has_a_name_of_its_own(void) {
     CHECK(strcmp(tw_error_name(TW_PACKET_ID_ZERO), "packet_id_zero") == 0, "the first of a run");
 }
 
+static void errors_say_what_is_wrong_and_what_to_do(void) {
+    int error;
+    for (error = -1; error >= TW_FIELD_TOO_LONG; error--) {
+        if (strcmp(tw_error_name(error), "unknown") != 0) {
+            CHECK(strstr(tw_error_text(error), ": ") != NULL, "%s: %s", tw_error_name(error), tw_error_text(error));
+        }
+    }
+    CHECK(strcmp(tw_error_text(TW_TOPIC_WILDCARD), "the topic name contains + or #: publish to one exact topic") == 0, "%s",
+          tw_error_text(TW_TOPIC_WILDCARD));
+    CHECK(strcmp(tw_error_text(-1000), "unknown") == 0 && strcmp(tw_error_text(7), "ok") == 0, "no error");
+}
+
 static void what_a_receiver_would_refuse_is_not_encoded(void) {
     uint8_t out[64];
     tw_packet packet;
@@ -106,6 +118,7 @@ int main(void) {
     a_writer_refuses_what_a_property_cannot_be();
     properties_are_found();
     every_error_has_a_name_of_its_own();
+    errors_say_what_is_wrong_and_what_to_do();
     what_a_receiver_would_refuse_is_not_encoded();
     return finish("api");
 }

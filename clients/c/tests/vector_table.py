@@ -148,7 +148,7 @@ def topic_vectors(table: Table, path: Path, key: str) -> str:
         answer = vector["matches"] if "matches" in vector else vector["result"] == "valid"
         rows.append(
             f"{{\"{vector['id']}\", {table.blob(text(vector, key))}, {table.blob(text(vector, 'topic'))}, "
-            f"{'true' if answer else 'false'}}}"
+            f"{'true' if answer else 'false'}, \"{vector.get('cause') or 'ok'}\"}}"
         )
     return table.array("topic_vector", rows)
 

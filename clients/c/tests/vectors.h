@@ -65,6 +65,8 @@ typedef struct topic_vector {
     blob text;
     blob topic;
     bool answer;
+    /** The code of the error, "ok" if there is none. */
+    const char *cause;
 } topic_vector;
 
 extern const uint8_t VECTOR_POOL[];

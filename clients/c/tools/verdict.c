@@ -2,7 +2,7 @@
  * Says what this codec thinks of packets, for comparison with codecs in other languages.
  *
  * Each line of the input is `VERSION MAX_PACKET_SIZE HEX`, with version 3, 4 or 5. Each line of the output is one of
- * `valid CONSUMED HEX`, with the packet encoded again, `incomplete`, or `CLASS REASON CODE OFFSET`, with the class
+ * `valid CONSUMED HEX`, with the packet encoded again, `incomplete`, or `CLASS REASON CODE OFFSET TEXT`, with the class
  * `malformed`, `protocol_error` or `too_large`.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -73,11 +73,11 @@ static int answer(char *line) {
         puts("incomplete");
     } else {
         tw_fault_class fault = tw_fault(used);
-        printf("%s %u %s %lu\n",
+        printf("%s %u %s %lu %s\n",
                fault == TW_FAULT_MALFORMED        ? "malformed"
                : fault == TW_FAULT_PROTOCOL_ERROR ? "protocol_error"
                                                   : "too_large",
-               (unsigned)tw_reason_for(used), tw_error_name(used), (unsigned long)packet.at);
+               (unsigned)tw_reason_for(used), tw_error_name(used), (unsigned long)packet.at, tw_error_text(used));
     }
     free(input);
     return 0;

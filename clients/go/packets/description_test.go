@@ -88,14 +88,14 @@ func TestErrorsSayWhatWhereAndWhatToDo(t *testing.T) {
 		t.Error("errors.Is is wrong")
 	}
 	err = new(packets.Publish).SetQoS(3)
-	if want := "qos: the QoS is none of 0, 1 and 2: use one of them [qos_unknown] (MQTT-3.3.1-4)"; err.Error() != want {
+	if want := "qos: the QoS is not 0, 1 or 2: use one of them [qos_unknown] (MQTT-3.3.1-4)"; err.Error() != want {
 		t.Errorf("%q", err)
 	}
 }
 
 func TestCausesHaveCodesOfTheirOwnAndTextsThatSayWhatToDo(t *testing.T) {
 	codes := map[string]packets.Cause{}
-	for cause := packets.CauseIncomplete; cause <= packets.CauseVersionUnknown; cause++ {
+	for cause := packets.CauseIncomplete; cause.Code() != "none"; cause++ {
 		if other, taken := codes[cause.Code()]; taken {
 			t.Errorf("%d and %d have the code %s", other, cause, cause.Code())
 		}

@@ -119,7 +119,7 @@ func ExampleConnect() {
 	fmt.Println(p.WellFormed())
 	// Output:
 	// CONNECT version=5.0 client_id="kitchen-17" clean_start=true keep_alive_s=30 will.topic="sensors/kitchen/gone" will.qos=0 will.payload=<0 bytes> password=<13 bytes> session_expiry_interval=3600
-	// properties: this version of the protocol cannot express it: leave it out or speak MQTT 5.0 [not_in_version]
+	// properties: this version of the protocol cannot express it: leave it out, or use MQTT 5.0 [not_in_version]
 }
 
 func ExampleSubscribe() {

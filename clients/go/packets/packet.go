@@ -88,7 +88,7 @@ func wellFormed(p Packet) error {
 		return fieldError(cause, field)
 	}
 	if p.bodyLen() > MaxRemainingLength {
-		return fieldError(CauseRemainingLengthTooLarge, "remaining_length")
+		return fieldError(CausePacketTooLarge, "remaining_length")
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ func (p *Publish) WellFormed() error {
 		return fieldError(cause, field)
 	}
 	if p.bodyLen() > MaxRemainingLength {
-		return fieldError(CauseRemainingLengthTooLarge, "remaining_length")
+		return fieldError(CausePacketTooLarge, "remaining_length")
 	}
 	return nil
 }

@@ -182,7 +182,7 @@ func TestWellFormedSaysWhatIsMissingAndWhatDoesNotGoTogether(t *testing.T) {
 		{"more than fits", with(publish(t), func(p *packets.Publish) error {
 			p.SetPayload(make([]byte, packets.MaxRemainingLength))
 			return nil
-		}), packets.CauseRemainingLengthTooLarge, ""},
+		}), packets.CausePacketTooLarge, "MQTT-3.2.2-15"},
 	} {
 		err := c.p.WellFormed()
 		if causeOf(err) != c.cause || c.cause.Statement() != c.statement {

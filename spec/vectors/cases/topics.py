@@ -2,17 +2,19 @@
 
 from cases.model import is_long, parts
 
+# The codes of spec/errors/errors.toml, and the statement of each. A share name with a wildcard has a statement of its own.
 STATEMENTS = {
-    "empty": "MQTT-4.7.3-1",
-    "too_long": "MQTT-4.7.3-3",
-    "null_character": "MQTT-4.7.3-2",
-    "wildcard_in_name": "MQTT-4.7.0-1",
-    "wildcard_not_alone": "MQTT-4.7.1-2",
-    "multi_level_not_last": "MQTT-4.7.1-1",
-    "share_name_empty": "MQTT-4.8.2-1",
-    "share_name_wildcard": "MQTT-4.8.2-2",
+    "topic_missing": "MQTT-4.7.3-1",
+    "topic_filter_empty": "MQTT-4.7.3-1",
+    "field_too_long": "MQTT-4.7.3-3",
+    "utf8_null": "MQTT-4.7.3-2",
+    "topic_wildcard": "MQTT-4.7.0-1",
+    "topic_filter_wildcard": "MQTT-4.7.1-2",
+    "topic_filter_multi_level": "MQTT-4.7.1-1",
+    "share_name_invalid": "MQTT-4.8.2-1",
     "share_filter_missing": "MQTT-4.8.2-2",
 }
+SHARE_NAME_WITH_WILDCARD = "MQTT-4.8.2-2"
 # Text that is a valid name and, having no wildcard, a valid filter too.
 PLAIN = {
     "one-level": "a",
@@ -92,25 +94,25 @@ FILTERS_WITH_WILDCARDS = {
     "spaces": " /+/ ",
 }
 BAD_FILTERS = {
-    "hash-not-last": ("a/#/b", "multi_level_not_last"),
-    "hash-slash": ("#/", "multi_level_not_last"),
-    "hash-twice": ("#/#", "multi_level_not_last"),
-    "hash-middle-of-plus": ("+/#/+", "multi_level_not_last"),
-    "hash-behind-text": ("a#", "wildcard_not_alone"),
-    "hash-before-text": ("#a", "wildcard_not_alone"),
-    "hash-inside-text": ("a#b", "wildcard_not_alone"),
-    "hash-hash": ("##", "wildcard_not_alone"),
-    "hash-behind-last": ("a/b#", "wildcard_not_alone"),
-    "plus-behind-text": ("a+", "wildcard_not_alone"),
-    "plus-before-text": ("+a", "wildcard_not_alone"),
-    "plus-inside-text": ("a+b", "wildcard_not_alone"),
-    "plus-plus-together": ("++", "wildcard_not_alone"),
-    "plus-hash-together": ("+#", "wildcard_not_alone"),
-    "hash-plus-together": ("a/#+", "wildcard_not_alone"),
-    "plus-in-middle-level": ("a/b+/c", "wildcard_not_alone"),
-    "plus-space": ("+ ", "wildcard_not_alone"),
-    "hash-space": ("a/# ", "wildcard_not_alone"),
-    "late": ("x" * 100 + "+", "wildcard_not_alone"),
+    "hash-not-last": ("a/#/b", "topic_filter_multi_level"),
+    "hash-slash": ("#/", "topic_filter_multi_level"),
+    "hash-twice": ("#/#", "topic_filter_multi_level"),
+    "hash-middle-of-plus": ("+/#/+", "topic_filter_multi_level"),
+    "hash-behind-text": ("a#", "topic_filter_wildcard"),
+    "hash-before-text": ("#a", "topic_filter_wildcard"),
+    "hash-inside-text": ("a#b", "topic_filter_wildcard"),
+    "hash-hash": ("##", "topic_filter_wildcard"),
+    "hash-behind-last": ("a/b#", "topic_filter_wildcard"),
+    "plus-behind-text": ("a+", "topic_filter_wildcard"),
+    "plus-before-text": ("+a", "topic_filter_wildcard"),
+    "plus-inside-text": ("a+b", "topic_filter_wildcard"),
+    "plus-plus-together": ("++", "topic_filter_wildcard"),
+    "plus-hash-together": ("+#", "topic_filter_wildcard"),
+    "hash-plus-together": ("a/#+", "topic_filter_wildcard"),
+    "plus-in-middle-level": ("a/b+/c", "topic_filter_wildcard"),
+    "plus-space": ("+ ", "topic_filter_wildcard"),
+    "hash-space": ("a/# ", "topic_filter_wildcard"),
+    "late": ("x" * 100 + "+", "topic_filter_wildcard"),
 }
 # filter: (group, what it matches with)
 SHARED = {
@@ -127,18 +129,18 @@ SHARED = {
     "share-name": ("$share", "a"),
 }
 BAD_SHARED = {
-    "nothing": ("$share/", "share_name_empty"),
-    "no-name": ("$share//a", "share_name_empty"),
-    "no-name-no-filter": ("$share//", "share_name_empty"),
+    "nothing": ("$share/", "share_name_invalid"),
+    "no-name": ("$share//a", "share_name_invalid"),
+    "no-name-no-filter": ("$share//", "share_name_invalid"),
     "no-filter": ("$share/g", "share_filter_missing"),
     "empty-filter": ("$share/g/", "share_filter_missing"),
-    "name-plus": ("$share/+/a", "share_name_wildcard"),
-    "name-hash": ("$share/#/a", "share_name_wildcard"),
-    "name-with-plus": ("$share/a+b/c", "share_name_wildcard"),
-    "name-with-hash": ("$share/g#/c", "share_name_wildcard"),
-    "name-hash-alone": ("$share/#", "share_name_wildcard"),
-    "bad-filter-hash": ("$share/g/#/a", "multi_level_not_last"),
-    "bad-filter-plus": ("$share/g/a+", "wildcard_not_alone"),
+    "name-plus": ("$share/+/a", "share_name_invalid"),
+    "name-hash": ("$share/#/a", "share_name_invalid"),
+    "name-with-plus": ("$share/a+b/c", "share_name_invalid"),
+    "name-with-hash": ("$share/g#/c", "share_name_invalid"),
+    "name-hash-alone": ("$share/#", "share_name_invalid"),
+    "bad-filter-hash": ("$share/g/#/a", "topic_filter_multi_level"),
+    "bad-filter-plus": ("$share/g/a+", "topic_filter_wildcard"),
 }
 NULLS = {"only": "\0", "first": "\0a", "last": "a\0", "middle": "a/\0/b"}
 
@@ -207,10 +209,10 @@ def text_field(name, value):
 def names():
     vectors = [_name(f"name-{id}", text) for id, text in PLAIN.items()]
     vectors.append(_name("name-share-form", "$share/g/a"))
-    vectors += [_name(f"name-{id}", text, "wildcard_in_name") for id, text in NAMES_WITH_WILDCARDS.items()]
-    vectors += [_name(f"name-nul-{id}", text, "null_character") for id, text in NULLS.items()]
-    vectors += [_name("name-empty", "", "empty"), _name("name-too-long", "x" * 65_536, "too_long")]
-    vectors.append(_name("name-too-long-in-bytes", "ä" + "x" * 65_534, "too_long"))
+    vectors += [_name(f"name-{id}", text, "topic_wildcard") for id, text in NAMES_WITH_WILDCARDS.items()]
+    vectors += [_name(f"name-nul-{id}", text, "utf8_null") for id, text in NULLS.items()]
+    vectors += [_name("name-empty", "", "topic_missing"), _name("name-too-long", "x" * 65_536, "field_too_long")]
+    vectors.append(_name("name-too-long-in-bytes", "ä" + "x" * 65_534, "field_too_long"))
     return {"schema": "../schema/topic-names.schema.json", "vectors": vectors}
 
 
@@ -233,9 +235,10 @@ def filters():
     ]
     vectors += [_filter(f"filter-bad-{id}", text, cause) for id, (text, cause) in BAD_FILTERS.items()]
     vectors += [_filter(f"filter-bad-share-{id}", text, cause) for id, (text, cause) in BAD_SHARED.items()]
-    vectors += [_filter(f"filter-nul-{id}", text, "null_character") for id, text in NULLS.items()]
-    vectors += [_filter("filter-empty", "", "empty"), _filter("filter-too-long", "x" * 65_536, "too_long")]
-    vectors.append(_filter("filter-too-long-in-bytes", "ä" + "x" * 65_534, "too_long"))
+    vectors += [_filter(f"filter-nul-{id}", text, "utf8_null") for id, text in NULLS.items()]
+    vectors.append(_filter("filter-empty", "", "topic_filter_empty"))
+    vectors.append(_filter("filter-too-long", "x" * 65_536, "field_too_long"))
+    vectors.append(_filter("filter-too-long-in-bytes", "ä" + "x" * 65_534, "field_too_long"))
     return {"schema": "../schema/topic-filters.schema.json", "vectors": vectors}
 
 
@@ -245,13 +248,18 @@ def _filter(id, text, cause=None, shared=None):
         **text_field("filter", text),
         "result": "invalid" if cause else "valid",
         "cause": cause,
-        "statement": STATEMENTS.get(cause),
+        "statement": _statement(text, cause),
     }
     if cause is None:
         rest = shared[1] if shared else text
         vector["share"] = {"group": shared[0], "filter": rest} if shared else None
         vector["has_wildcard"] = any(level in ("+", "#") for level in rest.split("/"))
     return vector
+
+
+def _statement(text, cause):
+    has_wildcard = cause == "share_name_invalid" and ("+" in text or "#" in text)
+    return SHARE_NAME_WITH_WILDCARD if has_wildcard else STATEMENTS.get(cause)
 
 
 def matching():

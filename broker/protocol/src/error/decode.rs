@@ -52,11 +52,14 @@ impl DecodeError {
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} [{}] at byte {}", self.cause, self.cause.code(), self.offset)?;
+        let words = self.cause.words();
+        f.write_str(words.text)?;
+        words.write_code(f)?;
+        write!(f, " at byte {}", self.offset)?;
         if let Fault::Incomplete { needed } = self.fault {
             write!(f, ", at least {needed} bytes are needed")?;
         }
-        Ok(())
+        words.write_statement(f)
     }
 }
 

@@ -1,5 +1,8 @@
 use core::fmt;
 
+use super::DecodeCause;
+use super::table::{BUFFER_TOO_SMALL, CLIENT_ID_MISSING, FIELD_TOO_LONG, NOT_IN_VERSION};
+use super::words::Words;
 use crate::{PropertyContext, PropertyId, ProtocolVersion};
 
 /// Why a packet cannot be written. Nothing has been written then.
@@ -27,31 +30,32 @@ pub enum EncodeError {
         /// The name of the field or property, in snake case.
         field: &'static str,
     },
-    /// The property may not stand in this packet (section 2.2.2.2).
+    /// The property is not allowed in this packet (section 2.2.2.2).
     PropertyNotAllowed {
         /// Which property.
         property: PropertyId,
         /// Where it stands.
         context: PropertyContext,
     },
-    /// The property may stand once alone.
+    /// The property may appear at most once.
     PropertyRepeated {
         /// Which property.
         property: PropertyId,
     },
-    /// The value of the property is not one that the standard allows.
-    PropertyOutOfRange {
-        /// Which property.
-        property: PropertyId,
-    },
-    /// Authentication Data needs an Authentication Method, and so does AUTH unless it is a bare success.
+    /// A Maximum QoS of 2, which CONNACK says by leaving the property out.
+    MaximumQoSOutOfRange,
+    /// Authentication Data without an Authentication Method.
+    AuthenticationDataAlone,
+    /// AUTH needs an Authentication Method unless it is a bare success.
     AuthenticationMethodMissing,
+    /// AUTH before MQTT 5.0.
+    AuthBeforeV5,
     /// A PUBLISH with neither a topic name nor, in MQTT 5.0, a topic alias.
     TopicMissing,
     /// The packet says what this version of the protocol cannot.
     NotInVersion {
-        /// What cannot be said, such as `properties`.
-        what: &'static str,
+        /// The name of the field, in snake case, such as `properties`.
+        field: &'static str,
         /// The version.
         version: ProtocolVersion,
     },
@@ -65,62 +69,88 @@ pub enum EncodeError {
     SessionPresentOnFailure,
     /// A password without a user name before MQTT 5.0.
     PasswordWithoutUserName,
+    /// Before MQTT 5.0, a session that is kept without a client identifier to find it by `[MQTT-3.1.3-7]`.
+    ClientIdMissing,
 }
 
 impl EncodeError {
     /// A stable name for programs and logs.
     pub const fn code(&self) -> &'static str {
+        self.words().code
+    }
+
+    /// What is wrong and, after a colon, what to do about it.
+    pub const fn text(&self) -> &'static str {
+        self.words().text
+    }
+
+    /// The statement of MQTT 5.0 that is broken; `None` where the standard has no numbered statement.
+    pub const fn statement(&self) -> Option<&'static str> {
+        self.words().statement
+    }
+
+    /// The name of the field or property at fault, in snake case; `None` where it is the whole packet.
+    pub const fn field(&self) -> Option<&'static str> {
         match self {
-            Self::BufferTooSmall { .. } => "buffer_too_small",
-            Self::PacketTooLarge { .. } => "packet_too_large",
-            Self::FieldTooLong { .. } => "field_too_long",
-            Self::NullInString { .. } => "utf8_null",
-            Self::PropertyNotAllowed { .. } => "property_not_allowed",
-            Self::PropertyRepeated { .. } => "property_repeated",
-            Self::PropertyOutOfRange { .. } => "property_out_of_range",
-            Self::AuthenticationMethodMissing => "authentication_method_missing",
-            Self::TopicMissing => "topic_missing",
-            Self::NotInVersion { .. } => "not_in_version",
-            Self::NoTopicFilters => "no_topic_filters",
-            Self::NoReasonCodes => "no_reason_codes",
-            Self::NoLocalOnShared => "no_local_on_shared",
-            Self::SessionPresentOnFailure => "session_present_on_failure",
-            Self::PasswordWithoutUserName => "password_without_user_name",
+            Self::FieldTooLong { field, .. } | Self::NullInString { field } | Self::NotInVersion { field, .. } => {
+                Some(*field)
+            }
+            Self::PropertyNotAllowed { property, .. } | Self::PropertyRepeated { property } => Some(property.name()),
+            Self::MaximumQoSOutOfRange => Some(PropertyId::MaximumQoS.name()),
+            Self::AuthenticationDataAlone => Some(PropertyId::AuthenticationData.name()),
+            Self::AuthenticationMethodMissing => Some(PropertyId::AuthenticationMethod.name()),
+            Self::TopicMissing => Some("topic"),
+            Self::NoTopicFilters => Some("topic_filters"),
+            Self::NoReasonCodes => Some("reasons"),
+            Self::NoLocalOnShared => Some("no_local"),
+            Self::SessionPresentOnFailure => Some("session_present"),
+            Self::PasswordWithoutUserName => Some("password"),
+            Self::ClientIdMissing => Some("client_id"),
+            Self::BufferTooSmall { .. } | Self::PacketTooLarge { .. } | Self::AuthBeforeV5 => None,
+        }
+    }
+
+    const fn words(&self) -> Words {
+        match self {
+            Self::BufferTooSmall { .. } => BUFFER_TOO_SMALL,
+            Self::PacketTooLarge { .. } => DecodeCause::PacketTooLarge.words(),
+            Self::FieldTooLong { .. } => FIELD_TOO_LONG,
+            Self::NullInString { .. } => DecodeCause::Utf8Null.words(),
+            Self::PropertyNotAllowed { .. } => DecodeCause::PropertyNotAllowed.words(),
+            Self::PropertyRepeated { .. } => DecodeCause::PropertyRepeated.words(),
+            Self::MaximumQoSOutOfRange => DecodeCause::MaximumQoSOutOfRange.words(),
+            Self::AuthenticationDataAlone => DecodeCause::AuthenticationDataAlone.words(),
+            Self::AuthenticationMethodMissing => DecodeCause::AuthenticationMethodMissing.words(),
+            Self::AuthBeforeV5 => DecodeCause::AuthBeforeV5.words(),
+            Self::TopicMissing => DecodeCause::TopicMissing.words(),
+            Self::NotInVersion { .. } => NOT_IN_VERSION,
+            Self::NoTopicFilters => DecodeCause::NoTopicFilters.words(),
+            Self::NoReasonCodes => DecodeCause::NoReasonCodes.words(),
+            Self::NoLocalOnShared => DecodeCause::NoLocalOnShared.words(),
+            Self::SessionPresentOnFailure => DecodeCause::SessionPresentOnFailure.words(),
+            Self::PasswordWithoutUserName => DecodeCause::PasswordWithoutUserName.words(),
+            Self::ClientIdMissing => CLIENT_ID_MISSING,
         }
     }
 }
 
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::BufferTooSmall { needed } => write!(f, "the buffer is too small: give {needed} bytes"),
-            Self::PacketTooLarge { remaining_len } => {
-                write!(f, "the packet's remaining length would be {remaining_len} bytes: at most 268435455 fit")
-            }
-            Self::FieldTooLong { field, len } => write!(f, "{field} has {len} bytes: at most 65535 fit"),
-            Self::NullInString { field } => write!(f, "{field} contains U+0000: remove it"),
-            Self::PropertyNotAllowed { property, context } => {
-                write!(f, "{} may not stand in {}: remove it", property.name(), context.name())
-            }
-            Self::PropertyRepeated { property } => {
-                write!(f, "{} may stand once alone: give it once", property.name())
-            }
-            Self::PropertyOutOfRange { property } => {
-                write!(f, "the value of {} is not allowed: see its range", property.name())
-            }
-            Self::AuthenticationMethodMissing => f.write_str("authentication_method is missing: add it"),
-            Self::TopicMissing => f.write_str("the message has neither a topic nor a topic alias: give one of them"),
-            Self::NotInVersion { what, version } => {
-                write!(f, "MQTT {version} cannot express {what}: leave it out or speak MQTT 5.0")
-            }
-            Self::NoTopicFilters => f.write_str("the packet holds no topic filter: give at least one"),
-            Self::NoReasonCodes => f.write_str("the packet holds no reason code: give one for each topic filter"),
-            Self::NoLocalOnShared => f.write_str("no_local is set on a shared subscription: clear it"),
-            Self::SessionPresentOnFailure => {
-                f.write_str("session_present is set although the connection is refused: clear it")
-            }
-            Self::PasswordWithoutUserName => f.write_str("before MQTT 5.0 a password needs a user name: give both"),
+        if let Some(field) = self.field() {
+            write!(f, "{field}: ")?;
         }
+        let words = self.words();
+        f.write_str(words.text)?;
+        match self {
+            Self::BufferTooSmall { needed: bytes }
+            | Self::PacketTooLarge { remaining_len: bytes }
+            | Self::FieldTooLong { len: bytes, .. } => write!(f, " ({bytes} bytes)")?,
+            Self::PropertyNotAllowed { context, .. } => write!(f, " ({})", context.name())?,
+            Self::NotInVersion { version, .. } => write!(f, " (MQTT {version})")?,
+            _ => {}
+        }
+        words.write_code(f)?;
+        words.write_statement(f)
     }
 }
 

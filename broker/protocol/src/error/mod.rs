@@ -3,8 +3,10 @@
 mod cause;
 mod decode;
 mod encode;
+pub(crate) mod table;
+pub(crate) mod words;
 
-pub use cause::DecodeCause;
 pub(crate) use decode::Flaw;
 pub use decode::{DecodeError, Fault};
 pub use encode::EncodeError;
+pub use table::DecodeCause;

@@ -58,7 +58,7 @@ macro_rules! acknowledgement {
             #[inline]
             fn measure(&self, version: ProtocolVersion) -> Result<Measured, EncodeError> {
                 only_in_v5(!self.properties.is_empty(), "properties", version)?;
-                only_in_v5(self.reason != $reason::Success, "a reason code in an acknowledgement", version)?;
+                only_in_v5(self.reason != $reason::Success, "reason", version)?;
                 let properties_len = self.properties.block_len(PropertyContext::$name)?;
                 let tail_len = Tail::of(self.reason.as_u8(), properties_len).len();
                 Measured::new(PacketType::$name, 2 + tail_len, properties_len)

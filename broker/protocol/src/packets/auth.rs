@@ -1,4 +1,4 @@
-use crate::encode::{EncodeParts, Measured, encode_methods, only_in_v5};
+use crate::encode::{EncodeParts, Measured, encode_methods};
 use crate::error::{DecodeCause, EncodeError, Flaw};
 use crate::properties::{Properties, PropertyContext, PropertyId, len_with_prefix};
 use crate::wire::reader::Reader;
@@ -47,7 +47,9 @@ impl<'a> Auth<'a> {
 
 impl EncodeParts for Auth<'_> {
     fn measure(&self, version: ProtocolVersion) -> Result<Measured, EncodeError> {
-        only_in_v5(true, "AUTH", version)?;
+        if !version.is_v5() {
+            return Err(EncodeError::AuthBeforeV5);
+        }
         let properties_len = self.properties.block_len(PropertyContext::Auth)?;
         if self.lacks_method() {
             return Err(EncodeError::AuthenticationMethodMissing);

@@ -45,7 +45,7 @@ impl<'a> ConnAck<'a> {
         if version.is_v5() {
             return Ok(self.reason.as_u8());
         }
-        self.reason.v3_return_code().ok_or(EncodeError::NotInVersion { what: "this connect reason", version })
+        self.reason.v3_return_code().ok_or(EncodeError::NotInVersion { field: "reason", version })
     }
 }
 

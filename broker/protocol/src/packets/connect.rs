@@ -164,7 +164,7 @@ impl EncodeParts for Connect<'_> {
         let mut remaining_len = 2 + version.protocol_name().len() + 4 + 2 + self.client_id.len();
         let mut will_properties_len = 0;
         if let Some(will) = &self.will {
-            only_in_v5(!will.properties.is_empty(), "will properties", version)?;
+            only_in_v5(!will.properties.is_empty(), "will.properties", version)?;
             check_len(will.payload, "will.payload")?;
             will_properties_len = will.properties.block_len(PropertyContext::Will)?;
             remaining_len += 2 + will.topic.as_str().len() + 2 + will.payload.len();

@@ -45,7 +45,7 @@ impl<'a> Disconnect<'a> {
 impl EncodeParts for Disconnect<'_> {
     fn measure(&self, version: ProtocolVersion) -> Result<Measured, EncodeError> {
         only_in_v5(!self.properties.is_empty(), "properties", version)?;
-        only_in_v5(self.reason != DisconnectReason::NormalDisconnection, "a reason code in DISCONNECT", version)?;
+        only_in_v5(self.reason != DisconnectReason::NormalDisconnection, "reason", version)?;
         let properties_len = self.properties.block_len(PropertyContext::Disconnect)?;
         let tail_len = Tail::of(self.reason.as_u8(), properties_len).len();
         Measured::new(PacketType::Disconnect, tail_len, properties_len)

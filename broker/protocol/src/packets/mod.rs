@@ -84,13 +84,15 @@ fn check_filter<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Flaw> {
 #[cold]
 fn filter_flaw(error: TopicError, start: usize) -> Flaw {
     let cause = match error.kind {
-        TopicErrorKind::Empty => DecodeCause::TopicFilterEmpty,
+        TopicErrorKind::FilterEmpty => DecodeCause::TopicFilterEmpty,
         TopicErrorKind::MultiLevelNotLast => DecodeCause::TopicFilterMultiLevel,
-        TopicErrorKind::ShareNameEmpty | TopicErrorKind::ShareNameWildcard => DecodeCause::ShareNameInvalid,
+        TopicErrorKind::ShareNameInvalid => DecodeCause::ShareNameInvalid,
         TopicErrorKind::ShareFilterMissing => DecodeCause::ShareFilterMissing,
         TopicErrorKind::WildcardNotAlone => DecodeCause::TopicFilterWildcard,
         // The string has been checked, its length has two bytes, and a filter is not a name.
-        TopicErrorKind::Null | TopicErrorKind::TooLong | TopicErrorKind::WildcardInName => DecodeCause::Utf8Null,
+        TopicErrorKind::Null | TopicErrorKind::TooLong | TopicErrorKind::NameEmpty | TopicErrorKind::WildcardInName => {
+            DecodeCause::Utf8Null
+        }
     };
     Flaw::new(cause, start + error.offset)
 }

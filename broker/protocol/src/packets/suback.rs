@@ -58,7 +58,7 @@ impl EncodeParts for SubAck<'_> {
         if self.reasons.is_empty() {
             return Err(EncodeError::NoReasonCodes);
         }
-        only_in_v5(self.reasons.iter().any(|reason| !reason.is_v3()), "this subscribe reason", version)?;
+        only_in_v5(self.reasons.iter().any(|reason| !reason.is_v3()), "reasons", version)?;
         let properties_len = self.properties.block_len(PropertyContext::SubAck)?;
         let properties_space = if version.is_v5() { len_with_prefix(properties_len) } else { 0 };
         Measured::new(PacketType::SubAck, 2 + properties_space + self.reasons.encoded_len(), properties_len)

@@ -173,7 +173,7 @@ impl EncodeParts for Subscribe<'_> {
         }
         for SubscriptionRequest { filter, options } in &self.requests {
             let has_v5_options = options != SubscriptionOptions::with_qos(options.qos);
-            only_in_v5(has_v5_options, "subscription options beside the QoS", version)?;
+            only_in_v5(has_v5_options, "subscription_options", version)?;
             if options.no_local && filter.share().is_some() {
                 return Err(EncodeError::NoLocalOnShared);
             }

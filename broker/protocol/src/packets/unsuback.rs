@@ -56,7 +56,7 @@ impl<'a> sealed::Item<'a> for UnsubscribeReason {
 impl EncodeParts for UnsubAck<'_> {
     fn measure(&self, version: ProtocolVersion) -> Result<Measured, EncodeError> {
         only_in_v5(!self.properties.is_empty(), "properties", version)?;
-        only_in_v5(!self.reasons.is_empty(), "reason codes in UNSUBACK", version)?;
+        only_in_v5(!self.reasons.is_empty(), "reasons", version)?;
         if version.is_v5() && self.reasons.is_empty() {
             return Err(EncodeError::NoReasonCodes);
         }

@@ -195,7 +195,7 @@ impl<'a> Properties<'a> {
             len += property.encoded_len();
         }
         if is_data_without_method(seen) {
-            return Err(EncodeError::AuthenticationMethodMissing);
+            return Err(EncodeError::AuthenticationDataAlone);
         }
         if len > MAX_VARIABLE_BYTE_INTEGER as usize {
             return Err(EncodeError::PacketTooLarge { remaining_len: len });

@@ -155,9 +155,7 @@ impl<'a> Property<'a> {
     /// What the type cannot hold off: lengths, U+0000 and the maximum QoS.
     pub(super) fn check(&self) -> Result<(), EncodeError> {
         match self {
-            Self::MaximumQoS(QoS::ExactlyOnce) => {
-                Err(EncodeError::PropertyOutOfRange { property: PropertyId::MaximumQoS })
-            }
+            Self::MaximumQoS(QoS::ExactlyOnce) => Err(EncodeError::MaximumQoSOutOfRange),
             Self::ContentType(text)
             | Self::AssignedClientIdentifier(text)
             | Self::AuthenticationMethod(text)

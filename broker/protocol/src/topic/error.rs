@@ -1,5 +1,9 @@
 use core::fmt;
 
+use crate::DecodeCause;
+use crate::error::table::FIELD_TOO_LONG;
+use crate::error::words::Words;
+
 /// Why a string is not a topic name or not a topic filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TopicError {
@@ -13,8 +17,10 @@ pub struct TopicError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum TopicErrorKind {
-    /// No character at all `[MQTT-4.7.3-1]`.
-    Empty,
+    /// A topic name without a character `[MQTT-4.7.3-1]`.
+    NameEmpty,
+    /// A topic filter without a character `[MQTT-4.7.3-1]`.
+    FilterEmpty,
     /// More than 65,535 bytes `[MQTT-4.7.3-3]`.
     TooLong,
     /// It contains U+0000 `[MQTT-4.7.3-2]`.
@@ -25,10 +31,8 @@ pub enum TopicErrorKind {
     MultiLevelNotLast,
     /// `+` or `#` shares its level with other characters `[MQTT-4.7.1-1]` `[MQTT-4.7.1-2]`.
     WildcardNotAlone,
-    /// `$share/` is followed by an empty share name `[MQTT-4.8.2-1]`.
-    ShareNameEmpty,
-    /// The share name contains `+` or `#` `[MQTT-4.8.2-2]`.
-    ShareNameWildcard,
+    /// The share name is empty `[MQTT-4.8.2-1]`, or contains `+` or `#` `[MQTT-4.8.2-2]`.
+    ShareNameInvalid,
     /// No filter follows the share name `[MQTT-4.8.2-2]`.
     ShareFilterMissing,
 }
@@ -36,50 +40,49 @@ pub enum TopicErrorKind {
 impl TopicErrorKind {
     /// Every kind.
     pub const ALL: [Self; 9] = [
-        Self::Empty,
+        Self::NameEmpty,
+        Self::FilterEmpty,
         Self::TooLong,
         Self::Null,
         Self::WildcardInName,
         Self::MultiLevelNotLast,
         Self::WildcardNotAlone,
-        Self::ShareNameEmpty,
-        Self::ShareNameWildcard,
+        Self::ShareNameInvalid,
         Self::ShareFilterMissing,
     ];
 
-    /// A stable name for programs.
+    /// A stable name for programs: that of the [`DecodeCause`] of the same fault in a packet.
     pub const fn code(self) -> &'static str {
-        match self {
-            Self::Empty => "topic_empty",
-            Self::TooLong => "topic_too_long",
-            Self::Null => "topic_null",
-            Self::WildcardInName => "topic_wildcard_in_name",
-            Self::MultiLevelNotLast => "topic_multi_level_not_last",
-            Self::WildcardNotAlone => "topic_wildcard_not_alone",
-            Self::ShareNameEmpty => "topic_share_name_empty",
-            Self::ShareNameWildcard => "topic_share_name_wildcard",
-            Self::ShareFilterMissing => "topic_share_filter_missing",
-        }
+        self.words().code
     }
 
-    const fn text(self) -> &'static str {
+    /// What is wrong and, after a colon, what to do about it.
+    pub const fn text(self) -> &'static str {
+        self.words().text
+    }
+
+    const fn words(self) -> Words {
         match self {
-            Self::Empty => "the topic is empty: use at least one character",
-            Self::TooLong => "the topic is longer than 65,535 bytes: shorten it",
-            Self::Null => "the topic contains U+0000: remove it",
-            Self::WildcardInName => "a topic name may not contain + or #: publish to one exact topic",
-            Self::MultiLevelNotLast => "# is allowed at the end of a topic filter alone: move or remove it",
-            Self::WildcardNotAlone => "a wildcard must fill its whole level: put it between slashes",
-            Self::ShareNameEmpty => "the share name is empty: write $share/NAME/FILTER",
-            Self::ShareNameWildcard => "a share name may not contain + or #: write $share/NAME/FILTER",
-            Self::ShareFilterMissing => "no topic filter follows the share name: write $share/NAME/FILTER",
+            Self::NameEmpty => DecodeCause::TopicMissing.words(),
+            Self::FilterEmpty => DecodeCause::TopicFilterEmpty.words(),
+            Self::TooLong => FIELD_TOO_LONG,
+            Self::Null => DecodeCause::Utf8Null.words(),
+            Self::WildcardInName => DecodeCause::TopicWildcard.words(),
+            Self::MultiLevelNotLast => DecodeCause::TopicFilterMultiLevel.words(),
+            Self::WildcardNotAlone => DecodeCause::TopicFilterWildcard.words(),
+            Self::ShareNameInvalid => DecodeCause::ShareNameInvalid.words(),
+            Self::ShareFilterMissing => DecodeCause::ShareFilterMissing.words(),
         }
     }
 }
 
 impl fmt::Display for TopicError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (byte {})", self.kind.text(), self.offset)
+        let words = self.kind.words();
+        f.write_str(words.text)?;
+        words.write_code(f)?;
+        write!(f, " at byte {}", self.offset)?;
+        words.write_statement(f)
     }
 }
 

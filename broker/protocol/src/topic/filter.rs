@@ -92,11 +92,11 @@ fn check_shared(shared: &[u8]) -> Result<(), TopicError> {
     let group_len = shared.iter().position(|&byte| byte == b'/').unwrap_or(shared.len());
     let (group, rest) = shared.split_at(group_len);
     if group.is_empty() {
-        return fault(TopicErrorKind::ShareNameEmpty, base);
+        return fault(TopicErrorKind::ShareNameInvalid, base);
     }
     if let Some(at) = group.iter().position(|byte| matches!(byte, 0 | b'+' | b'#')) {
         let is_null = group.get(at) == Some(&0);
-        return fault(if is_null { TopicErrorKind::Null } else { TopicErrorKind::ShareNameWildcard }, base + at);
+        return fault(if is_null { TopicErrorKind::Null } else { TopicErrorKind::ShareNameInvalid }, base + at);
     }
     // `rest` is empty or starts with the slash that ends the share name.
     let filter = rest.get(1..).unwrap_or(&[]);
@@ -110,7 +110,7 @@ fn check_shared(shared: &[u8]) -> Result<(), TopicError> {
 #[inline]
 fn check_levels(filter: &[u8], base: usize) -> Result<(), TopicError> {
     if filter.is_empty() {
-        return fault(TopicErrorKind::Empty, base);
+        return fault(TopicErrorKind::FilterEmpty, base);
     }
     let mut before = b'/';
     for (at, &byte) in filter.iter().enumerate() {
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(fault_of("#/a"), (TopicErrorKind::MultiLevelNotLast, 0));
         assert_eq!(fault_of("a/#/"), (TopicErrorKind::MultiLevelNotLast, 2));
         assert_eq!(fault_of("##"), (TopicErrorKind::WildcardNotAlone, 0));
-        assert_eq!(fault_of(""), (TopicErrorKind::Empty, 0));
+        assert_eq!(fault_of(""), (TopicErrorKind::FilterEmpty, 0));
         assert_eq!(fault_of("a/\0"), (TopicErrorKind::Null, 2));
     }
 
@@ -198,12 +198,12 @@ mod tests {
 
     #[test]
     fn broken_share_forms_are_refused() {
-        assert_eq!(fault_of("$share/"), (TopicErrorKind::ShareNameEmpty, 7));
-        assert_eq!(fault_of("$share//f"), (TopicErrorKind::ShareNameEmpty, 7));
+        assert_eq!(fault_of("$share/"), (TopicErrorKind::ShareNameInvalid, 7));
+        assert_eq!(fault_of("$share//f"), (TopicErrorKind::ShareNameInvalid, 7));
         assert_eq!(fault_of("$share/g"), (TopicErrorKind::ShareFilterMissing, 8));
         assert_eq!(fault_of("$share/g/"), (TopicErrorKind::ShareFilterMissing, 9));
-        assert_eq!(fault_of("$share/g+/f"), (TopicErrorKind::ShareNameWildcard, 8));
-        assert_eq!(fault_of("$share/#/f"), (TopicErrorKind::ShareNameWildcard, 7));
+        assert_eq!(fault_of("$share/g+/f"), (TopicErrorKind::ShareNameInvalid, 8));
+        assert_eq!(fault_of("$share/#/f"), (TopicErrorKind::ShareNameInvalid, 7));
         assert_eq!(fault_of("$share/g/a#"), (TopicErrorKind::WildcardNotAlone, 10));
         assert_eq!(fault_of("$share/g\0/a"), (TopicErrorKind::Null, 8));
     }

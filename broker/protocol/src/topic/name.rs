@@ -36,7 +36,7 @@ impl<'a> TopicName<'a> {
 #[cold]
 fn find_fault(name: &str) -> TopicError {
     if name.is_empty() {
-        return TopicError { kind: TopicErrorKind::Empty, offset: 0 };
+        return TopicError { kind: TopicErrorKind::NameEmpty, offset: 0 };
     }
     if name.len() > MAX_TOPIC_BYTES {
         return TopicError { kind: TopicErrorKind::TooLong, offset: MAX_TOPIC_BYTES };
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn faults_are_named_with_their_place() {
-        assert_eq!(fault(""), (TopicErrorKind::Empty, 0));
+        assert_eq!(fault(""), (TopicErrorKind::NameEmpty, 0));
         assert_eq!(fault("a/+/b"), (TopicErrorKind::WildcardInName, 2));
         assert_eq!(fault("sensors/kitchen/#"), (TopicErrorKind::WildcardInName, 16));
         assert_eq!(fault("a\0b"), (TopicErrorKind::Null, 1));

@@ -226,3 +226,6 @@ tw_reason tw_reason_for(tw_result result);
 
 /** The stable code of an error, such as "topic_wildcard"; "ok" for what is not negative. */
 const char *tw_error_name(tw_result result);
+
+/** What is wrong and, behind a colon, what to do: a sentence for people. The code where there is no text (see TW_TEXTS). */
+const char *tw_error_text(tw_result result);

@@ -1,7 +1,7 @@
 // Verdict says what package packets thinks of packets, for comparison with decoders in other languages.
 //
 // Each line of the input is "VERSION MAX_PACKET_SIZE HEX", with version 3, 4 or 5. Each line of the output is one of
-// "valid CONSUMED HEX", with the packet encoded again, "incomplete", or "CLASS REASON CODE OFFSET", with the class malformed,
+// "valid CONSUMED HEX", with the packet encoded again, "incomplete", or "CLASS REASON CODE OFFSET MESSAGE", with the class malformed,
 // protocol_error or too_large. An answer that differs between the ways to decode begins with "disagreement".
 package main
 
@@ -93,5 +93,5 @@ func verdict(p packets.Packet, consumed int, err error) string {
 	case problem.Fault() == packets.FaultIncomplete:
 		return "incomplete"
 	}
-	return fmt.Sprintf("%s %d %s %d", problem.Fault(), uint8(problem.Reason()), problem.Code(), problem.Offset)
+	return fmt.Sprintf("%s %d %s %d %v", problem.Fault(), uint8(problem.Reason()), problem.Code(), problem.Offset, problem)
 }

@@ -4,7 +4,8 @@
  * @packageDocumentation
  */
 
-export { MqttDecodeError, type DecodeErrorCode, type DecodeFault } from "./decode-error.js";
+export { MqttDecodeError, type DecodeFault } from "./decode-error.js";
 export { ClientDecoder } from "./decode/client-decoder.js";
 export { encodeClientInto } from "./encode/encode-client.js";
-export { MqttEncodeError, type EncodeErrorCode } from "./encode-error.js";
+export { MqttEncodeError } from "./encode-error.js";
+export type { DecodeErrorCode, DecodeErrorReasons, EncodeErrorCode } from "./error-codes.js";

@@ -5,13 +5,14 @@
  * @packageDocumentation
  */
 
-export { MqttDecodeError, type DecodeErrorCode, type DecodeFault } from "./decode-error.js";
+export { MqttDecodeError, type DecodeFault } from "./decode-error.js";
 export { MqttDecoder } from "./decode/decoder.js";
 export { MAX_PACKET_SIZE } from "./decode/fixed-header.js";
 export type { Frame } from "./decode/frame.js";
 export type { DecoderOptions, StreamDecoder } from "./decode/stream-decoder.js";
 export { encode, encodedLength, encodeInto, encodePublishHeader } from "./encode/encode.js";
-export { MqttEncodeError, type EncodeErrorCode } from "./encode-error.js";
+export { MqttEncodeError } from "./encode-error.js";
+export type { DecodeErrorCode, DecodeErrorReasons, EncodeErrorCode } from "./error-codes.js";
 export type * from "./packets.js";
 export type {
   AckProperties,

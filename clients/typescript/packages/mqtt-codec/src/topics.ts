@@ -1,7 +1,7 @@
 // Topic names and topic filters (sections 4.7 and 4.8.2), by their UTF-8: all that matters is ASCII.
 
 import { flagsOf, WILDCARD } from "./bytes.js";
-import type { DecodeErrorCode } from "./decode-error.js";
+import type { DecodeErrorCode, EncodeErrorCode } from "./error-codes.js";
 
 const PLUS = 0x2b;
 const HASH = 0x23;
@@ -10,7 +10,7 @@ const SHARE: readonly number[] = [0x24, 0x73, 0x68, 0x61, 0x72, 0x65, SLASH];
 
 /** What is wrong with a topic filter, and at which index. */
 export interface FilterFlaw {
-  code: DecodeErrorCode;
+  code: DecodeErrorCode & EncodeErrorCode;
   at: number;
 }
 

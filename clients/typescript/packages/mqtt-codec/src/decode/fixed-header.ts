@@ -1,4 +1,4 @@
-import type { DecodeErrorCode } from "../decode-error.js";
+import type { DecodeErrorCode } from "../error-codes.js";
 
 /** The largest packet that the wire format can express, in bytes, with its fixed header. */
 export const MAX_PACKET_SIZE = 268_435_460;

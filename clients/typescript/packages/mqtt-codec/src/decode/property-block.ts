@@ -1,6 +1,6 @@
 // Property blocks (section 2.2.2).
 
-import type { DecodeErrorCode } from "../decode-error.js";
+import type { DecodeErrorCode } from "../error-codes.js";
 import {
   NO_PROPERTIES,
   type AuthProperties,

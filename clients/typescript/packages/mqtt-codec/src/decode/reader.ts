@@ -1,6 +1,7 @@
 // Takes the fields of one packet off its bytes. A packet is read in one go, so that all decoders can share one state.
 
-import { MqttDecodeError, type DecodeErrorCode } from "../decode-error.js";
+import { MqttDecodeError } from "../decode-error.js";
+import type { DecodeErrorCode } from "../error-codes.js";
 import { flagsOf, WILDCARD } from "../bytes.js";
 import { firstWildcard } from "../topics.js";
 import { decodeText, illFormedAt, type ShortAscii } from "./text.js";

@@ -1,4 +1,5 @@
-import { MqttDecodeError, type DecodeErrorCode } from "../decode-error.js";
+import { MqttDecodeError } from "../decode-error.js";
+import type { DecodeErrorCode } from "../error-codes.js";
 import type { Packet, ProtocolVersion } from "../packets.js";
 import { firstByteFlaw, isLegalFirst, MAX_PACKET_SIZE } from "./fixed-header.js";
 import { begin, NOTHING, type Caches } from "./reader.js";

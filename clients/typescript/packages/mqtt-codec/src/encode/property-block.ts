@@ -106,7 +106,7 @@ export function writeProperties(given: object, place: number): boolean {
         w.fail("property_not_allowed", key);
     }
   }
-  if (hasData && !hasMethod) w.fail("authentication_method_missing", "authenticationMethod");
+  if (hasData && !hasMethod) w.fail("authentication_data_alone", "authenticationData");
   w.endBlock(start);
   return hasMethod;
 }
@@ -133,7 +133,7 @@ function text(id: number, value: unknown, key: string, place: number): void {
 
 function topic(id: number, value: unknown, key: string, place: number): void {
   identifier(id, key, place);
-  w.topic(value as string, key);
+  w.topic(value as string, key, "response_topic_invalid");
 }
 
 function binary(id: number, value: unknown, key: string, place: number): void {

@@ -78,9 +78,9 @@ function publish(packet: PublishInit, version: ProtocolVersion, payload: boolean
   }
   let first = 0x30;
   if (qos === 0) {
-    if (packet.dup) w.fail("out_of_range", "dup");
+    if (packet.dup) w.fail("dup_with_qos_zero", "dup");
   } else {
-    first |= w.integer(qos, 1, 2, "qos") << 1;
+    first |= w.integer(qos, 1, 2, "qos", "qos_unknown") << 1;
     if (packet.dup) first |= 8;
     packetId(packet.packetId);
   }
@@ -147,7 +147,7 @@ function connect(packet: ConnectInit): number {
   w.text(packet.clientId, "clientId");
   if (will != null) {
     properties(will.properties, 0, version);
-    w.topic(will.topic, "will.topic");
+    w.topic(will.topic, "will.topic", "will_topic_invalid");
     w.binary(will.payload, "will.payload");
   }
   if (userName != null) w.text(userName, "userName");
@@ -156,7 +156,7 @@ function connect(packet: ConnectInit): number {
 }
 
 function willFlags(will: WillInit): number {
-  return 0x04 | (w.integer(will.qos ?? 0, 0, 2, "will.qos") << 3) | (will.retain ? 0x20 : 0);
+  return 0x04 | (w.integer(will.qos ?? 0, 0, 2, "will.qos", "qos_unknown") << 3) | (will.retain ? 0x20 : 0);
 }
 
 function subscribe(packet: SubscribeInit, version: ProtocolVersion): number {
@@ -167,7 +167,7 @@ function subscribe(packet: SubscribeInit, version: ProtocolVersion): number {
   for (const request of requests) {
     const isSharedFilter = w.topicFilter(request.filter, "requests.filter");
     const { noLocal = false, retainAsPublished = false } = request;
-    const qos = w.integer(request.qos ?? 0, 0, 2, "requests.qos");
+    const qos = w.integer(request.qos ?? 0, 0, 2, "requests.qos", "qos_unknown");
     const handling = w.integer(request.retainHandling ?? 0, 0, 2, "requests.retainHandling");
     if (noLocal && isSharedFilter) w.fail("no_local_on_shared", "requests.noLocal");
     const options = qos | (noLocal ? 4 : 0) | (retainAsPublished ? 8 : 0) | (handling << 4);
@@ -197,7 +197,7 @@ function disconnect(packet: Init<Disconnect["type"]>, version: ProtocolVersion):
 }
 
 function auth(packet: Init<Auth["type"]>, version: ProtocolVersion): number {
-  if (version !== 5) w.fail("not_in_version", "type");
+  if (version !== 5) w.fail("auth_before_v5", "type");
   const reason = packet.reason ?? 0;
   const hasMethod = tail(reason, packet.properties, 15, version);
   // A success without properties is an empty body.

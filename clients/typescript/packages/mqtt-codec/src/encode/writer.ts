@@ -2,7 +2,8 @@
 // of two things: a slab, which is handed out piece by piece and never written twice, or a buffer of the caller.
 
 import { flagsOf, WILDCARD } from "../bytes.js";
-import { MqttEncodeError, type EncodeErrorCode } from "../encode-error.js";
+import { MqttEncodeError } from "../encode-error.js";
+import type { EncodeErrorCode } from "../error-codes.js";
 import { filterFlaw, isShared } from "../topics.js";
 
 /** Packets of up to a quarter of this share a slab of so many bytes. */
@@ -188,10 +189,10 @@ export function variableByteInteger(value: number): void {
   s.at = putVariableByteInteger(s.bytes, s.at, value);
 }
 
-/** The value, if it is a whole number in that range. */
-export function integer(value: unknown, low: number, high: number, field: string): number {
+/** The value, if it is a whole number in that range. `code`: what is wrong with others. */
+export function integer(value: unknown, low: number, high: number, field: string, code: EncodeErrorCode = "out_of_range"): number {
   if (typeof value !== "number") return fail("wrong_type", field);
-  if (!(value >= low && value <= high) || Math.floor(value) !== value) fail("out_of_range", field);
+  if (!(value >= low && value <= high) || Math.floor(value) !== value) fail(code, field);
   return value;
 }
 
@@ -253,16 +254,17 @@ function anyText(value: string, field: string): number {
   return start;
 }
 
-/** A text that is a topic name. */
-export function topic(value: string, field: string): void {
+/** A text that is a topic name. `code`: what is wrong with one that is empty or has a wildcard. */
+export function topic(value: string, field: string, code: EncodeErrorCode = "topic_wildcard"): void {
   const start = text(value, field);
-  if (start === s.at || (flagsOf(s.bytes, start, s.at) & WILDCARD) !== 0) fail("topic_wildcard", field);
+  if (start === s.at || flagsOf(s.bytes, start, s.at) & WILDCARD) fail(code, field);
 }
 
 /** A text that is a topic filter. Answers whether it is a shared one. */
 export function topicFilter(value: string, field: string): boolean {
   const start = text(value, field);
-  if (filterFlaw(s.bytes, start, s.at) !== null) fail("topic_filter_invalid", field);
+  const flaw = filterFlaw(s.bytes, start, s.at);
+  if (flaw) fail(flaw.code, field);
   return isShared(s.bytes, start, s.at);
 }
 

@@ -1,0 +1,88 @@
+// Written by `make errors` from spec/errors/errors.toml.
+
+import type { DecodeErrorCode, EncodeErrorCode } from "./error-codes.js";
+
+/** What is wrong and, after a colon, what to do; and the statement of MQTT 5.0 that is broken, if there is a numbered one. */
+export type Words = readonly [text: string, statement?: string];
+
+/** The words of each code. */
+export const TEXTS: Readonly<Record<DecodeErrorCode | EncodeErrorCode, Words>> = {
+  packet_too_large: [
+    "the packet is larger than its receiver accepts, or than MQTT allows: send less in one packet",
+    "MQTT-3.2.2-15",
+  ],
+  packet_type_reserved: ["packet type 0 is reserved: send a type from 1 to 15", "MQTT-2.1.3-1"],
+  packet_type_unexpected: ["servers do not send packets of this type: check what is at the other end"],
+  auth_before_v5: ["AUTH exists only in MQTT 5.0: do not send it in 3.1.1"],
+  flags_reserved: [
+    "the lower four bits of the first byte do not belong to this packet type: send the bits that the standard lists for it",
+    "MQTT-2.1.3-1",
+  ],
+  publish_qos_three: ["both QoS bits of PUBLISH are set: send QoS 0, 1 or 2", "MQTT-3.3.1-4"],
+  dup_with_qos_zero: ["DUP is set on a QoS 0 message: set it only on QoS 1 and 2", "MQTT-3.3.1-2"],
+  variable_byte_integer_too_long: ["a variable byte integer is longer than four bytes: send at most four"],
+  variable_byte_integer_not_minimal: [
+    "a variable byte integer uses more bytes than it needs: send the shortest form",
+    "MQTT-1.5.5-1",
+  ],
+  field_past_end: ["a field runs past the end of the packet: correct its length or the remaining length"],
+  trailing_bytes: ["there are bytes after the last field of the packet: correct the remaining length"],
+  utf8_invalid: ["the string is not well-formed UTF-8: encode it as UTF-8 without surrogates", "MQTT-1.5.4-1"],
+  utf8_null: ["the string contains U+0000: remove it", "MQTT-1.5.4-2"],
+  packet_id_zero: ["the packet identifier is 0: use 1 to 65535", "MQTT-2.2.1-3"],
+  reason_code_unknown: ["the standard does not list this reason code for this packet type: use one that it lists"],
+  property_block_past_end: ["the property length runs past the end of the packet: correct it"],
+  property_past_block: ["a property runs past the property length: correct one of the two"],
+  property_unknown: ["the property identifier is not defined: send only defined properties"],
+  property_not_allowed: ["the property is not allowed in this packet: remove it"],
+  property_repeated: ["the property may appear at most once: send it once"],
+  property_not_boolean: ["the property is neither 0 nor 1: send 0 or 1"],
+  payload_format_unknown: ["the payload format indicator is neither 0 nor 1: send 0 for bytes or 1 for UTF-8"],
+  maximum_qos_out_of_range: ["the maximum QoS is neither 0 nor 1: leave the property out for QoS 2"],
+  receive_maximum_zero: ["the receive maximum is 0: send 1 to 65535"],
+  maximum_packet_size_zero: ["the maximum packet size is 0: leave the property out for no limit"],
+  topic_alias_zero: ["the topic alias is 0: use 1 to the receiver's topic alias maximum", "MQTT-3.3.2-8"],
+  subscription_id_zero: ["the subscription identifier is 0: use 1 to 268435455"],
+  response_topic_invalid: ["the response topic is empty or contains a wildcard: send a topic name", "MQTT-3.3.2-14"],
+  authentication_data_alone: ["there is authentication data without an authentication method: send both"],
+  authentication_method_missing: ["AUTH names no authentication method: send the method of the CONNECT"],
+  protocol_name_unknown: ["the protocol name is neither MQTT nor MQIsdp: send MQTT", "MQTT-3.1.2-1"],
+  protocol_level_unsupported: [
+    "the protocol level is not supported: use 3 with MQIsdp, 4 or 5 with MQTT",
+    "MQTT-3.1.2-2",
+  ],
+  connect_flag_reserved: ["the reserved bit of the connect flags is set: send 0", "MQTT-3.1.2-3"],
+  will_flags_without_will: [
+    "will QoS or will retain is set without the will flag: clear them, or send a will",
+    "MQTT-3.1.2-11",
+  ],
+  will_qos_three: ["the will QoS is 3: send 0, 1 or 2", "MQTT-3.1.2-12"],
+  password_without_user_name: ["before MQTT 5.0 a password needs a user name: send both"],
+  will_topic_invalid: ["the will topic is empty or contains a wildcard: send a topic name", "MQTT-4.7.0-1"],
+  connack_flags_reserved: ["a reserved bit of the connect acknowledge flags is set: send 0", "MQTT-3.2.2-1"],
+  session_present_on_failure: ["session present is set although the connection is refused: send 0", "MQTT-3.2.2-6"],
+  topic_missing: ["the topic name is empty, and no topic alias stands for it: send one of them", "MQTT-4.7.3-1"],
+  topic_wildcard: ["the topic name contains + or #: publish to one exact topic", "MQTT-3.3.2-2"],
+  topic_filter_empty: ["the topic filter is empty: use at least one character", "MQTT-4.7.3-1"],
+  topic_filter_multi_level: ["# is allowed only at the end of a topic filter: move or remove it", "MQTT-4.7.1-1"],
+  topic_filter_wildcard: ["a wildcard must fill its whole level: put it between slashes", "MQTT-4.7.1-2"],
+  share_name_invalid: ["the share name is empty or contains + or #: write $share/NAME/FILTER", "MQTT-4.8.2-1"],
+  share_filter_missing: ["no topic filter follows the share name: write $share/NAME/FILTER", "MQTT-4.8.2-2"],
+  no_topic_filters: ["the packet has no topic filter: send at least one", "MQTT-3.8.3-2"],
+  no_reason_codes: ["the packet has no reason code: send one for each topic filter", "MQTT-3.8.4-6"],
+  subscription_options_reserved: ["a reserved bit of the subscription options is set: send 0", "MQTT-3.8.3-5"],
+  subscription_qos_three: ["the maximum QoS of the subscription is 3: send 0, 1 or 2"],
+  retain_handling_three: ["the retain handling is 3: send 0, 1 or 2"],
+  no_local_on_shared: ["no local is set on a shared subscription: clear it", "MQTT-3.8.3-4"],
+  buffer_too_small: ["the buffer is too small for the packet: give it more room"],
+  field_too_long: ["the string or binary field is longer than 65,535 bytes: shorten it"],
+  not_in_version: ["this version of the protocol cannot express it: leave it out, or use MQTT 5.0"],
+  qos_unknown: ["the QoS is not 0, 1 or 2: use one of them", "MQTT-3.3.1-4"],
+  client_id_missing: [
+    "before MQTT 5.0 a session is kept only for a client identifier: send one, or start a clean session",
+    "MQTT-3.1.3-7",
+  ],
+  not_a_packet: ["it is not a control packet: give an object with one of the types of this package"],
+  wrong_type: ["the value has the wrong type: see the types of this package"],
+  out_of_range: ["the value is out of the range that the standard allows: see the documentation of the field"],
+};

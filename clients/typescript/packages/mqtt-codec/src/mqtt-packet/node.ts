@@ -1,0 +1,10 @@
+/**
+ * What {@link "mqtt-packet/index"} exports, with the texts of errors.
+ *
+ * @packageDocumentation
+ */
+
+import "../texts.js";
+
+export * from "./index.js";
+export { default } from "./index.js";

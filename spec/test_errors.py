@@ -1,0 +1,103 @@
+"""The words of errors: their file, the tables made of it, and what other files of this folder say about codes."""
+
+import importlib.util
+import json
+import re
+import unittest
+from collections import Counter
+from pathlib import Path
+
+SPEC = Path(__file__).resolve().parent
+ROOT = SPEC.parent
+
+# By its path: another folder has a module of the same name.
+_found = importlib.util.spec_from_file_location("errors_generate", SPEC / "errors/generate.py")
+generate = importlib.util.module_from_spec(_found)
+_found.loader.exec_module(generate)
+words, c = generate.words, generate.c
+
+
+class Errors(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.codes = words.read()
+        cls.names = {section: {code.name for code in cls.codes if code.section == section} for section in words.SECTIONS}
+
+
+class File(Errors):
+    def test_a_code_is_in_one_section(self):
+        times = Counter(code.name for code in self.codes)
+        # The client, which knows more, says what it is in its own words.
+        self.assertEqual(["packet_too_large"], [name for name, count in times.items() if count > 1])
+
+    def test_the_statements_are_in_the_ledger(self):
+        ledger = json.loads((SPEC / "statements/mqtt-5.0.json").read_text())["statements"]
+        known = {statement["id"] for statement in ledger}
+        for code in self.codes:
+            with self.subTest(code.name):
+                self.assertIn(code.statement, known | {None})
+
+    def test_malformed_packets_are_answered_with_malformed_packet(self):
+        for code in self.codes:
+            with self.subTest(code.name):
+                if code.fault in ("malformed", "incomplete"):
+                    self.assertEqual(0x81, code.reason)
+                if code.fault == "too_large":
+                    self.assertEqual(0x95, code.reason)
+
+    def test_what_is_wrong_is_refused_by_name(self):
+        for text, said in (
+            ('[codecs.x]\ntext = "a: b"', "'codecs' is no section"),
+            ('[client.x]\ntext = "a: b"\nfault = "use"', "'fault' is no key of client.x"),
+            ('[client.x]\ntext = "a, b"', "client.x: the text"),
+            ('[client.x]\ntext = "a: b."', "client.x: the text"),
+            ('[codec.x]\ntext = "a: b"\nonly = ["cobol"]', "'cobol' is no language of codec.x"),
+            ('[codec.x]\ntext = "a: b"\nfault = "use"', "codec.x: nothing uses it"),
+            ('[codec.x]\ntext = "a: b"\nfault = "malformed"\nused = ["decode"]', "codec.x: a fault in a packet has a reason"),
+            ('[codec.x]\ntext = "a: b"\nfault = "malformed"\nused = ["decode"]\nreason = 1', "1 is no reason of codec.x"),
+        ):
+            with self.subTest(said), self.assertRaisesRegex(ValueError, f"^{re.escape(said)}"):
+                words.parse(text)
+
+
+class Tables(Errors):
+    def test_none_is_stale(self):
+        self.assertEqual([], [str(path.relative_to(ROOT)) for path in generate.stale()], "run `make errors`")
+
+
+class CNames(Errors):
+    def test_errors_of_the_codec_and_of_scram_are_named_by_their_codes(self):
+        source = (ROOT / "clients/c/src/names.c").read_text()
+        literals = re.search(r"ERROR_NAMES\[\] =(.*?);", source, re.S)[1]
+        named = "".join(re.findall(r'"([^"]*)"', literals)).split("\\0")
+        known = c.by_enumerator(self.codes)
+        for enumerator, name in zip(c.enumerators(), named, strict=True):
+            if enumerator in known and known[enumerator].section != "client":
+                with self.subTest(enumerator):
+                    self.assertEqual(known[enumerator].name, name)
+
+
+class Vectors(Errors):
+    def test_topics_are_refused_with_codes_of_the_file(self):
+        ours = {code.name for code in self.codes if "topic" in code.used}
+        for file in ("names", "filters"):
+            for vector in json.loads((SPEC / f"vectors/topics/{file}.json").read_text())["vectors"]:
+                with self.subTest(vector["id"]):
+                    self.assertIn(vector["cause"], ours | {None})
+
+    def test_exchanges_of_scram_fail_with_codes_of_the_file(self):
+        for vector in json.loads((SPEC / "vectors/scram/cases.json").read_text())["vectors"]:
+            with self.subTest(vector["id"]):
+                self.assertIn(vector["result"], self.names["scram"] | {"valid"})
+
+    def test_invalid_packets_are_answered_with_reasons_of_the_file(self):
+        reasons = {(code.fault, code.reason) for code in self.codes if "decode" in code.used}
+        for path in sorted((SPEC / "vectors/mqtt").glob("*.json")):
+            for vector in json.loads(path.read_text())["vectors"]:
+                if vector["result"] not in ("valid", "incomplete"):
+                    with self.subTest(vector["id"]):
+                        self.assertIn((vector["result"], vector["reason"]), reasons)
+
+
+if __name__ == "__main__":
+    unittest.main()
