@@ -29,6 +29,10 @@
 
 #include "reasons.c"
 
+#if TW_TEXTS
+#include "texts.c"
+#endif
+
 #include "names.c"
 
 #include "properties.c"
@@ -41,11 +45,17 @@
 
 #include "outbox.c"
 
+#include "subscriptions.c"
+
 #include "client.c"
 
 #include "authentication.c"
 
 #include "incoming.c"
+
+#if TW_REQUESTS
+#include "requests.c"
+#endif
 
 #if TW_SCRAM
 #include "sha2.c"
