@@ -192,7 +192,108 @@ static void what_does_not_fit_at_once_follows(void) {
     SENDS(&r, "8209 000b 00 0003616234 01 3207 000178 0006 00 78");
 }
 
+#define FILTERS 4
+
+/* What the client wants and what the server has: the QoS, or -1. */
+static int wanted[FILTERS], granted[FILTERS];
+
+static tw_subscription filter_of(int i, int qos) {
+    static const char NAMES[FILTERS][4] = {"a", "a/b", "+", "#"};
+    return tw_filter(tw_str(NAMES[i]), (tw_qos)qos);
+}
+
+static int index_of(tw_bytes filter) {
+    int i;
+    for (i = 0; i < FILTERS; i++) {
+        tw_bytes name = filter_of(i, 0).filter;
+        if (name.len == filter.len && memcmp(name.data, filter.data, name.len) == 0) {
+            return i;
+        }
+    }
+    CHECK(false, "an unknown filter");
+    return 0;
+}
+
+/* The server takes a packet, and answers if `answers`. */
+static void serve(bool answers) {
+    tw_bytes output = tw_client_output(&r.client);
+    tw_packet packet;
+    tw_subscription s;
+    char hex[32];
+    tw_result len = tw_decode(output.data, output.len, TW_V5, TW_MAX_PACKET_BYTES, &packet);
+    bool is_subscribe = packet.type == TW_SUBSCRIBE;
+    int reason = 0;
+    if (len <= 0) {
+        return;
+    }
+    while ((is_subscribe || packet.type == TW_UNSUBSCRIBE) &&
+           tw_next_subscription(&packet.as.subscribe.wire, is_subscribe, &s)) {
+        granted[index_of(s.filter)] = is_subscribe ? (int)s.qos : -1;
+        reason = is_subscribe ? (int)s.qos : 0;
+    }
+    sprintf(hex, "%s04 %04x 00 %02x", is_subscribe ? "90" : "b0", packet.as.subscribe.packet_id, (unsigned)reason & 0xFF);
+    tw_client_sent(&r.client, (size_t)len);
+    (void)give(&r, answers ? hex : "");
+}
+
+/* The line is cut at any time, and the server may have lost the session: in the end it has what the client wants. */
+static void whatever_happens_the_server_has_what_is_wanted_in_the_end(uint64_t seed) {
+    tw_properties none = {NULL, 0};
+    dice d;
+    bool is_mute = false;
+    int turn, i;
+    d.state = seed * 0x9E3779B97F4A7C15u + 1;
+    set_up_keeping(TW_V5, sizeof r.subscriptions);
+    memset(wanted, -1, sizeof wanted);
+    memset(granted, -1, sizeof granted);
+    connect_with(&r, CONNACK_V5);
+    for (turn = 0; turn < 200; turn++) {
+        tw_subscription list = filter_of((int)roll(&d, FILTERS), (int)roll(&d, 3));
+        switch (roll(&d, 6)) {
+        case 0:
+            if (tw_client_subscribe(&r.client, &list, 1, none, NULL) == 0) {
+                wanted[index_of(list.filter)] = (int)list.qos;
+            }
+            break;
+        case 1:
+            if (tw_client_unsubscribe(&r.client, &list, 1, none, NULL) == 0) {
+                wanted[index_of(list.filter)] = -1;
+            }
+            break;
+        case 2:
+            if (roll(&d, 3) == 0) {
+                bool is_lost = roll(&d, 2) == 0;
+                tw_client_close(&r.client);
+                if (is_lost) {
+                    memset(granted, -1, sizeof granted);
+                }
+                is_mute = false;
+                connect_with(&r, is_lost ? CONNACK_V5 : CONNACK_V5_RESUMED);
+            }
+            break;
+        case 3: (void)next(&r); break;
+        default:
+            /* From some packet on, answers are on the line when it is cut. */
+            is_mute = is_mute || roll(&d, 5) == 0;
+            serve(!is_mute);
+            break;
+        }
+    }
+    /* What was never answered is asked again after a last reconnection. */
+    reconnect(CONNACK_V5_RESUMED);
+    for (i = 0; i < 200; i++) {
+        serve(true);
+        (void)next(&r);
+    }
+    CHECK(tw_client_is_idle(&r.client), "seed %d", (int)seed);
+    for (i = 0; i < FILTERS; i++) {
+        CHECK(wanted[i] == granted[i], "seed %d: filter %d is wanted at %d, and granted at %d", (int)seed, i, wanted[i],
+              granted[i]);
+    }
+}
+
 int main(void) {
+    uint64_t seed;
     what_was_granted_is_asked_for_again_before_messages_go();
     what_was_ended_is_not_asked_for();
     a_subscribe_in_the_outbox_is_not_doubled();
@@ -204,5 +305,8 @@ int main(void) {
     without_memory_nothing_is_kept();
     each_connection_of_3_1_1_is_a_new_session();
     what_does_not_fit_at_once_follows();
+    for (seed = 1; seed <= 3000; seed++) {
+        whatever_happens_the_server_has_what_is_wanted_in_the_end(seed);
+    }
     return finish("subscriptions");
 }
