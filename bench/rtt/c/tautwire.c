@@ -40,14 +40,14 @@ void library_connect(const char *host, const char *port, const char *client_id, 
 }
 
 void library_subscribe(const char *filter) {
-    if (tw_link_subscribe(&link_, filter, qos, TIMEOUT_MS) != (tw_result)qos) {
+    if (tw_link_subscribe(&link_, filter, qos, TIMEOUT_MS, NULL) != 0) {
         die("not subscribed");
     }
 }
 
 void library_publish(const char *topic, const void *payload, size_t len) {
     tw_publish message = tw_message(tw_str(topic), tw_view(payload, len), qos);
-    if (tw_client_publish(&link_.client, &message) < 0) {
+    if (tw_client_publish(&link_.client, &message, NULL) < 0) {
         die("not published");
     }
 }

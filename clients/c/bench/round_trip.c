@@ -60,14 +60,14 @@ static void tautwire_start(void) {
     config.incoming = incoming;
     config.incoming_count = 64;
     if (tw_link_init(&link_, &config, tw_tcp_transport(&tcp, host, port), on_event, NULL) != 0 ||
-        tw_link_connect(&link_, TIMEOUT_MS) != 0 || tw_link_subscribe(&link_, topic, (tw_qos)qos, TIMEOUT_MS) != qos) {
+        tw_link_connect(&link_, TIMEOUT_MS) != 0 || tw_link_subscribe(&link_, topic, (tw_qos)qos, TIMEOUT_MS, NULL) != 0) {
         die("tautwire: no connection");
     }
 }
 
 static void tautwire_once(long number) {
     tw_publish message = tw_message(tw_str(topic), tw_view(payload, sizeof payload), (tw_qos)qos);
-    if (tw_client_publish(&link_.client, &message) < 0) {
+    if (tw_client_publish(&link_.client, &message, NULL) < 0) {
         die("tautwire: publish");
     }
     while (arrived <= number) {

@@ -109,7 +109,7 @@ static void report(void) {
     text[3] = (char)('0' + t % 10);
     message = tw_message(tw_str("boards/7/temperature"), tw_view(text, 4), TW_AT_LEAST_ONCE);
     /* TW_OUTBOX_FULL: the line has been down for long. The next reading will be newer anyway. */
-    (void)tw_client_publish(&client, &message);
+    (void)tw_client_publish(&client, &message, NULL);
 }
 
 int main(void) {

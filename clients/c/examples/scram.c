@@ -30,8 +30,7 @@ static void on_event(void *user, tw_link *link, const tw_event *event) {
 
 static tw_result publish(tw_link *link) {
     tw_publish message = tw_message(tw_str("demo/scram"), tw_str("hi"), TW_AT_LEAST_ONCE);
-    tw_result result = tw_link_publish(link, &message, 10000);
-    return result < 0x80 ? result : (tw_result)TW_REFUSED;
+    return tw_link_publish(link, &message, 10000);
 }
 
 int main(int argc, char **argv) {
@@ -68,7 +67,6 @@ int main(int argc, char **argv) {
     /* Messages flow meanwhile. */
     for (turns = 0; result == 0 && !has_proved_again && turns < 100; turns++) {
         result = publish(&link);
-        result = result > 0 ? 0 : result;
     }
     if (result == 0) {
         tw_link_cut(&link);
@@ -79,7 +77,7 @@ int main(int argc, char **argv) {
         result = publish(&link);
     }
     if (result < 0) {
-        fprintf(stderr, "%s, reason 0x%02x\n", tw_error_name(result), (unsigned)tw_link_reason(&link));
+        fprintf(stderr, "%s (0x%02x) [%s]\n", tw_error_text(result), (unsigned)tw_link_reason(&link), tw_error_name(result));
         return 1;
     }
     puts(has_proved_again ? "proved, proved again, and come back" : "the server has not answered");

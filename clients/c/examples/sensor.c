@@ -11,7 +11,7 @@
 #define READ_EVERY_MS 200u
 
 typedef struct sensor {
-    uint8_t receive[1024], transmit[1024], outbox[4096];
+    uint8_t receive[1024], transmit[1024], outbox[4096], subscriptions[128];
     uint16_t incoming[8];
     double offset;
 } sensor;
@@ -22,13 +22,8 @@ static void on_event(void *user, tw_link *link, const tw_event *event) {
     case TW_EVENT_CONNECTED: {
         /* From here, also after each reconnection. Calls on link->client never wait. */
         tw_publish online = tw_message(tw_str("sensors/kitchen/status"), tw_str("online"), TW_AT_LEAST_ONCE);
-        tw_subscription commands = tw_filter(tw_str("sensors/kitchen/set/#"), TW_AT_LEAST_ONCE);
-        tw_properties none = {NULL, 0};
         online.retain = true;
-        (void)tw_client_publish(&link->client, &online);
-        if (!event->session_present) {
-            (void)tw_client_subscribe(&link->client, &commands, 1, none);
-        }
+        (void)tw_client_publish(&link->client, &online, NULL);
         printf("connected\n");
         break;
     }
@@ -40,7 +35,13 @@ static void on_event(void *user, tw_link *link, const tw_event *event) {
             s->offset = strtod(text, NULL);
         }
         break;
-    case TW_EVENT_CLOSED: printf("connection lost: %s\n", tw_error_name(event->error)); break;
+    case TW_EVENT_SUBSCRIBED:
+    case TW_EVENT_PUBLISHED:
+        if (event->error < 0) {
+            printf("%s (0x%02x) [%s]\n", tw_error_text(event->error), (unsigned)event->reason, tw_error_name(event->error));
+        }
+        break;
+    case TW_EVENT_CLOSED: printf("%s [%s]\n", tw_error_text(event->error), tw_error_name(event->error)); break;
     default: break;
     }
 }
@@ -50,6 +51,8 @@ int main(int argc, char **argv) {
     static tw_link link;
     tw_tcp tcp;
     tw_client_config config = tw_client_defaults();
+    tw_subscription commands = tw_filter(tw_str("sensors/kitchen/set/#"), TW_AT_LEAST_ONCE);
+    tw_properties none = {NULL, 0};
     tw_result result;
     int left, reading;
     if (argc < 3) {
@@ -67,11 +70,16 @@ int main(int argc, char **argv) {
     config.receive = tw_lend(s.receive, sizeof s.receive);
     config.transmit = tw_lend(s.transmit, sizeof s.transmit);
     config.outbox = tw_lend(s.outbox, sizeof s.outbox);
+    config.subscriptions = tw_lend(s.subscriptions, sizeof s.subscriptions);
     config.incoming = s.incoming;
     config.incoming_count = sizeof s.incoming / sizeof s.incoming[0];
     result = tw_link_init(&link, &config, tw_tcp_transport(&tcp, argv[1], argv[2]), on_event, &s);
-    if (result != 0) {
-        fprintf(stderr, "configuration: %s\n", tw_error_name(result));
+    if (result == 0) {
+        /* It is sent with the first connection, and again whenever the broker has lost the session. */
+        result = tw_client_subscribe(&link.client, &commands, 1, none, NULL);
+    }
+    if (result < 0) {
+        fprintf(stderr, "configuration: %s [%s]\n", tw_error_text(result), tw_error_name(result));
         return 1;
     }
     for (reading = 0; left != 0; reading++, left -= left > 0) {
@@ -81,12 +89,15 @@ int main(int argc, char **argv) {
         snprintf(text, sizeof text, "%.1f", 20.0 + reading % 10 / 10.0 + s.offset);
         message = tw_message(tw_str("sensors/kitchen/temperature"), tw_str(text), TW_AT_LEAST_ONCE);
         /* Works without a connection too: what the outbox holds is sent when there is one. */
-        result = tw_client_publish(&link.client, &message);
+        result = tw_client_publish(&link.client, &message, NULL);
         if (result < 0) {
-            fprintf(stderr, "reading %d is lost: %s\n", reading, tw_error_name(result));
+            fprintf(stderr, "reading %d is lost: %s [%s]\n", reading, tw_error_text(result), tw_error_name(result));
         }
         while (passed_ms < READ_EVERY_MS) {
-            tw_link_step(&link, READ_EVERY_MS - passed_ms);
+            if (tw_link_step(&link, READ_EVERY_MS - passed_ms) < 0) {
+                /* The broker will not have this sensor: on_event has said why. */
+                return 1;
+            }
             passed_ms = link.transport.now_ms(link.transport.context) - start_ms;
         }
     }

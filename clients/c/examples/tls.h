@@ -30,10 +30,10 @@ typedef struct tls tls;
 /** Reads the files. Answers NULL if something is wrong with them; `message` says what. */
 tls *tls_new(const tls_config *config, char *message, size_t size);
 
-/** Opens TCP and then TLS, each time that the link connects. */
+/** Opens TCP and then TLS, each time that the link connects. The link reports why that failed, such as TW_TLS_EXPIRED. */
 tw_transport tls_transport(tls *connection);
 
-/** What went wrong last, and what to do, with a code at its end. Empty if nothing has. */
+/** What went wrong last with TLS, what to do, and what it was in this case, with a code at its end. Empty if nothing has. */
 const char *tls_error(const tls *connection);
 
 /** After the link has been disconnected or cut. */

@@ -40,12 +40,24 @@ struct tls {
     bool has_begun, is_open, wants_to_write, is_refused;
     /* What mbedTLS was given and could not send at once: it must be given the same again. */
     size_t unsent;
-    char error[400];
+    tw_result code;
+    char error[600];
 };
 
-/* Codes as the other clients of Tautwire have them. */
-static void say(tls *t, const char *text, const char *code) {
-    snprintf(t->error, sizeof t->error, "%s [%s]", text, code);
+/* What is wrong and, unless it is empty, what it was in this case. */
+static void say(tls *t, tw_error code, const char *detail) {
+    t->code = code;
+    if (detail[0] == '\0') {
+        snprintf(t->error, sizeof t->error, "%s [%s]", tw_error_text(code), tw_error_name(code));
+    } else {
+        snprintf(t->error, sizeof t->error, "%s (%s) [%s]", tw_error_text(code), detail, tw_error_name(code));
+    }
+}
+
+static void say_day(tls *t, tw_error code, const char *text, const mbedtls_x509_time *time) {
+    char detail[100];
+    snprintf(detail, sizeof detail, "%s %04d-%02d-%02d", text, time->year, time->mon, time->day);
+    say(t, code, detail);
 }
 
 static const char *name_of(const tls *t) {
@@ -68,7 +80,7 @@ static void list_names(const mbedtls_x509_crt *certificate, char *to, size_t siz
 /* Is told what mbedTLS thinks of a certificate. What is wrong it still refuses. */
 static int on_verified(void *context, mbedtls_x509_crt *certificate, int depth, uint32_t *flags) {
     tls *t = (tls *)context;
-    char text[300], names[150];
+    char detail[300], names[150];
     bool is_own = certificate->issuer_raw.len == certificate->subject_raw.len &&
                   memcmp(certificate->issuer_raw.p, certificate->subject_raw.p, certificate->issuer_raw.len) == 0;
     if (*flags == 0) {
@@ -76,32 +88,25 @@ static int on_verified(void *context, mbedtls_x509_crt *certificate, int depth, 
     }
     t->is_refused = true;
     if (*flags & MBEDTLS_X509_BADCERT_REVOKED) {
-        say(t, "the server's certificate has been revoked: somebody else may have its key; have the server get a new one",
-            "tls_revoked");
+        say(t, TW_TLS_REVOKED, "it has been revoked");
     } else if (*flags & (MBEDTLS_X509_BADCRL_EXPIRED | MBEDTLS_X509_BADCRL_NOT_TRUSTED | MBEDTLS_X509_BADCRL_FUTURE)) {
-        say(t, "no list that is good now says whether the server's certificate has been revoked", "tls_revoked");
+        say(t, TW_TLS_REVOKED, "no list is valid now");
     } else if (*flags & MBEDTLS_X509_BADCERT_EXPIRED) {
-        snprintf(t->error, sizeof t->error, "have the server renew its certificate: it expired on %04d-%02d-%02d [tls_expired]",
-                 certificate->valid_to.year, certificate->valid_to.mon, certificate->valid_to.day);
+        say_day(t, TW_TLS_EXPIRED, "it expired on", &certificate->valid_to);
     } else if (*flags & MBEDTLS_X509_BADCERT_FUTURE) {
-        snprintf(t->error, sizeof t->error,
-                 "see whether the clock is right: the server's certificate is valid from %04d-%02d-%02d [tls_not_yet_valid]",
-                 certificate->valid_from.year, certificate->valid_from.mon, certificate->valid_from.day);
+        say_day(t, TW_TLS_NOT_YET_VALID, "it is valid from", &certificate->valid_from);
     } else if ((*flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) && is_own && depth == 0) {
-        say(t, "the server's certificate is self-signed: no authority vouches for it; trust this very certificate, or have an authority issue one",
-            "tls_self_signed");
+        say(t, TW_TLS_SELF_SIGNED, "");
     } else if (*flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED) {
-        say(t, "the server's certificate was issued by an authority that is not trusted; trust that authority's certificate",
-            "tls_unknown_authority");
+        say(t, TW_TLS_UNKNOWN_AUTHORITY, "");
     } else if (*flags & MBEDTLS_X509_BADCERT_CN_MISMATCH) {
         list_names(certificate, names, sizeof names);
-        snprintf(t->error, sizeof t->error,
-                 "the server's certificate is for %s, not for %.100s; connect by a name that it has [tls_name_mismatch]",
-                 names[0] == '\0' ? "no name at all" : names, name_of(t));
+        snprintf(detail, sizeof detail, "it is for %s, not for %.100s", names[0] == '\0' ? "no name at all" : names, name_of(t));
+        say(t, TW_TLS_NAME_MISMATCH, detail);
     } else {
-        (void)mbedtls_x509_crt_verify_info(text, sizeof text, "", *flags);
-        text[strcspn(text, "\n")] = '\0';
-        say(t, text, "tls_certificate");
+        (void)mbedtls_x509_crt_verify_info(detail, sizeof detail, "", *flags);
+        detail[strcspn(detail, "\n")] = '\0';
+        say(t, TW_TLS_CERTIFICATE, detail);
     }
     return 0;
 }
@@ -109,66 +114,66 @@ static int on_verified(void *context, mbedtls_x509_crt *certificate, int depth, 
 /* What the server says is wrong: the second byte of the record that came last. */
 static void explain_alert(tls *t) {
     unsigned alert = t->ssl.MBEDTLS_PRIVATE(in_msg)[1];
+    char detail[40];
     switch (alert) {
     case 116: /* certificate_required */
-        say(t, "the server lets in only clients with a certificate; set this client's certificate and its key",
-            "tls_client_certificate_required");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REQUIRED, "");
         break;
     case MBEDTLS_SSL_ALERT_MSG_CERT_REVOKED:
-        say(t, "the server refuses this client's certificate: it has been revoked; get a new one",
-            "tls_client_certificate_refused");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it has been revoked");
         break;
     case MBEDTLS_SSL_ALERT_MSG_CERT_EXPIRED:
-        say(t, "the server refuses this client's certificate: it has expired, or is not valid yet; get a new one",
-            "tls_client_certificate_refused");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it has expired, or is not valid yet");
         break;
     case MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA:
-        say(t, "the server refuses this client's certificate: it was issued by an authority that the server does not know",
-            "tls_client_certificate_refused");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "the server does not know the authority that has issued it");
         break;
     case MBEDTLS_SSL_ALERT_MSG_UNSUPPORTED_CERT:
-        say(t, "the server refuses this client's certificate: it is of a kind that is not for clients",
-            "tls_client_certificate_refused");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it is of a kind that is not for clients");
         break;
     case MBEDTLS_SSL_ALERT_MSG_BAD_CERT:
     case MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN:
     case MBEDTLS_SSL_ALERT_MSG_ACCESS_DENIED:
-        say(t, "the server refuses this client's certificate, and does not say why; its log does",
-            "tls_client_certificate_refused");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "only its log says why");
         break;
     case MBEDTLS_SSL_ALERT_MSG_NO_APPLICATION_PROTOCOL:
-        say(t, "the server has not the protocol that is asked for by ALPN; ask for \"mqtt\", or for none",
-            "tls_nothing_in_common");
+        say(t, TW_TLS_NOTHING_IN_COMMON, "it does not have the protocol that is asked for by ALPN");
         break;
     case MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION:
     case MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE:
     case MBEDTLS_SSL_ALERT_MSG_INSUFFICIENT_SECURITY:
-        say(t, "the server and this client have no version or cipher suite of TLS in common", "tls_nothing_in_common");
+        say(t, TW_TLS_NOTHING_IN_COMMON, "");
         break;
-    default: snprintf(t->error, sizeof t->error, "the server ended TLS with alert %u [tls_violation]", alert); break;
+    default:
+        snprintf(detail, sizeof detail, "the server sent alert %u", alert);
+        say(t, t->is_open ? TW_CONNECTION_LOST : TW_HANDSHAKE_FAILED, detail);
+        break;
     }
 }
 
-/* Answers 0 if the call is to be made again later, and -1 otherwise. */
+/* Answers 0 if the call is to be made again later, and otherwise what is wrong: -1, if the connection has just ended. */
 static tw_result failed(tls *t, int result) {
     char text[150];
     t->wants_to_write = result == MBEDTLS_ERR_SSL_WANT_WRITE;
     if (result == MBEDTLS_ERR_SSL_WANT_READ || result == MBEDTLS_ERR_SSL_WANT_WRITE) {
         return 0;
     }
+    if (!t->is_refused) {
+        t->code = -1;
+    }
     if (t->is_refused) {
         /* It is said. */
     } else if (result == MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE) {
         explain_alert(t);
     } else if (result == MBEDTLS_ERR_SSL_INVALID_RECORD && !t->is_open) {
-        say(t, "the server does not speak TLS at this port; connect to its port for TLS", "tls_not_spoken");
+        say(t, TW_TLS_NOT_SPOKEN, "");
     } else if (!t->is_open && result == MBEDTLS_ERR_SSL_CONN_EOF) {
-        say(t, "the server closed the connection before TLS was agreed on; is this its port for TLS?", "tls_closed");
+        say(t, TW_TLS_CLOSED, "");
     } else if (result != 0 && result != MBEDTLS_ERR_SSL_CONN_EOF && result != MBEDTLS_ERR_SSL_PEER_CLOSE_NOTIFY) {
         mbedtls_strerror(result, text, sizeof text);
-        say(t, text, "tls_violation");
+        say(t, t->is_open ? TW_CONNECTION_LOST : TW_HANDSHAKE_FAILED, text);
     }
-    return -1;
+    return t->code;
 }
 
 /* The socket, as mbedTLS asks for it. */
@@ -213,8 +218,8 @@ static tw_result tls_open(void *context) {
         t->has_begun = true;
         t->is_refused = false;
         if (mbedtls_ssl_setup(&t->ssl, &t->settings) != 0 || mbedtls_ssl_set_hostname(&t->ssl, name_of(t)) != 0) {
-            say(t, "mbedTLS cannot be set up for this name", "tls_settings");
-            return -1;
+            say(t, TW_TLS_SETTINGS, "mbedTLS cannot be set up for this name");
+            return t->code;
         }
         mbedtls_ssl_set_bio(&t->ssl, t, socket_send, socket_recv, NULL);
     }
@@ -321,7 +326,8 @@ tls *tls_new(const tls_config *config, char *message, size_t size) {
     mbedtls_ssl_init(&t->ssl);
     wrong = set_up(t);
     if (wrong != NULL) {
-        snprintf(message, size, "%s [tls_settings]", wrong);
+        say(t, TW_TLS_SETTINGS, wrong);
+        snprintf(message, size, "%s", t->error);
         tls_free(t);
         return NULL;
     }

@@ -16,12 +16,18 @@ struct tls {
     SSL_CTX *context;
     SSL *ssl;
     bool wants_to_write;
-    char error[400];
+    tw_result code;
+    char error[600];
 };
 
-/* Codes as the other clients of Tautwire have them. */
-static void say(tls *t, const char *text, const char *code) {
-    snprintf(t->error, sizeof t->error, "%s [%s]", text, code);
+/* What is wrong and, unless it is empty, what it was in this case. */
+static void say(tls *t, tw_error code, const char *detail) {
+    t->code = code;
+    if (detail[0] == '\0') {
+        snprintf(t->error, sizeof t->error, "%s [%s]", tw_error_text(code), tw_error_name(code));
+    } else {
+        snprintf(t->error, sizeof t->error, "%s (%s) [%s]", tw_error_text(code), detail, tw_error_name(code));
+    }
 }
 
 static const char *name_of(const tls *t) {
@@ -47,55 +53,40 @@ static void list_names(const X509 *certificate, char *to, size_t size) {
     GENERAL_NAMES_free(names);
 }
 
-static void say_day(tls *t, const char *text, const ASN1_TIME *time, const char *code) {
+static void say_day(tls *t, tw_error code, const char *text, const ASN1_TIME *time) {
+    char detail[100] = "";
     struct tm moment;
     if (ASN1_TIME_to_tm(time, &moment) == 1) {
-        snprintf(t->error, sizeof t->error, "%s %04d-%02d-%02d [%s]", text, moment.tm_year + 1900, moment.tm_mon + 1,
-                 moment.tm_mday, code);
-    } else {
-        say(t, text, code);
+        snprintf(detail, sizeof detail, "%s %04d-%02d-%02d", text, moment.tm_year + 1900, moment.tm_mon + 1, moment.tm_mday);
     }
+    say(t, code, detail);
 }
 
 /* What is wrong with the server's certificate. */
 static void explain_certificate(tls *t, int verdict, const X509 *certificate) {
-    char names[200];
+    char names[200], detail[350];
     switch (verdict) {
-    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
-        say(t, "the server's certificate is self-signed: no authority vouches for it; trust this very certificate, or have an authority issue one",
-            "tls_self_signed");
-        break;
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT: say(t, TW_TLS_SELF_SIGNED, ""); break;
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
     case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
-    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-        say(t, "the server's certificate was issued by an authority that is not trusted; trust that authority's certificate",
-            "tls_unknown_authority");
-        break;
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE: say(t, TW_TLS_UNKNOWN_AUTHORITY, ""); break;
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
         list_names(certificate, names, sizeof names);
-        snprintf(t->error, sizeof t->error,
-                 "the server's certificate is for %.150s, not for %.100s; connect by a name that it has [tls_name_mismatch]",
-                 names[0] == '\0' ? "no name at all" : names, name_of(t));
+        snprintf(detail, sizeof detail, "it is for %.150s, not for %.100s", names[0] == '\0' ? "no name at all" : names,
+                 name_of(t));
+        say(t, TW_TLS_NAME_MISMATCH, detail);
         break;
-    case X509_V_ERR_CERT_HAS_EXPIRED:
-        say_day(t, "have the server renew its certificate: it expired on", X509_get0_notAfter(certificate), "tls_expired");
-        break;
+    case X509_V_ERR_CERT_HAS_EXPIRED: say_day(t, TW_TLS_EXPIRED, "it expired on", X509_get0_notAfter(certificate)); break;
     case X509_V_ERR_CERT_NOT_YET_VALID:
-        say_day(t, "see whether the clock is right: the server's certificate is valid from", X509_get0_notBefore(certificate),
-                "tls_not_yet_valid");
+        say_day(t, TW_TLS_NOT_YET_VALID, "it is valid from", X509_get0_notBefore(certificate));
         break;
-    case X509_V_ERR_CERT_REVOKED:
-        say(t, "the server's certificate has been revoked: somebody else may have its key; have the server get a new one",
-            "tls_revoked");
-        break;
+    case X509_V_ERR_CERT_REVOKED: say(t, TW_TLS_REVOKED, "it has been revoked"); break;
     case X509_V_ERR_UNABLE_TO_GET_CRL:
-    case X509_V_ERR_CRL_HAS_EXPIRED:
-        say(t, "no list that is good now says whether the server's certificate has been revoked", "tls_revoked");
-        break;
-    default: say(t, X509_verify_cert_error_string(verdict), "tls_certificate"); break;
+    case X509_V_ERR_CRL_HAS_EXPIRED: say(t, TW_TLS_REVOKED, "no list is valid now"); break;
+    default: say(t, TW_TLS_CERTIFICATE, X509_verify_cert_error_string(verdict)); break;
     }
 }
 
@@ -113,66 +104,65 @@ static int on_verified(int is_good, X509_STORE_CTX *store) {
 static bool explain_alert(tls *t, int reason) {
     switch (reason) {
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-        say(t, "the server lets in only clients with a certificate; set this client's certificate and its key",
-            "tls_client_certificate_required");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REQUIRED, "");
         return true;
     case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
-        say(t, "the server refuses this client's certificate: it has been revoked; get a new one",
-            "tls_client_certificate_refused");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it has been revoked");
         return true;
     case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
-        say(t, "the server refuses this client's certificate: it has expired, or is not valid yet; get a new one",
-            "tls_client_certificate_refused");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it has expired, or is not valid yet");
         return true;
     case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-        say(t, "the server refuses this client's certificate: it was issued by an authority that the server does not know",
-            "tls_client_certificate_refused");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "the server does not know the authority that has issued it");
         return true;
     case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
-        say(t, "the server refuses this client's certificate: it is of a kind that is not for clients",
-            "tls_client_certificate_refused");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "it is of a kind that is not for clients");
         return true;
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
     case SSL_R_TLSV1_ALERT_ACCESS_DENIED:
-        say(t, "the server refuses this client's certificate, and does not say why; its log does",
-            "tls_client_certificate_refused");
+        say(t, TW_TLS_CLIENT_CERTIFICATE_REFUSED, "only its log says why");
         return true;
     case SSL_R_TLSV1_ALERT_NO_APPLICATION_PROTOCOL:
-        say(t, "the server has not the protocol that is asked for by ALPN; ask for \"mqtt\", or for none",
-            "tls_nothing_in_common");
+        say(t, TW_TLS_NOTHING_IN_COMMON, "it does not have the protocol that is asked for by ALPN");
         return true;
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
     case SSL_R_TLSV1_ALERT_INSUFFICIENT_SECURITY:
     case SSL_R_UNSUPPORTED_PROTOCOL:
-        say(t, "the server and this client have no version or cipher suite of TLS in common", "tls_nothing_in_common");
+        say(t, TW_TLS_NOTHING_IN_COMMON, "");
         return true;
     case SSL_R_WRONG_VERSION_NUMBER:
     case SSL_R_PACKET_LENGTH_TOO_LONG:
-        say(t, "the server does not speak TLS at this port; connect to its port for TLS", "tls_not_spoken");
+        say(t, TW_TLS_NOT_SPOKEN, "");
         return true;
     default: return false;
     }
 }
 
-/* Answers 0 if the call is to be made again later, and -1 otherwise. */
+/* Answers 0 if the call is to be made again later, and otherwise what is wrong: -1, if the connection has just ended. */
 static tw_result failed(tls *t, int result) {
     unsigned long error = ERR_peek_error();
     int kind = SSL_get_error(t->ssl, result);
     bool is_over = kind != SSL_ERROR_WANT_READ && kind != SSL_ERROR_WANT_WRITE;
+    char detail[150];
     t->wants_to_write = kind == SSL_ERROR_WANT_WRITE;
     if (is_over) {
-        if (SSL_get_verify_result(t->ssl) != X509_V_OK || explain_alert(t, ERR_GET_REASON(error))) {
+        bool is_refused = SSL_get_verify_result(t->ssl) != X509_V_OK;
+        if (!is_refused) {
+            t->code = -1;
+        }
+        if (is_refused || explain_alert(t, ERR_GET_REASON(error))) {
             /* It is said. */
         } else if (!SSL_is_init_finished(t->ssl)) {
-            say(t, "the server closed the connection before TLS was agreed on; is this its port for TLS?", "tls_closed");
+            say(t, TW_TLS_CLOSED, "");
         } else if (error != 0 && kind == SSL_ERROR_SSL) {
-            ERR_error_string_n(error, t->error, sizeof t->error);
+            ERR_error_string_n(error, detail, sizeof detail);
+            say(t, TW_CONNECTION_LOST, detail);
         }
     }
     ERR_clear_error();
-    return is_over ? -1 : 0;
+    return is_over ? t->code : 0;
 }
 
 static int at_most(size_t size) {
@@ -211,8 +201,8 @@ static tw_result begin(tls *t) {
     /* An address is not asked for by SNI. */
     if (X509_VERIFY_PARAM_set1_ip_asc(checks, name) != 1 &&
         (SSL_set_tlsext_host_name(t->ssl, name) != 1 || X509_VERIFY_PARAM_set1_host(checks, name, 0) != 1)) {
-        say(t, "this is no name that a certificate could have", "tls_settings");
-        return -1;
+        say(t, TW_TLS_SETTINGS, "this is no name that a certificate could have");
+        return t->code;
     }
     return 1;
 }
@@ -224,8 +214,8 @@ static tw_result tls_open(void *context) {
     if (result <= 0) {
         return result;
     }
-    if (t->ssl == NULL && begin(t) < 0) {
-        return -1;
+    if (t->ssl == NULL && (result = begin(t)) < 0) {
+        return result;
     }
     ERR_clear_error();
     connected = SSL_connect(t->ssl);
@@ -323,7 +313,8 @@ tls *tls_new(const tls_config *config, char *message, size_t size) {
     wrong = set_up(t);
     ERR_clear_error();
     if (wrong != NULL) {
-        snprintf(message, size, "%s [tls_settings]", wrong);
+        say(t, TW_TLS_SETTINGS, wrong);
+        snprintf(message, size, "%s", t->error);
         tls_free(t);
         return NULL;
     }

@@ -14,8 +14,8 @@
 typedef struct sensor {
     uint8_t receive[4096], transmit[4096], outbox[4096];
     uint16_t incoming[8];
+    uint8_t subscriptions[128];
     size_t heard;
-    bool has_failed;
 } sensor;
 
 static void on_event(void *user, tw_link *link, const tw_event *event) {
@@ -23,8 +23,6 @@ static void on_event(void *user, tw_link *link, const tw_event *event) {
     (void)link;
     if (event->type == TW_EVENT_MESSAGE) {
         s->heard = event->message.payload.len;
-    } else if (event->type == TW_EVENT_CLOSED) {
-        s->has_failed = true;
     }
 }
 
@@ -41,31 +39,35 @@ static const char *option(int argc, char **argv, const char *key) {
 }
 
 /* A reading of some size, out and back again. */
-static bool exchange(tw_link *link, sensor *s) {
+static tw_result exchange(tw_link *link, sensor *s) {
     static char reading[3000];
     tw_publish message = tw_message(tw_str("sensors/cellar/raw"), tw_str(""), TW_AT_LEAST_ONCE);
     uint32_t start_ms = link->transport.now_ms(link->transport.context);
+    tw_result result;
     s->heard = 0;
     memset(reading, 'x', sizeof reading);
     message.payload.data = (const uint8_t *)reading;
     message.payload.len = sizeof reading;
-    if (tw_link_subscribe(link, "sensors/cellar/#", TW_AT_LEAST_ONCE, PATIENCE_MS) != 1 ||
-        tw_link_publish(link, &message, PATIENCE_MS) != 0) {
-        return false;
+    result = tw_link_subscribe(link, "sensors/cellar/#", TW_AT_LEAST_ONCE, PATIENCE_MS, NULL);
+    if (result == 0) {
+        result = tw_link_publish(link, &message, PATIENCE_MS);
     }
-    while (s->heard == 0 && link->transport.now_ms(link->transport.context) - start_ms < PATIENCE_MS) {
-        tw_link_step(link, 100);
+    while (result == 0 && s->heard == 0 && link->transport.now_ms(link->transport.context) - start_ms < PATIENCE_MS) {
+        result = tw_link_step(link, 100);
     }
-    return s->heard == sizeof reading && tw_link_flush(link, PATIENCE_MS) == 0;
+    if (result == 0 && s->heard != sizeof reading) {
+        result = TW_UNACKNOWLEDGED;
+    }
+    return result == 0 ? tw_link_flush(link, PATIENCE_MS) : result;
 }
 
 int main(int argc, char **argv) {
     static sensor s;
     static tw_link link;
-    char message[200];
+    char message[400];
     tls_config secure;
     tls *connection;
-    bool is_done = false;
+    tw_result result;
     tw_client_config config = tw_client_defaults();
     if (argc < 4) {
         fprintf(stderr, "usage: %s HOST PORT CA_FILE [KEY=VALUE]...\n", argv[0]);
@@ -88,27 +90,31 @@ int main(int argc, char **argv) {
     config.receive = tw_lend(s.receive, sizeof s.receive);
     config.transmit = tw_lend(s.transmit, sizeof s.transmit);
     config.outbox = tw_lend(s.outbox, sizeof s.outbox);
+    config.subscriptions = tw_lend(s.subscriptions, sizeof s.subscriptions);
     config.incoming = s.incoming;
     config.incoming_count = sizeof s.incoming / sizeof s.incoming[0];
-    if (tw_link_init(&link, &config, tls_transport(connection), on_event, &s) == 0) {
-        uint32_t start_ms = link.transport.now_ms(link.transport.context);
-        /* A link goes on trying by itself; this program wants to know why the first attempt has failed. */
-        while (!s.has_failed && link.transport.now_ms(link.transport.context) - start_ms < PATIENCE_MS) {
-            if (tw_link_connect(&link, 0) == 0) {
-                is_done = exchange(&link, &s);
-                /* The line is cut, and the link comes back by another handshake. */
-                tw_link_cut(&link);
-                is_done = is_done && tw_link_connect(&link, PATIENCE_MS) == 0 && exchange(&link, &s);
-                break;
-            }
-            tw_link_step(&link, 50);
-        }
+    result = tw_link_init(&link, &config, tls_transport(connection), on_event, &s);
+    if (result == 0) {
+        result = tw_link_connect(&link, PATIENCE_MS);
     }
-    if (!is_done) {
-        fprintf(stderr, "%s\n", tls_error(connection)[0] == '\0' ? "no connection" : tls_error(connection));
+    if (result == 0) {
+        result = exchange(&link, &s);
+    }
+    if (result == 0) {
+        /* The line is cut, and the link comes back by another handshake. */
+        tw_link_cut(&link);
+        result = tw_link_connect(&link, PATIENCE_MS);
+    }
+    if (result == 0) {
+        result = exchange(&link, &s);
+    }
+    if (result < 0 && tls_error(connection)[0] != '\0') {
+        fprintf(stderr, "%s\n", tls_error(connection));
+    } else if (result < 0) {
+        fprintf(stderr, "%s [%s]\n", tw_error_text(result), tw_error_name(result));
     }
     tw_link_disconnect(&link);
     tls_free(connection);
-    puts(is_done ? "acknowledged" : "not acknowledged");
-    return is_done ? 0 : 1;
+    puts(result == 0 ? "acknowledged" : "not acknowledged");
+    return result == 0 ? 0 : 1;
 }

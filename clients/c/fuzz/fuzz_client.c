@@ -68,13 +68,18 @@ static void play(player *p, tw_version version) {
         case 1: {
             tw_publish message =
                 tw_message(tw_view(TOPIC, 1 + amount % 30), tw_view(TOPIC, amount % 20), (tw_qos)(move / 8 % 3));
-            (void)tw_client_publish(&p->client, &message);
+            (void)tw_client_publish(&p->client, &message, NULL);
             break;
         }
         case 2: {
-            tw_subscription subscription = tw_filter(tw_view(TOPIC, 1 + amount % 30), (tw_qos)(move / 8 % 3));
+            /* Few filters, so that they meet again. */
+            tw_subscription subscription = tw_filter(tw_view(TOPIC, 1u + amount % 4u * 2u), (tw_qos)(move / 8 % 3));
             tw_properties none = {NULL, 0};
-            (void)tw_client_subscribe(&p->client, &subscription, 1, none);
+            if (move >= 192) {
+                (void)tw_client_unsubscribe(&p->client, &subscription, 1, none, NULL);
+            } else {
+                (void)tw_client_subscribe(&p->client, &subscription, 1, none, NULL);
+            }
             break;
         }
         case 3:
@@ -95,11 +100,17 @@ static void play(player *p, tw_version version) {
         }
         case 6: {
             /* An acknowledgement of one of the first identifiers. */
-            static const uint8_t TYPES[] = {0x40, 0x50, 0x62, 0x70};
-            uint8_t ack[4] = {0, 2, 0, 0};
-            ack[0] = TYPES[move / 8 % 4];
+            static const uint8_t TYPES[] = {0x40, 0x50, 0x62, 0x70, 0x90, 0xb0};
+            uint8_t ack[6] = {0, 2, 0, 0, 0, 0};
+            ack[0] = TYPES[move / 8 % 6];
             ack[3] = (uint8_t)(1 + amount % 16);
-            receive(p, ack, 4);
+            if (ack[0] >= 0x90) {
+                /* No properties, and a reason code that grants or refuses. */
+                bool is_old = version != TW_V5;
+                ack[1] = is_old ? (ack[0] == 0x90 ? 3 : 2) : 4;
+                ack[is_old ? 4 : 5] = ack[0] == 0x90 && amount >= 128 ? 0x80 : 0;
+            }
+            receive(p, ack, 2u + ack[1]);
             break;
         }
         default:
@@ -122,6 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tw_client_config config = tw_client_defaults();
     player p;
     uint8_t setting;
+    size_t kept;
     if (size < 2) {
         return 0;
     }
@@ -134,19 +146,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     config.connect.clean_start = (setting & 2) != 0;
     config.session_expiry_s = (setting & 5) == 5 ? 60 : 0;
     config.connect.client_id = tw_str("fuzz");
+    /* With little room for subscriptions, much, or none. */
+    kept = (setting & 8) != 0 ? setting : 0u;
+    config.subscriptions = tw_lend(malloc(kept + (kept == 0)), kept);
     config.receive = tw_lend(malloc(96), 96);
     config.transmit = tw_lend(malloc(64), 64);
     config.outbox = tw_lend(malloc(160 + setting / 8), 160u + setting / 8);
     p.incoming = (uint16_t *)malloc(4 * sizeof *p.incoming);
     config.incoming = p.incoming;
     config.incoming_count = 4;
-    must(config.receive.data != NULL && config.transmit.data != NULL && config.outbox.data != NULL && p.incoming != NULL);
+    must(config.receive.data != NULL && config.transmit.data != NULL && config.outbox.data != NULL && p.incoming != NULL &&
+         config.subscriptions.data != NULL);
     must(tw_client_init(&p.client, &config) == 0);
     must(tw_client_open(&p.client, p.now_ms) == 0);
     play(&p, config.connect.version);
     free(config.receive.data);
     free(config.transmit.data);
     free(config.outbox.data);
+    free(config.subscriptions.data);
     free(p.incoming);
     return 0;
 }

@@ -15,18 +15,35 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Whether tw_error_name() knows the names of errors. Define it as 0 to save 1.4 KB. */
+/* The version of this library, and a number that compares: 10203 is 1.2.3. */
+#define TW_VERSION_MAJOR 0
+#define TW_VERSION_MINOR 1
+#define TW_VERSION_PATCH 0
+#define TW_VERSION "0.1.0"
+#define TW_VERSION_NUMBER (TW_VERSION_MAJOR * 10000 + TW_VERSION_MINOR * 100 + TW_VERSION_PATCH)
+
+/* Whether tw_error_name() knows the names of errors. Define it as 0 to save 2.1 KB. */
 #ifndef TW_NAMES
 #define TW_NAMES 1
 #endif
 
-/* Whether tw_error_text() knows what is wrong and what to do. Define it as 0 to save 9 KB; it is 0 where there is no operating system. */
+/* Whether tw_error_text() knows sentences for people: by default where there is an operating system. They take 9 KB. */
 #ifndef TW_TEXTS
 #if defined(__unix__) || defined(__APPLE__) || defined(_WIN32)
 #define TW_TEXTS 1
 #else
 #define TW_TEXTS 0
 #endif
+#endif
+
+/* Whether subscriptions are kept (tw_client_config.subscriptions). Define it as 0 to leave that out. */
+#ifndef TW_SUBSCRIPTIONS
+#define TW_SUBSCRIPTIONS 1
+#endif
+
+/* Whether requests and responses (tautwire/requests.h) are built in. Define it as 0 to leave them out. */
+#ifndef TW_REQUESTS
+#define TW_REQUESTS 1
 #endif
 
 /* Whether SCRAM is built in: 0, 256 for SCRAM-SHA-256, 512 for SCRAM-SHA-512, too. */
@@ -60,6 +77,10 @@ extern "C" {
 
 #if TW_SCRAM
 #include "tautwire/scram.h"
+#endif
+
+#if TW_REQUESTS
+#include "tautwire/requests.h"
 #endif
 
 #if TW_LINK

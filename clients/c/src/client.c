@@ -1,8 +1,6 @@
 /* The longest answer that a packet may demand: PUBACK with a reason code. */
 #define ANSWER_BYTES 5u
 #define MIN_TRANSMIT_BYTES 16u
-/* Session Expiry Interval, Receive Maximum and Maximum Packet Size. */
-#define OWN_PROPERTIES_BYTES 13u
 
 static tw_result begin_connect(tw_client *c, tw_packet *packet);
 
@@ -12,7 +10,9 @@ tw_client_config tw_client_defaults(void) {
     config.connect.version = TW_V5;
     config.connect.clean_start = true;
     config.connect.keep_alive_s = 60;
-    config.response_timeout_ms = 10000;
+    config.session_expiry_s = TW_SESSION_EXPIRY_DEFAULT;
+    config.connect_timeout_ms = TW_CONNECT_TIMEOUT_DEFAULT_MS;
+    config.response_timeout_ms = TW_RESPONSE_TIMEOUT_DEFAULT_MS;
     config.max_in_flight = 0xFFFF;
     return config;
 }
@@ -27,8 +27,8 @@ tw_result tw_client_init(tw_client *client, const tw_client_config *config) {
     if (config->transmit.size < MIN_TRANSMIT_BYTES || config->receive.size < MIN_TRANSMIT_BYTES) {
         return TW_BUFFER_TOO_SMALL;
     }
-    if (config->max_in_flight == 0 || config->response_timeout_ms == 0 ||
-        (config->session_expiry_s > 0 && config->connect.version != TW_V5)) {
+    if (config->max_in_flight == 0 || config->connect_timeout_ms == 0 || config->response_timeout_ms == 0 ||
+        (!TW_SUBSCRIPTIONS && config->subscriptions.size > 0)) {
         return TW_ARGUMENT;
     }
     result = begin_connect(client, &packet);
@@ -42,13 +42,21 @@ static size_t append(uint8_t *to, size_t at, tw_bytes bytes) {
     return at + bytes.len;
 }
 
+/* A session that nobody can name again need not outlive its connection. */
+static uint32_t session_expiry_s(const tw_client_config *config) {
+    if (config->session_expiry_s != TW_SESSION_EXPIRY_DEFAULT) {
+        return config->session_expiry_s;
+    }
+    return config->connect.client_id.len > 0 ? TW_SESSION_EXPIRY_DEFAULT_S : 0;
+}
+
 /* Our own properties go before those of the configuration. Nothing has been received yet: they are put together there. */
 static tw_result gather_properties(tw_client *c, tw_properties *properties) {
     const tw_client_config *config = &c->config;
     tw_properties extra = config->connect.properties, authentication = {NULL, 0};
     tw_writer writer = tw_writer_on(config->receive.data, config->receive.size);
-    if (config->session_expiry_s > 0) {
-        tw_put_number(&writer, TW_SESSION_EXPIRY_INTERVAL, config->session_expiry_s);
+    if (session_expiry_s(config) > 0) {
+        tw_put_number(&writer, TW_SESSION_EXPIRY_INTERVAL, session_expiry_s(config));
     }
     if (config->incoming_count > 0) {
         tw_put_number(&writer, TW_RECEIVE_MAXIMUM, config->incoming_count);
@@ -87,7 +95,7 @@ static tw_result begin_connect(tw_client *c, tw_packet *packet) {
             return result;
         }
         /* A session outlives its first connection if the server keeps it, and can be named again. */
-        if (c->has_session && c->config.session_expiry_s > 0) {
+        if (c->has_session && session_expiry_s(&c->config) > 0) {
             connect->clean_start = false;
         }
     } else if (c->config.authenticator != NULL) {
@@ -211,7 +219,7 @@ static tw_result transmit_packet(tw_client *c, const tw_packet *packet, size_t k
         }
         if (len > 0) {
             if ((size_t)len > c->server_max_packet_bytes) {
-                return TW_SERVER_LIMIT;
+                return TW_OVER_MAXIMUM_PACKET_SIZE;
             }
             c->transmit_end += (size_t)len;
             return 0;
@@ -224,7 +232,7 @@ static tw_result transmit_packet(tw_client *c, const tw_packet *packet, size_t k
                 return TW_BUFFER_TOO_SMALL;
             }
             c->counters.transmit_full++;
-            return TW_TRANSMIT_FULL;
+            return TW_OUTPUT_FULL;
         }
         compact_transmit(c);
     }
@@ -259,7 +267,7 @@ static bool check_time(tw_client *c, uint32_t now_ms, tw_event *event) {
         /* Nobody is there to read what is left. */
         c->transmit_start = 0;
         c->transmit_end = 0;
-        return close_with(c, TW_TIMED_OUT, event);
+        return close_with(c, c->state == CONNECTING ? TW_CONNECT_TIMEOUT : TW_PING_TIMEOUT, event);
     }
     /* [MQTT-3.1.2-20] */
     c->owes_ping = true;
@@ -275,7 +283,7 @@ static uint32_t left_ms(uint32_t now_ms, uint32_t since_ms, uint32_t span_ms) {
 
 uint32_t tw_client_wait_ms(const tw_client *client, uint32_t now_ms) {
     if (client->state == CONNECTING) {
-        return left_ms(now_ms, client->asked_at_ms, client->config.response_timeout_ms);
+        return left_ms(now_ms, client->asked_at_ms, client->config.connect_timeout_ms);
     }
     if (client->state != CONNECTED) {
         return UINT32_MAX;
@@ -354,14 +362,17 @@ static tw_result check_message(const tw_client *c, const tw_publish *message) {
     }
     if (c->state == CONNECTED) {
         unsigned first = (unsigned)TW_PUBLISH << 4 | (unsigned)message->qos << 1 | (unsigned)message->retain;
-        return server_refusal(c, first, 0) == TW_SUCCESS ? 0 : TW_SERVER_LIMIT;
+        return server_refusal(c, first, 0);
     }
     return message->qos == TW_AT_MOST_ONCE ? TW_NOT_CONNECTED : 0;
 }
 
-tw_result tw_client_publish(tw_client *client, const tw_publish *message) {
+tw_result tw_client_publish(tw_client *client, const tw_publish *message, uint16_t *packet_id) {
     tw_packet packet;
     tw_result result = check_message(client, message);
+    if (packet_id != NULL) {
+        *packet_id = 0;
+    }
     if (result < 0) {
         return result;
     }
@@ -373,32 +384,50 @@ tw_result tw_client_publish(tw_client *client, const tw_publish *message) {
         return transmit_packet(client, &packet, ANSWER_BYTES);
     }
     packet.as.publish.packet_id = client->next_packet_id;
-    result = put_record(client, &packet);
+    result = put_record(client, &packet, packet_id);
     pump(client);
     return result;
 }
 
-static tw_result change_subscriptions(tw_client *c, tw_packet_type type, const tw_subscription *list, size_t count,
-                                      tw_properties properties) {
+static TW_APART tw_result change_subscriptions(tw_client *c, tw_packet_type type, const tw_subscription *list, size_t count,
+                                               tw_properties properties, uint16_t *packet_id) {
     tw_packet packet;
-    tw_result result;
+    tw_result result = 0;
+    if (packet_id != NULL) {
+        *packet_id = 0;
+    }
+#if TW_SUBSCRIPTIONS
+    if (type == TW_SUBSCRIBE && (result = check_room_to_keep(c, list, count, properties)) < 0) {
+        return result;
+    }
+#endif
     packet.type = type;
     packet.as.subscribe.packet_id = c->next_packet_id;
     packet.as.subscribe.properties = properties;
     packet.as.subscribe.list = list;
     packet.as.subscribe.count = count;
     packet.as.subscribe.wire = tw_view(NULL, 0);
-    result = put_record(c, &packet);
+    result = put_record(c, &packet, packet_id);
+#if TW_SUBSCRIPTIONS
+    if (result == 0) {
+        forget_subscriptions(c, list, count);
+        if (type == TW_SUBSCRIBE) {
+            keep_subscriptions(c, list, count, properties, packet.as.subscribe.packet_id);
+        }
+    }
+#endif
     pump(c);
     return result;
 }
 
-tw_result tw_client_subscribe(tw_client *client, const tw_subscription *list, size_t count, tw_properties properties) {
-    return change_subscriptions(client, TW_SUBSCRIBE, list, count, properties);
+tw_result tw_client_subscribe(tw_client *client, const tw_subscription *list, size_t count, tw_properties properties,
+                              uint16_t *packet_id) {
+    return change_subscriptions(client, TW_SUBSCRIBE, list, count, properties, packet_id);
 }
 
-tw_result tw_client_unsubscribe(tw_client *client, const tw_subscription *list, size_t count, tw_properties properties) {
-    return change_subscriptions(client, TW_UNSUBSCRIBE, list, count, properties);
+tw_result tw_client_unsubscribe(tw_client *client, const tw_subscription *list, size_t count, tw_properties properties,
+                                uint16_t *packet_id) {
+    return change_subscriptions(client, TW_UNSUBSCRIBE, list, count, properties, packet_id);
 }
 
 tw_result tw_client_reject(tw_client *client, tw_reason reason) {
@@ -428,13 +457,20 @@ tw_result tw_client_auth(tw_client *client, tw_reason reason, tw_properties prop
 }
 
 tw_result tw_client_disconnect(tw_client *client, tw_reason reason) {
-    tw_properties none = {NULL, 0};
+    /* Session Expiry Interval 0: what only bridges reconnections ends here. */
+    static const uint8_t NO_SESSION[] = {TW_SESSION_EXPIRY_INTERVAL, 0, 0, 0, 0};
+    const tw_client_config *config = &client->config;
+    tw_properties properties = {NULL, 0};
     tw_result result;
     if (client->state != CONNECTED) {
         return TW_NOT_CONNECTED;
     }
+    if (config->connect.version == TW_V5 && config->session_expiry_s == TW_SESSION_EXPIRY_DEFAULT &&
+        session_expiry_s(config) > 0) {
+        properties = tw_view(NO_SESSION, sizeof NO_SESSION);
+    }
     flush_ack(client);
-    result = transmit_notice(client, TW_DISCONNECT, reason, none);
+    result = transmit_notice(client, TW_DISCONNECT, reason, properties);
     if (result == 0) {
         client->state = CLOSING;
     }

@@ -220,9 +220,13 @@ static void out_publish(tw_out *o, const tw_publish *publish, tw_version version
     out_bytes(o, publish->payload);
 }
 
+static uint8_t options_of(const tw_subscription *s) {
+    return (uint8_t)((unsigned)s->qos | (unsigned)s->no_local << 2 | (unsigned)s->retain_as_published << 3 |
+                     (unsigned)s->retain_handling << 4);
+}
+
 static void out_subscription(tw_out *o, const tw_subscription *s, bool with_options, tw_version version) {
-    unsigned options = (unsigned)s->qos | (unsigned)s->no_local << 2 | (unsigned)s->retain_as_published << 3 |
-                       (unsigned)s->retain_handling << 4;
+    unsigned options = options_of(s);
     if (is_checking(o)) {
         fail(o, tw_check_filter(s->filter, NULL));
     }
@@ -237,7 +241,7 @@ static void out_subscription(tw_out *o, const tw_subscription *s, bool with_opti
     } else if (s->no_local && is_shared(s->filter)) {
         fail(o, TW_NO_LOCAL_ON_SHARED);
     }
-    out_u8(o, options & 0xFF);
+    out_u8(o, options);
 }
 
 static void out_subscribe(tw_out *o, const tw_subscribe *subscribe, tw_packet_type type, tw_version version) {

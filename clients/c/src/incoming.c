@@ -33,17 +33,36 @@ static TW_COLD bool close_with(tw_client *c, tw_result error, tw_event *event) {
     event->type = TW_EVENT_CLOSED;
     event->error = error;
     event->reason = tw_reason_for(error);
-    if (c->state == CONNECTED && error != TW_TIMED_OUT && c->config.connect.version == TW_V5) {
+    if (c->state == CONNECTED && error != TW_PING_TIMEOUT && c->config.connect.version == TW_V5) {
         (void)put_short(c, TW_DISCONNECT, 0, event->reason);
     }
     c->state = CLOSING;
     return true;
 }
 
+/*
+ * The reasons after which another attempt ends the same way, a bit for each from 0x80 to 0x9F. CONNACK: version, client
+ * identifier, user name or password, rights, a ban, the authentication method, a will that the server does not take
+ * (0x90, 0x99, 0x9A, 0x9B), another server. DISCONNECT: rights, the method, a session taken over, another server.
+ */
+#define FINAL_IN_CONNACK 0x3E0114F0u
+#define FINAL_IN_DISCONNECT 0x30005080u
+
 /* The connection was ended by the server. */
 static bool closed_by_server(tw_client *c, tw_reason reason, tw_properties properties, tw_event *event) {
+    bool is_refusal = c->state == CONNECTING;
+    uint32_t final = is_refusal ? FINAL_IN_CONNACK : FINAL_IN_DISCONNECT;
     event->type = TW_EVENT_CLOSED;
-    event->error = TW_REFUSED;
+    event->error = is_refusal ? TW_CONNECTION_REFUSED : TW_SERVER_DISCONNECTED;
+    if (reason == TW_USE_ANOTHER_SERVER || reason == TW_SERVER_MOVED) {
+        event->error = TW_REDIRECTED;
+    } else if (reason == TW_UNSUPPORTED_PROTOCOL_VERSION && is_refusal) {
+        event->error = TW_UNSUPPORTED_VERSION;
+    } else if (reason == TW_SESSION_TAKEN_OVER) {
+        event->error = TW_TAKEN_OVER;
+    }
+    /* No bit stands for a reason that would fall on it from below 0x80 or above 0x9F. */
+    event->is_final = (final >> ((unsigned)reason & 0x1F) & 1) != 0;
     event->reason = reason;
     event->properties = properties;
     c->state = CLOSING;
@@ -96,6 +115,9 @@ static bool handle_connack(tw_client *c, const tw_connack *connack, tw_event *ev
         c->incoming_used = 0;
         forget_exchanges(c);
     }
+#if TW_SUBSCRIPTIONS
+    demand_subscriptions(c, connack->session_present);
+#endif
     c->state = CONNECTED;
     c->has_session = true;
     event->type = TW_EVENT_CONNECTED;
@@ -132,17 +154,12 @@ static bool handle_publish(tw_client *c, const tw_publish *publish, tw_event *ev
     return true;
 }
 
-/* An exchange has ended: the next message may go. */
-static bool finish_record(tw_client *c, size_t at, const tw_ack *ack, tw_event_type type, tw_event *event) {
-    set_state(c, at, DONE);
-    if (type == TW_EVENT_PUBLISHED && c->quota < c->max_quota) {
-        c->quota++;
-    }
+/* An exchange has ended with `reason`, which is a refusal from 0x80 on. */
+static void tell_outcome(tw_event *event, tw_event_type type, uint16_t packet_id, unsigned reason, tw_result refusal) {
     event->type = type;
-    event->packet_id = ack->packet_id;
-    event->reason = ack->reason;
-    event->properties = ack->properties;
-    return true;
+    event->packet_id = packet_id;
+    event->reason = (tw_reason)reason;
+    event->error = reason >= TW_UNSPECIFIED_ERROR ? refusal : 0;
 }
 
 static bool is_qos_2(const tw_client *c, size_t at) {
@@ -151,10 +168,12 @@ static bool is_qos_2(const tw_client *c, size_t at) {
 
 static bool handle_puback(tw_client *c, tw_packet_type type, const tw_ack *ack, tw_event *event) {
     size_t at = find_record(c, TW_PUBLISH, ack->packet_id);
+    unsigned reason = (unsigned)ack->reason;
     bool is_known = at != NOWHERE && is_qos_2(c, at) == (type != TW_PUBACK);
     if (type == TW_PUBREC && (!is_known || ack->reason < TW_UNSPECIFIED_ERROR)) {
         if (is_known) {
             set_state(c, at, RELEASED);
+            set_detail(c, at, (unsigned)ack->reason);
         }
         /* [MQTT-4.3.3-4]; after the loss of a session there may be nothing to release. */
         (void)put_short(c, TW_PUBREL, ack->packet_id, is_known ? TW_SUCCESS : TW_PACKET_IDENTIFIER_NOT_FOUND);
@@ -170,7 +189,17 @@ static bool handle_puback(tw_client *c, tw_packet_type type, const tw_ack *ack, 
         c->counters.acks_unexpected++;
         return false;
     }
-    return finish_record(c, at, ack, TW_EVENT_PUBLISHED, event);
+    if (type == TW_PUBCOMP && reason == TW_SUCCESS) {
+        /* That nobody has subscribed is said in PUBREC (section 3.5.2.1). */
+        reason = record_at(c, at).detail;
+    }
+    set_state(c, at, DONE);
+    if (c->quota < c->max_quota) {
+        c->quota++;
+    }
+    tell_outcome(event, TW_EVENT_PUBLISHED, ack->packet_id, reason, TW_PUBLISH_REFUSED);
+    event->properties = ack->properties;
+    return true;
 }
 
 static bool handle_pubrel(tw_client *c, uint16_t packet_id) {
@@ -184,17 +213,32 @@ static bool handle_pubrel(tw_client *c, uint16_t packet_id) {
 
 static bool handle_suback(tw_client *c, tw_packet_type type, const tw_suback *suback, tw_event *event) {
     bool is_suback = type == TW_SUBACK;
-    size_t at = find_record(c, is_suback ? TW_SUBSCRIBE : TW_UNSUBSCRIBE, suback->packet_id);
-    tw_ack ack;
-    if (at == NOWHERE) {
+    size_t at = find_record(c, is_suback ? TW_SUBSCRIBE : TW_UNSUBSCRIBE, suback->packet_id), i;
+    unsigned highest = TW_SUCCESS;
+    for (i = 0; i < suback->reasons.len; i++) {
+        highest = suback->reasons.data[i] > highest ? suback->reasons.data[i] : highest;
+    }
+#if TW_SUBSCRIPTIONS
+    if (at == NOWHERE && is_suback && take_repeated(c, suback->packet_id, &event->filter)) {
+        if (highest < TW_UNSPECIFIED_ERROR) {
+            /* The application did not ask, and need not know. */
+            return false;
+        }
+    } else if (at != NOWHERE && is_suback) {
+        settle_subscriptions(c, at, suback->reasons);
+    }
+#endif
+    if (at != NOWHERE) {
+        set_state(c, at, DONE);
+    } else if (event->filter.len == 0) {
         c->counters.acks_unexpected++;
         return false;
     }
-    ack.packet_id = suback->packet_id;
-    ack.reason = TW_SUCCESS;
-    ack.properties = suback->properties;
+    tell_outcome(event, is_suback ? TW_EVENT_SUBSCRIBED : TW_EVENT_UNSUBSCRIBED, suback->packet_id, highest,
+                 is_suback ? TW_SUBSCRIBE_REFUSED : TW_UNSUBSCRIBE_REFUSED);
     event->reasons = suback->reasons;
-    return finish_record(c, at, &ack, is_suback ? TW_EVENT_SUBSCRIBED : TW_EVENT_UNSUBSCRIBED, event);
+    event->properties = suback->properties;
+    return true;
 }
 
 static bool handle_packet(tw_client *c, const tw_packet *packet, tw_event *event) {

@@ -76,8 +76,15 @@ typedef enum client_state { IDLE, CONNECTING, CONNECTED, CLOSING } client_state;
 static uint8_t *transmit_room(tw_client *c, size_t len);
 static tw_result encode_packet(const tw_client *c, const tw_packet *packet, uint8_t *out, size_t size);
 static bool put_short(tw_client *c, tw_packet_type type, uint16_t packet_id, tw_reason reason);
-
+static tw_result transmit_packet(tw_client *c, const tw_packet *packet, size_t kept);
+static size_t append(uint8_t *to, size_t at, tw_bytes bytes);
 static tw_result transmit_notice(tw_client *c, tw_packet_type type, tw_reason reason, tw_properties properties);
+
+/* subscriptions.c */
+#if TW_SUBSCRIPTIONS
+static void settle_subscriptions(tw_client *c, size_t at, tw_bytes reasons);
+static bool pump_subscriptions(tw_client *c);
+#endif
 
 /* authentication.c */
 static tw_result gather_authentication(const tw_authenticator *a, const tw_bytes *challenge, tw_properties *properties);
@@ -117,4 +124,8 @@ static inline size_t store_varint(uint8_t *at, uint32_t value) {
     }
     at[len++] = (uint8_t)value;
     return len;
+}
+
+static inline bool same_bytes(tw_bytes a, tw_bytes b) {
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }

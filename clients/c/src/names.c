@@ -16,20 +16,30 @@ static const char ERROR_NAMES[] =
     "retain_handling_three\0no_local_on_shared\0packet_unexpected\0session_unexpected\0"
     "topic_alias_unexpected\0too_many_incoming\0"
     "packet_too_large\0"
-    "buffer_too_small\0field_too_long\0argument\0not_in_version\0not_connected\0outbox_full\0transmit_full\0"
-    "server_limit\0"
-    "timed_out\0transport_closed\0refused\0"
-    "scram_credentials\0scram_malformed\0scram_nonce\0scram_iterations\0scram_refused\0scram_server_signature";
+    "buffer_too_small\0field_too_long\0invalid_argument\0not_in_version\0not_connected\0outbox_full\0output_full\0"
+    "packet_too_large\0qos_not_supported\0retain_not_supported\0subscriptions_full\0requests_full\0"
+    "connection_lost\0name_not_found\0unreachable\0connect_timeout\0handshake_failed\0keep_alive_timeout\0"
+    "connection_refused\0unsupported_protocol_version\0redirected\0server_disconnected\0session_taken_over\0"
+    "websocket_refused\0"
+    "tls_unknown_authority\0tls_self_signed\0tls_name_mismatch\0tls_expired\0tls_not_yet_valid\0tls_revoked\0"
+    "tls_certificate\0tls_client_certificate_required\0tls_client_certificate_refused\0tls_nothing_in_common\0"
+    "tls_not_spoken\0tls_closed\0tls_settings\0"
+    "authentication_failed\0"
+    "scram_credentials\0scram_malformed\0scram_nonce\0scram_iterations\0scram_refused\0scram_server_signature\0"
+    "publish_refused\0subscribe_refused\0unsubscribe_refused\0session_lost\0unacknowledged\0no_responder\0"
+    "request_failed\0request_timeout";
 
 /* The first and the last error of each class. */
-static const int8_t ERROR_RUNS[][2] = {
+static const int16_t ERROR_RUNS[][2] = {
     {TW_INCOMPLETE, TW_INCOMPLETE},
     {TW_PACKET_TYPE_RESERVED, TW_SUBSCRIPTION_OPTIONS_RESERVED},
     {TW_PACKET_ID_ZERO, TW_TOO_MANY_INCOMING},
     {TW_PACKET_OVER_LIMIT, TW_PACKET_OVER_LIMIT},
-    {TW_BUFFER_TOO_SMALL, TW_SERVER_LIMIT},
-    {TW_TIMED_OUT, TW_REFUSED},
-    {TW_SCRAM_CREDENTIALS, TW_SCRAM_SERVER_SIGNATURE},
+    {TW_BUFFER_TOO_SMALL, TW_REQUESTS_FULL},
+    {TW_CONNECTION_LOST, TW_WEBSOCKET_REFUSED},
+    {TW_TLS_UNKNOWN_AUTHORITY, TW_TLS_SETTINGS},
+    {TW_AUTHENTICATION_FAILED, TW_SCRAM_SERVER_SIGNATURE},
+    {TW_PUBLISH_REFUSED, TW_REQUEST_TIMEOUT},
 };
 
 const char *tw_error_name(tw_result result) {

@@ -19,7 +19,8 @@ typedef struct tw_record {
     uint32_t len;
     uint16_t packet_id;
     uint8_t state;
-    uint8_t reason;
+    /* SETTLED: the error, without its sign. RELEASED: the reason code of PUBREC. */
+    uint8_t detail;
 } tw_record;
 
 #define RECORD_BYTES (sizeof(tw_record))
@@ -65,8 +66,14 @@ static TW_COLD tw_result no_room(tw_client *c, const tw_packet *packet) {
     return TW_OUTBOX_FULL;
 }
 
-/* Writes a packet, which has the next packet identifier, and queues it. Answers the identifier. */
-static tw_result put_record(tw_client *c, const tw_packet *packet) {
+static uint16_t take_packet_id(tw_client *c) {
+    uint16_t packet_id = c->next_packet_id;
+    c->next_packet_id = packet_id == 0xFFFF ? 1 : (uint16_t)(packet_id + 1);
+    return packet_id;
+}
+
+/* Writes a packet, which has the next packet identifier, and queues it. */
+static tw_result put_record(tw_client *c, const tw_packet *packet, uint16_t *packet_id) {
     size_t at = c->tail;
     bool is_wrapped = c->limit != NOWHERE;
     tw_record record;
@@ -75,8 +82,10 @@ static tw_result put_record(tw_client *c, const tw_packet *packet) {
         at = 0;
         len = encode_record(c, packet, at, c->head);
     }
-    /* One identifier for each record, from a ring of 65,535 [MQTT-2.2.1-3]. */
-    if (len == TW_BUFFER_TOO_SMALL || (len > 0 && ((size_t)len > c->config.transmit.size || c->records == 0xFFFF))) {
+    /* One identifier for each record, from a ring of 65,535: the oldest is not taken again [MQTT-2.2.1-3]. */
+    if (len == TW_BUFFER_TOO_SMALL ||
+        (len > 0 && ((size_t)len > c->config.transmit.size ||
+                     (c->records > 0 && record_at(c, c->head).packet_id == c->next_packet_id)))) {
         return no_room(c, packet);
     }
     if (len < 0) {
@@ -86,9 +95,9 @@ static tw_result put_record(tw_client *c, const tw_packet *packet) {
         c->limit = c->tail;
     }
     record.len = (uint32_t)len;
-    record.packet_id = c->next_packet_id;
+    record.packet_id = take_packet_id(c);
     record.state = QUEUED;
-    record.reason = 0;
+    record.detail = 0;
     memcpy(c->config.outbox.data + at, &record, sizeof record);
     if (c->unsent == 0) {
         c->cursor = at;
@@ -96,8 +105,10 @@ static tw_result put_record(tw_client *c, const tw_packet *packet) {
     c->tail = at + RECORD_BYTES + (size_t)len;
     c->records++;
     c->unsent++;
-    c->next_packet_id = c->next_packet_id == 0xFFFF ? 1 : (uint16_t)(c->next_packet_id + 1);
-    return record.packet_id;
+    if (packet_id != NULL) {
+        *packet_id = record.packet_id;
+    }
+    return 0;
 }
 
 /* Where the record is that waits for an acknowledgement; NOWHERE if none does. */
@@ -140,10 +151,14 @@ static void set_state(tw_client *c, size_t at, record_state state) {
     }
 }
 
+static void set_detail(tw_client *c, size_t at, unsigned detail) {
+    c->config.outbox.data[at + offsetof(tw_record, detail)] = (uint8_t)detail;
+}
+
 /* The application is told later, as there is one event at a time. */
-static void settle(tw_client *c, size_t at, tw_reason reason) {
+static void settle(tw_client *c, size_t at, tw_result error) {
     set_state(c, at, SETTLED);
-    c->config.outbox.data[at + offsetof(tw_record, reason)] = (uint8_t)reason;
+    set_detail(c, at, (unsigned)-error);
     c->settled++;
 }
 
@@ -161,7 +176,12 @@ static bool take_settled(tw_client *c, tw_event *event) {
                           : type == TW_UNSUBSCRIBE ? TW_EVENT_UNSUBSCRIBED
                                                    : TW_EVENT_PUBLISHED;
             event->packet_id = record.packet_id;
-            event->reason = (tw_reason)record.reason;
+            event->error = -(tw_result)record.detail;
+#if TW_SUBSCRIPTIONS
+            if (type == TW_SUBSCRIBE) {
+                settle_subscriptions(c, at, tw_view(NULL, 0));
+            }
+#endif
             c->settled--;
             set_state(c, at, DONE);
             return true;
@@ -189,9 +209,9 @@ static void forget_exchanges(tw_client *c) {
         unsigned first = *packet_at(c, at);
         bool is_qos_2 = first >> 4 == TW_PUBLISH && (first & 0x04) != 0;
         if (record.state == RELEASED) {
-            settle(c, at, TW_SUCCESS);
+            settle(c, at, 0);
         } else if (record.state == SENT && is_qos_2) {
-            settle(c, at, TW_PACKET_IDENTIFIER_NOT_FOUND);
+            settle(c, at, TW_SESSION_LOST);
         } else if (record.state == SENT) {
             set_state(c, at, QUEUED);
         }
@@ -199,23 +219,28 @@ static void forget_exchanges(tw_client *c) {
     }
 }
 
-/* Why the server does not take a packet that begins with this byte; TW_SUCCESS if it does. */
-static tw_reason server_refusal(const tw_client *c, unsigned first_byte, size_t len) {
+/* Why the server does not take a packet that begins with this byte; 0 if it does. */
+static tw_result server_refusal(const tw_client *c, unsigned first_byte, size_t len) {
     if (len > c->server_max_packet_bytes) {
         /* [MQTT-3.2.2-15] */
-        return TW_PACKET_TOO_LARGE;
+        return TW_OVER_MAXIMUM_PACKET_SIZE;
     }
     if (first_byte >> 4 == TW_PUBLISH && (first_byte >> 1 & 3) > c->server_max_qos) {
         /* [MQTT-3.2.2-11] */
-        return TW_QOS_NOT_SUPPORTED;
+        return TW_OVER_MAXIMUM_QOS;
     }
     /* [MQTT-3.2.2-14] */
-    return first_byte >> 4 == TW_PUBLISH && (first_byte & 1) != 0 && !c->server_retains ? TW_RETAIN_NOT_SUPPORTED
-                                                                                      : TW_SUCCESS;
+    return first_byte >> 4 == TW_PUBLISH && (first_byte & 1) != 0 && !c->server_retains ? (tw_result)TW_RETAIN_UNAVAILABLE
+                                                                                      : 0;
 }
 
 /* Moves what is due from the outbox to the transmit buffer, as far as there is room and the server allows it. */
 static void pump(tw_client *c) {
+#if TW_SUBSCRIPTIONS
+    if (c->state == CONNECTED && !pump_subscriptions(c)) {
+        return;
+    }
+#endif
     while (c->state == CONNECTED && c->unsent > 0) {
         tw_record record = record_at(c, c->cursor);
         const uint8_t *packet = packet_at(c, c->cursor);
@@ -225,9 +250,9 @@ static void pump(tw_client *c) {
                 return;
             }
         } else if (record.state == QUEUED || record.state == SENT) {
-            tw_reason refusal = server_refusal(c, packet[0], record.len);
+            tw_result refusal = server_refusal(c, packet[0], record.len);
             uint8_t *to;
-            if (refusal != TW_SUCCESS) {
+            if (refusal < 0) {
                 settle(c, c->cursor, refusal);
             } else {
                 if (is_publish && c->quota == 0) {

@@ -67,7 +67,9 @@ tw_fault_class tw_fault(tw_result result) {
     if (result > TW_BUFFER_TOO_SMALL) {
         return TW_FAULT_TOO_LARGE;
     }
-    return result > TW_TIMED_OUT ? TW_FAULT_USE : TW_FAULT_CONNECTION;
+    return result > TW_CONNECTION_LOST   ? TW_FAULT_USE
+           : result > TW_PUBLISH_REFUSED ? TW_FAULT_CONNECTION
+                                         : TW_FAULT_OUTCOME;
 }
 
 tw_reason tw_reason_for(tw_result result) {
@@ -76,12 +78,13 @@ tw_reason tw_reason_for(tw_result result) {
     case TW_FAULT_INCOMPLETE:
     case TW_FAULT_MALFORMED: return TW_MALFORMED_PACKET;
     case TW_FAULT_TOO_LARGE: return TW_PACKET_TOO_LARGE;
-    case TW_FAULT_USE: return TW_IMPLEMENTATION_SPECIFIC_ERROR;
+    case TW_FAULT_USE:
+    case TW_FAULT_OUTCOME: return TW_IMPLEMENTATION_SPECIFIC_ERROR;
     case TW_FAULT_CONNECTION:
-        if (result <= TW_SCRAM_CREDENTIALS) {
+        if (result <= TW_AUTHENTICATION_FAILED) {
             return TW_NOT_AUTHORIZED;
         }
-        return result == TW_TIMED_OUT ? TW_KEEP_ALIVE_TIMEOUT : TW_UNSPECIFIED_ERROR;
+        return result == TW_PING_TIMEOUT ? TW_KEEP_ALIVE_TIMEOUT : TW_UNSPECIFIED_ERROR;
     default: break;
     }
     switch (result) {

@@ -45,11 +45,17 @@
 
 #include "outbox.c"
 
+#include "subscriptions.c"
+
 #include "client.c"
 
 #include "authentication.c"
 
 #include "incoming.c"
+
+#if TW_REQUESTS
+#include "requests.c"
+#endif
 
 #if TW_SCRAM
 #include "sha2.c"

@@ -56,17 +56,20 @@ static void tcp_close(void *context) {
     tcp->address = NULL;
 }
 
-static bool look_up(tw_tcp *tcp) {
+/* Answers 0, or why there is no address. */
+static tw_result look_up(tw_tcp *tcp) {
     struct addrinfo hints, *found = NULL;
+    int wrong;
     memset(&hints, 0, sizeof hints);
     hints.ai_family = AF_UNSPEC;
     hints.ai_socktype = SOCK_STREAM;
-    if (getaddrinfo(tcp->host, tcp->port, &hints, &found) != 0) {
-        return false;
+    wrong = getaddrinfo(tcp->host, tcp->port, &hints, &found);
+    if (wrong != 0) {
+        return wrong == EAI_SERVICE ? TW_UNREACHABLE : TW_NAME_NOT_FOUND;
     }
     tcp->addresses = found;
     tcp->address = found;
-    return true;
+    return 0;
 }
 
 /* Begins to connect to an address. False if that failed at once. */
@@ -104,11 +107,12 @@ static tw_result progress(const tw_tcp *tcp) {
 
 static tw_result tcp_open(void *context) {
     tw_tcp *tcp = (tw_tcp *)context;
+    tw_result result;
     if (tcp->is_open) {
         return 1;
     }
-    if (tcp->addresses == NULL && !look_up(tcp)) {
-        return -1;
+    if (tcp->addresses == NULL && (result = look_up(tcp)) < 0) {
+        return result;
     }
     for (;;) {
         const struct addrinfo *address = (const struct addrinfo *)tcp->address;
@@ -120,7 +124,7 @@ static tw_result tcp_open(void *context) {
             }
         } else if (address == NULL) {
             tcp_close(tcp);
-            return -1;
+            return TW_UNREACHABLE;
         } else if (begin(tcp, address)) {
             tcp->address = address->ai_next;
             continue;

@@ -10,7 +10,7 @@ typedef struct rig {
     tw_client_config config;
     tw_event event;
     uint32_t now_ms;
-    uint8_t receive[256], transmit[128], outbox[256];
+    uint8_t receive[256], transmit[128], outbox[256], subscriptions[64];
     uint16_t incoming[4];
 } rig;
 
@@ -101,9 +101,22 @@ static inline void connect_with(rig *r, const char *connack) {
 #define CONNACK_V3 "2002 0000"
 #define CONNACK_V3_RESUMED "2002 0100"
 
+/* Answers the packet identifier, or the error. */
 static inline tw_result publish(rig *r, const char *topic, tw_qos qos) {
     tw_publish message = tw_message(tw_str(topic), tw_str("x"), qos);
-    return tw_client_publish(&r->client, &message);
+    uint16_t packet_id = 0xFFFF;
+    tw_result result = tw_client_publish(&r->client, &message, &packet_id);
+    CHECK(result <= 0 && (result == 0 || packet_id == 0), "an identifier is no result");
+    return result < 0 ? result : packet_id;
+}
+
+static inline tw_result subscribe(rig *r, const char *filter, tw_qos qos) {
+    tw_subscription list = tw_filter(tw_str(filter), qos);
+    tw_properties none = {NULL, 0};
+    uint16_t packet_id = 0xFFFF;
+    tw_result result = tw_client_subscribe(&r->client, &list, 1, none, &packet_id);
+    CHECK(result <= 0 && (result == 0 || packet_id == 0), "an identifier is no result");
+    return result < 0 ? result : packet_id;
 }
 
 #endif

@@ -42,10 +42,28 @@ static void a_bad_configuration_is_refused_at_once(void) {
     tw_put_number(&writer, TW_RECEIVE_MAXIMUM, 5);
     config.connect.properties = tw_written(&writer);
     CHECK(tw_client_init(&client, &config) == TW_PROPERTY_REPEATED, "receive maximum");
-    set_up(&r, TW_V3_1_1);
     config = r.config;
-    config.session_expiry_s = 1;
-    CHECK(tw_client_init(&client, &config) == TW_ARGUMENT, "session expiry in 3.1.1");
+    config.connect_timeout_ms = 0;
+    CHECK(tw_client_init(&client, &config) == TW_ARGUMENT, "no time to connect");
+}
+
+static void a_session_outlives_reconnections_and_not_the_goodbye(void) {
+    set_up(&r, TW_V5);
+    r.config.session_expiry_s = TW_SESSION_EXPIRY_DEFAULT;
+    restart(&r);
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    /* Session Expiry Interval 300. */
+    SENDS(&r, "101b 00044d515454 05 02 003c 0d 110000012c 210004 2700000100 000163");
+    CHECK(give(&r, CONNACK_V5) == TW_EVENT_CONNECTED, "CONNACK");
+    CHECK(tw_client_disconnect(&r.client, TW_SUCCESS) == 0, "disconnect");
+    SENDS(&r, "e007 00 05 1100000000");
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    SENDS(&r, "101b 00044d515454 05 00 003c 0d 110000012c 210004 2700000100 000163");
+    /* A session that cannot be named again. */
+    r.config.connect.client_id = tw_str("");
+    restart(&r);
+    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+    SENDS(&r, "1015 00044d515454 05 02 003c 08 210004 2700000100 0000");
 }
 
 static void messages_of_each_qos_are_sent(void) {
@@ -74,8 +92,17 @@ static void a_refusal_in_pubrec_ends_the_exchange(void) {
     (void)publish(&r, "a", TW_EXACTLY_ONCE);
     SENDS(&r, "3407 000161 0001 00 78");
     CHECK(give(&r, "5003 0001 97") == TW_EVENT_PUBLISHED && r.event.reason == TW_QUOTA_EXCEEDED, "PUBREC");
+    CHECK(r.event.error == TW_PUBLISH_REFUSED, "%s", tw_error_name(r.event.error));
     SENDS(&r, "");
     CHECK(tw_client_is_idle(&r.client), "nothing is left");
+}
+
+static void pubrec_says_that_nobody_listens(void) {
+    set_up(&r, TW_V5);
+    connect_with(&r, CONNACK_V5);
+    (void)publish(&r, "a", TW_EXACTLY_ONCE);
+    CHECK(give(&r, "5003 0001 10 7002 0001") == TW_EVENT_PUBLISHED, "PUBCOMP");
+    CHECK(r.event.reason == TW_NO_MATCHING_SUBSCRIBERS && r.event.error == 0, "0x%02x", (unsigned)r.event.reason);
 }
 
 static void acknowledgements_of_nothing_are_counted(void) {
@@ -154,9 +181,9 @@ static void after_a_lost_session_nothing_old_is_resumed(void) {
     CHECK(give(&r, "3406 000174 0007 79") == TW_EVENT_MESSAGE, "incoming QoS 2");
     tw_client_close(&r.client);
     connect_with(&r, CONNACK_V3);
-    CHECK(next(&r) == TW_EVENT_PUBLISHED && r.event.packet_id == 2 && r.event.reason == TW_SUCCESS, "released");
+    CHECK(next(&r) == TW_EVENT_PUBLISHED && r.event.packet_id == 2 && r.event.error == 0, "released");
     CHECK(next(&r) == TW_EVENT_PUBLISHED && r.event.packet_id == 3, "unknown");
-    CHECK(r.event.reason == TW_PACKET_IDENTIFIER_NOT_FOUND, "unknown");
+    CHECK(r.event.error == TW_SESSION_LOST, "%s", tw_error_name(r.event.error));
     CHECK(next(&r) == TW_EVENT_NONE, "none");
     /* A new message: no DUP. */
     SENDS(&r, "3206 000161 0001 78");
@@ -242,7 +269,7 @@ static void silence_is_broken_by_pings_and_ended_by_a_timeout(void) {
     CHECK(next(&r) == TW_EVENT_NONE, "none");
     SENDS(&r, "c000");
     r.now_ms += 10000;
-    CHECK(next(&r) == TW_EVENT_CLOSED && r.event.error == TW_TIMED_OUT, "no answer");
+    CHECK(next(&r) == TW_EVENT_CLOSED && r.event.error == TW_PING_TIMEOUT && !r.event.is_final, "no answer");
     SENDS(&r, "");
     CHECK(r.client.counters.timeouts == 1, "counted");
 }
@@ -264,21 +291,55 @@ static void what_arrives_shows_that_the_server_lives(void) {
 static void a_handshake_that_goes_wrong_ends(void) {
     set_up(&r, TW_V5);
     CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
-    r.now_ms += 10000;
-    CHECK(next(&r) == TW_EVENT_CLOSED && r.event.error == TW_TIMED_OUT, "no CONNACK");
-    set_up(&r, TW_V5);
-    CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
-    CHECK(give(&r, "2003 008600") == TW_EVENT_CLOSED && r.event.error == TW_REFUSED, "refused");
-    CHECK(r.event.reason == TW_BAD_USER_NAME_OR_PASSWORD, "reason");
+    r.now_ms += 19999;
+    CHECK(next(&r) == TW_EVENT_NONE, "none");
+    r.now_ms += 1;
+    CHECK(next(&r) == TW_EVENT_CLOSED && r.event.error == TW_CONNECT_TIMEOUT, "no CONNACK");
     set_up(&r, TW_V3_1_1);
     CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
     CHECK(give(&r, "2002 0005") == TW_EVENT_CLOSED && r.event.reason == TW_NOT_AUTHORIZED, "refused in 3.1.1");
+    CHECK(r.event.error == TW_CONNECTION_REFUSED && r.event.is_final, "refused in 3.1.1");
     set_up(&r, TW_V5);
     CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
     CHECK(give(&r, CONNACK_V5_RESUMED) == TW_EVENT_CLOSED && r.event.error == TW_SESSION_UNEXPECTED, "session");
     set_up(&r, TW_V5);
     CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
     CHECK(give(&r, "3005 000161 00 78") == TW_EVENT_CLOSED && r.event.error == TW_PACKET_UNEXPECTED, "PUBLISH first");
+}
+
+/* What the server says at the end, and whether another attempt can help. */
+static void ends_by_the_server_are_told_apart(void) {
+    static const struct end {
+        const char *hex;
+        tw_error error;
+        bool is_final;
+    } ENDS[] = {
+        {"2003 008400", TW_UNSUPPORTED_VERSION, true}, {"2003 008500", TW_CONNECTION_REFUSED, true},
+        {"2003 008600", TW_CONNECTION_REFUSED, true},  {"2003 008700", TW_CONNECTION_REFUSED, true},
+        {"2003 008a00", TW_CONNECTION_REFUSED, true},  {"2003 008c00", TW_CONNECTION_REFUSED, true},
+        {"2003 009000", TW_CONNECTION_REFUSED, true},  {"2003 009900", TW_CONNECTION_REFUSED, true},
+        {"2003 009a00", TW_CONNECTION_REFUSED, true},  {"2003 009b00", TW_CONNECTION_REFUSED, true},
+        {"2003 009c00", TW_REDIRECTED, true},          {"2003 009d00", TW_REDIRECTED, true},
+        {"2003 008000", TW_CONNECTION_REFUSED, false}, {"2003 008800", TW_CONNECTION_REFUSED, false},
+        {"2003 008900", TW_CONNECTION_REFUSED, false}, {"2003 009700", TW_CONNECTION_REFUSED, false},
+        {"2003 009f00", TW_CONNECTION_REFUSED, false}, {"e001 8e", TW_TAKEN_OVER, true},
+        {"e001 9c", TW_REDIRECTED, true},              {"e001 9d", TW_REDIRECTED, true},
+        {"e001 87", TW_SERVER_DISCONNECTED, true},     {"e001 8b", TW_SERVER_DISCONNECTED, false},
+        {"e001 98", TW_SERVER_DISCONNECTED, false},    {"e001 a0", TW_SERVER_DISCONNECTED, false},
+        {"e000", TW_SERVER_DISCONNECTED, false},
+    };
+    size_t i;
+    for (i = 0; i < sizeof ENDS / sizeof ENDS[0]; i++) {
+        set_up(&r, TW_V5);
+        if (ENDS[i].hex[0] == 'e') {
+            connect_with(&r, CONNACK_V5);
+        } else {
+            CHECK(tw_client_open(&r.client, r.now_ms) == 0, "open");
+        }
+        CHECK(give(&r, ENDS[i].hex) == TW_EVENT_CLOSED, "%s", ENDS[i].hex);
+        CHECK(r.event.error == (tw_result)ENDS[i].error && r.event.is_final == ENDS[i].is_final, "%s: %s", ENDS[i].hex,
+              tw_error_name(r.event.error));
+    }
 }
 
 /* Each of these is answered with DISCONNECT and its reason code. */
@@ -309,13 +370,13 @@ static void the_limits_of_the_server_are_kept(void) {
     CHECK(publish(&r, "early", TW_EXACTLY_ONCE) == 1, "not known yet");
     /* Maximum QoS 1, Retain Available 0, Maximum Packet Size 10. */
     connect_with(&r, "200c 0000 09 2401 2500 270000000a");
-    CHECK(next(&r) == TW_EVENT_PUBLISHED && r.event.reason >= 0x80, "the early one is over the limits");
+    CHECK(next(&r) == TW_EVENT_PUBLISHED && r.event.error == TW_OVER_MAXIMUM_PACKET_SIZE, "the early one is too large");
     CHECK(next(&r) == TW_EVENT_NONE, "none");
     SENDS(&r, "");
-    CHECK(publish(&r, "a", TW_EXACTLY_ONCE) == TW_SERVER_LIMIT, "QoS");
+    CHECK(publish(&r, "a", TW_EXACTLY_ONCE) == TW_OVER_MAXIMUM_QOS, "QoS");
     message.retain = true;
-    CHECK(tw_client_publish(&r.client, &message) == TW_SERVER_LIMIT, "retain");
-    CHECK(publish(&r, "abcdefg", TW_AT_MOST_ONCE) == TW_SERVER_LIMIT, "size");
+    CHECK(tw_client_publish(&r.client, &message, NULL) == TW_RETAIN_UNAVAILABLE, "retain");
+    CHECK(publish(&r, "abcdefg", TW_AT_MOST_ONCE) == TW_OVER_MAXIMUM_PACKET_SIZE, "size");
     CHECK(publish(&r, "ab", TW_AT_LEAST_ONCE) == 2, "within all limits");
     SENDS(&r, "3208 00026162 0002 00 78");
 }
@@ -372,7 +433,7 @@ static void subscriptions_are_asked_for_until_they_are_answered(void) {
     list[1].no_local = true;
     set_up(&r, TW_V5);
     connect_with(&r, CONNACK_V5);
-    CHECK(tw_client_subscribe(&r.client, list, 2, none) == 1, "subscribe");
+    CHECK(tw_client_subscribe(&r.client, list, 2, none, NULL) == 0, "subscribe");
     SENDS(&r, "820d 0001 00 0003612f23 01 000162 06");
     tw_client_close(&r.client);
     connect_with(&r, CONNACK_V5_RESUMED);
@@ -380,13 +441,18 @@ static void subscriptions_are_asked_for_until_they_are_answered(void) {
     SENDS(&r, "820d 0001 00 0003612f23 01 000162 06");
     CHECK(give(&r, "9005 0001 00 0187") == TW_EVENT_SUBSCRIBED && r.event.packet_id == 1, "SUBACK");
     CHECK(r.event.reasons.len == 2 && r.event.reasons.data[1] == TW_NOT_AUTHORIZED, "reasons");
-    CHECK(tw_client_unsubscribe(&r.client, list, 1, none) == 2, "unsubscribe");
+    CHECK(r.event.error == TW_SUBSCRIBE_REFUSED && r.event.reason == TW_NOT_AUTHORIZED, "one is refused");
+    CHECK(tw_client_unsubscribe(&r.client, list, 1, none, NULL) == 0, "unsubscribe");
     SENDS(&r, "a208 0002 00 0003612f23");
     CHECK(give(&r, "b004 0002 00 11") == TW_EVENT_UNSUBSCRIBED && r.event.reasons.data[0] == 0x11, "UNSUBACK");
+    CHECK(r.event.error == 0 && r.event.reason == TW_NO_SUBSCRIPTION_EXISTED, "no refusal");
+    CHECK(tw_client_unsubscribe(&r.client, list, 1, none, NULL) == 0, "unsubscribe");
+    SENDS(&r, "a208 0003 00 0003612f23");
+    CHECK(give(&r, "b004 0003 00 87") == TW_EVENT_UNSUBSCRIBED && r.event.error == TW_UNSUBSCRIBE_REFUSED, "refused");
     CHECK(tw_client_is_idle(&r.client), "all done");
     list[0].filter = tw_str("a#");
-    CHECK(tw_client_subscribe(&r.client, list, 1, none) == TW_TOPIC_FILTER_WILDCARD, "a bad filter");
-    CHECK(tw_client_subscribe(&r.client, list, 0, none) == TW_NO_TOPIC_FILTERS, "none");
+    CHECK(tw_client_subscribe(&r.client, list, 1, none, NULL) == TW_TOPIC_FILTER_WILDCARD, "a bad filter");
+    CHECK(tw_client_subscribe(&r.client, list, 0, none, NULL) == TW_NO_TOPIC_FILTERS, "none");
 }
 
 static void what_cannot_be_said_is_refused(void) {
@@ -397,7 +463,7 @@ static void what_cannot_be_said_is_refused(void) {
     message.properties = tw_written(&writer);
     set_up(&r, TW_V5);
     connect_with(&r, CONNACK_V5);
-    CHECK(tw_client_publish(&r.client, &message) == TW_ARGUMENT, "topic alias");
+    CHECK(tw_client_publish(&r.client, &message, NULL) == TW_ARGUMENT, "topic alias");
     CHECK(publish(&r, "a/+", TW_AT_LEAST_ONCE) == TW_TOPIC_WILDCARD, "wildcard");
     CHECK(publish(&r, "", TW_AT_LEAST_ONCE) == TW_TOPIC_MISSING, "empty");
     CHECK(publish(&r, "a", (tw_qos)3) == TW_ARGUMENT, "QoS 3");
@@ -406,7 +472,7 @@ static void what_cannot_be_said_is_refused(void) {
     writer = tw_writer_on(space, sizeof space);
     tw_put_number(&writer, TW_MESSAGE_EXPIRY_INTERVAL, 1);
     message.properties = tw_written(&writer);
-    CHECK(tw_client_publish(&r.client, &message) == TW_NOT_IN_VERSION, "properties in 3.1.1");
+    CHECK(tw_client_publish(&r.client, &message, NULL) == TW_NOT_IN_VERSION, "properties in 3.1.1");
     CHECK(tw_client_disconnect(&r.client, TW_DISCONNECT_WITH_WILL) == TW_NOT_IN_VERSION, "a reason in 3.1.1");
     SENDS(&r, "");
 }
@@ -423,6 +489,24 @@ static void packet_identifiers_wrap_around_without_0(void) {
         sprintf(hex, "4002 %04x", (unsigned)got);
         CHECK(give(&r, hex) == TW_EVENT_PUBLISHED, "%d", i);
     }
+}
+
+/* [MQTT-2.2.1-3], also where other packets have taken identifiers in between. */
+static void an_identifier_in_use_is_not_taken_again(void) {
+    static uint8_t large[65536 * 18];
+    tw_result result;
+    int count = 0;
+    set_up(&r, TW_V5);
+    r.config.outbox = tw_lend(large, sizeof large);
+    restart(&r);
+    connect_with(&r, CONNACK_V5);
+    r.client.next_packet_id = 10;
+    while ((result = publish(&r, "a", TW_AT_LEAST_ONCE)) > 0) {
+        if (++count == 5) {
+            r.client.next_packet_id += 3;
+        }
+    }
+    CHECK(result == TW_OUTBOX_FULL && count == 65535 - 3, "%d: %s", count, tw_error_name(result));
 }
 
 static void authentication_goes_back_and_forth(void) {
@@ -452,7 +536,7 @@ static void a_goodbye_is_the_last_packet(void) {
     SENDS(&r, "4002 0005 e001 04");
     set_up(&r, TW_V5);
     connect_with(&r, CONNACK_V5);
-    CHECK(give(&r, "e002 8e 00") == TW_EVENT_CLOSED && r.event.error == TW_REFUSED, "by the server");
+    CHECK(give(&r, "e002 8e 00") == TW_EVENT_CLOSED && r.event.error == TW_TAKEN_OVER, "by the server");
     CHECK(r.event.reason == TW_SESSION_TAKEN_OVER, "reason");
 }
 
@@ -476,8 +560,10 @@ int main(void) {
     a_connect_says_what_the_client_can_take();
     a_client_without_identifier_begins_anew();
     a_bad_configuration_is_refused_at_once();
+    a_session_outlives_reconnections_and_not_the_goodbye();
     messages_of_each_qos_are_sent();
     a_refusal_in_pubrec_ends_the_exchange();
+    pubrec_says_that_nobody_listens();
     acknowledgements_of_nothing_are_counted();
     messages_wait_for_a_connection();
     the_receive_maximum_of_the_server_is_kept();
@@ -489,6 +575,7 @@ int main(void) {
     silence_is_broken_by_pings_and_ended_by_a_timeout();
     what_arrives_shows_that_the_server_lives();
     a_handshake_that_goes_wrong_ends();
+    ends_by_the_server_are_told_apart();
     faults_of_the_server_end_the_connection();
     the_limits_of_the_server_are_kept();
     a_full_outbox_says_so();
@@ -496,6 +583,7 @@ int main(void) {
     subscriptions_are_asked_for_until_they_are_answered();
     what_cannot_be_said_is_refused();
     packet_identifiers_wrap_around_without_0();
+    an_identifier_in_use_is_not_taken_again();
     authentication_goes_back_and_forth();
     a_goodbye_is_the_last_packet();
     bytes_may_come_one_by_one();

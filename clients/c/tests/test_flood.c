@@ -38,7 +38,7 @@ static void on_event(void *user, tw_link *link, const tw_event *event) {
 static void publish(tw_link *link, const char *topic, const void *payload, size_t len, tw_qos qos) {
     tw_publish message = tw_message(tw_str(topic), tw_view(payload, len), qos);
     tw_result result;
-    while ((result = tw_client_publish(&link->client, &message)) == TW_OUTBOX_FULL || result == TW_TRANSMIT_FULL) {
+    while ((result = tw_client_publish(&link->client, &message, NULL)) == TW_OUTBOX_FULL || result == TW_OUTPUT_FULL) {
         tw_link_step(link, TIMEOUT_MS);
     }
     CHECK(result >= 0, "%s", tw_error_name(result));
@@ -90,7 +90,7 @@ int main(int argc, char **argv) {
         large_arrived = 0;
         CHECK(tw_link_init(&link, &config, tw_tcp_transport(&tcp, argv[1], argv[2]), on_event, NULL) == 0, "init");
         CHECK(tw_link_connect(&link, TIMEOUT_MS) == 0, "connect");
-        CHECK(tw_link_subscribe(&link, "flood", TW_EXACTLY_ONCE, TIMEOUT_MS) == 2, "subscribe");
+        CHECK(tw_link_subscribe(&link, "flood", TW_EXACTLY_ONCE, TIMEOUT_MS, NULL) == 0, "subscribe");
         flood(&link, "flood");
         tw_link_disconnect(&link);
     }

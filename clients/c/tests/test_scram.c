@@ -288,7 +288,7 @@ static void an_answer_waits_until_there_is_room_for_it(void) {
     do {
         result = publish(&r, "a", TW_AT_MOST_ONCE);
     } while (result == 0);
-    CHECK(result == TW_TRANSMIT_FULL, "%s", tw_error_name(result));
+    CHECK(result == TW_OUTPUT_FULL, "%s", tw_error_name(result));
     CHECK(tw_client_reauthenticate(&r.client) == 0, "begins");
     tw_client_sent(&r.client, tw_client_output(&r.client).len);
     CHECK(next(&r) == TW_EVENT_NONE, "none");

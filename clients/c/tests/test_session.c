@@ -223,7 +223,7 @@ static void client_event(const tw_event *event) {
         }
         w.their_arrived[number]++;
     } else if (event->type == TW_EVENT_PUBLISHED) {
-        CHECK(event->reason == TW_SUCCESS, "reason %d", (int)event->reason);
+        CHECK(event->error == 0, "%s", tw_error_name(event->error));
         w.reported++;
     } else {
         CHECK(event->type == TW_EVENT_CONNECTED, "%s", tw_error_name(event->error));
@@ -266,8 +266,8 @@ static void client_publishes(void) {
     w.qos[w.published] = (uint8_t)roll(&w.d, 3);
     message = tw_message(tw_str("up"), tw_view(payload, 4 + roll(&w.d, 60)), (tw_qos)w.qos[w.published]);
     w.published++;
-    result = tw_client_publish(&w.client, &message);
-    if (result == TW_OUTBOX_FULL || result == TW_TRANSMIT_FULL || result == TW_NOT_CONNECTED) {
+    result = tw_client_publish(&w.client, &message, NULL);
+    if (result == TW_OUTBOX_FULL || result == TW_OUTPUT_FULL || result == TW_NOT_CONNECTED) {
         w.published--;
         return;
     }

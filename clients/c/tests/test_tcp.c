@@ -205,7 +205,55 @@ static void a_socket_that_others_read_never_blocks(void) {
     close_all();
 }
 
+static tw_result connect_to(const char *host, const char *to_port) {
+    tw_client_config config = tw_client_defaults();
+    tw_result result;
+    config.connect.client_id = tw_str("c");
+    config.receive = tw_lend(receive_memory, sizeof receive_memory);
+    config.transmit = tw_lend(transmit_memory, sizeof transmit_memory);
+    transport = tw_tcp_transport(&tcp, host, to_port);
+    CHECK(tw_link_init(&link_, &config, transport, on_event, NULL) == 0, "init");
+    result = tw_link_connect(&link_, LONG_MS);
+    CHECK(tcp.fd < 0, "nothing is left open");
+    return result;
+}
+
+static void what_is_wrong_with_an_address_is_said(void) {
+    int listener = listen_anywhere();
+    uint32_t start_ms;
+    tw_result result;
+    /* Its port is free again, and nobody listens there. */
+    close(listener);
+    transport = tw_tcp_transport(&tcp, "127.0.0.1", port);
+    start_ms = now_ms();
+    result = connect_to("127.0.0.1", port);
+    CHECK(result == TW_UNREACHABLE, "%s", tw_error_name(result));
+    CHECK(now_ms() - start_ms < LONG_MS / 2, "at once");
+    /* Two dots make a name that no name server is asked for. */
+    result = connect_to("no..name", "1883");
+    CHECK(result == TW_NAME_NOT_FOUND, "%s", tw_error_name(result));
+}
+
+static void a_server_that_hangs_up_is_no_broker(void) {
+    tw_client_config config = tw_client_defaults();
+    int listener = listen_anywhere();
+    memset(events, 0, sizeof events);
+    config.connect.client_id = tw_str("c");
+    config.receive = tw_lend(receive_memory, sizeof receive_memory);
+    config.transmit = tw_lend(transmit_memory, sizeof transmit_memory);
+    transport = tw_tcp_transport(&tcp, "127.0.0.1", port);
+    CHECK(tw_link_init(&link_, &config, transport, on_event, NULL) == 0, "init");
+    while (!tcp.is_open) {
+        CHECK(tw_link_step(&link_, 10) == 0 && events[TW_EVENT_CLOSED] == 0, "open");
+    }
+    close(accept(listener, NULL, NULL));
+    close(listener);
+    CHECK(tw_link_connect(&link_, LONG_MS) == TW_HANDSHAKE_FAILED, "the attempt under way is the one that counts");
+}
+
 int main(void) {
+    what_is_wrong_with_an_address_is_said();
+    a_server_that_hangs_up_is_no_broker();
     a_timeout_is_kept_however_brisk_the_line_is();
     a_step_without_a_timeout_does_not_wait();
     sending_does_not_wait();

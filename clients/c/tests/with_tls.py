@@ -77,8 +77,8 @@ def check_the_server(checks: Checks) -> None:
         checks.run("ok", ports["mqtts"], "ours/ca.pem")
         checks.run("ok", ports["mqtts"], "ours/ca.pem", "alpn=mqtt")
         checks.run("[tls_unknown_authority]", ports["mqtts"], "strange/ca.pem")
-        checks.run("is for localhost", ports["mqtts"], "ours/ca.pem", "name=other.example")
-        checks.run("not for other.example; connect by a name that it has [tls_name_mismatch]", ports["mqtts"], "ours/ca.pem",
+        checks.run("(it is for localhost", ports["mqtts"], "ours/ca.pem", "name=other.example")
+        checks.run("not for other.example) [tls_name_mismatch]", ports["mqtts"], "ours/ca.pem",
                    "name=other.example")
         checks.run("[tls_revoked]", ports["mqtts"], "ours/ca.pem", f"revoked={checks.file('ours/revoked.pem')}")
         checks.run("[tls_nothing_in_common]", ports["mqtts"], "ours/ca.pem", "alpn=h2")
@@ -102,15 +102,15 @@ def check_the_client(checks: Checks) -> None:
         checks.run("[tls_client_certificate_required]", ports["mqtts"], "mutual/ca.pem")
         for name, expected in [
             ("mutual/good", "ok"),
-            ("mutual/revoked-one", "it has been revoked; get a new one [tls_client_certificate_refused]"),
-            ("mutual/late", "it has expired, or is not valid yet; get a new one [tls_client_certificate_refused]"),
-            ("strange/stranger", "an authority that the server does not know [tls_client_certificate_refused]"),
-            ("mutual/server", "of a kind that is not for clients [tls_client_certificate_refused]"),
+            ("mutual/revoked-one", "(it has been revoked) [tls_client_certificate_refused]"),
+            ("mutual/late", "(it has expired, or is not valid yet) [tls_client_certificate_refused]"),
+            ("strange/stranger", "(the server does not know the authority that has issued it) [tls_client_certificate_refused]"),
+            ("mutual/server", "(it is of a kind that is not for clients) [tls_client_certificate_refused]"),
         ]:
             pair = [f"cert={checks.file(name)}.pem", f"key={checks.file(name)}.key"]
             checks.run(expected, ports["mqtts"], "mutual/ca.pem", *pair)
         mixed = [f"cert={checks.file('mutual/good.pem')}", f"key={checks.file('mutual/late.key')}"]
-        checks.run("is not that of this client's certificate [tls_settings]", ports["mqtts"], "mutual/ca.pem", *mixed)
+        checks.run("is not that of this client's certificate) [tls_settings]", ports["mqtts"], "mutual/ca.pem", *mixed)
 
 
 if __name__ == "__main__":

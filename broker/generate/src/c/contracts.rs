@@ -118,7 +118,7 @@ fn messages(code: &mut Code, c: &C<'_>, binding: &Binding) {
     begin(
         code,
         &format!(
-            "tw_result {package}_publish_{name}(tw_client *client, const {topic} *topic, const {ty} *value, tw_qos qos, bool retain, tw_memory work)"
+            "tw_result {package}_publish_{name}(tw_client *client, const {topic} *topic, const {ty} *value, tw_qos qos, bool retain, tw_memory work, uint16_t *packet_id)"
         ),
     );
     code.line("tw_publish message = tw_message(tw_view(NULL, 0), tw_view(NULL, 0), qos);");
@@ -134,12 +134,15 @@ fn messages(code: &mut Code, c: &C<'_>, binding: &Binding) {
     code.close("}");
     code.line("message.payload = tw_view(work.data, (size_t)payload_len);");
     code.line("message.retain = retain;");
-    code.line(format!("return ct_publish(client, &message, {content_type}, {});", binding.format == Format::Json));
+    code.line(format!(
+        "return ct_publish(client, &message, {content_type}, {}, packet_id);",
+        binding.format == Format::Json
+    ));
     code.close("}");
-    begin(code, &format!("tw_result {package}_subscribe_{name}(tw_client *client, tw_qos qos)"));
+    begin(code, &format!("tw_result {package}_subscribe_{name}(tw_client *client, tw_qos qos, uint16_t *packet_id)"));
     let accept = if binding.has_other_formats { content_type } else { "NULL".to_owned() };
     let filter = format!("{}_FILTER", names::upper(&format!("{package}_{name}")));
-    code.line(format!("return ct_subscribe(client, {filter}, qos, {accept});"));
+    code.line(format!("return ct_subscribe(client, {filter}, qos, {accept}, packet_id);"));
     code.close("}");
     begin(
         code,

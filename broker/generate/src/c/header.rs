@@ -188,12 +188,12 @@ fn contract(code: &mut Code, c: &C<'_>, binding: &Binding) {
             format!("bool {package}_{name}_topic_parse(tw_bytes name, {topic} *topic);"),
         ),
         (
-            "Publishes. Answers what tw_client_publish() does, or why topic or payload cannot be written. `work` is for both of them. The broker refuses what breaks the contract with TW_PAYLOAD_FORMAT_INVALID, at QoS 1 and 2.".to_owned(),
-            format!("tw_result {package}_publish_{name}(tw_client *client, const {topic} *topic, const {value} *value,\n                                tw_qos qos, bool retain, tw_memory work);"),
+            "Publishes. Answers what tw_client_publish() does, or why topic or payload cannot be written. `work` is for both of them. At QoS 1 and 2 the broker refuses what breaks the contract: TW_EVENT_PUBLISHED then has the reason TW_PAYLOAD_FORMAT_INVALID. `packet_id` may be NULL.".to_owned(),
+            format!("tw_result {package}_publish_{name}(tw_client *client, const {topic} *topic, const {value} *value,\n                                tw_qos qos, bool retain, tw_memory work, uint16_t *packet_id);"),
         ),
         (
-            "Subscribes to all topics of the contract. Answers what tw_client_subscribe() does.".to_owned(),
-            format!("tw_result {package}_subscribe_{name}(tw_client *client, tw_qos qos);"),
+            "Subscribes to all topics of the contract. Answers what tw_client_subscribe() does. `packet_id` may be NULL.".to_owned(),
+            format!("tw_result {package}_subscribe_{name}(tw_client *client, tw_qos qos, uint16_t *packet_id);"),
         ),
         (
             "Reads a message. Answers 0, CT_OTHER_TOPIC if it is none of the contract, CT_NOT_TRANSCODED, CT_PAYLOAD_INVALID or CT_SCRATCH_FULL.".to_owned(),

@@ -162,7 +162,7 @@ bool ct_next_level(tw_bytes *rest, tw_bytes *level) {
     return true;
 }
 
-tw_result ct_publish(tw_client *client, tw_publish *message, const char *content_type, bool is_text) {
+tw_result ct_publish(tw_client *client, tw_publish *message, const char *content_type, bool is_text, uint16_t *packet_id) {
     uint8_t memory[CT_PROPERTIES_BYTES];
     tw_writer properties = tw_writer_on(memory, sizeof memory);
     tw_result result;
@@ -171,12 +171,12 @@ tw_result ct_publish(tw_client *client, tw_publish *message, const char *content
     }
     tw_put_text(&properties, TW_CONTENT_TYPE, tw_str(content_type));
     message->properties = tw_written(&properties);
-    result = tw_client_publish(client, message);
+    result = tw_client_publish(client, message, packet_id);
     message->properties = tw_view(NULL, 0);
-    return result == TW_NOT_IN_VERSION ? tw_client_publish(client, message) : result;
+    return result == TW_NOT_IN_VERSION ? tw_client_publish(client, message, packet_id) : result;
 }
 
-tw_result ct_subscribe(tw_client *client, const char *filter, tw_qos qos, const char *accept) {
+tw_result ct_subscribe(tw_client *client, const char *filter, tw_qos qos, const char *accept, uint16_t *packet_id) {
     uint8_t memory[CT_PROPERTIES_BYTES];
     tw_writer properties = tw_writer_on(memory, sizeof memory);
     tw_subscription subscription = tw_filter(tw_str(filter), qos);
@@ -184,8 +184,11 @@ tw_result ct_subscribe(tw_client *client, const char *filter, tw_qos qos, const 
     if (accept != NULL) {
         tw_put_user_property(&properties, tw_str("accept"), tw_str(accept));
     }
-    result = tw_client_subscribe(client, &subscription, 1, tw_written(&properties));
-    return result == TW_NOT_IN_VERSION ? tw_client_subscribe(client, &subscription, 1, tw_view(NULL, 0)) : result;
+    result = tw_client_subscribe(client, &subscription, 1, tw_written(&properties), packet_id);
+    if (result == TW_NOT_IN_VERSION) {
+        result = tw_client_subscribe(client, &subscription, 1, tw_view(NULL, 0), packet_id);
+    }
+    return result;
 }
 
 bool ct_is_not_transcoded(const tw_publish *message) {

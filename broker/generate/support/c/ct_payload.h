@@ -92,10 +92,10 @@ bool ct_put_level(ct_writer *writer, tw_bytes level, bool rest);
 /** Takes the first level off `rest`; false if there is none. `rest->data` is NULL after the last one. */
 bool ct_next_level(tw_bytes *rest, tw_bytes *level);
 
-/** Publishes with a content type, which only MQTT 5.0 can say. */
-tw_result ct_publish(tw_client *client, tw_publish *message, const char *content_type, bool is_text);
-/** Subscribes; `accept`, if not NULL, is the content type that payloads should have. */
-tw_result ct_subscribe(tw_client *client, const char *filter, tw_qos qos, const char *accept);
+/** As tw_client_publish(), with a content type, which only MQTT 5.0 can say. */
+tw_result ct_publish(tw_client *client, tw_publish *message, const char *content_type, bool is_text, uint16_t *packet_id);
+/** As tw_client_subscribe(); `accept`, if not NULL, is the content type that payloads should have. */
+tw_result ct_subscribe(tw_client *client, const char *filter, tw_qos qos, const char *accept, uint16_t *packet_id);
 /** Whether the message says that it could not be transcoded. */
 bool ct_is_not_transcoded(const tw_publish *message);
 

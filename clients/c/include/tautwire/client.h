@@ -11,6 +11,12 @@
  * Times are milliseconds of a clock that may begin anywhere and may wrap around.
  */
 
+/** The default of `session_expiry_s`: 300 s while the client reconnects, and none after tw_client_disconnect(). */
+#define TW_SESSION_EXPIRY_DEFAULT 0xFFFFFFFEu
+#define TW_SESSION_EXPIRY_DEFAULT_S 300u
+#define TW_CONNECT_TIMEOUT_DEFAULT_MS 20000u
+#define TW_RESPONSE_TIMEOUT_DEFAULT_MS 10000u
+
 /**
  * One side of an extended authentication (section 4.12, 5.0 alone): SCRAM (tw_scram_authenticator), or a method of your own. The
  * functions are called in the middle of the protocol; an error of theirs, one of tw_error, ends the connection.
@@ -37,9 +43,14 @@ typedef struct tw_client_config {
      * given up at every connection.
      */
     tw_connect connect;
-    /** How long the server keeps the session after the connection. 5.0 alone; 0: not at all. */
+    /**
+     * How long the server keeps the session after the connection, also after tw_client_disconnect(); 0: not at all.
+     * Only in 5.0. TW_SESSION_EXPIRY_DEFAULT unless you set it.
+     */
     uint32_t session_expiry_s;
-    /** How long an answer to CONNECT and PINGREQ may take. */
+    /** How long an attempt to connect may take, up to CONNACK. A link counts from the lookup of the name on. */
+    uint32_t connect_timeout_ms;
+    /** How long an answer to PINGREQ may take. */
     uint32_t response_timeout_ms;
     /** How many messages with QoS 1 and 2 may wait for acknowledgement; the server may want fewer. */
     uint16_t max_in_flight;
@@ -49,6 +60,11 @@ typedef struct tw_client_config {
     tw_memory transmit;
     /** Messages with QoS 1 and 2, and subscriptions, stay here until acknowledged: their packets, and 8 bytes for each. */
     tw_memory outbox;
+    /**
+     * Subscriptions stay here, so that the client asks for them again when the server has lost the session: 8 bytes, the
+     * filter, and the properties of the SUBSCRIBE for each. Without memory (size 0) you subscribe again yourself.
+     */
+    tw_memory subscriptions;
     /** Packet identifiers of incoming QoS 2 messages that are not complete yet. Told to a 5.0 server as Receive Maximum. */
     uint16_t *incoming;
     uint16_t incoming_count;
@@ -63,31 +79,43 @@ typedef enum tw_event_type {
     /** A message has arrived: `message`. It is acknowledged with the next call of tw_client_next(). */
     TW_EVENT_MESSAGE,
     /**
-     * A message with QoS 1 or 2 is done: `packet_id`, `reason`, `properties`. From reason 0x80 on it was not delivered.
-     * Beside the server's reasons: TW_PACKET_TOO_LARGE, TW_QOS_NOT_SUPPORTED and TW_RETAIN_NOT_SUPPORTED, if it is over
-     * limits that the server named later; TW_PACKET_IDENTIFIER_NOT_FOUND, if the server has lost the session, and
-     * whether it has the message is not known.
+     * A message with QoS 1 or 2 is done: `packet_id`, `error`, `reason`, `properties`. Errors: TW_PUBLISH_REFUSED (the
+     * reason code says why), TW_SESSION_LOST, and if the server named limits after the call: TW_OVER_MAXIMUM_PACKET_SIZE,
+     * TW_OVER_MAXIMUM_QOS, TW_RETAIN_UNAVAILABLE.
      */
     TW_EVENT_PUBLISHED,
-    /** The answer to a subscription: `packet_id`, `reasons` (one byte for each filter), `properties`. */
+    /**
+     * The answer to a subscription: `packet_id`, `reasons` (one byte for each filter: the granted QoS, or from 0x80 on why
+     * not), `properties`. TW_SUBSCRIBE_REFUSED if a filter was refused. If it was refused when the client asked again
+     * after the loss of a session, `filter` says which.
+     */
     TW_EVENT_SUBSCRIBED,
+    /** The answer to the end of a subscription: as above, with TW_UNSUBSCRIBE_REFUSED. `reasons` is empty in 3.1.1. */
     TW_EVENT_UNSUBSCRIBED,
     /**
      * With an authenticator: the server has accepted a re-authentication, and the authenticator its proof. Without: the server
      * goes on with authentication (`reason`, `properties`), and you answer with tw_client_auth().
      */
     TW_EVENT_AUTH,
-    /** The connection is over: `error`, `reason`, `properties`. Send what tw_client_output() still has, and close. */
+    /**
+     * The connection is over, or an attempt has failed: `error`, `reason`, `properties`, `is_final`. Send what
+     * tw_client_output() still has, and close.
+     */
     TW_EVENT_CLOSED
 } tw_event_type;
 
 /** Something happened. Views are valid until the next call of tw_client_next() or tw_client_space(). */
 typedef struct tw_event {
     tw_event_type type;
+    /** 0, or what went wrong. */
     tw_result error;
+    /** That of the server's packet, or the one with which this side has ended the connection. TW_SUCCESS where there is none. */
     tw_reason reason;
     uint16_t packet_id;
     bool session_present;
+    /** By its answer the server will not accept another attempt either. */
+    bool is_final;
+    tw_bytes filter;
     tw_bytes reasons;
     tw_properties properties;
     tw_publish message;
@@ -99,6 +127,7 @@ typedef struct tw_client_counters {
     uint16_t transmit_full;
     uint16_t in_flight_full;
     uint16_t incoming_full;
+    uint16_t subscriptions_full;
     /** Acknowledgements that belong to nothing. */
     uint16_t acks_unexpected;
     uint16_t timeouts;
@@ -111,6 +140,7 @@ typedef struct tw_client {
     size_t receive_start, receive_end;
     size_t transmit_start, transmit_end;
     size_t head, tail, limit, cursor;
+    size_t subscriptions_len;
     uint32_t sent_at_ms, heard_at_ms, asked_at_ms;
     uint32_t server_max_packet_bytes;
     uint32_t auth_len;
@@ -131,9 +161,13 @@ typedef struct tw_client {
     bool is_waiting_for_pong, owes_ping;
     bool has_sent, has_heard;
     bool is_authenticating;
+    bool owes_subscriptions;
 } tw_client;
 
-/** MQTT 5.0, clean start, keep alive 60 s, answers within 10 s, no limit of its own on messages in flight. */
+/**
+ * MQTT 5.0, clean start, keep alive 60 s, the session kept for 300 s, attempts of 20 s, answers within 10 s, no limit of
+ * its own on messages in flight.
+ */
 tw_client_config tw_client_defaults(void);
 
 /** Sets a client up. Answers 0, or what is wrong with the configuration. */
@@ -173,21 +207,31 @@ void tw_client_sent(tw_client *client, size_t count);
 uint32_t tw_client_wait_ms(const tw_client *client, uint32_t now_ms);
 
 /**
- * Publishes a message. `packet_id` and `dup` are the client's matter. Answers the packet identifier, 0 for QoS 0.
+ * Publishes a message, whose `packet_id` and `dup` the client sets itself. Answers 0. `packet_id`, which may be NULL, is
+ * what TW_EVENT_PUBLISHED will bring; 0 for QoS 0.
  *
  * With QoS 1 and 2 it works without a connection too: the message waits in the outbox, is sent as soon as may be, and
  * again after a reconnection, until TW_EVENT_PUBLISHED. Nothing of `message` is needed after the call.
  *
- * Errors: TW_NOT_CONNECTED (QoS 0), TW_OUTBOX_FULL, TW_TRANSMIT_FULL, TW_BUFFER_TOO_SMALL (it will never fit),
- * TW_SERVER_LIMIT, TW_ARGUMENT (also for a Topic Alias, which does not outlive a connection), and those of tw_encode().
+ * Errors: TW_NOT_CONNECTED (QoS 0), TW_OUTBOX_FULL, TW_OUTPUT_FULL, TW_BUFFER_TOO_SMALL (it will never fit),
+ * TW_OVER_MAXIMUM_PACKET_SIZE, TW_OVER_MAXIMUM_QOS, TW_RETAIN_UNAVAILABLE, TW_ARGUMENT (also for a Topic Alias, which does
+ * not outlive a connection), and those of tw_encode().
  */
-tw_result tw_client_publish(tw_client *client, const tw_publish *message);
+tw_result tw_client_publish(tw_client *client, const tw_publish *message, uint16_t *packet_id);
 
-/** Subscribes. Answers the packet identifier, which comes back with TW_EVENT_SUBSCRIBED. Errors as tw_client_publish(). */
-tw_result tw_client_subscribe(tw_client *client, const tw_subscription *list, size_t count, tw_properties properties);
+/**
+ * Subscribes. Answers 0. `packet_id`, which may be NULL, is what TW_EVENT_SUBSCRIBED will bring. Errors as
+ * tw_client_publish(), and TW_SUBSCRIPTIONS_FULL.
+ *
+ * The client keeps the subscription until you end it or the server refuses it, and asks for it again, with all
+ * `properties`, when the server has lost the session (see `subscriptions` of tw_client_config).
+ */
+tw_result tw_client_subscribe(tw_client *client, const tw_subscription *list, size_t count, tw_properties properties,
+                              uint16_t *packet_id);
 
-/** Ends subscriptions. Of `list`, the filters count. Answers the packet identifier, see TW_EVENT_UNSUBSCRIBED. */
-tw_result tw_client_unsubscribe(tw_client *client, const tw_subscription *list, size_t count, tw_properties properties);
+/** Ends subscriptions. Of `list`, the filters count. As tw_client_subscribe(), with TW_EVENT_UNSUBSCRIBED. */
+tw_result tw_client_unsubscribe(tw_client *client, const tw_subscription *list, size_t count, tw_properties properties,
+                                uint16_t *packet_id);
 
 /** Refuses the message of the last TW_EVENT_MESSAGE with a reason code of PUBACK. 5.0 alone, QoS 1 and 2 alone. */
 tw_result tw_client_reject(tw_client *client, tw_reason reason);
@@ -202,5 +246,8 @@ tw_result tw_client_reauthenticate(tw_client *client);
 /** Without an authenticator: answers TW_EVENT_AUTH, or begins re-authentication (section 4.12). */
 tw_result tw_client_auth(tw_client *client, tw_reason reason, tw_properties properties);
 
-/** Ends the connection: send the output, then close the transport. In 3.1.1 `reason` is TW_SUCCESS. */
+/**
+ * Ends the connection: send the output, then close the transport. In 3.1.1 `reason` is TW_SUCCESS. The session ends, too,
+ * unless you have set `session_expiry_s`.
+ */
 tw_result tw_client_disconnect(tw_client *client, tw_reason reason);

@@ -44,8 +44,8 @@ typedef enum tw_qos { TW_AT_MOST_ONCE = 0, TW_AT_LEAST_ONCE = 1, TW_EXACTLY_ONCE
 #define TW_MAX_PACKET_BYTES 268435460u
 
 /**
- * What functions answer. Not negative: success, mostly a number of bytes. Negative: one of tw_error.
- * tw_fault(), tw_reason_for() and tw_error_name() say more about an error.
+ * What functions answer. Negative: one of tw_error. Otherwise 0, or a number of bytes where the function says so.
+ * tw_error_name(), tw_error_text(), tw_fault() and tw_reason_for() say more about an error.
  */
 typedef int32_t tw_result;
 
@@ -124,7 +124,7 @@ typedef enum tw_error {
     TW_BUFFER_TOO_SMALL = -90,
     /** A string or binary field is longer than 65,535 bytes. */
     TW_FIELD_TOO_LONG = -91,
-    /** An argument is outside its range. */
+    /** An argument is outside its range, or the function must not be called here: invalid_argument. */
     TW_ARGUMENT = -92,
     /** The version of the protocol cannot express this. */
     TW_NOT_IN_VERSION = -93,
@@ -133,31 +133,91 @@ typedef enum tw_error {
     /** The outbox is full: wait until messages are acknowledged, or lend more memory. */
     TW_OUTBOX_FULL = -95,
     /** The transmit buffer is full: send what is in it, then try again. */
-    TW_TRANSMIT_FULL = -96,
-    /** The server does not accept this (size, QoS or retain): it said so in CONNACK. */
-    TW_SERVER_LIMIT = -97,
+    TW_OUTPUT_FULL = -96,
+    /** The packet is larger than the server's Maximum Packet Size: packet_too_large. */
+    TW_OVER_MAXIMUM_PACKET_SIZE = -97,
+    /** The QoS is above the server's Maximum QoS: qos_not_supported. */
+    TW_OVER_MAXIMUM_QOS = -98,
+    /** The server keeps no retained messages: retain_not_supported. */
+    TW_RETAIN_UNAVAILABLE = -99,
+    /** The memory for subscriptions is full: lend more, or unsubscribe from something. */
+    TW_SUBSCRIPTIONS_FULL = -100,
+    /** All places for requests are taken: wait for a response, or lend more of them. */
+    TW_REQUESTS_FULL = -101,
 
-    /* The connection. */
-    /** The server did not answer within `response_timeout_ms`. */
-    TW_TIMED_OUT = -110,
-    /** The transport failed or was closed by the other side. */
-    TW_TRANSPORT_CLOSED = -111,
-    /** The server refused the connection, or sent DISCONNECT. The reason code says why. */
-    TW_REFUSED = -112,
+    /* The connection, and attempts to make one. Transports answer with them, too. */
+    /** The connection broke, and nobody said why. */
+    TW_CONNECTION_LOST = -110,
+    /** The name of the server is not known. */
+    TW_NAME_NOT_FOUND = -111,
+    /** There is no way to the server, or nobody listens at the port. */
+    TW_UNREACHABLE = -112,
+    /** The server did not accept the connection within `connect_timeout_ms`. */
+    TW_CONNECT_TIMEOUT = -113,
+    /** The connection ended before the server had accepted it. */
+    TW_HANDSHAKE_FAILED = -114,
+    /** The server did not answer a PINGREQ within `response_timeout_ms`: keep_alive_timeout. */
+    TW_PING_TIMEOUT = -115,
+    /** The server refused the connection in CONNACK. The reason code says why. */
+    TW_CONNECTION_REFUSED = -116,
+    /** The server does not speak this version of the protocol: unsupported_protocol_version. */
+    TW_UNSUPPORTED_VERSION = -117,
+    /** The server names another one in CONNACK or DISCONNECT. */
+    TW_REDIRECTED = -118,
+    /** The server sent DISCONNECT. The reason code says why. */
+    TW_SERVER_DISCONNECTED = -119,
+    /** Another client has connected with the same client identifier: session_taken_over. */
+    TW_TAKEN_OVER = -120,
+    /** The server refused the WebSocket. */
+    TW_WEBSOCKET_REFUSED = -121,
 
-    /* Authentication, on this side. An authenticator may answer with any of them; their names are those of SCRAM. */
+    /* TLS, for transports such as those in examples/: the library itself has none. */
+    TW_TLS_UNKNOWN_AUTHORITY = -130,
+    TW_TLS_SELF_SIGNED = -131,
+    TW_TLS_NAME_MISMATCH = -132,
+    TW_TLS_EXPIRED = -133,
+    TW_TLS_NOT_YET_VALID = -134,
+    TW_TLS_REVOKED = -135,
+    TW_TLS_CERTIFICATE = -136,
+    TW_TLS_CLIENT_CERTIFICATE_REQUIRED = -137,
+    TW_TLS_CLIENT_CERTIFICATE_REFUSED = -138,
+    TW_TLS_NOTHING_IN_COMMON = -139,
+    TW_TLS_NOT_SPOKEN = -140,
+    TW_TLS_CLOSED = -141,
+    TW_TLS_SETTINGS = -142,
+
+    /* Authentication, on this side. An authenticator may answer with any of them. */
+    TW_AUTHENTICATION_FAILED = -150,
     /** User name or password is empty or not of visible ASCII, or there are no random bytes. */
-    TW_SCRAM_CREDENTIALS = -120,
+    TW_SCRAM_CREDENTIALS = -151,
     /** The server sent something else than SCRAM. */
-    TW_SCRAM_MALFORMED = -121,
+    TW_SCRAM_MALFORMED = -152,
     /** The server did not go on with the client's nonce: the message may be from another exchange. */
-    TW_SCRAM_NONCE = -122,
+    TW_SCRAM_NONCE = -153,
     /** The server asks for too few iterations, or too many. */
-    TW_SCRAM_ITERATIONS = -123,
+    TW_SCRAM_ITERATIONS = -154,
     /** The server refuses, in words of SCRAM. */
-    TW_SCRAM_REFUSED = -124,
+    TW_SCRAM_REFUSED = -155,
     /** The server has not proved that it knows the password. It may be another than it says. */
-    TW_SCRAM_SERVER_SIGNATURE = -125
+    TW_SCRAM_SERVER_SIGNATURE = -156,
+
+    /* What became of a message, a subscription or a request. */
+    /** The server refused the message. The reason code says why. */
+    TW_PUBLISH_REFUSED = -160,
+    /** The server refused the subscription. The reason code says why. */
+    TW_SUBSCRIBE_REFUSED = -161,
+    /** The server refused to end the subscription. The reason code says why. */
+    TW_UNSUBSCRIBE_REFUSED = -162,
+    /** The server has lost the session, and nobody knows whether it has the QoS 2 message. */
+    TW_SESSION_LOST = -163,
+    /** The caller's time was over before there was an answer. The message may still be delivered. */
+    TW_UNACKNOWLEDGED = -164,
+    /** Nobody has subscribed to the topic of the request. */
+    TW_NO_RESPONDER = -165,
+    /** The responder could not do it, and says why. */
+    TW_REQUEST_FAILED = -166,
+    /** No response came in time. */
+    TW_REQUEST_TIMEOUT = -167
 } tw_error;
 
 /** Who is at fault. */
@@ -168,7 +228,8 @@ typedef enum tw_fault_class {
     TW_FAULT_PROTOCOL_ERROR,
     TW_FAULT_TOO_LARGE,
     TW_FAULT_USE,
-    TW_FAULT_CONNECTION
+    TW_FAULT_CONNECTION,
+    TW_FAULT_OUTCOME
 } tw_fault_class;
 
 /** Reason codes (section 2.4). Those from 0x80 on are failures. */
