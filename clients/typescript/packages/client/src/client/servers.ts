@@ -1,0 +1,68 @@
+import { MqttError } from "../errors.js";
+import type { ClientOptions } from "./options.js";
+import type { Platform } from "./platform.js";
+
+/** Where a server is, such as `mqtt://127.0.0.1:1883`, or a function that says it anew for each attempt. */
+export type ServerAddress = string | URL | (() => string | URL | Promise<string | URL>);
+
+/** The servers of one client, which tries them in turn: all of them make a round. */
+export class Servers {
+  private readonly servers: readonly (URL | Extract<ServerAddress, () => unknown>)[];
+  private at = 0;
+  /** Where the round began: at the first server, or at the one that had accepted the client last. */
+  private first = 0;
+
+  /** @throws {MqttError} `invalid_argument`: there is no address, or one is wrong. */
+  constructor(
+    addresses: ServerAddress | readonly ServerAddress[],
+    private readonly options: ClientOptions,
+    private readonly platform: Platform,
+  ) {
+    const all = Array.isArray(addresses) ? (addresses as readonly ServerAddress[]) : [addresses as ServerAddress];
+    if (all.length === 0) throw new MqttError("invalid_argument", "no address");
+    this.servers = all.map((each) => (typeof each === "function" ? each : this.parse(each)));
+  }
+
+  /** The address of the present server. */
+  async url(): Promise<URL> {
+    const server = this.servers[this.at]!;
+    return typeof server === "function" ? this.parse(await server()) : server;
+  }
+
+  /** The present server did not work: answers whether the round has another one. */
+  next(): boolean {
+    this.at = (this.at + 1) % this.servers.length;
+    return this.at !== this.first;
+  }
+
+  /** The present server has accepted the client. */
+  works(): void {
+    this.first = this.at;
+  }
+
+  private parse(address: string | URL): URL {
+    const schemes = Object.keys(this.platform.transports);
+    // What it says is not repeated where it may hold a password.
+    const text = String(address);
+    if (!text.includes("://")) {
+      throw new MqttError("invalid_argument", `an address begins with ${schemes.join("// or ")}//${hint(text, schemes[0]!)}`);
+    }
+    let url: URL;
+    try {
+      url = new URL(address);
+    } catch {
+      throw new MqttError("invalid_argument", `not an address: write ${schemes[0]!}//HOST:PORT`);
+    }
+    if (url.username !== "" || url.password !== "") {
+      throw new MqttError("invalid_argument", "put the user name and the password into the options, not into the address");
+    }
+    if (this.options.transport === undefined && !schemes.includes(url.protocol)) {
+      throw new MqttError("invalid_argument", `${url.protocol}// is not known here: there are ${schemes.join("// ")}//`);
+    }
+    return url;
+  }
+}
+
+function hint(text: string, scheme: string): string {
+  return /^[\w.:[\]-]+$/.test(text) ? `: ${scheme}//${text}` : "";
+}
