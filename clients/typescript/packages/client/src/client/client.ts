@@ -315,7 +315,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     const options = { ...(typeof a === "object" ? a : undefined) } as TopicSubscribeOptions<string, unknown>;
     const handler = (typeof a === "function" ? a : b) as MessageHandler | undefined;
     checkNames(options, SUBSCRIBE_NAMES);
-    const topic = typeof what === "object" && "filterFor" in what ? what : undefined;
+    const topic = what instanceof Object && "filterFor" in what ? (what as Topic) : undefined;
     const filters = topic === undefined ? [what as string].flat() : [topic.filterFor(options.params ?? {})];
     if (filters.length === 0) throw new MqttError("invalid_argument", "no topic filter");
     for (const filter of filters) checkRequest(filter, options);
@@ -353,6 +353,8 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
       void this.remove(subscription);
       subscription.finish(error);
     });
+    // It may have been refused or aborted already.
+    if (subscription.isOver) stopListening();
     return subscription;
   }
 
@@ -362,6 +364,8 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     let left = filters.length;
     let lowest: QoS = 2;
     for (const filter of filters) {
+      // Refused already.
+      if (subscription.isOver) return;
       const entry = this.entryFor(filter, options);
       entry.subscriptions.push(subscription);
       this.connection.session.filters.subscribe(filter, entry.identifier, options, (error, qos) => {

@@ -145,6 +145,7 @@ export class Connection implements SessionOwner {
   start(): void {
     const attempt: Attempt = { transport: null, isOpen: false, linger: undefined, ended: null };
     this.attempt = attempt;
+    this.host = "";
     this.enter("connecting");
     this.deadline = this.clock.now() + this.connectTimeoutMs;
     this.arm();
@@ -458,7 +459,7 @@ export class Connection implements SessionOwner {
         this.start();
         return;
       }
-      this.onLost(new MqttError("connect_timeout", `${this.host}, ${this.connectTimeoutMs} ms`));
+      this.onLost(new MqttError("connect_timeout", `${this.host} ${this.connectTimeoutMs} ms`.trim()));
     } else {
       this.session.tick(now);
       this.flush();

@@ -39,9 +39,9 @@ export function once<T = unknown>(
 
   const first = async () => {
     try {
-      const { done, value } = await loop.next();
-      if (done === true) throw new MqttError("closed");
-      return value;
+      const next = await loop.next();
+      if (next.done === true) throw new MqttError("closed");
+      return next.value;
     } finally {
       clock.clearTimeout(timer);
       signal?.removeEventListener("abort", onAbort);

@@ -47,10 +47,8 @@ export class Servers {
     if (!text.includes("://")) {
       throw new MqttError("invalid_argument", `an address begins with ${schemes.join("// or ")}//${hint(text, schemes[0]!)}`);
     }
-    let url: URL;
-    try {
-      url = new URL(address);
-    } catch {
+    const url = parsed(address);
+    if (url === null || url.hostname === "") {
       throw new MqttError("invalid_argument", `not an address: write ${schemes[0]!}//HOST:PORT`);
     }
     if (url.username !== "" || url.password !== "") {
@@ -60,6 +58,14 @@ export class Servers {
       throw new MqttError("invalid_argument", `${url.protocol}// is not known here: there are ${schemes.join("// ")}//`);
     }
     return url;
+  }
+}
+
+function parsed(address: string | URL): URL | null {
+  try {
+    return new URL(address);
+  } catch {
+    return null;
   }
 }
 

@@ -76,7 +76,8 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   private readonly waiting = new Deque<Waiting>();
   private isIterated = false;
   private isFull = false;
-  private isOver = false;
+  /** @internal Whether no messages come any more. */
+  isOver = false;
   private failure: MqttError | null = null;
   private readonly maxMessages: number;
   private readonly maxBytes: number;

@@ -107,7 +107,8 @@ export function overSocket(socket: Socket, events: Pick<TransportEvents, "onDrai
 }
 
 /** What the lookup of a name calls its failures; all else is left to those who know the state of the connection. */
-function explain(error: Error & { code?: string }): unknown {
-  const isName = error.code === "ENOTFOUND" || error.code?.startsWith("EAI_") === true;
+function explain(error: NodeJS.ErrnoException): unknown {
+  const { code = "" } = error;
+  const isName = code === "ENOTFOUND" || code.startsWith("EAI_");
   return isName ? new MqttError("name_not_found", error.message, { cause: error }) : explainTls(error);
 }
