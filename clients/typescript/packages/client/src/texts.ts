@@ -1,4 +1,6 @@
-/** What each code of an error means, and behind the colon what to do: those of spec/errors/errors.toml. */
+// Written by `make errors` from spec/errors/errors.toml.
+
+/** What is wrong and, after a colon, what to do, for each code of an error. */
 export const TEXTS: Readonly<Record<string, string>> = {
   invalid_options: "the options do not go together, or one is out of range: correct it",
   invalid_argument: "an argument is wrong: correct the call",

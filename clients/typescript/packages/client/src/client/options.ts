@@ -19,7 +19,7 @@ export interface ClientOptions {
   clientId?: string | undefined;
   userName?: string | undefined;
   password?: Uint8Array | string | undefined;
-  /** Gives user name and password anew for each connection, for tokens that expire. */
+  /** Gives user name and password anew for each attempt, for tokens that expire. If it fails, so does the attempt (`callback_failed`). */
   credentials?: (() => NameAndPassword | Promise<NameAndPassword>) | undefined;
   /**
    * Whether the first connection begins a new session. Default: true. With false, a session that an earlier run left at the

@@ -46,20 +46,18 @@ export class Link {
   }
 
   /**
-   * Encodes a packet for this connection and answers its size in bytes. `payloadBytes`: those of its
-   * payload at the least, so that one that is far too large takes no memory.
+   * Encodes a packet for this connection and answers its size in bytes. `atLeast`: a guess that saves a second try.
    *
    * @throws {MqttError} `packet_too_large` or `invalid_argument`; nothing has been written then.
    */
-  send(packet: PacketInit, atLeast = 64, payloadBytes = 0): number {
+  send(packet: PacketInit, atLeast = 64): number {
     const { outbox } = this;
-    if (payloadBytes > this.maxPacketSize) this.refuse(payloadBytes);
     let size: number;
     try {
       size = outbox.put(packet, atLeast);
     } catch (error) {
       if (!(error instanceof MqttEncodeError)) throw error;
-      if (error.code === "packet_too_large") this.refuse(payloadBytes);
+      if (error.code === "packet_too_large") this.refuse(atLeast);
       throw new MqttError("invalid_argument", error.message, { cause: error });
     }
     if (size > this.maxPacketSize) {
@@ -72,7 +70,8 @@ export class Link {
     return size;
   }
 
-  private refuse(size: number): never {
+  /** @throws {MqttError} `packet_too_large` */
+  refuse(size: number): never {
     // [MQTT-3.2.2-15]
     throw new MqttError("packet_too_large", `${size} bytes, the most is ${this.maxPacketSize}`);
   }

@@ -234,6 +234,8 @@ export class OutgoingMessages {
     properties: PublishProperties | undefined,
   ): void {
     const { link } = this;
+    // What is far too large takes no memory.
+    if (payload.length > link.maxPacketSize) link.refuse(payload.length);
     const alias = link.aliases === null ? undefined : link.aliases.take(topic);
     scratch.topic = topic;
     // Before 5.0 there are none: what they say is left out.
@@ -247,7 +249,7 @@ export class OutgoingMessages {
     scratch.packetId = packetId!;
     scratch.dup = dup;
     scratch.retain = retain;
-    link.send(scratch, topic.length * 3 + payload.length + 32, payload.length);
+    link.send(scratch, topic.length * 3 + payload.length + 32);
     if (alias !== undefined) alias.known = true;
     scratch.payload = NO_PAYLOAD;
   }
