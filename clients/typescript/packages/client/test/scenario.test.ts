@@ -2,12 +2,19 @@ import assert from "node:assert/strict";
 import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { describe, test } from "node:test";
+import { afterEach, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { noBroker, RealBroker } from "./support/real-broker.js";
 import { within } from "./support/waiting.js";
 
 const program = fileURLToPath(new URL("../../scenario/agent.mjs", import.meta.url));
+
+const agents = new Set<Agent>();
+
+afterEach(() => {
+  for (const agent of agents) agent.kill();
+  agents.clear();
+});
 
 class Agent {
   private readonly process: ChildProcessWithoutNullStreams;
@@ -15,6 +22,7 @@ class Agent {
 
   constructor(address: string) {
     this.process = spawn(process.execPath, [program, address]);
+    agents.add(this);
     this.process.stderr.pipe(process.stderr);
     this.lines = createInterface({ input: this.process.stdout })[Symbol.asyncIterator]();
   }
@@ -30,6 +38,10 @@ class Agent {
       const next = await within(this.lines.next(), line);
       assert.equal(next.value, line);
     }
+  }
+
+  kill(): void {
+    this.process.kill("SIGKILL");
   }
 
   async ends(): Promise<void> {
@@ -53,14 +65,17 @@ describe("the agent of the scenarios", { skip: noBroker }, () => {
     await one.does("respond echo echo", "subscribed echo 1");
     await one.does("respond failure failure not today", "subscribed failure 1");
     await one.does("respond crash crash secret", "subscribed crash 1");
-    await two.does("start client=two timeout_ms=100", "connected 0");
+    await two.does("start client=two", "connected 0");
     await two.does("request 1 echo hello there", "response hello there");
     await two.does("request 1 failure x", "failed request request_failed not today");
     await two.does("request 1 crash x", "failed request request_failed the responder failed");
     await two.does("request 1 nobody x", "failed request no_responder 0x10");
-    await two.does("request 0 nobody x", "failed request request_timeout");
     await two.does("close", "closed");
     await two.ends();
+    const hasty = new Agent(broker.url);
+    await hasty.does("connect timeout_ms=50", "connected 0");
+    await hasty.does("request 0 nobody x", "failed request request_timeout");
+    await hasty.ends();
     const thief = new Agent(broker.url);
     await thief.does("connect client=one", "connected 0");
     await one.prints("ended session_taken_over 0x8e");

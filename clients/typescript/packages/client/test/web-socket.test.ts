@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { createServer, type AddressInfo, type Server, type Socket } from "node:net";
 import { after, before, describe, test } from "node:test";
-import type { MqttError } from "@tautwire/client";
 import { encode } from "@tautwire/mqtt-codec";
 import { applyMask, FrameError, frameHeader, FrameReader } from "#esm/transport/frames.js";
 import { connect } from "./support/clients.js";
@@ -132,7 +131,7 @@ describe("the opening handshake", () => {
 
   test("says with which status it was refused", async () => {
     answer = (socket) => socket.end("HTTP/1.1 403 Forbidden\r\n\r\n");
-    const error = (await failure(connect(url))) as MqttError;
+    const error = await failure(connect(url));
     assert.deepEqual([error.code, error.status, error.detail], ["websocket_refused", 403, "HTTP/1.1 403 Forbidden"]);
   });
 

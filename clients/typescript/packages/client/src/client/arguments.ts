@@ -25,11 +25,12 @@ export function checkQoS(qos: unknown): void {
 }
 
 /** Whether a SUBSCRIBE with this filter can be written. */
-export function checkRequest(filter: string, { qos, noLocal, retainHandling }: FilterOptions): void {
+export function checkRequest(filter: unknown, { qos, noLocal, retainHandling }: FilterOptions): void {
   if (qos !== undefined) checkQoS(qos);
   try {
-    const requests = [{ filter, noLocal, retainHandling }];
-    encodeClientInto({ type: "subscribe", packetId: 1, requests }, new Uint8Array(3 * filter.length + 16));
+    const text = filter as string;
+    const requests = [{ filter: text, noLocal, retainHandling }];
+    encodeClientInto({ type: "subscribe", packetId: 1, requests }, new Uint8Array(3 * text.length + 16));
   } catch (error) {
     const shown = String(filter).slice(0, SHOWN_MAX);
     throw asMqttError(error, "invalid_argument", `${shown}: ${messageOf(error)}`);

@@ -315,7 +315,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     const options = { ...(typeof a === "object" ? a : undefined) } as TopicSubscribeOptions<string, unknown>;
     const handler = (typeof a === "function" ? a : b) as MessageHandler | undefined;
     checkNames(options, SUBSCRIBE_NAMES);
-    const topic = what instanceof Object && "filterFor" in what ? (what as Topic) : undefined;
+    const topic = what instanceof Object && "filterFor" in what ? what : undefined;
     const filters = topic === undefined ? [what as string].flat() : [topic.filterFor(options.params ?? {})];
     if (filters.length === 0) throw new MqttError("invalid_argument", "no topic filter");
     for (const filter of filters) checkRequest(filter, options);
@@ -396,11 +396,11 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     const leaving = filters.map((filter) => {
       const entry = this.entries.get(filter);
       const at = entry?.subscriptions.indexOf(subscription) ?? -1;
-      if (entry === undefined || at < 0) return undefined;
+      if (entry === undefined || at < 0) return Promise.resolve();
       entry.subscriptions.splice(at, 1);
       if (entry.subscriptions.length === 0) this.forget(entry);
-      if (this.connection.isOver()) return undefined;
-      return settling((settle) => {
+      if (this.connection.isOver()) return Promise.resolve();
+      return settling<unknown>((settle) => {
         this.connection.session.filters.unsubscribe(filter, options, settle);
       });
     });

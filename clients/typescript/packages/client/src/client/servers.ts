@@ -42,33 +42,25 @@ export class Servers {
 
   private parse(address: string | URL): URL {
     const schemes = Object.keys(this.platform.transports);
-    // What it says is not repeated where it may hold a password.
     const text = String(address);
-    if (!text.includes("://")) {
-      throw new MqttError("invalid_argument", `an address begins with ${schemes.join("// or ")}//${hint(text, schemes[0]!)}`);
+    const url = text.includes("://") ? parsed(text) : null;
+    const isKnown = this.options.transport !== undefined || schemes.includes(url?.protocol ?? "");
+    if (!isKnown || !url?.hostname) {
+      // What may hold a password is not repeated.
+      const meant = /^[\w.:[\]-]+$/.test(text) ? text : "HOST:PORT";
+      throw new MqttError("invalid_argument", `an address begins with ${schemes.join("// or ")}//: ${schemes[0]!}//${meant}`);
     }
-    const url = parsed(address);
-    if (url === null || url.hostname === "") {
-      throw new MqttError("invalid_argument", `not an address: write ${schemes[0]!}//HOST:PORT`);
-    }
-    if (url.username !== "" || url.password !== "") {
-      throw new MqttError("invalid_argument", "put the user name and the password into the options, not into the address");
-    }
-    if (this.options.transport === undefined && !schemes.includes(url.protocol)) {
-      throw new MqttError("invalid_argument", `${url.protocol}// is not known here: there are ${schemes.join("// ")}//`);
+    if (url.username + url.password !== "") {
+      throw new MqttError("invalid_argument", "user name and password are options, and no part of the address");
     }
     return url;
   }
 }
 
-function parsed(address: string | URL): URL | null {
+function parsed(text: string): URL | null {
   try {
-    return new URL(address);
+    return new URL(text);
   } catch {
     return null;
   }
-}
-
-function hint(text: string, scheme: string): string {
-  return /^[\w.:[\]-]+$/.test(text) ? `: ${scheme}//${text}` : "";
 }

@@ -23,12 +23,8 @@ export interface FilterOptions {
   userProperties?: readonly UserProperty[] | undefined;
 }
 
-/** What suits all subscriptions to one filter. */
-interface Merged {
-  readonly qos: QoS;
-  readonly noLocal: boolean;
-  readonly retainAsPublished: boolean;
-}
+const NO_LOCAL = 4;
+const RETAIN_AS_PUBLISHED = 8;
 
 /** Told when the server has answered: null, and the QoS it granted. */
 export type Granted = (error: MqttError | null, qos: QoS) => void;
@@ -40,8 +36,8 @@ interface Wanted {
   /** Comes back with its messages; 0 for none. */
   readonly identifier: number;
   stage: "idle" | "asked" | "granted" | "leaving";
-  /** What the server was asked for last, if it was. */
-  asked: Merged | null;
+  /** What the server was asked for last, as {@link merge} gives it. */
+  asked: number;
   /** The packet identifier of that SUBSCRIBE. */
   packetId: number;
   /** What the server granted last. */
@@ -87,7 +83,7 @@ export class Filters {
     wanted.members.push(options);
     const { retainHandling = 0 } = options;
     // Who wants the retained messages gets them by another SUBSCRIBE alone.
-    if (wanted.stage === "granted" && retainHandling > 0 && isSame(wanted.asked, merge(wanted.members))) {
+    if (wanted.stage === "granted" && retainHandling > 0 && wanted.asked === merge(wanted.members)) {
       granted(null, wanted.granted);
       return;
     }
@@ -118,7 +114,7 @@ export class Filters {
     if (wanted.members.length > 0) {
       done(null, 0);
       // Nobody has asked for the retained messages once more.
-      if (wanted.stage !== "idle" && !isSame(wanted.asked, merge(wanted.members))) this.ask(wanted, 2);
+      if (wanted.stage !== "idle" && wanted.asked !== merge(wanted.members)) this.ask(wanted, 2);
       return;
     }
     wanted.stage = "leaving";
@@ -147,15 +143,18 @@ export class Filters {
     wanted.asked = asked;
     wanted.packetId = packetId;
     try {
-      this.check(filter, asked);
+      const noLocal = (asked & NO_LOCAL) !== 0;
+      this.check(filter, noLocal);
       const { limits, version } = this.link;
+      const qos = (asked & 3) as QoS;
+      const retainAsPublished = (asked & RETAIN_AS_PUBLISHED) !== 0;
       const isV5 = version === 5;
       const withIdentifier = identifier > 0 && isV5 && limits.subscriptionIdentifierAvailable !== false;
       this.link.send(
         {
           type: "subscribe",
           packetId,
-          requests: [isV5 ? { filter, ...asked, retainHandling } : { filter, qos: asked.qos }],
+          requests: [isV5 ? { filter, qos, noLocal, retainAsPublished, retainHandling } : { filter, qos }],
           properties: {
             ...(withIdentifier ? { subscriptionIdentifier: identifier } : undefined),
             ...(isV5 && userProperties !== undefined ? { userProperties } : undefined),
@@ -171,7 +170,7 @@ export class Filters {
   }
 
   /** What the server has said it does not do `[MQTT-3.2.2-16]`, and what 3.1.1 cannot say. */
-  private check(filter: string, { noLocal }: Merged): void {
+  private check(filter: string, noLocal: boolean): void {
     const { limits, version } = this.link;
     const isShared = filter.startsWith("$share/");
     if (isShared && limits.sharedSubscriptionAvailable === false) fail("shared subscriptions");
@@ -291,7 +290,7 @@ function newWanted(filter: string, identifier: number): Wanted {
     members: [],
     identifier,
     stage: "idle",
-    asked: null,
+    asked: 0,
     packetId: 0,
     granted: 0,
     retainHandling: 2,
@@ -301,17 +300,12 @@ function newWanted(filter: string, identifier: number): Wanted {
   };
 }
 
-function merge(members: readonly FilterOptions[]): Merged {
-  return {
-    qos: Math.max(...members.map(({ qos = 0 }) => qos)) as QoS,
-    noLocal: members.every(({ noLocal = false }) => noLocal),
-    retainAsPublished: members.some(({ retainAsPublished = false }) => retainAsPublished),
-  };
-}
-
-function isSame(one: Merged | null, other: Merged): boolean {
+/** What suits all of them, as the byte of a SUBSCRIBE has it: the highest QoS, and the flags. */
+function merge(members: readonly FilterOptions[]): number {
   return (
-    one?.qos === other.qos && one.noLocal === other.noLocal && one.retainAsPublished === other.retainAsPublished
+    Math.max(...members.map(({ qos = 0 }) => qos)) |
+    (members.every(({ noLocal }) => noLocal) ? NO_LOCAL : 0) |
+    (members.some(({ retainAsPublished }) => retainAsPublished) ? RETAIN_AS_PUBLISHED : 0)
   );
 }
 
