@@ -12,7 +12,6 @@ const client = await connect(url);
 async function set(room, target) {
   try {
     const { value } = await request(client, `thermostats/${room}/set`, target, {
-      qos: 1,
       codec: json(),
       responseCodec: planCodec,
       timeoutMs: 5_000,
@@ -20,7 +19,7 @@ async function set(room, target) {
     return `${room}: ${value.celsius} °C in ${value.minutes} minutes`;
   } catch (error) {
     if (!(error instanceof MqttError)) throw error;
-    return `${room}: ${error.code}: ${error.message}`;
+    return `${room}: ${error.code}: ${error.detail}`;
   }
 }
 
@@ -34,10 +33,10 @@ const answers = await Promise.all([
 ]);
 console.log(answers.join("\n"));
 
-// Nobody answers this one.
+// Nobody listens there: that is known at once.
 try {
-  await request(client, "nobody/there", "hello?", { timeoutMs: 200 });
+  await request(client, "nobody/there", "hello?");
 } catch (error) {
-  console.log(error instanceof MqttError ? `${error.code}: ${error.message}` : error);
+  console.log(error instanceof MqttError ? error.message : error);
 }
 await client.close();

@@ -1,6 +1,6 @@
 // Answers requests to `thermostats/ROOM/set`: node thermostat.mjs
 
-import { connect, MqttError, respond } from "@tautwire/client";
+import { connect, respond, ResponseFailure } from "@tautwire/client";
 import { planCodec, targetCodec, url } from "./protocol.mjs";
 
 const MIN_CELSIUS = 5;
@@ -12,25 +12,25 @@ const ROOMS = new Map([
 ]);
 
 const client = await connect(url);
-const options = { qos: /** @type {const} */ (1), codec: targetCodec, responseCodec: planCodec };
+const options = { codec: targetCodec, responseCodec: planCodec };
 const requests = respond(
   client,
   "thermostats/+/set",
   async ({ topic, value: { celsius } }) => {
     const room = topic.split("/")[1] ?? "";
     const present = ROOMS.get(room);
-    // The requester is told what an MqttError says. Of any other error it hears only that there was one.
-    if (present === undefined) throw new MqttError("invalid_argument", `there is no room ${room}`);
+    // The requester is told what a ResponseFailure says. Of any other error it hears only that there was one.
+    if (present === undefined) throw new ResponseFailure(`there is no room ${room}`);
     if (celsius < MIN_CELSIUS || celsius > MAX_CELSIUS) {
-      throw new MqttError("invalid_argument", `${celsius} °C is not from ${MIN_CELSIUS} to ${MAX_CELSIUS}`);
+      throw new ResponseFailure(`${celsius} °C is not from ${MIN_CELSIUS} to ${MAX_CELSIUS}`);
     }
     ROOMS.set(room, celsius);
     return { celsius, minutes: Math.abs(celsius - present) * MINUTES_PER_DEGREE };
   },
   options,
 );
-// An error of a responder is an event here, too.
-client.on("error", ({ cause }) => console.log(`refused: ${cause instanceof Error ? cause.message : cause}`));
+// Any other error of a responder is an event here, such as that of a payload that is no target.
+client.on("error", ({ cause }) => console.log(`failed: ${cause instanceof Error ? cause.message : cause}`));
 await requests.ready;
 console.log("ready");
 

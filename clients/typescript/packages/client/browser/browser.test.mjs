@@ -229,7 +229,7 @@ inTab("a server that is not there is an error that can be caught, and no fault o
       (error) => error.code,
     );
   }, url);
-  assert.equal(code, "transport_failed");
+  assert.equal(code, "unreachable");
 });
 
 inTab("a worker, which has neither window nor document, works as a page does", async ({ tab, broker }) => {

@@ -69,7 +69,7 @@ test("a broker of an authority that the browser does not know is not talked to",
   const tab = await Tab.open(browser.context, site.url);
   try {
     const code = await tab.run((url) => globalThis.tautwire.connect(url).then(() => "connected", (error) => error.code), wss);
-    assert.equal(code, "transport_failed");
+    assert.equal(code, "unreachable");
     assert.match(tab.faults.join("\n"), /ERR_CERT_AUTHORITY_INVALID/);
   } finally {
     await tab.close();

@@ -1,108 +1,105 @@
 import type { UserProperty } from "@tautwire/mqtt-codec";
 
-/** A stable name for each way in which something of this package can fail. */
+/**
+ * A stable name for each way in which something of this package can fail. `TEXTS` of `@tautwire/client/texts` says what each
+ * means, and what to do.
+ */
 export type MqttErrorCode =
-  /** The `AbortSignal` of the operation was aborted; `cause` is its reason. */
-  | "aborted"
-  /** The client has been closed, by its user or by an error, which is then the `cause`. */
-  | "closed"
-  /** The server did not answer within the time limit of a connection attempt. */
-  | "connect_timeout"
-  /** The server refused the connection; `reason` says why. */
-  | "connection_refused"
-  /** The network connection ended without a word from the server. */
-  | "connection_lost"
-  /** The transport failed or could not be opened; `cause` is its error. */
-  | "transport_failed"
-  /** TLS: the server's certificate was issued by an authority that is not trusted. */
-  | "tls_unknown_authority"
-  /** TLS: the server's certificate was issued by nobody but itself, and is not trusted. */
-  | "tls_self_signed"
-  /** TLS: the server's certificate is for other names; the message has them. */
-  | "tls_name_mismatch"
-  /** TLS: the server's certificate has expired. */
-  | "tls_expired"
-  /** TLS: the server's certificate is not valid yet, or the clock is wrong. */
-  | "tls_not_yet_valid"
-  /** TLS: the server's certificate has been revoked, or nothing says that it has not. */
-  | "tls_revoked"
-  /** TLS: the server's certificate cannot be used for another reason. */
-  | "tls_certificate"
-  /** TLS: the server asks for a certificate of this client, which has none. */
-  | "tls_client_certificate_required"
-  /** TLS: the server does not accept this client's certificate; the message says why. */
-  | "tls_client_certificate_refused"
-  /** TLS: there is no version, cipher suite or protocol (ALPN) that both have. */
-  | "tls_nothing_in_common"
-  /** TLS: the server does not speak it at this port. */
-  | "tls_not_spoken"
-  /** TLS: the server ended the connection before the handshake was over. */
-  | "tls_closed"
-  /** TLS: a certificate, a key or an option of this client is wrong. */
-  | "tls_settings"
-  /** The server did not answer a PINGREQ in time. */
-  | "keep_alive_timeout"
-  /** The server sent what the standard does not allow; `cause` or `reason` says what. */
-  | "protocol_error"
-  /** The server ended the connection with a DISCONNECT; `reason` says why. */
-  | "server_disconnected"
-  /** Another connection with the same client identifier has taken the session. */
-  | "session_taken_over"
-  /** The server names another one, in `serverReference` if it does so at all: connect there. */
-  | "redirected"
-  /** The server does not speak this version: use `protocolVersion: "auto"` or 4. */
-  | "unsupported_protocol_version"
-  /** The server's session is gone and with it the knowledge whether this QoS 2 message was delivered. */
-  | "session_lost"
-  /** The outgoing queue is full: publish less, raise its limits, or choose `drop-oldest`. */
-  | "queue_full"
-  /** A newer message took its place in the full outgoing queue. */
-  | "dropped"
-  /** The message expired before it could be sent. */
-  | "expired"
-  /** The packet is larger than the server accepts. */
-  | "packet_too_large"
-  /** The server does not support this QoS: use a lower one. */
-  | "qos_not_supported"
-  /** The server does not keep retained messages. */
-  | "retain_not_supported"
-  /** The server, or this version of MQTT, does not support it; the message says what. */
-  | "not_supported"
-  /** The server refused the message; `reason` says why. */
-  | "publish_refused"
-  /** The server refused the subscription; `reason` says why. */
-  | "subscribe_refused"
-  /** The server refused to end the subscription; `reason` says why. */
-  | "unsubscribe_refused"
-  /** The subscription was ended while this waited for it. */
-  | "unsubscribed"
-  /** No response came within the time limit of the request. */
-  | "request_timeout"
-  /** The responder answered with an error; the message is what it said. */
-  | "request_failed"
-  /** The authentication hook failed, or the server asked for one that is not there. */
-  | "authentication_failed"
-  /** An argument is wrong; the message says which and why. */
+  | "invalid_options"
   | "invalid_argument"
-  /** A payload is not what its codec takes or gives; `cause` is the codec's error. */
+  | "not_connected"
+  /** If an error has ended the client, it is the `cause`. */
+  | "closed"
+  /** An `AbortSignal` was aborted; `cause` is its reason. */
+  | "canceled"
+  /** An `AbortSignal` was aborted after the message had been sent; `cause` is its reason. */
+  | "unacknowledged"
+  | "name_not_found"
+  | "unreachable"
+  | "connect_timeout"
+  | "handshake_failed"
+  /** `status` is that of HTTP, if the server answered with one. */
+  | "websocket_refused"
+  | "connection_refused"
+  /** `protocolVersion: "auto"` tries 5.0, and then 3.1.1. */
+  | "unsupported_protocol_version"
+  /** `serverReference` names the other server, if this one says its name. */
+  | "redirected"
+  | "authentication_failed"
+  | "connection_lost"
+  | "keep_alive_timeout"
+  | "server_disconnected"
+  | "session_taken_over"
+  | "protocol_error"
+  | "session_lost"
+  | "queue_full"
+  | "dropped"
+  | "expired"
+  | "packet_too_large"
+  | "qos_not_supported"
+  | "retain_not_supported"
+  | "not_supported"
+  | "publish_refused"
+  | "subscribe_refused"
+  | "unsubscribe_refused"
+  | "unsubscribed"
+  | "request_timeout"
+  /** `detail` is what the responder said. */
+  | "request_failed"
+  | "no_responder"
   | "payload_invalid"
-  /** A callback of the application threw; `cause` is what it threw. */
-  | "callback_failed";
+  | "callback_failed"
+  | "tls_unknown_authority"
+  | "tls_self_signed"
+  | "tls_name_mismatch"
+  | "tls_expired"
+  | "tls_not_yet_valid"
+  | "tls_revoked"
+  | "tls_certificate"
+  | "tls_client_certificate_required"
+  | "tls_client_certificate_refused"
+  | "tls_nothing_in_common"
+  | "tls_not_spoken"
+  | "tls_closed"
+  | "tls_settings";
 
-/** What a server may say with a failure. */
+/** What else is known of a failure. */
 export interface ErrorDetails {
   cause?: unknown;
   reason?: number | undefined;
   reasonString?: string | undefined;
   serverReference?: string | undefined;
   userProperties?: readonly UserProperty[] | undefined;
+  status?: number | undefined;
 }
 
-/** Every failure of this package. Never holds a payload or a password. */
+/** The fixed parts of messages, by code: those of `@tautwire/client/texts`, where it is loaded. */
+let texts: Readonly<Record<string, string>> = {};
+/** Answers which of the known names was probably meant, or nothing. */
+let meant: (name: string, known: readonly string[]) => string = () => "";
+
+export function setWords(table: typeof texts, guess: typeof meant): void {
+  texts = table;
+  meant = guess;
+}
+
+/** What is wrong with an option that does not exist. */
+export function unknownName(name: string, known: readonly string[]): string {
+  const other = meant(name, known);
+  return `there is no option ${name}${other && `: do you mean ${other}?`}`;
+}
+
+/**
+ * Every failure of this package. The message is `TEXT (DETAIL) [CODE]`: what is wrong and what to do, what it was in this case, and
+ * the code. In browsers the text is there only if the program imports `@tautwire/client/texts`. Never holds a payload or
+ * a password.
+ */
 export class MqttError extends Error {
   override readonly name: string;
   /** Which failure it is; stable over versions. */
   readonly code: MqttErrorCode;
+  /** What it was in this case, such as the topic filter or the address; may be empty. */
+  readonly detail: string;
   /** The MQTT 5.0 reason code of the packet that brought it, if one did. */
   readonly reason: number | undefined;
   /** What the server said for people to read. */
@@ -111,30 +108,41 @@ export class MqttError extends Error {
   readonly serverReference: string | undefined;
   /** What the server added. */
   readonly userProperties: readonly UserProperty[];
+  /** The status of HTTP with which the server refused the WebSocket. */
+  readonly status: number | undefined;
 
-  constructor(code: MqttErrorCode, message: string, details: ErrorDetails = {}) {
-    const { reason, reasonString } = details;
-    super(
-      message +
-        (reason === undefined ? "" : ` (reason 0x${reason.toString(16).padStart(2, "0")})`) +
-        (reasonString === undefined ? "" : `: ${reasonString}`),
-      details.cause === undefined ? undefined : { cause: details.cause },
-    );
+  constructor(code: MqttErrorCode, detail = "", details: ErrorDetails = {}) {
+    const { cause, reason, reasonString } = details;
+    super(messageFor(code, detail, reason, reasonString), cause === undefined ? undefined : { cause });
     // What the platform's own functions are recognised by.
-    this.name = code === "aborted" ? "AbortError" : "MqttError";
+    this.name = code === "canceled" || code === "unacknowledged" ? "AbortError" : "MqttError";
     this.code = code;
+    this.detail = detail;
     this.reason = reason;
     this.reasonString = reasonString;
     this.serverReference = details.serverReference;
     this.userProperties = details.userProperties ?? [];
+    this.status = details.status;
   }
 }
 
-/** Anything that was thrown, as an error of this package. */
-export function asMqttError(thrown: unknown, code: MqttErrorCode, message: string): MqttError {
-  return thrown instanceof MqttError ? thrown : new MqttError(code, message, { cause: thrown });
+function messageFor(code: string, detail: string, reason: number | undefined, reasonString: string | undefined): string {
+  const hex = reason === undefined ? "" : `reason 0x${reason.toString(16).padStart(2, "0")}`;
+  const particulars = [detail, hex, reasonString].filter(Boolean).join(", ");
+  const text = texts[code];
+  const parts = text === undefined ? [particulars] : [text, particulars && `(${particulars})`];
+  return [...parts, `[${code}]`].filter(Boolean).join(" ");
 }
 
-export function aborted(signal: AbortSignal): MqttError {
-  return new MqttError("aborted", "aborted", { cause: signal.reason });
+/** Anything that was thrown, as an error of this package. */
+export function asMqttError(thrown: unknown, code: MqttErrorCode, detail?: string): MqttError {
+  return thrown instanceof MqttError ? thrown : new MqttError(code, detail ?? messageOf(thrown), { cause: thrown });
+}
+
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message || error.name : String(error);
+}
+
+export function canceled(signal: AbortSignal): MqttError {
+  return new MqttError("canceled", messageOf(signal.reason), { cause: signal.reason });
 }

@@ -15,7 +15,16 @@ export type { Client, CloseOptions, PublishOptions, TopicSubscribeOptions } from
 export type { ClientEvents, ClientState, DiagnosticEvent } from "./client/events.js";
 export type { Message } from "./client/message.js";
 export type { ClientOptions, Clock, NameAndPassword, ReconnectOptions } from "./client/options.js";
-export { request, respond, type RequestOptions, type RespondOptions, type Responder } from "./client/requests.js";
+export { once, type OnceOptions } from "./client/once.js";
+export {
+  request,
+  respond,
+  ResponseFailure,
+  type RequestOptions,
+  type RespondOptions,
+  type Responder,
+} from "./client/requests.js";
+export type { ServerAddress } from "./client/servers.js";
 export type { MessageHandler, SubscribeOptions, Subscription } from "./client/subscription.js";
 export { bytes, json, text, type PayloadCodec } from "./codecs/codec.js";
 export { MqttError, type MqttErrorCode } from "./errors.js";

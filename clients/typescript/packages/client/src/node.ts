@@ -8,6 +8,7 @@ import { connectOn, createOn, type Connect, type CreateClient } from "./client/o
 import type { Platform } from "./client/platform.js";
 import { nodeWebSocket } from "./transport/node-web-socket.js";
 import { tcp } from "./transport/tcp.js";
+import "./with-texts.js";
 
 export * from "./index.js";
 

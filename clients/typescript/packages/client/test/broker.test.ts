@@ -108,7 +108,7 @@ describe("over every transport", { skip: noBroker }, () => {
       await client.close();
       const refused = await failure(web.connect("mqtt://127.0.0.1:1"));
       assert.equal(refused.code, "invalid_argument");
-      assert.equal((await failure(web.connect("ws://127.0.0.1:1"))).code, "transport_failed");
+      assert.equal((await failure(web.connect("ws://127.0.0.1:1"))).code, "unreachable");
     } finally {
       globals.WebSocket = native;
     }
@@ -243,7 +243,7 @@ describe("what a broker's failure does", { skip: noBroker }, () => {
     const port = await listen(server);
     await new Promise((resolve) => server.close(resolve));
     for (const protocol of ["mqtt", "mqtts", "ws", "wss"]) {
-      assert.equal((await failure(connect(`${protocol}://127.0.0.1:${port}`))).code, "transport_failed");
+      assert.equal((await failure(connect(`${protocol}://127.0.0.1:${port}`))).code, "unreachable");
     }
   });
 

@@ -7,6 +7,7 @@ import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { noBroker, RealBroker } from "./support/real-broker.js";
+import { within } from "./support/waiting.js";
 
 const root = new URL("../../", import.meta.url);
 const cwd = fileURLToPath(root);
@@ -26,7 +27,7 @@ test("the first example of the README runs as pasted and prints what it says", {
   await broker.stop();
 });
 
-test("a bundle for browsers needs nothing of Node.js and has no MessagePack or SCRAM unless it is asked for", async () => {
+test("a bundle for browsers needs nothing of Node.js and has no MessagePack, SCRAM or words unless they are asked for", async () => {
   const bundle = async (contents: string, conditions: string[]) => {
     const result = await build({
       stdin: { contents, resolveDir: cwd },
@@ -43,8 +44,11 @@ test("a bundle for browsers needs nothing of Node.js and has no MessagePack or S
   };
   for (const conditions of [[], ["workerd"], ["edge-light"], ["import"]]) {
     const inputs = await bundle('export * from "@tautwire/client"', conditions);
-    assert.ok(!inputs.some((name) => /node:|\/transport\/(tcp|node-web-socket|frames)|msgpack\/dist|\/scram\//.test(name)), inputs.join("\n"));
+    const others = /node:|\/transport\/(tcp|node-web-socket|frames)|msgpack\/dist|\/scram\/|texts\.js|meant\.js/;
+    assert.ok(!inputs.some((name) => others.test(name)), inputs.join("\n"));
   }
+  const worded = await bundle('import "@tautwire/client/texts"; export * from "@tautwire/client";', []);
+  assert.ok(worded.some((name) => name.endsWith("/texts.js")));
   const packed = await bundle('export * from "@tautwire/client/msgpack"', []);
   assert.ok(packed.some((name) => name.includes("msgpack/dist/esm/decoder")));
   // SCRAM needs nothing of the client.
@@ -93,6 +97,19 @@ test("it runs where Buffer, process, setImmediate and performance are not", () =
   assert.equal(run.stdout, "hello\n");
 });
 
+test("without its words, an error is what it was in this case, and its code", () => {
+  const script = `
+    import { MqttError } from "@tautwire/client/web";
+    console.log(new MqttError("subscribe_refused", "a/b", { reason: 0x87 }).message);
+    console.log(new MqttError("closed").message);
+    await import("@tautwire/client/texts");
+    console.log(new MqttError("closed").message);`;
+  const run = spawnSync(process.execPath, ["--input-type=module", "-e", script], { cwd, encoding: "utf8" });
+  assert.equal(run.stderr, "");
+  const lines = ["a/b, reason 0x87 [subscribe_refused]", "[closed]", "the client has been closed: make a new one [closed]", ""];
+  assert.deepEqual(run.stdout.split("\n"), lines);
+});
+
 test("CommonJS gets the same", () => {
   const require = createRequire(import.meta.url);
   const { connect, MqttError } = require("@tautwire/client") as typeof import("@tautwire/client");
@@ -100,8 +117,36 @@ test("CommonJS gets the same", () => {
   const { scram } = require("@tautwire/client/scram") as typeof import("@tautwire/client/scram");
   assert.equal(typeof connect, "function");
   assert.equal(scram({ userName: "ann", password: "pencil" }).method, "SCRAM-SHA-256");
-  assert.equal(new MqttError("closed", "x").code, "closed");
+  assert.equal(new MqttError("closed", "x").message, "the client has been closed: make a new one (x) [closed]");
   assert.equal(msgpack().contentType, "application/msgpack");
+});
+
+test("unref lets a program end though its client tries to connect", () => {
+  const script = `
+    import { createClient } from "@tautwire/client";
+    const client = createClient("mqtt://127.0.0.1:1").unref();
+    client.on("reconnecting", ({ error }) => console.log(error.code));
+    client.ref();
+    const off = client.on("reconnecting", () => { client.unref(); off(); });`;
+  const run = spawnSync(process.execPath, ["--input-type=module", "-e", script], { cwd, encoding: "utf8", timeout: 10_000 });
+  assert.equal(run.stderr, "");
+  assert.equal(run.stdout, "unreachable\n");
+  assert.equal(run.status, 0);
+});
+
+test("unref lets a program end though its client is connected", { skip: noBroker }, async () => {
+  const broker = await RealBroker.start();
+  const script = `
+    import { connect } from "@tautwire/client";
+    const client = await connect(${JSON.stringify(broker.url)});
+    client.unref();
+    console.log(client.state);`;
+  const run = spawn(process.execPath, ["--input-type=module", "-e", script], { cwd });
+  let output = "";
+  for (const stream of [run.stdout, run.stderr]) stream.on("data", (chunk: Buffer) => (output += chunk.toString()));
+  const [status] = (await within(once(run, "exit"), "end of the program")) as [number];
+  assert.deepEqual([output, status], ["connected\n", 0]);
+  await broker.stop();
 });
 
 test("an idle process with a closed client ends by itself", () => {

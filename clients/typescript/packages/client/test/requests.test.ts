@@ -1,22 +1,22 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { json, MqttError, request, respond, type Message } from "@tautwire/client";
+import { json, MqttError, request, respond, ResponseFailure, type Message } from "@tautwire/client";
 import { createClient } from "./support/clients.js";
 import { FakeBroker } from "./support/fake-broker.js";
 import { FakeClock } from "./support/fake-clock.js";
 import { failure, settled } from "./support/waiting.js";
 
-async function connected(protocolVersion: 4 | 5 = 5) {
+async function connected(protocolVersion: 4 | 5 = 5, responseInformation = "") {
   const broker = new FakeBroker();
   const clock = new FakeClock();
   const client = createClient("mqtt://x", { transport: broker.transport, clock, protocolVersion });
-  const link = await broker.accept({ properties: protocolVersion === 5 ? { responseInformation: "reply/me/" } : {} });
+  const link = await broker.accept({ properties: responseInformation === "" ? {} : { responseInformation } });
   await client.connected();
   return { client, link, clock };
 }
 
 test("a hundred requests at a time, answered in any order, over one subscription", async () => {
-  const { client, link } = await connected();
+  const { client, link } = await connected(5, "reply/me/");
   const results = Array.from({ length: 100 }, (_, n) =>
     request(client, "add", { n }, { codec: json(), responseCodec: json<number>(), qos: 0 }),
   );
@@ -53,13 +53,13 @@ test("a request that nobody answers, an abort, the end of the client: each settl
   const aborted = request(client, "slow", "", { signal: abort.signal });
   await link.expect("publish");
   abort.abort();
-  assert.equal((await failure(aborted)).code, "aborted");
-  assert.equal((await failure(request(client, "x", "", { signal: AbortSignal.abort() }))).code, "aborted");
+  assert.equal((await failure(aborted)).code, "unacknowledged");
+  assert.equal((await failure(request(client, "x", "", { signal: AbortSignal.abort() }))).code, "canceled");
   assert.equal(clock.pending, timers);
 
   const ended = request(client, "slow", "");
   await link.expect("publish");
-  await client.close();
+  await client.close({ drainMs: 0 });
   assert.equal((await failure(ended)).code, "closed");
   assert.equal((await failure(request(client, "slow", ""))).code, "closed");
   assert.equal(clock.pending, 0);
@@ -81,8 +81,9 @@ test("a responder answers with the correlation data; its errors reach the reques
   const errors: unknown[] = [];
   client.on("error", (error) => errors.push(error.code));
   const add = ({ value }: Message<number[]>) => {
-    if (value.length === 0) throw new MqttError("invalid_argument", "nothing to add");
+    if (value.length === 0) throw new ResponseFailure("nothing to add");
     if (value.length === 1) throw new Error("secret");
+    if (value.length === 3) throw new MqttError("payload_invalid", "secret");
     return value.reduce((a, b) => a + b);
   };
   const responder = respond(client, "add", add, { codec: json(), responseCodec: json(), qos: 1 });
@@ -98,8 +99,11 @@ test("a responder answers with the correlation data; its errors reach the reques
   };
   assert.deepEqual(await ask("[1,2]"), ["3", undefined]);
   assert.deepEqual(await ask("[]"), ["", [["error", "nothing to add"]]]);
+  assert.deepEqual(errors, []);
   assert.deepEqual(await ask("[1]"), ["", [["error", "the responder failed"]]]);
-  assert.deepEqual(errors, ["callback_failed", "callback_failed"]);
+  assert.deepEqual(await ask("[1,2,3]"), ["", [["error", "the responder failed"]]]);
+  assert.deepEqual(await ask("nonsense"), ["", [["error", "the responder failed"]]]);
+  assert.deepEqual(errors, ["callback_failed", "callback_failed", "callback_failed"]);
   void responder.unsubscribe();
   await link.expect("unsubscribe");
 
@@ -110,12 +114,49 @@ test("a responder answers with the correlation data; its errors reach the reques
   const failed = { correlationData, userProperties: [["error", "no such thing"]] as const };
   link.give({ type: "publish", topic: properties.responseTopic!, properties: failed });
   const error = await failure(asked);
-  assert.deepEqual([error.code, error.message], ["request_failed", "no such thing"]);
+  assert.deepEqual([error.code, error.detail], ["request_failed", "no such thing"]);
   await client.close({ drainMs: 0 });
+});
+
+test("a request goes at QoS 1 with a response topic of its own; nobody listening is known at once", async () => {
+  const { client, link } = await connected();
+  const asked = request(client, "x", "");
+  const { requests } = await link.grant();
+  assert.match(requests[0]!.filter, /^tautwire\/response\/\w{16}$/);
+  const first = await link.expect("publish");
+  assert.equal(first.qos, 1);
+  link.give({ type: "puback", packetId: first.packetId, reason: 0x10 });
+  const error = await failure(asked);
+  assert.deepEqual([error.code, error.reason], ["no_responder", 0x10]);
+
+  // Of QoS 2 it is PUBREC that says so, and PUBCOMP does not repeat it.
+  const twice = request(client, "x", "", { qos: 2 });
+  const { packetId } = await link.expect("publish");
+  link.give({ type: "pubrec", packetId: packetId!, reason: 0x10 });
+  await link.expect("pubrel");
+  link.give({ type: "pubcomp", packetId: packetId! });
+  assert.equal((await failure(twice)).code, "no_responder");
+  await client.close();
+});
+
+test("a request without a response topic is done, and its answer dropped", async () => {
+  const { client, link } = await connected();
+  const got: string[] = [];
+  respond(client, "log", (message) => {
+    got.push(message.text());
+    return "nobody hears this";
+  });
+  assert.equal((await link.grant()).requests[0]!.qos, 1);
+  link.give({ type: "publish", topic: "log", payload: "x", qos: 1, packetId: 1 });
+  await link.expect("puback");
+  await link.fence();
+  assert.deepEqual(got, ["x"]);
+  await client.close();
 });
 
 test("3.1.1 has no requests", async () => {
   const { client } = await connected(4);
   assert.equal((await failure(request(client, "x", ""))).code, "not_supported");
+  assert.throws(() => respond(client, "x", () => ""), { code: "not_supported" });
   await client.close();
 });

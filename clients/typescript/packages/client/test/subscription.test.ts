@@ -126,13 +126,13 @@ describe("loops", () => {
     const { packetId } = await link.expect("subscribe");
     abort.abort(new Error("enough"));
     const error = await failure(subscription.ready);
-    assert.equal(error.code, "aborted");
+    assert.equal(error.code, "canceled");
     assert.equal(error.name, "AbortError");
     assert.equal((error.cause as Error).message, "enough");
-    assert.equal((await looped).code, "aborted");
+    assert.equal((await looped).code, "canceled");
     link.give({ type: "suback", packetId, reasons: [0] });
     await link.expect("unsubscribe");
-    assert.equal((await failure(client.subscribe("u", { signal: AbortSignal.abort() }).ready)).code, "aborted");
+    assert.equal((await failure(client.subscribe("u", { signal: AbortSignal.abort() }).ready)).code, "canceled");
     await client.close({ drainMs: 0 });
   });
 });

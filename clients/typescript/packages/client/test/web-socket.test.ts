@@ -129,6 +129,30 @@ describe("the opening handshake", () => {
     }
   });
 
+  test("says with which status it was refused", async () => {
+    answer = (socket) => socket.end("HTTP/1.1 403 Forbidden\r\n\r\n");
+    const error = await failure(connect(url));
+    assert.deepEqual([error.code, error.status, error.detail], ["websocket_refused", 403, "HTTP/1.1 403 Forbidden"]);
+  });
+
+  test("headers come anew for each attempt, and one that cannot be sent is an error without its value", async () => {
+    let count = 0;
+    const seen: string[] = [];
+    answer = (socket, head) => {
+      seen.push(/authorization: (.*)\r/i.exec(head)![1]!);
+      socket.end("HTTP/1.1 503 Busy\r\n\r\n");
+    };
+    const error = await failure(
+      connect([url, url], { headers: () => Promise.resolve({ Authorization: `Bearer ${++count}` }) }),
+    );
+    assert.equal(error.code, "websocket_refused");
+    assert.deepEqual(seen, ["Bearer 1", "Bearer 2"]);
+    const wrong = await failure(connect(url, { headers: { Authorization: "secret\r\nX: y" } }));
+    assert.equal(wrong.code, "invalid_argument");
+    assert.match(wrong.message, /Authorization/);
+    assert.doesNotMatch(wrong.message, /secret/);
+  });
+
   for (const [name, response] of [
     ["another status", () => "HTTP/1.1 403 Forbidden\r\n\r\n"],
     ["a wrong key", () => switching("other")],
@@ -139,7 +163,7 @@ describe("the opening handshake", () => {
   ] as const) {
     test(`refuses ${name}`, async () => {
       answer = (socket, _, key) => socket.write(response(key));
-      assert.equal((await failure(connect(url))).code, "transport_failed");
+      assert.equal((await failure(connect(url))).code, "websocket_refused");
     });
   }
 

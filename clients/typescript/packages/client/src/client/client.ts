@@ -1,19 +1,21 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
 import type { Connack, Publish, PublishProperties, QoS } from "@tautwire/mqtt-codec";
-import { encodeClientInto } from "@tautwire/mqtt-codec/client";
 import { bytes, text, type PayloadCodec } from "../codecs/codec.js";
-import { aborted, asMqttError, MqttError } from "../errors.js";
+import { asMqttError, canceled, MqttError } from "../errors.js";
 import type { Counters } from "../session/counters.js";
 import type { Receipt } from "../session/incoming.js";
-import type { Answer, Outgoing } from "../session/outgoing.js";
+import { SUCCESS, type Answer, type Outgoing } from "../session/outgoing.js";
 import { Router } from "../topics/router.js";
-import { Topic, type TopicArguments, type TopicParams } from "../topics/topic.js";
+import type { Topic, TopicArguments, TopicParams } from "../topics/topic.js";
+import { checkQoS, checkRequest, checkTopic } from "./arguments.js";
 import { Connection, type ConnectionOwner } from "./connection.js";
 import { Emitter, type ClientEvents, type ClientState } from "./events.js";
 import { Message } from "./message.js";
-import { systemClock, type ClientOptions } from "./options.js";
+import { checkNames, systemClock, type ClientOptions } from "./options.js";
 import type { Platform } from "./platform.js";
+import { handled, isMistake, settling, whenAborted, type Settle } from "./promises.js";
+import type { ServerAddress } from "./servers.js";
 import { Subscription, type MessageHandler, type SubscribeOptions, type SubscriptionOwner } from "./subscription.js";
 
 /** How a message is published. */
@@ -48,8 +50,9 @@ export interface CloseOptions {
 
 const DEFAULT_DRAIN_MS = 5_000;
 const NOTHING_TO_STOP = (): void => undefined;
-/** The most bytes of a text (section 1.5.4). */
-const TEXT_MAX = 65_535;
+/** The names of all {@link TopicSubscribeOptions}. */
+const SUBSCRIBE_NAMES =
+  "qos noLocal retainAsPublished retainHandling userProperties ack codec signal maxQueueMessages maxQueueBytes overflow subscriptionIdentifier params";
 
 /** Local subscriptions to one filter: the server knows it once. */
 interface Entry {
@@ -59,8 +62,8 @@ interface Entry {
 }
 
 /**
- * An MQTT client that stays connected. Every promise that it gives settles, at the latest when the client closes; a rejected
- * one that nobody looks at is no unhandled rejection.
+ * An MQTT client that stays connected. Every promise that it gives settles, at the latest when the client closes. A rejected one that
+ * nobody looks at is no unhandled rejection, unless it is a mistake of the program: `invalid_argument` or `payload_invalid`.
  */
 export class Client implements ConnectionOwner, SubscriptionOwner {
   private readonly connection: Connection;
@@ -77,13 +80,13 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
 
   /** @internal See `connect` and `createClient`. */
   constructor(
-    url: string | URL,
+    server: ServerAddress | readonly ServerAddress[],
     /** @internal */
     readonly options: ClientOptions,
     platform: Platform,
     failsFast: boolean,
   ) {
-    this.connection = new Connection(url, options, platform, failsFast, this);
+    this.connection = new Connection(server, options, platform, failsFast, this);
     const topicCodecs = Object.entries(options.topicCodecs ?? {});
     this.hasTopicCodecs = topicCodecs.length > 0;
     for (const [filter, codec] of topicCodecs) this.topicCodecs.add(filter, codec);
@@ -152,7 +155,8 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
    * acknowledged a QoS 1 message, and when the exchange of a QoS 2 message is complete. Without a connection the message
    * waits in the queue. Do not change the payload until the promise is settled.
    *
-   * Rejects with {@link MqttError}; what is wrong with the arguments is a rejection too.
+   * Rejects with {@link MqttError}; what is wrong with the arguments is a rejection too. Such mistakes are counted, and are unhandled
+   * rejections if nobody looks at them.
    */
   publish(topic: string, payload: unknown, options?: PublishOptions): Promise<Answer>;
   publish<P extends string, T>(
@@ -169,8 +173,16 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
       if (typeof topic === "string") return this.publishNow(topic, a, (b ?? {}), undefined);
       return this.publishNow(topic.name(a as Record<string, string>), b, c ?? {}, topic.codec);
     } catch (error) {
-      return handled(Promise.reject(asMqttError(error, "invalid_argument", "cannot publish")));
+      const failure = asMqttError(error, "invalid_argument");
+      this.countMistake(failure);
+      return settling((settle) => {
+        settle(failure, SUCCESS);
+      });
     }
+  }
+
+  private countMistake(error: MqttError): void {
+    if (isMistake(error)) this.connection.counters.mistakes++;
   }
 
   /** Whether it goes as it is. */
@@ -186,6 +198,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   ): Promise<Answer> {
     const { session } = this.connection;
     const { qos = 0, retain = false, signal } = options;
+    checkQoS(qos);
     const { payload, properties } = this.encode(topic, value, options, topicCodec);
     if (this.connection.isOver()) throw this.closedError();
     if (qos === 0 && signal === undefined && session.outgoing.isClear) {
@@ -194,9 +207,9 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     }
     checkTopic(topic);
     if (qos === 0 && this.options.queueQoS0 === false && this.state !== "connected") {
-      throw new MqttError("connection_lost", "not connected, and QoS 0 messages do not wait");
+      throw new MqttError("not_connected", topic);
     }
-    if (signal?.aborted === true) throw aborted(signal);
+    if (signal?.aborted === true) throw canceled(signal);
     return this.publishLater(topic, payload, qos, retain, properties, signal);
   }
 
@@ -221,13 +234,15 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
         packetId: 0,
         stage: "waiting",
         epoch: 0,
+        answer: SUCCESS,
         settle: (error, answer) => {
           stopListening();
+          if (error !== null) this.countMistake(error);
           settle(error, answer);
         },
       };
-      const stopListening = whenAborted(signal, (error) => {
-        session.outgoing.cancel(message, error);
+      const stopListening = whenAborted(signal, () => {
+        session.outgoing.cancel(message, signal!);
       });
       if (properties?.messageExpiryInterval !== undefined) this.updateTime(message);
       session.outgoing.give(message);
@@ -255,12 +270,12 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     }
     if (codec === undefined) {
       if (isPayload(value)) return { payload: value, properties };
-      throw new MqttError("payload_invalid", `${topic}: a payload is bytes or text unless there is a codec`);
+      throw new MqttError("payload_invalid", `${topic}: without a codec it is bytes or text`);
     }
     try {
       return { payload: codec.encode(value), properties: describe(codec, properties) };
     } catch (error) {
-      throw asMqttError(error, "payload_invalid", `${topic}: the codec for ${codec.contentType} does not take this value`);
+      throw asMqttError(error, "payload_invalid", `${topic}: ${codec.contentType}`);
     }
   }
 
@@ -280,12 +295,13 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   // Subscribing.
 
   /**
-   * Subscribes to a topic filter, over all reconnections. Iterate the result, or give a handler.
+   * Subscribes to a topic filter, or to several at a time, over all reconnections. Iterate the result, or give a handler. Two
+   * subscriptions to one filter are one to the server, which is asked for what suits both; each gets all messages.
    *
-   * @throws {MqttError} `invalid_argument`: it is not a topic filter.
+   * @throws {MqttError} `invalid_argument`: it is not a topic filter. `invalid_options`: there is no such option.
    */
   subscribe<T = unknown>(
-    filter: string,
+    filter: string | readonly string[],
     options?: SubscribeOptions<T> | MessageHandler<T>,
     handler?: MessageHandler<T>,
   ): Subscription<T>;
@@ -294,23 +310,27 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     options?: TopicSubscribeOptions<P, T> | MessageHandler<T, TopicParams<P>>,
     handler?: MessageHandler<T, TopicParams<P>>,
   ): Subscription<T, TopicParams<P>>;
-  subscribe(what: string | Topic, a?: unknown, b?: unknown): unknown {
-    const options = (typeof a === "object" ? a : {}) as TopicSubscribeOptions<string, unknown>;
+  subscribe(what: string | readonly string[] | Topic, a?: unknown, b?: unknown): unknown {
+    // A copy: it stands for this subscription, and nobody changes it.
+    const options = { ...(typeof a === "object" ? a : undefined) } as TopicSubscribeOptions<string, unknown>;
     const handler = (typeof a === "function" ? a : b) as MessageHandler | undefined;
-    const topic = typeof what === "string" ? undefined : what;
-    const filter = typeof what === "string" ? what : what.filterFor(options.params ?? {});
-    checkFilter(filter);
-    return this.addSubscription(filter, options, handler, topic);
+    checkNames(options, SUBSCRIBE_NAMES);
+    const topic = what instanceof Object && "filterFor" in what ? what : undefined;
+    const filters = topic === undefined ? [what as string].flat() : [topic.filterFor(options.params ?? {})];
+    if (filters.length === 0) throw new MqttError("invalid_argument", "no topic filter");
+    for (const filter of filters) checkRequest(filter, options);
+    if (options.noLocal === true && this.protocolVersion === 4) {
+      throw new MqttError("not_supported", "noLocal before MQTT 5.0");
+    }
+    return this.addSubscription([...new Set(filters)], options, handler, topic);
   }
 
   private addSubscription(
-    filter: string,
+    filters: readonly string[],
     options: SubscribeOptions,
     handler: MessageHandler | undefined,
     topic: Topic | undefined,
   ): Subscription {
-    const { session } = this.connection;
-    const entry = this.entryFor(filter, options);
     let settle!: Settle<QoS>;
     const ready = settling<QoS>((settleReady) => {
       settle = settleReady;
@@ -319,28 +339,43 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     const onEnd = () => {
       stopListening();
     };
-    const subscription = new Subscription(filter, options, handler, topic, this, onEnd, ready);
+    const subscription = new Subscription(filters, options, handler, topic, this, onEnd, ready);
     if (this.connection.isOver()) {
       const error = this.closedError();
       settle(error, 0);
       subscription.finish(error);
       return subscription;
     }
-    entry.subscriptions.push(subscription);
-    session.filters.subscribe(filter, entry.identifier, this.filterOptions(options), settle);
+    this.ask(subscription, settle);
     if (this.fullSubscriptions > 0) this.connection.readOn();
     stopListening = whenAborted(options.signal, (error) => {
       settle(error, 0);
       void this.remove(subscription);
       subscription.finish(error);
     });
+    // It may have been refused or aborted already.
+    if (subscription.isOver) stopListening();
     return subscription;
   }
 
-  private filterOptions(options: SubscribeOptions): SubscribeOptions {
-    if (this.protocolVersion === 5) return options;
-    if (options.noLocal === true) throw new MqttError("not_supported", "MQTT 3.1.1 has no noLocal");
-    return { qos: options.qos };
+  /** Asks the server for all filters of a subscription, and settles once with the lowest QoS that it granted. */
+  private ask(subscription: Subscription, settle: Settle<QoS>): void {
+    const { filters, options } = subscription;
+    let left = filters.length;
+    let lowest: QoS = 2;
+    for (const filter of filters) {
+      // Refused already.
+      if (subscription.isOver) return;
+      const entry = this.entryFor(filter, options);
+      entry.subscriptions.push(subscription);
+      this.connection.session.filters.subscribe(filter, entry.identifier, options, (error, qos) => {
+        lowest = Math.min(lowest, qos) as QoS;
+        left--;
+        if (error === null && left > 0) return;
+        subscription.isGranted = error === null;
+        settle(error, lowest);
+      });
+    }
   }
 
   private entryFor(filter: string, options: SubscribeOptions): Entry {
@@ -355,18 +390,21 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     return entry;
   }
 
-  /** @internal Ends a subscription; the server is told when it was the last one to its filter. */
+  /** @internal Ends a subscription; the server is told when it was the last one to a filter, or the only one to want something. */
   remove(subscription: Subscription): Promise<void> {
-    const entry = this.entries.get(subscription.filter);
-    const at = entry?.subscriptions.indexOf(subscription) ?? -1;
-    if (entry === undefined || at < 0) return Promise.resolve();
-    entry.subscriptions.splice(at, 1);
-    if (entry.subscriptions.length > 0) return Promise.resolve();
-    this.forget(entry);
-    if (this.connection.isOver()) return Promise.resolve();
-    return settling<unknown>((settle) => {
-      this.connection.session.filters.unsubscribe(entry.filter, settle);
-    }) as Promise<void>;
+    const { filters, options } = subscription;
+    const leaving = filters.map((filter) => {
+      const entry = this.entries.get(filter);
+      const at = entry?.subscriptions.indexOf(subscription) ?? -1;
+      if (entry === undefined || at < 0) return Promise.resolve();
+      entry.subscriptions.splice(at, 1);
+      if (entry.subscriptions.length === 0) this.forget(entry);
+      if (this.connection.isOver()) return Promise.resolve();
+      return settling<unknown>((settle) => {
+        this.connection.session.filters.unsubscribe(filter, options, settle);
+      });
+    });
+    return handled(Promise.all(leaving).then(NOTHING_TO_STOP));
   }
 
   private forget(entry: Entry): void {
@@ -379,8 +417,13 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     const entry = this.entries.get(filter);
     if (entry === undefined) return;
     this.forget(entry);
-    for (const subscription of entry.subscriptions.splice(0)) subscription.finish(error);
-    this.onError(error);
+    const refused = entry.subscriptions.splice(0);
+    for (const subscription of refused) {
+      subscription.finish(error);
+      // One of its filters is not without the others.
+      void this.remove(subscription);
+    }
+    if (refused.some(({ isHeard }) => !isHeard)) this.onError(error);
   }
 
   /** @internal */
@@ -404,12 +447,13 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   }
 
   private deliverToMany(packet: Publish, receipt: Receipt | null, entries: readonly Entry[]): void {
-    const subscriptions = chosen(entries, packet).flatMap((entry) => entry.subscriptions);
-    if (subscriptions.length === 0) {
+    // One that has several filters gets a message once.
+    const subscriptions = new Set(chosen(entries, packet).flatMap((entry) => entry.subscriptions));
+    if (subscriptions.size === 0) {
       this.onUnhandled(packet, receipt);
       return;
     }
-    const done = receipt === null ? null : this.acknowledger(receipt, subscriptions.length);
+    const done = receipt === null ? null : this.acknowledger(receipt, subscriptions.size);
     for (const subscription of subscriptions) subscription.deliver(packet, done);
   }
 
@@ -512,10 +556,25 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
 
   private closedError(): MqttError {
     const { endError } = this;
-    return new MqttError("closed", "the client is closed", endError === null ? {} : { cause: endError });
+    return new MqttError("closed", "", { cause: endError ?? undefined });
   }
 
-  /** @internal A handler failed, or a subscription was refused. */
+  /**
+   * Lets a program of Node.js end though the client is connected or tries to connect, as `unref` of a socket does. Without effect
+   * where the platform knows nothing of the kind.
+   */
+  unref(): this {
+    this.connection.hold(false);
+    return this;
+  }
+
+  /** Takes {@link unref} back. */
+  ref(): this {
+    this.connection.hold(true);
+    return this;
+  }
+
+  /** @internal */
   onError(error: MqttError): void {
     this.connection.report({ type: "error", error });
     this.emit("error", error);
@@ -524,40 +583,10 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   private emit<Name extends keyof ClientEvents>(name: Name, event: ClientEvents[Name]): void {
     const thrown = this.emitter.emit(name, event);
     if (thrown === undefined) return;
-    const error = new MqttError("callback_failed", `a listener of ${name} failed`, { cause: thrown });
+    const error = new MqttError("callback_failed", `a listener of ${name}`, { cause: thrown });
     this.connection.report({ type: "error", error });
     if (name !== "error") this.emitter.emit("error", error);
   }
-}
-
-/** A rejection that nobody looks at does not end the program: that the caller does not care is the caller's decision. */
-function handled<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(() => undefined);
-  return promise;
-}
-
-/** Ends a promise: with the error, or with the value if that is null. */
-type Settle<T> = (error: MqttError | null, value: T) => void;
-
-function settling<T>(begin: (settle: Settle<T>) => void): Promise<T> {
-  return handled(
-    new Promise((resolve, reject) => {
-      begin((error, value) => {
-        if (error === null) resolve(value);
-        else reject(error);
-      });
-    }),
-  );
-}
-
-/** Calls back when the signal is aborted, at once if it is. Answers a function that stops to listen. */
-function whenAborted(signal: AbortSignal | undefined, callback: (error: MqttError) => void): () => void {
-  const onAbort = () => {
-    callback(aborted(signal!));
-  };
-  if (signal?.aborted === true) onAbort();
-  else signal?.addEventListener("abort", onAbort);
-  return () => signal?.removeEventListener("abort", onAbort);
 }
 
 function isPayload(value: unknown): value is Uint8Array | string {
@@ -578,24 +607,4 @@ function describe(codec: PayloadCodec<unknown>, properties: PublishProperties | 
     ...(codec.isText ? { payloadFormatIndicator: 1 as const } : undefined),
     ...properties,
   };
-}
-
-/** Wrong topics are refused when they are given, not when they can be sent at last. */
-function checkTopic(topic: string): void {
-  if (!/^[^+#\0\p{Surrogate}]+$/u.test(topic) || isTooLong(topic)) {
-    throw new MqttError("invalid_argument", "a topic name is not empty and has neither + nor # nor U+0000");
-  }
-}
-
-function isTooLong(text: string): boolean {
-  // One UTF-16 unit takes at most three bytes.
-  return text.length > TEXT_MAX / 3 && new TextEncoder().encode(text).length > TEXT_MAX;
-}
-
-function checkFilter(filter: string): void {
-  try {
-    encodeClientInto({ type: "unsubscribe", packetId: 1, filters: [filter] }, new Uint8Array(3 * filter.length + 16));
-  } catch (error) {
-    throw asMqttError(error, "invalid_argument", `not a topic filter: ${filter.slice(0, 80)}`);
-  }
 }

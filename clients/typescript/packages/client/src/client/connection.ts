@@ -2,7 +2,7 @@
 // when a connection is lost. All of it runs on one timer.
 
 import type { Auth, Connack, Publish } from "@tautwire/mqtt-codec";
-import { asMqttError, MqttError } from "../errors.js";
+import { asMqttError, messageOf, MqttError } from "../errors.js";
 import { BackOff } from "../session/back-off.js";
 import { newCounters } from "../session/counters.js";
 import { FLUSH_BYTES } from "../session/link.js";
@@ -12,8 +12,10 @@ import { Session, unexpected, type Credentials, type SessionOwner } from "../ses
 import { outline } from "../session/trace.js";
 import type { Transport } from "../transport/transport.js";
 import type { ClientState, DiagnosticEvent } from "./events.js";
+import { isPermanent } from "./giving-up.js";
 import { sessionSettings, systemClock, type ClientOptions, type Clock } from "./options.js";
 import type { Platform } from "./platform.js";
+import { Servers, type ServerAddress } from "./servers.js";
 
 const DEFAULT_WRITE_BUFFER_BYTES = 1024 * 1024;
 const DEFAULT_CONNECT_TIMEOUT_MS = 20_000;
@@ -21,17 +23,6 @@ const DEFAULT_CONNECT_TIMEOUT_MS = 20_000;
 const LINGER_MS = 1_000;
 /** The longest that timers can wait. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
-
-/** Reasons of CONNACK and DISCONNECT that another attempt would meet again. */
-const PERMANENT_REASONS: readonly number[] = [0x81, 0x82, 0x84, 0x85, 0x86, 0x87, 0x8a, 0x8c];
-const PERMANENT_CODES: readonly string[] = [
-  "unsupported_protocol_version",
-  "session_taken_over",
-  "redirected",
-  "authentication_failed",
-  "invalid_argument",
-  "tls_settings",
-];
 
 export interface ConnectionOwner {
   onConnected(packet: Connack): void;
@@ -45,6 +36,19 @@ export interface ConnectionOwner {
 
 /** One promise for all messages that wait for nothing. */
 const WRITTEN: Promise<Answer> = /* @__PURE__ */ Promise.resolve(SUCCESS);
+
+/** What may be different for each attempt. */
+interface Terms {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>> | undefined;
+  readonly credentials: Credentials;
+}
+
+/** What keeps a program of Node.js running as long as it is there. */
+interface Holder {
+  ref?(): unknown;
+  unref?(): unknown;
+}
 
 interface Attempt {
   transport: Transport | null;
@@ -71,7 +75,9 @@ export class Connection implements SessionOwner {
   /** The version of the present connection, or of the next one. */
   version: 4 | 5;
   connack: Connack | null = null;
-  private readonly url: URL;
+  private readonly servers: Servers;
+  /** The address of the present attempt, as messages name it. */
+  private host = "";
   private readonly clock: Clock;
   private readonly backOff: BackOff;
   private readonly writeBufferBytes: number;
@@ -92,22 +98,24 @@ export class Connection implements SessionOwner {
   private authenticating: { resolve: () => void; reject: (error: MqttError) => void } | null = null;
   private readonly stopWaking: () => void;
   private isEnded = false;
+  private isHolding = true;
 
   constructor(
-    url: string | URL,
+    address: ServerAddress | readonly ServerAddress[],
     private readonly options: ClientOptions,
     private readonly platform: Platform,
-    /** Whether the first attempt is the only one. */
+    /** Whether there is one attempt at each server, unless it succeeds. */
     private readonly failsFast: boolean,
     private readonly owner: ConnectionOwner,
   ) {
-    this.url = parseUrl(url, options, platform);
+    const settings = sessionSettings(options);
+    this.servers = new Servers(address, options, platform);
     this.clock = options.clock ?? systemClock;
     this.version = options.protocolVersion === 4 ? 4 : 5;
     this.backOff = new BackOff(options.reconnect === false ? {} : (options.reconnect ?? {}), Math.random);
     this.writeBufferBytes = options.writeBufferBytes ?? DEFAULT_WRITE_BUFFER_BYTES;
     this.connectTimeoutMs = options.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS;
-    this.session = new Session(sessionSettings(options), this, this.counters);
+    this.session = new Session(settings, this, this.counters);
     if (options.diagnostics !== undefined) {
       this.session.trace = (direction, packet, bytes) => {
         this.report({ type: "packet", direction, packet: outline(packet), bytes });
@@ -137,37 +145,42 @@ export class Connection implements SessionOwner {
   start(): void {
     const attempt: Attempt = { transport: null, isOpen: false, linger: undefined, ended: null };
     this.attempt = attempt;
+    this.host = "";
     this.enter("connecting");
     this.deadline = this.clock.now() + this.connectTimeoutMs;
     this.arm();
-    this.report({ type: "attempt", url: this.url.host, protocolVersion: this.version });
-    this.credentials().then(
-      (credentials) => {
-        if (attempt === this.attempt) this.openTransport(attempt, credentials);
+    this.terms().then(
+      (terms) => {
+        if (attempt === this.attempt) this.openTransport(attempt, terms);
       },
       (error: unknown) => {
-        if (attempt === this.attempt) {
-          this.onLost(authenticationError(error));
-        }
+        if (attempt === this.attempt) this.onLost(asMqttError(error, "callback_failed"));
       },
     );
   }
 
-  private async credentials(): Promise<Credentials> {
+  private async terms(): Promise<Terms> {
     const { options, version } = this;
+    const { headers, authentication } = options;
     const given = options.credentials === undefined ? options : await options.credentials();
     const credentials: Credentials = { userName: given.userName, password: given.password };
-    const { authentication } = options;
+    const url = await this.servers.url();
     if (authentication !== undefined && version === 5) {
       credentials.authenticationMethod = authentication.method;
-      credentials.authenticationData = await authentication.start?.();
+      try {
+        credentials.authenticationData = await authentication.start?.();
+      } catch (error) {
+        throw authenticationError(error);
+      }
     }
-    return credentials;
+    return { url, headers: typeof headers === "function" ? await headers() : headers, credentials };
   }
 
-  private openTransport(attempt: Attempt, credentials: Credentials): void {
+  private openTransport(attempt: Attempt, { url, headers, credentials }: Terms): void {
+    this.host = url.host;
+    this.report({ type: "attempt", url: url.host, protocolVersion: this.version });
     const isCurrent = () => attempt === this.attempt;
-    const factory = this.options.transport ?? this.platform.transports[this.url.protocol]!;
+    const factory = this.options.transport ?? this.platform.transports[url.protocol]!;
     const events = {
       onOpen: () => {
         if (isCurrent()) this.onOpen(attempt, credentials);
@@ -185,8 +198,9 @@ export class Connection implements SessionOwner {
       },
     };
     try {
-      attempt.transport = factory(this.url, events, { tls: this.options.tls, headers: this.options.headers });
+      attempt.transport = factory(url, events, { tls: this.options.tls, headers });
       if (!isCurrent()) attempt.transport.destroy();
+      else this.holdBy(attempt.transport);
     } catch (error) {
       if (isCurrent()) this.onTransportClosed(error);
     }
@@ -199,12 +213,14 @@ export class Connection implements SessionOwner {
     try {
       this.session.open(this.version, credentials, this.clock.now());
     } catch (error) {
-      this.onLost(asMqttError(error, "invalid_argument", "CONNECT cannot be written"));
+      // Nobody but the options can be at fault.
+      this.onLost(new MqttError("invalid_options", messageOf(error), { cause: error }));
     }
   }
 
   onConnected(packet: Connack): void {
     this.connack = packet;
+    this.servers.works();
     this.since = this.clock.now();
     this.deadline = Infinity;
     if (this.state === "closing") return;
@@ -270,7 +286,7 @@ export class Connection implements SessionOwner {
     if (this.options.authentication === undefined || this.version !== 5 || this.authenticating !== null) {
       throw new MqttError("not_supported", "there is no extended authentication, or it goes on");
     }
-    if (this.state !== "connected") throw new MqttError("connection_lost", "not connected");
+    if (this.state !== "connected") throw new MqttError("not_connected");
     return new Promise((resolve, reject) => {
       this.authenticating = { resolve, reject };
       // [MQTT-4.12.1-1]
@@ -406,6 +422,20 @@ export class Connection implements SessionOwner {
     this.timerAt = at;
     const delay = Math.min(Math.max(0, at - this.clock.now()), TIMER_MAX_MS);
     this.timer = this.clock.setTimeout(this.onTimer, delay);
+    this.holdBy(this.timer);
+  }
+
+  /** Whether the connection keeps a program of Node.js running. */
+  hold(isHolding: boolean): void {
+    this.isHolding = isHolding;
+    this.holdBy(this.timer);
+    this.holdBy(this.attempt?.transport);
+  }
+
+  private holdBy(what: unknown): void {
+    const holder = what as Holder | null | undefined;
+    if (this.isHolding) holder?.ref?.();
+    else holder?.unref?.();
   }
 
   private disarm(): void {
@@ -429,7 +459,7 @@ export class Connection implements SessionOwner {
         this.start();
         return;
       }
-      this.onLost(new MqttError("connect_timeout", `no connection within ${this.connectTimeoutMs} ms`));
+      this.onLost(new MqttError("connect_timeout", `${this.host} ${this.connectTimeoutMs} ms`.trim()));
     } else {
       this.session.tick(now);
       this.flush();
@@ -447,18 +477,11 @@ export class Connection implements SessionOwner {
   // The end of a connection.
 
   private onTransportClosed(error: unknown): void {
-    const isLost = error === undefined;
-    if (error instanceof MqttError) {
-      this.onLost(error);
-      return;
-    }
-    this.onLost(
-      new MqttError(
-        isLost ? "connection_lost" : "transport_failed",
-        isLost ? "the connection was closed" : `the connection failed: ${messageOf(error)}`,
-        { cause: error },
-      ),
-    );
+    const isUp = this.state === "connected" || this.state === "closing";
+    const wasThere = this.attempt?.isOpen === true || error === undefined;
+    const code = isUp ? "connection_lost" : wasThere ? "handshake_failed" : "unreachable";
+    const detail = error === undefined ? this.host : `${this.host}, ${messageOf(error)}`;
+    this.onLost(asMqttError(error, code, detail));
   }
 
   /** `hasSaidSo`: whether a last packet of this side is on its way out. */
@@ -488,7 +511,7 @@ export class Connection implements SessionOwner {
         return;
       }
     }
-    this.retry(error, now);
+    this.retry(error, now, !wasConnected && this.servers.next());
   }
 
   /** Whether the next attempt is made at once with the other version. */
@@ -496,23 +519,25 @@ export class Connection implements SessionOwner {
     if (this.options.protocolVersion !== "auto" || this.counters.connections > 0) return false;
     const isRefused = error.code === "unsupported_protocol_version";
     // Some servers end the connection without a word when they see a version that they do not know.
-    const isSilent = wasOpen && error.code === "connection_lost";
+    const isSilent = wasOpen && error.code === "handshake_failed";
     if (!isRefused && !isSilent) return false;
     this.version = this.version === 5 ? 4 : 5;
     return this.version === 4;
   }
 
-  private retry(error: MqttError, now: number): void {
+  /** `hasOther`: whether there is a server that this round has not tried. It is tried at once. */
+  private retry(error: MqttError, now: number, hasOther: boolean): void {
     const { reconnect } = this.options;
-    const isPermanent = isPermanentError(error);
-    const isOnlyAttempt = this.failsFast && this.counters.connections === 0;
-    const mayRetry =
-      reconnect !== false && !isOnlyAttempt && (reconnect?.shouldRetry?.(error, isPermanent) ?? !isPermanent);
-    if (!mayRetry || this.backOff.attempts >= this.backOff.maxAttempts) {
+    const isVain = isPermanent(error);
+    const isFirst = this.counters.connections === 0;
+    const mayGoOn = (hasOther && isFirst) || (reconnect !== false && !(this.failsFast && isFirst));
+    const shouldRetry = reconnect === false ? undefined : reconnect?.shouldRetry;
+    const mayRetry = mayGoOn && (shouldRetry?.(error, isVain) ?? !isVain);
+    if (!mayRetry || (!hasOther && this.backOff.attempts >= this.backOff.maxAttempts)) {
       this.end(error);
       return;
     }
-    const delayMs = Math.round(this.backOff.next());
+    const delayMs = hasOther ? 0 : Math.round(this.backOff.next());
     this.enter("waiting");
     this.deadline = now + delayMs;
     const attempt = this.backOff.attempts;
@@ -605,7 +630,7 @@ export class Connection implements SessionOwner {
     this.deadline = Infinity;
     this.turnIsFull = false;
     this.turnEnd?.resolve(SUCCESS);
-    const failure = new MqttError("closed", "the client is closed", error === null ? {} : { cause: error });
+    const failure = new MqttError("closed", "", { cause: error ?? undefined });
     this.authenticating?.reject(failure);
     this.session.end(failure);
     this.enter("closed");
@@ -624,36 +649,6 @@ export class Connection implements SessionOwner {
   }
 }
 
-function isPermanentError({ code, reason }: MqttError): boolean {
-  if (PERMANENT_CODES.includes(code)) return true;
-  return (
-    (code === "connection_refused" || code === "server_disconnected") &&
-    reason !== undefined &&
-    PERMANENT_REASONS.includes(reason)
-  );
-}
-
 function authenticationError(error: unknown): MqttError {
-  return asMqttError(error, "authentication_failed", `the authentication failed: ${messageOf(error)}`);
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message || error.name : String(error);
-}
-
-function parseUrl(url: string | URL, options: ClientOptions, platform: Platform): URL {
-  let parsed: URL;
-  try {
-    parsed = new URL(url);
-  } catch (error) {
-    throw new MqttError("invalid_argument", "not a URL: write mqtt://HOST:PORT", { cause: error });
-  }
-  if (parsed.username !== "" || parsed.password !== "") {
-    throw new MqttError("invalid_argument", "put the user name and the password into the options, not into the URL");
-  }
-  if (options.transport === undefined && !Object.hasOwn(platform.transports, parsed.protocol)) {
-    const known = Object.keys(platform.transports).join(" ");
-    throw new MqttError("invalid_argument", `${parsed.protocol} is not supported here; there are ${known}`);
-  }
-  return parsed;
+  return asMqttError(error, "authentication_failed");
 }

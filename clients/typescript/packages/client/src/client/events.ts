@@ -16,7 +16,10 @@ export interface ClientEvents {
   reconnecting: { attempt: number; delayMs: number; error: MqttError };
   /** The client has ended. `error`: why, if its user did not close it. */
   closed: { error: MqttError | null };
-  /** A handler failed, or a subscription was refused after a reconnection. */
+  /**
+   * What nobody would hear of otherwise: a handler failed, or the server refused a subscription, either after it had granted it, or one
+   * of whose `ready` or loop nobody has asked for.
+   */
   error: MqttError;
   /** A message that no subscription takes. It has been acknowledged unless there are listeners, who then do it. */
   message: Message;

@@ -91,7 +91,7 @@ export class Message<T = unknown, Params = unknown> {
     try {
       return codec.decode(this.payload);
     } catch (error) {
-      throw asMqttError(error, "payload_invalid", `${this.topic}: the payload is not ${codec.contentType}`);
+      throw asMqttError(error, "payload_invalid", `${this.topic}: ${codec.contentType}`);
     }
   }
 

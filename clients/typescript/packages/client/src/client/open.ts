@@ -1,30 +1,31 @@
 import { Client } from "./client.js";
 import type { ClientOptions } from "./options.js";
 import type { Platform } from "./platform.js";
+import type { ServerAddress } from "./servers.js";
 
 /**
  * Connects, and resolves when the server has accepted the connection. From then on the client stays connected; if the first
- * attempt fails, the promise rejects and the client is closed.
+ * attempt fails, the promise rejects and the client is closed. Of several servers, each is tried once, in turn.
  *
- * @throws {MqttError} As a rejection: `connection_refused`, `transport_failed`, `connect_timeout`, `invalid_argument` …
+ * @throws {MqttError} As a rejection: `unreachable`, `connection_refused`, `connect_timeout`, `invalid_options` …
  */
-export type Connect = (url: string | URL, options?: ClientOptions) => Promise<Client>;
+export type Connect = (server: ServerAddress | readonly ServerAddress[], options?: ClientOptions) => Promise<Client>;
 
 /**
  * A client that begins to connect at once and goes on until it succeeds. Subscribe and publish without waiting: messages
- * wait in the queue, subscriptions are made as soon as there is a connection.
+ * wait in the queue, subscriptions are made as soon as there is a connection. Several servers are tried in turn.
  *
- * @throws {MqttError} `invalid_argument`: the URL or an option is wrong.
+ * @throws {MqttError} `invalid_argument`: an address is wrong. `invalid_options`: an option is.
  */
-export type CreateClient = (url: string | URL, options?: ClientOptions) => Client;
+export type CreateClient = (server: ServerAddress | readonly ServerAddress[], options?: ClientOptions) => Client;
 
 export function createOn(platform: Platform): CreateClient {
-  return (url, options = {}) => new Client(url, options, platform, false);
+  return (server, options = {}) => new Client(server, options, platform, false);
 }
 
 export function connectOn(platform: Platform): Connect {
-  return async (url, options = {}) => {
-    const client = new Client(url, options, platform, true);
+  return async (server, options = {}) => {
+    const client = new Client(server, options, platform, true);
     await client.connected();
     return client;
   };

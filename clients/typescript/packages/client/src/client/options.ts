@@ -1,6 +1,6 @@
 import type { ConnectProperties, UserProperty, WillInit } from "@tautwire/mqtt-codec";
 import type { PayloadCodec } from "../codecs/codec.js";
-import { MqttError } from "../errors.js";
+import { MqttError, unknownName } from "../errors.js";
 import type { BackOffOptions } from "../session/back-off.js";
 import type { QueueOptions } from "../session/outgoing.js";
 import type { SessionSettings } from "../session/session.js";
@@ -19,7 +19,7 @@ export interface ClientOptions {
   clientId?: string | undefined;
   userName?: string | undefined;
   password?: Uint8Array | string | undefined;
-  /** Gives user name and password anew for each connection, for tokens that expire. */
+  /** Gives user name and password anew for each attempt, for tokens that expire. If it fails, so does the attempt (`callback_failed`). */
   credentials?: (() => NameAndPassword | Promise<NameAndPassword>) | undefined;
   /**
    * Whether the first connection begins a new session. Default: true. With false, a session that an earlier run left at the
@@ -80,8 +80,8 @@ export interface ClientOptions {
   topicCodecs?: Readonly<Record<string, PayloadCodec<never>>> | undefined;
   /** TLS of `mqtts://` and `wss://`. Not in browsers. */
   tls?: TlsOptions | undefined;
-  /** Headers of the request that opens a WebSocket. Not in browsers. */
-  headers?: Readonly<Record<string, string>> | undefined;
+  /** Headers of the request that opens a WebSocket, or a function that gives them anew for each attempt. Not in browsers. */
+  headers?: Headers | (() => Headers | Promise<Headers>) | undefined;
   /** Makes the connections in place of the platform's own transports. */
   transport?: TransportFactory | undefined;
   /** Sees every packet in outline, and every change of state. Must not throw; if it does, that is ignored. */
@@ -90,6 +90,34 @@ export interface ClientOptions {
   signal?: AbortSignal | undefined;
   /** The clock and its timers. For tests. */
   clock?: Clock | undefined;
+}
+
+type Headers = Readonly<Record<string, string>>;
+
+/** The names of all {@link ClientOptions}. */
+const CLIENT_NAMES =
+  "protocolVersion clientId userName password credentials cleanStart sessionExpiryS keepAliveS pingTimeoutMs connectTimeoutMs will reconnect queue queueQoS0 maxInflight onSessionLost receiveMaximum maximumPacketSize topicAliasMaximum maxTopicAliases writeBufferBytes subscriptionIdentifiers userProperties requestResponseInformation authentication codecs topicCodecs tls headers transport diagnostics signal clock";
+const RECONNECT_NAMES = "minDelayMs maxDelayMs maxAttempts shouldRetry";
+const QUEUE_NAMES = "maxMessages maxBytes policy";
+
+type Words<Text extends string, Found extends string = never> = Text extends `${infer Word} ${infer Rest}`
+  ? Words<Rest, Found | Word>
+  : Found | Text;
+
+/**
+ * Refuses options that do not exist: they would be ignored, and the program would believe that they hold. The compiler compares the names
+ * with the type.
+ *
+ * @throws {MqttError} `invalid_options`
+ */
+export function checkNames<T extends object, Names extends string>(
+  given: T | undefined,
+  names: Names & (Words<Names> extends keyof T ? (keyof T extends Words<Names> ? Names : never) : never),
+): void {
+  const known = names.split(" ");
+  for (const [name, value] of Object.entries(given ?? {})) {
+    if (value !== undefined && !known.includes(name)) throw new MqttError("invalid_options", unknownName(name, known));
+  }
 }
 
 export interface NameAndPassword {
@@ -121,12 +149,15 @@ export const systemClock: Clock = {
 const DEFAULT_SESSION_EXPIRY_S = 300;
 const MAX_INFLIGHT = 32_768;
 
-/** @throws {MqttError} `invalid_argument`: a number is not in its range. */
+/** @throws {MqttError} `invalid_options`: there is no such option, or a number is not in its range. */
 export function sessionSettings(options: ClientOptions): SessionSettings {
+  checkNames(options, CLIENT_NAMES);
+  checkNames(options.reconnect === false ? undefined : options.reconnect, RECONNECT_NAMES);
+  checkNames(options.queue, QUEUE_NAMES);
   const range = (name: keyof ClientOptions, fallback: number, least: number, most: number): number => {
     const value = (options[name] ?? fallback) as number;
     if (!Number.isInteger(value) || value < least || value > most) {
-      throw new MqttError("invalid_argument", `${name}: not an integer from ${least} to ${most}`);
+      throw new MqttError("invalid_options", `${name}: not an integer from ${least} to ${most}`);
     }
     return value;
   };

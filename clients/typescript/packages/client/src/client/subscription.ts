@@ -63,39 +63,53 @@ const DEFAULT_QUEUE_BYTES = 16 * 1024 * 1024;
 const END: IteratorResult<Message, undefined> = { value: undefined, done: true };
 
 /**
- * Messages of one topic filter: iterate them, or give `subscribe` a handler. Leaving the loop ends the subscription. Loops
+ * Messages of one topic filter or of several: iterate them, or give `subscribe` a handler. Leaving the loop ends the subscription. Loops
  * over the same subscription share its messages; for a copy each, subscribe twice.
  */
 export class Subscription<T = unknown, Params = unknown> implements AsyncIterable<Message<T, Params>> {
-  /**
-   * The QoS that the server granted, once it has. Rejects if it refused. Nothing happens if nobody looks at it.
-   */
-  readonly ready: Promise<QoS>;
+  /** @internal Whether the server has granted all filters. */
+  isGranted = false;
+  private isWatched = false;
   /** What is waiting for a loop. */
   private readonly queue = new Deque<Queued>();
   private queueBytes = 0;
   private readonly waiting = new Deque<Waiting>();
   private isIterated = false;
   private isFull = false;
-  private isOver = false;
+  /** @internal Whether no messages come any more. */
+  isOver = false;
   private failure: MqttError | null = null;
   private readonly maxMessages: number;
   private readonly maxBytes: number;
   private readonly context: MessageContext;
 
   constructor(
-    readonly filter: string,
-    private readonly options: SubscribeOptions<T>,
+    readonly filters: readonly string[],
+    /** @internal As it was made: it stands for the subscription where filters are shared. */
+    readonly options: SubscribeOptions<T>,
     private readonly handler: MessageHandler<T, Params> | undefined,
     topic: Topic | undefined,
     private readonly owner: SubscriptionOwner,
     private readonly onEnd: () => void,
-    ready: Promise<QoS>,
+    private readonly granted: Promise<QoS>,
   ) {
-    this.ready = ready;
     this.maxMessages = options.maxQueueMessages ?? DEFAULT_QUEUE_MESSAGES;
     this.maxBytes = options.maxQueueBytes ?? DEFAULT_QUEUE_BYTES;
     this.context = { codec: (options.codec ?? topic?.codec), topic, codecFor: owner.codecFor };
+  }
+
+  /**
+   * The QoS that the server granted, once it has; of several filters the lowest. Rejects if it refused. If nobody has asked for it by then,
+   * nor for a loop, a refusal is an `error` of the client.
+   */
+  get ready(): Promise<QoS> {
+    this.isWatched = true;
+    return this.granted;
+  }
+
+  /** @internal Whether somebody hears of a refusal by {@link ready} or in a loop. */
+  get isHeard(): boolean {
+    return !this.isGranted && (this.isWatched || this.isIterated);
   }
 
   /** How many messages wait for a loop. */
@@ -187,7 +201,7 @@ export class Subscription<T = unknown, Params = unknown> implements AsyncIterabl
   private onHandlerError(error: unknown, message: Message<T, Params>): void {
     // Not to acknowledge would block all messages behind it: the server hears that this one failed.
     if (!this.isManual) message.acknowledge(0x83);
-    this.owner.onError(new MqttError("callback_failed", `a handler of ${this.filter} failed`, { cause: error }));
+    this.owner.onError(new MqttError("callback_failed", `the handler of ${this.filters.join(", ")}`, { cause: error }));
   }
 
   private enqueue(message: Message, packet: Publish): void {

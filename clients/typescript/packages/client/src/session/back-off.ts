@@ -4,7 +4,7 @@ export interface BackOffOptions {
   minDelayMs?: number | undefined;
   /** The longest delay in milliseconds. Default: 30,000. */
   maxDelayMs?: number | undefined;
-  /** How many attempts fail in a row before the client gives up and closes. Default: no limit. */
+  /** How many attempts fail in a row before the client gives up and closes; of several servers, how many rounds. Default: no limit. */
   maxAttempts?: number | undefined;
 }
 

@@ -23,6 +23,8 @@ export interface Counters {
   pauses: number;
   /** Calls of `send` that were not taken. */
   sendsRefused: number;
+  /** Calls of `publish` with arguments that are wrong. */
+  mistakes: number;
   /** Responses that nobody waited for any more. */
   lateResponses: number;
 }
@@ -42,6 +44,7 @@ export function newCounters(): Counters {
     unhandled: 0,
     pauses: 0,
     sendsRefused: 0,
+    mistakes: 0,
     lateResponses: 0,
   };
 }

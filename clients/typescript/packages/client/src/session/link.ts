@@ -6,6 +6,8 @@ import type { Counters } from "./counters.js";
 import { Outbox } from "./outbox.js";
 import type { Trace } from "./trace.js";
 
+/** The most bytes of a packet (section 2.1.4). */
+const PACKET_MAX_BYTES = 268_435_460;
 /** Bytes that are sent without waiting for the end of the turn. */
 export const FLUSH_BYTES = 64 * 1024;
 
@@ -23,7 +25,7 @@ export class Link {
   /** What the server of this connection accepts (section 3.2.2.3); where it says nothing, the standard has defaults. */
   limits: ConnackProperties = {};
   /** The largest packet that it accepts, in bytes. */
-  maxPacketSize = Infinity;
+  maxPacketSize = PACKET_MAX_BYTES;
   aliases: TopicAliases | null = null;
   trace: Trace | undefined;
 
@@ -36,7 +38,7 @@ export class Link {
   /** The server has said what it accepts. */
   accept(limits: ConnackProperties): void {
     this.limits = limits;
-    this.maxPacketSize = limits.maximumPacketSize ?? Infinity;
+    this.maxPacketSize = Math.min(limits.maximumPacketSize ?? PACKET_MAX_BYTES, PACKET_MAX_BYTES);
   }
 
   get version(): ProtocolVersion {
@@ -44,7 +46,7 @@ export class Link {
   }
 
   /**
-   * Encodes a packet for this connection and answers its size in bytes.
+   * Encodes a packet for this connection and answers its size in bytes. `atLeast`: a guess that saves a second try.
    *
    * @throws {MqttError} `packet_too_large` or `invalid_argument`; nothing has been written then.
    */
@@ -54,17 +56,23 @@ export class Link {
     try {
       size = outbox.put(packet, atLeast);
     } catch (error) {
-      if (error instanceof MqttEncodeError) throw new MqttError("invalid_argument", error.message, { cause: error });
-      throw error;
+      if (!(error instanceof MqttEncodeError)) throw error;
+      if (error.code === "packet_too_large") this.refuse(atLeast);
+      throw new MqttError("invalid_argument", error.message, { cause: error });
     }
     if (size > this.maxPacketSize) {
       outbox.unput(size);
-      // [MQTT-3.2.2-15]
-      throw new MqttError("packet_too_large", `${size} bytes, the server takes ${this.maxPacketSize}`);
+      this.refuse(size);
     }
     this.counters.packetsSent++;
     this.trace?.("sent", packet, size);
     if (outbox.length === size || outbox.length >= FLUSH_BYTES) this.owner.onOutput();
     return size;
+  }
+
+  /** @throws {MqttError} `packet_too_large` */
+  refuse(size: number): never {
+    // [MQTT-3.2.2-15]
+    throw new MqttError("packet_too_large", `${size} bytes, the most is ${this.maxPacketSize}`);
   }
 }

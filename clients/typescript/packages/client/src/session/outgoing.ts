@@ -34,8 +34,10 @@ export interface Outgoing {
   readonly since: number;
   packetId: number;
   stage: Stage;
-  /** The connection on which its PUBLISH was sent last. */
+  /** The connection on which its PUBLISH was sent last; 0 if it never was. */
   epoch: number;
+  /** What the server has said to it so far. */
+  answer: Answer;
   /** Told once how it ended. */
   settle: ((error: MqttError | null, answer: Answer) => void) | null;
 }
@@ -119,11 +121,11 @@ export class OutgoingMessages {
       const oldest = this.dropsOldest ? this.takeQueued() : undefined;
       if (oldest === undefined) {
         this.counters.queueFull++;
-        end(message, new MqttError("queue_full", "the outgoing queue is full"));
+        end(message, new MqttError("queue_full", `${queue.length} messages, ${this.queueBytes} bytes`));
         return;
       }
       this.counters.dropped++;
-      end(oldest, new MqttError("dropped", "a newer message took its place in the full queue"));
+      end(oldest, new MqttError("dropped", oldest.topic));
     }
     queue.push(message);
     this.queueBytes += message.size;
@@ -136,9 +138,10 @@ export class OutgoingMessages {
   }
 
   /** Settles the message. It is not sent if it has not been; an exchange that has begun goes on. */
-  cancel(message: Outgoing, error: MqttError): void {
+  cancel(message: Outgoing, signal: AbortSignal): void {
     if (message.stage === "waiting" && this.queue.remove(message)) this.queueBytes -= message.size;
-    finish(message, error, SUCCESS);
+    const code = message.epoch === 0 ? "canceled" : "unacknowledged";
+    finish(message, new MqttError(code, message.topic, { cause: signal.reason }), SUCCESS);
   }
 
   /** Sends what can be sent. */
@@ -197,11 +200,11 @@ export class OutgoingMessages {
     // [MQTT-3.2.2-11]
     const highest = limits.maximumQoS ?? 2;
     if (message.qos > highest) {
-      throw new MqttError("qos_not_supported", `the server supports QoS up to ${highest}`);
+      throw new MqttError("qos_not_supported", `QoS ${message.qos}, the most is ${highest}`);
     }
     // [MQTT-3.2.2-14]
     if (message.retain && limits.retainAvailable === false) {
-      throw new MqttError("retain_not_supported", "the server does not keep retained messages");
+      throw new MqttError("retain_not_supported", message.topic);
     }
   }
 
@@ -215,7 +218,7 @@ export class OutgoingMessages {
     // The receiver of a PUBLISH that was sent may have it, and its exchange must be completed.
     if (waited >= lifetime && message.stage === "waiting") {
       this.counters.expired++;
-      throw new MqttError("expired", "the message expired while it waited");
+      throw new MqttError("expired", message.topic);
     }
     return { ...properties, messageExpiryInterval: Math.max(1, lifetime - waited) };
   }
@@ -231,6 +234,8 @@ export class OutgoingMessages {
     properties: PublishProperties | undefined,
   ): void {
     const { link } = this;
+    // What is far too large takes no memory.
+    if (payload.length > link.maxPacketSize) link.refuse(payload.length);
     const alias = link.aliases === null ? undefined : link.aliases.take(topic);
     scratch.topic = topic;
     // Before 5.0 there are none: what they say is left out.
@@ -251,7 +256,7 @@ export class OutgoingMessages {
 
   onPuback(packet: Acknowledgement<"puback">): void {
     const message = this.inflight.get(packet.packetId);
-    if (message?.qos === 1 && message.stage === "sent") this.complete(message, packet);
+    if (message?.qos === 1 && message.stage === "sent") this.complete(message, answerOf(packet));
   }
 
   onPubrec(packet: Pubrec): void {
@@ -263,11 +268,13 @@ export class OutgoingMessages {
       return;
     }
     if (reason >= 0x80) {
-      this.complete(message, packet);
+      this.complete(message, answerOf(packet));
       return;
     }
     if (message.stage === "sent") {
       message.stage = "released";
+      // PUBCOMP does not repeat it, such as that nobody has subscribed.
+      message.answer = answerOf(packet);
       // The server owns it now. Behind the others: PUBREL go in the order of PUBREC [MQTT-4.6.0-4].
       message.payload = NO_PAYLOAD;
       this.inflight.delete(packetId);
@@ -278,18 +285,14 @@ export class OutgoingMessages {
 
   onPubcomp(packet: Pubcomp): void {
     const message = this.inflight.get(packet.packetId);
-    if (message?.stage === "released") this.complete(message, SUCCESS);
+    if (message?.stage === "released") this.complete(message, message.answer);
   }
 
-  private complete(message: Outgoing, packet: Answer & Partial<Acknowledgement<"puback" | "pubrec">>): void {
+  private complete(message: Outgoing, answer: Answer): void {
     this.forget(message);
     this.quota = Math.min(this.quota + 1, this.highestQuota);
-    const { reason } = packet;
-    if (reason >= 0x80) {
-      end(message, new MqttError("publish_refused", "the server refused the message", { reason, ...packet.properties }));
-    } else {
-      finish(message, null, reason === 0 && packet.properties === undefined ? SUCCESS : { reason, ...packet.properties });
-    }
+    if (answer.reason >= 0x80) end(message, new MqttError("publish_refused", message.topic, answer));
+    else finish(message, null, answer);
     this.pump();
   }
 
@@ -321,7 +324,7 @@ export class OutgoingMessages {
         message.stage = "waiting";
         if (message.settle !== null) renewed.push(message);
       } else {
-        end(message, new MqttError("session_lost", "the session ended before the message was acknowledged"));
+        end(message, new MqttError("session_lost", message.topic));
       }
     }
     this.queue.prepend(renewed);
@@ -349,6 +352,10 @@ const scratch: {
   retain: boolean;
   properties: PublishProperties | undefined;
 } = { type: "publish", topic: "", payload: NO_PAYLOAD, qos: 1, packetId: 0, dup: false, retain: false, properties: undefined };
+
+function answerOf({ reason, properties }: Acknowledgement<"puback" | "pubrec">): Answer {
+  return { reason, ...properties };
+}
 
 function end(message: Outgoing, error: MqttError | null): void {
   message.stage = "over";

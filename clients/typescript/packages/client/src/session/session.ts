@@ -71,6 +71,9 @@ export interface SessionOwner {
 /** Unread bytes beyond which a session reads on though its owner would rather wait: 16 MiB. */
 const UNREAD_MAX_BYTES = 16 * 1024 * 1024;
 
+/** Bytes of a CONNACK of 3.1.1. */
+const CONNACK_V3_BYTES = 4;
+
 type State = "idle" | "connecting" | "connected" | "ended";
 
 export class Session {
@@ -90,6 +93,8 @@ export class Session {
   private state: State = "idle";
   private hasConnected = false;
   private decoder = new ClientDecoder();
+  /** The first bytes of this connection. */
+  private head: number[] = [];
   private readonly aliases: (string | undefined)[] = [];
   private cleanStart = true;
 
@@ -139,6 +144,7 @@ export class Session {
       protocolVersion: version,
       maxPacketSize: settings.maximumPacketSize || undefined,
     });
+    this.head = [];
     this.aliases.length = 0;
     this.state = "connecting";
     this.isHeld = false;
@@ -176,19 +182,7 @@ export class Session {
     this.link.now = now;
     this.keepAlive.received(now);
     this.counters.bytesReceived += chunk.length;
-    const isV3Answer = this.state === "connecting" && this.link.version === 5 && chunk[0] === 0x20 && chunk[1] === 2;
-    if (isV3Answer && chunk[3] !== 0) {
-      // A server that does not know MQTT 5.0 answers in the format of 3.1.1.
-      const isVersion = chunk[3] === 1;
-      this.fail(
-        new MqttError(
-          isVersion ? "unsupported_protocol_version" : "connection_refused",
-          isVersion ? "the server does not speak MQTT 5.0" : "the server refused the connection",
-          { reason: [0, 0x84, 0x85, 0x88, 0x86, 0x87][chunk[3]!] ?? 0x80 },
-        ),
-      );
-      return;
-    }
+    if (this.state === "connecting") this.head.push(...chunk.subarray(0, CONNACK_V3_BYTES - this.head.length));
     this.decoder.push(chunk);
     this.read();
   }
@@ -211,10 +205,9 @@ export class Session {
 
   private onReadError(error: unknown): void {
     const isDecodeError = error instanceof MqttDecodeError;
-    this.protocolError(
-      asMqttError(error, "protocol_error", "the server sent what MQTT does not allow"),
-      isDecodeError ? error.reason : 0x82,
-    );
+    const old = isDecodeError && this.state === "connecting" ? asV3Connack(this.head) : null;
+    if (old !== null) this.fail(refusal(old.reason, old.properties));
+    else this.protocolError(asMqttError(error, "protocol_error"), isDecodeError ? error.reason : 0x82);
   }
 
   private handle(packet: Packet): void {
@@ -296,7 +289,7 @@ export class Session {
     this.isHeld = false;
     // [MQTT-3.2.2-4]
     if (packet.sessionPresent && this.cleanStart) {
-      throw new MqttError("protocol_error", "the server goes on with a session that was to be new");
+      throw new MqttError("protocol_error", "session present, though it was to be new [MQTT-3.2.2-4]");
     }
     const { link, settings } = this;
     link.accept(properties);
@@ -320,17 +313,15 @@ export class Session {
 
   private onDisconnect(packet: Disconnect): void {
     const { reason } = packet;
-    const details = { reason, ...packet.properties };
-    if (reason === 0x8e) this.fail(new MqttError("session_taken_over", "another client took the session", details));
-    else if (reason === 0x9c || reason === 0x9d) this.fail(redirect(details));
-    else this.fail(new MqttError("server_disconnected", "the server ended the connection", details));
+    const code = reason === 0x8e ? "session_taken_over" : isRedirect(reason) ? "redirected" : "server_disconnected";
+    this.fail(new MqttError(code, "", { reason, ...packet.properties }));
   }
 
   /** QoS 0 without waiting and without a promise: answers whether the message was taken. */
   sendNow(topic: string, payload: Uint8Array | string, retain: boolean, properties?: PublishProperties): boolean {
     if (!this.outgoing.isClear) return false;
     if (retain && this.link.limits.retainAvailable === false) {
-      throw new MqttError("retain_not_supported", "the server does not keep retained messages");
+      throw new MqttError("retain_not_supported", topic);
     }
     this.outgoing.put(topic, payload, retain, 0, null, false, properties);
     return true;
@@ -342,7 +333,7 @@ export class Session {
     if (this.state !== "connected") return;
     const due = this.keepAlive.check(now, this.isReading);
     if (due === "ping") this.link.send({ type: "pingreq" });
-    else if (due === "dead") this.fail(new MqttError("keep_alive_timeout", "the server does not answer"));
+    else if (due === "dead") this.fail(new MqttError("keep_alive_timeout"));
   }
 
   /** Answers the server's AUTH, or begins another authentication (section 4.12). */
@@ -397,13 +388,24 @@ function aliasError(): MqttError {
   return new MqttError("protocol_error", "a topic alias that is not defined", { reason: 0x94 });
 }
 
-function redirect(details: ConstructorParameters<typeof MqttError>[2]): MqttError {
-  return new MqttError("redirected", "the server names another one", details);
+/** A server that does not know MQTT 5.0 refuses in the format of 3.1.1: the CONNACK that these bytes are then, or null. */
+function asV3Connack(bytes: readonly number[]): Connack | null {
+  try {
+    const decoder = new ClientDecoder({ protocolVersion: 4 });
+    decoder.push(Uint8Array.from(bytes));
+    const packet = decoder.read();
+    return packet?.type === "connack" && packet.reason !== 0 ? packet : null;
+  } catch {
+    return null;
+  }
+}
+
+function isRedirect(reason: number): boolean {
+  return reason === 0x9c || reason === 0x9d;
 }
 
 function refusal(reason: number, properties: Connack["properties"]): MqttError {
-  const details = { reason, ...properties };
-  if (reason === 0x84) return new MqttError("unsupported_protocol_version", "the server refuses this version", details);
-  if (reason === 0x9c || reason === 0x9d) return redirect(details);
-  return new MqttError("connection_refused", "the server refused the connection", details);
+  const isVersion = reason === 0x84;
+  const code = isVersion ? "unsupported_protocol_version" : isRedirect(reason) ? "redirected" : "connection_refused";
+  return new MqttError(code, "", { reason, ...properties });
 }

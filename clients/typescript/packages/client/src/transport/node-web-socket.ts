@@ -1,4 +1,5 @@
 import { createHash, randomBytes, randomFillSync } from "node:crypto";
+import { MqttError } from "../errors.js";
 import { applyMask, FrameError, frameHeader, FrameReader, OP_BINARY, OP_CLOSE, OP_PING, OP_PONG } from "./frames.js";
 import { openSocket, overSocket } from "./tcp.js";
 import type { Transport, TransportEvents, TransportOptions } from "./transport.js";
@@ -9,8 +10,9 @@ const GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /** MQTT over WebSocket (section 6) where there are sockets: it can pause and send headers, and needs no global of newer versions. */
 export function nodeWebSocket(url: URL, events: TransportEvents, options: TransportOptions): Transport {
-  const socket = openSocket(url, options);
   const key = randomBytes(16).toString("base64");
+  const opening = request(url, key, options.headers ?? {});
+  const socket = openSocket(url, options);
   let failure: unknown;
   const transport = overSocket(socket, {
     onDrain: () => {
@@ -63,12 +65,12 @@ export function nodeWebSocket(url: URL, events: TransportEvents, options: Transp
     head = Buffer.concat([head, chunk]);
     const end = head.indexOf("\r\n\r\n");
     if (end < 0) {
-      if (head.length > HEAD_MAX_BYTES) fail(new Error("the answer to the WebSocket request is too long"));
+      if (head.length > HEAD_MAX_BYTES) fail(refused("its answer has no end"));
       return;
     }
     const flaw = headFlaw(head.toString("latin1", 0, end), key);
     if (flaw !== null) {
-      fail(new Error(flaw));
+      fail(flaw);
       return;
     }
     socket.off("data", readHead);
@@ -79,7 +81,7 @@ export function nodeWebSocket(url: URL, events: TransportEvents, options: Transp
   };
   socket.on("data", readHead);
   socket.on(url.protocol === "wss:" ? "secureConnect" : "connect", () => {
-    socket.write(request(url, key, options.headers ?? {}), "latin1");
+    socket.write(opening, "latin1");
   });
 
   return {
@@ -100,10 +102,20 @@ export function nodeWebSocket(url: URL, events: TransportEvents, options: Transp
     resume: () => {
       socket.resume();
     },
+    ref: () => {
+      socket.ref();
+    },
+    unref: () => {
+      socket.unref();
+    },
   };
 }
 
-/** RFC 6455, section 4.1. */
+/**
+ * RFC 6455, section 4.1.
+ *
+ * @throws {MqttError} `invalid_argument`: a header cannot be sent. Its value, which may be a secret, is not told.
+ */
 function request(url: URL, key: string, headers: Readonly<Record<string, string>>): string {
   const lines = [
     `GET ${url.pathname}${url.search} HTTP/1.1`,
@@ -116,25 +128,34 @@ function request(url: URL, key: string, headers: Readonly<Record<string, string>
     "Sec-WebSocket-Protocol: mqtt",
   ];
   for (const [name, value] of Object.entries(headers)) {
-    if (/[^\w-]/.test(name) || /[\r\n\0]/.test(value)) throw new Error(`the header ${name} is not valid`);
+    if (!/^[\w-]+$/.test(name) || /[\r\n\0]/.test(value)) {
+      throw new MqttError("invalid_argument", `the header ${JSON.stringify(name)}`);
+    }
     lines.push(`${name}: ${value}`);
   }
   return `${lines.join("\r\n")}\r\n\r\n`;
 }
 
 /** What is wrong with the answer of a server, or null. */
-function headFlaw(head: string, key: string): string | null {
+function headFlaw(head: string, key: string): MqttError | null {
   const [status = "", ...lines] = head.split("\r\n");
   const headers = new Map<string, string>();
   for (const line of lines) {
     const colon = line.indexOf(":");
     if (colon > 0) headers.set(line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim());
   }
-  if (!/^HTTP\/1\.1 101\b/.test(status)) return `the server answers the WebSocket request with ${status.slice(0, 80)}`;
+  const code = Number(/^HTTP\/1\.[01] (\d{3})\b/.exec(status)?.[1] ?? 0);
+  if (code !== 101) {
+    return new MqttError("websocket_refused", status.slice(0, 80), { status: code || undefined });
+  }
   const accept = createHash("sha1").update(key + GUID).digest("base64");
-  if (headers.get("sec-websocket-accept") !== accept) return "the server's answer does not belong to the WebSocket request";
-  if (headers.get("sec-websocket-protocol") !== "mqtt") return "the server does not speak MQTT over WebSocket";
+  if (headers.get("sec-websocket-accept") !== accept) return refused("it answered another request");
+  if (headers.get("sec-websocket-protocol") !== "mqtt") return refused("it does not speak MQTT over WebSocket");
   return null;
+}
+
+function refused(why: string): MqttError {
+  return new MqttError("websocket_refused", why);
 }
 
 function closePayload(code: number): Uint8Array {

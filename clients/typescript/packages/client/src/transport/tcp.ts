@@ -1,5 +1,6 @@
 import { connect as connectTcp, isIP, type Socket } from "node:net";
 import { connect as connectTls, type ConnectionOptions } from "node:tls";
+import { MqttError } from "../errors.js";
 import { explainTls } from "./tls-failure.js";
 import type { Transport, TransportEvents, TransportOptions } from "./transport.js";
 
@@ -62,7 +63,7 @@ export function overSocket(socket: Socket, events: Pick<TransportEvents, "onDrai
     events.onClose(error);
   };
   socket.on("error", (error) => {
-    failure = explainTls(error);
+    failure = explain(error);
   });
   socket.on("drain", () => {
     events.onDrain();
@@ -96,5 +97,18 @@ export function overSocket(socket: Socket, events: Pick<TransportEvents, "onDrai
     resume() {
       socket.resume();
     },
+    ref() {
+      socket.ref();
+    },
+    unref() {
+      socket.unref();
+    },
   };
+}
+
+/** What the lookup of a name calls its failures; all else is left to those who know the state of the connection. */
+function explain(error: NodeJS.ErrnoException): unknown {
+  const { code = "" } = error;
+  const isName = code === "ENOTFOUND" || code.startsWith("EAI_");
+  return isName ? new MqttError("name_not_found", error.message, { cause: error }) : explainTls(error);
 }

@@ -11,6 +11,9 @@ export interface Transport {
   /** Stops to read, so that the sender has to wait; left out where the platform cannot. */
   pause?(): void;
   resume?(): void;
+  /** Whether the connection keeps the program running, where the platform can tell. */
+  ref?(): void;
+  unref?(): void;
 }
 
 /** What a transport tells its owner. After `onClose` nothing more. */
@@ -20,7 +23,7 @@ export interface TransportEvents {
   onData(chunk: Uint8Array): void;
   /** All that was sent has left this program. */
   onDrain(): void;
-  /** Once, at the end, also when the connection could not be opened. */
+  /** Once, at the end, also when the connection could not be opened. An `MqttError` is handed on as it is. */
   onClose(error?: unknown): void;
 }
 

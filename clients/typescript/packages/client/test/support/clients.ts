@@ -1,18 +1,20 @@
 import { afterEach } from "node:test";
-import { connect as open, createClient as create, type Client, type ClientOptions } from "@tautwire/client";
+import { connect as open, createClient as create, type Client, type ClientOptions, type ServerAddress } from "@tautwire/client";
+
+type Server = ServerAddress | readonly ServerAddress[];
 
 const clients = new Set<Client>();
 
 /** As `createClient`; the client is closed after the test, also if it fails. */
-export function createClient(url: string, options?: ClientOptions): Client {
-  const client = create(url, options);
+export function createClient(server: Server, options?: ClientOptions): Client {
+  const client = create(server, options);
   clients.add(client);
   return client;
 }
 
 /** As `connect`; the client is closed after the test, also if it fails. */
-export async function connect(url: string, options?: ClientOptions): Promise<Client> {
-  const client = await open(url, options);
+export async function connect(server: Server, options?: ClientOptions): Promise<Client> {
+  const client = await open(server, options);
   clients.add(client);
   return client;
 }

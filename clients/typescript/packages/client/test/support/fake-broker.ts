@@ -35,6 +35,8 @@ export class FakeBroker {
 
   /** The next connection that a client opens. */
   next(): Promise<FakeConnection> {
+    // Nobody takes those that never opened.
+    while (this.connections[this.taken]?.isOpen === false && this.connections[this.taken]?.isClosed === true) this.taken++;
     const waiting = this.connections[this.taken];
     if (waiting?.isOpen === true) {
       this.taken++;

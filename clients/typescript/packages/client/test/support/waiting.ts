@@ -21,7 +21,7 @@ export async function settled(): Promise<void> {
 }
 
 /** The error with which a promise rejects. */
-export async function failure(promise: Promise<unknown>): Promise<Error & { code?: string; reason?: number }> {
+export async function failure(promise: Promise<unknown>): Promise<Error & { code?: string; reason?: number; detail?: string; status?: number }> {
   try {
     await within(promise, "rejection");
   } catch (error) {

@@ -1,0 +1,62 @@
+/** What programs that were written for MQTT.js call it, and what does the same here. */
+const OF_MQTTJS: Readonly<Record<string, string>> = {
+  username: "userName",
+  clean: "cleanStart",
+  keepalive: "keepAliveS",
+  connectTimeout: "connectTimeoutMs",
+  reconnectPeriod: "reconnect.minDelayMs and reconnect.maxDelayMs",
+  queueQoSZero: "queueQoS0",
+  properties: "sessionExpiryS, receiveMaximum, maximumPacketSize, topicAliasMaximum or userProperties",
+  ca: "tls.ca",
+  cert: "tls.cert",
+  key: "tls.key",
+  passphrase: "tls.passphrase",
+  rejectUnauthorized: "tls.rejectUnauthorized",
+  servername: "tls.servername",
+  ALPNProtocols: "tls.alpnProtocols",
+  wsOptions: "headers",
+  transformWsUrl: "a function in place of the address",
+  servers: "several addresses in place of one",
+  host: "the address mqtt://HOST:PORT",
+  hostname: "the address mqtt://HOST:PORT",
+  port: "the address mqtt://HOST:PORT",
+  protocol: "the address mqtt://HOST:PORT",
+  path: "the address ws://HOST:PORT/PATH",
+  autoUseTopicAlias: "maxTopicAliases",
+  autoAssignTopicAlias: "maxTopicAliases",
+  customHandleAcks: "ack of a subscription",
+  log: "diagnostics",
+  nl: "noLocal",
+  rap: "retainAsPublished",
+  rh: "retainHandling",
+};
+
+/** Which of the known names was probably meant, or nothing. */
+export function meant(name: string, known: readonly string[]): string {
+  const translated = Object.hasOwn(OF_MQTTJS, name) ? OF_MQTTJS[name]! : "";
+  const first = translated.split(/[ .,]/, 1)[0]!;
+  // `clean` is no option of a subscription, whatever it is one of elsewhere.
+  if (translated !== "" && (known.includes(first) || /[ .]/.test(translated))) return translated;
+  const wanted = name.toLowerCase();
+  let nearest = "";
+  let least = Math.max(2, Math.floor(name.length / 3)) + 1;
+  for (const each of known) {
+    const distance = edits(wanted, each.toLowerCase());
+    if (distance < least) [nearest, least] = [each, distance];
+  }
+  return nearest;
+}
+
+/** How many characters have to be put in, taken out or changed to make one text of another. */
+function edits(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, n) => n);
+  for (let i = 1; i <= from.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= to.length; j++) {
+      const change = row[j - 1]! + (from[i - 1] === to[j - 1] ? 0 : 1);
+      next.push(Math.min(change, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row[to.length]!;
+}

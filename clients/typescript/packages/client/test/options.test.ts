@@ -1,0 +1,193 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import { type ClientOptions, type MqttError, type ServerAddress } from "@tautwire/client";
+import { meant } from "#esm/meant.js";
+import { connect, createClient } from "./support/clients.js";
+import { FakeBroker } from "./support/fake-broker.js";
+import { FakeClock } from "./support/fake-clock.js";
+import { event, failure, settled } from "./support/waiting.js";
+
+describe("options that do not exist", () => {
+  for (const [given, says] of [
+    [{ username: "u" }, "there is no option username: do you mean userName?"],
+    [{ keepalive: 30 }, "there is no option keepalive: do you mean keepAliveS?"],
+    [{ sesionExpiryS: 30 }, "there is no option sesionExpiryS: do you mean sessionExpiryS?"],
+    [{ clean: true }, "there is no option clean: do you mean cleanStart?"],
+    [{ rejectUnauthorized: false }, "there is no option rejectUnauthorized: do you mean tls.rejectUnauthorized?"],
+    [{ quantum: 1 }, "there is no option quantum"],
+    [{ reconnect: { maxDelay: 1 } }, "there is no option maxDelay: do you mean maxDelayMs?"],
+    [{ queue: { maxMessage: 1 } }, "there is no option maxMessage: do you mean maxMessages?"],
+  ] as const) {
+    test(says, async () => {
+      const error = await failure(connect("mqtt://x", given as object));
+      assert.deepEqual([error.code, error.detail], ["invalid_options", says]);
+    });
+  }
+
+  test("one that is undefined is not there", async () => {
+    const broker = new FakeBroker();
+    const client = createClient("mqtt://x", { transport: broker.transport, username: undefined } as ClientOptions);
+    await client.close();
+  });
+
+  test("what MQTT.js calls an option of clients is no hint where there is none of the kind", () => {
+    assert.equal(meant("clean", ["qos", "ack"]), "");
+    assert.equal(meant("nl", ["qos", "noLocal"]), "noLocal");
+    assert.equal(meant("constructor", ["qos"]), "");
+  });
+});
+
+describe("addresses", () => {
+  test("one without a scheme is refused with a hint, and a password is never shown", () => {
+    const detail = (address: string): string => {
+      try {
+        createClient(address);
+      } catch (error) {
+        assert.equal((error as MqttError).code, "invalid_argument");
+        return (error as MqttError).message;
+      }
+      return "";
+    };
+    assert.match(detail("127.0.0.1:1883"), /mqtt:\/\/127\.0\.0\.1:1883/);
+    assert.match(detail("localhost:1883"), /mqtt:\/\/localhost:1883/);
+    assert.match(detail("broker.example"), /mqtt:\/\/broker\.example/);
+    assert.match(detail("http://x"), /begins with mqtt:\/\/ or mqtts:\/\/ or ws:\/\/ or wss:\/\//);
+    assert.match(detail("mqtt://"), /mqtt:\/\/HOST:PORT/);
+    for (const address of ["mqtt://u:secret@x", "u:secret@x", "mqtt://u:secret@x:99999"]) {
+      assert.ok(detail(address) !== "" && !detail(address).includes("secret"), address);
+    }
+    assert.throws(() => createClient([]), { code: "invalid_argument" });
+  });
+
+  /** A server that is there only under these names, and what it was asked by. */
+  function servers(names: readonly string[], options: ClientOptions = {}) {
+    const broker = new FakeBroker();
+    const clock = new FakeClock();
+    const asked: string[] = [];
+    const there = new Set(names);
+    const transport: ClientOptions["transport"] = (url, events, settings) => {
+      asked.push(url.hostname);
+      broker.onConnection = () => there.has(url.hostname);
+      return broker.transport(url, events, settings);
+    };
+    const all = (addresses: ServerAddress | readonly ServerAddress[]) =>
+      createClient(addresses, { transport, clock, reconnect: { minDelayMs: 100, maxDelayMs: 100 }, ...options });
+    return { broker, clock, asked, there, all, transport };
+  }
+
+  test("several are tried in turn, without a pause within a round, and first the one that had accepted the client", async () => {
+    const { broker, clock, asked, there, all } = servers(["b"]);
+    const client = all(["mqtt://a", "mqtt://b", "mqtt://c"]);
+    const delays: number[] = [];
+    client.on("reconnecting", ({ delayMs }) => delays.push(delayMs));
+    await clock.advance(0);
+    const link = await broker.accept();
+    await client.connected();
+    assert.deepEqual([asked.splice(0), delays.splice(0)], [["a", "b"], [0]]);
+    there.clear();
+    link.drop();
+    await settled();
+    assert.ok(delays[0]! >= 50);
+    await clock.advance(delays[0]!);
+    assert.deepEqual(asked.splice(0), ["b", "c", "a"]);
+    assert.deepEqual(delays.slice(1, 3), [0, 0]);
+    assert.ok(delays[3]! >= 50);
+    await clock.advance(delays[3]!);
+    assert.deepEqual(asked, ["b", "c", "a"]);
+    await client.close();
+  });
+
+  test("a name that nobody knows is told apart from a port where nobody listens", async () => {
+    // No name service is asked about a name of such a length.
+    const name = `${"x".repeat(64)}.invalid`;
+    for (const scheme of ["mqtt", "mqtts", "ws", "wss"]) {
+      assert.equal((await failure(connect(`${scheme}://${name}`))).code, "name_not_found");
+      const nobody = await failure(connect(`${scheme}://127.0.0.1:1`));
+      assert.equal(nobody.code, "unreachable");
+      assert.match(nobody.message, /127\.0\.0\.1:1, .*ECONNREFUSED/);
+    }
+  });
+
+  test("connect() tries each once, and tells of the last failure", async () => {
+    const { asked, transport } = servers([]);
+    const error = await failure(connect(["mqtt://a", "mqtt://b"], { transport }));
+    assert.equal(error.code, "unreachable");
+    assert.match(error.message, /\(b, nobody is there\)/);
+    assert.deepEqual(asked, ["a", "b"]);
+  });
+
+  test("a function gives the address anew for each attempt; if it fails, the client tries again", async () => {
+    const { broker, clock, asked, all } = servers(["s3"]);
+    let count = 0;
+    const client = all(() => {
+      count++;
+      if (count === 1) throw new Error("no token");
+      return Promise.resolve(`mqtt://s${count}`);
+    });
+    const first = await event<{ error: { code: string; cause?: unknown } }>((l) => client.on("reconnecting", l));
+    assert.equal(first.error.code, "callback_failed");
+    await clock.advance(100);
+    await clock.advance(100);
+    await broker.accept();
+    await client.connected();
+    assert.deepEqual(asked, ["s2", "s3"]);
+    await client.close();
+  });
+
+  test("credentials that cannot be had are asked for again", async () => {
+    let count = 0;
+    const { broker, clock, all } = servers(["a"], {
+      credentials: () => {
+        if (++count === 1) throw new Error("the service of tokens is away");
+        return { userName: "u" };
+      },
+    });
+    const client = all("mqtt://a");
+    await settled();
+    await clock.advance(100);
+    await broker.accept();
+    await client.connected();
+    assert.equal(count, 2);
+    await client.close();
+  });
+});
+
+describe("giving up", () => {
+  for (const [reason, isPermanent] of [
+    [0x84, true],
+    [0x85, true],
+    [0x86, true],
+    [0x87, true],
+    [0x8a, true],
+    [0x8c, true],
+    [0x90, true],
+    [0x99, true],
+    [0x9a, true],
+    [0x9b, true],
+    [0x9c, true],
+    [0x81, false],
+    [0x88, false],
+    [0x97, false],
+    [0x9f, false],
+  ] as const) {
+    test(`CONNACK 0x${reason.toString(16)}: ${isPermanent ? "the client ends" : "it tries again"}`, async () => {
+      const broker = new FakeBroker();
+      const client = createClient("mqtt://x", { transport: broker.transport, clock: new FakeClock() });
+      await broker.accept({ reason });
+      await settled();
+      assert.equal(client.state, isPermanent ? "closed" : "waiting");
+      await client.close();
+    });
+  }
+
+  test("what a will may not be does not end a client by DISCONNECT, where it speaks of a message", async () => {
+    const broker = new FakeBroker();
+    const client = createClient("mqtt://x", { transport: broker.transport, clock: new FakeClock() });
+    const link = await broker.accept();
+    await client.connected();
+    link.give({ type: "disconnect", reason: 0x9a });
+    await settled();
+    assert.equal(client.state, "waiting");
+    await client.close();
+  });
+});
