@@ -65,6 +65,8 @@ pub enum EncodeError {
     SessionPresentOnFailure,
     /// A password without a user name before MQTT 5.0.
     PasswordWithoutUserName,
+    /// Before MQTT 5.0, a session that is kept without a client identifier to find it by `[MQTT-3.1.3-7]`.
+    ClientIdMissing,
 }
 
 impl EncodeError {
@@ -86,6 +88,7 @@ impl EncodeError {
             Self::NoLocalOnShared => "no_local_on_shared",
             Self::SessionPresentOnFailure => "session_present_on_failure",
             Self::PasswordWithoutUserName => "password_without_user_name",
+            Self::ClientIdMissing => "client_id_missing",
         }
     }
 }
@@ -120,6 +123,9 @@ impl fmt::Display for EncodeError {
                 f.write_str("session_present is set although the connection is refused: clear it")
             }
             Self::PasswordWithoutUserName => f.write_str("before MQTT 5.0 a password needs a user name: give both"),
+            Self::ClientIdMissing => f.write_str(
+                "before MQTT 5.0 a session is kept only for a client identifier: give one, or set clean_start",
+            ),
         }
     }
 }
