@@ -1,20 +1,34 @@
 //! What can go wrong, with stable codes.
 
+mod display;
+mod texts;
+
+use std::error::Error as StdError;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use tautwire_protocol::{DecodeError, DisconnectReason, EncodeError, ReasonCode, TopicError};
+use tautwire_protocol::{DecodeError, DisconnectReason, EncodeError, QoS, ReasonCode, TopicError};
 
 use crate::scram::ScramFault;
 use crate::tls::{TlsFailure, TlsFault};
 
+pub(crate) use display::message;
+
+/// What a function of the application fails with. Any error becomes one with `?`.
+pub type BoxError = Box<dyn StdError + Send + Sync>;
+
 /// Why something was not done. Cheap to clone: one cause may end many calls.
+///
+/// Its text has the form `TEXT (DETAIL) [CODE]`. The text says what is wrong and what to do, the detail what it was in this case. The
+/// codes are the same in all languages.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Error {
-    /// An option makes no sense; the text says which and what to do.
+    /// An option is out of range, or two do not go together.
     Options(String),
+    /// A call makes no sense with these arguments, or at this moment.
+    Argument(Box<str>),
     /// The text is not a topic name or not a topic filter.
     Topic(TopicError),
     /// The packet cannot be written.
@@ -31,15 +45,28 @@ pub enum Error {
         /// What the server accepts.
         limit_bytes: u32,
     },
-    /// The server said in CONNACK that it does not offer this.
-    NotOffered(&'static str),
-    /// No room at the moment; only calls that do not wait say so.
-    Full,
+    /// The server does not support this QoS [MQTT-3.2.2-11].
+    QoSNotSupported(QoS),
+    /// The server keeps no retained messages [MQTT-3.2.2-14].
+    RetainNotSupported,
+    /// The server, or this version of MQTT, does not offer this.
+    NotSupported(&'static str),
+    /// The queue of messages, or of requests, has reached a limit of [`crate::Limits`]. Only calls that do not wait say so.
+    QueueFull,
+    /// What waits to be written has reached [`crate::Limits::output_bytes`]. Only calls that do not wait say so.
+    OutputFull,
     /// The message expired before it could be sent.
     Expired,
-    /// The server has lost the session. Whether the QoS 2 message was delivered cannot be told, and sending it again might
-    /// deliver it twice.
+    /// The server has lost the session. Nobody knows whether the QoS 2 message was delivered, and sending it again might deliver it
+    /// twice.
     SessionLost,
+    /// The store of messages failed.
+    Store {
+        /// Its file.
+        path: Box<str>,
+        /// What the system said.
+        error: Arc<io::Error>,
+    },
     /// The server refused the connection, a subscription or a message.
     Refused {
         /// What was refused.
@@ -51,6 +78,13 @@ pub enum Error {
         /// Another server to use, where the server named one.
         server_reference: Option<Box<str>>,
     },
+    /// The name of the server is not known.
+    NameNotFound {
+        /// Host and port.
+        address: Box<str>,
+        /// What the system said.
+        error: Arc<io::Error>,
+    },
     /// No connection to the address.
     Unreachable {
         /// Host and port.
@@ -58,8 +92,21 @@ pub enum Error {
         /// What the system said.
         error: Arc<io::Error>,
     },
-    /// Something did not come in time.
-    Timeout(&'static str),
+    /// The server did not accept the connection within [`crate::Options::connect_timeout`].
+    ConnectTimeout {
+        /// Host and port.
+        address: Box<str>,
+        /// What was waited for last.
+        awaited: &'static str,
+    },
+    /// The connection ended before the server had accepted it; the text says how.
+    HandshakeFailed(Box<str>),
+    /// The server did not answer a PINGREQ within [`crate::Options::ping_timeout`].
+    KeepAliveTimeout,
+    /// The caller's own time was over, before this came.
+    Canceled(&'static str),
+    /// There is no connection, for something that does not wait for one.
+    NotConnected,
     /// The connection was lost; the text says how.
     Lost(Box<str>),
     /// The server sent what MQTT does not allow.
@@ -77,14 +124,43 @@ pub enum Error {
     },
     /// TLS could not be set up or failed.
     Tls(TlsFailure),
-    /// The WebSocket handshake or framing failed.
-    WebSocket(Box<str>),
+    /// The server did not turn the connection into a WebSocket; the text says why.
+    WebSocketRefused(Box<str>),
     /// The authentication exchange failed on this side.
     Authentication(Box<str>),
     /// An exchange of SCRAM failed on this side.
     Scram(ScramFault),
+    /// A function of the application failed. Its own text is in [`std::error::Error::source`], as it may hold secrets.
+    Callback {
+        /// Which function.
+        what: &'static str,
+        /// What it failed with.
+        cause: Cause,
+    },
+    /// No response to a request came in time.
+    RequestTimeout,
+    /// The responder could not do what a request asked for; its sentence for people.
+    RequestFailed(Box<str>),
+    /// Nobody has subscribed to the topic of the request.
+    NoResponder,
     /// The client has been closed.
     Closed,
+}
+
+/// What a function of the application failed with. It shows nothing of itself: [`std::error::Error::source`] gives it.
+#[derive(Clone)]
+pub struct Cause(Arc<dyn StdError + Send + Sync>);
+
+impl From<BoxError> for Cause {
+    fn from(error: BoxError) -> Self {
+        Cause(error.into())
+    }
+}
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cause")
+    }
 }
 
 /// What a server can refuse.
@@ -104,53 +180,86 @@ impl Error {
     /// A stable name for programs and logs.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::Options(_) => "options",
+            Self::Options(_) => "invalid_options",
+            Self::Argument(_) => "invalid_argument",
             Self::Topic(error) => error.kind.code(),
             Self::Encode { error, .. } => error.code(),
             Self::TooLarge { .. } => "packet_too_large",
-            Self::NotOffered(_) => "not_offered",
-            Self::Full => "full",
+            Self::QoSNotSupported(_) => "qos_not_supported",
+            Self::RetainNotSupported => "retain_not_supported",
+            Self::NotSupported(_) => "not_supported",
+            Self::QueueFull => "queue_full",
+            Self::OutputFull => "output_full",
             Self::Expired => "expired",
             Self::SessionLost => "session_lost",
-            Self::Refused { .. } => "refused",
+            Self::Store { .. } => "store_failed",
+            Self::Refused { what: Refused::Connection, reason, .. } => match reason {
+                ReasonCode::UnsupportedProtocolVersion => "unsupported_protocol_version",
+                ReasonCode::UseAnotherServer | ReasonCode::ServerMoved => "redirected",
+                _ => "connection_refused",
+            },
+            Self::Refused { what: Refused::Message, .. } => "publish_refused",
+            Self::Refused { what: Refused::Subscription(_), .. } => "subscribe_refused",
+            Self::Refused { what: Refused::Unsubscription(_), .. } => "unsubscribe_refused",
+            Self::NameNotFound { .. } => "name_not_found",
             Self::Unreachable { .. } => "unreachable",
-            Self::Timeout(_) => "timeout",
+            Self::ConnectTimeout { .. } => "connect_timeout",
+            Self::HandshakeFailed(_) => "handshake_failed",
+            Self::KeepAliveTimeout => "keep_alive_timeout",
+            Self::Canceled(_) => "canceled",
+            Self::NotConnected => "not_connected",
             Self::Lost(_) => "connection_lost",
-            Self::BadPacket(_) => "bad_packet",
-            Self::Protocol(_) => "protocol_error",
-            Self::Disconnected { .. } => "disconnected",
+            Self::BadPacket(_) | Self::Protocol(_) => "protocol_error",
+            Self::Disconnected { reason, .. } => match reason {
+                DisconnectReason::SessionTakenOver => "session_taken_over",
+                DisconnectReason::UseAnotherServer | DisconnectReason::ServerMoved => "redirected",
+                _ => "server_disconnected",
+            },
             Self::Tls(failure) => failure.fault.code(),
-            Self::WebSocket(_) => "websocket",
-            Self::Authentication(_) => "authentication",
+            Self::WebSocketRefused(_) => "websocket_refused",
+            Self::Authentication(_) => "authentication_failed",
             Self::Scram(fault) => fault.code(),
+            Self::Callback { .. } => "callback_failed",
+            Self::RequestTimeout => "request_timeout",
+            Self::RequestFailed(_) => "request_failed",
+            Self::NoResponder => "no_responder",
             Self::Closed => "closed",
+        }
+    }
+
+    /// The server's reason code, where a packet of the server brought one.
+    pub fn reason(&self) -> Option<ReasonCode> {
+        match self {
+            Self::Refused { reason, .. } => Some(*reason),
+            Self::Disconnected { reason, .. } => Some((*reason).into()),
+            _ => None,
         }
     }
 
     /// Whether trying again would end the same way, so that the client does not connect again by itself.
     ///
-    /// So it is with refused credentials, a client identifier, version or will that the server does not take, a ban, a
+    /// So it is with refused credentials, a client identifier, version, method or will that the server does not take, a ban, a
     /// move to another server, a session taken over by another client of the same identifier, and wrong options.
     pub fn is_permanent(&self) -> bool {
         use DisconnectReason as Left;
         match self {
             Self::Options(_)
+            | Self::Argument(_)
             | Self::Topic(_)
             | Self::Encode { .. }
             | Self::Authentication(_)
             | Self::Scram(_)
-            | Self::NotOffered(_)
+            | Self::QoSNotSupported(_)
+            | Self::RetainNotSupported
+            | Self::NotSupported(_)
             | Self::TooLarge { .. }
+            | Self::Store { .. }
             | Self::Closed => true,
             Self::Tls(failure) => failure.fault == TlsFault::Settings,
             Self::Refused { what: Refused::Connection, reason, .. } => is_permanent_refusal(*reason),
             Self::Disconnected { reason, .. } => matches!(
                 reason,
-                Left::NotAuthorized
-                    | Left::SessionTakenOver
-                    | Left::UseAnotherServer
-                    | Left::ServerMoved
-                    | Left::AdministrativeAction
+                Left::NotAuthorized | Left::SessionTakenOver | Left::UseAnotherServer | Left::ServerMoved
             ),
             _ => false,
         }
@@ -160,9 +269,33 @@ impl Error {
         Self::Lost(how.to_string().into())
     }
 
+    pub(crate) fn argument(what: impl Into<Box<str>>) -> Self {
+        Self::Argument(what.into())
+    }
+
     pub(crate) fn refused(what: Refused, reason: impl Into<ReasonCode>, text: Option<&str>) -> Self {
         Self::Refused { what, reason: reason.into(), text: text.map(Into::into), server_reference: None }
     }
+
+    /// The same, of a connection that the server had not accepted yet.
+    pub(crate) fn before_connack(self) -> Self {
+        match self {
+            Self::Lost(how) => Self::HandshakeFailed(how),
+            // What does not speak MQTT at all.
+            Self::BadPacket(error) => Self::HandshakeFailed(error.to_string().into()),
+            other => other,
+        }
+    }
+
+    /// Whether there may be room later.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, Self::QueueFull | Self::OutputFull)
+    }
+}
+
+/// The text of a code, for all languages alike.
+pub(crate) fn text_of(code: &str) -> Option<&'static str> {
+    texts::TEXTS.iter().find(|(known, _)| *known == code).map(|(_, text)| *text)
 }
 
 fn is_permanent_refusal(reason: ReasonCode) -> bool {
@@ -186,73 +319,18 @@ fn is_permanent_refusal(reason: ReasonCode) -> bool {
     )
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Options(text) => f.write_str(text),
-            Self::Topic(error) => error.fmt(f),
-            Self::Encode { packet, error } => write!(f, "the {packet} packet cannot be written: {error}"),
-            Self::TooLarge { bytes, limit_bytes } => {
-                write!(f, "the packet would have {bytes} bytes, and the server accepts at most {limit_bytes}")
-            }
-            Self::NotOffered(what) => write!(f, "the server does not offer {what}"),
-            Self::Full => f.write_str("there is no room: wait, or raise the limits"),
-            Self::Expired => f.write_str("the message expired before it could be sent"),
-            Self::SessionLost => {
-                f.write_str("the server lost the session; the QoS 2 message may have been delivered or not")
-            }
-            Self::Refused { what, reason, text, server_reference } => {
-                write!(f, "{what} is refused: {reason}")?;
-                explain(f, text, server_reference)
-            }
-            Self::Unreachable { address, error } => write!(f, "cannot connect to {address}: {error}"),
-            Self::Timeout(what) => write!(f, "{what} did not come in time"),
-            Self::Lost(how) => write!(f, "the connection is lost: {how}"),
-            Self::BadPacket(error) => write!(f, "the server sent a bad packet: {error}"),
-            Self::Protocol(what) => write!(f, "the server sent {what}"),
-            Self::Disconnected { reason, text, server_reference } => {
-                write!(f, "the server disconnected: {}", ReasonCode::from(*reason))?;
-                explain(f, text, server_reference)
-            }
-            Self::Tls(failure) => write!(f, "TLS: {failure}"),
-            Self::WebSocket(what) => write!(f, "WebSocket: {what}"),
-            Self::Authentication(what) => write!(f, "the authentication failed: {what}"),
-            Self::Scram(fault) => write!(f, "the authentication failed: {fault}"),
-            Self::Closed => f.write_str("the client is closed"),
-        }
-    }
-}
-
-fn explain(f: &mut fmt::Formatter<'_>, text: &Option<Box<str>>, server: &Option<Box<str>>) -> fmt::Result {
-    if let Some(text) = text {
-        write!(f, ": {text}")?;
-    }
-    match server {
-        Some(server) => write!(f, " (use {server})"),
-        None => Ok(()),
-    }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Connection => f.write_str("the connection"),
-            Self::Message => f.write_str("the message"),
-            Self::Subscription(filter) => write!(f, "the subscription {filter}"),
-            Self::Unsubscription(filter) => write!(f, "the unsubscription {filter}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Topic(error) => Some(error),
             Self::Encode { error, .. } => Some(error),
-            Self::Unreachable { error, .. } => Some(&**error),
+            Self::NameNotFound { error, .. } | Self::Unreachable { error, .. } | Self::Store { error, .. } => {
+                Some(&**error)
+            }
             Self::BadPacket(error) => Some(error),
             Self::Tls(failure) => Some(failure),
             Self::Scram(fault) => Some(fault),
+            Self::Callback { cause, .. } => Some(&*cause.0),
             _ => None,
         }
     }
