@@ -5,15 +5,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tautwire_client::{Error, FileStore, Options, ProtocolVersion, PubAckReason, Publication, QoS};
-use tautwire_protocol::{Delivery, Packet, PacketId, Properties, PubAck, PubComp, PubRec, PubRel, Publish, TopicName};
+use tautwire_protocol::{
+    Delivery, Packet, PacketId, Properties, Property, PubAck, PubComp, PubRec, PubRel, Publish, TopicName,
+};
 
 use crate::scripted::{Script, id, options};
 
 /// A place for a store, which goes when it is dropped.
-pub(crate) struct Place(PathBuf);
+struct Place(PathBuf);
 
 impl Place {
-    pub(crate) fn new() -> Place {
+    fn new() -> Place {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("tautwire-store-{}-{number}", std::process::id()));
@@ -21,11 +23,11 @@ impl Place {
         Place(folder)
     }
 
-    pub(crate) fn file(&self) -> PathBuf {
+    fn file(&self) -> PathBuf {
         self.0.join("session")
     }
 
-    pub(crate) fn open(&self) -> FileStore {
+    fn open(&self) -> FileStore {
         FileStore::open(self.file()).expect("a store")
     }
 }
@@ -181,6 +183,25 @@ fn a_session_that_the_server_has_lost_is_sent_anew_but_for_qos_2() {
         script.connect(false, &[]);
         assert_eq!(told(&mut script), [("PUBLISH", 1, false, b"once or more".to_vec())]);
     }
+}
+
+/// What has lost its session and could not be sent again yet waits, and has no identifier.
+#[test]
+fn messages_of_a_lost_session_that_were_not_sent_again_wait() {
+    let place = Place::new();
+    let mut script = Script::new(with(&place), ProtocolVersion::V5);
+    script.connect(false, &[]);
+    publish(&mut script, "first", QoS::AtLeastOnce);
+    publish(&mut script, "second", QoS::AtLeastOnce);
+    script.sent();
+    script.machine.lost();
+    script.connect(false, &[Property::ReceiveMaximum(std::num::NonZeroU16::MIN)]);
+    assert_eq!(told(&mut script), [("PUBLISH", 1, false, b"first".to_vec())]);
+    drop(script);
+    let mut script = Script::new(with(&place), ProtocolVersion::V5);
+    script.connect(true, &[]);
+    let expected = [("PUBLISH", 1, true, b"first".to_vec()), ("PUBLISH", 2, false, b"second".to_vec())];
+    assert_eq!(told(&mut script), expected);
 }
 
 #[test]
