@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tautwire_protocol::{DecodeError, DecodeOptions, Fault, FixedHeader, Packet, ProtocolVersion, decode};
+use tautwire_protocol::{DecodeError, DecodeOptions, EncodeError, Fault, FixedHeader, Packet, ProtocolVersion, decode};
 
 const VERSIONS: [ProtocolVersion; 3] = [ProtocolVersion::V3_1, ProtocolVersion::V3_1_1, ProtocolVersion::V5];
 
@@ -36,7 +36,11 @@ fn check_packet(packet: &Packet<'_>, bytes: &[u8], options: &DecodeOptions) {
     // CONNECT brings its own version.
     let version = if let Packet::Connect(connect) = packet { connect.version } else { options.version };
     let mut again = Vec::new();
-    let length = packet.append_to(version, &mut again).expect("a decoded packet can be encoded");
+    let length = match packet.append_to(version, &mut again) {
+        // A server has to read it, to refuse it [MQTT-3.1.3-7].
+        Err(EncodeError::ClientIdMissing) => return,
+        length => length.expect("a decoded packet can be encoded"),
+    };
     assert_eq!(length, again.len());
     assert_eq!(packet.encoded_len(version), Ok(length));
     let (decoded, consumed) = decode(&again, options).expect("an encoded packet can be decoded");

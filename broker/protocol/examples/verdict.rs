@@ -1,7 +1,8 @@
 //! Says what this crate thinks of packets, for comparison with decoders in other languages.
 //!
 //! Each line of the input is `VERSION MAX_PACKET_SIZE HEX`, with version 3, 4 or 5. Each line of the output is one of
-//! `valid CONSUMED HEX`, with the packet encoded again, `incomplete`, or `CLASS REASON CODE OFFSET MESSAGE`, with the class
+//! `valid CONSUMED HEX`, with the packet encoded again (as it came, where it may only be read), `incomplete`, or
+//! `CLASS REASON CODE OFFSET MESSAGE`, with the class
 //! `malformed`, `protocol_error` or `too_large`.
 //!
 //! ```text
@@ -11,7 +12,7 @@
 use std::error::Error;
 use std::io::{BufRead, BufWriter, Write, stdin, stdout};
 
-use tautwire_protocol::{DecodeOptions, Fault, Packet, ProtocolVersion, decode};
+use tautwire_protocol::{DecodeOptions, EncodeError, Fault, Packet, ProtocolVersion, decode};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut out = BufWriter::new(stdout().lock());
@@ -32,7 +33,10 @@ fn verdict(line: &str) -> Result<String, Box<dyn Error>> {
     let max_packet_size = words.next().ok_or("the maximum packet size is missing")?.parse()?;
     let input = from_hex(words.next().unwrap_or(""))?;
     Ok(match decode(&input, &DecodeOptions { version, max_packet_size }) {
-        Ok((packet, consumed)) => format!("valid {consumed} {}", to_hex(&encode_again(&packet, version)?)),
+        Ok((packet, consumed)) => {
+            let again = encode_again(&packet, version)?;
+            format!("valid {consumed} {}", to_hex(again.as_deref().unwrap_or(&input[..consumed])))
+        }
         Err(error) => {
             let class = match error.fault {
                 Fault::Incomplete { .. } => return Ok("incomplete".into()),
@@ -45,10 +49,14 @@ fn verdict(line: &str) -> Result<String, Box<dyn Error>> {
     })
 }
 
-fn encode_again(packet: &Packet<'_>, version: ProtocolVersion) -> Result<Vec<u8>, Box<dyn Error>> {
+/// `None` where a server has to read the packet to refuse it, and a client may not send it [MQTT-3.1.3-7].
+fn encode_again(packet: &Packet<'_>, version: ProtocolVersion) -> Result<Option<Vec<u8>>, Box<dyn Error>> {
     let mut bytes = Vec::new();
-    packet.append_to(version, &mut bytes)?;
-    Ok(bytes)
+    match packet.append_to(version, &mut bytes) {
+        Ok(_) => Ok(Some(bytes)),
+        Err(EncodeError::ClientIdMissing) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn from_hex(text: &str) -> Result<Vec<u8>, Box<dyn Error>> {

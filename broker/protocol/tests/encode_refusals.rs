@@ -183,6 +183,20 @@ fn before_v5_a_password_needs_a_user_name() {
     assert!(Connect { version: V5, ..packet }.encoded_len(V5).is_ok());
 }
 
+/// [MQTT-3.1.3-7] of 3.1.1.
+#[test]
+fn before_v5_a_session_that_is_kept_needs_a_client_id() {
+    let packet = Connect { version: V3, client_id: "", clean_start: false, ..connect() };
+    assert_eq!(refusal(packet, V3), EncodeError::ClientIdMissing);
+    for legal in [
+        Connect { clean_start: true, ..packet },
+        Connect { client_id: "c", ..packet },
+        Connect { version: V5, ..packet },
+    ] {
+        assert!(legal.encoded_len(legal.version).is_ok(), "{legal:?}");
+    }
+}
+
 #[test]
 fn what_only_v5_can_say_is_refused_before_it() {
     let user = [Property::UserProperty("a", "b")];

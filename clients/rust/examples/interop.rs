@@ -163,7 +163,7 @@ fn will(run: &Run) -> Outcome {
 fn reconnect(run: &Run) -> Outcome {
     let topic = run.topic("reconnect");
     let relay = Relay::start(&run.address)?;
-    let options = run.options_at(&relay.address, "r")?.persistent(600);
+    let options = run.options_at(&relay.address, "r")?.persistent(Duration::from_secs(600));
     let client = Client::connect(options).map_err(|error| error.to_string())?;
     let mut stream = subscribe(&client, Subscribe::to(topic.as_str()).qos(QoS::AtLeastOnce))?;
     let publisher = run.connect("p")?;
@@ -196,9 +196,9 @@ fn properties(run: &Run) -> Outcome {
         .qos(QoS::AtMostOnce)
         .text()
         .content_type("text/plain")
-        .response_topic(TopicName::new(&answers).map_err(|error| error.to_string())?)
+        .response_topic(&answers)
         .correlation_data(b"\x00\xFFid")
-        .expiry_s(300);
+        .expiry(Duration::from_secs(300));
     let publication =
         pairs.iter().fold(publication, |publication, (name, value)| publication.user_property(name, value));
     publish(&client, publication)?;

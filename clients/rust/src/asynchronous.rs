@@ -2,15 +2,18 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tautwire_protocol::{Property, PubAckReason, ReasonCode};
+use tautwire_protocol::{Property, PubAckReason, QoS, ReasonCode};
+use tokio::task::JoinHandle;
 
 use crate::driver::{Begin, task};
-use crate::state::Handle;
+use crate::error::BoxError;
+use crate::state::{Handle, StopSignal, answer, caught};
 use crate::{
-    AckToken, Counters, Error, Message, Offer, Options, Publication, Publishing, Requester, Status, Subscribe,
-    Subscription,
+    AckToken, ConnectionEvent, Counters, Error, Events, Message, Offer, Options, Publication, Publishing, Requester,
+    Response, Status, Subscribe, Subscription,
 };
 
 /// A client for async code, on tokio. Cloning it gives another handle to the same client.
@@ -22,10 +25,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects and waits until the server has accepted the client.
+    /// Makes one attempt to connect, and waits until the server has accepted the client.
     ///
     /// # Errors
-    /// The first attempt failed. After a success, lost connections are made again as [`Options::reconnect`] says.
+    /// Why the attempt failed. After a success, lost connections are made again as [`Options::reconnect`] says.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -36,7 +39,7 @@ impl Client {
     }
 
     /// Begins to connect and does not wait: what is published and subscribed meanwhile waits in the client. It tries until
-    /// it is let in, or refused for good.
+    /// it is let in, or refused for good. [`Client::events`] tells of each attempt that fails.
     ///
     /// # Panics
     /// Outside of a tokio runtime.
@@ -72,7 +75,7 @@ impl Client {
     /// As [`Client::publish`], without waiting for room.
     ///
     /// # Errors
-    /// [`Error::Full`], or as [`Client::publish`].
+    /// [`Error::QueueFull`], [`Error::OutputFull`], or as [`Client::publish`].
     pub fn try_publish(&self, publication: Publication<'_>) -> Result<Publishing, Error> {
         self.handle.try_publish(&publication)
     }
@@ -107,12 +110,65 @@ impl Client {
         self.handle.acknowledge(token, PubAckReason::Success);
     }
 
-    /// Prepares for requests whose answers come to `topic`, which should be this client's alone.
+    /// Prepares for requests: subscribes to a topic of its own for the responses (`tautwire/response/…`, or what the server says that it
+    /// should begin with).
     ///
     /// # Errors
-    /// The topic is none, or as [`Client::subscribe`].
-    pub async fn requester(&self, topic: impl Into<String>) -> Result<Requester, Error> {
-        Requester::new(self.handle.clone(), topic.into()).await
+    /// [`Error::NotSupported`] before MQTT 5.0, or as [`Client::subscribe`].
+    pub async fn requester(&self) -> Result<Requester, Error> {
+        Requester::new(self.handle.clone(), None).await
+    }
+
+    /// As [`Client::requester`], with responses at `topic`, which should be this client's alone.
+    ///
+    /// # Errors
+    /// The topic is none, or as [`Client::requester`].
+    pub async fn requester_at(&self, topic: impl Into<String>) -> Result<Requester, Error> {
+        Requester::new(self.handle.clone(), Some(topic.into())).await
+    }
+
+    /// Answers requests, one after the other, in a task of its own: what `handler` gives is published to the response topic of the
+    /// request, with its correlation data, at its QoS. A request is acknowledged when it has been answered. It comes at the QoS at which it
+    /// was published; that of `subscribe` does not count.
+    ///
+    /// If the handler fails with a [`crate::ResponseFailure`], its sentence is for the requester, which gets [`Error::RequestFailed`]. Of any
+    /// other error, and of a panic, it is told nothing but that the responder failed.
+    ///
+    /// ```no_run
+    /// use tautwire_client::{Client, ResponseFailure};
+    ///
+    /// # async fn run(client: Client) -> Result<(), tautwire_client::Error> {
+    /// let responder = client
+    ///     .respond("plant/7/double", |request| async move {
+    ///         let text = std::str::from_utf8(request.payload())?;
+    ///         let number: i64 = text.parse().map_err(|_| ResponseFailure::new("not a number"))?;
+    ///         Ok((2 * number).to_string())
+    ///     })
+    ///     .await?;
+    /// # responder.stop().await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] before MQTT 5.0, or as [`Client::subscribe`].
+    pub async fn respond<F, A, R>(&self, subscribe: impl Into<Subscribe>, mut handler: F) -> Result<Responder, Error>
+    where
+        F: FnMut(Message) -> A + Send + 'static,
+        A: Future<Output = Result<R, BoxError>> + Send + 'static,
+        R: Into<Response> + 'static,
+    {
+        let mut requests = self.handle.serve(subscribe.into())?.await?;
+        let granted = requests.granted().map(|(filter, granted)| (filter.to_owned(), granted)).collect();
+        let (handle, stop) = (self.handle.clone(), Arc::new(StopSignal::default()));
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            while let Some(request) = poll_fn(|cx| stopped.poll_unless(cx, |cx| requests.poll_next(cx))).await {
+                let answering = caught(async { handler(request.clone()).await.map(Into::into) }).await;
+                answer(&handle, &request, answering).await;
+            }
+            requests.unsubscribe().await
+        });
+        Ok(Responder { granted, stop, task: Some(task) })
     }
 
     /// Authenticates again on the connection that there is (section 4.12.1), and resolves when the server has accepted it. Messages
@@ -128,6 +184,11 @@ impl Client {
     /// How the client stands.
     pub fn status(&self) -> Status {
         self.handle.status()
+    }
+
+    /// What has happened to the connection, step by step: from the beginning of the client, as far as it is kept (256 events), and on.
+    pub fn events(&self) -> Events {
+        Events::new(self.handle.shared().clone())
     }
 
     /// Follows how the client stands, from now on.
@@ -185,6 +246,59 @@ impl StatusWatch {
     /// After [`Status::Closed`] nothing more comes.
     pub async fn next(&mut self) -> Status {
         poll_fn(|cx| self.handle.poll_status(&mut self.seen, cx)).await
+    }
+}
+
+impl Events {
+    /// The next event; `None` when the client has ended. Cancelling it loses nothing.
+    pub async fn next(&mut self) -> Option<ConnectionEvent> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+}
+
+impl Requester {
+    /// Publishes a request, at QoS 1 unless it says otherwise, and waits for its response. Response topic and correlation data are set.
+    /// Dropping the future gives the request up; what has been published already is answered in vain.
+    ///
+    /// # Errors
+    /// [`Error::NoResponder`] at QoS 1 and 2, [`Error::RequestFailed`], [`Error::RequestTimeout`], or as for publishing.
+    pub async fn request(&self, publication: Publication<'_>) -> Result<Message, Error> {
+        let answered = async { self.ask(publication).await?.await };
+        tokio::time::timeout(self.patience(), answered).await.unwrap_or(Err(Error::RequestTimeout))
+    }
+}
+
+/// Answers requests until it is dropped, or the client has ended.
+#[derive(Debug)]
+pub struct Responder {
+    granted: Vec<(String, Result<QoS, ReasonCode>)>,
+    stop: Arc<StopSignal>,
+    task: Option<JoinHandle<Result<(), Error>>>,
+}
+
+impl Responder {
+    /// The filters and what the server said of each: the QoS that it grants or why not.
+    pub fn granted(&self) -> impl Iterator<Item = (&str, Result<QoS, ReasonCode>)> {
+        self.granted.iter().map(|(filter, granted)| (filter.as_str(), *granted))
+    }
+
+    /// Answers the request that is being handled, ends the subscription, and waits for the server's answer.
+    ///
+    /// # Errors
+    /// The request cannot be sent, or the client is closed.
+    pub async fn stop(mut self) -> Result<(), Error> {
+        self.stop.stop();
+        match self.task.take() {
+            // The task does not panic, and nobody aborts it.
+            Some(task) => task.await.unwrap_or(Err(Error::Closed)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        self.stop.stop();
     }
 }
 

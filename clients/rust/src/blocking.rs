@@ -15,16 +15,22 @@
 //! ```
 
 use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tautwire_protocol::{Property, PubAckReason, ReasonCode};
+use tautwire_protocol::{Property, PubAckReason, QoS, ReasonCode};
 
 use crate::driver::Begin;
 use crate::driver::thread;
+use crate::error::BoxError;
 use crate::machine::Published;
-use crate::state::Handle;
-use crate::{AckToken, Counters, Error, Message, Offer, Options, Publication, Status, Subscribe};
+use crate::state::{Handle, StopSignal, answer};
+use crate::{
+    AckToken, ConnectionEvent, Counters, Error, Message, Offer, Options, Publication, Response, Status, Subscribe,
+};
 
 /// A client for threads. Cloning it gives another handle to the same client.
 ///
@@ -35,10 +41,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects and waits until the server has accepted the client.
+    /// Makes one attempt to connect, and waits until the server has accepted the client.
     ///
     /// # Errors
-    /// The first attempt failed, or no thread could be started. After a success, lost connections are made again as
+    /// Why the attempt failed, or that no thread could be started. After a success, lost connections are made again as
     /// [`Options::reconnect`] says.
     pub fn connect(options: Options) -> Result<Client, Error> {
         let client = Client::begin(options, Begin::FailAtOnce)?;
@@ -47,7 +53,7 @@ impl Client {
     }
 
     /// Begins to connect and does not wait: what is published and subscribed meanwhile waits in the client. It tries until
-    /// it is let in, or refused for good.
+    /// it is let in, or refused for good. [`Client::events`] tells of each attempt that fails.
     ///
     /// # Errors
     /// No thread could be started.
@@ -81,7 +87,7 @@ impl Client {
     /// As [`Client::publish`], without waiting for room.
     ///
     /// # Errors
-    /// [`Error::Full`], or as [`Client::publish`].
+    /// [`Error::QueueFull`], [`Error::OutputFull`], or as [`Client::publish`].
     pub fn try_publish(&self, publication: Publication<'_>) -> Result<Publishing, Error> {
         self.handle.try_publish(&publication).map(Publishing)
     }
@@ -141,12 +147,64 @@ impl Client {
         self.handle.acknowledge(token, PubAckReason::Success);
     }
 
-    /// Prepares for requests whose answers come to `topic`, which should be this client's alone.
+    /// Prepares for requests: subscribes to a topic of its own for the responses (`tautwire/response/…`, or what the server says that it
+    /// should begin with).
     ///
     /// # Errors
-    /// The topic is none, or as [`Client::subscribe`].
-    pub fn requester(&self, topic: impl Into<String>) -> Result<Requester, Error> {
-        wait(crate::Requester::new(self.handle.clone(), topic.into())).map(Requester)
+    /// [`Error::NotSupported`] before MQTT 5.0, or as [`Client::subscribe`].
+    pub fn requester(&self) -> Result<Requester, Error> {
+        wait(crate::Requester::new(self.handle.clone(), None)).map(Requester)
+    }
+
+    /// As [`Client::requester`], with responses at `topic`, which should be this client's alone.
+    ///
+    /// # Errors
+    /// The topic is none, or as [`Client::requester`].
+    pub fn requester_at(&self, topic: impl Into<String>) -> Result<Requester, Error> {
+        wait(crate::Requester::new(self.handle.clone(), Some(topic.into()))).map(Requester)
+    }
+
+    /// Answers requests, one after the other, in a thread of its own: what `handler` gives is published to the response topic of the
+    /// request, with its correlation data, at its QoS. A request is acknowledged when it has been answered. It comes at the QoS at which it
+    /// was published; that of `subscribe` does not count.
+    ///
+    /// If the handler fails with a [`crate::ResponseFailure`], its sentence is for the requester, which gets [`Error::RequestFailed`]. Of any
+    /// other error, and of a panic, it is told nothing but that the responder failed.
+    ///
+    /// ```no_run
+    /// use tautwire_client::{ResponseFailure, blocking::Client};
+    ///
+    /// # fn run(client: Client) -> Result<(), tautwire_client::Error> {
+    /// let responder = client.respond("plant/7/double", |request| {
+    ///     let text = std::str::from_utf8(request.payload())?;
+    ///     let number: i64 = text.parse().map_err(|_| ResponseFailure::new("not a number"))?;
+    ///     Ok((2 * number).to_string())
+    /// })?;
+    /// # responder.stop()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] before MQTT 5.0, no thread could be started, or as [`Client::subscribe`].
+    pub fn respond<F, R>(&self, subscribe: impl Into<Subscribe>, mut handler: F) -> Result<Responder, Error>
+    where
+        F: FnMut(&Message) -> Result<R, BoxError> + Send + 'static,
+        R: Into<Response>,
+    {
+        let mut requests = wait(self.handle.serve(subscribe.into())?)?;
+        let granted = requests.granted().map(|(filter, granted)| (filter.to_owned(), granted)).collect();
+        let (handle, stop) = (self.handle.clone(), Arc::new(StopSignal::default()));
+        let stopped = stop.clone();
+        let respond = move || {
+            while let Some(request) = wait(poll_fn(|cx| stopped.poll_unless(cx, |cx| requests.poll_next(cx)))) {
+                let answering = catch_unwind(AssertUnwindSafe(|| handler(&request).map(Into::into)));
+                wait(answer(&handle, &request, answering.ok()));
+            }
+            Subscription(requests).unsubscribe()
+        };
+        let started = std::thread::Builder::new().name("tautwire-responder".into()).spawn(respond);
+        let thread = started.map_err(|error| Error::Options(format!("a thread cannot be started: {error}")))?;
+        Ok(Responder { granted, stop, thread: Some(thread) })
     }
 
     /// Authenticates again on the connection that there is (section 4.12.1), and returns when the server has accepted it. Messages
@@ -162,6 +220,11 @@ impl Client {
     /// How the client stands.
     pub fn status(&self) -> Status {
         self.handle.status()
+    }
+
+    /// What has happened to the connection, step by step: from the beginning of the client, as far as it is kept (256 events), and on.
+    pub fn events(&self) -> Events {
+        Events(crate::Events::new(self.handle.shared().clone()))
     }
 
     /// Follows how the client stands, from now on.
@@ -235,20 +298,51 @@ impl Publishing {
     }
 }
 
-/// The messages of a subscription, in the order in which they came; see [`crate::Subscription`], to which it derefs.
+/// The messages of a subscription, in the order in which they came; see [`crate::Subscription`].
 #[derive(Debug)]
 pub struct Subscription(crate::Subscription);
 
 impl Subscription {
+    /// The filters and what the server said of each: the QoS that it grants or why not. Empty where the client did not ask
+    /// the server.
+    pub fn granted(&self) -> impl Iterator<Item = (&str, Result<QoS, ReasonCode>)> {
+        self.0.granted()
+    }
+
+    /// What the server said to people about the answer.
+    pub fn reason_string(&self) -> Option<&str> {
+        self.0.reason_string()
+    }
+
+    /// Acknowledges a message with automatic acknowledgement off. Once is enough; a second time does nothing.
+    pub fn acknowledge(&self, token: AckToken) {
+        self.0.acknowledge(token);
+    }
+
+    /// Acknowledges a message with a reason; see [`crate::Subscription::refuse`].
+    pub fn refuse(&self, token: AckToken, reason: PubAckReason) {
+        self.0.refuse(token, reason);
+    }
+
+    /// Why there are no more messages, once there are none.
+    pub fn ended(&self) -> Option<Error> {
+        self.0.ended()
+    }
+
+    /// The next message, for [`block_on`]; see [`crate::Subscription::poll_next`].
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Message>> {
+        self.0.poll_next(cx)
+    }
+
     /// The next message, if it comes within this time.
     ///
     /// # Errors
-    /// [`Error::Timeout`]; otherwise why there are no more messages.
+    /// [`Error::Canceled`]; otherwise why there are no more messages.
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Message, Error> {
         match block_on(poll_fn(|cx| self.0.poll_next(cx)), Some(Instant::now() + timeout)) {
             Some(Some(message)) => Ok(message),
             Some(None) => Err(self.0.ended().unwrap_or(Error::Closed)),
-            None => Err(Error::Timeout("a message")),
+            None => Err(Error::Canceled("a message")),
         }
     }
 
@@ -277,37 +371,98 @@ impl Iterator for Subscription {
     }
 }
 
-impl std::ops::DerefMut for Subscription {
-    fn deref_mut(&mut self) -> &mut crate::Subscription {
-        &mut self.0
-    }
-}
-
-impl std::ops::Deref for Subscription {
-    type Target = crate::Subscription;
-
-    fn deref(&self) -> &crate::Subscription {
-        &self.0
-    }
-}
-
-/// Sends requests and matches the answers to them; see [`crate::Requester`].
+/// Sends requests and matches the responses to them; see [`crate::Requester`].
 #[derive(Debug)]
 pub struct Requester(crate::Requester);
 
 impl Requester {
-    /// Publishes a request and waits so long for its answer.
-    ///
-    /// # Errors
-    /// [`Error::Timeout`], or as for publishing.
-    pub fn request(&self, publication: Publication<'_>, timeout: Duration) -> Result<Message, Error> {
-        let answered = async { self.0.request(publication).await?.await };
-        block_on(answered, Some(Instant::now() + timeout)).unwrap_or(Err(Error::Timeout("the answer")))
+    /// How long a response is waited for, with the time that its request waits here for a connection. Default: 30 s.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> Requester {
+        Requester(self.0.timeout(timeout))
     }
 
-    /// The topic to which answers come.
+    /// Publishes a request, at QoS 1 unless it says otherwise, and waits for its response. Response topic and correlation data are set.
+    ///
+    /// # Errors
+    /// [`Error::NoResponder`] at QoS 1 and 2, [`Error::RequestFailed`], [`Error::RequestTimeout`], or as for publishing.
+    pub fn request(&self, publication: Publication<'_>) -> Result<Message, Error> {
+        let answered = async { self.0.ask(publication).await?.await };
+        let until = Instant::now().checked_add(self.0.patience());
+        block_on(answered, until).unwrap_or(Err(Error::RequestTimeout))
+    }
+
+    /// The topic to which responses come.
     pub fn response_topic(&self) -> &str {
         self.0.response_topic()
+    }
+}
+
+/// Answers requests until it is dropped, or the client has ended.
+#[derive(Debug)]
+pub struct Responder {
+    granted: Vec<(String, Result<QoS, ReasonCode>)>,
+    stop: Arc<StopSignal>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+}
+
+impl Responder {
+    /// The filters and what the server said of each: the QoS that it grants or why not.
+    pub fn granted(&self) -> impl Iterator<Item = (&str, Result<QoS, ReasonCode>)> {
+        self.granted.iter().map(|(filter, granted)| (filter.as_str(), *granted))
+    }
+
+    /// Answers the request that is being handled, ends the subscription, and waits for the server's answer.
+    ///
+    /// # Errors
+    /// The request cannot be sent, or the client is closed.
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.stop.stop();
+        match self.thread.take() {
+            // The thread does not panic.
+            Some(thread) => thread.join().unwrap_or(Err(Error::Closed)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Responder {
+    /// Does not wait for the request that is being handled.
+    fn drop(&mut self) {
+        self.stop.stop();
+    }
+}
+
+/// What has happened to the connection of a client; see [`crate::Events`].
+#[derive(Debug)]
+pub struct Events(crate::Events);
+
+impl Events {
+    /// As [`Iterator::next`], for [`block_on`].
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEvent>> {
+        self.0.poll_next(cx)
+    }
+
+    /// The next event, if it comes within this time; `None` inside when the client has ended.
+    ///
+    /// # Errors
+    /// [`Error::Canceled`].
+    pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<ConnectionEvent>, Error> {
+        let next = poll_fn(|cx| self.poll_next(cx));
+        block_on(next, Some(Instant::now() + timeout)).ok_or(Error::Canceled("an event"))
+    }
+
+    /// Events that were forgotten before they were asked for.
+    pub fn missed(&self) -> u64 {
+        self.0.missed()
+    }
+}
+
+impl Iterator for Events {
+    type Item = ConnectionEvent;
+
+    fn next(&mut self) -> Option<ConnectionEvent> {
+        wait(poll_fn(|cx| self.poll_next(cx)))
     }
 }
 
@@ -327,10 +482,10 @@ impl StatusWatch {
     /// The status now, when called first; then each time the one it has changed to. Steps in between may be left out.
     ///
     /// # Errors
-    /// [`Error::Timeout`].
+    /// [`Error::Canceled`].
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Status, Error> {
         let next = poll_fn(|cx| self.handle.poll_status(&mut self.seen, cx));
-        block_on(next, Some(Instant::now() + timeout)).ok_or(Error::Timeout("another status"))
+        block_on(next, Some(Instant::now() + timeout)).ok_or(Error::Canceled("another status"))
     }
 }
 

@@ -52,21 +52,26 @@ mod properties;
 mod publication;
 mod scram;
 mod state;
+mod store;
 mod subscribe;
 mod tls;
 mod wire;
 
 #[cfg(feature = "tokio")]
-pub use asynchronous::{Client, StatusWatch};
-pub use error::{Error, Refused};
+pub use asynchronous::{Client, Responder, StatusWatch};
+pub use error::{BoxError, Cause, Error, Refused};
 pub use machine::{AckToken, MachineCounters, Offer, Published};
 pub use message::Message;
-pub use options::{Authenticator, Limits, NEVER_EXPIRES, Options, Reconnect, Scheme, Server, Will};
+pub use options::{Authenticator, Credentials, Limits, NEVER_EXPIRES, Options, Reconnect, Scheme, Server, Will};
 pub use publication::Publication;
 #[cfg(feature = "scram")]
 pub use scram::Scram;
 pub use scram::ScramFault;
-pub use state::{Counters, Publishing, Reply, Requester, Status, Subscribing, Subscription, Unsubscribing};
+pub use state::{
+    ConnectionEvent, Counters, Events, Publishing, Requester, Response, ResponseFailure, Status, Subscribing,
+    Subscription, Unsubscribing,
+};
+pub use store::FileStore;
 pub use subscribe::{Overflow, Subscribe};
 pub use tautwire_protocol::{
     PayloadFormat, Properties, Property, ProtocolVersion, PubAckReason, QoS, ReasonCode, RetainHandling,

@@ -44,3 +44,17 @@ pub(crate) fn subscription_lost(filter: &str, error: &Error) {
     #[cfg(not(feature = "tracing"))]
     let _ = (filter, error);
 }
+
+pub(crate) fn responder_failed(topic: &str) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: TARGET, topic, "a responder failed");
+    #[cfg(not(feature = "tracing"))]
+    let _ = topic;
+}
+
+pub(crate) fn response_unsent(error: &Error) {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(target: TARGET, code = error.code(), %error, "a response could not be published");
+    #[cfg(not(feature = "tracing"))]
+    let _ = error;
+}

@@ -1,8 +1,11 @@
 //! A message to publish.
 
 use std::fmt;
+use std::time::Duration;
 
-use tautwire_protocol::{PayloadFormat, Property, QoS, TopicName};
+use tautwire_protocol::{PayloadFormat, Property, QoS};
+
+use crate::options::whole_seconds;
 
 /// A message to publish: a topic, a payload, and how they are to travel. It borrows; nothing is copied before it is sent
 /// or has to wait.
@@ -15,22 +18,25 @@ use tautwire_protocol::{PayloadFormat, Property, QoS, TopicName};
 pub struct Publication<'a> {
     pub(crate) topic: &'a str,
     pub(crate) payload: &'a [u8],
-    pub(crate) qos: QoS,
+    /// `None` where the application has not chosen one.
+    qos: Option<QoS>,
     pub(crate) retain: bool,
     pub(crate) expiry_s: Option<u32>,
+    pub(crate) response_topic: Option<&'a str>,
     pub(crate) properties: Vec<Property<'a>>,
 }
 
 impl<'a> Publication<'a> {
-    /// A message at QoS 0, not retained. Whether the topic is one is checked when it is published.
+    /// A message at QoS 0 (a request: QoS 1), not retained. Whether the topic is one is checked when it is published.
     #[inline]
     pub fn new<P: AsRef<[u8]> + ?Sized>(topic: &'a str, payload: &'a P) -> Publication<'a> {
         Publication {
             topic,
             payload: payload.as_ref(),
-            qos: QoS::AtMostOnce,
+            qos: None,
             retain: false,
             expiry_s: None,
+            response_topic: None,
             properties: Vec::new(),
         }
     }
@@ -39,7 +45,7 @@ impl<'a> Publication<'a> {
     #[inline]
     #[must_use]
     pub fn qos(mut self, qos: QoS) -> Self {
-        self.qos = qos;
+        self.qos = Some(qos);
         self
     }
 
@@ -51,10 +57,10 @@ impl<'a> Publication<'a> {
         self
     }
 
-    /// Lifetime in seconds, here and on the server. Time that it waits here is taken off [MQTT-3.3.2-6].
+    /// Lifetime, here and on the server, in whole seconds (rounded up). Time that it waits here is taken off [MQTT-3.3.2-6].
     #[must_use]
-    pub fn expiry_s(mut self, seconds: u32) -> Self {
-        self.expiry_s = Some(seconds);
+    pub fn expiry(mut self, expiry: Duration) -> Self {
+        self.expiry_s = Some(whole_seconds(expiry));
         self
     }
 
@@ -70,10 +76,12 @@ impl<'a> Publication<'a> {
         self.property(Property::PayloadFormatIndicator(PayloadFormat::Utf8))
     }
 
-    /// Where an answer is expected. A requester does this and waits for it: `Client::requester`.
+    /// Where a response is expected. A requester does this and waits for it: `Client::requester`. Whether the topic is one is checked
+    /// when the message is published.
     #[must_use]
-    pub fn response_topic(self, topic: TopicName<'a>) -> Self {
-        self.property(Property::ResponseTopic(topic))
+    pub fn response_topic(mut self, topic: &'a str) -> Self {
+        self.response_topic = Some(topic);
+        self
     }
 
     /// Tells which request an answer belongs to.
@@ -100,8 +108,19 @@ impl<'a> Publication<'a> {
         self
     }
 
+    #[inline]
+    pub(crate) fn chosen_qos(&self) -> QoS {
+        self.qos.unwrap_or(QoS::AtMostOnce)
+    }
+
+    /// With this QoS, unless the application has chosen one.
+    pub(crate) fn or_qos(mut self, qos: QoS) -> Self {
+        self.qos.get_or_insert(qos);
+        self
+    }
+
     pub(crate) fn has_properties(&self) -> bool {
-        !self.properties.is_empty() || self.expiry_s.is_some()
+        !self.properties.is_empty() || self.expiry_s.is_some() || self.response_topic.is_some()
     }
 }
 
@@ -110,7 +129,7 @@ impl fmt::Debug for Publication<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Publication")
             .field("topic", &self.topic)
-            .field("qos", &self.qos)
+            .field("qos", &self.chosen_qos())
             .field("retain", &self.retain)
             .field("payload_bytes", &self.payload.len())
             .finish_non_exhaustive()

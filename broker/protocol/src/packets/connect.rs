@@ -27,7 +27,7 @@ pub struct Connect<'a> {
     pub clean_start: bool,
     /// The longest silence of the client in seconds; 0 for no limit.
     pub keep_alive_s: u16,
-    /// Names the session. May be empty; the server then chooses one or refuses.
+    /// Names the session. May be empty; the server then chooses one or refuses. Before MQTT 5.0 only with `clean_start`.
     pub client_id: &'a str,
     /// The message to publish when the connection is lost.
     pub will: Option<Will<'a>>,
@@ -158,6 +158,9 @@ impl EncodeParts for Connect<'_> {
         only_in_v5(!self.properties.is_empty(), "properties", version)?;
         if self.password.is_some() && self.user_name.is_none() && !version.is_v5() {
             return Err(EncodeError::PasswordWithoutUserName);
+        }
+        if self.client_id.is_empty() && !self.clean_start && !version.is_v5() {
+            return Err(EncodeError::ClientIdMissing);
         }
         check_text(self.client_id, "client_id")?;
         let properties_len = self.properties.block_len(PropertyContext::Connect)?;

@@ -169,7 +169,8 @@ fn connect(version: ProtocolVersion) -> impl Strategy<Value = Connect<'static>> 
     );
     fields.prop_map(move |(clean_start, keep_alive_s, client_id, will, user_name, password, properties)| Connect {
         version,
-        clean_start,
+        // [MQTT-3.1.3-7] of 3.1.1.
+        clean_start: clean_start || client_id.is_empty() && !version.is_v5(),
         keep_alive_s,
         client_id,
         will,

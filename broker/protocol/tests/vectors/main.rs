@@ -40,9 +40,15 @@ fn every_vector_gets_its_verdict() {
     }
 }
 
+/// A server has to read a CONNECT without client identifier that keeps its session, to refuse it. A client may not send it before
+/// MQTT 5.0 [MQTT-3.1.3-7].
+fn may_be_sent(vector: &Vector) -> bool {
+    vector.version.is_v5() || !vector.id.ends_with("client-id-empty-not-clean")
+}
+
 #[test]
 fn every_valid_vector_encodes_to_its_bytes() {
-    for vector in mqtt_vectors().into_iter().filter(Vector::is_valid) {
+    for vector in mqtt_vectors().into_iter().filter(Vector::is_valid).filter(may_be_sent) {
         let id = &vector.id;
         let built = json_packet::packet(&vector.packet, vector.version);
         let (decoded, _) = decode(&vector.bytes, &vector.options()).unwrap();
@@ -75,7 +81,7 @@ fn every_valid_vector_encodes_to_its_bytes() {
 
 #[test]
 fn every_valid_vector_survives_being_owned() {
-    for vector in mqtt_vectors().into_iter().filter(Vector::is_valid) {
+    for vector in mqtt_vectors().into_iter().filter(Vector::is_valid).filter(may_be_sent) {
         let built = json_packet::packet(&vector.packet, vector.version);
         let (decoded, _) = decode(&vector.bytes, &vector.options()).unwrap();
         for packet in [built, decoded] {

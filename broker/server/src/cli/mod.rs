@@ -87,15 +87,24 @@ impl From<Error> for Stop {
     fn from(error: Error) -> Self {
         let exit = match &error {
             Error::Options(_)
+            | Error::Argument(_)
             | Error::Topic(_)
             | Error::Encode { .. }
             | Error::TooLarge { .. }
-            | Error::NotOffered(_) => Exit::Usage,
+            | Error::QoSNotSupported(_)
+            | Error::RetainNotSupported
+            | Error::NotSupported(_) => Exit::Usage,
             Error::Tls(failure) if failure.fault == TlsFault::Settings => Exit::Usage,
             Error::Refused { .. } => Exit::Refused,
             _ => Exit::Connection,
         };
-        Self::failure(exit, error)
+        let message = match &error {
+            // These commands do not connect again, as the client says of itself.
+            Error::Lost(how) => format!("the connection is lost: {how} [{}]", error.code()),
+            Error::KeepAliveTimeout => format!("the broker did not answer a PINGREQ in time [{}]", error.code()),
+            error => error.to_string(),
+        };
+        Self::failure(exit, message)
     }
 }
 

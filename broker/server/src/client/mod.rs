@@ -35,7 +35,7 @@ pub(crate) struct ConnectOptions {
     pub(crate) will: Option<WillMessage>,
     pub(crate) properties: Vec<Property<'static>>,
     pub(crate) disconnect_properties: Vec<Property<'static>>,
-    /// For the TCP connection to each address, and for CONNACK.
+    /// For an attempt to connect, from the lookup of the name to CONNACK.
     pub(crate) timeout: Duration,
     /// QoS 1 and 2 messages sent and not acknowledged at once; the broker's Receive Maximum counts where it is lower.
     pub(crate) max_in_flight: u16,
@@ -89,7 +89,9 @@ impl ConnectOptions {
             .version(self.version)
             .client_id(self.client_id)
             .clean_start(self.clean_start)
-            .keep_alive_s(self.keep_alive_s)
+            // What the user asks for is among the properties.
+            .session_expiry(Duration::ZERO)
+            .keep_alive(Duration::from_secs(self.keep_alive_s.into()))
             .connect_timeout(self.timeout)
             .ping_timeout(Duration::from_secs(self.keep_alive_s.max(1).into()))
             .disconnect_timeout(FAREWELL)

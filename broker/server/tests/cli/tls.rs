@@ -107,7 +107,7 @@ fn what_is_wrong_with_the_client_is_said() {
         ["--ca".to_owned(), ca.clone(), "--cert".to_owned(), file("pem"), "--key".to_owned(), file("key")]
     };
     broker.publish(&with(&folder, "good").each_ref().map(String::as_str)).expect(0);
-    refused(&broker, &["--ca", &ca], 2, "tls_client_certificate_required", "only clients with a certificate");
+    refused(&broker, &["--ca", &ca], 2, "tls_client_certificate_required", "asks for a certificate");
     for (folder, name, why, logged) in [
         (&folder, "revoked-one", "it has been revoked", "has been revoked"),
         (&folder, "late", "it has expired", "has expired"),

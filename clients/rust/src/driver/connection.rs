@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use super::late;
 use crate::Error;
-use crate::machine::millis;
 use crate::state::{Shared, Turn};
 use crate::tls::{TlsFailure, TlsFault};
 use crate::wire::Wire;
@@ -34,6 +34,8 @@ pub(crate) struct Connection<S> {
     /// To be written from `written` on.
     out: Vec<u8>,
     written: usize,
+    /// What the store has to have written before it leaves.
+    depends_on: Option<u64>,
     spare: Vec<u8>,
     packets: Vec<u8>,
     read: Box<[u8]>,
@@ -65,19 +67,18 @@ pub(crate) enum Progress {
 }
 
 impl<S: Socket> Connection<S> {
-    /// The handshakes begin.
-    pub(crate) fn new(socket: S, shared: Arc<Shared>) -> Result<Connection<S>, Error> {
-        let (mut wire, timeout_ms) =
-            shared.with_options(|options| Ok::<_, Error>((Wire::new(options)?, millis(options.connect_timeout))))?;
+    /// The handshakes begin; the server has to have accepted the client by `until_ms`.
+    pub(crate) fn new(socket: S, shared: Arc<Shared>, until_ms: u64) -> Result<Connection<S>, Error> {
+        let mut wire = shared.with_options(Wire::new)?;
         let mut out = Vec::new();
         wire.begin(&mut out)?;
-        let until_ms = shared.now_ms().saturating_add(timeout_ms);
         Ok(Connection {
             socket,
             wire,
             shared,
             out,
             written: 0,
+            depends_on: None,
             spare: Vec::new(),
             packets: Vec::new(),
             read: vec![0; READ_BYTES].into(),
@@ -126,14 +127,17 @@ impl<S: Socket> Connection<S> {
         match &mut self.phase {
             Phase::Handshake { until_ms } => {
                 if self.wire.is_ready() {
-                    self.shared.opened().map_err(|error| End(Some(error)))?;
+                    self.shared.opened(*until_ms).map_err(|error| End(Some(error)))?;
                     self.phase = Phase::Open;
                     return self.take();
                 }
                 self.deadline_ms = Some(*until_ms);
                 match () {
                     () if self.shared.is_stopping() => Err(End(None)),
-                    () if now_ms >= *until_ms => Err(End(Some(Error::Timeout("the handshake of TLS or WebSocket")))),
+                    () if now_ms >= *until_ms => {
+                        let server = self.shared.with_options(|options| options.server.clone());
+                        Err(End(Some(late(&server, "the end of the handshake of TLS or WebSocket"))))
+                    }
                     () => Ok(true),
                 }
             }
@@ -167,6 +171,7 @@ impl<S: Socket> Connection<S> {
 
     fn put_out(&mut self, turn: Turn) -> Result<bool, End> {
         self.deadline_ms = turn.deadline_ms;
+        self.depends_on = turn.depends_on;
         if self.wire.is_plain() {
             self.spare = std::mem::replace(&mut self.out, turn.output);
         } else {
@@ -193,6 +198,7 @@ impl<S: Socket> Connection<S> {
         if matches!(self.phase, Phase::Open) {
             let last = self.shared.last_words();
             if !last.is_empty() {
+                self.depends_on = self.shared.store_ticket();
                 self.wire.encode(&last, &mut self.out).map_err(|_| End(why.clone()))?;
             }
         }
@@ -212,6 +218,13 @@ impl<S: Socket> Connection<S> {
 
     fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, End> {
         let mut moved = false;
+        if let Some(ticket) = self.depends_on.filter(|_| !self.is_written()) {
+            match self.shared.poll_stored(ticket, cx) {
+                Poll::Pending => return Ok(false),
+                Poll::Ready(Ok(())) => self.depends_on = None,
+                Poll::Ready(Err(error)) => return Err(End(Some(error))),
+            }
+        }
         while !self.is_written() {
             match self.socket.poll_write(cx, &self.out[self.written..]) {
                 Poll::Ready(Ok(count)) => {
@@ -265,17 +278,18 @@ impl<S: Socket> Connection<S> {
         let is_first = !std::mem::replace(&mut self.has_heard, true);
         let received = if self.wire.is_plain() {
             if is_first && is_tls(&self.read[..count]) {
-                let text = "the server speaks TLS at this port; connect with mqtts:// or wss://";
-                return Err(End(Some(Error::Tls(TlsFailure::new(TlsFault::Needed, text)))));
+                return Err(End(Some(Error::Tls(TlsFailure::new(TlsFault::Needed, "")))));
             }
             self.shared.receive(&self.read[..count])
         } else {
             self.packets.clear();
             // What the layers answer joins what is pending.
             let decoded = self.wire.decode(&self.read[..count], &mut self.packets, &mut self.out);
-            let was_ready = !matches!(self.phase, Phase::Handshake { .. });
-            if !was_ready && self.wire.is_ready() && decoded.is_ok() {
-                self.shared.opened().map_err(|error| End(Some(error)))?;
+            if let Phase::Handshake { until_ms } = self.phase
+                && self.wire.is_ready()
+                && decoded.is_ok()
+            {
+                self.shared.opened(until_ms).map_err(|error| End(Some(error)))?;
                 self.phase = Phase::Open;
             }
             let received = if self.packets.is_empty() { Ok(()) } else { self.shared.receive(&self.packets) };

@@ -1,6 +1,7 @@
 //! What carries bytes between sockets and the shared state. It runs by itself, a task or a thread, whatever the application
 //! does or does not do.
 
+mod attempts;
 mod backoff;
 pub(crate) mod connection;
 #[cfg(feature = "tokio")]
@@ -10,8 +11,13 @@ pub(crate) mod thread;
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use crate::Error;
+use crate::error::BoxError;
+use crate::machine::millis;
+use crate::state::Shared;
+use crate::state::caught;
+use crate::{Error, Server};
 
 /// How a client begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +41,40 @@ fn open_local(_: &str) -> io::Result<TcpStream> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-fn unreachable(address: &str, error: io::Error) -> Error {
-    Error::Unreachable { address: address.into(), error: Arc::new(error) }
+/// The server of the next attempt, and when that has to have succeeded.
+fn next_attempt(shared: &Shared) -> (Server, u64) {
+    let (server, timeout) = shared.with_options(|options| (options.server.clone(), options.connect_timeout));
+    (server, shared.now_ms().saturating_add(millis(timeout)))
+}
+
+fn unreachable(server: &Server, error: io::Error) -> Error {
+    Error::Unreachable { address: server.authority().into(), error: Arc::new(error) }
+}
+
+fn name_not_found(server: &Server, error: io::Error) -> Error {
+    Error::NameNotFound { address: server.authority().into(), error: Arc::new(error) }
+}
+
+fn late(server: &Server, awaited: &'static str) -> Error {
+    Error::ConnectTimeout { address: server.authority().into(), awaited }
+}
+
+/// The time that the next of so many addresses gets, so that one that does not answer leaves some for the others.
+fn share_of(until: Instant, addresses_left: usize) -> Duration {
+    let left = until.saturating_duration_since(Instant::now());
+    (left / u32::try_from(addresses_left).unwrap_or(1).max(1)).max(Duration::from_millis(1))
+}
+
+/// Asks the application for the credentials of the next connection.
+async fn ask_credentials(shared: &Shared) -> Result<(), Error> {
+    let Some(mut source) = shared.take_credentials_source() else { return Ok(()) };
+    let asked = caught(async { source.ask().await }).await;
+    let failed = |cause: BoxError| Error::Callback { what: "credentials", cause: cause.into() };
+    let (credentials, outcome) = match asked {
+        Some(Ok(credentials)) => (Some(credentials), Ok(())),
+        Some(Err(error)) => (None, Err(failed(error))),
+        None => (None, Err(failed("it panicked".into()))),
+    };
+    shared.set_credentials(source, credentials);
+    outcome
 }

@@ -8,40 +8,27 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::{Sleep, sleep, timeout, timeout_at};
 
-use super::backoff::Backoff;
+use super::attempts::Attempts;
 use super::connection::{Connection, Progress, Socket};
-use super::{Begin, unreachable};
+use super::{Begin, ask_credentials, late, name_not_found, next_attempt, share_of, unreachable};
 use crate::state::Shared;
-use crate::{Error, Scheme, log};
+use crate::{Error, Scheme, Server, log};
 
 /// Drives the client to its end.
 pub(crate) async fn run(shared: Arc<Shared>, begin: Begin) {
-    let mut backoff = Backoff::default();
-    let mut keeps_trying = begin == Begin::KeepTrying;
+    let mut attempts = Attempts::new(begin);
     loop {
-        shared.set_connecting();
-        let begun = Instant::now();
-        let end = match connect(&shared).await {
-            Ok(connection) => serve(&shared, connection).await,
-            Err(error) => Some(error),
+        attempts.begin(&shared);
+        let end = match until_stopped(&shared, connect(&shared)).await {
+            Some(Ok(connection)) => serve(&shared, connection).await,
+            Some(Err(error)) => Some(error),
+            None => None,
         };
-        let was_online = shared.was_online();
-        keeps_trying |= was_online;
-        if was_online {
-            backoff.connection_ended(begun.elapsed());
-        }
-        let error = end.unwrap_or(Error::Closed);
-        if !shared.lost(&error, keeps_trying) {
-            log::ended(&error);
-            return;
-        }
-        let Some(reconnect) = shared.with_options(|options| options.reconnect) else { return };
-        let pause = backoff.next(reconnect);
-        log::trying_again(&error, pause);
-        if !until_stopped(&shared, sleep(pause)).await {
+        let Some(pause) = attempts.end(&shared, end) else { return };
+        if until_stopped(&shared, sleep(pause)).await.is_none() {
             shared.finish(&Error::Closed);
             return;
         }
@@ -49,18 +36,37 @@ pub(crate) async fn run(shared: Arc<Shared>, begin: Begin) {
 }
 
 async fn connect(shared: &Arc<Shared>) -> Result<Connection<TcpStream>, Error> {
-    let (server, patience) = shared.with_options(|options| (options.server.clone(), options.connect_timeout));
+    let (server, until_ms) = next_attempt(shared);
+    let until = shared.instant_of(until_ms);
+    let asked = timeout_at(until.into(), ask_credentials(shared)).await;
+    asked.map_err(|_| late(&server, "the credentials of the application"))??;
     log::connecting(&server);
-    let address = server.authority();
     let stream = match server.scheme {
-        Scheme::Unix => super::open_local(&server.path).and_then(TcpStream::from_std),
-        _ => {
-            let connected = timeout(patience, TcpStream::connect((server.host.as_str(), server.port))).await;
-            let connected = connected.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut)));
-            connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream))
+        Scheme::Unix => {
+            let stream = super::open_local(&server.path).and_then(TcpStream::from_std);
+            stream.map_err(|error| unreachable(&server, error))?
         }
+        _ => dial(&server, until).await?,
     };
-    Connection::new(stream.map_err(|error| unreachable(&address, error))?, shared.clone())
+    Connection::new(stream, shared.clone(), until_ms)
+}
+
+async fn dial(server: &Server, until: Instant) -> Result<TcpStream, Error> {
+    let addresses = timeout_at(until.into(), lookup_host((server.host.as_str(), server.port))).await;
+    let addresses = addresses.map_err(|_| late(server, "the address of the name"))?;
+    let addresses: Vec<_> = addresses.map_err(|error| name_not_found(server, error))?.collect();
+    let mut last = name_not_found(server, io::ErrorKind::NotFound.into());
+    for (at, address) in addresses.iter().enumerate() {
+        last = match timeout(share_of(until, addresses.len() - at), TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => match stream.set_nodelay(true) {
+                Ok(()) => return Ok(stream),
+                Err(error) => unreachable(server, error),
+            },
+            Ok(Err(error)) => unreachable(server, error),
+            Err(_) => late(server, "the connection"),
+        };
+    }
+    Err(last)
 }
 
 /// Gives why the connection ended, where that was not wanted.
@@ -105,14 +111,14 @@ fn arm(mut timer: Pin<&mut Sleep>, armed_ms: &mut Option<u64>, at_ms: u64, at: I
     }
 }
 
-/// Waits for `other`; false where the client is to end first.
-async fn until_stopped(shared: &Shared, other: impl Future<Output = ()>) -> bool {
+/// Waits for `other`; `None` where the client is to end first.
+async fn until_stopped<T>(shared: &Shared, other: impl Future<Output = T>) -> Option<T> {
     let mut other = std::pin::pin!(other);
     poll_fn(|cx| {
         if !shared.sleep_offline(cx) {
-            return Poll::Ready(false);
+            return Poll::Ready(None);
         }
-        other.as_mut().poll(cx).map(|()| true)
+        other.as_mut().poll(cx).map(Some)
     })
     .await
 }

@@ -1,19 +1,19 @@
 //! A thread that drives a client.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
-use std::sync::{Arc, Condvar, Mutex};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll as Poller, Token};
 
-use super::backoff::Backoff;
+use super::attempts::Attempts;
 use super::connection::{Connection, Progress, Socket};
-use super::{Begin, unreachable};
+use super::{Begin, ask_credentials, late, name_not_found, next_attempt, share_of, unreachable};
 use crate::state::{Shared, lock};
-use crate::{Error, Scheme, log};
+use crate::{Error, Scheme, Server, log};
 
 const SOCKET: Token = Token(0);
 const BELL: Token = Token(1);
@@ -52,28 +52,14 @@ struct Driver {
 
 impl Driver {
     fn run(mut self, begin: Begin) {
-        let mut backoff = Backoff::default();
-        let mut keeps_trying = begin == Begin::KeepTrying;
+        let mut attempts = Attempts::new(begin);
         loop {
-            self.shared.set_connecting();
-            let begun = Instant::now();
+            attempts.begin(&self.shared);
             let end = match self.connect() {
                 Ok(connection) => self.serve(connection),
                 Err(error) => Some(error),
             };
-            let was_online = self.shared.was_online();
-            keeps_trying |= was_online;
-            if was_online {
-                backoff.connection_ended(begun.elapsed());
-            }
-            let error = end.unwrap_or(Error::Closed);
-            if !self.shared.lost(&error, keeps_trying) {
-                log::ended(&error);
-                return;
-            }
-            let Some(reconnect) = self.shared.with_options(|options| options.reconnect) else { return };
-            let pause = backoff.next(reconnect);
-            log::trying_again(&error, pause);
+            let Some(pause) = attempts.end(&self.shared, end) else { return };
             if !self.pause(pause) {
                 self.shared.finish(&Error::Closed);
                 return;
@@ -82,15 +68,17 @@ impl Driver {
     }
 
     fn connect(&self) -> Result<Connection<MioSocket>, Error> {
-        let (server, timeout) = self.shared.with_options(|options| (options.server.clone(), options.connect_timeout));
+        let (server, until_ms) = next_attempt(&self.shared);
+        let until = self.shared.instant_of(until_ms);
+        let asked = block_on(ask_credentials(&self.shared), Some(until));
+        asked.ok_or_else(|| late(&server, "the credentials of the application"))??;
         log::connecting(&server);
-        let address = server.authority();
         let stream = match server.scheme {
-            Scheme::Unix => super::open_local(&server.path),
-            _ => open(&server.host, server.port, timeout),
+            Scheme::Unix => super::open_local(&server.path).map_err(|error| unreachable(&server, error))?,
+            _ => dial(&server, until)?,
         };
-        let socket = stream.and_then(|stream| MioSocket::new(stream, &self.poller));
-        Connection::new(socket.map_err(|error| unreachable(&address, error))?, self.shared.clone())
+        let socket = MioSocket::new(stream, &self.poller).map_err(|error| unreachable(&server, error))?;
+        Connection::new(socket, self.shared.clone(), until_ms)
     }
 
     /// Drives the connection to its end; gives why it ended, where that was not wanted.
@@ -138,19 +126,43 @@ impl Driver {
     }
 }
 
-fn open(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout.max(Duration::from_millis(1))) {
-            Ok(stream) => {
-                stream.set_nodelay(true)?;
-                stream.set_nonblocking(true)?;
-                return Ok(stream);
-            }
-            Err(error) => last = error,
-        }
+fn dial(server: &Server, until: Instant) -> Result<TcpStream, Error> {
+    let addresses = look_up(server, until)?;
+    let mut last = name_not_found(server, io::ErrorKind::NotFound.into());
+    for (at, address) in addresses.iter().enumerate() {
+        let connected = TcpStream::connect_timeout(address, share_of(until, addresses.len() - at));
+        let ready = connected.and_then(|stream| {
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            Ok(stream)
+        });
+        last = match ready {
+            Ok(stream) => return Ok(stream),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => late(server, "the connection"),
+            Err(error) => unreachable(server, error),
+        };
     }
     Err(last)
+}
+
+/// The addresses of a name. The system takes as long as it likes for that, so it has a thread of its own, which is left behind when the
+/// time is over.
+fn look_up(server: &Server, until: Instant) -> Result<Vec<SocketAddr>, Error> {
+    if let Ok(address) = server.host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, server.port)]);
+    }
+    let (host, port) = (server.host.clone(), server.port);
+    let (tell, told) = mpsc::sync_channel(1);
+    let find = move || {
+        // Nobody listens any more where it took too long.
+        let _ = tell.send((host.as_str(), port).to_socket_addrs().map(Vec::from_iter));
+    };
+    let started = thread::Builder::new().name("tautwire-lookup".into()).spawn(find);
+    started.map_err(|error| unreachable(server, error))?;
+    match told.recv_timeout(until.saturating_duration_since(Instant::now())) {
+        Ok(found) => found.map_err(|error| name_not_found(server, error)),
+        Err(_) => Err(late(server, "the address of the name")),
+    }
 }
 
 /// A socket that remembers whether there is any use in trying.
@@ -158,6 +170,8 @@ pub(crate) struct MioSocket {
     stream: mio::net::TcpStream,
     readable: bool,
     writable: bool,
+    /// No event follows any more: the end has been told of, maybe together with the last bytes.
+    has_ended: bool,
 }
 
 impl MioSocket {
@@ -165,10 +179,11 @@ impl MioSocket {
     fn new(stream: TcpStream, poller: &Poller) -> io::Result<MioSocket> {
         let mut stream = mio::net::TcpStream::from_std(stream);
         poller.registry().register(&mut stream, SOCKET, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(MioSocket { stream, readable: true, writable: true })
+        Ok(MioSocket { stream, readable: true, writable: true, has_ended: false })
     }
 
     pub(crate) fn note(&mut self, event: &mio::event::Event) {
+        self.has_ended |= event.is_read_closed() || event.is_error();
         self.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
         self.writable |= event.is_writable() || event.is_write_closed() || event.is_error();
     }
@@ -186,7 +201,7 @@ impl Socket for MioSocket {
             }
             Ok(count) => {
                 // Less than there was room for: what comes later makes a new event.
-                self.readable = count == buffer.len() || count == 0;
+                self.readable = count == buffer.len() || count == 0 || self.has_ended;
                 Poll::Ready(Ok(count))
             }
             Err(error) => Poll::Ready(Err(error)),

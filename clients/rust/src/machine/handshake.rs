@@ -17,6 +17,13 @@ impl<T> Machine<T> {
     /// # Errors
     /// Options that cannot be said in this version of MQTT.
     pub fn opened(&mut self, now_ms: u64) -> Result<(), Error> {
+        let until_ms = now_ms.saturating_add(millis(self.options.connect_timeout));
+        self.opened_by(now_ms, until_ms)
+    }
+
+    /// The same, of an attempt that began earlier: CONNACK has to be there by then.
+    pub(crate) fn opened_by(&mut self, now_ms: u64, until_ms: u64) -> Result<(), Error> {
+        self.check_store()?;
         self.lost();
         self.link = Link::opened(now_ms);
         let block = self.connect_block()?;
@@ -42,7 +49,7 @@ impl<T> Machine<T> {
             properties: Properties::from_wire(&block, PropertyContext::Connect).map_err(Error::BadPacket)?,
         };
         connect.append_to(options.version, &mut self.output).map_err(|error| unwritable("CONNECT", error))?;
-        self.phase = Phase::Connecting { until_ms: now_ms.saturating_add(millis(options.connect_timeout)) };
+        self.phase = Phase::Connecting { until_ms };
         Ok(())
     }
 
@@ -123,6 +130,7 @@ impl<T> Machine<T> {
             // [MQTT-3.2.2-16]: later connections use it.
             self.client_id = assigned.to_owned();
         }
+        self.response_information = said.response_information().map(Into::into);
         self.phase = Phase::Open;
         self.counters.connections += 1;
         handler.event(Event::Connected { connack: *connack });
@@ -132,9 +140,10 @@ impl<T> Machine<T> {
                 outbound.rewind();
             }
         } else {
-            if self.was_open {
+            if self.was_open || self.stored_client_id.is_some() {
                 self.counters.sessions_lost += 1;
             }
+            self.store_beginning();
             self.start_over(handler);
         }
         self.was_open = true;
@@ -148,9 +157,10 @@ impl<T> Machine<T> {
     /// as if it had not been. But a QoS 2 message might then come twice, so its sender is told instead.
     fn start_over(&mut self, handler: &mut impl Handler<T>) {
         self.inbound.forget();
+        let unmatched = std::mem::take(&mut self.unmatched);
         let mut old = std::mem::replace(&mut self.session, Session::new(&self.client_id));
         self.renew_subscriptions(old.subscriptions());
-        let mut again = Vec::new();
+        let (mut again, mut done) = (Vec::new(), Vec::new());
         if let Some(outbound) = old.outbound_mut() {
             outbound.rewind();
             while let Some(resend) = outbound.resend() {
@@ -158,23 +168,30 @@ impl<T> Machine<T> {
                     Resend::Publish(packet_id, delivery) => (packet_id, Some(delivery.clone())),
                     Resend::Release(packet_id) => (packet_id, None),
                 };
-                let Some(tag) = self.tags.remove(&packet_id) else { continue };
-                match delivery {
+                let Some(tracked) = self.tags.remove(&packet_id) else { continue };
+                let outcome = match delivery {
                     Some(delivery) if delivery.qos == tautwire_protocol::QoS::AtLeastOnce => {
-                        again.push((delivery, tag))
+                        again.push((delivery, tracked));
+                        continue;
                     }
-                    Some(_) => handler.event(Event::Published(tag, Err(Error::SessionLost))),
+                    Some(_) => Err(Error::SessionLost),
                     // PUBREC had come: the server has taken the message over.
-                    None => handler.event(Event::Published(tag, Ok(Published::SUCCESS))),
+                    None => Ok(Published::of_received(unmatched.contains(&packet_id))),
+                };
+                done.push(tracked.sequence);
+                if let Some(tag) = tracked.tag {
+                    handler.event(Event::Published(tag, outcome));
                 }
             }
         }
+        done.into_iter().for_each(|sequence| self.forget(sequence));
         let waiting = std::iter::from_fn(|| old.take_unfinished());
         let waiting: Vec<_> = waiting.filter(|(_, sent_as)| sent_as.is_none()).map(|(delivery, _)| delivery).collect();
         let mut tags = std::mem::take(&mut self.queued_tags);
-        for (delivery, tag) in again {
+        for (delivery, tracked) in again {
             self.counters.resent += 1;
-            self.queued_tags.push_back(tag);
+            self.store_unsent(tracked.sequence);
+            self.queued_tags.push_back(tracked);
             self.session.apply(Change::Queued(delivery));
         }
         self.queued_tags.append(&mut tags);
@@ -221,13 +238,13 @@ impl<T> Machine<T> {
     /// There is no authenticator, it fails, one is under way already, or there is no connection.
     pub fn reauthenticate(&mut self, tag: T) -> Result<(), Error> {
         if self.phase != Phase::Open {
-            return Err(Error::lost("there is no connection"));
+            return Err(Error::NotConnected);
         }
         if self.reauthentication.is_some() {
-            return Err(Error::Options("a re-authentication is under way already".into()));
+            return Err(Error::argument("a re-authentication is under way already"));
         }
         let Some(authenticator) = &mut self.options.authenticator else {
-            return Err(Error::Options("the client has no authenticator".into()));
+            return Err(Error::argument("the client has no authenticator"));
         };
         let data = authenticator.begin()?;
         // [MQTT-4.12.1-1]

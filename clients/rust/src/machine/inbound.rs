@@ -9,6 +9,8 @@ use tautwire_protocol::{
 use tautwire_session::{Change, Session};
 
 use super::AckToken;
+use crate::FileStore;
+use crate::store::Record;
 
 /// Messages handed over and not answered. Answers leave in the order in which the messages came on the connection
 /// [MQTT-4.6.0-2] [MQTT-4.6.0-3].
@@ -100,7 +102,13 @@ impl Inbound {
 
     /// Writes the answers that may leave.
     #[inline]
-    pub(super) fn flush(&mut self, version: ProtocolVersion, session: &mut Session, output: &mut Vec<u8>) {
+    pub(super) fn flush(
+        &mut self,
+        version: ProtocolVersion,
+        session: &mut Session,
+        store: Option<&FileStore>,
+        output: &mut Vec<u8>,
+    ) {
         while let Some(Due { packet_id, reason: Some(reason) }) = self.at_least_once.front() {
             let reason = if version.is_v5() { *reason } else { PubAckReason::Success };
             let written = Packet::PubAck(PubAck::new(*packet_id, reason)).append_to(version, output);
@@ -113,6 +121,9 @@ impl Inbound {
             if reason.is_error() {
                 // A refusal ends the exchange: the identifier is free (section 4.3.3).
                 session.apply(Change::Released(*packet_id));
+            } else if let Some(store) = store {
+                // Once PUBREC has left, the message does not come again.
+                store.record(&Record::Received { packet_id: *packet_id });
             }
             let written = Packet::PubRec(PubRec::new(*packet_id, reason)).append_to(version, output);
             debug_assert!(written.is_ok(), "{written:?}");

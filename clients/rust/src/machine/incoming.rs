@@ -10,6 +10,7 @@ use tautwire_session::Change;
 use super::inbound::Arrival;
 use super::{AckToken, Answer, Handler, Incoming, Machine};
 use crate::Error;
+use crate::store::Record;
 
 impl<T> Machine<T> {
     #[inline]
@@ -77,8 +78,13 @@ impl<T> Machine<T> {
                 }
             }
         }
-        self.inbound.flush(self.options.version, &mut self.session, &mut self.output);
+        self.flush_inbound();
         Ok(())
+    }
+
+    #[inline]
+    fn flush_inbound(&mut self) {
+        self.inbound.flush(self.options.version, &mut self.session, self.store.as_ref(), &mut self.output);
     }
 
     pub(super) fn on_pubrel(&mut self, release: &PubRel<'_>) -> Result<(), Error> {
@@ -91,6 +97,9 @@ impl<T> Machine<T> {
         };
         if known {
             self.session.apply(Change::Released(packet_id));
+            if let Some(store) = &self.store {
+                store.record(&Record::Completed { packet_id });
+            }
             self.session.shrink();
         }
         self.write(&Packet::PubComp(PubComp::new(packet_id, reason)));
@@ -102,7 +111,7 @@ impl<T> Machine<T> {
     pub fn acknowledge(&mut self, token: AckToken, reason: PubAckReason) {
         self.inbound.answer(token, reason);
         if self.is_open() {
-            self.inbound.flush(self.options.version, &mut self.session, &mut self.output);
+            self.flush_inbound();
         }
     }
 

@@ -8,6 +8,7 @@
 //! [`Machine::take_output`] for what is to be sent, [`Machine::on_time`] when [`Machine::deadline_ms`] has come, and
 //! [`Machine::lost`] when the connection is gone. Times are milliseconds of any clock that does not go back.
 
+mod durable;
 mod events;
 mod handshake;
 mod inbound;
@@ -18,13 +19,15 @@ mod requests;
 
 use std::collections::VecDeque;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use tautwire_protocol::{
     DecodeOptions, Disconnect, DisconnectReason, EncodeError, Packet, PacketId, Properties, ProtocolVersion, decode,
 };
 use tautwire_session::Session;
 
-use crate::{Error, Options};
+use crate::store::StoreWatch;
+use crate::{Credentials, Error, FileStore, Options};
+use durable::Tracked;
 use inbound::Inbound;
 use link::{Link, Phase};
 use requests::Request;
@@ -32,6 +35,7 @@ use requests::Request;
 pub use events::{Acceptance, AckToken, Answer, Event, Handler, Incoming, MachineCounters};
 pub use link::Offer;
 pub use outgoing::Published;
+pub(crate) use requests::Wanted;
 
 /// An emptied buffer with room for more than this gives its memory back.
 const BUFFER_KEPT_BYTES: usize = 256 << 10;
@@ -46,13 +50,17 @@ pub struct Machine<T> {
     link: Link,
     /// A connection of this client has been accepted before.
     was_open: bool,
+    /// What the server of the present connection said of topics for responses.
+    response_information: Option<Box<str>>,
     input: Vec<u8>,
     output: Vec<u8>,
     scratch: Vec<u8>,
     /// Of messages in the session's window.
-    tags: HashMap<PacketId, T>,
+    tags: HashMap<PacketId, Tracked<T>>,
+    /// QoS 2 messages of the window for which PUBREC said that nobody has subscribed to their topic.
+    unmatched: HashSet<PacketId>,
     /// Of messages in the session's queue, in its order.
-    queued_tags: VecDeque<T>,
+    queued_tags: VecDeque<Tracked<T>>,
     /// QoS 0 messages in the session's queue.
     queued_at_most_once: usize,
     /// SUBSCRIBE and UNSUBSCRIBE without their answer.
@@ -60,6 +68,11 @@ pub struct Machine<T> {
     /// Those to be sent.
     unsent: VecDeque<Request<T>>,
     inbound: Inbound,
+    store: Option<FileStore>,
+    /// Whose session is in the store.
+    stored_client_id: Option<String>,
+    /// Of the messages in the store.
+    last_sequence: u64,
     /// One that is under way.
     reauthentication: Option<T>,
     counters: MachineCounters,
@@ -67,31 +80,57 @@ pub struct Machine<T> {
 
 impl<T> Machine<T> {
     /// A client that has never connected.
-    pub fn new(options: Options) -> Machine<T> {
-        Machine {
+    pub fn new(mut options: Options) -> Machine<T> {
+        let mut machine = Machine {
             client_id: options.client_id.clone(),
             session: Session::new(&options.client_id),
             phase: Phase::Offline,
             link: Link::default(),
             was_open: false,
+            response_information: None,
             input: Vec::new(),
             output: Vec::new(),
             scratch: Vec::new(),
             tags: HashMap::new(),
+            unmatched: HashSet::new(),
             queued_tags: VecDeque::new(),
             queued_at_most_once: 0,
             requests: VecDeque::new(),
             unsent: VecDeque::new(),
             inbound: Inbound::default(),
+            store: options.store.take(),
+            stored_client_id: None,
+            last_sequence: 0,
             reauthentication: None,
             counters: MachineCounters::default(),
             options,
-        }
+        };
+        machine.restore();
+        machine
     }
 
     /// How the client was set up.
     pub fn options(&self) -> &Options {
         &self.options
+    }
+
+    /// Takes the user name and the password of the connections to come.
+    pub fn set_credentials(&mut self, credentials: Credentials) {
+        self.options.user_name = credentials.user_name;
+        self.options.password = credentials.password;
+    }
+
+    pub(crate) fn options_mut(&mut self) -> &mut Options {
+        &mut self.options
+    }
+
+    pub(crate) fn store(&self) -> Option<StoreWatch> {
+        self.store.as_ref().map(FileStore::watch)
+    }
+
+    /// What topics for responses should begin with, where the server has said so (section 4.10).
+    pub(crate) fn response_information(&self) -> Option<&str> {
+        self.response_information.as_deref()
     }
 
     /// The client identifier, also where the server has chosen it.
@@ -229,14 +268,17 @@ impl<T> Machine<T> {
     /// The server has been silent for too long. Call [`Machine::lost`] next.
     pub fn on_time(&mut self, now_ms: u64, is_reading: bool) -> Result<(), Error> {
         match self.phase {
-            Phase::Connecting { until_ms } if now_ms >= until_ms => Err(Error::Timeout("CONNACK")),
+            Phase::Connecting { until_ms } if now_ms >= until_ms => {
+                let address = self.options.server.authority().into();
+                Err(Error::ConnectTimeout { address, awaited: "CONNACK" })
+            }
             Phase::Open => {
                 let timeout_ms = self.ping_timeout_ms();
                 if !is_reading {
                     self.link.forgive_silence(now_ms);
                 }
                 if self.link.ping_sent_ms.is_some_and(|sent_ms| now_ms >= sent_ms.saturating_add(timeout_ms)) {
-                    return Err(Error::Timeout("PINGRESP"));
+                    return Err(Error::KeepAliveTimeout);
                 }
                 if self.link.ping_is_due(now_ms) {
                     // [MQTT-3.1.2-20]
@@ -298,8 +340,8 @@ impl<T> Machine<T> {
 
     /// Takes out what will never be answered any more, because the client is closed.
     pub fn drain_tags(&mut self) -> Vec<T> {
-        let mut tags: Vec<T> = self.tags.drain().map(|(_, tag)| tag).collect();
-        tags.extend(self.queued_tags.drain(..));
+        let mut tags: Vec<T> = self.tags.drain().filter_map(|(_, tracked)| tracked.tag).collect();
+        tags.extend(self.queued_tags.drain(..).filter_map(|tracked| tracked.tag));
         tags.extend(self.requests.drain(..).filter_map(|(_, request)| request.tag));
         tags.extend(self.unsent.drain(..).filter_map(|request| request.tag));
         tags.extend(self.reauthentication.take());

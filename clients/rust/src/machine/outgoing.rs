@@ -2,11 +2,12 @@
 
 use tautwire_message::{Message, MessageId, MessageRef};
 use tautwire_protocol::{
-    Delivery, Packet, PacketId, Properties, Property, PropertyContext, ProtocolVersion, PubAck, PubComp, PubRec,
-    PubRel, PubRelReason, Publish, QoS, ReasonCode, TopicName,
+    Delivery, Packet, PacketId, Properties, Property, PropertyContext, PropertyId, ProtocolVersion, PubAck, PubComp,
+    PubRec, PubRecReason, PubRel, PubRelReason, Publish, QoS, ReasonCode, TopicName,
 };
 use tautwire_session::{Change, PendingMessage, Resend, SubscriptionIds};
 
+use super::durable::Tracked;
 use super::link::{Link, Phase};
 use super::{Acceptance, Event, Handler, Machine, unwritable};
 use crate::error::Refused;
@@ -21,6 +22,12 @@ pub struct Published {
 
 impl Published {
     pub(super) const SUCCESS: Published = Published { reason: ReasonCode::Success };
+
+    /// What PUBREC said of a QoS 2 message. PUBCOMP does not repeat it.
+    pub(super) fn of_received(nobody_has_subscribed: bool) -> Published {
+        let reason = if nobody_has_subscribed { ReasonCode::NoMatchingSubscribers } else { ReasonCode::Success };
+        Published { reason }
+    }
 }
 
 impl<T> Machine<T> {
@@ -28,8 +35,8 @@ impl<T> Machine<T> {
     /// come.
     ///
     /// # Errors
-    /// The message cannot be sent at all, the server does not offer what it needs, or [`Error::Full`]: try again once
-    /// output has been taken or messages have been acknowledged.
+    /// The message cannot be sent at all, the server does not offer what it needs, or [`Error::QueueFull`] and [`Error::OutputFull`]:
+    /// try again once output has been taken or messages have been acknowledged.
     pub fn publish(
         &mut self,
         publication: &Publication<'_>,
@@ -49,7 +56,7 @@ impl<T> Machine<T> {
                     topic: topic.as_str(),
                     properties,
                     payload: publication.payload,
-                    qos: publication.qos,
+                    qos: publication.chosen_qos(),
                     retain: publication.retain,
                     expires_at_ms: publication
                         .expiry_s
@@ -62,7 +69,7 @@ impl<T> Machine<T> {
         self.scratch = scratch;
         match &accepted {
             Ok(_) => self.counters.published += 1,
-            Err(Error::Full) => self.counters.refused_full += 1,
+            Err(error) if error.is_full() => self.counters.refused_full += 1,
             Err(_) => {}
         }
         accepted
@@ -77,6 +84,9 @@ impl<T> Machine<T> {
         for property in &publication.properties {
             property.append_to(scratch).map_err(wrong)?;
         }
+        if let Some(topic) = publication.response_topic {
+            Property::ResponseTopic(TopicName::new(topic)?).append_to(scratch).map_err(wrong)?;
+        }
         // Says exactly what is wrong, where checking the block says that something is.
         let publish = Publish {
             delivery: Delivery::AtMostOnce,
@@ -87,19 +97,29 @@ impl<T> Machine<T> {
         };
         publish.encoded_len(self.version()).map_err(wrong)?;
         if publication.expiry_s.is_some() && !self.version().is_v5() {
-            return Err(Error::Options("a message expiry needs MQTT 5.0".into()));
+            return Err(Error::NotSupported("message expiry, which needs MQTT 5.0"));
+        }
+        if publication.response_topic.is_some() && !self.version().is_v5() {
+            return Err(Error::NotSupported("a response topic, which needs MQTT 5.0"));
+        }
+        if publication.response_topic.is_some()
+            && publication.properties.iter().any(|property| matches!(property, Property::ResponseTopic(_)))
+        {
+            return Err(wrong(tautwire_protocol::EncodeError::PropertyRepeated {
+                property: PropertyId::ResponseTopic,
+            }));
         }
         for property in &publication.properties {
             match property {
                 // [MQTT-3.3.4-6]
                 Property::SubscriptionIdentifier(_) => {
-                    return Err(Error::Options("a client's message has no subscription identifier".into()));
+                    return Err(Error::argument("a client's message has no subscription identifier"));
                 }
                 Property::TopicAlias(alias)
                     if self.phase == Phase::Open && alias.get() > self.link.offer.topic_alias_maximum =>
                 {
                     // [MQTT-3.3.2-9]
-                    return Err(Error::NotOffered("so high a topic alias"));
+                    return Err(Error::NotSupported("so high a topic alias"));
                 }
                 _ => {}
             }
@@ -110,16 +130,14 @@ impl<T> Machine<T> {
     /// What the server has said that it does not do.
     fn check_offer(&self, publication: &Publication<'_>) -> Result<(), Error> {
         let offer = &self.link.offer;
-        if publication.qos > offer.maximum_qos {
+        let qos = publication.chosen_qos();
+        if qos > offer.maximum_qos {
             // [MQTT-3.2.2-11]
-            return Err(Error::NotOffered(match publication.qos {
-                QoS::ExactlyOnce => "QoS 2",
-                _ => "QoS 1",
-            }));
+            return Err(Error::QoSNotSupported(qos));
         }
         if publication.retain && !offer.retain {
             // [MQTT-3.2.2-14]
-            return Err(Error::NotOffered("retained messages"));
+            return Err(Error::RetainNotSupported);
         }
         Ok(())
     }
@@ -130,7 +148,7 @@ impl<T> Machine<T> {
             // It may overtake messages of another QoS, not its like [MQTT-4.6.0-5].
             if self.phase == Phase::Open && self.queued_at_most_once == 0 {
                 if output_is_full {
-                    return Err(Error::Full);
+                    return Err(Error::OutputFull);
                 }
                 let version = self.options.version;
                 write_publish(
@@ -151,8 +169,9 @@ impl<T> Machine<T> {
             let sending = sending(message.qos, packet_id, false);
             let version = self.options.version;
             write_publish(&mut self.output, &mut self.link, &self.options, version, message, sending, now_ms)?;
+            let sequence = self.store_message(message, Some(packet_id), now_ms);
             self.session.apply(Change::Started(pending(message)));
-            self.tags.insert(packet_id, tag());
+            self.tags.insert(packet_id, Tracked { tag: Some(tag()), sequence });
             return Ok(Acceptance::Tracked);
         }
         let limits = &self.options.limits;
@@ -160,12 +179,13 @@ impl<T> Machine<T> {
         if self.queued_tags.len() >= limits.queue_messages
             || queued_bytes.saturating_add(message.kept_bytes()) > limits.queue_bytes && !self.queued_tags.is_empty()
         {
-            return Err(Error::Full);
+            return Err(Error::QueueFull);
         }
         self.counters.queued += 1;
         self.queued_at_most_once += usize::from(message.qos == QoS::AtMostOnce);
+        let sequence = self.store_message(message, None, now_ms);
         self.session.apply(Change::Queued(pending(message)));
-        self.queued_tags.push_back(tag());
+        self.queued_tags.push_back(Tracked { tag: Some(tag()), sequence });
         Ok(Acceptance::Tracked)
     }
 
@@ -255,8 +275,9 @@ impl<T> Machine<T> {
                 None => self.withdraw(qos, Some(Ok(Published::SUCCESS)), handler),
                 Some(packet_id) => {
                     self.session.apply(Change::StartedQueued);
-                    if let Some(tag) = self.queued_tags.pop_front() {
-                        self.tags.insert(packet_id, tag);
+                    if let Some(tracked) = self.queued_tags.pop_front() {
+                        self.store_sent(tracked.sequence, packet_id);
+                        self.tags.insert(packet_id, tracked);
                     }
                 }
             }
@@ -266,10 +287,10 @@ impl<T> Machine<T> {
     /// A message that was taken before it was known what the server offers.
     fn write_waiting(&mut self, message: &MessageRef<'_>, sending: Delivery, now_ms: u64) -> Result<(), Error> {
         if message.qos > self.link.offer.maximum_qos {
-            return Err(Error::NotOffered("the QoS of the message"));
+            return Err(Error::QoSNotSupported(message.qos));
         }
         if message.retain && !self.link.offer.retain {
-            return Err(Error::NotOffered("retained messages"));
+            return Err(Error::RetainNotSupported);
         }
         let version = self.options.version;
         write_publish(&mut self.output, &mut self.link, &self.options, version, message, sending, now_ms)
@@ -279,7 +300,9 @@ impl<T> Machine<T> {
     fn withdraw(&mut self, qos: QoS, outcome: Option<Result<Published, Error>>, handler: &mut impl Handler<T>) {
         self.session.apply(Change::Withdrawn);
         self.queued_at_most_once -= usize::from(qos == QoS::AtMostOnce);
-        if let (Some(tag), Some(outcome)) = (self.queued_tags.pop_front(), outcome) {
+        let Some(tracked) = self.queued_tags.pop_front() else { return };
+        self.forget(tracked.sequence);
+        if let (Some(tag), Some(outcome)) = (tracked.tag, outcome) {
             handler.event(Event::Published(tag, outcome));
         }
     }
@@ -321,7 +344,12 @@ impl<T> Machine<T> {
                 self.pump(now_ms, handler);
             }
             Some(QoS::ExactlyOnce) => {
+                if received.reason == PubRecReason::NoMatchingSubscribers {
+                    self.unmatched.insert(packet_id);
+                }
                 self.session.apply(Change::Received(packet_id));
+                let sequence = self.tags.get(&packet_id).map_or(0, |tracked| tracked.sequence);
+                self.store_released(sequence);
                 self.release(packet_id, PubRelReason::Success);
             }
             Some(_) => return Err(self.breach("PUBREC for a QoS 1 message")),
@@ -340,7 +368,8 @@ impl<T> Machine<T> {
     ) -> Result<(), Error> {
         if self.session.outbound().is_some_and(|outbound| outbound.is_released(complete.packet_id)) {
             // Whatever the reason says: PUBREC came, so the server has taken the message over.
-            self.finish(complete.packet_id, Ok(Published::SUCCESS), handler);
+            let published = Published::of_received(self.unmatched.remove(&complete.packet_id));
+            self.finish(complete.packet_id, Ok(published), handler);
             self.pump(now_ms, handler);
         } else if self.unacknowledged_qos(complete.packet_id).is_some() {
             return Err(self.breach("PUBCOMP before PUBREC"));
@@ -359,7 +388,9 @@ impl<T> Machine<T> {
 
     fn finish(&mut self, packet_id: PacketId, outcome: Result<Published, Error>, handler: &mut impl Handler<T>) {
         self.session.apply(Change::Completed(packet_id));
-        if let Some(tag) = self.tags.remove(&packet_id) {
+        let Some(tracked) = self.tags.remove(&packet_id) else { return };
+        self.forget(tracked.sequence);
+        if let Some(tag) = tracked.tag {
             handler.event(Event::Published(tag, outcome));
         }
     }
@@ -378,7 +409,7 @@ impl<T> Machine<T> {
     }
 }
 
-fn sending(qos: QoS, packet_id: PacketId, dup: bool) -> Delivery {
+pub(super) fn sending(qos: QoS, packet_id: PacketId, dup: bool) -> Delivery {
     match qos {
         QoS::AtMostOnce => Delivery::AtMostOnce,
         QoS::AtLeastOnce => Delivery::AtLeastOnce { packet_id, dup },
@@ -386,7 +417,7 @@ fn sending(qos: QoS, packet_id: PacketId, dup: bool) -> Delivery {
     }
 }
 
-fn pending(message: &MessageRef<'_>) -> PendingMessage {
+pub(super) fn pending(message: &MessageRef<'_>) -> PendingMessage {
     let kept: Message = message.to_message();
     PendingMessage {
         message: kept.into(),

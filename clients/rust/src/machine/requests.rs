@@ -1,7 +1,7 @@
 //! SUBSCRIBE and UNSUBSCRIBE.
 
 use tautwire_protocol::{
-    EncodeError, List, Packet, PacketId, Properties, Property, PropertyContext, SubAck, SubscriptionId,
+    EncodeError, List, Packet, PacketId, Properties, Property, PropertyContext, RetainHandling, SubAck, SubscriptionId,
     SubscriptionOptions, SubscriptionRequest, TopicFilter, UnsubAck, Unsubscribe as UnsubscribePacket,
 };
 use tautwire_session::{Change, SubscriptionRecord, SubscriptionSet};
@@ -22,35 +22,67 @@ pub(super) struct Request<T> {
 }
 
 enum Kind {
-    Subscribe {
-        filters: Vec<Box<str>>,
-        options: SubscriptionOptions,
-        identifier: Option<SubscriptionId>,
-        properties: PropertyBlock,
-    },
-    Unsubscribe {
-        filters: Vec<Box<str>>,
-        properties: PropertyBlock,
-    },
+    Subscribe { filters: Vec<Wanted>, identifier: Option<SubscriptionId>, properties: PropertyBlock, why: Why },
+    Unsubscribe { filters: Vec<Box<str>>, properties: PropertyBlock },
+}
+
+/// A filter, and how its messages are to come.
+pub(crate) type Wanted = (Box<str>, SubscriptionOptions);
+
+/// What a SUBSCRIBE is sent for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// The application has asked.
+    Asked,
+    /// The session that had the subscription is lost.
+    Renewed,
+    /// One of several subscriptions to a filter has ended. If the server refuses, the old options stay.
+    Adjusted,
 }
 
 impl<T> Machine<T> {
     /// Asks for messages. [`Event::Subscribed`] gives `tag` back.
     ///
     /// # Errors
-    /// A filter that is none, options that this version or the server does not know, or [`Error::Full`].
+    /// A filter that is none, options that this version or the server does not know, or [`Error::QueueFull`].
     pub fn subscribe(&mut self, subscribe: &Subscribe, tag: T, handler: &mut impl Handler<T>) -> Result<(), Error> {
+        let filters = subscribe.filters.iter().map(|filter| (filter.as_str().into(), subscribe.options)).collect();
+        self.subscribe_to(subscribe, filters, subscribe.identifier, tag, handler)
+    }
+
+    /// The same, where other subscriptions have a say in the options of the filters.
+    pub(crate) fn subscribe_to(
+        &mut self,
+        subscribe: &Subscribe,
+        filters: Vec<Wanted>,
+        identifier: Option<SubscriptionId>,
+        tag: T,
+        handler: &mut impl Handler<T>,
+    ) -> Result<(), Error> {
         subscribe.check()?;
-        self.request(
-            Kind::Subscribe {
-                filters: subscribe.filters.iter().map(|filter| filter.as_str().into()).collect(),
-                options: subscribe.options,
-                identifier: subscribe.identifier,
-                properties: subscribe.properties.clone(),
-            },
-            Some(tag),
-            handler,
-        )
+        let properties = subscribe.properties.clone();
+        let kind = Kind::Subscribe { filters, identifier, properties, why: Why::Asked };
+        self.request(kind, Some(tag), handler)
+    }
+
+    /// Changes the options of subscriptions that the server has, without having retained messages sent again. Before MQTT 5.0 that
+    /// cannot be said, so nothing changes [MQTT-3.8.4-3].
+    pub(crate) fn adjust(
+        &mut self,
+        filters: Vec<Wanted>,
+        identifier: Option<SubscriptionId>,
+        handler: &mut impl Handler<T>,
+    ) {
+        if filters.is_empty() || !self.version().is_v5() {
+            return;
+        }
+        let filters = filters.into_iter().map(|(filter, options)| {
+            (filter, SubscriptionOptions { retain_handling: RetainHandling::DoNotSend, ..options })
+        });
+        let properties = PropertyBlock::new(PropertyContext::Subscribe);
+        let kind = Kind::Subscribe { filters: filters.collect(), identifier, properties, why: Why::Adjusted };
+        // Where there is no room for it, messages come as before.
+        let _ = self.request(kind, None, handler);
     }
 
     /// Ends subscriptions. [`Event::Unsubscribed`] gives `tag` back, if there is one.
@@ -78,7 +110,7 @@ impl<T> Machine<T> {
     fn request(&mut self, kind: Kind, tag: Option<T>, handler: &mut impl Handler<T>) -> Result<(), Error> {
         if self.requests.len() + self.unsent.len() >= REQUESTS_MAX {
             self.counters.refused_full += 1;
-            return Err(Error::Full);
+            return Err(Error::QueueFull);
         }
         // Whether it can be written does not depend on the identifier.
         let bytes = with_packet(&kind, PacketId::new(1), |packet| packet.encoded_len(self.options.version))
@@ -100,15 +132,15 @@ impl<T> Machine<T> {
             return Err(Error::TooLarge { bytes, limit_bytes });
         }
         let Kind::Subscribe { filters, identifier, .. } = kind else { return Ok(()) };
-        let mut filters = filters.iter().filter_map(|filter| TopicFilter::new(filter).ok());
+        let mut filters = filters.iter().filter_map(|(filter, _)| TopicFilter::new(filter).ok());
         if identifier.is_some() && !offer.subscription_identifiers {
-            return Err(Error::NotOffered("subscription identifiers"));
+            return Err(Error::NotSupported("subscription identifiers"));
         }
         if !offer.wildcards && filters.clone().any(TopicFilter::has_wildcard) {
-            return Err(Error::NotOffered("wildcard subscriptions"));
+            return Err(Error::NotSupported("wildcard subscriptions"));
         }
         if !offer.shared_subscriptions && filters.any(|filter| filter.share().is_some()) {
-            return Err(Error::NotOffered("shared subscriptions"));
+            return Err(Error::NotSupported("shared subscriptions"));
         }
         Ok(())
     }
@@ -139,10 +171,10 @@ impl<T> Machine<T> {
             .iter()
             .map(|(filter, record)| Request {
                 kind: Kind::Subscribe {
-                    filters: vec![filter.into()],
-                    options: record.options,
+                    filters: vec![(filter.into(), record.options)],
                     identifier: record.identifier,
                     properties: PropertyBlock::new(PropertyContext::Subscribe),
+                    why: Why::Renewed,
                 },
                 tag: None,
             })
@@ -161,7 +193,7 @@ impl<T> Machine<T> {
         let Some(request) = self.take_request(ack.packet_id) else {
             return Err(self.breach("SUBACK for no SUBSCRIBE"));
         };
-        let Kind::Subscribe { filters, options, identifier, .. } = request.kind else {
+        let Kind::Subscribe { filters, identifier, why, .. } = request.kind else {
             return Err(self.breach("SUBACK for UNSUBSCRIBE"));
         };
         if ack.reasons.len() != filters.len() {
@@ -169,12 +201,12 @@ impl<T> Machine<T> {
             return Err(self.breach("SUBACK with another number of codes than filters"));
         }
         let text = ack.properties.reason_string();
-        for (filter, reason) in filters.into_iter().zip(ack.reasons.iter()) {
+        for ((filter, options), reason) in filters.into_iter().zip(ack.reasons.iter()) {
             if reason.granted_qos().is_some() {
                 // The options as asked for: they are asked for again if the session is lost.
                 self.session
                     .apply(Change::Subscribed(filter, SubscriptionRecord { options, identifier, format: None }));
-            } else if request.tag.is_none() {
+            } else if why == Why::Renewed {
                 let why = Error::refused(Refused::Subscription(filter.clone()), reason, text);
                 handler.event(Event::SubscriptionLost(filter, why));
             }
@@ -223,12 +255,12 @@ impl<T> Request<T> {
         match (self.tag, self.kind) {
             (Some(tag), Kind::Subscribe { .. }) => handler.event(Event::Subscribed(tag, Err(error))),
             (Some(tag), Kind::Unsubscribe { .. }) => handler.event(Event::Unsubscribed(tag, Err(error))),
-            (None, Kind::Subscribe { filters, .. }) => {
-                for filter in filters {
+            (None, Kind::Subscribe { filters, why: Why::Renewed, .. }) => {
+                for (filter, _) in filters {
                     handler.event(Event::SubscriptionLost(filter, error.clone()));
                 }
             }
-            (None, Kind::Unsubscribe { .. }) => {}
+            (None, Kind::Subscribe { .. } | Kind::Unsubscribe { .. }) => {}
         }
     }
 }
@@ -250,11 +282,11 @@ fn with_packet<R>(
 ) -> Result<R, EncodeError> {
     let Some(packet_id) = packet_id else { return Err(EncodeError::NoTopicFilters) };
     match kind {
-        Kind::Subscribe { filters, options, identifier, properties } => {
+        Kind::Subscribe { filters, identifier, properties, .. } => {
             let requests: Vec<_> = filters
                 .iter()
-                .filter_map(|filter| TopicFilter::new(filter).ok())
-                .map(|filter| SubscriptionRequest { filter, options: *options })
+                .filter_map(|(filter, options)| Some((TopicFilter::new(filter).ok()?, *options)))
+                .map(|(filter, options)| SubscriptionRequest { filter, options })
                 .collect();
             let mut list: Vec<_> = properties.get().iter().collect();
             list.extend(identifier.map(Property::SubscriptionIdentifier));

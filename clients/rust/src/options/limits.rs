@@ -5,9 +5,9 @@ pub struct Limits {
     /// Encoded packets that wait for the socket, in bytes; publishing waits above it. Default: 256 KiB.
     pub output_bytes: usize,
     /// Messages that wait to be sent: while there is no connection, or for a place among [`Limits::in_flight`].
-    /// Publishing waits above it. Default: 100,000.
+    /// Publishing waits above it. Default: 10,000.
     pub queue_messages: usize,
-    /// Bytes of those messages. Default: 64 MiB.
+    /// Bytes of those messages. Default: 16 MiB.
     pub queue_bytes: usize,
     /// QoS 1 and 2 messages sent and not acknowledged to the end; the server's Receive Maximum counts where it is lower
     /// [MQTT-3.3.4-9]. Default: 1000.
@@ -21,8 +21,8 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             output_bytes: 256 << 10,
-            queue_messages: 100_000,
-            queue_bytes: 64 << 20,
+            queue_messages: 10_000,
+            queue_bytes: 16 << 20,
             in_flight: 1000,
             unclaimed_messages: 1000,
         }

@@ -1,44 +1,64 @@
 //! How a client connects and behaves.
 
 mod authenticator;
+mod credentials;
+mod headers;
 mod limits;
+mod reconnect;
 mod server;
 mod will;
 
 use std::fmt;
+use std::future::Future;
 use std::hash::{BuildHasher as _, RandomState};
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 
 use tautwire_protocol::{MAX_PACKET_SIZE_BYTES, Property, PropertyContext, ProtocolVersion};
 
-use crate::Error;
+use crate::error::BoxError;
 use crate::properties::PropertyBlock;
+use crate::{Error, FileStore};
 
 pub use authenticator::Authenticator;
+pub use credentials::Credentials;
+pub(crate) use credentials::CredentialsSource;
+pub(crate) use headers::Headers;
 pub use limits::Limits;
+pub use reconnect::Reconnect;
 pub use server::{Scheme, Server};
 pub use will::Will;
 
-/// The session is never ended by the server (Session Expiry Interval, section 3.1.2.11.2).
-pub const NEVER_EXPIRES: u32 = u32::MAX;
+/// The server never ends the session (Session Expiry Interval, section 3.1.2.11.2).
+pub const NEVER_EXPIRES: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// How long the server keeps the session of a client that is away, unless the application says otherwise: it outlasts a restart of a
+/// broker or a change of networks.
+const SESSION_EXPIRY_S: u32 = 300;
 
 /// How a client connects and behaves. What is not said has a default that suits most programs.
 ///
 /// ```
+/// # use std::time::Duration;
 /// # use tautwire_client::Options;
-/// let options = Options::new("mqtt://localhost:1883")?.client_id("thermometer-7").keep_alive_s(30);
+/// let options = Options::new("mqtt://localhost:1883")?.client_id("thermometer-7").keep_alive(Duration::from_secs(30));
 /// # Ok::<(), tautwire_client::Error>(())
 /// ```
 pub struct Options {
     pub(crate) server: Server,
     pub(crate) version: ProtocolVersion,
     pub(crate) client_id: String,
+    /// The application has chosen it.
+    has_client_id: bool,
     pub(crate) clean_start: bool,
     pub(crate) session_expiry_s: u32,
+    /// The application has said how long the session lasts.
+    pub(crate) has_session_expiry: bool,
     pub(crate) keep_alive_s: u16,
     pub(crate) user_name: Option<String>,
     pub(crate) password: Option<Vec<u8>>,
+    pub(crate) credentials: Option<CredentialsSource>,
+    pub(crate) headers: Headers,
     pub(crate) will: Option<Will>,
     pub(crate) receive_maximum: u16,
     pub(crate) maximum_packet_size_bytes: u32,
@@ -48,29 +68,14 @@ pub struct Options {
     pub(crate) connect_properties: PropertyBlock,
     pub(crate) authenticator: Option<Box<dyn Authenticator>>,
     pub(crate) limits: Limits,
+    pub(crate) store: Option<FileStore>,
     pub(crate) connect_timeout: Duration,
     pub(crate) ping_timeout: Duration,
     pub(crate) disconnect_timeout: Duration,
     pub(crate) reconnect: Option<Reconnect>,
+    pub(crate) attempts_max: Option<NonZeroU32>,
     #[cfg(feature = "tls")]
     pub(crate) tls: crate::Tls,
-}
-
-/// How long to wait before another attempt to connect: at first `min`, twice as long after each failure, at most `max`.
-/// The time is cut by a random part of up to a half, so that many clients do not come back at the same moment. A connection
-/// that lasted 5 s begins anew with `min`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reconnect {
-    /// After the first failure. Default: 0.25 s.
-    pub min: Duration,
-    /// The most. Default: 30 s.
-    pub max: Duration,
-}
-
-impl Default for Reconnect {
-    fn default() -> Self {
-        Reconnect { min: Duration::from_millis(250), max: Duration::from_secs(30) }
-    }
 }
 
 impl Options {
@@ -90,11 +95,15 @@ impl Options {
             server,
             version: ProtocolVersion::V5,
             client_id: random_client_id(),
+            has_client_id: false,
             clean_start: true,
-            session_expiry_s: 0,
+            session_expiry_s: SESSION_EXPIRY_S,
+            has_session_expiry: false,
             keep_alive_s: 60,
             user_name: None,
             password: None,
+            credentials: None,
+            headers: Headers::default(),
             will: None,
             receive_maximum: 1000,
             maximum_packet_size_bytes: MAX_PACKET_SIZE_BYTES,
@@ -103,10 +112,12 @@ impl Options {
             connect_properties: PropertyBlock::new(PropertyContext::Connect),
             authenticator: None,
             limits: Limits::default(),
-            connect_timeout: Duration::from_secs(10),
+            store: None,
+            connect_timeout: Duration::from_secs(20),
             ping_timeout: Duration::from_secs(10),
             disconnect_timeout: Duration::from_secs(5),
             reconnect: Some(Reconnect::default()),
+            attempts_max: None,
             #[cfg(feature = "tls")]
             tls: crate::Tls::default(),
         }
@@ -123,17 +134,25 @@ impl Options {
     #[must_use]
     pub fn client_id(mut self, client_id: impl Into<String>) -> Options {
         self.client_id = client_id.into();
+        self.has_client_id = true;
         self
     }
 
-    /// The session goes on where an earlier connection of this client identifier left it, and outlives this one by so many
-    /// seconds ([`NEVER_EXPIRES`] for ever). Default: a new session that ends with its connection.
-    ///
-    /// Before MQTT 5.0 the server decides how long, and 0 says that the session ends with the connection.
+    /// The session goes on where an earlier connection of this client identifier left it, and the server keeps it for so long when
+    /// this one has ended ([`NEVER_EXPIRES`] for ever): no [`Options::clean_start`], and [`Options::session_expiry`].
     #[must_use]
-    pub fn persistent(mut self, session_expiry_s: u32) -> Options {
-        self.clean_start = false;
-        self.session_expiry_s = session_expiry_s;
+    pub fn persistent(self, session_expiry: Duration) -> Options {
+        self.clean_start(false).session_expiry(session_expiry)
+    }
+
+    /// How long the server keeps the session when the connection has ended, in whole seconds (rounded up, [`NEVER_EXPIRES`] at most).
+    /// Default: 300 s when the connection was lost, and not at all when the client was disconnected. What is set here counts for both.
+    ///
+    /// Before MQTT 5.0 the server decides how long.
+    #[must_use]
+    pub fn session_expiry(mut self, expiry: Duration) -> Options {
+        self.session_expiry_s = whole_seconds(expiry);
+        self.has_session_expiry = true;
         self
     }
 
@@ -145,12 +164,13 @@ impl Options {
         self
     }
 
-    /// The longest silence of the client in seconds (section 3.1.2.10); 0 turns it off. Default: 60.
+    /// The longest silence of the client (section 3.1.2.10), in whole seconds (rounded up, 65,535 at most); zero turns it off.
+    /// Default: 60 s.
     ///
     /// After so long without a packet sent or received the client asks for a sign of life.
     #[must_use]
-    pub fn keep_alive_s(mut self, keep_alive_s: u16) -> Options {
-        self.keep_alive_s = keep_alive_s;
+    pub fn keep_alive(mut self, keep_alive: Duration) -> Options {
+        self.keep_alive_s = u16::try_from(whole_seconds(keep_alive)).unwrap_or(u16::MAX);
         self
     }
 
@@ -166,6 +186,37 @@ impl Options {
     pub fn password(mut self, password: impl Into<Vec<u8>>) -> Options {
         self.password = Some(password.into());
         self
+    }
+
+    /// Asks the application for user name and password at each connection, for example for a token that expires. They count instead
+    /// of [`Options::user_name`] and [`Options::password`]. The time that it takes is part of [`Options::connect_timeout`].
+    ///
+    /// With [`crate::blocking::Client`] it runs on the client's own thread and may block.
+    ///
+    /// ```
+    /// use tautwire_client::{Credentials, Options};
+    /// # async fn newest_token() -> Result<String, std::io::Error> { Ok(String::new()) }
+    /// let options = Options::new("mqtt://localhost:1883")?
+    ///     .credentials(|| async { Ok(Credentials::user_name("device-7").password(newest_token().await?)) });
+    /// # Ok::<(), tautwire_client::Error>(())
+    /// ```
+    #[must_use]
+    pub fn credentials<F, A>(mut self, ask: F) -> Options
+    where
+        F: FnMut() -> A + Send + 'static,
+        A: Future<Output = Result<Credentials, BoxError>> + Send + 'static,
+    {
+        self.credentials = Some(CredentialsSource::new(ask));
+        self
+    }
+
+    /// Adds a header field to the handshake of `ws://` and `wss://`. May be repeated.
+    ///
+    /// # Errors
+    /// [`Error::Options`]: a name that is none or that the client sets itself, a value that is not of visible ASCII, or more than 8 KiB.
+    pub fn websocket_header(mut self, name: &str, value: &str) -> Result<Options, Error> {
+        self.headers.push(name, value)?;
+        Ok(self)
     }
 
     /// The message that the server publishes when this client is gone without a word (section 3.1.2.5).
@@ -211,7 +262,10 @@ impl Options {
     /// A property that may not stand in CONNECT, or not twice.
     pub fn connect_property(mut self, property: Property<'_>) -> Result<Options, Error> {
         match property {
-            Property::SessionExpiryInterval(seconds) => self.session_expiry_s = seconds,
+            Property::SessionExpiryInterval(seconds) => {
+                self.session_expiry_s = seconds;
+                self.has_session_expiry = true;
+            }
             Property::ReceiveMaximum(maximum) => self.receive_maximum = maximum.get(),
             Property::MaximumPacketSize(bytes) => self.maximum_packet_size_bytes = bytes.get(),
             Property::TopicAliasMaximum(maximum) => self.topic_alias_maximum = maximum,
@@ -227,6 +281,20 @@ impl Options {
         self
     }
 
+    /// Keeps messages of QoS 1 and 2 beyond the life of the process, and goes on with the session that an earlier one has left: no
+    /// [`Options::clean_start`], and the server keeps the session for 300 s after the client has been disconnected, too, unless
+    /// [`Options::session_expiry`] says otherwise. The session has a client identifier, which is that of the store unless it is new.
+    #[must_use]
+    pub fn store(mut self, store: FileStore) -> Options {
+        if let Some(client_id) = store.client_id().filter(|_| !self.has_client_id) {
+            self.client_id = client_id;
+        }
+        self.clean_start = false;
+        self.has_session_expiry = true;
+        self.store = Some(store);
+        self
+    }
+
     /// What may pile up in the client.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Options {
@@ -234,7 +302,7 @@ impl Options {
         self
     }
 
-    /// Time for the connection, and again for the server's CONNACK. Default: 10 s.
+    /// Time for an attempt to connect, from the lookup of the name to the server's CONNACK. Default: 20 s.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Options {
         self.connect_timeout = timeout;
@@ -262,6 +330,13 @@ impl Options {
         self
     }
 
+    /// Attempts in a row that may fail before the client ends with the last error. Default: no limit.
+    #[must_use]
+    pub fn attempts_max(mut self, attempts: NonZeroU32) -> Options {
+        self.attempts_max = Some(attempts);
+        self
+    }
+
     /// Whom to trust and who to be, for `mqtts://` and `wss://`.
     #[cfg(feature = "tls")]
     #[must_use]
@@ -270,9 +345,9 @@ impl Options {
         self
     }
 
-    /// Whether the session is meant to outlive the connection.
+    /// Whether the session is meant to outlive the client, and not only connections that are lost.
     pub(crate) fn is_persistent(&self) -> bool {
-        if self.version.is_v5() { self.session_expiry_s > 0 } else { !self.clean_start }
+        if self.version.is_v5() { self.has_session_expiry && self.session_expiry_s > 0 } else { !self.clean_start }
     }
 }
 
@@ -286,10 +361,17 @@ impl fmt::Debug for Options {
             .field("clean_start", &self.clean_start)
             .field("session_expiry_s", &self.session_expiry_s)
             .field("keep_alive_s", &self.keep_alive_s)
+            .field("headers", &self.headers)
             .field("limits", &self.limits)
             .field("reconnect", &self.reconnect)
             .finish_non_exhaustive()
     }
+}
+
+/// Rounded up; at most what a field of four bytes can say.
+pub(crate) fn whole_seconds(duration: Duration) -> u32 {
+    let seconds = duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0));
+    u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
 /// At most 23 characters, which is what every server must take [MQTT-3.1.3-5].
@@ -306,6 +388,25 @@ mod tests {
         let (first, second) = (random_client_id(), random_client_id());
         assert_ne!(first, second);
         assert!(first.len() <= 23, "{first}");
+    }
+
+    #[test]
+    fn seconds_are_rounded_up_and_end_at_the_most_that_can_be_said() {
+        let options = |expiry| Options::new("mqtt://h").expect("an address").session_expiry(expiry);
+        assert_eq!(options(Duration::ZERO).session_expiry_s, 0);
+        assert_eq!(options(Duration::from_millis(1001)).session_expiry_s, 2);
+        assert_eq!(options(NEVER_EXPIRES).session_expiry_s, u32::MAX);
+        assert_eq!(options(Duration::MAX).session_expiry_s, u32::MAX);
+        assert_eq!(options(Duration::ZERO).keep_alive(Duration::MAX).keep_alive_s, u16::MAX);
+    }
+
+    #[test]
+    fn secrets_do_not_show() {
+        let options = Options::new("mqtt://h").expect("an address").user_name("u").password("secret");
+        let options = options.will(Will::new("t", "secret").expect("a topic"));
+        let options = options.websocket_header("Authorization", "secret").expect("a header");
+        assert!(!format!("{options:?}").contains("secret"));
+        assert!(!format!("{:?}", Credentials::token("secret")).contains("secret"));
     }
 
     #[test]

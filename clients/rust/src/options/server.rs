@@ -18,7 +18,7 @@ pub enum Scheme {
 }
 
 /// A server's address, parsed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Server {
     /// How to reach it.
     pub scheme: Scheme,
@@ -58,7 +58,7 @@ impl Server {
     /// # Errors
     /// [`Error::Options`] that says what is wrong.
     pub fn parse(address: &str) -> Result<Server, Error> {
-        let wrong = |what: &str| Error::Options(format!("{address}: {what}"));
+        let wrong = |what: &str| Error::Options(format!("{}: {what}", shown(address)));
         // The second form is for programs that take URLs alone.
         if let Some(path) = address.strip_prefix("unix:").or_else(|| address.strip_prefix("mqtt+unix://")) {
             return match path {
@@ -75,7 +75,7 @@ impl Server {
             };
         }
         let Some((scheme, rest)) = address.split_once("://") else {
-            return Err(wrong("write it as mqtt://HOST[:PORT]"));
+            return Err(wrong("an address begins with its scheme, as in mqtt://127.0.0.1:1883"));
         };
         let scheme = match scheme {
             "mqtt" | "tcp" => Scheme::Mqtt,
@@ -95,7 +95,7 @@ impl Server {
             None => (rest, ""),
         };
         if authority.contains('@') {
-            return Err(wrong("user name and password are options of their own"));
+            return Err(wrong("leave out user name and password, which are options of their own"));
         }
         if !scheme.is_websocket() && !matches!(path, "" | "/") {
             return Err(wrong("a path is for ws and wss"));
@@ -142,6 +142,31 @@ impl fmt::Display for Server {
     }
 }
 
+impl fmt::Debug for Server {
+    /// Without what follows a question mark: it may be a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = match self.scheme {
+            Scheme::Unix => &self.path,
+            _ => self.path.split('?').next().unwrap_or_default(),
+        };
+        let Server { scheme, host, port, .. } = self;
+        let mut server = f.debug_struct("Server");
+        server.field("scheme", scheme).field("host", host).field("port", port).field("path", &path).finish()
+    }
+}
+
+/// An address as an error may show it: without user name and password, and without what follows a question mark.
+fn shown(address: &str) -> String {
+    let is_scheme = |text: &&str| text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'+');
+    let scheme = address.split_once("://").map(|(scheme, _)| scheme).filter(is_scheme);
+    match scheme {
+        // Where a password ends is not to be guessed in what is no address.
+        Some(scheme) if address.contains('@') => format!("{scheme}://…"),
+        None if address.contains('@') => "…".to_owned(),
+        _ => address.split('?').next().unwrap_or_default().escape_debug().to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,6 +202,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn secrets_of_an_address_show_nowhere() {
+        for address in [
+            "mqtt://u:secret@h",
+            "mqtt://u:se/secret@h",
+            "mqtt://u:?secret@h:1",
+            "u:secret@h",
+            "secret@x://h",
+            "http://u:secret@h",
+            "ws://h x?token=secret",
+            "mqtt://secret:secret@h:x",
+        ] {
+            let error = Server::parse(address).expect_err("it is none");
+            for shown in [error.to_string(), format!("{error:?}")] {
+                assert!(!shown.contains("secret"), "{shown}");
+            }
+        }
+        let error = Server::parse("127.0.0.1:1883").expect_err("no scheme").to_string();
+        assert!(error.contains("127.0.0.1:1883: an address begins with its scheme, as in mqtt://"), "{error}");
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_unix_socket_is_a_file() {
@@ -199,5 +245,7 @@ mod tests {
         assert_eq!((server.port, server.path.as_str()), (80, "/x?y"));
         assert_eq!(Server::parse("ws://h").expect("an address").path, "/mqtt");
         assert!(Server::parse("ws://h/x y").is_err());
+        let server = Server::parse("ws://h/x?token=secret").expect("an address");
+        assert!(!format!("{server:?}").contains("secret"));
     }
 }

@@ -8,12 +8,12 @@ use std::task::{Context, Poll};
 use tautwire_protocol::{Property, PubAckReason, ReasonCode};
 
 use super::completion::{Completion, Publishing, Way};
-use super::routes::{Granted, Tag, Target};
+use super::routes::{Granted, Routes, Tag, Target};
 use super::stream::Stream;
 use super::subscription::Subscription;
 use super::{Counters, Shared, State, Status};
 use crate::error::Refused;
-use crate::machine::{Acceptance, AckToken, Offer};
+use crate::machine::{Acceptance, AckToken, Machine, Offer};
 use crate::{Error, Options, Publication, Subscribe};
 
 /// A client as its fronts see it. When the last one is gone, the client ends as if told to disconnect.
@@ -64,11 +64,12 @@ impl Handle {
     pub(crate) fn subscribe(&self, subscribe: &Subscribe) -> Result<Subscribing, Error> {
         subscribe.check()?;
         let completion = Completion::new();
-        let mut subscription = self.listen(subscribe)?;
-        self.shared.with(|state| {
-            let State { machine, routes, .. } = state;
-            machine.subscribe(subscribe, Tag::Subscribe(completion.clone()), routes)
-        })?;
+        let stream = Arc::new(Stream::new(subscribe.capacity, subscribe.overflow));
+        let target = Target::Stream(stream.clone());
+        let (route, asked) = self.shared.with(|state| state.ask(subscribe, target, completion.clone()))?;
+        let filters = subscribe.filters.clone();
+        let mut subscription = Subscription::new(self.clone(), stream, route, filters, subscribe.manual);
+        asked?;
         // Dropped before the answer comes, it must still tell the server.
         subscription.set_granted((vec![tautwire_protocol::SubscribeReason::GrantedQoS0], None));
         Ok(Subscribing { completion, subscription: Some(subscription) })
@@ -82,7 +83,7 @@ impl Handle {
             Some(why) => Err(why),
             None => {
                 let target = Target::Stream(stream.clone());
-                Ok(state.routes.add(subscribe, target))
+                Ok(state.routes.listen(subscribe, target))
             }
         })?;
         Ok(Subscription::new(self.clone(), stream, route, subscribe.filters.clone(), subscribe.manual))
@@ -175,6 +176,33 @@ impl Handle {
 }
 
 impl State {
+    /// Adds a route and asks the server for it. Gives the number of the route, and whether the server could be asked.
+    ///
+    /// # Errors
+    /// The client is closed, and there is no route.
+    pub(super) fn ask(
+        &mut self,
+        subscribe: &Subscribe,
+        target: Target,
+        completion: Arc<Completion<Result<Granted, Error>>>,
+    ) -> Result<(u64, Result<(), Error>), Error> {
+        if let Some(why) = self.closed() {
+            return Err(why);
+        }
+        let (machine, routes) = self.parts();
+        let (route, wanted, identifier) = routes.ask(subscribe, target);
+        let asked = machine.subscribe_to(subscribe, wanted, identifier, Tag::Subscribe(completion), routes);
+        Ok((route, asked))
+    }
+
+    pub(super) fn parts(&mut self) -> (&mut Machine<Tag>, &mut Routes) {
+        (&mut self.machine, &mut self.routes)
+    }
+
+    pub(super) fn response_information(&self) -> Option<&str> {
+        self.machine.response_information()
+    }
+
     #[inline]
     fn publish(&mut self, publication: &Publication<'_>, now_ms: u64) -> Result<Publishing, Error> {
         if let Some(why) = self.closed() {

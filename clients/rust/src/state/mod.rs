@@ -1,12 +1,14 @@
 //! What the application's handles and the driver share. Nothing here depends on a runtime: whoever waits leaves a waker.
 //!
 //! One lock holds the machine and the routes. It is held for as long as it takes to handle what one read brought, never
-//! while anything is waited for, and wakers are called after it has been given back. A stream has a lock of its own, which
+//! while anything is waited for (but for the last sync of a store), and wakers are called after it has been given back. A stream has a lock of its own, which
 //! may be taken while the first is held, not the other way round.
 
 mod completion;
+mod events;
 mod handle;
 mod requester;
+mod responder;
 mod routes;
 mod status;
 mod stream;
@@ -16,20 +18,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use tautwire_protocol::{DisconnectReason, PropertyContext, PubAckReason};
+use tautwire_protocol::{DisconnectReason, Property, PropertyContext, PubAckReason};
 
 pub use completion::Publishing;
+pub use events::Events;
 pub(crate) use handle::Handle;
 pub use handle::{Subscribing, Unsubscribing};
-pub use requester::{Reply, Requester};
+pub use requester::Requester;
+pub use responder::{Response, ResponseFailure};
+pub(crate) use responder::{StopSignal, answer, caught};
 pub(crate) use routes::{Routes, Tag};
-pub use status::Status;
-pub(crate) use status::StatusBoard;
+pub use status::{ConnectionEvent, Status};
+pub(crate) use status::{StatusBoard, add_waker};
 pub use subscription::Subscription;
 
 use crate::machine::{AckToken, Machine, MachineCounters, millis};
+use crate::options::CredentialsSource;
 use crate::properties::PropertyBlock;
-use crate::{Error, Options};
+use crate::store::StoreWatch;
+use crate::{Credentials, Error, Options};
 
 /// What a client has counted since it was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,6 +48,8 @@ pub struct Counters {
     pub dropped_full: u64,
     /// Messages for which there was no stream.
     pub unrouted: u64,
+    /// Responses that came too late, twice, or for no request of this client.
+    pub responses_dropped: u64,
     /// QoS 1 and 2 messages acknowledged and dropped because nobody asked for them.
     pub unclaimed_dropped: u64,
     /// Times that reading stopped because a stream was full.
@@ -58,6 +67,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Shared {
     state: Mutex<State>,
     began: Instant,
+    store: Option<StoreWatch>,
 }
 
 pub(crate) struct State {
@@ -95,6 +105,8 @@ pub(crate) struct Turn {
     pub(crate) deadline_ms: Option<u64>,
     /// DISCONNECT is among what has been given out.
     pub(crate) is_leaving: bool,
+    /// What the store has to have written before the output leaves.
+    pub(crate) depends_on: Option<u64>,
 }
 
 /// What the driver is to know while it cannot write.
@@ -114,8 +126,10 @@ impl std::fmt::Debug for State {
 impl Shared {
     pub(crate) fn new(options: Options) -> Arc<Shared> {
         let routes = Routes::new(&options);
+        let machine = Machine::new(options);
+        let store = machine.store();
         let state = State {
-            machine: Machine::new(options),
+            machine,
             routes,
             driver: None,
             room: Vec::new(),
@@ -124,7 +138,7 @@ impl Shared {
             is_blocked: false,
             farewell: PropertyBlock::new(PropertyContext::Disconnect),
         };
-        Arc::new(Shared { state: Mutex::new(state), began: Instant::now() })
+        Arc::new(Shared { state: Mutex::new(state), began: Instant::now(), store })
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
@@ -168,8 +182,18 @@ impl Shared {
             }
             let stop_ms = if let Stop::By(at_ms) = state.stop { Some(at_ms) } else { None };
             let deadline_ms = state.machine.deadline_ms().into_iter().chain(stop_ms).min();
-            Ok(Turn { output, is_reading, deadline_ms, is_leaving: state.stop == Stop::Left })
+            let depends_on = if output.is_empty() { None } else { self.store_ticket() };
+            Ok(Turn { output, is_reading, deadline_ms, is_leaving: state.stop == Stop::Left, depends_on })
         })
+    }
+
+    /// What the store has to have written before anything that is in the output now may leave.
+    pub(crate) fn store_ticket(&self) -> Option<u64> {
+        self.store.as_ref().and_then(StoreWatch::ticket)
+    }
+
+    pub(crate) fn poll_stored(&self, ticket: u64, cx: &Context<'_>) -> Poll<Result<(), Error>> {
+        self.store.as_ref().map_or(Poll::Ready(Ok(())), |store| store.poll_synced(ticket, cx))
     }
 
     /// What can be said while the socket takes no more: whether to read, and when to look again.
@@ -204,10 +228,10 @@ impl Shared {
         })
     }
 
-    /// There is a connection.
-    pub(crate) fn opened(&self) -> Result<(), Error> {
+    /// There is a connection; CONNACK has to be there by `until_ms`.
+    pub(crate) fn opened(&self, until_ms: u64) -> Result<(), Error> {
         let now_ms = self.now_ms();
-        self.with(|state| state.machine.opened(now_ms))
+        self.with(|state| state.machine.opened_by(now_ms, until_ms))
     }
 
     /// The last output after an error: a DISCONNECT that says why.
@@ -239,6 +263,7 @@ impl Shared {
     /// The connection is gone or could not be had; whether another attempt is to follow.
     pub(crate) fn lost(&self, error: &Error, may_try_again: bool) -> bool {
         self.with(|state| {
+            let was_online = matches!(state.routes.board.status(), Status::Online { .. });
             state.machine.lost();
             let cut_short = state.machine.take_reauthentication();
             state.routes.fail_all(cut_short.into_iter().collect(), error);
@@ -248,7 +273,11 @@ impl Shared {
                 && state.machine.options().reconnect.is_some()
                 && !error.is_permanent();
             if again {
-                let woken = state.routes.board.set(Status::Offline(error.clone()));
+                let event = match was_online {
+                    true => ConnectionEvent::Disconnected(error.clone()),
+                    false => ConnectionEvent::AttemptFailed(error.clone()),
+                };
+                let woken = state.routes.board.set(Status::Offline(error.clone()), Some(event));
                 state.routes.intake.woken.extend(woken);
             } else {
                 state.finish(error);
@@ -264,9 +293,23 @@ impl Shared {
 
     pub(crate) fn set_connecting(&self) {
         self.with(|state| {
-            let woken = state.routes.board.set(Status::Connecting);
+            let woken = state.routes.board.set(Status::Connecting, None);
             state.routes.intake.woken.extend(woken);
         });
+    }
+
+    /// What the application gives credentials by, if it does. It is called outside of the lock, and given back.
+    pub(crate) fn take_credentials_source(&self) -> Option<CredentialsSource> {
+        lock(&self.state).machine.options_mut().credentials.take()
+    }
+
+    /// Gives the source back, with what it has said.
+    pub(crate) fn set_credentials(&self, source: CredentialsSource, credentials: Option<Credentials>) {
+        let mut state = lock(&self.state);
+        state.machine.options_mut().credentials = Some(source);
+        if let Some(credentials) = credentials {
+            state.machine.set_credentials(credentials);
+        }
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -283,7 +326,7 @@ impl Shared {
         action: impl FnOnce(&mut State) -> Result<Publishing, Error>,
     ) -> Poll<Result<Publishing, Error>> {
         self.with(|state| match action(state) {
-            Err(Error::Full) => {
+            Err(error) if error.is_full() => {
                 status::add_waker(&mut state.room, cx);
                 Poll::Pending
             }
@@ -342,6 +385,11 @@ impl State {
             // Nobody has let us in yet, so there is nobody to say goodbye to.
             self.stop = Stop::Left;
         } else if self.machine.is_settled() || now_ms >= at_ms {
+            let options = self.machine.options();
+            if options.version.is_v5() && !options.has_session_expiry && options.session_expiry_s > 0 {
+                // Nobody comes back for the session. What the application has said itself comes before.
+                let _ = self.farewell.push(Property::SessionExpiryInterval(0));
+            }
             self.machine.disconnect(DisconnectReason::NormalDisconnection, self.farewell.get())?;
             self.stop = Stop::Left;
         }
@@ -364,10 +412,15 @@ impl State {
     }
 
     fn finish(&mut self, why: &Error) {
+        if let Some(store) = self.machine.store() {
+            // Whoever is told that the client has ended may open the file again.
+            store.close();
+        }
         let tags = self.machine.drain_tags();
         self.routes.fail_all(tags, why);
         self.routes.end(why);
-        let woken = self.routes.board.set(Status::Closed(why.clone()));
+        let event = ConnectionEvent::Ended(why.clone());
+        let woken = self.routes.board.set(Status::Closed(why.clone()), Some(event));
         self.routes.intake.woken.extend(woken);
         if self.stop == Stop::No {
             self.stop = Stop::Left;

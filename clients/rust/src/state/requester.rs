@@ -1,22 +1,31 @@
-//! Requests and their answers (section 4.10).
+//! Requests and their responses (section 4.10).
 
 use std::future::Future;
+use std::hash::{BuildHasher as _, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use tautwire_protocol::{Property, QoS, TopicName};
+use tautwire_protocol::{Property, QoS, ReasonCode, TopicName};
 
-use super::State;
 use super::completion::{Completion, Publishing};
 use super::handle::Handle;
 use super::lock;
-use super::routes::{Replies, Tag, Target};
+use super::responder::FAILURE_PROPERTY;
+use super::routes::{Replies, Target};
 use crate::error::Refused;
 use crate::{Error, Message, Publication, Subscribe};
 
-/// Sends requests and matches the answers to them. MQTT 5.0 alone. Many requests may be under way at once.
+/// How topics for responses begin where the server says nothing else (Response Information, section 3.2.2.3.15).
+const TOPIC_PREFIX: &str = "tautwire/response";
+/// How long a response is waited for.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Sends requests and matches the responses to them. MQTT 5.0 alone. Many requests may be under way at once.
+///
+/// Responses come to a topic of its own, to which it is subscribed until it is dropped.
 #[derive(Debug)]
 pub struct Requester {
     handle: Handle,
@@ -24,27 +33,25 @@ pub struct Requester {
     route: u64,
     replies: Arc<Replies>,
     next: AtomicU64,
+    timeout: Duration,
 }
 
 impl Requester {
-    /// Subscribes to `topic`, to which answers shall come. It should be this client's alone.
-    pub(crate) async fn new(handle: Handle, topic: String) -> Result<Requester, Error> {
+    /// Subscribes to a topic of its own, or to `topic`, which should be this client's alone.
+    pub(crate) async fn new(handle: Handle, topic: Option<String>) -> Result<Requester, Error> {
+        if !handle.shared.with_options(|options| options.version.is_v5()) {
+            return Err(Error::NotSupported("requests, which need MQTT 5.0"));
+        }
+        let topic = topic.unwrap_or_else(|| handle.shared.with(|state| random_topic(state.response_information())));
         TopicName::new(&topic)?;
-        let subscribe = Subscribe::to(topic.clone()).qos(QoS::AtLeastOnce);
+        // A response comes at the QoS of its request.
+        let subscribe = Subscribe::to(topic.clone()).qos(QoS::ExactlyOnce);
         let (completion, replies) = (Completion::new(), Arc::new(Replies::default()));
-        let route = handle.shared.with(|state| {
-            if let Some(why) = state.closed() {
-                return Err(why);
-            }
-            let route = state.routes.add(&subscribe, Target::Replies(replies.clone()));
-            let State { machine, routes, .. } = state;
-            let asked = machine.subscribe(&subscribe, Tag::Subscribe(completion.clone()), routes);
-            if asked.is_err() {
-                routes.remove(route);
-            }
-            asked.map(|()| route)
-        })?;
-        let requester = Requester { handle, topic, route, replies, next: AtomicU64::new(1) };
+        let (route, asked) =
+            handle.shared.with(|state| state.ask(&subscribe, Target::Replies(replies.clone()), completion.clone()))?;
+        let timeout = REQUEST_TIMEOUT;
+        let requester = Requester { handle, topic, route, replies, next: AtomicU64::new(1), timeout };
+        asked?;
         let (reasons, text) = std::future::poll_fn(|cx| completion.poll(cx)).await?;
         match reasons.first() {
             Some(reason) if reason.is_error() => {
@@ -55,39 +62,52 @@ impl Requester {
         }
     }
 
-    /// The topic to which answers come.
+    /// How long a response is waited for, with the time that its request waits here for a connection. Default: 30 s.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Requester {
+        self.timeout = timeout;
+        self
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The topic to which responses come.
     pub fn response_topic(&self) -> &str {
         &self.topic
     }
 
-    /// Publishes a request once there is room, and gives what its answer will be. Response topic and correlation data are
-    /// added. Dropping the [`Reply`] gives the request up.
-    ///
-    /// # Errors
-    /// As for publishing.
-    pub async fn request(&self, publication: Publication<'_>) -> Result<Reply, Error> {
+    /// Publishes a request once there is room, at QoS 1 unless it says otherwise, and gives what its response will be. Response topic
+    /// and correlation data are set. Dropping the [`Reply`] gives the request up.
+    pub(crate) async fn ask(&self, publication: Publication<'_>) -> Result<Reply, Error> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let data = number.to_be_bytes();
-        let publication = publication
-            .property(Property::ResponseTopic(TopicName::new(&self.topic)?))
-            .property(Property::CorrelationData(&data));
+        let publication =
+            publication.or_qos(QoS::AtLeastOnce).response_topic(&self.topic).property(Property::CorrelationData(&data));
         let completion = Completion::new();
         lock(&self.replies).insert(number, completion.clone());
         let mut reply = Reply { number, completion, replies: self.replies.clone(), publishing: None };
         let publishing = self.handle.publish(&publication).await?;
         // At QoS 0 nothing will be heard of the request itself.
-        reply.publishing = (publication.qos != QoS::AtMostOnce).then_some(publishing);
+        reply.publishing = (publication.chosen_qos() != QoS::AtMostOnce).then_some(publishing);
         Ok(reply)
     }
+}
+
+fn random_topic(response_information: Option<&str>) -> String {
+    let prefix = response_information.unwrap_or(TOPIC_PREFIX).trim_end_matches('/');
+    let [one, other] = [0, 1].map(|part| RandomState::new().hash_one(part));
+    format!("{prefix}/{one:016x}{:08x}", other >> 32)
 }
 
 impl Drop for Requester {
     fn drop(&mut self) {
         self.handle.shared.with(|state| {
-            let filters = state.routes.remove(self.route);
-            let filters: Vec<&str> = filters.iter().map(|filter| &**filter).collect();
+            let left = state.routes.remove(self.route);
+            let filters: Vec<&str> = left.unwanted.iter().map(|filter| &**filter).collect();
             if !filters.is_empty() && state.closed().is_none() {
-                let State { machine, routes, .. } = state;
+                let (machine, routes) = state.parts();
                 let _ = machine.unsubscribe(&filters, &[], None, routes);
             }
         });
@@ -98,9 +118,9 @@ impl Drop for Requester {
     }
 }
 
-/// The answer to a request, when it comes. It fails at once where the request itself is refused.
+/// The response to a request, when it comes. It fails at once where the request itself is refused, or nobody has subscribed to its topic.
 #[derive(Debug)]
-pub struct Reply {
+pub(crate) struct Reply {
     number: u64,
     completion: Arc<Completion<Result<Message, Error>>>,
     replies: Arc<Replies>,
@@ -111,23 +131,54 @@ impl Future for Reply {
     type Output = Result<Message, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Poll::Ready(answer) = self.completion.poll(cx) {
-            return Poll::Ready(answer);
+        if let Poll::Ready(response) = self.completion.poll(cx) {
+            return Poll::Ready(response.and_then(succeeded));
         }
         if let Some(publishing) = &mut self.publishing
             && let Poll::Ready(published) = Pin::new(publishing).poll(cx)
         {
             self.publishing = None;
-            if let Err(error) = published {
-                return Poll::Ready(Err(error));
+            match published {
+                Err(error) => return Poll::Ready(Err(error)),
+                Ok(published) if published.reason == ReasonCode::NoMatchingSubscribers => {
+                    return Poll::Ready(Err(Error::NoResponder));
+                }
+                Ok(_) => {}
             }
         }
         Poll::Pending
     }
 }
 
+/// A response with an empty payload and the user property `error` says that the responder has failed.
+fn succeeded(response: Message) -> Result<Message, Error> {
+    if !response.payload().is_empty() {
+        return Ok(response);
+    }
+    let failure = response.properties().user_properties().find(|(name, _)| *name == FAILURE_PROPERTY);
+    match failure.map(|(_, sentence)| sentence.into()) {
+        Some(sentence) => Err(Error::RequestFailed(sentence)),
+        None => Ok(response),
+    }
+}
+
 impl Drop for Reply {
     fn drop(&mut self) {
         lock(&self.replies).remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn topics_for_responses_are_of_their_own_and_begin_as_the_server_says() {
+        let (one, other) = (random_topic(None), random_topic(None));
+        assert!(one != other && one.starts_with("tautwire/response/") && one.len() == "tautwire/response/".len() + 24);
+        for information in ["ann/answers", "ann/answers/"] {
+            assert!(random_topic(Some(information)).starts_with("ann/answers/"), "{information}");
+            assert!(!random_topic(Some(information)).contains("//"));
+        }
     }
 }

@@ -5,14 +5,15 @@ use std::task::Waker;
 
 use hashbrown::HashMap;
 use tautwire_protocol::{
-    OwnedPublish, Publish, ReasonCode, SubscribeReason, SubscriptionId, TopicFilter, TopicName, topic_matches,
+    OwnedPublish, Publish, ReasonCode, RetainHandling, SubscribeReason, SubscriptionId, SubscriptionOptions,
+    TopicFilter, TopicName, topic_matches,
 };
 
 use super::completion::Completion;
 use super::lock;
 use super::stream::{Stream, Unclaimed};
-use super::{Status, StatusBoard};
-use crate::machine::{AckToken, Answer, Event, Handler, Incoming, Published};
+use super::{ConnectionEvent, Status, StatusBoard};
+use crate::machine::{AckToken, Answer, Event, Handler, Incoming, Published, Wanted};
 use crate::{Counters, Error, Message, Options, Subscribe};
 
 /// What the machine gives back when something has been answered.
@@ -36,10 +37,25 @@ pub(super) struct Route {
     pub(super) filters: Vec<Box<str>>,
     /// The parts of the filters that topics are matched with.
     matched: Vec<Box<str>>,
+    /// What it has asked the server for; `None` where it only listens.
+    asked: Option<SubscriptionOptions>,
     identifier: Option<SubscriptionId>,
+    /// Another route has one of its filters. The server has one identifier for both, so it does not tell them apart.
+    is_shared: bool,
     /// Gets what no other route wants.
     takes_rest: bool,
     target: Target,
+}
+
+/// What the server is to be told when a route is gone.
+#[derive(Debug, Default)]
+pub(super) struct Left {
+    /// Filters that no other route has.
+    pub(super) unwanted: Vec<Box<str>>,
+    /// Filters of which the others want something else now.
+    pub(super) changed: Vec<Wanted>,
+    /// Identifier of the subscriptions to `changed`.
+    pub(super) identifier: Option<SubscriptionId>,
 }
 
 #[derive(Debug, Clone)]
@@ -87,19 +103,51 @@ impl Routes {
         }
     }
 
-    /// Adds a route. It gets what has come for it before.
-    pub(super) fn add(&mut self, subscribe: &Subscribe, target: Target) -> u64 {
+    /// Adds a route that only listens. It gets what has come for it before.
+    pub(super) fn listen(&mut self, subscribe: &Subscribe, target: Target) -> u64 {
+        self.add(subscribe, None, target)
+    }
+
+    /// Adds a route for which the server is to be asked. Gives what to ask it for: two subscriptions to one filter are one to the
+    /// server [MQTT-3.8.4-3].
+    pub(super) fn ask(&mut self, subscribe: &Subscribe, target: Target) -> (u64, Vec<Wanted>, Option<SubscriptionId>) {
+        let id = self.add(subscribe, Some(subscribe.options), target);
+        let wanted = subscribe.filters.iter().map(|filter| {
+            let merged = self.merged(filter).unwrap_or(subscribe.options);
+            (
+                filter.as_str().into(),
+                SubscriptionOptions { retain_handling: subscribe.options.retain_handling, ..merged },
+            )
+        });
+        let wanted: Vec<Wanted> = wanted.collect();
+        let known = || match &wanted[..] {
+            [(filter, _)] => self.identifier_of(filter),
+            _ => None,
+        };
+        let identifier = subscribe.identifier.or_else(known);
+        (id, wanted, identifier)
+    }
+
+    fn add(&mut self, subscribe: &Subscribe, asked: Option<SubscriptionOptions>, target: Target) -> u64 {
         let filters = &subscribe.filters;
         self.last_id += 1;
         let matched = |filter: &String| TopicFilter::new(filter).map_or("", TopicFilter::matched).into();
-        let route = Route {
+        let mut route = Route {
             id: self.last_id,
             filters: filters.iter().map(|filter| filter.as_str().into()).collect(),
             matched: filters.iter().map(matched).collect(),
+            asked,
             identifier: subscribe.identifier,
+            is_shared: false,
             takes_rest: subscribe.takes_rest,
             target,
         };
+        for other in &mut self.routes {
+            if other.filters.iter().any(|filter| route.filters.contains(filter)) {
+                other.is_shared = true;
+                route.is_shared = true;
+            }
+        }
         let claimed = self
             .unclaimed
             .claim(|message| route.takes_rest || route.wants(&message.publish.as_publish(), message.topic()));
@@ -113,15 +161,43 @@ impl Routes {
         self.last_id
     }
 
-    /// Takes a route away; gives the filters that no other route has.
-    pub(super) fn remove(&mut self, id: u64) -> Vec<Box<str>> {
-        let Some(at) = self.routes.iter().position(|route| route.id == id) else { return Vec::new() };
+    /// Takes a route away; gives what the server is to be told if it has been asked for the route.
+    pub(super) fn remove(&mut self, id: u64) -> Left {
+        let Some(at) = self.routes.iter().position(|route| route.id == id) else { return Left::default() };
+        let before: Vec<_> = self.routes[at].filters.iter().map(|filter| self.merged(filter)).collect();
         let route = self.routes.remove(at);
-        route
-            .filters
-            .into_iter()
-            .filter(|filter| !self.routes.iter().any(|other| other.filters.contains(filter)))
-            .collect()
+        let mut left = Left::default();
+        for (filter, before) in route.filters.into_iter().zip(before) {
+            match self.merged(&filter) {
+                Some(now) if before != Some(now) => {
+                    left.identifier = left.identifier.or_else(|| self.identifier_of(&filter));
+                    left.changed.push((filter, now));
+                }
+                Some(_) => {}
+                None if self.routes.iter().any(|other| other.filters.contains(&filter)) => {}
+                None => left.unwanted.push(filter),
+            }
+        }
+        left
+    }
+
+    /// What all routes together want of a filter; `None` where none has asked. What happens to retained messages is only of interest
+    /// to the one that subscribes.
+    fn merged(&self, filter: &str) -> Option<SubscriptionOptions> {
+        let routes = self.routes.iter().filter(|route| route.filters.iter().any(|known| &**known == filter));
+        let merged = routes.filter_map(|route| route.asked).reduce(|one, other| SubscriptionOptions {
+            qos: one.qos.max(other.qos),
+            no_local: one.no_local && other.no_local,
+            retain_as_published: one.retain_as_published || other.retain_as_published,
+            retain_handling: one.retain_handling,
+        })?;
+        Some(SubscriptionOptions { retain_handling: RetainHandling::SendAtSubscribe, ..merged })
+    }
+
+    /// The identifier that a route has for a filter: of several, the newest.
+    fn identifier_of(&self, filter: &str) -> Option<SubscriptionId> {
+        let routes = self.routes.iter().rev().filter(|route| route.filters.iter().any(|known| &**known == filter));
+        routes.filter_map(|route| route.identifier).next()
     }
 
     /// Messages of a stream that is gone.
@@ -195,6 +271,7 @@ impl Route {
     fn wants(&self, publish: &Publish<'_>, topic: &str) -> bool {
         // A message with identifiers says itself for which subscriptions it is.
         if let Some(identifier) = self.identifier
+            && !self.is_shared
             && publish.properties.subscription_identifier().is_some()
         {
             return publish.properties.subscription_identifiers().any(|id| id == identifier);
@@ -220,7 +297,7 @@ impl Intake {
                 let waiting = data.and_then(|data| lock(replies).remove(&u64::from_be_bytes(data)));
                 match waiting {
                     Some(completion) => self.woken.extend(completion.complete(Ok(message))),
-                    None => self.counters.unrouted += 1,
+                    None => self.counters.responses_dropped += 1,
                 }
                 false
             }
@@ -293,8 +370,10 @@ impl Handler<Tag> for Routes {
                     self.shares.clear();
                     self.unclaimed.clear();
                 }
-                let status = Status::Online { session_present: connack.session_present };
-                self.intake.woken.extend(self.board.set(status));
+                let session_present = connack.session_present;
+                let status = Status::Online { session_present };
+                let woken = self.board.set(status, Some(ConnectionEvent::Connected { session_present }));
+                self.intake.woken.extend(woken);
             }
             Event::SubscriptionLost(filter, error) => {
                 crate::log::subscription_lost(&filter, &error);

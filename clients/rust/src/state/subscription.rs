@@ -14,7 +14,10 @@ use crate::{Error, Message};
 
 /// The messages of a subscription, in the order in which they came.
 ///
-/// When it is dropped, the subscription ends: the server is told, unless the session is to outlive its connections
+/// Several subscriptions to the same filter all get its messages. The server has one for them: at the highest QoS of all, with No
+/// Local only if all want it, with Retain As Published if one wants it. What it sends reaches all of them.
+///
+/// When it is dropped, the subscription ends: the server is told, unless the session is to outlive the client
 /// ([`crate::Options::persistent`]). Then the server keeps the subscription, and messages of QoS 1 and 2 wait for the next
 /// stream that asks for them.
 #[derive(Debug)]
@@ -120,7 +123,7 @@ impl Subscription {
             if let Some(token) = previous {
                 state.acknowledge(token, PubAckReason::Success);
             }
-            let filters = state.routes.remove(self.route);
+            let left = state.routes.remove(self.route);
             let asked_server = !self.granted.0.is_empty();
             if tell {
                 for token in messages.filter_map(|message| message.token) {
@@ -129,10 +132,15 @@ impl Subscription {
             } else {
                 state.routes.return_messages(messages);
             }
-            if !(tell && asked_server) || filters.is_empty() || state.closed().is_some() {
+            if !(tell && asked_server) || state.closed().is_some() {
                 return Ok(None);
             }
-            let filters: Vec<&str> = filters.iter().map(|filter| &**filter).collect();
+            let (machine, routes) = state.parts();
+            machine.adjust(left.changed, left.identifier, routes);
+            if left.unwanted.is_empty() {
+                return Ok(None);
+            }
+            let filters: Vec<&str> = left.unwanted.iter().map(|filter| &**filter).collect();
             super::handle::Unsubscribing::begin(state, &filters, &[]).map(Some)
         })
     }

@@ -21,131 +21,86 @@ pub(super) fn explain(error: &Error) -> TlsFailure {
     match error {
         Error::InvalidCertificate(error) => certificate(error),
         Error::AlertReceived(alert) => told(*alert),
-        _ if is_not_tls => TlsFailure::new(
-            TlsFault::NotSpoken,
-            "the server does not speak TLS at this port; connect to its port for TLS, or with mqtt:// or ws://",
-        ),
-        Error::PeerIncompatible(what) => TlsFailure::new(
-            TlsFault::NothingInCommon,
-            format!("the server and this client have no version or cipher suite of TLS in common: {what:?}"),
-        ),
-        error => TlsFailure::new(TlsFault::Violation, format!("the server breaks the rules of TLS: {error}")),
+        _ if is_not_tls => TlsFailure::new(TlsFault::NotSpoken, "to speak without TLS, connect with mqtt:// or ws://"),
+        Error::PeerIncompatible(what) => TlsFailure::new(TlsFault::NothingInCommon, format!("{what:?}")),
+        error => TlsFailure::new(TlsFault::Violation, error.to_string()),
     }
 }
 
 /// What is wrong with the server's certificate.
 fn certificate(error: &CertificateError) -> TlsFailure {
     let (fault, text) = match error {
-        CertificateError::UnknownIssuer => (
-            TlsFault::UnknownAuthority,
-            "the server's certificate was issued by an authority that is not trusted; trust that authority's certificate \
-             (ca.pem of `tautwire cert`)"
-                .to_owned(),
-        ),
+        CertificateError::UnknownIssuer => (TlsFault::UnknownAuthority, String::new()),
         CertificateError::BadSignature => (
             TlsFault::UnknownAuthority,
-            "the server's certificate was not signed by the authority that it names; trust the certificate that this \
-             authority has now"
-                .to_owned(),
+            "it was not signed by the certificate that is trusted of the authority that it names".to_owned(),
         ),
-        CertificateError::Other(other) if other.0.is::<SelfSigned>() => (
-            TlsFault::SelfSigned,
-            "the server's certificate is self-signed: no authority vouches for it; trust this very certificate, or have an \
-             authority issue one (`tautwire cert` makes both)"
-                .to_owned(),
-        ),
+        CertificateError::Other(other) if other.0.is::<SelfSigned>() => {
+            (TlsFault::SelfSigned, "it is self-signed: no authority vouches for it".to_owned())
+        }
         CertificateError::NotValidForNameContext { expected, presented } => {
             let names = presented.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ");
             let names = if names.is_empty() { "no name at all".to_owned() } else { names };
-            let text = format!(
-                "the server's certificate is for {names}, not for {}; connect by a name that it has, or have one issued for \
-                 this name",
-                shown(expected)
-            );
+            let text = format!("it is for {names}, not for {}", shown(expected));
             (TlsFault::NameMismatch, text)
         }
         CertificateError::ExpiredContext { time, not_after } => {
-            let text = format!(
-                "the server's certificate expired on {}, and today is {}; have the server renew it",
-                day(*not_after),
-                day(*time)
-            );
+            let text = format!("it expired on {}, and today is {}", day(*not_after), day(*time));
             (TlsFault::Expired, text)
         }
         CertificateError::NotValidYetContext { time, not_before } => {
-            let text = format!(
-                "the server's certificate is valid from {} on, and today is {}; see whether the clock is right",
-                day(*not_before),
-                day(*time)
-            );
+            let text = format!("it is valid from {} on, and today is {}", day(*not_before), day(*time));
             (TlsFault::NotYetValid, text)
         }
-        CertificateError::Revoked => (
-            TlsFault::Revoked,
-            "the server's certificate has been revoked: somebody else may have its key; have the server get a new one"
-                .to_owned(),
-        ),
-        CertificateError::UnknownRevocationStatus => (
-            TlsFault::Revoked,
-            "no list says whether the server's certificate has been revoked; add the list of its authority".to_owned(),
-        ),
-        CertificateError::ExpiredRevocationList => (TlsFault::Revoked, "a list of revoked certificates has expired".to_owned()),
-        CertificateError::ExpiredRevocationListContext { next_update, .. } => (
-            TlsFault::Revoked,
-            format!(
-                "the list of revoked certificates is good until {} only; get the authority's newer one",
-                day(*next_update)
-            ),
-        ),
+        CertificateError::Revoked => {
+            (TlsFault::Revoked, "it is on the list: somebody else may have its key".to_owned())
+        }
+        CertificateError::UnknownRevocationStatus => {
+            (TlsFault::Revoked, "there is no list of its authority".to_owned())
+        }
+        CertificateError::ExpiredRevocationList => (TlsFault::Revoked, "the list has expired".to_owned()),
+        CertificateError::ExpiredRevocationListContext { next_update, .. } => {
+            (TlsFault::Revoked, format!("the list was good until {}", day(*next_update)))
+        }
         CertificateError::Other(other) if other.0.to_string() == "CaUsedAsEndEntity" => (
             TlsFault::Certificate,
-            "the server's certificate is that of an authority (CA:TRUE), which cannot be a server's; have one issued for \
-             the server (`tautwire cert` makes both)"
+            "it is that of an authority (CA:TRUE), which cannot be a server's: have one issued for the server"
                 .to_owned(),
         ),
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => (
             TlsFault::Certificate,
-            "the server's certificate is not for servers (its extended key usage); have one issued with serverAuth"
-                .to_owned(),
+            "it is not for servers (its extended key usage): have one issued with serverAuth".to_owned(),
         ),
-        error => (TlsFault::Certificate, format!("the server's certificate cannot be used: {error}")),
+        error => (TlsFault::Certificate, error.to_string()),
     };
     TlsFailure::new(fault, text)
 }
 
 /// What the server says is wrong.
 fn told(alert: AlertDescription) -> TlsFailure {
-    let refused = |why: &str| {
-        let text = format!("the server refuses this client's certificate: {why}");
-        TlsFailure::new(TlsFault::ClientCertificateRefused, text)
-    };
+    let refused = |why: &str| TlsFailure::new(TlsFault::ClientCertificateRefused, why);
     match alert {
-        AlertDescription::CertificateRequired => TlsFailure::new(
-            TlsFault::ClientCertificateRequired,
-            "the server lets in only clients with a certificate; set this client's certificate and its key",
-        ),
-        AlertDescription::CertificateRevoked => refused("it has been revoked; get a new one"),
-        AlertDescription::CertificateExpired => refused("it has expired, or is not valid yet; get a new one"),
+        AlertDescription::CertificateRequired => TlsFailure::new(TlsFault::ClientCertificateRequired, ""),
+        AlertDescription::CertificateRevoked => refused("it has been revoked: get a new one"),
+        AlertDescription::CertificateExpired => refused("it has expired, or is not valid yet: get a new one"),
         AlertDescription::UnknownCA => {
-            refused("it was issued by an authority that the server does not know; have one of the server's issue one")
+            refused("it was issued by an authority that the server does not know: have one of the server's issue one")
         }
         AlertDescription::UnsupportedCertificate => {
-            refused("it is of a kind that is not for clients; have one issued with clientAuth")
+            refused("it is of a kind that is not for clients: have one issued with clientAuth")
         }
         AlertDescription::BadCertificate | AlertDescription::CertificateUnknown | AlertDescription::AccessDenied => {
-            refused(&format!("the server does not say why ({alert:?}); its log does"))
+            refused(&format!("{alert:?}: its log says more"))
         }
-        AlertDescription::NoApplicationProtocol => TlsFailure::new(
-            TlsFault::NothingInCommon,
-            "the server has none of the protocols that this client asks for by ALPN; ask for \"mqtt\", or for none",
-        ),
+        AlertDescription::NoApplicationProtocol => {
+            TlsFailure::new(TlsFault::NothingInCommon, "ALPN: ask for \"mqtt\", or for no protocol")
+        }
         AlertDescription::ProtocolVersion
         | AlertDescription::HandshakeFailure
-        | AlertDescription::InsufficientSecurity => TlsFailure::new(
-            TlsFault::NothingInCommon,
-            format!("the server and this client have no version or cipher suite of TLS in common ({alert:?})"),
-        ),
-        alert => TlsFailure::new(TlsFault::Violation, format!("the server ended the connection by TLS: {alert:?}")),
+        | AlertDescription::InsufficientSecurity => {
+            TlsFailure::new(TlsFault::NothingInCommon, format!("the server says {alert:?}"))
+        }
+        alert => TlsFailure::new(TlsFault::Violation, format!("the server says {alert:?}")),
     }
 }
 

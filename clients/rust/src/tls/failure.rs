@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::{message, text_of};
+
 /// What is wrong, in a form for programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -59,6 +61,14 @@ impl TlsFault {
             Self::Violation => "tls_violation",
         }
     }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Needed => "the server speaks TLS at this port: connect with mqtts:// or wss://",
+            Self::Violation => "what came breaks the rules of TLS: see what stands between client and server",
+            _ => text_of(self.code()).unwrap_or_default(),
+        }
+    }
 }
 
 /// Why TLS failed: what is wrong, and what to do.
@@ -66,19 +76,19 @@ impl TlsFault {
 pub struct TlsFailure {
     /// What is wrong.
     pub fault: TlsFault,
-    /// The same for people.
-    pub text: Box<str>,
+    /// What it was in this case, for people; empty where there is nothing to add.
+    pub detail: Box<str>,
 }
 
 impl TlsFailure {
-    pub(crate) fn new(fault: TlsFault, text: impl Into<Box<str>>) -> TlsFailure {
-        TlsFailure { fault, text: text.into() }
+    pub(crate) fn new(fault: TlsFault, detail: impl Into<Box<str>>) -> TlsFailure {
+        TlsFailure { fault, detail: detail.into() }
     }
 }
 
 impl fmt::Display for TlsFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} [{}]", self.text, self.fault.code())
+        message(f, self.fault.text(), &self.detail, self.fault.code())
     }
 }
 

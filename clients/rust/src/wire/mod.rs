@@ -4,7 +4,6 @@
 mod websocket;
 
 #[cfg(feature = "tls")]
-#[cfg(feature = "tls")]
 use crate::tls::{TlsFailure, TlsFault, TlsLayer};
 use crate::{Error, Options};
 
@@ -28,11 +27,7 @@ impl Wire {
                 None
             },
             #[cfg(feature = "websocket")]
-            websocket: options
-                .server
-                .scheme
-                .is_websocket()
-                .then(|| websocket::WebSocketLayer::new(&options.server, options.maximum_packet_size_bytes)),
+            websocket: options.server.scheme.is_websocket().then(|| websocket::WebSocketLayer::new(options)),
         })
     }
 
@@ -53,8 +48,7 @@ impl Wire {
     pub(crate) fn ended(&self) -> Error {
         #[cfg(feature = "tls")]
         if self.tls.as_ref().is_some_and(|tls| !tls.is_ready()) {
-            let text = "the server closed the connection before TLS was agreed on; is this its port for TLS?";
-            return Error::Tls(TlsFailure::new(TlsFault::Closed, text));
+            return Error::Tls(TlsFailure::new(TlsFault::Closed, "or this is not its port for TLS"));
         }
         Error::lost("the server closed it")
     }

@@ -3,7 +3,8 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
-use crate::{Error, Server};
+use crate::options::Headers;
+use crate::{Error, Options};
 
 /// The most that a server's answer to the handshake may have.
 const RESPONSE_MAX_BYTES: usize = 16 << 10;
@@ -24,6 +25,7 @@ const PONG: u8 = 0xA;
 pub(super) struct WebSocketLayer {
     host: String,
     path: String,
+    headers: Headers,
     key: String,
     is_ready: bool,
     is_closed: bool,
@@ -60,12 +62,14 @@ impl Masks {
 }
 
 impl WebSocketLayer {
-    pub(super) fn new(server: &Server, max_packet_bytes: u32) -> WebSocketLayer {
+    pub(super) fn new(options: &Options) -> WebSocketLayer {
+        let server = &options.server;
         let (high, low) = (RandomState::new().hash_one(0), RandomState::new().hash_one(1));
         let key = [high.to_be_bytes(), low.to_be_bytes()].concat();
         WebSocketLayer {
             host: server.authority(),
             path: server.path.clone(),
+            headers: options.headers.clone(),
             key: base64(&key),
             is_ready: false,
             is_closed: false,
@@ -73,7 +77,7 @@ impl WebSocketLayer {
             frame: None,
             in_message: false,
             // A frame may carry several packets, but none need be larger than all that a server sends at once.
-            max_frame_bytes: u64::from(max_packet_bytes).max(1 << 30),
+            max_frame_bytes: u64::from(options.maximum_packet_size_bytes).max(1 << 30),
             masks: Masks { hasher: RandomState::new(), count: 0 },
         }
     }
@@ -86,8 +90,11 @@ impl WebSocketLayer {
     pub(super) fn request(&self) -> Vec<u8> {
         format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {}\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n",
-            self.path, self.host, self.key
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n{}\r\n",
+            self.path,
+            self.host,
+            self.key,
+            self.headers.lines()
         )
         .into_bytes()
     }
@@ -138,7 +145,7 @@ impl WebSocketLayer {
         let status = lines.next().unwrap_or_default();
         if status.split(' ').nth(1) != Some("101") || !status.starts_with("HTTP/1.1") {
             let shown: String = status.chars().filter(|c| !c.is_control()).take(80).collect();
-            return Err(failed(format!("the server does not speak WebSocket here: {shown}")));
+            return Err(failed(format!("it answers {shown}")));
         }
         let fields: Vec<(String, &str)> = lines
             .filter_map(|line| line.split_once(':'))
@@ -197,7 +204,7 @@ impl WebSocketLayer {
                     let code = frame.control.first_chunk::<2>().map_or(1005, |code| u16::from_be_bytes(*code));
                     // What came before is still to be heard; the end of the connection follows.
                     if packets.is_empty() {
-                        return Err(failed(format!("the server closed it with code {code}")));
+                        return Err(Error::lost(format_args!("the server closed the WebSocket with code {code}")));
                     }
                     return Ok(0);
                 }
@@ -210,10 +217,10 @@ impl WebSocketLayer {
         let [first, second, rest @ ..] = bytes else { return Ok(None) };
         let (opcode, is_final) = (first & 0x0F, first & FINAL != 0);
         if first & RESERVED != 0 {
-            return Err(failed("a frame has reserved bits set"));
+            return Err(Error::Protocol("a WebSocket frame with reserved bits set"));
         }
         if second & MASKED != 0 {
-            return Err(failed("the server masks its frames"));
+            return Err(Error::Protocol("a WebSocket frame that is masked"));
         }
         let (left, header_len) = match second & 0x7F {
             126 => match rest.first_chunk::<2>() {
@@ -231,10 +238,10 @@ impl WebSocketLayer {
             CONTINUATION if self.in_message => self.in_message = !is_final,
             CLOSE | PING | PONG if is_final && left <= CONTROL_MAX_BYTES as u64 => {}
             // [MQTT-6.0.0-1]
-            _ => return Err(failed("a frame that is not due")),
+            _ => return Err(Error::Protocol("a WebSocket frame that is not due")),
         }
         if left > self.max_frame_bytes {
-            return Err(failed("a frame is too large"));
+            return Err(Error::Protocol("a WebSocket frame that is too large"));
         }
         Ok(Some((Frame { opcode, left, control: Vec::new() }, header_len)))
     }
@@ -270,7 +277,7 @@ impl WebSocketLayer {
 }
 
 fn failed(what: impl Into<Box<str>>) -> Error {
-    Error::WebSocket(what.into())
+    Error::WebSocketRefused(what.into())
 }
 
 /// What a server that has read `key` answers (section 4.2.2 of the RFC). The hash protects nothing: it shows that the
@@ -298,8 +305,17 @@ mod tests {
     use super::*;
 
     fn layer() -> WebSocketLayer {
-        let server = Server { scheme: crate::Scheme::Ws, host: "h".into(), port: 80, path: "/mqtt".into() };
-        WebSocketLayer { key: "dGhlIHNhbXBsZSBub25jZQ==".into(), ..WebSocketLayer::new(&server, 1000) }
+        let options = Options::new("ws://h").expect("an address");
+        WebSocketLayer { key: "dGhlIHNhbXBsZSBub25jZQ==".into(), ..WebSocketLayer::new(&options) }
+    }
+
+    #[test]
+    fn the_request_has_the_headers_of_the_application() {
+        let options = Options::new("ws://h/p").expect("an address");
+        let options = options.websocket_header("Authorization", "Bearer t").expect("a header");
+        let request = String::from_utf8(WebSocketLayer::new(&options).request()).expect("text");
+        assert!(request.starts_with("GET /p HTTP/1.1\r\nHost: h:80\r\n"), "{request}");
+        assert!(request.ends_with("Sec-WebSocket-Protocol: mqtt\r\nAuthorization: Bearer t\r\n\r\n"), "{request}");
     }
 
     fn response(layer: &WebSocketLayer) -> Vec<u8> {

@@ -1,8 +1,9 @@
 //! Connections that are cut, servers that are away, sessions that are gone.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use tautwire_client::{Client, Error, Limits, Publication, QoS, Status, Subscribe, blocking};
+use tautwire_client::{Client, ConnectionEvent, Error, Limits, Publication, QoS, Status, Subscribe, blocking};
 
 use crate::support::{PATIENCE, Relay, Running, eventually, soon};
 
@@ -12,7 +13,7 @@ fn a_persistent_session_loses_and_doubles_nothing_over_many_cuts() {
     let broker = Running::start();
     let relay = Relay::to(broker.address());
     for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
-        let options = relay.options().persistent(1000).client_id(format!("cut-{}", qos.as_u8()));
+        let options = relay.options().persistent(Duration::from_secs(1000)).client_id(format!("cut-{}", qos.as_u8()));
         let client = blocking::Client::connect(options).expect("connects");
         let mut stream = client.subscribe(Subscribe::to("t").qos(qos)).expect("granted");
         let publisher = client.clone();
@@ -57,7 +58,7 @@ fn a_persistent_session_loses_and_doubles_nothing_over_many_cuts() {
 fn a_session_that_ends_with_its_connection_is_subscribed_again() {
     let broker = Running::start();
     let relay = Relay::to(broker.address());
-    let client = blocking::Client::connect(relay.options()).expect("connects");
+    let client = blocking::Client::connect(relay.options().session_expiry(Duration::ZERO)).expect("connects");
     let mut stream = client.subscribe(Subscribe::to("t").qos(QoS::AtLeastOnce)).expect("granted");
     relay.cut();
     eventually("it is back", || client.counters().machine.connections == 2);
@@ -72,7 +73,9 @@ async fn what_is_published_and_subscribed_without_a_connection_waits_for_one() {
     let broker = Running::start();
     let relay = Relay::to(broker.address());
     relay.refuse(true);
-    let client = Client::start(relay.options());
+    let mut limits = Limits::default();
+    limits.queue_messages = 100_000;
+    let client = Client::start(relay.options().limits(limits));
     let mut handles = Vec::new();
     // More than there are packet identifiers.
     for number in 0..70_000u32 {
@@ -112,7 +115,7 @@ fn a_full_queue_refuses_those_who_do_not_wait() {
     for _ in 0..10 {
         client.try_publish(Publication::new("t", "x")).expect("there is room");
     }
-    assert!(matches!(client.try_publish(Publication::new("t", "x")), Err(Error::Full)));
+    assert!(matches!(client.try_publish(Publication::new("t", "x")), Err(Error::QueueFull)));
     let waiting = client.clone();
     let waiter = std::thread::spawn(move || waiting.publish(Publication::new("t", "x").qos(QoS::AtLeastOnce)));
     relay.refuse(false);
@@ -122,7 +125,7 @@ fn a_full_queue_refuses_those_who_do_not_wait() {
 #[test]
 fn messages_of_an_earlier_life_wait_for_the_stream_that_asks_for_them() {
     let broker = Running::start();
-    let options = || broker.options().client_id("lasting").persistent(1000);
+    let options = || broker.options().client_id("lasting").persistent(Duration::from_secs(1000));
     let client = blocking::Client::connect(options()).expect("connects");
     let stream = client.subscribe(Subscribe::to("t").qos(QoS::AtLeastOnce)).expect("granted");
     drop(stream);
@@ -161,6 +164,68 @@ fn the_status_tells_of_each_step() {
     while !matches!(watch.next_timeout(PATIENCE), Ok(Status::Online { .. })) {}
     client.disconnect().expect("ends cleanly");
     while !matches!(watch.next_timeout(PATIENCE), Ok(Status::Closed(Error::Closed))) {}
+}
+
+/// The session outlasts a lost connection, and nothing is left of it when the client is closed.
+#[test]
+fn a_session_is_resumed_and_ends_with_its_client() {
+    let broker = Running::start();
+    let relay = Relay::to(broker.address());
+    let client = blocking::Client::connect(relay.options().client_id("resumed")).expect("connects");
+    let mut events = client.events();
+    let mut next = || events.next_timeout(PATIENCE).expect("it comes").expect("not the end");
+    assert!(matches!(next(), ConnectionEvent::Connected { session_present: false }));
+    relay.cut();
+    assert!(matches!(next(), ConnectionEvent::Disconnected(Error::Lost(_))));
+    assert!(matches!(next(), ConnectionEvent::Connected { session_present: true }));
+    client.disconnect().expect("ends cleanly");
+    assert!(matches!(next(), ConnectionEvent::Ended(Error::Closed)));
+    assert!(events.next().is_none());
+    let again = broker.options().client_id("resumed").clean_start(false);
+    let client = blocking::Client::connect(again).expect("connects");
+    assert!(matches!(client.status(), Status::Online { session_present: false }));
+}
+
+#[tokio::test]
+async fn each_attempt_that_fails_is_an_event() {
+    let broker = Running::start();
+    let relay = Relay::to(broker.address());
+    relay.refuse(true);
+    let client = Client::start(relay.options());
+    let mut events = client.events();
+    for _ in 0..3 {
+        match soon(events.next()).await {
+            Some(ConnectionEvent::AttemptFailed(Error::HandshakeFailed(_))) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    relay.refuse(false);
+    while !matches!(soon(events.next()).await, Some(ConnectionEvent::Connected { session_present: false })) {}
+    client.disconnect().await.expect("ends cleanly");
+    assert!(matches!(soon(events.next()).await, Some(ConnectionEvent::Ended(Error::Closed))));
+    assert!(soon(events.next()).await.is_none());
+}
+
+#[test]
+fn attempts_may_be_limited() {
+    let broker = Running::start();
+    let relay = Relay::to(broker.address());
+    relay.refuse(true);
+    let three = NonZeroU32::new(3).expect("not zero");
+    let client = blocking::Client::start(relay.options().attempts_max(three)).expect("a thread");
+    let events: Vec<_> = client.events().collect();
+    assert!(
+        matches!(
+            events[..],
+            [
+                ConnectionEvent::AttemptFailed(_),
+                ConnectionEvent::AttemptFailed(_),
+                ConnectionEvent::Ended(Error::HandshakeFailed(_))
+            ]
+        ),
+        "{events:?}"
+    );
+    assert_eq!(client.disconnect().expect_err("it has ended").code(), "handshake_failed");
 }
 
 #[test]

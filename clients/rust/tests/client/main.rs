@@ -1,8 +1,12 @@
 //! Whole clients against a real broker: both fronts, lost connections, TLS, WebSocket, and what must not hang.
 
 mod both_fronts;
+mod credentials;
+mod durable;
 mod lost_connections;
 mod no_deadlock;
+mod requests;
+mod subscriptions;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;

@@ -55,7 +55,7 @@ async fn a_handler_may_publish_subscribe_and_wait_on_one_tokio_thread() {
 #[test]
 fn a_stream_that_nobody_takes_from_does_not_stop_the_others_acknowledgements() {
     let broker = Running::start();
-    let client = blocking::Client::connect(broker.options().keep_alive_s(1)).expect("connects");
+    let client = blocking::Client::connect(broker.options().keep_alive(Duration::from_secs(1))).expect("connects");
     let _idle = client.subscribe(Subscribe::to("flood").capacity(1)).expect("granted");
     for _ in 0..100 {
         client.publish(Publication::new("flood", "x")).expect("taken");

@@ -109,6 +109,10 @@ impl Relay {
         relay
     }
 
+    pub(crate) fn address(&self) -> String {
+        format!("mqtt://{}", self.address)
+    }
+
     pub(crate) fn options(&self) -> Options {
         options(self.address)
     }

@@ -55,5 +55,5 @@ async fn messages_travel_in_frames_on_tokio() {
 fn a_path_without_mqtt_is_told() {
     let broker = broker();
     let error = blocking::Client::connect(options(&broker, "/other")).expect_err("nothing there");
-    assert!(matches!(&error, Error::WebSocket(why) if why.contains("404")), "{error}");
+    assert!(matches!(&error, Error::WebSocketRefused(why) if why.contains("404")), "{error}");
 }

@@ -89,7 +89,7 @@ fn an_exchange_goes_back_and_forth_when_the_client_connects_and_again_later() {
 
     script.machine.reauthenticate(7).expect("open");
     assert_eq!(only_auth(&mut script), (AuthReason::ReAuthenticate, vec![1]));
-    assert_eq!(script.machine.reauthenticate(8).expect_err("one is under way").code(), "options");
+    assert_eq!(script.machine.reauthenticate(8).expect_err("one is under way").code(), "invalid_argument");
     assert!(script.sent().is_empty());
     script.says(&auth(AuthReason::ContinueAuthentication, &with(&[4]))).expect("due");
     assert_eq!(only_auth(&mut script), (AuthReason::ContinueAuthentication, vec![8]));
@@ -148,7 +148,7 @@ fn without_a_method_no_auth_is_sent_or_taken() {
     let mut script = connecting(options());
     script.sent();
     script.says(&connack(&[])).expect("accepted");
-    assert_eq!(script.machine.reauthenticate(1).expect_err("no method").code(), "options");
+    assert_eq!(script.machine.reauthenticate(1).expect_err("no method").code(), "invalid_argument");
     assert!(script.sent().is_empty());
     let challenge = with(&[21]);
     let error = script.says(&auth(AuthReason::ContinueAuthentication, &challenge)).expect_err("no method");

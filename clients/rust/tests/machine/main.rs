@@ -2,6 +2,7 @@
 //! against scripts.
 
 mod authentication;
+mod durable;
 mod scripted;
 mod server;
 mod simulation;

@@ -1,6 +1,7 @@
 //! Single rules, one at a time.
 
 use std::num::{NonZeroU16, NonZeroU32};
+use std::time::Duration;
 
 use tautwire_client::machine::{Acceptance, Answer, Event, Handler, Incoming, Machine};
 use tautwire_client::{AckToken, Error, Options, ProtocolVersion, PubAckReason, Publication, QoS, Subscribe, Will};
@@ -11,8 +12,8 @@ use tautwire_protocol::{
 
 #[derive(Default)]
 pub(crate) struct Seen {
-    messages: Vec<(String, Vec<u8>)>,
-    tokens: Vec<AckToken>,
+    pub(crate) messages: Vec<(String, Vec<u8>)>,
+    pub(crate) tokens: Vec<AckToken>,
     published: Vec<(u32, Result<(), Error>)>,
     subscribed: Vec<Result<usize, Error>>,
     pub(crate) connected: usize,
@@ -60,7 +61,7 @@ impl Script {
         script
     }
 
-    fn connect(&mut self, session_present: bool, properties: &[Property<'_>]) {
+    pub(crate) fn connect(&mut self, session_present: bool, properties: &[Property<'_>]) {
         self.machine.opened(self.now_ms).expect("CONNECT can be written");
         assert!(matches!(self.sent()[..], [ref connect] if matches!(connect.as_packet(), Packet::Connect(_))));
         let properties = Properties::from_list(properties);
@@ -85,7 +86,7 @@ impl Script {
         packets
     }
 
-    fn publish(&mut self, publication: &Publication<'_>, tag: u32) -> Result<Acceptance, Error> {
+    pub(crate) fn publish(&mut self, publication: &Publication<'_>, tag: u32) -> Result<Acceptance, Error> {
         self.machine.publish(publication, self.now_ms, || tag)
     }
 
@@ -114,7 +115,7 @@ pub(crate) fn options() -> Options {
     Options::new("mqtt://server").expect("an address").client_id("c")
 }
 
-fn id(number: u16) -> PacketId {
+pub(crate) fn id(number: u16) -> PacketId {
     PacketId::new(number).expect("not zero")
 }
 
@@ -134,8 +135,8 @@ fn connect_says_what_the_options_say() {
     let will = Will::new("w", "bye").expect("a topic").qos(QoS::AtLeastOnce).retain(true);
     let will = will.property(Property::WillDelayInterval(5)).expect("allowed");
     let options = options()
-        .persistent(60)
-        .keep_alive_s(7)
+        .persistent(Duration::from_secs(60))
+        .keep_alive(Duration::from_secs(7))
         .user_name("u")
         .password("p")
         .will(will)
@@ -166,6 +167,30 @@ fn connect_says_what_the_options_say() {
     assert_eq!(will.properties.will_delay_interval(), Some(5));
 }
 
+/// [MQTT-3.1.3-7].
+#[test]
+fn before_5_0_a_session_without_an_identifier_cannot_be_kept() {
+    let kept = options().client_id("").clean_start(false);
+    let mut script = Script::new(kept, ProtocolVersion::V3_1_1);
+    let error = script.machine.opened(0).expect_err("nobody could find it again");
+    assert!(error.is_permanent(), "{error}");
+    assert!(script.sent().is_empty());
+}
+
+#[test]
+fn a_session_lasts_300_s_unless_the_application_says_otherwise() {
+    let expiry = |options: Options| {
+        let mut script = Script::new(options, ProtocolVersion::V5);
+        script.machine.opened(0).expect("CONNECT can be written");
+        let sent = script.sent();
+        let Packet::Connect(connect) = sent[0].as_packet() else { panic!("{sent:?}") };
+        (connect.clean_start, connect.properties.session_expiry_interval())
+    };
+    assert_eq!(expiry(options()), (true, Some(300)));
+    assert_eq!(expiry(options().session_expiry(Duration::ZERO)), (true, None));
+    assert_eq!(expiry(options().persistent(tautwire_client::NEVER_EXPIRES)), (false, Some(u32::MAX)));
+}
+
 #[test]
 fn only_the_first_connection_starts_clean() {
     let mut script = Script::open(options().clean_start(true), &[]);
@@ -187,7 +212,10 @@ fn a_refusal_tells_reason_text_and_other_server() {
     };
     let error = script.says(&Packet::ConnAck(refusal)).expect_err("refused");
     assert!(error.is_permanent());
-    assert_eq!(error.to_string(), "the connection is refused: Server moved (0x9D): no (use elsewhere)");
+    assert_eq!(
+        error.to_string(),
+        "the server names another one: connect there (Server moved (0x9D): no, use elsewhere) [redirected]"
+    );
 }
 
 #[test]
@@ -204,8 +232,8 @@ fn what_the_server_does_not_offer_is_refused_here() {
     let refused =
         |script: &mut Script, publication: &Publication<'_>| script.publish(publication, 0).expect_err("refused");
     let plain = Publication::new("t", "x");
-    assert_eq!(refused(&mut script, &plain.clone().qos(QoS::ExactlyOnce)).code(), "not_offered");
-    assert_eq!(refused(&mut script, &plain.clone().retain(true)).code(), "not_offered");
+    assert_eq!(refused(&mut script, &plain.clone().qos(QoS::ExactlyOnce)).code(), "qos_not_supported");
+    assert_eq!(refused(&mut script, &plain.clone().retain(true)).code(), "retain_not_supported");
     let large = vec![0; 60];
     assert!(matches!(
         refused(&mut script, &Publication::new("t", &large)),
@@ -213,7 +241,7 @@ fn what_the_server_does_not_offer_is_refused_here() {
     ));
     assert_eq!(
         refused(&mut script, &plain.clone().property(Property::TopicAlias(NonZeroU16::MIN))).code(),
-        "not_offered"
+        "not_supported"
     );
     for subscribe in [
         Subscribe::to("a/#"),
@@ -249,7 +277,7 @@ fn a_full_queue_says_so_and_takes_again_when_there_is_room() {
     for tag in 0..2 {
         assert_eq!(script.publish(&publication, tag).expect("waits"), Acceptance::Tracked);
     }
-    assert!(matches!(script.publish(&publication, 2), Err(Error::Full)));
+    assert!(matches!(script.publish(&publication, 2), Err(Error::QueueFull)));
     script.connect(false, &[]);
     assert_eq!(script.sent().len(), 2);
     script.publish(&publication, 3).expect("there is room");
@@ -259,8 +287,10 @@ fn a_full_queue_says_so_and_takes_again_when_there_is_room() {
 #[test]
 fn a_message_that_waits_loses_lifetime_and_expires() {
     let mut script = Script::new(options(), ProtocolVersion::V5);
-    script.publish(&Publication::new("t", "x").qos(QoS::AtLeastOnce).expiry_s(2), 1).expect("waits");
-    script.publish(&Publication::new("t", "x").qos(QoS::AtLeastOnce).expiry_s(10), 2).expect("waits");
+    script.publish(&Publication::new("t", "x").qos(QoS::AtLeastOnce).expiry(Duration::from_secs(2)), 1).expect("waits");
+    script
+        .publish(&Publication::new("t", "x").qos(QoS::AtLeastOnce).expiry(Duration::from_secs(10)), 2)
+        .expect("waits");
     script.now_ms = 4000;
     script.connect(false, &[]);
     assert_eq!(script.only_publish().3, Some(6));
@@ -351,7 +381,7 @@ fn a_message_in_the_applications_hands_is_not_handed_over_again_on_another_conne
             QoS::AtLeastOnce => Delivery::AtLeastOnce { packet_id: id(1), dup },
             _ => Delivery::ExactlyOnce { packet_id: id(1), dup },
         };
-        let mut script = Script::open(options().persistent(9), &[]);
+        let mut script = Script::open(options().persistent(Duration::from_secs(9)), &[]);
         script.says(&message("a", delivery(false), &[])).expect("taken");
         script.machine.lost();
         script.connect(true, &[]);
@@ -381,7 +411,7 @@ fn a_message_sent_again_on_the_same_connection_is_answered_once_and_not_handed_o
 
 #[test]
 fn acknowledgements_of_a_lost_session_are_given_up() {
-    let mut script = Script::open(options().persistent(9), &[]);
+    let mut script = Script::open(options().persistent(Duration::from_secs(9)), &[]);
     script.says(&message("a", Delivery::AtLeastOnce { packet_id: id(1), dup: false }, &[])).expect("taken");
     script.machine.lost();
     script.connect(false, &[]);
@@ -429,21 +459,21 @@ fn subscribe_id(sent: &[OwnedPacket]) -> PacketId {
 
 #[test]
 fn silence_is_broken_by_a_ping_and_ended_after_its_timeout() {
-    let mut script = Script::open(options().keep_alive_s(10), &[]);
+    let mut script = Script::open(options().keep_alive(Duration::from_secs(10)), &[]);
     assert_eq!(script.machine.deadline_ms(), Some(9000));
     script.machine.on_time(9000, true).expect("no harm yet");
     assert!(matches!(script.sent()[..], [ref ping] if matches!(ping.as_packet(), Packet::PingReq)));
     assert_eq!(script.machine.deadline_ms(), Some(19_000));
     script.machine.on_time(18_999, true).expect("not yet");
     script.machine.on_time(19_000, false).expect("nothing is read, so silence says nothing");
-    assert!(matches!(script.machine.on_time(29_000, true), Err(Error::Timeout("PINGRESP"))));
+    assert!(matches!(script.machine.on_time(29_000, true), Err(Error::KeepAliveTimeout)));
 }
 
 #[test]
 fn the_servers_keep_alive_counts_and_zero_turns_it_off() {
     let script = Script::open(options(), &[Property::ServerKeepAlive(100)]);
     assert_eq!(script.machine.deadline_ms(), Some(90_000));
-    let script = Script::open(options().keep_alive_s(0), &[]);
+    let script = Script::open(options().keep_alive(Duration::from_secs(0)), &[]);
     assert_eq!(script.machine.deadline_ms(), None);
 }
 
@@ -451,8 +481,10 @@ fn the_servers_keep_alive_counts_and_zero_turns_it_off() {
 fn a_connack_that_does_not_come_is_a_timeout() {
     let mut script = Script::new(options(), ProtocolVersion::V5);
     script.machine.opened(5).expect("CONNECT can be written");
-    assert_eq!(script.machine.deadline_ms(), Some(10_005));
-    assert!(matches!(script.machine.on_time(10_005, true), Err(Error::Timeout("CONNACK"))));
+    assert_eq!(script.machine.deadline_ms(), Some(20_005));
+    let error = script.machine.on_time(20_005, true).expect_err("it is late");
+    assert_eq!(error.code(), "connect_timeout");
+    assert!(error.to_string().contains("(server:1883: CONNACK did not come)"), "{error}");
 }
 
 #[test]
@@ -497,14 +529,22 @@ fn a_refused_qos_2_message_is_told_and_frees_its_identifier() {
         }))
         .expect("due");
     let [(1, Err(error))] = &script.seen.published[..] else { panic!("{:?}", script.seen.published) };
-    assert_eq!(error.to_string(), "the message is refused: Quota exceeded (0x97): full");
+    assert_eq!(
+        error.to_string(),
+        "the server refused the message: the reason code says why (Quota exceeded (0x97): full) [publish_refused]"
+    );
     assert!(script.machine.is_settled());
 }
 
 #[test]
 fn the_servers_disconnect_says_why_and_whether_to_come_back() {
     for (reason, permanent) in
-        [(DisconnectReason::SessionTakenOver, true), (DisconnectReason::ServerShuttingDown, false)]
+        // One who is banned is told so by the next CONNACK.
+        [
+            (DisconnectReason::SessionTakenOver, true),
+            (DisconnectReason::ServerShuttingDown, false),
+            (DisconnectReason::AdministrativeAction, false),
+        ]
     {
         let mut script = Script::open(options(), &[]);
         let error = script.says(&Packet::Disconnect(Disconnect::new(reason))).expect_err("over");
@@ -526,7 +566,7 @@ fn nothing_follows_our_disconnect() {
 fn before_5_0_what_needs_it_is_refused() {
     let mut script = Script::new(options(), ProtocolVersion::V3_1_1);
     assert!(script.publish(&Publication::new("t", "x").content_type("y"), 1).is_err());
-    assert!(script.publish(&Publication::new("t", "x").expiry_s(1), 1).is_err());
+    assert!(script.publish(&Publication::new("t", "x").expiry(Duration::from_secs(1)), 1).is_err());
     let no_local = Subscribe::to("a").no_local();
     assert!(script.machine.subscribe(&no_local, 0, &mut script.seen).is_err());
 }

@@ -2,6 +2,7 @@
 //! anything, and in the end nothing is missing, doubled or out of order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use tautwire_client::machine::{Acceptance, Answer, Event, Handler, Incoming, Machine};
 use tautwire_client::{AckToken, Error, Options, ProtocolVersion, PubAckReason, Publication, QoS, Subscribe};
@@ -74,7 +75,7 @@ impl World {
             .expect("an address")
             .client_id("c")
             .version(version)
-            .persistent(1000)
+            .persistent(Duration::from_secs(1000))
             .receive_maximum(RECEIVE_MAXIMUM.try_into().expect("not zero"));
         let server_maximum = 1 + random.below(12) as u16;
         World {

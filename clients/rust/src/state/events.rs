@@ -1,0 +1,30 @@
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use super::{ConnectionEvent, Shared};
+
+/// What has happened to the connection of a client. It does not keep the client from ending.
+#[derive(Debug)]
+pub struct Events {
+    shared: Arc<Shared>,
+    /// Number of the next event.
+    next: u64,
+    missed: u64,
+}
+
+impl Events {
+    pub(crate) fn new(shared: Arc<Shared>) -> Events {
+        Events { shared, next: 0, missed: 0 }
+    }
+
+    /// The next event; `None` when the client has ended.
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<ConnectionEvent>> {
+        let Events { shared, next, missed } = self;
+        shared.with(|state| state.routes.board.poll_event(next, missed, cx))
+    }
+
+    /// Events that were forgotten before they were asked for.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+}

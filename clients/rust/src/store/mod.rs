@@ -1,0 +1,317 @@
+//! Messages of QoS 1 and 2 that outlive the process: those that wait, those that were sent and not acknowledged, and the identifiers of
+//! those received.
+//!
+//! Records are gathered in memory, and a thread of the store writes them: one write and one sync for all that have come meanwhile. A
+//! packet that depends on a record leaves when that is on the disk.
+
+mod disk;
+mod ledger;
+mod record;
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use tautwire_protocol::{PacketId, ProtocolVersion};
+
+pub(crate) use record::Record;
+
+use crate::Error;
+use crate::state::{add_waker, lock};
+use disk::{Disk, Snapshot};
+use ledger::{Ledger, Place};
+
+/// The file is written anew when so many bytes of it are useless, and more than are of use.
+const COMPACT_BYTES: u64 = 1 << 20;
+/// A buffer for records with room for more than this is given back.
+const BUFFER_KEPT_BYTES: usize = 1 << 20;
+
+/// A session in a file, safe against a crash of the process or the machine at any time. Give it to [`crate::Options::store`].
+///
+/// Messages of QoS 1 and 2 are in it until they are acknowledged. Those that were not when a process ended are sent by the next one, with
+/// the packet identifiers of before, so that a QoS 2 message is still delivered once. One process, and one client of it, may have it open.
+///
+/// The format is that of the Go client's store.
+pub struct FileStore {
+    inner: Arc<Inner>,
+    found: Option<Found>,
+    dropped_bytes: u64,
+}
+
+/// What an earlier process has left.
+pub(crate) struct Found {
+    pub(crate) client_id: Option<String>,
+    /// In the order of publication.
+    pub(crate) outgoing: Vec<FoundMessage>,
+    pub(crate) received: Vec<PacketId>,
+}
+
+pub(crate) struct FoundMessage {
+    pub(crate) sequence: u64,
+    pub(crate) packet_id: Option<PacketId>,
+    /// The PUBLISH packet and its version; `None` once PUBREC has come.
+    pub(crate) packet: Option<(ProtocolVersion, Vec<u8>)>,
+}
+
+struct Inner {
+    path: PathBuf,
+    /// Held while the device works, and taken before the book. `None` once it is closed.
+    disk: Mutex<Option<Disk>>,
+    book: Mutex<Book>,
+    /// There is something to write.
+    bell: Condvar,
+}
+
+#[derive(Debug)]
+struct Book {
+    ledger: Ledger,
+    /// Records that are not written yet.
+    pending: Vec<u8>,
+    spare: Vec<u8>,
+    /// What the file will have with them.
+    file_bytes: u64,
+    /// Records so far.
+    recorded: u64,
+    /// The last one on which a packet depends.
+    urgent: u64,
+    /// Those on the disk.
+    synced: u64,
+    waiters: Vec<Waker>,
+    failure: Option<Error>,
+    is_closed: bool,
+}
+
+impl FileStore {
+    /// Opens the session at `path`, or begins an empty one there. Beside it there will be a file with the ending `.lock`, and at times one
+    /// with `.new`.
+    ///
+    /// # Errors
+    /// [`Error::Store`]: the file cannot be read or written, is open elsewhere, or is no session file. It stays as it is then.
+    pub fn open(path: impl AsRef<Path>) -> Result<FileStore, Error> {
+        let path = path.as_ref();
+        let disk::Found { disk, ledger, file_bytes, dropped_bytes, content } =
+            Disk::open(path).map_err(|error| failed(path, error))?;
+        let outgoing = ledger.outgoing.iter().map(|(sequence, outgoing)| FoundMessage {
+            sequence: *sequence,
+            packet_id: outgoing.packet_id,
+            packet: outgoing.place.and_then(|place| packet_at(&content, place)),
+        });
+        let found = Found {
+            client_id: ledger.client_id.clone(),
+            outgoing: outgoing.collect(),
+            received: ledger.received.iter().copied().collect(),
+        };
+        let book = Book {
+            ledger,
+            pending: Vec::new(),
+            spare: Vec::new(),
+            file_bytes,
+            recorded: 0,
+            urgent: 0,
+            synced: 0,
+            waiters: Vec::new(),
+            failure: None,
+            is_closed: false,
+        };
+        let (disk, book) = (Mutex::new(Some(disk)), Mutex::new(book));
+        let inner = Arc::new(Inner { path: path.to_owned(), disk, book, bell: Condvar::new() });
+        let writing = inner.clone();
+        let started = std::thread::Builder::new().name("tautwire-store".into()).spawn(move || writing.run());
+        started.map_err(|error| failed(path, error))?;
+        Ok(FileStore { inner, found: Some(found), dropped_bytes })
+    }
+
+    /// The client identifier of the session, if it has one.
+    pub fn client_id(&self) -> Option<String> {
+        lock(&self.inner.book).ledger.client_id.clone()
+    }
+
+    /// Bytes that opening has cut off, because a crash had left them unfinished.
+    pub fn dropped_bytes(&self) -> u64 {
+        self.dropped_bytes
+    }
+
+    pub(crate) fn take_found(&mut self) -> Option<Found> {
+        self.found.take()
+    }
+
+    /// The same store, for whoever waits for it.
+    pub(crate) fn watch(&self) -> StoreWatch {
+        StoreWatch(self.inner.clone())
+    }
+
+    /// Adds a record to those that are written next.
+    pub(crate) fn record(&self, record: &Record<'_>) {
+        let mut book = lock(&self.inner.book);
+        if book.is_closed || book.failure.is_some() {
+            return;
+        }
+        let bytes = record.append_to(&mut book.pending) as u64;
+        let place = Place { offset: book.file_bytes, bytes };
+        let follows = book.ledger.apply(record, place);
+        debug_assert!(follows, "{record:?}");
+        book.file_bytes += bytes;
+        book.recorded += 1;
+        if record.is_urgent() {
+            book.urgent = book.recorded;
+            self.inner.bell.notify_one();
+        }
+    }
+}
+
+/// Waits for a store.
+#[derive(Clone)]
+pub(crate) struct StoreWatch(Arc<Inner>);
+
+impl StoreWatch {
+    /// What has to be on the disk before anything more is sent.
+    pub(crate) fn ticket(&self) -> Option<u64> {
+        let book = lock(&self.0.book);
+        (book.urgent > book.synced || book.failure.is_some()).then_some(book.urgent)
+    }
+
+    pub(crate) fn poll_synced(&self, ticket: u64, cx: &Context<'_>) -> Poll<Result<(), Error>> {
+        let mut book = lock(&self.0.book);
+        match &book.failure {
+            Some(error) => Poll::Ready(Err(error.clone())),
+            None if book.synced >= ticket || book.is_closed => Poll::Ready(Ok(())),
+            None => {
+                add_waker(&mut book.waiters, cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Writes what is left, and lets others open the file.
+    pub(crate) fn close(&self) {
+        self.0.close();
+    }
+}
+
+impl Inner {
+    /// Writes whenever a packet may wait for it.
+    fn run(&self) {
+        loop {
+            let mut book = lock(&self.book);
+            while !book.is_closed && book.failure.is_none() && book.urgent <= book.synced {
+                book = self.bell.wait(book).unwrap_or_else(PoisonError::into_inner);
+            }
+            if book.is_closed || book.failure.is_some() {
+                return;
+            }
+            drop(book);
+            self.sync(&mut lock(&self.disk));
+        }
+    }
+
+    fn sync(&self, disk: &mut Option<Disk>) {
+        let Some(disk) = disk else { return };
+        let (batch, recorded) = {
+            let mut book = lock(&self.book);
+            if book.failure.is_some() {
+                return;
+            }
+            let spare = std::mem::take(&mut book.spare);
+            (std::mem::replace(&mut book.pending, spare), book.recorded)
+        };
+        let written = if batch.is_empty() { Ok(()) } else { disk.append(&batch) };
+        let (woken, snapshot) = {
+            let mut book = lock(&self.book);
+            match written {
+                Ok(()) => book.synced = recorded,
+                // Nobody can tell what of the data is lost.
+                Err(error) => book.failure = Some(failed(&self.path, error)),
+            }
+            if batch.capacity() <= BUFFER_KEPT_BYTES {
+                book.spare = batch;
+                book.spare.clear();
+            }
+            (std::mem::take(&mut book.waiters), book.snapshot_if_due())
+        };
+        woken.into_iter().for_each(Waker::wake);
+        if let Some((snapshot, end)) = snapshot {
+            self.compact(disk, &snapshot, end);
+        }
+    }
+
+    /// Writes the file anew. Records may come meanwhile; they are behind `end`.
+    fn compact(&self, disk: &mut Disk, snapshot: &Snapshot, end: u64) {
+        let rewritten = disk.rewrite(snapshot);
+        let mut book = lock(&self.book);
+        match rewritten {
+            Ok(rewritten) => {
+                for (sequence, outgoing) in &mut book.ledger.outgoing {
+                    let Some(place) = &mut outgoing.place else { continue };
+                    place.offset = match rewritten.moved.get(sequence) {
+                        Some(offset) if place.offset < end => *offset,
+                        _ => place.offset - end + rewritten.file_bytes,
+                    };
+                }
+                book.file_bytes = book.file_bytes - end + rewritten.file_bytes;
+            }
+            Err(error) => {
+                book.failure = Some(failed(&self.path, error));
+                let woken = std::mem::take(&mut book.waiters);
+                drop(book);
+                woken.into_iter().for_each(Waker::wake);
+            }
+        }
+    }
+
+    fn close(&self) {
+        let mut disk = lock(&self.disk);
+        self.sync(&mut disk);
+        *disk = None;
+        let woken = {
+            let mut book = lock(&self.book);
+            book.is_closed = true;
+            std::mem::take(&mut book.waiters)
+        };
+        self.bell.notify_all();
+        woken.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Book {
+    fn snapshot_if_due(&self) -> Option<(Snapshot, u64)> {
+        let useless_bytes = self.file_bytes.saturating_sub(self.ledger.live_bytes);
+        let is_due = useless_bytes > COMPACT_BYTES && useless_bytes > self.ledger.live_bytes;
+        // The ledger knows what is pending already: with something there the two differ, and the next sync tries again.
+        let is_settled = self.pending.is_empty() && self.failure.is_none();
+        (is_due && is_settled).then(|| (Snapshot::of(&self.ledger), self.file_bytes))
+    }
+}
+
+impl Drop for FileStore {
+    fn drop(&mut self) {
+        self.inner.close();
+    }
+}
+
+impl fmt::Debug for FileStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileStore").field("path", &self.inner.path).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for StoreWatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("StoreWatch").field(&self.0.path).finish()
+    }
+}
+
+fn failed(path: &Path, error: io::Error) -> Error {
+    Error::Store { path: path.display().to_string().into(), error: Arc::new(error) }
+}
+
+fn packet_at(content: &[u8], place: Place) -> Option<(ProtocolVersion, Vec<u8>)> {
+    match Record::read(content.get(place.offset as usize..)?)? {
+        (Record::Queued { version, packet, .. }, _) => Some((version, packet.to_vec())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
