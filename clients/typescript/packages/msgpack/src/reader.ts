@@ -231,9 +231,11 @@ function text(r: Reader, n: number): string {
   const sampled = n > WINDOW_TEXT_BYTES ? a + SAMPLE_BYTES : b;
   let all = 0;
   let p = a;
+  // Most scripts show in their first letters.
+  if (n > 3 && (d.getInt32(p) & 0x80808080) !== 0) return readUtf8(u, d, a, b) ?? unicode(r, a, b);
   for (; p < sampled - 3; p += 4) all |= d.getInt32(p);
   for (; p < sampled; p++) all |= u[p]!;
-  if ((all & 0x80808080) !== 0) return readUtf8(u, a, b) ?? unicode(r, a, b);
+  if ((all & 0x80808080) !== 0) return readUtf8(u, d, a, b) ?? unicode(r, a, b);
   if (n > WINDOW_TEXT_BYTES) return unicode(r, a, b);
   if (n < 3) return n === 1 ? String.fromCharCode(u[a]!) : String.fromCharCode(u[a]!, u[a + 1]!);
   if (b > r.windowEnd || a < r.windowStart) {
@@ -261,6 +263,11 @@ function array(r: Reader, n: number, depth: number): unknown[] {
   if (n > r.options.maxArrayItems) tooLong(r, "array", n);
   if (n + owed > end - p) truncated(r, p);
   if (n === 0) return [];
+  // Points are many, and small: a literal is what engines make fastest.
+  if (n === 2 && u[p] === 0xcb && p + 18 <= end && u[p + 9] === 0xcb) {
+    r.at = p + 18;
+    return [d.getFloat64(p + 1), d.getFloat64(p + 10)];
+  }
   const short = r.options.int64 !== "bigint";
   // Two places that make arrays: engines learn that one of them holds floats.
   const a = u[p] === 0xcb ? new Array<unknown>(n) : new Array<unknown>(n);
@@ -404,8 +411,8 @@ function unshaped(r: Reader, n: number, depth: number): Record<string, unknown> 
   const { names } = r;
   const { misses } = names;
   const k = key(r);
-  // Engines take much longer to give an object properties with new names, unless it is one that keeps them in a table.
-  const isNew = names.misses > Math.max(misses, NEW_NAMES);
+  // Engines take much longer to give an object new properties, and many, unless it is one that keeps them in a table.
+  const isNew = n > MAX_FIELDS || names.misses > Math.max(misses, NEW_NAMES);
   const o = (isNew ? Object.create(null) : {}) as Record<string, unknown>;
   define(o, k, value(r, depth));
   rest(r, o, n - 1, depth);

@@ -1,17 +1,18 @@
+import { intern } from "./names.js";
 import { utf8Write } from "./platform.js";
 
 /** Property names known in one place of the tree of names. */
 const MAX_NODES = 4096;
 /** Objects with more properties, and names with more bytes, are not remembered. */
-export const MAX_FIELDS = 128;
+export const MAX_FIELDS = 64;
 const MAX_NAME_BYTES = 31;
 /** Visits after which a shape is worth compiling. */
 const COMPILE_AFTER = 32;
 /** Functions compiled in the time of REFILL_MAPS objects: compiling costs as much as hundreds of objects. */
-const MAX_COMPILED = 512;
+const MAX_COMPILED = 256;
 const REFILL_MAPS = 1 << 20;
 /** After this many new names, objects must have been WORTH times as many; else a pause. */
-const WINDOW_NAMES = 2048;
+const WINDOW_NAMES = 256;
 const WORTH = 4;
 const FIRST_PAUSE = 1024;
 const LONGEST_PAUSE = 65536;
@@ -47,8 +48,8 @@ export class Shape<F> {
   /** All names up to here. */
   keys(): readonly string[] {
     if (this.names !== undefined) return this.names;
-    const names = this.parent ? [this.key!] : [];
-    for (let at = this.parent; at?.parent; at = at.parent) names.unshift(at.key!);
+    const names = this.parent ? [intern(this.key!)] : [];
+    for (let at = this.parent; at?.parent; at = at.parent) names.unshift(intern(at.key!));
     return (this.names = names);
   }
 }
