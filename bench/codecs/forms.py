@@ -11,8 +11,8 @@ OURS = "tautwire"
 # One peer of the Go codec reads views, without copying: it stands beside ours that does.
 GO_VIEWS = ("tautwire-reader", "natiu-3.1.1")
 GO_UNITS = {"cpu-ns/op": "cpu_ns", "B/op": "allocated_bytes", "allocs/op": "allocations"}
-# Outside of the geometric means: it is there to show what keys do that never come back.
-MSGPACK_APART = ("random keys",)
+# Outside of the geometric means: they are there to show what keys do that hardly ever come back.
+MSGPACK_APART = ("random keys", "fresh keys")
 
 
 @dataclass

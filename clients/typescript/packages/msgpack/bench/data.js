@@ -1,4 +1,4 @@
-// The seven data sets, made from a fixed seed so that every process measures the same bytes.
+// The data sets, made from fixed seeds so that every process measures the same bytes.
 
 function random(seed) {
   return () => {
@@ -85,9 +85,104 @@ function document100k(next) {
   return users;
 }
 
-function randomKeys(next) {
+/** Where the letters of an alphabet lie, as ranges of code points. */
+const SCRIPTS = {
+  accents: [[0x61, 0x7a], [0x61, 0x7a], [0x61, 0x7a], [0xe0, 0xf6]],
+  greek: [[0x3b1, 0x3c9]],
+  cyrillic: [[0x430, 0x44f]],
+  hebrew: [[0x5d0, 0x5ea]],
+  arabic: [[0x627, 0x64a]],
+  hindi: [[0x905, 0x939]],
+  thai: [[0xe01, 0xe2e]],
+  chinese: [[0x4e00, 0x9fa5]],
+  japanese: [[0x3041, 0x3096], [0x30a1, 0x30fa], [0x4e00, 0x9fa5]],
+  korean: [[0xac00, 0xd7a3]],
+};
+
+/** Text of `letters` letters, in words where the script has them. */
+function written(next, script, letters) {
+  const ranges = SCRIPTS[script];
+  const hasSpaces = script !== "chinese" && script !== "japanese" && script !== "thai";
+  let text = "";
+  for (let i = 0, word = 0; i < letters; i++) {
+    if (hasSpaces && word > 3 && i < letters - 1 && next() < 0.2) {
+      text += " ";
+      word = 0;
+      continue;
+    }
+    const [from, to] = ranges[Math.floor(next() * ranges.length)];
+    text += String.fromCodePoint(from + Math.floor(next() * (to - from + 1)));
+    word++;
+  }
+  return text;
+}
+
+function scripts(next, count, least, most) {
+  const names = Object.keys(SCRIPTS);
+  return Array.from({ length: count }, (_, i) => written(next, names[i % names.length], least + Math.floor(next() * (most - least + 1))));
+}
+
+function chat(next) {
+  const EMOJI = ["😀", "🎉", "👍🏽", "❤️", "🚀", "🤖", "👩‍👩‍👧", "🇫🇷", "✅", "🌧"];
+  const one = () => EMOJI[Math.floor(next() * EMOJI.length)];
+  return Array.from({ length: 100 }, (_, i) => ({
+    id: 100000 + i,
+    from: WORDS[i % 30],
+    text: i % 4 === 0 ? one() + one() : `${sentence(next, 1 + Math.floor(next() * 12))} ${one()}`,
+    reactions: Array.from({ length: i % 3 }, one),
+  }));
+}
+
+/** As many integers of each width, in no order. */
+function integers(next) {
+  return Array.from({ length: 10000 }, () => {
+    const n = Math.floor(next() * 2 ** [5, 7, 8, 15, 16, 31, 32, 45][Math.floor(next() * 8)]);
+    return next() < 0.5 ? n : -n - 1;
+  });
+}
+
+/** Objects of which each has some of the fields that there are. */
+function sparse(next) {
+  const fields = Array.from({ length: 24 }, (_, i) => `${WORDS[i]}${i % 3 ? "" : "Count"}`);
+  return Array.from({ length: 1000 }, (_, i) => {
+    const o = { id: i };
+    for (const field of fields) if (next() < 0.3) o[field] = field.endsWith("Count") ? Math.floor(next() * 1000) : WORDS[Math.floor(next() * 30)];
+    return o;
+  });
+}
+
+function dictionary(next) {
+  const o = {};
+  for (let i = 0; i < 500; i++) {
+    o[`device-${Math.floor(next() * 1e9).toString(16)}`] = { name: WORDS[i % 30], level: Math.floor(next() * 100), ratio: next(), online: next() > 0.5 };
+  }
+  return o;
+}
+
+function table(next) {
+  const columns = Array.from({ length: 100 }, (_, i) => `${WORDS[i % 30]}_${i}`);
+  return Array.from({ length: 50 }, () => {
+    const row = {};
+    columns.forEach((column, i) => (row[column] = i % 4 === 0 ? WORDS[Math.floor(next() * 30)] : i % 4 === 1 ? next() * 100 : Math.floor(next() * 5000)));
+    return row;
+  });
+}
+
+function shape(next) {
+  const ring = (points) => Array.from({ length: points }, () => [next() * 360 - 180, next() * 180 - 90]);
+  return {
+    type: "FeatureCollection",
+    features: Array.from({ length: 20 }, (_, i) => ({
+      type: "Feature",
+      properties: { name: WORDS[i], population: Math.floor(next() * 1e6) },
+      geometry: { type: "Polygon", coordinates: [ring(50), ring(10)] },
+    })),
+  };
+}
+
+function randomKeys(next, count) {
   const items = [];
-  for (let i = 0; i < 200; i++) {
+  for (let i = 0; i < count; i++) {
     const item = {};
     for (let j = 0; j < 6; j++) item[`k${Math.floor(next() * 1e9).toString(36)}`] = j;
     items.push(item);
@@ -106,7 +201,19 @@ export const sets = settled({
   numbers: numbers(random(4)),
   deep: deep(random(5), 10),
   json100k: document100k(random(6)),
+  "short scripts": scripts(random(8), 300, 8, 22),
+  "long scripts": scripts(random(9), 60, 100, 500),
+  emoji: chat(random(10)),
+  integers: integers(random(11)),
+  "integers to a million": Array.from({ length: 20000 }, ((next) => () => Math.floor(next() * 1e6))(random(12))),
+  sparse: sparse(random(13)),
+  dictionary: dictionary(random(14)),
+  table: table(random(15)),
+  coordinates: shape(random(16)),
 });
 
-/** Not in the means: keys that never repeat within the set, where learned shapes are of no use. */
-export const guards = settled({ "random keys": randomKeys(random(7)) });
+/** Not in the means: keys that never repeat within the set, which comes again and again. */
+export const guards = settled({ "random keys": randomKeys(random(7), 200) });
+
+/** Not in the means either: each time another value, so that keys hardly ever come back, and learned shapes are of no use. */
+export const streams = settled({ "fresh keys": ((next) => Array.from({ length: 400 }, () => randomKeys(next, 20)))(random(17)) });

@@ -1,7 +1,7 @@
 // Measures one library in one process: CPU nanoseconds per operation, as JSON on standard output.
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
-import { guards, sets } from "./data.js";
+import { guards, sets, streams } from "./data.js";
 
 const SAMPLE_MS = Number(process.env.SAMPLE_MS ?? 10);
 const SAMPLES = Number(process.env.SAMPLES ?? 9);
@@ -81,6 +81,17 @@ async function measure({ encode, decode }) {
     const exact = isDeepStrictEqual(JSON.parse(JSON.stringify(decode(bytes))), value);
     work.push({ name, kind: "encode", bytes: bytes.length, exact, run: () => encode(value) });
     work.push({ name, kind: "decode", bytes: bytes.length, exact, run: () => decode(bytes) });
+  }
+  for (const [name, values] of Object.entries(streams)) {
+    const messages = values.map((value) => Buffer.from(encode(value)));
+    const exact = isDeepStrictEqual(messages.map((bytes) => JSON.parse(JSON.stringify(decode(bytes)))), values);
+    const bytes = Math.round(messages.reduce((sum, message) => sum + message.length, 0) / messages.length);
+    const inTurn = (items, run) => {
+      let at = 0;
+      return () => run(items[(at = at + 1 < items.length ? at + 1 : 0)]);
+    };
+    work.push({ name, kind: "encode", bytes, exact, run: inTurn(values, encode) });
+    work.push({ name, kind: "decode", bytes, exact, run: inTurn(messages, decode) });
   }
   // Everything once before anything is timed: engines specialise for what they have seen, as they do in programs.
   for (let round = 0; round < 2; round++) for (const job of work) sample(job, SAMPLE_MS);

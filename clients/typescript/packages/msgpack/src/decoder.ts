@@ -1,4 +1,5 @@
 import type { Extension } from "./extension.js";
+import { type Bytes, bytesOf, checkExtensions, checkOffset, limit, viewOf } from "./input.js";
 import { read, Reader } from "./reader.js";
 
 export interface DecoderOptions {
@@ -18,7 +19,7 @@ export interface DecoderOptions {
   readonly strictUtf8?: boolean | undefined;
   /** `"date"` (the default) gives a `Date`, which drops below the millisecond; `"exact"` gives a `Timestamp`. */
   readonly timestamps?: "date" | "exact" | undefined;
-  /** Containers within containers. Default 256. */
+  /** Containers within containers. Default 256. Each takes some of the engine's stack. */
   readonly maxDepth?: number | undefined;
   /** Bytes of one message. Default 1 GiB. */
   readonly maxBytes?: number | undefined;
@@ -53,6 +54,7 @@ export class Decoder {
   private readonly options: DecoderOptions;
   private readonly reader: Reader;
 
+  /** @throws MsgpackError `invalid_options`: a limit that is no number from 0 (`Infinity` is one), or a wrong extension type */
   constructor(options: DecoderOptions = {}) {
     this.options = options;
     this.reader = new Reader({
@@ -61,32 +63,34 @@ export class Decoder {
       copyBinary: options.binary === "copy",
       strictUtf8: options.strictUtf8 ?? false,
       exact: options.timestamps === "exact",
-      maxDepth: options.maxDepth ?? 256,
-      maxBytes: options.maxBytes ?? 2 ** 30,
-      maxStringBytes: options.maxStringBytes ?? Infinity,
-      maxBinaryBytes: options.maxBinaryBytes ?? Infinity,
-      maxArrayItems: options.maxArrayItems ?? Infinity,
-      maxMapEntries: options.maxMapEntries ?? Infinity,
-      extensions: new Map(options.extensions?.map((extension) => [extension.type, extension])),
+      maxDepth: limit("maxDepth", options.maxDepth, 256),
+      maxBytes: limit("maxBytes", options.maxBytes, 2 ** 30),
+      maxStringBytes: limit("maxStringBytes", options.maxStringBytes, Infinity),
+      maxBinaryBytes: limit("maxBinaryBytes", options.maxBinaryBytes, Infinity),
+      maxArrayItems: limit("maxArrayItems", options.maxArrayItems, Infinity),
+      maxMapEntries: limit("maxMapEntries", options.maxMapEntries, Infinity),
+      extensions: new Map(checkExtensions(options.extensions).map((extension) => [extension.type, extension])),
       learn: options.learnShapes ?? true,
       generate: options.generate ?? "auto",
     });
   }
 
   /**
-   * The one value that `input` holds.
+   * The one value that `input` holds: a view of memory (as exactly the bytes it shows), an `ArrayBuffer` or a
+   * `SharedArrayBuffer`.
    *
-   * @throws MsgpackError every code but those of encoding; `trailing_bytes` when more follows
+   * @throws MsgpackError every code but those of encoding; `trailing_bytes` when more follows; `invalid_argument`
    */
-  decode(input: Uint8Array): unknown {
-    return read(this.idle(), input, 0, true);
+  decode(input: Bytes): unknown {
+    return read(this.idle(), viewOf(input), 0, true);
   }
 
   /** The value at `offset` (default 0) and how many bytes it took, whatever follows. */
-  decodeFirst(input: Uint8Array, offset = 0): Decoded {
-    if (!(offset >= 0 && offset <= input.length)) throw new RangeError("the offset is outside of the input");
+  decodeFirst(input: Bytes, offset = 0): Decoded {
+    const view = viewOf(input);
+    checkOffset(offset, view.byteLength, "the input");
     const reader = this.idle();
-    const value = read(reader, input, offset, false);
+    const value = read(reader, view, offset, false);
     return { value, bytesConsumed: reader.at - reader.start - offset };
   }
 
@@ -94,9 +98,10 @@ export class Decoder {
    * Every value of `input`, one after the other; throws `truncated` where the last one ends early. Leave `input` unchanged
    * until you have them all.
    */
-  *decodeMany(input: Uint8Array): Generator<unknown, void, undefined> {
-    for (let at = 0; at < input.length; ) {
-      const { value, bytesConsumed } = this.decodeFirst(input, at);
+  *decodeMany(input: Bytes): Generator<unknown, void, undefined> {
+    const bytes = bytesOf(input);
+    for (let at = 0; at < bytes.length; ) {
+      const { value, bytesConsumed } = this.decodeFirst(bytes, at);
       at += bytesConsumed;
       yield value;
     }

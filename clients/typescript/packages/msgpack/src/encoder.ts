@@ -1,4 +1,6 @@
+import { invalidArgument } from "./error.js";
 import type { Extension } from "./extension.js";
+import { checkExtensions, checkOffset, isUint8Array, kindOf, limit } from "./input.js";
 import { encode, encodeInto, Writer } from "./writer.js";
 
 export interface EncoderOptions {
@@ -7,7 +9,7 @@ export interface EncoderOptions {
    * and decoders give the same number.
    */
   readonly float32?: "never" | "exact" | undefined;
-  /** Containers within containers, beyond which (or in a cycle) `limit_depth` is thrown. Default 256. */
+  /** Containers within containers, beyond which (or in a cycle) `limit_depth` is thrown. Default 256. Each takes some of the engine's stack. */
   readonly maxDepth?: number | undefined;
   /** Bytes of one message, beyond which `limit_total` is thrown. Default 1 GiB. */
   readonly maxBytes?: number | undefined;
@@ -31,7 +33,7 @@ export interface EncoderOptions {
  * | `undefined`, functions and symbols as property values | left out, as in JSON |
  * | integers up to ±(2^53−1) | the shortest integer |
  * | other numbers, −0, NaN, infinities | float64 (see `float32`) |
- * | bigint | int64 when negative, else uint64 |
+ * | bigint | the shortest integer, up to int64 and uint64 |
  * | string | str; lone surrogates become U+FFFD |
  * | `Uint8Array`, every other view, `ArrayBuffer` | bin with exactly its bytes |
  * | array, `Set` | array |
@@ -40,18 +42,23 @@ export interface EncoderOptions {
  * | {@link ExtensionValue}, classes with an {@link Extension} | ext |
  * | objects with `toJSON` | what that returns |
  * | other objects | map of their own enumerable properties with string keys |
+ *
+ * What `toJSON`, getters, proxies and extensions do meanwhile to what is being written never harms the bytes. It counts as in
+ * JSON: an array has as many items as it had at its start (nil for what has gone since), a map or a set the entries that it had,
+ * an object the properties that it had, but for those that have gone.
  */
 export class Encoder {
   private readonly options: EncoderOptions;
   private readonly writer: Writer;
 
+  /** @throws MsgpackError `invalid_options`: a limit that is no number from 0 (`Infinity` is one), or a wrong extension type */
   constructor(options: EncoderOptions = {}) {
     this.options = options;
     this.writer = new Writer({
       float32: options.float32 === "exact",
-      maxDepth: options.maxDepth ?? 256,
-      maxBytes: options.maxBytes ?? 2 ** 30,
-      extensions: options.extensions ?? [],
+      maxDepth: limit("maxDepth", options.maxDepth, 256),
+      maxBytes: limit("maxBytes", options.maxBytes, 2 ** 30),
+      extensions: checkExtensions(options.extensions),
       learn: options.learnShapes ?? true,
       generate: options.generate ?? "auto",
     });
@@ -61,7 +68,8 @@ export class Encoder {
    * The bytes of `value`. They stay yours and are never written again, but small results are views into a memory block
    * that they share: use `.slice()` before you transfer `.buffer` elsewhere, and for what you keep for long.
    *
-   * @throws MsgpackError `limit_depth`, `limit_total`, `out_of_range`
+   * @throws MsgpackError `limit_depth`, `limit_total`, `out_of_range`, `invalid_extension`; and what getters, `toJSON`, proxies
+   * and extensions throw
    */
   encode(value: unknown): Uint8Array {
     return encode(this.idle(), value);
@@ -71,9 +79,11 @@ export class Encoder {
    * Writes `value` into `target` from `offset` (default 0) and gives the count of bytes written. Nothing outside of
    * `target` is touched. After an error, the contents of `target` from `offset` on are undefined.
    *
-   * @throws MsgpackError as `encode`, and `no_room`
+   * @throws MsgpackError as `encode`, and `no_room`, `invalid_argument`
    */
   encodeInto(value: unknown, target: Uint8Array, offset = 0): number {
+    if (!isUint8Array(target)) invalidArgument(`the target is ${kindOf(target)}, not a Uint8Array`);
+    checkOffset(offset, target.length, "the target");
     return encodeInto(this.idle(), value, target, offset);
   }
 

@@ -14,6 +14,9 @@
  * | `limit_total` | the whole message is above `maxBytes` |
  * | `out_of_range` | a value that the format cannot hold, such as a bigint over 64 bits or an invalid `Date` |
  * | `no_room` | the target of `encodeInto` is too small |
+ * | `invalid_extension` | the `encode` of an extension returned something that is not a `Uint8Array` |
+ * | `invalid_argument` | an argument that cannot be, such as a string as the input of `decode` |
+ * | `invalid_options` | an option that cannot be, such as `maxDepth: NaN` |
  */
 export type MsgpackErrorCode =
   | "truncated"
@@ -26,18 +29,29 @@ export type MsgpackErrorCode =
   | "limit_length"
   | "limit_total"
   | "out_of_range"
-  | "no_room";
+  | "no_room"
+  | "invalid_extension"
+  | "invalid_argument"
+  | "invalid_options";
 
 /** Every refusal of this package. The message never holds data from the input. */
 export class MsgpackError extends Error {
   override readonly name = "MsgpackError";
   readonly code: MsgpackErrorCode;
-  /** Bytes from the start of the input (decoding) or of the output (encoding). */
+  /** Bytes from the start of the input (decoding) or of the output (encoding); 0 for arguments and options. */
   readonly offset: number;
 
-  constructor(code: MsgpackErrorCode, offset: number, message: string) {
-    super(`${message} (${code} at byte ${offset})`);
+  constructor(code: MsgpackErrorCode, offset: number, text: string, detail = `at byte ${offset}`) {
+    super(`${text} (${detail}) [${code}]`);
     this.code = code;
     this.offset = offset;
   }
+}
+
+export function invalidArgument(detail: string): never {
+  throw new MsgpackError("invalid_argument", 0, "an argument is wrong: correct the call", detail);
+}
+
+export function invalidOption(detail: string): never {
+  throw new MsgpackError("invalid_options", 0, "an option is out of range: correct it", detail);
 }

@@ -1,10 +1,15 @@
+import { invalidArgument } from "./error.js";
+import { isExtensionType, isUint8Array } from "./input.js";
+
 /** An extension value that no registered {@link Extension} claims: its type (−128…127) and its bytes. */
 export class ExtensionValue {
   readonly type: number;
   readonly data: Uint8Array;
 
+  /** @throws MsgpackError `invalid_argument` */
   constructor(type: number, data: Uint8Array) {
-    if (type !== type << 24 >> 24) throw new RangeError("an extension type is an integer from -128 to 127");
+    if (!isExtensionType(type)) invalidArgument("an extension type is an integer from -128 to 127");
+    if (!isUint8Array(data)) invalidArgument("the data of an extension are a Uint8Array");
     this.type = type;
     this.data = data;
   }
@@ -17,10 +22,10 @@ export class Timestamp {
   /** 0…999,999,999, counted forwards from `seconds` also before 1970. */
   readonly nanoseconds: number;
 
+  /** @throws MsgpackError `invalid_argument` */
   constructor(seconds: bigint, nanoseconds: number) {
-    if (BigInt.asIntN(64, seconds) !== seconds || !(nanoseconds >= 0 && nanoseconds < 1e9) || nanoseconds % 1 !== 0) {
-      throw new RangeError("a timestamp has 64-bit seconds and 0 to 999999999 nanoseconds");
-    }
+    if (typeof seconds !== "bigint" || BigInt.asIntN(64, seconds) !== seconds) invalidArgument("the seconds are a bigint of 64 bits");
+    if (!(nanoseconds >= 0 && nanoseconds < 1e9) || nanoseconds % 1 !== 0) invalidArgument("the nanoseconds are an integer from 0 to 999999999");
     this.seconds = seconds;
     this.nanoseconds = nanoseconds;
   }

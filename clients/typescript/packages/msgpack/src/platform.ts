@@ -1,12 +1,13 @@
 /**
- * What the platform has beyond the language, found once and never changed. Every part has a stand-in with the same
- * results, so that nothing here is needed.
+ * What the platform has beyond the language, found once and never changed. Nothing here is needed: what is
+ * missing has a stand-in with the same results.
  */
 
 interface NodeBytes {
   utf8Write(this: Uint8Array, text: string, offset: number, lengthBytes: number): number;
   utf8Slice(this: Uint8Array, start: number, end: number): string;
   latin1Slice(this: Uint8Array, start: number, end: number): string;
+  ucs2Slice(this: Uint8Array, start: number, end: number): string;
 }
 
 interface Host {
@@ -30,6 +31,14 @@ export const utf8Slice = /* @__PURE__ */ slicer(bytes?.utf8Slice, "utf-8");
 
 /** One character per byte; asked for ASCII only. */
 export const latin1Slice = /* @__PURE__ */ slicer(bytes?.latin1Slice, "latin1");
+
+/** Reads UTF-16 in the order of bytes that this machine has. There is no stand-in: nothing else beats reading UTF-8. */
+export const utf16Slice = /* @__PURE__ */ findUtf16Slice();
+
+function findUtf16Slice(): Slice | undefined {
+  const isLittleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1;
+  return isLittleEndian && bytes?.ucs2Slice ? slicer(bytes.ucs2Slice, "utf-16le") : undefined;
+}
 
 type Slice = (source: Uint8Array, start: number, end: number) => string;
 

@@ -1,7 +1,9 @@
 import { MsgpackError, type MsgpackErrorCode } from "./error.js";
 import { type Extension, ExtensionValue, Timestamp } from "./extension.js";
+import { Names } from "./names.js";
 import { compile, isUtf8, latin1Slice, utf8Slice } from "./platform.js";
 import { MAX_FIELDS, none, type Shape, Shapes } from "./shapes.js";
+import { readUtf8 } from "./utf8.js";
 
 /** Views of the last input's memory are kept while it is no larger than this. */
 const KEPT_BYTES = 1024 * 1024;
@@ -9,12 +11,34 @@ const KEPT_BYTES = 1024 * 1024;
 const FIRST_WINDOW_BYTES = 256;
 const LAST_WINDOW_BYTES = 2048;
 const WINDOW_TEXT_BYTES = 256;
-const MAX_NAME_SLOTS = 4096;
+/** What is looked at of longer text, to tell whether it is ASCII. */
+const SAMPLE_BYTES = 32;
+/** After so many names that were not known, more of them may come. */
+const NEW_NAMES = 1024;
 /** The latest moment of a `Date`, in milliseconds. */
 const MAX_DATE_MS = 8.64e15;
 
+/** What `INTEGERS` keeps of a signed integer: all of it. */
+const SIGNED = -1 << 8;
+
 const NOTHING = /* @__PURE__ */ new Uint8Array(0);
 const NO_VIEW = /* @__PURE__ */ new DataView(NOTHING.buffer);
+
+/**
+ * Integers by their tags, for those of up to 32 bits but uint32: the count of their bytes, 8 more where these follow the tag,
+ * and above the lowest 8 bits what to keep of them. Mixed lengths would make the processor guess wrong.
+ */
+const INTEGERS = /* @__PURE__ */ integers();
+const UINT32 = 0xce;
+const UINT64 = 0xcf;
+
+function integers(): Int32Array {
+  const table = new Int32Array(256);
+  table.fill(SIGNED | 1, 0, 0x80).fill(SIGNED | 1, 0xe0);
+  table.set([0xff_00 | 9, 0xffff_00 | 10], 0xcc);
+  table.set([SIGNED | 9, SIGNED | 10, SIGNED | 12], 0xd0);
+  return table;
+}
 
 /** Reads a map of a known shape whose first value is at `p`; `depth` is that of its values. */
 type ReadShape = (r: Reader, p: number, depth: number) => Record<string, unknown>;
@@ -56,8 +80,7 @@ export class Reader {
   windowStart = 0;
   windowEnd = 0;
   windowBytes = 0;
-  /** Property names by their bytes: engines keep one copy of each, and finding that copy again costs more than comparing. */
-  names: string[] = [];
+  readonly names = new Names();
   readonly shapes: Shapes<ReadShape>;
 
   constructor(readonly options: ReaderOptions) {
@@ -66,9 +89,10 @@ export class Reader {
 }
 
 /** Reads the value at `offset` of `input` and gives it; `r.at - r.start` is where it ends. */
-export function read(r: Reader, input: Uint8Array, offset: number, whole: boolean): unknown {
-  const memory = input.buffer;
-  if (memory !== r.memory) {
+export function read(r: Reader, input: ArrayBufferView, offset: number, whole: boolean): unknown {
+  const { buffer: memory, byteLength } = input;
+  // Memory that was transferred elsewhere has no bytes, and no view can be made of it.
+  if (memory !== r.memory && byteLength > 0) {
     r.memory = memory;
     r.bytes = new Uint8Array(memory);
     r.view = new DataView(memory);
@@ -76,7 +100,7 @@ export function read(r: Reader, input: Uint8Array, offset: number, whole: boolea
   const { maxBytes } = r.options;
   r.start = input.byteOffset;
   r.at = r.start + offset;
-  const end = r.start + input.length;
+  const end = r.start + byteLength;
   // The message may be shorter than what is there: it must not look beyond its limit.
   r.end = Math.min(end, r.at + maxBytes);
   r.windowBytes = FIRST_WINDOW_BYTES;
@@ -94,7 +118,7 @@ export function read(r: Reader, input: Uint8Array, offset: number, whole: boolea
   } finally {
     r.busy = false;
     r.window = "";
-    if (memory.byteLength > KEPT_BYTES) {
+    if (r.memory.byteLength > KEPT_BYTES) {
       r.memory = NOTHING.buffer;
       r.bytes = NOTHING;
       r.view = NO_VIEW;
@@ -117,6 +141,11 @@ function value(r: Reader, depth: number): unknown {
 
 function tagged(r: Reader, t: number, p: number, depth: number): unknown {
   const { view } = r;
+  const k = INTEGERS[t]!;
+  if (k !== 0 && p + 4 <= r.end) {
+    r.at = p + (k & 7);
+    return (view.getInt32(p) >> -(k << 3)) & (k >> 8);
+  }
   switch (t) {
     case 0xc0:
       return null;
@@ -197,14 +226,17 @@ function text(r: Reader, n: number): string {
   const a = take(r, n);
   const b = r.at;
   if (n === 0) return "";
-  if (n > WINDOW_TEXT_BYTES) return unicode(r, a, b);
   const u = r.bytes;
   const d = r.view;
+  const sampled = n > WINDOW_TEXT_BYTES ? a + SAMPLE_BYTES : b;
   let all = 0;
   let p = a;
-  for (; p < b - 3; p += 4) all |= d.getInt32(p);
-  for (; p < b; p++) all |= u[p]!;
-  if ((all & 0x80808080) !== 0) return unicode(r, a, b);
+  // Most scripts show in their first letters.
+  if (n > 3 && (d.getInt32(p) & 0x80808080) !== 0) return readUtf8(u, d, a, b) ?? unicode(r, a, b);
+  for (; p < sampled - 3; p += 4) all |= d.getInt32(p);
+  for (; p < sampled; p++) all |= u[p]!;
+  if ((all & 0x80808080) !== 0) return readUtf8(u, d, a, b) ?? unicode(r, a, b);
+  if (n > WINDOW_TEXT_BYTES) return unicode(r, a, b);
   if (n < 3) return n === 1 ? String.fromCharCode(u[a]!) : String.fromCharCode(u[a]!, u[a + 1]!);
   if (b > r.windowEnd || a < r.windowStart) {
     if (n === 3) return String.fromCharCode(u[a]!, u[a + 1]!, u[a + 2]!);
@@ -216,6 +248,7 @@ function text(r: Reader, n: number): string {
   return r.window.substring(a - r.windowStart, b - r.windowStart);
 }
 
+/** Any text, as the platform reads it. */
 function unicode(r: Reader, a: number, b: number): string {
   const s = utf8Slice(r.bytes, a, b);
   // Only a string with U+FFFD in it can have been ill-formed.
@@ -230,6 +263,12 @@ function array(r: Reader, n: number, depth: number): unknown[] {
   if (n > r.options.maxArrayItems) tooLong(r, "array", n);
   if (n + owed > end - p) truncated(r, p);
   if (n === 0) return [];
+  // Points are many, and small: a literal is what engines make fastest.
+  if (n === 2 && u[p] === 0xcb && p + 18 <= end && u[p + 9] === 0xcb) {
+    r.at = p + 18;
+    return [d.getFloat64(p + 1), d.getFloat64(p + 10)];
+  }
+  const short = r.options.int64 !== "bigint";
   // Two places that make arrays: engines learn that one of them holds floats.
   const a = u[p] === 0xcb ? new Array<unknown>(n) : new Array<unknown>(n);
   for (let i = 0; i < n; i++) {
@@ -241,9 +280,17 @@ function array(r: Reader, n: number, depth: number): unknown[] {
     } else if (t === 0xcb && p + 9 <= end) {
       a[i] = d.getFloat64(p + 1);
       p += 9;
-    } else if (t === 0xcd && p + 3 <= end) {
-      a[i] = d.getUint16(p + 1);
-      p += 3;
+    } else if (t === UINT32 && p + 5 <= end) {
+      a[i] = d.getUint32(p + 1);
+      p += 5;
+    } else if (INTEGERS[t] !== 0 && p + 5 <= end) {
+      const k = INTEGERS[t]!;
+      p += (k >> 3) & 1;
+      a[i] = (d.getInt32(p) >> -(k << 3)) & (k >> 8);
+      p += k & 7;
+    } else if (t === UINT64 && p + 9 <= end && short && d.getUint32(p + 1) < 0x200000) {
+      a[i] = d.getUint32(p + 1) * 0x100000000 + d.getUint32(p + 5);
+      p += 9;
     } else {
       r.at = p;
       r.owed = owed + n - i - 1;
@@ -269,10 +316,10 @@ function map(r: Reader, n: number, depth: number): unknown {
     }
     return entries;
   }
-  if (n === 0 || n > MAX_FIELDS) return rest(r, {}, n, depth);
-  const root = shapes.begin();
+  if (n === 0) return {};
+  const root = n > MAX_FIELDS ? none : shapes.begin();
   let first = root.last;
-  if (root === none) return rest(r, {}, n, depth);
+  if (root === none) return unshaped(r, n, depth);
   if (!isNext(r, first)) {
     const k = key(r);
     first = shapes.next(root, k);
@@ -328,8 +375,7 @@ function isNext(r: Reader, { size, name }: Shape<ReadShape>): boolean {
 
 /** The object of `shape` with `values`. */
 function make(shape: Shape<ReadShape>, values: readonly unknown[]): Record<string, unknown> {
-  const keys: string[] = [];
-  for (let at = shape; at.parent; at = at.parent) keys[at.fields - 1] = at.key!;
+  const keys = shape.keys();
   const o: Record<string, unknown> = {};
   for (let i = 0; i < keys.length; i++) o[keys[i]!] = values[i];
   return o;
@@ -360,6 +406,19 @@ if(t<128&&p<e){v${i}=t;p++}else if(t===203&&p+9<=e){v${i}=d.getFloat64(p+1);p+=9
   if (made !== undefined) (path[1]!.byFields ??= [])[shape.fields] = made;
 }
 
+/** A map of `n` entries (at least one) without a shape. */
+function unshaped(r: Reader, n: number, depth: number): Record<string, unknown> {
+  const { names } = r;
+  const { misses } = names;
+  const k = key(r);
+  // Engines take much longer to give an object new properties, and many, unless it is one that keeps them in a table.
+  const isNew = n > MAX_FIELDS || names.misses > Math.max(misses, NEW_NAMES);
+  const o = (isNew ? Object.create(null) : {}) as Record<string, unknown>;
+  define(o, k, value(r, depth));
+  rest(r, o, n - 1, depth);
+  return isNew ? (Object.setPrototypeOf(o, Object.prototype) as Record<string, unknown>) : o;
+}
+
 /** Reads `n` more entries into `o`. */
 function rest(r: Reader, o: Record<string, unknown>, n: number, depth: number): Record<string, unknown> {
   for (; n > 0; n--) {
@@ -375,40 +434,27 @@ function key(r: Reader): string {
   const t = p < r.end ? u[p]! : 0xc1;
   const n = t & 31;
   if ((t & 0xe0) === 0xa0 && p + n < r.end && n <= r.options.maxStringBytes) {
-    let hash = n;
-    for (let i = p + n; i > p; i--) hash = Math.imul(hash, 31) + u[i]!;
-    const names = namesOf(r);
-    const slot = (hash ^ (hash >>> 15)) & (names.length - 1);
-    const known = names[slot]!;
-    let i = known.length === n ? n : -1;
-    while (i > 0 && known.charCodeAt(i - 1) === u[p + i]) i--;
-    if (i === 0) {
+    const { names } = r;
+    const known = names.find(u, r.view, p, n);
+    if (known !== undefined) {
       r.at = p + n + 1;
       return known;
     }
     r.at = p + 1;
     const name = text(r, n);
-    // As many characters as bytes: ASCII, so that the name can be found by its bytes.
-    if (name.length === n) names[slot] = name;
+    names.add(name, n, r.end - r.start);
     return name;
   }
   // Strings and numbers can name a property; true, nil and what has a structure cannot.
   if (t < 0x80 || t >= 0xe0 || (t & 0xe0) === 0xa0 || (t >= 0xca && t <= 0xd3) || (t >= 0xd9 && t <= 0xdb) || t === 0xc1) {
     return String(value(r, 0));
   }
-  return refuse(r, "invalid_key", p, 'a map key that is neither a string nor a number (see maps: "map")');
-}
-
-/** The table of names, as large as the longest input so far deserves. */
-function namesOf(r: Reader): string[] {
-  const slots = Math.min(1 << (30 - Math.clz32(r.end - r.start)), MAX_NAME_SLOTS);
-  if (r.names.length < slots) r.names = new Array<string>(slots).fill("");
-  return r.names;
+  return refuse(r, "invalid_key", p, 'a map key is neither a string nor a number: decode with maps: "map"');
 }
 
 /** Sets an own property, whatever the name would mean to an assignment. */
 function define(o: Record<string, unknown>, k: string, v: unknown): void {
-  if (k === "__proto__") Object.defineProperty(o, k, { value: v, configurable: true, enumerable: true, writable: true });
+  if (k.length === 9 && k === "__proto__") Object.defineProperty(o, k, { value: v, configurable: true, enumerable: true, writable: true });
   else o[k] = v;
 }
 
@@ -435,7 +481,7 @@ function timestamp(r: Reader, { buffer, byteOffset, length: n }: Uint8Array): Da
   if (nanoseconds >= 1e9) bad("a timestamp with a second or more of nanoseconds");
   if (r.options.exact) return new Timestamp(seconds, nanoseconds);
   const ms = Number(seconds) * 1000 + Math.floor(nanoseconds / 1e6);
-  if (Math.abs(ms) > MAX_DATE_MS) bad('a timestamp past what a Date holds (see timestamps: "exact")');
+  if (Math.abs(ms) > MAX_DATE_MS) bad('a timestamp past what a Date holds: decode with timestamps: "exact"');
   return new Date(ms);
 }
 

@@ -1,3 +1,4 @@
+import { intern } from "./names.js";
 import { utf8Write } from "./platform.js";
 
 /** Property names known in one place of the tree of names. */
@@ -16,15 +17,21 @@ const WORTH = 4;
 const FIRST_PAUSE = 1024;
 const LONGEST_PAUSE = 65536;
 
+/** Where a name is written, to see how it goes on the wire. */
+const text = /* @__PURE__ */ new Uint8Array(1 + MAX_NAME_BYTES * 3);
+const words = /* @__PURE__ */ new DataView(text.buffer);
+
 /** The properties from the root of the tree to here, in this order. `F` is a function made for objects that have these. */
 export class Shape<F> {
-  /** Where the way went last: most objects follow the one before. */
+  /** Where the way went last: most objects follow the one before. `none` while there is nowhere to go. */
   last: Shape<F>;
+  /** All ways on, where there are several. */
   children: Map<string, Shape<F>> | undefined;
   write: F | undefined;
   /** Functions for the shapes that begin with this one, by their count of properties. */
   byFields: (F | undefined)[] | undefined;
   visits = 0;
+  private names: readonly string[] | undefined;
 
   constructor(
     readonly key: string | undefined,
@@ -36,6 +43,14 @@ export class Shape<F> {
     last?: Shape<F>,
   ) {
     this.last = last ?? this;
+  }
+
+  /** All names up to here. */
+  keys(): readonly string[] {
+    if (this.names !== undefined) return this.names;
+    const names = this.parent ? [intern(this.key!)] : [];
+    for (let at = this.parent; at?.parent; at = at.parent) names.unshift(intern(at.key!));
+    return (this.names = names);
   }
 }
 
@@ -73,37 +88,38 @@ export class Shapes<F> {
 
   /** The shape with `key` after those of `shape`, or `none`. */
   next(shape: Shape<F>, key: string): Shape<F> {
-    if (shape === none) return none;
+    if (shape === none || shape.last.key === key) return shape.last;
     const known = shape.children?.get(key);
     if (known !== undefined) return (shape.last = known);
-    if (++this.created > WINDOW_NAMES) {
-      const worth = this.maps - this.since > WINDOW_NAMES * WORTH;
-      if (!worth) {
-        this.pause = this.nextPause;
-        this.root = new Shape<F>(undefined, undefined, 0, [], 0, none);
-        this.nodes = 0;
-      }
-      this.nextPause = worth ? FIRST_PAUSE : Math.min(this.nextPause * 2, LONGEST_PAUSE);
-      this.since = this.maps;
-      this.created = 0;
-    }
+    if (++this.created > WINDOW_NAMES) this.judge();
     // `toJSON` decides how an object is written; `__proto__` needs care.
     const special = key === "toJSON" || key === "__proto__";
     if (special || this.nodes >= MAX_NODES || shape.fields >= MAX_FIELDS || key.length > MAX_NAME_BYTES) return none;
-    const text = new Uint8Array(MAX_NAME_BYTES * 3);
-    const n = utf8Write(text, key, 0, text.length);
+    const n = utf8Write(text, key, 1, MAX_NAME_BYTES * 3);
     if (n > MAX_NAME_BYTES) return none;
-    const bytes = [0xa0 | n, ...text.subarray(0, n)];
+    text[0] = 0xa0 | n;
     const name: number[] = [];
-    while (bytes.length > 3) {
-      const [a, b, c, d] = bytes.splice(0, 4) as [number, number, number, number];
-      name.push((a << 24) | (b << 16) | (c << 8) | d);
-    }
-    name.push(...bytes);
+    let i = 0;
+    for (; i < n - 2; i += 4) name.push(words.getInt32(i));
+    for (; i <= n; i++) name.push(text[i]!);
     this.nodes++;
     const child: Shape<F> = new Shape<F>(key, shape, shape.fields + 1, name, n + 1, none);
-    (shape.children ??= new Map<string, Shape<F>>()).set(key, child);
+    if (shape.children !== undefined) shape.children.set(key, child);
+    else if (shape.last !== none) shape.children = new Map([[shape.last.key!, shape.last], [key, child]]);
     return (shape.last = child);
+  }
+
+  /** After so many new names: whether there were objects enough that had use of what was learned; else a pause. */
+  private judge(): void {
+    const worth = this.maps - this.since > WINDOW_NAMES * WORTH;
+    if (!worth) {
+      this.pause = this.nextPause;
+      this.root = new Shape<F>(undefined, undefined, 0, [], 0, none);
+      this.nodes = 0;
+    }
+    this.nextPause = worth ? FIRST_PAUSE : Math.min(this.nextPause * 2, LONGEST_PAUSE);
+    this.since = this.maps;
+    this.created = 0;
   }
 
   /** Counts a visit, and says whether now is the time to make a function for `shape`. */

@@ -1,5 +1,6 @@
 import { type Decoded, Decoder, type DecoderOptions } from "./decoder.js";
 import { MsgpackError } from "./error.js";
+import { type Bytes, bytesOf, limit } from "./input.js";
 
 /**
  * Decodes values from chunks of any size: `push` a chunk, then iterate what is complete.
@@ -34,12 +35,13 @@ export class StreamDecoder {
 
   constructor(options: DecoderOptions = {}) {
     this.decoder = new Decoder(options);
-    this.maxBytes = options.maxBytes ?? 2 ** 30;
+    this.maxBytes = limit("maxBytes", options.maxBytes, 2 ** 30);
   }
 
   /** Adds a chunk, which must stay unchanged while its values are in use. */
-  push(chunk: Uint8Array): void {
+  push(data: Bytes): void {
     if (this.failure) throw this.failure;
+    const chunk = bytesOf(data);
     const left = this.filled - this.at;
     const size = left + chunk.length;
     if (left === 0) {
@@ -142,7 +144,7 @@ export class StreamDecoder {
 
 /** Every value of an asynchronous source of chunks, such as a socket, a file or a `ReadableStream`. */
 export async function* decodeStream(
-  source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  source: AsyncIterable<Bytes> | Iterable<Bytes>,
   options?: DecoderOptions,
 ): AsyncGenerator<unknown, void, undefined> {
   const stream = new StreamDecoder(options);

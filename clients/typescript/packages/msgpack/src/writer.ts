@@ -1,7 +1,9 @@
-import { MsgpackError } from "./error.js";
+import { MsgpackError, type MsgpackErrorCode } from "./error.js";
 import { type Extension, ExtensionValue, Timestamp } from "./extension.js";
+import { isMemory, isUint8Array, kindOf } from "./input.js";
 import { compile, utf8Write } from "./platform.js";
 import { none, type Shape, Shapes } from "./shapes.js";
+import { writeUtf8 } from "./utf8.js";
 
 /** Small results share blocks. The first is small, for those who encode once; each is twice the one before, up to this. */
 const FIRST_BLOCK_BYTES = 512;
@@ -12,6 +14,8 @@ const BLOCK_PARTS = 8;
 const LARGE_BYTES = 16 * 1024;
 /** The working memory for large messages is kept for the next one up to this size. */
 const KEPT_BYTES = 1024 * 1024;
+/** Arrays of more numbers than these are worth a loop of their own. */
+const NUMBERS = 4;
 /** Up to this length a loop over the characters beats a call into the platform. */
 const SHORT_TEXT = 32;
 
@@ -42,6 +46,8 @@ export class Writer {
   end = 0;
   origin = 0;
   busy = false;
+  /** What `numbers` has written. */
+  done = 0;
   /** Whether nobody made `Object.prototype` enumerable: else only own properties may be taken, the slow way. */
   clean = true;
 
@@ -89,7 +95,6 @@ export function encode(w: Writer, v: unknown): Uint8Array {
 /** Encodes to `target` at `offset` and gives the count of bytes; throws if it does not fit. */
 export function encodeInto(w: Writer, v: unknown, target: Uint8Array, offset: number): number {
   const room = target.length - offset;
-  if (!(room >= 0 && offset >= 0)) throw new RangeError("the offset is outside of the target");
   w.bytes = target;
   w.view = new DataView(target.buffer, target.byteOffset, target.length);
   w.origin = offset;
@@ -100,6 +105,8 @@ export function encodeInto(w: Writer, v: unknown, target: Uint8Array, offset: nu
     // Room is asked for generously: what left the target may still fit.
     if (n > room) refuse(w, "no_room", room, `the target has ${room} bytes, the value needs ${n}`);
     target.set(w.bytes.subarray(0, n), offset);
+  } else {
+    checkThere(w, target, p);
   }
   release(w);
   return n;
@@ -128,12 +135,17 @@ function message(w: Writer, v: unknown): number {
   }
 }
 
-function refuse(w: Writer, code: "limit_depth" | "limit_total" | "out_of_range" | "no_room", p: number, message: string): never {
+function refuse(w: Writer, code: MsgpackErrorCode, p: number, message: string): never {
   throw new MsgpackError(code, p - w.origin, message);
 }
 
 function checkTotal(w: Writer, p: number): void {
   if (p - w.origin > w.options.maxBytes) refuse(w, "limit_total", p, `the message is above ${w.options.maxBytes} bytes`);
+}
+
+/** Whether what was written is still there: `toJSON` may have transferred the memory elsewhere. */
+function checkThere(w: Writer, bytes: Uint8Array, p: number): void {
+  if (bytes.length < p) refuse(w, "no_room", p, "the memory has become smaller while it was written");
 }
 
 /** Moves the message to where `need` more w.bytes have room. Gives the new position. */
@@ -142,6 +154,7 @@ function grow(w: Writer, p: number, need: number): number {
   const used = p - w.origin;
   const size = used + need;
   const old = w.bytes;
+  checkThere(w, old, p);
   if (old === w.large || w.large.length < size) {
     w.large = new Uint8Array(Math.max(size, used * 2, LARGE_BYTES));
     w.largeView = new DataView(w.large.buffer);
@@ -185,24 +198,30 @@ function number(w: Writer, v: number, p: number): number {
       return p + 1;
     }
     if (i > 0) return header(w, 0xcc, i, p);
-    if (i >= -0x80) {
-      u[p] = 0xd0;
-      u[p + 1] = i;
-      return p + 2;
-    }
-    if (i >= -0x8000) {
-      u[p] = 0xd1;
-      w.view.setInt16(p + 1, i);
-      return p + 3;
-    }
-    u[p] = 0xd2;
-    w.view.setInt32(p + 1, i);
-    return p + 5;
+    return negative(w, i, p);
   }
   if (w.float32 || v === Math.floor(v) || v !== v) return otherNumber(w, v, p);
   u[p] = 0xcb;
   w.view.setFloat64(p + 1, v);
   return p + 9;
+}
+
+function negative(w: Writer, i: number, p: number): number {
+  const u = w.bytes;
+  if (i >= -0x80) {
+    u[p] = 0xd0;
+    u[p + 1] = i;
+    return p + 2;
+  }
+  if (i >= -0x8000) {
+    u[p] = 0xd1;
+    u[p + 1] = i >> 8;
+    u[p + 2] = i;
+    return p + 3;
+  }
+  u[p] = 0xd2;
+  w.view.setInt32(p + 1, i);
+  return p + 5;
 }
 
 function otherNumber(w: Writer, v: number, p: number): number {
@@ -235,7 +254,7 @@ function string(w: Writer, s: string, p: number): number {
   let q = p + 1;
   let all = 0;
   let i = 1;
-  for (; i < n; i += 2) {
+  for (; i < n && all < 0x80; i += 2) {
     const b = s.charCodeAt(i - 1);
     const c = s.charCodeAt(i);
     all |= b | c;
@@ -247,22 +266,33 @@ function string(w: Writer, s: string, p: number): number {
     all |= c;
     u[q++] = c;
   }
-  if (all > 0x7f) return longString(w, s, p);
+  if (all > 0x7f) return unicode(w, s, p);
   u[p] = 0xa0 | n;
   return q;
+}
+
+/** A short string with letters outside of ASCII. */
+function unicode(w: Writer, s: string, p: number): number {
+  const n = s.length;
+  if (p + n * 3 + 2 > w.end) p = grow(w, p, n * 3 + 2);
+  const guess = guessHeaderBytes(s);
+  return textHeader(w, p, guess, writeUtf8(w.bytes, s, p + guess) - p - guess);
+}
+
+/** Puts the header before `n` bytes of text that stand `guess` bytes after `p`, and gives the position after the text. */
+function textHeader(w: Writer, p: number, guess: number, n: number): number {
+  const size = textHeaderBytes(n);
+  if (size !== guess) w.bytes.copyWithin(p + size, p + guess, p + guess + n);
+  if (size > 1) return header(w, 0xd9, n, p) + n;
+  w.bytes[p] = 0xa0 | n;
+  return p + 1 + n;
 }
 
 function longString(w: Writer, s: string, p: number): number {
   const n = s.length;
   if (p + n * 3 + 5 > w.end) p = grow(w, p, n * 3 + 5);
-  // All ASCII is the guess; what is longer moves up.
-  const guess = textHeaderBytes(n);
-  const written = utf8Write(w.bytes, s, p + guess, n * 3);
-  const size = textHeaderBytes(written);
-  if (size !== guess) w.bytes.copyWithin(p + size, p + guess, p + guess + written);
-  if (size > 1) return header(w, 0xd9, written, p) + written;
-  w.bytes[p] = 0xa0 | written;
-  return p + 1 + written;
+  const guess = guessHeaderBytes(s);
+  return textHeader(w, p, guess, utf8Write(w.bytes, s, p + guess, n * 3));
 }
 
 function value(w: Writer, v: unknown, p: number, depth: number): number {
@@ -287,6 +317,7 @@ function value(w: Writer, v: unknown, p: number, depth: number): number {
 }
 
 function bigint(w: Writer, v: bigint, p: number): number {
+  if (v >= -0x8000_0000n && v <= 0xffff_ffffn) return number(w, Number(v), p);
   if (p + 9 > w.end) p = grow(w, p, 9);
   if (v < 0n ? BigInt.asIntN(64, v) !== v : BigInt.asUintN(64, v) !== v) {
     refuse(w, "out_of_range", p, "a bigint outside of -2^63 to 2^64-1");
@@ -310,29 +341,83 @@ function containerHeader(w: Writer, fixed: number, n: number, p: number): number
   return p + 1;
 }
 
+/** The items that there are now, as in JSON: what is added while they are written stays out, what has gone is nil. */
 function array(w: Writer, a: readonly unknown[], p: number, depth: number): number {
-  p = containerHeader(w, 0x90, a.length, p);
-  for (let i = 0; i < a.length; i++) {
+  const n = a.length;
+  // Only a proxy can say that.
+  if (n !== n >>> 0) refuse(w, "out_of_range", p, "the length of an array is not an integer of 32 bits");
+  p = containerHeader(w, 0x90, n, p);
+  let i = 0;
+  if (n > NUMBERS && typeof a[0] === "number" && typeof a[n - 1] === "number") {
+    w.done = 0;
+    p = numbers(w, a as readonly number[], n, p);
+    i = w.done;
+  }
+  for (; i < n; i++) {
     const v = a[i];
     p = typeof v === "number" ? number(w, v, p) : value(w, v, p, depth);
   }
   return p;
 }
 
+/**
+ * The numbers that an array begins with; `w.done` counts them. Apart from other items, so that engines see nothing but
+ * numbers here: they need not allocate any.
+ */
+function numbers(w: Writer, a: readonly number[], n: number, p: number): number {
+  let u = w.bytes;
+  let d = w.view;
+  let i = 0;
+  for (; i < n; i++) {
+    const v = a[i]!;
+    if (typeof v !== "number") break;
+    if (p + 9 > w.end) {
+      p = grow(w, p, 9);
+      u = w.bytes;
+      d = w.view;
+    }
+    const k = v | 0;
+    if (k !== v || (k === 0 && 1 / v < 0)) {
+      if (w.float32 || v === Math.floor(v) || v !== v) {
+        p = otherNumber(w, v, p);
+      } else {
+        u[p] = 0xcb;
+        d.setFloat64(p + 1, v);
+        p += 9;
+      }
+    } else if (k < 128 && k >= -32) {
+      u[p++] = k;
+    } else if (k >= 0x10000) {
+      u[p] = 0xce;
+      d.setInt32(p + 1, k);
+      p += 5;
+    } else if (k >= 0x100) {
+      u[p] = 0xcd;
+      d.setInt16(p + 1, k);
+      p += 3;
+    } else {
+      p = k > 0 ? header(w, 0xcc, k, p) : negative(w, k, p);
+    }
+  }
+  w.done = i;
+  return p;
+}
+
 function map(w: Writer, o: Record<string, unknown>, p: number, depth: number): number {
   const { shapes } = w;
   let node = w.clean ? shapes.begin() : none;
-  for (const k in o) {
-    const { last } = node;
-    if (last.key === k) node = last;
-    else if ((node = shapes.next(node, k)) === none) break;
+  if (node !== none) {
+    for (const k in o) {
+      const { last } = node;
+      if (last.key === k) node = last;
+      else if ((node = shapes.next(node, k)) === none) break;
+    }
   }
   if (node.write !== undefined) return node.write(w, o, p, depth);
   if (getPrototypeOf(o) !== plainPrototype || !w.clean) return special(w, o, p, depth);
-  let n = node.fields;
-  if (node === none) {
-    n = Object.keys(o).length;
-  } else {
+  // Where the count is not known, the header moves if it turns out longer.
+  const n = node.fields;
+  if (node !== none) {
     if (shapes.isDue(node)) node.write = compileWriter(node, w.options);
     node = shapes.root;
   }
@@ -341,8 +426,10 @@ function map(w: Writer, o: Record<string, unknown>, p: number, depth: number): n
   let written = 0;
   for (const k in o) {
     const v = o[k];
-    const { last } = node;
-    node = last.key === k ? last : shapes.next(node, k);
+    if (node !== none) {
+      const { last } = node;
+      node = last.key === k ? last : shapes.next(node, k);
+    }
     if (v === undefined || typeof v === "function" || typeof v === "symbol") {
       if (k === "toJSON" && v !== undefined) return special(w, o, w.origin + start, depth);
       continue;
@@ -365,6 +452,7 @@ function map(w: Writer, o: Record<string, unknown>, p: number, depth: number): n
 
 /** Corrects a map header for `announced` entries, `start` w.bytes into the message, when `written` followed. */
 function recount(w: Writer, start: number, announced: number, written: number, p: number): number {
+  if (p + 4 > w.end) p = grow(w, p, 4);
   const head = w.origin + start;
   const from = head + mapHeaderBytes(announced);
   const to = head + mapHeaderBytes(written);
@@ -376,9 +464,8 @@ function recount(w: Writer, start: number, announced: number, written: number, p
 /** Whatever is neither an array nor a plain object. */
 function special(w: Writer, v: object, p: number, depth: number): number {
   for (const e of w.options.extensions) if (v instanceof e.class) return extension(w, e.type, e.encode(v), p);
-  if (ArrayBuffer.isView(v)) return binary(w, new Uint8Array(v.buffer, v.byteOffset, v.byteLength), p);
-  if (v instanceof ArrayBuffer || (typeof SharedArrayBuffer !== "undefined" && v instanceof SharedArrayBuffer)) {
-    return binary(w, new Uint8Array(v), p);
+  if (ArrayBuffer.isView(v)) {
+    return binary(w, v.byteLength > 0 && isUint8Array(v) ? v : shown(w, v.buffer, v.byteOffset, v.byteLength, p), p);
   }
   if (v instanceof Date) {
     const ms = v.getTime();
@@ -388,16 +475,40 @@ function special(w: Writer, v: object, p: number, depth: number): number {
   }
   if (v instanceof Timestamp) return timestamp(w, v.seconds, v.nanoseconds, p);
   if (v instanceof ExtensionValue) return extension(w, v.type, v.data, p);
+  // Both are written as they are now, whatever happens to them meanwhile.
   if (v instanceof Set) return array(w, [...(v as Set<unknown>)], p, depth);
+  if (v instanceof Map) return entries(w, [...(v as Map<unknown, unknown>).keys()], [...(v as Map<unknown, unknown>).values()], p, depth);
   const { toJSON } = v as { toJSON?: unknown };
-  if (v instanceof Map || typeof toJSON !== "function") {
-    if (v instanceof Number || v instanceof String || v instanceof Boolean) return value(w, v.valueOf(), p, depth);
-    const entries = v instanceof Map ? [...(v as Map<unknown, unknown>)] : Object.entries(v).filter(([, item]) => !isAbsent(item));
-    p = containerHeader(w, 0x80, entries.length, p);
-    for (const [key, item] of entries) p = value(w, item, value(w, key, p, depth), depth);
-    return p;
+  if (typeof toJSON === "function") return value(w, (v as { toJSON(): unknown }).toJSON(), p, depth);
+  if (v instanceof Number || v instanceof String || v instanceof Boolean) return value(w, v.valueOf(), p, depth);
+  const keys = Object.keys(v);
+  if (keys.length === 0 && isMemory(v)) return binary(w, shown(w, v, 0, v.byteLength, p), p);
+  const start = p - w.origin;
+  p = containerHeader(w, 0x80, keys.length, p);
+  let written = 0;
+  for (const key of keys) {
+    const item = (v as Record<string, unknown>)[key];
+    if (isAbsent(item)) continue;
+    written++;
+    p = value(w, item, string(w, key, p), depth);
   }
-  return value(w, (v as { toJSON(): unknown }).toJSON(), p, depth);
+  return written === keys.length ? p : recount(w, start, keys.length, written, p);
+}
+
+function entries(w: Writer, keys: readonly unknown[], items: readonly unknown[], p: number, depth: number): number {
+  const n = keys.length;
+  p = containerHeader(w, 0x80, n, p);
+  for (let i = 0; i < n; i++) p = value(w, items[i], value(w, keys[i], p, depth), depth);
+  return p;
+}
+
+/** `n` bytes of `memory` from `at` on, unless they are gone: that must not read as if there had never been any. */
+function shown(w: Writer, memory: ArrayBufferLike, at: number, n: number, p: number): Uint8Array {
+  try {
+    return new Uint8Array(memory, at, n);
+  } catch {
+    return refuse(w, "out_of_range", p, "memory that was transferred elsewhere");
+  }
 }
 
 function binary(w: Writer, data: Uint8Array, p: number): number {
@@ -409,6 +520,7 @@ function binary(w: Writer, data: Uint8Array, p: number): number {
 }
 
 function extension(w: Writer, type: number, data: Uint8Array, p: number): number {
+  if (!isUint8Array(data)) refuse(w, "invalid_extension", p, `an extension's encode gave something ${kindOf(data)}: return a Uint8Array`);
   const n = data.length;
   if (p + n + 6 > w.end) p = grow(w, p, n + 6);
   if (n === 1 || n === 2 || n === 4 || n === 8 || n === 16) w.bytes[p++] = 0xd4 + 31 - Math.clz32(n);
@@ -482,6 +594,12 @@ function isAbsent(v: unknown): boolean {
 
 function textHeaderBytes(n: number): number {
   return n < 32 ? 1 : n < 0x100 ? 2 : n < 0x10000 ? 3 : 5;
+}
+
+/** The first letter tells how long the others probably are; where it does not, the text moves. */
+function guessHeaderBytes(s: string): number {
+  const c = s.charCodeAt(0);
+  return textHeaderBytes(s.length * (c < 0x80 ? 1 : c < 0x800 ? 2 : 3));
 }
 
 function mapHeaderBytes(n: number): number {

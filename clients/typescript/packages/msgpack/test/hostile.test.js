@@ -103,6 +103,49 @@ test("what is not UTF-8 is refused when asked, and otherwise read with U+FFFD, n
   assert.equal(decode(encode("really \ufffd"), { strictUtf8: true }), "really \ufffd");
 });
 
+test("ill-formed UTF-8 of every length reads as the standard says", () => {
+  const platform = new TextDecoder("utf-8", { ignoreBOM: true });
+  const lax = new Decoder();
+  const strict = new Decoder({ strictUtf8: true });
+  const wrong = ["80", "bf", "c0af", "c1bf", "c3", "c328", "e0a0", "e08080", "e282", "e28228", "eda080", "edbfbf", "f0908d", "f08080af", "f0908d28", "f4908080", "f5808080", "ff"];
+  const letters = { a: "61", é: "c3a9", "€": "e282ac", "😀": "f09f9880" };
+  for (const bad of wrong) {
+    for (const unit of Object.values(letters)) {
+      for (const times of [0, 1, 3, 8, 15, 20, 40, 90, 300, 700]) {
+        for (const text of [bytes(`(${unit}*${times})${bad}`), bytes(`${bad}(${unit}*${times})`), bytes(`(${unit}*${times})${bad}(${unit}*${times})`)]) {
+          // As the last thing in its memory, and before something that would continue a letter.
+          for (const after of ["", "80"]) {
+            const message = Uint8Array.of(0xda, text.length >> 8, text.length, ...text, ...bytes(after));
+            const input = message.subarray(0, 3 + text.length);
+            assert.equal(lax.decode(input), platform.decode(text));
+            assert.throws(() => strict.decode(input), { code: "invalid_utf8" });
+          }
+        }
+      }
+    }
+  }
+  for (const unit of Object.keys(letters)) {
+    for (let times = 0; times < 1100; times += times < 100 ? 1 : 37) {
+      const s = unit.repeat(times);
+      assert.equal(strict.decode(encode(s)), s);
+      assert.equal(strict.decode(encode(`a${s}`)), `a${s}`);
+    }
+  }
+});
+
+test("names that differ in any byte stay apart, whatever their length", () => {
+  const decoder = new Decoder({ learnShapes: false });
+  for (let n = 0; n <= 40; n++) {
+    const name = "k".repeat(n);
+    const others = Array.from({ length: n }, (_, i) => `${name.slice(0, i)}x${name.slice(i + 1)}`);
+    for (let round = 0; round < 3; round++) {
+      for (const key of [name, ...others, `${name}k`, "é".repeat(n), `${name}é`, `é${name}`]) {
+        assert.deepEqual(Object.keys(decoder.decode(encode({ [key]: 1 }))), [key]);
+      }
+    }
+  }
+});
+
 test("a name that was seen is never taken for other bytes", () => {
   for (const options of [{ generate: true }, { generate: false }, { learnShapes: false }]) {
     const decoder = new Decoder({ ...options, strictUtf8: true });

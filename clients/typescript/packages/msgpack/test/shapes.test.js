@@ -115,7 +115,7 @@ for (const mode of modes) {
     const decoder = new Decoder(mode);
     for (const n of [15, 16, 17, 64, 65, 70000]) {
       const v = Object.fromEntries(Array.from({ length: n }, (_, i) => [`field${i}`, i]));
-      for (let i = 0; i < (n > 100 ? 3 : LEARNED); i++) agree(encoder, decoder, v);
+      for (let i = 0; i < (n > 1000 ? 3 : LEARNED); i++) agree(encoder, decoder, v);
     }
   });
 
@@ -124,7 +124,7 @@ for (const mode of modes) {
     const decoder = new Decoder(mode);
     let state = 1;
     const next = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0);
-    for (let i = 0; i < 5000; i++) agree(encoder, decoder, { [`k${next()}`]: i, [`m${next() % 50}`]: 1, same: "s" });
+    for (let i = 0; i < 9000; i++) agree(encoder, decoder, { [`k${next()}`]: i, [`m${next() % 50}`]: 1, same: "s" });
     // Learning comes back when names repeat.
     for (let i = 0; i < 3000; i++) agree(encoder, decoder, { steady: i, shape: "s" });
   });
@@ -132,8 +132,13 @@ for (const mode of modes) {
   test(`empty and short maps are right while learning pauses ${label}`, () => {
     const encoder = new Encoder(mode);
     const decoder = new Decoder(mode);
-    for (let i = 0; i < 600; i++) agree(encoder, decoder, { [`only${i}`]: i });
-    for (let i = 0; i < LEARNED; i++) for (const v of [{}, [{}], { a: {} }]) agree(encoder, decoder, v);
+    // More names than are looked at before objects that repeat none of them are judged.
+    for (let i = 0; i < 2600; i++) agree(encoder, decoder, { [`only${i}`]: i });
+    const wide = Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`field${i}`, { value: i }]));
+    for (let i = 0; i < LEARNED; i++) for (const v of [{}, [{}], { a: {} }, wide]) agree(encoder, decoder, v);
+    const target = new Uint8Array(plainEncoder.encode(wide).length);
+    assert.equal(encoder.encodeInto(wide, target), target.length);
+    assert.deepEqual(plainDecoder.decode(target), wide);
   });
 
   test(`many shapes at once ${label}`, () => {
