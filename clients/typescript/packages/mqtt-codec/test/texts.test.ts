@@ -60,7 +60,7 @@ test("CommonJS has the texts too, in each of its entries", () => {
   const message = /^topic: the topic name contains \+ or #: publish to one exact topic \[topic_wildcard\]/;
   assert.throws(() => encode({ type: "publish", topic: "+" }), { message });
   assert.throws(() => encodeClientInto({ type: "publish", topic: "+" }, new Uint8Array(9)), { message });
-  assert.throws(() => generate({ cmd: "publish", topic: "+", payload: "" }), { message });
+  assert.throws(() => generate({ cmd: "publish", topic: "+", payload: "", qos: 0, dup: false, retain: false }), { message });
 });
 
 test("each entry for Node.js has the texts, by itself", () => {
