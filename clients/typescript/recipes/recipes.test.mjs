@@ -89,6 +89,15 @@ test("npm", DEADLINE, async () => {
   await run(cwd, "npm", "install");
   checkProbe(await run(cwd, process.execPath, "probe.mjs"));
   assert.equal(await run(cwd, process.execPath, "-p", CHECK()), "@tautwire/mqtt-packet\n");
+  const installed = (name) => readFileSync(join(cwd, "node_modules", name), "utf8");
+  for (const name of ["mqtt-packet", "@tautwire/mqtt-codec"]) {
+    assert.match(installed(`${name}/LICENSE-MIT`), /MIT/);
+    assert.match(installed(`${name}/LICENSE-APACHE`), /Apache/);
+  }
+  for (const form of ["esm", "cjs"]) {
+    const { sources, sourcesContent } = JSON.parse(installed(`@tautwire/mqtt-codec/dist/${form}/index.js.map`));
+    assert.deepEqual([sources.length, typeof sourcesContent[0]], [1, "string"]);
+  }
 });
 
 test("npm, in a project that has been installed before", DEADLINE, async () => {
@@ -198,6 +207,16 @@ test(`types, with TypeScript ${OLDEST_TYPESCRIPT}`, DEADLINE, async () => {
     writeFileSync(join(cwd, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["types.ts"] }));
     await run(cwd, process.execPath, join(cwd, "node_modules/typescript/bin/tsc"), "-p", ".");
   }
+});
+
+test("types, as MQTT.js and Aedes use them", DEADLINE, async () => {
+  const manifest = JSON.parse(recipe("npm", "json"));
+  const cwd = project("types-of-users", { ...manifest, dependencies: { ...DEPENDENCIES, "@types/node": "20.19.43", typescript: "5.9.3" } });
+  await run(cwd, "npm", "install");
+  copyFileSync(here("types-of-users.ts"), join(cwd, "types.ts"));
+  const compilerOptions = { strict: true, noEmit: true, target: "es2022", module: "node16", skipLibCheck: true, types: ["node"] };
+  writeFileSync(join(cwd, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["types.ts"] }));
+  await run(cwd, process.execPath, join(cwd, "node_modules/typescript/bin/tsc"), "-p", ".");
 });
 
 test("publint finds nothing in the packages", DEADLINE, async () => {
