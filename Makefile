@@ -323,6 +323,6 @@ clean: ## remove everything that was built or installed here
 	@$(CARGO) clean --quiet
 	@rm -rf bin .venv $(addsuffix /target,$(APART)) bench/peers/bin
 	@rm -rf tests/interop/mqttjs/node_modules tests/interop/paho-go/bin
-	@rm -rf clients/typescript/node_modules clients/typescript/runtimes/node_modules clients/typescript/packages/*/dist
+	@rm -rf clients/typescript/node_modules clients/typescript/runtimes/node_modules clients/typescript/packages/*/dist clients/typescript/packages/*/LICENSE-*
 	@rm -rf examples/node_modules examples/live-page/dist
 	@$(MAKE) -C clients/c --silent clean

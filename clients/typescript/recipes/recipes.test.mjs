@@ -12,7 +12,16 @@ import { fileURLToPath } from "node:url";
 import { serveRegistry } from "./registry.mjs";
 
 const DEADLINE = { timeout: 480_000 };
-const TOOLS = { pnpm: "10", yarn: "1.22.22", "@yarnpkg/cli-dist": "4", esbuild: "0.28.2", vite: "7", webpack: "5", "webpack-cli": "6", publint: "0.3.25" };
+const TOOLS = {
+  pnpm: "10",
+  yarn: "1.22.22",
+  "@yarnpkg/cli-dist": "4",
+  esbuild: "0.28.2",
+  vite: "7",
+  webpack: "5",
+  "webpack-cli": "6",
+  publint: "0.3.25",
+};
 const DEPENDENCIES = { aedes: "1.2.0", mqtt: "5.16.0" };
 const OLDEST_TYPESCRIPT = "5.0.4";
 
@@ -42,7 +51,8 @@ function recipe(heading, language, behind = "") {
 
 /** Runs without what `npm test` has set for its own package. */
 async function run(cwd, command, ...options) {
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(npm_(?!config_registry)|INIT_CWD|NODE_TEST_CONTEXT)/i.test(name)));
+  const isOfNpm = (name) => /^(npm_(?!config_registry)|INIT_CWD|NODE_TEST_CONTEXT)/i.test(name);
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !isOfNpm(name)));
   Object.assign(env, { YARN_ENABLE_TELEMETRY: "0", YARN_ENABLE_IMMUTABLE_INSTALLS: "0", YARN_GLOBAL_FOLDER: join(folder, "yarn"), CI: "" });
   try {
     const { stdout } = await promisify(execFile)(command, options, { cwd, env, maxBuffer: 1 << 26 });
@@ -64,7 +74,7 @@ function project(name, manifest = {}) {
 
 let tools;
 
-/** A program of the registry, or null if it cannot be had. */
+/** The path of a program that npm has brought. */
 async function tool(name, bin = name) {
   tools ??= (async () => {
     const cwd = join(folder, "tools");
@@ -89,6 +99,15 @@ test("npm", DEADLINE, async () => {
   await run(cwd, "npm", "install");
   checkProbe(await run(cwd, process.execPath, "probe.mjs"));
   assert.equal(await run(cwd, process.execPath, "-p", CHECK()), "@tautwire/mqtt-packet\n");
+  const installed = (name) => readFileSync(join(cwd, "node_modules", name), "utf8");
+  for (const name of ["mqtt-packet", "@tautwire/mqtt-codec"]) {
+    assert.match(installed(`${name}/LICENSE-MIT`), /MIT/);
+    assert.match(installed(`${name}/LICENSE-APACHE`), /Apache/);
+  }
+  for (const form of ["esm", "cjs"]) {
+    const { sources, sourcesContent } = JSON.parse(installed(`@tautwire/mqtt-codec/dist/${form}/index.js.map`));
+    assert.deepEqual([sources.length, typeof sourcesContent[0]], [1, "string"]);
+  }
 });
 
 test("npm, in a project that has been installed before", DEADLINE, async () => {
@@ -198,6 +217,17 @@ test(`types, with TypeScript ${OLDEST_TYPESCRIPT}`, DEADLINE, async () => {
     writeFileSync(join(cwd, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["types.ts"] }));
     await run(cwd, process.execPath, join(cwd, "node_modules/typescript/bin/tsc"), "-p", ".");
   }
+});
+
+test("types, as MQTT.js and Aedes use them", DEADLINE, async () => {
+  const manifest = JSON.parse(recipe("npm", "json"));
+  const dependencies = { ...DEPENDENCIES, "@types/node": "20.19.43", typescript: "5.9.3" };
+  const cwd = project("types-of-users", { ...manifest, type: "module", dependencies });
+  await run(cwd, "npm", "install");
+  copyFileSync(here("types-of-users.ts"), join(cwd, "types.ts"));
+  const compilerOptions = { strict: true, noEmit: true, target: "es2022", module: "node16", skipLibCheck: true, types: ["node"] };
+  writeFileSync(join(cwd, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["types.ts"] }));
+  await run(cwd, process.execPath, join(cwd, "node_modules/typescript/bin/tsc"), "-p", ".");
 });
 
 test("publint finds nothing in the packages", DEADLINE, async () => {

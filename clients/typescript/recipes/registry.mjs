@@ -17,7 +17,8 @@ export async function serveRegistry(folder) {
   const server = createServer((request, response) => {
     const path = decodeURIComponent(request.url);
     const body = tarballs.get(path) ?? packages.get(path);
-    response.writeHead(body === undefined ? 404 : 200, { "content-type": tarballs.has(path) ? "application/octet-stream" : "application/json" });
+    const type = tarballs.has(path) ? "application/octet-stream" : "application/json";
+    response.writeHead(body === undefined ? 404 : 200, { "content-type": type });
     response.end(body);
   });
   server.listen(0, "127.0.0.1");

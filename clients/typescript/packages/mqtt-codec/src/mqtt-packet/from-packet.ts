@@ -1,6 +1,6 @@
 import type * as ours from "../packets.js";
+import { NO_PROPERTIES } from "../properties.js";
 import { asBuffer } from "./bytes.js";
-import { INDICATOR, RENAMED } from "./names.js";
 import type { LoosePacket, LooseProperties } from "./loose.js";
 import type { Packet, UserProperties } from "./types.js";
 
@@ -89,15 +89,24 @@ function fromPublish(out: LoosePacket, packet: ours.Publish): void {
   out["payload"] = asBuffer(packet.payload);
 }
 
+/** Names and types are theirs where the two differ. */
 function fromProperties(properties: object): LooseProperties | undefined {
+  if (properties === NO_PROPERTIES) return undefined;
+  const given = properties as Record<string, unknown>;
   const out: LooseProperties = {};
-  for (const [key, value] of Object.entries(properties) as [string, unknown][]) {
+  for (const key of Object.keys(given)) {
+    const value = given[key];
     if (key === "userProperties") out[key] = fromUserProperties(value as [string, string][]);
-    else if (key === INDICATOR) out[key] = value === 1;
-    else if (Array.isArray(value)) out[RENAMED[key] ?? key] = value.length === 1 ? (value[0] as number) : value;
-    else out[RENAMED[key] ?? key] = value instanceof Uint8Array ? asBuffer(value) : value;
+    else if (key === "payloadFormatIndicator") out[key] = value === 1;
+    else if (key === "subscriptionIdentifiers") out["subscriptionIdentifier"] = oneOrAll(value as number[]);
+    else if (key === "subscriptionIdentifierAvailable") out["subscriptionIdentifiersAvailable"] = value;
+    else out[key] = value instanceof Uint8Array ? asBuffer(value) : value;
   }
-  return Object.keys(out).length === 0 ? undefined : out;
+  return out;
+}
+
+function oneOrAll(values: readonly number[]): number | readonly number[] {
+  return values.length === 1 ? values[0]! : values;
 }
 
 /** Names are the sender's: an object without a prototype, so that none of them means anything else. */

@@ -16,8 +16,10 @@ const SPLIT_BYTES = 4096;
  * @throws {MqttEncodeError} The packet says what cannot be encoded.
  */
 export function generate(packet: Packet, options?: Options): Bytes {
-  const [bytes] = pieces(packet, options, Infinity);
-  return asBuffer(bytes);
+  const given = loose(packet);
+  const version = versionOf(given, options?.protocolVersion);
+  if (given.cmd === "connack" && version !== 5) return asBuffer(connackBeforeV5(given));
+  return asBuffer(whole(given, toPacket(given, version), version, options));
 }
 
 /**
@@ -26,10 +28,16 @@ export function generate(packet: Packet, options?: Options): Bytes {
  */
 export function writeToStream(packet: Packet, stream: WritableLike, options?: Options): boolean {
   try {
-    const [bytes, payload] = pieces(packet, options, SPLIT_BYTES);
-    cork(stream);
-    const mayGoOn = stream.write(asBuffer(bytes));
-    return (payload === undefined ? mayGoOn : stream.write(payload)) !== false;
+    const given = loose(packet);
+    const version = versionOf(given, options?.protocolVersion);
+    if (given.cmd === "connack" && version !== 5) return write(stream, connackBeforeV5(given));
+    const init = toPacket(given, version);
+    const payload = init.type === "publish" ? init.payload : undefined;
+    if (init.type !== "publish" || !(payload instanceof Uint8Array) || payload.length < SPLIT_BYTES) {
+      return write(stream, whole(given, init, version, options));
+    }
+    write(stream, encodePublishHeader(init, payload.length, version));
+    return stream.write(payload) !== false;
   } catch (error) {
     if (!(error instanceof MqttEncodeError) || stream.destroy === undefined) throw error;
     stream.destroy(error);
@@ -40,34 +48,33 @@ export function writeToStream(packet: Packet, stream: WritableLike, options?: Op
 /** Nothing is cached here. The setting exists because users of `mqtt-packet` set it. */
 writeToStream.cacheNumbers = true;
 
-/** Packets that are written in one turn leave together. */
-function cork(stream: WritableLike): void {
-  if (stream.cork === undefined) return;
-  stream.cork();
-  queueMicrotask(() => stream.uncork?.());
+/** The packet, whose fields may hold anything. */
+function loose(packet: unknown): LoosePacket {
+  if (typeof packet !== "object" || packet === null) throw new MqttEncodeError("not_a_packet", "cmd");
+  return packet as LoosePacket;
 }
 
-/** The bytes of a packet, and the payload that is to follow them if it has `splitBytes` or more. */
-function pieces(given: Packet, options: Options | undefined, splitBytes: number): [bytes: Uint8Array, payload?: Uint8Array] {
-  const packet = given as unknown as LoosePacket | null | undefined;
-  if (typeof packet !== "object" || packet === null) throw new MqttEncodeError("not_a_packet", "cmd");
-  const version = versionOf(packet, options?.protocolVersion);
-  if (packet.cmd === "connack" && version !== 5) return [connackBeforeV5(packet)];
-  const init = toPacket(packet, version);
-  const payload = init.type === "publish" ? init.payload : undefined;
-  if (init.type === "publish" && payload instanceof Uint8Array && payload.length >= splitBytes) {
-    return [encodePublishHeader(init, payload.length, version), payload];
+/** Packets that are written in one turn leave together. */
+function write(stream: WritableLike, bytes: Uint8Array): boolean {
+  if (stream.cork !== undefined) {
+    stream.cork();
+    queueMicrotask(() => stream.uncork?.());
   }
-  const bytes = encodeWithin(init, version, options);
-  if (init.type === "connect" && packet["bridgeMode"]) setBridgeBit(bytes);
-  return [bytes];
+  return stream.write(asBuffer(bytes)) !== false;
+}
+
+/** The bytes of a packet. */
+function whole(given: LoosePacket, packet: PacketInit, version: ProtocolVersion, options: Options | undefined): Uint8Array {
+  const bytes = encode(packet, version);
+  if (packet.type === "connect" && given["bridgeMode"]) setBridgeBit(bytes);
+  const limit = options?.properties?.maximumPacketSize;
+  return limit === undefined || bytes.length <= limit ? bytes : shortened(packet, bytes, limit, version);
 }
 
 /** Leaves out what section 3.1.2.11.4 lets a sender leave out of packets that the receiver would refuse for their size. */
-function encodeWithin(packet: PacketInit, version: ProtocolVersion, options: Options | undefined): Uint8Array {
-  const limit = options?.properties?.maximumPacketSize ?? Infinity;
-  let bytes = encode(packet, version);
-  if (!MAY_SHRINK.has(packet.type) || !("properties" in packet)) return bytes;
+function shortened(packet: PacketInit, whole: Uint8Array, limit: number, version: ProtocolVersion): Uint8Array {
+  if (!MAY_SHRINK.has(packet.type) || !("properties" in packet)) return whole;
+  let bytes = whole;
   let properties: AckProperties = { ...packet.properties };
   for (const key of ["reasonString", "userProperties"] as const) {
     if (bytes.length <= limit) break;
