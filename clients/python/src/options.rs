@@ -68,14 +68,16 @@ impl Settings {
         let version = if self.version == 4 { ProtocolVersion::V3_1_1 } else { ProtocolVersion::V5 };
         let mut options = Options::new(&self.address)?
             .version(version)
-            .persistent(if version.is_v5() { self.session_expiry_s } else { 0 })
             .clean_start(self.clean_start)
-            .keep_alive_s(self.keep_alive_s)
+            .keep_alive(Duration::from_secs(u64::from(self.keep_alive_s)))
             .topic_alias_maximum(self.topic_alias_maximum)
             .topic_aliases(self.topic_aliases)
             .connect_timeout(seconds(self.connect_timeout_s))
             .reconnect(self.reconnect_s.map(|(min, max)| Reconnect { min: seconds(min), max: seconds(max) }))
             .limits(self.limits());
+        if version.is_v5() {
+            options = options.session_expiry(Duration::from_secs(u64::from(self.session_expiry_s)));
+        }
         if let Some(client_id) = &self.client_id {
             options = options.client_id(client_id.as_str());
         }

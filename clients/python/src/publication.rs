@@ -1,5 +1,7 @@
 //! Messages to publish, as Python hands them over.
 
+use std::time::Duration;
+
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyMemoryView, PyString};
@@ -53,7 +55,7 @@ pub(crate) fn publication<'a>(
             publication = publication.property(property);
         }
         if let Some(expiry_s) = extra.expiry_s {
-            publication = publication.expiry_s(expiry_s);
+            publication = publication.expiry(Duration::from_secs(u64::from(expiry_s)));
         }
     }
     Ok(publication)

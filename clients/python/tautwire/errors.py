@@ -27,6 +27,15 @@ class MqttError(Exception):
         self.detail = detail
         self.reason = reason
 
+    @classmethod
+    def of_message(cls, code: str, message: str, reason: Optional[int]) -> MqttError:
+        """The error of a message `TEXT (DETAIL) [CODE]`, or of one in words of its own."""
+        said = message.removesuffix(f" [{code}]")
+        text = TEXTS.get(code)
+        if text is None or not said.startswith(text):
+            return cls(code, said, reason)
+        return cls(code, said[len(text) :].strip().removeprefix("(").removesuffix(")") or None, reason)
+
     def __str__(self) -> str:
         text = TEXTS.get(self.code)
         if text is None:
