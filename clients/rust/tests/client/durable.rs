@@ -52,8 +52,9 @@ fn child() {
     for number in first..first.saturating_add(count) {
         let payload = number.to_be_bytes();
         let publication = Publication::new("numbers", &payload).qos(QoS::ExactlyOnce);
+        // Said before: the next process must not use a number again that this one has published.
+        println!("publishing {number}");
         handles.push((number, client.publish(publication).expect("taken")));
-        println!("taken {number}");
         if handles.len() > 40 && count > 100 {
             let (number, handle) = handles.remove(0);
             handle.wait().expect("acknowledged");
@@ -129,7 +130,7 @@ fn qos_2_messages_are_delivered_once_although_their_publisher_is_killed_again_an
                 && let Ok(number) = number.parse::<u32>()
             {
                 match word {
-                    "taken" => first = first.max(number + 1),
+                    "publishing" => first = first.max(number + 1),
                     _ => {
                         acknowledged.insert(number);
                         seen += 1;

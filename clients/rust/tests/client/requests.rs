@@ -189,7 +189,8 @@ fn a_dropped_responder_ends_its_subscription() {
     let broker = Running::start();
     let client = connect(&broker);
     drop(client.respond("gone", |_| Ok(())).expect("granted"));
-    let requester = client.requester().expect("granted");
+    // A request that comes before the end of the subscription is not answered any more.
+    let requester = client.requester().expect("granted").timeout(Duration::from_millis(50));
     crate::support::eventually("it is gone", || {
         matches!(requester.request(Publication::new("gone", "x")), Err(Error::NoResponder))
     });
