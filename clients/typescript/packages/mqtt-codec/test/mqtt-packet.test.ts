@@ -89,6 +89,14 @@ test("return codes of servers' own go through in both directions before MQTT 5.0
   }
 });
 
+test("options of 5.0 are left out before it", () => {
+  const subscriptions = [{ topic: "a", qos: 1, nl: true, rap: true, rh: 2 }] as const;
+  const packet = { cmd: "subscribe", messageId: 1, subscriptions, properties: { subscriptionIdentifier: 1 } } as unknown as Packet;
+  for (const protocolVersion of [3, 4, 5]) {
+    assert.deepEqual(ours.generate(packet, { protocolVersion }), theirGenerate(packet, { protocolVersion }));
+  }
+});
+
 test("a 5.0 client reads the refusal of a server that speaks 3.1.1 alone", () => {
   for (const code of [1, 2, 5, 6, 255]) {
     const bytes = Buffer.of(0x20, 2, 0, code);
