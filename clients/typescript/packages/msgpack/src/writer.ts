@@ -249,12 +249,14 @@ function otherNumber(w: Writer, v: number, p: number): number {
 function string(w: Writer, s: string, p: number): number {
   const n = s.length;
   if (n >= SHORT_TEXT) return longString(w, s, p);
+  // Most scripts show in their first letter.
+  if (s.charCodeAt(0) > 0x7f) return unicode(w, s, p);
   if (p + SHORT_TEXT > w.end) p = grow(w, p, SHORT_TEXT);
   const u = w.bytes;
   let q = p + 1;
   let all = 0;
   let i = 1;
-  for (; i < n && all < 0x80; i += 2) {
+  for (; i < n; i += 2) {
     const b = s.charCodeAt(i - 1);
     const c = s.charCodeAt(i);
     all |= b | c;

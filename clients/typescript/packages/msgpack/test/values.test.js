@@ -79,6 +79,9 @@ test("every integer around a power of two survives", () => {
       for (const sign of [1, -1]) {
         const n = sign * (2 ** bits + delta);
         assert.ok(Object.is(roundTrip(n), n), String(n));
+        // With more behind it, it is read another way.
+        const among = [n, n, [n, n], { n }, "more text"];
+        assert.deepEqual(roundTrip(among), among);
       }
     }
   }
