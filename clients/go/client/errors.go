@@ -161,7 +161,7 @@ func wrap(code Code, operation string, err error) *Error {
 
 // invalid is for arguments that the codec does not take.
 func invalid(operation string, err error) *Error {
-	if errors.Is(err, packets.CauseRemainingLengthTooLarge) {
+	if errors.Is(err, packets.CausePacketTooLarge) {
 		return wrap(ErrPacketTooLarge, operation, err)
 	}
 	return wrap(ErrInvalidArgument, operation, err)

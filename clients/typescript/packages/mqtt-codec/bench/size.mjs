@@ -17,7 +17,7 @@ const BUDGETS = [
   { title: "all that is exported", names: "*", budget: 10_250 },
   { title: "decoder and encoder", names: "{ MqttDecoder, encode, encodeInto, encodedLength, encodePublishHeader }", budget: 9_730 },
   { title: "decoder", names: "{ MqttDecoder }", budget: 6_340, without: "/encode/" },
-  { title: "encoder", names: "{ encode }", budget: 4_440, without: "/decode/" },
+  { title: "encoder", names: "{ encode }", budget: 4_480, without: "/decode/" },
 ];
 
 let isWrong = false;

@@ -133,7 +133,7 @@ function connect(packet: ConnectInit): number {
   w.integer(version, 3, 5, "protocolVersion");
   if (password != null && userName == null && version !== 5) w.fail("password_without_user_name", "password");
   // The server chooses an identifier for clean sessions alone [MQTT-3.1.3-7].
-  if (packet.clientId === "" && packet.cleanStart === false && version !== 5) w.fail("not_in_version", "clientId");
+  if (packet.clientId === "" && packet.cleanStart === false && version !== 5) w.fail("client_id_missing", "clientId");
   w.text(version === 3 ? "MQIsdp" : "MQTT", "protocolName");
   w.byte(version);
   w.byte(

@@ -1,4 +1,5 @@
-import { MqttEncodeError, type EncodeErrorCode } from "../encode-error.js";
+import { MqttEncodeError } from "../encode-error.js";
+import type { EncodeErrorCode } from "../error-codes.js";
 import type { PacketInit, ProtocolVersion } from "../packets.js";
 import { NO_PROPERTIES } from "../properties.js";
 import type { LoosePacket, LooseProperties } from "./loose.js";
