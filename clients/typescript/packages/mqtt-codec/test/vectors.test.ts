@@ -44,7 +44,7 @@ function checkEncoding(vector: Vector): void {
   const packet = packetOf(vector);
   const bytes = bytesOf(vector);
   if (isNotWritten(vector)) {
-    assert.throws(() => encode(packet, version), { code: "not_in_version", field: "clientId" }, vector.id);
+    assert.throws(() => encode(packet, version), { code: "client_id_missing", field: "clientId" }, vector.id);
     return;
   }
   const encoded = encode(packet, version);
