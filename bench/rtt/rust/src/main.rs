@@ -44,7 +44,8 @@ impl Way {
     }
 
     async fn open(&self, filter: &str) -> Result<(Client, Subscription), Error> {
-        let options = Options::new(&self.address)?.version(ProtocolVersion::V3_1_1).keep_alive(Duration::ZERO).reconnect(None);
+        let options =
+            Options::new(&self.address)?.version(ProtocolVersion::V3_1_1).keep_alive(Duration::ZERO).reconnect(None);
         let client = Client::connect(options).await?;
         let messages = client.subscribe(Subscribe::to(filter).qos(self.qos)).await?;
         println!("ready");
