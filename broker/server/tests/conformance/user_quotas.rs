@@ -77,6 +77,7 @@ fn messages_that_wait_for_a_users_sessions_count_together() {
         for number in 1..=6 {
             assert_eq!(publisher.publish("q", AtLeastOnce, number.to_string().as_bytes()), 0);
         }
+        world.await_sum(&["stored_messages", "dropped_queue_full_for_user"], 18);
         let waiting = |client: &str, user: &str| {
             let connecting = world.broker.connecting(V5, client).user_name(user).password(b"password");
             let mut client = connecting.clean_start(false).session_expiry_s(60).open();

@@ -71,10 +71,13 @@ fn a_queue_limit_holds_from_the_next_message_on() {
             texts.iter().for_each(|text| _ = publisher.publish("q", AtLeastOnce, text.as_bytes()));
         };
         publish(&mut publisher, &["1", "2", "3"]);
+        world.await_sum(&["stored_messages"], 3);
         world.reload("[limits]\nsession_queue_messages = 2\n").expect(200);
         publish(&mut publisher, &["4"]);
+        world.await_sum(&["dropped_queue_full"], 1);
         world.reload("[limits]\nsession_queue_messages = 5\n").expect(200);
         publish(&mut publisher, &["5", "6", "7"]);
+        world.await_sum(&["dropped_queue_full"], 2);
         let mut back = world.broker.connecting(V5, "away").clean_start(false).session_expiry_s(60).open();
         assert_eq!(back.receive_texts(4), ["1", "2", "3", "5"].map(str::to_owned));
         assert_eq!(back.receive().text(), "6");

@@ -5,8 +5,10 @@ mod limits;
 mod listeners;
 mod load;
 
+use std::time::Instant;
+
 use crate::support::http::Answer;
-use crate::support::{Broker, Folder, TOKEN, admin};
+use crate::support::{Broker, EXPECTATION, Folder, TOKEN, admin};
 
 /// A broker with a configuration file that changes.
 pub(crate) struct World {
@@ -45,6 +47,19 @@ impl World {
 
     pub(crate) fn metric(&self, name: &str) -> u64 {
         admin(self.broker.admin_address(), "GET", "/metrics", "").expect(200).number(name)
+    }
+
+    /// Waits until these numbers together are `value`: another thread may still have to take what was acknowledged.
+    #[track_caller]
+    pub(crate) fn await_sum(&self, names: &[&str], value: u64) {
+        let deadline = Instant::now() + EXPECTATION;
+        loop {
+            let sum: u64 = names.iter().map(|name| self.metric(name)).sum();
+            if sum == value {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{names:?} are {sum}, not {value}");
+        }
     }
 
     /// The configuration that holds.
