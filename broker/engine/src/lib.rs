@@ -48,6 +48,7 @@ mod settings;
 mod shard;
 mod shared;
 mod subscribe;
+mod survey;
 mod sys;
 mod terms;
 mod throttle;
@@ -70,4 +71,8 @@ pub use restore::{RestoreError, restore};
 pub use settings::{Acks, Settings, SettingsBoard, SlowConsumer};
 pub use shard::Shard;
 pub use shared::Shared;
+pub use survey::{
+    ClientDetail, ClientOrder, ClientSummary, ClientsPage, ClientsQuery, ConnectionSummary, DropEvent, DropReason,
+    Explained, Finding, Outcome, PAGE_MAX, Rank, Reply, Survey, WhyQuery,
+};
 pub use turn::{Rest, Surroundings, turn};
