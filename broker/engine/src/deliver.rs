@@ -12,13 +12,13 @@ use tautwire_session::{Change, Journal, Outbound, PendingMessage, Resend, Subscr
 use crate::ack::Ack;
 use crate::cold::Unread;
 use crate::connections::{Alias, Connection, Replay};
+use crate::drops::DropReason;
 use crate::formats::Wanted;
 use crate::frames::{self, Header, Outgoing};
 use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::scans::CLIENT_STEPS;
 use crate::settings::SlowConsumer;
-use crate::survey::DropReason;
 
 /// How a subscription wants a message.
 #[derive(Debug, Clone, Copy)]

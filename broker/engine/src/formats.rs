@@ -8,12 +8,12 @@ use tautwire_session::Journal;
 
 use crate::contracts::{append_user_property, content_type};
 use crate::discovery::push;
+use crate::drops::DropReason;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::mount::MountPoint;
 use crate::place::SessionIndex;
 use crate::route::{Origin, Subscription};
-use crate::survey::DropReason;
 
 /// The first level of a filter that names a format: `$as/json/sensors/#`.
 const AS: &str = "$as/";

@@ -113,7 +113,7 @@ impl<J: Journal> Shard<J> {
                 (left.map_or(Slice::Done, |left| Slice::Unfinished(Job::Review(left))), steps)
             }
             Job::CountForUsers(next) => self.count_for_users(next),
-            Job::Survey(survey) => self.go_on_surveying(survey),
+            Job::Survey(survey) => self.go_on_surveying(*survey),
         }
     }
 

@@ -12,9 +12,9 @@ use tautwire_protocol::PacketId;
 use tautwire_router::{SessionKey, ShardIndex};
 use tautwire_session::{Change, LogPosition, Outbound, PendingMessage, Session, SessionNumber};
 
+use crate::drops::{DropReason, Drops};
 use crate::place::{Alarm, ConnectionIndex, SessionIndex, reserved_places};
 use crate::quotas::UserShare;
-use crate::survey::{DropReason, Drops};
 
 /// All sessions of a shard.
 #[derive(Debug)]

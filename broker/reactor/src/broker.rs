@@ -14,12 +14,12 @@ use tautwire_cold::ColdThread;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{
     AccessBoard, ClientDetail, ClientsPage, ClientsQuery, ContractBoard, Counters, Explained, Known, Publication,
-    Settings, SettingsBoard, Shard, Shared, Survey, Totals, WhyQuery,
+    Settings, SettingsBoard, Shard, Shared, SubscriptionList, Survey, Totals, WhyQuery,
 };
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, RetainedLimits, SHARDS_MAX, ShardIndex};
-use tautwire_session::{Journal, SubscriptionRecord, Volatile};
+use tautwire_session::{Journal, Volatile};
 
 use crate::arrivals::ArrivalLimits;
 use crate::bell::Bell;
@@ -228,7 +228,7 @@ impl Control {
         after: &str,
         limit: usize,
         timeout: Duration,
-    ) -> Result<Option<Vec<(Box<str>, SubscriptionRecord)>>, AskError> {
+    ) -> Result<Option<SubscriptionList>, AskError> {
         let ask = |reply| Survey::Subscriptions(name.into(), after.into(), limit, reply);
         surveys::ask(self.inbox_of(name), ask, timeout)
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tautwire_protocol::ProtocolVersion;
 use tautwire_session::{Journal, parts_of_name};
 
-use super::drops::DropEvent;
 use crate::admission::identity_of;
 use crate::connections::Reason;
+use crate::drops::DropEvent;
 use crate::hub::Hub;
 use crate::origin::Peer;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};

@@ -5,7 +5,6 @@
 
 mod client;
 mod clients;
-mod drops;
 mod why;
 
 use std::fmt;
@@ -20,8 +19,6 @@ use crate::turn::Surroundings;
 pub use client::{ClientDetail, ClientSummary, ConnectionSummary};
 use clients::Search;
 pub use clients::{ClientOrder, ClientsPage, ClientsQuery, Rank};
-pub(crate) use drops::Drops;
-pub use drops::{DropEvent, DropReason};
 use why::Walk;
 pub use why::{Explained, Finding, Outcome, WhyQuery};
 
@@ -50,6 +47,9 @@ impl<T> fmt::Debug for Reply<T> {
     }
 }
 
+/// Subscriptions in the order of their filters.
+pub type SubscriptionList = Vec<(Box<str>, SubscriptionRecord)>;
+
 /// Something that an operator wants to know. Sessions are meant by their [names](tautwire_session::session_name).
 #[derive(Debug)]
 pub enum Survey {
@@ -58,7 +58,7 @@ pub enum Survey {
     /// One session; `None` where the shard has none of that name.
     Client(Box<str>, Reply<Option<ClientDetail>>),
     /// Subscriptions of one session: those behind a filter, at most so many of [`PAGE_MAX`].
-    Subscriptions(Box<str>, Box<str>, usize, Reply<Option<Vec<(Box<str>, SubscriptionRecord)>>>),
+    Subscriptions(Box<str>, Box<str>, usize, Reply<Option<SubscriptionList>>),
     /// Whether a message would reach a client.
     Why(WhyQuery, Reply<Explained>),
 }
@@ -121,8 +121,8 @@ impl<J: Journal> Shard<J> {
     }
 
     /// One slice of a survey, and how many steps it took.
-    pub(crate) fn go_on_surveying(&mut self, survey: Box<UnderWay>) -> (Slice, usize) {
-        match *survey {
+    pub(crate) fn go_on_surveying(&mut self, survey: UnderWay) -> (Slice, usize) {
+        match survey {
             UnderWay::Clients(mut search, reply) => {
                 let steps = search.go_on(&self.hub);
                 if !search.is_done() {

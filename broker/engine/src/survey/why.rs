@@ -5,7 +5,7 @@ use tautwire_message::Format;
 use tautwire_protocol::{QoS, ReasonCode, TopicFilter, topic_matches};
 use tautwire_session::{Journal, Outbound, SubscriptionRecord, parts_of_name};
 
-use super::drops::DropEvent;
+use crate::drops::DropEvent;
 use crate::formats;
 use crate::hub::Hub;
 use crate::jobs::SLICE_STEPS;
