@@ -12,6 +12,7 @@ use tautwire_session::{Change, Journal, Outbound, PendingMessage, Resend, Subscr
 use crate::ack::Ack;
 use crate::cold::Unread;
 use crate::connections::{Alias, Connection, Replay};
+use crate::drops::DropReason;
 use crate::formats::Wanted;
 use crate::frames::{self, Header, Outgoing};
 use crate::hub::Hub;
@@ -60,14 +61,23 @@ impl<J: Journal> Hub<J> {
         // An empty output takes any packet, so that one larger than the limit is not refused for ever.
         if pending > 0 && pending + outgoing.message.payload.len() > self.output_max_bytes {
             self.counters().dropped_output_full.add(1);
+            self.note_drop_at(index, DropReason::OutputFull, outgoing.message.topic);
             return;
         }
         if !outgoing.has_room && !self.take_spare(pending, outgoing.message.payload.len()) {
             self.counters().dropped_memory_full.add(1);
+            self.note_drop_at(index, DropReason::MemoryFull, outgoing.message.topic);
             return;
         }
         if !self.write_publish(index, outgoing, terms, None, false) {
             self.count_unsendable(index, outgoing.message.topic);
+        }
+    }
+
+    #[cold]
+    fn note_drop_at(&mut self, index: ConnectionIndex, reason: DropReason, topic: &str) {
+        if let Some(session) = self.connections[index].session() {
+            self.note_drop(session, reason, topic);
         }
     }
 
@@ -85,6 +95,7 @@ impl<J: Journal> Hub<J> {
         }
         let delivery = delivery(outgoing, terms, self.memory.ledger());
         if !self.has_room_for(session, &delivery) && !self.make_room_for(session, &delivery) {
+            self.note_drop(session, DropReason::QueueFull, outgoing.message.topic);
             return;
         }
         if !self.is_within_share(session, delivery.counted_bytes()) {
@@ -170,6 +181,15 @@ impl<J: Journal> Hub<J> {
         self.sessions.user(session).is_none_or(|user| user.may_send(&self.quotas.of_user))
     }
 
+    /// The message that has waited longest is about to be dropped. Where it is not in memory, its topic is not known.
+    #[cold]
+    fn note_front_dropped(&mut self, session: SessionIndex, reason: DropReason) {
+        let front = self.sessions[session].outbound().and_then(Outbound::front).cloned();
+        if let Some(front) = front {
+            self.note_drop(session, reason, front.message.hot().map_or("", |message| message.topic()));
+        }
+    }
+
     /// Does with a session that is full what the operator has chosen; says whether the message may be held now.
     #[cold]
     fn make_room_for(&mut self, session: SessionIndex, delivery: &PendingMessage) -> bool {
@@ -198,6 +218,7 @@ impl<J: Journal> Hub<J> {
                 self.counters().dropped_queue_full.add(dropped);
                 return false;
             }
+            self.note_front_dropped(session, DropReason::QueueFull);
             self.commit(session, Change::Withdrawn);
             dropped += 1;
         }
@@ -287,6 +308,7 @@ impl<J: Journal> Hub<J> {
         if front.message.is_expired(self.now_ms) {
             // [MQTT-3.3.2-5]
             self.counters().dropped_expired.add(1);
+            self.note_front_dropped(session, DropReason::Expired);
             self.commit(session, Change::Withdrawn);
             return true;
         }
@@ -306,6 +328,7 @@ impl<J: Journal> Hub<J> {
         }
         if !self.may_still_receive(index, &delivery, message.topic()) {
             self.counters().dropped_not_authorized.add(1);
+            self.note_drop(session, DropReason::NotAuthorized, message.topic());
             self.commit(session, Change::Withdrawn);
             return true;
         }
@@ -521,12 +544,17 @@ impl<J: Journal> Hub<J> {
 
     /// A message is not sent: it is larger than the client accepts, or its topic lies outside of the client's mount point.
     #[cold]
-    fn count_unsendable(&self, index: ConnectionIndex, topic: &str) {
+    fn count_unsendable(&mut self, index: ConnectionIndex, topic: &str) {
         let mount = self.connections[index].mount_point();
         let is_outside = mount.is_some_and(|mount| mount.rest(topic).is_none());
         let counters = self.counters();
-        let counter = if is_outside { &counters.dropped_outside_mount } else { &counters.dropped_too_large };
+        let (counter, reason) = if is_outside {
+            (&counters.dropped_outside_mount, DropReason::OutsideMount)
+        } else {
+            (&counters.dropped_too_large, DropReason::TooLarge)
+        };
         counter.add(1);
+        self.note_drop_at(index, reason, topic);
     }
 
     /// A header of a QoS 1 packet; for measuring, one of QoS 2 is the same.

@@ -8,6 +8,7 @@ use tautwire_session::Journal;
 
 use crate::contracts::{append_user_property, content_type};
 use crate::discovery::push;
+use crate::drops::DropReason;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::mount::MountPoint;
@@ -106,9 +107,12 @@ impl<J: Journal> Hub<J> {
                 Form::AsItIs => self.deliver_same(same, outgoing, origin, published_at),
                 Form::Made(message) => self.deliver_same(same, &mut Outgoing::of(message), origin, published_at),
                 Form::Impossible(said) => {
-                    let told: Vec<Subscription> =
-                        same.iter().copied().filter(|subscription| self.can_be_told(subscription.session)).collect();
-                    self.counters().dropped_untranscodable.add((same.len() - told.len()) as u64);
+                    let (told, untold): (Vec<Subscription>, Vec<Subscription>) =
+                        same.iter().partition(|subscription| self.can_be_told(subscription.session));
+                    self.counters().dropped_untranscodable.add(untold.len() as u64);
+                    for Subscription { session, .. } in untold {
+                        self.note_drop(session, DropReason::Untranscodable, outgoing.message.topic);
+                    }
                     self.deliver_same(&told, &mut Outgoing::of(said), origin, published_at)
                 }
             };

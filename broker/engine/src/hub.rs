@@ -15,6 +15,7 @@ use crate::cold::ColdRoom;
 use crate::connections::{Connections, OutputPool, Reason};
 use crate::contracts::{ContractBoard, ViolationLog};
 use crate::counters::{Counter, Counters, Totals};
+use crate::drops::DropReason;
 use crate::frames::{Frames, Outgoing};
 use crate::jobs::Jobs;
 use crate::mutant::{Mutant, is};
@@ -24,6 +25,7 @@ use crate::scans::Scans;
 use crate::sessions::Sessions;
 use crate::settings::{Settings, SettingsBoard};
 use crate::shared::Shared;
+use crate::survey::Surveys;
 use crate::terms::TermsBook;
 use crate::throttle::Throttle;
 use crate::transit::Transit;
@@ -124,6 +126,8 @@ pub(crate) struct Hub<J> {
     pub(crate) throttled: Vec<Throttled>,
     pub(crate) violation_log: ViolationLog,
     pub(crate) scans: Scans,
+    /// What operators want to know.
+    pub(crate) surveys: Surveys,
     /// Messages that are not in memory.
     pub(crate) cold: ColdRoom,
 }
@@ -192,6 +196,7 @@ impl<J: Journal> Hub<J> {
             throttled: Vec::new(),
             violation_log: ViolationLog::default(),
             scans: Scans::default(),
+            surveys: Surveys::default(),
             cold: ColdRoom::default(),
         }
     }
@@ -325,6 +330,13 @@ impl<J: Journal> Hub<J> {
         if self.sessions.place(index).arm(at_ms) {
             self.wheel.arm(Timer::Session(index), at_ms);
         }
+    }
+
+    /// Remembers that a session did not get a message, for operators who ask why.
+    #[cold]
+    pub(crate) fn note_drop(&mut self, session: SessionIndex, reason: DropReason, topic: &str) {
+        let now_ms = self.now_ms;
+        self.sessions.note_drop(session, reason, topic, now_ms);
     }
 
     /// Writes a change down, if it is one that lasts, and applies it.

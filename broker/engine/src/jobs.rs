@@ -13,6 +13,7 @@ use crate::ending::Ending;
 use crate::hub::Hub;
 use crate::place::{ConnectionId, ConnectionIndex};
 use crate::shard::Shard;
+use crate::survey::UnderWay;
 
 /// Steps in one turn, of all jobs together. A step is a filter, or a message that is let go: each takes about a
 /// microsecond, and some of them several.
@@ -31,6 +32,8 @@ pub(crate) enum Job {
     Review(Review),
     /// Sessions of connections from this one on are counted for their users, since there are quotas of users now.
     CountForUsers(usize),
+    /// An operator wants to know something.
+    Survey(Box<UnderWay>),
 }
 
 /// A packet with many filters, and how far it has been worked off.
@@ -110,6 +113,7 @@ impl<J: Journal> Shard<J> {
                 (left.map_or(Slice::Done, |left| Slice::Unfinished(Job::Review(left))), steps)
             }
             Job::CountForUsers(next) => self.count_for_users(next),
+            Job::Survey(survey) => self.go_on_surveying(*survey),
         }
     }
 

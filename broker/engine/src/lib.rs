@@ -20,6 +20,7 @@ mod contracts;
 mod counters;
 mod deliver;
 mod discovery;
+mod drops;
 mod ending;
 mod fan_out;
 mod formats;
@@ -48,6 +49,7 @@ mod settings;
 mod shard;
 mod shared;
 mod subscribe;
+mod survey;
 mod sys;
 mod terms;
 mod throttle;
@@ -61,6 +63,7 @@ pub use access::{AccessBoard, Fate, Known, Visitor};
 pub use connections::{Attempt, Chunk, Output, Question, Standing, State, Verdict};
 pub use contracts::ContractBoard;
 pub use counters::{Counter, Counters, Totals};
+pub use drops::{DropEvent, DropReason};
 pub use hub::Action;
 pub use mount::MountPoint;
 pub use operator::{NotPublished, Promise, PromiseFate, Publication, Published};
@@ -70,4 +73,8 @@ pub use restore::{RestoreError, restore};
 pub use settings::{Acks, Settings, SettingsBoard, SlowConsumer};
 pub use shard::Shard;
 pub use shared::Shared;
+pub use survey::{
+    ClientDetail, ClientOrder, ClientSummary, ClientsPage, ClientsQuery, ConnectionSummary, Explained, Finding,
+    Outcome, PAGE_MAX, Rank, Reply, SubscriptionList, Survey, WhyQuery,
+};
 pub use turn::{Rest, Surroundings, turn};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use tautwire_message::{Message, MessageId, MessageRef};
-use tautwire_protocol::{PacketId, PropertyId, QoS, ReasonCode, TopicName};
+use tautwire_protocol::{DisconnectReason, PacketId, PropertyId, QoS, ReasonCode, TopicName};
 use tautwire_session::{AckLevel, Journal, LogPosition, LogState};
 
 use crate::connections::Alias;
@@ -110,6 +110,23 @@ impl<J: Journal> Shard<J> {
         self.end_burst(&burst);
         let matched = published.map_err(|refusal| NotPublished::Refused(refusal.reason, refusal.why))?;
         Ok(Published { matched, promise: self.hub.promise_to_operator(message.topic) })
+    }
+
+    /// Disconnects the client of a session, and ends the session too if asked; says whether there was something to end. `name`: see
+    /// [`session_name`](tautwire_session::session_name).
+    pub fn disconnect_for_operator(&mut self, name: &str, ends_session: bool, now_ms: u64) -> bool {
+        self.hub.now_ms = now_ms;
+        let Some(session) = self.hub.sessions.find(name) else { return false };
+        let key = self.hub.sessions.key(session);
+        let connection = self.hub.sessions.connection(session);
+        if let Some(index) = connection {
+            self.disconnect(index, DisconnectReason::AdministrativeAction, "an operator has ended the connection");
+        }
+        // One that ends with its connection has ended by now.
+        if ends_session && let Some(session) = self.hub.sessions.at(&key) {
+            self.end_session(session);
+        }
+        ends_session || connection.is_some()
     }
 
     /// Whether what was promised is true by now.

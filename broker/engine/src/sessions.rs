@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hashbrown::HashTable;
 use tautwire_access::Identity;
-use tautwire_memory::{Accounted, Ledger};
+use tautwire_memory::{Accounted, Charge, Kind, Ledger};
 use tautwire_protocol::PacketId;
 use tautwire_router::{SessionKey, ShardIndex};
 use tautwire_session::{Change, LogPosition, Outbound, PendingMessage, Session, SessionNumber};
 
+use crate::drops::{DropReason, Drops};
 use crate::place::{Alarm, ConnectionIndex, SessionIndex, reserved_places};
 use crate::quotas::UserShare;
 
@@ -51,6 +52,8 @@ struct More {
     identity: Option<Arc<Identity>>,
     /// The session's part in what its user's clients hold together.
     user: Option<UserShare>,
+    /// Messages that it did not get.
+    drops: Option<(Drops, Charge)>,
 }
 
 /// How much of a session is written down.
@@ -168,6 +171,31 @@ impl Sessions {
         }
     }
 
+    /// How many places there are, vacant ones included.
+    pub(crate) fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Messages that the session did not get, where there were some.
+    pub(crate) fn drops(&self, index: SessionIndex) -> Option<&Drops> {
+        self.places[index.number()].more.as_ref()?.drops.as_ref().map(|(drops, _)| drops)
+    }
+
+    /// The session did not get a message.
+    pub(crate) fn note_drop(&mut self, index: SessionIndex, reason: DropReason, topic: &str, now_ms: u64) {
+        let place = &mut self.places[index.number()];
+        if !place.taken {
+            return;
+        }
+        let new = || {
+            let mut charge = Charge::new(&self.ledger, Kind::Session);
+            charge.set(Drops::MAX_BYTES);
+            (Drops::default(), charge)
+        };
+        let (drops, _) = place.more.get_or_insert_default().drops.get_or_insert_with(new);
+        drops.note(reason, topic, now_ms);
+    }
+
     /// The sessions that have not ended.
     pub(crate) fn indices(&self) -> Vec<SessionIndex> {
         let places = self.places.iter().enumerate().filter(|(_, place)| place.taken);
@@ -273,10 +301,10 @@ impl Place {
 
     /// Sets when something comes up while there is no connection.
     pub(crate) fn wait_away(&mut self, away: Away) {
-        let More { written, identity, user, .. } = self.more.take().map_or_else(More::default, |more| *more);
-        let is_needed = away.next_ms().is_some() || written.is_some() || user.is_some();
+        let More { written, identity, user, drops, .. } = self.more.take().map_or_else(More::default, |more| *more);
+        let is_needed = away.next_ms().is_some() || written.is_some() || user.is_some() || drops.is_some();
         let identity = identity.filter(|_| away.will_at_ms.is_some());
-        self.more = is_needed.then(|| Box::new(More { away, written, identity, user }));
+        self.more = is_needed.then(|| Box::new(More { away, written, identity, user, drops }));
     }
 
     /// Whose client the session serves, where that counts. What it held of another user's is given back.

@@ -3,14 +3,13 @@
 //! [`turn`] is the only way to drive a shard through a turn. A reactor, the simulation, the fuzzers and the benchmarks bring their
 //! own [`Surroundings`]; what happens in which order, and what still has to be done afterwards, is decided here alone.
 
-use core::net::IpAddr;
-
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
 
 use crate::connections::Reason;
 use crate::hub::Action;
 use crate::mutant::{Mutant, is};
+use crate::origin::Peer;
 use crate::place::ConnectionId;
 use crate::shard::Shard;
 
@@ -59,8 +58,8 @@ pub trait Surroundings<J: Journal> {
     /// Does what was asked for from outside the shards' threads.
     fn take_orders(&mut self, shard: &mut Shard<J>);
 
-    /// The address at the other end of a connection, as its socket has it.
-    fn address(&mut self, _id: ConnectionId) -> Option<IpAddr> {
+    /// The other end of a connection, as its socket has it.
+    fn peer(&mut self, _id: ConnectionId) -> Option<Peer> {
         None
     }
 
@@ -111,6 +110,7 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
 
     shard.do_what_is_due();
     shard.review_addresses(surroundings);
+    shard.answer_surveys(surroundings);
     // A job that takes several turns does its share here; one that is not finished is a reason in `Shard::is_busy`.
     shard.act(surroundings);
 

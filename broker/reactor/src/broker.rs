@@ -13,7 +13,8 @@ use tautwire_access::Policy;
 use tautwire_cold::ColdThread;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{
-    AccessBoard, ContractBoard, Counters, Known, Publication, Settings, SettingsBoard, Shard, Shared, Totals,
+    AccessBoard, ClientDetail, ClientsPage, ClientsQuery, ContractBoard, Counters, Explained, Known, Publication,
+    Settings, SettingsBoard, Shard, Shared, SubscriptionList, Survey, Totals, WhyQuery,
 };
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
@@ -30,6 +31,7 @@ use crate::gate::ListenerState;
 use crate::inbox::{Inbox, Order, PublishError};
 use crate::listener::{Listen, Place};
 use crate::roster::{NextListeners, Roster};
+use crate::surveys::{self, AskError};
 use crate::ways::connect;
 use crate::worker::{BELL, Equipment, Worker};
 
@@ -196,6 +198,62 @@ impl Control {
         for bell in self.bells.iter() {
             bell.ring();
         }
+    }
+
+    /// Some of the clients, with their sessions. Waits for all threads, at most `timeout`.
+    ///
+    /// # Errors
+    /// Not all have answered.
+    pub fn clients(&self, query: &ClientsQuery, timeout: Duration) -> Result<ClientsPage, AskError> {
+        let ask = |reply| Survey::Clients(query.clone(), reply);
+        let pages = surveys::ask_all(&self.inboxes, ask, timeout)?;
+        Ok(ClientsPage::merge(pages, query))
+    }
+
+    /// One client, by the [name](tautwire_session::session_name) of its session; `None` where there is none.
+    ///
+    /// # Errors
+    /// There was no answer.
+    pub fn client(&self, name: &str, timeout: Duration) -> Result<Option<ClientDetail>, AskError> {
+        surveys::ask(self.inbox_of(name), |reply| Survey::Client(name.into(), reply), timeout)
+    }
+
+    /// Subscriptions of one client behind a filter, in their order; `None` where there is no such client.
+    ///
+    /// # Errors
+    /// There was no answer.
+    pub fn subscriptions(
+        &self,
+        name: &str,
+        after: &str,
+        limit: usize,
+        timeout: Duration,
+    ) -> Result<Option<SubscriptionList>, AskError> {
+        let ask = |reply| Survey::Subscriptions(name.into(), after.into(), limit, reply);
+        surveys::ask(self.inbox_of(name), ask, timeout)
+    }
+
+    /// Whether a message would reach a client, and why not.
+    ///
+    /// # Errors
+    /// There was no answer.
+    pub fn why(&self, query: WhyQuery, timeout: Duration) -> Result<Explained, AskError> {
+        let inbox = self.inbox_of(&query.name);
+        surveys::ask(inbox, |reply| Survey::Why(query, reply), timeout)
+    }
+
+    /// Disconnects a client, and ends its session too if asked; says whether there was something to end.
+    ///
+    /// # Errors
+    /// It was not done, but perhaps after [`AskError::Unanswered`].
+    pub fn disconnect(&self, name: &str, ends_session: bool, timeout: Duration) -> Result<bool, AskError> {
+        let ask = |answer| Order::Disconnect(name.into(), ends_session, answer);
+        Ok(self.inbox_of(name).ask(ask, timeout)?)
+    }
+
+    /// That of the shard to which a session belongs.
+    fn inbox_of(&self, name: &str) -> &Inbox {
+        &self.inboxes[usize::from(self.exchange.owner(name).0)]
     }
 
     /// Publishes a message like one that a client sends: to the same topics, within the same limits, held to its contract.

@@ -1,11 +1,10 @@
 //! What a thread has around its shard, and what it does in a turn: the sockets, the ways to other threads, and the inbox for
 //! what comes from outside.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tautwire_engine::{Action, ConnectionId, Rest, Shard, Surroundings, Verdict};
+use tautwire_engine::{Action, ConnectionId, Peer, Rest, Shard, Surroundings, Verdict};
 use tautwire_protocol::ConnectReason;
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
@@ -174,6 +173,10 @@ impl<J: Journal> Surroundings<J> for Host {
                     let published = shard.publish_for_operator(&message, self.connections.now_ms);
                     self.promises.answer(published, answer);
                 }
+                Order::Survey(survey) => shard.survey(survey, self.connections.now_ms),
+                Order::Disconnect(name, ends_session, answer) => {
+                    answer.give(shard.disconnect_for_operator(&name, ends_session, self.connections.now_ms));
+                }
                 // Every turn looks whether they have; the order sees to it that there is a turn.
                 Order::ContractsChanged => {}
                 Order::Listeners(placed, answer) => {
@@ -184,8 +187,8 @@ impl<J: Journal> Surroundings<J> for Host {
         }
     }
 
-    fn address(&mut self, id: ConnectionId) -> Option<IpAddr> {
-        self.connections.address(id)
+    fn peer(&mut self, id: ConnectionId) -> Option<Peer> {
+        self.connections.peer(id)
     }
 
     fn carry_out(&mut self, shard: &mut Shard<J>, action: Action) {

@@ -84,6 +84,12 @@ impl ShareGroup {
         Some(stand_in.unwrap_or(chosen).clone())
     }
 
+    /// How many members there are, and how many of them are connected.
+    pub fn members(&self) -> (usize, usize) {
+        let members = &self.members.read().unwrap_or_else(PoisonError::into_inner).list;
+        (members.len(), members.iter().filter(|member| member.online.load(Ordering::Relaxed)).count())
+    }
+
     /// Whether the session of a member is written down.
     pub fn lasts(&self) -> bool {
         let members = self.members.read().unwrap_or_else(PoisonError::into_inner);

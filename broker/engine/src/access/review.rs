@@ -94,7 +94,7 @@ impl<J: Journal> Shard<J> {
     #[inline]
     pub(crate) fn review_addresses(&mut self, surroundings: &mut impl Surroundings<J>) {
         while let Some(id) = self.hub.access.addressless.pop() {
-            let address = surroundings.address(id);
+            let address = surroundings.peer(id).and_then(Peer::ip);
             if let (Some(index), Some(address), Some(known)) =
                 (self.hub.connections.find(id), address, self.hub.access.board.known())
             {

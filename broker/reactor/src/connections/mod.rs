@@ -12,7 +12,6 @@ mod transport;
 mod writing;
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -139,10 +138,9 @@ impl Connections {
         self.is_stopping
     }
 
-    /// The address at the other end of a connection.
-    pub(crate) fn address(&mut self, id: ConnectionId) -> Option<IpAddr> {
-        let address = self.sockets.get(id)?.stream.peer_addr().ok()?;
-        Some(address.ip().to_canonical())
+    /// The other end of a connection.
+    pub(crate) fn peer(&mut self, id: ConnectionId) -> Option<Peer> {
+        self.sockets.get(id)?.stream.peer_addr().ok().map(Peer::from)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

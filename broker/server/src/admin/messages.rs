@@ -9,6 +9,7 @@ use tautwire_reactor::PublishError;
 use super::Admin;
 use super::request::{Head, Reading, time_left};
 use super::response::{JSON, Response, Status};
+use super::spelled::decoded;
 
 /// What a form of a web page has. `curl` says so of every body unless told otherwise, so it says nothing of this one.
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -35,24 +36,9 @@ fn published(admin: &Admin, path: &str, head: &Head, reading: &mut Reading<'_>) 
     admin.control.publish(&publication, time_left(deadline)).map_err(|error| refused(&error))
 }
 
-/// The topic as the path spells it: percent-encoded where it must be.
+/// The topic as the path spells it.
 fn topic(path: &str) -> Result<String, Response> {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-        let (Some(high), Some(low)) = (digit(), digit()) else {
-            return Err(invalid_topic(
-                "a % is not followed by two hexadecimal digits; write %25 for one that is meant",
-            ));
-        };
-        bytes.push((high * 16 + low) as u8);
-    }
-    String::from_utf8(bytes).map_err(|_| invalid_topic("the topic is not UTF-8"))
+    decoded(path).map_err(invalid_topic)
 }
 
 fn invalid_topic(message: &str) -> Response {

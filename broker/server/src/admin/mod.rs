@@ -4,12 +4,16 @@
 //! nothing but to publish what is to be published. A connection has one request.
 
 mod bans;
+mod clients;
 mod messages;
 mod metrics;
+mod object;
 mod request;
 mod response;
 mod routes;
+mod spelled;
 mod token;
+mod why;
 
 use std::collections::VecDeque;
 use std::io;

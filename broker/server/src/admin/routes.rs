@@ -4,7 +4,7 @@ use tautwire_contracts::{Catalogue, discovery};
 
 use super::request::{Head, Reading};
 use super::response::{JSON, Response, Status, TOML};
-use super::{Admin, bans, messages, metrics};
+use super::{Admin, bans, clients, messages, metrics};
 use crate::contracts::{Entry, Store, StoreError};
 use crate::json;
 use crate::serve::reload::Reloaded;
@@ -27,6 +27,9 @@ pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
             _ => not_allowed("POST"),
         };
     }
+    if let Some(below) = head.path.strip_prefix("/v1/clients").filter(|rest| rest.is_empty() || rest.starts_with('/')) {
+        return clients::answer(admin, below, head, reading);
+    }
     let contract = head.path.strip_prefix("/contracts/");
     match (head.path.as_str(), contract, head.method.as_str()) {
         ("/metrics", _, "GET") => metrics::answer(admin, &head.accept),
@@ -46,7 +49,7 @@ pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
         (_, Some(_), _) => not_allowed("GET, PUT, DELETE"),
         _ => not_found(
             "there is nothing here; there are /health, /metrics, /bans, /config, /config/diff, /config/reload, /contracts, \
-             /contracts/NAME, /messages/TOPIC",
+             /contracts/NAME, /messages/TOPIC, /v1/clients, /v1/clients/CLIENT",
         ),
     }
 }

@@ -14,6 +14,7 @@ mod generate;
 mod import;
 mod properties;
 mod publish;
+mod remote;
 mod serve;
 mod server_options;
 mod subscribe;
@@ -133,6 +134,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "serve" => serve::run(parser(rest)),
         "acl" => acl::run(rest),
         "cert" => cert::run(parser(rest)),
+        "clients" => remote::clients::run_clients(rest),
         "config" => config::run(rest),
         "contract" => contract::run(rest),
         "data" => data::run(rest),
@@ -140,8 +142,11 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "generate" => generate::run(parser(rest)),
         "import" => import::run(parser(rest)),
         "pub" => publish::run(parser(rest)),
+        "sessions" => remote::clients::run_sessions(rest),
         "sub" => subscribe::run(parser(rest)),
+        "subscriptions" => remote::clients::run_subscriptions(rest),
         "user" => user::run(rest),
+        "why" => remote::why::run(parser(rest)),
         _ => Err(unknown_command(&name)),
     };
     match result {
@@ -169,6 +174,13 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&contract::DIFF, "say whether a change of contracts breaks anything"),
     (&contract::ADD, "add a contract"),
     (&generate::COMMAND, "write typed code for clients, or an AsyncAPI document"),
+    (&remote::why::COMMAND, "say whether a message would reach a client, and why not"),
+    (&remote::clients::LIST, "list the clients that are connected"),
+    (&remote::clients::SHOW, "show a client"),
+    (&remote::clients::DISCONNECT, "disconnect a client"),
+    (&remote::clients::SESSIONS, "list sessions"),
+    (&remote::clients::DELETE, "end a session"),
+    (&remote::clients::SUBSCRIPTIONS, "list the subscriptions of a client"),
     (&data::CHECK, "say whether a data directory is whole"),
     (&data::STATS, "say what a data directory holds"),
     (&data::DUMP, "print the records of a data directory"),
@@ -221,7 +233,7 @@ fn help(topic: &[OsString]) -> Result<ExitCode, Stop> {
 
 fn unknown_command(name: &str) -> Stop {
     let mut message = format!("there is no command {name}");
-    let groups = ["acl", "config", "contract", "data", "user", "help"];
+    let groups = ["acl", "clients", "config", "contract", "data", "sessions", "subscriptions", "user", "help"];
     let known = COMMANDS.iter().map(|(command, _)| command.name).chain(groups);
     if let Some(near) = nearest(name, known) {
         message.push_str(&format!("; did you mean {near}?"));

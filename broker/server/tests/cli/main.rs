@@ -8,6 +8,7 @@ mod import;
 mod log;
 mod process;
 mod publish_subscribe;
+mod remote;
 mod scripted;
 mod scripted_broker;
 mod secured;

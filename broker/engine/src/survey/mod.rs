@@ -1,0 +1,179 @@
+//! What operators ask of a shard: who its clients are, what they hold, and why a message would not reach one.
+//!
+//! A survey looks at what is there at that moment, over several turns where that is much, and changes nothing. What it has found goes to
+//! whoever asked by a [`Reply`]; where several shards were asked, the asker puts their answers together.
+
+mod client;
+mod clients;
+mod why;
+
+use std::fmt;
+
+use tautwire_session::{Journal, SubscriptionRecord};
+
+use crate::jobs::{Job, Slice};
+use crate::place::ConnectionId;
+use crate::shard::Shard;
+use crate::turn::Surroundings;
+
+pub use client::{ClientDetail, ClientSummary, ConnectionSummary};
+use clients::Search;
+pub use clients::{ClientOrder, ClientsPage, ClientsQuery, Rank};
+use why::Walk;
+pub use why::{Explained, Finding, Outcome, WhyQuery};
+
+/// Most rows of one answer.
+pub const PAGE_MAX: usize = 1_000;
+/// Surveys under way in a shard at once.
+const SURVEYS_MAX: usize = 16;
+
+/// Where an answer goes. Dropping it tells that there will be none.
+pub struct Reply<T>(Box<dyn FnOnce(T) + Send>);
+
+impl<T> Reply<T> {
+    /// One that hands the answer to `take`, on the shard's thread: it must not wait.
+    pub fn new(take: impl FnOnce(T) + Send + 'static) -> Reply<T> {
+        Reply(Box::new(take))
+    }
+
+    pub(crate) fn give(self, answer: T) {
+        (self.0)(answer);
+    }
+}
+
+impl<T> fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reply")
+    }
+}
+
+/// Subscriptions in the order of their filters.
+pub type SubscriptionList = Vec<(Box<str>, SubscriptionRecord)>;
+
+/// Something that an operator wants to know. Sessions are meant by their [names](tautwire_session::session_name).
+#[derive(Debug)]
+pub enum Survey {
+    /// Some of the shard's sessions, in an order.
+    Clients(ClientsQuery, Reply<ClientsPage>),
+    /// One session; `None` where the shard has none of that name.
+    Client(Box<str>, Reply<Option<ClientDetail>>),
+    /// Subscriptions of one session: those behind a filter, at most so many of [`PAGE_MAX`].
+    Subscriptions(Box<str>, Box<str>, usize, Reply<Option<SubscriptionList>>),
+    /// Whether a message would reach a client.
+    Why(WhyQuery, Reply<Explained>),
+}
+
+/// One that takes several turns.
+#[derive(Debug)]
+pub(crate) enum UnderWay {
+    Clients(Search, Reply<ClientsPage>),
+    Why(Walk, Reply<Explained>),
+}
+
+/// An answer for which only addresses are missing, which the surroundings know.
+#[derive(Debug)]
+enum Found {
+    Clients(ClientsPage, Reply<ClientsPage>),
+    Client(Box<ClientDetail>, Reply<Option<ClientDetail>>),
+}
+
+/// The surveys of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Surveys {
+    under_way: usize,
+    found: Vec<Found>,
+}
+
+impl<J: Journal> Shard<J> {
+    /// Looks for what an operator wants to know. To be called from [`Surroundings::take_orders`].
+    ///
+    /// Where too many look already, the reply is dropped.
+    pub fn survey(&mut self, survey: Survey, now_ms: u64) {
+        self.hub.now_ms = now_ms;
+        match survey {
+            Survey::Clients(query, reply) => self.begin_survey(UnderWay::Clients(Search::new(query), reply)),
+            Survey::Why(query, reply) => self.begin_survey(UnderWay::Why(Walk::new(query), reply)),
+            Survey::Client(name, reply) => match self.hub.sessions.find(&name) {
+                Some(session) => {
+                    let detail = Box::new(self.hub.client_detail(session));
+                    self.hub.surveys.found.push(Found::Client(detail, reply));
+                }
+                None => reply.give(None),
+            },
+            Survey::Subscriptions(name, after, limit, reply) => {
+                let session = self.hub.sessions.find(&name);
+                reply.give(session.map(|session| {
+                    let all = self.hub.sessions[session].subscriptions();
+                    let some = all.after(&after).take(limit.min(PAGE_MAX));
+                    some.map(|(filter, record)| (filter.into(), record)).collect()
+                }));
+            }
+        }
+    }
+
+    fn begin_survey(&mut self, survey: UnderWay) {
+        if self.hub.surveys.under_way < SURVEYS_MAX {
+            self.hub.surveys.under_way += 1;
+            self.begin(Job::Survey(Box::new(survey)));
+        } else {
+            self.hub.counters().orders_refused.add(1);
+        }
+    }
+
+    /// One slice of a survey, and how many steps it took.
+    pub(crate) fn go_on_surveying(&mut self, survey: UnderWay) -> (Slice, usize) {
+        match survey {
+            UnderWay::Clients(mut search, reply) => {
+                let steps = search.go_on(&self.hub);
+                if !search.is_done() {
+                    return (Slice::Unfinished(Job::Survey(Box::new(UnderWay::Clients(search, reply)))), steps);
+                }
+                let page = search.finish(&self.hub);
+                self.hub.surveys.found.push(Found::Clients(page, reply));
+                self.hub.surveys.under_way -= 1;
+                (Slice::Done, steps)
+            }
+            UnderWay::Why(mut walk, reply) => {
+                let steps = walk.go_on(&self.hub);
+                if !walk.is_done() {
+                    return (Slice::Unfinished(Job::Survey(Box::new(UnderWay::Why(walk, reply)))), steps);
+                }
+                reply.give(walk.explain(self));
+                self.hub.surveys.under_way -= 1;
+                (Slice::Done, steps)
+            }
+        }
+    }
+
+    /// Asks the surroundings for the addresses that answers lack, and gives the answers.
+    #[inline]
+    pub(crate) fn answer_surveys(&mut self, surroundings: &mut impl Surroundings<J>) {
+        if !self.hub.surveys.found.is_empty() {
+            self.answer_all(surroundings);
+        }
+    }
+
+    #[cold]
+    fn answer_all(&mut self, surroundings: &mut impl Surroundings<J>) {
+        let mut complete = |summary: &mut ClientSummary, id: Option<ConnectionId>| {
+            if let (Some(id), Some(connection)) = (id, &mut summary.connection)
+                && connection.peer.is_none()
+            {
+                connection.peer = surroundings.peer(id);
+            }
+        };
+        for found in std::mem::take(&mut self.hub.surveys.found) {
+            match found {
+                Found::Clients(mut page, reply) => {
+                    page.clients.iter_mut().for_each(|(_, summary)| complete(summary, summary.id));
+                    reply.give(page);
+                }
+                Found::Client(mut detail, reply) => {
+                    let id = detail.summary.id;
+                    complete(&mut detail.summary, id);
+                    reply.give(Some(*detail));
+                }
+            }
+        }
+    }
+}

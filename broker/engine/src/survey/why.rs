@@ -1,0 +1,349 @@
+//! Would a message on a topic reach a client now, and why not?
+
+use tautwire_contracts::OnViolation;
+use tautwire_message::Format;
+use tautwire_protocol::{QoS, ReasonCode, TopicFilter, topic_matches};
+use tautwire_session::{Journal, Outbound, SubscriptionRecord, parts_of_name};
+
+use crate::drops::DropEvent;
+use crate::formats;
+use crate::hub::Hub;
+use crate::jobs::SLICE_STEPS;
+use crate::place::SessionIndex;
+use crate::settings::SlowConsumer;
+use crate::shard::Shard;
+
+/// Subscriptions that match which are told of.
+const MATCHING_MAX: usize = 16;
+/// Subscriptions that do not match, and look most like it, which are told of.
+const NEAREST_MAX: usize = 3;
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub struct WhyQuery {
+    /// The name of the client's session.
+    pub name: Box<str>,
+    /// The topic of the message, mount point included.
+    pub topic: Box<str>,
+    /// The QoS with which it would be published.
+    pub qos: QoS,
+}
+
+/// What would become of the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The client gets it at once.
+    Arrives,
+    /// It waits, and the client gets it later.
+    Waits,
+    /// One member of a shared subscription gets it, and the client is one of them.
+    OneOfMany,
+    /// The client does not get it.
+    DoesNotArrive,
+}
+
+impl Outcome {
+    /// What operators call it. Never changes.
+    pub fn code(self) -> &'static str {
+        match self {
+            Outcome::Arrives => "arrives",
+            Outcome::Waits => "waits",
+            Outcome::OneOfMany => "one_of_many",
+            Outcome::DoesNotArrive => "does_not_arrive",
+        }
+    }
+}
+
+/// Something that bears on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Finding {
+    /// There is no session of that client.
+    NoSession,
+    /// Nobody may publish to the topic: it is beyond a limit, or the broker's own.
+    NotPublishable(ReasonCode),
+    /// No subscription matches; these look most like it.
+    NotSubscribed(Vec<Box<str>>),
+    /// The access rules would refuse a subscription to the topic.
+    NotAllowed,
+    /// A subscription matches.
+    Subscribed {
+        /// Its filter, mount point included.
+        filter: Box<str>,
+        /// The granted QoS, and the other options.
+        record: SubscriptionRecord,
+    },
+    /// A shared subscription matches: each message goes to one of so many members, of whom so many are connected.
+    Shared {
+        /// The filter with its group.
+        filter: Box<str>,
+        /// Granted QoS.
+        qos: QoS,
+        /// All members, this client included.
+        members: usize,
+        /// Those who are connected.
+        connected: usize,
+    },
+    /// What the client publishes itself does not come back to it.
+    NoLocal,
+    /// The granted QoS is lower than that of the message.
+    QoSReduced(QoS),
+    /// The topic lies outside of the client's mount point.
+    OutsideMount(Box<str>),
+    /// The payloads of the topic's contract cannot be had in the format that the subscription asks for.
+    CannotBecome(Format),
+    /// The client is away, and its session ends then unless it comes back.
+    Away(Option<u64>),
+    /// The client is away, and nothing of QoS 0 is kept for it.
+    AwayAtMostOnce,
+    /// So many messages wait as may.
+    QueueFull {
+        /// By the quota of the client's user, not by its own.
+        of_user: bool,
+        /// An old one is dropped instead of the new one.
+        drops_old: bool,
+    },
+    /// So many messages wait before it.
+    Behind(usize),
+    /// So many messages are sent and not acknowledged as the client or a limit allows.
+    WindowFull(usize),
+    /// The client has not taken so many bytes of output.
+    OutputFull(usize),
+    /// Packets larger than that are not sent to the client.
+    PacketLimit(u32),
+    /// Payloads must keep this contract; this is what becomes of those that do not.
+    Contract(Box<str>, OnViolation),
+    /// A message is retained on the topic: a new subscription gets it.
+    Retained,
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Explained {
+    /// What would become of the message.
+    pub outcome: Outcome,
+    /// Why, the decisive first.
+    pub findings: Vec<Finding>,
+    /// Messages that the client did not get, the latest last.
+    pub drops: Vec<DropEvent>,
+}
+
+/// A walk over the subscriptions of the client.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    query: WhyQuery,
+    after: Box<str>,
+    is_done: bool,
+    matching: Vec<(Box<str>, SubscriptionRecord)>,
+    nearest: Vec<(usize, Box<str>)>,
+}
+
+impl Walk {
+    pub(crate) fn new(query: WhyQuery) -> Walk {
+        Walk { query, after: "".into(), is_done: false, matching: Vec::new(), nearest: Vec::new() }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// Looks at some more subscriptions; says at how many.
+    pub(crate) fn go_on<J: Journal>(&mut self, hub: &Hub<J>) -> usize {
+        let mut steps = 0;
+        let mut last = None;
+        if let Some(session) = hub.sessions.find(&self.query.name) {
+            for (filter, record) in hub.sessions[session].subscriptions().after(&self.after).take(SLICE_STEPS) {
+                steps += 1;
+                last = Some(filter);
+                let Some(matched) = matched_part(filter, &record) else { continue };
+                if !topic_matches(matched, &self.query.topic) {
+                    note_nearest(&mut self.nearest, likeness(matched, &self.query.topic), filter);
+                } else if self.matching.len() < MATCHING_MAX {
+                    self.matching.push((filter.into(), record));
+                }
+            }
+        }
+        self.is_done = steps < SLICE_STEPS;
+        if let Some(last) = last {
+            self.after = last.into();
+        }
+        steps.max(1)
+    }
+
+    pub(crate) fn explain<J: Journal>(self, shard: &Shard<J>) -> Explained {
+        let hub = &shard.hub;
+        let Some(session) = hub.sessions.find(&self.query.name) else {
+            return Explained {
+                outcome: Outcome::DoesNotArrive,
+                findings: vec![Finding::NoSession],
+                drops: Vec::new(),
+            };
+        };
+        let drops = hub.sessions.drops(session).map(|drops| drops.events().cloned().collect()).unwrap_or_default();
+        let mut findings = Vec::new();
+        let outcome = self.judge(shard, session, &mut findings);
+        if let Some(contract) = hub.contracts.find(&self.query.topic) {
+            findings.push(Finding::Contract(contract.name().into(), contract.on_violation()));
+        }
+        if hub.exchange.retained_message(&self.query.topic).is_some() {
+            findings.push(Finding::Retained);
+        }
+        Explained { outcome, findings, drops }
+    }
+
+    fn judge<J: Journal>(&self, shard: &Shard<J>, session: SessionIndex, findings: &mut Vec<Finding>) -> Outcome {
+        let hub = &shard.hub;
+        let WhyQuery { topic, qos, .. } = &self.query;
+        if let Err(reason) = shard.check_topic(topic)
+            && !topic.starts_with("$SYS/")
+        {
+            findings.push(Finding::NotPublishable(reason));
+            return Outcome::DoesNotArrive;
+        }
+        let (mount_point, client_id) = parts_of_name(hub.sessions[session].name());
+        if let Some(mount_point) = mount_point.filter(|prefix| !topic.starts_with(prefix)) {
+            findings.push(Finding::OutsideMount(mount_point.into()));
+            return Outcome::DoesNotArrive;
+        }
+        if self.matching.is_empty() {
+            findings.push(Finding::NotSubscribed(self.nearest.iter().map(|(_, filter)| filter.clone()).collect()));
+            if let (Some(index), Ok(filter)) = (hub.sessions.connection(session), TopicFilter::new(topic))
+                && let Some(permissions) = hub.permissions_of(index, client_id)
+                && !permissions.may_subscribe(filter, *qos).is_allowed()
+            {
+                findings.push(Finding::NotAllowed);
+            }
+            return Outcome::DoesNotArrive;
+        }
+        let Some((granted, is_shared)) = self.tell_of_subscriptions(hub, findings) else {
+            return Outcome::DoesNotArrive;
+        };
+        if granted < *qos {
+            findings.push(Finding::QoSReduced(granted));
+        }
+        match hub.fate(session, granted.min(*qos), findings) {
+            Outcome::DoesNotArrive => Outcome::DoesNotArrive,
+            _ if is_shared => Outcome::OneOfMany,
+            outcome => outcome,
+        }
+    }
+
+    /// The highest QoS that is granted, and whether all that match are shared; `None` where none of them brings the message.
+    fn tell_of_subscriptions<J: Journal>(&self, hub: &Hub<J>, findings: &mut Vec<Finding>) -> Option<(QoS, bool)> {
+        let contract = hub.contracts.find(&self.query.topic);
+        let (mut own, mut shared) = (None, None);
+        for (filter, record) in &self.matching {
+            let qos = record.options.qos;
+            match hub.exchange.group(filter) {
+                Some(group) => {
+                    let (members, connected) = group.members();
+                    findings.push(Finding::Shared { filter: filter.clone(), qos, members, connected });
+                }
+                None => findings.push(Finding::Subscribed { filter: filter.clone(), record: *record }),
+            }
+            let is_shared = filter.starts_with("$share/");
+            if record.options.no_local && !findings.contains(&Finding::NoLocal) {
+                findings.push(Finding::NoLocal);
+            }
+            if let (Some(format), Some(contract)) = (record.format, &contract)
+                && !contract.can_become(format)
+            {
+                findings.push(Finding::CannotBecome(format));
+                continue;
+            }
+            let highest = if is_shared { &mut shared } else { &mut own };
+            *highest = (*highest).max(Some(qos));
+        }
+        own.map(|qos| (qos, false)).or(shared.map(|qos| (qos, true)))
+    }
+}
+
+impl<J: Journal> Hub<J> {
+    /// What becomes of a message of this QoS that a session is given.
+    fn fate(&self, session: SessionIndex, qos: QoS, findings: &mut Vec<Finding>) -> Outcome {
+        let Some(index) = self.sessions.connection(session) else {
+            if qos == QoS::AtMostOnce {
+                findings.insert(0, Finding::AwayAtMostOnce);
+                return Outcome::DoesNotArrive;
+            }
+            findings.insert(0, Finding::Away(self.sessions.away(session).expires_at_ms));
+            return if self.tell_of_full_queue(session, findings) { Outcome::DoesNotArrive } else { Outcome::Waits };
+        };
+        let connection = &self.connections[index];
+        if let Some(bytes) = connection.agreement().maximum_packet_size_bytes {
+            findings.push(Finding::PacketLimit(bytes.get()));
+        }
+        let is_output_full = connection.pending_bytes() > self.output_max_bytes;
+        if is_output_full {
+            findings.insert(0, Finding::OutputFull(connection.pending_bytes()));
+        }
+        if qos == QoS::AtMostOnce {
+            return if is_output_full { Outcome::DoesNotArrive } else { Outcome::Arrives };
+        }
+        if self.tell_of_full_queue(session, findings) {
+            return Outcome::DoesNotArrive;
+        }
+        let (in_flight, queued) =
+            self.sessions[session].outbound().map_or((0, 0), |outbound| (outbound.in_flight(), outbound.queued()));
+        let is_window_full = in_flight >= usize::from(connection.agreement().send_maximum);
+        if queued > 0 {
+            findings.insert(0, Finding::Behind(queued));
+        }
+        if is_window_full {
+            findings.insert(0, Finding::WindowFull(in_flight));
+        }
+        if is_output_full || is_window_full || queued > 0 { Outcome::Waits } else { Outcome::Arrives }
+    }
+
+    /// Says so where one more message finds no room; gives whether the new one is dropped.
+    fn tell_of_full_queue(&self, session: SessionIndex, findings: &mut Vec<Finding>) -> bool {
+        let (queued, bytes) = self.sessions[session]
+            .outbound()
+            .map_or((0, 0), |outbound: &Outbound| (outbound.queued(), outbound.counted_bytes()));
+        let own = queued >= self.quotas.queue_messages || bytes >= self.quotas.queue_bytes;
+        let user = self.sessions.user(session);
+        let of_user = user.is_some_and(|user| !user.has_room_for_message(0, &self.quotas.of_user));
+        let drops_old = self.settings.slow_consumer == SlowConsumer::DropOld && queued > 0;
+        if own || of_user {
+            findings.insert(0, Finding::QueueFull { of_user: of_user && !own, drops_old });
+        }
+        (own || of_user) && !drops_old
+    }
+}
+
+/// What of a filter is compared with topics.
+fn matched_part<'f>(filter: &'f str, record: &SubscriptionRecord) -> Option<&'f str> {
+    let filter = TopicFilter::new(filter).ok()?;
+    formats::wanted(filter, record.format).ok().map(|wanted| wanted.filter)
+}
+
+/// How much a filter looks like one that matches the topic.
+fn likeness(filter: &str, topic: &str) -> usize {
+    let levels = filter.split('/').zip(topic.split('/'));
+    let alike = |level: &str, name: &str| level == "+" || level == "#" || level.eq_ignore_ascii_case(name);
+    let first = levels.clone().take_while(|(level, name)| alike(level, name)).count();
+    // Levels that stand in the same place count less than those that lead there.
+    4 * first + levels.filter(|(level, name)| alike(level, name)).count()
+}
+
+fn note_nearest(nearest: &mut Vec<(usize, Box<str>)>, likeness: usize, filter: &str) {
+    let at = nearest.partition_point(|(other, _)| *other >= likeness);
+    if at < NEAREST_MAX {
+        nearest.insert(at, (likeness, filter.into()));
+        nearest.truncate(NEAREST_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_filters_are_those_that_lead_furthest() {
+        let mut nearest = Vec::new();
+        for filter in ["z/y", "a/+/x", "a/B/d", "b/b/c", "q"] {
+            note_nearest(&mut nearest, likeness(filter, "a/b/c"), filter);
+        }
+        let filters: Vec<&str> = nearest.iter().map(|(_, filter)| &**filter).collect();
+        assert_eq!(filters, ["a/+/x", "a/B/d", "b/b/c"]);
+    }
+}

@@ -1,0 +1,255 @@
+//! Clients and their sessions: listed, looked at, disconnected.
+
+use tautwire_engine::{ClientDetail, ClientOrder, ClientSummary, ClientsQuery, DropEvent, PAGE_MAX, Rank};
+use tautwire_protocol::ProtocolVersion;
+use tautwire_reactor::AskError;
+use tautwire_session::{SubscriptionRecord, session_name};
+
+use super::Admin;
+use super::object::Object;
+use super::request::{Head, Reading, time_left};
+use super::response::{JSON, Response, Status};
+use super::spelled::{Query, bad, decoded};
+use super::why;
+
+/// Rows where the request does not say how many.
+const PAGE_DEFAULT: usize = 100;
+
+/// What `sort` may be.
+const ORDERS: [(&str, ClientOrder); 7] = [
+    ("client_id", ClientOrder::ClientId),
+    ("user", ClientOrder::User),
+    ("queued_messages", ClientOrder::QueuedMessages),
+    ("queued_bytes", ClientOrder::QueuedBytes),
+    ("in_flight", ClientOrder::InFlight),
+    ("subscriptions", ClientOrder::Subscriptions),
+    ("held_bytes", ClientOrder::HeldBytes),
+];
+
+/// Answers at `/v1/clients` and below. `path`: what follows that.
+pub(super) fn answer(admin: &Admin, path: &str, head: &Head, reading: &Reading<'_>) -> Response {
+    route(admin, path, head, reading).unwrap_or_else(|refusal| refusal)
+}
+
+fn route(admin: &Admin, path: &str, head: &Head, reading: &Reading<'_>) -> Result<Response, Response> {
+    let query = Query::parse(&head.query)?;
+    let Some(rest) = path.strip_prefix('/') else {
+        return if head.method == "GET" { list(admin, query, reading) } else { Err(not_allowed("GET")) };
+    };
+    let (client_id, below) = rest.split_once('/').unwrap_or((rest, ""));
+    let client_id = decoded(client_id).map_err(|why| bad(&format!("the Client Identifier: {why}")))?;
+    let named = Named::new(client_id, query);
+    match (below, head.method.as_str()) {
+        ("", "GET") => one(admin, named, reading),
+        ("subscriptions", "GET") => subscriptions(admin, named, reading),
+        ("why", "GET") => {
+            let Named { name, query } = named;
+            why::answer(admin, name, query, reading)
+        }
+        ("connection", "DELETE") => end(admin, named, false, reading),
+        ("session", "DELETE") => end(admin, named, true, reading),
+        ("" | "subscriptions" | "why", _) => Err(not_allowed("GET")),
+        ("connection" | "session", _) => Err(not_allowed("DELETE")),
+        _ => {
+            let message = "below a client there are /subscriptions, /why, /connection and /session";
+            Err(Response::error(Status::NOT_FOUND, "not_found", message))
+        }
+    }
+}
+
+/// A client that a request means.
+struct Named {
+    /// Of its session.
+    name: String,
+    /// What else the query says.
+    query: Query,
+}
+
+impl Named {
+    fn new(client_id: String, mut query: Query) -> Named {
+        let mount_point = query.take("mount_point");
+        Named { name: session_name(mount_point.as_deref(), &client_id).into_owned(), query }
+    }
+}
+
+fn list(admin: &Admin, mut query: Query, reading: &Reading<'_>) -> Result<Response, Response> {
+    let truth = |text: &str| text.parse::<bool>().ok();
+    let orders = ORDERS.map(|(name, _)| name).join(", ");
+    let wanted = ClientsQuery {
+        text: query.take("search").unwrap_or_default().into(),
+        connected: query.take_as("connected", "true or false", truth)?,
+        listener: query.take("listener").map(Box::from),
+        order: query
+            .take_as("sort", &format!("one of {orders}"), |text| {
+                ORDERS.iter().find(|(name, _)| *name == text).map(|(_, order)| *order)
+            })?
+            .unwrap_or_default(),
+        descending: query.take_as("descending", "true or false", truth)?.unwrap_or(false),
+        after: query.take_as("after", "what `next` of an earlier answer was", read_cursor)?,
+        limit: limit(&mut query)?,
+    };
+    query.finish("search, connected, listener, sort, descending, after, limit")?;
+    let page = admin.control.clients(&wanted, time_left(reading.deadline())).map_err(unanswered)?;
+    let is_full = page.clients.len() == wanted.limit;
+    let next = page.clients.last().filter(|_| is_full).map(|(rank, _)| cursor(rank));
+    let clients = page.clients.iter().map(|(_, summary)| described(summary).finish());
+    let body = Object::new().number("matched", page.matched).list("clients", clients);
+    Ok(ok(body.text_or_null("next", next.as_deref())))
+}
+
+fn limit(query: &mut Query) -> Result<usize, Response> {
+    let read = |text: &str| text.parse::<usize>().ok().filter(|limit| (1..=PAGE_MAX).contains(limit));
+    let limit = query.take_as("limit", &format!("a number from 1 to {PAGE_MAX}"), read)?;
+    Ok(limit.unwrap_or(PAGE_DEFAULT))
+}
+
+fn one(admin: &Admin, named: Named, reading: &Reading<'_>) -> Result<Response, Response> {
+    named.query.finish("mount_point")?;
+    let found = admin.control.client(&named.name, time_left(reading.deadline())).map_err(unanswered)?;
+    let detail = found.ok_or_else(no_client)?;
+    Ok(ok(detailed(&detail)))
+}
+
+fn subscriptions(admin: &Admin, named: Named, reading: &Reading<'_>) -> Result<Response, Response> {
+    let Named { name, mut query } = named;
+    let (after, limit) = (query.take("after").unwrap_or_default(), limit(&mut query)?);
+    query.finish("mount_point, after, limit")?;
+    let found = admin.control.subscriptions(&name, &after, limit, time_left(reading.deadline())).map_err(unanswered)?;
+    let found = found.ok_or_else(no_client)?;
+    let next = found.last().filter(|_| found.len() == limit).map(|(filter, _)| &**filter);
+    let list = found.iter().map(|(filter, record)| subscription(filter, record).finish());
+    Ok(ok(Object::new().list("subscriptions", list).text_or_null("next", next)))
+}
+
+fn end(admin: &Admin, named: Named, ends_session: bool, reading: &Reading<'_>) -> Result<Response, Response> {
+    named.query.finish("mount_point")?;
+    let timeout = time_left(reading.deadline());
+    let found = admin.control.disconnect(&named.name, ends_session, timeout).map_err(unanswered)?;
+    if !found {
+        let message = if ends_session { "there is no such session" } else { "no such client is connected" };
+        return Err(Response::error(Status::NOT_FOUND, "not_found", message));
+    }
+    Ok(Response::new(Status::NO_CONTENT, JSON, ""))
+}
+
+fn described(summary: &ClientSummary) -> Object {
+    let mut object = Object::new()
+        .text("client_id", &summary.client_id)
+        .text_or_null("mount_point", summary.mount_point.as_deref())
+        .text_or_null("user", summary.user.as_deref())
+        .flag("connected", summary.connection.is_some());
+    if let Some(connection) = &summary.connection {
+        let peer = connection.peer.map(|peer| peer.to_string());
+        object = object
+            .text("listener", &connection.listener)
+            .text_or_null("address", peer.as_deref())
+            .flag("encrypted", connection.is_encrypted)
+            .text("protocol", protocol(connection.version))
+            .number("keep_alive_s", connection.keep_alive_s)
+            .number("last_received_ms", connection.last_received_ms)
+            .number("output_bytes", connection.output_bytes)
+            .number("connection_bytes", connection.held_bytes);
+    }
+    object
+        .number("session_expiry_s", summary.session_expiry_s)
+        .number_or_null("ends_at_ms", summary.ends_at_ms)
+        .number("subscriptions", summary.subscriptions)
+        .number("queued_messages", summary.queued_messages)
+        .number("queued_bytes", summary.queued_bytes)
+        .number("in_flight", summary.in_flight)
+        .number("held_bytes", summary.held_bytes)
+}
+
+fn detailed(detail: &ClientDetail) -> Object {
+    described(&detail.summary)
+        .flag("resumed", detail.resumed)
+        .number_or_null("send_maximum", detail.send_maximum)
+        .number_or_null("maximum_packet_size_bytes", detail.maximum_packet_size_bytes)
+        .number("receiving", detail.receiving)
+        .text_or_null("will_topic", detail.will_topic.as_deref())
+        .texts("roles", detail.roles.iter().map(|role| &**role))
+        .text_or_null("authenticated_by", detail.authenticated_by)
+        .texts("not_heard_for", detail.not_heard_for.iter().copied())
+        .number("acks_waiting", detail.acks_waiting)
+        .list("drops", detail.drops.iter().map(drop_event))
+}
+
+pub(super) fn drop_event(event: &DropEvent) -> String {
+    let object = Object::new().text("reason", event.reason.code()).text("topic", &event.topic);
+    object.number("count", event.count).number("last_ms", event.last_ms).finish()
+}
+
+pub(super) fn subscription(filter: &str, record: &SubscriptionRecord) -> Object {
+    let options = &record.options;
+    Object::new()
+        .text("filter", filter)
+        .number("qos", options.qos.as_u8())
+        .flag("no_local", options.no_local)
+        .flag("retain_as_published", options.retain_as_published)
+        .number("retain_handling", options.retain_handling as u8)
+        .number_or_null("identifier", record.identifier.map(|identifier| identifier.get()))
+        .text_or_null("format", record.format.map(|format| format.name()))
+}
+
+fn protocol(version: ProtocolVersion) -> &'static str {
+    match version {
+        ProtocolVersion::V5 => "5.0",
+        ProtocolVersion::V3_1_1 => "3.1.1",
+        ProtocolVersion::V3_1 => "3.1",
+    }
+}
+
+/// Where the next page begins, as a text that no address has to escape.
+fn cursor(rank: &Rank) -> String {
+    let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    format!("{}.{}.{}", rank.number, hex(&rank.text), hex(&rank.name))
+}
+
+fn read_cursor(text: &str) -> Option<Rank> {
+    let unhex = |hex: &str| {
+        let pairs = hex.as_bytes().chunks(2);
+        let bytes = pairs.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());
+        String::from_utf8(bytes.collect::<Option<Vec<u8>>>()?).ok()
+    };
+    let mut parts = text.splitn(3, '.');
+    let number = parts.next()?.parse().ok()?;
+    Some(Rank { number, text: unhex(parts.next()?)?.into(), name: unhex(parts.next()?)?.into() })
+}
+
+pub(super) fn ok(body: Object) -> Response {
+    let mut body = body.finish();
+    body.push('\n');
+    Response::new(Status::OK, JSON, body)
+}
+
+pub(super) fn unanswered(error: AskError) -> Response {
+    let (status, code) = match error {
+        AskError::Busy => (Status::SERVICE_UNAVAILABLE, "busy"),
+        AskError::Stopping => (Status::SERVICE_UNAVAILABLE, "stopping"),
+        AskError::Unanswered => (Status::INTERNAL, "unanswered"),
+    };
+    Response::error(status, code, &error.to_string())
+}
+
+fn no_client() -> Response {
+    Response::error(Status::NOT_FOUND, "not_found", "there is no session of that client")
+}
+
+fn not_allowed(allowed: &str) -> Response {
+    let message = format!("the method is not one of {allowed}");
+    Response::error(Status::METHOD_NOT_ALLOWED, "method_not_allowed", &message).with("Allow", allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written() {
+        let rank = Rank { number: 7, text: "ä.b".into(), name: "m/\0c".into() };
+        assert_eq!(read_cursor(&cursor(&rank)), Some(rank));
+        for wrong in ["", "1", "1.a.b", "1.zz.61", "x..", "1.c3.61", "-1.."] {
+            assert_eq!(read_cursor(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Why a message does or does not reach a client, in words.
+
+use tautwire_contracts::OnViolation;
+use tautwire_engine::{Finding, WhyQuery};
+use tautwire_protocol::{QoS, ReasonCode, TopicName};
+
+use super::Admin;
+use super::clients::{drop_event, ok, unanswered};
+use super::object::Object;
+use super::request::{Reading, time_left};
+use super::response::Response;
+use super::spelled::{Query, bad};
+
+/// Answers for the client of a session.
+pub(super) fn answer(
+    admin: &Admin,
+    name: String,
+    mut query: Query,
+    reading: &Reading<'_>,
+) -> Result<Response, Response> {
+    let topic = query.take("topic").ok_or_else(|| bad("topic is missing"))?;
+    TopicName::new(&topic).map_err(|error| bad(&format!("topic: {error}")))?;
+    let levels = [("0", QoS::AtMostOnce), ("1", QoS::AtLeastOnce), ("2", QoS::ExactlyOnce)];
+    let read = |text: &str| levels.iter().find(|(name, _)| *name == text).map(|(_, qos)| *qos);
+    let qos = query.take_as("qos", "0, 1 or 2", read)?.unwrap_or(QoS::AtLeastOnce);
+    query.finish("mount_point, topic, qos")?;
+    let query = WhyQuery { name: name.into(), topic: topic.into(), qos };
+    let explained = admin.control.why(query, time_left(reading.deadline())).map_err(unanswered)?;
+    let findings = explained.findings.iter().map(|finding| {
+        let Words { code, text, change } = words(finding);
+        Object::new().text("code", code).text("text", &text).text("change", change).finish()
+    });
+    let body = Object::new().text("outcome", explained.outcome.code()).list("findings", findings);
+    Ok(ok(body.list("drops", explained.drops.iter().map(drop_event))))
+}
+
+/// A finding in words.
+struct Words {
+    /// Never changes.
+    code: &'static str,
+    text: String,
+    /// Where it can be changed.
+    change: &'static str,
+}
+
+fn words(finding: &Finding) -> Words {
+    let said = |code, text: String, change| Words { code, text, change };
+    match finding {
+        Finding::NoSession => said(
+            "no_session",
+            "there is no session of that client: it has never connected, or its session has ended".into(),
+            "the client connects; with a Session Expiry Interval (5.0) or without Clean Session (3.1.1) its session outlasts the connection",
+        ),
+        Finding::NotPublishable(ReasonCode::TopicNameInvalid) => said(
+            "topic_refused",
+            "a publish to this topic is refused: it is longer, or has more levels, than the broker allows".into(),
+            "limits.topic_bytes, limits.topic_levels",
+        ),
+        Finding::NotPublishable(_) => {
+            said("topic_reserved", "a publish to this topic is refused: it is the broker's own".into(), "another topic")
+        }
+        Finding::NotSubscribed(nearest) if nearest.is_empty() => {
+            said("not_subscribed", "the client has no subscriptions".into(), "the client subscribes")
+        }
+        Finding::NotSubscribed(nearest) => said(
+            "not_subscribed",
+            format!("no subscription of the client matches; nearest: {}", nearest.join(", ")),
+            "the client's filters; levels are compared letter by letter",
+        ),
+        Finding::NotAllowed => said(
+            "not_allowed",
+            "the access rules would refuse a subscription to this topic".into(),
+            "acl.file; `tautwire acl explain` says which rule decides",
+        ),
+        Finding::Subscribed { filter, record } => said(
+            "subscribed",
+            format!("the subscription {filter} matches, with QoS {}", record.options.qos.as_u8()),
+            "",
+        ),
+        Finding::Shared { filter, qos, members, connected } => said(
+            "shared",
+            format!(
+                "the shared subscription {filter} matches, with QoS {}: each message goes to one of {members} members, \
+                 {connected} of them connected",
+                qos.as_u8()
+            ),
+            "a subscription without $share brings every message",
+        ),
+        Finding::NoLocal => said(
+            "no_local",
+            "what the client itself publishes does not come back to it".into(),
+            "No Local of the subscription",
+        ),
+        Finding::QoSReduced(qos) => said(
+            "qos_reduced",
+            format!("the message is delivered with QoS {}, which was granted", qos.as_u8()),
+            "the QoS of the subscription; mqtt.max_qos",
+        ),
+        Finding::OutsideMount(prefix) => {
+            said("outside_mount", format!("the client sees only topics below {prefix}"), "mount_point of its listener")
+        }
+        Finding::CannotBecome(format) => said(
+            "cannot_become",
+            format!("payloads of the topic's contract cannot be had as {}", format.name()),
+            "formats of the contract, or the format that the subscription asks for",
+        ),
+        Finding::Away(None) => said("away", "the client is away; messages wait for it".into(), "the client connects"),
+        Finding::Away(Some(at_ms)) => said(
+            "away",
+            format!("the client is away; messages wait for it until its session ends at {} s after 1970", at_ms / 1000),
+            "the client connects; Session Expiry Interval, mqtt.max_session_expiry_s",
+        ),
+        Finding::AwayAtMostOnce => said(
+            "away_qos_0",
+            "the client is away, and QoS 0 is not kept for those who are".into(),
+            "QoS 1 or 2, for the message and for the subscription",
+        ),
+        Finding::QueueFull { of_user, drops_old } => said(
+            if *of_user { "queue_full_for_user" } else { "queue_full" },
+            format!(
+                "as many messages wait as may{}: {}",
+                if *of_user { " for all clients of its user" } else { "" },
+                if *drops_old { "the oldest is dropped for each new one" } else { "new ones are dropped" }
+            ),
+            if *of_user {
+                "limits.user_queue_messages, limits.user_queue_bytes, limits.slow_consumer"
+            } else {
+                "limits.session_queue_messages, limits.session_queue_bytes, limits.slow_consumer"
+            },
+        ),
+        Finding::Behind(count) => {
+            said("behind", format!("{count} messages wait before it"), "the client acknowledges faster")
+        }
+        Finding::WindowFull(count) => said(
+            "window_full",
+            format!("{count} messages are sent and not acknowledged, as many as may be"),
+            "Receive Maximum of the client; limits.in_flight_per_client",
+        ),
+        Finding::OutputFull(bytes) => said(
+            "output_full",
+            format!("the client has not taken {bytes} bytes of output: QoS 0 is dropped, other messages wait"),
+            "the client reads faster; limits.connection_output_bytes",
+        ),
+        Finding::PacketLimit(bytes) => said(
+            "packet_limit",
+            format!("packets larger than {bytes} bytes are not sent to the client"),
+            "Maximum Packet Size of the client",
+        ),
+        Finding::Contract(name, on_violation) => said(
+            "contract",
+            format!("payloads must keep the contract {name}; {}", consequence(*on_violation)),
+            "the contract's on_violation; `tautwire contract test` tries payloads",
+        ),
+        Finding::Retained => {
+            said("retained", "a message is retained on this topic: a new subscription gets it".into(), "")
+        }
+    }
+}
+
+fn consequence(on_violation: OnViolation) -> &'static str {
+    match on_violation {
+        OnViolation::Observe => "those that do not are counted and delivered",
+        OnViolation::Reject => "those that do not are refused",
+        OnViolation::Quarantine => "those that do not go to $quarantine/TOPIC instead",
+        OnViolation::Disconnect => "whoever publishes one that does not is disconnected",
+    }
+}

@@ -1,0 +1,221 @@
+//! `tautwire clients`, `tautwire sessions` and `tautwire subscriptions`.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use super::super::arguments::{Arguments, Command, OptionGroup, OptionSpec, flag, value};
+use super::super::{Stop, parser, print};
+use super::{ADMIN, EXITS, Given, JSON, MOUNT_POINT, TOKEN_FILE, parsed, percent_encoded, shown, table, wrong_group};
+
+const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, JSON] };
+const CLIENT: OptionGroup = OptionGroup { title: "The client", options: &[MOUNT_POINT] };
+const PAGE: [OptionSpec; 2] = [
+    value(None, "limit", "N", "So many rows, 1 to 1,000. Default: 100."),
+    value(None, "after", "TEXT", "Only what follows: what an earlier answer says at its end."),
+];
+const AWAY: OptionSpec = flag(None, "away", "Only those of clients that are not connected.");
+const SEARCH: [OptionSpec; 6] = {
+    let [limit, after] = PAGE;
+    [
+        value(None, "search", "TEXT", "What the Client Identifier or the user name contains."),
+        value(None, "listener", "NAME", "The listener that they have come by."),
+        value(
+            None,
+            "sort",
+            "KEY",
+            "client_id, user, queued_messages, queued_bytes, in_flight, subscriptions or held_bytes. Default: client_id.",
+        ),
+        flag(None, "descending", "The largest first."),
+        limit,
+        after,
+    ]
+};
+
+pub(crate) static LIST: Command = Command {
+    name: "clients list",
+    usage: &["--admin URL --token-file FILE [OPTION]…"],
+    about: "Lists the clients that are connected.",
+    groups: &[OptionGroup { title: "Options", options: &SEARCH }, BROKER],
+    notes: &[EXITS],
+};
+
+pub(crate) static SHOW: Command = Command {
+    name: "clients show",
+    usage: &["--admin URL --token-file FILE [OPTION]… CLIENT"],
+    about: "Shows one client: its connection, its session, and the last messages that it did not get.",
+    groups: &[CLIENT, BROKER],
+    notes: &[EXITS],
+};
+
+pub(crate) static DISCONNECT: Command = Command {
+    name: "clients disconnect",
+    usage: &["--admin URL --token-file FILE [OPTION]… CLIENT"],
+    about: "Disconnects a client. Its session stays, and it may come back; `tautwire sessions delete` ends the session.",
+    groups: &[CLIENT, BROKER],
+    notes: &[EXITS],
+};
+
+pub(crate) static SESSIONS: Command = Command {
+    name: "sessions list",
+    usage: &["--admin URL --token-file FILE [OPTION]…"],
+    about: "Lists sessions, of clients that are connected and of those that are away.",
+    groups: &[
+        OptionGroup { title: "Which", options: &[AWAY] },
+        OptionGroup { title: "Options", options: &SEARCH },
+        BROKER,
+    ],
+    notes: &[EXITS],
+};
+
+pub(crate) static DELETE: Command = Command {
+    name: "sessions delete",
+    usage: &["--admin URL --token-file FILE [OPTION]… CLIENT"],
+    about: "Ends a session, with its subscriptions and the messages that wait for it. A client that is connected is disconnected.",
+    groups: &[CLIENT, BROKER],
+    notes: &[EXITS],
+};
+
+pub(crate) static SUBSCRIPTIONS: Command = Command {
+    name: "subscriptions list",
+    usage: &["--admin URL --token-file FILE [OPTION]… CLIENT"],
+    about: "Lists the subscriptions of one client.",
+    groups: &[CLIENT, OptionGroup { title: "Options", options: &PAGE }, BROKER],
+    notes: &[EXITS],
+};
+
+pub(in crate::cli) fn run_clients(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+    let (action, rest) = split(arguments);
+    match action.as_deref() {
+        Some("list") => list(Arguments::new(&LIST, parser(rest)), true),
+        Some("show") => show(Arguments::new(&SHOW, parser(rest))),
+        Some("disconnect") => end(Arguments::new(&DISCONNECT, parser(rest)), "connection"),
+        other => Err(wrong_group(&[&LIST, &SHOW, &DISCONNECT], other)),
+    }
+}
+
+pub(in crate::cli) fn run_sessions(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+    let (action, rest) = split(arguments);
+    match action.as_deref() {
+        Some("list") => list(Arguments::new(&SESSIONS, parser(rest)), false),
+        Some("delete") => end(Arguments::new(&DELETE, parser(rest)), "session"),
+        other => Err(wrong_group(&[&SESSIONS, &DELETE], other)),
+    }
+}
+
+pub(in crate::cli) fn run_subscriptions(arguments: Vec<OsString>) -> Result<ExitCode, Stop> {
+    let (action, rest) = split(arguments);
+    match action.as_deref() {
+        Some("list") => subscriptions(Arguments::new(&SUBSCRIPTIONS, parser(rest))),
+        other => Err(wrong_group(&[&SUBSCRIPTIONS], other)),
+    }
+}
+
+fn split(arguments: Vec<OsString>) -> (Option<String>, Vec<OsString>) {
+    let mut arguments = arguments.into_iter();
+    let action = arguments.next().map(|word| word.to_string_lossy().into_owned());
+    (action, arguments.collect())
+}
+
+fn list(mut arguments: Arguments, connected: bool) -> Result<ExitCode, Stop> {
+    let mut is_away = false;
+    let given = Given::read(&mut arguments, |given, name, arguments| {
+        match name {
+            "away" => is_away = true,
+            "descending" => given.query.push(("descending", "true".to_owned())),
+            name => given.query.push((name, arguments.string()?)),
+        }
+        Ok(())
+    })?;
+    if !given.words.is_empty() {
+        return Err(arguments.command_failure("unexpected argument; --search finds clients by a part of their names"));
+    }
+    let mut given = given;
+    if connected || is_away {
+        given.query.push(("connected", (!is_away).to_string()));
+    }
+    let answer = given.ask(&arguments, "GET", "/v1/clients")?;
+    if given.json {
+        return Ok(print(&answer.body));
+    }
+    const COLUMNS: [(&str, &str); 9] = [
+        ("client", "client_id"),
+        ("user", "user"),
+        ("address", "address"),
+        ("protocol", "protocol"),
+        ("subscriptions", "subscriptions"),
+        ("queued", "queued_messages"),
+        ("in flight", "in_flight"),
+        ("bytes", "held_bytes"),
+        ("listener", "listener"),
+    ];
+    let value = parsed(&answer)?;
+    let clients = value.list("clients");
+    let rows: Vec<Vec<String>> =
+        clients.iter().map(|client| COLUMNS.iter().map(|(_, name)| shown(client.get(name))).collect()).collect();
+    let mut text = table(&COLUMNS.map(|(heading, _)| heading), &rows);
+    text.push_str(&format!("{} of {}", rows.len(), shown(value.get("matched"))));
+    let next = value.text("next");
+    text.push_str(&if next.is_empty() { "\n".to_owned() } else { format!("; more: --after {next}\n") });
+    Ok(print(&text))
+}
+
+fn show(mut arguments: Arguments) -> Result<ExitCode, Stop> {
+    let given = Given::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
+    let [client] = given.word(&arguments, "the Client Identifier")?;
+    let answer = given.ask(&arguments, "GET", &format!("/v1/clients/{}", percent_encoded(client)))?;
+    if given.json {
+        return Ok(print(&answer.body));
+    }
+    let value = parsed(&answer)?;
+    let mut text = String::new();
+    if let crate::json::Value::Object(members) = &value {
+        for (name, member) in members.iter().filter(|(name, _)| name != "drops") {
+            text.push_str(&format!("{:<26} {}\n", name.replace('_', " "), shown(Some(member))));
+        }
+    }
+    text.push_str(&drops(&value));
+    Ok(print(&text))
+}
+
+/// The messages that a client did not get.
+pub(super) fn drops(value: &crate::json::Value) -> String {
+    let mut text = String::new();
+    for event in value.list("drops") {
+        let [reason, count, topic] = ["reason", "count", "topic"].map(|name| shown(event.get(name)));
+        text.push_str(&format!("not delivered: {count} on {topic} ({reason})\n"));
+    }
+    text
+}
+
+fn end(mut arguments: Arguments, what: &str) -> Result<ExitCode, Stop> {
+    let given = Given::read(&mut arguments, |_, _, arguments| Err(arguments.failure("is not understood here")))?;
+    let [client] = given.word(&arguments, "the Client Identifier")?;
+    given.ask(&arguments, "DELETE", &format!("/v1/clients/{}/{what}", percent_encoded(client)))?;
+    Ok(print(""))
+}
+
+fn subscriptions(mut arguments: Arguments) -> Result<ExitCode, Stop> {
+    let given = Given::read(&mut arguments, |given, name, arguments| {
+        given.query.push((name, arguments.string()?));
+        Ok(())
+    })?;
+    let [client] = given.word(&arguments, "the Client Identifier")?;
+    let path = format!("/v1/clients/{}/subscriptions", percent_encoded(client));
+    let answer = given.ask(&arguments, "GET", &path)?;
+    if given.json {
+        return Ok(print(&answer.body));
+    }
+    let value = parsed(&answer)?;
+    const COLUMNS: [&str; 7] =
+        ["filter", "qos", "no_local", "retain_as_published", "retain_handling", "identifier", "format"];
+    let rows: Vec<Vec<String>> = value
+        .list("subscriptions")
+        .iter()
+        .map(|subscription| COLUMNS.iter().map(|name| shown(subscription.get(name))).collect())
+        .collect();
+    let mut text = table(&COLUMNS.map(|name| name.replace('_', " ")).each_ref().map(String::as_str), &rows);
+    if !value.text("next").is_empty() {
+        text.push_str(&format!("more: --after '{}'\n", shown(value.get("next"))));
+    }
+    Ok(print(&text))
+}

@@ -1,0 +1,142 @@
+//! Commands that ask a running broker by its admin API.
+
+pub(super) mod clients;
+pub(super) mod why;
+
+use std::path::PathBuf;
+
+use super::arguments::{Argument, Arguments, Command, OptionSpec, flag};
+use super::contract::http::{Admin, Answer};
+use super::contract::source::{ADMIN, TOKEN_FILE};
+use super::{Exit, Stop};
+use crate::json::{self, Value};
+
+const JSON: OptionSpec = flag(None, "json", "Print the answer of the admin API as it is.");
+
+const MOUNT_POINT: OptionSpec =
+    super::arguments::value(None, "mount-point", "PREFIX", "The mount point behind which the client is.");
+
+const EXITS: &str =
+    "Exit codes: 0 done; 1 the arguments are wrong; 2 the broker could not be asked; 3 refused, or not there.";
+
+/// The options that all of these commands have, and what else was given.
+#[derive(Debug, Default)]
+struct Given {
+    admin: Option<String>,
+    token_file: Option<PathBuf>,
+    json: bool,
+    words: Vec<String>,
+    /// What the address says behind `?`.
+    query: Vec<(&'static str, String)>,
+}
+
+impl Given {
+    /// Reads all arguments; `take` takes the options that the command alone has.
+    fn read(
+        arguments: &mut Arguments,
+        mut take: impl FnMut(&mut Given, &'static str, &mut Arguments) -> Result<(), Stop>,
+    ) -> Result<Given, Stop> {
+        let mut given = Given::default();
+        while let Some(argument) = arguments.next()? {
+            match argument {
+                Argument::Option("admin") => given.admin = Some(arguments.string()?),
+                Argument::Option("token-file") => given.token_file = Some(arguments.os_string()?.into()),
+                Argument::Option("json") => given.json = true,
+                Argument::Option("mount-point") => given.query.push(("mount_point", arguments.string()?)),
+                Argument::Option(name) => take(&mut given, name, arguments)?,
+                Argument::Positional(word) => given.words.push(word),
+            }
+        }
+        Ok(given)
+    }
+
+    /// The only word, such as the Client Identifier.
+    fn word<const N: usize>(&self, arguments: &Arguments, what: &str) -> Result<[&str; N], Stop> {
+        let words: Vec<&str> = self.words.iter().map(String::as_str).collect();
+        words.try_into().map_err(|_| arguments.command_failure(&format!("write {what}")))
+    }
+
+    /// Asks for what is at `path`, with the query; refusals are failures.
+    fn ask(&self, arguments: &Arguments, method: &str, path: &str) -> Result<Answer, Stop> {
+        let (Some(url), Some(file)) = (&self.admin, &self.token_file) else {
+            return Err(arguments.command_failure("--admin and --token-file are needed"));
+        };
+        let token = crate::admin::read_token(file).map_err(|error| arguments.command_failure(&error))?;
+        let admin = Admin::new(url, token).map_err(|error| arguments.command_failure(&error))?;
+        let query: Vec<String> =
+            self.query.iter().map(|(name, value)| format!("{name}={}", percent_encoded(value))).collect();
+        let separator = if query.is_empty() { "" } else { "?" };
+        let answer = admin.ask(method, &format!("{path}{separator}{}", query.join("&")), "")?;
+        if answer.status < 300 { Ok(answer) } else { Err(answer.refusal()) }
+    }
+}
+
+fn parsed(answer: &Answer) -> Result<Value, Stop> {
+    json::parse(&answer.body).map_err(|error| {
+        Stop::failure(Exit::Connection, format!("the answer of the admin API is not understood: {}", error.message))
+    })
+}
+
+/// A text as a part of an address.
+fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+/// A scalar as a person reads it.
+fn shown(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::Text(text)) => text.chars().filter(|character| !character.is_control()).collect(),
+        Some(Value::Number(number)) => number.clone(),
+        Some(Value::Bool(flag)) => (if *flag { "yes" } else { "no" }).to_owned(),
+        Some(Value::List(items)) => items.iter().map(|item| shown(Some(item))).collect::<Vec<_>>().join(", "),
+        Some(Value::Null | Value::Object(_)) | None => "-".to_owned(),
+    }
+}
+
+/// Rows below headings, the columns as wide as they must be.
+fn table(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = headings.iter().map(|heading| heading.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded: Vec<String> = cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        format!("{}\n", padded.join("  ").trim_end())
+    };
+    let mut text = line(&mut headings.iter().copied());
+    rows.iter().for_each(|row| text.push_str(&line(&mut row.iter().map(String::as_str))));
+    text
+}
+
+fn wrong_group(command: &[&'static Command], given: Option<&str>) -> Stop {
+    let names: Vec<String> = command.iter().map(|command| format!("`tautwire {}`", command.name)).collect();
+    match given {
+        Some("--help") => Stop::Text(command.iter().map(|command| command.help()).collect::<Vec<_>>().join("\n")),
+        _ => Stop::failure(Exit::Usage, format!("write {}", names.join(" or "))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = [vec!["a".to_owned(), "1".to_owned()], vec!["long name".to_owned(), "2".to_owned()]];
+        assert_eq!(table(&["name", "n"], &rows), "name       n\na          1\nlong name  2\n");
+    }
+
+    #[test]
+    fn addresses_are_escaped() {
+        assert_eq!(percent_encoded("a/b é~"), "a%2Fb%20%C3%A9~");
+    }
+}

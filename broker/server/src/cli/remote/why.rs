@@ -1,0 +1,67 @@
+//! `tautwire why`: would a message reach a client, and why not?
+
+use std::process::ExitCode;
+
+use super::super::arguments::{Arguments, Command, OptionGroup, value};
+use super::super::{Exit, Stop, print};
+use super::clients::drops;
+use super::{ADMIN, Given, JSON, MOUNT_POINT, TOKEN_FILE, parsed, percent_encoded, shown};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "why",
+    usage: &["--admin URL --token-file FILE [OPTION]… CLIENT TOPIC"],
+    about: "Says whether a message that is published to TOPIC now would reach CLIENT, everything that bears on it, where each can be\n\
+            changed, and the last messages that the client did not get.",
+    groups: &[
+        OptionGroup {
+            title: "Options",
+            options: &[
+                value(Some('q'), "qos", "QOS", "The QoS with which the message would be published. Default: 1."),
+                MOUNT_POINT,
+            ],
+        },
+        OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, JSON] },
+    ],
+    notes: &[
+        "TOPIC is the topic in full, mount point included.",
+        "Exit codes: 0 it arrives, now or later, or goes to one of several; 1 the arguments are wrong; 2 the broker could not be asked; \
+         3 it does not arrive.",
+    ],
+};
+
+pub(in crate::cli) fn run(parser: lexopt::Parser) -> Result<ExitCode, Stop> {
+    let mut arguments = Arguments::new(&COMMAND, parser);
+    let mut given = Given::read(&mut arguments, |given, name, arguments| {
+        given.query.push((name, arguments.string()?));
+        Ok(())
+    })?;
+    let [client, topic] = given.word(&arguments, "CLIENT and TOPIC")?.map(str::to_owned);
+    given.query.push(("topic", topic));
+    let answer = given.ask(&arguments, "GET", &format!("/v1/clients/{}/why", percent_encoded(&client)))?;
+    let value = parsed(&answer)?;
+    let outcome = value.text("outcome");
+    if given.json {
+        print(&answer.body);
+    } else {
+        let mut text = format!("{}\n", sentence(outcome));
+        for finding in value.list("findings") {
+            text.push_str(&format!("- {} [{}]\n", shown(finding.get("text")), shown(finding.get("code"))));
+            if !finding.text("change").is_empty() {
+                text.push_str(&format!("  to change it: {}\n", shown(finding.get("change"))));
+            }
+        }
+        text.push_str(&drops(&value));
+        print(&text);
+    }
+    Ok(if outcome == "does_not_arrive" { Exit::Refused } else { Exit::Success }.into())
+}
+
+fn sentence(outcome: &str) -> &str {
+    match outcome {
+        "arrives" => "a message would arrive",
+        "waits" => "a message would wait, and arrive later",
+        "one_of_many" => "a message would go to one of several clients, perhaps to this one",
+        "does_not_arrive" => "a message would not arrive",
+        other => other,
+    }
+}

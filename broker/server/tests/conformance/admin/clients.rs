@@ -1,0 +1,195 @@
+//! Who the clients are, what they hold, and why a message would not reach one.
+
+use tautwire_protocol::{Property, SubscriptionOptions};
+
+use crate::reload::World;
+use crate::support::http::Answer;
+use crate::support::{AtLeastOnce, AtMostOnce, Client, ExactlyOnce, TOKEN, V3_1_1, V5, admin, options};
+
+impl World {
+    fn get(&self, path: &str) -> Answer {
+        admin(self.broker.admin_address(), "GET", path, "")
+    }
+
+    fn delete(&self, path: &str) -> Answer {
+        admin(self.broker.admin_address(), "DELETE", path, "")
+    }
+
+    /// A client that has left its session behind, with a subscription to `filter`.
+    fn leave(&self, client_id: &str, filter: &str) {
+        let mut client = self.broker.connecting(V5, client_id).persistent().open();
+        client.subscribe(filter, AtLeastOnce);
+        client.disconnect();
+    }
+
+    /// What is told of a message for a client: the outcome, and the codes of the findings.
+    #[track_caller]
+    fn why(&self, client_id: &str, query: &str) -> (String, Vec<String>) {
+        let body = self.get(&format!("/v1/clients/{client_id}/why?{query}")).expect(200).body;
+        (texts(&body, "outcome").remove(0), texts(&body, "code"))
+    }
+}
+
+/// All texts under a name, in order.
+fn texts(body: &str, name: &str) -> Vec<String> {
+    let member = format!("\"{name}\":\"");
+    body.split(&member).skip(1).map(|part| part.split('"').next().unwrap_or_default().to_owned()).collect()
+}
+
+/// The Client Identifiers on all pages.
+fn all_pages(world: &World, query: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = world.get(&format!("/v1/clients?limit=4&{query}{after}")).expect(200);
+        found.extend(texts(&page.body, "client_id"));
+        match texts(&page.body, "next").pop() {
+            Some(next) => after = format!("&after={next}"),
+            None => return found,
+        }
+    }
+}
+
+#[test]
+fn clients_are_listed_page_by_page_in_any_order() {
+    for threads in [1, 2] {
+        let world = World::new(threads, "", &[]);
+        let mut connected: Vec<Client> = Vec::new();
+        for number in 0..15 {
+            let mut client = world.broker.connecting(V5, &format!("c{number:02}")).persistent().open();
+            for filter in 0..number {
+                client.subscribe(&filter.to_string(), AtMostOnce);
+            }
+            connected.push(client);
+        }
+        connected.truncate(10);
+        world.await_sum(&["sessions_connected"], 10);
+        let all: Vec<String> = (0..15).map(|number| format!("c{number:02}")).collect();
+        let reversed: Vec<String> = all.iter().rev().cloned().collect();
+        assert_eq!(all_pages(&world, ""), all);
+        assert_eq!(all_pages(&world, "descending=true"), reversed);
+        assert_eq!(all_pages(&world, "sort=subscriptions&descending=true"), reversed);
+        assert_eq!(all_pages(&world, "connected=false"), all[10..]);
+        assert_eq!(all_pages(&world, "connected=true&sort=user"), all[..10]);
+        assert_eq!(all_pages(&world, "search=C1"), all[10..]);
+        let listener = texts(&world.get("/v1/clients?limit=1&connected=true").body, "listener").remove(0);
+        assert_eq!(all_pages(&world, &format!("listener={listener}")), all[..10]);
+        assert_eq!(all_pages(&world, "listener=other"), Vec::<String>::new());
+        let page = world.get("/v1/clients?limit=3&connected=true").expect(200);
+        assert_eq!(page.number("matched"), 10);
+        assert!(page.body.contains("\"address\":\"127.0.0.1:"), "{}", page.body);
+        for wrong in ["limit=0", "limit=1001", "sort=age", "connected=1", "after=x", "colour=red", "limit=1&limit=2"] {
+            world.get(&format!("/v1/clients?{wrong}")).expect(400);
+        }
+    }
+}
+
+#[test]
+fn one_client_is_shown_with_its_subscriptions() {
+    for threads in [1, 2] {
+        let world = World::new(threads, "", &[]);
+        let mut client = world.broker.connecting(V5, "a/b c").persistent().open();
+        for number in 0..5 {
+            client.subscribe(&format!("f{number}"), ExactlyOnce);
+        }
+        let shown = world.get("/v1/clients/a%2Fb%20c").expect(200);
+        for part in ["\"client_id\":\"a/b c\"", "\"connected\":true", "\"protocol\":\"5.0\"", "\"resumed\":false"] {
+            assert!(shown.body.contains(part), "{part}: {}", shown.body);
+        }
+        assert_eq!(shown.number("subscriptions"), 5);
+        let first = world.get("/v1/clients/a%2Fb%20c/subscriptions?limit=3").expect(200);
+        assert_eq!(texts(&first.body, "filter"), ["f0", "f1", "f2"]);
+        assert_eq!(texts(&first.body, "next"), ["f2"]);
+        let rest = world.get("/v1/clients/a%2Fb%20c/subscriptions?after=f2").expect(200);
+        assert_eq!(texts(&rest.body, "filter"), ["f3", "f4"]);
+        for path in ["/v1/clients/nobody", "/v1/clients/nobody/subscriptions", "/v1/clients/nobody/what"] {
+            world.get(path).expect(404);
+        }
+        admin(world.broker.admin_address(), "POST", "/v1/clients", "").expect(405);
+        let asked = format!("GET /v1/clients HTTP/1.1\r\nAuthorization: Bearer {TOKEN}x\r\n\r\n");
+        crate::support::http::exchange(world.broker.admin_address(), asked.as_bytes()).expect(401);
+    }
+}
+
+#[test]
+fn an_operator_disconnects_clients_and_ends_sessions() {
+    for threads in [1, 2] {
+        let world = World::new(threads, "", &[]);
+        for (version, ends_session) in [(V5, false), (V5, true), (V3_1_1, false), (V3_1_1, true)] {
+            let connecting = world.broker.connecting(version, "client").clean_start(false);
+            let mut client = if version == V5 { connecting.session_expiry_s(60).open() } else { connecting.open() };
+            client.subscribe("a", AtLeastOnce);
+            let what = if ends_session { "session" } else { "connection" };
+            world.delete(&format!("/v1/clients/client/{what}")).expect(204);
+            if version == V5 {
+                assert_eq!(client.expect_disconnect(), 0x98);
+            } else {
+                client.expect_closed();
+            }
+            world.delete("/v1/clients/client/connection").expect(404);
+            let shown = world.get("/v1/clients/client");
+            assert_eq!(shown.status, if ends_session { 404 } else { 200 });
+        }
+        // A session whose client is away.
+        world.leave("away", "a");
+        world.delete("/v1/clients/away/session").expect(204);
+        world.delete("/v1/clients/away/session").expect(404);
+        assert_eq!(world.metric("subscriptions"), 0);
+    }
+}
+
+#[test]
+fn why_a_message_does_not_reach_a_client_is_said() {
+    for threads in [1, 2] {
+        let world = World::new(threads, "[limits]\nsession_queue_messages = 2\n", &[]);
+        let is = |(outcome, codes): (String, Vec<String>), expected: &str, expected_codes: &[&str]| {
+            assert_eq!(
+                (outcome.as_str(), codes),
+                (expected, expected_codes.iter().map(|code| (*code).to_owned()).collect())
+            );
+        };
+        is(world.why("nobody", "topic=a"), "does_not_arrive", &["no_session"]);
+
+        let one_at_a_time = Property::ReceiveMaximum(1.try_into().expect("1"));
+        let mut client = world.broker.connecting(V5, "c").property(one_at_a_time).persistent().open();
+        client.subscribe("one", AtMostOnce);
+        client.subscribe_all(&[("own", SubscriptionOptions { no_local: true, ..options(ExactlyOnce) })], &[]);
+        client.subscribe("$share/g/shared", AtLeastOnce);
+        client.subscribe("window", AtLeastOnce);
+        is(world.why("c", "topic=Two"), "does_not_arrive", &["not_subscribed"]);
+        is(world.why("c", "topic=$share/x"), "does_not_arrive", &["topic_reserved"]);
+        is(world.why("c", "topic=one&qos=0"), "arrives", &["subscribed"]);
+        is(world.why("c", "topic=one&qos=2"), "arrives", &["subscribed", "qos_reduced"]);
+        is(world.why("c", "topic=own&qos=2"), "arrives", &["subscribed", "no_local"]);
+        is(world.why("c", "topic=shared"), "one_of_many", &["shared"]);
+
+        let mut publisher = world.broker.connect(V5, "p");
+        for text in ["1", "2", "3"] {
+            publisher.publish("window", AtLeastOnce, text.as_bytes());
+        }
+        let first = client.expect_publish();
+        world.await_sum(&["stored_messages"], 3);
+        is(world.why("c", "topic=window"), "does_not_arrive", &["queue_full", "subscribed"]);
+        publisher.publish("window", AtLeastOnce, b"4");
+        world.await_sum(&["dropped_queue_full"], 1);
+        let body = world.get("/v1/clients/c/why?topic=window").expect(200).body;
+        assert!(body.contains("{\"reason\":\"queue_full\",\"topic\":\"window\",\"count\":1,"), "{body}");
+        client.acknowledge(&first);
+        let second = client.expect_publish();
+        is(world.why("c", "topic=window"), "waits", &["window_full", "behind", "subscribed"]);
+        client.acknowledge(&second);
+        let third = client.expect_publish();
+        client.acknowledge(&third);
+        client.ping();
+        is(world.why("c", "topic=window"), "arrives", &["subscribed"]);
+
+        world.leave("away", "a/+/c");
+        is(world.why("away", "topic=a/b/c"), "waits", &["away", "subscribed"]);
+        is(world.why("away", "topic=a/b/c&qos=0"), "does_not_arrive", &["away_qos_0", "subscribed"]);
+        let body = world.get("/v1/clients/away/why?topic=a/B").expect(200).body;
+        assert!(body.contains("nearest: a/+/c"), "{body}");
+        for wrong in ["", "topic=", "topic=%2B", "topic=a&qos=3", "topic=a&colour=red"] {
+            world.get(&format!("/v1/clients/c/why?{wrong}")).expect(400);
+        }
+    }
+}
