@@ -477,6 +477,7 @@ impl<J: Journal> Hub<J> {
                 && self.is_current(&message)
                 && let Some(message) = self.in_format(message, replay.format, false)
             {
+                self.scans.spend(message.payload().len());
                 let delivery = delivery(&mut Outgoing::of(&message), terms, self.memory.ledger());
                 self.commit(session, Change::Queued(delivery));
             }

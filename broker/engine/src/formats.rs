@@ -25,6 +25,8 @@ const REMAINING_MAX_BYTES: usize = 268_435_455;
 const HEADER_SPARE_BYTES: usize = 1 << 20;
 /// JSON takes about so many times the room of the compact formats.
 const EXPECTED_GROWTH: usize = 4;
+/// A payload hardly becomes more times as long: an enumeration's value of one byte is a name in JSON.
+const GROWTH_MAX: usize = 256;
 /// The most room that is taken beforehand.
 const EXPECTED_MAX_BYTES: usize = 64 << 10;
 
@@ -120,9 +122,10 @@ impl<J: Journal> Hub<J> {
         matched
     }
 
-    /// A kept message in the format that a subscription wants; `None` where it can neither be had nor its want be `told`.
+    /// A retained message in the format that a subscription wants; `None` where it can neither be had nor its want be `told`.
     pub(crate) fn in_format(&mut self, message: Message, format: Option<Format>, told: bool) -> Option<Message> {
         let Some(format) = format else { return Some(message) };
+        self.scans.spend_on_form(message.payload().len());
         let contract = self.contracts.find(message.topic());
         let form = self.make(contract.as_deref(), format, &message.as_ref());
         self.count_form(&form, true);
@@ -139,13 +142,14 @@ impl<J: Journal> Hub<J> {
 
     /// What goes to a member of a shared subscription that wants `format`; `None` where it cannot be had.
     pub(crate) fn for_member(
-        &self,
+        &mut self,
         contract: Option<&Contract>,
         format: Format,
         outgoing: &mut Outgoing<'_>,
     ) -> Option<Message> {
         let forms = outgoing.forms.get_or_insert_default().clone();
         let (form, is_new) = forms.get_or_make(format, || self.make(contract, format, &outgoing.message));
+        self.visited += if is_new { outgoing.message.payload.len() as u64 } else { 0 };
         self.count_form(form, is_new);
         match form {
             Form::AsItIs => Some(outgoing.keep(self.memory.ledger())),
@@ -175,10 +179,12 @@ impl<J: Journal> Hub<J> {
             Ok(from) => from,
             Err(violation) => return self.impossible(message, &violation.to_string()),
         };
+        let limit_bytes = self.form_max_bytes(message);
+        // As much as it may become, until it is known how much it is: other shards must not take the same bytes.
         let mut charge = Charge::new(self.memory.ledger(), Kind::Contract);
+        charge.set(limit_bytes.min(message.payload.len().saturating_mul(GROWTH_MAX)));
         let mut payload =
             Vec::with_capacity(message.payload.len().saturating_mul(EXPECTED_GROWTH).min(EXPECTED_MAX_BYTES));
-        let limit_bytes = self.form_max_bytes(message);
         match contract.transcode(from, to, message.payload, &mut payload, limit_bytes) {
             Ok(()) => {}
             Err(violation) if violation.rule == Rule::TooLarge => {

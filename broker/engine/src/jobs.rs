@@ -15,7 +15,7 @@ use crate::place::{ConnectionId, ConnectionIndex};
 use crate::shard::Shard;
 use crate::survey::UnderWay;
 
-/// Steps in one turn, of all jobs together. A step is a filter, or a message that is let go: each takes about a
+/// Steps in one turn, of all jobs together and of what is done at once. A step is a filter, or a message that is let go: each takes about a
 /// microsecond, and some of them several.
 const STEPS_MAX: usize = 1_024;
 /// Steps of one job before another has its turn.
@@ -57,6 +57,8 @@ enum Answers {
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     waiting: VecDeque<Job>,
+    /// Steps that have been done at once since a turn last did its share of those that wait.
+    done_at_once: usize,
 }
 
 /// What a job has come to.
@@ -74,12 +76,27 @@ impl Jobs {
     pub(crate) fn push(&mut self, job: Job) {
         self.waiting.push_back(job);
     }
+
+    /// Takes so many steps for work that is done at once; false where the turn has none left, and the work is to wait. However
+    /// many packets or clients it comes from, a turn does no more.
+    #[inline]
+    pub(crate) fn may_do_at_once(&mut self, steps: usize) -> bool {
+        let may = self.done_at_once < STEPS_MAX;
+        self.done_at_once += if may { steps } else { 0 };
+        may
+    }
 }
 
 impl<J: Journal> Shard<J> {
-    /// Does what of a job can be done in one slice, and puts the rest off.
+    /// Does what of a job can be done in one slice, and puts the rest off; all of it where the turn has done enough.
     pub(crate) fn begin(&mut self, job: Job) {
-        if let Slice::Unfinished(job) = self.work(job).0 {
+        if !self.hub.jobs.may_do_at_once(0) {
+            self.hub.jobs.push(job);
+            return;
+        }
+        let (progress, steps) = self.work(job);
+        self.hub.jobs.done_at_once += steps.max(1);
+        if let Slice::Unfinished(job) = progress {
             self.hub.jobs.push(job);
         }
     }
@@ -91,7 +108,8 @@ impl<J: Journal> Shard<J> {
 
     /// The share of jobs that one turn does.
     pub(crate) fn do_jobs(&mut self) {
-        let mut steps = 0;
+        // One slice at least: those who wait get on whatever is done at once.
+        let mut steps = std::mem::take(&mut self.hub.jobs.done_at_once).min(STEPS_MAX - 1);
         while steps < STEPS_MAX
             && let Some(job) = self.hub.jobs.waiting.pop_front()
         {

@@ -18,6 +18,9 @@ const TURN_STEPS: u64 = 16 << 10;
 /// turn with more would keep others waiting.
 const TURN_BYTES: usize = 256 << 10;
 const MESSAGE_BYTES: usize = 128;
+/// To look at a byte of a payload and turn it into another format takes as long as to give so many to a client: it may
+/// become forty times as long.
+const FORM_FACTOR: usize = 16;
 /// Steps for one client at a time.
 pub(crate) const CLIENT_STEPS: u64 = 2 << 10;
 
@@ -70,6 +73,11 @@ impl Scans {
     #[inline]
     pub(crate) fn spend(&mut self, payload_bytes: usize) {
         self.left_bytes = self.left_bytes.saturating_sub(MESSAGE_BYTES + payload_bytes);
+    }
+
+    /// A payload is turned into another format, whatever comes of it.
+    pub(crate) fn spend_on_form(&mut self, payload_bytes: usize) {
+        self.left_bytes = self.left_bytes.saturating_sub(payload_bytes.saturating_mul(FORM_FACTOR));
     }
 
     /// What a session is owed goes on to be put into its queue.

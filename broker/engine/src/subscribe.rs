@@ -26,8 +26,8 @@ impl<J: Journal> Shard<J> {
             self.disconnect(index, DisconnectReason::QuotaExceeded, "too many filters in one packet");
             return;
         }
-        if subscribe.requests.len() > FILTERS_AT_ONCE {
-            self.put_filters_off(index, session, &Packet::Subscribe(*subscribe));
+        let packet = || Packet::Subscribe(*subscribe);
+        if self.has_put_filters_off(index, session, subscribe.requests.len(), packet) {
             return;
         }
         let mut reasons = Vec::with_capacity(subscribe.requests.len());
@@ -98,8 +98,8 @@ impl<J: Journal> Shard<J> {
             self.disconnect(index, DisconnectReason::QuotaExceeded, "too many filters in one packet");
             return;
         }
-        if unsubscribe.filters.len() > FILTERS_AT_ONCE {
-            self.put_filters_off(index, session, &Packet::Unsubscribe(*unsubscribe));
+        let packet = || Packet::Unsubscribe(*unsubscribe);
+        if self.has_put_filters_off(index, session, unsubscribe.filters.len(), packet) {
             return;
         }
         // [MQTT-3.10.4-6]
@@ -145,17 +145,38 @@ impl<J: Journal> Shard<J> {
         self.leave(session, filter, format);
     }
 
-    /// A packet with many filters is worked off over several turns.
-    fn put_filters_off(&mut self, index: ConnectionIndex, session: SessionIndex, packet: &Packet<'_>) {
+    /// A packet with many filters is worked off over several turns; so is one with few, where the turn has done enough. Says
+    /// whether that is so, or the connection has ended.
+    #[inline]
+    fn has_put_filters_off<'p>(
+        &mut self,
+        index: ConnectionIndex,
+        session: SessionIndex,
+        filters: usize,
+        packet: impl FnOnce() -> Packet<'p>,
+    ) -> bool {
+        if filters <= FILTERS_AT_ONCE && self.hub.jobs.may_do_at_once(filters) {
+            return false;
+        }
+        let is_put_off = self.put_filters_off(index, session, &packet());
+        if !is_put_off && filters > FILTERS_AT_ONCE {
+            self.hub.counters().refused_memory.add(1);
+            self.disconnect(index, DisconnectReason::QuotaExceeded, "there is no memory for the packet");
+            return true;
+        }
+        is_put_off
+    }
+
+    /// False where there is no memory for the packet.
+    #[cold]
+    fn put_filters_off(&mut self, index: ConnectionIndex, session: SessionIndex, packet: &Packet<'_>) -> bool {
         let len = packet.encoded_len(self.hub.connections[index].version()).unwrap_or(0);
         let fits = self.hub.memory.admits(self.hub.client_bytes(session), len).is_ok();
         match packet.to_owned_packet().ok().filter(|_| fits) {
             Some(packet) => self.begin_filters(self.hub.id(index), packet, len),
-            None => {
-                self.hub.counters().refused_memory.add(1);
-                self.disconnect(index, DisconnectReason::QuotaExceeded, "there is no memory for the packet");
-            }
+            None => return false,
         }
+        true
     }
 
     /// Whether the subscription may be made, and with which QoS.

@@ -292,24 +292,94 @@ fn a_search_goes_on_for_a_session_whose_client_has_gone() {
     assert_eq!(world.heard(asker), b"\x20\x02\x01\0\x33\x10\0\x07last/n7\0\x01seven");
 }
 
+/// Many filters come in small packets, too, and from many clients: together they get no more of a turn than one large packet.
+#[test]
+fn filters_in_small_packets_are_worked_off_turn_by_turn() {
+    const CLIENTS: usize = 100;
+    const FILTERS: usize = 60;
+    /// No turn may do more; the test fails if the engine is given more.
+    const TURN_FILTERS_MAX: usize = 2_048;
+    let mut world = World::new(1);
+    let clients: Vec<Client> = (0..CLIENTS).map(|_| world.client(0)).collect();
+    let held = |world: &World| world.shards[0].counters().subscriptions.get() as usize;
+    let mut before = 0;
+    for (number, client) in clients.iter().enumerate() {
+        world.say(*client, &subscribe((0..FILTERS).map(|filter| format!("$share/g{number}-{filter}/t")), 1));
+    }
+    let mut turns = 0;
+    loop {
+        let done = held(&world) - before;
+        assert!(done <= TURN_FILTERS_MAX, "{done} filters in a turn");
+        before += done;
+        if world.turn(0) != Rest::Busy {
+            break;
+        }
+        turns += 1;
+    }
+    assert!(turns >= CLIENTS * FILTERS / TURN_FILTERS_MAX, "{turns} turns");
+    for client in &clients {
+        assert_eq!(world.heard(*client), [&[0x90, 2 + FILTERS as u8, 0, 1], &[1; FILTERS][..]].concat());
+    }
+    // Their sessions end with them, all at once.
+    for client in &clients {
+        world.shards[0].lost(client.1, NOW_MS);
+    }
+    loop {
+        let done = before - held(&world);
+        assert!(done <= TURN_FILTERS_MAX, "{done} filters in a turn");
+        before -= done;
+        if world.turn(0) != Rest::Busy {
+            break;
+        }
+    }
+    assert_eq!(held(&world), 0);
+}
+
+/// Payloads that are wanted in another format take long, whether it can be had or not.
+#[test]
+fn retained_messages_are_turned_into_other_formats_turn_by_turn() {
+    const MESSAGES: usize = 40;
+    const PAYLOAD_BYTES: usize = 9_000;
+    let mut world = World::with(1, Settings { maximum_packet_size_bytes: 10_000, ..Settings::default() });
+    world.contracts.set(enumerations("many/#"));
+    let publisher = world.client(0);
+    let payload =
+        [&[0x0a, PAYLOAD_BYTES as u8 & 127 | 128, (PAYLOAD_BYTES >> 7) as u8], &[1; PAYLOAD_BYTES][..]].concat();
+    for number in 0..MESSAGES {
+        let topic = text(&format!("many/{number:02}"));
+        world.say(publisher, &with_header(0x33, &[&*topic, &[0, 1], &payload].concat())); // QoS 1
+    }
+    for session_stays in [false, true] {
+        let id = world.shards[0].accept(NOW_MS).expect("there is room");
+        let asker = (0, id);
+        world.say(asker, b"\x10\x16\0\x04MQTT\x05\x00\0\0\x05\x11\0\0\0\x09\0\x04five");
+        world.say(asker, b"\x82\x15\0\x01\0\0\x0f$as/json/many/#\x01");
+        if session_stays {
+            world.shards[0].lost(asker.1, NOW_MS);
+        }
+        let (mut told, mut turns) = (0, 0);
+        loop {
+            let heard = if session_stays { Vec::new() } else { world.heard(asker) };
+            let now = String::from_utf8_lossy(&heard).matches("its form in json is larger").count();
+            assert!(now <= 3, "{now} in a turn");
+            told += now;
+            if world.turn(0) != Rest::Busy {
+                break;
+            }
+            turns += 1;
+        }
+        assert!(turns >= MESSAGES / 3, "{turns} turns");
+        assert!(session_stays || told == MESSAGES, "{told} of {MESSAGES}");
+        world.shards[0].lost(asker.1, NOW_MS);
+    }
+}
+
 /// Each item is a byte when published and a text of 34 characters in JSON: a small message may not become a huge one.
 #[test]
 fn a_payload_becomes_no_larger_in_another_format_than_a_packet_may_be() {
     const MAXIMUM: u32 = 10_000;
     let mut world = World::with(1, Settings { maximum_packet_size_bytes: MAXIMUM, ..Settings::default() });
-    let files = [
-        (
-            "contracts.toml",
-            "[[contract]]\nname = 'c'\ntopics = 't'\nformat = ['protobuf', 'json']\nschema = 's.proto'\n",
-        ),
-        (
-            "s.proto",
-            "syntax = \"proto3\"; message M { repeated State states = 1; }\n\
-             enum State { A_NAME_OF_THIRTY_FOUR_CHARACTERS_A = 0; A_NAME_OF_THIRTY_FOUR_CHARACTERS_B = 1; }",
-        ),
-    ];
-    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
-    world.contracts.set(Arc::new(Catalogue::load(&files, &Limits::default()).expect("loads")));
+    world.contracts.set(enumerations("t"));
     let id = world.shards[0].accept(NOW_MS).expect("there is room");
     let asker = (0, id);
     world.say(asker, b"\x10\x11\0\x04MQTT\x05\x02\0\0\0\0\x04five");
@@ -324,6 +394,26 @@ fn a_payload_becomes_no_larger_in_another_format_than_a_packet_may_be() {
         assert_eq!(told.contains("its form in json is larger than 10000 bytes"), !fits, "{items}: {told}");
         assert_eq!(told.matches("A_NAME_OF_THIRTY_FOUR_CHARACTERS_B").count(), if fits { items } else { 0 });
     }
+}
+
+/// A contract for lists of values that take a byte each, and in JSON a text of 34 characters.
+fn enumerations(topics: &str) -> Arc<Catalogue> {
+    let files = [
+        (
+            "contracts.toml",
+            format!(
+                "[[contract]]\nname = 'c'\ntopics = '{topics}'\nformat = ['protobuf', 'json']\nschema = 's.proto'\n"
+            ),
+        ),
+        (
+            "s.proto",
+            "syntax = \"proto3\"; message M { repeated State states = 1; }\n\
+             enum State { A_NAME_OF_THIRTY_FOUR_CHARACTERS_A = 0; A_NAME_OF_THIRTY_FOUR_CHARACTERS_B = 1; }"
+                .to_owned(),
+        ),
+    ];
+    let files = files.map(|(name, text)| (name.to_owned(), text)).into();
+    Arc::new(Catalogue::load(&files, &Limits::default()).expect("loads"))
 }
 
 /// Contracts with large schemas are told over many turns, and what is gone is taken back at the end.

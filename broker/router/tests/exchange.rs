@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
+use std::time::Duration;
 
 use tautwire_message::{Body, MessageId, MessageRef};
 use tautwire_protocol::{QoS, topic_matches};
@@ -178,6 +180,23 @@ fn shown(exchange: &Exchange, shard: ShardIndex, filter: &str) -> (u64, BTreeMap
         }
     }
     (since, shown)
+}
+
+/// A payload is copied before the lock is taken: nobody else waits for it.
+#[test]
+fn others_read_while_a_message_is_made_to_be_retained() {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let exchange = Arc::new(Exchange::new(2, ROOMY));
+    let message = message("a", b"x", None);
+    let kept = exchange.retain(&message, || {
+        let (said, heard) = channel();
+        let reader = exchange.clone();
+        thread::spawn(move || said.send(reader.retained().0));
+        assert_eq!(heard.recv_timeout(PATIENCE), Ok(0), "somebody waits for the lock");
+        message.to_message()
+    });
+    assert!(kept.is_ok());
+    assert_eq!(exchange.retained().0, 1);
 }
 
 /// A subscriber gets each retained message once: shown when it subscribes, or as it is published, by its generation.

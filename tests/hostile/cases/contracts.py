@@ -96,6 +96,27 @@ def transcoding_time(arena: Arena) -> None:
     growing(arena, "json", 100_000, repeated=20)
 
 
+@case("200 retained payloads of 100 KB that become too large in JSON, asked for in JSON", limit_mib=1024, timed=True, contracts=GROWING)
+def transcoding_of_retained(arena: Arena) -> None:
+    publisher = peer.connected(arena.port, "publisher")
+    for number in range(200):
+        publisher.send(wire.publish(f"many/{number}", packed(100_000), retain=True, properties=CONTENT_TYPE))
+        publisher.settle()
+    publisher.send(wire.publish("last", b"last", retain=True))
+    publisher.settle()
+    client = peer.connected(arena.port, "subscriber")
+    arena.begin()
+    told = [0]
+
+    def count(taken: wire.Packet) -> None:
+        told[0] += taken.type == wire.PUBLISH
+
+    client.handler = count
+    client.send(wire.subscribe(["$as/json/many/#"], qos=0))
+    drive([client], lambda: told[0] >= 200 or client.closed, 60)
+    arena.expect(told[0] == 200, f"{told[0]} of 200 retained messages have come or been told of")
+
+
 CONTRACTS = 1_000
 
 

@@ -12,8 +12,8 @@ from messages import Message, Publisher, Subscriber
 from peer import Peer, drive
 
 KINDS = (
-    "message", "input", "output", "queue", "window", "will", "subscription", "alias", "transit", "retained", "replay", "contract",
-    "session", "connection",
+    "message", "cold", "input", "output", "queue", "window", "will", "subscription", "alias", "transit", "retained", "replay", "contract",
+    "job", "session", "connection", "transport",
 )
 BELOW = "$SYS/broker/tautwire/"
 NAMES = [f"memory_{kind}_bytes" for kind in KINDS]

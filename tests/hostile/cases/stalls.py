@@ -101,6 +101,17 @@ def filters_at_once(arena: Arena) -> None:
     filters_come_and_go(arena, [f"plain/{number}" for number in range(50_000)], goes=True)
 
 
+@case("40,000 groups `$share/g…/t` joined in SUBSCRIBE of 50, sent at once", limit_mib=1024, timed=True)
+def share_groups_in_small_packets(arena: Arena) -> None:
+    client = peer.connected(arena.port, "subscriber")
+    arena.begin()
+    filters = [f"$share/g{number}/t" for number in range(40_000)]
+    client.send(b"".join(wire.subscribe(filters[at : at + 50], qos=0) for at in range(0, len(filters), 50)))
+    settled(client)
+    client.close()
+    settled(peer.connected(arena.port, "subscriber"))
+
+
 @case("500 messages at once to 16,384 overlapping filters of one client", limit_mib=1024, timed=True)
 def overlapping_matches(arena: Arena) -> None:
     client = peer.connected(arena.port, "overlapping")
