@@ -40,9 +40,17 @@ pub struct ShardLog {
     frame: FrameWriter,
     /// The frame has records for whose durability somebody may wait.
     is_awaited: bool,
-    /// Frames that are complete and for which the way has had no room, and whether they are awaited.
-    waiting: VecDeque<(Vec<u8>, bool)>,
+    /// Frames that are complete and for which the way has had no room.
+    waiting: VecDeque<WaitingFrame>,
     has_failed: bool,
+}
+
+/// A frame that is complete and has not been posted.
+#[derive(Debug)]
+struct WaitingFrame {
+    body: Vec<u8>,
+    /// It has records for whose durability somebody may wait.
+    is_awaited: bool,
 }
 
 impl ShardLog {
@@ -54,12 +62,12 @@ impl ShardLog {
 
     /// Posts the frames that wait, as far as there is room.
     fn post_waiting(&mut self) {
-        while let Some((body, is_awaited)) = self.waiting.pop_front() {
+        while let Some(WaitingFrame { body, is_awaited }) = self.waiting.pop_front() {
             let posted = if is_awaited { self.port.post(body) } else { self.port.post_at_leisure(body) };
             match posted {
                 Ok(_) => {}
                 Err(PostError::Full(body)) => {
-                    self.waiting.push_front((body, is_awaited));
+                    self.waiting.push_front(WaitingFrame { body, is_awaited });
                     return;
                 }
                 Err(PostError::Failed(_) | PostError::TooLarge(_)) => self.fail(),
@@ -112,7 +120,7 @@ impl Journal for ShardLog {
             if self.has_failed {
                 return;
             }
-            self.waiting.push_back((body, is_awaited));
+            self.waiting.push_back(WaitingFrame { body, is_awaited });
         }
         if !self.waiting.is_empty() {
             self.post_waiting();

@@ -94,7 +94,7 @@ impl<J: Journal> Hub<J> {
             return;
         }
         let delivery = delivery(outgoing, terms, self.memory.ledger());
-        if !self.has_room_for(session, &delivery) && !self.make_room_for(session, &delivery) {
+        if !self.has_room_for(session, delivery.counted_bytes()) && !self.make_room_for(session, &delivery) {
             self.note_drop(session, DropReason::QueueFull, outgoing.message.topic);
             return;
         }
@@ -154,24 +154,24 @@ impl<J: Journal> Hub<J> {
         if open && self.user_may_have_one_more(session) { self.sessions[session].next_packet_id() } else { None }
     }
 
-    /// Whether the session may hold one more message, waiting or sent.
-    fn has_room_for(&self, session: SessionIndex, delivery: &PendingMessage) -> bool {
-        self.has_own_room_for(session, delivery) && self.user_has_room_for(session, delivery)
+    /// Whether the session may hold one more message, waiting or sent, that counts so many bytes.
+    fn has_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
+        self.has_own_room_for(session, counted_bytes) && self.user_has_room_for(session, counted_bytes)
     }
 
     /// The same by its client's own quotas. One that holds nothing may hold any.
-    fn has_own_room_for(&self, session: SessionIndex, delivery: &PendingMessage) -> bool {
+    fn has_own_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let Some(outbound) = self.sessions[session].outbound() else { return true };
         let held_bytes = outbound.counted_bytes();
-        let fits = held_bytes == 0 || held_bytes + delivery.counted_bytes() <= self.quotas.queue_bytes;
+        let fits = held_bytes == 0 || held_bytes + counted_bytes <= self.quotas.queue_bytes;
         fits && outbound.queued() < self.quotas.queue_messages
     }
 
     /// The same by what the clients of its user may hold together.
     #[inline]
-    fn user_has_room_for(&self, session: SessionIndex, delivery: &PendingMessage) -> bool {
+    fn user_has_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let user = self.sessions.user(session);
-        user.is_none_or(|user| user.has_room_for_message(delivery.counted_bytes(), &self.quotas.of_user))
+        user.is_none_or(|user| user.has_room_for_message(counted_bytes, &self.quotas.of_user))
     }
 
     /// Whether one more message may be sent to the session's client and wait for its answer, as far as the other clients of its user
@@ -193,10 +193,7 @@ impl<J: Journal> Hub<J> {
     /// Does with a session that is full what the operator has chosen; says whether the message may be held now.
     #[cold]
     fn make_room_for(&mut self, session: SessionIndex, delivery: &PendingMessage) -> bool {
-        self.counters().dropped_queue_full.add(1);
-        if !self.user_has_room_for(session, delivery) {
-            self.counters().dropped_queue_full_for_user.add(1);
-        }
+        self.count_queue_full(session, delivery.counted_bytes());
         match self.settings.slow_consumer {
             SlowConsumer::DropNew => return false,
             SlowConsumer::Disconnect => {
@@ -213,7 +210,7 @@ impl<J: Journal> Hub<J> {
             return false;
         }
         let mut dropped = 0;
-        while !self.has_room_for(session, delivery) {
+        while !self.has_room_for(session, delivery.counted_bytes()) {
             if self.sessions[session].outbound().is_none_or(|outbound| outbound.queued() == 0) {
                 self.counters().dropped_queue_full.add(dropped);
                 return false;
@@ -225,6 +222,14 @@ impl<J: Journal> Hub<J> {
         // The first was counted above.
         self.counters().dropped_queue_full.add(dropped - 1);
         true
+    }
+
+    /// A message is not kept for a session that is full.
+    fn count_queue_full(&self, session: SessionIndex, counted_bytes: usize) {
+        self.counters().dropped_queue_full.add(1);
+        if !self.user_has_room_for(session, counted_bytes) {
+            self.counters().dropped_queue_full_for_user.add(1);
+        }
     }
 
     /// Sends what waits for the client of `session`, as far as the client's window and output allow.
@@ -452,45 +457,63 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn settle_replay(&mut self, session: Option<SessionIndex>, mut replay: Replay) {
         let Some(session) = session.filter(|_| replay.qos != QoS::AtMostOnce) else { return };
         let mut portion = CLIENT_STEPS;
-        while self.has_queue_room(session) {
+        loop {
             let found = match replay.next.take() {
                 Some(body) => Progress::Found(body),
                 None => self.scans.next(&self.exchange, &mut replay.scan, &mut portion),
             };
-            let message = match found {
-                Progress::Found(Body::Hot(message)) => message,
-                Progress::Found(Body::Cold(cold)) => match self.read_to_settle(session, replay, &cold) {
-                    Some((kept, message)) => {
-                        replay = kept;
-                        message
-                    }
-                    None => return,
-                },
+            let body = match found {
+                Progress::Found(body) => body,
                 Progress::Paused => {
                     self.settle_later(session, replay);
                     return;
                 }
                 Progress::Ended => return,
             };
-            let terms = retained_terms(replay.qos.min(message.as_ref().qos), replay.identifier.as_slice());
-            if terms.qos != QoS::AtMostOnce
-                && self.is_current(&message)
-                && let Some(message) = self.in_format(message, replay.format, false)
-            {
-                self.scans.spend(message.payload().len());
-                let delivery = delivery(&mut Outgoing::of(&message), terms, self.memory.ledger());
-                self.commit(session, Change::Queued(delivery));
+            let qos = replay.qos.min(body.qos());
+            if qos == QoS::AtMostOnce {
+                continue;
             }
+            // Before it is read, which would be in vain.
+            if !self.may_queue(session, body.kept_bytes() + size_of::<PendingMessage>()) {
+                return;
+            }
+            let message = match body {
+                Body::Hot(message) => message,
+                Body::Cold(cold) => match self.read_to_settle(session, replay, &cold) {
+                    Some((kept, message)) => {
+                        replay = kept;
+                        message
+                    }
+                    None => return,
+                },
+            };
+            if !self.is_current(&message) {
+                continue;
+            }
+            let Some(message) = self.in_format(message, replay.format, false) else { continue };
+            self.scans.spend(message.payload().len());
+            let terms = retained_terms(qos, replay.identifier.as_slice());
+            let delivery = delivery(&mut Outgoing::of(&message), terms, self.memory.ledger());
+            // In its format, it may be larger than what was found.
+            if !self.may_queue(session, delivery.counted_bytes()) {
+                return;
+            }
+            self.commit(session, Change::Queued(delivery));
         }
     }
 
-    /// Whether the session may be given retained messages that its client was owed.
-    fn has_queue_room(&self, session: SessionIndex) -> bool {
-        let (queued, held_bytes) =
-            self.sessions[session].outbound().map_or((0, 0), |outbound| (outbound.queued(), outbound.counted_bytes()));
-        queued < self.quotas.queue_messages
-            && held_bytes < self.quotas.queue_bytes
-            && self.memory.admits(held_bytes, 0).is_ok()
+    /// Whether the session may be given one more retained message that its client was owed. The first for which there is no room
+    /// is counted, and the rest are left out with it.
+    fn may_queue(&self, session: SessionIndex, counted_bytes: usize) -> bool {
+        if !self.has_room_for(session, counted_bytes) {
+            self.count_queue_full(session, counted_bytes);
+            return false;
+        }
+        let held_bytes = self.sessions[session].outbound().map_or(0, Outbound::counted_bytes);
+        let has_memory = self.memory.admits(held_bytes, 0).is_ok();
+        self.counters().dropped_memory_full.add(u64::from(!has_memory));
+        has_memory
     }
 
     /// Whether a retained message has neither expired nor been replaced since it was looked up. Where it has been

@@ -348,11 +348,15 @@ impl<J: Journal> Hub<J> {
         }
         self.write_down(index, &change);
         let queues = J::KEEPS && matches!(change, Change::Queued(_));
+        let sends = J::KEEPS && matches!(change, Change::Started(_) | Change::StartedQueued);
         if let Some(gone) = self.sessions.place(index).apply(change) {
             self.uncount_stored(&gone);
         }
         if queues {
             self.list_for_cooling(index);
+        }
+        if queues || sends {
+            self.rest_before_cooling(index);
         }
     }
 

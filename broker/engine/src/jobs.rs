@@ -10,8 +10,7 @@ use crate::access::Review;
 use crate::ack::Ack;
 use crate::connections::{Reason, Replay};
 use crate::ending::Ending;
-use crate::hub::Hub;
-use crate::place::{ConnectionId, ConnectionIndex};
+use crate::place::ConnectionId;
 use crate::shard::Shard;
 use crate::survey::UnderWay;
 
@@ -133,20 +132,6 @@ impl<J: Journal> Shard<J> {
             Job::CountForUsers(next) => self.count_for_users(next),
             Job::Survey(survey) => self.go_on_surveying(*survey),
         }
-    }
-
-    fn count_for_users(&mut self, next: usize) -> (Slice, usize) {
-        let Hub { connections, .. } = &self.hub;
-        let mut places = connections.indices().skip(next);
-        let slice: Vec<ConnectionIndex> = places.by_ref().take(SLICE_STEPS).collect();
-        let is_last = places.next().is_none();
-        for index in &slice {
-            if let Some(session) = self.hub.connections[*index].session() {
-                self.hub.count_for_user(*index, session);
-            }
-        }
-        let steps = slice.len().max(1);
-        (if is_last { Slice::Done } else { Slice::Unfinished(Job::CountForUsers(next + slice.len())) }, steps)
     }
 
     /// Works off a packet with many filters over several turns. Nothing more is read of its connection until it has been

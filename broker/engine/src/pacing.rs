@@ -6,8 +6,10 @@ use tautwire_session::Journal;
 use crate::admission::identity_of;
 use crate::connections::Reason;
 use crate::hub::Hub;
+use crate::jobs::{Job, SLICE_STEPS, Slice};
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::quotas::{PublishBucket, UserShare};
+use crate::shard::Shard;
 
 impl<J: Journal> Hub<J> {
     /// The session serves a client of this connection's user from now on: what it holds counts with what the user's other clients
@@ -102,6 +104,22 @@ impl<J: Journal> Hub<J> {
         while let Some(id) = self.waiting.next_for_rate(at_ms) {
             self.hear_again(id, Reason::Rate);
         }
+    }
+}
+
+impl<J: Journal> Shard<J> {
+    /// There are quotas of users from now on: what the sessions of connections from place `next` on hold is counted for their users.
+    pub(crate) fn count_for_users(&mut self, next: usize) -> (Slice, usize) {
+        let mut places = self.hub.connections.indices().skip(next);
+        let slice: Vec<ConnectionIndex> = places.by_ref().take(SLICE_STEPS).collect();
+        let is_last = places.next().is_none();
+        for index in &slice {
+            if let Some(session) = self.hub.connections[*index].session() {
+                self.hub.count_for_user(*index, session);
+            }
+        }
+        let steps = slice.len().max(1);
+        (if is_last { Slice::Done } else { Slice::Unfinished(Job::CountForUsers(next + slice.len())) }, steps)
     }
 }
 

@@ -160,6 +160,8 @@ pub struct Outbound {
     window: VecDeque<Slot>,
     /// Packet identifier of `window[0]`.
     first: u16,
+    /// So many slots have left the window at its front.
+    left_window: u64,
     /// Slots of the window that are not free.
     occupied: usize,
     /// So many of the stragglers and then of the window have gone out on the present connection.
@@ -212,6 +214,7 @@ impl Outbound {
             aside: PacketIdSet::default(),
             window: VecDeque::new(),
             first: sequence.0,
+            left_window: 0,
             occupied: 0,
             sent: 0,
             in_flight: 0,
@@ -472,6 +475,7 @@ impl Outbound {
     fn drop_free_front(&mut self) {
         while let Some(Slot::Free) = self.window.front() {
             self.window.pop_front();
+            self.left_window += 1;
             self.first = self.id_at(1);
             if self.sent > self.stragglers.len() {
                 self.sent -= 1;
@@ -494,6 +498,7 @@ impl Outbound {
     /// Moves the oldest message, which the front of the window is, out of it.
     fn set_front_aside(&mut self) {
         let (Some(id), Some(slot)) = (PacketId::new(self.first), self.window.pop_front()) else { return };
+        self.left_window += 1;
         self.first = self.id_at(1);
         self.occupied -= 1;
         self.stragglers.push((id, slot));

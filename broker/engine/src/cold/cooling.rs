@@ -1,10 +1,13 @@
 //! Which messages become cold, and when.
 
-use tautwire_message::{Cold, ColdOrder, Message, Slot};
-use tautwire_router::ShardIndex;
-use tautwire_session::Journal;
+use std::collections::HashSet;
 
-use super::{Holder, RETRY_MS, WRITING_MAX_BYTES};
+use tautwire_message::{Cold, ColdOrder, Message, Slot};
+use tautwire_protocol::PacketId;
+use tautwire_router::{SessionKey, ShardIndex};
+use tautwire_session::{Journal, Outbound};
+
+use super::{ColdRoom, Holder, RETRY_MS, WRITING_MAX_BYTES};
 use crate::hub::Hub;
 use crate::place::SessionIndex;
 
@@ -21,12 +24,31 @@ const HOT_AT_FRONT: usize = 64;
 const HOT_AT_FRONT_BYTES: usize = 64 << 10;
 /// A message that takes less stays hot: its record would take as much.
 const COLD_MIN_BYTES: usize = 192;
+/// What has been sent may be made cold when it has not been acknowledged for so long, and what is to be sent next when nothing has been
+/// sent for so long. A client that keeps up makes the broker write nothing.
+const REST_MS: u64 = 1_000;
+/// Sessions looked at in a turn because that time is over.
+const RESTED_MAX: usize = 1_024;
+/// Places in the lines of sessions before those that have ended are taken out.
+const PRUNE_MIN: usize = 1_024;
 
 /// Messages to be written with one order.
 #[derive(Default)]
 struct Picked {
     messages: Vec<Message>,
     bytes: usize,
+}
+
+impl ColdRoom {
+    /// `holder` has a message that is to be written.
+    fn pick(&mut self, message: Message, holder: Holder, picked: &mut Picked) {
+        let holders = self.writing.entry(message.id()).or_default();
+        holders.push(holder);
+        if holders.len() == 1 {
+            picked.bytes += message.kept_bytes();
+            picked.messages.push(message);
+        }
+    }
 }
 
 impl<J: Journal> Hub<J> {
@@ -36,18 +58,83 @@ impl<J: Journal> Hub<J> {
         if J::KEEPS && self.cold.port.is_some() {
             self.cold.queued += 1;
             if self.sessions.place(session).outbound().is_some_and(|outbound| outbound.list_for_cooling()) {
-                self.cold.sessions.push_back(session);
+                let key = self.sessions.key(session);
+                self.cold.sessions.push_back(key);
+                self.prune_lines();
             }
         }
     }
 
-    /// The client has gone: what was to be sent next need not be hot any more.
+    /// The client has gone: neither what it has been sent nor what it was to be sent next need be hot any more.
     pub(crate) fn list_all_for_cooling(&mut self, session: SessionIndex) {
         if J::KEEPS {
             if let Some(outbound) = self.sessions.place(session).outbound() {
                 outbound.look_again_from(0);
+                outbound.look_at_sent_again();
             }
             self.list_for_cooling(session);
+        }
+    }
+
+    /// The client has been sent a message, or one more waits for it: they need not be hot if it leaves them lying.
+    #[inline]
+    pub(crate) fn rest_before_cooling(&mut self, session: SessionIndex) {
+        if J::KEEPS && self.cold.port.is_some() {
+            let is_new = |outbound: &mut Outbound| !outbound.queue_stands_still() && outbound.begin_rest();
+            if self.sessions.place(session).outbound().is_some_and(is_new) {
+                let key = self.sessions.key(session);
+                self.cold.resting.push_back((self.now_ms + REST_MS, key));
+                self.prune_lines();
+            }
+        }
+    }
+
+    /// Takes those out of the lines that have ended, and whoever stands there twice.
+    #[inline]
+    fn prune_lines(&mut self) {
+        if self.cold.sessions.len() + self.cold.resting.len() > self.cold.prune_at.max(PRUNE_MIN) {
+            self.prune_long_lines();
+        }
+    }
+
+    #[cold]
+    fn prune_long_lines(&mut self) {
+        let Hub { sessions, cold, .. } = self;
+        let mut seen = HashSet::new();
+        let outbound = |key: &SessionKey| sessions.at(key).and_then(|session| sessions[session].outbound());
+        cold.sessions.retain(|key| outbound(key).is_some_and(Outbound::is_listed_for_cooling) && seen.insert(*key));
+        seen.clear();
+        cold.resting.retain(|(_, key)| outbound(key).is_some_and(Outbound::rests) && seen.insert(*key));
+        cold.prune_at = 2 * (cold.sessions.len() + cold.resting.len());
+    }
+
+    /// When a rest is over, if that is worth waking for.
+    pub(super) fn next_rested_ms(&self) -> Option<u64> {
+        let (at_ms, _) = self.cold.resting.front()?;
+        (*at_ms > self.now_ms && self.excess_bytes() > 0).then_some(*at_ms)
+    }
+
+    fn any_rested(&self) -> bool {
+        self.cold.resting.front().is_some_and(|(at_ms, _)| *at_ms <= self.now_ms)
+    }
+
+    /// Those whose rest is over stand in line.
+    fn end_rests(&mut self) {
+        for _ in 0..RESTED_MAX {
+            if !self.any_rested() {
+                return;
+            }
+            let Some((_, key)) = self.cold.resting.pop_front() else { return };
+            let Some(session) = self.sessions.at(&key) else { continue };
+            let Some(outbound) = self.sessions.place(session).outbound().filter(|outbound| outbound.rests()) else {
+                continue;
+            };
+            if outbound.end_rest() {
+                self.cold.resting.push_back((self.now_ms + REST_MS, key));
+            }
+            if outbound.list_for_cooling() {
+                self.cold.sessions.push_back(key);
+            }
         }
     }
 
@@ -55,7 +142,7 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(super) fn can_make_cold(&self) -> bool {
         self.cold.port.is_some()
-            && (!self.cold.sessions.is_empty() || self.has_to_walk())
+            && (!self.cold.sessions.is_empty() || self.any_rested() || self.has_to_walk())
             && self.cold.writing_bytes < WRITING_MAX_BYTES
             && self.now_ms >= self.cold.write_again_ms
             && self.excess_bytes() > 0
@@ -79,45 +166,54 @@ impl<J: Journal> Hub<J> {
         if self.has_to_walk() {
             self.pick_retained(&mut picked, most_bytes);
         }
+        self.end_rests();
         let mut steps = TURN_STEPS.max(2 * queued);
         while steps > 0
             && picked.bytes < most_bytes
-            && let Some(session) = self.cold.sessions.pop_front()
+            && let Some(key) = self.cold.sessions.pop_front()
         {
             let mut slice = SESSION_STEPS.min(steps);
             let before = slice;
-            self.pick_queued(session, &mut picked, most_bytes, &mut slice);
+            self.pick_of_session(key, &mut picked, most_bytes, &mut slice);
             steps -= (before - slice).max(1);
         }
         self.write_cold(picked);
     }
 
-    /// Picks messages of one session's queue, and has the session stand in line again where there are more.
-    fn pick_queued(&mut self, session: SessionIndex, picked: &mut Picked, most_bytes: usize, steps: &mut usize) {
-        if !self.sessions.is_alive(session) {
-            return;
-        }
-        let is_connected = self.sessions.connection(session).is_some();
-        let key = self.sessions.key(session);
-        let Some(outbound) = self.sessions.place(session).outbound() else { return };
-        let hot_at_front = if is_connected { outbound.front_within(HOT_AT_FRONT, HOT_AT_FRONT_BYTES) } else { 0 };
+    /// Picks messages of one session, and has it stand in line again where there are more.
+    fn pick_of_session(&mut self, key: SessionKey, picked: &mut Picked, most_bytes: usize, steps: &mut usize) {
+        let Some(session) = self.sessions.at(&key) else { return };
+        let connection = self.sessions.connection(session);
+        let Hub { sessions, connections, cold, .. } = self;
+        let Some(outbound) = sessions.place(session).outbound() else { return };
+        let is_next_hot = connection.is_some() && !outbound.queue_stands_still();
+        let hot_at_front = if is_next_hot { outbound.front_within(HOT_AT_FRONT, HOT_AT_FRONT_BYTES) } else { 0 };
         while picked.bytes < most_bytes
             && let Some((number, message)) = outbound.next_to_cool(hot_at_front, COLD_MIN_BYTES, steps)
         {
             let message = message.clone();
-            if let Some(cold) = self.cold.known.get(message.id()) {
-                outbound.cool(number, cold);
-                continue;
-            }
-            let holders = self.cold.writing.entry(message.id()).or_default();
-            holders.push(Holder::Queue { session: key, number });
-            if holders.len() == 1 {
-                picked.bytes += message.kept_bytes();
-                picked.messages.push(message);
+            match cold.known.get(message.id()) {
+                Some(cold) => {
+                    outbound.cool(number, cold);
+                }
+                None => cold.pick(message, Holder::Queue { session: key, number }, picked),
             }
         }
-        if outbound.has_more_to_cool(hot_at_front) {
-            self.cold.sessions.push_back(session);
+        while picked.bytes < most_bytes
+            && let Some((packet_id, message)) = outbound.next_sent_to_cool(COLD_MIN_BYTES, steps)
+        {
+            let message = message.clone();
+            let is_needed = connection.is_some_and(|index| connections[index].is_about_to_get(packet_id));
+            match cold.known.get(message.id()) {
+                Some(_) if is_needed => {}
+                Some(cold) => {
+                    outbound.cool_sent(packet_id, cold);
+                }
+                None => cold.pick(message, Holder::Window { session: key, packet_id }, picked),
+            }
+        }
+        if outbound.has_more_to_cool(hot_at_front) || outbound.has_more_sent_to_cool() {
+            cold.sessions.push_back(key);
         } else {
             outbound.unlist_for_cooling();
         }
@@ -143,12 +239,7 @@ impl<J: Journal> Hub<J> {
             self.cold.walked_hot_bytes = self.exchange.retained_hot_bytes();
         }
         for message in found {
-            let holders = self.cold.writing.entry(message.id()).or_default();
-            holders.push(Holder::Retained);
-            if holders.len() == 1 {
-                picked.bytes += message.kept_bytes();
-                picked.messages.push(message);
-            }
+            self.cold.pick(message, Holder::Retained, picked);
         }
     }
 
@@ -178,13 +269,8 @@ impl<J: Journal> Hub<J> {
             let cold = Cold::new(&message, slot, &shelf);
             for holder in self.cold.writing.remove(&message.id()).unwrap_or_default() {
                 match holder {
-                    Holder::Queue { session, number } => {
-                        if let Some(session) = self.sessions.at(&session)
-                            && let Some(outbound) = self.sessions.place(session).outbound()
-                        {
-                            outbound.cool(number, &cold);
-                        }
-                    }
+                    Holder::Queue { session, number } => self.cool_queued(&session, number, &cold),
+                    Holder::Window { session, packet_id } => self.cool_sent(&session, packet_id, &cold),
                     Holder::Retained => retained.push((message.clone(), cold.clone())),
                 }
             }
@@ -200,6 +286,26 @@ impl<J: Journal> Hub<J> {
         }
     }
 
+    fn cool_queued(&mut self, session: &SessionKey, number: u64, cold: &Cold) {
+        if let Some(session) = self.sessions.at(session)
+            && let Some(outbound) = self.sessions.place(session).outbound()
+        {
+            outbound.cool(number, cold);
+        }
+    }
+
+    /// A message that waits for the log before it is sent for the first time stays hot.
+    fn cool_sent(&mut self, session: &SessionKey, packet_id: PacketId, cold: &Cold) {
+        let Some(session) = self.sessions.at(session) else { return };
+        let connection = self.sessions.connection(session);
+        if connection.is_some_and(|index| self.connections[index].is_about_to_get(packet_id)) {
+            return;
+        }
+        if let Some(outbound) = self.sessions.place(session).outbound() {
+            outbound.cool_sent(packet_id, cold);
+        }
+    }
+
     /// A message could not be written. Its holders are looked at again later.
     #[cold]
     fn stays_hot(&mut self, id: tautwire_message::MessageId) {
@@ -210,6 +316,13 @@ impl<J: Journal> Hub<J> {
                     let Some(session) = self.sessions.at(&session) else { continue };
                     if let Some(outbound) = self.sessions.place(session).outbound() {
                         outbound.look_again_from(number);
+                    }
+                    self.list_for_cooling(session);
+                }
+                Holder::Window { session, .. } => {
+                    let Some(session) = self.sessions.at(&session) else { continue };
+                    if let Some(outbound) = self.sessions.place(session).outbound() {
+                        outbound.look_at_sent_again();
                     }
                     self.list_for_cooling(session);
                 }

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use tautwire_memory::Kind;
 use tautwire_message::{Cold, ColdAnswer, ColdOrder, ColdPort, Message, MessageId, Shelf};
+use tautwire_protocol::PacketId;
 use tautwire_router::{RetainedWalk, SessionKey};
 use tautwire_session::Journal;
 
 use crate::hub::Hub;
-use crate::place::SessionIndex;
 use crate::shard::Shard;
 
 pub(crate) use reading::Unread;
@@ -39,7 +39,11 @@ pub(crate) struct ColdRoom {
     hot_max_bytes: u64,
 
     /// Sessions that have messages which could become cold, those first that have had them longest.
-    sessions: VecDeque<SessionIndex>,
+    sessions: VecDeque<SessionKey>,
+    /// Sessions whose window and front of the queue are looked at after a while, with the moment at which it is over.
+    resting: VecDeque<(u64, SessionKey)>,
+    /// With so many in these two lines, those are taken out that have ended.
+    prune_at: usize,
     /// Messages queued since it was last looked what could become cold.
     queued: usize,
     /// Who holds the messages that are being written.
@@ -67,6 +71,11 @@ enum Holder {
     Queue {
         session: SessionKey,
         number: u64,
+    },
+    /// The message of a session's window with this identifier.
+    Window {
+        session: SessionKey,
+        packet_id: PacketId,
     },
     Retained,
 }
@@ -164,7 +173,9 @@ impl<J: Journal> Hub<J> {
             return None;
         }
         let writes_at_ms = (self.cold.write_again_ms > self.now_ms).then_some(self.cold.write_again_ms);
-        self.cold.retries.front().map(|(at_ms, _)| *at_ms).into_iter().chain(writes_at_ms).min()
+        let rested_at_ms = self.next_rested_ms();
+        let retries_at_ms = self.cold.retries.front().map(|(at_ms, _)| *at_ms);
+        [retries_at_ms, writes_at_ms, rested_at_ms].into_iter().flatten().min()
     }
 
     fn take_cold_answers(&mut self) {

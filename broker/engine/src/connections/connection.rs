@@ -5,15 +5,14 @@ use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
 use tautwire_memory::{Charge, Kind, Ledger};
-use tautwire_message::{Body, Format};
-use tautwire_protocol::{ProtocolVersion, QoS, SubscriptionId};
-use tautwire_router::Scan;
+use tautwire_protocol::{PacketId, ProtocolVersion};
 use tautwire_session::{AckLevel, LogPosition};
 
 use super::aliases::{Alias, Aliases};
 use super::holds::{Holds, Reason};
 use super::output::{Output, OutputPool};
 use super::read_back::ReadBack;
+use super::replay::Replay;
 use super::standing::{Exchange, Standing};
 use crate::ack::Ack;
 use crate::mount::MountPoint;
@@ -143,26 +142,6 @@ impl Extras {
         let bytes = self.delayed_acks.capacity() * size_of::<(LogPosition, AckLevel, Ack)>();
         self.acks_charge.get_or_insert_with(|| Charge::new(ledger, Kind::Output)).set(bytes);
     }
-}
-
-/// Retained messages that a subscription is owed, as they were when it was made.
-#[derive(Debug)]
-pub(crate) struct Replay {
-    /// It is sent once so many messages have left the session's queue: those that were there before it (see
-    /// [`tautwire_session::Outbound::left_queue`]).
-    pub(crate) after: u64,
-    pub(crate) scan: Scan,
-    /// The next one, taken from the scan and not sent yet.
-    pub(crate) next: Option<Body>,
-    /// What of it has been read.
-    pub(crate) read_back: ReadBack,
-    pub(crate) qos: QoS,
-    pub(crate) identifier: Option<SubscriptionId>,
-    pub(crate) format: Option<Format>,
-    /// There was a subscription to the same filter before, for which something may be owed too.
-    pub(crate) replaces: bool,
-    #[expect(dead_code, reason = "it is there to be dropped")]
-    pub(crate) charge: Charge,
 }
 
 impl Connection {
@@ -565,6 +544,12 @@ impl Connection {
     /// How many wait.
     pub(crate) fn delayed_acks(&self) -> usize {
         self.extras.as_ref().map_or(0, |extras| extras.delayed_acks.len())
+    }
+
+    /// Whether a message of the window waits for the log before it is sent for the first time.
+    pub(crate) fn is_about_to_get(&self, id: PacketId) -> bool {
+        let mut acks = self.extras.iter().flat_map(|extras| &extras.delayed_acks);
+        acks.any(|(_, _, ack)| matches!(ack, Ack::Deliver(delivered) if *delivered == id))
     }
 
     pub(crate) fn delay_ack(&mut self, until: LogPosition, level: AckLevel, ack: Ack, ledger: &Arc<Ledger>) {

@@ -8,6 +8,7 @@ mod connection;
 mod holds;
 mod output;
 mod read_back;
+mod replay;
 mod standing;
 
 use std::collections::VecDeque;
@@ -21,11 +22,12 @@ use crate::place::{ConnectionId, ConnectionIndex, reserved_places};
 
 pub(crate) use aliases::Alias;
 pub(crate) use connection::CONNECTION_BYTES;
-pub(crate) use connection::{Agreement, Connection, Deadlines, Phase, Replay};
+pub(crate) use connection::{Agreement, Connection, Deadlines, Phase};
 pub(crate) use holds::Reason;
 pub(crate) use output::OutputPool;
 pub use output::{Chunk, Output};
 pub(crate) use read_back::{Back, ReadBack};
+pub(crate) use replay::Replay;
 pub(crate) use standing::Exchange;
 pub use standing::{Attempt, Question, Standing, State, Verdict};
 

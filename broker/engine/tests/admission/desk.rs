@@ -56,7 +56,11 @@ struct Socket {
 
 impl World {
     pub(crate) fn new(shards: usize) -> World {
-        let settings = Settings { sys_interval_s: 0, ..Settings::default() };
+        World::with(shards, Settings::default())
+    }
+
+    pub(crate) fn with(shards: usize, settings: Settings) -> World {
+        let settings = Settings { sys_interval_s: 0, ..settings };
         let shared = Shared::new(settings, Exchange::with_placement(Placement::new(shards, 0), LIMITS));
         shared.access.set_asks(true);
         let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, NOW_MS);

@@ -3,6 +3,7 @@
 mod connect;
 mod desk;
 mod exchange;
+mod quotas;
 mod returning;
 mod rules;
 

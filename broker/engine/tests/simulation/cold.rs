@@ -5,12 +5,16 @@ use std::rc::Rc;
 
 use tautwire_cold::Faults;
 use tautwire_engine::Settings;
+use tautwire_memory::Kind;
 use tautwire_message::MessageId;
+use tautwire_protocol::{Delivery, Packet, Properties, ProtocolVersion, Publish, QoS, RetainHandling, TopicName};
 use tautwire_session::{Journal, LogPosition, Record, SessionNumber};
 
+use crate::ledger::Request;
+use crate::packets::{Terms, connect_bytes, each_packet, id, subscribe_bytes};
 use crate::random_clients::{Named, seeds};
-use crate::support::{Choices, Random};
-use crate::world::{Plan, World, settings};
+use crate::support::{Choices, Prompt, Random, SimulatedBroker, SocketId};
+use crate::world::{Plan, RETAINED, World, returning, settings};
 
 /// A log that is always safe and keeps nothing in memory, as its disk has it.
 struct PromptLog {
@@ -126,5 +130,80 @@ fn a_disk_that_fails_for_a_while_loses_nothing() {
         }
         world.finish().unwrap_or_else(|wrong| panic!("{plan:?}: {wrong}"));
         assert_eq!(world.broker.totals().cold_lost, 0);
+    }
+}
+
+/// Clients that read and do not acknowledge, with a window for everything or for one message, so that the rest waits.
+#[test]
+fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
+    const CLIENTS: usize = 20;
+    const MESSAGES: u16 = 12;
+    const PAYLOAD_BYTES: usize = 8 << 10;
+    const HOT_BYTES: usize = 64 << 10;
+    for (qos, receive_maximum) in
+        [(QoS::AtLeastOnce, 65_535), (QoS::ExactlyOnce, 65_535), (QoS::AtLeastOnce, 1), (QoS::ExactlyOnce, 1)]
+    {
+        let settings = Settings { sys_interval_s: 0, hot_bytes: HOT_BYTES, ..Settings::default() };
+        let mut broker = SimulatedBroker::new(1, settings, RETAINED, PromptLog::of_all_shards());
+        broker.connect_cold();
+        let connect = |broker: &mut SimulatedBroker<PromptLog>, number: usize, receive_maximum| {
+            let socket = broker.connect(0, 1 << 30);
+            let terms = Terms { expiry_interval_s: 3_600, receive_maximum: Some(receive_maximum), ..returning() };
+            broker.send(socket, &connect_bytes(&number.to_string(), ProtocolVersion::V5, &terms, None));
+            socket
+        };
+        let slow: Vec<SocketId> = (0..CLIENTS).map(|number| connect(&mut broker, number, receive_maximum)).collect();
+        for (number, socket) in slow.iter().enumerate() {
+            let request = Request {
+                filter: number.to_string(),
+                qos,
+                no_local: false,
+                retain_as_published: false,
+                retain_handling: RetainHandling::SendAtSubscribe,
+                identifier: None,
+            };
+            broker.send(*socket, &subscribe_bytes(ProtocolVersion::V5, id(1), &[request]));
+        }
+        let publisher = connect(&mut broker, CLIENTS, 65_535);
+        for number in 0..MESSAGES {
+            for topic in (0..CLIENTS).map(|client| client.to_string()) {
+                let delivery = match qos {
+                    QoS::ExactlyOnce => Delivery::ExactlyOnce { packet_id: id(number + 1), dup: false },
+                    _ => Delivery::AtLeastOnce { packet_id: id(number + 1), dup: false },
+                };
+                let payload = [&number.to_be_bytes()[..], &[0; PAYLOAD_BYTES]].concat();
+                let topic = TopicName::new(&topic).ok();
+                let (retain, properties) = (false, Properties::EMPTY);
+                let publish = Publish { delivery, retain, topic, properties, payload: &payload };
+                let mut bytes = Vec::new();
+                publish.append_to(ProtocolVersion::V5, &mut bytes).expect("a valid packet");
+                broker.send(publisher, &bytes);
+                if qos == QoS::ExactlyOnce {
+                    let released = tautwire_protocol::PubRel::success(id(number + 1));
+                    let mut bytes = Vec::new();
+                    Packet::PubRel(released).append_to(ProtocolVersion::V5, &mut bytes).expect("a valid packet");
+                    broker.send(publisher, &bytes);
+                }
+                broker.settle(&mut Prompt);
+            }
+        }
+        for _ in 0..4 {
+            broker.advance(1_000);
+            broker.wake_all();
+            broker.settle(&mut Prompt);
+        }
+        let hot_bytes = broker.memory().held(Kind::Message);
+        assert!(hot_bytes <= HOT_BYTES as u64 + 2 * PAYLOAD_BYTES as u64, "{hot_bytes} of {qos:?}, {receive_maximum}");
+        for number in 0..CLIENTS {
+            let back = connect(&mut broker, number, 65_535);
+            broker.settle(&mut Prompt);
+            let bytes = broker.take(back, usize::MAX);
+            let seen = each_packet(&bytes, |packet| match packet {
+                Packet::Publish(publish) => Some(u16::from_be_bytes([publish.payload[0], publish.payload[1]])),
+                _ => None,
+            });
+            assert_eq!(seen, (0..MESSAGES).collect::<Vec<_>>());
+        }
+        assert_eq!(broker.totals().cold_lost, 0);
     }
 }

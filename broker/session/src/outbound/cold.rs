@@ -1,17 +1,35 @@
-//! Messages of a queue that are not in memory.
+//! Messages of a queue or a window that are not in memory.
 
 use tautwire_message::{Body, Cold, Message};
 use tautwire_protocol::PacketId;
 
 use super::{Outbound, PendingMessage, Slot};
 
-/// How far the queue has been looked at for messages to make cold.
+/// How far queue and window have been looked at for messages to make cold. Messages of the queue and slots of the window are counted from
+/// the beginning of all time: see [`Outbound::left_queue`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Cooling {
-    /// So many messages from the beginning of all time: see [`Outbound::left_queue`].
+    /// Messages of the queue.
     looked_at: u64,
+    /// Slots of the window.
+    sent_looked_at: u64,
+    /// Slots before this one have been in the window for a while.
+    sent_long_ago: u64,
+    /// How things stood when the present rest began.
+    mark: Mark,
+    /// The queue stood still during the last rest, and stands there still: so many messages had left it.
+    stands_at: Option<u64>,
     /// The session stands in line to be looked at.
     is_listed: bool,
+    /// It is to be looked at after a while.
+    rests: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Mark {
+    /// The end of the window.
+    sent: u64,
+    left_queue: u64,
 }
 
 impl Outbound {
@@ -28,6 +46,50 @@ impl Outbound {
     /// The session does not stand in line any more.
     pub fn unlist_for_cooling(&mut self) {
         self.cooling.is_listed = false;
+    }
+
+    /// Whether it does.
+    pub fn is_listed_for_cooling(&self) -> bool {
+        self.cooling.is_listed
+    }
+
+    /// What is in the window and at the front of the queue now is let alone for a while; says whether that is new.
+    pub fn begin_rest(&mut self) -> bool {
+        if self.cooling.rests {
+            return false;
+        }
+        self.cooling.rests = true;
+        self.cooling.mark = self.mark();
+        true
+    }
+
+    /// Whether a rest has begun and not ended.
+    pub fn rests(&self) -> bool {
+        self.cooling.rests
+    }
+
+    /// A while has passed since [`Outbound::begin_rest`]. What has been in the window since then may be made cold, and the front of the
+    /// queue as well if nothing has left it. Says whether there is something for which another rest has begun.
+    pub fn end_rest(&mut self) -> bool {
+        let now = self.mark();
+        let Mark { sent, left_queue } = std::mem::replace(&mut self.cooling.mark, now);
+        self.cooling.sent_long_ago = sent;
+        let moves = left_queue != self.left_queue;
+        if !moves && !self.queue.is_empty() && self.cooling.stands_at != Some(left_queue) {
+            self.cooling.stands_at = Some(left_queue);
+            self.look_again_from(left_queue);
+        }
+        self.cooling.rests = self.cooling.mark.sent > sent || (moves && !self.queue.is_empty());
+        self.cooling.rests
+    }
+
+    fn mark(&self) -> Mark {
+        Mark { sent: self.left_window + self.window.len() as u64, left_queue: self.left_queue }
+    }
+
+    /// Whether nothing has left the queue for a while: its front need not be in memory.
+    pub fn queue_stands_still(&self) -> bool {
+        self.cooling.stands_at == Some(self.left_queue)
     }
 
     /// How many messages at the front of the queue go into `most_bytes`: at least one, and `most` at most.
@@ -75,6 +137,39 @@ impl Outbound {
         self.cooling.looked_at.max(first) < self.left_queue + self.queue.len() as u64
     }
 
+    /// The next message that has been in the window for a while, waits for PUBACK or PUBREC, takes `min_bytes` and could be made cold, with
+    /// its identifier. Looks at `steps` places at most.
+    pub fn next_sent_to_cool(&mut self, min_bytes: usize, steps: &mut usize) -> Option<(PacketId, &Message)> {
+        let mut number = self.cooling.sent_looked_at.max(self.left_window);
+        while *steps > 0 && number < self.cooling.sent_long_ago {
+            let at = (number - self.left_window) as usize;
+            let slot = self.window.get(at)?;
+            *steps -= 1;
+            number += 1;
+            self.cooling.sent_looked_at = number;
+            if let Slot::Unacknowledged(PendingMessage { message: Body::Hot(message), .. }) = slot
+                && message.kept_bytes() >= min_bytes
+            {
+                let id = PacketId::new(self.id_at(at))?;
+                // Looked up again, since a loop cannot give out what it may still borrow.
+                return Some((id, self.unacknowledged(id)?.message.hot()?));
+            }
+        }
+        None
+    }
+
+    /// Whether the window has slots that have been there for a while and have not been looked at.
+    pub fn has_more_sent_to_cool(&self) -> bool {
+        let end = self.cooling.sent_long_ago.min(self.left_window + self.window.len() as u64);
+        self.cooling.sent_looked_at.max(self.left_window) < end
+    }
+
+    /// All of the window is to be looked at again, as if it had been there for a while.
+    pub fn look_at_sent_again(&mut self) {
+        self.cooling.sent_looked_at = 0;
+        self.cooling.sent_long_ago = self.mark().sent;
+    }
+
     /// From message `number` of the queue on, all are to be looked at again.
     pub fn look_again_from(&mut self, number: u64) {
         self.cooling.looked_at = self.cooling.looked_at.min(number);
@@ -89,6 +184,17 @@ impl Outbound {
         }
         delivery.message = Body::Cold(cold.clone());
         self.in_queue.saved_bytes += cold.saved_bytes();
+        true
+    }
+
+    /// The message of the window with this identifier is in the store now; says whether it was there and hot.
+    pub fn cool_sent(&mut self, id: PacketId, cold: &Cold) -> bool {
+        let Some(Slot::Unacknowledged(delivery)) = self.slot_mut(id) else { return false };
+        if !matches!(&delivery.message, Body::Hot(message) if message.id() == cold.id()) {
+            return false;
+        }
+        delivery.message = Body::Cold(cold.clone());
+        self.in_window.saved_bytes += cold.saved_bytes();
         true
     }
 

@@ -256,3 +256,48 @@ fn cold_messages_of_the_window_are_told_before_they_are_sent_again() {
         assert_eq!(out.take_unfinished(), next);
     }
 }
+
+#[test]
+fn what_has_been_in_the_window_for_a_while_may_be_made_cold() {
+    let shelf = shelf();
+    let mut out = Outbound::default();
+    (0..3).for_each(|n| out.start(large(n)));
+    assert!(out.begin_rest() && !out.begin_rest());
+    out.start(large(3));
+    out.complete(id(1));
+    assert!(out.next_sent_to_cool(100, &mut 100).is_none(), "it has not been there for long");
+    assert!(out.end_rest(), "there is one more");
+    assert!(out.has_more_sent_to_cool());
+    let mut found = Vec::new();
+    while let Some((id, message)) = out.next_sent_to_cool(100, &mut 100) {
+        found.push((id, message.clone()));
+    }
+    assert_eq!(found.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [id(2), id(3)]);
+    assert!(!out.has_more_sent_to_cool());
+    let counted = out.counted_bytes();
+    for (id, message) in &found {
+        let cold = Cold::new(message, Slot(u32::from(id.get())), &shelf);
+        assert!(out.cool_sent(*id, &cold) && !out.cool_sent(*id, &cold));
+    }
+    let (_, message) = &found[0];
+    assert!(!out.cool_sent(id(4), &Cold::new(message, Slot(9), &shelf)), "that is another message");
+    assert!(out.counted_bytes() == counted && out.memory_bytes() < counted - 1_500);
+    assert!(!out.end_rest());
+    assert_eq!(out.next_sent_to_cool(100, &mut 100).map(|(id, _)| id), Some(id(4)));
+    (2..=4).for_each(|n| drop(out.complete(id(n))));
+    assert_eq!((out.counted_bytes(), out.memory_bytes()), (0, 0));
+}
+
+#[test]
+fn a_queue_that_nothing_leaves_for_a_while_stands_still() {
+    let mut out = Outbound::default();
+    (0..3).for_each(|n| out.enqueue(large(n)));
+    assert!(out.next_to_cool(2, 100, &mut 100).is_some_and(|(number, _)| number == 2));
+    assert!(out.begin_rest());
+    out.withdraw();
+    assert!(out.end_rest() && !out.queue_stands_still(), "one has left it");
+    assert!(!out.end_rest() && out.queue_stands_still());
+    assert_eq!(out.next_to_cool(0, 100, &mut 1).map(|(number, _)| number), Some(1), "its front is looked at too");
+    out.withdraw();
+    assert!(!out.queue_stands_still());
+}
