@@ -174,11 +174,12 @@ impl<J: Journal> Surroundings<J> for Host {
                     let published = shard.publish_for_operator(&message, self.connections.now_ms);
                     self.promises.answer(published, answer);
                 }
-                // Every turn looks whether they have; the order sees to it that there is a turn.
-                Order::ContractsChanged => {}
-                Order::Listeners(placed, answer) => {
+                Order::Adopt(placed, step, answer) => {
+                    // Nobody comes between: this thread lets all newcomers in.
                     self.door.replace(placed, self.connections.now_ms);
-                    answer.give(());
+                    let before = step.make();
+                    shard.look_at_news();
+                    answer.give(before);
                 }
             }
         }

@@ -3,6 +3,7 @@
 mod connect;
 mod desk;
 mod exchange;
+mod regime;
 mod returning;
 mod rules;
 

@@ -163,7 +163,7 @@ fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnD
     let data = data.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes });
     let (contracts, policy) = (Arc::new(prepared.contracts), prepared.policy);
     let porter = prepared.porter;
-    porter.start_workers();
+    porter.start_workers()?;
     let has_bans = !porter.bans().list(porter.now()).is_empty();
     let asks = porter.chains().ask() || !policy.is_open() || has_bans;
     let doors = Doors { porter: porter.clone(), asks, policy, user: prepared.user };
@@ -173,6 +173,7 @@ fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnD
     let store = config.contracts.path.get().map(|path| Arc::new(Store::new(path, control.clone())));
     let reloader =
         Arc::new(Reloader::new(source, config.clone(), control.clone(), store.clone(), prepared.tls.clone(), porter));
+    reloader.enforce_bans_by_rule();
     let admin = admin.map(|(token, listener)| {
         let address = listener.local_addr()?;
         Admin::new(control, token, store, reloader.clone()).serve(listener).map(|()| address)

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
-use tautwire_engine::{Fate, Visitor};
+use tautwire_engine::{Fate, Known, Visitor};
 use tautwire_identity::Banned;
-use tautwire_reactor::{Control, Place, StartError};
+use tautwire_reactor::{Change, Control, Place, StartError};
 
 use super::settings;
 use super::tls::{PreparedTls, TlsServers};
@@ -18,7 +18,7 @@ use crate::config::applies::{self, Applies, ListenerChanges};
 use crate::config::listener::Listener;
 use crate::config::{self, Config, Override};
 use crate::contracts::Store;
-use crate::identity::{Chains, Porter, Reading};
+use crate::identity::{Chains, Enforcement, Porter, Reading};
 use crate::json;
 use crate::rules;
 
@@ -120,8 +120,20 @@ impl Reloader {
 
     /// Somebody has been banned: clients are asked who they are from now on, and those who are there are looked at.
     pub(crate) fn enforce_bans(&self) {
-        self.control.set_asks(true);
-        self.review_clients(self.porter.chains());
+        // A reload that has not seen the ban may be about to say that nobody need be asked.
+        let _alone = self.running();
+        self.control.review_clients(self.known(self.porter.chains()));
+    }
+
+    /// From now on bans by rule are enforced on those who are connected, too.
+    pub(crate) fn enforce_bans_by_rule(self: &Arc<Reloader>) {
+        let reloader = Arc::downgrade(self);
+        let enforcement = Enforcement::new(move || {
+            if let Some(reloader) = reloader.upgrade() {
+                reloader.enforce_bans();
+            }
+        });
+        self.porter.bans().tell_of_bans_by_rule(move || enforcement.note());
     }
 
     /// Whether clients have to be asked anything.
@@ -129,10 +141,10 @@ impl Reloader {
         chains.ask() || !policy.is_open() || !self.porter.bans().list(self.porter.now()).is_empty()
     }
 
-    /// Disconnects those who are not known any more, or banned.
-    fn review_clients(&self, chains: Arc<Chains>) {
+    /// Says who is not known any more, or banned.
+    fn known(&self, chains: Arc<Chains>) -> Known {
         let porter = self.porter.clone();
-        self.control.review_clients(Arc::new(move |visitor| {
+        Arc::new(move |visitor| {
             let Visitor { identity, client_id, listener, address } = *visitor;
             let (bans, now) = (porter.bans(), porter.now());
             let user = identity.and_then(|identity| identity.user.as_deref());
@@ -149,7 +161,7 @@ impl Reloader {
             } else {
                 Fate::Stays
             }
-        }));
+        })
     }
 
     fn prepare(&self, running: &Config, contracts: Option<Contracts>) -> Result<Ready, Vec<String>> {
@@ -184,23 +196,34 @@ impl Reloader {
         let listens = settings::listens(&ready.config, &ready.listeners, &ready.tls.servers);
         let listeners = self.control.prepare_listeners(&listens, settings::arrivals(&ready.config.limits));
         let listeners = listeners.map_err(|error| vec![not_bound(&running, &error)])?;
+        let workers = self.porter.workers_for(&ready.chains).map_err(|error| vec![error])?;
         // From here on nothing can fail.
         let Ready { read: _, config, listeners: _, tls, policy, chains, contracts } = ready;
         *self.tls() = tls.adopt();
-        let known = chains.chains.clone();
-        self.porter.adopt(chains);
-        let (engine, retained) = settings::of(&config);
-        self.control.set_settings(engine, retained, config.limits.tls_handshakes);
-        self.control.set_disk_limit(settings::disk_limit(&config));
-        self.control.set_asks(self.asks(&known, &policy));
-        self.control.set_policy(policy);
-        if let Some(catalogue) = contracts {
-            self.control.set_contracts(catalogue);
-        }
+        let (settings, retained) = settings::of(&config);
+        let asks = self.asks(&chains.chains, &policy);
+        let known = self.known(chains.chains.clone());
+        // Held until the end, so that no thread that serves clients has to free them.
+        let _chains_of_before = self.porter.chains();
+        let porter = self.porter.clone();
+        self.control.adopt(Change {
+            listeners,
+            settings,
+            retained,
+            tls_handshakes: config.limits.tls_handshakes,
+            disk_limit: settings::disk_limit(&config),
+            regime: Box::new(move |next| {
+                next.asks = asks;
+                next.policy = policy;
+                if let Some(contracts) = contracts {
+                    next.contracts = contracts;
+                }
+                next.review(known);
+            }),
+            // After the rules: who is let in by it is held to them. Who was let in before by what does not hold any more is looked at again.
+            and: Box::new(move || porter.adopt(chains, workers)),
+        });
         crate::log::adopt(&config.log);
-        // Whoever comes by a new listener finds all the rest as it is to be.
-        self.control.adopt_listeners(listeners);
-        self.review_clients(known);
         for name in &reloaded.listeners.added {
             match self.control.address_of(name) {
                 Some(address) => {

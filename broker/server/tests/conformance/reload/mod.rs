@@ -4,6 +4,7 @@ mod bans;
 mod limits;
 mod listeners;
 mod load;
+mod one_step;
 
 use std::time::Instant;
 
