@@ -4,6 +4,7 @@ mod bans;
 mod files;
 mod limits;
 mod listeners;
+mod live;
 mod load;
 mod one_step;
 
