@@ -25,6 +25,8 @@ impl<J: Journal> Shard<J> {
     /// The answer to the last question of a connection. One that comes too late goes to nobody.
     pub fn decide(&mut self, id: ConnectionId, verdict: Verdict, now_ms: u64) {
         self.hub.now_ms = now_ms;
+        // The answer may come from somebody who has been told of users that only the rules of now know.
+        self.look_at_news();
         let Some(index) = self.hub.connections.find(id) else { return };
         let connection = &mut self.hub.connections[index];
         let phase = connection.phase();

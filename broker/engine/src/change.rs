@@ -1,4 +1,4 @@
-//! The settings change while the broker runs: a shard takes the new ones on at the beginning of a turn, all at once.
+//! The settings change while the broker runs: a shard takes the new ones on between two packets, all at once.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use tautwire_session::Journal;
 
 use crate::jobs::Job;
 use crate::quotas::Flapping;
+use crate::settings::Settings;
 use crate::shard::Shard;
 
 impl<J: Journal> Shard<J> {
-    /// Takes on the settings that hold now, if they are others.
-    pub(crate) fn look_at_settings(&mut self) {
+    /// Takes these settings on, if they are others.
+    pub(crate) fn take_on_settings(&mut self, settings: &Arc<Settings>) {
         let hub = &mut self.hub;
-        let settings = hub.settings_board.get();
-        if Arc::ptr_eq(&settings, &hub.settings) {
+        if Arc::ptr_eq(settings, &hub.settings) {
             return;
         }
-        self.sys.change(hub.shard, &settings, hub.now_ms);
+        self.sys.change(hub.shard, settings, hub.now_ms);
         hub.memory.set_limits(settings.memory_limits());
         hub.cold.set_hot_max(settings.hot_max_bytes());
         hub.flapping = settings.flapping().map(|rule| {
@@ -30,7 +30,7 @@ impl<J: Journal> Shard<J> {
         hub.paces_publishers = quotas.pace_publishers();
         let count_for_users = quotas.of_user.are_bounded() && !hub.quotas.of_user.are_bounded();
         hub.quotas = quotas;
-        hub.settings = settings;
+        hub.settings = settings.clone();
         hub.change_terms();
         if has_rate_changed {
             hub.hear_all_who_wait_for_their_rate();

@@ -1,7 +1,5 @@
 //! Messages are held to the contract of their topic before anybody gets them.
 
-mod board;
-
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -13,9 +11,9 @@ use tautwire_session::{Journal, LogState};
 use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::log_state;
+use crate::regime::Regime;
 use crate::route::Origin;
 use crate::shard::Shard;
-pub use board::ContractBoard;
 
 /// Below this, what broke its contract is published again.
 const QUARANTINE: &str = "$quarantine/";
@@ -118,6 +116,15 @@ impl<J: Journal> Hub<J> {
 }
 
 impl<J: Journal> Shard<J> {
+    /// Takes on the contracts that hold now, if they are others.
+    pub(crate) fn take_on_contracts(&mut self, regime: &Regime) {
+        if !Arc::ptr_eq(&regime.contracts, &self.hub.contracts) {
+            self.hub.contracts = regime.contracts.clone();
+            // What is remembered of topics has the contracts of before.
+            self.table.generation += 1;
+        }
+    }
+
     /// Does with a message what its contract says of those that break it.
     #[cold]
     pub(crate) fn refuse_broken(
@@ -166,7 +173,7 @@ impl<J: Journal> Shard<J> {
     /// Why a will must not be taken on, if it must not: it would break its contract when nobody is there to be told.
     pub(crate) fn will_breaks_contract(&self, will: &tautwire_protocol::Will<'_>) -> Option<String> {
         let topic = will.topic.as_str();
-        let contract = self.hub.contracts.find(topic)?;
+        let contract = self.hub.contracts.find(topic)?.clone();
         if !matches!(contract.on_violation(), OnViolation::Reject | OnViolation::Disconnect) {
             return None;
         }

@@ -11,6 +11,7 @@ use tautwire_session::Journal;
 use crate::deliver::Terms;
 use crate::frames::Outgoing;
 use crate::place::ConnectionIndex;
+use crate::regime::Regime;
 use crate::route::Origin;
 use crate::shard::Shard;
 
@@ -34,7 +35,8 @@ const DOCUMENT_BYTES: usize = 2 << 10;
 /// What has been published of the contracts. Shard 0 publishes for all.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    changes: u64,
+    /// The number of the regime with which these contracts came.
+    since: u64,
     /// Whether clients are told at all.
     is_on: bool,
     /// The documents that are there, by what comes behind the prefix in their topics.
@@ -61,16 +63,16 @@ impl Told {
 
 impl<J: Journal> Shard<J> {
     /// Begins to say what the contracts are, if they have changed and this shard is the one to say so.
-    pub(crate) fn look_at_contracts(&mut self) {
-        let (changes, is_on) = (self.hub.contracts.changes(), self.hub.settings.contract_discovery);
-        let is_new = is_on != self.told.is_on || (is_on && changes != self.told.changes);
+    pub(crate) fn tell_contracts(&mut self, regime: &Regime) {
+        let (since, is_on) = (regime.contracts_since(), regime.settings.contract_discovery);
+        let is_new = is_on != self.told.is_on || (is_on && since != self.told.since);
         if self.hub.shard != ShardIndex(0) || !is_new {
             return;
         }
         // What has been begun for others is dropped: `names` has what of it is there.
-        (self.told.changes, self.told.is_on) = (changes, is_on);
+        (self.told.since, self.told.is_on) = (since, is_on);
         // Where nobody is to be told, what is there goes; and there may never have been any contracts.
-        let documents = (is_on && changes > 0).then(|| Documents::of(self.hub.contracts.catalogue()));
+        let documents = (is_on && since > 0).then(|| Documents::of(regime.contracts.clone()));
         self.told.telling = Some(Telling { documents, unmet: self.told.names.clone() });
     }
 
@@ -137,7 +139,7 @@ impl<J: Journal> Shard<J> {
             return false;
         }
         self.hub.visited += REQUEST_VISITS;
-        let catalogue = self.hub.contracts.catalogue();
+        let catalogue = self.hub.contracts.clone();
         let (default_topic, format, payload) = match topic {
             REQUEST => {
                 let said = publish.properties.content_type().and_then(Format::of_content_type);

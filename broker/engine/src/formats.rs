@@ -1,5 +1,7 @@
 //! Payloads for subscribers who want them in another format than they were published in.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tautwire_contracts::{Contract, Rule};
 use tautwire_memory::{Charge, Kind};
 use tautwire_message::{Form, Format, Forms, Message, MessageRef};
@@ -29,6 +31,21 @@ const EXPECTED_GROWTH: usize = 4;
 const GROWTH_MAX: usize = 256;
 /// The most room that is taken beforehand.
 const EXPECTED_MAX_BYTES: usize = 64 << 10;
+
+/// Whether any subscription of any shard has wanted payloads in a format of its own since the start.
+#[derive(Debug, Default)]
+pub(crate) struct WantedFormats(AtomicBool);
+
+impl WantedFormats {
+    pub(crate) fn want(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    pub(crate) fn are_wanted(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
 
 /// A subscription's filter, and the format in which payloads are wanted.
 #[derive(Debug, Clone, Copy)]
@@ -126,7 +143,7 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn in_format(&mut self, message: Message, format: Option<Format>, told: bool) -> Option<Message> {
         let Some(format) = format else { return Some(message) };
         self.scans.spend_on_form(message.payload().len());
-        let contract = self.contracts.find(message.topic());
+        let contract = self.contracts.find(message.topic()).cloned();
         let form = self.make(contract.as_deref(), format, &message.as_ref());
         self.count_form(&form, true);
         match form {

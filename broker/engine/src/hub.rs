@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use tautwire_contracts::Catalogue;
 use tautwire_memory::Share;
 use tautwire_message::MessageIds;
 use tautwire_protocol::Packet;
@@ -13,9 +14,10 @@ use crate::access::Access;
 use crate::account::Throttled;
 use crate::cold::ColdRoom;
 use crate::connections::{Connections, OutputPool, Reason};
-use crate::contracts::{ContractBoard, ViolationLog};
+use crate::contracts::ViolationLog;
 use crate::counters::{Counter, Counters, Totals};
 use crate::drops::DropReason;
+use crate::formats::WantedFormats;
 use crate::frames::{Frames, Outgoing};
 use crate::jobs::Jobs;
 use crate::mutant::{Mutant, is};
@@ -23,7 +25,7 @@ use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
 use crate::quotas::{Departed, Flapping, Quotas, Users};
 use crate::scans::Scans;
 use crate::sessions::Sessions;
-use crate::settings::{Settings, SettingsBoard};
+use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::survey::Surveys;
 use crate::terms::TermsBook;
@@ -58,8 +60,6 @@ pub enum Action {
 /// All of a shard but its subscriptions.
 pub(crate) struct Hub<J> {
     pub(crate) settings: Arc<Settings>,
-    /// Where the settings are that hold now.
-    pub(crate) settings_board: Arc<SettingsBoard>,
     /// What clients have been told of the settings.
     pub(crate) terms: TermsBook,
     /// What each client may do.
@@ -73,7 +73,10 @@ pub(crate) struct Hub<J> {
     /// Clients whose connections break off, where they are held back for it.
     pub(crate) flapping: Option<Flapping>,
     pub(crate) exchange: Arc<Exchange>,
-    pub(crate) contracts: Arc<ContractBoard>,
+    /// What messages must keep to.
+    pub(crate) contracts: Arc<Catalogue>,
+    /// Whether anybody has wanted payloads in a format of their own.
+    pub(crate) wanted_formats: Arc<WantedFormats>,
     /// What clients may do.
     pub(crate) access: Access,
     pub(crate) shard: ShardIndex,
@@ -134,19 +137,10 @@ pub(crate) struct Hub<J> {
 
 impl<J: Journal> Hub<J> {
     pub(crate) fn new(shard: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Hub<J> {
-        let Shared {
-            settings: settings_board,
-            exchange,
-            contracts,
-            access,
-            memory,
-            throttle,
-            users,
-            run,
-            counters: all_counters,
-            ..
-        } = shared;
-        let settings = settings_board.get();
+        let Shared { board, exchange, wanted_formats, memory, throttle, users, run, counters: all_counters, .. } =
+            shared;
+        let regime = board.current();
+        let settings = regime.settings.clone();
         let memory = Share::new(memory, usize::from(shard.0));
         let output_max_bytes = settings.connection_output_bytes;
         let transit = Transit::new(exchange.shards());
@@ -155,15 +149,15 @@ impl<J: Journal> Hub<J> {
         Hub {
             terms: TermsBook::new(&settings),
             settings,
-            settings_board,
             paces_publishers: quotas.pace_publishers(),
             quotas,
             departed: Departed::default(),
             users,
             flapping,
             exchange,
-            contracts,
-            access: Access::new(access),
+            contracts: regime.contracts.clone(),
+            wanted_formats,
+            access: Access::new(&regime),
             shard,
             journal,
             noted: LogPosition::default(),

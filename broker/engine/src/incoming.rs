@@ -193,7 +193,7 @@ impl<J: Journal> Shard<J> {
         {
             return Err(NotRouted::NotAuthorized);
         }
-        if let Some(contract) = self.hub.contracts.find(outgoing.message.topic) {
+        if let Some(contract) = self.hub.contracts.find(outgoing.message.topic).cloned() {
             self.hub.hold_to(&contract, outgoing).map_err(NotRouted::Broken)?;
         }
         outgoing.is_checked = true;

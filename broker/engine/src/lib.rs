@@ -2,7 +2,7 @@
 //!
 //! [`Shard`] is the whole of it, and [`turn`](turn()) drives it. A reactor does so with sockets, a fuzzer or a test without. The
 //! connections of a shard and their sessions belong to it alone, so nothing of them is locked; what shards must agree on is in
-//! [`tautwire_router::Exchange`] and [`ContractBoard`].
+//! [`tautwire_router::Exchange`] and [`Board`].
 
 #![forbid(unsafe_code)]
 
@@ -34,13 +34,13 @@ mod lifecycle;
 mod log_state;
 mod mount;
 pub mod mutant;
-mod news;
 mod operator;
 mod origin;
 mod pacing;
 mod partial;
 mod place;
 mod quotas;
+mod regime;
 mod restore;
 mod route;
 mod scans;
@@ -59,9 +59,8 @@ mod waiting;
 mod wheel;
 mod written;
 
-pub use access::{AccessBoard, Fate, Known, Visitor};
+pub use access::{Fate, Known, Visitor};
 pub use connections::{Attempt, Chunk, Output, Question, Standing, State, Verdict};
-pub use contracts::ContractBoard;
 pub use counters::{Counter, Counters, Totals};
 pub use drops::{DropEvent, DropReason};
 pub use hub::Action;
@@ -69,8 +68,9 @@ pub use mount::MountPoint;
 pub use operator::{NotPublished, Promise, PromiseFate, Publication, Published};
 pub use origin::{Certificate, Entry, Offer, Origin, Peer};
 pub use place::ConnectionId;
+pub use regime::{Board, Regime};
 pub use restore::{RestoreError, restore};
-pub use settings::{Acks, Settings, SettingsBoard, SlowConsumer};
+pub use settings::{Acks, Settings, SlowConsumer};
 pub use shard::Shard;
 pub use shared::Shared;
 pub use survey::{

@@ -180,7 +180,7 @@ impl<J: Journal> Shard<J> {
             let Ok(filter) = TopicFilter::new(&filter) else { continue };
             let Ok(wanted) = formats::wanted(filter, record.format) else { continue };
             if record.format.is_some() {
-                self.hub.contracts.want_formats();
+                self.hub.wanted_formats.want();
             }
             self.hub.counters().subscriptions.add(1);
             if filter.share().is_some() {
@@ -210,7 +210,7 @@ impl<J: Journal> Shard<J> {
         (outgoing.is_checked, outgoing.is_admitted) = (true, true);
         let sessions = &self.hub.sessions;
         let matches = self.table.find_only(outgoing.message.topic, |session| lived_there(sessions[session].name()));
-        let contract = self.hub.contracts.find(outgoing.message.topic);
+        let contract = self.hub.contracts.find(outgoing.message.topic).cloned();
         self.hub.deliver_to_all(&matches, contract.as_deref(), outgoing, Origin::Broker, 0);
     }
 
@@ -234,7 +234,7 @@ impl<J: Journal> Shard<J> {
                 self.hub.deliver(session, outgoing, terms);
             }
             None => {
-                let contract = self.hub.contracts.find(outgoing.message.topic);
+                let contract = self.hub.contracts.find(outgoing.message.topic).cloned();
                 self.hub.deliver_to_share(&group, contract.as_deref(), outgoing);
             }
         }

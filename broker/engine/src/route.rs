@@ -133,7 +133,7 @@ pub(crate) struct Table {
     pub(crate) tree: FilterTree<Subscription>,
     cache: MatchCache<Matches>,
     stamps: Stamps,
-    /// Counts the changes of the tree.
+    /// Counts the changes of the tree and of the contracts.
     pub(crate) generation: u64,
 }
 
@@ -170,7 +170,7 @@ impl<J: Journal> Shard<J> {
 
         let contract = matches.contract.as_deref();
         let goes_further = hub.transit.shards() > 1 || !matches.routes.shares.is_empty();
-        if contract.is_some() && goes_further && origin != Origin::Shard && hub.contracts.formats_are_wanted() {
+        if contract.is_some() && goes_further && origin != Origin::Shard && hub.wanted_formats.are_wanted() {
             outgoing.forms = Some(Arc::default());
         }
         let mut matched = hub.deliver_to_all(matches, contract, outgoing, origin, published_at);
@@ -248,7 +248,7 @@ impl<J: Journal> Shard<J> {
         match group {
             Some(group) => {
                 let Some(message) = self.hub.hot(delivery.message.hot()) else { return };
-                let contract = self.hub.contracts.find(message.topic());
+                let contract = self.hub.contracts.find(message.topic()).cloned();
                 self.hub.deliver_to_share(&group, contract.as_deref(), &mut Outgoing::of(message));
             }
             None => self.hub.counters().dropped_no_member.add(1),
@@ -271,7 +271,7 @@ fn find<'c, J: Journal>(
     cache.get_or_fill(topic, generation + hub.exchange.generation(), |matches| {
         matches.take_from(tree, topic, |_| true);
         hub.exchange.routes(topic, &mut matches.routes);
-        matches.contract = hub.contracts.find(topic);
+        matches.contract = hub.contracts.find(topic).cloned();
         matches.stamp = stamps.next();
     })
 }

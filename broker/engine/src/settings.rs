@@ -1,13 +1,10 @@
 //! What an operator can set, as the engine uses it.
 
-use std::sync::{Arc, PoisonError, RwLock};
-
 use tautwire_memory::Limits;
 use tautwire_protocol::{QoS, topic_matches};
 use tautwire_router::RetainedQuota;
 use tautwire_session::AckLevel;
 
-use crate::news::News;
 use crate::quotas::{FlappingRule, PublishRates, Quotas, Rate, UserQuotas};
 
 /// What happens to a message for a session whose queue is full.
@@ -107,30 +104,6 @@ impl Settings {
     /// Bytes of messages above which some leave memory, where they can.
     pub fn hot_max_bytes(&self) -> u64 {
         self.hot_bytes.min(self.buffered_bytes / 4) as u64
-    }
-}
-
-/// The settings that hold now, for all shards. Each has them itself and looks here only when they have changed.
-#[derive(Debug)]
-pub struct SettingsBoard {
-    settings: RwLock<Arc<Settings>>,
-    news: Arc<News>,
-}
-
-impl SettingsBoard {
-    pub(crate) fn new(settings: Settings, news: Arc<News>) -> SettingsBoard {
-        SettingsBoard { settings: RwLock::new(Arc::new(settings)), news }
-    }
-
-    /// Those that hold now.
-    pub fn get(&self) -> Arc<Settings> {
-        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// From now on these hold. Each shard changes over between two turns.
-    pub fn set(&self, settings: Settings) {
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
-        self.news.announce();
     }
 }
 

@@ -17,9 +17,9 @@ use crate::counters::Counters;
 use crate::discovery::Told;
 use crate::fan_out::Burst;
 use crate::hub::Hub;
-use crate::news::NewsReader;
 use crate::origin::Origin;
 use crate::place::{ConnectionId, ConnectionIndex};
+use crate::regime::BoardReader;
 use crate::route::Table;
 use crate::settings::Settings;
 use crate::shared::Shared;
@@ -36,7 +36,7 @@ pub struct Shard<J> {
     pub(crate) table: Table,
     pub(crate) sys: SysTopics,
     pub(crate) told: Told,
-    pub(crate) news: NewsReader,
+    pub(crate) board: BoardReader,
     next_retained_sweep_ms: u64,
     due: Vec<Timer>,
     /// By shard, a batch of which only so many entries have been taken.
@@ -66,9 +66,9 @@ pub(crate) enum Handled {
 impl<J: Journal> Shard<J> {
     /// Shard `index` of the broker.
     pub fn new(index: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Shard<J> {
-        let settings = shared.settings.get();
+        let board = BoardReader::new(shared.board.clone());
+        let settings = shared.board.current().settings.clone();
         let (sys, told) = (SysTopics::new(index, &settings, now_ms), Told::new(settings.contract_discovery));
-        let news = NewsReader::new(shared.news.clone());
         let begun_batches = (0..shared.exchange.shards()).map(|_| None).collect();
         let hub = Hub::new(index, shared, journal, now_ms);
         Shard {
@@ -76,7 +76,7 @@ impl<J: Journal> Shard<J> {
             table: Table::default(),
             sys,
             told,
-            news,
+            board,
             next_retained_sweep_ms: now_ms,
             due: Vec::new(),
             begun_batches,
@@ -86,6 +86,8 @@ impl<J: Journal> Shard<J> {
     /// A new network connection. `None` where the broker holds as many as it may; close it then.
     pub fn accept(&mut self, now_ms: u64) -> Option<ConnectionId> {
         self.hub.now_ms = now_ms;
+        // Whoever comes by a new listener finds all the rest as it is to be.
+        self.look_at_news();
         if self.hub.sum(|counters| &counters.connections) >= self.hub.settings.connections as u64 {
             self.hub.counters().connections_refused.add(1);
             return None;

@@ -5,25 +5,20 @@ use std::sync::Arc;
 use tautwire_memory::Memory;
 use tautwire_router::{Exchange, random};
 
-use crate::access::AccessBoard;
-use crate::contracts::ContractBoard;
 use crate::counters::Counters;
-use crate::news::News;
+use crate::formats::WantedFormats;
 use crate::quotas::Users;
-use crate::settings::{Settings, SettingsBoard};
+use crate::regime::Board;
+use crate::settings::Settings;
 use crate::throttle::Throttle;
 
 /// What all shards of a broker have in common.
 #[derive(Clone)]
 pub struct Shared {
-    /// Settings.
-    pub settings: Arc<SettingsBoard>,
+    /// Settings, access rules and contracts.
+    pub board: Arc<Board>,
     /// Interest, shared subscriptions, retained messages.
     pub exchange: Arc<Exchange>,
-    /// Contracts.
-    pub contracts: Arc<ContractBoard>,
-    /// Who may do what, and whether clients are asked who they are.
-    pub access: Arc<AccessBoard>,
     /// The counters of each shard, by its number, and behind them others for what no shard counts.
     pub counters: Arc<[Counters]>,
     /// What the clients of each shard hold, and what they may hold.
@@ -32,8 +27,8 @@ pub struct Shared {
     pub(crate) throttle: Arc<Throttle>,
     /// What the clients of each user hold together.
     pub(crate) users: Arc<Users>,
-    /// Counts what is new on the boards of settings, contracts and access.
-    pub(crate) news: Arc<News>,
+    /// Whether anybody has wanted payloads in a format of their own.
+    pub(crate) wanted_formats: Arc<WantedFormats>,
     /// Tells messages of this run of the broker from those of others.
     pub(crate) run: u64,
 }
@@ -44,13 +39,10 @@ impl Shared {
         let exchange = Arc::new(exchange);
         let shards = exchange.shards();
         let limits = settings.memory_limits();
-        let news = Arc::new(News::default());
         Shared {
-            settings: Arc::new(SettingsBoard::new(settings, news.clone())),
-            contracts: Arc::new(ContractBoard::new(exchange.clone(), news.clone())),
-            access: Arc::new(AccessBoard::new(news.clone())),
+            board: Arc::new(Board::new(settings)),
             users: Arc::default(),
-            news,
+            wanted_formats: Arc::default(),
             exchange,
             counters: (0..=shards).map(|_| Counters::default()).collect(),
             memory: Arc::new(Memory::new(shards, limits)),

@@ -252,7 +252,7 @@ impl<J: Journal> Shard<J> {
             format: wanted.format,
         };
         if wanted.format.is_some() {
-            self.hub.contracts.want_formats();
+            self.hub.wanted_formats.want();
         }
         let older = self.hub.sessions[session].subscriptions().get(filter.as_str());
         let existed = older.is_some();

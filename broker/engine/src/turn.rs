@@ -168,6 +168,8 @@ impl<J: Journal> Shard<J> {
                 }
                 let begun = self.begun_batches[usize::from(from.0)].take();
                 let Some((batch, done)) = begun.or_else(|| Some((surroundings.next_batch(from)?, 0))) else { break };
+                // Its messages have been let in by what its sender has taken on, so it is delivered by nothing older.
+                self.look_at_news();
                 let left = self.receive_batch(from, &batch, done);
                 self.begun_batches[usize::from(from.0)] = left.map(|done| (batch, done));
             }
@@ -279,6 +281,6 @@ impl<J: Journal> Shard<J> {
             || self.hub.has_cold_work()
             || self.has_scans()
             || self.has_contracts_to_tell()
-            || self.news.has_news()
+            || self.board.has_news()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tautwire_contracts::{Catalogue, Limits};
-use tautwire_engine::{Action, Chunk, ConnectionId, ContractBoard, Rest, Settings, Shard, Shared, Surroundings, turn};
+use tautwire_engine::{Action, Board, Chunk, ConnectionId, Rest, Settings, Shard, Shared, Surroundings, turn};
 use tautwire_router::{Batch, Exchange, Placement, RetainedLimits, ShardIndex};
 use tautwire_session::Volatile;
 
@@ -16,7 +16,7 @@ struct World {
     shards: Vec<Shard<Volatile>>,
     ways: Vec<Ways>,
     exchange: Arc<Exchange>,
-    contracts: Arc<ContractBoard>,
+    board: Arc<Board>,
 }
 
 /// A client: its shard, and its connection there.
@@ -31,9 +31,13 @@ impl World {
         let settings = Settings { sys_interval_s: 0, ..settings };
         let shared = Shared::new(settings, Exchange::with_placement(Placement::new(shards, 0), LIMITS));
         let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, NOW_MS);
-        let (exchange, contracts) = (shared.exchange.clone(), shared.contracts.clone());
+        let (exchange, board) = (shared.exchange.clone(), shared.board.clone());
         let ways = (0..shards).map(|_| Ways::default()).collect();
-        World { shards: (0..shards).map(shard).collect(), ways, exchange, contracts }
+        World { shards: (0..shards).map(shard).collect(), ways, exchange, board }
+    }
+
+    fn set_contracts(&self, contracts: Arc<Catalogue>) {
+        self.board.change(|next| next.contracts = contracts);
     }
 
     /// A client of 3.1.1 whose session lives on `shard`.
@@ -95,12 +99,17 @@ impl World {
 /// What has been sent to other shards, and what has come from them.
 #[derive(Default)]
 struct Ways {
+    /// Is done in the next turn, before batches are taken.
+    before_batches: Option<Box<dyn FnOnce()>>,
     sent: Vec<(ShardIndex, Batch)>,
     come: VecDeque<(ShardIndex, Batch)>,
 }
 
 impl Surroundings<Volatile> for Ways {
     fn room(&mut self, _to: ShardIndex) -> usize {
+        if let Some(order) = self.before_batches.take() {
+            order();
+        }
         10
     }
 
@@ -341,7 +350,7 @@ fn retained_messages_are_turned_into_other_formats_turn_by_turn() {
     const MESSAGES: usize = 40;
     const PAYLOAD_BYTES: usize = 9_000;
     let mut world = World::with(1, Settings { maximum_packet_size_bytes: 10_000, ..Settings::default() });
-    world.contracts.set(enumerations("many/#"));
+    world.set_contracts(enumerations("many/#"));
     let publisher = world.client(0);
     let payload =
         [&[0x0a, PAYLOAD_BYTES as u8 & 127 | 128, (PAYLOAD_BYTES >> 7) as u8], &[1; PAYLOAD_BYTES][..]].concat();
@@ -374,12 +383,39 @@ fn retained_messages_are_turned_into_other_formats_turn_by_turn() {
     }
 }
 
+/// The message has been let in by contracts that its receiver's thread takes on only in the midst of a turn.
+#[test]
+fn a_message_of_another_thread_is_delivered_by_no_older_contracts() {
+    let mut world = World::new(2);
+    let manifest = "[[contract]]\nname = 'c'\ntopics = 't'\nformat = ['protobuf', 'json']\nschema = 's.proto'\n";
+    let schema = "syntax = \"proto3\"; message M { string word = 1; }";
+    let files = [("contracts.toml", manifest), ("s.proto", schema)];
+    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+    let contracts = Arc::new(Catalogue::load(&files, &Limits::default()).expect("loads"));
+    let (publisher, reader) = (world.client(0), world.client(1));
+    world.say(reader, b"\x82\x0f\0\x01\0\x0a$as/json/t\0");
+    world.heard(reader);
+    world.set_contracts(contracts.clone());
+    let _ = world.turn(0);
+    world.publish(publisher, 0x30, "t", b"\x0a\x02hi");
+    let _ = world.turn(0);
+    let batches: Vec<_> = world.ways[0].sent.drain(..).map(|(_, batch)| (ShardIndex(0), batch)).collect();
+    world.set_contracts(Arc::default());
+    let _ = world.turn(1);
+    world.ways[1].come.extend(batches);
+    let board = world.board.clone();
+    world.ways[1].before_batches = Some(Box::new(move || _ = board.change(|next| next.contracts = contracts)));
+    let _ = world.turn(1);
+    let heard = world.heard(reader);
+    assert!(String::from_utf8_lossy(&heard).contains("{\"word\":\"hi\"}"), "{}", heard.escape_ascii());
+}
+
 /// Each item is a byte when published and a text of 34 characters in JSON: a small message may not become a huge one.
 #[test]
 fn a_payload_becomes_no_larger_in_another_format_than_a_packet_may_be() {
     const MAXIMUM: u32 = 10_000;
     let mut world = World::with(1, Settings { maximum_packet_size_bytes: MAXIMUM, ..Settings::default() });
-    world.contracts.set(enumerations("t"));
+    world.set_contracts(enumerations("t"));
     let id = world.shards[0].accept(NOW_MS).expect("there is room");
     let asker = (0, id);
     world.say(asker, b"\x10\x11\0\x04MQTT\x05\x02\0\0\0\0\x04five");
@@ -444,16 +480,16 @@ fn contracts_are_told_turn_by_turn() {
     let retained = |world: &World| world.exchange.retained().0;
     let documents = |contracts: usize| 2 * (2 * contracts + 1);
 
-    world.contracts.set(catalogue(0..CONTRACTS));
+    world.set_contracts(catalogue(0..CONTRACTS));
     assert_eq!(world.turn(0), Rest::Busy);
     assert!(retained(&world) < documents(CONTRACTS), "one turn does not tell all");
     assert!(tell(&mut world) > 5);
     assert_eq!(retained(&world), documents(CONTRACTS));
 
     // Changed again while it is being told.
-    world.contracts.set(catalogue(10..CONTRACTS + 10));
+    world.set_contracts(catalogue(10..CONTRACTS + 10));
     assert_eq!(world.turn(0), Rest::Busy, "there is more to tell");
-    world.contracts.set(catalogue(CONTRACTS - 1..CONTRACTS + 1));
+    world.set_contracts(catalogue(CONTRACTS - 1..CONTRACTS + 1));
     tell(&mut world);
     assert_eq!(retained(&world), documents(2));
     let index = world.exchange.retained_message("$SYS/contracts/index.json").expect("it is there");

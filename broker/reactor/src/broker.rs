@@ -6,15 +6,15 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::{Poll, Waker};
 use tautwire_access::Policy;
 use tautwire_cold::ColdThread;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{
-    AccessBoard, ClientDetail, ClientsPage, ClientsQuery, ContractBoard, Counters, Explained, Known, Publication,
-    Settings, SettingsBoard, Shard, Shared, SubscriptionList, Survey, Totals, WhyQuery,
+    Board, ClientDetail, ClientsPage, ClientsQuery, Counters, Explained, Known, Publication, Regime, Settings, Shard,
+    Shared, SubscriptionList, Survey, Totals, WhyQuery,
 };
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
@@ -28,12 +28,17 @@ use crate::data::{self, Data, DataDirectory, DataError, DataState};
 use crate::descriptors;
 use crate::doorkeeper::Doorkeeper;
 use crate::gate::ListenerState;
-use crate::inbox::{Inbox, Order, PublishError};
+use crate::inbox::{Inbox, Order, PublishError, Step};
 use crate::listener::{Listen, Place};
 use crate::roster::{NextListeners, Roster};
 use crate::surveys::{self, AskError};
 use crate::ways::connect;
 use crate::worker::{BELL, Equipment, Worker};
+
+/// How long a change waits for threads that are in the midst of a turn.
+pub const TAKEN_ON_MAX: Duration = Duration::from_secs(1);
+/// How often it looks whether they have taken it on.
+const TAKEN_ON_LOOK: Duration = Duration::from_millis(1);
 
 /// A running broker.
 #[derive(Debug)]
@@ -53,9 +58,8 @@ pub struct Broker {
 #[derive(Clone)]
 pub struct Control {
     exchange: Arc<Exchange>,
-    contracts: Arc<ContractBoard>,
-    access: Arc<AccessBoard>,
-    settings: Arc<SettingsBoard>,
+    /// Settings, access rules and contracts.
+    board: Arc<Board>,
     /// Handshakes of TLS that may go on at once, on each thread.
     tls_handshakes: Arc<AtomicUsize>,
     counters: Arc<[Counters]>,
@@ -106,14 +110,42 @@ impl Control {
         self.roster().next(listens, limits).map_err(|(place, error)| StartError::Listen(place, error))
     }
 
-    /// From now on these are listened on. Those of listeners that are not there any more are not let in, and are disconnected by the next
-    /// [`Control::review_clients`]. To be called for one [`NextListeners`] at a time, in the order in which they were prepared.
-    pub fn adopt_listeners(&self, next: NextListeners) {
-        let (roster, placed, gone) = next.into_parts();
-        // A broker that stops has closed its listeners.
-        let _ = self.inboxes[0].insist(|answer| Order::Listeners(placed, answer));
-        gone.iter().for_each(|gate| gate.shut());
-        *self.roster() = roster;
+    /// Makes a change in one step: each thread takes all of it on between two packets, and is done with that when this returns, unless
+    /// one is held up for longer than [`TAKEN_ON_MAX`]. To be called for one change at a time, in the order in which their listeners were
+    /// prepared.
+    pub fn adopt(&self, change: Change) {
+        let Change { listeners, settings, retained, tls_handshakes, disk_limit, regime, and } = change;
+        let (roster, placed, gone) = listeners.into_parts();
+        let control = self.clone();
+        let step = Step::new(move || {
+            gone.iter().for_each(|gate| gate.shut());
+            control.tls_handshakes.store(tls_handshakes, Ordering::Relaxed);
+            control.exchange.set_retained_limits(retained);
+            let before = control.board.change(|next| {
+                next.settings = Arc::new(settings);
+                regime(next);
+            });
+            and();
+            before
+        });
+        // A broker that stops has closed its listeners, and serves nobody any more.
+        if let Ok(before) = self.inboxes[0].insist(|answer| Order::Adopt(placed, step, answer)) {
+            if let Some(data) = &self.data {
+                data.set_limit(data::disk_limit(disk_limit, self.default_limit_bytes));
+            }
+            *self.roster() = roster;
+            self.have_taken_on(before);
+        }
+    }
+
+    /// Has all threads take on what holds now, and waits for that.
+    fn have_taken_on(&self, before: Arc<Regime>) {
+        self.wake_all();
+        let began = Instant::now();
+        // What only this thread has is freed here, and not by one that serves clients.
+        while Arc::strong_count(&before) > 1 && began.elapsed() < TAKEN_ON_MAX {
+            thread::sleep(TAKEN_ON_LOOK);
+        }
     }
 
     fn roster(&self) -> MutexGuard<'_, Roster> {
@@ -144,53 +176,28 @@ impl Control {
 
     /// The contracts that hold now.
     pub fn contracts(&self) -> Arc<Catalogue> {
-        self.contracts.catalogue()
+        self.board.current().contracts.clone()
     }
 
-    /// From now on `contracts` hold. Each thread changes over between two messages.
+    /// From now on `contracts` hold. Each thread changes over between two messages, and has done so when this returns, as with
+    /// [`Control::adopt`].
     pub fn set_contracts(&self, contracts: Arc<Catalogue>) {
-        self.contracts.set(contracts);
-        // Where there is no room for it, other orders see to it that there is a turn.
-        let _ = self.inboxes[0].tell(Order::ContractsChanged);
-    }
-
-    /// What each thread runs with from now on; it changes over between two turns. Connections that are there keep what they were told in
-    /// CONNACK, and their acknowledgements wait for what they did.
-    ///
-    /// [`Settings::cold_bytes`] and [`Settings::shard_queue_batches`] stay what they were at start.
-    pub fn set_settings(&self, settings: Settings, retained: RetainedLimits, tls_handshakes: usize) {
-        self.tls_handshakes.store(tls_handshakes, Ordering::Relaxed);
-        self.exchange.set_retained_limits(retained);
-        self.settings.set(settings);
-        self.wake_all();
-    }
-
-    /// What the state may take on disk from now on; `None` is what it is where nobody has said at start.
-    pub fn set_disk_limit(&self, limit_bytes: Option<u64>) {
-        if let Some(data) = &self.data {
-            data.set_limit(data::disk_limit(limit_bytes, self.default_limit_bytes));
-        }
+        let before = self.board.change(|next| next.contracts = contracts);
+        self.have_taken_on(before);
     }
 
     /// The access rules that hold now.
     pub fn policy(&self) -> Arc<Policy> {
-        self.access.policy()
+        self.board.current().policy.clone()
     }
 
-    /// From now on `policy` holds. Each thread changes over between two packets, and takes away what is not allowed any more.
-    pub fn set_policy(&self, policy: Arc<Policy>) {
-        self.access.set(policy);
-        self.wake_all();
-    }
-
-    /// Whether clients that come from now on are asked who they are.
-    pub fn set_asks(&self, asks: bool) {
-        self.access.set_asks(asks);
-    }
-
-    /// Looks at each client again that has been let in, and disconnects those who are not `known` any more.
+    /// Looks at each client again that has been let in, and disconnects those who are not `known` any more. Whoever comes from now on is
+    /// asked who it is. Waits for nobody.
     pub fn review_clients(&self, known: Known) {
-        self.access.review(known);
+        self.board.change(|next| {
+            next.asks = true;
+            next.review(known);
+        });
         self.wake_all();
     }
 
@@ -266,6 +273,32 @@ impl Control {
         let message = publication.to_message();
         let published = self.inboxes[0].ask(|answer| Order::Publish(message, answer), timeout)?;
         Ok(published?)
+    }
+}
+
+/// A change of what a broker runs with.
+pub struct Change {
+    /// What is listened on from now on. Who is not let in any more because its listener has gone is disconnected by a review.
+    pub listeners: NextListeners,
+    /// What each thread runs with. Connections that are there keep what they were told in CONNACK, and their acknowledgements wait for
+    /// what they did. [`Settings::cold_bytes`] and [`Settings::shard_queue_batches`] stay what they were at start.
+    pub settings: Settings,
+    /// How much is retained at most.
+    pub retained: RetainedLimits,
+    /// Handshakes of TLS that may go on at once, on each thread.
+    pub tls_handshakes: usize,
+    /// What the state may take on disk; `None` is what it is where nobody has said at start.
+    pub disk_limit: Option<u64>,
+    /// Changes the rest of what holds: rules, contracts, and who is known.
+    pub regime: Box<dyn FnOnce(&mut Regime) + Send>,
+    /// What else belongs to the step: what the [`Doorkeeper`] answers by. It must be short, as the thread that lets newcomers in waits for
+    /// it, and must not ask anything of this broker.
+    pub and: Box<dyn FnOnce() + Send>,
+}
+
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Change").field("listeners", &self.listeners).finish_non_exhaustive()
     }
 }
 
@@ -357,13 +390,13 @@ impl Broker {
         once_bound().map_err(StartError::Bound)?;
         let queue_batches = settings.shard_queue_batches;
         let shared = Shared::new(settings, Exchange::new(threads, retained));
-        shared.access.set_asks(asks);
-        if !policy.is_open() {
-            shared.access.set(policy);
-        }
-        if !contracts.contracts().is_empty() {
-            shared.contracts.set(contracts);
-        }
+        shared.board.change(|first| {
+            first.asks = asks;
+            first.policy = policy;
+            if !contracts.contracts().is_empty() {
+                first.contracts = contracts;
+            }
+        });
 
         let polls = (0..threads).map(|_| Poll::new()).collect::<io::Result<Vec<_>>>().map_err(StartError::Thread)?;
         let bells = polls
@@ -384,9 +417,7 @@ impl Broker {
             cold: None,
             control: Control {
                 exchange: shared.exchange.clone(),
-                contracts: shared.contracts.clone(),
-                access: shared.access.clone(),
-                settings: shared.settings.clone(),
+                board: shared.board.clone(),
                 tls_handshakes: tls_handshakes.clone(),
                 counters: shared.counters.clone(),
                 memory: shared.memory.clone(),

@@ -39,12 +39,13 @@ impl Cooler {
     pub(crate) fn open(data: &Path, shared: &Shared) -> io::Result<Cooler> {
         let folder = Folder::emptied(&data.join(FOLDER))?;
         let freed = Arc::new(Freed::default());
+        let settings = shared.board.current().settings.clone();
         Ok(Cooler {
-            store: Store::new(folder, Settings::with_limit(shared.settings.get().cold_bytes)),
+            store: Store::new(folder, Settings::with_limit(settings.cold_bytes)),
             shelf: Arc::new(Shelf::new(shared.memory.ledger(0).clone(), freed.clone())),
             freed,
             memory: shared.memory.clone(),
-            hot_max_bytes: shared.settings.get().hot_max_bytes(),
+            hot_max_bytes: settings.hot_max_bytes(),
         })
     }
 

@@ -193,7 +193,7 @@ fn open_and_start(
     clock: Clock,
 ) -> Result<Opened, DataError> {
     let DataDirectory { path, on_damage, limit_bytes } = data;
-    let acks = shared.settings.get().acks.clone();
+    let acks = shared.board.current().settings.acks.clone();
     let levels = listens.iter().map(|listen| listen.ack_level).chain(acks.levels());
     // Some wait only until the system has what was written down.
     let writes_first = levels.into_iter().any(|level| level == AckLevel::Os);
@@ -274,7 +274,7 @@ fn open_and_start(
     restore(&mut shards, replayed, clock.now_ms()).map_err(|error| failed(Cause::Restore(error)))?;
     // What reading the log took.
     memory::trim();
-    let (folder, limit_bytes) = (path.to_owned(), shared.settings.get().cold_bytes);
+    let (folder, limit_bytes) = (path.to_owned(), shared.board.current().settings.cold_bytes);
     let new_store = move || Ok(Box::new(Scratch::open(&folder, limit_bytes)?) as Box<dyn ColdStore>);
     let (writer_handle, new_store) = (writer.handle(), Box::new(new_store));
     let compacted = Compacted { disk, log: id, writer: writer_handle, new_store, freed: Box::new(memory::trim) };

@@ -177,11 +177,12 @@ impl<J: Journal> Surroundings<J> for Host {
                 Order::Disconnect(name, ends_session, answer) => {
                     answer.give(shard.disconnect_for_operator(&name, ends_session, self.connections.now_ms));
                 }
-                // Every turn looks whether they have; the order sees to it that there is a turn.
-                Order::ContractsChanged => {}
-                Order::Listeners(placed, answer) => {
+                Order::Adopt(placed, step, answer) => {
+                    // Nobody comes between: this thread lets all newcomers in.
                     self.door.replace(placed, self.connections.now_ms);
-                    answer.give(());
+                    let before = step.make();
+                    shard.look_at_news();
+                    answer.give(before);
                 }
             }
         }

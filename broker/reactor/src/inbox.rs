@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tautwire_engine::{ConnectionId, NotPublished, Survey, Verdict};
+use tautwire_engine::{ConnectionId, NotPublished, Regime, Survey, Verdict};
 use tautwire_message::Message;
 use tautwire_protocol::ReasonCode;
 
@@ -31,10 +31,27 @@ pub(crate) enum Order {
     Survey(Survey),
     /// Disconnect the client of a session, and end the session too if that is said; say whether there was something to end.
     Disconnect(Box<str>, bool, Answer<bool>),
-    /// The contracts have changed.
-    ContractsChanged,
-    /// Listen at these, and say when that is so.
-    Listeners(Vec<Placed>, Answer<()>),
+    /// Listen at these, have something else hold in the same step, and say what has held before.
+    Adopt(Vec<Placed>, Step, Answer<Arc<Regime>>),
+}
+
+/// Has something else hold; gives what has held so far.
+pub(crate) struct Step(Box<dyn FnOnce() -> Arc<Regime> + Send>);
+
+impl Step {
+    pub(crate) fn new(make: impl FnOnce() -> Arc<Regime> + Send + 'static) -> Step {
+        Step(Box::new(make))
+    }
+
+    pub(crate) fn make(self) -> Arc<Regime> {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Step")
+    }
 }
 
 /// Where somebody waits for an answer. Dropping it tells them that there will be none.
@@ -140,7 +157,7 @@ impl Inbox {
         (inbox.clone(), Orders(inbox))
     }
 
-    /// Posts an order that is not answered.
+    /// Posts an order that brings its answer by itself, or none.
     ///
     /// # Errors
     /// It is not carried out.
@@ -305,14 +322,19 @@ mod tests {
         inbox.ask(|answer| Order::Publish(message(), answer), timeout).map(|outcome| outcome.expect("it is published"))
     }
 
+    /// Nobody waits for its answer.
+    fn tell(inbox: &Inbox) -> Result<(), Unheard> {
+        inbox.post(Order::Publish(message(), Answer(sync_channel(1).0))).map(|_| ())
+    }
+
     #[test]
     fn a_full_inbox_takes_nothing_more_and_counts_it() {
         let poll = Poll::new().expect("a poll");
         let (inbox, orders) = inbox(&poll);
         for _ in 0..ORDERS_MAX {
-            assert_eq!(inbox.tell(Order::ContractsChanged), Ok(()));
+            assert_eq!(tell(&inbox), Ok(()));
         }
-        assert_eq!(inbox.tell(Order::ContractsChanged), Err(Unheard::Busy));
+        assert_eq!(tell(&inbox), Err(Unheard::Busy));
         assert_eq!(publish(&inbox, PATIENCE), Err(Unheard::Busy));
         assert_eq!((orders.take_refused(), orders.take_refused()), (2, 0));
         assert_eq!(orders.take().len(), ORDERS_TAKEN_MAX, "a turn takes some");
@@ -322,7 +344,7 @@ mod tests {
             taken += orders.take().len();
         }
         assert_eq!(taken, ORDERS_MAX);
-        assert!(inbox.tell(Order::ContractsChanged).is_ok() && orders.are_there());
+        assert!(tell(&inbox).is_ok() && orders.are_there());
     }
 
     #[test]
@@ -330,7 +352,7 @@ mod tests {
         let poll = Poll::new().expect("a poll");
         let (inbox, orders) = inbox(&poll);
         for _ in 0..ORDERS_MAX {
-            assert_eq!(inbox.tell(Order::ContractsChanged), Ok(()));
+            assert_eq!(tell(&inbox), Ok(()));
         }
         let refused = || Verdict::Refused { reason: ConnectReason::NotAuthorized, why: "no".into() };
         for index in 0..300 {

@@ -34,7 +34,7 @@ mod ways;
 mod worker;
 
 pub use arrivals::{ArrivalLimits, ConnectRate, RATED_ADDRESSES_MAX};
-pub use broker::{Broker, Control, Entrance, StartError};
+pub use broker::{Broker, Change, Control, Entrance, StartError, TAKEN_ON_MAX};
 pub use data::{DataDirectory, DataError, DataState};
 pub use doorkeeper::{Doorkeeper, Ticket};
 pub use gate::ListenerState;

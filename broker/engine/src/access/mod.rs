@@ -3,8 +3,8 @@
 //! A publish is looked at with the match cache's entry of its topic at hand, a subscription when it is made. Deliveries need no
 //! look, but for what has waited since before the rules changed or the client came back.
 
-mod board;
 mod review;
+mod visitor;
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -18,35 +18,45 @@ use crate::admission::identity_of;
 use crate::connections::Standing;
 use crate::hub::Hub;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::regime::Regime;
 
-pub use board::{AccessBoard, Fate, Known, Visitor};
-pub(crate) use review::Review;
+pub(crate) use review::{Review, Reviews};
+pub use visitor::{Fate, Known, Visitor};
 
 /// The rules as a shard has them.
-#[derive(Debug)]
 pub(crate) struct Access {
-    board: Arc<AccessBoard>,
     policy: Arc<Policy>,
-    /// How often the rules had been changed when they were last looked at.
-    seen: u64,
-    /// How often clients had been looked at again.
-    reviewed: u64,
+    /// The number of the regime with which it came.
+    policy_since: u64,
+    /// Says whether clients are known, where that has ever changed.
+    known: Option<Known>,
+    /// The number of the regime with which it came.
+    known_since: u64,
     /// There are rules.
     is_closed: bool,
+    /// Clients are asked who they are.
+    asks: bool,
     /// Connections whose address decides whether they stay, and has been forgotten.
     addressless: Vec<ConnectionId>,
 }
 
 impl Access {
-    pub(crate) fn new(board: Arc<AccessBoard>) -> Access {
-        let (seen, policy) = (board.changes(), board.policy());
-        Access { is_closed: !policy.is_open(), reviewed: board.reviews(), board, policy, seen, addressless: Vec::new() }
+    pub(crate) fn new(regime: &Regime) -> Access {
+        Access {
+            policy: regime.policy.clone(),
+            policy_since: regime.policy_since(),
+            known: regime.known().cloned(),
+            known_since: regime.known_since(),
+            is_closed: !regime.policy.is_open(),
+            asks: regime.asks,
+            addressless: Vec::new(),
+        }
     }
 
     /// Whether clients are asked who they are.
     #[inline]
     pub(crate) fn asks(&self) -> bool {
-        self.board.asks()
+        self.asks
     }
 
     /// Whether there are rules: without any, everything is allowed.
@@ -55,26 +65,20 @@ impl Access {
         self.is_closed
     }
 
-    /// Takes on the rules that hold now; gives those that held before where they are others.
-    fn catch_up(&mut self) -> Option<Arc<Policy>> {
-        let changes = self.board.changes();
-        if changes == self.seen {
-            return None;
+    /// Takes on what holds now; gives what has to be looked at again because it is new.
+    pub(crate) fn take_on(&mut self, regime: &Regime) -> Reviews {
+        self.asks = regime.asks;
+        let rules = (regime.policy_since() != self.policy_since).then(|| {
+            self.policy_since = regime.policy_since();
+            self.is_closed = !regime.policy.is_open();
+            std::mem::replace(&mut self.policy, regime.policy.clone())
+        });
+        let clients = regime.known().filter(|_| regime.known_since() != self.known_since).cloned();
+        if clients.is_some() {
+            self.known_since = regime.known_since();
+            self.known.clone_from(&clients);
         }
-        self.seen = changes;
-        let policy = self.board.policy();
-        self.is_closed = !policy.is_open();
-        Some(std::mem::replace(&mut self.policy, policy))
-    }
-
-    /// What says whether clients are known, if they are to be looked at again.
-    fn take_review(&mut self) -> Option<Known> {
-        let reviews = self.board.reviews();
-        if reviews == self.reviewed {
-            return None;
-        }
-        self.reviewed = reviews;
-        self.board.known()
+        Reviews { rules, clients }
     }
 
     /// `listener`: that of a client without an identity.

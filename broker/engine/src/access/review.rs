@@ -22,6 +22,14 @@ const FILTERS_AT_ONCE: usize = 64;
 /// Connections or filters that are looked at in one slice.
 const SLICE_STEPS: usize = 256;
 
+/// What has to be looked at again because something else holds now.
+pub(crate) struct Reviews {
+    /// What has been granted: the rules of before.
+    pub(super) rules: Option<Arc<Policy>>,
+    /// Clients that have been let in: who says whether they are known.
+    pub(super) clients: Option<Known>,
+}
+
 /// Something that is looked at again, over several turns.
 pub(crate) enum Review {
     /// All clients that have been let in, from this place on: some may not be known any more.
@@ -33,14 +41,14 @@ pub(crate) enum Review {
 }
 
 impl<J: Journal> Shard<J> {
-    /// Takes on the rules that hold now, and begins to look at what has been granted by others.
-    #[inline]
-    pub(crate) fn look_at_access(&mut self) {
-        if let Some(was) = self.hub.access.catch_up() {
+    /// Begins to look at what has been granted by rules of before, and at clients that have been let in.
+    pub(crate) fn begin_reviews(&mut self, reviews: Reviews) {
+        let Reviews { rules, clients } = reviews;
+        if let Some(was) = rules {
             let changes = Box::new(Changes::between(&was, &self.hub.access.policy));
             self.begin(Job::Review(Review::Connections { next: 0, was, changes }));
         }
-        if let Some(known) = self.hub.access.take_review() {
+        if let Some(known) = clients {
             self.begin(Job::Review(Review::Identities { next: 0, known }));
         }
     }
@@ -96,7 +104,7 @@ impl<J: Journal> Shard<J> {
         while let Some(id) = self.hub.access.addressless.pop() {
             let address = surroundings.peer(id).and_then(Peer::ip);
             if let (Some(index), Some(address), Some(known)) =
-                (self.hub.connections.find(id), address, self.hub.access.board.known())
+                (self.hub.connections.find(id), address, self.hub.access.known.clone())
             {
                 self.review_identity(index, &known, Some(address));
             }
@@ -105,7 +113,7 @@ impl<J: Journal> Shard<J> {
 
     /// Whether somebody whose CONNECT is about to be accepted was let in before others were looked at, and would not be now.
     pub(crate) fn is_expelled(&self, index: ConnectionIndex, client_id: &str) -> bool {
-        let Some(known) = self.hub.access.board.known() else { return false };
+        let Some(known) = &self.hub.access.known else { return false };
         let visitor = self.visitor(index, client_id, self.remembered_address(index));
         matches!(known(&visitor), Fate::Unknown | Fate::Banned)
     }
@@ -212,16 +220,16 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn has_reviewed(&mut self, index: ConnectionIndex, session: SessionIndex) -> bool {
         let client_id = self.hub.sessions[session].client_id();
         let Some(permissions) = self.hub.permissions_of(index, client_id) else { return true };
-        let changes = self.hub.access.seen;
+        let since = self.hub.access.policy_since;
         let standing = self.hub.connections[index].standing_or_new();
-        if standing.is_reviewed_by(changes) {
+        if standing.is_reviewed_by(since) {
             return true;
         }
         standing.doubt_queue();
         if self.hub.sessions[session].subscriptions().len() > FILTERS_AT_ONCE {
             self.hub.connections[index].hold(Reason::Job);
         } else {
-            self.hub.connections[index].standing_or_new().note_reviewed_by(changes);
+            self.hub.connections[index].standing_or_new().note_reviewed_by(since);
         }
         self.review_subscriptions(session, index, permissions);
         !self.hub.connections[index].is_held_for(Reason::Job)
@@ -272,11 +280,11 @@ impl<J: Journal> Shard<J> {
     /// CONNECT is brought again.
     fn end_review(&mut self, connection: ConnectionId, permissions: &Permissions) {
         let is_current = Arc::ptr_eq(permissions.policy(), &self.hub.access.policy);
-        let changes = self.hub.access.seen;
+        let since = self.hub.access.policy_since;
         let Some(found) = self.hub.connections.get(connection) else { return };
         if found.is_held_for(Reason::Job) && found.session().is_none() {
             if is_current {
-                found.standing_or_new().note_reviewed_by(changes);
+                found.standing_or_new().note_reviewed_by(since);
             }
             self.hub.hear_again(connection, Reason::Job);
         }

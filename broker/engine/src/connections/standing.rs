@@ -198,13 +198,13 @@ impl Standing {
         self.doubts_queue = true;
     }
 
-    /// Whether the subscriptions of the session have been looked at for this connection, by the rules after so many changes.
-    pub(crate) fn is_reviewed_by(&self, changes: u64) -> bool {
-        self.reviewed_by == Some(changes)
+    /// Whether the subscriptions of the session have been looked at for this connection, by the rules that came with the regime of this number.
+    pub(crate) fn is_reviewed_by(&self, since: u64) -> bool {
+        self.reviewed_by == Some(since)
     }
 
-    pub(crate) fn note_reviewed_by(&mut self, changes: u64) {
-        self.reviewed_by = Some(changes);
+    pub(crate) fn note_reviewed_by(&mut self, since: u64) {
+        self.reviewed_by = Some(since);
     }
 
     /// It leaves its shard, with so much of the input heard ahead.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tautwire_access::{Identity, Policy};
 use tautwire_engine::{
-    AccessBoard, Action, Chunk, ConnectionId, NotPublished, Published, Question, Rest, Settings, Shard, Shared,
+    Action, Board, Chunk, ConnectionId, NotPublished, Published, Question, Regime, Rest, Settings, Shard, Shared,
     Standing, Surroundings, Verdict, turn,
 };
 use tautwire_message::Message;
@@ -26,7 +26,7 @@ pub(crate) type Client = usize;
 pub(crate) struct World {
     shards: Vec<Shard<Volatile>>,
     nodes: Vec<Node>,
-    pub(crate) board: Arc<AccessBoard>,
+    pub(crate) board: Arc<Board>,
     pub(crate) exchange: Arc<Exchange>,
     pub(crate) now_ms: u64,
     clients: usize,
@@ -45,7 +45,11 @@ struct Node {
     closed: Vec<Socket>,
     /// Connections that have sent something since the last turn.
     readable: Vec<ConnectionId>,
+    /// Is done in the next turn where orders are taken.
+    order: Option<Order>,
 }
+
+type Order = Box<dyn FnOnce(&mut Node, &mut Shard<Volatile>)>;
 
 struct Socket {
     client: Client,
@@ -62,12 +66,12 @@ impl World {
     pub(crate) fn with(shards: usize, settings: Settings) -> World {
         let settings = Settings { sys_interval_s: 0, ..settings };
         let shared = Shared::new(settings, Exchange::with_placement(Placement::new(shards, 0), LIMITS));
-        shared.access.set_asks(true);
+        shared.board.change(|first| first.asks = true);
         let shard = |index: usize| Shard::new(ShardIndex(index as u8), shared.clone(), Volatile, NOW_MS);
         World {
             shards: (0..shards).map(shard).collect(),
             nodes: (0..shards).map(|_| Node::default()).collect(),
-            board: shared.access.clone(),
+            board: shared.board.clone(),
             exchange: shared.exchange.clone(),
             now_ms: NOW_MS,
             clients: 0,
@@ -76,8 +80,33 @@ impl World {
 
     /// The rules that hold from now on.
     pub(crate) fn set_rules(&mut self, rules: &str) {
-        self.board.set(Arc::new(Policy::parse("access.toml", rules).expect("good rules")));
+        self.board.change(|next| next.policy = policy(rules));
         self.run();
+    }
+
+    /// In the midst of a turn something else holds, and then the client, which waits for it, is let in.
+    pub(crate) fn change_and_admit(&mut self, client: Client, user: &str, change: impl FnOnce(&mut Regime) + 'static) {
+        let (shard, id) = self.find(client).expect("it is connected");
+        let (board, now_ms, user) = (self.board.clone(), self.now_ms, user.to_owned());
+        self.nodes[shard].order = Some(Box::new(move |_, shard| {
+            board.change(change);
+            shard.decide(id, Verdict::Admitted { identity: Arc::new(identity(&user)), data: None }, now_ms);
+        }));
+        self.run();
+    }
+
+    /// In the midst of a turn something else holds, and then somebody comes and says this.
+    pub(crate) fn change_and_let_in(&mut self, bytes: &[u8], change: impl FnOnce(&mut Regime) + 'static) -> Client {
+        self.clients += 1;
+        let socket = Socket { client: self.clients, input: bytes.into(), output: Vec::new(), standing: None };
+        let board = self.board.clone();
+        self.nodes[0].order = Some(Box::new(move |node, shard| {
+            board.change(change);
+            node.fresh.push(socket);
+            assert!(node.adopt(shard));
+        }));
+        self.run();
+        self.clients
     }
 
     /// A connection, by the first shard.
@@ -255,6 +284,10 @@ impl World {
     }
 }
 
+pub(crate) fn policy(rules: &str) -> Arc<Policy> {
+    Arc::new(Policy::parse("access.toml", rules).expect("good rules"))
+}
+
 pub(crate) fn identity(user: &str) -> Identity {
     Identity { user: Some(user.into()), ..Identity::anonymous("desk".into()) }
 }
@@ -309,7 +342,11 @@ impl Surroundings<Volatile> for Node {
 
     fn accept(&mut self, _: &mut Shard<Volatile>) {}
 
-    fn take_orders(&mut self, _: &mut Shard<Volatile>) {}
+    fn take_orders(&mut self, shard: &mut Shard<Volatile>) {
+        if let Some(order) = self.order.take() {
+            order(self, shard);
+        }
+    }
 
     fn carry_out(&mut self, shard: &mut Shard<Volatile>, action: Action) {
         match action {

@@ -4,6 +4,7 @@ mod connect;
 mod desk;
 mod exchange;
 mod quotas;
+mod regime;
 mod returning;
 mod rules;
 

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 use super::failures::{FailureRule, Failures};
 use super::network::{Network, PREFIX_MAX};
@@ -57,12 +57,23 @@ pub struct BanCounters {
 #[derive(Debug, Default)]
 pub struct Bans {
     rules: RwLock<Vec<FailureRule>>,
+    by_rule_told: Told,
     table: Mutex<Table>,
     /// How many bans there are, so that nobody takes the lock where there is none.
     count: AtomicUsize,
     refused: AtomicU64,
     by_rule: AtomicU64,
     not_noted: AtomicU64,
+}
+
+/// Who is told of bans by rule.
+#[derive(Default)]
+struct Told(OnceLock<Box<dyn Fn() + Send + Sync>>);
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Told")
+    }
 }
 
 #[derive(Debug, Default)]
@@ -83,6 +94,12 @@ impl Bans {
     #[must_use]
     pub fn new(rules: Vec<FailureRule>) -> Bans {
         Bans { rules: RwLock::new(rules), ..Bans::default() }
+    }
+
+    /// Calls `told` after each attempt by which a rule has banned somebody, so that who is there already can be looked at. It must take no
+    /// time: a thread that serves clients may call it. The first one counts.
+    pub fn tell_of_bans_by_rule(&self, told: impl Fn() + Send + Sync + 'static) {
+        let _ = self.by_rule_told.0.set(Box::new(told));
     }
 
     /// From now on these are the rules. Where they are others, failures of before do not count; bans stay.
@@ -191,6 +208,10 @@ impl Bans {
                     self.not_noted.fetch_add(1, Ordering::Relaxed);
                 }
             }
+        }
+        drop(rules);
+        if let Some(told) = self.by_rule_told.0.get().filter(|_| !banned.is_empty()) {
+            told();
         }
         banned
     }

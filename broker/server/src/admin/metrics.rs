@@ -112,7 +112,7 @@ fn collect(admin: &Admin) -> Vec<Metric> {
         value: admin.control.memory().held(*kind),
     }));
     let WorkerCounters { done, refused, late, abandoned } = admin.reloader.porter().counters();
-    let (changes, changes_refused) = admin.store.as_ref().map_or((0, 0), |store| store.changes());
+    let (changes, changes_refused) = admin.store.changes();
     let own = [
         ("auth_work", "Hashes, signatures and questions to others by which it was found out who clients are.", done),
         ("auth_work_refused", "Clients refused because too many waited for that.", refused),

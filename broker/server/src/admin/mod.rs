@@ -29,7 +29,7 @@ use crate::contracts::Store;
 use crate::serve::reload::Reloader;
 use request::Reading;
 use response::{Response, Status};
-pub(crate) use token::{Token, is_open_to_others, read_text as read_token};
+pub(crate) use token::{CurrentToken, Token, is_open_to_others, read_text as read_token};
 
 /// Requests under way at once. Further connections are answered with 503.
 const CONNECTIONS_MAX: usize = 16;
@@ -43,9 +43,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// What the API answers from.
 pub(crate) struct Admin {
     control: Control,
-    token: Token,
-    /// `None` where no folder of contracts is configured.
-    store: Option<Arc<Store>>,
+    token: Arc<CurrentToken>,
+    store: Arc<Store>,
     reloader: Arc<Reloader>,
     counters: Counters,
     started: Instant,
@@ -63,7 +62,7 @@ struct Counters {
 }
 
 impl Admin {
-    pub(crate) fn new(control: Control, token: Token, store: Option<Arc<Store>>, reloader: Arc<Reloader>) -> Admin {
+    pub(crate) fn new(control: Control, token: Arc<CurrentToken>, store: Arc<Store>, reloader: Arc<Reloader>) -> Admin {
         Admin { control, token, store, reloader, counters: Counters::default(), started: Instant::now() }
     }
 

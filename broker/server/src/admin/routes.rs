@@ -44,8 +44,8 @@ pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
         ("/contracts", _, "GET") => all(&admin.control.contracts()),
         ("/metrics" | "/contracts" | "/config" | "/config/diff", ..) => not_allowed("GET"),
         (_, Some(name), "GET") => one(Status::OK, &admin.control.contracts(), name),
-        (_, Some(name), "PUT") => with_store(admin, |store| put(store, name, head, reading)),
-        (_, Some(name), "DELETE") => with_store(admin, |store| delete(store, name)),
+        (_, Some(name), "PUT") => put(&admin.store, name, head, reading),
+        (_, Some(name), "DELETE") => delete(&admin.store, name),
         (_, Some(_), _) => not_allowed("GET, PUT, DELETE"),
         _ => not_found(
             "there is nothing here; there are /health, /metrics, /bans, /config, /config/diff, /config/reload, /contracts, \
@@ -141,19 +141,10 @@ fn not_changed(name: &str, error: &StoreError) -> Response {
     match error {
         StoreError::Wrong(errors) => Response::wrong_contracts(errors),
         StoreError::Unknown => not_found("there is no contract of that name"),
+        StoreError::NoFolder => Response::error(Status::CONFLICT, "contracts_not_configured", &error.to_string()),
         StoreError::Write(_) => {
             log::error!("the contract {} is not changed: {error}", name.escape_debug());
             Response::error(Status::INTERNAL, "contracts_not_written", &error.to_string())
-        }
-    }
-}
-
-fn with_store(admin: &Admin, change: impl FnOnce(&Store) -> Response) -> Response {
-    match &admin.store {
-        Some(store) => change(store),
-        None => {
-            let message = "the broker has no folder for contracts: set contracts.path";
-            Response::error(Status::CONFLICT, "contracts_not_configured", message)
         }
     }
 }

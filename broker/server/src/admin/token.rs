@@ -4,6 +4,7 @@ use std::fmt;
 use std::hint::black_box;
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::{PoisonError, RwLock};
 
 use sha2::{Digest as _, Sha256};
 
@@ -29,10 +30,30 @@ impl Token {
     }
 
     /// Whether `given` is the token. Takes the same time for all that are not.
-    pub(super) fn is(&self, given: &[u8]) -> bool {
+    fn is(&self, given: &[u8]) -> bool {
         let given: [u8; 32] = Sha256::digest(given).into();
         let different = self.0.iter().zip(given).fold(0, |different, (a, b)| black_box(different | (a ^ b)));
         different == 0
+    }
+}
+
+/// The token that requests must carry now.
+#[derive(Debug)]
+pub(crate) struct CurrentToken(RwLock<Token>);
+
+impl CurrentToken {
+    pub(crate) fn new(token: Token) -> CurrentToken {
+        CurrentToken(RwLock::new(token))
+    }
+
+    /// From now on requests must carry this one.
+    pub(crate) fn set(&self, token: Token) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = token;
+    }
+
+    /// Whether `given` is it. Takes the same time for all that are not.
+    pub(super) fn is(&self, given: &[u8]) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).is(given)
     }
 }
 

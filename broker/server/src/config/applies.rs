@@ -84,7 +84,10 @@ const AT_ONCE: &[&str] = &[
     "data.ack_topics",
     "memory.limit",
     "disk.limit",
+    "contracts.path",
     "contracts.discovery",
+    "admin.token_file",
+    "audit.file",
     "limits.connections",
     "limits.client_breaks",
     "limits.client_breaks_s",
@@ -160,17 +163,8 @@ const NEW_CONNECTIONS: &[&str] = &[
     "limits.in_flight_per_client",
 ];
 
-const RESTART: &[&str] = &[
-    "threads",
-    "user",
-    "audit.file",
-    "data.path",
-    "contracts.path",
-    "admin.listen",
-    "admin.token_file",
-    "limits.cold_bytes",
-    "limits.shard_queue_batches",
-];
+const RESTART: &[&str] =
+    &["threads", "user", "data.path", "admin.listen", "limits.cold_bytes", "limits.shard_queue_batches"];
 
 /// Keys of a table `[[listener]]`.
 const OF_LISTENERS_AT_ONCE: &[&str] = &[

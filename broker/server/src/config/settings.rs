@@ -159,6 +159,7 @@ settings! {
         /// The authorities that issue certificates of the hook and of `auth.jwt_url`. Empty means those of the system.
         https_ca: FilePaths = FilePaths::default();
         /// Who is banned for showing too often what is wrong, for example `10 by address in 60 ban 600`.
+        /// A [ban](concepts/authentication.md#bans) disconnects those who are connected, too.
         ban: FailureRules = FailureRules::default();
         /// Threads that compute hashes of passwords and signatures, 20 ms and 19 MiB each by default. 0 means half as many as there are
         /// cores, at least one.
@@ -175,7 +176,8 @@ settings! {
     /// The audit log.
     audit: AuditConfig {
         /// The file to which it is [told](operating/running.md#audit-log) who came, who was refused or denied what, and what operators have done:
-        /// an object of JSON in each line. It is opened anew on SIGHUP, so that it can be moved away. Empty means none.
+        /// an object of JSON in each line. It is opened anew at each
+        /// [reload](operating/reload.md), so that it can be moved away. Empty means none.
         file: FilePath = FilePath::default();
     }
 
@@ -217,8 +219,8 @@ settings! {
 
     /// What payloads must look like, topic by topic.
     contracts: ContractsConfig {
-        /// The folder with `contracts.toml`, `.proto` files and JSON Schemas. It is read at start and again on SIGHUP; whole, or
-        /// not at all where something in it is wrong. Empty means no contracts.
+        /// The folder with `contracts.toml`, `.proto` files and JSON Schemas. It is read at start and again at each
+        /// [reload](operating/reload.md); whole, or not at all where something in it is wrong. Empty means no contracts.
         path: FilePath = FilePath::default();
         /// Whether clients are told of the contracts, by retained messages below `$SYS/contracts/` and on request. Without,
         /// there are no such messages, and requests are refused as any message to a topic below `$SYS` is.
@@ -231,7 +233,8 @@ settings! {
         /// It speaks plain HTTP: where others can listen in, put a proxy that ends TLS in front.
         listen: AdminListen = AdminListen::default();
         /// The file with the token that requests must carry (`Authorization: Bearer …`): one line of 16 to 1,024 visible
-        /// characters without spaces. Needed where `admin.listen` is set; there is no default token.
+        /// characters without spaces. It is read at start and again at each [reload](operating/reload.md). Needed where
+        /// `admin.listen` is set; there is no default token.
         token_file: FilePath = FilePath::default();
     }
 

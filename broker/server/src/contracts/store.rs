@@ -1,10 +1,10 @@
-//! The contracts of a running broker: its folder, and the ways to change them.
+//! The contracts of a running broker: its folder, if it has one, and the ways to change them.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tautwire_contracts::{Catalogue, LoadError};
 use tautwire_reactor::Control;
@@ -15,9 +15,9 @@ use super::folder;
 
 /// A change comes from the API or from a signal; one is done after the other.
 pub(crate) struct Store {
-    folder: PathBuf,
+    /// Held while a change is made.
+    folder: Mutex<Option<PathBuf>>,
     control: Control,
-    changing: Mutex<()>,
     changes: AtomicU64,
     changes_refused: AtomicU64,
 }
@@ -31,6 +31,8 @@ pub(crate) enum StoreError {
     Write(io::Error),
     /// There is no contract of that name.
     Unknown,
+    /// The broker has no folder for contracts.
+    NoFolder,
 }
 
 impl From<Vec<LoadError>> for StoreError {
@@ -48,16 +50,16 @@ impl fmt::Display for StoreError {
             }
             StoreError::Write(error) => write!(f, "the folder of contracts cannot be written: {error}"),
             StoreError::Unknown => f.write_str("there is no contract of that name"),
+            StoreError::NoFolder => f.write_str("the broker has no folder for contracts: set contracts.path"),
         }
     }
 }
 
 impl Store {
-    pub(crate) fn new(folder: &Path, control: Control) -> Store {
+    pub(crate) fn new(folder: Option<&Path>, control: Control) -> Store {
         Store {
-            folder: folder.to_owned(),
+            folder: Mutex::new(folder.map(Path::to_owned)),
             control,
-            changing: Mutex::default(),
             changes: AtomicU64::new(0),
             changes_refused: AtomicU64::new(0),
         }
@@ -68,59 +70,61 @@ impl Store {
         (self.changes.load(Ordering::Relaxed), self.changes_refused.load(Ordering::Relaxed))
     }
 
-    /// Reads the folder again, and changes nothing.
+    /// Has `adopt` take on what is in a folder while nobody else makes a change. It gives the folder that holds from now on, if there is one.
     ///
     /// # Errors
-    /// What is wrong with the contracts.
-    pub(crate) fn read_again(&self) -> Result<Arc<Catalogue>, Vec<String>> {
-        folder::load(&self.folder).map(Arc::new).map_err(|errors| folder::told(&self.folder, &errors))
-    }
-
-    /// Reads the folder again and has `adopt` take on what is there, while nobody else makes a change.
-    ///
-    /// # Errors
-    /// What is wrong with the contracts, or what `adopt` finds wrong.
+    /// What `adopt` finds wrong; nothing has changed then.
     pub(crate) fn reload<T>(
         &self,
-        adopt: impl FnOnce(Result<Arc<Catalogue>, Vec<String>>) -> Result<T, Vec<String>>,
+        adopt: impl FnOnce() -> Result<(Option<PathBuf>, T), Vec<String>>,
     ) -> Result<T, Vec<String>> {
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = adopt(self.read_again());
-        self.count(result.is_ok());
-        result
+        let mut folder = self.folder();
+        let result = adopt();
+        let is_about_contracts = folder.is_some() || matches!(result, Ok((Some(_), _)));
+        if is_about_contracts {
+            self.count(result.is_ok());
+        }
+        result.map(|(next, done)| {
+            *folder = next;
+            done
+        })
     }
 
     /// Adds a contract, or replaces the one of that name; gives what holds then, and whether it is new.
     pub(crate) fn put(&self, name: &str, entry: &Entry) -> Result<(Arc<Catalogue>, bool), StoreError> {
-        self.alone(|| {
+        self.alone(|folder| {
             let is_new = self.control.contracts().named(name).is_none();
-            let change = Change::put(folder::read(&self.folder)?, name, entry)?;
-            Ok((self.apply(change)?, is_new))
+            let change = Change::put(folder::read(folder)?, name, entry)?;
+            Ok((self.apply(change, folder)?, is_new))
         })
     }
 
     /// Takes a contract away.
     pub(crate) fn remove(&self, name: &str) -> Result<(), StoreError> {
-        self.alone(|| {
-            let change = Change::remove(folder::read(&self.folder)?, name)?.ok_or(StoreError::Unknown)?;
-            self.apply(change).map(|_| ())
+        self.alone(|folder| {
+            let change = Change::remove(folder::read(folder)?, name)?.ok_or(StoreError::Unknown)?;
+            self.apply(change, folder).map(|_| ())
         })
     }
 
     /// What has been written holds, and only that: after a restart there are the same contracts.
-    fn apply(&self, change: Change) -> Result<Arc<Catalogue>, StoreError> {
-        change.apply(&self.folder).map_err(StoreError::Write)?;
+    fn apply(&self, change: Change, folder: &Path) -> Result<Arc<Catalogue>, StoreError> {
+        change.apply(folder).map_err(StoreError::Write)?;
         let catalogue = Arc::new(change.catalogue);
         self.control.set_contracts(catalogue.clone());
         Ok(catalogue)
     }
 
     /// Makes a change while nobody else makes one, and counts what came of it.
-    fn alone<T>(&self, change: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = change();
+    fn alone<T>(&self, change: impl FnOnce(&Path) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let folder = self.folder();
+        let result = change(folder.as_deref().ok_or(StoreError::NoFolder)?);
         self.count(result.is_ok());
         result
+    }
+
+    fn folder(&self) -> MutexGuard<'_, Option<PathBuf>> {
+        self.folder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn count(&self, is_changed: bool) {

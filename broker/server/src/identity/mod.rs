@@ -3,6 +3,7 @@
 mod ask;
 pub(crate) mod ban_file;
 mod chains;
+mod enforcement;
 mod outside;
 mod porter;
 mod users;
@@ -10,6 +11,7 @@ mod workers;
 
 pub(crate) use ask::{ask, from_file};
 pub(crate) use chains::Chains;
+pub(crate) use enforcement::Enforcement;
 pub(crate) use porter::{Porter, Reading};
 pub(crate) use users::{edit, read};
 pub(crate) use workers::WorkerCounters;

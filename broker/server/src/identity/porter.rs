@@ -30,8 +30,9 @@ pub(crate) struct Porter {
     /// Where bans outlive the broker.
     ban_file: Mutex<Option<BanFile>>,
     /// Where nothing takes long, there are no threads for it.
-    workers: RwLock<Option<(Pool, Arc<Workers>)>>,
-    pool: Mutex<Pool>,
+    workers: RwLock<Option<StartedWorkers>>,
+    /// What the first threads are started with.
+    pool: Pool,
     tally: Arc<WorkerTally>,
     clock: Clock,
 }
@@ -57,6 +58,9 @@ impl Pool {
     }
 }
 
+/// Threads, and what they have been started with.
+pub(crate) struct StartedWorkers(Pool, Arc<Workers>);
+
 /// What a porter has read, to be adopted.
 pub(crate) struct Reading {
     pub(crate) chains: Arc<Chains>,
@@ -79,7 +83,7 @@ impl Porter {
             ban_file: Mutex::new(None),
             lasting: Mutex::new(lasting),
             workers: RwLock::new(None),
-            pool: Mutex::new(Pool::of(config)?),
+            pool: Pool::of(config)?,
             tally: Arc::default(),
             clock: Clock::start(),
         })
@@ -98,42 +102,58 @@ impl Porter {
         }
     }
 
-    /// From now on clients are asked by these.
-    pub(crate) fn adopt(&self, reading: Reading) {
-        let Reading { chains, pool, rules } = reading;
+    /// Starts the threads that a reading needs and that are not there.
+    ///
+    /// # Errors
+    /// They cannot be started.
+    pub(crate) fn workers_for(&self, reading: &Reading) -> Result<Option<StartedWorkers>, String> {
+        let Reading { chains, pool, .. } = reading;
+        let held = self.workers.read().unwrap_or_else(PoisonError::into_inner);
+        if !chains.ask() || held.as_ref().is_some_and(|StartedWorkers(held, _)| held == pool) {
+            return Ok(None);
+        }
+        drop(held);
+        self.started(pool).map(Some)
+    }
+
+    /// From now on clients are asked by these. It takes no time, but for whoever drops the chains of before last. `workers` are those of [`Porter::workers_for`].
+    pub(crate) fn adopt(&self, reading: Reading, workers: Option<StartedWorkers>) {
+        let Reading { chains, pool: _, rules } = reading;
         self.bans.set_rules(rules);
+        if workers.is_some() {
+            // Threads of before finish what they have.
+            *self.workers.write().unwrap_or_else(PoisonError::into_inner) = workers;
+        }
         *self.chains.write().unwrap_or_else(PoisonError::into_inner) = chains;
-        *self.pool.lock().unwrap_or_else(PoisonError::into_inner) = pool;
-        self.start_workers();
     }
 
     pub(crate) fn chains(&self) -> Arc<Chains> {
         self.chains.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Starts the threads for what takes long, if anything is asked. Not for threads that serve clients: it reads the system's
-    /// certificates.
-    pub(crate) fn start_workers(&self) {
-        if !self.chains().ask() {
-            return;
+    /// Starts the threads for what takes long, if anything is asked, when the broker starts.
+    ///
+    /// # Errors
+    /// They cannot be started.
+    pub(crate) fn start_workers(&self) -> Result<(), String> {
+        if self.chains().ask() {
+            let workers = self.started(&self.pool)?;
+            *self.workers.write().unwrap_or_else(PoisonError::into_inner) = Some(workers);
         }
-        let pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if self.workers.read().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|(held, _)| *held == pool) {
-            return;
-        }
+        Ok(())
+    }
+
+    /// Not for threads that serve clients: it reads the system's certificates.
+    fn started(&self, pool: &Pool) -> Result<StartedWorkers, String> {
         let outside = Box::new(Http::new(&pool.authorities));
-        match Workers::start(pool.limits, self.clock, outside, self.tally.clone()) {
-            // Threads of before finish what they have.
-            Ok(workers) => {
-                *self.workers.write().unwrap_or_else(PoisonError::into_inner) = Some((pool, Arc::new(workers)));
-            }
-            Err(error) => log::error!("threads for authentication cannot be started: {error}"),
-        }
+        let workers = Workers::start(pool.limits, self.clock, outside, self.tally.clone());
+        let workers = workers.map_err(|error| format!("threads for authentication cannot be started: {error}"))?;
+        Ok(StartedWorkers(pool.clone(), Arc::new(workers)))
     }
 
     fn workers(&self) -> Option<Arc<Workers>> {
         let held = self.workers.read().unwrap_or_else(PoisonError::into_inner);
-        held.as_ref().map(|(_, workers)| workers.clone())
+        held.as_ref().map(|StartedWorkers(_, workers)| workers.clone())
     }
 
     /// Who is not let in, whatever it shows.

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use log::Record;
 use log::kv::{Error, Key, Value, VisitSource};
@@ -24,15 +24,37 @@ static QUEUE: OnceLock<Audit> = OnceLock::new();
 
 struct Audit {
     queue: Arc<Queue>,
-    reopen: Arc<AtomicBool>,
+    next: Arc<Next>,
+    /// There is a file.
+    is_on: AtomicBool,
 }
 
-/// The file, which can be opened anew after somebody has moved it away.
+/// Where the lines that are written next go.
 struct AuditFile {
-    path: PathBuf,
     file: File,
-    reopen: Arc<AtomicBool>,
+    next: Arc<Next>,
 }
+
+/// A file that takes the place of the one that is written to.
+#[derive(Default)]
+struct Next {
+    is_there: AtomicBool,
+    file: Mutex<Option<File>>,
+    /// Where the file is.
+    path: Mutex<PathBuf>,
+}
+
+impl Next {
+    fn put(&self, path: PathBuf, file: File) {
+        *locked(&self.path) = path;
+        *locked(&self.file) = Some(file);
+        self.is_there.store(true, Ordering::Release);
+    }
+}
+
+/// A file that is open, to be written to from now on; or that there is to be none.
+#[derive(Debug)]
+pub(crate) struct NextFile(Option<(PathBuf, File)>);
 
 /// Writes what belongs to the audit log to this file from now on, behind what is there. The file is made over to `owner`, by numbers of user
 /// and group, where the broker is about to become somebody else: it is opened anew as that user.
@@ -40,29 +62,62 @@ struct AuditFile {
 /// # Errors
 /// The file cannot be opened, or the thread that writes cannot be started.
 pub(crate) fn start(path: &Path, owner: Option<(u32, u32)>) -> io::Result<()> {
-    let reopen = Arc::new(AtomicBool::new(false));
     let opened = open(path)?;
     if let Some((uid, gid)) = owner.filter(|(uid, _)| opened.metadata().is_ok_and(|file| file.uid() != *uid)) {
         fchown(&opened, Some(uid), Some(gid))?;
     }
-    let file = AuditFile { path: path.to_owned(), file: opened, reopen: reopen.clone() };
-    let queue = Queue::start(Box::new(file), |count| {
+    begin(path.to_owned(), opened)
+}
+
+fn begin(path: PathBuf, file: File) -> io::Result<()> {
+    let next = Arc::new(Next { path: Mutex::new(path), ..Next::default() });
+    let queue = Queue::start(Box::new(AuditFile { file, next: next.clone() }), |count| {
         line(&UtcTime::now(), |out| out.push_str(&format!(",\"event\":\"lost\",\"lines\":{count}")))
     })?;
-    let _ = QUEUE.set(Audit { queue, reopen });
+    let _ = QUEUE.set(Audit { queue, next, is_on: AtomicBool::new(true) });
     Ok(())
 }
 
-/// Opens the file anew before the next line: it may have been moved away.
+/// Opens the file anew: it may have been moved away. What is written next is in the new one.
 pub(crate) fn reopen() {
-    if let Some(audit) = QUEUE.get() {
-        audit.reopen.store(true, Ordering::Release);
+    let Some(audit) = QUEUE.get().filter(|audit| audit.is_on.load(Ordering::Acquire)) else { return };
+    let path = locked(&audit.next.path).clone();
+    match open(&path) {
+        Ok(file) => audit.next.put(path, file),
+        Err(error) => log::error!("the audit log {} cannot be opened anew: {error}", path.display()),
+    }
+}
+
+/// Opens the file that is to be written to next; `None`: there is to be none.
+///
+/// # Errors
+/// It cannot be opened. Nothing has changed then.
+pub(crate) fn open_next(path: Option<&Path>) -> Result<NextFile, String> {
+    let opened = path.map(|path| open(path).map(|file| (path.to_owned(), file)).map_err(|error| (path, error)));
+    let opened = opened.transpose().map_err(|(path, error)| format!("audit.file: {}: {error}", path.display()))?;
+    Ok(NextFile(opened))
+}
+
+/// From now on this file is written to.
+pub(crate) fn adopt(next: NextFile) {
+    match (next.0, QUEUE.get()) {
+        (Some((path, file)), Some(audit)) => {
+            audit.next.put(path, file);
+            audit.is_on.store(true, Ordering::Release);
+        }
+        (Some((path, file)), None) => {
+            if let Err(error) = begin(path, file) {
+                log::error!("there is no audit log: its thread cannot be started: {error}");
+            }
+        }
+        (None, Some(audit)) => audit.is_on.store(false, Ordering::Release),
+        (None, None) => {}
     }
 }
 
 /// Takes a record, if there is a file.
 pub(super) fn take(record: &Record<'_>) {
-    let Some(audit) = QUEUE.get() else { return };
+    let Some(audit) = QUEUE.get().filter(|audit| audit.is_on.load(Ordering::Acquire)) else { return };
     audit.queue.push(line(&UtcTime::now(), |out| {
         // The visitor fails never.
         let _ = record.key_values().visit(&mut Pairs(out));
@@ -74,6 +129,10 @@ pub(super) fn flush() {
     if let Some(audit) = QUEUE.get() {
         audit.queue.wait_until_written(super::LAST_LINES);
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn line(now: &UtcTime, push: impl FnOnce(&mut String)) -> String {
@@ -108,15 +167,14 @@ fn open(path: &Path) -> io::Result<File> {
 
 impl Write for AuditFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.reopen.swap(false, Ordering::AcqRel) {
-            match open(&self.path) {
-                Ok(file) => self.file = file,
-                Err(error) => log::error!("the audit log {} cannot be opened anew: {error}", self.path.display()),
-            }
+        if self.next.is_there.swap(false, Ordering::AcqRel)
+            && let Some(file) = locked(&self.next.file).take()
+        {
+            self.file = file;
         }
         let written = self.file.write(bytes);
         if let Err(error) = &written {
-            log::error!("the audit log {} cannot be written: {error}", self.path.display());
+            log::error!("the audit log {} cannot be written: {error}", locked(&self.next.path).display());
         }
         written
     }

@@ -20,7 +20,7 @@ use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
 use tautwire_reactor::{Broker, DataDirectory, Doorkeeper, Entrance, OnDamage, Place, StartError};
 
-use crate::admin::{Admin, Token};
+use crate::admin::{Admin, CurrentToken, Token};
 use crate::config::Config;
 use crate::config::listen::{Address, MQTT_PORT};
 use crate::contracts::{self, Store};
@@ -53,10 +53,7 @@ impl Prepared {
 /// # Errors
 /// Everything that is wrong with them.
 pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
-    let contracts = match config.contracts.path.get() {
-        Some(path) => contracts::load(path).map_err(|errors| contracts::told(path, &errors)),
-        None => Ok(Catalogue::default()),
-    };
+    let contracts = config.contracts.path.get().map_or_else(|| Ok(Catalogue::default()), read_contracts);
     let file = config.admin.token_file.get().filter(|_| config.admin.listen.0.is_some());
     let token = file.map(Token::read).transpose();
     let listeners = config.listeners();
@@ -71,6 +68,14 @@ pub(crate) fn prepare(config: &Config) -> Result<Prepared, Vec<String>> {
             Err(lists.chain(token.err()).chain(tls.err()).chain(user.err()).collect())
         }
     }
+}
+
+/// Reads the contracts of a folder.
+///
+/// # Errors
+/// Everything that is wrong with them, a line each.
+fn read_contracts(folder: &Path) -> Result<Catalogue, Vec<String>> {
+    contracts::load(folder).map_err(|errors| contracts::told(folder, &errors))
 }
 
 /// Runs the broker until it is told to stop by SIGINT or SIGTERM. The line `listening on mqtt://ADDRESS:PORT`,
@@ -119,7 +124,6 @@ pub(crate) fn run(source: Source, mut config: Config, prepared: Prepared, on_dam
         if signal != SIGHUP {
             break;
         }
-        crate::log::audit::reopen();
         match reloader.reload() {
             Ok(reloaded) => log::info!("SIGHUP: {reloaded}"),
             Err(errors) => {
@@ -147,7 +151,7 @@ fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnD
         (Some(address), Some(token)) => {
             let listener = TcpListener::bind(address)
                 .map_err(|error| format!("cannot listen on {address} for the admin API: {error}"))?;
-            Some((token, listener))
+            Some((Arc::new(CurrentToken::new(token)), listener))
         }
         _ => None,
     };
@@ -163,16 +167,24 @@ fn start(source: Source, config: &mut Config, prepared: Prepared, on_damage: OnD
     let data = data.as_deref().map(|path| DataDirectory { path, on_damage, limit_bytes });
     let (contracts, policy) = (Arc::new(prepared.contracts), prepared.policy);
     let porter = prepared.porter;
-    porter.start_workers();
+    porter.start_workers()?;
     let has_bans = !porter.bans().list(porter.now()).is_empty();
     let asks = porter.chains().ask() || !policy.is_open() || has_bans;
     let doors = Doors { porter: porter.clone(), asks, policy, user: prepared.user };
     let broker = start_broker(config, contracts, doors, &prepared.tls, data).map_err(|error| error.to_string())?;
     let control = broker.control();
     crate::log::count_losses(&control);
-    let store = config.contracts.path.get().map(|path| Arc::new(Store::new(path, control.clone())));
-    let reloader =
-        Arc::new(Reloader::new(source, config.clone(), control.clone(), store.clone(), prepared.tls.clone(), porter));
+    let store = Arc::new(Store::new(config.contracts.path.get(), control.clone()));
+    let reloader = Arc::new(Reloader::new(
+        source,
+        config.clone(),
+        control.clone(),
+        store.clone(),
+        admin.as_ref().map(|(token, _)| token.clone()),
+        prepared.tls.clone(),
+        porter,
+    ));
+    reloader.enforce_bans_by_rule();
     let admin = admin.map(|(token, listener)| {
         let address = listener.local_addr()?;
         Admin::new(control, token, store, reloader.clone()).serve(listener).map(|()| address)

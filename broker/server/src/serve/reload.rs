@@ -3,23 +3,25 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tautwire_access::Policy;
 use tautwire_contracts::Catalogue;
-use tautwire_engine::{Fate, Visitor};
+use tautwire_engine::{Fate, Known, Visitor};
 use tautwire_identity::Banned;
-use tautwire_reactor::{Control, Place, StartError};
+use tautwire_reactor::{Change, Control, Place, StartError};
 
-use super::settings;
 use super::tls::{PreparedTls, TlsServers};
+use super::{read_contracts, settings};
+use crate::admin::{CurrentToken, Token};
 use crate::config::applies::{self, Applies, ListenerChanges};
 use crate::config::listener::Listener;
 use crate::config::{self, Config, Override};
 use crate::contracts::Store;
-use crate::identity::{Chains, Porter, Reading};
+use crate::identity::{Chains, Enforcement, Porter, Reading};
 use crate::json;
+use crate::log::audit;
 use crate::rules;
 
 /// Where the configuration comes from.
@@ -43,7 +45,9 @@ impl Source {
 pub(crate) struct Reloader {
     source: Source,
     control: Control,
-    store: Option<Arc<Store>>,
+    store: Arc<Store>,
+    /// `None` where there is no admin API.
+    token: Option<Arc<CurrentToken>>,
     tls: Mutex<TlsServers>,
     porter: Arc<Porter>,
     /// What the broker has been started with, but for what has been applied since.
@@ -74,11 +78,12 @@ impl Reloader {
         source: Source,
         running: Config,
         control: Control,
-        store: Option<Arc<Store>>,
+        store: Arc<Store>,
+        token: Option<Arc<CurrentToken>>,
         tls: TlsServers,
         porter: Arc<Porter>,
     ) -> Reloader {
-        Reloader { source, control, store, tls: Mutex::new(tls), porter, running: Mutex::new(running) }
+        Reloader { source, control, store, token, tls: Mutex::new(tls), porter, running: Mutex::new(running) }
     }
 
     /// The configuration that holds now, as a file.
@@ -96,9 +101,8 @@ impl Reloader {
     /// # Errors
     /// Everything that is wrong, a line each with file, line and reason.
     pub(crate) fn compare(&self) -> Result<Reloaded, Vec<String>> {
-        let contracts = self.store.as_ref().map(|store| store.read_again());
         let running = self.running();
-        self.prepare(&running, contracts).map(|ready| ready.compared_with(&running))
+        self.prepare(&running).map(|ready| ready.compared_with(&running))
     }
 
     /// Reads everything again, and has it hold.
@@ -106,22 +110,33 @@ impl Reloader {
     /// # Errors
     /// Everything that is wrong, likewise. Nothing has changed then.
     pub(crate) fn reload(&self) -> Result<Reloaded, Vec<String>> {
-        let result = match &self.store {
-            Some(store) => store.reload(|contracts| self.adopt(Some(contracts))),
-            None => self.adopt(None),
-        };
+        // So that it can be moved away, whatever else there is to read.
+        audit::reopen();
+        let result = self.store.reload(|| self.adopt());
         let (is_done, what) = match &result {
             Ok(reloaded) => ("yes", reloaded.to_string()),
             Err(errors) => ("no", errors.join("; ")),
         };
-        log::error!(target: crate::log::audit::TARGET, event = "reload", done = is_done, what = &*what; "");
+        log::error!(target: audit::TARGET, event = "reload", done = is_done, what = &*what; "");
         result
     }
 
     /// Somebody has been banned: clients are asked who they are from now on, and those who are there are looked at.
     pub(crate) fn enforce_bans(&self) {
-        self.control.set_asks(true);
-        self.review_clients(self.porter.chains());
+        // A reload that has not seen the ban may be about to say that nobody need be asked.
+        let _alone = self.running();
+        self.control.review_clients(self.known(self.porter.chains()));
+    }
+
+    /// From now on bans by rule are enforced on those who are connected, too.
+    pub(crate) fn enforce_bans_by_rule(self: &Arc<Reloader>) {
+        let reloader = Arc::downgrade(self);
+        let enforcement = Enforcement::new(move || {
+            if let Some(reloader) = reloader.upgrade() {
+                reloader.enforce_bans();
+            }
+        });
+        self.porter.bans().tell_of_bans_by_rule(move || enforcement.note());
     }
 
     /// Whether clients have to be asked anything.
@@ -129,10 +144,10 @@ impl Reloader {
         chains.ask() || !policy.is_open() || !self.porter.bans().list(self.porter.now()).is_empty()
     }
 
-    /// Disconnects those who are not known any more, or banned.
-    fn review_clients(&self, chains: Arc<Chains>) {
+    /// Says who is not known any more, or banned.
+    fn known(&self, chains: Arc<Chains>) -> Known {
         let porter = self.porter.clone();
-        self.control.review_clients(Arc::new(move |visitor| {
+        Arc::new(move |visitor| {
             let Visitor { identity, client_id, listener, address } = *visitor;
             let (bans, now) = (porter.bans(), porter.now());
             let user = identity.and_then(|identity| identity.user.as_deref());
@@ -149,10 +164,10 @@ impl Reloader {
             } else {
                 Fate::Stays
             }
-        }));
+        })
     }
 
-    fn prepare(&self, running: &Config, contracts: Option<Contracts>) -> Result<Ready, Vec<String>> {
+    fn prepare(&self, running: &Config) -> Result<Ready, Vec<String>> {
         let read = self.source.load();
         let read = read.map_err(|errors| errors.iter().map(ToString::to_string).collect::<Vec<_>>())?;
         let mut config = running.reloaded(&read);
@@ -165,42 +180,69 @@ impl Reloader {
         let tls = self.tls().next(&listeners).map_err(|error| vec![error]);
         let policy = rules::load_all(&config);
         let chains = self.porter.read(&config);
-        match (tls, policy, chains, contracts.transpose()) {
-            (Ok(tls), Ok(policy), Ok(chains), Ok(contracts)) => {
-                Ok(Ready { read, config, listeners, tls, policy, chains, contracts })
+        let contracts = config.contracts.path.get().map(|folder| read_contracts(folder).map(Arc::new)).transpose();
+        let token = config.admin.token_file.get().filter(|_| self.token.is_some());
+        let token = token.map(Token::read).transpose().map_err(|error| vec![error]);
+        match (tls, policy, chains, contracts, token) {
+            (Ok(tls), Ok(policy), Ok(chains), Ok(contracts), Ok(token)) => {
+                Ok(Ready { read, config, listeners, tls, policy, chains, contracts, token })
             }
-            (tls, policy, chains, contracts) => {
-                let lists = [tls.err(), policy.err(), chains.err(), contracts.err()];
+            (tls, policy, chains, contracts, token) => {
+                let lists = [tls.err(), policy.err(), chains.err(), contracts.err(), token.err()];
                 Err(lists.into_iter().flatten().flatten().collect())
             }
         }
     }
 
-    fn adopt(&self, contracts: Option<Contracts>) -> Result<Reloaded, Vec<String>> {
+    /// Gives the folder of contracts that holds then, if there is one, too.
+    fn adopt(&self) -> Result<(Option<PathBuf>, Reloaded), Vec<String>> {
         // One at a time, whoever asks for it.
         let mut running = self.running();
-        let ready = self.prepare(&running, contracts)?;
+        let ready = self.prepare(&running)?;
         let mut reloaded = ready.compared_with(&running);
         let listens = settings::listens(&ready.config, &ready.listeners, &ready.tls.servers);
         let listeners = self.control.prepare_listeners(&listens, settings::arrivals(&ready.config.limits));
         let listeners = listeners.map_err(|error| vec![not_bound(&running, &error)])?;
+        let workers = self.porter.workers_for(&ready.chains).map_err(|error| vec![error])?;
+        let moved = running.audit.file != ready.config.audit.file;
+        let audit = moved.then(|| audit::open_next(ready.config.audit.file.get())).transpose();
+        let audit = audit.map_err(|error| vec![error])?;
         // From here on nothing can fail.
-        let Ready { read: _, config, listeners: _, tls, policy, chains, contracts } = ready;
+        let Ready { read: _, config, listeners: _, tls, policy, chains, contracts, token } = ready;
+        // Where there was a folder and is none, there are no contracts. Where there never was one, nothing has changed.
+        let had_folder = running.contracts.path.get().is_some();
+        let contracts = contracts.or_else(|| had_folder.then(Arc::default));
         *self.tls() = tls.adopt();
-        let known = chains.chains.clone();
-        self.porter.adopt(chains);
-        let (engine, retained) = settings::of(&config);
-        self.control.set_settings(engine, retained, config.limits.tls_handshakes);
-        self.control.set_disk_limit(settings::disk_limit(&config));
-        self.control.set_asks(self.asks(&known, &policy));
-        self.control.set_policy(policy);
-        if let Some(catalogue) = contracts {
-            self.control.set_contracts(catalogue);
+        let (settings, retained) = settings::of(&config);
+        let asks = self.asks(&chains.chains, &policy);
+        let known = self.known(chains.chains.clone());
+        // Held until the end, so that no thread that serves clients has to free them.
+        let _chains_of_before = self.porter.chains();
+        let porter = self.porter.clone();
+        self.control.adopt(Change {
+            listeners,
+            settings,
+            retained,
+            tls_handshakes: config.limits.tls_handshakes,
+            disk_limit: settings::disk_limit(&config),
+            regime: Box::new(move |next| {
+                next.asks = asks;
+                next.policy = policy;
+                if let Some(contracts) = contracts {
+                    next.contracts = contracts;
+                }
+                next.review(known);
+            }),
+            // After the rules: who is let in by it is held to them. Who was let in before by what does not hold any more is looked at again.
+            and: Box::new(move || porter.adopt(chains, workers)),
+        });
+        if let (Some(held), Some(token)) = (&self.token, token) {
+            held.set(token);
+        }
+        if let Some(audit) = audit {
+            audit::adopt(audit);
         }
         crate::log::adopt(&config.log);
-        // Whoever comes by a new listener finds all the rest as it is to be.
-        self.control.adopt_listeners(listeners);
-        self.review_clients(known);
         for name in &reloaded.listeners.added {
             match self.control.address_of(name) {
                 Some(address) => {
@@ -210,8 +252,9 @@ impl Reloader {
                 None => log::info!("listening on {name}"),
             }
         }
+        let folder = config.contracts.path.get().map(Path::to_owned);
         *running = config;
-        Ok(reloaded)
+        Ok((folder, reloaded))
     }
 
     fn tls(&self) -> MutexGuard<'_, TlsServers> {
@@ -223,9 +266,6 @@ impl Reloader {
     }
 }
 
-/// Contracts, or what is wrong with them.
-type Contracts = Result<Arc<Catalogue>, Vec<String>>;
-
 /// All that has been read, and is right.
 struct Ready {
     /// As it is written.
@@ -236,7 +276,10 @@ struct Ready {
     tls: PreparedTls,
     policy: Arc<Policy>,
     chains: Reading,
+    /// `None` where there is no folder of them.
     contracts: Option<Arc<Catalogue>>,
+    /// `None` where there is no admin API, or where the file says no more where its token is: it keeps it then.
+    token: Option<Token>,
 }
 
 impl Ready {

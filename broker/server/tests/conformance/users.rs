@@ -29,9 +29,13 @@ roles = "own"
 impl World {
     fn new(threads: usize, settings: &[&str]) -> World {
         let folder = Folder::new(&[("access.toml", RULES), ("token", TOKEN)]);
-        let at = |name: &str| folder.path().join(name).display().to_string();
         user(&folder, &["add", "ann"], "pencil");
         user(&folder, &["add", "bob"], "rubber");
+        World::within(folder, threads, settings)
+    }
+
+    fn within(folder: Folder, threads: usize, settings: &[&str]) -> World {
+        let at = |name: &str| folder.path().join(name).display().to_string();
         let own = [
             format!("auth.password_file={}", at("users")),
             format!("acl.file={}", at("access.toml")),
@@ -245,6 +249,37 @@ fn an_open_listener_needs_a_word_for_it() {
     }
     let log = Broker::set(&["auth.anonymous=true"]).end();
     assert!(!log.contains("open to the network"), "{log}");
+}
+
+/// A session belongs to its Client Identifier. Whoever comes under it is given what it may have itself, also where the broker has been
+/// started again and knows nothing of who it was before.
+#[test]
+fn another_user_gets_nothing_of_a_session_that_it_may_not_have() {
+    for restarts in [false, true] {
+        let data = Folder::new(&[]);
+        let data = format!("data.path={}", data.path().join("data").display());
+        let mut world = World::new(2, &[&data]);
+        let ann = |broker: &Broker, client_id: &str| {
+            broker.connecting(V5, client_id).user_name("ann").password(b"pencil").persistent().open()
+        };
+        let mut hers = ann(&world.broker, "shared");
+        hers.subscribe("users/ann/#", AtLeastOnce);
+        hers.disconnect();
+        let mut publisher = ann(&world.broker, "publisher");
+        assert_eq!(publisher.publish("users/ann/secret", AtLeastOnce, b"before"), 0);
+        drop(publisher);
+        if restarts {
+            let World { broker, folder } = world;
+            drop(broker);
+            world = World::within(folder, 2, &[&data]);
+        }
+        let bob = world.broker.connecting(V5, "shared").user_name("bob").password(b"rubber");
+        let mut his = bob.persistent().open();
+        assert!(his.session_present(), "the session is that of the Client Identifier");
+        his.ping();
+        assert_eq!(ann(&world.broker, "publisher").publish("users/ann/secret", AtLeastOnce, b"after"), 0x10);
+        his.ping();
+    }
 }
 
 const METHOD: Property<'static> = Property::AuthenticationMethod("SCRAM-SHA-256");

@@ -42,10 +42,15 @@ fn who_is_banned_while_connected_is_disconnected_and_nobody_else() {
 }
 
 fn by_proxy(address: SocketAddr, from: &str, client_id: &str) -> Client {
+    let mut client = send_by_proxy(address, from, &Connecting::new(Way::Tcp(address), V5, client_id));
+    client.expect_accepted();
+    client
+}
+
+fn send_by_proxy(address: SocketAddr, from: &str, connecting: &Connecting<'_>) -> Client {
     let mut client = Client::dial(Way::Tcp(address), V5);
     client.send_bytes(format!("PROXY TCP4 {from} 192.0.2.1 40000 1883\r\n").as_bytes());
-    client.send_bytes(&Connecting::new(Way::Tcp(address), V5, client_id).bytes());
-    client.expect_accepted();
+    client.send_bytes(&connecting.bytes());
     client
 }
 
@@ -95,14 +100,36 @@ fn a_broker_that_keeps_nothing_keeps_no_bans() {
     world.broker.connect(V5, "eve").ping();
 }
 
+const DAVE: &str = "dave:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4\n";
+
+/// A ban is a ban, whoever made it.
+#[test]
+fn a_ban_by_rule_ends_the_connections_that_it_is_about_and_no_others() {
+    for by in ["user", "client_id", "address"] {
+        let folder = Folder::new(&[("users", DAVE)]);
+        let file = "[auth]\npassword_file = \"users\"\nanonymous = true\nplain_passwords = true\n";
+        let world = World::within(folder, 2, file, &[&format!("auth.ban=2 failures by {by} in 60 ban 600")]);
+        let table = "[[listener]]\nname = \"proxied\"\naddress = \"127.0.0.1:0\"\nproxy.trusted = [\"127.0.0.1\"]\n";
+        let address = added(&world.reload(&format!("{file}{table}")).expect(200), "proxied");
+        let as_dave = |client_id, password: &'static [u8]| {
+            Connecting::new(Way::Tcp(address), V5, client_id).user_name("dave").password(password)
+        };
+        let mut dave = send_by_proxy(address, "192.0.2.7", &as_dave("d", b"password"));
+        dave.expect_accepted();
+        let mut nobody = by_proxy(address, "192.0.2.8", "n");
+        for _ in 0..2 {
+            assert_eq!(send_by_proxy(address, "192.0.2.7", &as_dave("d", b"wrong")).expect_connack_code(), 0x86);
+        }
+        assert_eq!(dave.expect_disconnect(), 0x98, "by {by}");
+        nobody.ping();
+    }
+}
+
 /// Those who came without being asked stay only where they would be let in now.
 #[test]
 fn who_is_nobody_goes_when_nobody_may_come_any_more() {
     for threads in [1, 2] {
-        let folder = Folder::new(&[(
-            "users",
-            "dave:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4\n",
-        )]);
+        let folder = Folder::new(&[("users", DAVE)]);
         let world = World::within(folder, threads, "", &[]);
         let mut nobody = world.broker.connect(V5, "nobody");
         world.reload("[auth]\npassword_file = \"users\"\nanonymous = true\n").expect(200);

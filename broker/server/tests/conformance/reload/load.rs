@@ -193,7 +193,8 @@ fn reloads_under_load_lose_nothing_and_disturb_nobody() {
 
 const CLIENTS: usize = 3;
 
-struct Over<'a>(&'a AtomicBool);
+/// When it is dropped, it says that it is over.
+pub(super) struct Over<'a>(pub(super) &'a AtomicBool);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {

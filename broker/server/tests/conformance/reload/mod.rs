@@ -1,9 +1,12 @@
 //! The configuration changes while the broker runs: all of it in one step, or nothing.
 
 mod bans;
+mod files;
 mod limits;
 mod listeners;
+mod live;
 mod load;
+mod one_step;
 
 use std::time::Instant;
 

@@ -1,0 +1,172 @@
+//! What holds for every message: settings, access rules and contracts. They change together, in one step.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tautwire_access::Policy;
+use tautwire_contracts::Catalogue;
+use tautwire_session::Journal;
+
+use crate::access::Known;
+use crate::settings::Settings;
+use crate::shard::Shard;
+
+/// What holds now. It never changes: a change makes another one, which a shard takes on as a whole between two packets.
+#[derive(Clone)]
+pub struct Regime {
+    /// What an operator has set.
+    pub settings: Arc<Settings>,
+    /// What clients may do. What is not allowed any more is taken away.
+    pub policy: Arc<Policy>,
+    /// The contracts that messages must keep to.
+    pub contracts: Arc<Catalogue>,
+    /// Whether each client is asked who it is, by [`Action::Ask`](crate::Action::Ask). Clients that are connected already are not asked.
+    pub asks: bool,
+    /// Says whether clients are known, where that has ever changed.
+    known: Option<Known>,
+    /// Counts the changes. That of the start is 0.
+    number: u64,
+    /// The number of the regime with which `policy` came.
+    policy_since: u64,
+    /// The number of the regime with which `contracts` came.
+    contracts_since: u64,
+    /// The number of the regime with which `known` came.
+    known_since: u64,
+}
+
+impl Regime {
+    /// Everybody may do everything, nobody is asked, and there are no contracts.
+    fn open(settings: Settings) -> Regime {
+        Regime {
+            settings: Arc::new(settings),
+            policy: Arc::new(Policy::open()),
+            contracts: Arc::default(),
+            asks: false,
+            known: None,
+            number: 0,
+            policy_since: 0,
+            contracts_since: 0,
+            known_since: 0,
+        }
+    }
+
+    /// Each client that has been let in is looked at again; those who are not known any more are disconnected.
+    pub fn review(&mut self, known: Known) {
+        self.known = Some(known);
+        self.known_since = self.number;
+    }
+
+    pub(crate) fn known(&self) -> Option<&Known> {
+        self.known.as_ref()
+    }
+
+    pub(crate) fn policy_since(&self) -> u64 {
+        self.policy_since
+    }
+
+    pub(crate) fn contracts_since(&self) -> u64 {
+        self.contracts_since
+    }
+
+    pub(crate) fn known_since(&self) -> u64 {
+        self.known_since
+    }
+}
+
+impl fmt::Debug for Regime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Regime").field("number", &self.number).field("asks", &self.asks).finish_non_exhaustive()
+    }
+}
+
+/// The regime of all shards. Each of them has it itself, and looks here only when it has changed.
+#[derive(Debug)]
+pub struct Board {
+    current: RwLock<Arc<Regime>>,
+    /// That of `current`, so that a turn looks at one number.
+    number: AtomicU64,
+}
+
+impl Board {
+    pub(crate) fn new(settings: Settings) -> Board {
+        Board { current: RwLock::new(Arc::new(Regime::open(settings))), number: AtomicU64::new(0) }
+    }
+
+    /// What holds now.
+    pub fn current(&self) -> Arc<Regime> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes a change. All of it holds at once: a shard takes it on between two packets. Gives the regime of before, which shards may
+    /// still have: whoever drops it last frees it.
+    pub fn change(&self, change: impl FnOnce(&mut Regime)) -> Arc<Regime> {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Regime::clone(&current);
+        next.number += 1;
+        change(&mut next);
+        if !Arc::ptr_eq(&next.policy, &current.policy) {
+            next.policy_since = next.number;
+        }
+        if !Arc::ptr_eq(&next.contracts, &current.contracts) {
+            next.contracts_since = next.number;
+        }
+        self.number.store(next.number, Ordering::Release);
+        std::mem::replace(&mut *current, Arc::new(next))
+    }
+
+    #[inline]
+    fn number(&self) -> u64 {
+        self.number.load(Ordering::Acquire)
+    }
+}
+
+/// What one shard has taken on.
+#[derive(Debug)]
+pub(crate) struct BoardReader {
+    board: Arc<Board>,
+    /// Held until it is replaced, so that whoever made a change can see that every shard has taken it on.
+    regime: Arc<Regime>,
+    seen: u64,
+}
+
+impl BoardReader {
+    /// One for which whatever holds at the first turn is new.
+    pub(crate) fn new(board: Arc<Board>) -> BoardReader {
+        BoardReader { regime: board.current(), board, seen: u64::MAX }
+    }
+
+    /// Whether something else holds than what has been taken on.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.board.number() != self.seen
+    }
+
+    /// Gives what holds now, and what has held so far.
+    fn take(&mut self) -> (Arc<Regime>, Arc<Regime>) {
+        let regime = self.board.current();
+        self.seen = regime.number;
+        (regime.clone(), std::mem::replace(&mut self.regime, regime))
+    }
+}
+
+impl<J: Journal> Shard<J> {
+    /// Takes on what holds now, if that has changed. To be called between two packets; [`turn`](crate::turn()) does so at its start.
+    #[inline]
+    pub fn look_at_news(&mut self) {
+        if self.board.has_news() {
+            self.take_news();
+        }
+    }
+
+    #[cold]
+    fn take_news(&mut self) {
+        let (regime, _held_until_the_end) = self.board.take();
+        // All of it first. What follows from it may publish wills, and these are judged by what holds now.
+        self.take_on_settings(&regime.settings);
+        self.take_on_contracts(&regime);
+        let reviews = self.hub.access.take_on(&regime);
+        self.begin_reviews(reviews);
+        self.tell_contracts(&regime);
+    }
+}

@@ -1,0 +1,159 @@
+//! Settings, rules and contracts change in one step, and whoever comes meanwhile is held to what holds then.
+
+use std::sync::Arc;
+
+use tautwire_contracts::{Catalogue, Limits};
+use tautwire_engine::{Fate, Regime, Settings};
+use tautwire_protocol::{Connect, ConnectReason, Packet, Properties, Property, QoS, ReasonCode, TopicName, Will};
+
+use crate::desk::{Client, World, policy};
+use crate::{V5, code, connack, connect, member, publish, subscribe, topics};
+
+const ALLOWED: &str = r##"
+[[role]]
+name = "all"
+rules = [{ allow = ["publish", "subscribe"], topics = "#" }]
+[[assign]]
+everyone = true
+roles = "all"
+"##;
+const NO_PUBLISH: &str = r##"
+[[role]]
+name = "readers"
+rules = [{ allow = "subscribe", topics = "#" }]
+[[assign]]
+everyone = true
+roles = "readers"
+"##;
+
+/// A contract for `t` that the payload `x` does not keep to.
+fn contracts() -> Arc<Catalogue> {
+    let files = [
+        (
+            "contracts.toml",
+            "[[contract]]\nname = 'c'\ntopics = 't'\nformat = 'json'\nschema = 's.json'\non_violation = 'reject'\n",
+        ),
+        ("s.json", "{\"type\": \"object\"}"),
+    ];
+    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+    Arc::new(Catalogue::load(&files, &Limits::default()).expect("loads"))
+}
+
+fn world(threads: usize) -> World {
+    let mut world = World::new(threads);
+    world.set_rules(ALLOWED);
+    world
+}
+
+fn change(world: &mut World, change: impl FnOnce(&mut Regime)) {
+    world.board.change(change);
+    world.run();
+}
+
+/// What comes of a PUBLISH to `t`.
+fn outcome(world: &mut World, client: Client) -> ReasonCode {
+    publish(world, client, "t", QoS::AtLeastOnce, false);
+    code(world, client)
+}
+
+#[test]
+fn rules_contracts_and_settings_hold_together() {
+    let mut world = world(2);
+    let client = member(&mut world, "w", "ann");
+    assert_eq!(outcome(&mut world, client), ReasonCode::NoMatchingSubscribers);
+    for _ in 0..3 {
+        change(&mut world, |next| (next.policy, next.contracts) = (policy(ALLOWED), contracts()));
+        assert_eq!(outcome(&mut world, client), ReasonCode::PayloadFormatInvalid);
+        change(&mut world, |next| (next.policy, next.contracts) = (policy(NO_PUBLISH), Arc::default()));
+        assert_eq!(outcome(&mut world, client), ReasonCode::NotAuthorized);
+    }
+    change(&mut world, |next| {
+        next.policy = policy(ALLOWED);
+        next.settings = Arc::new(Settings { topic_bytes: 0, ..Settings::clone(&next.settings) });
+    });
+    publish(&mut world, client, "t", QoS::AtLeastOnce, false);
+    assert_ne!(code(&mut world, client), ReasonCode::NoMatchingSubscribers, "the topic is too long now");
+}
+
+/// Its client goes because of the change, so the change is what its will is held to.
+#[test]
+fn the_will_of_a_client_that_has_to_go_is_held_to_what_holds_then() {
+    for (has_contract, expected) in [(false, &["t"][..]), (true, &[])] {
+        let mut world = world(1);
+        let reader = member(&mut world, "r", "ann");
+        assert_eq!(subscribe(&mut world, reader, &["t"]), [1]);
+        let client = world.connection();
+        let topic = TopicName::new("t").expect("a topic");
+        let will = Will { topic, payload: b"x", qos: QoS::AtMostOnce, retain: false, properties: Properties::EMPTY };
+        world.say(client, &Packet::Connect(Connect { will: Some(will), ..connect("w", &[]) }));
+        world.admit(client, "bob");
+        assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
+        change(&mut world, |next| {
+            if has_contract {
+                next.contracts = contracts();
+            }
+            next.review(Arc::new(|visitor| if visitor.client_id == "w" { Fate::Unknown } else { Fate::Stays }));
+        });
+        assert_eq!(code(&mut world, client), ReasonCode::NotAuthorized);
+        assert_eq!(topics(&mut world, reader), expected);
+    }
+}
+
+/// The user may be one that only the rules of now know.
+#[test]
+fn who_is_let_in_in_the_midst_of_a_turn_is_held_to_the_rules_of_then() {
+    let mut world = world(1);
+    let client = world.connection();
+    let mut bytes = Vec::new();
+    let topic = TopicName::new("t").expect("a topic");
+    let delivery = tautwire_protocol::Delivery::AtLeastOnce {
+        packet_id: tautwire_protocol::PacketId::new(7).expect("not 0"),
+        dup: false,
+    };
+    let publish = tautwire_protocol::Publish {
+        topic: Some(topic),
+        delivery,
+        retain: false,
+        properties: Properties::EMPTY,
+        payload: b"x",
+    };
+    for packet in [Packet::Connect(connect("w", &[])), Packet::Publish(publish)] {
+        packet.append_to(V5, &mut bytes).expect("a packet that can be said");
+    }
+    world.say_bytes(client, &bytes);
+    assert!(world.question(client).is_some(), "it is asked");
+    world.change_and_admit(client, "bob", |next| next.policy = policy(NO_PUBLISH));
+    let heard = world.heard(V5, client, |packet| match packet {
+        Packet::ConnAck(connack) => ReasonCode::from(connack.reason),
+        Packet::PubAck(ack) => ack.reason.into(),
+        other => panic!("{other:?} is neither"),
+    });
+    assert_eq!(heard, [ReasonCode::Success, ReasonCode::NotAuthorized]);
+}
+
+#[test]
+fn who_comes_in_the_midst_of_a_turn_is_asked_if_that_holds_then() {
+    let mut world = World::new(1);
+    change(&mut world, |next| next.asks = false);
+    let mut bytes = Vec::new();
+    let packet = Packet::Connect(connect("w", &[Property::SessionExpiryInterval(1)]));
+    packet.append_to(V5, &mut bytes).expect("a packet that can be said");
+    let open = |_: &mut Regime| {};
+    let client = world.change_and_let_in(&bytes, open);
+    assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::Success)]);
+    let client = world.change_and_let_in(&bytes, |next| next.asks = true);
+    assert!(world.question(client).is_some() && world.heard_bytes(client).is_empty());
+}
+
+/// Before CONNECT is accepted, and with no lock.
+#[test]
+fn who_was_let_in_before_and_is_not_known_now_is_refused() {
+    let mut world = world(2);
+    for client_id in ["w", "x", "y"] {
+        let client = world.connection();
+        world.say(client, &Packet::Connect(connect(client_id, &[])));
+        assert!(world.question(client).is_some(), "it is asked");
+        world.change_and_admit(client, "bob", |next| next.review(Arc::new(|_| Fate::Banned)));
+        assert_eq!(world.heard(V5, client, connack), [(false, ConnectReason::NotAuthorized)]);
+    }
+}

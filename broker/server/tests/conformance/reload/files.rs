@@ -1,0 +1,128 @@
+//! The folder of contracts, the token and the audit log may be others after a reload.
+
+use std::fs;
+use std::time::Instant;
+
+use super::{World, keys};
+use crate::support::http::exchange;
+use crate::support::{AtLeastOnce, EXPECTATION, Folder, TOKEN, V5, admin};
+
+const OBJECT: &str = "{\"type\": \"object\"}";
+const NEW: &str =
+    r#"{"topics": "new", "format": "json", "schema": "{\"type\": \"object\"}", "on_violation": "reject"}"#;
+
+/// A contract for a topic, to which `7` does not keep.
+fn manifest(topic: &str) -> String {
+    format!(
+        "[[contract]]\nname = \"c\"\ntopics = \"{topic}\"\nformat = \"json\"\nschema = \"s.json\"\non_violation = \"reject\"\n"
+    )
+}
+
+#[test]
+fn the_folder_of_contracts_comes_changes_and_goes() {
+    let one = manifest("one");
+    let two = manifest("two");
+    let folder = Folder::new(&[
+        ("a/contracts.toml", &one),
+        ("a/s.json", OBJECT),
+        ("b/contracts.toml", &two),
+        ("b/s.json", OBJECT),
+        ("wrong/contracts.toml", "[[contract]]\n"),
+    ]);
+    let world = World::within(folder, 2, "", &[]);
+    let mut client = world.broker.connect(V5, "c");
+    let mut rejected = || ["one", "two", "new"].map(|topic| client.publish(topic, AtLeastOnce, b"7") == 0x99);
+    let put = |status| admin(world.broker.admin_address(), "PUT", "/contracts/new", NEW).expect(status);
+    let reload = |name: &str| world.reload(&format!("[contracts]\npath = \"{name}\"\n"));
+    assert_eq!(rejected(), [false; 3]);
+    assert!(put(409).body.contains("contracts_not_configured"));
+
+    let answer = reload("a").expect(200);
+    assert_eq!(keys(&answer, "applied"), ["contracts.path"]);
+    assert!(answer.body.contains("\"contracts\":1"), "{}", answer.body);
+    assert_eq!(rejected(), [true, false, false]);
+    put(201);
+    assert_eq!(rejected(), [true, false, true]);
+
+    let wrong = reload("wrong").expect(422);
+    assert!(wrong.body.contains("wrong/contracts.toml"), "{}", wrong.body);
+    assert_eq!(rejected(), [true, false, true], "nothing has changed");
+
+    // What operators add goes to the folder of now.
+    reload("b").expect(200);
+    assert_eq!(rejected(), [false, true, false]);
+    put(201);
+    assert_eq!(rejected(), [false, true, true]);
+    assert!(world.folder.read("b/contracts.toml") == two && world.folder.read("a/contracts.toml") == one);
+
+    world.reload("").expect(200);
+    assert_eq!(rejected(), [false; 3]);
+    assert!(put(409).body.contains("contracts_not_configured"));
+}
+
+#[test]
+fn another_token_counts_from_the_reload_on() {
+    const OTHER: &str = "another-token-0123456789";
+    let world = World::new(1, "", &[]);
+    let address = world.broker.admin_address();
+    let status = |token: &str| {
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: admin\r\nAuthorization: Bearer {token}\r\n\r\n");
+        exchange(address, request.as_bytes()).status
+    };
+    world.folder.write("token", "short");
+    let refused = world.reload_again().expect(422).body;
+    assert!(refused.contains("token") && !refused.contains("short"), "{refused}");
+    assert_eq!((status(TOKEN), status(OTHER)), (200, 401));
+    world.folder.write("token", OTHER);
+    world.reload_again().expect(200);
+    assert_eq!((status(TOKEN), status(OTHER)), (401, 200));
+}
+
+/// Waits until the broker has written this to a file.
+#[track_caller]
+fn await_line(folder: &Folder, name: &str, text: &str) {
+    let deadline = Instant::now() + EXPECTATION;
+    let read = || fs::read_to_string(folder.path().join(name)).unwrap_or_default();
+    while !read().contains(text) {
+        assert!(Instant::now() < deadline, "{name} has no {text}: {}", read());
+    }
+}
+
+#[test]
+fn the_audit_log_is_opened_anew_and_may_be_another_file() {
+    let world = World::new(2, "", &[]);
+    let reload = |name: &str| world.reload(&format!("[audit]\nfile = \"{name}\"\n"));
+    let comes = |client_id: &str| world.broker.connect(V5, client_id).ping();
+    let line = |client_id: &str| format!("\"event\":\"connect\",\"client_id\":\"{client_id}\"");
+    comes("nobody-looks");
+    assert_eq!(keys(&reload("a.log").expect(200), "applied"), ["audit.file"]);
+    comes("one");
+    await_line(&world.folder, "a.log", &line("one"));
+
+    // It has been moved away.
+    fs::rename(world.folder.path().join("a.log"), world.folder.path().join("a.old")).expect("it is there");
+    world.reload_again().expect(200);
+    comes("two");
+    await_line(&world.folder, "a.log", &line("two"));
+
+    let refused = reload("no/such/folder/audit.log").expect(422).body;
+    assert!(refused.contains("audit.file") && refused.contains("no/such/folder"), "{refused}");
+    comes("three");
+    await_line(&world.folder, "a.log", &line("three"));
+
+    reload("b.log").expect(200);
+    comes("four");
+    await_line(&world.folder, "b.log", &line("four"));
+
+    world.reload("").expect(200);
+    comes("five");
+    assert_eq!(keys(&reload("b.log").expect(200), "applied"), ["audit.file"]);
+    comes("six");
+    await_line(&world.folder, "b.log", &line("six"));
+    let World { broker, folder, .. } = world;
+    broker.end();
+    let all = ["a.old", "a.log", "b.log"].map(|name| folder.read(name));
+    let has = |at: usize, client_id: &str| all[at].contains(&line(client_id));
+    assert!(has(0, "one") && !has(0, "two") && has(1, "three") && !has(1, "four") && has(2, "six"), "{all:?}");
+    assert!(!has(2, "five") && !all.concat().contains("nobody-looks"), "{all:?}");
+}

@@ -1,0 +1,69 @@
+//! A reload is one step for messages, too: none is held to rules of after and contracts of before.
+
+use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::World;
+use super::load::Over;
+use crate::support::{AtLeastOnce, Folder, V5};
+
+const RELOADS: usize = 60;
+const FILE: &str = "[auth]\nanonymous = true\n[acl]\nfile = \"rules.toml\"\n";
+const ALLOWED: &str = "[[role]]\nname = \"all\"\nrules = [{ allow = [\"publish\", \"subscribe\"], topics = \"#\" }]\n\
+                       [[assign]]\neveryone = true\nroles = \"all\"\n";
+const DENIED: &str = "[[role]]\nname = \"all\"\nrules = [{ allow = \"subscribe\", topics = \"#\" }]\n\
+                      [[assign]]\neveryone = true\nroles = \"all\"\n";
+const STRICT: &str =
+    "[[contract]]\nname = \"c\"\ntopics = \"t\"\nformat = \"json\"\nschema = \"s.json\"\non_violation = \"reject\"\n";
+/// Of another topic.
+const LOOSE: &str =
+    "[[contract]]\nname = \"c\"\ntopics = \"u\"\nformat = \"json\"\nschema = \"s.json\"\non_violation = \"reject\"\n";
+
+/// Either the rules deny the message or the contract rejects it: nothing may get through between the two.
+#[test]
+fn no_message_is_held_to_rules_of_after_and_contracts_of_before() {
+    let folder = Folder::new(&[("rules.toml", DENIED)]);
+    let contracts = folder.path().join("contracts");
+    fs::create_dir(&contracts).expect("a folder");
+    folder.write("contracts/s.json", "{\"type\": \"object\"}");
+    folder.write("contracts/contracts.toml", LOOSE);
+    let world = World::within(folder, 2, FILE, &[&format!("contracts.path={}", contracts.display())]);
+    let publishers = ["p-0", "p-1", "p-2"].map(|id| world.broker.connect(V5, id));
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        // If a step fails, the others are not to go on for ever.
+        let over = Over(&is_over);
+        let publishing: Vec<_> = publishers
+            .into_iter()
+            .map(|mut client| {
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    let mut seen = [0; 2];
+                    while !is_over.load(Ordering::Acquire) {
+                        match client.publish("t", AtLeastOnce, b"7") {
+                            0x87 => seen[0] += 1,
+                            0x99 => seen[1] += 1,
+                            other => panic!("a message got through with {other:#x}, after {seen:?} that were refused"),
+                        }
+                    }
+                    seen
+                })
+            })
+            .collect();
+        for step in 0..RELOADS {
+            let (rules, contract) = if step % 2 == 0 { (ALLOWED, STRICT) } else { (DENIED, LOOSE) };
+            world.folder.write("rules.toml", rules);
+            world.folder.write("contracts/contracts.toml", contract);
+            world.reload_again().expect(200);
+            // Once the reload has been answered, all of it holds on every thread.
+            let mut client = world.broker.connect(V5, "c");
+            assert_eq!(client.publish("t", AtLeastOnce, b"7"), if step % 2 == 0 { 0x99 } else { 0x87 });
+        }
+        drop(over);
+        for thread in publishing {
+            let seen = thread.join().expect("nothing gets through");
+            assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+        }
+    });
+}
