@@ -1,4 +1,4 @@
-//! What shards have in common, seen through the packets of clients: turns and batches are made by hand here.
+//! What shards have in common and what one takes on, seen through the packets of clients: turns and batches are made by hand here.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -450,6 +450,62 @@ fn enumerations(topics: &str) -> Arc<Catalogue> {
     ];
     let files = files.map(|(name, text)| (name.to_owned(), text)).into();
     Arc::new(Catalogue::load(&files, &Limits::default()).expect("loads"))
+}
+
+/// All that clients may make the broker hold, in the tests of that.
+const LIMIT_BYTES: usize = 1 << 20;
+
+/// What a CONNECT leaves behind is looked at before it is kept: not one will goes over the limit.
+#[test]
+fn a_will_that_does_not_fit_is_refused() {
+    const WILL_BYTES: usize = 60_000;
+    let mut world = World::with(1, Settings { buffered_bytes: LIMIT_BYTES, ..Settings::default() });
+    let mut taken = 0;
+    loop {
+        let id = world.shards[0].accept(NOW_MS).expect("there is room");
+        let (name, topic) = (text(&format!("{taken:04}")), text("will"));
+        let will = [&(WILL_BYTES as u16).to_be_bytes(), &[b'w'; WILL_BYTES][..]].concat();
+        let body = [&b"\0\x04MQTT\x05\x06\0\0\0"[..], &name, b"\0", &topic, &will].concat();
+        world.say((0, id), &with_header(0x10, &body));
+        match world.heard((0, id))[3] {
+            0 => taken += 1,
+            reason => break assert_eq!(reason, 0x97),
+        }
+        let _ = world.turn(0);
+    }
+    // A sixteenth is kept back for those who hold little.
+    let most = LIMIT_BYTES / 16 * 15 / WILL_BYTES;
+    assert!(taken == most || taken + 1 == most, "{taken} wills were taken, and {most} fit");
+}
+
+/// Whoever says nothing takes memory, too: connections take half of all at most.
+#[test]
+fn connections_that_say_nothing_take_half_of_all_at_most() {
+    let mut world = World::with(1, Settings { buffered_bytes: LIMIT_BYTES, ..Settings::default() });
+    let count = (0..100_000).take_while(|_| world.shards[0].accept(NOW_MS).is_some()).count();
+    assert!((500..10_000).contains(&count), "{count} connections");
+    assert!(world.shards[0].held_bytes() <= LIMIT_BYTES as u64 / 2);
+    assert_eq!(world.shards[0].counters().connections_refused.get(), 1);
+}
+
+/// A client may hold as much as it leaves free.
+#[test]
+fn topic_aliases_take_no_more_than_a_clients_share() {
+    const TOPIC_BYTES: usize = 60_000;
+    let settings = Settings { buffered_bytes: LIMIT_BYTES, topic_alias_maximum: 100, ..Settings::default() };
+    let mut world = World::with(1, settings);
+    let id = world.shards[0].accept(NOW_MS).expect("there is room");
+    world.say((0, id), b"\x10\x11\0\x04MQTT\x05\x02\0\0\0\0\x04five");
+    world.heard((0, id));
+    let topic = "t".repeat(TOPIC_BYTES);
+    let taken = (1..=100u8)
+        .take_while(|alias| {
+            world.say((0, id), &with_header(0x30, &[&*text(&topic), b"\x03\x23\0", &[*alias]].concat()));
+            world.heard((0, id)).is_empty()
+        })
+        .count();
+    let most = LIMIT_BYTES / 16 * 15 / 2 / TOPIC_BYTES;
+    assert!(taken == most || taken + 1 == most, "{taken} aliases were taken, and {most} are a share");
 }
 
 /// Contracts with large schemas are told over many turns, and what is gone is taken back at the end.
