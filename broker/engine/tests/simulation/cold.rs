@@ -8,6 +8,7 @@ use tautwire_engine::Settings;
 use tautwire_memory::Kind;
 use tautwire_message::MessageId;
 use tautwire_protocol::{Delivery, Packet, Properties, ProtocolVersion, Publish, QoS, RetainHandling, TopicName};
+use tautwire_router::RetainedLimits;
 use tautwire_session::{Journal, LogPosition, Record, SessionNumber};
 
 use crate::ledger::Request;
@@ -206,4 +207,44 @@ fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
         }
         assert_eq!(broker.totals().cold_lost, 0);
     }
+}
+
+/// However many messages are retained: those that come are not looked for among them.
+#[test]
+fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
+    const SMALL: usize = 50_000;
+    const LARGE: usize = 100;
+    const PAYLOAD_BYTES: usize = 8 << 10;
+    const HOT_BYTES: usize = 4 << 20;
+    let settings = Settings { sys_interval_s: 0, hot_bytes: HOT_BYTES, ..Settings::default() };
+    let limits = RetainedLimits { messages: 1 << 20, bytes: 1 << 30 };
+    let mut broker = SimulatedBroker::new(1, settings, limits, PromptLog::of_all_shards());
+    let store = broker.connect_cold();
+    let socket = broker.connect(0, 1 << 30);
+    broker.send(socket, &connect_bytes("p", ProtocolVersion::V5, &returning(), None));
+    let retain = |broker: &mut SimulatedBroker<PromptLog>, topic: &str, payload: &[u8]| {
+        let (delivery, topic) = (Delivery::AtMostOnce, TopicName::new(topic).ok());
+        let publish = Publish { delivery, retain: true, topic, properties: Properties::EMPTY, payload };
+        let mut bytes = Vec::new();
+        publish.append_to(ProtocolVersion::V5, &mut bytes).expect("a valid packet");
+        broker.send(socket, &bytes);
+    };
+    // Too small to leave memory.
+    (0..SMALL).for_each(|number| retain(&mut broker, &format!("a/{number}"), &[0; 80]));
+    broker.settle(&mut Prompt);
+    let before = broker.exchange().retained_hot_bytes();
+    assert!(before > HOT_BYTES as u64, "{before}");
+    // One is replaced before it has left.
+    (0..LARGE).for_each(|number| retain(&mut broker, &format!("z/{number}"), &[1; PAYLOAD_BYTES]));
+    retain(&mut broker, "z/0", &[2; PAYLOAD_BYTES]);
+    for _ in 0..4 {
+        broker.turn(0, &mut Prompt);
+        while let Some(shard) = store.serve(&mut Prompt) {
+            broker.wake(shard);
+        }
+    }
+    let hot_bytes = broker.exchange().retained_hot_bytes();
+    assert!(hot_bytes <= before + PAYLOAD_BYTES as u64, "{} bytes more are in memory", hot_bytes - before);
+    let replaced = broker.exchange().retained_message("z/0").expect("it is retained");
+    assert_eq!(store.payload(replaced.cold().expect("it has left")), [2; PAYLOAD_BYTES]);
 }
