@@ -312,24 +312,27 @@ fn a_shards_thread_can_write_what_it_has_posted() {
 }
 
 /// A desk at which nobody sits.
-fn desk(disk: &LyingDisk, is_prepared: bool) -> (desk::WriterDesk<LyingDisk>, Port) {
+fn desk(disk: &LyingDisk, is_prepared: bool) -> (Arc<desk::WriterDesk<LyingDisk>>, Port, Arc<Shared>) {
     let mut log = open_with(disk, 1 << 20);
     if is_prepared {
         log.prepare(0).expect("no faults");
     }
     let shared = Arc::new(Shared::of(&log, 1));
     let (mut ports, sources) = ways(&shared, RING_FRAMES);
-    (Mutex::new(Some(Writer::new(log, sources, Box::new(|_| {}), Box::new(|| 0), shared))), ports.remove(0))
+    let writer = Writer::new(log, sources, Box::new(|_| {}), Box::new(|| 0), shared.clone());
+    let (desk, mut port) = (Arc::new(Mutex::new(Some(writer))), ports.remove(0));
+    port.sit_at(desk.clone());
+    (desk, port, shared)
 }
 
 #[test]
 fn a_shards_thread_does_not_write_what_takes_long() {
     let disk = LyingDisk::new(1);
-    let (unprepared, mut port) = desk(&disk, false);
+    let (unprepared, mut port, _) = desk(&disk, false);
     port.post_quietly(vec![1]).expect("fits");
     assert!(!unprepared.write_at_once(), "there is no segment to go on with");
     drop((unprepared, port));
-    let (desk, mut port) = desk(&disk, true);
+    let (desk, mut port, _) = desk(&disk, true);
     let mut durable = || {
         let turn = port.post_quietly(vec![1]).expect("fits");
         let wrote = desk.write_at_once();
@@ -360,6 +363,18 @@ fn a_shards_thread_does_not_write_what_takes_long() {
     become_quick();
     port.post_quietly(vec![2; AT_ONCE_MAX_BYTES + 1]).expect("fits");
     assert!(!desk.write_at_once(), "it is too much");
+}
+
+#[test]
+fn a_frame_that_has_to_wait_for_another_shards_is_not_taken_for_durable() {
+    let disk = LyingDisk::new(1);
+    let (desk, mut port, shared) = desk(&disk, true);
+    (0..QUICK_GROUPS).for_each(|_| sit_down(&desk).as_mut().expect("it is open").note_group(Duration::ZERO));
+    // Another shard has its place in the order, and its frame is not there yet.
+    shared.next_ticket.fetch_add(1, Ordering::SeqCst);
+    port.post_quietly(vec![1]).expect("fits");
+    assert!(!port.write_at_once());
+    assert_eq!(port.durable(), TurnNumber(0));
 }
 
 #[test]
