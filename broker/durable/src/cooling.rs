@@ -249,6 +249,30 @@ mod tests {
         assert!(outbound(plain).0 > 40 * 200_000);
     }
 
+    /// The format allows it, although our snapshots bring a message in each frame that names it.
+    #[test]
+    fn a_snapshot_may_name_a_retained_message_of_an_earlier_frame() {
+        let mut frame = FrameWriter::default();
+        frame.add(&Record::Opened { session: SessionNumber(1), client_id: "a", at_ms: 0 });
+        frame.add(&Record::Retained { sequence: 1, change: &RetainedChange::Set(message(7)) });
+        let first = frame.take(Vec::new());
+        frame.know(message(7).id());
+        let session = SessionNumber(1);
+        frame.add(&Record::Changed { session, change: &Change::Queued(delivery(7)), packet_id: None });
+        let second = frame.take(Vec::new());
+        let mut recovery = Recovery::new(None);
+        recovery.snapshot_frame(&first).expect("it is whole");
+        recovery.snapshot_frame(&second).expect("the message is there");
+        let replay = recovery.finish();
+        assert_eq!(
+            replay.sessions().map(|replayed| replayed.session.outbound().map_or(0, |out| out.queued())).sum::<usize>(),
+            1
+        );
+        let mut log = Recovery::new(None);
+        log.snapshot_frame(&first).expect("it is whole");
+        assert_eq!(log.kept_by_id(), 0, "nothing is kept for what is retained");
+    }
+
     #[test]
     fn a_state_whose_messages_cannot_be_read_is_not_described() {
         let mut shelves = Shelves::default();

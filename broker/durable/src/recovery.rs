@@ -74,6 +74,8 @@ pub struct Recovery<'s> {
     pub(crate) replay: Replay,
     /// Those that the frame, or the snapshot so far, has brought.
     messages: HashMap<MessageId, Body>,
+    /// Those of them that are retained, in a snapshot.
+    retained: Vec<MessageId>,
     cooling: Cooling<'s>,
     /// Filters of shared subscriptions that messages name, each once.
     shares: HashMap<Box<str>, Arc<str>>,
@@ -89,7 +91,8 @@ impl<'s> Recovery<'s> {
     /// or any one before there are threads.
     pub fn new(ledger: Option<Arc<Ledger>>) -> Recovery<'s> {
         let (replay, messages, shares) = (Replay::default(), HashMap::new(), HashMap::new());
-        Recovery { replay, messages, cooling: Cooling::default(), shares, ledger, last_ms: 0, salvage: None }
+        let (retained, cooling) = (Vec::new(), Cooling::default());
+        Recovery { replay, messages, retained, cooling, shares, ledger, last_ms: 0, salvage: None }
     }
 
     /// Messages in queues and retained ones go to `store` when it wants them.
@@ -109,7 +112,12 @@ impl<'s> Recovery<'s> {
     /// # Errors
     /// As for [`Recovery::frame`].
     pub fn snapshot_frame(&mut self, body: &[u8]) -> Result<(), RecoveryError> {
-        self.records(body)
+        let taken = self.records(body);
+        // They may be most of all there is, and a snapshot that we write names none of them in a later frame.
+        for id in self.retained.drain(..) {
+            self.messages.remove(&id);
+        }
+        taken
     }
 
     /// Takes the body of the next frame of a log. Its records may name messages that it brings itself, and those that are on their
@@ -119,6 +127,7 @@ impl<'s> Recovery<'s> {
     /// See [`RecoveryError`]. Records before the one that is wrong have been taken.
     pub fn frame(&mut self, body: &[u8]) -> Result<(), RecoveryError> {
         self.messages.clear();
+        self.retained.clear();
         self.records(body)
     }
 
@@ -134,6 +143,12 @@ impl<'s> Recovery<'s> {
             self.cool();
         }
         Ok(())
+    }
+
+    /// Messages that later records may name.
+    #[cfg(test)]
+    pub(crate) fn kept_by_id(&self) -> usize {
+        self.messages.len()
     }
 
     /// All that the frames have led to. Messages that nobody holds are forgotten.
@@ -216,6 +231,7 @@ impl<'s> Recovery<'s> {
                     Body::Hot(message) => message,
                     Body::Cold(cold) => self.cooling.read(&cold).ok_or(RecoveryError::MessageUnreadable(message))?,
                 };
+                self.retained.push(message.id());
                 let change = RetainedChange::Set(message.clone());
                 self.replay.apply(&Kept::Retained { sequence, change: &change })?;
                 self.cooling.note_retained(&message);
@@ -248,7 +264,8 @@ impl<'s> Recovery<'s> {
 
     fn message(&self, id: MessageId) -> Result<Body, RecoveryError> {
         let handed = || self.replay.handed_message(id).map(|message| message.clone().into());
-        self.messages.get(&id).cloned().or_else(handed).ok_or(RecoveryError::MessageMissing(id))
+        let retained = || self.replay.retained().find(|body| body.id() == id).cloned();
+        self.messages.get(&id).cloned().or_else(handed).or_else(retained).ok_or(RecoveryError::MessageMissing(id))
     }
 
     fn pending(&mut self, delivery: &Delivery<'_>) -> Result<PendingMessage, RecoveryError> {

@@ -42,6 +42,8 @@ pub struct ShardLog {
     is_awaited: bool,
     /// Frames that are complete and for which the way has had no room.
     waiting: VecDeque<WaitingFrame>,
+    /// The writer has not been told of what was posted last.
+    is_quiet: bool,
     has_failed: bool,
 }
 
@@ -57,13 +59,35 @@ impl ShardLog {
     /// The journal of the shard that `port` is for.
     pub fn new(port: Port, numbers: SessionNumbers) -> ShardLog {
         let (frame, waiting) = (FrameWriter::default(), VecDeque::new());
-        ShardLog { port, numbers, frame, is_awaited: false, waiting, has_failed: false }
+        ShardLog { port, numbers, frame, is_awaited: false, waiting, is_quiet: false, has_failed: false }
+    }
+
+    fn complete_frame(&mut self, quietly: bool) {
+        if !self.has_failed && self.port.failure().is_some() {
+            self.fail();
+        }
+        if !self.frame.is_empty() {
+            let buffer = self.port.buffer();
+            let body = self.frame.take(buffer);
+            let is_awaited = std::mem::take(&mut self.is_awaited);
+            if self.has_failed {
+                return;
+            }
+            self.waiting.push_back(WaitingFrame { body, is_awaited });
+        }
+        if !self.waiting.is_empty() {
+            self.post_waiting(quietly);
+        }
     }
 
     /// Posts the frames that wait, as far as there is room.
-    fn post_waiting(&mut self) {
+    fn post_waiting(&mut self, quietly: bool) {
         while let Some(WaitingFrame { body, is_awaited }) = self.waiting.pop_front() {
-            let posted = if is_awaited { self.port.post(body) } else { self.port.post_at_leisure(body) };
+            let posted = match (is_awaited, quietly) {
+                (true, true) => self.port.post_quietly(body).inspect(|_| self.is_quiet = true),
+                (true, false) => self.port.post(body),
+                (false, _) => self.port.post_at_leisure(body),
+            };
             match posted {
                 Ok(_) => {}
                 Err(PostError::Full(body)) => {
@@ -110,21 +134,23 @@ impl Journal for ShardLog {
     }
 
     fn end_frame(&mut self) {
-        if !self.has_failed && self.port.failure().is_some() {
-            self.fail();
+        self.complete_frame(false);
+    }
+
+    fn end_frame_quietly(&mut self) {
+        self.complete_frame(true);
+    }
+
+    #[inline]
+    fn write_at_once(&mut self, may_wait: bool) -> bool {
+        if !std::mem::take(&mut self.is_quiet) {
+            return false;
         }
-        if !self.frame.is_empty() {
-            let buffer = self.port.buffer();
-            let body = self.frame.take(buffer);
-            let is_awaited = std::mem::take(&mut self.is_awaited);
-            if self.has_failed {
-                return;
-            }
-            self.waiting.push_back(WaitingFrame { body, is_awaited });
+        let is_safe = may_wait && self.port.write_at_once();
+        if !is_safe {
+            self.port.announce();
         }
-        if !self.waiting.is_empty() {
-            self.post_waiting();
-        }
+        is_safe
     }
 
     fn has_posted_all(&self) -> bool {

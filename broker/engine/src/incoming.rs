@@ -215,6 +215,7 @@ impl<J: Journal> Shard<J> {
             NotRouted::NotRetained(refused)
         })?;
         self.hub.record_retained(outgoing, retention.sequence);
+        self.hub.list_retained_for_cooling(outgoing);
         Ok(retention.generation)
     }
 

@@ -51,6 +51,7 @@ pub struct Exchange {
     retained_held_bytes: AtomicU64,
     retained_kept_bytes: AtomicU64,
     retained_hot_bytes: AtomicU64,
+    retained_leaving_bytes: AtomicU64,
 }
 
 /// Interest and retained messages change under one lock, so that of a subscription and a retained publish one comes first:
@@ -83,6 +84,7 @@ impl Exchange {
             retained_held_bytes: AtomicU64::new(0),
             retained_kept_bytes: AtomicU64::new(0),
             retained_hot_bytes: AtomicU64::new(0),
+            retained_leaving_bytes: AtomicU64::new(0),
         }
     }
 
@@ -345,6 +347,24 @@ impl Exchange {
     #[inline]
     pub fn retained_hot_bytes(&self) -> u64 {
         self.retained_hot_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The same without those that shards make cold by themselves.
+    #[inline]
+    pub fn retained_staying_bytes(&self) -> u64 {
+        self.retained_hot_bytes().saturating_sub(self.retained_leaving_bytes.load(Ordering::Relaxed))
+    }
+
+    /// A shard makes a retained message of so many bytes cold by itself: no walk need find it.
+    #[inline]
+    pub fn note_leaving(&self, bytes: usize) {
+        self.retained_leaving_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// It has done so, or does not any more.
+    #[inline]
+    pub fn note_left(&self, bytes: usize) {
+        self.retained_leaving_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
     /// How many messages are retained, and the bytes of those that count against the limit.

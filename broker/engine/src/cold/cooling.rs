@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use tautwire_message::{Cold, ColdOrder, Message, Slot};
 use tautwire_protocol::PacketId;
-use tautwire_router::{SessionKey, ShardIndex};
+use tautwire_router::SessionKey;
 use tautwire_session::{Journal, Outbound};
 
 use super::{ColdRoom, Holder, RETRY_MS, WRITING_MAX_BYTES};
@@ -15,15 +15,13 @@ use crate::place::SessionIndex;
 const TURN_STEPS: usize = 1_024;
 /// Those of one session before another one has its turn.
 const SESSION_STEPS: usize = 256;
-/// Places of the tree of retained messages looked at in a turn.
-const WALK_STEPS: u64 = 4 << 10;
 /// Bytes posted with one order.
-const ORDER_BYTES: usize = 1 << 20;
+pub(super) const ORDER_BYTES: usize = 1 << 20;
 /// So many messages at the front of the queue of a connected client stay hot, and bytes of them; but always one.
 const HOT_AT_FRONT: usize = 64;
 const HOT_AT_FRONT_BYTES: usize = 64 << 10;
 /// A message that takes less stays hot: its record would take as much.
-const COLD_MIN_BYTES: usize = 192;
+pub(super) const COLD_MIN_BYTES: usize = 192;
 /// What has been sent may be made cold when it has not been acknowledged for so long, and what is to be sent next when nothing has been
 /// sent for so long. A client that keeps up makes the broker write nothing.
 const REST_MS: u64 = 1_000;
@@ -34,14 +32,14 @@ const PRUNE_MIN: usize = 1_024;
 
 /// Messages to be written with one order.
 #[derive(Default)]
-struct Picked {
+pub(super) struct Picked {
     messages: Vec<Message>,
-    bytes: usize,
+    pub(super) bytes: usize,
 }
 
 impl ColdRoom {
     /// `holder` has a message that is to be written.
-    fn pick(&mut self, message: Message, holder: Holder, picked: &mut Picked) {
+    pub(super) fn pick(&mut self, message: Message, holder: Holder, picked: &mut Picked) {
         let holders = self.writing.entry(message.id()).or_default();
         holders.push(holder);
         if holders.len() == 1 {
@@ -142,14 +140,17 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(super) fn can_make_cold(&self) -> bool {
         self.cold.port.is_some()
-            && (!self.cold.sessions.is_empty() || self.any_rested() || self.has_to_walk())
+            && (!self.cold.sessions.is_empty()
+                || self.any_rested()
+                || !self.cold.retained.is_empty()
+                || self.has_to_walk())
             && self.cold.writing_bytes < WRITING_MAX_BYTES
             && self.now_ms >= self.cold.write_again_ms
             && self.excess_bytes() > 0
     }
 
     /// Bytes that are to leave memory, besides those that are about to.
-    fn excess_bytes(&self) -> u64 {
+    pub(super) fn excess_bytes(&self) -> u64 {
         self.hot_bytes().saturating_sub(self.cold.hot_max_bytes + self.cold.writing_bytes as u64)
     }
 
@@ -159,6 +160,10 @@ impl<J: Journal> Hub<J> {
             if self.cold.writing.is_empty() && (self.cold.sessions.is_empty() || self.excess_bytes() == 0) {
                 self.cold.known.forget();
             }
+            return;
+        }
+        self.write_retained();
+        if !self.can_make_cold() {
             return;
         }
         let most_bytes = ORDER_BYTES.min(usize::try_from(self.excess_bytes()).unwrap_or(usize::MAX));
@@ -219,31 +224,7 @@ impl<J: Journal> Hub<J> {
         }
     }
 
-    /// The first shard makes retained messages cold, for all: when they are half of what may be hot, but not before many have
-    /// come or gone since the last walk.
-    fn has_to_walk(&self) -> bool {
-        let hot_bytes = self.exchange.retained_hot_bytes();
-        self.shard == ShardIndex(0)
-            && hot_bytes > self.cold.hot_max_bytes / 2
-            && (self.cold.walk.is_under_way()
-                || hot_bytes.abs_diff(self.cold.walked_hot_bytes) > self.cold.hot_max_bytes / 8)
-    }
-
-    fn pick_retained(&mut self, picked: &mut Picked, most_bytes: usize) {
-        let mut found = Vec::new();
-        let mut steps = WALK_STEPS;
-        let excess_bytes = self.exchange.retained_hot_bytes().saturating_sub(self.cold.hot_max_bytes / 4);
-        let most_bytes = most_bytes.min(usize::try_from(excess_bytes).unwrap_or(usize::MAX));
-        self.exchange.hot_retained(&mut self.cold.walk, &mut steps, COLD_MIN_BYTES, most_bytes, &mut found);
-        if !self.cold.walk.is_under_way() {
-            self.cold.walked_hot_bytes = self.exchange.retained_hot_bytes();
-        }
-        for message in found {
-            self.cold.pick(message, Holder::Retained, picked);
-        }
-    }
-
-    fn write_cold(&mut self, Picked { messages, bytes }: Picked) {
+    pub(super) fn write_cold(&mut self, Picked { messages, bytes }: Picked) {
         if messages.is_empty() {
             return;
         }

@@ -4,6 +4,7 @@
 
 mod cooling;
 mod reading;
+mod retained;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use crate::shard::Shard;
 
 pub(crate) use reading::Unread;
 use reading::{Asked, Reader};
+use retained::Leaving;
 
 /// Bytes of messages that are being written: no more are posted.
 const WRITING_MAX_BYTES: usize = 4 << 20;
@@ -52,6 +54,8 @@ pub(crate) struct ColdRoom {
     /// No writing before this moment, after it has failed.
     write_again_ms: u64,
     known: Known,
+    /// Messages that have been retained here since many were in memory, the oldest first.
+    retained: Leaving,
     walk: RetainedWalk,
     /// Retained messages that were hot when the last walk through all of them ended.
     walked_hot_bytes: u64,

@@ -8,6 +8,7 @@ use tautwire_engine::Settings;
 use tautwire_memory::Kind;
 use tautwire_message::MessageId;
 use tautwire_protocol::{Delivery, Packet, Properties, ProtocolVersion, Publish, QoS, RetainHandling, TopicName};
+use tautwire_router::RetainedLimits;
 use tautwire_session::{Journal, LogPosition, Record, SessionNumber};
 
 use crate::ledger::Request;
@@ -16,16 +17,22 @@ use crate::random_clients::{Named, seeds};
 use crate::support::{Choices, Prompt, Random, SimulatedBroker, SocketId};
 use crate::world::{Plan, RETAINED, World, returning, settings};
 
-/// A log that is always safe and keeps nothing in memory, as its disk has it.
+/// A log that is always safe, unless it stalls, and keeps nothing in memory, as its disk has it.
 struct PromptLog {
     sessions: Rc<Cell<u64>>,
     ended: u64,
+    /// It is safe up to here, where it stalls.
+    stalls_at: Rc<Cell<Option<u64>>>,
 }
 
 impl PromptLog {
     fn of_all_shards() -> impl FnMut(usize) -> PromptLog {
+        PromptLog::stalling(Rc::default())
+    }
+
+    fn stalling(stalls_at: Rc<Cell<Option<u64>>>) -> impl FnMut(usize) -> PromptLog {
         let sessions = Rc::new(Cell::new(0));
-        move |_| PromptLog { sessions: sessions.clone(), ended: 0 }
+        move |_| PromptLog { sessions: sessions.clone(), ended: 0, stalls_at: stalls_at.clone() }
     }
 }
 
@@ -58,7 +65,7 @@ impl Journal for PromptLog {
     }
 
     fn durable(&self) -> LogPosition {
-        LogPosition(self.ended)
+        LogPosition(self.stalls_at.get().unwrap_or(self.ended))
     }
 
     fn is_behind(&self) -> bool {
@@ -206,4 +213,95 @@ fn what_slow_clients_leave_lying_leaves_memory_although_they_are_connected() {
         }
         assert_eq!(broker.totals().cold_lost, 0);
     }
+}
+
+/// However many messages are retained: those that come are not looked for among them.
+#[test]
+fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
+    const SMALL: usize = 50_000;
+    const LARGE: usize = 100;
+    const PAYLOAD_BYTES: usize = 8 << 10;
+    const HOT_BYTES: usize = 4 << 20;
+    let settings = Settings { sys_interval_s: 0, hot_bytes: HOT_BYTES, ..Settings::default() };
+    let limits = RetainedLimits { messages: 1 << 20, bytes: 1 << 30 };
+    let mut broker = SimulatedBroker::new(1, settings, limits, PromptLog::of_all_shards());
+    let store = broker.connect_cold();
+    let socket = broker.connect(0, 1 << 30);
+    broker.send(socket, &connect_bytes("p", ProtocolVersion::V5, &returning(), None));
+    let retain = |broker: &mut SimulatedBroker<PromptLog>, topic: &str, payload: &[u8]| {
+        let (delivery, topic) = (Delivery::AtMostOnce, TopicName::new(topic).ok());
+        let publish = Publish { delivery, retain: true, topic, properties: Properties::EMPTY, payload };
+        let mut bytes = Vec::new();
+        publish.append_to(ProtocolVersion::V5, &mut bytes).expect("a valid packet");
+        broker.send(socket, &bytes);
+    };
+    // Too small to leave memory.
+    (0..SMALL).for_each(|number| retain(&mut broker, &format!("a/{number}"), &[0; 80]));
+    broker.settle(&mut Prompt);
+    let before = broker.exchange().retained_hot_bytes();
+    assert!(before > HOT_BYTES as u64, "{before}");
+    // One is replaced before it has left.
+    (0..LARGE).for_each(|number| retain(&mut broker, &format!("z/{number}"), &[1; PAYLOAD_BYTES]));
+    retain(&mut broker, "z/0", &[2; PAYLOAD_BYTES]);
+    for _ in 0..4 {
+        broker.turn(0, &mut Prompt);
+        while let Some(shard) = store.serve(&mut Prompt) {
+            broker.wake(shard);
+        }
+    }
+    let hot_bytes = broker.exchange().retained_hot_bytes();
+    assert!(hot_bytes <= before + PAYLOAD_BYTES as u64, "{} bytes more are in memory", hot_bytes - before);
+    let replaced = broker.exchange().retained_message("z/0").expect("it is retained");
+    assert_eq!(store.payload(replaced.cold().expect("it has left")), [2; PAYLOAD_BYTES]);
+}
+
+/// Messages of QoS 2 are in the window and have not been sent while the log stalls, however long that takes.
+#[test]
+fn what_waits_for_the_log_before_it_is_sent_stays_in_memory() {
+    const MESSAGES: u16 = 20;
+    const PAYLOAD_BYTES: usize = 8 << 10;
+    let stalls_at = Rc::new(Cell::new(None));
+    let settings = Settings { sys_interval_s: 0, hot_bytes: 0, ..Settings::default() };
+    let mut broker = SimulatedBroker::new(1, settings, RETAINED, PromptLog::stalling(stalls_at.clone()));
+    broker.connect_cold();
+    let connect = |broker: &mut SimulatedBroker<PromptLog>, name: &str| {
+        let socket = broker.connect(0, 1 << 30);
+        broker.send(socket, &connect_bytes(name, ProtocolVersion::V5, &returning(), None));
+        broker.settle(&mut Prompt);
+        socket
+    };
+    let (subscriber, publisher) = (connect(&mut broker, "s"), connect(&mut broker, "p"));
+    let request = Request {
+        filter: "t".into(),
+        qos: QoS::ExactlyOnce,
+        no_local: false,
+        retain_as_published: false,
+        retain_handling: RetainHandling::SendAtSubscribe,
+        identifier: None,
+    };
+    broker.send(subscriber, &subscribe_bytes(ProtocolVersion::V5, id(1), &[request]));
+    broker.settle(&mut Prompt);
+    broker.take(subscriber, usize::MAX);
+    stalls_at.set(Some(0));
+    for number in 1..=MESSAGES {
+        let delivery = Delivery::ExactlyOnce { packet_id: id(number), dup: false };
+        let topic = TopicName::new("t").ok();
+        let (retain, properties) = (false, Properties::EMPTY);
+        let publish = Publish { delivery, retain, topic, properties, payload: &[0; PAYLOAD_BYTES] };
+        let mut bytes = Vec::new();
+        publish.append_to(ProtocolVersion::V5, &mut bytes).expect("a valid packet");
+        broker.send(publisher, &bytes);
+    }
+    for _ in 0..5 {
+        broker.settle(&mut Prompt);
+        broker.advance(1_000);
+        broker.wake_all();
+    }
+    assert!(broker.take(subscriber, usize::MAX).is_empty(), "nothing is sent while the log stalls");
+    stalls_at.set(None);
+    broker.wake_all();
+    broker.settle(&mut Prompt);
+    let bytes = broker.take(subscriber, usize::MAX);
+    let sent = each_packet(&bytes, |packet| matches!(packet, Packet::Publish(_)).then_some(()));
+    assert_eq!((sent.len(), broker.totals().cold_lost), (usize::from(MESSAGES), 0));
 }

@@ -3,6 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod at_once;
 mod client;
 mod cold;
 mod crashes;
