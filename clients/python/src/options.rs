@@ -1,13 +1,14 @@
 //! Options of Python, as options of the Rust client.
 
 use std::num::{NonZeroU16, NonZeroU32};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use tautwire_client::{
-    Error, Limits, Options, Overflow, Property, ProtocolVersion, QoS, Reconnect, RetainHandling, Scram, Subscribe,
-    SubscriptionId, Tls, Will,
+    Error, FileStore, Limits, Options, Overflow, Property, ProtocolVersion, QoS, Reconnect, RetainHandling, Scram,
+    Subscribe, SubscriptionId, Tls, Will,
 };
 
 use crate::publication::Extra;
@@ -37,6 +38,7 @@ pub(crate) struct Settings {
     queue_messages: usize,
     queue_bytes: usize,
     in_flight: u16,
+    store: Option<PathBuf>,
 }
 
 #[derive(FromPyObject)]
@@ -96,7 +98,12 @@ impl Settings {
         if let Some(tls) = &self.tls {
             options = options.tls(tls.tls()?);
         }
-        self.with_credentials(options)
+        options = self.with_credentials(options)?;
+        // Last: it resumes the session whatever was said before.
+        match &self.store {
+            Some(path) => Ok(options.store(FileStore::open(path)?)),
+            None => Ok(options),
+        }
     }
 
     /// A password for SCRAM is never sent.

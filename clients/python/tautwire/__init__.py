@@ -20,7 +20,7 @@ from .client import Client, Connecting, connect, start
 from .codecs import BYTES, JSON, MSGPACK, TEXT, Codec, json, msgpack
 from .errors import MqttError, ResponseFailure
 from .events import Event
-from .options import ConnectOptions, Tls, Will
+from .options import ConnectOptions, FileStore, Tls, Will
 from .requests import Responder
 from .subscription import Subscription
 from .topics import Address, Topic, TypedMessage
@@ -36,6 +36,7 @@ __all__ = [
     "ConnectOptions",
     "Connecting",
     "Event",
+    "FileStore",
     "Message",
     "MqttError",
     "Responder",

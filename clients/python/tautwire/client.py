@@ -31,7 +31,8 @@ def connect(address: str, **given: Unpack[ConnectOptions]) -> Connecting:
 
     `address` is `mqtt://`, `mqtts://`, `ws://` or `wss://HOST[:PORT]`, or `unix:/PATH`. Options: `tautwire.ConnectOptions`.
 
-    Raises `MqttError`: why there is no connection, such as `unreachable`, `name_not_found`, `connection_refused` or a code that begins with `tls_`.
+    Raises `MqttError`: why there is no connection, such as `unreachable`, `name_not_found`, `connection_refused` or a code that begins with `tls_`;
+    or `store_failed`.
     """
     return Connecting(options(address, **given))
 
@@ -66,6 +67,9 @@ class Connecting:
         client = Client(self._settings)
         try:
             await client._first_attempt()
+        except MqttError:
+            await client._give_up()
+            raise
         except BaseException:
             client._abandon()
             raise
@@ -79,6 +83,7 @@ class Client:
         self._settings = settings
         loop = asyncio.get_running_loop()
         self._core = _native.Client.start(settings.settings)
+        self._name = self._core.client_id
         self._is_closed = False
         self._bridge = Bridge(loop)
         self._requests = Requests(self)
@@ -94,7 +99,7 @@ class Client:
             warnings.warn("a tautwire client was not closed: use async with, or await close()", ResourceWarning, source=self)
 
     def __repr__(self) -> str:
-        return f"<tautwire.Client {self._settings.settings['client_id']!r}>"
+        return f"<tautwire.Client {self._name!r}>"
 
     @property
     def client_id(self) -> str:
@@ -322,6 +327,13 @@ class Client:
                 return
             if event.kind in (ATTEMPT_FAILED, ENDED):
                 raise event.error or MqttError("closed")
+
+    async def _give_up(self) -> None:
+        """The attempt to connect has failed. When this returns the file of the store can be opened again."""
+        if self._settings.settings["store"] is None:
+            self._abandon()
+        else:
+            await self.close()
 
     def _abandon(self) -> None:
         """Ends it without waiting: there has been no connection."""

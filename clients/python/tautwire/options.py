@@ -115,17 +115,31 @@ class Tls:
         }
 
 
+@dataclass(frozen=True)
+class FileStore:
+    """Keeps messages of QoS 1 and 2 in the file `path` until they are acknowledged, safe against a crash of the process or the machine.
+
+    Messages that were not acknowledged when a process ended are sent by the next one that opens the file, with the packet identifiers of before:
+    a QoS 2 message is still delivered once. The file belongs to one session, so its client identifier is in it. One client at a time may have it
+    open. Beside it there is a file with the ending `.lock`, and at times one with `.new`.
+    """
+
+    path: Union[str, os.PathLike[str]]
+
+
 class ConnectOptions(TypedDict, total=False):
     """What can be said to `connect` and `start` besides the address. Times are in seconds."""
 
     version: int
     """4 for MQTT 3.1.1, 5 for MQTT 5.0. Default: 5."""
     client_id: Optional[str]
-    """Names the session. Default: a random one. Empty lets the server choose."""
-    clean_start: bool
-    """Whether a session that the server has is discarded at the first connection; later ones resume it. Default: `True`."""
+    """Names the session. Default: that of the store, or a random one. Empty lets the server choose."""
+    clean_start: Optional[bool]
+    """Whether a session that the server has is discarded at the first connection; later ones resume it. Default: `True`; with a store `False`,
+    which it must be."""
     session_expiry: Optional[int]
-    """How long the server keeps the session after a connection is lost. Default: 300, and `close` ends the session then."""
+    """How long the server keeps the session after a connection is lost. Default: 300, and `close` ends the session then,
+    unless there is a store."""
     keep_alive: int
     """The longest silence of the client; 0 turns it off. Default: 60."""
     user_name: Optional[str]
@@ -156,6 +170,8 @@ class ConnectOptions(TypedDict, total=False):
     """So many of the first topics published get an alias, as far as the server takes aliases. Default: 0."""
     user_properties: UserProperties
     """Names and values for the server, in CONNECT."""
+    store: Optional[FileStore]
+    """Keeps messages of QoS 1 and 2 beyond the life of the process. Default: they end with it."""
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -193,7 +209,7 @@ def options(
     *,
     version: int = 5,
     client_id: Optional[str] = None,
-    clean_start: bool = True,
+    clean_start: Optional[bool] = None,
     session_expiry: Optional[int] = None,
     keep_alive: int = KEEP_ALIVE,
     user_name: Optional[str] = None,
@@ -211,6 +227,7 @@ def options(
     topic_alias_maximum: int = 0,
     topic_aliases: int = 0,
     user_properties: UserProperties = (),
+    store: Optional[FileStore] = None,
 ) -> Options:
     """Checks the options. Raises `MqttError` with the code `invalid_options`."""
     where, user_of_url, password_of_url = split_address(address)
@@ -226,12 +243,18 @@ def options(
         raise MqttError("invalid_options", "scram is 'sha256' or 'sha512'")
     if scram is not None and (version != 5 or not user_name or not password):
         raise MqttError("invalid_options", "scram needs MQTT 5.0, a user name and a password")
+    if store is not None and not isinstance(store, FileStore):
+        raise MqttError("invalid_options", "store takes a tautwire.FileStore")
+    if store is not None and clean_start:
+        raise MqttError("invalid_options", "a store goes on with its session, which clean_start discards")
+    if client_id is None and store is None:
+        client_id = _client_id()
     expiry = SESSION_EXPIRY if session_expiry is None else session_expiry
     settings = {
         "address": where,
         "version": version,
-        "client_id": _client_id() if client_id is None else client_id,
-        "clean_start": bool(clean_start),
+        "client_id": client_id,
+        "clean_start": store is None if clean_start is None else bool(clean_start),
         "session_expiry_s": whole("session_expiry", expiry, 0, U32_MAX),
         "keep_alive_s": whole("keep_alive", keep_alive, 0, U16_MAX),
         "user_name": user_name,
@@ -251,9 +274,10 @@ def options(
         "queue_messages": whole("queue_messages", queue_messages, 1, U32_MAX),
         "queue_bytes": whole("queue_bytes", queue_bytes, 1, U32_MAX),
         "in_flight": whole("in_flight", in_flight, 1, U16_MAX),
+        "store": None if store is None else os.fspath(store.path),
     }
-    # What the application has asked for stays; our own default ends with the client.
-    closing_expiry = 0 if version == 5 and session_expiry is None else None
+    # What the application has asked for stays; our own default ends with the client, but for a session that outlives the process.
+    closing_expiry = 0 if version == 5 and session_expiry is None and store is None else None
     return Options(settings, closing_expiry)
 
 

@@ -8,7 +8,7 @@ import struct
 import unittest
 
 from support import ROOT
-from tautwire import BYTES, JSON, MSGPACK, TEXT, MqttError, Tls, Topic, Will, messagepack, options
+from tautwire import BYTES, JSON, MSGPACK, TEXT, FileStore, MqttError, Tls, Topic, Will, messagepack, options
 from tautwire._texts import TEXTS
 from tautwire.messagepack import Extension, MsgpackError, Timestamp
 
@@ -67,7 +67,7 @@ class Options(unittest.TestCase):
         for given in (
             {"keep_alive": 65_536}, {"session_expiry": -1}, {"connect_timeout": "soon"}, {"version": 3}, {"reconnect": 5},
             {"receive_maximum": 0}, {"scram": "md5"}, {"scram": "sha256"}, {"tls": object()}, {"will": "x"},
-            {"tls": Tls(cert_file="a.pem")},
+            {"tls": Tls(cert_file="a.pem")}, {"store": "file"}, {"store": FileStore("file"), "clean_start": True},
         ):  # fmt: skip
             with self.subTest(given):
                 self.refusal(**given)
@@ -77,6 +77,9 @@ class Options(unittest.TestCase):
         self.assertEqual(options.options("mqtt://h").settings["session_expiry_s"], 300)
         self.assertIsNone(options.options("mqtt://h", session_expiry=300).closing_expiry)
         self.assertIsNone(options.options("mqtt://h", version=4).closing_expiry)
+        self.assertIsNone(options.options("mqtt://h", store=FileStore("file")).closing_expiry)
+        self.assertIs(options.options("mqtt://h").settings["clean_start"], True)
+        self.assertIs(options.options("mqtt://h", store=FileStore("file")).settings["clean_start"], False)
 
 
 class Topics(unittest.TestCase):
