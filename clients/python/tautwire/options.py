@@ -174,6 +174,34 @@ class ConnectOptions(TypedDict, total=False):
     """Keeps messages of QoS 1 and 2 beyond the life of the process. Default: they end with it."""
 
 
+class PublishOptions(TypedDict, total=False):
+    """What can be said to `Client.publish` besides topic and payload."""
+
+    qos: int
+    retain: bool
+    expiry: Optional[int]
+    """Lifetime in seconds."""
+    content_type: Optional[str]
+    is_text: bool
+    response_topic: Optional[str]
+    correlation_data: Optional[bytes]
+    user_properties: UserProperties
+
+
+class SubscribeOptions(TypedDict, total=False):
+    """What can be said to `Client.subscribe` besides the filters."""
+
+    qos: int
+    no_local: bool
+    retain_as_published: bool
+    retain_handling: int
+    identifier: Optional[int]
+    manual_acknowledgement: bool
+    capacity: int
+    overflow: str
+    user_properties: UserProperties
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 

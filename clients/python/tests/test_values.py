@@ -8,7 +8,7 @@ import struct
 import unittest
 
 from support import ROOT
-from tautwire import BYTES, JSON, MSGPACK, TEXT, FileStore, MqttError, Tls, Topic, Will, messagepack, options
+from tautwire import BYTES, JSON, MSGPACK, TEXT, Codec, FileStore, MqttError, Tls, Topic, Will, messagepack, options
 from tautwire._texts import TEXTS
 from tautwire.messagepack import Extension, MsgpackError, Timestamp
 
@@ -115,6 +115,18 @@ class Codecs(unittest.TestCase):
             self.assertEqual(caught.exception.code, "payload_invalid")
             self.assertIsNotNone(caught.exception.__cause__)
 
+    def test_an_error_of_this_package_stays_what_it_is(self):
+        error = MqttError("payload_invalid", "celsius: expected a number")
+
+        def refuse(_value):
+            raise error
+
+        codec = Codec(refuse, refuse)
+        for use in (codec.encode, codec.decode):
+            with self.assertRaises(MqttError) as caught:
+                use(b"")
+            self.assertIs(caught.exception, error)
+
 
 def data(notation: str) -> bytes:
     return bytes.fromhex(re.sub(r"\(([0-9a-f]+)\*(\d+)\)", lambda found: found[1] * int(found[2]), notation))
@@ -148,6 +160,18 @@ def hashable(key: object) -> object:
 
 
 class MessagePack(unittest.TestCase):
+    def test_limits_of_a_reader(self):
+        nested = b"\x91\x91\x90"
+        self.assertEqual(messagepack.decode(nested, depth_max=3), [[[]]])
+        for payload, limits, code in [
+            (nested, {"depth_max": 2}, "too_deep"),
+            (b"\x81\x01\x02", {"needs_text_keys": True}, "invalid_key"),
+            (b"\x91" * 300, {"depth_max": 1000}, "too_deep"),
+        ]:
+            with self.assertRaises(MsgpackError) as caught:
+                messagepack.decode(payload, **limits)
+            self.assertEqual(caught.exception.code, code)
+
     def test_the_vectors(self):
         self.assertGreater(len(VECTORS), 200)
         for vector in VECTORS:
