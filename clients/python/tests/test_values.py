@@ -12,24 +12,10 @@ from tautwire import BYTES, JSON, MSGPACK, TEXT, Codec, FileStore, MqttError, Tl
 from tautwire._texts import TEXTS
 from tautwire.messagepack import Extension, MsgpackError, Timestamp
 
-try:
-    import tomllib
-except ImportError:
-    tomllib = None
-
 VECTORS = json.loads((ROOT / "spec/vectors/msgpack/cases.json").read_text())["vectors"]
-# Of this language alone: a fork copies no threads.
-OWN_CODES = {"forked"}
 
 
 class Errors(unittest.TestCase):
-    @unittest.skipIf(tomllib is None, "Python 3.11 reads TOML")
-    def test_texts_are_those_of_the_specification(self):
-        specified = tomllib.loads((ROOT / "spec/errors/errors.toml").read_text())["client"]
-        self.assertEqual({code: text for code, text in TEXTS.items() if code not in OWN_CODES}, {
-            code: entry["text"] for code, entry in specified.items() if code not in OWN_CODES
-        })  # fmt: skip
-
     def test_the_form_of_messages(self):
         text = TEXTS["queue_full"]
         self.assertEqual(str(MqttError("queue_full")), f"{text} [queue_full]")
