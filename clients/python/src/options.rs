@@ -11,6 +11,7 @@ use tautwire_client::{
     Subscribe, SubscriptionId, Tls, Will,
 };
 
+use crate::credentials;
 use crate::publication::Extra;
 
 /// What Python gives to connect with: a dictionary that has all of these keys. Ranges have been checked there.
@@ -39,6 +40,9 @@ pub(crate) struct Settings {
     queue_bytes: usize,
     in_flight: u16,
     store: Option<PathBuf>,
+    websocket_headers: Vec<(String, String)>,
+    /// Called at each attempt.
+    credentials: Option<Py<PyAny>>,
 }
 
 #[derive(FromPyObject)]
@@ -92,6 +96,9 @@ impl Settings {
         for (name, value) in &self.user_properties {
             options = options.connect_property(Property::UserProperty(name, value))?;
         }
+        for (name, value) in &self.websocket_headers {
+            options = options.websocket_header(name, value)?;
+        }
         if let Some(will) = &self.will {
             options = options.will(will.will()?);
         }
@@ -113,6 +120,10 @@ impl Settings {
                 (self.user_name.as_deref().unwrap_or_default(), self.password.as_deref().unwrap_or_default());
             let scram = if method == "sha512" { Scram::sha512(user, password) } else { Scram::sha256(user, password) };
             return Ok(options.authenticator(scram?));
+        }
+        if let Some(ask) = &self.credentials {
+            let ask = Python::attach(|py| ask.clone_ref(py));
+            return Ok(options.credentials(credentials::asking(ask)));
         }
         if let Some(user_name) = &self.user_name {
             options = options.user_name(user_name.as_str());

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import warnings
 from typing import TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Generator, Optional, Sequence, TypeVar, Union, overload
 
@@ -13,7 +14,7 @@ from ._publication import CAPACITY, FULL, Filters, converter, encoded, extra, su
 from .codecs import Codec
 from .errors import MqttError
 from .events import ATTEMPT_FAILED, CONNECTED, ENDED, Event, History
-from .options import CLOSE_TIMEOUT, Options, Payload, UserProperties, options
+from .options import CLOSE_TIMEOUT, Credentials, Options, Payload, UserProperties, credentials_of, options
 from .requests import REQUEST_TIMEOUT, Requests, Responder
 from .subscription import Subscription
 from .topics import Address, Topic, TypedMessage
@@ -82,7 +83,7 @@ class Client:
     def __init__(self, settings: Options) -> None:
         self._settings = settings
         loop = asyncio.get_running_loop()
-        self._core = _native.Client.start(settings.settings)
+        self._core = _native.Client.start({**settings.settings, "credentials": _asking(settings, loop)})
         self._name = self._core.client_id
         self._is_closed = False
         self._bridge = Bridge(loop)
@@ -341,6 +342,28 @@ class Client:
         self._bridge.stop()
         # Nobody waits for it: there is nobody to say goodbye to.
         self._core.close()
+
+
+def _asking(settings: Options, loop: asyncio.AbstractEventLoop) -> Optional[Callable[[], tuple[Optional[str], Optional[bytes]]]]:
+    """Asks for credentials on the thread of the native client; coroutines run on the loop meanwhile."""
+    ask, timeout = settings.settings["credentials"], settings.settings["connect_timeout_s"]
+    if ask is None:
+        return None
+
+    async def finish(given: Awaitable[Credentials]) -> Credentials:
+        return await given
+
+    def asked() -> tuple[Optional[str], Optional[bytes]]:
+        given = ask()
+        if inspect.isawaitable(given):
+            running = asyncio.run_coroutine_threadsafe(finish(given), loop)
+            try:
+                given = running.result(timeout)
+            finally:
+                running.cancel()
+        return credentials_of(given)
+
+    return asked
 
 
 class _Events:

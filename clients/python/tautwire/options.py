@@ -9,7 +9,7 @@ import os
 import secrets
 import ssl
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, Optional, Sequence, TypedDict, TypeVar, Union
+from typing import Any, Awaitable, Callable, Mapping, Optional, Sequence, TypedDict, TypeVar, Union
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from .errors import MqttError
@@ -61,6 +61,8 @@ KNOWN_AS = {
     "timeout": "connect_timeout",
     "session_expiry_interval": "session_expiry",
     "properties": "user_properties",
+    "headers": "websocket_headers",
+    "auth": "credentials",
 }
 
 
@@ -116,6 +118,17 @@ class Tls:
 
 
 @dataclass(frozen=True)
+class Credentials:
+    """Who a client is, for one connection. A password without a user name, such as a token, needs MQTT 5.0."""
+
+    user_name: Optional[str] = None
+    password: Optional[Union[str, bytes]] = field(default=None, repr=False)
+
+
+CredentialsSource = Callable[[], Union[Credentials, Awaitable[Credentials]]]
+
+
+@dataclass(frozen=True)
 class FileStore:
     """Keeps messages of QoS 1 and 2 in the file `path` until they are acknowledged, safe against a crash of the process or the machine.
 
@@ -144,12 +157,18 @@ class ConnectOptions(TypedDict, total=False):
     """The longest silence of the client; 0 turns it off. Default: 60."""
     user_name: Optional[str]
     password: Optional[Union[str, bytes]]
+    credentials: Optional[CredentialsSource]
+    """Is asked for user name and password at each attempt to connect, such as for a token that expires. It runs on a thread of the client and
+    may block; the coroutine of a coroutine function runs on the event loop. What it raises is the cause of `callback_failed`, and the next
+    attempt asks again. The time that it takes is part of `connect_timeout`."""
     scram: Optional[str]
     """`"sha256"` or `"sha512"`: the password is proved by SCRAM and never sent. MQTT 5.0."""
     will: Optional[Will]
     """What the server publishes when the client is gone without a word."""
     tls: Optional[Tls]
     """Whom to trust and who to be, for `mqtts://` and `wss://`."""
+    websocket_headers: UserProperties
+    """Names and values of header fields in the handshake of `ws://` and `wss://`, 8 KiB at most."""
     connect_timeout: float
     """For an attempt to connect, up to the server's answer. Default: 20."""
     reconnect: Optional[tuple[float, float]]
@@ -242,9 +261,11 @@ def options(
     keep_alive: int = KEEP_ALIVE,
     user_name: Optional[str] = None,
     password: Optional[Union[str, bytes]] = None,
+    credentials: Optional[CredentialsSource] = None,
     scram: Optional[str] = None,
     will: Optional[Will] = None,
     tls: Optional[Tls] = None,
+    websocket_headers: UserProperties = (),
     connect_timeout: float = CONNECT_TIMEOUT,
     reconnect: Optional[tuple[float, float]] = RECONNECT,
     queue_messages: int = QUEUE_MESSAGES,
@@ -271,6 +292,10 @@ def options(
         raise MqttError("invalid_options", "scram is 'sha256' or 'sha512'")
     if scram is not None and (version != 5 or not user_name or not password):
         raise MqttError("invalid_options", "scram needs MQTT 5.0, a user name and a password")
+    if credentials is not None and not callable(credentials):
+        raise MqttError("invalid_options", "credentials takes a function that gives tautwire.Credentials")
+    if credentials is not None and (user_name, password, scram) != (None, None, None):
+        raise MqttError("invalid_options", "credentials take the place of user name, password and scram")
     if store is not None and not isinstance(store, FileStore):
         raise MqttError("invalid_options", "store takes a tautwire.FileStore")
     if store is not None and clean_start:
@@ -303,10 +328,22 @@ def options(
         "queue_bytes": whole("queue_bytes", queue_bytes, 1, U32_MAX),
         "in_flight": whole("in_flight", in_flight, 1, U16_MAX),
         "store": None if store is None else os.fspath(store.path),
+        "websocket_headers": pairs(websocket_headers),
+        "credentials": credentials,
     }
     # What the application has asked for stays; our own default ends with the client, but for a session that outlives the process.
     closing_expiry = 0 if version == 5 and session_expiry is None and store is None else None
     return Options(settings, closing_expiry)
+
+
+def credentials_of(given: object) -> tuple[Optional[str], Optional[bytes]]:
+    """What a function that was asked for credentials gave, as the native client takes it."""
+    if inspect.iscoroutine(given):
+        given.close()
+        raise TypeError("a coroutine function for credentials needs the client for asyncio")
+    if not isinstance(given, Credentials):
+        raise TypeError(f"credentials gives tautwire.Credentials, not {type(given).__name__}")
+    return given.user_name, given.password.encode() if isinstance(given.password, str) else given.password
 
 
 def split_address(address: str) -> tuple[str, Optional[str], Optional[str]]:

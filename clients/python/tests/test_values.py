@@ -8,7 +8,7 @@ import struct
 import unittest
 
 from support import ROOT
-from tautwire import BYTES, JSON, MSGPACK, TEXT, Codec, FileStore, MqttError, Tls, Topic, Will, messagepack, options
+from tautwire import BYTES, JSON, MSGPACK, TEXT, Codec, Credentials, FileStore, MqttError, Tls, Topic, Will, messagepack, options
 from tautwire._texts import TEXTS
 from tautwire.messagepack import Extension, MsgpackError, Timestamp
 
@@ -43,7 +43,7 @@ class Options(unittest.TestCase):
         given = options.options("mqtt://ann:s%65cret@h:1", will=Will("t", "secret"))
         self.assertEqual((given.settings["user_name"], given.settings["password"]), ("ann", b"secret"))
         self.assertEqual(given.settings["address"], "mqtt://h:1")
-        self.assertNotIn("secret", repr(given) + repr(Will("t", "secret")))
+        self.assertNotIn("secret", repr(given) + repr(Will("t", "secret")) + repr(Credentials("ann", "secret")))
 
     def test_unknown_options_are_named_with_what_was_meant(self):
         for name, meant in [("username", "user_name"), ("identifier", "client_id"), ("clientid", "client_id"), ("keepalive", "keep_alive"), ("pasword", "password")]:
@@ -53,7 +53,8 @@ class Options(unittest.TestCase):
         for given in (
             {"keep_alive": 65_536}, {"session_expiry": -1}, {"connect_timeout": "soon"}, {"version": 3}, {"reconnect": 5},
             {"receive_maximum": 0}, {"scram": "md5"}, {"scram": "sha256"}, {"tls": object()}, {"will": "x"},
-            {"tls": Tls(cert_file="a.pem")}, {"store": "file"}, {"store": FileStore("file"), "clean_start": True},
+            {"tls": Tls(cert_file="a.pem")}, {"credentials": "x"}, {"credentials": str, "user_name": "ann"},
+            {"store": "file"}, {"store": FileStore("file"), "clean_start": True},
         ):  # fmt: skip
             with self.subTest(given):
                 self.refusal(**given)

@@ -13,7 +13,7 @@ from .._publication import CAPACITY, FULL, Filters, converter, encoded, extra, s
 from ..codecs import Codec
 from ..errors import MqttError
 from ..events import ATTEMPT_FAILED, CONNECTED, ENDED, Event, History
-from ..options import CLOSE_TIMEOUT, Options, Payload, UserProperties, options
+from ..options import CLOSE_TIMEOUT, Options, Payload, UserProperties, credentials_of, options
 from ..requests import REQUEST_TIMEOUT, check_version
 from ..topics import Address, Topic, TypedMessage
 from .requests import Requests, Responder
@@ -80,7 +80,9 @@ class Client:
 
     def __init__(self, settings: Options) -> None:
         self._settings = settings
-        self._core = _native.Client.start(settings.settings)
+        ask = settings.settings["credentials"]
+        asking = None if ask is None else lambda: credentials_of(ask())
+        self._core = _native.Client.start({**settings.settings, "credentials": asking})
         self._name = self._core.client_id
         self._is_closed = False
         self._requests = Requests(self)
