@@ -159,7 +159,7 @@ python-venv:
 	    $(PYTHON_VENV)/bin/maturin develop --release --locked --quiet
 
 .PHONY: test-generate
-test-generate: build ## generated clients in four languages: compiled strictly, the same bytes, against the broker
+test-generate: build python-venv ## generated clients in five languages: compiled strictly, the same bytes, against the broker
 	$(call say,test-generate)
 	@$(PYTHON) -B tests/generate/run.py
 

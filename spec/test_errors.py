@@ -51,6 +51,7 @@ class File(Errors):
             ('[client.x]\ntext = "a: b"\nfault = "use"', "'fault' is no key of client.x"),
             ('[client.x]\ntext = "a, b"', "client.x: the text"),
             ('[client.x]\ntext = "a: b."', "client.x: the text"),
+            ('[client.x]\ntext = "a: b"\nonly = ["cobol"]', "'cobol' is no language of client.x"),
             ('[codec.x]\ntext = "a: b"\nonly = ["cobol"]', "'cobol' is no language of codec.x"),
             ('[codec.x]\ntext = "a: b"\nfault = "use"', "codec.x: nothing uses it"),
             ('[codec.x]\ntext = "a: b"\nfault = "malformed"\nused = ["decode"]', "codec.x: a fault in a packet has a reason"),
@@ -61,6 +62,16 @@ class File(Errors):
 
 
 class Tables(Errors):
+    def test_a_code_of_some_languages_is_in_their_tables_alone(self):
+        for code in self.codes:
+            if code.section == "client" and code.only:
+                for name in ("clients/go/client/errors_text.go", "clients/rust/src/error/texts.rs", "clients/python/tautwire/_texts.py",
+                             "clients/typescript/packages/client/src/texts.ts"):  # fmt: skip
+                    language = name.split("/")[1]
+                    with self.subTest(code.name, table=name):
+                        table = generate.FILES[name](self.codes)
+                        self.assertEqual(code.is_in(language), re.search(rf'^\s*\(?"?{code.name}\b', table, re.M) is not None)
+
     def test_none_is_stale(self):
         self.assertEqual([], [str(path.relative_to(ROOT)) for path in generate.stale()], "run `make errors`")
 

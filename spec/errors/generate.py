@@ -15,7 +15,7 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 
 import words  # noqa: E402
-from languages import c, go, page, rust, typescript  # noqa: E402
+from languages import c, go, page, python, rust, typescript  # noqa: E402
 
 FILES: dict[str, Callable[[list[words.Code]], str]] = {
     "broker/protocol/src/error/table.rs": rust.codec,
@@ -26,6 +26,7 @@ FILES: dict[str, Callable[[list[words.Code]], str]] = {
     "clients/typescript/packages/mqtt-codec/src/error-texts.ts": typescript.codec,
     "clients/typescript/packages/client/src/texts.ts": typescript.client,
     "clients/c/src/texts.c": c.texts,
+    "clients/python/tautwire/_texts.py": python.client,
     "docs/reference/errors.md": page.page,
 }
 

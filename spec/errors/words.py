@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FILE = Path(__file__).resolve().parent / "errors.toml"
-LANGUAGES = ("rust", "go", "typescript", "c")
-# The sections, and the keys that may stand in each beside `text`. The clients in all languages have those of `client`.
+LANGUAGES = ("rust", "go", "typescript", "c", "python")
+# The sections, and the keys that may stand in each beside `text`. The clients in all languages have those of `client`, unless
+# `only` names some.
 SECTIONS = {
-    "client": {"statement", "c"},
+    "client": {"statement", "only", "c"},
     "c": {"statement", "c"},
     "codec": {"statement", "only", "c", "fault", "reason", "used"},
     "scram": {"statement", "c"},

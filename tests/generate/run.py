@@ -1,9 +1,9 @@
 """Generated code, compiled as strictly as each language can and run against the broker.
 
 `python3 tests/generate/run.py [--only LANGUAGE]…` writes code for the contracts in `contracts/`, checks that it is formatted,
-compiles it, compares the bytes that the four languages write, publishes and subscribes with it, and hands the AsyncAPI
+compiles it, compares the bytes that all languages write, publishes and subscribes with it, and hands the AsyncAPI
 document to AsyncAPI's own parser. TAUTWIRE_BIN names another broker than bin/tautwire, TAUTWIRE_CLIENTS another folder of clients
-than clients.
+than clients, TAUTWIRE_PYTHON another Python than that of `make python-venv`, which has the Python client and mypy.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ CONTRACTS = HERE / "contracts"
 AWKWARD = HERE / "awkward"
 BROKER = Path(os.environ.get("TAUTWIRE_BIN", ROOT / "bin" / "tautwire")).resolve()
 CLIENTS = Path(os.environ.get("TAUTWIRE_CLIENTS", ROOT / "clients")).resolve()
+# As it stands there: behind the link of a virtual environment is a Python without its packages.
+PYTHON = Path(os.environ.get("TAUTWIRE_PYTHON", ROOT / "target" / "python-venv" / "bin" / "python")).absolute()
 
 STRICT_C = ["-std=c99", "-Wpedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
 SANITIZERS = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
@@ -183,9 +185,24 @@ def prepare_c() -> list[str]:
     return [str(folder / "driver")]
 
 
+def prepare_python() -> list[str]:
+    folder = WORK / "python"
+    copy_sources("python", folder)
+    generate("python", folder / "contracts")
+    generate("python", folder / "blocking_contracts", "--blocking")
+    generate("python", folder / "awkward", contracts=AWKWARD)
+    generate("python", folder / "blocking_awkward", "--blocking", contracts=AWKWARD)
+    if not PYTHON.exists():
+        raise Failure(f"{PYTHON}: not found; run `make python-venv`")
+    call(PYTHON, "-B", "-W", "error", "-c", "import awkward, blocking_awkward, blocking_contracts, contracts", cwd=folder)
+    call(PYTHON, "-m", "mypy", "--strict", "--cache-dir", WORK / "mypy", ".", cwd=folder)
+    return [str(PYTHON), "-B", str(folder / "driver.py")]
+
+
 LANGUAGES: dict[str, Callable[[], list[str]]] = {
     "c": prepare_c,
     "go": prepare_go,
+    "python": prepare_python,
     "rust": prepare_rust,
     "typescript": prepare_typescript,
 }

@@ -60,6 +60,10 @@ impl Code {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
     /// A comment, wrapped.
     pub(crate) fn comment(&mut self, start: &str, text: &str) {
         let width = 100usize.saturating_sub(self.depth * 4 + start.len()).max(40);

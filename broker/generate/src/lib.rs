@@ -1,4 +1,4 @@
-//! Source text from contracts: types and typed functions for clients in four languages, and AsyncAPI documents.
+//! Source text from contracts: types and typed functions for clients in five languages, and AsyncAPI documents.
 //!
 //! Nothing is read or written here: a catalogue goes in, texts of files come out. The same catalogue gives the same texts.
 #![forbid(unsafe_code)]
@@ -9,6 +9,7 @@ mod code;
 mod go;
 mod model;
 mod names;
+mod python;
 mod rust;
 mod typescript;
 
@@ -31,6 +32,8 @@ pub enum Language {
     Go,
     /// One module, on `tautwire-client`.
     Rust,
+    /// One package, on `tautwire`.
+    Python,
     /// C99 on `tautwire.h`: no allocation.
     C,
 }
@@ -40,7 +43,7 @@ pub enum Language {
 pub struct Options {
     /// The name of the Go package, and the beginning of all names in C.
     pub package: String,
-    /// Rust: functions for `tautwire_client::blocking`, in place of those for async code.
+    /// Rust and Python: functions for the blocking client, in place of those for async code.
     pub blocking: bool,
 }
 
@@ -69,8 +72,13 @@ impl std::error::Error for GenerateError {}
 
 impl Language {
     /// All, with their names on the command line.
-    pub const ALL: [(&'static str, Language); 4] =
-        [("typescript", Language::TypeScript), ("go", Language::Go), ("rust", Language::Rust), ("c", Language::C)];
+    pub const ALL: [(&'static str, Language); 5] = [
+        ("typescript", Language::TypeScript),
+        ("go", Language::Go),
+        ("rust", Language::Rust),
+        ("python", Language::Python),
+        ("c", Language::C),
+    ];
 }
 
 /// Types and typed functions for all contracts of a catalogue.
@@ -89,6 +97,7 @@ pub fn generate(catalogue: &Catalogue, language: Language, options: &Options) ->
         Language::TypeScript => typescript::generate(&api),
         Language::Go => go::generate(&api, &options.package),
         Language::Rust => rust::generate(&api, options.blocking),
+        Language::Python => python::generate(&api, options.blocking),
         Language::C => c::generate(&api, &options.package),
     })
 }

@@ -138,6 +138,14 @@ pub(crate) const RUST_WORDS: &[&str] = &[
 ];
 
 /// Of C and of C++, whose compilers read the header too.
+/// Those of the language, types that stand in annotations, and `self`.
+pub(crate) const PYTHON_WORDS: &[&str] = &[
+    "and", "as", "assert", "async", "await", "bool", "break", "bytes", "class", "continue", "def", "del", "dict",
+    "elif", "else", "except", "finally", "float", "for", "from", "global", "if", "import", "in", "int", "is", "lambda",
+    "list", "nonlocal", "not", "or", "pass", "raise", "return", "self", "str", "try", "tuple", "while", "with",
+    "yield",
+];
+
 pub(crate) const C_WORDS: &[&str] = &[
     "and",
     "asm",
@@ -208,7 +216,7 @@ pub(crate) fn comment(text: &str) -> String {
     text.replace("*/", "* /").replace("/*", "/ *")
 }
 
-/// Strings in double quotes, as all four languages and JSON read them. What is no plain character is written as an escape
+/// Strings in double quotes, as all five languages and JSON read them. What is no plain character is written as an escape
 /// that they share.
 pub(crate) fn quoted(text: &str, escape: fn(char) -> String) -> String {
     let mut out = String::from("\"");

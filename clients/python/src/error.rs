@@ -1,5 +1,7 @@
 //! Errors of the Rust client, in the words of spec/errors.
 
+use std::error::Error as _;
+
 use pyo3::prelude::*;
 use tautwire_client::Error;
 
@@ -22,8 +24,13 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
         .import("tautwire.errors")
         .and_then(|module| module.getattr("MqttError"))
         .and_then(|class| class.call_method1("of_message", (error.code(), error.to_string(), reason)));
-    match made {
+    let raised = match made {
         Ok(exception) => PyErr::from_value(exception),
         Err(error) => error,
+    };
+    // What a function of the application raised.
+    if let Some(cause) = error.source().and_then(|cause| cause.downcast_ref::<PyErr>()) {
+        raised.set_cause(py, Some(cause.clone_ref(py)));
     }
+    raised
 }

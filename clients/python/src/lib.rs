@@ -1,10 +1,11 @@
 //! The Rust client for Python.
 //!
-//! Nothing here calls Python from a thread of its own, and no lock is held while Python code runs: what happens is noted in an
-//! [`inbox::Inbox`], and Python fetches it, as much as there is at a time.
+//! What happens is noted in an [`inbox::Inbox`], and Python fetches it, as much as there is at a time. No lock is held while Python code runs,
+//! and no thread from here runs any, but for the [`credentials`] of an attempt to connect.
 #![forbid(unsafe_code)]
 
 mod client;
+mod credentials;
 mod error;
 mod fork;
 mod inbox;

@@ -1,15 +1,17 @@
 //! Options of Python, as options of the Rust client.
 
 use std::num::{NonZeroU16, NonZeroU32};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use tautwire_client::{
-    Error, Limits, Options, Overflow, Property, ProtocolVersion, QoS, Reconnect, RetainHandling, Scram, Subscribe,
-    SubscriptionId, Tls, Will,
+    Error, FileStore, Limits, Options, Overflow, Property, ProtocolVersion, QoS, Reconnect, RetainHandling, Scram,
+    Subscribe, SubscriptionId, Tls, Will,
 };
 
+use crate::credentials;
 use crate::publication::Extra;
 
 /// What Python gives to connect with: a dictionary that has all of these keys. Ranges have been checked there.
@@ -37,6 +39,10 @@ pub(crate) struct Settings {
     queue_messages: usize,
     queue_bytes: usize,
     in_flight: u16,
+    store: Option<PathBuf>,
+    websocket_headers: Vec<(String, String)>,
+    /// Called at each attempt.
+    credentials: Option<Py<PyAny>>,
 }
 
 #[derive(FromPyObject)]
@@ -90,13 +96,21 @@ impl Settings {
         for (name, value) in &self.user_properties {
             options = options.connect_property(Property::UserProperty(name, value))?;
         }
+        for (name, value) in &self.websocket_headers {
+            options = options.websocket_header(name, value)?;
+        }
         if let Some(will) = &self.will {
             options = options.will(will.will()?);
         }
         if let Some(tls) = &self.tls {
             options = options.tls(tls.tls()?);
         }
-        self.with_credentials(options)
+        options = self.with_credentials(options)?;
+        // Last: it resumes the session whatever was said before.
+        match &self.store {
+            Some(path) => Ok(options.store(FileStore::open(path)?)),
+            None => Ok(options),
+        }
     }
 
     /// A password for SCRAM is never sent.
@@ -106,6 +120,10 @@ impl Settings {
                 (self.user_name.as_deref().unwrap_or_default(), self.password.as_deref().unwrap_or_default());
             let scram = if method == "sha512" { Scram::sha512(user, password) } else { Scram::sha256(user, password) };
             return Ok(options.authenticator(scram?));
+        }
+        if let Some(ask) = &self.credentials {
+            let ask = Python::attach(|py| ask.clone_ref(py));
+            return Ok(options.credentials(credentials::asking(ask)));
         }
         if let Some(user_name) = &self.user_name {
             options = options.user_name(user_name.as_str());

@@ -1,4 +1,4 @@
-"""Texts of the codes, as spec/errors/errors.toml has them. A test compares the two."""
+"""Written by `make errors` from spec/errors/errors.toml."""
 
 TEXTS = {
     "invalid_options": "the options do not go together, or one is out of range: correct it",
@@ -52,6 +52,9 @@ TEXTS = {
     "tls_nothing_in_common": "there is no version, cipher suite or protocol that both sides have: allow one",
     "tls_not_spoken": "the server does not speak TLS at this port: use its port for TLS",
     "tls_closed": "the server ended the connection during the TLS handshake: its log says why",
+    "tls_needed": "the server speaks TLS at this port: connect with mqtts:// or wss://",
+    "tls_violation": "what came breaks the rules of TLS: see what stands between client and server",
     "tls_settings": "a certificate, a key or a setting of TLS is wrong on this side: correct it",
     "forked": "the client belongs to the process that this one was forked from: make a new one here",
 }
+"""What is wrong and, after a colon, what to do, for each code of an error."""

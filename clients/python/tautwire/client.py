@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import warnings
 from typing import TYPE_CHECKING, Any, AsyncIterator, Awaitable, Callable, Generator, Optional, Sequence, TypeVar, Union, overload
 
@@ -13,7 +14,7 @@ from ._publication import CAPACITY, FULL, Filters, converter, encoded, extra, su
 from .codecs import Codec
 from .errors import MqttError
 from .events import ATTEMPT_FAILED, CONNECTED, ENDED, Event, History
-from .options import CLOSE_TIMEOUT, Options, Payload, UserProperties, options
+from .options import CLOSE_TIMEOUT, Credentials, Options, Payload, UserProperties, credentials_of, options
 from .requests import REQUEST_TIMEOUT, Requests, Responder
 from .subscription import Subscription
 from .topics import Address, Topic, TypedMessage
@@ -31,7 +32,8 @@ def connect(address: str, **given: Unpack[ConnectOptions]) -> Connecting:
 
     `address` is `mqtt://`, `mqtts://`, `ws://` or `wss://HOST[:PORT]`, or `unix:/PATH`. Options: `tautwire.ConnectOptions`.
 
-    Raises `MqttError`: why there is no connection, such as `unreachable`, `name_not_found`, `connection_refused` or a code that begins with `tls_`.
+    Raises `MqttError`: why there is no connection, such as `unreachable`, `name_not_found`, `connection_refused` or a code that begins with `tls_`;
+    or `store_failed`.
     """
     return Connecting(options(address, **given))
 
@@ -66,6 +68,9 @@ class Connecting:
         client = Client(self._settings)
         try:
             await client._first_attempt()
+        except MqttError:
+            await client._give_up()
+            raise
         except BaseException:
             client._abandon()
             raise
@@ -78,7 +83,8 @@ class Client:
     def __init__(self, settings: Options) -> None:
         self._settings = settings
         loop = asyncio.get_running_loop()
-        self._core = _native.Client.start(settings.settings)
+        self._core = _native.Client.start({**settings.settings, "credentials": _asking(settings, loop)})
+        self._name = self._core.client_id
         self._is_closed = False
         self._bridge = Bridge(loop)
         self._requests = Requests(self)
@@ -94,7 +100,7 @@ class Client:
             warnings.warn("a tautwire client was not closed: use async with, or await close()", ResourceWarning, source=self)
 
     def __repr__(self) -> str:
-        return f"<tautwire.Client {self._settings.settings['client_id']!r}>"
+        return f"<tautwire.Client {self._name!r}>"
 
     @property
     def client_id(self) -> str:
@@ -323,12 +329,41 @@ class Client:
             if event.kind in (ATTEMPT_FAILED, ENDED):
                 raise event.error or MqttError("closed")
 
+    async def _give_up(self) -> None:
+        """The attempt to connect has failed. When this returns the file of the store can be opened again."""
+        if self._settings.settings["store"] is None:
+            self._abandon()
+        else:
+            await self.close()
+
     def _abandon(self) -> None:
         """Ends it without waiting: there has been no connection."""
         self._is_closed = True
         self._bridge.stop()
         # Nobody waits for it: there is nobody to say goodbye to.
         self._core.close()
+
+
+def _asking(settings: Options, loop: asyncio.AbstractEventLoop) -> Optional[Callable[[], tuple[Optional[str], Optional[bytes]]]]:
+    """Asks for credentials on the thread of the native client; coroutines run on the loop meanwhile."""
+    ask, timeout = settings.settings["credentials"], settings.settings["connect_timeout_s"]
+    if ask is None:
+        return None
+
+    async def finish(given: Awaitable[Credentials]) -> Credentials:
+        return await given
+
+    def asked() -> tuple[Optional[str], Optional[bytes]]:
+        given = ask()
+        if inspect.isawaitable(given):
+            running = asyncio.run_coroutine_threadsafe(finish(given), loop)
+            try:
+                given = running.result(timeout)
+            finally:
+                running.cancel()
+        return credentials_of(given)
+
+    return asked
 
 
 class _Events:

@@ -15,7 +15,7 @@ class Codec(Generic[T]):
     """How values of one type are written as payloads and read again.
 
     `content_type` goes with MQTT 5.0 messages, and `is_text` says there that payloads are UTF-8 text. `encode` and `decode` may raise what
-    they like: it becomes the cause of `payload_invalid`.
+    they like: it becomes the cause of `payload_invalid`, unless it is an `MqttError`.
     """
 
     def __init__(
@@ -35,6 +35,8 @@ class Codec(Generic[T]):
         """The payload for a value. Raises `payload_invalid`."""
         try:
             return self._encode(value)
+        except MqttError:
+            raise
         except Exception as error:
             raise MqttError("payload_invalid", f"{type(error).__name__} while it was encoded") from error
 
@@ -42,6 +44,8 @@ class Codec(Generic[T]):
         """The value of a payload. Raises `payload_invalid`."""
         try:
             return self._decode(payload)
+        except MqttError:
+            raise
         except Exception as error:
             raise MqttError("payload_invalid", f"{type(error).__name__} while it was decoded") from error
 

@@ -64,12 +64,13 @@ def encode(value: Any) -> bytes:
     return bytes(out)
 
 
-def decode(payload: bytes) -> Any:
-    """The value of bytes that hold exactly one. Keys that are arrays become tuples.
+def decode(payload: bytes, *, depth_max: int = DEPTH_MAX, needs_text_keys: bool = False) -> Any:
+    """The value of bytes that hold exactly one. Keys that are arrays become tuples. With `needs_text_keys` all keys are strings. Arrays and
+    maps are at most `depth_max` deep, which is at most 256.
 
     Raises `MsgpackError` with `truncated`, `invalid_format`, `invalid_utf8`, `invalid_timestamp`, `too_deep`, `invalid_key` or `trailing_bytes`.
     """
-    reader = _Reader(payload)
+    reader = _Reader(payload, min(depth_max, DEPTH_MAX), needs_text_keys)
     value = reader.value(0)
     if reader.at != len(payload):
         raise MsgpackError("trailing_bytes", f"{len(payload) - reader.at} bytes follow the value")
@@ -196,17 +197,19 @@ def _timestamp_data(moment: Timestamp) -> bytes:
     return struct.pack(">Iq", nanoseconds, seconds)
 
 
-def _deeper(depth: int) -> None:
-    if depth >= DEPTH_MAX:
-        raise MsgpackError("too_deep", f"more than {DEPTH_MAX} arrays and maps are within each other")
+def _deeper(depth: int, depth_max: int = DEPTH_MAX) -> None:
+    if depth >= depth_max:
+        raise MsgpackError("too_deep", f"more than {depth_max} arrays and maps are within each other")
 
 
 class _Reader:
     """Reads from `at` on. Nothing is allocated by announced lengths: each item is read before the next."""
 
-    def __init__(self, payload: bytes) -> None:
+    def __init__(self, payload: bytes, depth_max: int, needs_text_keys: bool) -> None:
         self.payload = payload
         self.at = 0
+        self.depth_max = depth_max
+        self.needs_text_keys = needs_text_keys
 
     def value(self, depth: int) -> Any:
         code = self.number(">B")
@@ -255,17 +258,19 @@ class _Reader:
             raise MsgpackError("invalid_utf8", "a string is not UTF-8") from error
 
     def array(self, size: int, depth: int) -> list[Any]:
-        _deeper(depth)
+        _deeper(depth, self.depth_max)
         items: list[Any] = []
         for _ in range(size):
             items.append(self.value(depth + 1))
         return items
 
     def mapping(self, size: int, depth: int) -> dict[Any, Any]:
-        _deeper(depth)
+        _deeper(depth, self.depth_max)
         entries: dict[Any, Any] = {}
         for _ in range(size):
             key = self.value(depth + 1)
+            if self.needs_text_keys and not isinstance(key, str):
+                raise MsgpackError("invalid_key", "the key of a map is no string")
             try:
                 hash(key)
             except TypeError:

@@ -9,7 +9,7 @@ import os
 import secrets
 import ssl
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, Optional, Sequence, TypedDict, TypeVar, Union
+from typing import Any, Awaitable, Callable, Mapping, Optional, Sequence, TypedDict, TypeVar, Union
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from .errors import MqttError
@@ -61,6 +61,8 @@ KNOWN_AS = {
     "timeout": "connect_timeout",
     "session_expiry_interval": "session_expiry",
     "properties": "user_properties",
+    "headers": "websocket_headers",
+    "auth": "credentials",
 }
 
 
@@ -115,27 +117,58 @@ class Tls:
         }
 
 
+@dataclass(frozen=True)
+class Credentials:
+    """Who a client is, for one connection. A password without a user name, such as a token, needs MQTT 5.0."""
+
+    user_name: Optional[str] = None
+    password: Optional[Union[str, bytes]] = field(default=None, repr=False)
+
+
+CredentialsSource = Callable[[], Union[Credentials, Awaitable[Credentials]]]
+
+
+@dataclass(frozen=True)
+class FileStore:
+    """Keeps messages of QoS 1 and 2 in the file `path` until they are acknowledged, safe against a crash of the process or the machine.
+
+    Messages that were not acknowledged when a process ended are sent by the next one that opens the file, with the packet identifiers of before:
+    a QoS 2 message is still delivered once. The file belongs to one session, so its client identifier is in it. One client at a time may have it
+    open. Beside it there is a file with the ending `.lock`, and at times one with `.new`.
+    """
+
+    path: Union[str, os.PathLike[str]]
+
+
 class ConnectOptions(TypedDict, total=False):
     """What can be said to `connect` and `start` besides the address. Times are in seconds."""
 
     version: int
     """4 for MQTT 3.1.1, 5 for MQTT 5.0. Default: 5."""
     client_id: Optional[str]
-    """Names the session. Default: a random one. Empty lets the server choose."""
-    clean_start: bool
-    """Whether a session that the server has is discarded at the first connection; later ones resume it. Default: `True`."""
+    """Names the session. Default: that of the store, or a random one. Empty lets the server choose."""
+    clean_start: Optional[bool]
+    """Whether a session that the server has is discarded at the first connection; later ones resume it. Default: `True`; with a store `False`,
+    which it must be."""
     session_expiry: Optional[int]
-    """How long the server keeps the session after a connection is lost. Default: 300, and `close` ends the session then."""
+    """How long the server keeps the session after a connection is lost. Default: 300, and `close` ends the session then,
+    unless there is a store."""
     keep_alive: int
     """The longest silence of the client; 0 turns it off. Default: 60."""
     user_name: Optional[str]
     password: Optional[Union[str, bytes]]
+    credentials: Optional[CredentialsSource]
+    """Is asked for user name and password at each attempt to connect, such as for a token that expires. It runs on a thread of the client and
+    may block; the coroutine of a coroutine function runs on the event loop. What it raises is the cause of `callback_failed`, and the next
+    attempt asks again. The time that it takes is part of `connect_timeout`."""
     scram: Optional[str]
     """`"sha256"` or `"sha512"`: the password is proved by SCRAM and never sent. MQTT 5.0."""
     will: Optional[Will]
     """What the server publishes when the client is gone without a word."""
     tls: Optional[Tls]
     """Whom to trust and who to be, for `mqtts://` and `wss://`."""
+    websocket_headers: UserProperties
+    """Names and values of header fields in the handshake of `ws://` and `wss://`, 8 KiB at most."""
     connect_timeout: float
     """For an attempt to connect, up to the server's answer. Default: 20."""
     reconnect: Optional[tuple[float, float]]
@@ -156,6 +189,36 @@ class ConnectOptions(TypedDict, total=False):
     """So many of the first topics published get an alias, as far as the server takes aliases. Default: 0."""
     user_properties: UserProperties
     """Names and values for the server, in CONNECT."""
+    store: Optional[FileStore]
+    """Keeps messages of QoS 1 and 2 beyond the life of the process. Default: they end with it."""
+
+
+class PublishOptions(TypedDict, total=False):
+    """What can be said to `Client.publish` besides topic and payload."""
+
+    qos: int
+    retain: bool
+    expiry: Optional[int]
+    """Lifetime in seconds."""
+    content_type: Optional[str]
+    is_text: bool
+    response_topic: Optional[str]
+    correlation_data: Optional[bytes]
+    user_properties: UserProperties
+
+
+class SubscribeOptions(TypedDict, total=False):
+    """What can be said to `Client.subscribe` besides the filters."""
+
+    qos: int
+    no_local: bool
+    retain_as_published: bool
+    retain_handling: int
+    identifier: Optional[int]
+    manual_acknowledgement: bool
+    capacity: int
+    overflow: str
+    user_properties: UserProperties
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -193,14 +256,16 @@ def options(
     *,
     version: int = 5,
     client_id: Optional[str] = None,
-    clean_start: bool = True,
+    clean_start: Optional[bool] = None,
     session_expiry: Optional[int] = None,
     keep_alive: int = KEEP_ALIVE,
     user_name: Optional[str] = None,
     password: Optional[Union[str, bytes]] = None,
+    credentials: Optional[CredentialsSource] = None,
     scram: Optional[str] = None,
     will: Optional[Will] = None,
     tls: Optional[Tls] = None,
+    websocket_headers: UserProperties = (),
     connect_timeout: float = CONNECT_TIMEOUT,
     reconnect: Optional[tuple[float, float]] = RECONNECT,
     queue_messages: int = QUEUE_MESSAGES,
@@ -211,6 +276,7 @@ def options(
     topic_alias_maximum: int = 0,
     topic_aliases: int = 0,
     user_properties: UserProperties = (),
+    store: Optional[FileStore] = None,
 ) -> Options:
     """Checks the options. Raises `MqttError` with the code `invalid_options`."""
     where, user_of_url, password_of_url = split_address(address)
@@ -226,12 +292,22 @@ def options(
         raise MqttError("invalid_options", "scram is 'sha256' or 'sha512'")
     if scram is not None and (version != 5 or not user_name or not password):
         raise MqttError("invalid_options", "scram needs MQTT 5.0, a user name and a password")
+    if credentials is not None and not callable(credentials):
+        raise MqttError("invalid_options", "credentials takes a function that gives tautwire.Credentials")
+    if credentials is not None and (user_name, password, scram) != (None, None, None):
+        raise MqttError("invalid_options", "credentials take the place of user name, password and scram")
+    if store is not None and not isinstance(store, FileStore):
+        raise MqttError("invalid_options", "store takes a tautwire.FileStore")
+    if store is not None and clean_start:
+        raise MqttError("invalid_options", "a store goes on with its session, which clean_start discards")
+    if client_id is None and store is None:
+        client_id = _client_id()
     expiry = SESSION_EXPIRY if session_expiry is None else session_expiry
     settings = {
         "address": where,
         "version": version,
-        "client_id": _client_id() if client_id is None else client_id,
-        "clean_start": bool(clean_start),
+        "client_id": client_id,
+        "clean_start": store is None if clean_start is None else bool(clean_start),
         "session_expiry_s": whole("session_expiry", expiry, 0, U32_MAX),
         "keep_alive_s": whole("keep_alive", keep_alive, 0, U16_MAX),
         "user_name": user_name,
@@ -251,10 +327,23 @@ def options(
         "queue_messages": whole("queue_messages", queue_messages, 1, U32_MAX),
         "queue_bytes": whole("queue_bytes", queue_bytes, 1, U32_MAX),
         "in_flight": whole("in_flight", in_flight, 1, U16_MAX),
+        "store": None if store is None else os.fspath(store.path),
+        "websocket_headers": pairs(websocket_headers),
+        "credentials": credentials,
     }
-    # What the application has asked for stays; our own default ends with the client.
-    closing_expiry = 0 if version == 5 and session_expiry is None else None
+    # What the application has asked for stays; our own default ends with the client, but for a session that outlives the process.
+    closing_expiry = 0 if version == 5 and session_expiry is None and store is None else None
     return Options(settings, closing_expiry)
+
+
+def credentials_of(given: object) -> tuple[Optional[str], Optional[bytes]]:
+    """What a function that was asked for credentials gave, as the native client takes it."""
+    if inspect.iscoroutine(given):
+        given.close()
+        raise TypeError("a coroutine function for credentials needs the client for asyncio")
+    if not isinstance(given, Credentials):
+        raise TypeError(f"credentials gives tautwire.Credentials, not {type(given).__name__}")
+    return given.user_name, given.password.encode() if isinstance(given.password, str) else given.password
 
 
 def split_address(address: str) -> tuple[str, Optional[str], Optional[str]]:

@@ -19,10 +19,11 @@ PATIENCE_S = 20
 
 
 class Broker:
-    """bin/tautwire on a port of the kernel's choice."""
+    """bin/tautwire on a port of the kernel's choice, in memory, or with its data in a folder."""
 
-    def __init__(self, *options: str, listen: str = "127.0.0.1:0") -> None:
-        command = [str(BROKER), "serve", "--memory", "--listen", listen, *options]
+    def __init__(self, *options: str, listen: str = "127.0.0.1:0", data: Path | None = None) -> None:
+        keep = ["--memory"] if data is None else ["--set", f"data.path={data}"]
+        command = [str(BROKER), "serve", *keep, "--listen", listen, *options]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert self._process.stdout is not None
         line = self._process.stdout.readline().strip()
@@ -36,16 +37,24 @@ class Broker:
         self._process.terminate()
         self._process.communicate()
 
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
 
-class WithBroker(unittest.IsolatedAsyncioTestCase):
-    """Tests beside a broker that they share."""
 
-    broker: Broker
-    options: tuple[str, ...] = ()
+class Patient(unittest.IsolatedAsyncioTestCase):
+    """Tests on an event loop."""
 
     async def asyncSetUp(self) -> None:
         # In debug mode it reports steps that take longer, as all do on a busy machine.
         asyncio.get_running_loop().slow_callback_duration = PATIENCE_S
+
+
+class WithBroker(Patient):
+    """Tests beside a broker that they share."""
+
+    broker: Broker
+    options: tuple[str, ...] = ()
 
     @classmethod
     def setUpClass(cls) -> None:
@@ -74,6 +83,8 @@ class Relay:
         self._server: asyncio.Server | None = None
         self.address = ""
         self.connections = 0
+        self.is_mute = False
+        """What the broker says is lost."""
 
     async def __aenter__(self) -> Relay:
         self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
@@ -86,6 +97,10 @@ class Relay:
         if self._server is not None:
             self._server.close()
 
+    def lead_to(self, broker: Broker) -> None:
+        """Connections that come from now on are for this one."""
+        self._broker = broker
+
     def cut(self) -> None:
         for writer in self._pipes:
             writer.transport.abort()
@@ -93,16 +108,20 @@ class Relay:
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        there_reader, there = await asyncio.open_connection(self._broker.host, self._broker.port)
+        try:
+            there_reader, there = await asyncio.open_connection(self._broker.host, self._broker.port)
+        except ConnectionError:
+            writer.transport.abort()
+            return
         self._pipes |= {writer, there}
-        await asyncio.gather(_pour(reader, there), _pour(there_reader, writer))
+        await asyncio.gather(self._pour(reader, there, False), self._pour(there_reader, writer, True))
 
-
-async def _pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(65536):
-            writer.write(data)
-    writer.close()
+    async def _pour(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_back: bool) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                if not (is_back and self.is_mute):
+                    writer.write(data)
+        writer.close()
 
 
 @contextlib.contextmanager

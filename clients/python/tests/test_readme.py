@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from support import PACKAGE, PATIENCE_S, WithBroker
@@ -15,11 +16,12 @@ class Readme(WithBroker):
         examples = re.findall(r"^```python\n(.*?)^```$", (PACKAGE / "README.md").read_text(), re.M | re.S)
         self.assertGreater(len(examples), 3)
         for example in examples:
-            with self.subTest(example):
+            # Some write files.
+            with self.subTest(example), tempfile.TemporaryDirectory() as folder:
                 self.assertIn(ADDRESS, example)
                 source = example.replace(ADDRESS, self.address)
                 command = [sys.executable, "-W", "error", "-c", source]
-                done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+                done = subprocess.run(command, capture_output=True, cwd=folder, text=True, timeout=PATIENCE_S)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
         # What the first one prints is shown beside it.
         shown = re.search(r"^```\n(plant.*?)^```$", (PACKAGE / "README.md").read_text(), re.M | re.S)

@@ -1,13 +1,15 @@
 """TLS, WebSocket, passwords and wills: options that the native client takes."""
 
+import asyncio
 import subprocess
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
 import tautwire
-from support import BROKER, Broker, WithBroker, soon
-from tautwire import MqttError, Tls, Will
+from support import BROKER, Broker, Relay, WithBroker, soon
+from tautwire import Credentials, MqttError, Tls, Will, blocking
 
 
 class OverTls(unittest.IsolatedAsyncioTestCase):
@@ -76,7 +78,97 @@ class WithPasswords(unittest.IsolatedAsyncioTestCase):
         self.assertNotIn("secret", str(caught.exception))
 
 
+    async def test_credentials_are_asked_for_at_each_attempt(self):
+        asked = []
+
+        def by_function() -> Credentials:
+            asked.append(threading.current_thread())
+            return Credentials("ann", "secret")
+
+        async def by_coroutine() -> Credentials:
+            await asyncio.sleep(0)
+            asked.append(threading.current_thread())
+            return Credentials("ann", b"secret")
+
+        for credentials in (by_function, by_coroutine):
+            asked.clear()
+            async with Relay(self.broker) as relay:
+                options = {"credentials": credentials, "reconnect": (0.01, 0.05)}
+                async with tautwire.connect(relay.address, **options) as client:
+                    for attempts in (2, 3):
+                        relay.cut()
+                        self.assertEqual(await soon(client.publish("a", qos=1)), 0x10)
+                        self.assertGreaterEqual(len(asked), attempts)
+            is_on_loop = asked[0] is threading.current_thread()
+            self.assertEqual(is_on_loop, credentials is by_coroutine)
+        await asyncio.to_thread(lambda: blocking.connect(self.broker.address, credentials=by_function).close())
+
+    async def test_credentials_that_fail(self):
+        address = self.broker.address
+
+        def fail() -> Credentials:
+            raise LookupError("no secret is left")
+
+        async def fail_later() -> Credentials:
+            raise LookupError("no secret is left")
+
+        for credentials, cause in [(fail, LookupError), (fail_later, LookupError), (lambda: ("ann", "secret"), TypeError)]:
+            with self.assertRaises(MqttError) as caught:
+                await soon(tautwire.connect(address, credentials=credentials))
+            self.assertEqual(caught.exception.code, "callback_failed")
+            self.assertIsInstance(caught.exception.__cause__, cause)
+            self.assertNotIn("secret", str(caught.exception))
+        for credentials, cause in [(fail, LookupError), (fail_later, TypeError)]:
+            with self.assertRaises(MqttError) as caught:
+                await asyncio.to_thread(blocking.connect, address, credentials=credentials)
+            self.assertIsInstance(caught.exception.__cause__, cause)
+        with self.assertRaises(MqttError) as caught:
+            await soon(tautwire.connect(address, credentials=lambda: Credentials("ann", "wrong-secret")))
+        self.assertEqual((caught.exception.code, caught.exception.reason), ("connection_refused", 0x86))
+
+    async def test_who_failed_once_is_asked_again(self):
+        answers = iter([LookupError("not yet"), Credentials("ann", "secret")])
+
+        def ask() -> Credentials:
+            answer = next(answers)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        client = tautwire.start(self.broker.address, credentials=ask, reconnect=(0.01, 0.05))
+        seen = []
+        async for event in client.events():
+            seen.append(event.error.code if event.error else event.kind)
+            if event.kind == "connected":
+                break
+        self.assertEqual(seen[-1], "connected")
+        await client.close()
+
+
 class OverWebSocket(unittest.IsolatedAsyncioTestCase):
+    async def test_headers(self):
+        requests: asyncio.Queue[bytes] = asyncio.Queue()
+
+        async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            requests.put_nowait(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(b"HTTP/1.1 403 Forbidden\r\n\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        self.addCleanup(server.close)
+        host, port = server.sockets[0].getsockname()
+        for headers in ({"Authorization": "Bearer secret", "X-Plant": "7"}, [("Authorization", "Bearer secret"), ("X-Plant", "7")]):
+            with self.assertRaises(MqttError) as caught:
+                await soon(tautwire.connect(f"ws://{host}:{port}/mqtt", websocket_headers=headers))
+            self.assertEqual(caught.exception.code, "websocket_refused")
+            self.assertNotIn("secret", str(caught.exception))
+            self.assertIn(b"\r\nAuthorization: Bearer secret\r\nX-Plant: 7\r\n", await soon(requests.get()))
+        for headers in ({"Host": "secret"}, {"a": "secret\r\nb: c"}, {"a b": "secret"}):
+            with self.assertRaises(MqttError) as caught:
+                await soon(tautwire.connect(f"ws://{host}:{port}/mqtt", websocket_headers=headers))
+            self.assertEqual(caught.exception.code, "invalid_options")
+            self.assertNotIn("secret", str(caught.exception))
+
     async def test_messages(self):
         broker = Broker(listen="ws://127.0.0.1:0/mqtt")
         self.addCleanup(broker.stop)

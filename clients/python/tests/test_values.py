@@ -8,28 +8,14 @@ import struct
 import unittest
 
 from support import ROOT
-from tautwire import BYTES, JSON, MSGPACK, TEXT, MqttError, Tls, Topic, Will, messagepack, options
+from tautwire import BYTES, JSON, MSGPACK, TEXT, Codec, Credentials, FileStore, MqttError, Tls, Topic, Will, messagepack, options
 from tautwire._texts import TEXTS
 from tautwire.messagepack import Extension, MsgpackError, Timestamp
 
-try:
-    import tomllib
-except ImportError:
-    tomllib = None
-
 VECTORS = json.loads((ROOT / "spec/vectors/msgpack/cases.json").read_text())["vectors"]
-# Of this language alone: a fork copies no threads.
-OWN_CODES = {"forked"}
 
 
 class Errors(unittest.TestCase):
-    @unittest.skipIf(tomllib is None, "Python 3.11 reads TOML")
-    def test_texts_are_those_of_the_specification(self):
-        specified = tomllib.loads((ROOT / "spec/errors/errors.toml").read_text())["client"]
-        self.assertEqual({code: text for code, text in TEXTS.items() if code not in OWN_CODES}, {
-            code: entry["text"] for code, entry in specified.items() if code not in OWN_CODES
-        })  # fmt: skip
-
     def test_the_form_of_messages(self):
         text = TEXTS["queue_full"]
         self.assertEqual(str(MqttError("queue_full")), f"{text} [queue_full]")
@@ -57,7 +43,7 @@ class Options(unittest.TestCase):
         given = options.options("mqtt://ann:s%65cret@h:1", will=Will("t", "secret"))
         self.assertEqual((given.settings["user_name"], given.settings["password"]), ("ann", b"secret"))
         self.assertEqual(given.settings["address"], "mqtt://h:1")
-        self.assertNotIn("secret", repr(given) + repr(Will("t", "secret")))
+        self.assertNotIn("secret", repr(given) + repr(Will("t", "secret")) + repr(Credentials("ann", "secret")))
 
     def test_unknown_options_are_named_with_what_was_meant(self):
         for name, meant in [("username", "user_name"), ("identifier", "client_id"), ("clientid", "client_id"), ("keepalive", "keep_alive"), ("pasword", "password")]:
@@ -67,7 +53,8 @@ class Options(unittest.TestCase):
         for given in (
             {"keep_alive": 65_536}, {"session_expiry": -1}, {"connect_timeout": "soon"}, {"version": 3}, {"reconnect": 5},
             {"receive_maximum": 0}, {"scram": "md5"}, {"scram": "sha256"}, {"tls": object()}, {"will": "x"},
-            {"tls": Tls(cert_file="a.pem")},
+            {"tls": Tls(cert_file="a.pem")}, {"credentials": "x"}, {"credentials": str, "user_name": "ann"},
+            {"store": "file"}, {"store": FileStore("file"), "clean_start": True},
         ):  # fmt: skip
             with self.subTest(given):
                 self.refusal(**given)
@@ -77,6 +64,9 @@ class Options(unittest.TestCase):
         self.assertEqual(options.options("mqtt://h").settings["session_expiry_s"], 300)
         self.assertIsNone(options.options("mqtt://h", session_expiry=300).closing_expiry)
         self.assertIsNone(options.options("mqtt://h", version=4).closing_expiry)
+        self.assertIsNone(options.options("mqtt://h", store=FileStore("file")).closing_expiry)
+        self.assertIs(options.options("mqtt://h").settings["clean_start"], True)
+        self.assertIs(options.options("mqtt://h", store=FileStore("file")).settings["clean_start"], False)
 
 
 class Topics(unittest.TestCase):
@@ -112,6 +102,18 @@ class Codecs(unittest.TestCase):
             self.assertEqual(caught.exception.code, "payload_invalid")
             self.assertIsNotNone(caught.exception.__cause__)
 
+    def test_an_error_of_this_package_stays_what_it_is(self):
+        error = MqttError("payload_invalid", "celsius: expected a number")
+
+        def refuse(_value):
+            raise error
+
+        codec = Codec(refuse, refuse)
+        for use in (codec.encode, codec.decode):
+            with self.assertRaises(MqttError) as caught:
+                use(b"")
+            self.assertIs(caught.exception, error)
+
 
 def data(notation: str) -> bytes:
     return bytes.fromhex(re.sub(r"\(([0-9a-f]+)\*(\d+)\)", lambda found: found[1] * int(found[2]), notation))
@@ -145,6 +147,18 @@ def hashable(key: object) -> object:
 
 
 class MessagePack(unittest.TestCase):
+    def test_limits_of_a_reader(self):
+        nested = b"\x91\x91\x90"
+        self.assertEqual(messagepack.decode(nested, depth_max=3), [[[]]])
+        for payload, limits, code in [
+            (nested, {"depth_max": 2}, "too_deep"),
+            (b"\x81\x01\x02", {"needs_text_keys": True}, "invalid_key"),
+            (b"\x91" * 300, {"depth_max": 1000}, "too_deep"),
+        ]:
+            with self.assertRaises(MsgpackError) as caught:
+                messagepack.decode(payload, **limits)
+            self.assertEqual(caught.exception.code, code)
+
     def test_the_vectors(self):
         self.assertGreater(len(VECTORS), 200)
         for vector in VECTORS:

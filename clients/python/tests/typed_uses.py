@@ -11,6 +11,10 @@ import tautwire
 from tautwire import blocking
 
 
+async def newest() -> tautwire.Credentials:
+    return tautwire.Credentials(password="token")
+
+
 async def uses() -> None:
     reading: tautwire.Topic[float] = tautwire.Topic("a/{id}", tautwire.json(float))
     async with tautwire.connect("mqtt://h", keep_alive=5, will=tautwire.Will("a")) as client:
@@ -27,6 +31,9 @@ async def uses() -> None:
         assert_type(await client.request("a"), tautwire.Message)
         await client.publish(reading.at(id=1), "no number")  # type: ignore[misc]
         await client.respond(reading, lambda request: request.value)
+    tautwire.connect("mqtt://h", credentials=lambda: tautwire.Credentials("a"), store=tautwire.FileStore("a"))
+    tautwire.connect("mqtt://h", credentials=newest, websocket_headers={"a": "b"})
+    tautwire.connect("mqtt://h", credentials=lambda: "a")  # type: ignore[arg-type, return-value]
     tautwire.connect("mqtt://h", username="x")  # type: ignore[call-arg]
     assert_type(await tautwire.connect("mqtt://h"), tautwire.Client)
     assert_type(tautwire.start("mqtt://h"), tautwire.Client)

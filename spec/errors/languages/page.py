@@ -2,7 +2,7 @@
 
 from words import REASONS, Code
 
-NAMES = {"rust": "Rust", "go": "Go", "typescript": "TypeScript", "c": "C"}
+NAMES = {"rust": "Rust", "go": "Go", "typescript": "TypeScript", "c": "C", "python": "Python"}
 
 
 def page(codes: list[Code]) -> str:

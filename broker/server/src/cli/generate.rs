@@ -15,14 +15,14 @@ use crate::contracts;
 pub(crate) static COMMAND: Command = Command {
     name: "generate",
     usage: &[
-        "--lang typescript|go|rust|c --out DIR [--path DIR] [--package NAME] [--blocking] [--check]",
+        "--lang typescript|go|rust|python|c --out DIR [--path DIR] [--package NAME] [--blocking] [--check]",
         "--asyncapi [--out FILE] [--path DIR] [--title TEXT] [--api-version TEXT] [--check]",
     ],
     about: "Writes types and typed functions for clients, or an AsyncAPI 3.0 document, from a folder of contracts.",
     groups: &[OptionGroup {
         title: "Options",
         options: &[
-            value(None, "lang", "LANGUAGE", "For which client: typescript, go, rust or c."),
+            value(None, "lang", "LANGUAGE", "For which client: typescript, go, rust, python or c."),
             flag(None, "asyncapi", "An AsyncAPI 3.0 document in JSON."),
             value(
                 None,
@@ -37,7 +37,7 @@ pub(crate) static COMMAND: Command = Command {
                 "NAME",
                 "The name of the Go package, and the beginning of names in C; by default contracts.",
             ),
-            flag(None, "blocking", "Rust: for tautwire_client::blocking instead of async code."),
+            flag(None, "blocking", "Rust and Python: for the blocking client instead of async code."),
             value(None, "title", "TEXT", "The title of the document; by default Contracts."),
             value(None, "api-version", "TEXT", "The version of what the document describes; by default 1.0.0."),
             flag(None, "check", "Write nothing; fail if what is there is not what would be written."),
@@ -176,7 +176,7 @@ mod tests {
             (&["--lang", "go"], "say where to write"),
             (&["--lang", "go", "--asyncapi", "--out", "x"], "two calls"),
             (&["--asyncapi", "--check"], "say what to check"),
-            (&["--lang", "cobol", "--out", "x"], "expected one of typescript, go, rust, c"),
+            (&["--lang", "cobol", "--out", "x"], "expected one of typescript, go, rust, python, c"),
             (&["--asyncapi", "x"], "nothing to do with \"x\""),
         ] {
             let failure = read(arguments(&COMMAND, given)).err().expect("refused");

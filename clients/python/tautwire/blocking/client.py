@@ -13,7 +13,7 @@ from .._publication import CAPACITY, FULL, Filters, converter, encoded, extra, s
 from ..codecs import Codec
 from ..errors import MqttError
 from ..events import ATTEMPT_FAILED, CONNECTED, ENDED, Event, History
-from ..options import CLOSE_TIMEOUT, Options, Payload, UserProperties, options
+from ..options import CLOSE_TIMEOUT, Options, Payload, UserProperties, credentials_of, options
 from ..requests import REQUEST_TIMEOUT, check_version
 from ..topics import Address, Topic, TypedMessage
 from .requests import Requests, Responder
@@ -35,6 +35,9 @@ def connect(address: str, **given: Unpack[ConnectOptions]) -> Client:
     client = Client(options(address, **given))
     try:
         client._first_attempt()
+    except MqttError:
+        client._give_up()
+        raise
     except BaseException:
         client._abandon()
         raise
@@ -77,7 +80,10 @@ class Client:
 
     def __init__(self, settings: Options) -> None:
         self._settings = settings
-        self._core = _native.Client.start(settings.settings)
+        ask = settings.settings["credentials"]
+        asking = None if ask is None else lambda: credentials_of(ask())
+        self._core = _native.Client.start({**settings.settings, "credentials": asking})
+        self._name = self._core.client_id
         self._is_closed = False
         self._requests = Requests(self)
 
@@ -92,7 +98,7 @@ class Client:
             warnings.warn("a tautwire client was not closed: use with, or close()", ResourceWarning, source=self)
 
     def __repr__(self) -> str:
-        return f"<tautwire.blocking.Client {self._settings.settings['client_id']!r}>"
+        return f"<tautwire.blocking.Client {self._name!r}>"
 
     @property
     def client_id(self) -> str:
@@ -286,6 +292,13 @@ class Client:
                 return
             if event.kind in (ATTEMPT_FAILED, ENDED):
                 raise event.error or MqttError("closed")
+
+    def _give_up(self) -> None:
+        """The attempt to connect has failed. When this returns the file of the store can be opened again."""
+        if self._settings.settings["store"] is None:
+            self._abandon()
+        else:
+            self.close()
 
     def _abandon(self) -> None:
         """Ends it without waiting: there has been no connection."""

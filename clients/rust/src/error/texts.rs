@@ -71,5 +71,7 @@ pub(super) const TEXTS: &[(&str, &str)] = &[
     ("tls_nothing_in_common", "there is no version, cipher suite or protocol that both sides have: allow one"),
     ("tls_not_spoken", "the server does not speak TLS at this port: use its port for TLS"),
     ("tls_closed", "the server ended the connection during the TLS handshake: its log says why"),
+    ("tls_needed", "the server speaks TLS at this port: connect with mqtts:// or wss://"),
+    ("tls_violation", "what came breaks the rules of TLS: see what stands between client and server"),
     ("tls_settings", "a certificate, a key or a setting of TLS is wrong on this side: correct it"),
 ];

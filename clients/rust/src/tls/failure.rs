@@ -63,11 +63,7 @@ impl TlsFault {
     }
 
     fn text(self) -> &'static str {
-        match self {
-            Self::Needed => "the server speaks TLS at this port: connect with mqtts:// or wss://",
-            Self::Violation => "what came breaks the rules of TLS: see what stands between client and server",
-            _ => text_of(self.code()).unwrap_or_default(),
-        }
+        text_of(self.code()).unwrap_or_default()
     }
 }
 

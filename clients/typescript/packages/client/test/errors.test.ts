@@ -13,7 +13,8 @@ const cwd = fileURLToPath(new URL("../../", import.meta.url));
 
 test("the words are those of all languages", () => {
   const toml = readFileSync(new URL("../../../../../../spec/errors/errors.toml", import.meta.url), "utf8");
-  const words = [...toml.matchAll(/^\[client\.(\w+)\]\ntext = "(.*)"$/gm)].map(([, code, text]) => [code!, text!]);
+  // Codes with `only` are those of other languages.
+  const words = [...toml.matchAll(/^\[client\.(\w+)\]\ntext = "(.*)"$(?!\nonly)/gm)].map(([, code, text]) => [code!, text!]);
   assert.ok(words.length > 40);
   assert.deepEqual({ ...TEXTS }, Object.fromEntries(words));
 });
