@@ -32,6 +32,11 @@ export type MqttErrorCode =
   | "session_taken_over"
   | "protocol_error"
   | "session_lost"
+  | "store_failed"
+  /** Another process, another tab, or another client of this program has it open. */
+  | "store_in_use"
+  /** It stays as it is. */
+  | "store_corrupt"
   | "queue_full"
   | "dropped"
   | "expired"

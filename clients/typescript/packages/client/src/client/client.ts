@@ -66,7 +66,8 @@ interface Entry {
  * nobody looks at is no unhandled rejection, unless it is a mistake of the program: `invalid_argument` or `payload_invalid`.
  */
 export class Client implements ConnectionOwner, SubscriptionOwner {
-  private readonly connection: Connection;
+  /** @internal */
+  readonly connection: Connection;
   private readonly emitter = new Emitter<ClientEvents>();
   private readonly entries = new Map<string, Entry>();
   private readonly router = new Router<Entry>();
@@ -90,6 +91,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     const topicCodecs = Object.entries(options.topicCodecs ?? {});
     this.hasTopicCodecs = topicCodecs.length > 0;
     for (const [filter, codec] of topicCodecs) this.topicCodecs.add(filter, codec);
+    options.store?.attach(this);
     this.stopListening = whenAborted(options.signal, (error) => {
       this.connection.end(error);
     });
@@ -517,7 +519,10 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     const stopListening = whenAborted(signal, () => {
       this.connection.end(null);
     });
-    return this.connection.close(drainMs, reason).finally(stopListening);
+    return this.connection.close(drainMs, reason).finally(() => {
+      stopListening();
+      return this.options.store?.end(this.connection);
+    });
   }
 
   /** Closes the client at the end of `await using client = …`. */

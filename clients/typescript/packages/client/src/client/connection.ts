@@ -83,7 +83,7 @@ export class Connection implements SessionOwner {
   private readonly writeBufferBytes: number;
   private readonly connectTimeoutMs: number;
   /** The present attempt or connection: what an earlier one calls back is not heard. */
-  private attempt: Attempt | null = null;
+  attempt: Attempt | null = null;
   private isReading = true;
   private since = 0;
   private timer: unknown;
@@ -391,20 +391,26 @@ export class Connection implements SessionOwner {
   }
 
   flush(): void {
-    const { attempt, session } = this;
-    const { outbox } = session.link;
-    const { length } = outbox;
-    if (length === 0 || attempt?.isOpen !== true) return;
-    const transport = attempt.transport!;
-    this.counters.bytesSent += length;
+    const { outbox, keeper } = this.session.link;
+    if (outbox.length === 0 || this.attempt?.isOpen !== true || keeper?.holds() === true) return;
+    outbox.handOver(this.write(outbox.peek()));
+  }
+
+  /** Answers whether the memory of the bytes may be written to again. There must be a connection. */
+  write(bytes: Uint8Array): boolean {
+    const { session } = this;
+    const transport = this.attempt!.transport!;
+    this.counters.bytesSent += bytes.length;
     const now = this.clock.now();
     session.link.now = now;
     session.keepAlive.sent(now);
-    outbox.handOver(transport.send(outbox.peek()));
+    const isFree = transport.send(bytes);
     if (transport.bufferedBytes > this.writeBufferBytes) session.link.isCongested = true;
+    return isFree;
   }
 
-  private onDrain(): void {
+  /** Something has room again: the transport, or the store. */
+  onDrain(): void {
     this.session.link.isCongested = false;
     this.session.link.now = this.clock.now();
     this.session.outgoing.pump();
@@ -605,15 +611,16 @@ export class Connection implements SessionOwner {
   /** Ends the client if it is closing and nothing is on its way any more. */
   private settleClosing(): void {
     if (this.closing === null || this.isEnded) return;
-    const { outgoing } = this.session;
-    if (this.closing.isDraining && outgoing.open + outgoing.queued > 0) return;
+    const { outgoing, link } = this.session;
+    if (this.closing.isDraining && (outgoing.open + outgoing.queued > 0 || link.keeper?.isBusy === true)) return;
     this.finishClosing();
   }
 
   private finishClosing(): void {
     const { session, options } = this;
-    const keepsSession = options.sessionExpiryS !== undefined;
+    const keepsSession = (options.sessionExpiryS ?? options.store) !== undefined;
     try {
+      session.link.keeper?.yield();
       session.disconnect(this.closing?.reason ?? 0, keepsSession ? undefined : { sessionExpiryInterval: 0 });
       this.flush();
     } finally {
@@ -632,6 +639,8 @@ export class Connection implements SessionOwner {
     this.turnEnd?.resolve(SUCCESS);
     const failure = new MqttError("closed", "", { cause: error ?? undefined });
     this.authenticating?.reject(failure);
+    // What is in the store stays there.
+    void this.options.store?.end(this);
     this.session.end(failure);
     this.enter("closed");
     this.release(error === null, this.closing?.resolve);

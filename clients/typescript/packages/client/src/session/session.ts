@@ -78,6 +78,8 @@ type State = "idle" | "connecting" | "connected" | "ended";
 
 export class Session {
   readonly link: Link;
+  /** @internal */
+  readonly ids = new PacketIds();
   readonly outgoing: OutgoingMessages;
   readonly incoming: IncomingMessages;
   readonly filters: Filters;
@@ -99,13 +101,14 @@ export class Session {
   private cleanStart = true;
 
   constructor(
-    private readonly settings: SessionSettings,
+    /** @internal */
+    readonly settings: SessionSettings,
     private readonly owner: SessionOwner,
     private readonly counters: Counters,
   ) {
     this.clientId = settings.clientId;
     this.link = new Link(owner, counters);
-    const ids = new PacketIds();
+    const { ids } = this;
     this.outgoing = new OutgoingMessages(
       this.link,
       ids,
@@ -304,6 +307,7 @@ export class Session {
     // [MQTT-3.2.2-21]
     this.keepAlive.start(properties.serverKeepAlive ?? settings.keepAliveS, link.now);
     this.incoming.onConnected(packet.sessionPresent);
+    link.keeper?.began(packet.sessionPresent);
     // What the owner subscribes to and publishes when it hears of the connection comes behind what was there before.
     this.outgoing.onConnected(packet.sessionPresent);
     this.filters.onConnected(packet.sessionPresent);
