@@ -148,6 +148,11 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message || error.name : String(error);
 }
 
+/** `error`: what has ended the client, if its user has not. */
+export function closedBy(error: MqttError | null): MqttError {
+  return new MqttError("closed", "", { cause: error ?? undefined });
+}
+
 export function canceled(signal: AbortSignal): MqttError {
   return new MqttError("canceled", messageOf(signal.reason), { cause: signal.reason });
 }

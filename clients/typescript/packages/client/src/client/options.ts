@@ -1,4 +1,4 @@
-import type { ConnectProperties, UserProperty, WillInit } from "@tautwire/mqtt-codec";
+import type { UserProperty, WillInit } from "@tautwire/mqtt-codec";
 import type { PayloadCodec } from "../codecs/codec.js";
 import { MqttError, unknownName } from "../errors.js";
 import type { BackOffOptions } from "../session/back-off.js";
@@ -158,7 +158,8 @@ const MAX_INFLIGHT = 32_768;
 /** @throws {MqttError} `invalid_options`: there is no such option, or a number is not in its range. */
 export function sessionSettings(options: ClientOptions): SessionSettings {
   checkNames(options, CLIENT_NAMES);
-  checkNames(options.reconnect === false ? undefined : options.reconnect, RECONNECT_NAMES);
+  // False has no properties either.
+  checkNames(options.reconnect as ReconnectOptions | undefined, RECONNECT_NAMES);
   checkNames(options.queue, QUEUE_NAMES);
   const range = (name: keyof ClientOptions, fallback: number, least: number, most: number): number => {
     const value = (options[name] ?? fallback) as number;
@@ -168,9 +169,6 @@ export function sessionSettings(options: ClientOptions): SessionSettings {
     return value;
   };
   const isOld = options.protocolVersion === 4;
-  const properties: ConnectProperties = {};
-  if (options.userProperties !== undefined) properties.userProperties = options.userProperties;
-  if (options.requestResponseInformation === true) properties.requestResponseInformation = true;
   return {
     clientId: options.clientId ?? (isOld ? `tautwire-${randomName()}` : ""),
     cleanStart: options.cleanStart ?? true,
@@ -185,7 +183,10 @@ export function sessionSettings(options: ClientOptions): SessionSettings {
     pingTimeoutMs: range("pingTimeoutMs", 10_000, 1, 2 ** 31 - 1),
     queue: options.queue ?? {},
     republishes: options.onSessionLost !== "reject",
-    properties,
+    properties: {
+      userProperties: options.userProperties,
+      requestResponseInformation: options.requestResponseInformation,
+    },
   };
 }
 

@@ -71,9 +71,10 @@ export class IncomingMessages {
   acknowledge(receipt: Receipt, reason: number): void {
     if (receipt.stage !== "held") return;
     receipt.stage = "accepted";
-    receipt.reason = reason;
+    // Before MQTT 5.0 nothing can be refused.
+    receipt.reason = this.link.version === 5 ? reason : 0;
     // Whatever becomes of the process, the message does not come to the application again.
-    if (receipt.qos === 2 && !this.isRefused(receipt)) this.link.keeper?.received(receipt.packetId);
+    if (receipt.qos === 2 && receipt.reason < 0x80) this.link.keeper?.received(receipt.packetId);
     // On a later connection it is acknowledged when the server sends it again.
     if (receipt.epoch === this.link.epoch && this.link.isUp) this.acknowledgeInOrder(receipt.qos);
   }
@@ -86,16 +87,10 @@ export class IncomingMessages {
     }
   }
 
-  /** Before MQTT 5.0 nothing can be refused. */
-  private isRefused({ reason }: Receipt): boolean {
-    return this.link.version === 5 && reason >= 0x80;
-  }
-
   private send(receipt: Receipt): void {
-    const { packetId } = receipt;
-    const reason = this.link.version === 5 ? receipt.reason : 0;
+    const { packetId, reason } = receipt;
     this.link.send({ type: receipt.qos === 1 ? "puback" : "pubrec", packetId, reason });
-    if (receipt.qos === 1 || this.isRefused(receipt)) this.finish(receipt);
+    if (receipt.qos === 1 || reason >= 0x80) this.finish(receipt);
     else receipt.stage = "received";
   }
 

@@ -203,7 +203,7 @@ export class OutgoingMessages {
       this.quota--;
     } catch (error) {
       if (!(error instanceof MqttError)) throw error;
-      if (qos > 0 && message.packetId !== 0) this.forget(message);
+      if (message.packetId !== 0) this.forget(message);
       this.end(message, error);
     }
   }

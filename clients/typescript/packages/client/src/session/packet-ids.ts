@@ -4,10 +4,6 @@ export class PacketIds {
   readonly used = new Set<number>();
   private last = 0;
 
-  get free(): number {
-    return 65_535 - this.used.size;
-  }
-
   /** A free one, which there must be. Freshly released ones come last, so that late answers meet nobody. */
   take(): number {
     do {
