@@ -1,4 +1,4 @@
-import type { Change } from "./change.js";
+import type { Change, StoredSession } from "./change.js";
 
 /** A message without its packet, which is where the store keeps it. */
 export interface Entry {
@@ -14,6 +14,16 @@ export class Ledger {
   readonly outgoing = new Map<number, Entry>();
   readonly received = new Set<number>();
   private releases = 0;
+
+  /** Begins where another one has ended. */
+  restore({ clientId, outgoing, received }: StoredSession): void {
+    this.clientId = clientId;
+    for (const { sequence, packetId, release, version } of outgoing) {
+      this.outgoing.set(sequence, { packetId, release, version });
+      this.releases = Math.max(this.releases, release);
+    }
+    for (const packetId of received) this.received.add(packetId);
+  }
 
   /** Answers false, and changes nothing, if the change does not follow from those before it. */
   apply(change: Change): boolean {
