@@ -32,6 +32,11 @@ export type MqttErrorCode =
   | "session_taken_over"
   | "protocol_error"
   | "session_lost"
+  | "store_failed"
+  /** Another process, another tab, or another client of this program has it open. */
+  | "store_in_use"
+  /** It stays as it is. */
+  | "store_corrupt"
   | "queue_full"
   | "dropped"
   | "expired"
@@ -141,6 +146,11 @@ export function asMqttError(thrown: unknown, code: MqttErrorCode, detail?: strin
 
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message || error.name : String(error);
+}
+
+/** `error`: what has ended the client, if its user has not. */
+export function closedBy(error: MqttError | null): MqttError {
+  return new MqttError("closed", "", { cause: error ?? undefined });
 }
 
 export function canceled(signal: AbortSignal): MqttError {

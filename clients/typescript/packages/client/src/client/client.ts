@@ -2,7 +2,7 @@
 
 import type { Connack, Publish, PublishProperties, QoS } from "@tautwire/mqtt-codec";
 import { bytes, text, type PayloadCodec } from "../codecs/codec.js";
-import { asMqttError, canceled, MqttError } from "../errors.js";
+import { asMqttError, canceled, closedBy, MqttError } from "../errors.js";
 import type { Counters } from "../session/counters.js";
 import type { Receipt } from "../session/incoming.js";
 import { SUCCESS, type Answer, type Outgoing } from "../session/outgoing.js";
@@ -66,7 +66,8 @@ interface Entry {
  * nobody looks at is no unhandled rejection, unless it is a mistake of the program: `invalid_argument` or `payload_invalid`.
  */
 export class Client implements ConnectionOwner, SubscriptionOwner {
-  private readonly connection: Connection;
+  /** @internal */
+  readonly connection: Connection;
   private readonly emitter = new Emitter<ClientEvents>();
   private readonly entries = new Map<string, Entry>();
   private readonly router = new Router<Entry>();
@@ -90,6 +91,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     const topicCodecs = Object.entries(options.topicCodecs ?? {});
     this.hasTopicCodecs = topicCodecs.length > 0;
     for (const [filter, codec] of topicCodecs) this.topicCodecs.add(filter, codec);
+    options.store?.attach(this);
     this.stopListening = whenAborted(options.signal, (error) => {
       this.connection.end(error);
     });
@@ -135,7 +137,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   /** Resolves when the client is connected, at once if it is. Rejects when it closes, with the reason. */
   connected(options: { signal?: AbortSignal | undefined } = {}): Promise<void> {
     if (this.state === "connected") return Promise.resolve();
-    if (this.connection.isOver()) return handled(Promise.reject(this.endError ?? this.closedError()));
+    if (this.connection.isOver()) return handled(Promise.reject(this.endError ?? closedBy(null)));
     return settling<unknown>((done) => {
       let stopListening = NOTHING_TO_STOP;
       const settle = (error: MqttError | null) => {
@@ -200,7 +202,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     const { qos = 0, retain = false, signal } = options;
     checkQoS(qos);
     const { payload, properties } = this.encode(topic, value, options, topicCodec);
-    if (this.connection.isOver()) throw this.closedError();
+    if (this.connection.isOver()) throw closedBy(this.endError);
     if (qos === 0 && signal === undefined && session.outgoing.isClear) {
       session.sendNow(topic, payload, retain, properties);
       return this.connection.written();
@@ -341,7 +343,7 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     };
     const subscription = new Subscription(filters, options, handler, topic, this, onEnd, ready);
     if (this.connection.isOver()) {
-      const error = this.closedError();
+      const error = closedBy(this.endError);
       settle(error, 0);
       subscription.finish(error);
       return subscription;
@@ -517,7 +519,10 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
     const stopListening = whenAborted(signal, () => {
       this.connection.end(null);
     });
-    return this.connection.close(drainMs, reason).finally(stopListening);
+    return this.connection.close(drainMs, reason).finally(() => {
+      stopListening();
+      return this.options.store?.end(this.connection);
+    });
   }
 
   /** Closes the client at the end of `await using client = …`. */
@@ -545,18 +550,13 @@ export class Client implements ConnectionOwner, SubscriptionOwner {
   onClosed(error: MqttError | null): void {
     this.endError = error;
     this.stopListening();
-    for (const settle of [...this.waiting]) settle(error ?? this.closedError());
-    const failure = error === null ? null : this.closedError();
+    for (const settle of [...this.waiting]) settle(error ?? closedBy(null));
+    const failure = error === null ? null : closedBy(error);
     for (const { subscriptions } of this.entries.values()) {
       for (const subscription of subscriptions) subscription.finish(failure);
     }
     this.entries.clear();
     this.emit("closed", { error });
-  }
-
-  private closedError(): MqttError {
-    const { endError } = this;
-    return new MqttError("closed", "", { cause: endError ?? undefined });
   }
 
   /**

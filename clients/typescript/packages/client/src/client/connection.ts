@@ -1,19 +1,18 @@
 // Keeps a session connected: opens transports, carries bytes between them and the session, gives it the time, and tries again
 // when a connection is lost. All of it runs on one timer.
 
-import type { Auth, Connack, Publish } from "@tautwire/mqtt-codec";
-import { asMqttError, messageOf, MqttError } from "../errors.js";
+import type { Auth, Connack } from "@tautwire/mqtt-codec";
+import { asMqttError, closedBy, messageOf, MqttError } from "../errors.js";
 import { BackOff } from "../session/back-off.js";
 import { newCounters } from "../session/counters.js";
 import { FLUSH_BYTES } from "../session/link.js";
-import type { Receipt } from "../session/incoming.js";
 import { SUCCESS, type Answer } from "../session/outgoing.js";
-import { Session, unexpected, type Credentials, type SessionOwner } from "../session/session.js";
+import { Session, unexpected, type Credentials, type Receiver, type SessionOwner } from "../session/session.js";
 import { outline } from "../session/trace.js";
 import type { Transport } from "../transport/transport.js";
 import type { ClientState, DiagnosticEvent } from "./events.js";
 import { isPermanent } from "./giving-up.js";
-import { sessionSettings, systemClock, type ClientOptions, type Clock } from "./options.js";
+import { sessionSettings, systemClock, type ClientOptions, type Clock, type ReconnectOptions } from "./options.js";
 import type { Platform } from "./platform.js";
 import { Servers, type ServerAddress } from "./servers.js";
 
@@ -24,10 +23,8 @@ const LINGER_MS = 1_000;
 /** The longest that timers can wait. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
-export interface ConnectionOwner {
+export interface ConnectionOwner extends Receiver {
   onConnected(packet: Connack): void;
-  onMessage(packet: Publish, receipt: Receipt | null): void;
-  onRefused(filter: string, error: MqttError): void;
   onDisconnected(error: MqttError): void;
   onRetry(attempt: number, delayMs: number, error: MqttError): void;
   /** The end. `error`: why, if nobody asked for it. */
@@ -83,7 +80,7 @@ export class Connection implements SessionOwner {
   private readonly writeBufferBytes: number;
   private readonly connectTimeoutMs: number;
   /** The present attempt or connection: what an earlier one calls back is not heard. */
-  private attempt: Attempt | null = null;
+  attempt: Attempt | null = null;
   private isReading = true;
   private since = 0;
   private timer: unknown;
@@ -112,12 +109,12 @@ export class Connection implements SessionOwner {
     this.servers = new Servers(address, options, platform);
     this.clock = options.clock ?? systemClock;
     this.version = options.protocolVersion === 4 ? 4 : 5;
-    this.backOff = new BackOff(options.reconnect === false ? {} : (options.reconnect ?? {}), Math.random);
+    this.backOff = new BackOff((options.reconnect ?? {}) as ReconnectOptions, Math.random);
     this.writeBufferBytes = options.writeBufferBytes ?? DEFAULT_WRITE_BUFFER_BYTES;
     this.connectTimeoutMs = options.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS;
-    this.session = new Session(settings, this, this.counters);
+    this.session = new Session(settings, this, owner, this.counters);
     if (options.diagnostics !== undefined) {
-      this.session.trace = (direction, packet, bytes) => {
+      this.session.link.trace = (direction, packet, bytes) => {
         this.report({ type: "packet", direction, packet: outline(packet), bytes });
       };
     }
@@ -229,20 +226,12 @@ export class Connection implements SessionOwner {
     this.owner.onConnected(packet);
   }
 
-  // Extended authentication.
-
-  onMessage(packet: Publish, receipt: Receipt | null): void {
-    this.owner.onMessage(packet, receipt);
-  }
-
-  onRefused(filter: string, error: MqttError): void {
-    this.owner.onRefused(filter, error);
-  }
-
   onFailed(error: MqttError): void {
     this.flush();
     this.onLost(error, true);
   }
+
+  // Extended authentication.
 
   onAuth(packet: Auth | Connack): void {
     const { reason } = packet;
@@ -317,12 +306,8 @@ export class Connection implements SessionOwner {
   /** Whether the application can take more messages. */
   pause(isPaused: boolean): void {
     this.session.isPaused = isPaused;
-    if (isPaused) {
-      this.counters.pauses++;
-      this.report({ type: "paused" });
-    } else {
-      this.report({ type: "resumed" });
-    }
+    if (isPaused) this.counters.pauses++;
+    this.report({ type: isPaused ? "paused" : "resumed" });
     // Within a chunk the session looks for itself.
     if (!this.isReceiving) this.readOn();
   }
@@ -343,9 +328,7 @@ export class Connection implements SessionOwner {
     const { isReading } = this.session;
     if (isReading === this.isReading) return;
     this.isReading = isReading;
-    const transport = this.attempt?.transport;
-    if (isReading) transport?.resume?.();
-    else transport?.pause?.();
+    this.attempt?.transport?.[isReading ? "resume" : "pause"]?.();
   }
 
   onOutput(): void {
@@ -391,20 +374,26 @@ export class Connection implements SessionOwner {
   }
 
   flush(): void {
-    const { attempt, session } = this;
-    const { outbox } = session.link;
-    const { length } = outbox;
-    if (length === 0 || attempt?.isOpen !== true) return;
-    const transport = attempt.transport!;
-    this.counters.bytesSent += length;
+    const { outbox, keeper } = this.session.link;
+    if (outbox.length === 0 || !this.attempt?.isOpen || keeper?.holds()) return;
+    outbox.handOver(this.write(outbox.peek()));
+  }
+
+  /** Answers whether the memory of the bytes may be written to again. There must be a connection. */
+  write(bytes: Uint8Array): boolean {
+    const { session } = this;
+    const transport = this.attempt!.transport!;
+    this.counters.bytesSent += bytes.length;
     const now = this.clock.now();
     session.link.now = now;
     session.keepAlive.sent(now);
-    outbox.handOver(transport.send(outbox.peek()));
+    const isFree = transport.send(bytes);
     if (transport.bufferedBytes > this.writeBufferBytes) session.link.isCongested = true;
+    return isFree;
   }
 
-  private onDrain(): void {
+  /** Something has room again: the transport, or the store. */
+  onDrain(): void {
     this.session.link.isCongested = false;
     this.session.link.now = this.clock.now();
     this.session.outgoing.pump();
@@ -433,15 +422,7 @@ export class Connection implements SessionOwner {
   }
 
   private holdBy(what: unknown): void {
-    const holder = what as Holder | null | undefined;
-    if (this.isHolding) holder?.ref?.();
-    else holder?.unref?.();
-  }
-
-  private disarm(): void {
-    this.clock.clearTimeout(this.timer);
-    this.timer = undefined;
-    this.timerAt = Infinity;
+    (what as Holder | null | undefined)?.[this.isHolding ? "ref" : "unref"]?.();
   }
 
   private readonly onTimer = (): void => {
@@ -531,8 +512,7 @@ export class Connection implements SessionOwner {
     const isVain = isPermanent(error);
     const isFirst = this.counters.connections === 0;
     const mayGoOn = (hasOther && isFirst) || (reconnect !== false && !(this.failsFast && isFirst));
-    const shouldRetry = reconnect === false ? undefined : reconnect?.shouldRetry;
-    const mayRetry = mayGoOn && (shouldRetry?.(error, isVain) ?? !isVain);
+    const mayRetry = mayGoOn && ((reconnect as ReconnectOptions | undefined)?.shouldRetry?.(error, isVain) ?? !isVain);
     if (!mayRetry || (!hasOther && this.backOff.attempts >= this.backOff.maxAttempts)) {
       this.end(error);
       return;
@@ -558,7 +538,7 @@ export class Connection implements SessionOwner {
     this.attempt = null;
     this.session.link.outbox.handOver(true);
     const transport = attempt?.transport;
-    if (attempt == null || transport == null || !gently || !attempt.isOpen) {
+    if (!gently || !attempt?.isOpen || !transport) {
       transport?.destroy();
       ended?.();
       return;
@@ -605,15 +585,16 @@ export class Connection implements SessionOwner {
   /** Ends the client if it is closing and nothing is on its way any more. */
   private settleClosing(): void {
     if (this.closing === null || this.isEnded) return;
-    const { outgoing } = this.session;
-    if (this.closing.isDraining && outgoing.open + outgoing.queued > 0) return;
+    const { outgoing, link } = this.session;
+    if (this.closing.isDraining && (outgoing.open + outgoing.queued > 0 || link.keeper?.isBusy)) return;
     this.finishClosing();
   }
 
   private finishClosing(): void {
     const { session, options } = this;
-    const keepsSession = options.sessionExpiryS !== undefined;
+    const keepsSession = (options.sessionExpiryS ?? options.store) !== undefined;
     try {
+      session.link.keeper?.yield();
       session.disconnect(this.closing?.reason ?? 0, keepsSession ? undefined : { sessionExpiryInterval: 0 });
       this.flush();
     } finally {
@@ -626,12 +607,14 @@ export class Connection implements SessionOwner {
     if (this.isEnded) return;
     this.isEnded = true;
     this.stopWaking();
-    this.disarm();
+    this.clock.clearTimeout(this.timer);
     this.deadline = Infinity;
     this.turnIsFull = false;
     this.turnEnd?.resolve(SUCCESS);
-    const failure = new MqttError("closed", "", { cause: error ?? undefined });
+    const failure = closedBy(error);
     this.authenticating?.reject(failure);
+    // What is in the store stays there.
+    void this.options.store?.end(this);
     this.session.end(failure);
     this.enter("closed");
     this.release(error === null, this.closing?.resolve);

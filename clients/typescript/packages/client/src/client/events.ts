@@ -60,14 +60,14 @@ export class Emitter<Events> {
     return (this.listeners.get(name)?.size ?? 0) > 0;
   }
 
-  /** Answers what a listener threw, if one did. */
+  /** Answers what a listener threw, if one did; null for nothing. */
   emit<Name extends keyof Events>(name: Name, event: Events[Name]): unknown {
     let thrown: unknown;
     for (const listener of [...(this.listeners.get(name) ?? [])]) {
       try {
         (listener as Listener<Events[Name]>)(event);
       } catch (error) {
-        thrown ??= error ?? new Error("a listener threw nothing");
+        thrown ??= error ?? null;
       }
     }
     return thrown;

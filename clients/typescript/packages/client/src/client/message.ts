@@ -108,4 +108,4 @@ export class Message<T = unknown, Params = unknown> {
   }
 }
 
-const NOT_PARSED = /* @__PURE__ */ Symbol("not parsed");
+const NOT_PARSED = /* @__PURE__ */ Symbol();

@@ -1,9 +1,10 @@
-import type { ConnectProperties, UserProperty, WillInit } from "@tautwire/mqtt-codec";
+import type { UserProperty, WillInit } from "@tautwire/mqtt-codec";
 import type { PayloadCodec } from "../codecs/codec.js";
 import { MqttError, unknownName } from "../errors.js";
 import type { BackOffOptions } from "../session/back-off.js";
 import type { QueueOptions } from "../session/outgoing.js";
 import type { SessionSettings } from "../session/session.js";
+import type { Store } from "../store/store.js";
 import type { TlsOptions, TransportFactory } from "../transport/transport.js";
 import type { Authentication } from "./authentication.js";
 import type { DiagnosticEvent } from "./events.js";
@@ -56,6 +57,11 @@ export interface ClientOptions {
    * again, so that they may arrive twice; `reject` rejects them with `session_lost`, as is always done with QoS 2.
    */
   onSessionLost?: "republish" | "reject" | undefined;
+  /**
+   * Keeps QoS 1 and 2 messages until they are acknowledged, so that they outlive the process: a `FileStore` or an `IndexedDbStore`. The
+   * client resumes the session of the store, which outlives `close()`, and closes the store when it ends itself.
+   */
+  store?: Store | undefined;
   /** How many QoS 1 and 2 messages may be on their way from the server. Default: 1,024. MQTT 5.0. */
   receiveMaximum?: number | undefined;
   /** The largest packet that is accepted, in bytes. Default: no limit but that of the format, 256 MiB. */
@@ -96,7 +102,7 @@ type Headers = Readonly<Record<string, string>>;
 
 /** The names of all {@link ClientOptions}. */
 const CLIENT_NAMES =
-  "protocolVersion clientId userName password credentials cleanStart sessionExpiryS keepAliveS pingTimeoutMs connectTimeoutMs will reconnect queue queueQoS0 maxInflight onSessionLost receiveMaximum maximumPacketSize topicAliasMaximum maxTopicAliases writeBufferBytes subscriptionIdentifiers userProperties requestResponseInformation authentication codecs topicCodecs tls headers transport diagnostics signal clock";
+  "protocolVersion clientId userName password credentials cleanStart sessionExpiryS keepAliveS pingTimeoutMs connectTimeoutMs will reconnect queue queueQoS0 maxInflight onSessionLost store receiveMaximum maximumPacketSize topicAliasMaximum maxTopicAliases writeBufferBytes subscriptionIdentifiers userProperties requestResponseInformation authentication codecs topicCodecs tls headers transport diagnostics signal clock";
 const RECONNECT_NAMES = "minDelayMs maxDelayMs maxAttempts shouldRetry";
 const QUEUE_NAMES = "maxMessages maxBytes policy";
 
@@ -152,7 +158,8 @@ const MAX_INFLIGHT = 32_768;
 /** @throws {MqttError} `invalid_options`: there is no such option, or a number is not in its range. */
 export function sessionSettings(options: ClientOptions): SessionSettings {
   checkNames(options, CLIENT_NAMES);
-  checkNames(options.reconnect === false ? undefined : options.reconnect, RECONNECT_NAMES);
+  // False has no properties either.
+  checkNames(options.reconnect as ReconnectOptions | undefined, RECONNECT_NAMES);
   checkNames(options.queue, QUEUE_NAMES);
   const range = (name: keyof ClientOptions, fallback: number, least: number, most: number): number => {
     const value = (options[name] ?? fallback) as number;
@@ -162,9 +169,6 @@ export function sessionSettings(options: ClientOptions): SessionSettings {
     return value;
   };
   const isOld = options.protocolVersion === 4;
-  const properties: ConnectProperties = {};
-  if (options.userProperties !== undefined) properties.userProperties = options.userProperties;
-  if (options.requestResponseInformation === true) properties.requestResponseInformation = true;
   return {
     clientId: options.clientId ?? (isOld ? `tautwire-${randomName()}` : ""),
     cleanStart: options.cleanStart ?? true,
@@ -179,7 +183,10 @@ export function sessionSettings(options: ClientOptions): SessionSettings {
     pingTimeoutMs: range("pingTimeoutMs", 10_000, 1, 2 ** 31 - 1),
     queue: options.queue ?? {},
     republishes: options.onSessionLost !== "reject",
-    properties,
+    properties: {
+      userProperties: options.userProperties,
+      requestResponseInformation: options.requestResponseInformation,
+    },
   };
 }
 

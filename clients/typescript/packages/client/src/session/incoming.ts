@@ -19,7 +19,8 @@ export interface Receipt {
 }
 
 export class IncomingMessages {
-  private readonly receipts = new Map<number, Receipt>();
+  /** @internal */
+  readonly receipts = new Map<number, Receipt>();
   /** Receipts of this connection that have not been acknowledged, by QoS, oldest first. */
   private readonly unacknowledged: readonly [Deque<Receipt>, Deque<Receipt>] = [new Deque(), new Deque()];
   /** How many exchanges count against the receive maximum on this connection (section 4.9). */
@@ -70,7 +71,10 @@ export class IncomingMessages {
   acknowledge(receipt: Receipt, reason: number): void {
     if (receipt.stage !== "held") return;
     receipt.stage = "accepted";
-    receipt.reason = reason;
+    // Before MQTT 5.0 nothing can be refused.
+    receipt.reason = this.link.version === 5 ? reason : 0;
+    // Whatever becomes of the process, the message does not come to the application again.
+    if (receipt.qos === 2 && receipt.reason < 0x80) this.link.keeper?.received(receipt.packetId);
     // On a later connection it is acknowledged when the server sends it again.
     if (receipt.epoch === this.link.epoch && this.link.isUp) this.acknowledgeInOrder(receipt.qos);
   }
@@ -84,17 +88,16 @@ export class IncomingMessages {
   }
 
   private send(receipt: Receipt): void {
-    const { packetId } = receipt;
-    const reason = this.link.version === 5 ? receipt.reason : 0;
-    const isRefused = reason >= 0x80;
+    const { packetId, reason } = receipt;
     this.link.send({ type: receipt.qos === 1 ? "puback" : "pubrec", packetId, reason });
-    if (receipt.qos === 1 || isRefused) this.finish(receipt);
+    if (receipt.qos === 1 || reason >= 0x80) this.finish(receipt);
     else receipt.stage = "received";
   }
 
   onPubrel({ packetId }: Pubrel): void {
     const receipt = this.receipts.get(packetId);
     if (receipt?.qos === 2) {
+      this.link.keeper?.completed(packetId);
       this.finish(receipt);
       this.link.send({ type: "pubcomp", packetId });
     } else {

@@ -3,6 +3,7 @@ import { MqttEncodeError } from "@tautwire/mqtt-codec/client";
 import { MqttError } from "../errors.js";
 import type { TopicAliases } from "./aliases.js";
 import type { Counters } from "./counters.js";
+import type { Keeper } from "./keeper.js";
 import { Outbox } from "./outbox.js";
 import type { Trace } from "./trace.js";
 
@@ -28,6 +29,8 @@ export class Link {
   maxPacketSize = PACKET_MAX_BYTES;
   aliases: TopicAliases | null = null;
   trace: Trace | undefined;
+  /** Keeps what happens in a store, if there is one. */
+  keeper: Keeper | undefined;
 
   constructor(
     /** Is told when there is something to send. */

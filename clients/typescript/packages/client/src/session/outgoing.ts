@@ -40,6 +40,8 @@ export interface Outgoing {
   answer: Answer;
   /** Told once how it ended. */
   settle: ((error: MqttError | null, answer: Answer) => void) | null;
+  /** Its number in the store, if it is there. */
+  sequence?: number | undefined;
 }
 
 /** Limits of what waits. */
@@ -61,7 +63,8 @@ const NO_PAYLOAD = "";
 
 export class OutgoingMessages {
   /** Exchanges in the order in which they are to be sent again `[MQTT-4.6.0-1]`. */
-  private readonly inflight = new Map<number, Outgoing>();
+  /** @internal */
+  readonly inflight = new Map<number, Outgoing>();
   private readonly queue = new Deque<Outgoing>();
   private queueBytes = 0;
   /** Exchanges of an earlier connection that have to be sent again. */
@@ -121,13 +124,19 @@ export class OutgoingMessages {
       const oldest = this.dropsOldest ? this.takeQueued() : undefined;
       if (oldest === undefined) {
         this.counters.queueFull++;
-        end(message, new MqttError("queue_full", `${queue.length} messages, ${this.queueBytes} bytes`));
+        this.end(message, new MqttError("queue_full", `${queue.length} messages, ${this.queueBytes} bytes`));
         return;
       }
       this.counters.dropped++;
-      end(oldest, new MqttError("dropped", oldest.topic));
+      this.end(oldest, new MqttError("dropped", oldest.topic));
     }
-    queue.push(message);
+    this.append(message);
+    this.link.keeper?.queued(message);
+  }
+
+  /** @internal Without a look at the limits. */
+  append(message: Outgoing): void {
+    this.queue.push(message);
     this.queueBytes += message.size;
   }
 
@@ -139,7 +148,10 @@ export class OutgoingMessages {
 
   /** Settles the message. It is not sent if it has not been; an exchange that has begun goes on. */
   cancel(message: Outgoing, signal: AbortSignal): void {
-    if (message.stage === "waiting" && this.queue.remove(message)) this.queueBytes -= message.size;
+    if (message.stage === "waiting" && this.queue.remove(message)) {
+      this.queueBytes -= message.size;
+      this.link.keeper?.done(message);
+    }
     const code = message.epoch === 0 ? "canceled" : "unacknowledged";
     finish(message, new MqttError(code, message.topic, { cause: signal.reason }), SUCCESS);
   }
@@ -177,12 +189,13 @@ export class OutgoingMessages {
       this.check(message);
       if (qos === 0) {
         this.put(message.topic, message.payload, message.retain, 0, null, false, properties);
-        end(message, null);
+        this.end(message, null);
         return;
       }
       if (!isRepeated) {
         message.packetId = this.ids.take();
         this.inflight.set(message.packetId, message);
+        link.keeper?.sent(message);
       }
       this.put(message.topic, message.payload, message.retain, qos, message.packetId, isRepeated, properties);
       message.stage = "sent";
@@ -190,8 +203,8 @@ export class OutgoingMessages {
       this.quota--;
     } catch (error) {
       if (!(error instanceof MqttError)) throw error;
-      if (qos > 0 && message.packetId !== 0) this.forget(message);
-      end(message, error);
+      if (message.packetId !== 0) this.forget(message);
+      this.end(message, error);
     }
   }
 
@@ -273,6 +286,7 @@ export class OutgoingMessages {
     }
     if (message.stage === "sent") {
       message.stage = "released";
+      this.link.keeper?.released(message);
       // PUBCOMP does not repeat it, such as that nobody has subscribed.
       message.answer = answerOf(packet);
       // The server owns it now. Behind the others: PUBREL go in the order of PUBREC [MQTT-4.6.0-4].
@@ -291,15 +305,13 @@ export class OutgoingMessages {
   private complete(message: Outgoing, answer: Answer): void {
     this.forget(message);
     this.quota = Math.min(this.quota + 1, this.highestQuota);
-    if (answer.reason >= 0x80) end(message, new MqttError("publish_refused", message.topic, answer));
-    else finish(message, null, answer);
+    this.end(message, answer.reason < 0x80 ? null : new MqttError("publish_refused", message.topic, answer), answer);
     this.pump();
   }
 
   private forget(message: Outgoing): void {
     this.inflight.delete(message.packetId);
     this.ids.release(message.packetId);
-    message.stage = "over";
   }
 
   onConnected(isSessionPresent: boolean): void {
@@ -319,12 +331,13 @@ export class OutgoingMessages {
     const renewed: Outgoing[] = [];
     for (const message of [...this.inflight.values()]) {
       this.forget(message);
-      if (message.qos === 1 && this.republishes) {
+      if (message.qos === 1 && this.republishes && message.settle !== null) {
         message.packetId = 0;
         message.stage = "waiting";
-        if (message.settle !== null) renewed.push(message);
+        this.link.keeper?.unsent(message);
+        renewed.push(message);
       } else {
-        end(message, new MqttError("session_lost", message.topic));
+        this.end(message, new MqttError("session_lost", message.topic));
       }
     }
     this.queue.prepend(renewed);
@@ -337,7 +350,13 @@ export class OutgoingMessages {
     this.inflight.clear();
     this.again.clear();
     this.queueBytes = 0;
-    for (const message of open) end(message, error);
+    for (const message of open) this.end(message, error);
+  }
+
+  private end(message: Outgoing, error: MqttError | null, answer = SUCCESS): void {
+    message.stage = "over";
+    this.link.keeper?.done(message);
+    finish(message, error, answer);
   }
 }
 
@@ -355,11 +374,6 @@ const scratch: {
 
 function answerOf({ reason, properties }: Acknowledgement<"puback" | "pubrec">): Answer {
   return { reason, ...properties };
-}
-
-function end(message: Outgoing, error: MqttError | null): void {
-  message.stage = "over";
-  finish(message, error, SUCCESS);
 }
 
 function finish(message: Outgoing, error: MqttError | null, answer: Answer): void {

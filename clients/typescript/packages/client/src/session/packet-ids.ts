@@ -1,11 +1,8 @@
 /** The packet identifiers of one client (section 2.2.1): 1 to 65,535, each in one exchange at a time. */
 export class PacketIds {
-  private readonly used = new Set<number>();
+  /** @internal Those of a store are in use from the start. */
+  readonly used = new Set<number>();
   private last = 0;
-
-  get free(): number {
-    return 65_535 - this.used.size;
-  }
 
   /** A free one, which there must be. Freshly released ones come last, so that late answers meet nobody. */
   take(): number {

@@ -22,7 +22,6 @@ import { KeepAlive } from "./keep-alive.js";
 import { Link } from "./link.js";
 import { OutgoingMessages, type QueueOptions } from "./outgoing.js";
 import { PacketIds } from "./packet-ids.js";
-import type { Trace } from "./trace.js";
 
 /** What a session is told once. */
 export interface SessionSettings {
@@ -60,12 +59,16 @@ export interface SessionOwner {
   /** There are bytes in the outbox, and there were none before. */
   onOutput(): void;
   onConnected(packet: Connack): void;
-  onMessage(packet: Publish, receipt: Receipt | null): void;
   /** The server goes on with the authentication, or has ended it: of CONNACK, {@link Session.admit} is told if it is believed. */
   onAuth(packet: Auth | Connack): void;
-  onRefused(filter: string, error: MqttError): void;
   /** The connection is to be ended, once the outbox has been sent. */
   onFailed(error: MqttError): void;
+}
+
+/** Who is told what comes for subscriptions. Nothing here may throw. */
+export interface Receiver {
+  onMessage(packet: Publish, receipt: Receipt | null): void;
+  onRefused(filter: string, error: MqttError): void;
 }
 
 /** Unread bytes beyond which a session reads on though its owner would rather wait: 16 MiB. */
@@ -78,6 +81,8 @@ type State = "idle" | "connecting" | "connected" | "ended";
 
 export class Session {
   readonly link: Link;
+  /** @internal */
+  readonly ids = new PacketIds();
   readonly outgoing: OutgoingMessages;
   readonly incoming: IncomingMessages;
   readonly filters: Filters;
@@ -99,13 +104,15 @@ export class Session {
   private cleanStart = true;
 
   constructor(
-    private readonly settings: SessionSettings,
+    /** @internal */
+    readonly settings: SessionSettings,
     private readonly owner: SessionOwner,
+    private readonly receiver: Receiver,
     private readonly counters: Counters,
   ) {
     this.clientId = settings.clientId;
     this.link = new Link(owner, counters);
-    const ids = new PacketIds();
+    const { ids } = this;
     this.outgoing = new OutgoingMessages(
       this.link,
       ids,
@@ -115,12 +122,8 @@ export class Session {
       settings.republishes,
     );
     this.incoming = new IncomingMessages(this.link, settings.receiveMaximum);
-    this.filters = new Filters(this.link, ids, owner);
+    this.filters = new Filters(this.link, ids, receiver);
     this.keepAlive = new KeepAlive(settings.pingTimeoutMs);
-  }
-
-  set trace(trace: Trace | undefined) {
-    this.link.trace = trace;
   }
 
   /** Whether something waits for a packet of the server: reading must go on then, or it would wait for ever. */
@@ -261,7 +264,7 @@ export class Session {
     const alias = packet.properties.topicAlias;
     if (alias !== undefined) this.resolveAlias(packet, alias);
     const receipt = packet.qos === 0 ? null : this.incoming.onPublish(packet);
-    if (receipt !== null || packet.qos === 0) this.owner.onMessage(packet, receipt);
+    if (receipt !== null || packet.qos === 0) this.receiver.onMessage(packet, receipt);
   }
 
   private resolveAlias(packet: Publish, alias: number): void {
@@ -304,6 +307,7 @@ export class Session {
     // [MQTT-3.2.2-21]
     this.keepAlive.start(properties.serverKeepAlive ?? settings.keepAliveS, link.now);
     this.incoming.onConnected(packet.sessionPresent);
+    link.keeper?.began(packet.sessionPresent);
     // What the owner subscribes to and publishes when it hears of the connection comes behind what was there before.
     this.outgoing.onConnected(packet.sessionPresent);
     this.filters.onConnected(packet.sessionPresent);

@@ -17,9 +17,15 @@ export class RealBroker {
     readonly urls: readonly string[],
   ) {}
 
-  static async start(listen: readonly string[] = ["127.0.0.1:0"], settings: readonly string[] = []): Promise<RealBroker> {
+  /** `dataPath`: the folder in which it keeps its state; without one it keeps none. */
+  static async start(
+    listen: readonly string[] = ["127.0.0.1:0"],
+    settings: readonly string[] = [],
+    dataPath?: string,
+  ): Promise<RealBroker> {
     const options = [...listen.flatMap((address) => ["--listen", address]), ...settings.flatMap((setting) => ["--set", setting])];
-    const child = spawn(binary, ["serve", "--memory", ...options], {
+    const place = dataPath === undefined ? ["--memory"] : ["--set", `data.path=${dataPath}`];
+    const child = spawn(binary, ["serve", ...place, ...options], {
       stdio: ["ignore", "pipe", "pipe"],
     });
     let log = "";
