@@ -61,7 +61,7 @@ run: build ## build and start the broker on 127.0.0.1:1883; Ctrl-C ends it
 # Test.
 
 .PHONY: test
-test: tools lint test-rust test-spec test-supply test-go test-c test-typescript test-python test-examples test-generate test-differential test-scenario test-hostile test-soak test-interop test-nodelay test-bench test-regressions ## all checks and tests; installs what they need
+test: tools lint test-rust test-spec test-supply test-go test-c test-typescript test-python test-examples test-generate test-differential test-scenario test-hostile test-soak test-interop test-nodelay test-packages test-bench test-regressions ## all checks and tests; installs what they need
 
 .PHONY: tools
 tools:
@@ -80,6 +80,7 @@ lint: ## formatting, clippy, the rules of this repository (tools/tidy), and lice
 	done
 	@$(PYTHON) -B tools/tidy
 	@$(PYTHON) -B tools/supply check
+	@$(PYTHON) -B packaging check
 	@if command -v shellcheck >/dev/null; then shellcheck $(SHELL_SCRIPTS); fi
 
 .PHONY: test-rust
@@ -206,6 +207,39 @@ interop: build ## our clients against five brokers; writes docs/interoperability
 	@PYTHON=$(PYTHON) tools/venv.sh $^
 	@touch $@
 
+# Packages.
+
+.PHONY: packages
+packages: packages-typescript python-venv ## what each registry gets, into dist: npm, crates, the Go module, C, Python; with SHA256SUMS
+	$(call say,packages)
+	@$(PYTHON) -B packaging build
+
+# Built again only if a source is newer: `make test` has built it before.
+.PHONY: packages-typescript
+packages-typescript:
+	@cd clients/typescript && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
+	@cd clients/typescript && { built=packages/client/dist/cjs/package.json; [ -e $$built ] && \
+	    [ -z "$$(find packages/*/src packages/*/*.json tsconfig.base.json -newer $$built)" ] || npm run --silent build; }
+
+.PHONY: test-packages
+test-packages: build packages packages-tests ## the packages, installed into empty projects; short form
+
+.PHONY: packages-tests
+packages-tests:
+	$(call say,test-packages)
+	@tools/apt.sh cmake=cmake pkg-config=pkg-config
+	@cd packaging/npm-tools && { [ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --loglevel=error; }
+	@$(PYTHON) -B -m unittest discover -s packaging
+
+.PHONY: test-packages-all
+test-packages-all: ## test-packages, and what takes minutes: all features, source distributions, the tools of PyPI and ESP-IDF
+	@VENV=$(abspath $(TARGET_DIR))/packaging-venv PYTHON=$(PYTHON) tools/venv.sh packaging/requirements.txt
+	@TAUTWIRE_PACKAGES=all $(MAKE) test-packages
+
+.PHONY: versions
+versions: ## write the versions of packaging/versions.toml into the manifests
+	@$(PYTHON) -B packaging versions
+
 # Measure.
 
 # A bar that is missed in one does not keep the others from being measured.
@@ -321,8 +355,8 @@ fmt: ## format all Rust code
 .PHONY: clean
 clean: ## remove everything that was built or installed here
 	@$(CARGO) clean --quiet
-	@rm -rf bin .venv $(addsuffix /target,$(APART)) bench/peers/bin
+	@rm -rf bin dist .venv $(addsuffix /target,$(APART)) bench/peers/bin
 	@rm -rf tests/interop/mqttjs/node_modules tests/interop/paho-go/bin
-	@rm -rf clients/typescript/node_modules clients/typescript/runtimes/node_modules clients/typescript/packages/*/dist clients/typescript/packages/*/LICENSE-*
+	@rm -rf clients/typescript/node_modules clients/typescript/runtimes/node_modules clients/typescript/packages/*/dist clients/typescript/packages/*/LICENSE-* packaging/npm-tools/node_modules
 	@rm -rf examples/node_modules examples/live-page/dist
 	@$(MAKE) -C clients/c --silent clean

@@ -62,6 +62,8 @@ ALLOWS_UNSAFE = re.compile(r"\b(allow|expect)\(\s*unsafe_code")
 
 CITATION = re.compile(r"\[(MQTT-\d[\w.]*-\d+)\]")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+# Pages of registries, which know no folders, link to the repository by this.
+REPOSITORY = "https://github.com/tautwire/tautwire/blob/main/"
 
 
 @dataclass(frozen=True)
@@ -248,7 +250,9 @@ def links_lead_somewhere(tree: Tree) -> Iterator[str]:
     for path, text in tree.under("", ".md"):
         for target in LINK.findall(re.sub(r"```.*?```", "", text, flags=re.S)):
             place = target.partition("#")[0]
-            if place and not re.match(r"[a-z]+:", place) and not (path.parent / place).exists():
+            folder = tree.root if place.startswith(REPOSITORY) else path.parent
+            place = place.removeprefix(REPOSITORY)
+            if place and not re.match(r"[a-z]+:", place) and not (folder / place).exists():
                 yield f"{tree.name(path)}: the link {target} leads nowhere"
 
 

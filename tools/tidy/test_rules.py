@@ -125,6 +125,10 @@ class Rules(unittest.TestCase):
         text = "[a](b.md#part) [c](gone.md) [d](https://example.org) [e](#here)\n```\n[x](y)\n```\n"
         self.check(rules.links_lead_somewhere, {"a.md": text, "b.md": "b\n"}, "gone.md")
 
+    def test_dead_links_by_the_address_of_the_repository_are_found(self):
+        text = f"[a]({rules.REPOSITORY}b.md#part) [c]({rules.REPOSITORY}gone.md)\n"
+        self.check(rules.links_lead_somewhere, {"far/a.md": text, "b.md": "b\n"}, "gone.md")
+
 
 if __name__ == "__main__":
     unittest.main()

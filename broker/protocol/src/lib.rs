@@ -68,3 +68,8 @@ pub use reason::{
 };
 pub use topic::{SharedFilter, TopicError, TopicErrorKind, TopicFilter, TopicName, topic_matches};
 pub use vocabulary::{PacketId, PacketType, ProtocolVersion, QoS, SubscriptionId};
+
+/// The example of the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

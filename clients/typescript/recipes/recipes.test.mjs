@@ -20,7 +20,6 @@ const TOOLS = {
   vite: "7",
   webpack: "5",
   "webpack-cli": "6",
-  publint: "0.3.25",
 };
 const DEPENDENCIES = { aedes: "1.2.0", mqtt: "5.16.0" };
 const OLDEST_TYPESCRIPT = "5.0.4";
@@ -228,10 +227,4 @@ test("types, as MQTT.js and Aedes use them", DEADLINE, async () => {
   const compilerOptions = { strict: true, noEmit: true, target: "es2022", module: "node16", skipLibCheck: true, types: ["node"] };
   writeFileSync(join(cwd, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["types.ts"] }));
   await run(cwd, process.execPath, join(cwd, "node_modules/typescript/bin/tsc"), "-p", ".");
-});
-
-test("publint finds nothing in the packages", DEADLINE, async () => {
-  for (const name of ["mqtt-codec", "mqtt-packet"]) {
-    await run(here(`../packages/${name}`), process.execPath, await tool("publint"), "--strict", ".");
-  }
 });

@@ -1,0 +1,74 @@
+"""What the tests of packages share: empty projects outside of the repository, and a broker beside them."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+from collections.abc import Iterator
+from pathlib import Path
+
+import common
+
+ROOT = common.ROOT
+BROKER = Path(os.environ.get("TAUTWIRE_BIN", ROOT / "bin/tautwire"))
+DIST = common.DIST
+TARGET = common.TARGET
+CONSUMERS = ROOT / "packaging/consumers"
+# What each consumer prints.
+SAID = "demo/hello: hi\n"
+# Minutes of compiling, or tools that take a minute to install: `make test-packages-all`.
+slow = unittest.skipUnless(os.environ.get("TAUTWIRE_PACKAGES") == "all", "make test-packages-all runs it")
+
+
+class WithProject(unittest.TestCase):
+    """Each test has an empty folder, where nothing of the repository is found by looking upwards."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="tautwire-package-")
+        self.addCleanup(folder.cleanup)
+        self.project = Path(folder.name)
+
+    def consumer(self, name: str) -> None:
+        shutil.copytree(CONSUMERS / name, self.project, dirs_exist_ok=True)
+
+    def run_in(self, *command: str | Path, **environment: str) -> str:
+        return common.run(*command, cwd=self.project, **environment)
+
+    def assert_same_again(self, kind: str, build) -> None:
+        """What is built once more has the same bytes."""
+        again = self.project / "again"
+        again.mkdir()
+        build(again)
+        self.assertEqual(digests(again), digests(DIST / kind))
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def only(pattern: str) -> Path:
+    """The one file of dist that matches."""
+    found = sorted(DIST.glob(pattern))
+    if len(found) != 1:
+        raise AssertionError(f"{pattern}: {len(found)} files in dist; `make packages` builds them")
+    return found[0]
+
+
+@contextlib.contextmanager
+def broker() -> Iterator[str]:
+    """The address of a broker of one's own."""
+    command = [BROKER, "serve", "--memory", "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        line = process.stdout.readline().strip()
+        if not line.startswith("listening on "):
+            raise AssertionError(f"the broker did not start: {line}")
+        yield line.removeprefix("listening on ")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
