@@ -171,6 +171,33 @@ static void test_worn_cells(void) {
     check_log(-1);
 }
 
+/* An erase that leaves half a sector as it was: its records are those of another epoch. */
+static tw_result erase_half(void *context, uint32_t address) {
+    memset(((flash_rig *)context)->bytes + address, 0xFF, 256);
+    return 0;
+}
+
+static void test_what_an_erase_leaves_behind(void) {
+    uint8_t head[TW_STORE_HEAD_BYTES] = {0}, body[45] = {0};
+    int round, i, count = 0;
+    set_up_flash(&f, 512, 1, 1);
+    open_log();
+    for (round = 0; round < 3; round++) {
+        CHECK(store.begin(store.context) == 0, "begin");
+        log_.flash.erase = erase_half;
+        /* Four records of 61 bytes end where the other half begins; in round 0 more of them follow. */
+        for (i = 0; i < (round == 0 ? 7 : 4); i++) {
+            CHECK(store.append(store.context, head, tw_view(body, sizeof body), true) == 0, "append");
+        }
+        CHECK(store.commit(store.context) == 0, "commit");
+    }
+    open_log();
+    while (store.read(store.context, head, tw_lend(body, sizeof body)) >= 0) {
+        count++;
+    }
+    CHECK(count == 4 && log_.torn_bytes > 0, "%d records", count);
+}
+
 static void test_sizes(void) {
     flash_rig bad;
     set_up_flash(&bad, 512, 4, 1);
@@ -207,6 +234,7 @@ int main(void) {
     test_every_cut();
     test_failed_writes();
     test_worn_cells();
+    test_what_an_erase_leaves_behind();
     test_sizes();
     test_erase();
     return finish("flash log");

@@ -293,6 +293,34 @@ static void test_a_failed_store(void) {
     CHECK(give(&d.r, "3407 000161 0007 00 79") == TW_EVENT_MESSAGE, "another message");
 }
 
+/* A store whose append has failed may take the next one, as a file does when there is room on the disk again. */
+static int appends, begins;
+
+static tw_result count_append(void *context, const uint8_t *head, tw_bytes body, bool must_last) {
+    (void)context, (void)head, (void)body, (void)must_last;
+    CHECK(appends != 1 || begins == 1, "nothing may follow what is missing");
+    return appends++ == 0 ? TW_STORE_FAILED : 0;
+}
+
+static tw_result count_begin(void *context) {
+    (void)context;
+    return begins++ == 0 ? 0 : TW_STORE_FAILED;
+}
+
+static tw_result fail_to_commit(void *context) {
+    (void)context;
+    return begins == 1 ? TW_STORE_FAILED : 0;
+}
+
+static void test_nothing_follows_what_is_missing(void) {
+    set_up_desk(TW_V5, 1024);
+    d.store.append = count_append;
+    d.store.begin = count_begin;
+    d.store.commit = fail_to_commit;
+    CHECK(publish(&d.r, "a", TW_AT_LEAST_ONCE) == TW_STORE_FAILED && appends == 1 && begins == 1, "%d appends", appends);
+    CHECK(publish(&d.r, "a", TW_AT_LEAST_ONCE) == TW_STORE_FAILED && appends == 1 && begins == 2, "%d appends", appends);
+}
+
 static void test_memory_that_became_smaller(void) {
     set_up_desk(TW_V5, 1024);
     CHECK(publish(&d.r, "a", TW_AT_LEAST_ONCE) == 1 && publish(&d.r, "b", TW_AT_LEAST_ONCE) == 2, "publish");
@@ -318,6 +346,7 @@ int main(void) {
     test_wear();
     test_a_full_store();
     test_a_failed_store();
+    test_nothing_follows_what_is_missing();
     test_memory_that_became_smaller();
     return finish("store");
 }
