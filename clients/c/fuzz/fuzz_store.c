@@ -164,6 +164,7 @@ static void receive(tw_client *client, const uint8_t *bytes, size_t len) {
 
 static void play_records(input *in, uint8_t setting) {
     static const uint8_t CONNACKS[][5] = {{0x20, 3, 0, 0, 0}, {0x20, 3, 1, 0, 0}};
+    uint8_t publish[] = {0x34, 6, 0, 1, 'a', 0, 0, 0};
     uint8_t memory[64], transmit[64], outbox[160], acks[] = {0x40, 2, 0, 0, 0x50, 2, 0, 0, 0x70, 2, 0, 0, 0x62, 2, 0, 0};
     uint16_t incoming[4];
     tw_client_config config = tw_client_defaults();
@@ -182,7 +183,7 @@ static void play_records(input *in, uint8_t setting) {
     config.connect.client_id = tw_str((setting & 4) != 0 ? "" : "x");
     config.receive = tw_lend(memory, sizeof memory);
     config.transmit = tw_lend(transmit, sizeof transmit);
-    config.outbox = tw_lend(outbox, sizeof outbox - setting / 4);
+    config.outbox = tw_lend(outbox, 24u + setting / 2u);
     config.incoming = incoming;
     config.incoming_count = 4;
     if (tw_client_init(&client, &config) < 0) {
@@ -191,10 +192,12 @@ static void play_records(input *in, uint8_t setting) {
     must(tw_client_open(&client, 0) == 0);
     tw_client_sent(&client, tw_client_output(&client).len);
     receive(&client, CONNACKS[setting >> 3 & 1], 5);
-    for (id = 0; id < 8; id++) {
+    for (id = 1; id <= 8; id++) {
         size_t i;
         tw_publish message = tw_message(tw_str("t"), tw_view(&id, 1), (tw_qos)(1 + id % 2));
         (void)tw_client_publish(&client, &message, NULL);
+        publish[6] = id;
+        receive(&client, publish, sizeof publish);
         for (i = 0; i < sizeof acks; i += 4) {
             acks[i + 3] = id;
             receive(&client, acks + i, 4);
