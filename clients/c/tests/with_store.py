@@ -4,6 +4,7 @@ What the meter was told to be safe arrives, and QoS 2 once. The reader may see a
 its hands, which was the last thing that it said.
 """
 
+import fcntl
 import queue
 import random
 import re
@@ -150,11 +151,36 @@ def the_meter_sends_what_an_earlier_one_has_left(binary: str, meter: str) -> Non
             broker.kill()
 
 
+def a_file_is_used_by_one_and_never_taken_for_another(meter: str) -> None:
+    def run(file: Path) -> subprocess.CompletedProcess[str]:
+        command = [meter, "127.0.0.1", "1", str(file), "0"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / "meter"
+        for wrong in (b"TWL1" + b"\xff" * 8188, b"\xff" * 4096 + b"TWL1" + b"\xff" * 4092, b"\xff" * 131073):
+            file.write_bytes(wrong)
+            done = run(file)
+            if done.returncode != 1 or "[store_failed]" not in done.stderr or file.read_bytes() != wrong:
+                raise AssertionError(f"{len(wrong)} bytes: {done}")
+        # Cut off while it was made.
+        file.write_bytes(b"\xff" * 1000)
+        with file.open("r+b") as held:
+            fcntl.lockf(held, fcntl.LOCK_EX)
+            done = run(file)
+            if done.returncode != 1 or "[store_failed]" not in done.stderr or file.stat().st_size != 1000:
+                raise AssertionError(f"in use: {done}")
+        done = run(file)
+        if done.returncode != 0 or file.read_bytes() != b"\xff" * 131072:
+            raise AssertionError(f"made anew: {done}")
+
+
 def main() -> int:
     binary, agent, meter = sys.argv[1:4]
     seconds = float(sys.argv[4]) if len(sys.argv) > 4 else 8
     seed = int(sys.argv[5]) if len(sys.argv) > 5 else random.randrange(1_000_000)
     print(f"seed {seed}")
+    a_file_is_used_by_one_and_never_taken_for_another(meter)
     the_meter_sends_what_an_earlier_one_has_left(binary, meter)
     dice = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
