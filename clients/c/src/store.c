@@ -214,8 +214,15 @@ static bool keep_sent(tw_client *c, size_t from) {
 static void keep_session(tw_client *c, bool session_present) {
     bool is_known = c->has_session && (session_present || (c->kept_bytes == 0 && c->incoming_used == 0));
     saved change = saved_session(c);
-    if (c->config.store != NULL && !is_known && save(c, &change) < 0) {
-        c->has_store_failed = true;
+    if (c->config.store == NULL) {
+        return;
+    }
+    if (!is_known) {
+        c->has_store_failed = save(c, &change) < 0;
+    } else if (c->is_store_behind) {
+        /* What it lacks may be that the session before this one is lost. */
+        c->is_store_behind = rewrite_store(c) < 0;
+        c->has_store_failed = c->is_store_behind;
     }
 }
 

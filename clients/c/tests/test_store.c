@@ -277,8 +277,8 @@ static void test_a_failed_store(void) {
     CHECK(give(&d.r, "6202 0007") == TW_EVENT_CLOSED, "no PUBCOMP");
     d.flash.failures = 0;
     tw_client_close(&d.r.client);
+    connect_with(&d.r, CONNACK_V5_RESUMED);
     d.flash.failures = 100;
-    connect_with(&d.r, "2003 010000");
     tw_client_close(&d.r.client);
     CHECK(tw_client_open(&d.r.client, d.r.now_ms) == 0, "open");
     tw_client_sent(&d.r.client, tw_client_output(&d.r.client).len);
@@ -290,6 +290,25 @@ static void test_a_failed_store(void) {
     /* It had released the first message, so that the server has it. */
     resume_and_tell(CONNACK_V5_RESUMED, 1, 0);
     SENDS(&d.r, "3207 000162 0002 00 78");
+    CHECK(give(&d.r, "3407 000161 0007 00 79") == TW_EVENT_MESSAGE, "another message");
+}
+
+/* A session was lost, and the store could not hear of it: it does before the next connection is used. */
+static void test_a_store_that_is_behind_catches_up(void) {
+    set_up_desk(TW_V5, 1024);
+    connect_with(&d.r, CONNACK_V5);
+    CHECK(give(&d.r, "3407 000161 0007 00 78") == TW_EVENT_MESSAGE && next(&d.r) == TW_EVENT_NONE, "message");
+    CHECK(tw_client_open(&d.r.client, d.r.now_ms) == 0, "open");
+    tw_client_sent(&d.r.client, tw_client_output(&d.r.client).len);
+    d.flash.failures = 100;
+    CHECK(give(&d.r, CONNACK_V5) == TW_EVENT_CLOSED && d.r.event.error == TW_STORE_FAILED, "%s", tw_error_name(d.r.event.error));
+    CHECK(tw_client_open(&d.r.client, d.r.now_ms) == 0, "open");
+    tw_client_sent(&d.r.client, tw_client_output(&d.r.client).len);
+    CHECK(give(&d.r, CONNACK_V5_RESUMED) == TW_EVENT_CLOSED && d.r.event.error == TW_STORE_FAILED, "still");
+    d.flash.failures = 0;
+    resume();
+    reboot();
+    resume();
     CHECK(give(&d.r, "3407 000161 0007 00 79") == TW_EVENT_MESSAGE, "another message");
 }
 
@@ -346,6 +365,7 @@ int main(void) {
     test_wear();
     test_a_full_store();
     test_a_failed_store();
+    test_a_store_that_is_behind_catches_up();
     test_nothing_follows_what_is_missing();
     test_memory_that_became_smaller();
     return finish("store");
