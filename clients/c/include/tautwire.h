@@ -41,6 +41,11 @@
 #define TW_SUBSCRIPTIONS 1
 #endif
 
+/* Whether a client can have a store (tw_client_config.store). Define it as 0 to leave that out. */
+#ifndef TW_STORE
+#define TW_STORE 1
+#endif
+
 /* Whether requests and responses (tautwire/requests.h) are built in. Define it as 0 to leave them out. */
 #ifndef TW_REQUESTS
 #define TW_REQUESTS 1
@@ -72,6 +77,8 @@ extern "C" {
 #include "tautwire/types.h"
 
 #include "tautwire/codec.h"
+
+#include "tautwire/store.h"
 
 #include "tautwire/client.h"
 

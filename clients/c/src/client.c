@@ -28,11 +28,11 @@ tw_result tw_client_init(tw_client *client, const tw_client_config *config) {
         return TW_BUFFER_TOO_SMALL;
     }
     if (config->max_in_flight == 0 || config->connect_timeout_ms == 0 || config->response_timeout_ms == 0 ||
-        (!TW_SUBSCRIPTIONS && config->subscriptions.size > 0)) {
+        (!TW_SUBSCRIPTIONS && config->subscriptions.size > 0) || (!TW_STORE && config->store != NULL)) {
         return TW_ARGUMENT;
     }
     result = begin_connect(client, &packet);
-    return result < 0 ? result : 0;
+    return result < 0 ? result : load_store(client);
 }
 
 static size_t append(uint8_t *to, size_t at, tw_bytes bytes) {
@@ -131,13 +131,14 @@ void tw_client_close(tw_client *client) {
     client->receive_end = 0;
     client->transmit_start = 0;
     client->transmit_end = 0;
-    client->ack_type = 0;
+    (void)settle_incoming(client);
     client->is_waiting_for_pong = false;
     client->owes_ping = false;
     client->has_sent = false;
     client->has_heard = false;
     client->is_authenticating = false;
     client->auth_len = 0;
+    client->has_store_failed = false;
     rewind_outbox(client);
 }
 
@@ -328,6 +329,9 @@ bool tw_client_next(tw_client *client, uint32_t now_ms, tw_event *event) {
     while (client->state == CONNECTING || client->state == CONNECTED) {
         tw_result used;
         pump(client);
+        if (has_store_failed(client)) {
+            return close_with(client, TW_STORE_FAILED, event);
+        }
         if (take_settled(client, event)) {
             return true;
         }

@@ -42,6 +42,26 @@ static TW_APART tw_result decode_any(const uint8_t *input, size_t len, tw_versio
 }
 
 #if TW_WIDE
+/* Of what is no common message, most is PUBACK, PUBREC, PUBREL or PUBCOMP with nothing but its packet identifier. */
+static TW_APART tw_result decode_other(const uint8_t *input, size_t len, tw_version version, uint32_t max_packet_bytes,
+                                       tw_packet *packet) {
+    unsigned type, packet_id;
+    if (len < 4 || input[1] != 2 || max_packet_bytes < 4) {
+        return decode_any(input, len, version, max_packet_bytes, packet);
+    }
+    type = input[0] >> 4;
+    packet_id = load_u16(input + 2);
+    /* Flags are 2 for PUBREL, and otherwise 0. */
+    if (type < TW_PUBACK || type > TW_PUBCOMP || (input[0] & 0x0F) != (type == TW_PUBREL ? 2u : 0u) || packet_id == 0) {
+        return decode_any(input, len, version, max_packet_bytes, packet);
+    }
+    packet->type = (tw_packet_type)type;
+    packet->as.ack.packet_id = (uint16_t)packet_id;
+    packet->as.ack.reason = TW_SUCCESS;
+    packet->as.ack.properties = tw_view(NULL, 0);
+    return 4;
+}
+
 /*
  * Here is what is common: a whole message without properties, of less than 128 bytes behind its fixed header, with an
  * ordinary topic. What is not is decoded elsewhere: calls in the midst of it would cost.
@@ -52,7 +72,7 @@ tw_result tw_decode(const uint8_t *input, size_t len, tw_version version, uint32
     size_t total_len, topic_len, payload_at;
     unsigned first, qos, packet_id = 0;
     if (len < 5 || input[1] >= 0x80) {
-        return decode_any(input, len, version, max_packet_bytes, packet);
+        return decode_other(input, len, version, max_packet_bytes, packet);
     }
     first = input[0];
     qos = first >> 1 & 3;
@@ -61,21 +81,21 @@ tw_result tw_decode(const uint8_t *input, size_t len, tw_version version, uint32
     /* The bits of LEGAL_FLAGS for PUBLISH. */
     if (first >> 4 != TW_PUBLISH || (0x3C3Fu >> (first & 0x0F) & 1) == 0 || len < total_len ||
         total_len > max_packet_bytes || topic_len == 0) {
-        return decode_any(input, len, version, max_packet_bytes, packet);
+        return decode_other(input, len, version, max_packet_bytes, packet);
     }
     payload_at = 4 + topic_len + (qos != 0 ? 2u : 0u) + (version == TW_V5 ? 1u : 0u);
     if (payload_at > total_len || !is_plain_topic(at, topic_len)) {
-        return decode_any(input, len, version, max_packet_bytes, packet);
+        return decode_other(input, len, version, max_packet_bytes, packet);
     }
     at += topic_len;
     if (qos != 0) {
         packet_id = load_u16(at);
         if (packet_id == 0) {
-            return decode_any(input, len, version, max_packet_bytes, packet);
+            return decode_other(input, len, version, max_packet_bytes, packet);
         }
     }
     if (version == TW_V5 && input[payload_at - 1] != 0) {
-        return decode_any(input, len, version, max_packet_bytes, packet);
+        return decode_other(input, len, version, max_packet_bytes, packet);
     }
     packet->type = TW_PUBLISH;
     publish->topic.data = input + 4;

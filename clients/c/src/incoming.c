@@ -15,17 +15,24 @@ static void forget_incoming(tw_client *c, size_t i) {
     }
 }
 
+/* The application has had the message. False if that cannot be kept, and the acknowledgement must not leave. */
+static bool settle_incoming(tw_client *c) {
+    bool is_pubrec = c->ack_type == TW_PUBREC;
+    c->ack_type = 0;
+    if (is_pubrec && c->ack_reason >= TW_UNSPECIFIED_ERROR) {
+        /* The exchange ends here [MQTT-4.3.3-9]. */
+        forget_incoming(c, find_incoming(c, c->ack_packet_id));
+        return true;
+    }
+    return !is_pubrec || keep_accepted(c, c->ack_packet_id);
+}
+
 /* Acknowledges the message that the application has had. */
 static void flush_ack(tw_client *c) {
     tw_packet_type type = (tw_packet_type)c->ack_type;
-    if (type == 0 || !put_short(c, type, c->ack_packet_id, (tw_reason)c->ack_reason)) {
-        return;
+    if (type != 0 && transmit_room(c, ANSWER_BYTES) != NULL && settle_incoming(c)) {
+        (void)put_short(c, type, c->ack_packet_id, (tw_reason)c->ack_reason);
     }
-    if (type == TW_PUBREC && c->ack_reason >= TW_UNSPECIFIED_ERROR) {
-        /* The exchange ends here [MQTT-4.3.3-9]. */
-        forget_incoming(c, find_incoming(c, c->ack_packet_id));
-    }
-    c->ack_type = 0;
 }
 
 /* Ends the connection for a fault of the server, or a silence. Always true: this is an event. */
@@ -111,15 +118,20 @@ static bool handle_connack(tw_client *c, const tw_connack *connack, tw_event *ev
         }
     }
     take_limits(c, connack->properties);
+    keep_session(c, connack->session_present);
     if (!connack->session_present) {
         c->incoming_used = 0;
         forget_exchanges(c);
+        keep_unsent(c);
     }
 #if TW_SUBSCRIPTIONS
     demand_subscriptions(c, connack->session_present);
 #endif
     c->state = CONNECTED;
     c->has_session = true;
+    if (has_store_failed(c)) {
+        return false;
+    }
     event->type = TW_EVENT_CONNECTED;
     event->session_present = connack->session_present;
     event->properties = connack->properties;
@@ -132,7 +144,10 @@ static bool handle_publish(tw_client *c, const tw_publish *publish, tw_event *ev
     }
     if (publish->qos == TW_EXACTLY_ONCE) {
         if (find_incoming(c, publish->packet_id) < c->incoming_used) {
-            /* It has been delivered [MQTT-4.3.3-10]. */
+            /* It has been delivered [MQTT-4.3.3-10]. The connection may have ended before the store heard of it. */
+            if (!keep_accepted(c, publish->packet_id)) {
+                return false;
+            }
             (void)put_short(c, TW_PUBREC, publish->packet_id, TW_SUCCESS);
             return false;
         }
@@ -170,30 +185,31 @@ static bool handle_puback(tw_client *c, tw_packet_type type, const tw_ack *ack, 
     size_t at = find_record(c, TW_PUBLISH, ack->packet_id);
     unsigned reason = (unsigned)ack->reason;
     bool is_known = at != NOWHERE && is_qos_2(c, at) == (type != TW_PUBACK);
+    unsigned state = is_known ? record_at(c, at).state : (unsigned)DONE;
     if (type == TW_PUBREC && (!is_known || ack->reason < TW_UNSPECIFIED_ERROR)) {
-        if (is_known) {
+        if (state == SENT) {
+            if (!keep_released(c, ack->packet_id, ack->reason)) {
+                return false;
+            }
             set_state(c, at, RELEASED);
-            set_detail(c, at, (unsigned)ack->reason);
+            set_detail(c, at, reason);
         }
         /* [MQTT-4.3.3-4]; after the loss of a session there may be nothing to release. */
         (void)put_short(c, TW_PUBREL, ack->packet_id, is_known ? TW_SUCCESS : TW_PACKET_IDENTIFIER_NOT_FOUND);
         return false;
     }
-    if (type == TW_PUBCOMP && is_known) {
-        is_known = record_at(c, at).state == RELEASED;
-    }
-    if (type == TW_PUBREC && is_known) {
-        is_known = record_at(c, at).state == SENT;
-    }
-    if (!is_known) {
+    if (state != (unsigned)(type == TW_PUBCOMP ? RELEASED : SENT)) {
         c->counters.acks_unexpected++;
         return false;
     }
-    if (type == TW_PUBCOMP && reason == TW_SUCCESS) {
-        /* That nobody has subscribed is said in PUBREC (section 3.5.2.1). */
+    if (type == TW_PUBCOMP) {
+        /*
+         * That nobody has subscribed is said in PUBREC (section 3.5.2.1). If the server does not know the identifier any more, an
+         * earlier PUBREL has come there, and its PUBCOMP was lost.
+         */
         reason = record_at(c, at).detail;
     }
-    set_state(c, at, DONE);
+    finish_record(c, at);
     if (c->quota < c->max_quota) {
         c->quota++;
     }
@@ -205,6 +221,9 @@ static bool handle_puback(tw_client *c, tw_packet_type type, const tw_ack *ack, 
 static bool handle_pubrel(tw_client *c, uint16_t packet_id) {
     size_t i = find_incoming(c, packet_id);
     bool is_known = i < c->incoming_used;
+    if (is_known && !keep_completed(c, packet_id)) {
+        return false;
+    }
     forget_incoming(c, i);
     /* [MQTT-4.3.3-11] */
     (void)put_short(c, TW_PUBCOMP, packet_id, is_known ? TW_SUCCESS : TW_PACKET_IDENTIFIER_NOT_FOUND);

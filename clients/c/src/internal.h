@@ -71,6 +71,18 @@ static bool reason_to_v3(tw_reason reason, uint8_t *code);
 /* decode.c */
 static tw_subscription read_subscription(tw_reader *r, bool with_options, tw_version version);
 
+/* outbox.c */
+typedef struct tw_record {
+    uint32_t len;
+    uint16_t packet_id;
+    uint8_t state;
+    /*
+     * SETTLED: the error, without its sign. RELEASED: the reason code of PUBREC. QUEUED: 1 if the store knows the message as sent
+     * already.
+     */
+    uint8_t detail;
+} tw_record;
+
 /* client.c */
 typedef enum client_state { IDLE, CONNECTING, CONNECTED, CLOSING } client_state;
 static uint8_t *transmit_room(tw_client *c, size_t len);
@@ -94,8 +106,23 @@ static bool handle_auth(tw_client *c, const tw_notice *notice, tw_event *event);
 
 /* incoming.c */
 static bool handle_packet(tw_client *c, const tw_packet *packet, tw_event *event);
+static bool settle_incoming(tw_client *c);
 static void flush_ack(tw_client *c);
 static bool close_with(tw_client *c, tw_result error, tw_event *event);
+
+/* store.c: what must outlive the process. Those that answer false have not kept it, and the connection ends. */
+static tw_result keep_message(tw_client *c, tw_record *record, size_t at);
+static bool keep_sent(tw_client *c, size_t from);
+static bool keep_released(tw_client *c, uint16_t packet_id, tw_reason reason);
+static void keep_finished(tw_client *c, const tw_record *record);
+static bool keep_accepted(tw_client *c, uint16_t packet_id);
+static bool keep_completed(tw_client *c, uint16_t packet_id);
+static void keep_session(tw_client *c, bool session_present);
+static void keep_unsent(tw_client *c);
+static tw_result load_store(tw_client *c);
+static inline bool has_store_failed(const tw_client *c) {
+    return TW_STORE && c->has_store_failed;
+}
 
 /* tcp.c */
 #if TW_POSIX

@@ -18,6 +18,7 @@ static const char ERROR_NAMES[] =
     "packet_too_large\0"
     "buffer_too_small\0field_too_long\0invalid_argument\0not_in_version\0not_connected\0outbox_full\0output_full\0"
     "packet_too_large\0qos_not_supported\0retain_not_supported\0subscriptions_full\0requests_full\0"
+    "store_failed\0"
     "connection_lost\0name_not_found\0unreachable\0connect_timeout\0handshake_failed\0keep_alive_timeout\0"
     "connection_refused\0unsupported_protocol_version\0redirected\0server_disconnected\0session_taken_over\0"
     "websocket_refused\0"
@@ -35,7 +36,7 @@ static const int16_t ERROR_RUNS[][2] = {
     {TW_PACKET_TYPE_RESERVED, TW_SUBSCRIPTION_OPTIONS_RESERVED},
     {TW_PACKET_ID_ZERO, TW_TOO_MANY_INCOMING},
     {TW_PACKET_OVER_LIMIT, TW_PACKET_OVER_LIMIT},
-    {TW_BUFFER_TOO_SMALL, TW_REQUESTS_FULL},
+    {TW_BUFFER_TOO_SMALL, TW_STORE_FAILED},
     {TW_CONNECTION_LOST, TW_WEBSOCKET_REFUSED},
     {TW_TLS_UNKNOWN_AUTHORITY, TW_TLS_SETTINGS},
     {TW_AUTHENTICATION_FAILED, TW_SCRAM_SERVER_SIGNATURE},

@@ -15,14 +15,6 @@ typedef enum record_state {
     DONE
 } record_state;
 
-typedef struct tw_record {
-    uint32_t len;
-    uint16_t packet_id;
-    uint8_t state;
-    /* SETTLED: the error, without its sign. RELEASED: the reason code of PUBREC. */
-    uint8_t detail;
-} tw_record;
-
 #define RECORD_BYTES (sizeof(tw_record))
 #define NOWHERE ((size_t)-1)
 
@@ -77,7 +69,7 @@ static tw_result put_record(tw_client *c, const tw_packet *packet, uint16_t *pac
     size_t at = c->tail;
     bool is_wrapped = c->limit != NOWHERE;
     tw_record record;
-    tw_result len = encode_record(c, packet, at, (is_wrapped ? c->head : c->config.outbox.size) - at);
+    tw_result kept, len = encode_record(c, packet, at, (is_wrapped ? c->head : c->config.outbox.size) - at);
     if (len == TW_BUFFER_TOO_SMALL && !is_wrapped && c->records > 0) {
         at = 0;
         len = encode_record(c, packet, at, c->head);
@@ -91,13 +83,18 @@ static tw_result put_record(tw_client *c, const tw_packet *packet, uint16_t *pac
     if (len < 0) {
         return len;
     }
+    record.len = (uint32_t)len;
+    record.packet_id = c->next_packet_id;
+    record.state = QUEUED;
+    record.detail = 0;
+    kept = keep_message(c, &record, at);
+    if (kept < 0) {
+        return kept;
+    }
+    (void)take_packet_id(c);
     if (at == 0 && c->records > 0) {
         c->limit = c->tail;
     }
-    record.len = (uint32_t)len;
-    record.packet_id = take_packet_id(c);
-    record.state = QUEUED;
-    record.detail = 0;
     memcpy(c->config.outbox.data + at, &record, sizeof record);
     if (c->unsent == 0) {
         c->cursor = at;
@@ -155,6 +152,15 @@ static void set_detail(tw_client *c, size_t at, unsigned detail) {
     c->config.outbox.data[at + offsetof(tw_record, detail)] = (uint8_t)detail;
 }
 
+static void finish_record(tw_client *c, size_t at) {
+    tw_record record = record_at(c, at);
+    bool is_message = *packet_at(c, at) >> 4 == TW_PUBLISH;
+    set_state(c, at, DONE);
+    if (is_message) {
+        keep_finished(c, &record);
+    }
+}
+
 /* The application is told later, as there is one event at a time. */
 static void settle(tw_client *c, size_t at, tw_result error) {
     set_state(c, at, SETTLED);
@@ -183,7 +189,7 @@ static bool take_settled(tw_client *c, tw_event *event) {
             }
 #endif
             c->settled--;
-            set_state(c, at, DONE);
+            finish_record(c, at);
             return true;
         }
         at = next_record(c, at);
@@ -214,6 +220,7 @@ static void forget_exchanges(tw_client *c) {
             settle(c, at, TW_SESSION_LOST);
         } else if (record.state == SENT) {
             set_state(c, at, QUEUED);
+            set_detail(c, at, 0);
         }
         at = next_record(c, at);
     }
@@ -241,7 +248,7 @@ static void pump(tw_client *c) {
         return;
     }
 #endif
-    while (c->state == CONNECTED && c->unsent > 0) {
+    while (c->state == CONNECTED && c->unsent > 0 && !has_store_failed(c)) {
         tw_record record = record_at(c, c->cursor);
         const uint8_t *packet = packet_at(c, c->cursor);
         bool is_publish = packet[0] >> 4 == TW_PUBLISH;
@@ -260,7 +267,7 @@ static void pump(tw_client *c) {
                     return;
                 }
                 to = transmit_room(c, record.len);
-                if (to == NULL) {
+                if (to == NULL || (is_publish && record.state == QUEUED && !keep_sent(c, c->cursor))) {
                     return;
                 }
                 memcpy(to, packet, record.len);

@@ -53,6 +53,8 @@
 
 #include "incoming.c"
 
+#include "store.c"
+
 #if TW_REQUESTS
 #include "requests.c"
 #endif

@@ -79,6 +79,7 @@ static const error_text ERROR_TEXTS[] = {
     {TW_RETAIN_UNAVAILABLE, "the server keeps no retained messages: publish without retain"},
     {TW_SUBSCRIPTIONS_FULL, "the memory for subscriptions is full: end one of them, or lend more memory"},
     {TW_REQUESTS_FULL, "all places for requests are taken: wait for a response, or lend more places"},
+    {TW_STORE_FAILED, "the store of messages failed: see to its file or its disk"},
     {TW_CONNECTION_LOST, "the connection broke: the client connects again by itself"},
     {TW_NAME_NOT_FOUND, "the name of the server is not known: check the address, and the name service"},
     {TW_UNREACHABLE, "no connection to the server: see that it runs, and that address and port are right"},

@@ -48,7 +48,8 @@ typedef struct agent {
     uint32_t request_timeout_ms;
     waiting *waiting;
     subscription *subscriptions;
-    bool is_running, was_connected, is_quiet;
+    /* Between `connect` and its answer the client is trying; commands are for one that is running. */
+    bool is_trying, is_running, was_connected;
     char input[LINE_BYTES];
     size_t input_len;
 } agent;
@@ -198,17 +199,22 @@ static void on_event(void *user, tw_link *link, const tw_event *event) {
     case TW_EVENT_CONNECTED:
         say("connected %d", event->session_present);
         a.was_connected = true;
+        a.is_running = true;
+        a.is_trying = false;
         break;
     case TW_EVENT_MESSAGE: take_message(&event->message); break;
     case TW_EVENT_PUBLISHED:
     case TW_EVENT_SUBSCRIBED:
     case TW_EVENT_UNSUBSCRIBED: take_answer(event); break;
     case TW_EVENT_CLOSED:
-        if (!a.is_quiet) {
-            const char *what = event->is_final ? "ended" : a.was_connected ? "disconnected" : "attempt";
-            say("%s %s%s", what, code_of(event->error), reason_of(event->error, event->reason));
-        }
+        say("%s %s%s",
+            a.is_trying         ? "failed connect"
+            : event->is_final   ? "ended"
+            : a.was_connected   ? "disconnected"
+                                : "attempt",
+            code_of(event->error), reason_of(event->error, event->reason));
         a.was_connected = false;
+        a.is_trying = false;
         break;
     default: break;
     }
@@ -232,7 +238,7 @@ static void agent_wait(void *context, bool to_receive, bool to_send, uint32_t ti
     (void)context;
     pollers[0].fd = a.tcp.fd;
     pollers[0].events = (short)((to_receive ? POLLIN : 0) | (to_send ? POLLOUT : 0));
-    pollers[1].fd = a.is_quiet ? -1 : STDIN_FILENO;
+    pollers[1].fd = STDIN_FILENO;
     pollers[1].events = POLLIN;
     (void)poll(pollers, 2, timeout_ms < TURN_MS ? (int)timeout_ms : (int)TURN_MS);
 }
@@ -334,15 +340,10 @@ static tw_result set_up(char *options) {
 
 static void do_connect(char *options) {
     tw_result result = set_up(options);
-    if (result == 0) {
-        /* Its failure is an answer, not an event. */
-        a.is_quiet = true;
-        result = tw_link_connect(&a.link, UINT32_MAX);
-        a.is_quiet = false;
-    }
-    a.is_running = result == 0;
+    /* tw_link_connect() would keep the commands waiting: this is one attempt in steps, whose first event is the answer. */
+    a.is_trying = result == 0;
     if (result < 0) {
-        say("failed connect %s%s", code_of(result), reason_of(result, tw_link_reason(&a.link)));
+        say("failed connect %s", code_of(result));
     }
 }
 
@@ -454,10 +455,11 @@ static void do_request(char *rest) {
 }
 
 static void do_close(void) {
-    if (a.is_running) {
+    if (a.is_running || a.is_trying) {
         tw_link_disconnect(&a.link);
     }
     a.is_running = false;
+    a.is_trying = false;
     say("closed");
 }
 
@@ -542,14 +544,16 @@ int main(int argc, char **argv) {
         return 2;
     }
     while (goes_on) {
-        if (has_commands(a.is_running ? 0 : -1)) {
+        if (has_commands(a.is_running || a.is_trying ? 0 : -1)) {
             goes_on = read_commands();
         } else if (tw_link_step(&a.link, TURN_MS) < 0) {
             /* It has given up, and said so. */
             a.is_running = false;
+        } else if (!a.is_running && !a.is_trying) {
+            tw_link_cut(&a.link);
         }
     }
-    if (a.is_running) {
+    if (a.is_running || a.is_trying) {
         tw_link_disconnect(&a.link);
     }
     while (a.subscriptions != NULL) {

@@ -1,8 +1,11 @@
 /*
  * The client against a broker of its own, over a line that is cut at any byte, for many seeds: QoS 1 arrives at least
  * once, QoS 2 exactly once, both in order, both ways; the windows of both sides are kept; each message is reported once.
+ *
+ * In half of the seeds the client has a store in flash, its power fails at any byte that is written or erased, and at any
+ * other time. What it was told to be safe arrives all the same, and QoS 2 once.
  */
-#include "check.h"
+#include "flash_rig.h"
 #include "tautwire.h"
 
 #define MESSAGES 80
@@ -43,6 +46,15 @@ typedef struct world {
     bool is_resend_due;
     int their_arrived[MESSAGES], their_last;
     int cuts;
+    /* The store, and what was so when the power failed last. */
+    flash_rig flash;
+    flash_log log;
+    tw_store store;
+    tw_client_config config;
+    bool has_store, is_safe[MESSAGES];
+    /* The message that the application has in its hands, or -1, and how often power failed with each. */
+    int in_hands, spilled[MESSAGES];
+    int reboots;
 } world;
 
 static world w;
@@ -222,6 +234,7 @@ static void client_event(const tw_event *event) {
             w.their_last = number;
         }
         w.their_arrived[number]++;
+        w.in_hands = event->message.qos == TW_EXACTLY_ONCE ? number : -1;
     } else if (event->type == TW_EVENT_PUBLISHED) {
         CHECK(event->error == 0, "%s", tw_error_name(event->error));
         w.reported++;
@@ -241,11 +254,15 @@ static void client_turn(void) {
     take(&w.down, len);
     tw_client_received(&w.client, len);
     while (tw_client_next(&w.client, w.now_ms, &event)) {
+        w.in_hands = -1;
         client_event(&event);
         if (roll(&w.d, 3) == 0) {
             /* The rest has to wait, and may be lost. */
             break;
         }
+    }
+    if (w.client.ack_type == 0) {
+        w.in_hands = -1;
     }
     output = tw_client_output(&w.client);
     len = roll(&w.d, 60);
@@ -272,19 +289,44 @@ static void client_publishes(void) {
         return;
     }
     CHECK(result >= 0, "%s", tw_error_name(result));
+    w.is_safe[w.published - 1] = true;
     if (message.qos == TW_AT_MOST_ONCE) {
         w.reported++;
     }
 }
 
-static void cut(void) {
+static void lose_line(void) {
     w.cuts++;
     w.up.len = 0;
     w.down.len = 0;
     w.note_count = 0;
     w.outstanding = 0;
     w.is_greeted = false;
+}
+
+static void cut(void) {
+    lose_line();
     tw_client_close(&w.client);
+    w.in_hands = -1;
+    CHECK(tw_client_open(&w.client, w.now_ms) == 0, "open");
+}
+
+/* The process ends, and another one begins with what the flash has. */
+static void reboot(void) {
+    tw_result result;
+    lose_line();
+    w.reboots++;
+    w.flash.left = -1;
+    if (w.in_hands >= 0) {
+        w.spilled[w.in_hands]++;
+        w.in_hands = -1;
+    }
+    memset(w.outbox, 0xEE, sizeof w.outbox);
+    memset(w.incoming, 0xEE, sizeof w.incoming);
+    CHECK(flash_log_open(&w.log, &w.flash.driver) == 0, "open the log");
+    w.store = flash_log_store(&w.log);
+    result = tw_client_init(&w.client, &w.config);
+    CHECK(result == 0, "%s", tw_error_name(result));
     CHECK(tw_client_open(&w.client, w.now_ms) == 0, "open");
 }
 
@@ -295,13 +337,47 @@ static bool is_all_done(void) {
             return false;
         }
     }
-    return w.published == MESSAGES && w.reported == MESSAGES && tw_client_is_idle(&w.client) && w.down.len == 0;
+    return w.published == MESSAGES && (w.reboots > 0 || w.reported == MESSAGES) && tw_client_is_idle(&w.client) && w.down.len == 0;
 }
 
-static void play(uint64_t seed) {
+static void turn_once(void) {
+    w.now_ms++;
+    switch (roll(&w.d, 4)) {
+    case 0: client_publishes(); break;
+    case 1: broker_turn(); break;
+    default: client_turn(); break;
+    }
+}
+
+static void set_up_store(uint64_t seed) {
+    static const uint32_t UNITS[] = {1, 4, 8, 16};
+    w.has_store = true;
+    set_up_flash(&w.flash, 1536 + 512 * roll(&w.d, 5), UNITS[roll(&w.d, 4)], seed);
+    CHECK(flash_log_open(&w.log, &w.flash.driver) == 0, "open the log");
+    w.store = flash_log_store(&w.log);
+    w.config.store = &w.store;
+}
+
+/* Whether each message has arrived as often as it may. */
+static void check_arrivals(int seed) {
+    int i;
+    for (i = 0; i < MESSAGES; i++) {
+        int least = w.is_safe[i] && w.qos[i] > 0, theirs = w.their_arrived[i] - w.spilled[i];
+        CHECK(w.arrived[i] >= least && (w.qos[i] == 1 || w.arrived[i] <= 1),
+              "seed %d: message %d with QoS %d arrived %d times", seed, i, w.qos[i], w.arrived[i]);
+        CHECK(w.their_arrived[i] >= (w.their_qos[i] > 0) && (w.their_qos[i] == 1 || theirs <= 1),
+              "seed %d: their message %d with QoS %d arrived %d times, %d spilled", seed, i, w.their_qos[i], w.their_arrived[i],
+              w.spilled[i]);
+    }
+}
+
+/* With a store, the power fails after `cut_at` bytes of flash, unless that is less than 0. Answers how many bytes there were. */
+static long play(uint64_t seed, bool has_store, long cut_at) {
     tw_client_config config = tw_client_defaults();
-    int turn, i;
+    volatile int turn;
+    int i;
     memset(&w, 0, sizeof w);
+    w.in_hands = -1;
     w.d.state = seed * 0x9E3779B97F4A7C15u + 1;
     w.version = roll(&w.d, 2) == 0 ? TW_V5 : TW_V3_1_1;
     w.receive_maximum = w.version == TW_V5 ? 1 + (int)roll(&w.d, 10) : 65535;
@@ -317,40 +393,55 @@ static void play(uint64_t seed) {
     config.outbox = tw_lend(w.outbox + roll(&w.d, 4), 120 + roll(&w.d, 900));
     config.incoming = w.incoming;
     config.incoming_count = 8;
-    CHECK(tw_client_init(&w.client, &config) == 0, "init");
+    w.config = config;
+    if (has_store) {
+        set_up_store(seed);
+    }
     for (i = 0; i < MESSAGES; i++) {
         w.their_qos[i] = (uint8_t)roll(&w.d, 3);
     }
+    CHECK(tw_client_init(&w.client, &w.config) == 0, "init");
     cut();
+    w.flash.left = cut_at;
     for (turn = 0; turn < 200000 && !is_all_done(); turn++) {
-        w.now_ms++;
-        switch (roll(&w.d, 4)) {
-        case 0: client_publishes(); break;
-        case 1: broker_turn(); break;
-        default: client_turn(); break;
+        if (setjmp(w.flash.power_off) != 0) {
+            reboot();
+            continue;
         }
+        turn_once();
         if (turn < 3000 && roll(&w.d, 40) == 0) {
             cut();
         }
+        if (has_store && cut_at < 0 && turn < 3000 && roll(&w.d, 60) == 0) {
+            if (roll(&w.d, 4) == 0) {
+                reboot();
+            } else {
+                w.flash.left = (long)roll(&w.d, 400);
+            }
+        }
     }
     CHECK(is_all_done(), "seed %d: %d published, %d reported", (int)seed, w.published, w.reported);
-    for (i = 0; i < MESSAGES; i++) {
-        CHECK(w.qos[i] == 0 ? w.arrived[i] <= 1 : w.qos[i] == 1 ? w.arrived[i] >= 1 : w.arrived[i] == 1,
-              "seed %d: message %d with QoS %d arrived %d times", (int)seed, i, w.qos[i], w.arrived[i]);
-        CHECK(w.their_qos[i] == 0   ? w.their_arrived[i] <= 1
-              : w.their_qos[i] == 1 ? w.their_arrived[i] >= 1
-                                    : w.their_arrived[i] == 1,
-              "seed %d: their message %d with QoS %d arrived %d times", (int)seed, i, w.their_qos[i], w.their_arrived[i]);
-    }
+    check_arrivals((int)seed);
+    return w.flash.spent;
 }
 
 int main(int argc, char **argv) {
     uint64_t seed, count = argc > 1 ? strtoull(argv[1], NULL, 10) : 3000;
-    int cuts = 0;
+    int cuts = 0, reboots = 0;
+    long bytes, at, each = 0;
     for (seed = 1; seed <= count; seed++) {
-        play(seed);
+        (void)play(seed, seed % 2 == 0, -1);
         cuts += w.cuts;
+        reboots += w.reboots;
     }
-    printf("%d seeds, %d cuts\n", (int)count, cuts);
+    /* One session, cut at each byte of flash: the seed is one with little to write. */
+    w.flash.spent = 0;
+    bytes = play(4, true, 1L << 30);
+    for (at = 0; at < bytes; at += 13) {
+        (void)play(4, true, at);
+        each++;
+    }
+    printf("%d seeds, %d cuts of the line, %d of the power, and %ld of one session's %ld bytes\n", (int)count, cuts, reboots, each,
+           bytes);
     return finish("session");
 }

@@ -118,6 +118,23 @@ def failures_are_named(binary: str, program: str) -> None:
         broker.stop()
 
 
+def commands_are_taken_while_it_connects(program: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        agent = Agent(program, f"mqtt://127.0.0.1:{silent.getsockname()[1]}")
+        try:
+            agent.say("connect client=one")
+            connection, _ = silent.accept()
+            with connection:
+                agent.say("publish 0 a b")
+                agent.expect("failed publish not_connected b")
+                agent.say("close")
+                agent.expect("closed")
+                agent.say("connect client=two")
+                agent.end()
+        finally:
+            agent.process.kill()
+
+
 def requests_are_answered(binary: str, program: str) -> None:
     broker = Broker(binary)
     address = f"mqtt://127.0.0.1:{broker.port}"
@@ -214,6 +231,7 @@ def main() -> int:
     binary, program, readme, thermostat, websocket_sensor = sys.argv[1:]
     a_restart_keeps_subscriptions_and_messages(binary, program)
     failures_are_named(binary, program)
+    commands_are_taken_while_it_connects(program)
     requests_are_answered(binary, program)
     the_first_example_says_that_it_was_refused(readme)
     the_thermostat_answers(binary, thermostat)

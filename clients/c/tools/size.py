@@ -21,9 +21,9 @@ def sizes(prefix: str, obj: Path) -> tuple[int, int]:
     return int(text) + int(data), int(data) + int(bss)
 
 
-def compiled(prefix: str, build: Path, *defines: str) -> tuple[int, int]:
+def compiled(prefix: str, build: Path, *defines: str, source: str = "dist/tautwire.c") -> tuple[int, int]:
     obj = build / "size.o"
-    run(f"{prefix}gcc", *FLAGS, *(f"-D{name}" for name in defines), "-c", "dist/tautwire.c", "-o", str(obj))
+    run(f"{prefix}gcc", *FLAGS, *(f"-D{name}" for name in defines), "-Idist", "-c", source, "-o", str(obj))
     return sizes(prefix, obj)
 
 
@@ -37,18 +37,21 @@ def size_of(prefix: str, build: Path, what: str) -> int:
 
 def main() -> int:
     prefix, build = sys.argv[1], Path(sys.argv[2])
-    core, globals_bytes = compiled(prefix, build, "TW_LINK=0", "TW_NAMES=0", "TW_REQUESTS=0", "TW_SUBSCRIPTIONS=0")
-    keeping, _ = compiled(prefix, build, "TW_LINK=0", "TW_NAMES=0", "TW_REQUESTS=0")
+    core, globals_bytes = compiled(prefix, build, "TW_LINK=0", "TW_NAMES=0", "TW_REQUESTS=0", "TW_SUBSCRIPTIONS=0", "TW_STORE=0")
+    keeping, _ = compiled(prefix, build, "TW_LINK=0", "TW_NAMES=0", "TW_REQUESTS=0", "TW_STORE=0")
+    stored, _ = compiled(prefix, build, "TW_LINK=0", "TW_NAMES=0", "TW_REQUESTS=0")
     named, _ = compiled(prefix, build, "TW_LINK=0", "TW_REQUESTS=0")
     linked, _ = compiled(prefix, build, "TW_REQUESTS=0")
     whole, _ = compiled(prefix, build)
     told, _ = compiled(prefix, build, "TW_TEXTS=1")
     scram, _ = compiled(prefix, build, "TW_SCRAM=256")
     both, _ = compiled(prefix, build, "TW_SCRAM=512")
+    log, _ = compiled(prefix, build, source="examples/flash_log.c")
     client = size_of(prefix, build, "tw_client")
     print(f"Cortex-M0, -Os: codec and client {core} bytes of code, at most {CODE_BAR_BYTES}")
     print(f"                subscriptions    {keeping - core} to keep them (TW_SUBSCRIPTIONS=0 leaves that out)")
-    print(f"                names of errors  {named - keeping} (TW_NAMES=0 leaves them out)")
+    print(f"                store            {stored - keeping} (TW_STORE=0 leaves it out); a log in flash {log}")
+    print(f"                names of errors  {named - stored} (TW_NAMES=0 leaves them out)")
     print(f"                texts of errors  {told - whole} (TW_TEXTS=1 builds them in)")
     print(f"                link             {linked - named} (TW_LINK=0 leaves it out)")
     print(f"                requests         {whole - linked} (TW_REQUESTS=0 leaves them out)")

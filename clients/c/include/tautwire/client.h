@@ -68,6 +68,12 @@ typedef struct tw_client_config {
     /** Packet identifiers of incoming QoS 2 messages that are not complete yet. Told to a 5.0 server as Receive Maximum. */
     uint16_t *incoming;
     uint16_t incoming_count;
+    /**
+     * NULL for none. With one, messages with QoS 1 and 2 and the state of their exchanges outlive the process: tw_client_init()
+     * reads them back, and the first connection resumes the session, whatever `clean_start` says. The outbox, `transmit` and
+     * `incoming` must have room for what was kept. In 3.1.1 `clean_start` must be off, as the server keeps no session otherwise.
+     */
+    const tw_store *store;
     /** NULL for none. With one, method and data must not be among the properties of CONNECT. */
     const tw_authenticator *authenticator;
 } tw_client_config;
@@ -131,6 +137,8 @@ typedef struct tw_client_counters {
     /** Acknowledgements that belong to nothing. */
     uint16_t acks_unexpected;
     uint16_t timeouts;
+    /** Changes that the store could not keep. */
+    uint16_t store_failed;
 } tw_client_counters;
 
 /** A client. All fields are private but `counters`. It holds no memory but itself and what the configuration lends. */
@@ -141,6 +149,7 @@ typedef struct tw_client {
     size_t transmit_start, transmit_end;
     size_t head, tail, limit, cursor;
     size_t subscriptions_len;
+    size_t kept_bytes;
     uint32_t sent_at_ms, heard_at_ms, asked_at_ms;
     uint32_t server_max_packet_bytes;
     uint32_t auth_len;
@@ -162,6 +171,7 @@ typedef struct tw_client {
     bool has_sent, has_heard;
     bool is_authenticating;
     bool owes_subscriptions;
+    bool is_store_behind, has_store_failed;
 } tw_client;
 
 /**
@@ -170,7 +180,11 @@ typedef struct tw_client {
  */
 tw_client_config tw_client_defaults(void);
 
-/** Sets a client up. Answers 0, or what is wrong with the configuration. */
+/**
+ * Sets a client up. Answers 0, or what is wrong with the configuration. With a store, also: TW_STORE_FAILED (it cannot be read),
+ * TW_BUFFER_TOO_SMALL (the outbox, `transmit` or `incoming` does not hold what was kept), TW_NOT_IN_VERSION (messages were kept for
+ * another version of the protocol), TW_ARGUMENT (its capacity is too small for `incoming_count`).
+ */
 tw_result tw_client_init(tw_client *client, const tw_client_config *config);
 
 /** The transport is there: begins a connection. The first output is CONNECT. */
@@ -213,7 +227,9 @@ uint32_t tw_client_wait_ms(const tw_client *client, uint32_t now_ms);
  * With QoS 1 and 2 it works without a connection too: the message waits in the outbox, is sent as soon as may be, and
  * again after a reconnection, until TW_EVENT_PUBLISHED. Nothing of `message` is needed after the call.
  *
- * Errors: TW_NOT_CONNECTED (QoS 0), TW_OUTBOX_FULL, TW_OUTPUT_FULL, TW_BUFFER_TOO_SMALL (it will never fit),
+ * With a store, the message is in it when the function answers 0: it is sent even if the process ends now.
+ *
+ * Errors: TW_NOT_CONNECTED (QoS 0), TW_OUTBOX_FULL, TW_OUTPUT_FULL, TW_BUFFER_TOO_SMALL (it will never fit), TW_STORE_FAILED,
  * TW_OVER_MAXIMUM_PACKET_SIZE, TW_OVER_MAXIMUM_QOS, TW_RETAIN_UNAVAILABLE, TW_ARGUMENT (also for a Topic Alias, which does
  * not outlive a connection), and those of tw_encode().
  */

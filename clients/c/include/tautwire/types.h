@@ -144,6 +144,8 @@ typedef enum tw_error {
     TW_SUBSCRIPTIONS_FULL = -100,
     /** All places for requests are taken: wait for a response, or lend more of them. */
     TW_REQUESTS_FULL = -101,
+    /** The store failed: nothing that it had to keep was done. */
+    TW_STORE_FAILED = -102,
 
     /* The connection, and attempts to make one. Transports answer with them, too. */
     /** The connection broke, and nobody said why. */
