@@ -284,7 +284,7 @@ def check_same_verdicts(drivers: dict[str, list[str]], written: dict[str, str]) 
         if refusing and len(refusing) < len(each):
             found.append(f"{line}: refused by {', '.join(refusing)} alone")
         # These two sort the entries of maps; the others keep them as they come.
-        elif each.get("go") != each.get("rust", each.get("go")):
+        elif "go" in each and "rust" in each and each["go"] != each["rust"]:
             found.append(f"{line}: go reads {each['go']}, rust {each['rust']}")
     if found:
         raise Failure(f"{len(found)} of {len(lines)} payloads\n" + "\n".join(text[:SHOWN_CHARACTERS] for text in found[:SHOWN_MAX]))

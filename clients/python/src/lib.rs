@@ -1,9 +1,10 @@
 //! The Rust client for Python.
 //!
 //! What happens is noted in an [`inbox::Inbox`], and Python fetches it, as much as there is at a time. No lock is held while Python code runs,
-//! and no thread from here runs any, but for the [`credentials`] of an attempt to connect.
+//! and no thread from here runs any, but for the [`credentials`] of an attempt to connect, and an [`authenticator`].
 #![forbid(unsafe_code)]
 
+mod authenticator;
 mod client;
 mod credentials;
 mod error;

@@ -11,6 +11,7 @@ use tautwire_client::{
     Subscribe, SubscriptionId, Tls, Will,
 };
 
+use crate::authenticator::PythonAuthenticator;
 use crate::credentials;
 use crate::publication::Extra;
 
@@ -43,6 +44,8 @@ pub(crate) struct Settings {
     websocket_headers: Vec<(String, String)>,
     /// Called at each attempt.
     credentials: Option<Py<PyAny>>,
+    /// Its method, and the object.
+    authenticator: Option<(String, Py<PyAny>)>,
 }
 
 #[derive(FromPyObject)]
@@ -120,6 +123,10 @@ impl Settings {
                 (self.user_name.as_deref().unwrap_or_default(), self.password.as_deref().unwrap_or_default());
             let scram = if method == "sha512" { Scram::sha512(user, password) } else { Scram::sha256(user, password) };
             return Ok(options.authenticator(scram?));
+        }
+        if let Some((method, object)) = &self.authenticator {
+            let object = Python::attach(|py| object.clone_ref(py));
+            options = options.authenticator(PythonAuthenticator::new(method.clone(), object));
         }
         if let Some(ask) = &self.credentials {
             let ask = Python::attach(|py| ask.clone_ref(py));

@@ -20,7 +20,7 @@ from .client import Client, Connecting, connect, start
 from .codecs import BYTES, JSON, MSGPACK, TEXT, Codec, json, msgpack
 from .errors import MqttError, ResponseFailure
 from .events import Event
-from .options import ConnectOptions, Credentials, FileStore, PublishOptions, SubscribeOptions, Tls, Will
+from .options import Authenticator, ConnectOptions, Credentials, FileStore, PublishOptions, SubscribeOptions, Tls, Will
 from .requests import Responder
 from .subscription import Subscription
 from .topics import Address, Topic, TypedMessage
@@ -31,6 +31,7 @@ __all__ = [
     "MSGPACK",
     "TEXT",
     "Address",
+    "Authenticator",
     "Client",
     "Codec",
     "ConnectOptions",

@@ -297,7 +297,7 @@ class Client:
     async def reauthenticate(self) -> None:
         """Authenticates again on the connection that there is (section 4.12.1). Messages flow meanwhile.
 
-        Raises `MqttError`: there is no `scram`, no connection, or either side refuses.
+        Raises `MqttError`: there is no `scram` or `authenticator`, no connection, or either side refuses.
         """
         await self._bridge.run(self._core.reauthenticate())
 

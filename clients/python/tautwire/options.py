@@ -9,7 +9,7 @@ import os
 import secrets
 import ssl
 from dataclasses import dataclass, field
-from typing import Any, Awaitable, Callable, Mapping, Optional, Sequence, TypedDict, TypeVar, Union
+from typing import Any, Awaitable, Callable, Mapping, Optional, Protocol, Sequence, TypedDict, TypeVar, Union
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from .errors import MqttError
@@ -125,6 +125,31 @@ class Credentials:
     password: Optional[Union[str, bytes]] = field(default=None, repr=False)
 
 
+class Authenticator(Protocol):
+    """This client's side of an extended authentication by AUTH packets (section 4.12). MQTT 5.0.
+
+    It is called on a thread of the client, and may block. What it raises is the cause of `callback_failed`, and ends the connection; an
+    `MqttError` with the code `authentication_failed` ends the client, because trying again cannot help. `data` is `None` where the server sent none.
+    """
+
+    @property
+    def method(self) -> str:
+        """Name of the method, such as `GS2-KRB5`. It stays the same."""
+        ...
+
+    def begin(self) -> Optional[bytes]:
+        """The data that goes with CONNECT, or with the AUTH that begins a re-authentication. An exchange begins anew."""
+        ...
+
+    def respond(self, data: Optional[bytes]) -> Optional[bytes]:
+        """The answer to what the server sent in AUTH."""
+        ...
+
+    def finish(self, data: Optional[bytes]) -> None:
+        """The server says that the exchange has succeeded, with its last data. Here its proof is checked, if it owes one."""
+        ...
+
+
 CredentialsSource = Callable[[], Union[Credentials, Awaitable[Credentials]]]
 
 
@@ -163,6 +188,8 @@ class ConnectOptions(TypedDict, total=False):
     attempt asks again. The time that it takes is part of `connect_timeout`."""
     scram: Optional[str]
     """`"sha256"` or `"sha512"`: the password is proved by SCRAM and never sent. MQTT 5.0."""
+    authenticator: Optional[Authenticator]
+    """This client's side of an extended authentication of your own. MQTT 5.0."""
     will: Optional[Will]
     """What the server publishes when the client is gone without a word."""
     tls: Optional[Tls]
@@ -263,6 +290,7 @@ def options(
     password: Optional[Union[str, bytes]] = None,
     credentials: Optional[CredentialsSource] = None,
     scram: Optional[str] = None,
+    authenticator: Optional[Authenticator] = None,
     will: Optional[Will] = None,
     tls: Optional[Tls] = None,
     websocket_headers: UserProperties = (),
@@ -296,6 +324,8 @@ def options(
         raise MqttError("invalid_options", "credentials takes a function that gives tautwire.Credentials")
     if credentials is not None and (user_name, password, scram) != (None, None, None):
         raise MqttError("invalid_options", "credentials take the place of user name, password and scram")
+    if authenticator is not None and (version != 5 or scram is not None):
+        raise MqttError("invalid_options", "an authenticator needs MQTT 5.0, and takes the place of scram")
     if store is not None and not isinstance(store, FileStore):
         raise MqttError("invalid_options", "store takes a tautwire.FileStore")
     if store is not None and clean_start:
@@ -330,6 +360,7 @@ def options(
         "store": None if store is None else os.fspath(store.path),
         "websocket_headers": pairs(websocket_headers),
         "credentials": credentials,
+        "authenticator": None if authenticator is None else _authenticator(authenticator),
     }
     # What the application has asked for stays; our own default ends with the client, but for a session that outlives the process.
     closing_expiry = 0 if version == 5 and session_expiry is None and store is None else None
@@ -398,6 +429,16 @@ def _will(will: Will) -> dict[str, Any]:
         "delay_s": None if will.delay is None else whole("will.delay", will.delay, 0, U32_MAX),
         "extra": extra if has_extra else None,
     }
+
+
+def _authenticator(authenticator: Authenticator) -> tuple[str, Authenticator]:
+    for name in ("begin", "respond", "finish"):
+        if not callable(getattr(authenticator, name, None)):
+            raise MqttError("invalid_options", f"authenticator is none: it has no method {name}")
+    method = getattr(authenticator, "method", None)
+    if not isinstance(method, str):
+        raise MqttError("invalid_options", "the method of an authenticator is a str")
+    return method, authenticator
 
 
 def _reconnect(pauses: tuple[float, float]) -> tuple[float, float]:

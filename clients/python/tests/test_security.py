@@ -1,5 +1,7 @@
 """TLS, WebSocket, passwords and wills: options that the native client takes."""
 
+from __future__ import annotations
+
 import asyncio
 import subprocess
 import tempfile
@@ -143,6 +145,112 @@ class WithPasswords(unittest.IsolatedAsyncioTestCase):
                 break
         self.assertEqual(seen[-1], "connected")
         await client.close()
+
+
+class Doubling:
+    """Answers each challenge with the same twice, and uses its client meanwhile."""
+
+    method = "DOUBLE"
+
+    def __init__(self) -> None:
+        self.steps: list[object] = []
+        self.client: tautwire.Client | None = None
+
+    def begin(self) -> bytes:
+        self.steps.append("begin")
+        return b"hello"
+
+    def respond(self, data: bytes | None) -> bytes | None:
+        self.steps.append(data)
+        if self.client is not None:
+            # It takes the lock of the native client, which nobody may hold here.
+            self.client.counters()
+        if data == b"bad":
+            raise LookupError("secret")
+        if data == b"worse":
+            raise MqttError("authentication_failed", "it is worse")
+        return None if data is None else data + data
+
+    def finish(self, data: bytes | None) -> None:
+        self.steps.append(("finish", data))
+
+
+def auth_packet(first: int, start: bytes, data: bytes | None) -> bytes:
+    """CONNACK or AUTH with the method, and its data."""
+    properties = b"\x15\x00\x06DOUBLE" + (b"" if data is None else b"\x16" + len(data).to_bytes(2, "big") + data)
+    body = start + bytes([len(properties)]) + properties
+    return bytes([first, len(body)]) + body
+
+
+class Authenticators(unittest.IsolatedAsyncioTestCase):
+    async def asyncSetUp(self) -> None:
+        self.script: list[tuple[bytes, bytes]] = []
+        """What the server waits for, and what it says then."""
+        server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
+        self.addCleanup(server.close)
+        host, port = server.sockets[0].getsockname()
+        self.address = f"mqtt://{host}:{port}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        said = b""
+        for wanted, answer in self.script:
+            while wanted not in said:
+                data = await reader.read(65536)
+                if not data:
+                    writer.close()
+                    return
+                said += data
+            said = b""
+            writer.write(answer)
+        await reader.read()
+        writer.close()
+
+    CONNACK = auth_packet(0x20, b"\0\0", b"done")
+
+    async def test_an_exchange_and_another_on_the_same_connection(self):
+        self.script = [
+            (b"\x15\x00\x06DOUBLE\x16\x00\x05hello", auth_packet(0xF0, b"\x18", b"one")),
+            (b"oneone", auth_packet(0xF0, b"\x18", None)),
+            (b"\x15\x00\x06DOUBLE", self.CONNACK),
+            (b"\x19", auth_packet(0xF0, b"\x18", b"two")),
+            (b"twotwo", auth_packet(0xF0, b"\x00", b"again")),
+        ]
+        doubling = Doubling()
+        client = await soon(tautwire.connect(self.address, authenticator=doubling))
+        self.assertEqual(doubling.steps, ["begin", b"one", None, ("finish", b"done")])
+        doubling.client = client
+        again = asyncio.ensure_future(client.reauthenticate())
+        while not again.done():
+            # The event loop goes on, and uses the client as well.
+            client.counters()
+            await asyncio.sleep(0)
+        await again
+        self.assertEqual(doubling.steps[4:], ["begin", b"two", ("finish", b"again")])
+        await soon(client.close())
+
+    async def test_a_thread_does_the_same(self):
+        self.script = [(b"hello", auth_packet(0xF0, b"\x18", b"one")), (b"oneone", self.CONNACK)]
+        doubling = Doubling()
+        client = await asyncio.to_thread(blocking.connect, self.address, authenticator=doubling)
+        self.assertEqual(doubling.steps, ["begin", b"one", ("finish", b"done")])
+        await asyncio.to_thread(client.close)
+
+    async def test_an_authenticator_that_fails(self):
+        for challenge, code, cause in [(b"bad", "callback_failed", LookupError), (b"worse", "authentication_failed", None)]:
+            self.script = [(b"hello", auth_packet(0xF0, b"\x18", challenge))]
+            with self.assertRaises(MqttError) as caught:
+                await soon(tautwire.connect(self.address, authenticator=Doubling()))
+            self.assertEqual((caught.exception.code, type(caught.exception.__cause__)), (code, cause or type(None)))
+            self.assertNotIn("secret", str(caught.exception))
+
+    async def test_what_is_no_authenticator(self):
+        class Nameless(Doubling):
+            method = None
+
+        for given in ({"authenticator": object()}, {"authenticator": Nameless()}, {"authenticator": Doubling(), "version": 4}):
+            with self.assertRaises(MqttError) as caught:
+                tautwire.connect("mqtt://h", **given)
+            self.assertEqual(caught.exception.code, "invalid_options")
 
 
 class OverWebSocket(unittest.IsolatedAsyncioTestCase):

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Optional
 
 from typing_extensions import assert_type
 
 import tautwire
 from tautwire import blocking
+
+
+class Ticket:
+    method = "GS2-KRB5"
+
+    def begin(self) -> bytes:
+        return b""
+
+    def respond(self, data: Optional[bytes]) -> Optional[bytes]:
+        return data
+
+    def finish(self, data: Optional[bytes]) -> None:
+        pass
 
 
 async def newest() -> tautwire.Credentials:
@@ -32,6 +45,7 @@ async def uses() -> None:
         await client.publish(reading.at(id=1), "no number")  # type: ignore[misc]
         await client.respond(reading, lambda request: request.value)
     tautwire.connect("mqtt://h", credentials=lambda: tautwire.Credentials("a"), store=tautwire.FileStore("a"))
+    tautwire.connect("mqtt://h", authenticator=Ticket())
     tautwire.connect("mqtt://h", credentials=newest, websocket_headers={"a": "b"})
     tautwire.connect("mqtt://h", credentials=lambda: "a")  # type: ignore[arg-type, return-value]
     tautwire.connect("mqtt://h", username="x")  # type: ignore[call-arg]

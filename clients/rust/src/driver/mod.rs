@@ -65,8 +65,9 @@ fn share_of(until: Instant, addresses_left: usize) -> Duration {
     (left / u32::try_from(addresses_left).unwrap_or(1).max(1)).max(Duration::from_millis(1))
 }
 
-/// Asks the application for the credentials of the next connection.
+/// Asks the application who it is on the next connection.
 async fn ask_credentials(shared: &Shared) -> Result<(), Error> {
+    shared.prepare_authentication();
     let Some(mut source) = shared.take_credentials_source() else { return Ok(()) };
     let asked = caught(async { source.ask().await }).await;
     let failed = |cause: BoxError| Error::Callback { what: "credentials", cause: cause.into() };

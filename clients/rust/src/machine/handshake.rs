@@ -85,7 +85,7 @@ impl<T> Machine<T> {
             push(Property::TopicAliasMaximum(options.topic_alias_maximum))?;
         }
         if let Some(authenticator) = &mut options.authenticator {
-            let data = authenticator.begin()?;
+            let data = self.answer.take().unwrap_or_else(|| authenticator.begin())?;
             push(Property::AuthenticationMethod(authenticator.method()))?;
             if let Some(data) = &data {
                 push(Property::AuthenticationData(data))?;
@@ -121,7 +121,10 @@ impl<T> Machine<T> {
                 // [MQTT-4.12.0-5]
                 return Err(self.breach("CONNACK without the authentication method that was chosen"));
             }
-            authenticator.finish(said.authentication_data())?;
+            match self.answer.take() {
+                Some(answer) => drop(answer?),
+                None => authenticator.finish(said.authentication_data())?,
+            }
         }
         self.link.offer = Offer::from_connack(connack, self.version());
         self.link.keep_alive_ms =
@@ -214,12 +217,16 @@ impl<T> Machine<T> {
         match auth.reason {
             // [MQTT-4.12.0-3]
             AuthReason::ContinueAuthentication if connecting || self.reauthentication.is_some() => {
-                let answer = authenticator.respond(said.authentication_data());
+                let answer = self.answer.take();
+                let answer = answer.unwrap_or_else(|| authenticator.respond(said.authentication_data()));
                 let data = answer.inspect_err(|_| self.leave(DisconnectReason::NotAuthorized))?;
                 self.write_auth(AuthReason::ContinueAuthentication, data.as_deref())
             }
             AuthReason::Success if self.reauthentication.is_some() => {
-                let finished = authenticator.finish(said.authentication_data());
+                let finished = match self.answer.take() {
+                    Some(answer) => answer.map(drop),
+                    None => authenticator.finish(said.authentication_data()),
+                };
                 // [MQTT-4.12.1-2]
                 finished.inspect_err(|_| self.leave(DisconnectReason::NotAuthorized))?;
                 if let Some(tag) = self.reauthentication.take() {
@@ -246,7 +253,7 @@ impl<T> Machine<T> {
         let Some(authenticator) = &mut self.options.authenticator else {
             return Err(Error::argument("the client has no authenticator"));
         };
-        let data = authenticator.begin()?;
+        let data = self.answer.take().unwrap_or_else(|| authenticator.begin())?;
         // [MQTT-4.12.1-1]
         self.write_auth(AuthReason::ReAuthenticate, data.as_deref())?;
         self.reauthentication = Some(tag);

@@ -15,6 +15,7 @@ mod inbound;
 mod incoming;
 mod link;
 mod outgoing;
+mod question;
 mod requests;
 
 use std::collections::VecDeque;
@@ -30,11 +31,13 @@ use crate::{Credentials, Error, FileStore, Options};
 use durable::Tracked;
 use inbound::Inbound;
 use link::{Link, Phase};
+use question::Reply;
 use requests::Request;
 
 pub use events::{Acceptance, AckToken, Answer, Event, Handler, Incoming, MachineCounters};
 pub use link::Offer;
 pub use outgoing::Published;
+pub(crate) use question::Question;
 pub(crate) use requests::Wanted;
 
 /// An emptied buffer with room for more than this gives its memory back.
@@ -75,6 +78,12 @@ pub struct Machine<T> {
     last_sequence: u64,
     /// One that is under way.
     reauthentication: Option<T>,
+    /// Whoever drives the machine asks authenticators that may wait.
+    asks_outside: bool,
+    /// What it is to ask.
+    question: Option<Box<Question>>,
+    /// Its answer, until the step for which it is.
+    answer: Option<Reply>,
     counters: MachineCounters,
 }
 
@@ -102,6 +111,9 @@ impl<T> Machine<T> {
             stored_client_id: None,
             last_sequence: 0,
             reauthentication: None,
+            asks_outside: false,
+            question: None,
+            answer: None,
             counters: MachineCounters::default(),
             options,
         };
@@ -184,6 +196,9 @@ impl<T> Machine<T> {
         loop {
             match decode(&bytes[at..], &options) {
                 Ok((packet, length)) => {
+                    if self.asks_before(&packet) {
+                        return Ok(at);
+                    }
                     at += length;
                     self.on_packet(&packet, now_ms, handler)?;
                 }

@@ -2,7 +2,7 @@ use crate::Error;
 
 /// This client's side of an extended authentication (section 4.12).
 ///
-/// It is called in the middle of the protocol, so it must not wait for anything. With feature `scram`, `Scram` is one.
+/// It is called in the middle of the protocol, so it must not wait for anything, unless it says that it may. With feature `scram`, `Scram` is one.
 ///
 /// ```
 /// use tautwire_client::{Authenticator, Error, Options};
@@ -50,5 +50,11 @@ pub trait Authenticator: Send {
     fn finish(&mut self, data: Option<&[u8]>) -> Result<(), Error> {
         let _ = data;
         Ok(())
+    }
+
+    /// Whether the others may wait, or use the client. They are called without any lock of the client then, on the thread or in the task that drives
+    /// it, which does nothing else meanwhile. The answer is always the same.
+    fn may_wait(&self) -> bool {
+        false
     }
 }

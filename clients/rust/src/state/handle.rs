@@ -102,10 +102,7 @@ impl Handle {
 
     pub(crate) async fn reauthenticate(&self) -> Result<(), Error> {
         let completion = Completion::new();
-        self.shared.with(|state| match state.closed() {
-            Some(why) => Err(why),
-            None => state.machine.reauthenticate(Tag::Reauthenticate(completion.clone())),
-        })?;
+        self.shared.reauthenticate(Tag::Reauthenticate(completion.clone()))?;
         poll_fn(|cx| completion.poll(cx)).await
     }
 

@@ -32,7 +32,7 @@ pub use status::{ConnectionEvent, Status};
 pub(crate) use status::{StatusBoard, add_waker};
 pub use subscription::Subscription;
 
-use crate::machine::{AckToken, Machine, MachineCounters, millis};
+use crate::machine::{AckToken, Machine, MachineCounters, Question, millis};
 use crate::options::CredentialsSource;
 use crate::properties::PropertyBlock;
 use crate::store::StoreWatch;
@@ -66,6 +66,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
+    /// Held while an authenticator that may wait is asked; taken before the state.
+    asking: Mutex<()>,
     began: Instant,
     store: Option<StoreWatch>,
 }
@@ -126,7 +128,8 @@ impl std::fmt::Debug for State {
 impl Shared {
     pub(crate) fn new(options: Options) -> Arc<Shared> {
         let routes = Routes::new(&options);
-        let machine = Machine::new(options);
+        let mut machine = Machine::new(options);
+        machine.ask_outside();
         let store = machine.store();
         let state = State {
             machine,
@@ -138,7 +141,7 @@ impl Shared {
             is_blocked: false,
             farewell: PropertyBlock::new(PropertyContext::Disconnect),
         };
-        Arc::new(Shared { state: Mutex::new(state), began: Instant::now(), store })
+        Arc::new(Shared { state: Mutex::new(state), asking: Mutex::new(()), began: Instant::now(), store })
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
@@ -218,13 +221,48 @@ impl Shared {
 
     /// Handles what has come from the server.
     pub(crate) fn receive(&self, bytes: &[u8]) -> Result<(), Error> {
-        let now_ms = self.now_ms();
+        let (mut received, mut question) = self.with(|state| state.receive(bytes, self.now_ms()));
+        while let Some(asked) = question {
+            let guard = lock(&self.asking);
+            let answered = asked.ask();
+            (received, question) = self.with(|state| {
+                state.machine.answered(answered);
+                // The rest of what has come.
+                state.receive(&[], self.now_ms())
+            });
+            drop(guard);
+        }
+        received
+    }
+
+    /// Asks an authenticator that may wait for what goes with the next CONNECT.
+    pub(crate) fn prepare_authentication(&self) {
+        let _guard = lock(&self.asking);
+        let question = lock(&self.state).machine.question_of_connect();
+        if let Some(question) = question {
+            let answered = question.ask();
+            lock(&self.state).machine.answered(answered);
+        }
+    }
+
+    /// Begins to authenticate again.
+    pub(crate) fn reauthenticate(&self, tag: Tag) -> Result<(), Error> {
+        let _guard = lock(&self.asking);
+        let question = self.with(|state| state.machine.question_of_reauthentication());
+        let answered = question.map(Question::ask);
         self.with(|state| {
-            let received = state.machine.receive(bytes, now_ms, &mut state.routes);
-            if state.routes.made_room {
-                state.wake_room();
+            let is_answered = answered.is_some();
+            if let Some(answered) = answered {
+                state.machine.answered(answered);
             }
-            received
+            let begun = match state.closed() {
+                Some(why) => Err(why),
+                None => state.machine.reauthenticate(tag),
+            };
+            if is_answered {
+                state.machine.forget_answer();
+            }
+            begun
         })
     }
 
@@ -336,6 +374,15 @@ impl Shared {
 }
 
 impl State {
+    /// With what to ask before it goes on.
+    fn receive(&mut self, bytes: &[u8], now_ms: u64) -> (Result<(), Error>, Option<Box<Question>>) {
+        let received = self.machine.receive(bytes, now_ms, &mut self.routes);
+        if self.routes.made_room {
+            self.wake_room();
+        }
+        (received, self.machine.take_question())
+    }
+
     fn has_work(&self) -> bool {
         let may_write = self.machine.has_output()
             || self.stop == Stop::Left

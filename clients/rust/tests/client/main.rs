@@ -1,5 +1,6 @@
 //! Whole clients against a real broker: both fronts, lost connections, TLS, WebSocket, and what must not hang.
 
+mod authentication;
 mod both_fronts;
 mod credentials;
 mod durable;

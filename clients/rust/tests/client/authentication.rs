@@ -1,0 +1,165 @@
+//! Authenticators that may wait use the client in the middle of an exchange.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use tautwire_client::{Authenticator, Client, Error, Options, blocking};
+
+use crate::support::{PATIENCE, any_port};
+
+/// What the client needs of the two fronts.
+trait Look: Send + 'static {
+    fn look(&self);
+}
+
+impl Look for blocking::Client {
+    fn look(&self) {
+        let _ = (self.counters(), self.client_id());
+    }
+}
+
+impl Look for Client {
+    fn look(&self) {
+        let _ = (self.counters(), self.client_id());
+    }
+}
+
+/// Waits for the client before it begins, and uses it in each step, which takes the client's lock.
+struct Slow<C> {
+    client: Receiver<C>,
+    known: Option<C>,
+    steps: Sender<String>,
+}
+
+impl<C: Look> Slow<C> {
+    fn step(&mut self, name: &str, data: Option<&[u8]>) {
+        let client = self.known.get_or_insert_with(|| self.client.recv_timeout(PATIENCE).expect("the client"));
+        client.look();
+        let text = String::from_utf8_lossy(data.unwrap_or_default()).into_owned();
+        self.steps.send(format!("{name} {text}")).expect("the test waits");
+    }
+}
+
+impl<C: Look> Authenticator for Slow<C> {
+    fn method(&self) -> &str {
+        "SLOW"
+    }
+
+    fn begin(&mut self) -> Result<Option<Vec<u8>>, Error> {
+        self.step("begin", None);
+        Ok(Some(b"hello".to_vec()))
+    }
+
+    fn respond(&mut self, data: Option<&[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        self.step("respond", data);
+        if data == Some(b"bad") { Err(Error::Authentication("it is bad".into())) } else { Ok(data.map(<[u8]>::to_vec)) }
+    }
+
+    fn finish(&mut self, data: Option<&[u8]>) -> Result<(), Error> {
+        self.step("finish", data);
+        Ok(())
+    }
+
+    fn may_wait(&self) -> bool {
+        true
+    }
+}
+
+/// A packet with a first part, and the properties of an authentication.
+fn packet(first: u8, start: &[u8], data: &str) -> Vec<u8> {
+    let mut properties = vec![0x15, 0, 4];
+    properties.extend(b"SLOW");
+    properties.extend([0x16, 0, data.len() as u8]);
+    properties.extend(data.as_bytes());
+    let mut packet = vec![first, (start.len() + 1 + properties.len()) as u8];
+    packet.extend(start);
+    packet.push(properties.len() as u8);
+    packet.extend(properties);
+    packet
+}
+
+/// Reads until `data` has come.
+fn expect(stream: &mut TcpStream, data: &str) {
+    let (mut said, mut buffer) = (Vec::<u8>::new(), [0; 1024]);
+    while !said.windows(data.len()).any(|part| part == data.as_bytes()) {
+        let count = stream.read(&mut buffer).expect("it says more");
+        assert!(count > 0, "{said:?} has no {data}");
+        said.extend(&buffer[..count]);
+    }
+}
+
+/// Two challenges, the end of the exchange and a message at once, and a re-authentication.
+fn serve(listener: &TcpListener) {
+    let (mut stream, _) = listener.accept().expect("a client");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a time");
+    // The random client identifier is behind it.
+    let mut connect = [0; 1024];
+    let count = stream.read(&mut connect).expect("CONNECT");
+    assert!(
+        connect[..count].windows(12).any(|part| part == b"SLOW\x16\0\x05hello".as_slice()),
+        "{:?}",
+        &connect[..count]
+    );
+    // The second challenge comes before the first is answered, and in two pieces.
+    let second = packet(0xf0, &[0x18], "two");
+    stream.write_all(&[packet(0xf0, &[0x18], "one"), second[..3].to_vec()].concat()).expect("it reads");
+    expect(&mut stream, "one");
+    stream.write_all(&second[3..]).expect("it reads");
+    expect(&mut stream, "two");
+    stream.write_all(&packet(0x20, &[0, 0], "done")).expect("it reads");
+    expect(&mut stream, "hello");
+    stream.write_all(&[packet(0xf0, &[0x18], "three"), packet(0xf0, &[0], "again")].concat()).expect("it reads");
+    expect(&mut stream, "three");
+    // Until the client goes.
+    let _ = stream.read(&mut connect);
+}
+
+const STEPS: [&str; 7] =
+    ["begin ", "respond one", "respond two", "finish done", "begin ", "respond three", "finish again"];
+
+fn begin<C: Look>() -> (Options, Sender<C>, Receiver<String>, thread::JoinHandle<()>) {
+    let listener = TcpListener::bind(any_port()).expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let server = thread::spawn(move || serve(&listener));
+    let ((give, client), (steps, seen)) = (channel(), channel());
+    let options = Options::new(&format!("mqtt://{address}")).expect("an address").authenticator(Slow {
+        client,
+        known: None,
+        steps,
+    });
+    (options, give, seen, server)
+}
+
+fn check(seen: &Receiver<String>, steps: &[&str]) {
+    for step in steps {
+        assert_eq!(seen.recv_timeout(PATIENCE).expect("a step"), *step);
+    }
+}
+
+#[test]
+fn a_thread_asks_outside_of_all_locks() {
+    let (options, give, seen, server) = begin();
+    let client = blocking::Client::start(options).expect("a thread");
+    give.send(client.clone()).expect("it waits");
+    check(&seen, &STEPS[..4]);
+    client.online().expect("connected");
+    client.reauthenticate().expect("accepted");
+    check(&seen, &STEPS[4..]);
+    let _ = client.disconnect();
+    server.join().expect("it saw what it should");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_asks_outside_of_all_locks() {
+    let (options, give, seen, server) = begin();
+    let client = Client::start(options);
+    give.send(client.clone()).expect("it waits");
+    client.online().await.expect("connected");
+    check(&seen, &STEPS[..4]);
+    client.reauthenticate().await.expect("accepted");
+    check(&seen, &STEPS[4..]);
+    let _ = client.disconnect().await;
+    server.join().expect("it saw what it should");
+}
