@@ -229,6 +229,8 @@ test("if the server has lost the session, QoS 1 is sent anew and QoS 2 is report
   await first.connected();
   void first.publish("a", "1", { qos: 1 });
   void first.publish("b", "2", { qos: 2 });
+  void first.publish("c", "3", { qos: 1 });
+  await link.expect("publish");
   await link.expect("publish");
   await link.expect("publish");
   await crash(first);
@@ -236,12 +238,13 @@ test("if the server has lost the session, QoS 1 is sent anew and QoS 2 is report
   const second = start(broker, { store });
   const errors: MqttError[] = [];
   second.on("error", (error) => errors.push(error));
-  const again = await broker.accept({ sessionPresent: false });
+  // The last one has to wait, and has no identifier in the new session.
+  const again = await broker.accept({ sessionPresent: false, properties: { receiveMaximum: 1 } });
   await second.connected();
   await settled();
   assert.deepEqual(texts(again), ["publish 1 1"]);
   assert.deepEqual(errors.map(({ code, detail }) => [code, detail]), [["session_lost", "b"]]);
-  assert.deepEqual(store.load().outgoing.map(({ packetId }) => packetId), [1]);
+  assert.deepEqual(store.load().outgoing.map(({ packetId }) => packetId), [1, 0]);
 });
 
 test("a store of another client identifier is refused, and one that is in use", async () => {
