@@ -1,5 +1,7 @@
 // What the scripts of the tests find in the page.
 
 import * as tautwire from "@tautwire/client";
+import { IndexedDbStore } from "@tautwire/client/indexeddb-store";
 
 globalThis.tautwire = tautwire;
+globalThis.IndexedDbStore = IndexedDbStore;

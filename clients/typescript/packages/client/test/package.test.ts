@@ -27,7 +27,7 @@ test("the first example of the README runs as pasted and prints what it says", {
   await broker.stop();
 });
 
-test("a bundle for browsers needs nothing of Node.js and has no MessagePack, SCRAM or words unless they are asked for", async () => {
+test("a bundle for browsers needs nothing of Node.js and has no MessagePack, SCRAM, stores or words unless they are asked for", async () => {
   const bundle = async (contents: string, conditions: string[]) => {
     const result = await build({
       stdin: { contents, resolveDir: cwd },
@@ -44,11 +44,14 @@ test("a bundle for browsers needs nothing of Node.js and has no MessagePack, SCR
   };
   for (const conditions of [[], ["workerd"], ["edge-light"], ["import"]]) {
     const inputs = await bundle('export * from "@tautwire/client"', conditions);
-    const others = /node:|\/transport\/(tcp|node-web-socket|frames)|msgpack\/dist|\/scram\/|texts\.js|meant\.js/;
+    const others = /node:|\/transport\/(tcp|node-web-socket|frames)|msgpack\/dist|\/scram\/|\/store\/|texts\.js|meant\.js/;
     assert.ok(!inputs.some((name) => others.test(name)), inputs.join("\n"));
   }
   const worded = await bundle('import "@tautwire/client/texts"; export * from "@tautwire/client";', []);
-  assert.ok(worded.some((name) => name.endsWith("/texts.js")));
+  assert.ok(worded.some((name) => name.endsWith("esm/texts.js")));
+  assert.ok(worded.some((name) => name.endsWith("mqtt-codec/dist/esm/error-texts.js")));
+  const stored = await bundle('export * from "@tautwire/client/indexeddb-store"', []);
+  assert.ok(!stored.some((name) => /node:|file-store|client\/(client|connection)\.js/.test(name)), stored.join("\n"));
   const packed = await bundle('export * from "@tautwire/client/msgpack"', []);
   assert.ok(packed.some((name) => name.includes("msgpack/dist/esm/decoder")));
   // SCRAM needs nothing of the client.
@@ -115,6 +118,9 @@ test("CommonJS gets the same", () => {
   const { connect, MqttError } = require("@tautwire/client") as typeof import("@tautwire/client");
   const { msgpack } = require("@tautwire/client/msgpack") as typeof import("@tautwire/client/msgpack");
   const { scram } = require("@tautwire/client/scram") as typeof import("@tautwire/client/scram");
+  const { FileStore } = require("@tautwire/client/file-store") as typeof import("@tautwire/client/file-store");
+  const { Store } = require("@tautwire/client/store") as typeof import("@tautwire/client/store");
+  assert.ok(FileStore.prototype instanceof Store);
   assert.equal(typeof connect, "function");
   assert.equal(scram({ userName: "ann", password: "pencil" }).method, "SCRAM-SHA-256");
   assert.equal(new MqttError("closed", "x").message, "the client has been closed: make a new one (x) [closed]");

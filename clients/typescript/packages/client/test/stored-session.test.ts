@@ -118,14 +118,16 @@ test("a session goes on: the first connection resumes it, and what was in flight
   assert.deepEqual(again.received.slice(2).map((packet) => (packet as { packetId: number }).packetId), [3, 2]);
   // New messages get other identifiers.
   void second.publish("t", "6", { qos: 1 });
+  void second.publish("t", "7", { qos: 1 });
   await settled();
-  assert.equal(texts(again).at(-1), "publish 1 6");
+  assert.deepEqual(texts(again).slice(-2), ["publish 1 6", "publish 6 7"]);
   again.give(
     { type: "puback", packetId: 4 },
     { type: "pubrec", packetId: 5 },
     { type: "pubcomp", packetId: 2 },
     { type: "pubcomp", packetId: 3 },
     { type: "puback", packetId: 1 },
+    { type: "puback", packetId: 6 },
     { type: "pubcomp", packetId: 5 },
   );
   await settled();
@@ -227,6 +229,8 @@ test("if the server has lost the session, QoS 1 is sent anew and QoS 2 is report
   await first.connected();
   void first.publish("a", "1", { qos: 1 });
   void first.publish("b", "2", { qos: 2 });
+  void first.publish("c", "3", { qos: 1 });
+  await link.expect("publish");
   await link.expect("publish");
   await link.expect("publish");
   await crash(first);
@@ -234,12 +238,13 @@ test("if the server has lost the session, QoS 1 is sent anew and QoS 2 is report
   const second = start(broker, { store });
   const errors: MqttError[] = [];
   second.on("error", (error) => errors.push(error));
-  const again = await broker.accept({ sessionPresent: false });
+  // The last one has to wait, and has no identifier in the new session.
+  const again = await broker.accept({ sessionPresent: false, properties: { receiveMaximum: 1 } });
   await second.connected();
   await settled();
   assert.deepEqual(texts(again), ["publish 1 1"]);
   assert.deepEqual(errors.map(({ code, detail }) => [code, detail]), [["session_lost", "b"]]);
-  assert.deepEqual(store.load().outgoing.map(({ packetId }) => packetId), [1]);
+  assert.deepEqual(store.load().outgoing.map(({ packetId }) => packetId), [1, 0]);
 });
 
 test("a store of another client identifier is refused, and one that is in use", async () => {
@@ -340,6 +345,27 @@ test("a sync that fails ends the connection, and the next one tries it again", a
   assert.equal(dup, true);
   again.give({ type: "puback", packetId: 1 });
   await within(published, "answer");
+});
+
+test("what waited for a sync on a connection that is lost does not come on the next one", async () => {
+  const store = new SlowStore();
+  const broker = new FakeBroker();
+  const client = start(broker, { store });
+  const link = await broker.accept();
+  await client.connected();
+  store.finish();
+  await settled();
+  void client.publish("t", "x", { qos: 1 });
+  await settled();
+  link.drop();
+  const again = await broker.next();
+  await settled();
+  store.finish();
+  store.isSlow = false;
+  await again.accept({ sessionPresent: true });
+  await client.connected();
+  await settled();
+  assert.deepEqual(texts(again), ["publish 1 again x"]);
 });
 
 test("a store that fails while there is no connection is an error event", async () => {

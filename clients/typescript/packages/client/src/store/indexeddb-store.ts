@@ -83,11 +83,11 @@ export class IndexedDbStore extends Store {
   private async read(): Promise<void> {
     const transaction = this.database.transaction(ALL, "readonly");
     const all = (name: string) => transaction.objectStore(name);
-    const clientId = result<string | undefined>(all(SESSION).get(0));
+    const clientId = result(all(SESSION).get(0) as IDBRequest<string | undefined>);
     const sequences = result(all(STAGES).getAllKeys());
-    const stages = result<Stage[]>(all(STAGES).getAll());
+    const stages = result(all(STAGES).getAll() as IDBRequest<Stage[]>);
     const packetKeys = result(all(PACKETS).getAllKeys());
-    const packets = result<Packet[]>(all(PACKETS).getAll());
+    const packets = result(all(PACKETS).getAll() as IDBRequest<Packet[]>);
     const received = result(all(RECEIVED).getAllKeys());
     const packetOf = new Map<number, Uint8Array>();
     const values = await packets;
