@@ -8,7 +8,7 @@ from versions import PYTHON
 
 def build(out: Path) -> None:
     maturin = TARGET / "python-venv/bin/maturin"
-    command = [maturin, "build", "--release", "--locked", "--quiet", "--out", out]
+    command = [maturin, "build", "--release", "--locked", "--out", out]
     settings = {"CARGO_TARGET_DIR": str(TARGET / "apart"), "SOURCE_DATE_EPOCH": str(time_s())}
     run(*command, cwd=ROOT / PYTHON, **settings)
-    run(maturin, "sdist", "--quiet", "--out", out, cwd=ROOT / PYTHON, **settings)
+    run(maturin, "sdist", "--out", out, cwd=ROOT / PYTHON, **settings)
