@@ -77,7 +77,7 @@ class C(WithProject):
         component = self.unpacked()
         compote = TARGET / "packaging-venv/bin/compote"
         settings = {"IDF_COMPONENT_CHECK_NEW_VERSION": "0", "IDF_TOOLS_PATH": str(self.project / "tools")}
-        command = ["component", "pack", "--name", "tautwire", "--project-dir", component, "--dest-dir", "packed"]
+        command = ["component", "pack", "--name", "tautwire", "--project-dir", component, "--dest-dir", self.project / "packed"]
         self.run_in(compote, "-W", *command, **settings)
         with tarfile.open(self.project / "packed" / f"tautwire_{VERSION}.tgz") as archive:
             names = archive.getnames()
