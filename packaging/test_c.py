@@ -77,11 +77,11 @@ class C(WithProject):
         component = self.unpacked()
         compote = TARGET / "packaging-venv/bin/compote"
         settings = {"IDF_COMPONENT_CHECK_NEW_VERSION": "0", "IDF_TOOLS_PATH": str(self.project / "tools")}
-        command = ["component", "pack", "--name", "tautwire", "--project-dir", component, "--dest-dir", "packed"]
+        command = ["component", "pack", "--name", "tautwire", "--project-dir", component, "--dest-dir", self.project / "packed"]
         self.run_in(compote, "-W", *command, **settings)
         with tarfile.open(self.project / "packed" / f"tautwire_{VERSION}.tgz") as archive:
-            names = archive.getnames()
-        self.assertTrue({"idf_component.yml", "CMakeLists.txt", "LICENSE-MIT", "src/tautwire.c"} <= set(names), names)
+            names = {name.removeprefix("./") for name in archive.getnames()}
+        self.assertTrue({"idf_component.yml", "CMakeLists.txt", "LICENSE-MIT", "src/tautwire.c"} <= names, names)
 
     @slow
     def test_kconfig_is_understood(self) -> None:

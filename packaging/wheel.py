@@ -7,8 +7,9 @@ from versions import PYTHON
 
 
 def build(out: Path) -> None:
+    """The wheel is what `make python-venv` has compiled. Without SOURCE_DATE_EPOCH: it would have C code compiled again with each
+    commit, and files in wheels have one time anyway."""
     maturin = TARGET / "python-venv/bin/maturin"
-    command = [maturin, "build", "--release", "--locked", "--quiet", "--out", out]
-    settings = {"CARGO_TARGET_DIR": str(TARGET / "apart"), "SOURCE_DATE_EPOCH": str(time_s())}
-    run(*command, cwd=ROOT / PYTHON, **settings)
-    run(maturin, "sdist", "--quiet", "--out", out, cwd=ROOT / PYTHON, **settings)
+    compiled = {"CARGO_TARGET_DIR": str(TARGET / "apart")}
+    run(maturin, "build", "--release", "--locked", "--out", out, cwd=ROOT / PYTHON, **compiled)
+    run(maturin, "sdist", "--out", out, cwd=ROOT / PYTHON, SOURCE_DATE_EPOCH=str(time_s()))
