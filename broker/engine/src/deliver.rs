@@ -282,7 +282,14 @@ impl<J: Journal> Hub<J> {
                 if let Some(message) = read {
                     delivery.message = message.into();
                 }
-                if !self.write_delivery(index, &delivery, Some(packet_id), true) {
+                let topic = delivery.message.hot().map(|message| message.topic());
+                if topic.is_some_and(|topic| !self.may_still_receive(index, &delivery, topic)) {
+                    // The session may have been another user's when the message was sent.
+                    self.counters().dropped_not_authorized.add(1);
+                    self.give_up_resending(session, index, packet_id, delivery.qos);
+                } else if !self.write_delivery(index, &delivery, Some(packet_id), true) {
+                    // It is too large for what the client accepts now [MQTT-3.1.2-25].
+                    self.counters().dropped_too_large.add(1);
                     self.give_up_resending(session, index, packet_id, delivery.qos);
                 }
                 true
@@ -290,10 +297,9 @@ impl<J: Journal> Hub<J> {
         }
     }
 
-    /// A message of the window is too large for what the client accepts now [MQTT-3.1.2-25]. The client may hold its
-    /// identifier from before, so one of QoS 2 is released in order.
+    /// A message of the window is not sent again. The client may hold its identifier from before, so one of QoS 2 is released in
+    /// order.
     fn give_up_resending(&mut self, session: SessionIndex, index: ConnectionIndex, packet_id: PacketId, qos: QoS) {
-        self.counters().dropped_too_large.add(1);
         if qos == QoS::ExactlyOnce {
             self.commit(session, Change::Received(packet_id));
             self.acknowledge(index, Ack::Release(packet_id, PubRelReason::Success));

@@ -73,6 +73,16 @@ fn say_subscribe(world: &mut World, client: Client, filters: &[&str]) {
     world.say(client, &Packet::Subscribe(subscribe));
 }
 
+/// Subscribes to one filter at a QoS that is granted.
+fn subscribe_at(world: &mut World, client: Client, filter: &str, qos: QoS) {
+    let options = SubscriptionOptions { qos, ..SubscriptionOptions::default() };
+    let requests = [SubscriptionRequest { filter: TopicFilter::new(filter).expect("a filter"), options }];
+    let packet_id = PacketId::new(9).expect("not 0");
+    let subscribe = Subscribe { packet_id, properties: Properties::EMPTY, requests: List::from(&requests[..]) };
+    world.say(client, &Packet::Subscribe(subscribe));
+    assert_eq!(world.heard_bytes(client).last(), Some(&qos.as_u8()), "SUBACK grants it");
+}
+
 fn publish(world: &mut World, client: Client, topic: &str, qos: QoS, retain: bool) {
     say_publish(world, V5, client, topic, qos, retain);
 }

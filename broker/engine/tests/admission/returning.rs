@@ -3,7 +3,7 @@
 use tautwire_protocol::{ConnectReason, Packet, Property, QoS};
 
 use crate::desk::World;
-use crate::{V5, connack, connect, member, publish, subscribe, topics};
+use crate::{V5, connack, connect, member, publish, subscribe, subscribe_at, topics};
 
 const BEFORE: &str = r##"
 [[role]]
@@ -55,6 +55,40 @@ fn what_is_not_allowed_any_more_is_neither_kept_nor_sent() {
         assert_eq!(topics(&mut world, reader), ["b/1"]);
         let taken = (0..2).map(|shard| world.counters(shard).subscriptions_taken_away.get()).sum::<u64>();
         assert_eq!(taken, filters);
+    }
+}
+
+/// The session is that of the Client Identifier, and another user may come under it. What the user of before has been sent and has not
+/// acknowledged may be nothing for it.
+#[test]
+fn a_message_that_another_user_has_been_sent_is_not_sent_again_to_who_may_not_have_it() {
+    for qos in [QoS::AtLeastOnce, QoS::ExactlyOnce] {
+        for (user, expected) in [("reader", "a/0"), ("writer", "")] {
+            let mut world = World::new(2);
+            world.set_rules(BEFORE);
+            let reader = member(&mut world, "r", "reader");
+            subscribe_at(&mut world, reader, "a/#", qos);
+            let writer = member(&mut world, "w", "writer");
+            publish(&mut world, writer, "a/0", qos, false);
+            assert_eq!(topics(&mut world, reader), ["a/0"]);
+            world.lose(reader);
+
+            let back = world.connection();
+            world.say(back, &Packet::Connect(connect("r", &[Property::SessionExpiryInterval(3_600)])));
+            world.admit(back, user);
+            let seen = world.heard(V5, back, |packet| match packet {
+                Packet::Publish(publish) => publish.topic.map_or(String::new(), |topic| topic.as_str().to_owned()),
+                // The client may hold the Packet Identifier, and lets go of it by this.
+                Packet::PubRel(_) => String::new(),
+                packet => {
+                    assert_eq!(connack(packet), (true, ConnectReason::Success));
+                    "CONNACK".to_owned()
+                }
+            });
+            let seen: Vec<&str> = seen.iter().map(|topic| &**topic).filter(|topic| !topic.is_empty()).collect();
+            let expected: Vec<&str> = ["CONNACK", expected].into_iter().filter(|topic| !topic.is_empty()).collect();
+            assert_eq!(seen, expected, "{user} at {qos:?}");
+        }
     }
 }
 

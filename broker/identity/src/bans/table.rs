@@ -226,7 +226,9 @@ impl Bans {
         }
     }
 
-    fn is_any(&self) -> bool {
+    /// Whether anybody is banned, or was and has not been looked for since. Takes no lock.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
     }
 

@@ -149,13 +149,16 @@ impl Reloader {
         let porter = self.porter.clone();
         Arc::new(move |visitor| {
             let Visitor { identity, client_id, listener, address } = *visitor;
-            let (bans, now) = (porter.bans(), porter.now());
-            let user = identity.and_then(|identity| identity.user.as_deref());
-            let user = user.map(|user| Banned::User(user.into()));
-            if user.is_some_and(|user| bans.has(&user, now))
-                || bans.has(&Banned::ClientId(client_id.into()), now)
-                || address.is_some_and(|address| bans.has_address(address, now))
-            {
+            let bans = porter.bans();
+            let is_banned = || {
+                let now = porter.now();
+                let user = identity.and_then(|identity| identity.user.as_deref());
+                user.is_some_and(|user| bans.has(&Banned::User(user.into()), now))
+                    || bans.has(&Banned::ClientId(client_id.into()), now)
+                    || address.is_some_and(|address| bans.has_address(address, now))
+            };
+            // Each CONNECT comes by here, and mostly nobody is banned.
+            if bans.is_any() && is_banned() {
                 Fate::Banned
             } else if !chains.know(identity, listener) {
                 Fate::Unknown
@@ -212,7 +215,8 @@ impl Reloader {
         // Where there was a folder and is none, there are no contracts. Where there never was one, nothing has changed.
         let had_folder = running.contracts.path.get().is_some();
         let contracts = contracts.or_else(|| had_folder.then(Arc::default));
-        *self.tls() = tls.adopt();
+        let (servers, adopt_certificates) = tls.into_parts();
+        *self.tls() = servers;
         let (settings, retained) = settings::of(&config);
         let asks = self.asks(&chains.chains, &policy);
         let known = self.known(chains.chains.clone());
@@ -234,7 +238,10 @@ impl Reloader {
                 next.review(known);
             }),
             // After the rules: who is let in by it is held to them. Who was let in before by what does not hold any more is looked at again.
-            and: Box::new(move || porter.adopt(chains, workers)),
+            and: Box::new(move || {
+                porter.adopt(chains, workers);
+                adopt_certificates();
+            }),
         });
         if let (Some(held), Some(token)) = (&self.token, token) {
             held.set(token);

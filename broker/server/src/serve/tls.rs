@@ -73,11 +73,17 @@ pub(crate) struct PreparedTls {
 
 impl PreparedTls {
     /// From now on new connections are made with them.
-    pub(crate) fn adopt(self) -> TlsServers {
-        for (server, prepared) in self.changed {
-            server.adopt(prepared);
-        }
-        self.servers
+    fn adopt(self) -> TlsServers {
+        let (servers, adopt) = self.into_parts();
+        adopt();
+        servers
+    }
+
+    /// What serves, and what has it make new connections with what has been read. That takes no time.
+    pub(crate) fn into_parts(self) -> (TlsServers, impl FnOnce() + Send) {
+        let PreparedTls { servers, changed } = self;
+        let adopt = move || changed.into_iter().for_each(|(server, prepared)| server.adopt(prepared));
+        (servers, adopt)
     }
 }
 

@@ -26,12 +26,12 @@ user = "*"
 roles = "tenant"
 "##;
 
-fn now_s() -> u64 {
+pub(crate) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
 }
 
 /// A token signed by HS256.
-fn token(claims: &str, secret: &str) -> Vec<u8> {
+pub(crate) fn token(claims: &str, secret: &str) -> Vec<u8> {
     let encoded = |text: &[u8]| base64url(text);
     let signed = format!("{}.{}", encoded(br#"{"alg":"HS256","typ":"JWT"}"#), encoded(claims.as_bytes()));
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()), signed.as_bytes());

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{World, keys};
 use crate::support::http::exchange;
-use crate::support::{AtLeastOnce, EXPECTATION, Folder, TOKEN, V5, admin};
+use crate::support::{AtLeastOnce, AtMostOnce, EXPECTATION, Folder, TOKEN, V5, admin};
 
 const OBJECT: &str = "{\"type\": \"object\"}";
 const NEW: &str =
@@ -58,6 +58,22 @@ fn the_folder_of_contracts_comes_changes_and_goes() {
     world.reload("").expect(200);
     assert_eq!(rejected(), [false; 3]);
     assert!(put(409).body.contains("contracts_not_configured"));
+}
+
+#[test]
+fn clients_are_told_of_contracts_or_are_not() {
+    let text = manifest("one");
+    let folder = Folder::new(&[("a/contracts.toml", &text), ("a/s.json", OBJECT)]);
+    let told = "contracts.path = \"a\"\n";
+    let world = World::within(folder, 2, told, &[]);
+    let mut client = world.broker.connect(V5, "c");
+    client.subscribe("$SYS/contracts/index.json", AtMostOnce);
+    assert!(client.receive().text().contains("\"c\""));
+    let answer = world.reload(&format!("{told}contracts.discovery = false\n")).expect(200);
+    assert_eq!(keys(&answer, "applied"), ["contracts.discovery"]);
+    assert_eq!(client.receive().text(), "", "it is taken back");
+    world.reload(told).expect(200);
+    assert!(client.receive().text().contains("\"c\""));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use tautwire_protocol::{Packet, Property, PropertyId, ReasonCode};
 
 use super::{World, keys};
-use crate::support::{AtLeastOnce, AtMostOnce, Client, Outgoing, V5, Way, options};
+use crate::support::{AtLeastOnce, AtMostOnce, Client, Folder, Outgoing, V5, Way, options};
+use crate::tokens::{now_s, token};
 
 /// A key that holds for those who are connected.
 struct Case {
@@ -205,4 +206,67 @@ fn timeouts_hold_for_what_begins_after_the_reload() {
     slow.send_bytes(&[0x30, 0x10]);
     slow.packets_until_closed();
     silent.expect_closed();
+}
+
+/// Who comes with a token is held to the keys and claims that the broker wants then.
+#[test]
+fn keys_of_tokens_hold_for_the_next_attempt() {
+    const ONE: &str = "a secret of at least thirty-two bytes";
+    const OTHER: &str = "another secret of thirty-two bytes and more";
+    let folder = Folder::new(&[("one", ONE), ("other", OTHER)]);
+    let base = "auth.jwt_secret_file = \"one\"\n";
+    let world = World::within(folder, 2, base, &[]);
+    let token = token(&format!("{{\"sub\":\"ann\",\"exp\":{}}}", now_s() + 3_600), ONE);
+    let comes = || {
+        let mut client = world.broker.connecting(V5, "c").user_name("").password(&token).send();
+        matches!(client.next().as_packet(), Packet::ConnAck(connack) if connack.reason.as_u8() == ACCEPTED)
+    };
+    for (key, text) in [
+        ("auth.jwt_secret_file", "auth.jwt_secret_file = \"other\"\n".to_owned()),
+        ("auth.jwt_algorithms", format!("{base}auth.jwt_algorithms = [\"HS384\"]\n")),
+        ("auth.jwt_issuers", format!("{base}auth.jwt_issuers = [\"somebody\"]\n")),
+        ("auth.jwt_audiences", format!("{base}auth.jwt_audiences = [\"somebody\"]\n")),
+        ("auth.jwt_user_claim", format!("{base}auth.jwt_user_claim = \"name\"\n")),
+    ] {
+        assert!(comes(), "before {key}");
+        assert_eq!(keys(&world.reload(&text).expect(200), "applied"), [key]);
+        assert!(!comes(), "{key}");
+        world.reload(base).expect(200);
+    }
+    assert!(comes());
+}
+
+/// It is agreed on when a client connects.
+#[test]
+fn what_is_in_flight_at_a_time_holds_for_the_next_connection() {
+    let world = World::new(1, "", &[]);
+    let mut publisher = world.broker.connect(V5, "publisher");
+    // How many of two messages come while none is acknowledged.
+    let mut come = |name: &str| {
+        let mut client = world.broker.connect(V5, name);
+        client.subscribe(name, AtLeastOnce);
+        (0..2).for_each(|_| assert_eq!(publisher.publish(name, AtLeastOnce, b"x"), ACCEPTED));
+        client.send(&Packet::PingReq);
+        (0..).find(|_| matches!(client.next().as_packet(), Packet::PingResp)).unwrap_or(0)
+    };
+    assert_eq!(come("a"), 2);
+    let answer = world.reload("limits.in_flight_per_client = 1\n").expect(200);
+    assert_eq!(keys(&answer, "new_connections"), ["limits.in_flight_per_client"]);
+    assert_eq!(come("b"), 1);
+    world.reload("").expect(200);
+    assert_eq!(come("c"), 2);
+}
+
+/// At this rate they would take longer than anybody waits here.
+#[test]
+fn rates_in_bytes_hold_for_those_who_are_connected() {
+    let world = World::new(2, "", &[]);
+    let mut publisher = world.broker.connect(V5, "publisher");
+    world.reload("limits.publish_bytes_per_s = 100\nlimits.publish_burst_bytes = 2000\n").expect(200);
+    let payload = [b'x'; 1_000];
+    let ids: Vec<u16> = (0..20).map(|_| publisher.send_publish(&Outgoing::new("x", AtLeastOnce, &payload))).collect();
+    publisher.expect_puback(ids[0]);
+    world.await_sum(&["clients_paused_for_rate"], 1);
+    world.reload("").expect(200);
+    ids[1..].iter().for_each(|id| _ = publisher.expect_puback(*id));
 }
