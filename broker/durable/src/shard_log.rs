@@ -42,8 +42,6 @@ pub struct ShardLog {
     is_awaited: bool,
     /// Frames that are complete and for which the way has had no room.
     waiting: VecDeque<WaitingFrame>,
-    /// The writer has not been told of what was posted last.
-    is_quiet: bool,
     has_failed: bool,
 }
 
@@ -59,35 +57,13 @@ impl ShardLog {
     /// The journal of the shard that `port` is for.
     pub fn new(port: Port, numbers: SessionNumbers) -> ShardLog {
         let (frame, waiting) = (FrameWriter::default(), VecDeque::new());
-        ShardLog { port, numbers, frame, is_awaited: false, waiting, is_quiet: false, has_failed: false }
-    }
-
-    fn complete_frame(&mut self, quietly: bool) {
-        if !self.has_failed && self.port.failure().is_some() {
-            self.fail();
-        }
-        if !self.frame.is_empty() {
-            let buffer = self.port.buffer();
-            let body = self.frame.take(buffer);
-            let is_awaited = std::mem::take(&mut self.is_awaited);
-            if self.has_failed {
-                return;
-            }
-            self.waiting.push_back(WaitingFrame { body, is_awaited });
-        }
-        if !self.waiting.is_empty() {
-            self.post_waiting(quietly);
-        }
+        ShardLog { port, numbers, frame, is_awaited: false, waiting, has_failed: false }
     }
 
     /// Posts the frames that wait, as far as there is room.
-    fn post_waiting(&mut self, quietly: bool) {
+    fn post_waiting(&mut self) {
         while let Some(WaitingFrame { body, is_awaited }) = self.waiting.pop_front() {
-            let posted = match (is_awaited, quietly) {
-                (true, true) => self.port.post_quietly(body).inspect(|_| self.is_quiet = true),
-                (true, false) => self.port.post(body),
-                (false, _) => self.port.post_at_leisure(body),
-            };
+            let posted = if is_awaited { self.port.post(body) } else { self.port.post_at_leisure(body) };
             match posted {
                 Ok(_) => {}
                 Err(PostError::Full(body)) => {
@@ -134,23 +110,21 @@ impl Journal for ShardLog {
     }
 
     fn end_frame(&mut self) {
-        self.complete_frame(false);
-    }
-
-    fn end_frame_quietly(&mut self) {
-        self.complete_frame(true);
-    }
-
-    #[inline]
-    fn write_at_once(&mut self, may_wait: bool) -> bool {
-        if !std::mem::take(&mut self.is_quiet) {
-            return false;
+        if !self.has_failed && self.port.failure().is_some() {
+            self.fail();
         }
-        let is_safe = may_wait && self.port.write_at_once();
-        if !is_safe {
-            self.port.announce();
+        if !self.frame.is_empty() {
+            let buffer = self.port.buffer();
+            let body = self.frame.take(buffer);
+            let is_awaited = std::mem::take(&mut self.is_awaited);
+            if self.has_failed {
+                return;
+            }
+            self.waiting.push_back(WaitingFrame { body, is_awaited });
         }
-        is_safe
+        if !self.waiting.is_empty() {
+            self.post_waiting();
+        }
     }
 
     fn has_posted_all(&self) -> bool {

@@ -187,8 +187,6 @@ counters! {
     clients_paused_for_log,
     /// Times a client was not read from because it published faster than it may.
     clients_paused_for_rate,
-    /// Times a thread with one client that waited for the log, and nothing else to do, wrote to the disk itself.
-    log_writes_at_once,
     /// Times that what a client or another thread sent had so many receivers, or was so much for them, that these were
     /// written to in turns and no more was taken from there meanwhile.
     fan_outs_put_off,

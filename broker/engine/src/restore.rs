@@ -92,7 +92,7 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
     for shard in shards.iter_mut() {
         shard.hub.forget_positions();
     }
-    shards[0].hub.end_frame(false);
+    shards[0].hub.end_frame();
     Ok(())
 }
 

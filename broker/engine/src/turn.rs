@@ -102,10 +102,8 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
     }
     shard.take_batches(surroundings);
     shard.hub.packets = 0;
-    let mut reads = 0;
     while shard.hub.packets < PACKETS_MAX && surroundings.read(shard) {
         shard.act(surroundings);
-        reads += 1;
     }
     surroundings.accept(shard);
     surroundings.take_orders(shard);
@@ -119,10 +117,9 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
     if is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
         shard.act(surroundings);
     }
-    let is_alone = reads == 1 && shard.hub.waits_alone();
     // What a batch brings about elsewhere is in a later frame than what brought it about here.
     if !is(Mutant::SendsBeforeItPosts) {
-        shard.hub.end_frame(is_alone);
+        shard.hub.end_frame();
     }
     shard.send_batches(surroundings);
     if !is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
@@ -133,9 +130,8 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
     shard.write_output(surroundings);
     // Writing lets waiting messages go on, and may show that a client is gone.
     shard.act(surroundings);
-    shard.hub.end_frame(is_alone);
+    shard.hub.end_frame();
     shard.hub.settle_gated();
-    shard.write_log_at_once();
 
     shard.rest(surroundings)
 }
@@ -249,18 +245,6 @@ impl<J: Journal> Shard<J> {
             surroundings.write(self, id);
             if self.hub.written_bytes > WRITTEN_MAX_BYTES {
                 self.hub.connections.put_off(0);
-            }
-        }
-    }
-
-    /// One client alone waits for the log, and there is nothing else to do: what it waits for is made safe here and now. It would take
-    /// longer to wake the writer and to be woken by it.
-    #[inline]
-    fn write_log_at_once(&mut self) {
-        if J::KEEPS {
-            let is_idle = !self.is_busy();
-            if self.hub.journal.write_at_once(is_idle) {
-                self.hub.counters().log_writes_at_once.add(1);
             }
         }
     }

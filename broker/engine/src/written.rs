@@ -14,8 +14,6 @@ use crate::sessions::{Extent, Written};
 /// In the first byte of PUBLISH [MQTT 5.0 section 3.3.1].
 const QOS_BITS: u8 = 0b110;
 const RETAIN_BIT: u8 = 0b1;
-/// A client is alone with so many packets in a turn, or so many answers that wait.
-const ALONE_MAX: usize = 2;
 
 impl<J: Journal> Hub<J> {
     /// Writes a change of a session down, if it is one that lasts.
@@ -150,25 +148,12 @@ impl<J: Journal> Hub<J> {
         }
     }
 
-    /// Closes the frame. To be called only between packets. `is_alone`: see [`Hub::waits_alone`].
+    /// Closes the frame. To be called only between packets.
     #[inline]
-    pub(crate) fn end_frame(&mut self, is_alone: bool) {
-        if J::KEEPS && is_alone {
-            self.journal.end_frame_quietly();
-        } else if J::KEEPS {
+    pub(crate) fn end_frame(&mut self) {
+        if J::KEEPS {
             self.journal.end_frame();
         }
-    }
-
-    /// Whether one or two answers are all that waits for the log, and little has been done in this turn: nobody else would wait with
-    /// their clients if this thread waited for the disk.
-    #[inline]
-    pub(crate) fn waits_alone(&self) -> bool {
-        let is_short = |index: &ConnectionIndex| self.connections[*index].delayed_acks() <= ALONE_MAX;
-        J::KEEPS
-            && self.packets <= ALONE_MAX
-            && (1..=ALONE_MAX).contains(&(self.holding.len() + self.gated.len()))
-            && self.holding.iter().all(is_short)
     }
 
     fn note_written(&mut self, index: SessionIndex, position: LogPosition) {

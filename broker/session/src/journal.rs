@@ -163,17 +163,6 @@ pub trait Journal {
     /// The frame is complete; the next record begins another one. Does nothing where no record has been added.
     fn end_frame(&mut self);
 
-    /// The same, before [`Journal::write_at_once`], which is called before the shard sleeps.
-    fn end_frame_quietly(&mut self) {
-        self.end_frame();
-    }
-
-    /// Makes what was ended quietly safe on this thread, if `may_wait` and if that takes little time; otherwise as if it had not been
-    /// ended quietly. Says whether it is safe.
-    fn write_at_once(&mut self, _may_wait: bool) -> bool {
-        false
-    }
-
     /// Whether all frames that are complete have their place in the log, before all that any shard completes from now on.
     fn has_posted_all(&self) -> bool;
 

@@ -161,6 +161,7 @@ impl<J: Journal> Hub<J> {
         if J::KEEPS && self.cold.port.is_some() {
             self.take_cold_answers();
             self.retry_reading();
+            self.forget_replaced();
             self.make_cold();
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tautwire_message::Message;
+use tautwire_message::{Body, MessageRef};
 use tautwire_router::{Exchange, ShardIndex};
 use tautwire_session::Journal;
 
@@ -14,39 +14,46 @@ use crate::hub::Hub;
 /// Places of the tree of retained messages looked at in a turn.
 const WALK_STEPS: u64 = 4 << 10;
 
-/// Messages that are to leave memory without a walk that finds them: with a million others, it would find them late.
+/// Topics whose messages are to leave memory without a walk that finds them: with a million others, it would find them late. Messages
+/// themselves are not held: one that is replaced meanwhile is gone.
 #[derive(Default)]
 pub(super) struct Leaving {
-    messages: VecDeque<Message>,
+    topics: VecDeque<(Box<str>, usize)>,
     bytes: usize,
 }
 
 impl Leaving {
     pub(super) fn is_empty(&self) -> bool {
-        self.messages.is_empty()
+        self.topics.is_empty()
     }
 
-    fn push(&mut self, message: Message, exchange: &Exchange) {
-        self.bytes += message.kept_bytes();
-        exchange.note_leaving(message.kept_bytes());
-        self.messages.push_back(message);
+    /// The message of `topic`, which takes `bytes`, is to leave.
+    fn push(&mut self, topic: &str, bytes: usize, exchange: &Exchange) {
+        self.bytes += bytes;
+        exchange.note_leaving(bytes);
+        self.topics.push_back((topic.into(), bytes));
     }
 
-    fn pop(&mut self, exchange: &Exchange) -> Option<Message> {
-        let message = self.messages.pop_front()?;
-        self.bytes -= message.kept_bytes();
-        exchange.note_left(message.kept_bytes());
-        if self.messages.is_empty() {
-            self.messages = VecDeque::new();
+    fn pop(&mut self, exchange: &Exchange) -> Option<Box<str>> {
+        let (topic, bytes) = self.topics.pop_front()?;
+        self.bytes -= bytes;
+        exchange.note_left(bytes);
+        if self.topics.is_empty() {
+            self.topics = VecDeque::new();
         }
-        Some(message)
+        Some(topic)
     }
 }
 
 impl ColdRoom {
-    /// More are left to the walk. It is as much as may be hot: the store has failed, or is too slow.
+    /// More are left to the walk: the store has failed, or is too slow.
     fn leaving_max_bytes(&self) -> u64 {
-        self.hot_max_bytes
+        self.hot_max_bytes / 2
+    }
+
+    /// With so much of retained messages in memory, those that come are listed.
+    fn lists_from_bytes(&self) -> u64 {
+        self.hot_max_bytes / 4
     }
 }
 
@@ -54,23 +61,31 @@ impl<J: Journal> Hub<J> {
     /// A message has been retained. Where many are in memory, it is among the next to leave.
     #[inline]
     pub(crate) fn list_retained_for_cooling(&mut self, outgoing: &Outgoing<'_>) {
-        if J::KEEPS && self.cold.port.is_some() && self.exchange.retained_hot_bytes() > self.cold.hot_max_bytes / 4 {
+        if J::KEEPS && self.cold.port.is_some() && self.exchange.retained_hot_bytes() > self.cold.lists_from_bytes() {
             self.list_retained(outgoing);
         }
     }
 
     #[cold]
     fn list_retained(&mut self, outgoing: &Outgoing<'_>) {
-        let Some(message) = outgoing.kept.as_ref().filter(|message| message.kept_bytes() >= COLD_MIN_BYTES) else {
-            return;
-        };
-        if outgoing.message.payload.is_empty() || outgoing.message.topic.starts_with("$SYS/") {
+        let MessageRef { topic, payload, .. } = outgoing.message;
+        let bytes = outgoing.message.kept_bytes();
+        if payload.is_empty() || bytes < COLD_MIN_BYTES || topic.starts_with("$SYS/") {
             return;
         }
         let Hub { cold, exchange, .. } = self;
-        cold.retained.push(message.clone(), exchange);
+        cold.retained.push(topic, bytes, exchange);
         while cold.retained.bytes as u64 > cold.leaving_max_bytes() {
             cold.retained.pop(exchange);
+        }
+    }
+
+    /// Where few messages are in memory, most that are listed have been replaced or cleared.
+    #[inline]
+    pub(super) fn forget_replaced(&mut self) {
+        let Hub { cold, exchange, .. } = self;
+        if !cold.retained.is_empty() && exchange.retained_hot_bytes() <= cold.lists_from_bytes() {
+            while cold.retained.pop(exchange).is_some() {}
         }
     }
 
@@ -82,12 +97,9 @@ impl<J: Journal> Hub<J> {
             let most_bytes = ORDER_BYTES.min(usize::try_from(self.excess_bytes()).unwrap_or(usize::MAX));
             let Hub { cold, exchange, .. } = self;
             while picked.bytes < most_bytes
-                && let Some(message) = cold.retained.pop(exchange)
+                && let Some(topic) = cold.retained.pop(exchange)
             {
-                if !message.is_shared() {
-                    // It has been replaced.
-                    continue;
-                }
+                let Some(Body::Hot(message)) = exchange.retained_message(&topic) else { continue };
                 match cold.known.get(message.id()).cloned() {
                     Some(cold) => written.push((message, cold)),
                     None => cold.pick(message, Holder::Retained, &mut picked),

@@ -253,6 +253,14 @@ fn retained_messages_leave_memory_in_the_turns_in_which_they_come() {
     assert!(hot_bytes <= before + PAYLOAD_BYTES as u64, "{} bytes more are in memory", hot_bytes - before);
     let replaced = broker.exchange().retained_message("z/0").expect("it is retained");
     assert_eq!(store.payload(replaced.cold().expect("it has left")), [2; PAYLOAD_BYTES]);
+    drop(replaced);
+
+    // Nothing stays of what is cleared before it has left.
+    (0..LARGE).for_each(|number| retain(&mut broker, &format!("z/{number}"), &[3; PAYLOAD_BYTES]));
+    (0..SMALL).for_each(|number| retain(&mut broker, &format!("a/{number}"), b""));
+    (0..LARGE).for_each(|number| retain(&mut broker, &format!("z/{number}"), b""));
+    broker.settle(&mut Prompt);
+    assert_eq!((broker.exchange().retained().0, broker.memory().held(Kind::Message)), (0, 0));
 }
 
 /// Messages of QoS 2 are in the window and have not been sent while the log stalls, however long that takes.

@@ -3,7 +3,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod at_once;
 mod client;
 mod cold;
 mod crashes;

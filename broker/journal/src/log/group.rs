@@ -7,9 +7,6 @@ use crate::format::{BLOCK_BYTES, FRAME_ALIGN, FRAME_HEADER_BYTES, FrameKind, Pla
 use crate::log::GROUP_MAX_BYTES;
 use crate::numbers::{Epoch, Position, ShardNumber, TurnNumber};
 
-/// A group's buffer may take so much while nothing is written.
-const KEPT_AT_REST_BYTES: usize = 256 << 10;
-
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     /// Frames as they will be written, with room for their headers.
@@ -79,10 +76,5 @@ impl Group {
         self.buffer.clear();
         self.buffer.shrink(2 * GROUP_MAX_BYTES);
         self.frames.clear();
-    }
-
-    /// Gives back what large groups have taken.
-    pub(crate) fn rest(&mut self) {
-        self.buffer.shrink(KEPT_AT_REST_BYTES);
     }
 }

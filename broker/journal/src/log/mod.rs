@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::LogError;
-use crate::format::{BLOCK_BYTES, FIRST_FRAME_OFFSET, FRAME_BODY_MAX_BYTES, FrameKind, Name, frame_bytes};
+use crate::format::{FIRST_FRAME_OFFSET, FRAME_BODY_MAX_BYTES, FrameKind, Name};
 use crate::mutant::{Mutant, is};
 use crate::numbers::{Epoch, LogId, Position, SegmentNumber, ShardNumber, TurnNumber};
 pub(crate) use group::Group;
@@ -230,13 +230,6 @@ impl<D: Disk> Log<D> {
         }
     }
 
-    /// Whether frames whose bodies have so many bytes could be taken and committed now without anything having to be prepared for it.
-    pub fn is_ready_for(&self, frames: usize, body_bytes: usize) -> bool {
-        let is_prepared = matches!(self.next, Next::Ordered | Next::Ready(_));
-        let group_bytes = body_bytes + frames * frame_bytes(0) + BLOCK_BYTES;
-        self.failure.is_none() && is_prepared && self.group.is_empty() && self.current.fits(group_bytes + BLOCK_BYTES)
-    }
-
     /// Prepares the next segment on this thread.
     ///
     /// # Errors
@@ -309,11 +302,6 @@ impl<D: Disk> Log<D> {
             self.group.clear();
         }
         self.commit().map(|_| ())
-    }
-
-    /// Nothing is to be written for now: gives memory back that large groups have taken.
-    pub fn rest(&mut self) {
-        self.group.rest();
     }
 
     /// The last frame that is durable.

@@ -31,21 +31,16 @@ impl Bell {
         }
     }
 
-    /// The owner is about to look whether there is something to do, and to sleep if there is nothing.
-    pub(super) fn before_sleep(&self) {
+    /// Sleeps until the bell rings, or for `at_most`, unless there is something to do.
+    pub(super) fn sleep_unless(&self, has_work: impl Fn() -> bool, at_most: Option<Duration>) {
         self.sleeps.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-    }
-
-    /// Sleeps until the bell rings, or for `at_most`; not at all where it has rung since [`Bell::before_sleep`].
-    pub(super) fn sleep(&self, at_most: Option<Duration>) {
-        match at_most {
-            Some(time) => thread::park_timeout(time),
-            None => thread::park(),
+        if !has_work() {
+            match at_most {
+                Some(time) => thread::park_timeout(time),
+                None => thread::park(),
+            }
         }
-    }
-
-    pub(super) fn after_sleep(&self) {
         self.sleeps.store(false, Ordering::Relaxed);
     }
 }

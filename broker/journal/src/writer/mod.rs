@@ -1,7 +1,6 @@
 //! The thread that writes the log for all shards.
 
 mod bell;
-mod desk;
 mod port;
 mod preparer;
 #[cfg(feature = "lying-disk")]
@@ -9,7 +8,7 @@ mod stepped;
 mod thread;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use rtrb::RingBuffer;
@@ -28,8 +27,6 @@ use thread::{Source, Writer};
 pub const RING_FRAMES: usize = 256;
 /// Bytes of one shard's frames that may wait to be written; a larger frame is taken when nothing waits.
 pub const RING_MAX_BYTES: usize = 16 << 20;
-/// Bytes of empty buffers that are kept for the next frames of one shard. A shard whose frames are written as they come needs a few.
-const EMPTIES_MAX_BYTES: usize = 1 << 20;
 /// So long at most a frame waits for company that nobody waits for, in milliseconds.
 pub const PUT_OFF_MS: u64 = 2;
 
@@ -87,8 +84,6 @@ struct ShardState {
     durable: AtomicU64,
     /// Bytes in the ring.
     waiting_bytes: AtomicUsize,
-    /// Bytes of empty buffers on their way back.
-    empty_bytes: AtomicUsize,
 }
 
 const RUNNING: u8 = 0;
@@ -109,16 +104,13 @@ impl WriterThread {
         now_ms: impl Fn() -> u64 + Send + 'static,
     ) -> Result<(WriterThread, Vec<Port>), LogError> {
         let shared = Arc::new(Shared::of(&log, shards));
-        let (mut ports, sources) = ways(&shared, RING_FRAMES);
+        let (ports, sources) = ways(&shared, RING_FRAMES);
         let spawn = |name: &str, run: Box<dyn FnOnce() -> Result<(), LogError> + Send>| {
             let builder = std::thread::Builder::new().name(name.to_owned());
             builder.spawn(run).map_err(|error| LogError::Disk(DiskError::new(Operation::Write, "", &error)))
         };
         let writer = Writer::new(log, sources, Box::new(wake), Box::new(now_ms), shared.clone());
-        let desk = Arc::new(Mutex::new(Some(writer)));
-        ports.iter_mut().for_each(|port| port.sit_at(desk.clone()));
-        let known = shared.clone();
-        let thread = spawn("journal", Box::new(move || thread::run(&desk, &known)))?;
+        let thread = spawn("journal", Box::new(move || writer.run()))?;
         Ok((WriterThread { shared, thread: Some(thread) }, ports))
     }
 

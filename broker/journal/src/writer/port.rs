@@ -1,6 +1,5 @@
 //! A shard's way to the writer.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,7 +8,6 @@ use rtrb::{Consumer, Producer};
 use crate::error::LogError;
 use crate::format::FRAME_BODY_MAX_BYTES;
 use crate::numbers::{ShardNumber, TurnNumber};
-use crate::writer::desk::Desk;
 use crate::writer::{RING_MAX_BYTES, RUNNING, Shared};
 
 /// A frame on its way to the writer.
@@ -21,21 +19,15 @@ pub(super) struct Posted {
     pub(super) body: Vec<u8>,
 }
 
-/// By which one shard posts its frames. Nothing here waits or takes a lock, but [`Port::write_at_once`].
+/// By which one shard posts its frames. Nothing here waits or takes a lock.
+#[derive(Debug)]
 pub struct Port {
     shard: ShardNumber,
     posts: Producer<Posted>,
     /// Buffers that the writer has done with.
     empties: Consumer<Vec<u8>>,
     posted: TurnNumber,
-    desk: Option<Arc<dyn Desk>>,
     shared: Arc<Shared>,
-}
-
-impl fmt::Debug for Port {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Port").field("shard", &self.shard).field("posted", &self.posted).finish_non_exhaustive()
-    }
 }
 
 /// Why a frame is not taken. It is given back.
@@ -56,12 +48,7 @@ impl Port {
         empties: Consumer<Vec<u8>>,
         shared: Arc<Shared>,
     ) -> Port {
-        Port { shard, posts, empties, posted: TurnNumber(0), desk: None, shared }
-    }
-
-    /// From now on frames can be written on the shard's thread.
-    pub(super) fn sit_at(&mut self, desk: Arc<dyn Desk>) {
-        self.desk = Some(desk);
+        Port { shard, posts, empties, posted: TurnNumber(0), shared }
     }
 
     /// Hands a frame over, and gives the number that it got. It is durable once [`Port::durable`] has reached it.
@@ -87,27 +74,6 @@ impl Port {
             self.shared.announce_at_leisure();
         }
         Ok(turn)
-    }
-
-    /// The same as [`Port::post`], but the writer is not told. [`Port::write_at_once`] or [`Port::announce`] has to follow.
-    ///
-    /// # Errors
-    /// As for [`Port::post`].
-    pub fn post_quietly(&mut self, body: Vec<u8>) -> Result<TurnNumber, PostError> {
-        self.hand_over(body)
-    }
-
-    /// Writes what has been posted on this thread, and waits until it is durable. That takes as long as the disk does, and spares two
-    /// threads from waking each other. False where that is not to be: the writer is at work, the disk was slow lately, there is much to
-    /// write, or something has to be prepared first. [`Port::announce`] has to follow then.
-    pub fn write_at_once(&mut self) -> bool {
-        // A frame of another shard may have its place before this one's and not be there yet.
-        self.desk.as_ref().is_some_and(|desk| desk.write_at_once()) && self.durable() == self.posted
-    }
-
-    /// Tells the writer of what was posted quietly.
-    pub fn announce(&self) {
-        self.hurry();
     }
 
     /// The writer puts nothing off that has been posted so far.
@@ -177,9 +143,7 @@ impl Port {
 
     /// An empty buffer for the next frame, one that was used before where there is one.
     pub fn buffer(&mut self) -> Vec<u8> {
-        let buffer = self.empties.pop().unwrap_or_default();
-        self.shared.shard(self.shard).empty_bytes.fetch_sub(buffer.capacity(), Ordering::AcqRel);
-        buffer
+        self.empties.pop().unwrap_or_default()
     }
 
     /// Why nothing becomes durable any more, if so.

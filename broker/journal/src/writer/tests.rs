@@ -5,8 +5,6 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::desk::{AT_ONCE_MAX_BYTES, Desk, sit_down};
-use super::thread::{QUICK_GROUP, QUICK_GROUPS};
 use super::*;
 use crate::disk::{Faults, LyingDisk};
 use crate::log::{SEGMENT_MIN_BYTES, Settings};
@@ -16,11 +14,7 @@ use crate::reader::{Reader, Step};
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn open(disk: &LyingDisk) -> Log<LyingDisk> {
-    open_with(disk, SEGMENT_MIN_BYTES)
-}
-
-fn open_with(disk: &LyingDisk, segment_bytes: u64) -> Log<LyingDisk> {
-    let settings = Settings { segment_bytes, ..Settings::default() };
+    let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
     let epoch = Epoch::new(9).expect("not 0");
     let opened = Log::open(disk, settings, Position::START, epoch, LogId(1), 0, |_| Ok(()));
     opened.expect("no faults").0
@@ -273,143 +267,4 @@ fn frames_that_nobody_waits_for_do_not_fill_the_ring() {
     assert!(groups.groups() < TURNS / 4, "{} groups", groups.groups());
     disk.crash();
     assert_eq!(frames(&disk).len() as u64, TURNS);
-}
-
-#[test]
-fn a_shards_thread_can_write_what_it_has_posted() {
-    let disk = LyingDisk::new(1);
-    let here = thread::current().id();
-    let woken_here = Arc::new(AtomicU64::new(0));
-    let count = woken_here.clone();
-    let wake = move |_| {
-        count.fetch_add(u64::from(thread::current().id() == here), Ordering::SeqCst);
-    };
-    let (writer, mut ports) = WriterThread::start(open(&disk), 2, wake, || 0).expect("has threads");
-    let (other, port) = ports.split_at_mut(1);
-    let mut at_once = 0;
-    wait_until(|| {
-        let before = other[0].post_at_leisure(vec![1; 9]).expect("fits");
-        let turn = port[0].post_quietly(vec![2; 9]).expect("fits");
-        if port[0].write_at_once() {
-            at_once += 1;
-            assert_eq!((other[0].durable(), port[0].durable()), (before, turn), "what others have posted goes along");
-        } else {
-            port[0].announce();
-            wait_until(|| port[0].durable() == turn);
-        }
-        // Many segments are filled meanwhile.
-        at_once >= 200
-    });
-    assert!(woken_here.load(Ordering::SeqCst) >= at_once, "both shards are told");
-    let posted = port[0].posted();
-    writer.close().expect("no faults");
-    assert!(!port[0].write_at_once(), "the log is closed");
-    assert!(matches!(port[0].post_quietly(vec![3]), Err(PostError::Failed(_))));
-    disk.crash();
-    let frames = frames(&disk);
-    assert_eq!(frames.len() as u64, 2 * posted.0);
-    assert!(frames.chunks(2).all(|pair| (pair[0].0, pair[1].0) == (0, 1)), "in the order in which they were posted");
-}
-
-/// A desk at which nobody sits.
-fn desk(disk: &LyingDisk, is_prepared: bool) -> (Arc<desk::WriterDesk<LyingDisk>>, Port, Arc<Shared>) {
-    let mut log = open_with(disk, 1 << 20);
-    if is_prepared {
-        log.prepare(0).expect("no faults");
-    }
-    let shared = Arc::new(Shared::of(&log, 1));
-    let (mut ports, sources) = ways(&shared, RING_FRAMES);
-    let writer = Writer::new(log, sources, Box::new(|_| {}), Box::new(|| 0), shared.clone());
-    let (desk, mut port) = (Arc::new(Mutex::new(Some(writer))), ports.remove(0));
-    port.sit_at(desk.clone());
-    (desk, port, shared)
-}
-
-#[test]
-fn a_shards_thread_does_not_write_what_takes_long() {
-    let disk = LyingDisk::new(1);
-    let (unprepared, mut port, _) = desk(&disk, false);
-    port.post_quietly(vec![1]).expect("fits");
-    assert!(!unprepared.write_at_once(), "there is no segment to go on with");
-    drop((unprepared, port));
-    let (desk, mut port, _) = desk(&disk, true);
-    let mut durable = || {
-        let turn = port.post_quietly(vec![1]).expect("fits");
-        let wrote = desk.write_at_once();
-        assert_eq!(wrote, port.durable() == turn);
-        wrote
-    };
-    let note = |took| sit_down(&desk).as_mut().expect("nobody has closed it").note_group(took);
-    // This machine may be slow itself.
-    let become_quick = || (0..QUICK_GROUPS).for_each(|_| note(QUICK_GROUP));
-    assert!(!durable(), "nothing is known of the disk");
-    become_quick();
-    assert!(durable());
-    become_quick();
-    note(QUICK_GROUP + Duration::from_micros(1));
-    assert!(!durable(), "the disk was slow");
-    (1..QUICK_GROUPS).for_each(|_| note(Duration::ZERO));
-    assert!(!durable());
-    note(Duration::ZERO);
-    assert!(durable(), "that is forgotten");
-    become_quick();
-    let held = sit_down(&desk);
-    assert!(!durable(), "somebody else writes");
-    drop(held);
-    assert!(durable());
-    become_quick();
-    port.post_quietly(vec![2; AT_ONCE_MAX_BYTES]).expect("fits");
-    assert!(desk.write_at_once(), "as much as may be");
-    become_quick();
-    port.post_quietly(vec![2; AT_ONCE_MAX_BYTES + 1]).expect("fits");
-    assert!(!desk.write_at_once(), "it is too much");
-}
-
-#[test]
-fn a_frame_that_has_to_wait_for_another_shards_is_not_taken_for_durable() {
-    let disk = LyingDisk::new(1);
-    let (desk, mut port, shared) = desk(&disk, true);
-    (0..QUICK_GROUPS).for_each(|_| sit_down(&desk).as_mut().expect("it is open").note_group(Duration::ZERO));
-    // Another shard has its place in the order, and its frame is not there yet.
-    shared.next_ticket.fetch_add(1, Ordering::SeqCst);
-    port.post_quietly(vec![1]).expect("fits");
-    assert!(!port.write_at_once());
-    assert_eq!(port.durable(), TurnNumber(0));
-}
-
-#[test]
-fn a_failure_on_a_shards_thread_is_told_to_all() {
-    let disk = LyingDisk::new(4);
-    let (writer, mut ports) = WriterThread::start(open(&disk), 2, |_| {}, || 0).expect("has threads");
-    wait_until(|| {
-        let turn = ports[0].post_quietly(vec![1]).expect("fits");
-        let wrote = ports[0].write_at_once();
-        if !wrote {
-            ports[0].announce();
-            wait_until(|| ports[0].durable() == turn);
-        }
-        wrote
-    });
-    disk.set_faults(Faults { power_lost_at: Some(0), ..Faults::default() });
-    ports[0].post_quietly(vec![2]).expect("nobody knows yet");
-    assert!(!ports[0].write_at_once());
-    ports[0].announce();
-    wait_until(|| ports[1].failure().is_some());
-    let failure = writer.handle().failure();
-    assert!(matches!(failure, Some(LogError::Disk(_))));
-    assert_eq!(writer.close().err(), failure);
-}
-
-#[test]
-fn few_buffers_are_kept_after_many_frames_have_waited() {
-    let disk = LyingDisk::new(2);
-    let (writer, mut port, go_on) = standing_still(&disk);
-    let bytes = EMPTIES_MAX_BYTES / 8;
-    let posted = (0..60).map(|_| port.post(vec![2; bytes]).expect("fits")).last().expect("there are some");
-    go_on.send(()).expect("the writer waits");
-    wait_until(|| port.durable() == posted);
-    let mut capacities = (0..60).map(|_| port.buffer().capacity());
-    let kept_bytes: usize = capacities.by_ref().sum();
-    assert!((EMPTIES_MAX_BYTES / 2..=EMPTIES_MAX_BYTES).contains(&kept_bytes), "{kept_bytes} bytes are kept");
-    writer.close().expect("no faults");
 }

@@ -10,22 +10,18 @@ use crate::disk::Disk;
 use crate::error::LogError;
 use crate::log::{AppendError, Log};
 use crate::numbers::{Position, ShardNumber, TurnNumber};
-use crate::writer::desk::{WriterDesk, sit_down};
 use crate::writer::port::Posted;
 use crate::writer::preparer::{Prepare, Preparer};
-use crate::writer::{CLOSED, EMPTIES_MAX_BYTES, FAILED, PUT_OFF_MS, ShardState, Shared};
+use crate::writer::{CLOSED, FAILED, PUT_OFF_MS, Shared};
 
 /// A buffer that has grown beyond this is not given back.
 const BUFFER_KEPT_BYTES: usize = 256 << 10;
 /// After there was no space for a segment, so long is waited before the next attempt.
 const SPACE_RETRY_MS: u64 = 1_000;
 const PUT_OFF: Duration = Duration::from_millis(PUT_OFF_MS);
-/// A disk is quick that has written so many groups, each in so little time.
-pub(super) const QUICK_GROUPS: u32 = 8;
-pub(super) const QUICK_GROUP: Duration = Duration::from_micros(250);
 
 pub(super) struct Writer<D: Disk> {
-    pub(super) log: Log<D>,
+    log: Log<D>,
     sources: Vec<Source>,
     /// The frame that comes next in the order of all shards. It may not be there yet although later ones are.
     next_ticket: u64,
@@ -35,9 +31,7 @@ pub(super) struct Writer<D: Disk> {
     no_space_at_ms: Option<u64>,
     /// Since when there are frames that nobody waits for, and no others.
     put_off_since: Option<Instant>,
-    /// So many groups in a row have taken little time.
-    quick_groups: u32,
-    pub(super) shared: Arc<Shared>,
+    shared: Arc<Shared>,
 }
 
 /// Where the frames of one shard come from.
@@ -67,18 +61,15 @@ impl<D: Disk> Writer<D> {
         now_ms: Box<dyn Fn() -> u64 + Send>,
         shared: Arc<Shared>,
     ) -> Writer<D> {
-        Writer {
-            log,
-            sources,
-            next_ticket: 0,
-            wake,
-            now_ms,
-            released: Position::START,
-            no_space_at_ms: None,
-            put_off_since: None,
-            quick_groups: 0,
-            shared,
-        }
+        let (released, no_space_at_ms, put_off_since) = (Position::START, None, None);
+        Writer { log, sources, next_ticket: 0, wake, now_ms, released, no_space_at_ms, put_off_since, shared }
+    }
+
+    pub(super) fn run(mut self) -> Result<(), LogError> {
+        self.shared.bell.own();
+        let result = Preparer::start(self.shared.clone()).and_then(|mut preparer| self.write_all(&mut preparer));
+        self.end(&result);
+        result
     }
 
     /// Says to all shards that nothing is written any more.
@@ -95,6 +86,19 @@ impl<D: Disk> Writer<D> {
         self.shared.state.store(state, Ordering::SeqCst);
         for source in &self.sources {
             (self.wake)(source.shard);
+        }
+    }
+
+    fn write_all(&mut self, preparer: &mut impl Prepare<D>) -> Result<(), LogError> {
+        loop {
+            let is_closing = self.shared.closing.load(Ordering::SeqCst);
+            if (is_closing || !self.puts_off()) && self.write_group(preparer)? {
+                continue;
+            }
+            if is_closing {
+                return self.close(preparer);
+            }
+            self.sleep();
         }
     }
 
@@ -118,68 +122,17 @@ impl<D: Disk> Writer<D> {
         self.sources.iter().any(|source| source.has(self.next_ticket))
     }
 
-    /// What the writer's thread does before it sleeps. Says for how long it may sleep, or that it is to end.
-    fn work(&mut self, preparer: &mut impl Prepare<D>) -> Result<Pause, LogError> {
-        loop {
-            let is_closing = self.shared.closing.load(Ordering::SeqCst);
-            if (is_closing || !self.puts_off()) && self.write_group(preparer)? {
-                continue;
-            }
-            if is_closing {
-                self.close(preparer)?;
-                return Ok(Pause::End);
-            }
-            return Ok(self.before_sleep());
-        }
-    }
-
     /// Writes all that waits, and makes it durable; false where nothing waits.
     pub(super) fn write_group(&mut self, preparer: &mut impl Prepare<D>) -> Result<bool, LogError> {
-        if let Some(failure) = self.log.failure() {
-            // On a shard's thread.
-            return Err(failure.clone());
-        }
         self.look_ahead(preparer)?;
         let took = self.take_frames()?;
         if took {
             self.take_delivery(preparer)?;
-            self.commit()?;
+            let Writer { log, sources, shared, wake, .. } = self;
+            let position = log.commit_and_tell(|| tell_written(sources, shared, wake))?;
+            self.tell(position);
         }
         Ok(took)
-    }
-
-    /// The same where nothing has to be prepared: see [`Log::is_ready_for`].
-    pub(super) fn write_frames(&mut self) -> Result<(), LogError> {
-        if self.take_frames()? {
-            self.commit()?;
-        }
-        Ok(())
-    }
-
-    fn commit(&mut self) -> Result<(), LogError> {
-        let begun = Instant::now();
-        let Writer { log, sources, shared, wake, .. } = self;
-        let position = log.commit_and_tell(|| tell_written(sources, shared, wake))?;
-        self.note_group(begun.elapsed());
-        self.tell(position);
-        Ok(())
-    }
-
-    /// A group took so long.
-    pub(super) fn note_group(&mut self, took: Duration) {
-        self.quick_groups = if took <= QUICK_GROUP { self.quick_groups.saturating_add(1) } else { 0 };
-    }
-
-    /// Whether groups take little time, as far as the last ones tell.
-    pub(super) fn is_quick(&self) -> bool {
-        self.quick_groups >= QUICK_GROUPS
-    }
-
-    /// How many frames wait, and bytes of them.
-    pub(super) fn waiting(&self) -> (usize, usize) {
-        let frames = self.shared.next_ticket.load(Ordering::Acquire) - self.next_ticket;
-        let bytes = self.shared.shards.iter().map(|shard| shard.waiting_bytes.load(Ordering::Acquire)).sum();
-        (usize::try_from(frames).unwrap_or(usize::MAX), bytes)
     }
 
     pub(super) fn close(&mut self, preparer: &mut impl Prepare<D>) -> Result<(), LogError> {
@@ -243,9 +196,9 @@ impl<D: Disk> Writer<D> {
             self.next_ticket += 1;
             if let Ok(posted) = source.frames.pop() {
                 source.taken = posted.turn;
-                let state = self.shared.shard(source.shard);
-                state.waiting_bytes.fetch_sub(posted.body.len(), Ordering::AcqRel);
-                give_back(&mut source.empties, state, posted.body);
+                let waiting = &self.shared.shard(source.shard).waiting_bytes;
+                waiting.fetch_sub(posted.body.len(), Ordering::AcqRel);
+                give_back(&mut source.empties, posted.body);
             }
         }
         Ok(self.next_ticket > first)
@@ -265,69 +218,24 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// There is nothing to do, but what comes until the bell is looked at.
-    fn before_sleep(&mut self) -> Pause {
-        self.log.rest();
+    fn sleep(&self) {
+        let Shared { closing, covered, urgent_end, is_putting_off, .. } = &*self.shared;
+        let has_work = || {
+            closing.load(Ordering::SeqCst)
+                || covered.load(Ordering::Acquire) > self.released.0
+                || match self.put_off_since {
+                    Some(_) => urgent_end.load(Ordering::Acquire) > self.next_ticket,
+                    None => self.has_next(),
+                }
+        };
         // Who is refused posts nothing, so nobody else would have it look whether there is space again.
         let retry = self.log.is_short_of_space().then_some(Duration::from_millis(SPACE_RETRY_MS));
         let put_off = self.put_off_since.map(|since| PUT_OFF.saturating_sub(since.elapsed()));
-        self.shared.is_putting_off.store(put_off.is_some(), Ordering::Relaxed);
-        self.shared.bell.before_sleep();
-        if self.has_work() { Pause::None } else { Pause::Sleep(put_off.or(retry)) }
-    }
-
-    fn has_work(&self) -> bool {
-        let Shared { closing, covered, urgent_end, .. } = &*self.shared;
-        closing.load(Ordering::SeqCst)
-            || self.log.failure().is_some()
-            || covered.load(Ordering::Acquire) > self.released.0
-            || match self.put_off_since {
-                Some(_) => urgent_end.load(Ordering::Acquire) > self.next_ticket,
-                None => self.has_next(),
-            }
-    }
-}
-
-/// What the writer's thread does next.
-enum Pause {
-    None,
-    Sleep(Option<Duration>),
-    End,
-}
-
-/// Runs the writer's thread until the log is closed, or has failed.
-pub(super) fn run<D: Disk>(desk: &WriterDesk<D>, shared: &Arc<Shared>) -> Result<(), LogError> {
-    // The log is let go of when this thread ends, whoever still knows the desk.
-    let _clearing = Clearing(desk);
-    shared.bell.own();
-    let result = Preparer::start(shared.clone()).and_then(|mut preparer| write_all(desk, &mut preparer, shared));
-    if let Some(writer) = sit_down(desk).as_mut() {
-        writer.end(&result);
-    }
-    result
-}
-
-fn write_all<D: Disk>(desk: &WriterDesk<D>, preparer: &mut impl Prepare<D>, shared: &Shared) -> Result<(), LogError> {
-    loop {
-        let pause = sit_down(desk).as_mut().map_or(Ok(Pause::End), |writer| writer.work(preparer))?;
-        match pause {
-            Pause::End => return Ok(()),
-            Pause::None => {}
-            Pause::Sleep(at_most) => shared.bell.sleep(at_most),
-        }
-        shared.bell.after_sleep();
-        shared.is_putting_off.store(false, Ordering::Relaxed);
+        is_putting_off.store(put_off.is_some(), Ordering::Relaxed);
+        self.shared.bell.sleep_unless(has_work, put_off.or(retry));
+        is_putting_off.store(false, Ordering::Relaxed);
         // See `Shared::announce_at_leisure`.
         fence(Ordering::SeqCst);
-    }
-}
-
-/// Clears the desk.
-struct Clearing<'d, D: Disk>(&'d WriterDesk<D>);
-
-impl<D: Disk> Drop for Clearing<'_, D> {
-    fn drop(&mut self) {
-        *sit_down(self.0) = None;
     }
 }
 
@@ -342,16 +250,11 @@ fn tell_written(sources: &[Source], shared: &Shared, wake: &dyn Fn(ShardNumber))
     }
 }
 
-/// Gives an empty buffer back for another frame, unless the shard has enough of them.
-fn give_back(empties: &mut Producer<Vec<u8>>, state: &ShardState, mut body: Vec<u8>) {
-    let bytes = body.capacity();
-    if bytes > BUFFER_KEPT_BYTES || state.empty_bytes.load(Ordering::Acquire) + bytes > EMPTIES_MAX_BYTES {
-        return;
-    }
-    body.clear();
-    state.empty_bytes.fetch_add(bytes, Ordering::AcqRel);
-    if let Err(rtrb::PushError::Full(_)) = empties.push(body) {
-        state.empty_bytes.fetch_sub(bytes, Ordering::AcqRel);
+fn give_back(empties: &mut Producer<Vec<u8>>, mut body: Vec<u8>) {
+    if body.capacity() <= BUFFER_KEPT_BYTES {
+        body.clear();
+        // Where the ring is full the shard has enough of them.
+        let _ = empties.push(body);
     }
 }
 
