@@ -12,7 +12,7 @@ use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::mount::MountPoint;
 use crate::place::SessionIndex;
-use crate::route::{Origin, Subscription};
+use crate::route::{Publisher, Subscription};
 
 /// The first level of a filter that names a format: `$as/json/sensors/#`.
 const AS: &str = "$as/";
@@ -92,7 +92,7 @@ impl<J: Journal> Hub<J> {
         found: &[Subscription],
         contract: Option<&Contract>,
         outgoing: &mut Outgoing<'_>,
-        origin: Origin,
+        publisher: Publisher,
         published_at: u64,
     ) -> bool {
         let shared = outgoing.forms.clone();
@@ -105,13 +105,13 @@ impl<J: Journal> Hub<J> {
             self.visited += if is_new { outgoing.message.payload.len() as u64 } else { 0 };
             self.count_form(form, is_new);
             matched |= match form {
-                Form::AsItIs => self.deliver_same(same, outgoing, origin, published_at),
-                Form::Made(message) => self.deliver_same(same, &mut Outgoing::of(message), origin, published_at),
+                Form::AsItIs => self.deliver_same(same, outgoing, publisher, published_at),
+                Form::Made(message) => self.deliver_same(same, &mut Outgoing::of(message), publisher, published_at),
                 Form::Impossible(said) => {
                     let told: Vec<Subscription> =
                         same.iter().copied().filter(|subscription| self.can_be_told(subscription.session)).collect();
                     self.counters().dropped_untranscodable.add((same.len() - told.len()) as u64);
-                    self.deliver_same(&told, &mut Outgoing::of(said), origin, published_at)
+                    self.deliver_same(&told, &mut Outgoing::of(said), publisher, published_at)
                 }
             };
         }

@@ -10,7 +10,7 @@ use tautwire_router::{Exchange, ShardIndex};
 use tautwire_session::{Change, Journal, LogPosition, PendingMessage, Record, RetainedChange, SessionNumber};
 
 use crate::access::Access;
-use crate::account::Throttled;
+use crate::account::Spare;
 use crate::cold::ColdRoom;
 use crate::connections::{Connections, OutputPool, Reason};
 use crate::contracts::{ContractBoard, ViolationLog};
@@ -25,7 +25,6 @@ use crate::sessions::Sessions;
 use crate::settings::{Settings, SettingsBoard};
 use crate::shared::Shared;
 use crate::terms::TermsBook;
-use crate::throttle::Throttle;
 use crate::transit::Transit;
 use crate::waiting::Waiting;
 use crate::wheel::{Timer, Wheel};
@@ -112,16 +111,8 @@ pub(crate) struct Hub<J> {
     pub(crate) jobs: Jobs,
     pub(crate) all_counters: Arc<[Counters]>,
     pub(crate) now_ms: u64,
-    /// Bytes that are free, less what has been taken since that was last looked at.
-    pub(crate) spare_bytes: u64,
-    /// As long as so many are spare, other shards need not be looked at.
-    pub(crate) enough_spare_bytes: u64,
-    /// Output of one connection beyond which it gets no more, and is not heard: the setting, or less where memory is scarce.
-    pub(crate) output_max_bytes: usize,
-    /// Filters that are closed for the sake of sessions that hold too much, on all shards.
-    pub(crate) throttle: Arc<Throttle>,
-    /// The sessions of this shard for which some are.
-    pub(crate) throttled: Vec<Throttled>,
+    /// What this shard may still take.
+    pub(crate) spare: Spare,
     pub(crate) violation_log: ViolationLog,
     pub(crate) scans: Scans,
     /// Messages that are not in memory.
@@ -144,7 +135,7 @@ impl<J: Journal> Hub<J> {
         } = shared;
         let settings = settings_board.get();
         let memory = Share::new(memory, usize::from(shard.0));
-        let output_max_bytes = settings.connection_output_bytes;
+        let spare = Spare::new(settings.connection_output_bytes, throttle);
         let transit = Transit::new(exchange.shards());
         let quotas = settings.quotas();
         let flapping = settings.flapping().map(Flapping::new);
@@ -185,11 +176,7 @@ impl<J: Journal> Hub<J> {
             jobs: Jobs::default(),
             all_counters,
             now_ms,
-            spare_bytes: u64::MAX,
-            enough_spare_bytes: 0,
-            output_max_bytes,
-            throttle,
-            throttled: Vec::new(),
+            spare,
             violation_log: ViolationLog::default(),
             scans: Scans::default(),
             cold: ColdRoom::default(),
