@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use tautwire_journal::SessionId;
-use tautwire_journal::record::{self, Delivery, Ids, Member};
+use tautwire_journal::record::{self, Ids, Member, PendingRecord};
 use tautwire_message::{Body, Message, MessageId};
 use tautwire_protocol::PacketId;
 use tautwire_session::{
@@ -141,8 +141,8 @@ impl FrameWriter {
     }
 }
 
-fn delivery(pending: &PendingMessage) -> Delivery<'_> {
-    Delivery {
+fn delivery(pending: &PendingMessage) -> PendingRecord<'_> {
+    PendingRecord {
         message: pending.message.id(),
         qos: pending.qos,
         retain: pending.retain,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tautwire_journal::SessionId;
-use tautwire_journal::record::{Delivery, Record, RecordError, Records};
+use tautwire_journal::record::{PendingRecord, Record, RecordError, Records};
 use tautwire_memory::Ledger;
 use tautwire_message::{Body, Message, MessageId};
 use tautwire_session::{
@@ -268,7 +268,7 @@ impl<'s> Recovery<'s> {
         self.messages.get(&id).cloned().or_else(handed).or_else(retained).ok_or(RecoveryError::MessageMissing(id))
     }
 
-    fn pending(&mut self, delivery: &Delivery<'_>) -> Result<PendingMessage, RecoveryError> {
+    fn pending(&mut self, delivery: &PendingRecord<'_>) -> Result<PendingMessage, RecoveryError> {
         let ids: Vec<_> = delivery.subscription_ids.iter().collect();
         let share = delivery
             .share

@@ -12,7 +12,7 @@ use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::log_state;
 use crate::regime::Regime;
-use crate::route::Origin;
+use crate::route::Publisher;
 use crate::shard::Shard;
 
 /// Below this, what broke its contract is published again.
@@ -29,12 +29,12 @@ const LOG_INTERVAL_MS: u64 = 1_000;
 pub(crate) struct MessageRefusal {
     pub(crate) reason: ReasonCode,
     pub(crate) why: Cow<'static, str>,
-    pub(crate) ending: Ending,
+    pub(crate) consequence: Consequence,
 }
 
 /// Whether a refusal ends the publisher's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum Consequence {
     Never,
     Always,
     /// Where the protocol has no answer that says it: at QoS 0, and in 3.1.1.
@@ -50,20 +50,20 @@ impl MessageRefusal {
     #[cold]
     pub(crate) fn no_memory() -> Box<MessageRefusal> {
         let why = "there is no memory for the message, or for those who want it; send it again later".into();
-        Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, ending: Ending::WhenThereIsMemory })
+        Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence: Consequence::WhenThereIsMemory })
     }
 
     /// The log does not take the message for those who want it.
     #[cold]
     pub(crate) fn no_disk(state: LogState) -> Box<MessageRefusal> {
         let why = if state == LogState::Full { log_state::FULL } else { log_state::FAILED }.into();
-        Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, ending: Ending::Unacknowledged })
+        Box::new(MessageRefusal { reason: ReasonCode::QuotaExceeded, why, consequence: Consequence::Unacknowledged })
     }
 
     /// Boxed, so that the result of what is not refused stays small.
     #[cold]
     pub(crate) fn new(reason: ReasonCode, why: &'static str) -> Box<MessageRefusal> {
-        Box::new(MessageRefusal { reason, why: why.into(), ending: Ending::Never })
+        Box::new(MessageRefusal { reason, why: why.into(), consequence: Consequence::Never })
     }
 }
 
@@ -133,18 +133,20 @@ impl<J: Journal> Shard<J> {
         outgoing: &Outgoing<'_>,
     ) -> Result<bool, Box<MessageRefusal>> {
         let BrokenContract { contract, violation } = broken;
-        let ending = match contract.on_violation() {
+        let consequence = match contract.on_violation() {
             OnViolation::Quarantine => {
                 self.hub.counters().violations_quarantined.add(1);
                 return Ok(self.quarantine(&contract, &violation, &outgoing.message));
             }
-            OnViolation::Disconnect => Ending::Always,
-            OnViolation::Reject if contract.unacknowledged() == Unacknowledged::Disconnect => Ending::WithoutAnswer,
-            OnViolation::Reject | OnViolation::Observe => Ending::Never,
+            OnViolation::Disconnect => Consequence::Always,
+            OnViolation::Reject if contract.unacknowledged() == Unacknowledged::Disconnect => {
+                Consequence::WithoutAnswer
+            }
+            OnViolation::Reject | OnViolation::Observe => Consequence::Never,
         };
         self.hub.counters().violations_rejected.add(1);
         let why = explanation(&contract, &violation).into();
-        Err(Box::new(MessageRefusal { reason: ReasonCode::PayloadFormatInvalid, why, ending }))
+        Err(Box::new(MessageRefusal { reason: ReasonCode::PayloadFormatInvalid, why, consequence }))
     }
 
     /// Publishes a message again where only those find it who look for what is wrong.
@@ -167,7 +169,7 @@ impl<J: Journal> Shard<J> {
         let message = MessageRef { id, topic: &topic, properties: &properties, retain: false, ..*message };
         let mut outgoing = Outgoing { is_checked: true, ..Outgoing::new(message) };
         let generation = self.hub.exchange.generation();
-        self.route(&mut outgoing, Origin::Broker, generation).unwrap_or(false)
+        self.route(&mut outgoing, Publisher::Broker, generation).unwrap_or(false)
     }
 
     /// Why a will must not be taken on, if it must not: it would break its contract when nobody is there to be told.

@@ -22,7 +22,7 @@ use crate::settings::SlowConsumer;
 
 /// How a subscription wants a message.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms<'a> {
+pub(crate) struct DeliveryTerms<'a> {
     /// The lower of the message's QoS and the granted one [MQTT-3.8.4-8].
     pub(crate) qos: QoS,
     pub(crate) retain: bool,
@@ -45,7 +45,7 @@ enum Replayed {
 impl<J: Journal> Hub<J> {
     /// Delivers a message to a session of this shard: at once where its client can take it, else by its queue.
     #[inline]
-    pub(crate) fn deliver(&mut self, session: SessionIndex, outgoing: &mut Outgoing<'_>, terms: Terms<'_>) {
+    pub(crate) fn deliver(&mut self, session: SessionIndex, outgoing: &mut Outgoing<'_>, terms: DeliveryTerms<'_>) {
         match (terms.qos, self.sessions.connection(session)) {
             (QoS::AtMostOnce, Some(connection)) => self.deliver_at_most_once(connection, outgoing, terms),
             // QoS 0 is not kept for those who are away [MQTT 5.0 section 4.1].
@@ -55,11 +55,16 @@ impl<J: Journal> Hub<J> {
     }
 
     #[inline(always)]
-    pub(crate) fn deliver_at_most_once(&mut self, index: ConnectionIndex, outgoing: &Outgoing<'_>, terms: Terms<'_>) {
+    pub(crate) fn deliver_at_most_once(
+        &mut self,
+        index: ConnectionIndex,
+        outgoing: &Outgoing<'_>,
+        terms: DeliveryTerms<'_>,
+    ) {
         let connection = &self.connections[index];
         let pending = connection.pending_bytes();
         // An empty output takes any packet, so that one larger than the limit is not refused for ever.
-        if pending > 0 && pending + outgoing.message.payload.len() > self.output_max_bytes {
+        if pending > 0 && pending + outgoing.message.payload.len() > self.spare.output_max_bytes() {
             self.counters().dropped_output_full.add(1);
             self.note_drop_at(index, DropReason::OutputFull, outgoing.message.topic);
             return;
@@ -88,7 +93,7 @@ impl<J: Journal> Hub<J> {
         session: SessionIndex,
         connection: Option<ConnectionIndex>,
         outgoing: &mut Outgoing<'_>,
-        terms: Terms<'_>,
+        terms: DeliveryTerms<'_>,
     ) {
         if connection.is_none() && !self.sessions.is_alive(session) {
             return;
@@ -119,7 +124,7 @@ impl<J: Journal> Hub<J> {
         packet_id: PacketId,
         delivery: PendingMessage,
         outgoing: &Outgoing<'_>,
-        terms: Terms<'_>,
+        terms: DeliveryTerms<'_>,
     ) {
         if !self.fits(index, &outgoing.message, terms.subscription_ids) {
             // [MQTT-3.1.2-25]
@@ -144,7 +149,7 @@ impl<J: Journal> Hub<J> {
     /// The next identifier, if the client's window and output have room.
     fn window_room(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
         let connection = &self.connections[index];
-        if connection.pending_bytes() > self.output_max_bytes {
+        if connection.pending_bytes() > self.spare.output_max_bytes() {
             return None;
         }
         let send_maximum = usize::from(connection.agreement().send_maximum);
@@ -239,7 +244,7 @@ impl<J: Journal> Hub<J> {
             return;
         }
         let mut portion = CLIENT_STEPS;
-        while self.connections[index].pending_bytes() <= self.output_max_bytes {
+        while self.connections[index].pending_bytes() <= self.spare.output_max_bytes() {
             if self.resend_next(session, index) {
                 continue;
             }
@@ -545,7 +550,7 @@ impl<J: Journal> Hub<J> {
         packet_id: Option<PacketId>,
         dup: bool,
     ) -> bool {
-        let terms = Terms {
+        let terms = DeliveryTerms {
             qos: delivery.qos,
             retain: delivery.retain,
             subscription_ids: delivery.subscription_ids.as_slice(),
@@ -607,7 +612,7 @@ impl<J: Journal> Hub<J> {
         &mut self,
         index: ConnectionIndex,
         outgoing: &Outgoing<'_>,
-        terms: Terms<'_>,
+        terms: DeliveryTerms<'_>,
         packet_id: Option<PacketId>,
         dup: bool,
     ) -> bool {
@@ -676,11 +681,11 @@ fn with_alias<'i>(connection: &Connection, header: Header<'i>, message: &Message
     Some(header).filter(fits).or_else(|| Some(Header { alias: Alias::None, ..header }).filter(fits))
 }
 
-fn retained_terms(qos: QoS, subscription_ids: &[SubscriptionId]) -> Terms<'_> {
-    Terms { qos, retain: true, subscription_ids, share: None, shared_frame: false }
+fn retained_terms(qos: QoS, subscription_ids: &[SubscriptionId]) -> DeliveryTerms<'_> {
+    DeliveryTerms { qos, retain: true, subscription_ids, share: None, shared_frame: false }
 }
 
-fn delivery(outgoing: &mut Outgoing<'_>, terms: Terms<'_>, ledger: &Arc<Ledger>) -> PendingMessage {
+fn delivery(outgoing: &mut Outgoing<'_>, terms: DeliveryTerms<'_>, ledger: &Arc<Ledger>) -> PendingMessage {
     PendingMessage {
         message: outgoing.keep(ledger).into(),
         qos: terms.qos,

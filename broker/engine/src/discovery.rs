@@ -8,11 +8,11 @@ use tautwire_protocol::{Property, PropertyId, Publish, QoS};
 use tautwire_router::ShardIndex;
 use tautwire_session::Journal;
 
-use crate::deliver::Terms;
+use crate::deliver::DeliveryTerms;
 use crate::frames::Outgoing;
 use crate::place::ConnectionIndex;
 use crate::regime::Regime;
-use crate::route::Origin;
+use crate::route::Publisher;
 use crate::shard::Shard;
 
 const PREFIX: &str = "$SYS/contracts/";
@@ -127,7 +127,7 @@ impl<J: Journal> Shard<J> {
             retain: true,
             expires_at_ms: None,
         };
-        if self.publish(&mut Outgoing::new(message), Origin::Broker).is_err() {
+        if self.publish(&mut Outgoing::new(message), Publisher::Broker).is_err() {
             log::warn!("{topic} was not published: the broker retains as much as it may");
         }
     }
@@ -165,8 +165,13 @@ impl<J: Journal> Shard<J> {
             retain: false,
             expires_at_ms: None,
         };
-        let terms =
-            Terms { qos: QoS::AtMostOnce, retain: false, subscription_ids: &[], share: None, shared_frame: false };
+        let terms = DeliveryTerms {
+            qos: QoS::AtMostOnce,
+            retain: false,
+            subscription_ids: &[],
+            share: None,
+            shared_frame: false,
+        };
         self.hub.deliver_at_most_once(index, &Outgoing::new(message), terms);
         true
     }

@@ -15,7 +15,7 @@ use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::mount::MountPoint;
 use crate::place::SessionIndex;
-use crate::route::{Origin, Subscription};
+use crate::route::{Publisher, Subscription};
 
 /// The first level of a filter that names a format: `$as/json/sensors/#`.
 const AS: &str = "$as/";
@@ -110,7 +110,7 @@ impl<J: Journal> Hub<J> {
         found: &[Subscription],
         contract: Option<&Contract>,
         outgoing: &mut Outgoing<'_>,
-        origin: Origin,
+        publisher: Publisher,
         published_at: u64,
     ) -> bool {
         let shared = outgoing.forms.clone();
@@ -123,8 +123,8 @@ impl<J: Journal> Hub<J> {
             self.visited += if is_new { outgoing.message.payload.len() as u64 } else { 0 };
             self.count_form(form, is_new);
             matched |= match form {
-                Form::AsItIs => self.deliver_same(same, outgoing, origin, published_at),
-                Form::Made(message) => self.deliver_same(same, &mut Outgoing::of(message), origin, published_at),
+                Form::AsItIs => self.deliver_same(same, outgoing, publisher, published_at),
+                Form::Made(message) => self.deliver_same(same, &mut Outgoing::of(message), publisher, published_at),
                 Form::Impossible(said) => {
                     let (told, untold): (Vec<Subscription>, Vec<Subscription>) =
                         same.iter().partition(|subscription| self.can_be_told(subscription.session));
@@ -132,7 +132,7 @@ impl<J: Journal> Hub<J> {
                     for Subscription { session, .. } in untold {
                         self.note_drop(session, DropReason::Untranscodable, outgoing.message.topic);
                     }
-                    self.deliver_same(&told, &mut Outgoing::of(said), origin, published_at)
+                    self.deliver_same(&told, &mut Outgoing::of(said), publisher, published_at)
                 }
             };
         }

@@ -11,7 +11,7 @@ use tautwire_router::{Exchange, ShardIndex};
 use tautwire_session::{Change, Journal, LogPosition, PendingMessage, Record, RetainedChange, SessionNumber};
 
 use crate::access::Access;
-use crate::account::Throttled;
+use crate::account::Spare;
 use crate::cold::ColdRoom;
 use crate::connections::{Connections, OutputPool, Reason};
 use crate::contracts::ViolationLog;
@@ -29,7 +29,6 @@ use crate::settings::Settings;
 use crate::shared::Shared;
 use crate::survey::Surveys;
 use crate::terms::TermsBook;
-use crate::throttle::Throttle;
 use crate::transit::Transit;
 use crate::waiting::Waiting;
 use crate::wheel::{Timer, Wheel};
@@ -117,16 +116,8 @@ pub(crate) struct Hub<J> {
     pub(crate) jobs: Jobs,
     pub(crate) all_counters: Arc<[Counters]>,
     pub(crate) now_ms: u64,
-    /// Bytes that are free, less what has been taken since that was last looked at.
-    pub(crate) spare_bytes: u64,
-    /// As long as so many are spare, other shards need not be looked at.
-    pub(crate) enough_spare_bytes: u64,
-    /// Output of one connection beyond which it gets no more, and is not heard: the setting, or less where memory is scarce.
-    pub(crate) output_max_bytes: usize,
-    /// Filters that are closed for the sake of sessions that hold too much, on all shards.
-    pub(crate) throttle: Arc<Throttle>,
-    /// The sessions of this shard for which some are.
-    pub(crate) throttled: Vec<Throttled>,
+    /// What this shard may still take.
+    pub(crate) spare: Spare,
     pub(crate) violation_log: ViolationLog,
     pub(crate) scans: Scans,
     /// What operators want to know.
@@ -142,7 +133,7 @@ impl<J: Journal> Hub<J> {
         let regime = board.current();
         let settings = regime.settings.clone();
         let memory = Share::new(memory, usize::from(shard.0));
-        let output_max_bytes = settings.connection_output_bytes;
+        let spare = Spare::new(settings.connection_output_bytes, throttle);
         let transit = Transit::new(exchange.shards());
         let quotas = settings.quotas();
         let flapping = settings.flapping().map(Flapping::new);
@@ -183,11 +174,7 @@ impl<J: Journal> Hub<J> {
             jobs: Jobs::default(),
             all_counters,
             now_ms,
-            spare_bytes: u64::MAX,
-            enough_spare_bytes: 0,
-            output_max_bytes,
-            throttle,
-            throttled: Vec::new(),
+            spare,
             violation_log: ViolationLog::default(),
             scans: Scans::default(),
             surveys: Surveys::default(),

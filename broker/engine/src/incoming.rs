@@ -12,11 +12,11 @@ use tautwire_session::{AckLevel, Change, Journal, LogState};
 
 use crate::ack::Ack;
 use crate::connections::{Chunk, Reason};
-use crate::contracts::{Ending, MessageRefusal};
+use crate::contracts::{Consequence, MessageRefusal};
 use crate::frames::Outgoing;
 use crate::hub::Hub;
 use crate::place::{ConnectionIndex, SessionIndex};
-use crate::route::{NotRouted, Origin};
+use crate::route::{NotRouted, Publisher};
 use crate::shard::{Handled, Shard};
 
 /// A topic to which no client may publish.
@@ -120,14 +120,14 @@ impl<J: Journal> Shard<J> {
             Ok(()) => {
                 let asker = self.hub.access.is_closed().then_some(index);
                 let mut outgoing = Outgoing { chunk: Some((chunk, payload_at)), asker, ..Outgoing::new(message) };
-                self.publish(&mut outgoing, Origin::Session(session))
+                self.publish(&mut outgoing, Publisher::Session(session))
             }
             Err(refusal) => Err(refusal),
         };
         let level = self.hub.ack_level(index, &topic);
         self.keep_alias(index, alias, topic);
         if let Err(refusal) = &outcome
-            && refusal.ending == Ending::WhenThereIsMemory
+            && refusal.consequence == Consequence::WhenThereIsMemory
             && qos != QoS::AtMostOnce
         {
             self.hub.counters().publishes_refused_memory.add(1);
@@ -179,15 +179,19 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Retains and routes; says whether anybody wanted it.
-    pub(crate) fn publish(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> Result<bool, Box<MessageRefusal>> {
+    pub(crate) fn publish(
+        &mut self,
+        outgoing: &mut Outgoing<'_>,
+        publisher: Publisher,
+    ) -> Result<bool, Box<MessageRefusal>> {
         let generation =
-            if outgoing.message.retain { self.retain(outgoing, origin) } else { Ok(self.hub.exchange.generation()) };
-        let routed = generation.and_then(|generation| self.route(outgoing, origin, generation));
+            if outgoing.message.retain { self.retain(outgoing, publisher) } else { Ok(self.hub.exchange.generation()) };
+        let routed = generation.and_then(|generation| self.route(outgoing, publisher, generation));
         routed.or_else(|why| self.refuse_message(why, outgoing))
     }
 
     /// Retains a message; gives the generation with which it must be routed.
-    fn retain(&mut self, outgoing: &mut Outgoing<'_>, origin: Origin) -> Result<u64, NotRouted> {
+    fn retain(&mut self, outgoing: &mut Outgoing<'_>, publisher: Publisher) -> Result<u64, NotRouted> {
         if let Some(asker) = outgoing.asker.take()
             && !self.hub.may_publish(asker, None, &outgoing.message)
         {
@@ -206,7 +210,7 @@ impl<J: Journal> Shard<J> {
             return Err(NotRouted::NoDisk(self.hub.log_state()));
         }
         let message = outgoing.message;
-        let claim = self.retained_claim(origin);
+        let claim = self.retained_claim(publisher);
         let keep = || outgoing.keep(self.hub.memory.ledger());
         let retention = self.hub.exchange.retain_for(claim.as_ref(), &message, keep).map_err(|refused| {
             let counters = self.hub.counters();
@@ -220,8 +224,8 @@ impl<J: Journal> Shard<J> {
     }
 
     /// Against whose quota a retained message counts, where there is one.
-    fn retained_claim(&self, origin: Origin) -> Option<RetainedClaim> {
-        let Origin::Session(session) = origin else { return None };
+    fn retained_claim(&self, publisher: Publisher) -> Option<RetainedClaim> {
+        let Publisher::Session(session) = publisher else { return None };
         let of_user = self.hub.quotas.of_user.retained;
         if let Some(user) = self.hub.sessions.user(session).filter(|_| of_user.is_bounded()) {
             return Some(RetainedClaim { owner: user.owner(), quota: of_user });
@@ -389,11 +393,11 @@ impl<J: Journal> Shard<J> {
 
     /// Whether a refusal is to cost the publisher its connection.
     fn ends_connection(&self, index: ConnectionIndex, qos: QoS, refusal: &MessageRefusal) -> bool {
-        match refusal.ending {
-            Ending::Never | Ending::WhenThereIsMemory => false,
-            Ending::Always => true,
-            Ending::Unacknowledged => qos != QoS::AtMostOnce && !self.hub.connections[index].is_v5(),
-            Ending::WithoutAnswer => qos == QoS::AtMostOnce || !self.hub.connections[index].is_v5(),
+        match refusal.consequence {
+            Consequence::Never | Consequence::WhenThereIsMemory => false,
+            Consequence::Always => true,
+            Consequence::Unacknowledged => qos != QoS::AtMostOnce && !self.hub.connections[index].is_v5(),
+            Consequence::WithoutAnswer => qos == QoS::AtMostOnce || !self.hub.connections[index].is_v5(),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::frames::Outgoing;
 use crate::handshake::keep_alive_limit_ms;
 use crate::hub::Action;
 use crate::place::{ConnectionIndex, SessionIndex};
-use crate::route::Origin;
+use crate::route::Publisher;
 use crate::sessions::Away;
 use crate::shard::Shard;
 
@@ -142,7 +142,7 @@ impl<J: Journal> Shard<J> {
         // No Local speaks of connections; a will has none any more, but its client's own subscriptions count as local.
         // There was memory for it when it was accepted.
         let mut outgoing = Outgoing { is_admitted: true, ..Outgoing::new(parts) };
-        if self.publish(&mut outgoing, Origin::Session(session)).is_err() {
+        if self.publish(&mut outgoing, Publisher::Session(session)).is_err() {
             self.hub.counters().publishes_refused.add(1);
         }
     }

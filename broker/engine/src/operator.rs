@@ -12,7 +12,7 @@ use crate::fan_out::Burst;
 use crate::frames::{Header, Outgoing};
 use crate::hub::Hub;
 use crate::incoming::Disconnection;
-use crate::route::Origin;
+use crate::route::Publisher;
 use crate::shard::Shard;
 
 /// A message that the operator wants published.
@@ -106,7 +106,7 @@ impl<J: Journal> Shard<J> {
         let mut outgoing = Outgoing::new(message);
         self.check_for_operator(&outgoing.message)?;
         let burst = Burst::begin(&self.hub);
-        let published = self.publish(&mut outgoing, Origin::Broker);
+        let published = self.publish(&mut outgoing, Publisher::Broker);
         self.end_burst(&burst);
         let matched = published.map_err(|refusal| NotPublished::Refused(refusal.reason, refusal.why))?;
         Ok(Published { matched, promise: self.hub.promise_to_operator(message.topic) })

@@ -10,11 +10,11 @@ use tautwire_session::{
     ShardNumber, Untaken, UntakenFor,
 };
 
-use crate::deliver::Terms;
+use crate::deliver::DeliveryTerms;
 use crate::formats;
 use crate::frames::Outgoing;
 use crate::place::SessionIndex;
-use crate::route::Origin;
+use crate::route::Publisher;
 use crate::sessions::{Extent, Written};
 use crate::shard::Shard;
 
@@ -211,7 +211,7 @@ impl<J: Journal> Shard<J> {
         let sessions = &self.hub.sessions;
         let matches = self.table.find_only(outgoing.message.topic, |session| lived_there(sessions[session].name()));
         let contract = self.hub.contracts.find(outgoing.message.topic).cloned();
-        self.hub.deliver_to_all(&matches, contract.as_deref(), outgoing, Origin::Broker, 0);
+        self.hub.deliver_to_all(&matches, contract.as_deref(), outgoing, Publisher::Broker, 0);
     }
 
     /// Gives a message of a shared subscription to the member that was chosen, or to another one where that has gone.
@@ -224,7 +224,7 @@ impl<J: Journal> Shard<J> {
         let record = session.and_then(|session| self.hub.sessions[session].subscriptions().get(share));
         match session.zip(record) {
             Some((session, record)) => {
-                let terms = Terms {
+                let terms = DeliveryTerms {
                     qos: record.options.qos.min(outgoing.message.qos),
                     retain: record.options.retain_as_published && outgoing.message.retain,
                     subscription_ids: record.identifier.as_slice(),

@@ -13,7 +13,7 @@ use tautwire_topics::{FilterTree, MatchCache, Reusable};
 
 use crate::access::Stamps;
 use crate::contracts::BrokenContract;
-use crate::deliver::Terms;
+use crate::deliver::DeliveryTerms;
 use crate::fan_out::Burst;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
@@ -118,7 +118,7 @@ pub(crate) enum NotRouted {
 
 /// Where a message comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum Publisher {
     /// A session of this shard.
     Session(SessionIndex),
     /// The broker itself, or a session that has ended.
@@ -146,7 +146,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn route(
         &mut self,
         outgoing: &mut Outgoing<'_>,
-        origin: Origin,
+        publisher: Publisher,
         published_at: u64,
     ) -> Result<bool, NotRouted> {
         let Shard { hub, table, .. } = self;
@@ -170,11 +170,11 @@ impl<J: Journal> Shard<J> {
 
         let contract = matches.contract.as_deref();
         let goes_further = hub.transit.shards() > 1 || !matches.routes.shares.is_empty();
-        if contract.is_some() && goes_further && origin != Origin::Shard && hub.wanted_formats.are_wanted() {
+        if contract.is_some() && goes_further && publisher != Publisher::Shard && hub.wanted_formats.are_wanted() {
             outgoing.forms = Some(Arc::default());
         }
-        let mut matched = hub.deliver_to_all(matches, contract, outgoing, origin, published_at);
-        if origin == Origin::Shard {
+        let mut matched = hub.deliver_to_all(matches, contract, outgoing, publisher, published_at);
+        if publisher == Publisher::Shard {
             return Ok(matched);
         }
         for shard in matches.routes.shards.without(hub.shard) {
@@ -216,7 +216,7 @@ impl<J: Journal> Shard<J> {
                         forms: forms.cloned(),
                         ..Outgoing::new(message)
                     };
-                    let _ = self.route(&mut outgoing, Origin::Shard, generation);
+                    let _ = self.route(&mut outgoing, Publisher::Shard, generation);
                     len
                 }
                 Parcel::Member(key, delivery) => {
@@ -301,13 +301,13 @@ impl<J: Journal> Hub<J> {
         matches: &Matches,
         contract: Option<&Contract>,
         outgoing: &mut Outgoing<'_>,
-        origin: Origin,
+        publisher: Publisher,
         published_at: u64,
     ) -> bool {
         let (plain, in_formats) = matches.subscriptions.split_at(matches.plain);
-        let mut matched = self.deliver_matches(plain, outgoing, origin, published_at);
+        let mut matched = self.deliver_matches(plain, outgoing, publisher, published_at);
         if !in_formats.is_empty() {
-            matched |= self.deliver_in_formats(in_formats, contract, outgoing, origin, published_at);
+            matched |= self.deliver_in_formats(in_formats, contract, outgoing, publisher, published_at);
         }
         matched
     }
@@ -319,7 +319,7 @@ impl<J: Journal> Hub<J> {
         &mut self,
         found: &[Subscription],
         outgoing: &mut Outgoing<'_>,
-        origin: Origin,
+        publisher: Publisher,
         published_at: u64,
     ) -> bool {
         let shared_frame = found.len() > 1;
@@ -335,13 +335,13 @@ impl<J: Journal> Hub<J> {
             let (own, others) = rest.split_at(count);
             rest = others;
             if let [only] = own {
-                if wants(only, origin, published_at) {
+                if wants(only, publisher, published_at) {
                     matched = true;
                     let terms = terms(only, outgoing, only.identifier.as_slice(), shared_frame);
                     self.deliver(only.session, outgoing, terms);
                 }
             } else {
-                let wanted = |subscription: &&Subscription| wants(subscription, origin, published_at);
+                let wanted = |subscription: &&Subscription| wants(subscription, publisher, published_at);
                 matched |= self.deliver_overlapping(own.iter().filter(wanted), outgoing, shared_frame);
             }
         }
@@ -353,10 +353,10 @@ impl<J: Journal> Hub<J> {
         &mut self,
         found: &[Subscription],
         outgoing: &mut Outgoing<'_>,
-        origin: Origin,
+        publisher: Publisher,
         published_at: u64,
     ) -> bool {
-        self.deliver_matches(found, outgoing, origin, published_at)
+        self.deliver_matches(found, outgoing, publisher, published_at)
     }
 
     fn deliver_overlapping<'s>(
@@ -456,7 +456,7 @@ impl<J: Journal> Hub<J> {
     }
 
     fn deliver_to_member(&mut self, session: SessionIndex, delivery: &PendingMessage) {
-        let terms = Terms {
+        let terms = DeliveryTerms {
             qos: delivery.qos,
             retain: delivery.retain,
             subscription_ids: delivery.subscription_ids.as_slice(),
@@ -468,13 +468,13 @@ impl<J: Journal> Hub<J> {
     }
 }
 
-fn wants(subscription: &Subscription, origin: Origin, published_at: u64) -> bool {
-    match origin {
+fn wants(subscription: &Subscription, publisher: Publisher, published_at: u64) -> bool {
+    match publisher {
         // [MQTT-3.8.3-3]
-        Origin::Session(session) => !(subscription.no_local && session == subscription.session),
-        Origin::Broker => true,
+        Publisher::Session(session) => !(subscription.no_local && session == subscription.session),
+        Publisher::Broker => true,
         // Published before the subscription was made: what was retained of it has been sent already.
-        Origin::Shard => published_at >= subscription.since,
+        Publisher::Shard => published_at >= subscription.since,
     }
 }
 
@@ -483,8 +483,8 @@ fn terms<'a>(
     outgoing: &Outgoing<'_>,
     subscription_ids: &'a [SubscriptionId],
     shared_frame: bool,
-) -> Terms<'a> {
-    Terms {
+) -> DeliveryTerms<'a> {
+    DeliveryTerms {
         qos: subscription.qos.min(outgoing.message.qos),
         // [MQTT-3.3.1-12], [MQTT-3.3.1-13]
         retain: subscription.retain_as_published && outgoing.message.retain,

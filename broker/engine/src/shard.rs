@@ -137,7 +137,7 @@ impl<J: Journal> Shard<J> {
     /// One whose packets give others much to write is paused, and what it had sent behind them waits.
     pub fn receive(&mut self, id: ConnectionId, chunk: &Chunk, range: Range<usize>, now_ms: u64) -> usize {
         self.hub.now_ms = now_ms;
-        let output_max_bytes = self.hub.output_max_bytes;
+        let output_max_bytes = self.hub.spare.output_max_bytes();
         let mut burst = Burst::begin(&self.hub);
         let mut at = range.start;
         while at < range.end {
@@ -517,7 +517,7 @@ impl<J: Journal> Shard<J> {
 
     /// Hears a client again that has taken enough of its output.
     fn unchoke(&mut self, index: ConnectionIndex, pending_bytes: usize) {
-        let enough = pending_bytes <= self.hub.output_max_bytes / 2;
+        let enough = pending_bytes <= self.hub.spare.output_max_bytes() / 2;
         if enough && self.hub.connections[index].is_held_for(Reason::Output) {
             let id = self.hub.id(index);
             self.hub.hear_again(id, Reason::Output);

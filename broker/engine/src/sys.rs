@@ -10,7 +10,7 @@ use tautwire_session::Journal;
 
 use crate::counters::Totals;
 use crate::frames::Outgoing;
-use crate::route::Origin;
+use crate::route::Publisher;
 use crate::settings::Settings;
 use crate::shard::Shard;
 
@@ -179,7 +179,7 @@ impl<J: Journal> Shard<J> {
             .exchange
             .retained_message(&topic)
             .is_some_and(|held| held.hot().is_some_and(|held| held.payload() == message.payload));
-        if !unchanged && self.publish(&mut Outgoing::new(message), Origin::Broker).is_err() {
+        if !unchanged && self.publish(&mut Outgoing::new(message), Publisher::Broker).is_err() {
             log::warn!("{topic} was not published: the broker retains as much as it may");
         }
     }

@@ -272,7 +272,7 @@ impl<J: Journal> Hub<J> {
         if let Some(bytes) = connection.agreement().maximum_packet_size_bytes {
             findings.push(Finding::PacketLimit(bytes.get()));
         }
-        let is_output_full = connection.pending_bytes() > self.output_max_bytes;
+        let is_output_full = connection.pending_bytes() > self.spare.output_max_bytes();
         if is_output_full {
             findings.insert(0, Finding::OutputFull(connection.pending_bytes()));
         }

@@ -5,7 +5,7 @@ use tautwire_protocol::{PacketId, QoS, RetainHandling, SubscriptionId, Subscript
 
 use crate::numbers::{SessionId, ShardNumber};
 use crate::record::encode as number;
-use crate::record::{Delivery, Ids, Member, Record, RecordError, RecordFault, SHARDS_MAX};
+use crate::record::{Ids, Member, PendingRecord, Record, RecordError, RecordFault, SHARDS_MAX};
 
 /// The records of a frame's body, in order. After an error there is nothing more: what follows cannot be told.
 #[derive(Debug, Clone)]
@@ -151,7 +151,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    fn delivery(&mut self) -> Result<Delivery<'a>, RecordError> {
+    fn delivery(&mut self) -> Result<PendingRecord<'a>, RecordError> {
         let message = self.id()?;
         let known = 0b11 | number::DELIVERY_RETAIN | number::DELIVERY_SHARE;
         let (flags, qos) = self.checked(Cursor::u8, |flags| {
@@ -161,7 +161,7 @@ impl<'a> Cursor<'a> {
         let count = self.u32()? as usize;
         let start = self.at;
         let ids = self.take(count.saturating_mul(4))?;
-        Ok(Delivery {
+        Ok(PendingRecord {
             message,
             qos,
             retain: flags & number::DELIVERY_RETAIN != 0,

@@ -2,7 +2,7 @@
 
 use tautwire_message::{Format, MessageId, MessageRef};
 
-use crate::record::{Delivery, Record};
+use crate::record::{PendingRecord, Record};
 
 pub(super) const MESSAGE: u8 = 1;
 pub(super) const OPENED: u8 = 2;
@@ -158,7 +158,7 @@ impl<'a> Writer<'a> {
         out
     }
 
-    fn delivery(self, delivery: &Delivery<'_>) -> Writer<'a> {
+    fn delivery(self, delivery: &PendingRecord<'_>) -> Writer<'a> {
         let flags = delivery.qos.as_u8()
             | if delivery.retain { DELIVERY_RETAIN } else { 0 }
             | if delivery.share.is_some() { DELIVERY_SHARE } else { 0 };

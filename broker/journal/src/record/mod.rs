@@ -50,11 +50,11 @@ pub enum Record<'a> {
     /// A subscription is removed.
     Unsubscribed { session: SessionId, filter: &'a str },
     /// A message joins the end of the queue.
-    Queued { session: SessionId, delivery: Delivery<'a> },
+    Queued { session: SessionId, delivery: PendingRecord<'a> },
     /// The message at the front of the queue leaves it unsent.
     Withdrawn { session: SessionId },
     /// A message that never waited takes a packet identifier, which is reserved by this.
-    Started { session: SessionId, packet_id: PacketId, delivery: Delivery<'a> },
+    Started { session: SessionId, packet_id: PacketId, delivery: PendingRecord<'a> },
     /// The message at the front of the queue takes a packet identifier, which is reserved by this.
     StartedQueued { session: SessionId, packet_id: PacketId },
     /// PUBREC came.
@@ -93,7 +93,7 @@ pub enum Record<'a> {
 
 /// A message on its way to one client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Delivery<'a> {
+pub struct PendingRecord<'a> {
     /// Which message.
     pub message: MessageId,
     /// The lower of the message's QoS and the subscription's.

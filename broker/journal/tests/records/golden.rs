@@ -1,7 +1,7 @@
 //! The bytes of version 1, written by hand and never by the code under test.
 
 use tautwire_journal::disk::{Disk, DiskFile, LyingDisk};
-use tautwire_journal::record::{Delivery, Ids, Member, Record, Records};
+use tautwire_journal::record::{Ids, Member, PendingRecord, Record, Records};
 use tautwire_journal::{Epoch, Log, LogId, Position, SEGMENT_MIN_BYTES, SessionId, Settings, ShardNumber, TurnNumber};
 use tautwire_message::{Format, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS, RetainHandling, SubscriptionId, SubscriptionOptions};
@@ -49,14 +49,15 @@ fn records_have_the_bytes_that_were_agreed_on() {
         retain: false,
         expires_at_ms: None,
     };
-    let delivery = Delivery {
+    let delivery = PendingRecord {
         message: id,
         qos: QoS::AtLeastOnce,
         retain: true,
         subscription_ids: Ids::Given(&ids),
         share: Some(share),
     };
-    let plain = Delivery { qos: QoS::ExactlyOnce, retain: false, subscription_ids: Ids::NONE, share: None, ..delivery };
+    let plain =
+        PendingRecord { qos: QoS::ExactlyOnce, retain: false, subscription_ids: Ids::NONE, share: None, ..delivery };
     let records = [
         Record::Message(message),
         Record::Opened { session, at_ms: NOW_MS, client_id: "client-ü" },

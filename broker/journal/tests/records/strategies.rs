@@ -1,7 +1,7 @@
 //! Records of all kinds with values of all kinds.
 
 use proptest::prelude::*;
-use tautwire_journal::record::{Delivery, Ids, Member, Record};
+use tautwire_journal::record::{Ids, Member, PendingRecord, Record};
 use tautwire_journal::{SessionId, ShardNumber};
 use tautwire_message::{Format, MessageId, MessageRef};
 use tautwire_protocol::{PacketId, QoS, RetainHandling, SubscriptionId, SubscriptionOptions};
@@ -68,7 +68,7 @@ fn record<'a>(parts: &'a Parts, ids: &'a [SubscriptionId]) -> Record<'a> {
         retain: flag(2),
         expires_at_ms: flag(3).then_some(numbers[0] - 1),
     };
-    let delivery = Delivery {
+    let delivery = PendingRecord {
         message: id,
         qos,
         retain: flag(2),

@@ -1,6 +1,6 @@
 //! A record of a frame as named values.
 
-use tautwire_journal::record::{Delivery, Record};
+use tautwire_journal::record::{PendingRecord, Record};
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_session::parts_of_name;
 
@@ -110,7 +110,7 @@ fn add_message(fields: &mut Fields, message: &MessageRef<'_>, with_payload: bool
     }
 }
 
-fn add_delivery(fields: &mut Fields, delivery: &Delivery<'_>) {
+fn add_delivery(fields: &mut Fields, delivery: &PendingRecord<'_>) {
     fields.add("message", delivery.message.to_string());
     fields.add("qos", delivery.qos as u64);
     fields.add("retain", delivery.retain);
