@@ -400,7 +400,7 @@ function compileReader(shape: Shape<ReadShape>, generate: boolean | "auto"): voi
   const path = pathOf(shape);
   const literal = (values: readonly string[]): string => `return {${path.map(({ key }, i) => `${JSON.stringify(key)}:${values[i]}`).join()}}`;
   if (shape.fields > MAX_INLINE) {
-    shape.make = compile(generate, "v", literal(path.map((_, i) => `v[${i}]`))) as typeof shape.make;
+    shape.make = compile(generate, "v", literal(path.map((_, i) => `v[${i}]`)));
     return;
   }
   let body = "";
