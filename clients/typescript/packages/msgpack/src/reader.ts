@@ -1,8 +1,8 @@
 import { MsgpackError, type MsgpackErrorCode } from "./error.js";
 import { type Extension, ExtensionValue, Timestamp } from "./extension.js";
-import { Names } from "./names.js";
+import { intern, Names } from "./names.js";
 import { compile, isUtf8, latin1Slice, utf8Slice } from "./platform.js";
-import { MAX_FIELDS, none, type Shape, Shapes } from "./shapes.js";
+import { MAX_FIELDS, MAX_INLINE, none, type Shape, Shapes } from "./shapes.js";
 import { readUtf8 } from "./utf8.js";
 
 /** Views of the last input's memory are kept while it is no larger than this. */
@@ -319,11 +319,11 @@ function map(r: Reader, n: number, depth: number): unknown {
   if (n === 0) return {};
   const root = n > MAX_FIELDS ? none : shapes.begin();
   let first = root.last;
-  if (root === none) return unshaped(r, n, depth);
   if (!isNext(r, first)) {
+    const { misses } = r.names;
     const k = key(r);
     first = shapes.next(root, k);
-    if (first === none) return unknown(r, root, [], k, n, depth);
+    if (first === none) return unshaped(r, k, misses, n, depth);
   }
   const fast = first.byFields?.[n];
   return fast === undefined ? entries(r, first, [], n, depth) : fast(r, r.at, depth);
@@ -345,19 +345,23 @@ function entries(r: Reader, shape: Shape<ReadShape>, values: unknown[], n: numbe
     } else {
       const k = key(r);
       const found = shapes.next(shape, k);
-      if (found === none) return unknown(r, shape, values, k, n, depth);
+      // What is not remembered goes on without a shape.
+      if (found === none) {
+        const o = make(shape, values);
+        define(o, k, value(r, depth));
+        return rest(r, o, n - i - 1, depth);
+      }
       shape = found;
     }
   }
   if (shapes.isDue(shape)) compileReader(shape, r.options.generate);
+  if (shape.code !== undefined) {
+    // The next one is probably like this one.
+    let first = shape;
+    while (first.fields > 1) first = first.parent!;
+    (first.byFields ??= [])[n] = shape.code;
+  }
   return make(shape, values);
-}
-
-/** Goes on in a map of `n` entries without a shape: after those of `shape`, there is the value of `k`. */
-function unknown(r: Reader, shape: Shape<ReadShape>, values: readonly unknown[], k: string, n: number, depth: number): Record<string, unknown> {
-  const o = make(shape, values);
-  define(o, k, value(r, depth));
-  return rest(r, o, n - values.length - 1, depth);
 }
 
 /** Whether the name of `shape` comes next; if so, it is taken. */
@@ -375,44 +379,49 @@ function isNext(r: Reader, { size, name }: Shape<ReadShape>): boolean {
 
 /** The object of `shape` with `values`. */
 function make(shape: Shape<ReadShape>, values: readonly unknown[]): Record<string, unknown> {
-  const keys = shape.keys();
+  if (shape.make !== undefined) return shape.make(values) as Record<string, unknown>;
+  const keys = (shape.keys ??= pathOf(shape).map(({ key }) => intern(key!)));
   const o: Record<string, unknown> = {};
   for (let i = 0; i < keys.length; i++) o[keys[i]!] = values[i];
   return o;
 }
 
+/** The shapes on the way to this one, which is the last: one for each property. */
+function pathOf(shape: Shape<ReadShape>): Shape<ReadShape>[] {
+  return shape.parent === undefined ? [] : [...pathOf(shape.parent), shape];
+}
+
 /**
  * What `map` does after the first name of a shape as compiled code, where that is allowed: names become constant words,
- * values are dispatched in place, and the object comes from one literal.
+ * values are dispatched in place, and the object comes from one literal, which takes a fraction of the time that its
+ * properties take one by one. Wide shapes get the literal alone.
  */
 function compileReader(shape: Shape<ReadShape>, generate: boolean | "auto"): void {
-  const path: Shape<ReadShape>[] = [];
-  for (let at: Shape<ReadShape> | undefined = shape; at; at = at.parent) path.unshift(at);
+  const path = pathOf(shape);
+  const literal = (values: readonly string[]): string => `return {${path.map(({ key }, i) => `${JSON.stringify(key)}:${values[i]}`).join()}}`;
+  if (shape.fields > MAX_INLINE) {
+    shape.make = compile(generate, "v", literal(path.map((_, i) => `v[${i}]`)));
+    return;
+  }
   let body = "";
   const values: string[] = [];
   path.forEach(({ name, size }, i) => {
-    if (i === 0) return;
     const words = size >> 2;
     const differs = name.map((c, j) => (j < words ? `d.getInt32(p+${j * 4})!==${c}` : `u[p+${j + words * 3}]!==${c}`)).join("||");
-    if (i > 1) body += `if(p+${size}>=e||${differs}){r.at=p;return E(r,K[${i - 1}],[${values.join()}],${path.length - 1},z)}p+=${size};`;
+    if (i > 0) body += `if(p+${size}>=e||${differs}){r.at=p;return E(r,K[${i - 1}],[${values.join()}],${path.length},z)}p+=${size};`;
     body += `var v${i};t=u[p];
 if(t<128&&p<e){v${i}=t;p++}else if(t===203&&p+9<=e){v${i}=d.getFloat64(p+1);p+=9}else{r.at=p;v${i}=V(r,z);p=r.at}
 `;
     values.push(`v${i}`);
   });
-  const literal = values.map((v, i) => `${JSON.stringify(path[i + 1]!.key)}:${v}`).join();
-  const text = `return function(r,p,z){var u=r.bytes,d=r.view,e=r.end,t;${body}r.at=p;return {${literal}}}`;
-  const made = compile(generate, "E,K,V", text)?.(entries, path, value) as ReadShape | undefined;
-  if (made !== undefined) (path[1]!.byFields ??= [])[shape.fields] = made;
+  const text = `return function(r,p,z){var u=r.bytes,d=r.view,e=r.end,t;${body}r.at=p;${literal(values)}}`;
+  shape.code = compile(generate, "E,K,V", text)?.(entries, path, value) as ReadShape | undefined;
 }
 
-/** A map of `n` entries (at least one) without a shape. */
-function unshaped(r: Reader, n: number, depth: number): Record<string, unknown> {
-  const { names } = r;
-  const { misses } = names;
-  const k = key(r);
+/** Goes on in a map of `n` entries without a shape, after its first name; `misses` is of before that. */
+function unshaped(r: Reader, k: string, misses: number, n: number, depth: number): Record<string, unknown> {
   // Engines take much longer to give an object new properties, and many, unless it is one that keeps them in a table.
-  const isNew = n > MAX_FIELDS || names.misses > Math.max(misses, NEW_NAMES);
+  const isNew = n > MAX_FIELDS || r.names.misses > Math.max(misses, NEW_NAMES);
   const o = (isNew ? Object.create(null) : {}) as Record<string, unknown>;
   define(o, k, value(r, depth));
   rest(r, o, n - 1, depth);

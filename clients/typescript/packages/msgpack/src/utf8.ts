@@ -87,7 +87,6 @@ function textOf(n: number): string {
   const c = units;
   if (n <= 4) return cut(fromCharCode(c[0]!, c[1]!, c[2]!, c[3]!), n);
   if (n <= 8) return cut(fromCharCode(c[0]!, c[1]!, c[2]!, c[3]!, c[4]!, c[5]!, c[6]!, c[7]!), n);
-  if (n <= 12) return cut(fromCharCode(c[0]!, c[1]!, c[2]!, c[3]!, c[4]!, c[5]!, c[6]!, c[7]!, c[8]!, c[9]!, c[10]!, c[11]!), n);
   if (n <= 16) return cut(fromCharCode(c[0]!, c[1]!, c[2]!, c[3]!, c[4]!, c[5]!, c[6]!, c[7]!, c[8]!, c[9]!, c[10]!, c[11]!, c[12]!, c[13]!, c[14]!, c[15]!), n);
   return utf16Slice === undefined ? fromCharCode(...c.subarray(0, n)) : utf16Slice(unitBytes, 0, n * 2);
 }

@@ -2,7 +2,7 @@ import { MsgpackError, type MsgpackErrorCode } from "./error.js";
 import { type Extension, ExtensionValue, Timestamp } from "./extension.js";
 import { isMemory, isUint8Array, kindOf } from "./input.js";
 import { compile, utf8Write } from "./platform.js";
-import { none, type Shape, Shapes } from "./shapes.js";
+import { MAX_INLINE, none, type Shape, Shapes } from "./shapes.js";
 import { writeUtf8 } from "./utf8.js";
 
 /** Small results share blocks. The first is small, for those who encode once; each is twice the one before, up to this. */
@@ -415,12 +415,12 @@ function map(w: Writer, o: Record<string, unknown>, p: number, depth: number): n
       else if ((node = shapes.next(node, k)) === none) break;
     }
   }
-  if (node.write !== undefined) return node.write(w, o, p, depth);
+  if (node.code !== undefined) return node.code(w, o, p, depth);
   if (getPrototypeOf(o) !== plainPrototype || !w.clean) return special(w, o, p, depth);
   // Where the count is not known, the header moves if it turns out longer.
   const n = node.fields;
   if (node !== none) {
-    if (shapes.isDue(node)) node.write = compileWriter(node, w.options);
+    if (n <= MAX_INLINE && shapes.isDue(node)) node.code = compileWriter(node, w.options);
     node = shapes.root;
   }
   const start = p - w.origin;

@@ -110,13 +110,37 @@ for (const mode of modes) {
     }
   });
 
-  test(`objects of 15, 16, 64, 65 and 70,000 fields ${label}`, () => {
+  test(`objects of 15, 16, 64, 65, 128, 129 and 70,000 fields ${label}`, () => {
     const encoder = new Encoder(mode);
     const decoder = new Decoder(mode);
-    for (const n of [15, 16, 17, 64, 65, 70000]) {
+    for (const n of [15, 16, 17, 64, 65, 128, 129, 70000]) {
       const v = Object.fromEntries(Array.from({ length: n }, (_, i) => [`field${i}`, i]));
       for (let i = 0; i < (n > 1000 ? 3 : LEARNED); i++) agree(encoder, decoder, v);
     }
+  });
+
+  test(`shapes that begin alike and are as long are read right by turns ${label}`, () => {
+    const decoder = new Decoder(mode);
+    const shapes = [{ name: 1, level: 2, left: 3 }, { name: "a", level: "b", ratio: 0.5 }, { name: [], other: {}, left: null }];
+    for (let i = 0; i < 8 * LEARNED; i++) {
+      const v = shapes[(i < 4 * LEARNED ? i >> 6 : i) % 3];
+      assert.deepEqual(decoder.decode(plainEncoder.encode(v)), v);
+    }
+  });
+
+  test(`a wide map that differs at any key from its learned shape is read right ${label}`, () => {
+    const decoder = new Decoder(mode);
+    const keys = Array.from({ length: 100 }, (_, i) => `field${i}`);
+    const values = [1, 300, -5, 1.5, "text", "é", null, true, [1], { a: 1 }];
+    const read = (v) => assert.deepEqual(decoder.decode(plainEncoder.encode(v)), v);
+    const wide = Object.fromEntries(keys.map((key, i) => [key, values[i % 10]]));
+    for (let i = 0; i < LEARNED; i++) read(wide);
+    for (let at = 0; at < keys.length; at++) {
+      read(Object.fromEntries(keys.map((key, i) => [i === at ? "other" : key, values[(i + at) % 10]])));
+      read(Object.fromEntries(keys.slice(0, at).map((key) => [key, at])));
+    }
+    const bytes = plainEncoder.encode(wide);
+    for (let n = 0; n < bytes.length; n++) assert.throws(() => decoder.decode(bytes.subarray(0, n)), { code: "truncated" });
   });
 
   test(`random keys stay right and do not grow the memory without end ${label}`, () => {
@@ -149,7 +173,8 @@ for (const mode of modes) {
   });
 }
 
-test("a shape in use is compiled where that is allowed, and nowhere else", () => {
+/** Calls `run` with a function that says how many functions were compiled since its last call. */
+function counting(run) {
   const original = globalThis.Function;
   let made = 0;
   globalThis.Function = new Proxy(original, {
@@ -159,14 +184,49 @@ test("a shape in use is compiled where that is allowed, and nowhere else", () =>
     },
   });
   try {
-    for (const [mode, expected] of [[{ generate: true }, 2], [{ generate: "auto" }, 2], [{ generate: false }, 0], [{ learnShapes: false }, 0]]) {
+    run(() => {
+      const count = made;
       made = 0;
-      const encoder = new Encoder(mode);
-      const decoder = new Decoder(mode);
-      for (let i = 0; i < LEARNED; i++) agree(encoder, decoder, { a: i, b: "text" });
-      assert.equal(made, expected, JSON.stringify(mode));
-    }
+      return count;
+    });
   } finally {
     globalThis.Function = original;
   }
+}
+
+test("a shape in use is compiled where that is allowed, and nowhere else", () => {
+  counting((compiled) => {
+    for (const [mode, expected] of [[{ generate: true }, 2], [{ generate: "auto" }, 2], [{ generate: false }, 0], [{ learnShapes: false }, 0]]) {
+      const encoder = new Encoder(mode);
+      const decoder = new Decoder(mode);
+      for (let i = 0; i < LEARNED; i++) agree(encoder, decoder, { a: i, b: "text" });
+      assert.equal(compiled(), expected, JSON.stringify(mode));
+    }
+  });
+});
+
+test("a shape in steady use outlasts names that do not repeat, and is compiled once", () => {
+  counting((compiled) => {
+    const encoder = new Encoder({ generate: true });
+    const decoder = new Decoder({ generate: true });
+    let fresh = 0;
+    for (let round = 0; round < 2; round++) {
+      // More than a pause of learning.
+      for (let i = 0; i < 5000; i++) agree(encoder, decoder, { a: i, b: "text" });
+      assert.equal(compiled(), round === 0 ? 2 : 0, `round ${round}`);
+      for (let i = 0; i < 2000; i++) agree(encoder, decoder, { [`k${fresh++}`]: i, [`l${fresh++}`]: i });
+      assert.equal(compiled(), 0, `names of round ${round}`);
+    }
+  });
+});
+
+test("shapes of which each is rare are not compiled", () => {
+  counting((compiled) => {
+    const encoder = new Encoder({ generate: true });
+    const decoder = new Decoder({ generate: true });
+    for (let round = 0; round < 2 * LEARNED; round++) {
+      for (let i = 0; i < 100; i++) agree(encoder, decoder, { id: i, [`name${i}`]: 1 });
+    }
+    assert.equal(compiled(), 0);
+  });
 });
