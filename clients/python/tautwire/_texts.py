@@ -23,6 +23,8 @@ TEXTS = {
     "protocol_error": "the server sent what the standard does not allow: report it to those who make the server",
     "session_lost": "the server has lost the session, and nobody knows whether the QoS 2 message was delivered: send it again if twice is better than never",
     "store_failed": "the store of messages failed: see to its file or its disk",
+    "store_in_use": "the store is open elsewhere: close it there, or give each client its own",
+    "store_corrupt": "what is in the store cannot be read: move it away to start with an empty session",
     "queue_full": "the queue of messages is full: publish less, wait, or raise its limits",
     "output_full": "what waits to be written has reached its limit: wait until the network has taken some",
     "dropped": "a newer message took the place of this one in the full queue: publish less, or raise its limits",
