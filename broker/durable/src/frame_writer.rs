@@ -133,6 +133,11 @@ impl FrameWriter {
         self.body.is_empty()
     }
 
+    /// Bytes of it so far.
+    pub fn len(&self) -> usize {
+        self.body.len()
+    }
+
     /// The frame's body; the next one begins in `buffer`.
     pub fn take(&mut self, buffer: Vec<u8>) -> Vec<u8> {
         debug_assert!(buffer.is_empty());

@@ -127,6 +127,11 @@ impl Journal for ShardLog {
         }
     }
 
+    #[inline]
+    fn frame_bytes(&self) -> usize {
+        self.frame.len()
+    }
+
     fn has_posted_all(&self) -> bool {
         self.waiting.is_empty()
     }

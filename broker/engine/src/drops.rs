@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use tautwire_memory::{Footprint, Holds, Kind};
+
 /// Events that are kept of one session.
 const EVENTS_MAX: usize = 8;
 /// So much of a topic is kept.
@@ -61,10 +63,14 @@ pub struct DropEvent {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Drops(VecDeque<DropEvent>);
 
-impl Drops {
-    /// Most bytes that the events of a session take.
-    pub(crate) const MAX_BYTES: usize = EVENTS_MAX * (size_of::<DropEvent>() + TOPIC_MAX_BYTES);
+/// Always counted as if it were full.
+impl Holds<1> for Drops {
+    fn footprint(&self) -> Footprint<1> {
+        [(Kind::Session, EVENTS_MAX * (size_of::<DropEvent>() + TOPIC_MAX_BYTES))]
+    }
+}
 
+impl Drops {
     pub(crate) fn events(&self) -> impl Iterator<Item = &DropEvent> {
         self.0.iter()
     }

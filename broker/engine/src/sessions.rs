@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hashbrown::HashTable;
 use tautwire_access::Identity;
-use tautwire_memory::{Accounted, Charge, Kind, Ledger};
+use tautwire_memory::{Accounted, Ledger};
 use tautwire_protocol::PacketId;
 use tautwire_router::{SessionKey, ShardIndex};
 use tautwire_session::{Change, LogPosition, Outbound, PendingMessage, Session, SessionNumber};
@@ -53,7 +53,7 @@ struct More {
     /// The session's part in what its user's clients hold together.
     user: Option<UserShare>,
     /// Messages that it did not get.
-    drops: Option<(Drops, Charge)>,
+    drops: Option<Accounted<Drops, 1>>,
 }
 
 /// How much of a session is written down.
@@ -178,7 +178,7 @@ impl Sessions {
 
     /// Messages that the session did not get, where there were some.
     pub(crate) fn drops(&self, index: SessionIndex) -> Option<&Drops> {
-        self.places[index.number()].more.as_ref()?.drops.as_ref().map(|(drops, _)| drops)
+        self.places[index.number()].more.as_ref()?.drops.as_deref()
     }
 
     /// The session did not get a message.
@@ -187,13 +187,9 @@ impl Sessions {
         if !place.taken {
             return;
         }
-        let new = || {
-            let mut charge = Charge::new(&self.ledger, Kind::Session);
-            charge.set(Drops::MAX_BYTES);
-            (Drops::default(), charge)
-        };
-        let (drops, _) = place.more.get_or_insert_default().drops.get_or_insert_with(new);
-        drops.note(reason, topic, now_ms);
+        let drops = &mut place.more.get_or_insert_default().drops;
+        let drops = drops.get_or_insert_with(|| Accounted::new(Drops::default(), &self.ledger));
+        drops.unweighed().note(reason, topic, now_ms);
     }
 
     /// The sessions that have not ended.
@@ -433,6 +429,10 @@ mod tests {
         let mut sessions = Sessions::new(ShardIndex(0), &ledger);
         let index = sessions.open("a").expect("there is room");
         assert!(ledger.held(Kind::Session) > 0);
+        let before = ledger.held(Kind::Session);
+        sessions.note_drop(index, DropReason::QueueFull, "t", 1);
+        sessions.note_drop(index, DropReason::Expired, "t", 2);
+        assert!(ledger.held(Kind::Session) > before, "what it did not get is remembered");
         sessions.end(index);
         assert!(ledger.held(Kind::Session) > 0, "its place has not been cleared");
         sessions.vacate(index);

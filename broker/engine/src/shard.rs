@@ -1,5 +1,6 @@
 //! One shard of the broker: the verbs by which its surroundings drive it.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::connections::{Chunk, Output, Phase, Reason};
 use crate::counters::Counters;
 use crate::discovery::Told;
 use crate::fan_out::Burst;
+use crate::frames::SHARED_PAYLOAD_BYTES;
 use crate::hub::Hub;
 use crate::origin::Origin;
 use crate::place::{ConnectionId, ConnectionIndex};
@@ -38,7 +40,8 @@ pub struct Shard<J> {
     pub(crate) told: Told,
     pub(crate) board: BoardReader,
     next_retained_sweep_ms: u64,
-    due: Vec<Timer>,
+    /// Deadlines that have come, and that no turn has met yet.
+    due: VecDeque<Timer>,
     /// By shard, a batch of which only so many entries have been taken.
     pub(crate) begun_batches: Vec<Option<(Batch, usize)>>,
 }
@@ -52,6 +55,9 @@ const READ_MIN_BYTES: usize = 4 << 10;
 const READ_LEAST_BYTES: usize = 512;
 /// So much of an incomplete packet may be kept however little memory is free: an acknowledgement that is cut in two frees more.
 const INPUT_ALWAYS_BYTES: usize = 256;
+
+/// What a will is taken to have for each receiver, where it is not known any more: no more is copied.
+const WILL_BYTES: usize = SHARED_PAYLOAD_BYTES;
 
 /// What came of a packet.
 pub(crate) enum Handled {
@@ -78,7 +84,7 @@ impl<J: Journal> Shard<J> {
             told,
             board,
             next_retained_sweep_ms: now_ms,
-            due: Vec::new(),
+            due: VecDeque::new(),
             begun_batches,
         }
     }
@@ -442,21 +448,43 @@ impl<J: Journal> Shard<J> {
         self.hub.hear_those_who_may_publish();
         self.hub.tend_cold();
         self.hub.release_what_is_safe();
-        let mut due = std::mem::take(&mut self.due);
-        self.hub.wheel.expire(now_ms, &mut due);
-        for timer in due.drain(..) {
-            match timer {
-                Timer::Connection(index) => self.connection_timer(index),
-                Timer::Session(index) => self.session_timer(index),
-            }
-        }
-        self.due = due;
+        self.hub.wheel.expire(now_ms, &mut self.due);
+        self.meet_deadlines();
         self.do_jobs();
         self.drop_expired_retained();
         self.publish_sys();
         self.publish_contracts();
         self.go_on_scanning();
         self.settle_overruns();
+    }
+
+    /// Does what deadlines that have come ask for. Those of many clients may come at once, each with a will to publish: what is too much
+    /// for a turn is left for the next ones.
+    #[inline]
+    fn meet_deadlines(&mut self) {
+        if self.due.is_empty() {
+            return;
+        }
+        let mut burst = Burst::begin(&self.hub);
+        while let Some(timer) = self.due.pop_front() {
+            let given = self.hub.given;
+            match timer {
+                Timer::Connection(index) => self.connection_timer(index),
+                Timer::Session(index) => self.session_timer(index),
+            }
+            self.hub.end_large_frame();
+            let will_bytes = if self.hub.given > given { WILL_BYTES } else { 0 };
+            if burst.is_enough_with(&self.hub, will_bytes) {
+                break;
+            }
+        }
+        self.end_burst(&burst);
+    }
+
+    /// Whether deadlines that have come are left for the next turn.
+    #[inline]
+    pub(crate) fn has_deadlines(&self) -> bool {
+        !self.due.is_empty()
     }
 
     /// When something is due even if nothing happens.

@@ -99,11 +99,13 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
 
     while surroundings.adopt(shard) {
         shard.act(surroundings);
+        shard.hub.end_large_frame();
     }
     shard.take_batches(surroundings);
     shard.hub.packets = 0;
     while shard.hub.packets < PACKETS_MAX && surroundings.read(shard) {
         shard.act(surroundings);
+        shard.hub.end_large_frame();
     }
     surroundings.accept(shard);
     surroundings.take_orders(shard);
@@ -171,6 +173,7 @@ impl<J: Journal> Shard<J> {
                 // Its messages have been let in by what its sender has taken on, so it is delivered by nothing older.
                 self.look_at_news();
                 let left = self.receive_batch(from, &batch, done);
+                self.hub.end_large_frame();
                 self.begun_batches[usize::from(from.0)] = left.map(|done| (batch, done));
             }
             surroundings.batches_taken(from);
@@ -276,6 +279,7 @@ impl<J: Journal> Shard<J> {
                 && !is(Mutant::SleepsOnBegunBatches))
             || (self.may_resume_paused() && !is(Mutant::ResumesBeforeItSends))
             || self.has_jobs()
+            || self.has_deadlines()
             || self.hub.has_to_release()
             || self.has_to_tell_of_failure()
             || self.hub.has_cold_work()

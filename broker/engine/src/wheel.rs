@@ -1,5 +1,7 @@
 //! Deadlines by the thousand: a ring of slots instead of a timer object for each.
 
+use std::collections::VecDeque;
+
 use crate::place::{ConnectionIndex, SessionIndex};
 
 /// Length of one slot. Deadlines are met up to this late.
@@ -55,7 +57,7 @@ impl Wheel {
     }
 
     /// Moves on to `now_ms` and puts all that is due into `due`.
-    pub(crate) fn expire(&mut self, now_ms: u64, due: &mut Vec<Timer>) {
+    pub(crate) fn expire(&mut self, now_ms: u64, due: &mut VecDeque<Timer>) {
         let now = now_ms / TICK_MS;
         if now < self.tick {
             return;
@@ -69,7 +71,7 @@ impl Wheel {
             let entries = &mut self.slots[slot];
             entries.retain(|(tick, timer)| {
                 if *tick <= now {
-                    due.push(*timer);
+                    due.push_back(*timer);
                 }
                 *tick > now
             });
@@ -102,7 +104,7 @@ mod tests {
         let mut seen = vec![None; delays_ms.len()];
         let mut now_ms = start_ms;
         while now_ms < start_ms + 600_000 {
-            let mut due = Vec::new();
+            let mut due = VecDeque::new();
             wheel.expire(now_ms, &mut due);
             for timer in due {
                 let Timer::Session(index) = timer else { panic!("only sessions") };
@@ -126,7 +128,7 @@ mod tests {
         for index in 0..1000 {
             wheel.arm(timer(index), index as u64 * 77);
         }
-        let mut due = Vec::new();
+        let mut due = VecDeque::new();
         wheel.expire(10_000_000, &mut due);
         assert_eq!(due.len(), 1000);
     }

@@ -14,6 +14,8 @@ use crate::sessions::{Extent, Written};
 /// In the first byte of PUBLISH [MQTT 5.0 section 3.3.1].
 const QOS_BITS: u8 = 0b110;
 const RETAIN_BIT: u8 = 0b1;
+/// A larger frame is closed before the turn ends. The log takes a frame of 512 MiB at most, and a packet has half of that.
+const LARGE_FRAME_BYTES: usize = 4 << 20;
 
 impl<J: Journal> Hub<J> {
     /// Writes a change of a session down, if it is one that lasts.
@@ -152,6 +154,14 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn end_frame(&mut self) {
         if J::KEEPS {
+            self.journal.end_frame();
+        }
+    }
+
+    /// Closes the frame if it has become large, however many packets and deadlines a turn has. To be called where none is halfway done.
+    #[inline]
+    pub(crate) fn end_large_frame(&mut self) {
+        if J::KEEPS && self.journal.frame_bytes() > LARGE_FRAME_BYTES {
             self.journal.end_frame();
         }
     }

@@ -344,6 +344,39 @@ fn filters_in_small_packets_are_worked_off_turn_by_turn() {
     assert_eq!(held(&world), 0);
 }
 
+/// Deadlines of thousands of clients come at once, and each has a will: a turn does a part of them.
+#[test]
+fn deadlines_that_come_together_are_met_turn_by_turn() {
+    const CLIENTS: usize = 5_000;
+    /// No turn may do more; the test fails if the engine is given more.
+    const TURN_WILLS_MAX: usize = 2_048;
+    const LATER_MS: u64 = NOW_MS + 3_000;
+    let mut world = World::new(1);
+    let observer = world.client(0);
+    world.say(observer, &subscribe(["will".to_owned()].into_iter(), 0));
+    world.heard(observer);
+    for number in 0..CLIENTS {
+        let id = world.shards[0].accept(NOW_MS).expect("there is room");
+        // Clean Session, a will of QoS 0, Keep Alive 1 s.
+        let connect =
+            [b"\x00\x04MQTT\x04\x06\x00\x01", &*text(&number.to_string()), &text("will"), &text("x")].concat();
+        world.say((0, id), &with_header(0x10, &connect));
+    }
+    let (mut wills, mut turns) = (0, 0);
+    loop {
+        let rest = turn(&mut world.shards[0], &mut world.ways[0], LATER_MS);
+        let now = world.heard(observer).windows(4).filter(|bytes| bytes == b"will").count();
+        assert!(now <= TURN_WILLS_MAX, "{now} wills in a turn");
+        wills += now;
+        turns += 1;
+        if rest != Rest::Busy {
+            break;
+        }
+    }
+    assert_eq!(wills, CLIENTS);
+    assert!(turns >= CLIENTS / TURN_WILLS_MAX, "{turns} turns");
+}
+
 /// Payloads that are wanted in another format take long, whether it can be had or not.
 #[test]
 fn retained_messages_are_turned_into_other_formats_turn_by_turn() {

@@ -163,6 +163,11 @@ pub trait Journal {
     /// The frame is complete; the next record begins another one. Does nothing where no record has been added.
     fn end_frame(&mut self);
 
+    /// About how large the frame that has been begun is.
+    fn frame_bytes(&self) -> usize {
+        0
+    }
+
     /// Whether all frames that are complete have their place in the log, before all that any shard completes from now on.
     fn has_posted_all(&self) -> bool;
 
