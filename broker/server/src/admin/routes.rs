@@ -2,6 +2,7 @@
 
 use tautwire_contracts::{Catalogue, discovery};
 
+use super::object::Object;
 use super::request::{Head, Reading};
 use super::response::{JSON, Response, Status, TOML};
 use super::{Admin, bans, clients, messages, metrics};
@@ -41,15 +42,16 @@ pub(super) fn answer(admin: &Admin, head: &Head, reading: &mut Reading<'_>) -> R
         ("/bans", _, "POST") => bans::add(admin, head, reading),
         ("/bans", _, "DELETE") => bans::remove(admin, head, reading),
         ("/bans", ..) => not_allowed("GET, POST, DELETE"),
+        ("/v1/listeners", _, "GET") => listeners(admin),
         ("/contracts", _, "GET") => all(&admin.control.contracts()),
-        ("/metrics" | "/contracts" | "/config" | "/config/diff", ..) => not_allowed("GET"),
+        ("/v1/listeners" | "/metrics" | "/contracts" | "/config" | "/config/diff", ..) => not_allowed("GET"),
         (_, Some(name), "GET") => one(Status::OK, &admin.control.contracts(), name),
         (_, Some(name), "PUT") => put(&admin.store, name, head, reading),
         (_, Some(name), "DELETE") => delete(&admin.store, name),
         (_, Some(_), _) => not_allowed("GET, PUT, DELETE"),
         _ => not_found(
             "there is nothing here; there are /health, /metrics, /bans, /config, /config/diff, /config/reload, /contracts, \
-             /contracts/NAME, /messages/TOPIC, /v1/clients, /v1/clients/CLIENT",
+             /contracts/NAME, /messages/TOPIC, /v1/clients, /v1/clients/CLIENT, /v1/listeners",
         ),
     }
 }
@@ -67,6 +69,21 @@ fn health(admin: &Admin) -> Response {
         Some(data) if data.is_full => Response::new(Status::OK, JSON, "{\"status\":\"degraded\",\"disk\":\"full\"}\n"),
         _ => Response::new(Status::OK, JSON, "{\"status\":\"ok\"}\n"),
     }
+}
+
+/// Where is listened, and who has come.
+fn listeners(admin: &Admin) -> Response {
+    let described = admin.control.listeners().into_iter().map(|listener| {
+        let address = admin.control.address_of(&listener.name).map(|address| address.to_string());
+        Object::new()
+            .text("name", &listener.name)
+            .text_or_null("address", address.as_deref())
+            .number("connections", listener.connections)
+            .number("accepted", listener.accepted)
+            .number("refused", listener.refused)
+            .finish()
+    });
+    clients::ok(Object::new().list("listeners", described))
 }
 
 /// Has the broker read its configuration again.

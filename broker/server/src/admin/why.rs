@@ -10,6 +10,7 @@ use super::object::Object;
 use super::request::{Reading, time_left};
 use super::response::Response;
 use super::spelled::{Query, bad};
+use crate::time::UtcTime;
 
 /// Answers for the client of a session.
 pub(super) fn answer(
@@ -107,7 +108,7 @@ fn words(finding: &Finding) -> Words {
         Finding::Away(None) => said("away", "the client is away; messages wait for it".into(), "the client connects"),
         Finding::Away(Some(at_ms)) => said(
             "away",
-            format!("the client is away; messages wait for it until its session ends at {} s after 1970", at_ms / 1000),
+            format!("the client is away; messages wait for it until its session ends at {}", moment(*at_ms)),
             "the client connects; Session Expiry Interval, mqtt.max_session_expiry_s",
         ),
         Finding::AwayAtMostOnce => said(
@@ -155,6 +156,12 @@ fn words(finding: &Finding) -> Words {
             said("retained", "a message is retained on this topic: a new subscription gets it".into(), "")
         }
     }
+}
+
+fn moment(at_ms: u64) -> String {
+    let mut text = String::new();
+    UtcTime::from_unix(at_ms / 1_000, 0).push_rfc3339(&mut text, 0);
+    text
 }
 
 fn consequence(on_violation: OnViolation) -> &'static str {

@@ -133,6 +133,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "--version" | "-V" | "version" => Err(Stop::Text(format!("tautwire {}\n", env!("CARGO_PKG_VERSION")))),
         "serve" => serve::run(parser(rest)),
         "acl" => acl::run(rest),
+        "bans" => remote::bans::run(rest),
         "cert" => cert::run(parser(rest)),
         "clients" => remote::clients::run_clients(rest),
         "config" => config::run(rest),
@@ -141,8 +142,10 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         "discover" => discover::run(parser(rest)),
         "generate" => generate::run(parser(rest)),
         "import" => import::run(parser(rest)),
+        "listeners" => remote::state::run_listeners(rest),
         "pub" => publish::run(parser(rest)),
         "sessions" => remote::clients::run_sessions(rest),
+        "stats" => remote::state::run_stats(rest),
         "sub" => subscribe::run(parser(rest)),
         "subscriptions" => remote::clients::run_subscriptions(rest),
         "user" => user::run(rest),
@@ -181,6 +184,11 @@ const COMMANDS: &[(&Command, &str)] = &[
     (&remote::clients::SESSIONS, "list sessions"),
     (&remote::clients::DELETE, "end a session"),
     (&remote::clients::SUBSCRIPTIONS, "list the subscriptions of a client"),
+    (&remote::bans::LIST, "list who is banned"),
+    (&remote::bans::ADD, "ban a client, a user or a network"),
+    (&remote::bans::DELETE, "take a ban back"),
+    (&remote::state::LISTENERS, "list listeners and their connections"),
+    (&remote::state::STATS, "print the counters of a broker"),
     (&data::CHECK, "say whether a data directory is whole"),
     (&data::STATS, "say what a data directory holds"),
     (&data::DUMP, "print the records of a data directory"),
@@ -233,7 +241,20 @@ fn help(topic: &[OsString]) -> Result<ExitCode, Stop> {
 
 fn unknown_command(name: &str) -> Stop {
     let mut message = format!("there is no command {name}");
-    let groups = ["acl", "clients", "config", "contract", "data", "sessions", "subscriptions", "user", "help"];
+    let groups = [
+        "acl",
+        "bans",
+        "clients",
+        "config",
+        "contract",
+        "data",
+        "listeners",
+        "sessions",
+        "stats",
+        "subscriptions",
+        "user",
+        "help",
+    ];
     let known = COMMANDS.iter().map(|(command, _)| command.name).chain(groups);
     if let Some(near) = nearest(name, known) {
         message.push_str(&format!("; did you mean {near}?"));

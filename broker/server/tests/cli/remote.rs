@@ -46,6 +46,31 @@ fn clients_are_looked_at_and_ended() {
 }
 
 #[test]
+fn bans_listeners_and_counters_are_shown() {
+    let (broker, secrets) = broker();
+    let token = secrets.path("token");
+    let ask = |words: &[&str]| -> Ended {
+        let admin = ["--admin", broker.admin(), "--token-file", &token];
+        run(&[words, &admin].concat())
+    };
+    ask(&["bans", "add", "user", "eve", "--for", "3600", "--why", "said \"no\""]).expect(0);
+    ask(&["bans", "add", "network", "192.0.2.0/24"]).expect(0);
+    let list = ask(&["bans", "list"]).expect(0).text();
+    assert!(list.contains("user     eve") && list.contains("said \"no\"") && list.contains("192.0.2.0/24"), "{list}");
+    ask(&["bans", "delete", "user", "eve"]).expect(0);
+    ask(&["bans", "delete", "user", "eve"]).expect(3);
+    assert!(!ask(&["bans", "list", "--json"]).expect(0).text().contains("eve"));
+    ask(&["bans", "add", "network", "nowhere"]).expect(3);
+    ask(&["bans", "add", "colour", "red"]).expect(1);
+
+    broker.publish(&["a", "b"]).expect(0);
+    let listeners = ask(&["listeners", "list"]).expect(0).text();
+    assert!(listeners.starts_with("name ") && listeners.contains("127.0.0.1:"), "{listeners}");
+    let stats = ask(&["stats", "show", "--search", "publishes_received"]).expect(0).text();
+    assert_eq!(stats.split_whitespace().collect::<Vec<_>>(), ["publishes_received", "1"]);
+}
+
+#[test]
 fn what_is_not_understood_is_said() {
     for (words, part) in [
         (&["clients"][..], "tautwire clients list"),

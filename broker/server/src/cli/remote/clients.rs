@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use super::super::arguments::{Arguments, Command, OptionGroup, OptionSpec, flag, value};
 use super::super::{Stop, parser, print};
-use super::{ADMIN, EXITS, Given, JSON, MOUNT_POINT, TOKEN_FILE, parsed, percent_encoded, shown, table, wrong_group};
+use super::{
+    ADMIN, EXITS, Given, JSON, MOUNT_POINT, TOKEN_FILE, moment, parsed, percent_encoded, shown, table, wrong_group,
+};
 
 const BROKER: OptionGroup = OptionGroup { title: "The broker", options: &[ADMIN, TOKEN_FILE, JSON] };
 const CLIENT: OptionGroup = OptionGroup { title: "The client", options: &[MOUNT_POINT] };
@@ -110,7 +112,7 @@ pub(in crate::cli) fn run_subscriptions(arguments: Vec<OsString>) -> Result<Exit
     }
 }
 
-fn split(arguments: Vec<OsString>) -> (Option<String>, Vec<OsString>) {
+pub(super) fn split(arguments: Vec<OsString>) -> (Option<String>, Vec<OsString>) {
     let mut arguments = arguments.into_iter();
     let action = arguments.next().map(|word| word.to_string_lossy().into_owned());
     (action, arguments.collect())
@@ -170,7 +172,9 @@ fn show(mut arguments: Arguments) -> Result<ExitCode, Stop> {
     let mut text = String::new();
     if let crate::json::Value::Object(members) = &value {
         for (name, member) in members.iter().filter(|(name, _)| name != "drops") {
-            text.push_str(&format!("{:<26} {}\n", name.replace('_', " "), shown(Some(member))));
+            let value = if name.ends_with("_ms") { moment(Some(member), 1_000) } else { shown(Some(member)) };
+            let name = name.strip_suffix("_ms").unwrap_or(name).replace('_', " ");
+            text.push_str(&format!("{name:<26} {value}\n"));
         }
     }
     text.push_str(&drops(&value));

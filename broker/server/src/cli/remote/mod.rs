@@ -1,6 +1,8 @@
 //! Commands that ask a running broker by its admin API.
 
+pub(super) mod bans;
 pub(super) mod clients;
+pub(super) mod state;
 pub(super) mod why;
 
 use std::path::PathBuf;
@@ -10,6 +12,7 @@ use super::contract::http::{Admin, Answer};
 use super::contract::source::{ADMIN, TOKEN_FILE};
 use super::{Exit, Stop};
 use crate::json::{self, Value};
+use crate::time::UtcTime;
 
 const JSON: OptionSpec = flag(None, "json", "Print the answer of the admin API as it is.");
 
@@ -58,6 +61,11 @@ impl Given {
 
     /// Asks for what is at `path`, with the query; refusals are failures.
     fn ask(&self, arguments: &Arguments, method: &str, path: &str) -> Result<Answer, Stop> {
+        self.ask_with(arguments, method, path, "")
+    }
+
+    /// The same with a body.
+    fn ask_with(&self, arguments: &Arguments, method: &str, path: &str, body: &str) -> Result<Answer, Stop> {
         let (Some(url), Some(file)) = (&self.admin, &self.token_file) else {
             return Err(arguments.command_failure("--admin and --token-file are needed"));
         };
@@ -66,7 +74,7 @@ impl Given {
         let query: Vec<String> =
             self.query.iter().map(|(name, value)| format!("{name}={}", percent_encoded(value))).collect();
         let separator = if query.is_empty() { "" } else { "?" };
-        let answer = admin.ask(method, &format!("{path}{separator}{}", query.join("&")), "")?;
+        let answer = admin.ask(method, &format!("{path}{separator}{}", query.join("&")), body)?;
         if answer.status < 300 { Ok(answer) } else { Err(answer.refusal()) }
     }
 }
@@ -97,6 +105,21 @@ fn shown(value: Option<&Value>) -> String {
         Some(Value::Bool(flag)) => (if *flag { "yes" } else { "no" }).to_owned(),
         Some(Value::List(items)) => items.iter().map(|item| shown(Some(item))).collect::<Vec<_>>().join(", "),
         Some(Value::Null | Value::Object(_)) | None => "-".to_owned(),
+    }
+}
+
+/// A moment as a person reads it, from a number of which so many make a second.
+fn moment(value: Option<&Value>, in_a_second: u64) -> String {
+    match value {
+        Some(Value::Number(number)) => number.parse::<u64>().map_or_else(
+            |_| number.clone(),
+            |number| {
+                let mut text = String::new();
+                UtcTime::from_unix(number / in_a_second, 0).push_rfc3339(&mut text, 0);
+                text
+            },
+        ),
+        other => shown(other),
     }
 }
 
