@@ -125,8 +125,11 @@ class Sboms(unittest.TestCase):
 
     def test_all_that_is_given_away_has_one(self):
         with tempfile.TemporaryDirectory() as folder:
-            written = sbom.write(packages.products(), Path(folder))
-            self.assertEqual(len(written), 8)
+            products = packages.products()
+            names = {product.name for product in products}
+            self.assertLessEqual({"tautwire", "client-rust", "client-python", "client-go", "client-c", "npm-client", "npm-msgpack"}, names)
+            written = sbom.write(products, Path(folder))
+            self.assertEqual(len(written), len(names))
             for path in written:
                 self.valid(path.read_text())
 

@@ -91,12 +91,14 @@ fn plan(wiring: Wiring, publishers: usize) -> OpenLoadPlan {
 }
 
 fn run(trick: Trick) -> (OpenLoadOutcome, Account) {
+    // What is missing at the end is waited for in full.
+    let patience =
+        if matches!(trick, Trick::Drop { .. }) { Duration::from_millis(300) } else { Duration::from_secs(20) };
     let broker = Broker::within(broker(trick));
     let placement = Placement::default();
     let context = Context { broker: &broker, version: ProtocolVersion::V3_1_1, placement: &placement, run: 7 };
     let mut load = OpenLoad::open(plan(Wiring::Ring, 1), &context).expect("a client");
-    // The time that is missing at the end would be waited for in full.
-    load.patience = Duration::from_millis(300);
+    load.patience = patience;
     let outcome = load.run_for(Duration::from_millis(500), 1).expect("a run");
     (outcome, load.account())
 }
