@@ -207,9 +207,11 @@ fn cursor(rank: &Rank) -> String {
 
 fn read_cursor(text: &str) -> Option<Rank> {
     let unhex = |hex: &str| {
-        let pairs = hex.as_bytes().chunks(2);
-        let bytes = pairs.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());
-        String::from_utf8(bytes.collect::<Option<Vec<u8>>>()?).ok()
+        let digits: Vec<u8> =
+            hex.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
+        let pairs =
+            digits.len().is_multiple_of(2).then(|| digits.chunks_exact(2).map(|pair| pair[0] * 16 + pair[1]))?;
+        String::from_utf8(pairs.collect()).ok()
     };
     let mut parts = text.splitn(3, '.');
     let number = parts.next()?.parse().ok()?;
