@@ -326,8 +326,9 @@ impl<J: Journal> Hub<J> {
         if shared_frame {
             self.frames.clear();
         }
-        // Looked at for all of them at once.
-        outgoing.has_room = self.take_spare(0, found.len() * outgoing.message.payload.len());
+        // Looked at for all of them at once. A message of QoS 1 or 2 has been let in already, and its receivers hold it together.
+        outgoing.has_room =
+            outgoing.message.qos == QoS::AtMostOnce && self.take_spare(0, found.len() * outgoing.message.payload.len());
         let mut rest = found;
         let mut matched = false;
         while let Some(first) = rest.first() {
