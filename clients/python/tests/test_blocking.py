@@ -13,9 +13,11 @@ from tautwire import JSON, MqttError, Topic, blocking
 
 # Prints a line when it is about to wait, and another when it has been interrupted.
 WAITS = """
-import sys
+import signal, sys
 from tautwire import blocking
 
+# Whoever runs the tests in the background may have it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 client = blocking.connect(sys.argv[1])
 subscription = client.subscribe("nothing")
 try:
