@@ -140,7 +140,7 @@ impl<J: Journal> Hub<J> {
     }
 
     /// The identifier for a message that need not wait: nothing waits before it and the client's window has room.
-    fn free_packet_id(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
+    pub(crate) fn free_packet_id(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
         let waits = self.sessions[session].outbound().is_some_and(|outbound| outbound.queued() > 0)
             || self.connections[index].has_replays();
         if waits { None } else { self.window_room(session, index) }
@@ -165,7 +165,7 @@ impl<J: Journal> Hub<J> {
     }
 
     /// The same by its client's own quotas. One that holds nothing may hold any.
-    fn has_own_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
+    pub(crate) fn has_own_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let Some(outbound) = self.sessions[session].outbound() else { return true };
         let held_bytes = outbound.counted_bytes();
         let fits = held_bytes == 0 || held_bytes + counted_bytes <= self.quotas.queue_bytes;
@@ -174,7 +174,7 @@ impl<J: Journal> Hub<J> {
 
     /// The same by what the clients of its user may hold together.
     #[inline]
-    fn user_has_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
+    pub(crate) fn user_has_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let user = self.sessions.user(session);
         user.is_none_or(|user| user.has_room_for_message(counted_bytes, &self.quotas.of_user))
     }
@@ -182,7 +182,7 @@ impl<J: Journal> Hub<J> {
     /// Whether one more message may be sent to the session's client and wait for its answer, as far as the other clients of its user
     /// go.
     #[inline]
-    fn user_may_have_one_more(&self, session: SessionIndex) -> bool {
+    pub(crate) fn user_may_have_one_more(&self, session: SessionIndex) -> bool {
         self.sessions.user(session).is_none_or(|user| user.may_send(&self.quotas.of_user))
     }
 

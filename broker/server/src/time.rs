@@ -55,6 +55,13 @@ impl UtcTime {
         }
     }
 
+    /// RFC 3339 to the second, for example `2026-01-31T09:05:07Z`.
+    pub(crate) fn to_rfc3339(self) -> String {
+        let mut text = String::new();
+        self.push_rfc3339(&mut text, 0);
+        text
+    }
+
     /// Appends RFC 3339 with so many digits of a second (0 to 9), for example `2026-01-31T09:05:07.250Z`.
     pub(crate) fn push_rfc3339(&self, text: &mut String, digits: u32) {
         let _ = write!(text, "{self}");

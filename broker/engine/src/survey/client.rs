@@ -108,13 +108,12 @@ impl<J: Journal> Hub<J> {
         let state = &self.sessions[session];
         let (mount_point, client_id) = parts_of_name(state.name());
         let index = self.sessions.connection(session);
-        let identity = index.and_then(|index| identity_of(self.connections[index].standing()));
         let outbound = state.outbound();
         ClientSummary {
             id: index.map(|index| self.id(index)),
             client_id: client_id.into(),
             mount_point: mount_point.map(Box::from),
-            user: identity.or_else(|| self.sessions.identity(session)).and_then(|identity| identity.user.clone()),
+            user: self.user_of(session).cloned(),
             connection: index.map(|index| self.connection_summary(index)),
             session_expiry_s: state.expiry_interval_s(),
             ends_at_ms: self.sessions.away(session).expires_at_ms,
@@ -124,6 +123,13 @@ impl<J: Journal> Hub<J> {
             in_flight: outbound.map_or(0, |outbound| outbound.in_flight()),
             held_bytes: state.memory_bytes(),
         }
+    }
+
+    /// Whose the session is, as far as that is known.
+    pub(super) fn user_of(&self, session: SessionIndex) -> Option<&Arc<str>> {
+        let connection = self.sessions.connection(session);
+        let identity = connection.and_then(|index| identity_of(self.connections[index].standing()));
+        identity.or_else(|| self.sessions.identity(session))?.user.as_ref()
     }
 
     fn connection_summary(&self, index: ConnectionIndex) -> ConnectionSummary {

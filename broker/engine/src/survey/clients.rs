@@ -8,7 +8,6 @@ use tautwire_session::{Journal, Session, parts_of_name};
 
 use super::PAGE_MAX;
 use super::client::ClientSummary;
-use crate::admission::identity_of;
 use crate::hub::Hub;
 use crate::jobs::SLICE_STEPS;
 use crate::place::SessionIndex;
@@ -164,9 +163,7 @@ impl Search {
             return;
         }
         let state = &hub.sessions[session];
-        let identity = connection.and_then(|index| identity_of(hub.connections[index].standing()));
-        let user = identity.or_else(|| hub.sessions.identity(session)).and_then(|identity| identity.user.as_deref());
-        let user = user.unwrap_or_default();
+        let user = hub.user_of(session).map_or("", |user| user);
         if !text.is_empty() && !contains(state.client_id(), text) && !contains(user, text) {
             return;
         }

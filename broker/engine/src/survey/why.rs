@@ -284,24 +284,22 @@ impl<J: Journal> Hub<J> {
         }
         let (in_flight, queued) =
             self.sessions[session].outbound().map_or((0, 0), |outbound| (outbound.in_flight(), outbound.queued()));
-        let is_window_full = in_flight >= usize::from(connection.agreement().send_maximum);
+        let is_window_full =
+            in_flight >= usize::from(connection.agreement().send_maximum) || !self.user_may_have_one_more(session);
         if queued > 0 {
             findings.insert(0, Finding::Behind(queued));
         }
         if is_window_full {
             findings.insert(0, Finding::WindowFull(in_flight));
         }
-        if is_output_full || is_window_full || queued > 0 { Outcome::Waits } else { Outcome::Arrives }
+        if self.free_packet_id(session, index).is_some() { Outcome::Arrives } else { Outcome::Waits }
     }
 
     /// Says so where one more message finds no room; gives whether the new one is dropped.
     fn tell_of_full_queue(&self, session: SessionIndex, findings: &mut Vec<Finding>) -> bool {
-        let (queued, bytes) = self.sessions[session]
-            .outbound()
-            .map_or((0, 0), |outbound: &Outbound| (outbound.queued(), outbound.counted_bytes()));
-        let own = queued >= self.quotas.queue_messages || bytes >= self.quotas.queue_bytes;
-        let user = self.sessions.user(session);
-        let of_user = user.is_some_and(|user| !user.has_room_for_message(0, &self.quotas.of_user));
+        // The smallest message there is.
+        let (own, of_user) = (!self.has_own_room_for(session, 1), !self.user_has_room_for(session, 1));
+        let queued = self.sessions[session].outbound().map_or(0, Outbound::queued);
         let drops_old = self.settings.slow_consumer == SlowConsumer::DropOld && queued > 0;
         if own || of_user {
             findings.insert(0, Finding::QueueFull { of_user: of_user && !own, drops_old });

@@ -9,6 +9,7 @@ use super::Admin;
 use super::object::Object;
 use super::request::{Head, Reading, time_left};
 use super::response::{JSON, Response, Status};
+use super::routes::{not_allowed, not_found};
 use super::spelled::{Query, bad, decoded};
 use super::why;
 
@@ -50,10 +51,7 @@ fn route(admin: &Admin, path: &str, head: &Head, reading: &Reading<'_>) -> Resul
         ("session", "DELETE") => end(admin, named, true, reading),
         ("" | "subscriptions" | "why", _) => Err(not_allowed("GET")),
         ("connection" | "session", _) => Err(not_allowed("DELETE")),
-        _ => {
-            let message = "below a client there are /subscriptions, /why, /connection and /session";
-            Err(Response::error(Status::NOT_FOUND, "not_found", message))
-        }
+        _ => Err(not_found("below a client there are /subscriptions, /why, /connection and /session")),
     }
 }
 
@@ -127,7 +125,7 @@ fn end(admin: &Admin, named: Named, ends_session: bool, reading: &Reading<'_>) -
     let found = admin.control.disconnect(&named.name, ends_session, timeout).map_err(unanswered)?;
     if !found {
         let message = if ends_session { "there is no such session" } else { "no such client is connected" };
-        return Err(Response::error(Status::NOT_FOUND, "not_found", message));
+        return Err(not_found(message));
     }
     Ok(Response::new(Status::NO_CONTENT, JSON, ""))
 }
@@ -234,12 +232,7 @@ pub(super) fn unanswered(error: AskError) -> Response {
 }
 
 fn no_client() -> Response {
-    Response::error(Status::NOT_FOUND, "not_found", "there is no session of that client")
-}
-
-fn not_allowed(allowed: &str) -> Response {
-    let message = format!("the method is not one of {allowed}");
-    Response::error(Status::METHOD_NOT_ALLOWED, "method_not_allowed", &message).with("Allow", allowed)
+    not_found("there is no session of that client")
 }
 
 #[cfg(test)]

@@ -166,11 +166,11 @@ fn not_changed(name: &str, error: &StoreError) -> Response {
     }
 }
 
-fn not_found(message: &str) -> Response {
+pub(super) fn not_found(message: &str) -> Response {
     Response::error(Status::NOT_FOUND, "not_found", message)
 }
 
-fn not_allowed(allowed: &str) -> Response {
+pub(super) fn not_allowed(allowed: &str) -> Response {
     let message = format!("the method is not one of {allowed}");
     Response::error(Status::METHOD_NOT_ALLOWED, "method_not_allowed", &message).with("Allow", allowed)
 }

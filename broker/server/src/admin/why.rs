@@ -108,7 +108,10 @@ fn words(finding: &Finding) -> Words {
         Finding::Away(None) => said("away", "the client is away; messages wait for it".into(), "the client connects"),
         Finding::Away(Some(at_ms)) => said(
             "away",
-            format!("the client is away; messages wait for it until its session ends at {}", moment(*at_ms)),
+            format!(
+                "the client is away; messages wait for it until its session ends at {}",
+                UtcTime::from_unix(at_ms / 1_000, 0).to_rfc3339()
+            ),
             "the client connects; Session Expiry Interval, mqtt.max_session_expiry_s",
         ),
         Finding::AwayAtMostOnce => said(
@@ -156,12 +159,6 @@ fn words(finding: &Finding) -> Words {
             said("retained", "a message is retained on this topic: a new subscription gets it".into(), "")
         }
     }
-}
-
-fn moment(at_ms: u64) -> String {
-    let mut text = String::new();
-    UtcTime::from_unix(at_ms / 1_000, 0).push_rfc3339(&mut text, 0);
-    text
 }
 
 fn consequence(on_violation: OnViolation) -> &'static str {

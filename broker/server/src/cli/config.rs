@@ -95,8 +95,7 @@ fn ask(command: &'static Command, parser: lexopt::Parser, method: &str, path: &s
     let (Some(url), Some(file)) = (url, token_file) else {
         return Err(arguments.command_failure("--admin and --token-file are needed"));
     };
-    let token = crate::admin::read_token(&file).map_err(|error| arguments.command_failure(&error))?;
-    let admin = Admin::new(&url, token).map_err(|error| arguments.command_failure(&error))?;
+    let admin = Admin::open(&url, &file).map_err(|error| arguments.command_failure(&error))?;
     let answer = admin.ask(method, path, "")?;
     let value = json::parse(&answer.body).map_err(|error| {
         Stop::failure(Exit::Connection, format!("the answer of the admin API is not understood: {}", error.message))

@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::Path;
 use std::time::Duration;
 
 use super::super::{Exit, Stop};
@@ -33,9 +34,17 @@ pub(in crate::cli) struct Answer {
 }
 
 impl Admin {
+    /// The one at `url`, with the token in `token_file`.
+    ///
+    /// # Errors
+    /// What is wrong with the file or the address.
+    pub(in crate::cli) fn open(url: &str, token_file: &Path) -> Result<Admin, String> {
+        Admin::new(url, crate::admin::read_token(token_file)?)
+    }
+
     /// # Errors
     /// What is wrong with the address.
-    pub(in crate::cli) fn new(url: &str, token: String) -> Result<Admin, String> {
+    fn new(url: &str, token: String) -> Result<Admin, String> {
         let authority = url.strip_prefix("http://").map(|rest| rest.strip_suffix('/').unwrap_or(rest));
         let has_port = |authority: &&str| {
             authority.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())

@@ -53,8 +53,7 @@ impl SourceOptions {
         match (self.path, self.admin, self.token_file) {
             (path, None, None) => Ok(Source::Folder(path.unwrap_or_else(|| FOLDER.into()))),
             (None, Some(url), Some(file)) => {
-                let token = crate::admin::read_token(&file).map_err(|error| arguments.command_failure(&error))?;
-                let admin = Admin::new(&url, token).map_err(|error| arguments.command_failure(&error))?;
+                let admin = Admin::open(&url, &file).map_err(|error| arguments.command_failure(&error))?;
                 Ok(Source::Admin(admin))
             }
             (None, Some(_), None) => Err(arguments.command_failure("--admin needs --token-file")),

@@ -69,8 +69,7 @@ impl Given {
         let (Some(url), Some(file)) = (&self.admin, &self.token_file) else {
             return Err(arguments.command_failure("--admin and --token-file are needed"));
         };
-        let token = crate::admin::read_token(file).map_err(|error| arguments.command_failure(&error))?;
-        let admin = Admin::new(url, token).map_err(|error| arguments.command_failure(&error))?;
+        let admin = Admin::open(url, file).map_err(|error| arguments.command_failure(&error))?;
         let query: Vec<String> =
             self.query.iter().map(|(name, value)| format!("{name}={}", percent_encoded(value))).collect();
         let separator = if query.is_empty() { "" } else { "?" };
@@ -111,14 +110,9 @@ fn shown(value: Option<&Value>) -> String {
 /// A moment as a person reads it, from a number of which so many make a second.
 fn moment(value: Option<&Value>, in_a_second: u64) -> String {
     match value {
-        Some(Value::Number(number)) => number.parse::<u64>().map_or_else(
-            |_| number.clone(),
-            |number| {
-                let mut text = String::new();
-                UtcTime::from_unix(number / in_a_second, 0).push_rfc3339(&mut text, 0);
-                text
-            },
-        ),
+        Some(Value::Number(number)) => number
+            .parse::<u64>()
+            .map_or_else(|_| number.clone(), |number| UtcTime::from_unix(number / in_a_second, 0).to_rfc3339()),
         other => shown(other),
     }
 }
