@@ -9,6 +9,7 @@ mod cli;
 mod client;
 mod config;
 mod contracts;
+mod fields;
 mod files;
 mod identity;
 mod log;

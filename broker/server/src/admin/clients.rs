@@ -6,12 +6,12 @@ use tautwire_reactor::AskError;
 use tautwire_session::{SubscriptionRecord, session_name};
 
 use super::Admin;
-use super::object::Object;
 use super::request::{Head, Reading, time_left};
 use super::response::{JSON, Response, Status};
 use super::routes::{not_allowed, not_found};
 use super::spelled::{Query, bad, decoded};
 use super::why;
+use crate::fields::Fields;
 
 /// Rows where the request does not say how many.
 const PAGE_DEFAULT: usize = 100;
@@ -90,9 +90,9 @@ fn list(admin: &Admin, mut query: Query, reading: &Reading<'_>) -> Result<Respon
     let page = admin.control.clients(&wanted, time_left(reading.deadline())).map_err(unanswered)?;
     let is_full = page.clients.len() == wanted.limit;
     let next = page.clients.last().filter(|_| is_full).map(|(rank, _)| cursor(rank));
-    let clients = page.clients.iter().map(|(_, summary)| described(summary).finish());
-    let body = Object::new().number("matched", page.matched).list("clients", clients);
-    Ok(ok(body.text_or_null("next", next.as_deref())))
+    let clients = page.clients.iter().map(|(_, summary)| described(summary)).collect::<Vec<_>>();
+    let body = Fields::default().with("matched", page.matched).with("clients", clients);
+    Ok(ok(body.with("next", next.as_deref())))
 }
 
 fn limit(query: &mut Query) -> Result<usize, Response> {
@@ -115,8 +115,8 @@ fn subscriptions(admin: &Admin, named: Named, reading: &Reading<'_>) -> Result<R
     let found = admin.control.subscriptions(&name, &after, limit, time_left(reading.deadline())).map_err(unanswered)?;
     let found = found.ok_or_else(no_client)?;
     let next = found.last().filter(|_| found.len() == limit).map(|(filter, _)| &**filter);
-    let list = found.iter().map(|(filter, record)| subscription(filter, record).finish());
-    Ok(ok(Object::new().list("subscriptions", list).text_or_null("next", next)))
+    let list = found.iter().map(|(filter, record)| subscription(filter, record)).collect::<Vec<_>>();
+    Ok(ok(Fields::default().with("subscriptions", list).with("next", next)))
 }
 
 fn end(admin: &Admin, named: Named, ends_session: bool, reading: &Reading<'_>) -> Result<Response, Response> {
@@ -130,63 +130,63 @@ fn end(admin: &Admin, named: Named, ends_session: bool, reading: &Reading<'_>) -
     Ok(Response::new(Status::NO_CONTENT, JSON, ""))
 }
 
-fn described(summary: &ClientSummary) -> Object {
-    let mut object = Object::new()
-        .text("client_id", &summary.client_id)
-        .text_or_null("mount_point", summary.mount_point.as_deref())
-        .text_or_null("user", summary.user.as_deref())
-        .flag("connected", summary.connection.is_some());
+fn described(summary: &ClientSummary) -> Fields {
+    let mut object = Fields::default()
+        .with("client_id", &*summary.client_id)
+        .with("mount_point", summary.mount_point.as_deref())
+        .with("user", summary.user.as_deref())
+        .with("connected", summary.connection.is_some());
     if let Some(connection) = &summary.connection {
         let peer = connection.peer.map(|peer| peer.to_string());
         object = object
-            .text("listener", &connection.listener)
-            .text_or_null("address", peer.as_deref())
-            .flag("encrypted", connection.is_encrypted)
-            .text("protocol", protocol(connection.version))
-            .number("keep_alive_s", connection.keep_alive_s)
-            .number("last_received_ms", connection.last_received_ms)
-            .number("output_bytes", connection.output_bytes)
-            .number("connection_bytes", connection.held_bytes);
+            .with("listener", &*connection.listener)
+            .with("address", peer.as_deref())
+            .with("encrypted", connection.is_encrypted)
+            .with("protocol", protocol(connection.version))
+            .with("keep_alive_s", connection.keep_alive_s)
+            .with("last_received_ms", connection.last_received_ms)
+            .with("output_bytes", connection.output_bytes)
+            .with("connection_bytes", connection.held_bytes);
     }
     object
-        .number("session_expiry_s", summary.session_expiry_s)
-        .number_or_null("ends_at_ms", summary.ends_at_ms)
-        .number("subscriptions", summary.subscriptions)
-        .number("queued_messages", summary.queued_messages)
-        .number("queued_bytes", summary.queued_bytes)
-        .number("in_flight", summary.in_flight)
-        .number("held_bytes", summary.held_bytes)
+        .with("session_expiry_s", summary.session_expiry_s)
+        .with("ends_at_ms", summary.ends_at_ms)
+        .with("subscriptions", summary.subscriptions)
+        .with("queued_messages", summary.queued_messages)
+        .with("queued_bytes", summary.queued_bytes)
+        .with("in_flight", summary.in_flight)
+        .with("held_bytes", summary.held_bytes)
 }
 
-fn detailed(detail: &ClientDetail) -> Object {
+fn detailed(detail: &ClientDetail) -> Fields {
     described(&detail.summary)
-        .flag("resumed", detail.resumed)
-        .number_or_null("send_maximum", detail.send_maximum)
-        .number_or_null("maximum_packet_size_bytes", detail.maximum_packet_size_bytes)
-        .number("receiving", detail.receiving)
-        .text_or_null("will_topic", detail.will_topic.as_deref())
-        .texts("roles", detail.roles.iter().map(|role| &**role))
-        .text_or_null("authenticated_by", detail.authenticated_by)
-        .texts("not_heard_for", detail.not_heard_for.iter().copied())
-        .number("acks_waiting", detail.acks_waiting)
-        .list("drops", detail.drops.iter().map(drop_event))
+        .with("resumed", detail.resumed)
+        .with("send_maximum", detail.send_maximum)
+        .with("maximum_packet_size_bytes", detail.maximum_packet_size_bytes)
+        .with("receiving", detail.receiving)
+        .with("will_topic", detail.will_topic.as_deref())
+        .with("roles", detail.roles.iter().map(|role| &**role).collect::<Vec<_>>())
+        .with("authenticated_by", detail.authenticated_by)
+        .with("not_heard_for", detail.not_heard_for.clone())
+        .with("acks_waiting", detail.acks_waiting)
+        .with("drops", detail.drops.iter().map(drop_event).collect::<Vec<_>>())
 }
 
-pub(super) fn drop_event(event: &DropEvent) -> String {
-    let object = Object::new().text("reason", event.reason.code()).text("topic", &event.topic);
-    object.number("count", event.count).number("last_ms", event.last_ms).finish()
+pub(super) fn drop_event(event: &DropEvent) -> Fields {
+    let object = Fields::default().with("reason", event.reason.code()).with("topic", &*event.topic);
+    object.with("count", event.count).with("last_ms", event.last_ms)
 }
 
-pub(super) fn subscription(filter: &str, record: &SubscriptionRecord) -> Object {
+pub(super) fn subscription(filter: &str, record: &SubscriptionRecord) -> Fields {
     let options = &record.options;
-    Object::new()
-        .text("filter", filter)
-        .number("qos", options.qos.as_u8())
-        .flag("no_local", options.no_local)
-        .flag("retain_as_published", options.retain_as_published)
-        .number("retain_handling", options.retain_handling as u8)
-        .number_or_null("identifier", record.identifier.map(|identifier| identifier.get()))
-        .text_or_null("format", record.format.map(|format| format.name()))
+    Fields::default()
+        .with("filter", filter)
+        .with("qos", options.qos.as_u8())
+        .with("no_local", options.no_local)
+        .with("retain_as_published", options.retain_as_published)
+        .with("retain_handling", options.retain_handling as u8)
+        .with("identifier", record.identifier.map(|identifier| identifier.get()))
+        .with("format", record.format.map(|format| format.name()))
 }
 
 fn protocol(version: ProtocolVersion) -> &'static str {
@@ -216,10 +216,11 @@ fn read_cursor(text: &str) -> Option<Rank> {
     Some(Rank { number, text: unhex(parts.next()?)?.into(), name: unhex(parts.next()?)?.into() })
 }
 
-pub(super) fn ok(body: Object) -> Response {
-    let mut body = body.finish();
-    body.push('\n');
-    Response::new(Status::OK, JSON, body)
+pub(super) fn ok(body: Fields) -> Response {
+    let mut json = String::new();
+    body.push_json(&mut json);
+    json.push('\n');
+    Response::new(Status::OK, JSON, json)
 }
 
 pub(super) fn unanswered(error: AskError) -> Response {

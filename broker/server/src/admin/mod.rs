@@ -7,7 +7,6 @@ mod bans;
 mod clients;
 mod messages;
 mod metrics;
-mod object;
 mod request;
 mod response;
 mod routes;

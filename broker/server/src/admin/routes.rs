@@ -2,11 +2,11 @@
 
 use tautwire_contracts::{Catalogue, discovery};
 
-use super::object::Object;
 use super::request::{Head, Reading};
 use super::response::{JSON, Response, Status, TOML};
 use super::{Admin, bans, clients, messages, metrics};
 use crate::contracts::{Entry, Store, StoreError};
+use crate::fields::Fields;
 use crate::json;
 use crate::serve::reload::Reloaded;
 
@@ -75,15 +75,14 @@ fn health(admin: &Admin) -> Response {
 fn listeners(admin: &Admin) -> Response {
     let described = admin.control.listeners().into_iter().map(|listener| {
         let address = admin.control.address_of(&listener.name).map(|address| address.to_string());
-        Object::new()
-            .text("name", &listener.name)
-            .text_or_null("address", address.as_deref())
-            .number("connections", listener.connections)
-            .number("accepted", listener.accepted)
-            .number("refused", listener.refused)
-            .finish()
+        Fields::default()
+            .with("name", &*listener.name)
+            .with("address", address.as_deref())
+            .with("connections", listener.connections)
+            .with("accepted", listener.accepted)
+            .with("refused", listener.refused)
     });
-    clients::ok(Object::new().list("listeners", described))
+    clients::ok(Fields::default().with("listeners", described.collect::<Vec<_>>()))
 }
 
 /// Has the broker read its configuration again.

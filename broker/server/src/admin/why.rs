@@ -6,10 +6,10 @@ use tautwire_protocol::{QoS, ReasonCode, TopicName};
 
 use super::Admin;
 use super::clients::{drop_event, ok, unanswered};
-use super::object::Object;
 use super::request::{Reading, time_left};
 use super::response::Response;
 use super::spelled::{Query, bad};
+use crate::fields::Fields;
 use crate::time::UtcTime;
 
 /// Answers for the client of a session.
@@ -29,10 +29,11 @@ pub(super) fn answer(
     let explained = admin.control.why(query, time_left(reading.deadline())).map_err(unanswered)?;
     let findings = explained.findings.iter().map(|finding| {
         let Words { code, text, change } = words(finding);
-        Object::new().text("code", code).text("text", &text).text("change", change).finish()
+        Fields::default().with("code", code).with("text", text).with("change", change)
     });
-    let body = Object::new().text("outcome", explained.outcome.code()).list("findings", findings);
-    Ok(ok(body.list("drops", explained.drops.iter().map(drop_event))))
+    let body =
+        Fields::default().with("outcome", explained.outcome.code()).with("findings", findings.collect::<Vec<_>>());
+    Ok(ok(body.with("drops", explained.drops.iter().map(drop_event).collect::<Vec<_>>())))
 }
 
 /// A finding in words.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup};
 use super::super::{Exit, Stop, print};
-use super::fields::grouped;
+use super::grouped::grouped;
 use super::place::{Placed, is_free, place};
 use super::source::{self, Source};
 

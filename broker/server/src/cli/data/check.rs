@@ -9,9 +9,10 @@ use tautwire_journal::{FORMAT_VERSION, Position};
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, OptionSpec, flag};
 use super::super::{Exit, Stop, print};
-use super::fields::{Fields, grouped};
+use super::grouped::grouped;
 use super::source::{self, Source};
 use super::told;
+use crate::fields::Fields;
 use crate::time::UtcTime;
 
 pub(crate) static COMMAND: Command = Command {

@@ -9,8 +9,9 @@ use tautwire_journal::{Directory, Epoch, LogError, Settings};
 use super::super::arguments::{Command, OptionGroup};
 use super::super::{Exit, Stop, print};
 use super::check::{Asked, JSON};
-use super::fields::{Fields, grouped};
+use super::grouped::grouped;
 use super::source;
+use crate::fields::Fields;
 
 pub(crate) static COMMAND: Command = Command {
     name: "data compact",

@@ -13,9 +13,9 @@ use tautwire_session::parts_of_name;
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, flag, value};
 use super::super::{Exit, Stop};
 use super::check::JSON;
-use super::fields::Fields;
 use super::record::{fields, message_of};
 use super::source::{self, Source};
+use crate::fields::Fields;
 
 pub(crate) static COMMAND: Command = Command {
     name: "data dump",

@@ -4,7 +4,7 @@ mod backup;
 mod check;
 mod compact;
 mod dump;
-mod fields;
+mod grouped;
 mod place;
 mod record;
 mod restore;

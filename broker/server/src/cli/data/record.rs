@@ -4,7 +4,7 @@ use tautwire_journal::record::{PendingRecord, Record};
 use tautwire_message::{MessageId, MessageRef};
 use tautwire_session::parts_of_name;
 
-use super::fields::{Fields, Value};
+use crate::fields::{Fields, Value};
 
 /// The values of a record. Payloads are there only where they are asked for.
 pub(super) fn fields(record: &Record<'_>, with_payloads: bool) -> Fields {

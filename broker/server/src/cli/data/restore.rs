@@ -8,7 +8,7 @@ use tautwire_journal::{Directory, Files, LogError, hold};
 
 use super::super::arguments::{Argument, Arguments, Command, OptionGroup, flag};
 use super::super::{Exit, Stop, print};
-use super::fields::grouped;
+use super::grouped::grouped;
 use super::place::{Placed, is_free, place};
 use super::source::{self, Source};
 use super::told;

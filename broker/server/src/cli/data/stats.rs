@@ -10,8 +10,9 @@ use tautwire_durable::{Inspection, LargeQueue, Stats};
 use super::super::arguments::{Command, OptionGroup};
 use super::super::{Stop, print};
 use super::check::{Asked, JSON, exit, snapshot, snapshot_fields, torn_fields};
-use super::fields::{Fields, grouped};
+use super::grouped::grouped;
 use super::{source, told};
+use crate::fields::Fields;
 
 pub(crate) static COMMAND: Command = Command {
     name: "data stats",

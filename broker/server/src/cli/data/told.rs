@@ -6,7 +6,7 @@ use tautwire_durable::{Inspection, PassedOver};
 use tautwire_journal::{Damage, DamageKind};
 use tautwire_session::{Replay, SessionNumber};
 
-use super::fields::Fields;
+use crate::fields::Fields;
 
 /// Whether anything is lost, in a word.
 pub(super) fn verdict(found: &Inspection) -> &'static str {

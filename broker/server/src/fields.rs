@@ -6,7 +6,7 @@ use crate::json::push_string;
 
 /// What a field holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Number(u64),
     Flag(bool),
     Text(String),
@@ -18,20 +18,20 @@ pub(super) enum Value {
 
 /// Fields in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Fields(Vec<(&'static str, Value)>);
+pub(crate) struct Fields(Vec<(&'static str, Value)>);
 
 impl Fields {
-    pub(super) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Fields {
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<Value>) -> Fields {
         self.add(name, value);
         self
     }
 
-    pub(super) fn add(&mut self, name: &'static str, value: impl Into<Value>) {
+    pub(crate) fn add(&mut self, name: &'static str, value: impl Into<Value>) {
         self.0.push((name, value.into()));
     }
 
     /// A JSON object.
-    pub(super) fn push_json(&self, out: &mut String) {
+    pub(crate) fn push_json(&self, out: &mut String) {
         out.push('{');
         for (at, (name, value)) in self.0.iter().enumerate() {
             if at > 0 {
@@ -45,7 +45,7 @@ impl Fields {
     }
 
     /// `name=value` one behind the other, each with a space in front. Texts are quoted, and what is not known is left out.
-    pub(super) fn push_text(&self, out: &mut String) {
+    pub(crate) fn push_text(&self, out: &mut String) {
         for (name, value) in &self.0 {
             if *value != Value::Null {
                 let _ = write!(out, " {name}=");
@@ -85,6 +85,18 @@ impl From<u64> for Value {
     }
 }
 
+macro_rules! numbers {
+    ($($number:ty),+) => {$(
+        impl From<$number> for Value {
+            fn from(number: $number) -> Value {
+                Value::Number(number as u64)
+            }
+        }
+    )+};
+}
+
+numbers!(u8, u16, u32, usize);
+
 impl From<bool> for Value {
     fn from(flag: bool) -> Value {
         Value::Flag(flag)
@@ -121,19 +133,6 @@ impl From<Fields> for Value {
     }
 }
 
-/// A number with its thousands apart.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,10 +149,5 @@ mod tests {
         fields.push_text(&mut text);
         assert_eq!(json, r#"{"a":1,"b":"x\"y","c":null,"d":[{"e":true}]}"#);
         assert_eq!(text, r#" a=1 b="x\"y" d=[{"e":true}]"#);
-    }
-
-    #[test]
-    fn thousands_are_apart() {
-        assert_eq!([0, 999, 1_000, 67_108_864].map(grouped), ["0", "999", "1,000", "67,108,864"]);
     }
 }
