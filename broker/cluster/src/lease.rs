@@ -1,0 +1,140 @@
+//! A node's own lease: its beats, and until when it may serve.
+//!
+//! The lease counts from when a beat was sent. Others count from when they see it, which is later, so when they take the node for dead, it
+//! has stopped.
+
+use std::collections::VecDeque;
+
+use crate::mutant::{Mutant, is};
+use crate::names::{Incarnation, Key};
+use crate::operation::{Answer, Operation, OperationId, Revision};
+use crate::outbox::{Outbox, Purpose};
+use crate::queue::pop_front_if;
+use crate::record::{NodeRecord, NodeState};
+use crate::settings::Settings;
+
+/// Beats that were sent and may still turn out to have been written.
+const ATTEMPTS_MAX: usize = 64;
+
+#[derive(Debug)]
+pub(crate) struct Lease {
+    me: Incarnation,
+    name: String,
+    /// Of the last beat that was confirmed.
+    revision: Option<Revision>,
+    /// Number of the last beat that was sent.
+    beat: u64,
+    /// Numbers of beats that were sent and not confirmed, and when that was.
+    attempts: VecDeque<(u64, u64)>,
+    until_ms: u64,
+    step: Step,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Resting { until_ms: u64 },
+    Beating(OperationId),
+    Looking(OperationId),
+    Over,
+}
+
+/// What an answer has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LeaseEvent {
+    Nothing,
+    Renewed,
+    /// The node has been taken for dead.
+    Over,
+}
+
+impl Lease {
+    pub(crate) fn new(me: Incarnation, name: String) -> Lease {
+        let step = Step::Resting { until_ms: 0 };
+        Lease { me, name, revision: None, beat: 0, attempts: VecDeque::new(), until_ms: 0, step }
+    }
+
+    /// Whether clients may be served at this moment.
+    pub(crate) fn holds(&self, now_ms: u64) -> bool {
+        let is_alive = !matches!(self.step, Step::Over);
+        is_alive && (now_ms < self.until_ms || self.revision.is_some() && is(Mutant::ServesWithoutLease))
+    }
+
+    pub(crate) fn advance(&mut self, now_ms: u64, out: &mut Outbox) {
+        if let Step::Resting { until_ms } = self.step
+            && until_ms <= now_ms
+        {
+            self.beat(now_ms, out);
+        }
+    }
+
+    fn beat(&mut self, now_ms: u64, out: &mut Outbox) {
+        self.beat += 1;
+        self.attempts.push_back((self.beat, now_ms));
+        if self.attempts.len() > ATTEMPTS_MAX {
+            self.attempts.pop_front();
+        }
+        let record = NodeRecord { name: self.name.clone(), state: NodeState::Alive { beat: self.beat } };
+        let key = Key::Node(self.me);
+        let put = Operation::Put { key, expected: self.revision, value: record.encode() };
+        self.step = Step::Beating(out.ask(Purpose::Lease, put));
+    }
+
+    pub(crate) fn answer(
+        &mut self,
+        now_ms: u64,
+        id: OperationId,
+        answer: &Answer,
+        settings: &Settings,
+        out: &mut Outbox,
+    ) -> LeaseEvent {
+        match (self.step, answer) {
+            (Step::Beating(op), Answer::Put(revision)) if op == id => {
+                self.confirm(now_ms, self.beat, *revision, settings)
+            }
+            (Step::Looking(op), Answer::Got(found)) if op == id => self.look_at(now_ms, found.as_ref(), settings),
+            (Step::Beating(op) | Step::Looking(op), _) if op == id => {
+                self.step = Step::Looking(out.ask(Purpose::Lease, Operation::Get(Key::Node(self.me))));
+                LeaseEvent::Nothing
+            }
+            _ => LeaseEvent::Nothing,
+        }
+    }
+
+    fn look_at(&mut self, now_ms: u64, found: Option<&(Revision, Vec<u8>)>, settings: &Settings) -> LeaseEvent {
+        let state = found.map(|(revision, value)| (*revision, NodeRecord::decode(value).map(|record| record.state)));
+        match state {
+            Some((revision, Ok(NodeState::Alive { beat }))) if Some(revision) > self.revision => {
+                self.confirm(now_ms, beat, revision, settings)
+            }
+            // The beat has not been written, at least not yet.
+            Some((_, Ok(NodeState::Alive { .. }))) => self.beat_again(now_ms),
+            None if self.revision.is_none() => self.beat_again(now_ms),
+            Some((revision, _)) if is(Mutant::IgnoresDeath) => self.confirm(now_ms, self.beat, revision, settings),
+            _ => self.end(),
+        }
+    }
+
+    fn beat_again(&mut self, now_ms: u64) -> LeaseEvent {
+        self.step = Step::Resting { until_ms: now_ms };
+        LeaseEvent::Nothing
+    }
+
+    fn confirm(&mut self, now_ms: u64, beat: u64, revision: Revision, settings: &Settings) -> LeaseEvent {
+        self.revision = Some(revision);
+        let mut sent_at_ms = None;
+        while let Some(attempt) = pop_front_if(&mut self.attempts, |(number, _)| *number <= beat) {
+            sent_at_ms = Some(attempt.1);
+        }
+        let from_ms = if is(Mutant::LeaseFromConfirmation) { Some(now_ms) } else { sent_at_ms };
+        let Some(from_ms) = from_ms else { return self.beat_again(now_ms) };
+        self.until_ms = self.until_ms.max(from_ms + settings.lease_ms);
+        self.step = Step::Resting { until_ms: from_ms + settings.beat_ms };
+        LeaseEvent::Renewed
+    }
+
+    /// Somebody has taken this node for dead.
+    pub(crate) fn end(&mut self) -> LeaseEvent {
+        self.step = Step::Over;
+        LeaseEvent::Over
+    }
+}

@@ -1,0 +1,29 @@
+//! Several brokers as one: what one of them decides, and the names and bytes that they share. `docs/internals/cluster-format.md` describes
+//! the bytes, and `docs/decisions/0032-cluster.md` says why things are as they are.
+//!
+//! [`Member`] is a machine without I/O. It is told the time, what the store has answered and what the engine asks for; it gives operations
+//! for the store and decisions for the engine. The same calls give the same results. It knows no type of the store that holds the cluster's
+//! state: a key-value store with revisions, and a log with the last message of each subject.
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod lanes;
+mod lease;
+mod member;
+pub mod mutant;
+pub mod names;
+mod nodes;
+mod operation;
+mod outbox;
+mod peer_message;
+mod queue;
+pub mod record;
+mod sessions;
+mod settings;
+pub mod subject;
+
+pub use member::{Full, Member, TICK_MS};
+pub use operation::{Answer, Decision, Operation, OperationId, Output, Refusal, Revision, Sequence, Start};
+pub use peer_message::{PeerMessage, PeerMessageKind};
+pub use settings::Settings;

@@ -1,0 +1,72 @@
+//! Faults that can be put in on purpose: tests show with them that the simulation finds such faults.
+
+/// A fault of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutant {
+    /// A lease counts from when its beat was confirmed, not from when it was sent.
+    LeaseFromConfirmation,
+    /// A node serves on although its lease has run out.
+    ServesWithoutLease,
+    /// A node whose record says that it is dying beats on.
+    IgnoresDeath,
+    /// Others are buried as soon as a beat is overdue.
+    BuriesEarly,
+    /// A node is buried without expecting the revision that was seen.
+    BuriesBlindly,
+    /// A buried node's groups are not fenced off.
+    ForgetsFence,
+    /// The sessions of a dying node are claimed before it is buried.
+    ClaimsFromDying,
+    /// A session is claimed although another node owns it.
+    ClaimsFromLiving,
+    /// The old owner says that it has released a session before it has written it.
+    ReleasesTooEarly,
+    /// The old owner says that it has released a session, and serves on.
+    ServesAfterRelease,
+    /// A session is released although messages of its client are still on their way to the log.
+    ReleasesWithMessagesUnderWay,
+    /// A claim whose fate is unknown counts as made.
+    TrustsUnknownClaims,
+    /// A group whose fate is unknown counts as stored.
+    TrustsUnknownGroups,
+    /// A group whose fate is unknown is appended behind whatever is there now.
+    AppendsTwice,
+    /// PUBACK leaves when the message has been taken into a group.
+    AcknowledgesBeforeStored,
+    /// Acknowledgements leave in the order of the log.
+    AcknowledgesOutOfOrder,
+    /// A QoS 2 message is appended before the session's record knows of it.
+    ForgetsIntents,
+    /// Who claims a dead node's session takes none of its intents for stored.
+    DropsIntents,
+    /// Who claims a dead node's session takes all of its intents for stored.
+    BelievesIntents,
+    /// PUBCOMP leaves before the record has forgotten the identifier.
+    CompletesTooEarly,
+    /// The engine is told that state is safe before it is.
+    SavesTooEarly,
+}
+
+#[cfg(feature = "mutants")]
+thread_local! {
+    /// Of the thread, so that tests do not disturb each other.
+    static MUTANT: std::cell::Cell<Option<Mutant>> = const { std::cell::Cell::new(None) };
+}
+
+/// Puts a fault into all that this thread does from now on, or takes it out.
+#[cfg(feature = "mutants")]
+pub fn mutate(mutant: Option<Mutant>) {
+    MUTANT.set(mutant);
+}
+
+/// Whether this fault has been put in.
+#[inline(always)]
+pub(crate) fn is(mutant: Mutant) -> bool {
+    #[cfg(feature = "mutants")]
+    return MUTANT.get() == Some(mutant);
+    #[cfg(not(feature = "mutants"))]
+    return {
+        let _ = mutant;
+        false
+    };
+}

@@ -1,0 +1,153 @@
+//! What a node asks of the store, and what it tells the engine.
+
+use std::num::NonZeroU16;
+
+use crate::names::{ClientKey, Incarnation, Key, LogSubject};
+
+/// Names an operation that is under way. Never given again by one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationId(pub u64);
+
+/// The revision of a key. Later revisions are higher.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision(pub u64);
+
+/// The place of a group in the log of its partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sequence(pub u64);
+
+/// Something for the store to do. Each is answered once; where no answer comes in time, by [`Answer::Unknown`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// Read a key from the leader, so that all that was confirmed before is seen.
+    Get(Key),
+    /// Write a key if it has this revision; without one, if it does not exist.
+    Put {
+        /// Which.
+        key: Key,
+        /// What it has to have.
+        expected: Option<Revision>,
+        /// What it gets.
+        value: Vec<u8>,
+    },
+    /// Read the last group of a subject from the leader.
+    Last(LogSubject),
+    /// Append a group, if this is the last of the subject; without one, if the subject has none.
+    Append {
+        /// To which.
+        subject: LogSubject,
+        /// What has to be its last.
+        expected: Option<Sequence>,
+        /// What is appended.
+        group: Vec<u8>,
+    },
+}
+
+/// What has become of an operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Of `Get`: revision and value, if there is one.
+    Got(Option<(Revision, Vec<u8>)>),
+    /// Of `Put`: it is written.
+    Put(Revision),
+    /// Of `Last`: where the last group stands, and the group, if there is one.
+    Last(Option<(Sequence, Vec<u8>)>),
+    /// Of `Append`: it is in the log.
+    Appended(Sequence),
+    /// Of `Put` and `Append`: what was expected does not hold, or the store was busy with another write of the same key or subject. It has
+    /// not been done by this attempt.
+    Conflict,
+    /// It has been done, or it will be, or it never will.
+    Unknown,
+}
+
+/// What a node gives out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// For the store.
+    Operation(OperationId, Operation),
+    /// For another node, by the bus.
+    Send(Incarnation, Vec<u8>),
+    /// For the engine.
+    Decision(Decision),
+}
+
+/// What a client's session begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// Without state [MQTT-3.1.2-4].
+    Clean,
+    /// With the state that there is [MQTT-3.1.2-5].
+    Resume,
+}
+
+/// Why a client is not served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The session could not be claimed in time: 0x88, Server unavailable.
+    Unavailable,
+    /// The client has come a second time meanwhile: 0x8E, Session taken over.
+    TakenOver,
+    /// Too many claims are under way: 0x97, Quota exceeded.
+    TooMany,
+    /// The record cannot be read, or is another client's: 0x83, Implementation specific error.
+    Unreadable,
+}
+
+/// Something for the engine to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// The session is this node's: its client is to be served.
+    Serve {
+        /// Who asked.
+        ticket: u64,
+        /// Whose session.
+        client: ClientKey,
+        /// Which time it is that somebody has claimed it.
+        epoch: u64,
+        /// Whether there was a session.
+        is_present: bool,
+        /// QoS 2 messages that have been taken on and not released.
+        taken: Vec<NonZeroU16>,
+        /// What the engine kept of it.
+        state: Vec<u8>,
+    },
+    /// The client who asked with this ticket is not served.
+    Refuse {
+        /// Who asked.
+        ticket: u64,
+        /// Why.
+        why: Refusal,
+    },
+    /// The client has come to another node: its connection ends with 0x8E, and the engine says [`left`](crate::Member::left).
+    Surrender(ClientKey),
+    /// The session is somebody else's: the connection ends, and nothing is to be kept.
+    Lost(ClientKey),
+    /// The message with this ticket is safe: PUBACK or PUBREC may leave. They come in the order of the messages.
+    Stored {
+        /// Who published it.
+        client: ClientKey,
+        /// Which one.
+        ticket: u64,
+    },
+    /// The Packet Identifier is free: PUBCOMP may leave.
+    Completed {
+        /// Who released it.
+        client: ClientKey,
+        /// Which one.
+        packet_id: NonZeroU16,
+    },
+    /// The state with this number, and all before, is safe.
+    Saved {
+        /// Whose.
+        client: ClientKey,
+        /// Which.
+        number: u64,
+    },
+    /// The lease has run out. Nothing is read from clients and nothing sent to them until `Resumed` or `Fenced`.
+    Suspended,
+    /// The lease has been renewed: everything goes on.
+    Resumed,
+    /// This life of the node is over. All connections end, and the node begins another life.
+    Fenced,
+}

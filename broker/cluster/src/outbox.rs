@@ -1,0 +1,58 @@
+//! What a node gives out, and what its operations under way are for.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::names::{ClientKey, Incarnation, Partition};
+use crate::operation::{Decision, Operation, OperationId, Output};
+use crate::peer_message::PeerMessage;
+
+/// Which part of the node waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Lease,
+    /// How it is with another node.
+    Look(Incarnation),
+    Burial(Incarnation),
+    Lane(Partition),
+    Session(ClientKey),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    last: u64,
+    under_way: BTreeMap<OperationId, Purpose>,
+    outputs: VecDeque<Output>,
+}
+
+impl Outbox {
+    pub(crate) fn ask(&mut self, purpose: Purpose, operation: Operation) -> OperationId {
+        self.last += 1;
+        let id = OperationId(self.last);
+        self.under_way.insert(id, purpose);
+        self.outputs.push_back(Output::Operation(id, operation));
+        id
+    }
+
+    /// What an operation was for that is answered now; `None` if it was answered before.
+    pub(crate) fn answered(&mut self, id: OperationId) -> Option<Purpose> {
+        self.under_way.remove(&id)
+    }
+
+    pub(crate) fn send(&mut self, to: Incarnation, message: PeerMessage) {
+        self.outputs.push_back(Output::Send(to, message.encode()));
+    }
+
+    pub(crate) fn decide(&mut self, decision: Decision) {
+        self.outputs.push_back(Output::Decision(decision));
+    }
+
+    pub(crate) fn next(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Nothing that was to be done is done any more.
+    pub(crate) fn clear(&mut self) {
+        self.under_way.clear();
+        self.outputs.clear();
+    }
+}

@@ -1,0 +1,81 @@
+//! What nodes send each other.
+
+use std::num::NonZeroU64;
+
+use crate::bytes::{Reader, Writer};
+use crate::names::{ClientKey, Incarnation};
+use crate::record::VERSION;
+
+const RELEASE: u8 = 1;
+const RELEASED: u8 = 2;
+
+/// A message from node to node. It may be lost, late or doubled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeerMessage {
+    /// Who sends it.
+    pub from: Incarnation,
+    /// Whose session it is about.
+    pub client: ClientKey,
+    /// The epoch that the record has.
+    pub epoch: u64,
+    /// What it says.
+    pub kind: PeerMessageKind,
+}
+
+/// What a [`PeerMessage`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PeerMessageKind {
+    /// The sender has the client, and the receiver owns the session.
+    Release,
+    /// The sender does not serve the client by this epoch or an older one, and never will.
+    Released,
+}
+
+impl PeerMessage {
+    /// The bytes of the message.
+    pub fn encode(&self) -> Vec<u8> {
+        let kind = match self.kind {
+            PeerMessageKind::Release => RELEASE,
+            PeerMessageKind::Released => RELEASED,
+        };
+        let mut writer = Writer::default();
+        writer.u8(VERSION).u8(kind).u64(self.from.0.get());
+        writer.0.extend_from_slice(&self.client.0.to_le_bytes());
+        writer.u64(self.epoch);
+        writer.0
+    }
+
+    /// The message of these bytes; `None` where they are none of this version. It is as good as lost then.
+    pub fn decode(bytes: &[u8]) -> Option<PeerMessage> {
+        let mut reader = Reader::new(bytes);
+        if reader.u8()? != VERSION {
+            return None;
+        }
+        let kind = match reader.u8()? {
+            RELEASE => PeerMessageKind::Release,
+            RELEASED => PeerMessageKind::Released,
+            _ => return None,
+        };
+        let from = Incarnation(NonZeroU64::new(reader.u64()?)?);
+        let client = ClientKey(u128::from_le_bytes(reader.bytes(16)?.try_into().ok()?));
+        let message = PeerMessage { from, client, epoch: reader.u64()?, kind };
+        reader.is_at_end().then_some(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_nothing_else() {
+        let from = Incarnation(NonZeroU64::new(1).expect("not 0"));
+        for kind in [PeerMessageKind::Release, PeerMessageKind::Released] {
+            let message = PeerMessage { from, client: ClientKey(2), epoch: 3, kind };
+            let bytes = message.encode();
+            assert_eq!(PeerMessage::decode(&bytes), Some(message));
+            assert!((0..bytes.len()).all(|length| PeerMessage::decode(&bytes[..length]).is_none()));
+            assert_eq!(PeerMessage::decode(&[&bytes[..], &[0]].concat()), None);
+        }
+    }
+}

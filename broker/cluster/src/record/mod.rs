@@ -1,0 +1,70 @@
+//! The records of the store and the groups of the log, byte by byte as `docs/internals/cluster-format.md` has them.
+
+mod cursors;
+mod group;
+mod node;
+mod session;
+
+use std::fmt;
+
+pub use cursors::{Cursors, OPEN_MAX, Place};
+pub use group::{Body, Group};
+pub use node::{End, NodeRecord, NodeState};
+pub use session::{Claim, Intent, SessionRecord, Taken};
+
+/// The version of all records. A node that finds a newer one does not touch it.
+pub const VERSION: u8 = 1;
+
+/// Bytes are not a record of this version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecordError {
+    /// A newer broker wrote it.
+    Newer {
+        /// The version that it names.
+        version: u8,
+    },
+    /// It breaks off, goes on behind its end, or has a value that no broker writes.
+    Malformed {
+        /// What should be there.
+        record: &'static str,
+    },
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecordError::Newer { version } => {
+                write!(
+                    f,
+                    "a record has version {version}, and this broker knows up to {VERSION}: upgrade this node [cluster_record_newer]"
+                )
+            }
+            RecordError::Malformed { record } => {
+                write!(
+                    f,
+                    "the bytes of a {record} are damaged; restore the store from its replicas [cluster_record_malformed]"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for RecordError {}
+
+/// Reads all of `bytes` as a record of this version.
+fn read<'a, T>(
+    bytes: &'a [u8],
+    record: &'static str,
+    fields: impl FnOnce(&mut crate::bytes::Reader<'a>) -> Option<T>,
+) -> Result<T, RecordError> {
+    let mut reader = crate::bytes::Reader::new(bytes);
+    match reader.u8() {
+        Some(version) if version > VERSION => return Err(RecordError::Newer { version }),
+        Some(VERSION) => {}
+        _ => return Err(RecordError::Malformed { record }),
+    }
+    fields(&mut reader).filter(|_| reader.is_at_end()).ok_or(RecordError::Malformed { record })
+}
+
+#[cfg(test)]
+mod tests;

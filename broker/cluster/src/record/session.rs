@@ -1,0 +1,95 @@
+//! The record of a session: whose it is, what has been taken on from its client, and what the engine keeps of it.
+
+use std::num::{NonZeroU16, NonZeroU64};
+
+use crate::bytes::Writer;
+use crate::names::{Incarnation, Partition};
+
+use super::{RecordError, VERSION, read};
+
+/// What the store knows of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionRecord {
+    /// The Client Identifier, since a key may stand for another one.
+    pub client_id: String,
+    /// Counts those who have owned the session. Each one has a higher number than the one before.
+    pub epoch: u64,
+    /// Counts what the owner has written.
+    pub write: u64,
+    /// Who owns the session; `None` while its client is away.
+    pub owner: Option<Claim>,
+    /// QoS 2 messages that were taken on and not released, by Packet Identifier, in order.
+    pub taken: Vec<Taken>,
+    /// The rest of the session, which only the engine reads.
+    pub state: Vec<u8>,
+}
+
+/// One time that a session was claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claim {
+    /// By whom.
+    pub by: Incarnation,
+    /// Counts the claims of that life of the node, so that none is taken for another.
+    pub number: u64,
+}
+
+/// A QoS 2 message from the session's client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Taken {
+    /// Its Packet Identifier.
+    pub packet_id: NonZeroU16,
+    /// Where the owner of the record is going to write it; `None` if it is in the log for sure.
+    pub intent: Option<Intent>,
+}
+
+/// Where a QoS 2 message stands in the log, if it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Intent {
+    /// The partition of its topic.
+    pub partition: Partition,
+    /// Counts the QoS 2 messages of the owner's life in that partition, from 1.
+    pub ordinal: u64,
+}
+
+const NO_PARTITION: u8 = 0xff;
+
+impl SessionRecord {
+    /// The bytes of the record.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        let (by, number) = self.owner.map_or((0, 0), |claim| (claim.by.0.get(), claim.number));
+        writer.u8(VERSION).u64(self.epoch).u64(self.write).u64(by).u64(number);
+        // A Packet Identifier has 16 bits, and no two entries have the same.
+        writer.u16(self.taken.len() as u16);
+        for taken in &self.taken {
+            let (partition, ordinal) =
+                taken.intent.map_or((NO_PARTITION, 0), |intent| (intent.partition.index() as u8, intent.ordinal));
+            writer.u16(taken.packet_id.get()).u8(partition).u64(ordinal);
+        }
+        writer.block(self.client_id.as_bytes()).block(&self.state);
+        writer.0
+    }
+
+    /// The record of these bytes.
+    ///
+    /// # Errors
+    /// They are none of this version.
+    pub fn decode(bytes: &[u8]) -> Result<SessionRecord, RecordError> {
+        read(bytes, "session record", |reader| {
+            let (epoch, write, by, number) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
+            let owner = NonZeroU64::new(by).map(|by| Claim { by: Incarnation(by), number });
+            let taken = (0..reader.u16()?)
+                .map(|_| {
+                    let packet_id = NonZeroU16::new(reader.u16()?)?;
+                    let intent = match (reader.u8()?, reader.u64()?) {
+                        (NO_PARTITION, _) => None,
+                        (partition, ordinal) => Some(Intent { partition: Partition::new(partition)?, ordinal }),
+                    };
+                    Some(Taken { packet_id, intent })
+                })
+                .collect::<Option<Vec<_>>>()?;
+            let client_id = reader.text()?.to_owned();
+            Some(SessionRecord { client_id, epoch, write, owner, taken, state: reader.block()?.to_vec() })
+        })
+    }
+}

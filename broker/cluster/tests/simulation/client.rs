@@ -1,0 +1,150 @@
+//! Clients that publish, lose their connections and come back, as MQTT wants it.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU16;
+
+use crate::engine::ConnectionId;
+use crate::ledger::Ledger;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FromClient {
+    Connect { client: usize, is_clean: bool },
+    Publish { packet_id: NonZeroU16, topic: u8, is_once: bool, number: u64 },
+    Release(NonZeroU16),
+    Closed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ToClient {
+    Connected { is_present: bool },
+    Acknowledged(NonZeroU16),
+    Received(NonZeroU16),
+    Completed(NonZeroU16),
+    Closed,
+}
+
+/// Messages that a client has in flight.
+pub(crate) const WINDOW: usize = 4;
+pub(crate) const TOPICS: u64 = 3;
+
+#[derive(Default)]
+pub(crate) struct Client {
+    pub(crate) connection: Option<ConnectionId>,
+    pub(crate) is_connected: bool,
+    pub(crate) is_clean: bool,
+    has_session: bool,
+    /// When something was heard last, or the connection was made.
+    pub(crate) heard_at_ms: u64,
+    last_number: u64,
+    in_flight: VecDeque<InFlight>,
+    /// What has been published on this connection and not been answered, in order.
+    unanswered: VecDeque<NonZeroU16>,
+}
+
+struct InFlight {
+    packet_id: NonZeroU16,
+    topic: u8,
+    is_once: bool,
+    number: u64,
+    is_received: bool,
+}
+
+impl InFlight {
+    fn packet(&self) -> FromClient {
+        let InFlight { packet_id, topic, is_once, number, .. } = *self;
+        if self.is_received {
+            FromClient::Release(packet_id)
+        } else {
+            FromClient::Publish { packet_id, topic, is_once, number }
+        }
+    }
+}
+
+impl Client {
+    /// Whoever has thrown its state away starts clean until that has worked.
+    pub(crate) fn connect(
+        &mut self,
+        client: usize,
+        connection: ConnectionId,
+        wants_clean: bool,
+        now_ms: u64,
+    ) -> FromClient {
+        let is_clean = wants_clean || self.is_clean;
+        self.connection = Some(connection);
+        self.is_connected = false;
+        self.is_clean = is_clean;
+        self.heard_at_ms = now_ms;
+        if is_clean {
+            self.in_flight.clear();
+            self.has_session = false;
+        }
+        FromClient::Connect { client, is_clean }
+    }
+
+    pub(crate) fn disconnect(&mut self) {
+        self.connection = None;
+        self.is_connected = false;
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// The next message, if the window has room.
+    pub(crate) fn publish(&mut self, topic: u8, is_once: bool) -> Option<FromClient> {
+        if self.in_flight.len() >= WINDOW {
+            return None;
+        }
+        // The lowest one that is free, so that identifiers are used again soon.
+        let packet_id =
+            (1..).filter_map(NonZeroU16::new).find(|id| self.in_flight.iter().all(|one| one.packet_id != *id))?;
+        self.last_number += 1;
+        let message = InFlight { packet_id, topic, is_once, number: self.last_number, is_received: false };
+        let packet = message.packet();
+        self.in_flight.push_back(message);
+        self.unanswered.push_back(packet_id);
+        Some(packet)
+    }
+
+    pub(crate) fn receive(&mut self, packet: ToClient, now_ms: u64, ledger: &mut Ledger) -> Vec<FromClient> {
+        self.heard_at_ms = now_ms;
+        match packet {
+            ToClient::Closed => {
+                self.disconnect();
+                Vec::new()
+            }
+            ToClient::Connected { is_present } => {
+                assert_eq!(is_present, !self.is_clean && (self.has_session || is_present), "the session is gone");
+                self.is_connected = true;
+                self.has_session = true;
+                self.is_clean = false;
+                // All that is not done is sent again, in the same order [MQTT-4.4.0-1].
+                self.unanswered =
+                    self.in_flight.iter().filter(|one| !one.is_received).map(|one| one.packet_id).collect();
+                self.in_flight.iter().map(InFlight::packet).collect()
+            }
+            ToClient::Acknowledged(packet_id) => {
+                self.answered(packet_id);
+                self.in_flight.retain(|one| one.packet_id != packet_id);
+                ledger.tally.done += 1;
+                Vec::new()
+            }
+            ToClient::Received(packet_id) => {
+                self.answered(packet_id);
+                let one = self.in_flight.iter_mut().find(|one| one.packet_id == packet_id).expect("it is in flight");
+                one.is_received = true;
+                vec![one.packet()]
+            }
+            ToClient::Completed(packet_id) => {
+                self.in_flight.retain(|one| one.packet_id != packet_id);
+                ledger.tally.done_once += 1;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Answers come in the order of the messages [MQTT-4.6.0-2].
+    fn answered(&mut self, packet_id: NonZeroU16) {
+        assert_eq!(self.unanswered.pop_front(), Some(packet_id), "answers are out of order");
+    }
+}

@@ -1,0 +1,40 @@
+//! Several nodes against a model of the store, with all that can go wrong between them. What happens follows from a seed.
+
+mod client;
+mod engine;
+mod ledger;
+mod mutants;
+mod random;
+mod store;
+mod world;
+
+use world::{Plan, World};
+
+/// Runs of each test; `TAUTWIRE_CLUSTER_SEEDS` says how many others.
+const SEEDS: u64 = 150;
+
+fn live(seed: u64) {
+    World::new(seed, Plan::of(seed)).live();
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_and_a_client_has_one_node_at_a_time() {
+    let one = std::env::var("TAUTWIRE_CLUSTER_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = std::env::var("TAUTWIRE_CLUSTER_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS);
+    let mut done = world::Tally::default();
+    for seed in one.map_or(0..seeds, |seed: u64| seed..seed + 1) {
+        println!("seed {seed}");
+        done += World::new(seed, Plan::of(seed)).live();
+    }
+    println!("{done:?}");
+    // A world in which nothing happens proves nothing.
+    assert!(one.is_some() || done.is_rich(), "{done:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run() {
+    for seed in 0..5 {
+        let [one, other] = [(); 2].map(|()| World::new(seed, Plan::of(seed)).live());
+        assert_eq!(one, other, "seed {seed}");
+    }
+}

@@ -1,0 +1,572 @@
+//! Nodes, store, clients and what lies between them. Each event is one moment of one of them.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::num::NonZeroU64;
+use std::ops::AddAssign;
+
+use tautwire_cluster::names::{Incarnation, Key};
+use tautwire_cluster::{Answer, Member, Operation, OperationId, Output, Revision, Settings, TICK_MS};
+
+use crate::client::{Client, FromClient, TOPICS, ToClient};
+use crate::engine::{ConnectionId, Engine, SEED};
+use crate::ledger::Ledger;
+use crate::random::Random;
+use crate::store::{Change, Store};
+
+/// When an operation counts as one of unknown fate.
+const OPERATION_TIMEOUT_MS: u64 = 1000;
+/// How long a client waits for anything before it gives its connection up.
+const CLIENT_PATIENCE_MS: u64 = 8000;
+/// For how long things go wrong, and after that, how long all may take to be well.
+const TROUBLE_MS: u64 = 60_000;
+const PEACE_MS: u64 = 90_000;
+
+/// What goes wrong in one run.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) nodes: usize,
+    pub(crate) clients: usize,
+    /// Operations or answers that are lost, come late, or come twice: percent each.
+    pub(crate) lost: u64,
+    pub(crate) late: u64,
+    pub(crate) doubled: u64,
+    /// Writes that are refused although what they expect holds: percent.
+    busy: u64,
+    /// Time between two faults.
+    pub(crate) fault_every_ms: u64,
+    /// The only fault there is: some need many of a kind to do harm.
+    only: Option<u64>,
+    /// Clients that go without the node learning of it: percent.
+    vanish: u64,
+}
+
+/// Faults, as the plan names them.
+const KILL: u64 = 0;
+const PAUSE: u64 = 1;
+const CUT: u64 = 2;
+const DEAFEN: u64 = 3;
+const FLAP: u64 = 4;
+const BLIND: u64 = 5;
+const BUS_DOWN: u64 = 6;
+const STORE_DOWN: u64 = 7;
+const FAULTS: u64 = 8;
+
+impl Plan {
+    pub(crate) fn of(seed: u64) -> Plan {
+        let mut random = Random::new(seed ^ 0xfa17);
+        Plan {
+            nodes: random.between(2, 5) as usize,
+            clients: random.between(1, 5) as usize,
+            lost: [0, 1, 5][random.below(3) as usize],
+            late: [0, 1, 5][random.below(3) as usize],
+            doubled: [0, 5][random.below(2) as usize],
+            busy: [0, 3][random.below(2) as usize],
+            fault_every_ms: [1000, 3000, 8000][random.below(3) as usize],
+            only: [None, None, Some(FLAP), Some(FLAP), Some(BUS_DOWN)][random.below(5) as usize],
+            vanish: [30, 80][random.below(2) as usize],
+        }
+    }
+}
+
+/// What has happened in a run, for those who doubt that anything has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Tally {
+    pub(crate) messages: u64,
+    pub(crate) acknowledged: u64,
+    pub(crate) done: u64,
+    pub(crate) done_once: u64,
+    pub(crate) sessions: u64,
+    pub(crate) resumed: u64,
+    pub(crate) refused: u64,
+    pub(crate) takeovers: u64,
+    pub(crate) suspended: u64,
+    pub(crate) fenced: u64,
+    pub(crate) fences: u64,
+}
+
+impl Tally {
+    pub(crate) fn is_rich(&self) -> bool {
+        let all = [self.done, self.done_once, self.resumed, self.refused, self.takeovers, self.suspended, self.fenced];
+        self.acknowledged > 10_000 && self.fences > 100 && all.iter().all(|count| *count > 10)
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.messages += other.messages;
+        self.acknowledged += other.acknowledged;
+        self.done += other.done;
+        self.done_once += other.done_once;
+        self.sessions += other.sessions;
+        self.resumed += other.resumed;
+        self.refused += other.refused;
+        self.takeovers += other.takeovers;
+        self.suspended += other.suspended;
+        self.fenced += other.fenced;
+        self.fences += other.fences;
+    }
+}
+
+enum Event {
+    ToStore(Incarnation, OperationId, Operation),
+    ToNode(Incarnation, Input),
+    /// A node that was paused goes on.
+    Wake(Incarnation),
+    /// A node's place begins a life, if it has none.
+    Start(usize),
+    ToClient(ConnectionId, ToClient),
+    Client(usize),
+    /// A way that comes and goes is cut so many times more.
+    Flap(usize, u64),
+    Fault,
+}
+
+enum Input {
+    Answer(OperationId, Answer),
+    Peer(Vec<u8>),
+    Watch(Incarnation, Revision, Vec<u8>),
+    Tick,
+    Packet(ConnectionId, FromClient),
+}
+
+/// A machine on which a node may run.
+#[derive(Default)]
+struct Place {
+    life: Option<Life>,
+    former: Option<Incarnation>,
+    paused_until_ms: u64,
+    /// What has come meanwhile, in order.
+    missed: Vec<Input>,
+    /// Cut off from the store and from the other nodes.
+    cut_until_ms: u64,
+    /// What it sends arrives, and nothing arrives here.
+    deaf_until_ms: u64,
+    /// It is told nothing of other nodes' records, although it can read them: a watch that has died unnoticed.
+    blind_until_ms: u64,
+}
+
+struct Life {
+    member: Member,
+    engine: Engine,
+    /// The clock of the machine: where it stands, and how much faster it goes, in thousandths.
+    offset_ms: u64,
+    speed: u64,
+    /// Connections, and when the last packet to each arrives: packets of one connection stay in order.
+    arrivals: BTreeMap<ConnectionId, u64>,
+}
+
+pub(crate) struct World {
+    random: Random,
+    plan: Plan,
+    now_ms: u64,
+    last_event: u64,
+    queue: BinaryHeap<Reverse<(u64, u64)>>,
+    events: BTreeMap<u64, Event>,
+    store: Store,
+    /// No operation is done before.
+    store_down_until_ms: u64,
+    /// Nodes hear nothing of each other, while the store does what it is asked for.
+    bus_down_until_ms: u64,
+    places: Vec<Place>,
+    clients: Vec<Client>,
+    /// Which client and which node a connection is of, and when the last packet to the node arrives.
+    connections: BTreeMap<ConnectionId, (usize, Incarnation, u64)>,
+    last_connection: ConnectionId,
+    ledger: Ledger,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, plan: Plan) -> World {
+        let mut world = World {
+            random: Random::new(seed),
+            now_ms: 0,
+            last_event: 0,
+            queue: BinaryHeap::new(),
+            events: BTreeMap::new(),
+            store: Store::default(),
+            store_down_until_ms: 0,
+            bus_down_until_ms: 0,
+            places: (0..plan.nodes).map(|_| Place::default()).collect(),
+            clients: (0..plan.clients).map(|_| Client::default()).collect(),
+            connections: BTreeMap::new(),
+            last_connection: 0,
+            ledger: Ledger::default(),
+            plan,
+        };
+        (0..world.places.len()).for_each(|place| world.after(0, Event::Start(place)));
+        (0..world.clients.len()).for_each(|client| world.after(100, Event::Client(client)));
+        world.after(2000, Event::Fault);
+        world
+    }
+
+    /// Lives through trouble and peace. At the end, all that clients wanted is done.
+    pub(crate) fn live(mut self) -> Tally {
+        while let Some(Reverse((at_ms, number))) = self.queue.pop() {
+            if at_ms > TROUBLE_MS + PEACE_MS {
+                break;
+            }
+            self.now_ms = at_ms;
+            let event = self.events.remove(&number).expect("each event comes once");
+            self.happen(event);
+        }
+        for (client, state) in self.clients.iter().enumerate() {
+            assert!(state.is_idle(), "client {client} waits for an answer at the end");
+            assert!(state.is_connected, "client {client} is not served at the end");
+        }
+        self.ledger.tally
+    }
+
+    fn is_peace(&self) -> bool {
+        self.now_ms >= TROUBLE_MS
+    }
+
+    fn after(&mut self, delay_ms: u64, event: Event) {
+        self.last_event += 1;
+        self.events.insert(self.last_event, event);
+        self.queue.push(Reverse((self.now_ms + delay_ms, self.last_event)));
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        let is_peace = self.is_peace();
+        self.random.percent(percent) && !is_peace
+    }
+
+    /// How long something is on its way; `None` if it never arrives.
+    fn way_ms(&mut self) -> Option<u64> {
+        if self.chance(self.plan.lost) {
+            return None;
+        }
+        let is_late = self.chance(self.plan.late);
+        Some(if is_late { self.random.between(200, 20_000) } else { self.random.between(1, 12) })
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::ToStore(from, id, operation) => self.reach_store(from, id, operation),
+            Event::ToNode(node, input) => self.reach_node(node, input),
+            Event::Wake(node) => self.wake(node),
+            Event::Start(place) => self.start(place),
+            Event::ToClient(connection, packet) => self.reach_client(connection, packet),
+            Event::Client(client) => self.client(client),
+            Event::Flap(place, times) => self.flap(place, times),
+            Event::Fault => self.fault(),
+        }
+    }
+
+    fn place_of(&self, node: Incarnation) -> Option<usize> {
+        let is_there = |place: &Place| place.life.as_ref().is_some_and(|life| life.member.incarnation() == node);
+        self.places.iter().position(is_there)
+    }
+
+    fn is_cut(&self, place: usize) -> bool {
+        self.now_ms < self.places[place].cut_until_ms
+    }
+
+    /// Whether what is sent to a place now may arrive.
+    fn hears(&self, place: usize) -> bool {
+        !self.is_cut(place) && self.places[place].deaf_until_ms <= self.now_ms
+    }
+
+    fn start(&mut self, place: usize) {
+        if self.places[place].life.is_some() {
+            return;
+        }
+        let me = Incarnation(NonZeroU64::new(self.random.next() | 1).expect("not 0"));
+        let knows_former = self.random.percent(50);
+        let (offset_ms, speed) = (self.random.below(1_000_000), self.random.between(970, 1031));
+        let former = self.places[place].former.filter(|_| knows_former);
+        let now_ms = offset_ms + self.now_ms * speed / 1000;
+        let member = Member::new(now_ms, me, &format!("node-{place}"), former, SEED, Settings::default());
+        self.places[place].former = Some(me);
+        self.places[place].life =
+            Some(Life { member, engine: Engine::default(), offset_ms, speed, arrivals: BTreeMap::new() });
+        self.carry_out(place);
+        self.after(0, Event::ToNode(me, Input::Tick));
+    }
+
+    fn reach_store(&mut self, from: Incarnation, id: OperationId, operation: Operation) {
+        if self.now_ms < self.store_down_until_ms {
+            // The client's library tries again, or gives up.
+            if self.random.percent(50) {
+                let delay_ms = self.store_down_until_ms - self.now_ms + self.random.below(50);
+                self.after(delay_ms, Event::ToStore(from, id, operation));
+            }
+            return;
+        }
+        let is_busy = self.chance(self.plan.busy);
+        let (answer, change) = self.store.apply(operation, is_busy);
+        match change {
+            Change::Nothing => {}
+            Change::Group(group) => self.ledger.logged(&group),
+            Change::Key(Key::Node(node), revision, value) => self.report(node, revision, &value),
+            Change::Key(Key::Session(_), ..) => {}
+        }
+        let hears = self.place_of(from).is_some_and(|place| self.hears(place));
+        for _ in 0..if self.chance(self.plan.doubled) { 2 } else { 1 } {
+            if let Some(way_ms) = self.way_ms().filter(|_| hears) {
+                self.after(way_ms, Event::ToNode(from, Input::Answer(id, answer.clone())));
+            }
+        }
+    }
+
+    /// All nodes that watch the records of nodes are told.
+    fn report(&mut self, node: Incarnation, revision: Revision, value: &[u8]) {
+        for place in 0..self.places.len() {
+            let Some(watcher) = self.places[place].life.as_ref().map(|life| life.member.incarnation()) else {
+                continue;
+            };
+            if self.hears(place)
+                && self.places[place].blind_until_ms <= self.now_ms
+                && self.bus_down_until_ms <= self.now_ms
+                && let Some(way_ms) = self.way_ms()
+            {
+                self.after(way_ms, Event::ToNode(watcher, Input::Watch(node, revision, value.to_vec())));
+            }
+        }
+    }
+
+    fn reach_node(&mut self, node: Incarnation, input: Input) {
+        let Some(place) = self.place_of(node) else { return };
+        let Place { paused_until_ms, missed, .. } = &mut self.places[place];
+        if self.now_ms < *paused_until_ms || !missed.is_empty() {
+            missed.push(input);
+            if missed.len() == 1 {
+                let pause_ms = paused_until_ms.saturating_sub(self.now_ms);
+                self.after(pause_ms, Event::Wake(node));
+            }
+            return;
+        }
+        self.tell(place, node, input);
+    }
+
+    fn wake(&mut self, node: Incarnation) {
+        let Some(place) = self.place_of(node) else { return };
+        if self.now_ms < self.places[place].paused_until_ms {
+            let pause_ms = self.places[place].paused_until_ms - self.now_ms;
+            return self.after(pause_ms, Event::Wake(node));
+        }
+        for input in std::mem::take(&mut self.places[place].missed) {
+            self.tell(place, node, input);
+        }
+    }
+
+    fn tell(&mut self, place: usize, node: Incarnation, input: Input) {
+        if let Input::Packet(connection, FromClient::Connect { client, .. }) = input
+            && self.clients[client].connection != Some(connection)
+        {
+            // The connection is closed before anybody reads from it.
+            return;
+        }
+        let is_tick = matches!(input, Input::Tick);
+        let World { places, ledger, now_ms, .. } = self;
+        let Some(life) = &mut places[place].life else { return };
+        let now_ms = life.offset_ms + *now_ms * life.speed / 1000;
+        match input {
+            Input::Answer(id, answer) => life.member.answer(now_ms, id, &answer),
+            Input::Peer(bytes) => life.member.heard(now_ms, &bytes),
+            Input::Watch(node, revision, value) => life.member.saw_node(now_ms, node, revision, &value),
+            Input::Tick => {
+                life.member.advance(now_ms);
+                life.engine.deliver(now_ms, &life.member, ledger);
+            }
+            Input::Packet(connection, packet) => life.engine.receive(connection, packet),
+        }
+        self.carry_out(place);
+        if is_tick {
+            self.after(TICK_MS, Event::ToNode(node, Input::Tick));
+        }
+    }
+
+    /// Carries out what a node has given, and has it read what clients have sent.
+    fn carry_out(&mut self, place: usize) {
+        loop {
+            let World { places, ledger, now_ms, .. } = self;
+            let Some(life) = &mut places[place].life else { return };
+            let local_ms = life.offset_ms + *now_ms * life.speed / 1000;
+            let me = life.member.incarnation();
+            // What has been decided is done before anything else is read.
+            let Some(output) = life.member.next_output() else {
+                if life.engine.read_next(local_ms, &mut life.member, ledger) {
+                    continue;
+                }
+                break;
+            };
+            match output {
+                Output::Operation(id, operation) => self.ask_store(place, me, id, operation),
+                Output::Send(to, bytes) => self.send(place, to, &bytes),
+                Output::Decision(decision) => {
+                    let is_fenced = decision == tautwire_cluster::Decision::Fenced;
+                    life.engine.decide(local_ms, decision, &mut life.member, ledger);
+                    if is_fenced {
+                        self.flush(place);
+                        self.end(place);
+                        return;
+                    }
+                }
+            }
+        }
+        self.flush(place);
+    }
+
+    fn ask_store(&mut self, place: usize, from: Incarnation, id: OperationId, operation: Operation) {
+        self.after(OPERATION_TIMEOUT_MS, Event::ToNode(from, Input::Answer(id, Answer::Unknown)));
+        for _ in 0..if self.chance(self.plan.doubled) { 2 } else { 1 } {
+            // What is sent while the node is cut off may still leave its buffers later.
+            let (is_cut, leaves_later) = (self.is_cut(place), self.random.percent(30));
+            if let Some(way_ms) = self.way_ms().filter(|_| !is_cut || leaves_later) {
+                let held_ms = if is_cut { self.places[place].cut_until_ms - self.now_ms } else { 0 };
+                self.after(way_ms + held_ms, Event::ToStore(from, id, operation.clone()));
+            }
+        }
+    }
+
+    fn send(&mut self, place: usize, to: Incarnation, bytes: &[u8]) {
+        let hears = self.place_of(to).is_some_and(|other| self.hears(other));
+        let arrives = hears && !self.is_cut(place) && self.bus_down_until_ms <= self.now_ms;
+        for _ in 0..if self.chance(self.plan.doubled) { 2 } else { 1 } {
+            if let Some(way_ms) = self.way_ms().filter(|_| arrives) {
+                self.after(way_ms, Event::ToNode(to, Input::Peer(bytes.to_vec())));
+            }
+        }
+    }
+
+    /// Packets to clients leave.
+    fn flush(&mut self, place: usize) {
+        let Some(life) = &mut self.places[place].life else { return };
+        for (connection, packet) in std::mem::take(&mut life.engine.to_clients) {
+            let delay_ms = self.random.between(1, 10);
+            let Some(life) = &mut self.places[place].life else { return };
+            let arrival = life.arrivals.entry(connection).or_default();
+            *arrival = (*arrival).max(self.now_ms + delay_ms);
+            let delay_ms = *arrival - self.now_ms;
+            self.after(delay_ms, Event::ToClient(connection, packet));
+        }
+    }
+
+    /// A node's life ends; another one follows.
+    fn end(&mut self, place: usize) {
+        self.places[place].life = None;
+        self.places[place].paused_until_ms = 0;
+        self.places[place].missed.clear();
+        let pause_ms = self.random.between(100, 15_000);
+        self.after(pause_ms, Event::Start(place));
+    }
+
+    fn reach_client(&mut self, connection: ConnectionId, packet: ToClient) {
+        let Some((client, ..)) = self.connections.get(&connection).copied() else { return };
+        if self.clients[client].connection != Some(connection) {
+            return;
+        }
+        if matches!(packet, ToClient::Connected { .. }) {
+            self.ledger.connected(client);
+        }
+        for packet in self.clients[client].receive(packet, self.now_ms, &mut self.ledger) {
+            self.send_packet(connection, packet);
+        }
+    }
+
+    /// A client sends a packet to the node to which it is connected.
+    fn send_packet(&mut self, connection: ConnectionId, packet: FromClient) {
+        let delay_ms = self.random.between(1, 10);
+        let Some((_, node, arrival)) = self.connections.get_mut(&connection) else { return };
+        *arrival = (*arrival).max(self.now_ms + delay_ms);
+        let (node, delay_ms) = (*node, *arrival - self.now_ms);
+        self.after(delay_ms, Event::ToNode(node, Input::Packet(connection, packet)));
+    }
+
+    fn client(&mut self, client: usize) {
+        let pause_ms = self.random.between(20, 200);
+        self.after(pause_ms, Event::Client(client));
+        if let Some(connection) = self.clients[client].connection {
+            let is_patient = self.now_ms < self.clients[client].heard_at_ms + CLIENT_PATIENCE_MS;
+            let is_waiting = !self.clients[client].is_idle() || !self.clients[client].is_connected;
+            // It may vanish, and the node may learn of that late or never; or come to another node at once.
+            // Nobody goes before the clean start is there, as long as its node is: it could come into effect after the next one.
+            let node_lives = self.place_of(self.connections[&connection].1).is_some();
+            let may_vanish = self.clients[client].is_connected || !self.clients[client].is_clean || !node_lives;
+            if may_vanish && (self.chance(2) || is_waiting && !is_patient) {
+                self.clients[client].disconnect();
+                if !self.random.percent(self.plan.vanish) {
+                    self.send_packet(connection, FromClient::Closed);
+                }
+            } else if self.clients[client].is_connected && !self.is_peace() {
+                let (topic, is_once) = (self.random.below(TOPICS) as u8, self.random.percent(50));
+                if let Some(packet) = self.clients[client].publish(topic, is_once) {
+                    self.send_packet(connection, packet);
+                }
+                return;
+            }
+        }
+        if self.clients[client].connection.is_none() && self.random.percent(60) {
+            self.connect(client);
+        }
+    }
+
+    fn connect(&mut self, client: usize) {
+        let place = self.random.below(self.places.len() as u64) as usize;
+        let Some(life) = &self.places[place].life else { return };
+        let node = life.member.incarnation();
+        self.last_connection += 1;
+        let is_clean = self.chance(5);
+        self.connections.insert(self.last_connection, (client, node, 0));
+        let packet = self.clients[client].connect(client, self.last_connection, is_clean, self.now_ms);
+        if matches!(packet, FromClient::Connect { is_clean: true, .. }) {
+            self.ledger.cleans(client);
+        }
+        self.send_packet(self.last_connection, packet);
+    }
+
+    fn fault(&mut self) {
+        if self.is_peace() {
+            return;
+        }
+        let next_ms = self.random.between(1, 2 * self.plan.fault_every_ms);
+        self.after(next_ms, Event::Fault);
+        let place = self.random.below(self.places.len() as u64) as usize;
+        // Long enough for a lease to run out, or not.
+        let for_ms =
+            if self.random.percent(50) { self.random.between(10, 3000) } else { self.random.between(3000, 20_000) };
+        let until_ms = (self.now_ms + for_ms).min(TROUBLE_MS);
+        let any = self.random.below(FAULTS);
+        match self.plan.only.unwrap_or(any) {
+            KILL if self.places[place].life.is_some() => {
+                if let Some(life) = &mut self.places[place].life {
+                    // The system closes the sockets of a process that is killed. A machine that dies closes nothing.
+                    if for_ms % 2 == 0 {
+                        life.engine.close_all();
+                    }
+                }
+                self.flush(place);
+                self.end(place);
+            }
+            PAUSE => self.places[place].paused_until_ms = until_ms,
+            CUT => self.places[place].cut_until_ms = until_ms,
+            DEAFEN => self.places[place].deaf_until_ms = until_ms,
+            FLAP => {
+                let times = self.random.between(2, 6);
+                self.flap(place, times);
+            }
+            BLIND => self.places[place].blind_until_ms = until_ms,
+            BUS_DOWN => self.bus_down_until_ms = until_ms,
+            // The store elects a leader.
+            STORE_DOWN => self.store_down_until_ms = (self.now_ms + for_ms.min(9000)).min(TROUBLE_MS),
+            _ => {}
+        }
+    }
+
+    /// Cuts a node off, and lets something through for a moment in between.
+    fn flap(&mut self, place: usize, times: u64) {
+        let for_ms = self.random.between(2000, 7000);
+        let until_ms = (self.now_ms + for_ms).min(TROUBLE_MS);
+        if self.random.percent(50) {
+            self.places[place].cut_until_ms = until_ms;
+        } else {
+            self.places[place].deaf_until_ms = until_ms;
+        }
+        if times > 0 && !self.is_peace() {
+            let open_ms = self.random.between(10, 200);
+            self.after(for_ms + open_ms, Event::Flap(place, times - 1));
+        }
+    }
+}
