@@ -1,0 +1,121 @@
+//! The chunks of a file, and the numbers in them.
+
+use crate::error::{DatabaseError, Fault};
+
+/// Bytes of a chunk's kind and length.
+const HEADER_BYTES: usize = 8;
+
+/// A chunk: a kind, and what is in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chunk<'a> {
+    pub(crate) kind: u32,
+    /// Where it begins in the file.
+    pub(crate) at: usize,
+    pub(crate) body: &'a [u8],
+}
+
+/// The chunks of a file, in order.
+pub(crate) struct Chunks<'a> {
+    file: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Chunks<'a> {
+    /// Those from byte `at` on.
+    pub(crate) fn from(file: &'a [u8], at: usize) -> Chunks<'a> {
+        Chunks { file, at }
+    }
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = Result<Chunk<'a>, DatabaseError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let at = self.at;
+        let rest = self.file.get(at..).filter(|rest| !rest.is_empty())?;
+        let chunk = split(rest).map(|(kind, body)| Chunk { kind, at, body });
+        self.at = chunk.map_or(self.file.len(), |chunk| at + HEADER_BYTES + chunk.body.len());
+        Some(chunk.ok_or(DatabaseError { at, fault: Fault::CutOff }))
+    }
+}
+
+fn split(rest: &[u8]) -> Option<(u32, &[u8])> {
+    let (kind, rest) = rest.split_first_chunk()?;
+    let (length, rest) = rest.split_first_chunk()?;
+    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+    Some((u32::from_be_bytes(*kind), rest.get(..length)?))
+}
+
+/// What is left of a chunk.
+pub(crate) struct Fields<'a> {
+    rest: &'a [u8],
+    wrong: DatabaseError,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn of(chunk: Chunk<'a>) -> Fields<'a> {
+        Fields { rest: chunk.body, wrong: DatabaseError { at: chunk.at, fault: Fault::Length(chunk.kind) } }
+    }
+
+    /// That the lengths in the chunk do not add up to its own.
+    pub(crate) fn wrong(&self) -> DatabaseError {
+        self.wrong
+    }
+
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], DatabaseError> {
+        let (taken, rest) = self.rest.split_at_checked(len).ok_or(self.wrong)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], DatabaseError> {
+        let (taken, rest) = self.rest.split_first_chunk().ok_or(self.wrong)?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, DatabaseError> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, DatabaseError> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, DatabaseError> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    /// A number that lies as the writing machine has it.
+    pub(crate) fn u64(&mut self) -> Result<u64, DatabaseError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// A length in two bytes, of what comes later.
+    pub(crate) fn length(&mut self) -> Result<usize, DatabaseError> {
+        self.u16().map(usize::from)
+    }
+
+    /// Seconds of Unix time; 0 for none.
+    pub(crate) fn time_s(&mut self) -> Result<u64, DatabaseError> {
+        const LAST_S: u64 = 1 << 40;
+        let seconds = self.u64()?;
+        if seconds > LAST_S {
+            return Err(DatabaseError { fault: Fault::Time, ..self.wrong });
+        }
+        Ok(seconds)
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.rest.len()
+    }
+
+    pub(crate) fn rest(self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// All has been taken.
+    pub(crate) fn end(self) -> Result<(), DatabaseError> {
+        if self.rest.is_empty() { Ok(()) } else { Err(self.wrong) }
+    }
+}

@@ -1,0 +1,303 @@
+//! A file that has been taken apart, put together as our state.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tautwire_protocol::{PacketId, QoS, RetainHandling, SubscriptionId, SubscriptionOptions, TopicFilter};
+use tautwire_session::{
+    Change, PendingMessage, Record, Replay, RetainedChange, SessionNumber, SubscriptionIds, SubscriptionRecord,
+    session_name,
+};
+
+use crate::database::{Client, Database, Delivery, Direction, State, Subscription};
+use crate::messages::{Messages, subscription_ids, text};
+use crate::report::{Reason, Report};
+use crate::unreleased::Unreleased;
+
+/// When a file is taken over.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// Now, in milliseconds of Unix time.
+    pub now_ms: u64,
+    /// When the file was written: since then, clients are away that were connected.
+    pub written_at_ms: u64,
+    /// Drawn at random, for the names that messages get.
+    pub run: u64,
+}
+
+/// What has come of a file.
+#[derive(Debug)]
+pub struct TakenOver {
+    /// The state, for a data directory without any.
+    pub state: Replay,
+    /// What it is, and what stays behind.
+    pub report: Report,
+}
+
+/// The `mount_point` of each listener that has one, by its port.
+pub type MountPoints = BTreeMap<u16, String>;
+
+/// Makes sessions and retained messages of what Mosquitto has left. What cannot be taken over stays behind and is reported; that is never an
+/// error.
+pub fn take_over(database: &Database<'_>, moment: Moment, mount_points: &MountPoints) -> TakenOver {
+    let mut takeover = Takeover {
+        state: Replay::default(),
+        report: Report::default(),
+        sessions: HashMap::new(),
+        messages: Messages::new(&database.messages, moment.now_ms, moment.run),
+        moment,
+        last_sequence: 0,
+    };
+    takeover.report.leave_unnamed(Reason::ChunkUnknown, database.unknown_chunks);
+    for client in &database.clients {
+        takeover.client(client, mount_points);
+    }
+    let mut unreleased = Unreleased::default();
+    for subscription in &database.subscriptions {
+        if let Some((session, filter, record)) = takeover.subscription(subscription) {
+            unreleased.may_match(session, filter, record);
+        }
+    }
+    for delivery in &database.deliveries {
+        match delivery.direction {
+            Direction::ToClient => takeover.outgoing(delivery),
+            Direction::FromClient => takeover.incoming(delivery, &mut unreleased),
+        }
+    }
+    for number in &database.retained {
+        takeover.retain(*number);
+    }
+    unreleased.publish(&mut takeover);
+    for client in &database.clients {
+        takeover.leave(client);
+    }
+    TakenOver { state: takeover.state, report: takeover.report }
+}
+
+/// A state in making.
+pub(crate) struct Takeover<'d, 'a> {
+    state: Replay,
+    pub(crate) report: Report,
+    /// By Client Identifier: those that are taken over.
+    sessions: HashMap<&'a [u8], SessionNumber>,
+    messages: Messages<'d, 'a>,
+    moment: Moment,
+    /// Counts the changes of what is retained.
+    last_sequence: u64,
+}
+
+impl<'a> Takeover<'_, 'a> {
+    fn client(&mut self, client: &Client<'a>, mount_points: &MountPoints) {
+        let name = text(client.id).filter(|id| !id.is_empty() && !self.sessions.contains_key(client.id));
+        let Some(client_id) = name else { return self.report.leave(Reason::ClientWrong, client.id) };
+        // Where the interval is not bounded, a moment is there if persistent_client_expiration bounds it.
+        let expiry_interval_s = match client.expires_at_s {
+            0 => client.expiry_interval_s,
+            at_s if at_s.saturating_mul(1000) <= self.moment.now_ms => {
+                return self.report.leave(Reason::SessionExpired, client.id);
+            }
+            at_s if client.expiry_interval_s == u32::MAX => {
+                u32::try_from(at_s.saturating_sub(self.away_since_ms(client) / 1000)).unwrap_or(u32::MAX)
+            }
+            _ => client.expiry_interval_s,
+        };
+        if expiry_interval_s == 0 {
+            return self.report.leave(Reason::SessionEnds, client.id);
+        }
+        let number = SessionNumber(self.sessions.len() as u64 + 1);
+        let mount_point = mount_points.get(&client.port).map(String::as_str);
+        let client_id = &*session_name(mount_point, client_id);
+        let opened = Record::Opened { session: number, client_id, at_ms: self.moment.written_at_ms };
+        if self.state.apply(&opened).is_ok() {
+            self.sessions.insert(client.id, number);
+            self.change(number, Change::ExpiryInterval(expiry_interval_s));
+            self.report.sessions += 1;
+        }
+    }
+
+    /// Since when a client is away, as far as that can be told.
+    fn away_since_ms(&self, client: &Client<'a>) -> u64 {
+        let is_bounded = client.expires_at_s > 0 && client.expiry_interval_s < u32::MAX;
+        let left_at_s = client.expires_at_s.saturating_sub(u64::from(client.expiry_interval_s));
+        if is_bounded { left_at_s.saturating_mul(1000) } else { self.moment.written_at_ms }
+    }
+
+    fn subscription(
+        &mut self,
+        subscription: &Subscription<'a>,
+    ) -> Option<(SessionNumber, &'a str, SubscriptionRecord)> {
+        let session = self.session(subscription.client)?;
+        let Some((filter, record)) = record_of(subscription) else {
+            self.report.leave(Reason::SubscriptionWrong, subscription.filter);
+            return None;
+        };
+        self.change(session, Change::Subscribed(filter.into(), record));
+        self.report.subscriptions += 1;
+        Some((session, filter, record))
+    }
+
+    fn outgoing(&mut self, delivery: &Delivery<'a>) {
+        let Some(session) = self.session(delivery.client) else { return };
+        let id = PacketId::new(delivery.packet_id).filter(|id| !self.is_taken(session, *id));
+        match (delivery.state, id) {
+            (None | Some(State::Unreleased | State::Complete), _) => {
+                self.report.leave(Reason::StateUnknown, delivery.client);
+            }
+            (Some(State::Released), Some(id)) => {
+                self.go_on_with(session, id);
+                if self.change_with(session, Change::Awaited(id), Some(id)) {
+                    self.report.in_flight += 1;
+                }
+            }
+            // The client knows the message by another identifier, if it does. There is nothing to go on with.
+            (Some(State::Released), None) => self.report.leave(Reason::StateUnknown, delivery.client),
+            (Some(state), id) => {
+                let Some(pending) = self.pending(delivery) else { return };
+                let was_sent = state == State::Sent || state == State::Publish && delivery.duplicate;
+                match id.filter(|_| was_sent) {
+                    Some(id) => self.sent(session, id, pending),
+                    None => self.queue(session, pending),
+                }
+            }
+        }
+    }
+
+    fn sent(&mut self, session: SessionNumber, id: PacketId, pending: PendingMessage) {
+        self.go_on_with(session, id);
+        if self.change_with(session, Change::Started(pending), Some(id)) {
+            self.report.in_flight += 1;
+        }
+    }
+
+    pub(crate) fn queue(&mut self, session: SessionNumber, pending: PendingMessage) {
+        if self.change(session, Change::Queued(pending)) {
+            self.report.queued += 1;
+        }
+    }
+
+    fn pending(&mut self, delivery: &Delivery<'a>) -> Option<PendingMessage> {
+        let topic = self.messages.topic(delivery.message);
+        let qos = match QoS::from_u8(delivery.qos) {
+            Some(QoS::AtMostOnce) => Err(Reason::AtMostOnce),
+            Some(qos) => Ok(qos),
+            None => Err(Reason::MessageWrong),
+        };
+        let ids = subscription_ids(delivery.properties).ok_or(Reason::MessageWrong);
+        let made = qos.and_then(|qos| Ok((qos, ids?, self.messages.get(delivery.message)?)));
+        match made {
+            Ok((qos, ids, message)) => Some(PendingMessage {
+                message: message.into(),
+                qos,
+                retain: delivery.retain,
+                subscription_ids: SubscriptionIds::from(&ids[..]),
+                share: None,
+            }),
+            Err(reason) => {
+                self.report.leave(reason, topic);
+                None
+            }
+        }
+    }
+
+    fn incoming(&mut self, delivery: &Delivery<'a>, unreleased: &mut Unreleased<'a>) {
+        let Some(session) = self.session(delivery.client) else { return };
+        match (delivery.state, PacketId::new(delivery.packet_id)) {
+            (Some(State::Unreleased), Some(id)) => {
+                let held = self.state.session_of(session).and_then(|replayed| replayed.session.held());
+                if held.is_some_and(|held| held.contains(id)) {
+                    return self.report.leave(Reason::StateUnknown, delivery.client);
+                }
+                // Whatever becomes of the message, it has been acknowledged.
+                self.change(session, Change::Taken(id));
+                self.report.unreleased += 1;
+                match self.messages.get(delivery.message) {
+                    Ok(message) => unreleased.add(session, message),
+                    Err(reason) => self.report.leave(reason, self.messages.topic(delivery.message)),
+                }
+            }
+            (Some(State::Queued), _) => self.report.leave(Reason::Unanswered, delivery.client),
+            // PUBREL that is sent again is answered without it.
+            (Some(State::Complete), _) => {}
+            _ => self.report.leave(Reason::StateUnknown, delivery.client),
+        }
+    }
+
+    fn retain(&mut self, number: u64) {
+        match self.messages.get(number) {
+            Ok(message) => {
+                self.report.retained += 1;
+                self.set_retained(RetainedChange::Set(message));
+            }
+            Err(reason) => self.report.leave(reason, self.messages.topic(number)),
+        }
+    }
+
+    pub(crate) fn set_retained(&mut self, change: RetainedChange) {
+        self.last_sequence += 1;
+        let retained = Record::Retained { sequence: self.last_sequence, change: &change };
+        let is_applied = self.state.apply(&retained).is_ok();
+        debug_assert!(is_applied, "no session is concerned");
+    }
+
+    /// The client is away, and its next message gets the identifier behind the last one, since it may still hold that.
+    fn leave(&mut self, client: &Client<'a>) {
+        let Some(session) = self.sessions.get(client.id).copied() else { return };
+        if client.last_packet_id > 0 {
+            let ids = (client.last_packet_id..=u16::MAX).skip(1).chain(1..=client.last_packet_id);
+            let free = ids.filter_map(PacketId::new).find(|id| !self.is_taken(session, *id));
+            free.into_iter().for_each(|id| self.go_on_with(session, id));
+        }
+        // A moment that has not come is by another clock.
+        let at_ms = self.away_since_ms(client).min(self.moment.now_ms);
+        let is_applied = self.state.apply(&Record::Left { session, at_ms }).is_ok();
+        debug_assert!(is_applied, "the session is there");
+    }
+
+    /// The session of a client. Where there is none, the report says that something of it stays behind.
+    fn session(&mut self, client: &[u8]) -> Option<SessionNumber> {
+        let session = self.sessions.get(client).copied();
+        if session.is_none() {
+            self.report.leave(Reason::NoSession, client);
+        }
+        session
+    }
+
+    fn is_taken(&self, session: SessionNumber, id: PacketId) -> bool {
+        let outbound = self.state.session_of(session).and_then(|replayed| replayed.session.outbound());
+        outbound.is_some_and(|outbound| outbound.unacknowledged(id).is_some() || outbound.is_released(id))
+    }
+
+    /// Identifiers go on with `id`, which is free.
+    fn go_on_with(&mut self, session: SessionNumber, id: PacketId) {
+        let next = self.state.session_of(session).and_then(|replayed| replayed.session.next_packet_id());
+        if next != Some(id) {
+            self.change(session, Change::GoOnWith(id));
+        }
+    }
+
+    fn change(&mut self, session: SessionNumber, change: Change) -> bool {
+        self.change_with(session, change, None)
+    }
+
+    fn change_with(&mut self, session: SessionNumber, change: Change, packet_id: Option<PacketId>) -> bool {
+        let is_applied = self.state.apply(&Record::Changed { session, change: &change, packet_id }).is_ok();
+        debug_assert!(is_applied, "the session is there, and the identifier free");
+        is_applied
+    }
+}
+
+fn record_of<'a>(subscription: &Subscription<'a>) -> Option<(&'a str, SubscriptionRecord)> {
+    let filter = TopicFilter::new(text(subscription.filter)?).ok()?;
+    let identifier = match subscription.identifier {
+        0 => None,
+        number => Some(SubscriptionId::new(number)?),
+    };
+    let bits = subscription.options;
+    let options = SubscriptionOptions {
+        qos: QoS::from_u8(subscription.qos)?,
+        // Not allowed where it is shared [MQTT-3.8.3-4].
+        no_local: bits & 0x04 != 0 && filter.share().is_none(),
+        retain_as_published: bits & 0x08 != 0,
+        retain_handling: RetainHandling::from_u8(bits >> 4 & 0b11)?,
+    };
+    Some((filter.as_str(), SubscriptionRecord { options, identifier, format: None }))
+}

@@ -1,0 +1,99 @@
+//! Whatever is in a file: it is read or refused, and what comes of it can be written down and read again.
+
+use proptest::prelude::*;
+use tautwire_mosquitto::{Database, MountPoints, take_over};
+use tautwire_session::{Record, Replay};
+
+use crate::MOMENT;
+use crate::writer::{How, Writer};
+
+fn check(bytes: &[u8]) {
+    let Ok(database) = Database::read(bytes) else { return };
+    let taken = take_over(&database, MOMENT, &MountPoints::new());
+    let mut again = Replay::default();
+    let records = told(&taken.state, |record| again.apply(record).expect("the records belong together"));
+    assert_eq!(told(&again, |_| {}), records);
+}
+
+/// The records that lead to a state.
+fn told(state: &Replay, mut visit: impl FnMut(&Record<'_>)) -> Vec<String> {
+    let mut records = Vec::new();
+    let told = state.describe(
+        |_| None,
+        |record| {
+            records.push(format!("{record:?}"));
+            visit(record);
+        },
+    );
+    told.expect("all is in memory");
+    records
+}
+
+/// Few names and numbers, so that they meet.
+fn chunk() -> impl Strategy<Value = Chunk> {
+    let client = prop_oneof![Just("a"), Just("b"), Just("gone")];
+    let filter = prop_oneof![Just("t"), Just("#"), Just("$share/g/t"), Just("x/#/y"), Just("$as/json/t")];
+    prop_oneof![
+        (client.clone(), prop_oneof![Just(0u32), Just(60), Just(u32::MAX)], 0u64..3_000_000, any::<u16>())
+            .prop_map(|(id, interval, at, last)| Chunk::Client(id, interval, at, last)),
+        (0u64..6, prop_oneof![Just("t"), Just("u"), Just("+")], 0u8..4, any::<bool>())
+            .prop_map(|(number, topic, qos, retain)| Chunk::Message(number, topic, qos, retain)),
+        (client.clone(), 0u64..6, 0u16..5, (0u8..4, 0u8..13, 0u8..18, 0u8..2)).prop_map(
+            |(client, message, id, (qos, state, flags, way))| {
+                Chunk::Delivery(client, message, id, [qos, state, flags, way])
+            }
+        ),
+        (0u64..6).prop_map(Chunk::Retained),
+        (client, filter, 0u32..3, 0u8..4, any::<u8>())
+            .prop_map(|(client, filter, id, qos, options)| Chunk::Subscription(client, filter, id, qos, options)),
+    ]
+}
+
+#[derive(Debug, Clone)]
+enum Chunk {
+    Client(&'static str, u32, u64, u16),
+    Message(u64, &'static str, u8, bool),
+    Delivery(&'static str, u64, u16, [u8; 4]),
+    Retained(u64),
+    Subscription(&'static str, &'static str, u32, u8, u8),
+}
+
+fn write(chunks: &[Chunk]) -> Vec<u8> {
+    let mut file = Writer::new(6);
+    for chunk in chunks {
+        match chunk {
+            Chunk::Client(id, interval, at, last) => file.client(id, *interval, *at, *last),
+            Chunk::Message(number, topic, qos, retain) => {
+                file.message(*number, topic, b"payload", How { qos: *qos, retain: *retain, ..How::default() });
+            }
+            Chunk::Delivery(client, message, id, numbers) => file.delivery(client, *message, *id, *numbers, &[]),
+            Chunk::Retained(number) => file.retained(*number),
+            Chunk::Subscription(client, filter, id, qos, options) => {
+                file.subscription(client, filter, *id, *qos, *options);
+            }
+        }
+    }
+    file.bytes
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_chunks_are_the_state_is_whole(chunks in prop::collection::vec(chunk(), 0..40)) {
+        check(&write(&chunks));
+    }
+
+    #[test]
+    fn bytes_that_were_changed_or_cut_do_no_harm(
+        chunks in prop::collection::vec(chunk(), 0..12),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
+        end in any::<prop::sample::Index>(),
+    ) {
+        let mut file = write(&chunks);
+        let len = file.len();
+        for (at, byte) in changes {
+            file[at.index(len)] = byte;
+        }
+        check(&file);
+        check(&file[..end.index(len)]);
+    }
+}

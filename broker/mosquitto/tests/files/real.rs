@@ -1,0 +1,61 @@
+//! A file that Mosquitto itself has written.
+
+use tautwire_mosquitto::{Database, MountPoints, State, take_over};
+use tautwire_protocol::PacketId;
+
+use crate::{MOMENT, queued, resent};
+
+const WRITTEN: &str = include_str!("../golden/mosquitto-2.0.11.txt");
+
+/// The bytes of a file that is kept as hexadecimal digits.
+fn bytes() -> Vec<u8> {
+    let lines = WRITTEN.lines().filter(|line| !line.starts_with('#'));
+    let bytes = lines.flat_map(str::split_whitespace).map(|byte| u8::from_str_radix(byte, 16));
+    bytes.collect::<Result<_, _>>().expect("hexadecimal digits")
+}
+
+#[test]
+fn a_file_of_mosquitto_is_read_to_its_last_byte() {
+    let bytes = bytes();
+    let database = Database::read(&bytes).expect("is whole");
+    assert_eq!((database.version, database.is_final, database.unknown_chunks), (6, true, 0));
+    let counts = (database.messages.len(), database.clients.len(), database.retained.len());
+    assert_eq!(counts, (5, 3, 1));
+    assert_eq!(database.subscriptions.len(), 2, "this version leaves out shared ones");
+    let states = |client: &[u8]| -> Vec<Option<State>> {
+        database.deliveries.iter().filter(|found| found.client == client).map(|found| found.state).collect()
+    };
+    assert_eq!(states(b"old"), [Some(State::Sent), Some(State::Released), Some(State::Sent)]);
+    assert_eq!(states(b"new"), [Some(State::Queued); 3]);
+    assert_eq!(states(b"sender"), [Some(State::Unreleased)]);
+    for end in 0..bytes.len() {
+        // Between two chunks nothing says that there are more.
+        let _ = Database::read(&bytes[..end]);
+    }
+}
+
+#[test]
+fn what_mosquitto_has_kept_is_there() {
+    let bytes = bytes();
+    let taken = take_over(&Database::read(&bytes).expect("is whole"), MOMENT, &MountPoints::new());
+    let report = &taken.report;
+    assert_eq!(report.left().count(), 0, "{report:?}");
+    assert_eq!((report.sessions, report.subscriptions), (3, 2));
+    assert_eq!((report.in_flight, report.queued, report.unreleased, report.retained), (3, 5, 1, 1));
+    let mut sessions = taken.state.finish().sessions;
+    for replayed in &mut sessions {
+        let session = &mut replayed.session;
+        match session.client_id() {
+            "old" => {
+                let again = resent(session);
+                assert_eq!(again.iter().map(|(_, what)| what.as_str()).collect::<Vec<_>>(), ["0", "PUBREL", "2"]);
+                assert_eq!(queued(session), ["held"]);
+            }
+            "new" => assert_eq!(queued(session), ["0", "1", "2", "held"]),
+            _ => assert_eq!(
+                session.held().expect("one").iter().collect::<Vec<_>>(),
+                PacketId::new(40).into_iter().collect::<Vec<_>>()
+            ),
+        }
+    }
+}
