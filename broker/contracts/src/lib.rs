@@ -21,7 +21,7 @@ mod violation;
 
 pub use catalogue::Catalogue;
 pub use contract::{Contract, DEPTH_MAX, OnViolation, Schema, Unacknowledged};
-pub use load::{ErrorCode, Files, Limits, LoadError, MANAGED, MANIFEST};
+pub use load::{ErrorCode, Files, LoadError, LoadLimits, MANAGED, MANIFEST};
 pub use plan::{Plan, PlanError, PlanLimits};
 pub use tautwire_message::Format;
 pub use topic_pattern::{TopicPattern, TopicPatternError};

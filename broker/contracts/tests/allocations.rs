@@ -1,7 +1,7 @@
 //! Payloads are checked without allocating.
 
 use allocation_counter::measure;
-use tautwire_contracts::{Catalogue, Files, Format, Limits};
+use tautwire_contracts::{Catalogue, Files, Format, LoadLimits};
 
 const PROTO: &str = "syntax = \"proto3\";
 message Reading {
@@ -38,7 +38,7 @@ fn checking_a_payload_allocates_nothing() {
         [("contracts.toml", MANIFEST), ("s.proto", PROTO), ("s.json", SCHEMA)]
             .map(|(name, text)| (name.into(), text.into())),
     );
-    let catalogue = Catalogue::load(&files, &Limits::default()).expect("it is right");
+    let catalogue = Catalogue::load(&files, &LoadLimits::default()).expect("it is right");
     for (name, formats) in
         [("p", &[Format::Protobuf, Format::Json, Format::MessagePack][..]), ("j", &[Format::Json, Format::MessagePack])]
     {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use tautwire_contracts::{Catalogue, Files, Format, Limits};
+use tautwire_contracts::{Catalogue, Files, Format, LoadLimits};
 
 const SCHEMAS: [&str; 2] = ["types.proto", "legacy.proto"];
 
@@ -32,7 +32,7 @@ fn catalogue(messages: &BTreeMap<String, String>) -> Catalogue {
     }
     let mut files = Files::from([("contracts.toml".to_owned(), manifest)]);
     files.extend(SCHEMAS.map(|name| (name.to_owned(), read(name))));
-    Catalogue::load(&files, &Limits::default()).unwrap_or_else(|errors| panic!("{}", errors[0]))
+    Catalogue::load(&files, &LoadLimits::default()).unwrap_or_else(|errors| panic!("{}", errors[0]))
 }
 
 fn text<'v>(vector: &'v Value, key: &str) -> &'v str {

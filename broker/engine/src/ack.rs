@@ -6,6 +6,21 @@ use tautwire_protocol::{
     Packet, PacketId, Properties, PubAck, PubAckReason, PubComp, PubCompReason, PubRec, PubRecReason, PubRel,
     PubRelReason, SubAck, SubscribeReason, UnsubAck, UnsubscribeReason,
 };
+use tautwire_session::{AckLevel, LogPosition};
+
+/// When something was read, by the low 32 bits of a clock that counts microseconds: they wrap around after 71 minutes.
+pub(crate) type Stamp = u32;
+
+/// An acknowledgement that waits for the journal.
+#[derive(Debug)]
+pub(crate) struct Delayed {
+    /// The frame that must be as safe as `level` says.
+    pub(crate) until: LogPosition,
+    pub(crate) level: AckLevel,
+    /// When what it answers was read.
+    pub(crate) since: Stamp,
+    pub(crate) ack: Ack,
+}
 
 /// An acknowledgement. It tells the client that the broker remembers something, so it must not leave before that is
 /// true.
@@ -24,7 +39,8 @@ pub(crate) enum Ack {
     /// UNSUBACK.
     Unsubscribed(PacketId, Box<[UnsubscribeReason]>),
     /// PUBLISH of QoS 2, which promises that its identifier will stand for no other message until the client has released it.
-    Deliver(PacketId),
+    /// Says too whether the message is on its way from its publisher, and has not waited in a queue.
+    Deliver(PacketId, bool),
 }
 
 impl Ack {
@@ -60,7 +76,7 @@ impl Ack {
                 let reasons = if v5 { &reasons[..] } else { &[] };
                 Packet::UnsubAck(UnsubAck { packet_id: *packet_id, properties, reasons: reasons.into() })
             }
-            Ack::Deliver(_) => return None,
+            Ack::Deliver(..) => return None,
         };
         Some(packet)
     }

@@ -3,7 +3,7 @@
 use tautwire_protocol::{Properties, Property};
 use tautwire_session::{AckLevel, Journal, LogPosition};
 
-use crate::ack::Ack;
+use crate::ack::{Ack, Delayed};
 use crate::connections::Reason;
 use crate::hub::Hub;
 use crate::mutant::{Mutant, is};
@@ -26,43 +26,47 @@ impl<J: Journal> Hub<J> {
         if !J::KEEPS {
             return AckLevel::Memory;
         }
-        self.settings.acks.for_topic(topic, self.connections[index].ack_level())
+        self.regime.settings().acks.for_topic(topic, self.connections[index].ack_level())
     }
 
     /// The same, once what `ack` promises is as safe as `level` says.
     pub(crate) fn acknowledge_at(&mut self, level: AckLevel, index: ConnectionIndex, ack: Ack) {
         if !J::KEEPS {
+            self.stopwatch.note_acknowledged(&ack);
             self.write_ack(index, &ack);
             return;
         }
         let position = self.promise(index);
-        let Hub { connections, memory, .. } = self;
+        let Hub { connections, memory, log, stopwatch, .. } = self;
         let connection = &mut connections[index];
         let holds = connection.delays_acks();
         // What is gated waits for its own session as it is.
-        let safe_at = connection.gated_until().max(self.journal.reached(level));
+        let safe_at = connection.gated_until().max(log.reached(level));
         if (!holds && is_reached(position, safe_at)) || waits_for_nothing(&ack) {
+            stopwatch.note_acknowledged(&ack);
             self.write_ack(index, &ack);
             return;
         }
-        connection.delay_ack(position, level, ack, memory.ledger());
+        let delayed = Delayed { until: position, level, since: stopwatch.stamp(), ack };
+        connection.delay_ack(delayed, memory.ledger());
         if !holds {
-            self.holding.push(index);
+            log.hold_acks(index);
         }
     }
 
     /// Sends what the journal's progress has made true.
     pub(crate) fn release_acks(&mut self) {
-        for index in std::mem::take(&mut self.holding) {
+        for index in self.log.take_holding() {
             loop {
-                let journal = &self.journal;
-                let is_safe = |position, level| is_reached(position, journal.reached(level));
-                let Some(ack) = self.connections[index].next_delayed_ack(is_safe) else { break };
+                let Hub { connections, log, stopwatch, .. } = self;
+                let is_safe = |position, level| is_reached(position, log.reached(level));
+                let Some((ack, since)) = connections[index].next_delayed_ack(is_safe) else { break };
+                stopwatch.note_waited(&ack, since);
                 self.write_ack(index, &ack);
             }
             let connection = &mut self.connections[index];
             if connection.delays_acks() {
-                self.holding.push(index);
+                self.log.hold_acks(index);
             }
             if connection.is_held_for(Reason::Acks) && connection.delayed_acks() <= DELAYED_ACKS_MAX / 2 {
                 let id = self.id(index);
@@ -82,7 +86,7 @@ impl<J: Journal> Hub<J> {
     }
 
     fn write_ack(&mut self, index: ConnectionIndex, ack: &Ack) {
-        if let Ack::Deliver(packet_id) = ack {
+        if let Ack::Deliver(packet_id, _) = ack {
             self.write_started(index, *packet_id);
             return;
         }
@@ -121,5 +125,5 @@ fn is_reached(position: LogPosition, reached: LogPosition) -> bool {
 #[inline]
 fn waits_for_nothing(ack: &Ack) -> bool {
     (is(Mutant::CompletesAtOnce) && matches!(ack, Ack::Complete(..)))
-        || (is(Mutant::DeliversAtOnce) && matches!(ack, Ack::Deliver(_)))
+        || (is(Mutant::DeliversAtOnce) && matches!(ack, Ack::Deliver(..)))
 }

@@ -9,8 +9,8 @@ use tautwire_protocol::{
 };
 use tautwire_session::Journal;
 
+use crate::connections::Action;
 use crate::connections::{Attempt, Exchange, Phase, Question, Reason, Standing, Verdict};
-use crate::hub::Action;
 use crate::place::{ConnectionId, ConnectionIndex};
 use crate::shard::{Handled, Shard};
 
@@ -24,7 +24,7 @@ impl<J: Journal> Shard<J> {
 
     /// The answer to the last question of a connection. One that comes too late goes to nobody.
     pub fn decide(&mut self, id: ConnectionId, verdict: Verdict, now_ms: u64) {
-        self.hub.now_ms = now_ms;
+        self.hub.clock.set(now_ms);
         // The answer may come from somebody who has been told of users that only the rules of now know.
         self.look_at_news();
         let Some(index) = self.hub.connections.find(id) else { return };
@@ -57,7 +57,7 @@ impl<J: Journal> Shard<J> {
 
     /// Whether it is known who the client is, where that is asked; otherwise what is to be done with its CONNECT.
     pub(crate) fn find_out(&mut self, index: ConnectionIndex, connect: &Connect<'_>) -> Result<(), Handled> {
-        if !self.hub.access.asks() {
+        if !self.hub.regime.access().asks() {
             return Ok(());
         }
         let standing = self.hub.connections[index].standing_or_new();
@@ -86,7 +86,7 @@ impl<J: Journal> Shard<J> {
             data: properties.authentication_data().map(Box::from),
         };
         let question = Question::Connect(attempt);
-        if self.hub.memory.admits(self.hub.connection_bytes(index), question.bytes()).is_err() {
+        if self.hub.memory.share().admits(self.hub.connection_bytes(index), question.bytes()).is_err() {
             self.hub.counters().refused_memory.add(1);
             let why = "there is no memory to find out who the client is";
             self.refuse_connect(index, connect.version, ConnectReason::QuotaExceeded, why);
@@ -106,7 +106,7 @@ impl<J: Journal> Shard<J> {
         let ledger = self.hub.memory.ledger().clone();
         self.hub.connections[index].standing_or_new().ask(question, &ledger);
         let id = self.hub.id(index);
-        self.hub.actions.push_back(Action::Ask(id));
+        self.hub.connections.want(Action::Ask(id));
     }
 
     /// Acts on the answer to what CONNECT asked.
@@ -227,7 +227,7 @@ impl<J: Journal> Shard<J> {
                 return;
             }
         };
-        if self.hub.memory.admits(self.hub.connection_bytes(index), question.bytes()).is_err() {
+        if self.hub.memory.share().admits(self.hub.connection_bytes(index), question.bytes()).is_err() {
             self.hub.counters().refused_memory.add(1);
             let why = "there is no memory to find out who the client is";
             self.disconnect(index, DisconnectReason::QuotaExceeded, why);

@@ -27,7 +27,7 @@ impl<J: Journal> Shard<J> {
             self.hub.fixed_header(index, rest).map_or(0, |header| rest.len().saturating_sub(header.total_len()));
         let read_max_bytes = self.read_max_bytes();
         behind < read_max_bytes.clamp(AHEAD_MIN_BYTES, AHEAD_MAX_BYTES)
-            && read_max_bytes as u64 <= self.hub.memory.input_bytes()
+            && read_max_bytes as u64 <= self.hub.memory.share().input_bytes()
     }
 
     /// Hears what may overtake the packet at the start of `bytes`, which waits for memory.
@@ -46,7 +46,7 @@ impl<J: Journal> Shard<J> {
                 let version = self.hub.connections[index].version();
                 let body = &rest[header.header_len..length];
                 let Ok(packet) = decode_body(&header, body, version) else { return Handled::Done };
-                self.hub.connections[index].note_received(self.hub.now_ms);
+                self.hub.connections[index].note_received(self.hub.clock.now_ms());
                 self.hub.counters().packets_received.add(1);
                 if matches!(self.on_packet(index, &packet), Handled::Ended) {
                     return Handled::Ended;

@@ -14,6 +14,7 @@ use crate::log_state;
 use crate::regime::Regime;
 use crate::route::Publisher;
 use crate::shard::Shard;
+use crate::violations::ViolationBook;
 
 /// Below this, what broke its contract is published again.
 const QUARANTINE: &str = "$quarantine/";
@@ -79,6 +80,20 @@ pub(crate) struct BrokenContract {
 pub(crate) struct ViolationLog {
     next_ms: u64,
     unsaid: u64,
+    /// What operators can be told.
+    pub(crate) book: ViolationBook,
+}
+
+impl ViolationLog {
+    /// Whether there is a line for a message that breaks its contract: how many others have had none since the last line, or `None`.
+    pub(crate) fn line(&mut self, now_ms: u64) -> Option<u64> {
+        if now_ms < self.next_ms {
+            self.unsaid += 1;
+            return None;
+        }
+        self.next_ms = now_ms + LOG_INTERVAL_MS;
+        Some(std::mem::take(&mut self.unsaid))
+    }
 }
 
 impl<J: Journal> Hub<J> {
@@ -95,6 +110,7 @@ impl<J: Journal> Hub<J> {
             return Ok(());
         }
         let Err(violation) = contract.check(topic, content_type(properties), payload) else { return Ok(()) };
+        self.regime.note_violation(contract.name(), topic, &violation, self.clock.now_ms());
         self.log_violation(contract, topic, &violation);
         if contract.on_violation() == OnViolation::Observe {
             self.counters().violations_observed.add(1);
@@ -104,12 +120,7 @@ impl<J: Journal> Hub<J> {
     }
 
     fn log_violation(&mut self, contract: &Contract, topic: &str, violation: &Violation) {
-        if self.now_ms < self.violation_log.next_ms {
-            self.violation_log.unsaid += 1;
-            return;
-        }
-        self.violation_log.next_ms = self.now_ms + LOG_INTERVAL_MS;
-        let unsaid = std::mem::take(&mut self.violation_log.unsaid);
+        let Some(unsaid) = self.regime.violation_line(self.clock.now_ms()) else { return };
         let more = if unsaid > 0 { format!(" ({unsaid} more since the last line)") } else { String::new() };
         log::warn!("{topic:?} breaks the contract {}: {violation}{more}", contract.name());
     }
@@ -118,8 +129,7 @@ impl<J: Journal> Hub<J> {
 impl<J: Journal> Shard<J> {
     /// Takes on the contracts that hold now, if they are others.
     pub(crate) fn take_on_contracts(&mut self, regime: &Regime) {
-        if !Arc::ptr_eq(&regime.contracts, &self.hub.contracts) {
-            self.hub.contracts = regime.contracts.clone();
+        if self.hub.regime.adopt_contracts(&regime.contracts) {
             // What is remembered of topics has the contracts of before.
             self.table.generation += 1;
         }
@@ -165,17 +175,17 @@ impl<J: Journal> Shard<J> {
             append_user_property(&mut properties, name, value);
         }
         // It goes to those who are there, and is kept for nobody else.
-        let id = self.hub.message_ids.next_id();
+        let id = self.hub.common.next_message_id();
         let message = MessageRef { id, topic: &topic, properties: &properties, retain: false, ..*message };
         let mut outgoing = Outgoing { is_checked: true, ..Outgoing::new(message) };
-        let generation = self.hub.exchange.generation();
+        let generation = self.hub.common.exchange().generation();
         self.route(&mut outgoing, Publisher::Broker, generation).unwrap_or(false)
     }
 
     /// Why a will must not be taken on, if it must not: it would break its contract when nobody is there to be told.
     pub(crate) fn will_breaks_contract(&self, will: &tautwire_protocol::Will<'_>) -> Option<String> {
         let topic = will.topic.as_str();
-        let contract = self.hub.contracts.find(topic)?.clone();
+        let contract = self.hub.regime.contracts().find(topic)?.clone();
         if !matches!(contract.on_violation(), OnViolation::Reject | OnViolation::Disconnect) {
             return None;
         }

@@ -187,6 +187,8 @@ counters! {
     clients_paused_for_log,
     /// Times a client was not read from because it published faster than it may.
     clients_paused_for_rate,
+    /// Times a client was not read from because what it published was wanted in other formats, and the turn had made as many as it may.
+    clients_paused_for_formats,
     /// Times that what a client or another thread sent had so many receivers, or was so much for them, that these were
     /// written to in turns and no more was taken from there meanwhile.
     fan_outs_put_off,

@@ -64,17 +64,19 @@ impl<J: Journal> Hub<J> {
         let connection = &self.connections[index];
         let pending = connection.pending_bytes();
         // An empty output takes any packet, so that one larger than the limit is not refused for ever.
-        if pending > 0 && pending + outgoing.message.payload.len() > self.spare.output_max_bytes() {
+        if pending > 0 && pending + outgoing.message.payload.len() > self.memory.output_max_bytes() {
             self.counters().dropped_output_full.add(1);
             self.note_drop_at(index, DropReason::OutputFull, outgoing.message.topic);
             return;
         }
-        if !outgoing.has_room && !self.take_spare(pending, outgoing.message.payload.len()) {
+        if !outgoing.has_room && !self.memory.take_spare(pending, outgoing.message.payload.len()) {
             self.counters().dropped_memory_full.add(1);
             self.note_drop_at(index, DropReason::MemoryFull, outgoing.message.topic);
             return;
         }
-        if !self.write_publish(index, outgoing, terms, None, false) {
+        if self.write_publish(index, outgoing, terms, None, false) {
+            self.stopwatch.note_delivered(QoS::AtMostOnce);
+        } else {
             self.count_unsendable(index, outgoing.message.topic);
         }
     }
@@ -133,9 +135,10 @@ impl<J: Journal> Hub<J> {
         }
         self.commit(session, Change::Started(delivery));
         if terms.qos == QoS::ExactlyOnce && self.is_written_whole(session) {
-            self.acknowledge(index, Ack::Deliver(packet_id));
+            self.acknowledge(index, Ack::Deliver(packet_id, !outgoing.is_owed));
         } else {
             self.write_publish(index, outgoing, terms, Some(packet_id), false);
+            self.stopwatch.note_started(terms.qos, !outgoing.is_owed);
         }
     }
 
@@ -149,7 +152,7 @@ impl<J: Journal> Hub<J> {
     /// The next identifier, if the client's window and output have room.
     fn window_room(&self, session: SessionIndex, index: ConnectionIndex) -> Option<PacketId> {
         let connection = &self.connections[index];
-        if connection.pending_bytes() > self.spare.output_max_bytes() {
+        if connection.pending_bytes() > self.memory.output_max_bytes() {
             return None;
         }
         let send_maximum = usize::from(connection.agreement().send_maximum);
@@ -168,22 +171,22 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn has_own_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let Some(outbound) = self.sessions[session].outbound() else { return true };
         let held_bytes = outbound.counted_bytes();
-        let fits = held_bytes == 0 || held_bytes + counted_bytes <= self.quotas.queue_bytes;
-        fits && outbound.queued() < self.quotas.queue_messages
+        let fits = held_bytes == 0 || held_bytes + counted_bytes <= self.allowances.quotas().queue_bytes;
+        fits && outbound.queued() < self.allowances.quotas().queue_messages
     }
 
     /// The same by what the clients of its user may hold together.
     #[inline]
     pub(crate) fn user_has_room_for(&self, session: SessionIndex, counted_bytes: usize) -> bool {
         let user = self.sessions.user(session);
-        user.is_none_or(|user| user.has_room_for_message(counted_bytes, &self.quotas.of_user))
+        user.is_none_or(|user| user.has_room_for_message(counted_bytes, &self.allowances.quotas().of_user))
     }
 
     /// Whether one more message may be sent to the session's client and wait for its answer, as far as the other clients of its user
     /// go.
     #[inline]
     pub(crate) fn user_may_have_one_more(&self, session: SessionIndex) -> bool {
-        self.sessions.user(session).is_none_or(|user| user.may_send(&self.quotas.of_user))
+        self.sessions.user(session).is_none_or(|user| user.may_send(&self.allowances.quotas().of_user))
     }
 
     /// The message that has waited longest is about to be dropped. Where it is not in memory, its topic is not known.
@@ -199,18 +202,18 @@ impl<J: Journal> Hub<J> {
     #[cold]
     fn make_room_for(&mut self, session: SessionIndex, delivery: &PendingMessage) -> bool {
         self.count_queue_full(session, delivery.counted_bytes());
-        match self.settings.slow_consumer {
+        match self.regime.settings().slow_consumer {
             SlowConsumer::DropNew => return false,
             SlowConsumer::Disconnect => {
                 if let Some(connection) = self.sessions.connection(session) {
-                    self.overrun.push(self.id(connection));
+                    self.connections.end_for_overrun(connection);
                 }
                 return false;
             }
             SlowConsumer::DropOld => {}
         }
         let sent_bytes = self.sessions[session].outbound().map_or(0, |outbound| outbound.sent_bytes());
-        if sent_bytes > 0 && sent_bytes + delivery.counted_bytes() > self.quotas.queue_bytes {
+        if sent_bytes > 0 && sent_bytes + delivery.counted_bytes() > self.allowances.quotas().queue_bytes {
             // Dropping what waits would not make room: what has been sent and not acknowledged takes it.
             return false;
         }
@@ -244,7 +247,7 @@ impl<J: Journal> Hub<J> {
             return;
         }
         let mut portion = CLIENT_STEPS;
-        while self.connections[index].pending_bytes() <= self.spare.output_max_bytes() {
+        while self.connections[index].pending_bytes() <= self.memory.output_max_bytes() {
             if self.resend_next(session, index) {
                 continue;
             }
@@ -321,7 +324,7 @@ impl<J: Journal> Hub<J> {
         if !outbound.is_resent() {
             return false;
         }
-        if front.message.is_expired(self.now_ms) {
+        if front.message.is_expired(self.clock.now_ms()) {
             // [MQTT-3.3.2-5]
             self.counters().dropped_expired.add(1);
             self.note_front_dropped(session, DropReason::Expired);
@@ -350,7 +353,7 @@ impl<J: Journal> Hub<J> {
         }
         self.commit(session, Change::StartedQueued);
         if delivery.qos == QoS::ExactlyOnce && self.is_written_whole(session) {
-            self.acknowledge(index, Ack::Deliver(packet_id));
+            self.acknowledge(index, Ack::Deliver(packet_id, false));
         } else {
             self.write_delivery(index, &delivery, Some(packet_id), false);
         }
@@ -367,7 +370,7 @@ impl<J: Journal> Hub<J> {
         let queue_goes_first = left_queue < replay.after;
         let found = match replay.next.take() {
             Some(body) => Progress::Found(body),
-            None => self.scans.next(&self.exchange, &mut replay.scan, portion),
+            None => self.scans.next(self.common.exchange(), &mut replay.scan, portion),
         };
         let body = match found {
             Progress::Found(body) => body,
@@ -408,7 +411,7 @@ impl<J: Journal> Hub<J> {
         let terms = retained_terms(qos, identifier.as_slice());
         match packet_id.filter(|_| qos != QoS::AtMostOnce) {
             Some(packet_id) => {
-                let mut outgoing = Outgoing::of(&message);
+                let mut outgoing = Outgoing { is_owed: true, ..Outgoing::of(&message) };
                 let delivery = delivery(&mut outgoing, terms, self.memory.ledger());
                 self.start(session, index, packet_id, delivery, &outgoing, terms);
             }
@@ -471,7 +474,7 @@ impl<J: Journal> Hub<J> {
         loop {
             let found = match replay.next.take() {
                 Some(body) => Progress::Found(body),
-                None => self.scans.next(&self.exchange, &mut replay.scan, &mut portion),
+                None => self.scans.next(self.common.exchange(), &mut replay.scan, &mut portion),
             };
             let body = match found {
                 Progress::Found(body) => body,
@@ -522,7 +525,7 @@ impl<J: Journal> Hub<J> {
             return false;
         }
         let held_bytes = self.sessions[session].outbound().map_or(0, Outbound::counted_bytes);
-        let has_memory = self.memory.admits(held_bytes, 0).is_ok();
+        let has_memory = self.memory.share().admits(held_bytes, 0).is_ok();
         self.counters().dropped_memory_full.add(u64::from(!has_memory));
         has_memory
     }
@@ -530,8 +533,8 @@ impl<J: Journal> Hub<J> {
     /// Whether a retained message has neither expired nor been replaced since it was looked up. Where it has been
     /// replaced, the client has received the new one as it came.
     fn is_current(&self, message: &Message) -> bool {
-        !message.as_ref().is_expired(self.now_ms)
-            && self.exchange.retained_message(message.topic()).is_some_and(|held| held.id() == message.id())
+        !message.as_ref().is_expired(self.clock.now_ms())
+            && self.common.exchange().retained_message(message.topic()).is_some_and(|held| held.id() == message.id())
     }
 
     /// Sends a message of the window for the first time, unless the client has been rid of it meanwhile.
@@ -602,7 +605,7 @@ impl<J: Journal> Hub<J> {
             packet_id: PacketId::new(1),
             subscription_ids,
             alias: Alias::None,
-            now_ms: self.now_ms,
+            now_ms: self.clock.now_ms(),
         }
     }
 
@@ -658,11 +661,10 @@ impl<J: Journal> Hub<J> {
         outgoing: &Outgoing<'_>,
         shared_frame: bool,
     ) {
-        let connection = &mut self.connections[index];
-        let output = connection.output_or_take(&mut self.pool);
+        let output = self.connections.output_or_take(index);
         self.frames.append(header, outgoing, shared_frame, output);
         self.mark_fresh(index);
-        self.given += 1;
+        self.effort.note_given();
         let counters = self.counters();
         counters.packets_sent.add(1);
         counters.publishes_sent.add(1);
@@ -685,6 +687,7 @@ fn retained_terms(qos: QoS, subscription_ids: &[SubscriptionId]) -> DeliveryTerm
     DeliveryTerms { qos, retain: true, subscription_ids, share: None, shared_frame: false }
 }
 
+#[inline]
 fn delivery(outgoing: &mut Outgoing<'_>, terms: DeliveryTerms<'_>, ledger: &Arc<Ledger>) -> PendingMessage {
     PendingMessage {
         message: outgoing.keep(ledger).into(),

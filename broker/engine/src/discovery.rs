@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use tautwire_contracts::discovery::{self, Document, Documents};
 use tautwire_message::{Format, MessageRef};
 use tautwire_protocol::{Property, PropertyId, Publish, QoS};
-use tautwire_router::ShardIndex;
 use tautwire_session::Journal;
 
 use crate::deliver::DeliveryTerms;
@@ -22,9 +21,6 @@ const RESPONSE: &str = "$SYS/contracts/response";
 /// The same as ProtoMQ has them.
 const SERVICE_REQUEST: &str = "$SYS/discovery/request";
 const SERVICE_RESPONSE: &str = "$SYS/discovery/response";
-
-/// What a request counts as, in subscriptions looked at: of many requests at once, some are answered in each turn.
-const REQUEST_VISITS: u64 = 2 << 10;
 
 /// So many bytes of documents are made and compared in one turn; the rest follows in the next ones. A document is not cut.
 const TURN_BYTES: usize = 64 << 10;
@@ -66,7 +62,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn tell_contracts(&mut self, regime: &Regime) {
         let (since, is_on) = (regime.contracts_since(), regime.settings.contract_discovery);
         let is_new = is_on != self.told.is_on || (is_on && since != self.told.since);
-        if self.hub.shard != ShardIndex(0) || !is_new {
+        if !self.hub.common.is_first() || !is_new {
             return;
         }
         // What has been begun for others is dropped: `names` has what of it is there.
@@ -111,7 +107,7 @@ impl<J: Journal> Shard<J> {
 
     fn publish_document(&mut self, name: &str, document: Option<&Document>) {
         let topic = format!("{PREFIX}{name}");
-        let held = self.hub.exchange.retained_message(&topic);
+        let held = self.hub.common.exchange().retained_message(&topic);
         if document
             .is_some_and(|new| held.is_some_and(|held| held.hot().is_some_and(|held| held.payload() == new.payload)))
         {
@@ -119,7 +115,7 @@ impl<J: Journal> Shard<J> {
         }
         let properties = document.map_or_else(Vec::new, |document| content_type(document.format));
         let message = MessageRef {
-            id: self.hub.message_ids.next_id(),
+            id: self.hub.common.next_message_id(),
             topic: &topic,
             properties: &properties,
             payload: document.map_or(&[], |document| &document.payload),
@@ -135,11 +131,10 @@ impl<J: Journal> Shard<J> {
     /// Answers a message to one of the topics for requests; false for any other topic. Only the client that asks gets the
     /// answer.
     pub(crate) fn answer_discovery(&mut self, index: ConnectionIndex, publish: &Publish<'_>, topic: &str) -> bool {
-        if !self.hub.settings.contract_discovery {
+        if !self.hub.regime.settings().contract_discovery {
             return false;
         }
-        self.hub.visited += REQUEST_VISITS;
-        let catalogue = self.hub.contracts.clone();
+        let catalogue = self.hub.regime.contracts().clone();
         let (default_topic, format, payload) = match topic {
             REQUEST => {
                 let said = publish.properties.content_type().and_then(Format::of_content_type);
@@ -151,13 +146,14 @@ impl<J: Journal> Shard<J> {
             }
             _ => return false,
         };
+        self.hub.effort.note_form(DOCUMENT_BYTES + payload.len());
         let mut properties = content_type(format);
         if let Some(Property::CorrelationData(data)) = publish.properties.get(PropertyId::CorrelationData) {
             push(&mut properties, PropertyId::CorrelationData, data);
         }
         let response_topic = publish.properties.response_topic();
         let message = MessageRef {
-            id: self.hub.message_ids.next_id(),
+            id: self.hub.common.next_message_id(),
             topic: response_topic.map_or(default_topic, |topic| topic.as_str()),
             properties: &properties,
             payload: &payload,
@@ -175,6 +171,11 @@ impl<J: Journal> Shard<J> {
         self.hub.deliver_at_most_once(index, &Outgoing::new(message), terms);
         true
     }
+}
+
+/// Whether a message to `topic` is a request that [`Shard::answer_discovery`] answers.
+pub(crate) fn is_request(topic: &str) -> bool {
+    matches!(topic, REQUEST | SERVICE_REQUEST)
 }
 
 fn content_type(format: Format) -> Vec<u8> {

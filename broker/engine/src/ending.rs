@@ -29,7 +29,7 @@ impl<J: Journal> Shard<J> {
     /// subscription goes to others. What takes long is done over several turns.
     pub(crate) fn end_session(&mut self, session: SessionIndex) {
         self.publish_will(session);
-        self.hub.forget_throttled(session);
+        self.hub.memory.forget_throttled(&self.hub.sessions, session);
         let number = self.hub.end_session(session);
         self.begin(Job::Clear(Ending { session, read_back: ReadBack::default(), number, unwritten: 0 }));
     }
@@ -38,6 +38,9 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn clear(&mut self, mut ending: Ending) -> (Slice, usize) {
         let session = ending.session;
         for step in 0..SLICE_STEPS {
+            if !self.hub.effort.may_form() {
+                return (Slice::Unfinished(Job::Clear(ending)), SLICE_STEPS);
+            }
             if self.give_up_first_subscription(session) {
                 continue;
             }

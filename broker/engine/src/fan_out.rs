@@ -25,10 +25,10 @@ const BRAKED_MAX: usize = 64;
 pub(crate) struct Burst {
     /// Connections with fresh output when it began.
     fresh: usize,
-    /// [`Hub::given`] when it was last looked at.
+    /// [`Effort::given`](crate::effort::Effort::given) when it was last looked at.
     given: u64,
     bytes: u64,
-    /// [`Hub::visited`] when it began.
+    /// [`Effort::visited`](crate::effort::Effort::visited) when it began.
     visited: u64,
     /// Packets so far.
     packets: usize,
@@ -41,9 +41,9 @@ impl Burst {
     pub(crate) fn begin<J>(hub: &Hub<J>) -> Burst {
         Burst {
             fresh: hub.connections.fresh_len(),
-            given: hub.given,
+            given: hub.effort.given(),
             bytes: 0,
-            visited: hub.visited,
+            visited: hub.effort.visited(),
             packets: 0,
             is_long: false,
         }
@@ -53,10 +53,10 @@ impl Burst {
     /// each receiver.
     #[inline]
     pub(crate) fn is_enough_with<J>(&mut self, hub: &Hub<J>, len: usize) -> bool {
-        self.bytes += (hub.given - self.given) * len.min(SHARED_PAYLOAD_BYTES) as u64;
-        self.given = hub.given;
+        self.bytes += (hub.effort.given() - self.given) * len.min(SHARED_PAYLOAD_BYTES) as u64;
+        self.given = hub.effort.given();
         self.packets += 1;
-        self.is_long = hub.visited - self.visited > VISITS_MAX || self.packets >= PACKETS_MAX;
+        self.is_long = hub.effort.visited() - self.visited > VISITS_MAX || self.packets >= PACKETS_MAX;
         self.bytes > BURST_MAX_BYTES || self.is_long
     }
 }

@@ -120,8 +120,10 @@ impl<J: Journal> Hub<J> {
         for same in found.chunk_by(|a, b| a.format == b.format) {
             let Some(format) = same.first().and_then(|first| first.format) else { continue };
             let (form, is_new) = forms.get_or_make(format, || self.make(contract, format, &outgoing.message));
-            self.visited += if is_new { outgoing.message.payload.len() as u64 } else { 0 };
             self.count_form(form, is_new);
+            if is_new {
+                self.effort.note_form(outgoing.message.payload.len());
+            }
             matched |= match form {
                 Form::AsItIs => self.deliver_same(same, outgoing, publisher, published_at),
                 Form::Made(message) => self.deliver_same(same, &mut Outgoing::of(message), publisher, published_at),
@@ -143,7 +145,7 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn in_format(&mut self, message: Message, format: Option<Format>, told: bool) -> Option<Message> {
         let Some(format) = format else { return Some(message) };
         self.scans.spend_on_form(message.payload().len());
-        let contract = self.contracts.find(message.topic()).cloned();
+        let contract = self.regime.contracts().find(message.topic()).cloned();
         let form = self.make(contract.as_deref(), format, &message.as_ref());
         self.count_form(&form, true);
         match form {
@@ -166,8 +168,10 @@ impl<J: Journal> Hub<J> {
     ) -> Option<Message> {
         let forms = outgoing.forms.get_or_insert_default().clone();
         let (form, is_new) = forms.get_or_make(format, || self.make(contract, format, &outgoing.message));
-        self.visited += if is_new { outgoing.message.payload.len() as u64 } else { 0 };
         self.count_form(form, is_new);
+        if is_new {
+            self.effort.note_form(outgoing.message.payload.len());
+        }
         match form {
             Form::AsItIs => Some(outgoing.keep(self.memory.ledger())),
             Form::Made(message) => Some(message.clone()),
@@ -214,7 +218,7 @@ impl<J: Journal> Hub<J> {
         push(&mut properties, PropertyId::ContentType, to.content_type().as_bytes());
         charge.set(payload.capacity() + properties.capacity());
         // Another content is another message.
-        let id = self.message_ids.next_id();
+        let id = self.common.next_message_id();
         Form::Made(MessageRef { id, properties: &properties, payload: &payload, ..*message }.keep(self.memory.ledger()))
     }
 
@@ -222,7 +226,7 @@ impl<J: Journal> Hub<J> {
     fn impossible(&self, message: &MessageRef<'_>, why: &str) -> Form {
         let mut properties = properties_for(message, false);
         append_user_property(&mut properties, "tautwire-transcoding-error", why);
-        let id = self.message_ids.next_id();
+        let id = self.common.next_message_id();
         Form::Impossible(
             MessageRef { id, properties: &properties, payload: &[], ..*message }.keep(self.memory.ledger()),
         )
@@ -240,8 +244,9 @@ impl<J: Journal> Hub<J> {
         let largest = REMAINING_MAX_BYTES - HEADER_SPARE_BYTES - message.topic.len();
         let largest = largest.saturating_sub(message.properties.len());
         // While it is made, and once more when it is kept.
-        let free_bytes = usize::try_from(self.memory.common_bytes() / 2).unwrap_or(usize::MAX);
-        let set_bytes = self.settings.transcoded_bytes.min(self.settings.maximum_packet_size_bytes as usize);
+        let free_bytes = usize::try_from(self.memory.share().common_bytes() / 2).unwrap_or(usize::MAX);
+        let settings = self.regime.settings();
+        let set_bytes = settings.transcoded_bytes.min(settings.maximum_packet_size_bytes as usize);
         largest.min(set_bytes).min(free_bytes)
     }
 

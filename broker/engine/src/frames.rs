@@ -37,6 +37,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) forms: Option<Arc<Forms>>,
     /// Whose message it is, where the access rules have to be asked still.
     pub(crate) asker: Option<ConnectionIndex>,
+    /// It was retained, and is not on its way from its publisher.
+    pub(crate) is_owed: bool,
 }
 
 impl<'a> Outgoing<'a> {
@@ -52,6 +54,7 @@ impl<'a> Outgoing<'a> {
             is_admitted: false,
             forms: None,
             asker: None,
+            is_owed: false,
         }
     }
 

@@ -14,9 +14,9 @@ use tautwire_router::random;
 use tautwire_session::{Change, Journal, KeptWill, SESSION_BYTES, session_name};
 
 use crate::admission::identity_of;
+use crate::connections::Action;
 use crate::connections::{Agreement, Standing};
 use crate::holding_back::HELD_BACK;
-use crate::hub::Action;
 use crate::mount::MountPoint;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionIndex, SessionIndex};
@@ -72,11 +72,11 @@ impl<J: Journal> Shard<J> {
             }
         };
         let name = self.session_name(index, &client_id);
-        let owner = self.hub.exchange.owner(&name);
-        if owner != self.hub.shard {
+        let owner = self.hub.common.exchange().owner(&name);
+        if owner != self.hub.common.shard() {
             let id = self.hub.id(index);
             self.hub.connections[index].begin_closing();
-            self.hub.actions.push_back(Action::Move(id, owner));
+            self.hub.connections.want(Action::Move(id, owner));
             // The bytes of the CONNECT go along and are decoded there.
             return Handled::Later;
         }
@@ -111,7 +111,7 @@ impl<J: Journal> Shard<J> {
             if let Some(older) = self.hub.sessions.connection(session)
                 && self.hub.connections[index].hear_older_first()
             {
-                self.hub.actions.push_back(Action::HearFirst(self.hub.id(older), self.hub.id(index)));
+                self.hub.connections.want(Action::HearFirst(self.hub.id(older), self.hub.id(index)));
                 return Handled::Later;
             }
             self.take_over(session);
@@ -132,13 +132,15 @@ impl<J: Journal> Shard<J> {
         {
             return Handled::Later;
         }
-        if resumed.is_none() && self.hub.sum(|counters| &counters.sessions) >= self.hub.settings.sessions as u64 {
+        if resumed.is_none()
+            && self.hub.common.sum(|counters| &counters.sessions) >= self.hub.regime.settings().sessions as u64
+        {
             let reason = ConnectReason::QuotaExceeded;
             self.refuse_connect(index, connect.version, reason, "the broker holds as many sessions as it may");
             return Handled::Ended;
         }
         let more_bytes = if resumed.is_none() { SESSION_BYTES + name.len() } else { 0 };
-        if self.hub.memory.admits(self.hub.connection_bytes(index), more_bytes).is_err() {
+        if self.hub.memory.share().admits(self.hub.connection_bytes(index), more_bytes).is_err() {
             self.hub.counters().refused_memory.add(1);
             self.refuse_connect(
                 index,
@@ -163,8 +165,8 @@ impl<J: Journal> Shard<J> {
 
     /// Checks what the decoder cannot; gives the Client Identifier, an assigned one where the client left it empty.
     fn admit<'a>(&self, index: ConnectionIndex, connect: &Connect<'a>) -> Result<Cow<'a, str>, ConnectRefusal> {
-        let settings = &self.hub.settings;
-        if connect.properties.contains(PropertyId::AuthenticationMethod) && !self.hub.access.asks() {
+        let settings = self.hub.regime.settings();
+        if connect.properties.contains(PropertyId::AuthenticationMethod) && !self.hub.regime.access().asks() {
             return Err(ConnectRefusal(
                 ConnectReason::BadAuthenticationMethod,
                 "no authentication method is configured".into(),
@@ -202,7 +204,7 @@ impl<J: Journal> Shard<J> {
                     "the will's payload is not UTF-8".into(),
                 ));
             }
-            if self.hub.memory.admits(0, will_bytes(will)).is_err() {
+            if self.hub.memory.share().admits(0, will_bytes(will)).is_err() {
                 self.hub.counters().refused_memory.add(1);
                 return Err(ConnectRefusal(ConnectReason::QuotaExceeded, "there is no memory for the will".into()));
             }
@@ -254,7 +256,9 @@ impl<J: Journal> Shard<J> {
         loop {
             let id = format!("auto-{:016x}", random());
             let name = self.session_name(index, &id);
-            if self.hub.exchange.owner(&name) == self.hub.shard && self.hub.sessions.find(&name).is_none() {
+            if self.hub.common.exchange().owner(&name) == self.hub.common.shard()
+                && self.hub.sessions.find(&name).is_none()
+            {
                 return id;
             }
         }
@@ -269,20 +273,20 @@ impl<J: Journal> Shard<J> {
     fn open(&mut self, index: ConnectionIndex, session: SessionIndex, connect: &Connect<'_>, resumed: bool) {
         let properties = &connect.properties;
         let keep_alive_s = self.keep_alive_s(index, connect);
-        let now_ms = self.hub.now_ms;
+        let now_ms = self.hub.clock.now_ms();
         let receive_maximum = properties.receive_maximum().map_or(RECEIVE_MAXIMUM_DEFAULT, NonZeroU16::get);
         let agreement = Agreement {
             version: connect.version,
             problem_information: properties.request_problem_information().unwrap_or(true),
             resumed,
             keep_alive_s,
-            send_maximum: receive_maximum.min(self.hub.quotas.in_flight),
+            send_maximum: receive_maximum.min(self.hub.allowances.quotas().in_flight),
             alias_maximum: properties.topic_alias_maximum().unwrap_or(0).min(ALIASES_OUT_MAX),
-            terms: self.hub.terms.current(),
+            terms: self.hub.regime.current_terms(),
             maximum_packet_size_bytes: properties.maximum_packet_size(),
         };
         self.hub.audit_connect(index, session);
-        self.hub.connections[index].serve(session, agreement);
+        self.hub.connections[index].serve(session, agreement, self.hub.clock.now_ms());
         self.hub.connections.forget_origin(index);
         self.hub.begin_pacing(index, session);
         self.hub.count_for_user(index, session);
@@ -312,7 +316,7 @@ impl<J: Journal> Shard<J> {
     }
 
     fn answer(&mut self, index: ConnectionIndex, connect: &Connect<'_>, client_id: &str, session_present: bool) {
-        let settings = self.hub.settings.clone();
+        let settings = self.hub.regime.settings().clone();
         let mut properties = Vec::new();
         let standing = self.hub.connections[index].standing_mut();
         let last_data = standing.and_then(Standing::take_last_data);
@@ -383,7 +387,7 @@ impl<J: Journal> Shard<J> {
     /// 3.1.1 cannot be told of another and keep theirs.
     fn keep_alive_s(&self, index: ConnectionIndex, connect: &Connect<'_>) -> u16 {
         let own_s = self.hub.connections[index].offer().max_keep_alive_s;
-        let max_s = own_s.unwrap_or(self.hub.settings.max_keep_alive_s);
+        let max_s = own_s.unwrap_or(self.hub.regime.settings().max_keep_alive_s);
         let too_long = max_s > 0 && (connect.keep_alive_s == 0 || connect.keep_alive_s > max_s);
         if too_long && connect.version == ProtocolVersion::V5 { max_s } else { connect.keep_alive_s }
     }
@@ -400,7 +404,7 @@ impl<J: Journal> Shard<J> {
     /// The longest time that the session of a connection's client may outlive it.
     pub(crate) fn max_session_expiry_s(&self, index: ConnectionIndex) -> u32 {
         let own_s = self.hub.connections[index].offer().max_session_expiry_s;
-        own_s.unwrap_or(self.hub.settings.max_session_expiry_s)
+        own_s.unwrap_or(self.hub.regime.settings().max_session_expiry_s)
     }
 
     /// The existing connection of the client ends [MQTT-3.1.4-3].

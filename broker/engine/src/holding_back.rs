@@ -14,8 +14,7 @@ pub(crate) const HELD_BACK: &str = "connections of this client identifier break 
 impl<J: Journal> Hub<J> {
     /// Why the client of a session of that name stays outside for now, if it does.
     pub(crate) fn holds_back(&self, name: &str) -> Option<ConnectReason> {
-        let flapping = self.flapping.as_ref()?;
-        if !flapping.holds_back(name, self.now_ms) {
+        if !self.allowances.holds_back(name, self.clock.now_ms()) {
             return None;
         }
         self.counters().connects_held_back.add(1);
@@ -24,13 +23,12 @@ impl<J: Journal> Hub<J> {
 
     /// A connection ends, and not by its client's DISCONNECT.
     pub(crate) fn note_break(&mut self, index: ConnectionIndex) {
-        let Some(flapping) = &mut self.flapping else { return };
         let Some(session) = self.connections[index].session() else { return };
-        let noted = flapping.note(self.sessions[session].name(), self.now_ms);
+        let noted = self.allowances.note_break(self.sessions[session].name(), self.clock.now_ms());
         self.counters().clients_forgotten.add(u64::from(noted.has_forgotten));
         if noted.holds_back {
             let client_id = self.sessions[session].client_id();
-            let hold_s = self.settings.client_hold_s;
+            let hold_s = self.regime.settings().client_hold_s;
             log::warn!("client {client_id:?} is held back for {hold_s} s: its connections break off too often");
             self.counters().clients_held_back.add(1);
             self.audit_held_back(index, client_id);

@@ -1,199 +1,126 @@
 //! A shard's connections and sessions, and the ways in which bytes and changes reach them.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
-use tautwire_contracts::Catalogue;
 use tautwire_memory::Share;
-use tautwire_message::MessageIds;
 use tautwire_protocol::Packet;
-use tautwire_router::{Exchange, ShardIndex};
-use tautwire_session::{Change, Journal, LogPosition, PendingMessage, Record, RetainedChange, SessionNumber};
+use tautwire_router::ShardIndex;
+use tautwire_session::{Change, Journal, PendingMessage, Record, RetainedChange, SessionNumber};
 
-use crate::access::Access;
-use crate::account::Spare;
+use crate::account::Account;
+use crate::adopted::Adopted;
+use crate::allowances::Allowances;
+use crate::clock::Clock;
 use crate::cold::ColdRoom;
-use crate::connections::{Connections, OutputPool, Reason};
-use crate::contracts::ViolationLog;
-use crate::counters::{Counter, Counters, Totals};
+use crate::common::Common;
+use crate::connections::{Connections, Reason};
+use crate::counters::Counters;
 use crate::drops::DropReason;
-use crate::formats::WantedFormats;
+use crate::effort::Effort;
 use crate::frames::{Frames, Outgoing};
 use crate::jobs::Jobs;
+use crate::logbook::Logbook;
+use crate::metered::MeteredFilters;
 use crate::mutant::{Mutant, is};
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
-use crate::quotas::{Departed, Flapping, Quotas, Users};
 use crate::scans::Scans;
 use crate::sessions::Sessions;
-use crate::settings::Settings;
 use crate::shared::Shared;
+use crate::stopwatch::Stopwatch;
 use crate::survey::Surveys;
-use crate::terms::TermsBook;
+use crate::tap::TapRoom;
 use crate::transit::Transit;
 use crate::waiting::Waiting;
-use crate::wheel::{Timer, Wheel};
+use crate::wheel::Timer;
 
-/// A deadline further away is looked at before it comes: entries are never taken out of the wheel, so one for a far moment
-/// would stay long after its connection or session.
-const LOOK_AGAIN_MS: u64 = 60_000;
-
-/// Something that the engine wants done with a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// Write what is pending, then close; give the client time to read it.
-    Close(ConnectionId),
-    /// Close at once: the client has said goodbye.
-    Drop(ConnectionId),
-    /// Take the connection to another shard, with the bytes that have not been consumed, and forget it here.
-    Move(ConnectionId, ShardIndex),
-    /// Read again: first what was not consumed, then the socket.
-    Resume(ConnectionId),
-    /// Read what has come on the first connection, which is about to be taken over, and only then bring the second one's
-    /// unconsumed bytes again.
-    HearFirst(ConnectionId, ConnectionId),
-    /// Find out who the client is: take [`Shard::take_question`](crate::Shard::take_question), and give the verdict to
-    /// [`Shard::decide`](crate::Shard::decide), at once or later.
-    Ask(ConnectionId),
-}
-
-/// All of a shard but its subscriptions.
+/// All of a shard but its subscriptions: rooms, and the steps that need several of them.
+///
+/// A room is a type whose fields nobody else sees: only its verbs change it. What needs one room is a verb of it, what needs several
+/// is one of the hub.
 pub(crate) struct Hub<J> {
-    pub(crate) settings: Arc<Settings>,
-    /// What clients have been told of the settings.
-    pub(crate) terms: TermsBook,
-    /// What each client may do.
-    pub(crate) quotas: Quotas,
-    /// Somebody may publish only so fast.
-    pub(crate) paces_publishers: bool,
-    /// What clients that have gone had left of their rates.
-    pub(crate) departed: Departed,
-    /// What the clients of each user hold together, where there are quotas of users.
-    pub(crate) users: Arc<Users>,
-    /// Clients whose connections break off, where they are held back for it.
-    pub(crate) flapping: Option<Flapping>,
-    pub(crate) exchange: Arc<Exchange>,
-    /// What messages must keep to.
-    pub(crate) contracts: Arc<Catalogue>,
-    /// Whether anybody has wanted payloads in a format of their own.
-    pub(crate) wanted_formats: Arc<WantedFormats>,
-    /// What clients may do.
-    pub(crate) access: Access,
-    pub(crate) shard: ShardIndex,
-    pub(crate) journal: J,
-    /// The last frame with a record of what the packet at hand has brought about.
-    pub(crate) noted: LogPosition,
+    /// What holds for each packet: settings, contracts, access rules.
+    pub(crate) regime: Adopted,
+    /// What clients may do, and how much of it they have done.
+    pub(crate) allowances: Allowances,
+    /// What all shards have: the exchange, counters, identities of messages.
+    pub(crate) common: Common,
+    pub(crate) clock: Clock,
     pub(crate) connections: Connections,
     pub(crate) sessions: Sessions,
+    /// What waits to be sent to other shards.
     pub(crate) transit: Transit,
-    pub(crate) wheel: Wheel,
-    /// What this shard's clients hold, and what still fits.
-    pub(crate) memory: Share,
-    pub(crate) message_ids: MessageIds,
-    pub(crate) pool: OutputPool,
-    pub(crate) frames: Frames,
-    /// Messages given so far: to connections to write, and to sessions to keep.
-    pub(crate) given: u64,
-    /// Subscriptions looked at so far.
-    pub(crate) visited: u64,
-    /// Bytes written in this turn.
-    pub(crate) written_bytes: usize,
-    /// Packets taken in this turn.
-    pub(crate) packets: usize,
-    /// The log has failed, and those who relied on it have been told.
-    pub(crate) knows_of_failure: bool,
-    /// How far the log was when those who waited for it were last told.
-    pub(crate) released: u64,
-    /// Connections with acknowledgements that wait for the journal.
-    pub(crate) holding: Vec<ConnectionIndex>,
-    /// Connections all of whose output does.
-    pub(crate) gated: Vec<ConnectionIndex>,
-    /// Who is not heard, and why.
+    /// Who is not heard until something happens elsewhere.
     pub(crate) waiting: Waiting,
-    /// Connections whose session's queue has run over and that are to be ended for it.
-    pub(crate) overrun: Vec<ConnectionId>,
-    pub(crate) actions: VecDeque<Action>,
+    /// What is written down, and who waits for it to be safe.
+    pub(crate) log: Logbook<J>,
+    /// What this shard's clients hold, and what still fits.
+    pub(crate) memory: Account,
+    /// What has been done, so that a turn ends.
+    pub(crate) effort: Effort,
+    /// How long it takes.
+    pub(crate) stopwatch: Stopwatch,
+    /// The packets of the message at hand.
+    pub(crate) frames: Frames,
     /// Work that goes on over several turns.
     pub(crate) jobs: Jobs,
-    pub(crate) all_counters: Arc<[Counters]>,
-    pub(crate) now_ms: u64,
-    /// What this shard may still take.
-    pub(crate) spare: Spare,
-    pub(crate) violation_log: ViolationLog,
+    /// Searches for retained messages.
     pub(crate) scans: Scans,
     /// What operators want to know.
     pub(crate) surveys: Surveys,
     /// Messages that are not in memory.
     pub(crate) cold: ColdRoom,
+    /// Who watches what is published.
+    pub(crate) tap: TapRoom,
+    /// By which topic filters messages are counted.
+    pub(crate) metered: MeteredFilters,
 }
 
 impl<J: Journal> Hub<J> {
     pub(crate) fn new(shard: ShardIndex, shared: Shared, journal: J, now_ms: u64) -> Hub<J> {
-        let Shared { board, exchange, wanted_formats, memory, throttle, users, run, counters: all_counters, .. } =
-            shared;
+        let common = Common::new(shard, &shared);
+        let Shared { board, memory, throttle, users, .. } = shared;
         let regime = board.current();
-        let settings = regime.settings.clone();
-        let memory = Share::new(memory, usize::from(shard.0));
-        let spare = Spare::new(settings.connection_output_bytes, throttle);
-        let transit = Transit::new(exchange.shards());
-        let quotas = settings.quotas();
-        let flapping = settings.flapping().map(Flapping::new);
+        let settings = &regime.settings;
+        let share = Share::new(memory, usize::from(shard.0));
         Hub {
-            terms: TermsBook::new(&settings),
-            settings,
-            paces_publishers: quotas.pace_publishers(),
-            quotas,
-            departed: Departed::default(),
-            users,
-            flapping,
-            exchange,
-            contracts: regime.contracts.clone(),
-            wanted_formats,
-            access: Access::new(&regime),
-            shard,
-            journal,
-            noted: LogPosition::default(),
-            knows_of_failure: false,
-            released: 0,
-            sessions: Sessions::new(shard, memory.ledger()),
-            connections: Connections::new(memory.ledger()),
-            transit,
-            wheel: Wheel::new(now_ms),
-            pool: OutputPool::new(memory.ledger()),
-            memory,
-            message_ids: MessageIds::new(run.wrapping_add(u64::from(shard.0))),
-            frames: Frames::default(),
-            given: 0,
-            visited: 0,
-            written_bytes: 0,
-            packets: 0,
-            holding: Vec::new(),
-            gated: Vec::new(),
+            allowances: Allowances::new(settings.quotas(), settings.flapping(), users),
+            clock: Clock::new(now_ms),
+            connections: Connections::new(share.ledger()),
+            sessions: Sessions::new(shard, share.ledger()),
+            transit: Transit::new(common.exchange().shards()),
             waiting: Waiting::default(),
-            overrun: Vec::new(),
-            actions: VecDeque::new(),
+            log: Logbook::new(journal),
+            memory: Account::new(share, settings.connection_output_bytes, throttle),
+            effort: Effort::default(),
+            stopwatch: Stopwatch::default(),
+            frames: Frames::default(),
             jobs: Jobs::default(),
-            all_counters,
-            now_ms,
-            spare,
-            violation_log: ViolationLog::default(),
             scans: Scans::default(),
             surveys: Surveys::default(),
             cold: ColdRoom::default(),
+            tap: TapRoom::default(),
+            metered: regime.metered().clone(),
+            regime: Adopted::new(&regime),
+            common,
         }
     }
 
     #[inline]
     pub(crate) fn counters(&self) -> &Counters {
-        &self.all_counters[usize::from(self.shard.0)]
+        self.common.counters()
     }
 
-    /// One counter over all shards.
-    pub(crate) fn sum(&self, counter: impl Fn(&Counters) -> &Counter) -> u64 {
-        self.all_counters.iter().fold(0, |sum, counters| sum.wrapping_add(counter(counters).get()))
+    // Time.
+
+    /// A turn begins: what it reads is read now.
+    #[inline]
+    pub(crate) fn begin_measuring(&mut self, now_us: u64) {
+        self.stopwatch.begin_turn(now_us);
     }
 
-    pub(crate) fn totals(&self) -> Totals {
-        Totals::of(self.all_counters.iter())
+    /// The turn has written what it hands on.
+    #[inline]
+    pub(crate) fn end_measuring(&mut self, now_us: u64) {
+        let Hub { stopwatch, common, .. } = self;
+        stopwatch.stop(now_us, common.latencies());
     }
 
     // Connections.
@@ -205,20 +132,15 @@ impl<J: Journal> Hub<J> {
     /// Reads again from a connection for which `reason` is gone, if it is still there.
     #[cold]
     pub(crate) fn hear_again(&mut self, id: ConnectionId, reason: Reason) {
-        let now_ms = self.now_ms;
-        if let Some(connection) = self.connections.get(id)
-            && connection.let_go(reason, now_ms)
-        {
-            self.actions.push_back(Action::Resume(id));
-        }
+        self.connections.hear_again(id, reason, self.clock.now_ms());
     }
 
     /// A place for a new connection; `None` where there is none.
     pub(crate) fn open_connection(&mut self) -> Option<ConnectionIndex> {
-        let index = self.connections.open(self.now_ms)?;
-        self.connections[index].set_ack_level(self.settings.acks.default);
+        let index = self.connections.open(self.clock.now_ms())?;
+        self.connections[index].set_ack_level(self.regime.settings().acks.default);
         self.counters().connections.add(1);
-        let deadline_ms = self.now_ms + u64::from(self.settings.connect_timeout_s) * 1000;
+        let deadline_ms = self.clock.now_ms() + u64::from(self.regime.settings().connect_timeout_s) * 1000;
         self.arm_connection(index, deadline_ms);
         Some(index)
     }
@@ -226,7 +148,7 @@ impl<J: Journal> Hub<J> {
     /// Frees the place. The owner of the socket has closed it or given it away.
     pub(crate) fn vacate(&mut self, index: ConnectionIndex) {
         self.discard_output(index);
-        self.put_output_away(index);
+        self.connections.put_output_away(index);
         self.connections.vacate(index);
         self.counters().connections.subtract(1);
     }
@@ -240,18 +162,9 @@ impl<J: Journal> Hub<J> {
         }
     }
 
-    /// All output has been written: the connection needs no buffer.
-    #[inline]
-    pub(crate) fn put_output_away(&mut self, index: ConnectionIndex) {
-        self.connections[index].put_output_away(&mut self.pool);
-    }
-
     /// Makes sure that the connection is looked at no later than `at_ms`.
     pub(crate) fn arm_connection(&mut self, index: ConnectionIndex, at_ms: u64) {
-        let at_ms = at_ms.min(self.now_ms + LOOK_AGAIN_MS);
-        if self.connections[index].arm(at_ms) {
-            self.wheel.arm(Timer::Connection(index), at_ms);
-        }
+        self.clock.arm(Timer::Connection(index), at_ms, |at_ms| self.connections[index].arm(at_ms));
     }
 
     #[inline]
@@ -265,7 +178,7 @@ impl<J: Journal> Hub<J> {
     /// Lets `write` append to the connection's output.
     #[inline]
     pub(crate) fn write(&mut self, index: ConnectionIndex, write: impl FnOnce(&mut Vec<u8>)) {
-        self.connections[index].output_or_take(&mut self.pool).append(write);
+        self.connections.output_or_take(index).append(write);
         self.mark_fresh(index);
     }
 
@@ -307,23 +220,20 @@ impl<J: Journal> Hub<J> {
     }
 
     pub(crate) fn arm_session(&mut self, index: SessionIndex, at_ms: u64) {
-        let at_ms = at_ms.min(self.now_ms + LOOK_AGAIN_MS);
-        if self.sessions.place(index).arm(at_ms) {
-            self.wheel.arm(Timer::Session(index), at_ms);
-        }
+        self.clock.arm(Timer::Session(index), at_ms, |at_ms| self.sessions.place(index).arm(at_ms));
     }
 
     /// Remembers that a session did not get a message, for operators who ask why.
     #[cold]
     pub(crate) fn note_drop(&mut self, session: SessionIndex, reason: DropReason, topic: &str) {
-        let now_ms = self.now_ms;
+        let now_ms = self.clock.now_ms();
         self.sessions.note_drop(session, reason, topic, now_ms);
     }
 
     /// Writes a change down, if it is one that lasts, and applies it.
     pub(crate) fn commit(&mut self, index: SessionIndex, change: Change) {
         if let Change::Queued(delivery) | Change::Started(delivery) = &change {
-            self.given += 1;
+            self.effort.note_given();
             self.counters().stored_messages.add(1);
             self.counters().stored_bytes.add(delivery.counted_bytes() as u64);
         }
@@ -350,7 +260,7 @@ impl<J: Journal> Hub<J> {
             Some(message) if !outgoing.message.payload.is_empty() => RetainedChange::Set(message.clone()),
             _ => RetainedChange::Cleared(outgoing.message.topic.into()),
         };
-        self.noted = self.journal.record(Record::Retained { sequence, change: &change });
+        self.log.note(Record::Retained { sequence, change: &change });
     }
 
     /// Counts all messages of a session that is taken on as a whole.

@@ -98,9 +98,14 @@ impl<J: Journal> Shard<J> {
             return handled;
         }
 
+        if self.has_no_time_for(&topic) {
+            self.keep_alias(index, alias, topic);
+            return self.wait_for_forms(index, publish);
+        }
+
         let mut scratch = Vec::new();
         let message = MessageRef {
-            id: self.hub.message_ids.next_id(),
+            id: self.hub.common.next_message_id(),
             topic: &topic,
             properties: travelling(publish, &mut scratch),
             payload: publish.payload,
@@ -115,10 +120,10 @@ impl<J: Journal> Shard<J> {
             _ if answered => Ok(true),
             Ok(()) if qos == QoS::ExactlyOnce && self.hub.has_no_disk_for_session(session).is_some() => {
                 self.hub.counters().publishes_refused_disk.add(1);
-                Err(MessageRefusal::no_disk(self.hub.log_state()))
+                Err(MessageRefusal::no_disk(self.hub.log.state()))
             }
             Ok(()) => {
-                let asker = self.hub.access.is_closed().then_some(index);
+                let asker = self.hub.regime.access().is_closed().then_some(index);
                 let mut outgoing = Outgoing { chunk: Some((chunk, payload_at)), asker, ..Outgoing::new(message) };
                 self.publish(&mut outgoing, Publisher::Session(session))
             }
@@ -184,10 +189,13 @@ impl<J: Journal> Shard<J> {
         outgoing: &mut Outgoing<'_>,
         publisher: Publisher,
     ) -> Result<bool, Box<MessageRefusal>> {
-        let generation =
-            if outgoing.message.retain { self.retain(outgoing, publisher) } else { Ok(self.hub.exchange.generation()) };
+        let generation = if outgoing.message.retain {
+            self.retain(outgoing, publisher)
+        } else {
+            Ok(self.hub.common.exchange().generation())
+        };
         let routed = generation.and_then(|generation| self.route(outgoing, publisher, generation));
-        routed.or_else(|why| self.refuse_message(why, outgoing))
+        routed.or_else(|why| self.refuse_message(why, outgoing, publisher))
     }
 
     /// Retains a message; gives the generation with which it must be routed.
@@ -197,22 +205,22 @@ impl<J: Journal> Shard<J> {
         {
             return Err(NotRouted::NotAuthorized);
         }
-        if let Some(contract) = self.hub.contracts.find(outgoing.message.topic).cloned() {
+        if let Some(contract) = self.hub.regime.contracts().find(outgoing.message.topic).cloned() {
             self.hub.hold_to(&contract, outgoing).map_err(NotRouted::Broken)?;
         }
         outgoing.is_checked = true;
         if !outgoing.is_admitted && outgoing.message.qos != QoS::AtMostOnce {
             self.admit_retained(outgoing)?;
         } else if outgoing.message.qos == QoS::AtMostOnce
-            && self.hub.log_state() != LogState::Open
+            && self.hub.log.state() != LogState::Open
             && !outgoing.message.topic.starts_with("$SYS/")
         {
-            return Err(NotRouted::NoDisk(self.hub.log_state()));
+            return Err(NotRouted::NoDisk(self.hub.log.state()));
         }
         let message = outgoing.message;
         let claim = self.retained_claim(publisher);
         let keep = || outgoing.keep(self.hub.memory.ledger());
-        let retention = self.hub.exchange.retain_for(claim.as_ref(), &message, keep).map_err(|refused| {
+        let retention = self.hub.common.exchange().retain_for(claim.as_ref(), &message, keep).map_err(|refused| {
             let counters = self.hub.counters();
             counters.retained_refused.add(1);
             counters.retained_refused_for_client.add(u64::from(refused == RetainRefused::Quota));
@@ -226,17 +234,32 @@ impl<J: Journal> Shard<J> {
     /// Against whose quota a retained message counts, where there is one.
     fn retained_claim(&self, publisher: Publisher) -> Option<RetainedClaim> {
         let Publisher::Session(session) = publisher else { return None };
-        let of_user = self.hub.quotas.of_user.retained;
+        let of_user = self.hub.allowances.quotas().of_user.retained;
         if let Some(user) = self.hub.sessions.user(session).filter(|_| of_user.is_bounded()) {
             return Some(RetainedClaim { owner: user.owner(), quota: of_user });
         }
-        let quota = self.hub.quotas.retained;
-        let owner = || self.hub.exchange.retained_owner(self.hub.sessions[session].name());
+        let quota = self.hub.allowances.quotas().retained;
+        let owner = || self.hub.common.exchange().retained_owner(self.hub.sessions[session].name());
         quota.is_bounded().then(|| RetainedClaim { owner: owner(), quota })
     }
 
     #[cold]
-    fn refuse_message(&mut self, why: NotRouted, outgoing: &Outgoing<'_>) -> Result<bool, Box<MessageRefusal>> {
+    fn refuse_message(
+        &mut self,
+        why: NotRouted,
+        outgoing: &Outgoing<'_>,
+        publisher: Publisher,
+    ) -> Result<bool, Box<MessageRefusal>> {
+        let refused = self.refusal_of(why, outgoing);
+        if let Err(refusal) = &refused
+            && self.hub.tap.is_open()
+        {
+            self.hub.trace(&outgoing.message, publisher, refusal.reason, std::iter::empty());
+        }
+        refused
+    }
+
+    fn refusal_of(&mut self, why: NotRouted, outgoing: &Outgoing<'_>) -> Result<bool, Box<MessageRefusal>> {
         match why {
             NotRouted::Broken(broken) => self.refuse_broken(*broken, outgoing),
             NotRouted::NotRetained(refused) => {
@@ -285,7 +308,7 @@ impl<J: Journal> Shard<J> {
     /// Whether there are such messages here at all.
     #[inline]
     pub(crate) fn check_offered(&self, qos: QoS, retain: bool) -> Result<(), Disconnection> {
-        let settings = &self.hub.settings;
+        let settings = self.hub.regime.settings();
         if qos > settings.max_qos {
             return Err(Disconnection(DisconnectReason::QoSNotSupported, "the QoS is above the maximum"));
         }
@@ -308,13 +331,13 @@ impl<J: Journal> Shard<J> {
             });
         };
         let alias = alias.get();
-        if alias > self.hub.settings.topic_alias_maximum && alias > self.hub.told(index).topic_alias_maximum {
+        if alias > self.hub.regime.settings().topic_alias_maximum && alias > self.hub.told(index).topic_alias_maximum {
             // [MQTT-3.2.2-17]
             return Err(Disconnection(DisconnectReason::TopicAliasInvalid, "the topic alias is above the maximum"));
         }
         if let Some(topic) = publish.topic {
             let held_bytes = self.hub.connection_bytes(index);
-            if self.hub.memory.admits(held_bytes, topic.as_str().len()).is_err() {
+            if self.hub.memory.share().admits(held_bytes, topic.as_str().len()).is_err() {
                 self.hub.counters().refused_memory.add(1);
                 return Err(Disconnection(DisconnectReason::QuotaExceeded, "there is no memory for the topic alias"));
             }
@@ -354,7 +377,7 @@ impl<J: Journal> Shard<J> {
         let connection = &self.hub.connections[index];
         let in_flight = connection.delayed_publish_acks() + usize::from(connection.receiving());
         if connection.is_v5()
-            && in_flight >= usize::from(connection.receive_maximum(self.hub.settings.receive_maximum))
+            && in_flight >= usize::from(connection.receive_maximum(self.hub.regime.settings().receive_maximum))
             && in_flight >= usize::from(connection.receive_maximum(self.hub.told(index).receive_maximum))
         {
             // [MQTT-3.3.4-7]
@@ -368,7 +391,7 @@ impl<J: Journal> Shard<J> {
 
     /// Whether a client may publish to `topic`.
     pub(crate) fn check_topic(&self, topic: &str) -> Result<(), ReasonCode> {
-        let settings = &self.hub.settings;
+        let settings = self.hub.regime.settings();
         let levels = || topic.bytes().filter(|byte| *byte == b'/').count() + 1;
         if topic.len() > settings.topic_bytes
             || (topic.len() >= settings.topic_levels && levels() > settings.topic_levels)
@@ -403,7 +426,7 @@ impl<J: Journal> Shard<J> {
 
     fn expires_at_ms(&self, publish: &Publish<'_>) -> Option<u64> {
         let interval_s = publish.properties.message_expiry_interval()?;
-        Some(self.hub.now_ms + u64::from(interval_s) * 1000)
+        Some(self.hub.clock.now_ms() + u64::from(interval_s) * 1000)
     }
 
     /// Answers as the QoS demands [MQTT-3.3.4-1].
@@ -455,14 +478,18 @@ impl<J: Journal> Shard<J> {
 
     /// A client of 3.1.1 cannot be told that there is no memory for its message. It is not read from until there is some.
     fn wait_for_memory(&mut self, index: ConnectionIndex, publish: &Publish<'_>) {
-        let counters = self.hub.counters();
-        counters.publishers_short_of_memory.add(1);
-        // It is brought again, and counted then.
-        counters.publishes_received.subtract(1);
-        counters.publish_bytes_received.subtract(publish.payload.len() as u64);
+        self.uncount_publish(publish);
+        self.hub.counters().publishers_short_of_memory.add(1);
         self.hub.connections[index].hold(Reason::Memory);
         let id = self.hub.id(index);
         self.hub.waiting.wait_for_memory(id);
+    }
+
+    /// A message is brought again, and counted then.
+    pub(crate) fn uncount_publish(&mut self, publish: &Publish<'_>) {
+        let counters = self.hub.counters();
+        counters.publishes_received.subtract(1);
+        counters.publish_bytes_received.subtract(publish.payload.len() as u64);
     }
 
     /// PUBACK. An identifier that is not in use may belong to an exchange that ended with an earlier connection.

@@ -16,7 +16,7 @@ use crate::survey::UnderWay;
 
 /// Steps in one turn, of all jobs together and of what is done at once. A step is a filter, or a message that is let go: each takes about a
 /// microsecond, and some of them several.
-const STEPS_MAX: usize = 1_024;
+pub(crate) const STEPS_MAX: usize = 1_024;
 /// Steps of one job before another has its turn.
 pub(crate) const SLICE_STEPS: usize = 256;
 
@@ -107,6 +107,7 @@ impl<J: Journal> Shard<J> {
 
     /// The share of jobs that one turn does.
     pub(crate) fn do_jobs(&mut self) {
+        self.hub.effort.begin_part();
         // One slice at least: those who wait get on whatever is done at once.
         let mut steps = std::mem::take(&mut self.hub.jobs.done_at_once).min(STEPS_MAX - 1);
         while steps < STEPS_MAX

@@ -5,10 +5,10 @@ use tautwire_protocol::{Disconnect, DisconnectReason, Packet, Properties, Proper
 use tautwire_session::{Change, Journal, KeptWill};
 
 use crate::admission::identity_of;
+use crate::connections::Action;
 use crate::connections::{Deadlines, Phase};
 use crate::frames::Outgoing;
 use crate::handshake::keep_alive_limit_ms;
-use crate::hub::Action;
 use crate::place::{ConnectionIndex, SessionIndex};
 use crate::route::Publisher;
 use crate::sessions::Away;
@@ -42,7 +42,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn close(&mut self, index: ConnectionIndex) {
         self.hub.connections[index].begin_closing();
         let id = self.hub.id(index);
-        self.hub.actions.push_back(Action::Close(id));
+        self.hub.connections.want(Action::Close(id));
     }
 
     /// DISCONNECT from the client.
@@ -65,7 +65,7 @@ impl<J: Journal> Shard<J> {
         self.part(index);
         self.hub.connections[index].begin_closing();
         let id = self.hub.id(index);
-        self.hub.actions.push_back(Action::Drop(id));
+        self.hub.connections.want(Action::Drop(id));
     }
 
     /// Parts a connection that has broken off from its session.
@@ -100,7 +100,7 @@ impl<J: Journal> Shard<J> {
         }
         self.hub.write_left(session);
         self.hub.list_all_for_cooling(session);
-        let now_ms = self.hub.now_ms;
+        let now_ms = self.hub.clock.now_ms();
         let mut away = self.away_since(session, now_ms);
         // Where the will waits, a connection that takes over sets it aside again at once [MQTT-3.1.3-9].
         if away.will_at_ms.take_if(|at_ms| *at_ms <= now_ms).is_some() {
@@ -137,8 +137,8 @@ impl<J: Journal> Shard<J> {
             return;
         }
         let KeptWill { message, message_expiry_s, .. } = will;
-        let mut parts = MessageRef { id: self.hub.message_ids.next_id(), ..message.as_ref() };
-        parts.expires_at_ms = message_expiry_s.map(|seconds| self.hub.now_ms + u64::from(seconds) * 1000);
+        let mut parts = MessageRef { id: self.hub.common.next_message_id(), ..message.as_ref() };
+        parts.expires_at_ms = message_expiry_s.map(|seconds| self.hub.clock.now_ms() + u64::from(seconds) * 1000);
         // No Local speaks of connections; a will has none any more, but its client's own subscriptions count as local.
         // There was memory for it when it was accepted.
         let mut outgoing = Outgoing { is_admitted: true, ..Outgoing::new(parts) };
@@ -149,8 +149,8 @@ impl<J: Journal> Shard<J> {
 
     /// A connection's deadline may have come.
     pub(crate) fn connection_timer(&mut self, index: ConnectionIndex) {
-        let settings = &self.hub.settings;
-        let now_ms = self.hub.now_ms;
+        let settings = self.hub.regime.settings();
+        let now_ms = self.hub.clock.now_ms();
         let connection = &mut self.hub.connections[index];
         if !connection.disarm(now_ms) || matches!(connection.phase(), Phase::Vacant | Phase::Closing) {
             return;
@@ -201,14 +201,14 @@ impl<J: Journal> Shard<J> {
 
     /// A session's deadline may have come.
     pub(crate) fn session_timer(&mut self, session: SessionIndex) {
-        if self.hub.sessions.place(session).disarm(self.hub.now_ms) {
+        if self.hub.sessions.place(session).disarm(self.hub.clock.now_ms()) {
             self.end_wait(session);
         }
     }
 
     /// Does what has come up for a session whose client is away.
     pub(crate) fn end_wait(&mut self, session: SessionIndex) {
-        let now_ms = self.hub.now_ms;
+        let now_ms = self.hub.clock.now_ms();
         let mut away = self.hub.sessions.away(session);
         if away.will_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
             away.will_at_ms = None;

@@ -15,22 +15,16 @@ pub(crate) const FULL: &str = "the broker has as much on disk as it may; send it
 pub(crate) const FAILED: &str = "the broker's disk has failed, so nothing can be kept until the broker is restarted";
 
 impl<J: Journal> Hub<J> {
-    /// Whether the log takes more.
-    #[inline]
-    pub(crate) fn log_state(&self) -> LogState {
-        if J::KEEPS { self.journal.state() } else { LogState::Open }
-    }
-
     /// Why a message cannot be kept for those who want it, if so.
     #[inline]
     pub(crate) fn has_no_disk_for(&self, outgoing: &Outgoing<'_>, matches: &Matches) -> Option<LogState> {
-        let state = self.log_state();
+        let state = self.log.state();
         (state != LogState::Open && is_written(outgoing, matches)).then_some(state)
     }
 
     /// Why the session, which is written down, may not grow, if so.
     pub(crate) fn has_no_disk_for_session(&self, session: SessionIndex) -> Option<LogState> {
-        let state = self.log_state();
+        let state = self.log.state();
         (state != LogState::Open && self.is_written_whole(session)).then_some(state)
     }
 }
@@ -50,7 +44,7 @@ impl<J: Journal> Shard<J> {
         session_name: &str,
         expiry_interval_s: u32,
     ) -> Option<(ConnectReason, &'static str)> {
-        let state = self.hub.log_state();
+        let state = self.hub.log.state();
         if state == LogState::Open {
             return None;
         }
@@ -68,20 +62,13 @@ impl<J: Journal> Shard<J> {
     /// who wait for an acknowledgement that will never be true.
     #[inline]
     pub(crate) fn look_at_log(&mut self) {
-        if self.has_to_tell_of_failure() {
+        if self.hub.log.learn_of_failure() {
             self.end_those_who_rely_on_log();
         }
     }
 
-    /// Whether the log has failed and nobody has been told.
-    #[inline]
-    pub(crate) fn has_to_tell_of_failure(&self) -> bool {
-        J::KEEPS && !self.hub.knows_of_failure && self.hub.journal.state() == LogState::Failed
-    }
-
     #[cold]
     fn end_those_who_rely_on_log(&mut self) {
-        self.hub.knows_of_failure = true;
         for index in self.hub.connections.indices() {
             let connection = &self.hub.connections[index];
             if connection.phase() != Phase::Open {

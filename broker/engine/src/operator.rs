@@ -67,6 +67,20 @@ pub struct Promise {
     level: AckLevel,
 }
 
+impl Promise {
+    /// One that is kept when both are.
+    #[must_use]
+    pub fn both(one: Option<Promise>, other: Option<Promise>) -> Option<Promise> {
+        match (one, other) {
+            (Some(one), Some(other)) => {
+                let position = one.position.max(other.position);
+                Some(Promise { position, level: one.level.max(other.level) })
+            }
+            (one, other) => one.or(other),
+        }
+    }
+}
+
 /// What has become of a [`Promise`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PromiseFate {
@@ -96,13 +110,13 @@ impl<J: Journal> Shard<J> {
     /// # Errors
     /// Nothing has been published.
     pub fn publish_for_operator(&mut self, message: &Message, now_ms: u64) -> Result<Published, NotPublished> {
-        self.hub.now_ms = now_ms;
+        self.hub.clock.set(now_ms);
         // A publisher of QoS 1 would not be read from now, and a message of QoS 0 dropped; here there is somebody to tell.
-        if self.hub.transit.is_full() || (J::KEEPS && self.hub.journal.is_behind()) {
+        if self.hub.transit.is_full() || self.hub.log.is_behind() {
             return Err(NotPublished::Busy);
         }
-        self.hub.begin_packet();
-        let message = MessageRef { id: self.hub.message_ids.next_id(), ..message.as_ref() };
+        self.hub.log.begin_packet();
+        let message = MessageRef { id: self.hub.common.next_message_id(), ..message.as_ref() };
         let mut outgoing = Outgoing::new(message);
         self.check_for_operator(&outgoing.message)?;
         let burst = Burst::begin(&self.hub);
@@ -115,7 +129,7 @@ impl<J: Journal> Shard<J> {
     /// Disconnects the client of a session, and ends the session too if asked; says whether there was something to end. `name`: see
     /// [`session_name`](tautwire_session::session_name).
     pub fn disconnect_for_operator(&mut self, name: &str, ends_session: bool, now_ms: u64) -> bool {
-        self.hub.now_ms = now_ms;
+        self.hub.clock.set(now_ms);
         let Some(session) = self.hub.sessions.find(name) else { return false };
         let key = self.hub.sessions.key(session);
         let connection = self.hub.sessions.connection(session);
@@ -131,9 +145,9 @@ impl<J: Journal> Shard<J> {
 
     /// Whether what was promised is true by now.
     pub fn fate(&self, promise: Promise) -> PromiseFate {
-        if promise.position <= self.hub.journal.reached(promise.level) {
+        if promise.position <= self.hub.log.reached(promise.level) {
             PromiseFate::Kept
-        } else if self.hub.journal.state() == LogState::Failed {
+        } else if self.hub.log.state() == LogState::Failed {
             PromiseFate::Broken
         } else {
             PromiseFate::Waits
@@ -145,11 +159,11 @@ impl<J: Journal> Shard<J> {
         if let Err(Disconnection(reason, why)) = self.check_offered(message.qos, message.retain) {
             return refused(reason.into(), why);
         }
-        if packet_len(message) > self.hub.settings.maximum_packet_size_bytes as usize {
+        if packet_len(message) > self.hub.regime.settings().maximum_packet_size_bytes as usize {
             return refused(ReasonCode::PacketTooLarge, "the message is larger than mqtt.maximum_packet_size");
         }
         match self.check_topic(message.topic) {
-            Ok(()) if !self.hub.access.operator_may_publish(message) => {
+            Ok(()) if !self.hub.regime.access().operator_may_publish(message) => {
                 refused(ReasonCode::NotAuthorized, "the access rules do not allow this")
             }
             Ok(()) => Ok(()),
@@ -164,11 +178,11 @@ impl<J: Journal> Shard<J> {
 impl<J: Journal> Hub<J> {
     /// What has been written down since the message was begun with, if anything.
     fn promise_to_operator(&self, topic: &str) -> Option<Promise> {
-        if !J::KEEPS || self.noted == LogPosition::default() {
+        if self.log.noted() == LogPosition::default() {
             return None;
         }
-        let level = self.settings.acks.for_topic(topic, self.settings.acks.default);
-        Some(Promise { position: self.noted, level })
+        let level = self.regime.settings().acks.for_topic(topic, self.regime.settings().acks.default);
+        Some(Promise { position: self.log.noted(), level })
     }
 }
 
@@ -234,7 +248,7 @@ mod tests {
             assert_eq!(shard.publish_for_operator(&message(qos, false, b"first"), NOW_MS), Ok(TAKEN));
             let second = message(qos, true, b"second");
             assert_eq!(shard.publish_for_operator(&second, NOW_MS), Err(NotPublished::Busy));
-            assert_eq!(shard.hub.exchange.retained(), (0, 0), "nothing of it is there");
+            assert_eq!(shard.hub.common.exchange().retained(), (0, 0), "nothing of it is there");
             let mut entries = 0;
             shard.hub.transit.set_room(ShardIndex(1), 1);
             shard.hub.transit.send(ShardIndex(1), |batches| entries = batches.map(|batch| batch.len()).sum());

@@ -8,30 +8,27 @@ use crate::connections::Reason;
 use crate::hub::Hub;
 use crate::jobs::{Job, SLICE_STEPS, Slice};
 use crate::place::{ConnectionIndex, SessionIndex};
-use crate::quotas::{PublishBucket, UserShare};
+use crate::quotas::PublishBucket;
 use crate::shard::Shard;
 
 impl<J: Journal> Hub<J> {
     /// The session serves a client of this connection's user from now on: what it holds counts with what the user's other clients
     /// hold, where there are quotas of users.
     pub(crate) fn count_for_user(&mut self, index: ConnectionIndex, session: SessionIndex) {
-        let Hub { sessions, connections, users, exchange, quotas, now_ms, .. } = self;
-        let identity = identity_of(connections[index].standing()).filter(|_| quotas.of_user.are_bounded());
+        let Hub { sessions, connections, allowances, common, clock, .. } = self;
+        let are_bounded = allowances.quotas().of_user.are_bounded();
+        let identity = identity_of(connections[index].standing()).filter(|_| are_bounded);
         let user = identity.and_then(|identity| identity.user.clone());
         sessions.place(session).belong_to(|session| {
             let user = user?;
-            let owner = exchange.retained_owner(&name_of_user(&user));
-            Some(UserShare::new(users, &user, owner, session, *now_ms))
+            let owner = common.exchange().retained_owner(&name_of_user(&user));
+            Some(allowances.share_of(&user, owner, session, clock.now_ms()))
         });
     }
 
     /// The client of a session has come: its rate is what it left when it was here last.
     pub(crate) fn begin_pacing(&mut self, index: ConnectionIndex, session: SessionIndex) {
-        let rates = self.quotas.publish;
-        if rates.are_bounded() {
-            let left = self.departed.take(self.sessions[session].name());
-            let mut bucket = left.unwrap_or_else(|| PublishBucket::full(&rates, self.now_ms));
-            bucket.keep_to(&rates);
+        if let Some(bucket) = self.allowances.bucket_of(self.sessions[session].name(), self.clock.now_ms()) {
             self.connections[index].pace(bucket);
         }
     }
@@ -41,7 +38,7 @@ impl<J: Journal> Hub<J> {
         let Some(session) = self.connections[index].session() else { return };
         if let Some((bucket, resumes_at_ms)) = self.connections[index].end_pace() {
             self.waiting.forget_rate(resumes_at_ms, self.connections.id(index));
-            self.departed.keep(self.sessions[session].name(), bucket, self.now_ms);
+            self.allowances.keep_bucket(self.sessions[session].name(), bucket, self.clock.now_ms());
         }
     }
 
@@ -49,8 +46,9 @@ impl<J: Journal> Hub<J> {
     /// whether that is so.
     #[cold]
     pub(crate) fn brake_for_rate(&mut self, index: ConnectionIndex, length: usize) -> bool {
-        let now_ms = self.now_ms;
-        let (rates, rates_of_user) = (self.quotas.publish, self.quotas.of_user.publish);
+        let now_ms = self.clock.now_ms();
+        let quotas = self.allowances.quotas();
+        let (rates, rates_of_user) = (quotas.publish, quotas.of_user.publish);
         let connection = &mut self.connections[index];
         let Some(session) = connection.session() else { return false };
         let bucket = connection.bucket_or(|| PublishBucket::full(&rates, now_ms));
@@ -84,14 +82,14 @@ impl<J: Journal> Hub<J> {
     /// Hears those again who may go on. To be called once a turn.
     #[inline]
     pub(crate) fn hear_those_who_may_publish(&mut self) {
-        if self.waiting.is_due_for_rate(self.now_ms) {
+        if self.waiting.is_due_for_rate(self.clock.now_ms()) {
             self.hear_all_who_may_publish();
         }
     }
 
     #[cold]
     fn hear_all_who_may_publish(&mut self) {
-        self.hear_those_who_wait_until(self.now_ms);
+        self.hear_those_who_wait_until(self.clock.now_ms());
     }
 
     /// By another rate, they may go on sooner.
@@ -159,7 +157,7 @@ mod tests {
     fn connect(shard: &mut Shard<Volatile>) -> ConnectionId {
         let name = (b'a'..=b'z').find(|name| {
             let name = [*name];
-            shard.hub.exchange.owner(str::from_utf8(&name).expect("a letter")) == ShardIndex(0)
+            shard.hub.common.exchange().owner(str::from_utf8(&name).expect("a letter")) == ShardIndex(0)
         });
         let id = shard.accept(NOW_MS).expect("there is room");
         let bytes = [0x10, 13, 0, 4, b'M', b'Q', b'T', b'T', 4, 2, 0, 0, 0, 1, name.expect("half of them are")];

@@ -23,12 +23,12 @@ impl<J: Journal> Hub<J> {
         let Some(header) = self.fixed_header(index, rest) else { return false };
         let Some(missing_bytes) = header.total_len().checked_sub(rest.len()) else { return true };
         let Some(since) = connection.deadlines().incomplete_since_ms else { return false };
-        if header.total_len() as u64 > self.memory.limits().all_bytes / 2 {
+        if header.total_len() as u64 > self.memory.share().limits().all_bytes / 2 {
             return false;
         }
         let wanted_bytes = missing_bytes.max(held_bytes);
         let partial = Partial { id: self.id(index), since_ms: since.get(), wanted_bytes };
-        if self.waiting.goes_first(&partial) && self.memory.extra_input_bytes() > 0 {
+        if self.waiting.goes_first(&partial) && self.memory.share().extra_input_bytes() > 0 {
             return true;
         }
         self.counters().publishers_short_of_memory.add(1);
@@ -47,11 +47,11 @@ impl<J: Journal> Hub<J> {
 
     #[cold]
     fn retry_all_for_input(&mut self) {
-        let free_bytes = usize::try_from(self.memory.input_bytes()).unwrap_or(usize::MAX);
-        for id in self.waiting.input_retries(self.now_ms, free_bytes) {
+        let free_bytes = usize::try_from(self.memory.share().input_bytes()).unwrap_or(usize::MAX);
+        for id in self.waiting.input_retries(self.clock.now_ms(), free_bytes) {
             self.hear_again(id, Reason::Input);
         }
-        if self.memory.extra_input_bytes() > 0 {
+        if self.memory.share().extra_input_bytes() > 0 {
             let first = self.waiting.first().filter(|first| self.is_in_packet(first));
             if let Some(id) = self.waiting.next_first(first) {
                 self.hear_again(id, Reason::Input);
@@ -71,7 +71,7 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn fixed_header(&self, index: ConnectionIndex, bytes: &[u8]) -> Option<FixedHeader> {
         let connection = &self.connections[index];
         let version = connection.version();
-        let max_packet_size = connection.packet_max_bytes(self.settings.maximum_packet_size_bytes);
+        let max_packet_size = connection.packet_max_bytes(self.regime.settings().maximum_packet_size_bytes);
         FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size })
             .or_else(|error| self.header_as_told(index, bytes, &error).ok_or(error))
             .ok()

@@ -90,7 +90,7 @@ impl TermsIndex {
 const TABLE_RESERVED_BYTES: usize = 4 << 20;
 
 /// How many places a large table has room for from the start.
-pub(crate) const fn reserved_places<T>() -> usize {
+pub const fn reserved_places<T>() -> usize {
     TABLE_RESERVED_BYTES.div_ceil(size_of::<T>())
 }
 

@@ -9,8 +9,11 @@ use tautwire_contracts::Catalogue;
 use tautwire_session::Journal;
 
 use crate::access::Known;
+use crate::metered::{MeteredFilters, TopicTotals};
 use crate::settings::Settings;
 use crate::shard::Shard;
+use crate::tap::Tap;
+use crate::trace::Tracer;
 
 /// What holds now. It never changes: a change makes another one, which a shard takes on as a whole between two packets.
 #[derive(Clone)]
@@ -23,6 +26,10 @@ pub struct Regime {
     pub contracts: Arc<Catalogue>,
     /// Whether each client is asked who it is, by [`Action::Ask`](crate::Action::Ask). Clients that are connected already are not asked.
     pub asks: bool,
+    /// Who watches what is published.
+    pub taps: Arc<[Arc<Tap>]>,
+    /// Who wants traces.
+    pub tracer: Option<Arc<Tracer>>,
     /// Says whether clients are known, where that has ever changed.
     known: Option<Known>,
     /// Counts the changes. That of the start is 0.
@@ -33,16 +40,24 @@ pub struct Regime {
     contracts_since: u64,
     /// The number of the regime with which `known` came.
     known_since: u64,
+    /// The topic filters by which messages are counted.
+    metered: MeteredFilters,
+    /// How many shards there are.
+    shards: usize,
 }
 
 impl Regime {
     /// Everybody may do everything, nobody is asked, and there are no contracts.
-    fn open(settings: Settings) -> Regime {
+    fn open(settings: Settings, shards: usize) -> Regime {
         Regime {
+            metered: MeteredFilters::default().changed_to(&settings.metered_filters, shards),
+            shards,
             settings: Arc::new(settings),
             policy: Arc::new(Policy::open()),
             contracts: Arc::default(),
             asks: false,
+            taps: Arc::default(),
+            tracer: None,
             known: None,
             number: 0,
             policy_since: 0,
@@ -55,6 +70,15 @@ impl Regime {
     pub fn review(&mut self, known: Known) {
         self.known = Some(known);
         self.known_since = self.number;
+    }
+
+    pub(crate) fn metered(&self) -> &MeteredFilters {
+        &self.metered
+    }
+
+    /// What has been counted by topic filters, in the order in which they were named.
+    pub fn topic_totals(&self) -> Vec<TopicTotals> {
+        self.metered.totals()
     }
 
     pub(crate) fn known(&self) -> Option<&Known> {
@@ -89,8 +113,8 @@ pub struct Board {
 }
 
 impl Board {
-    pub(crate) fn new(settings: Settings) -> Board {
-        Board { current: RwLock::new(Arc::new(Regime::open(settings))), number: AtomicU64::new(0) }
+    pub(crate) fn new(settings: Settings, shards: usize) -> Board {
+        Board { current: RwLock::new(Arc::new(Regime::open(settings, shards))), number: AtomicU64::new(0) }
     }
 
     /// What holds now.
@@ -105,6 +129,9 @@ impl Board {
         let mut next = Regime::clone(&current);
         next.number += 1;
         change(&mut next);
+        if !next.metered.are(&next.settings.metered_filters) {
+            next.metered = current.metered.changed_to(&next.settings.metered_filters, current.shards);
+        }
         if !Arc::ptr_eq(&next.policy, &current.policy) {
             next.policy_since = next.number;
         }
@@ -165,7 +192,12 @@ impl<J: Journal> Shard<J> {
         // All of it first. What follows from it may publish wills, and these are judged by what holds now.
         self.take_on_settings(&regime.settings);
         self.take_on_contracts(&regime);
-        let reviews = self.hub.access.take_on(&regime);
+        self.hub.tap.take_on(&regime);
+        if self.hub.metered.take_on(&regime) {
+            // Topics are matched anew.
+            self.table.generation += 1;
+        }
+        let reviews = self.hub.regime.access_mut().take_on(&regime);
         self.begin_reviews(reviews);
         self.tell_contracts(&regime);
     }

@@ -48,10 +48,10 @@ impl std::error::Error for RestoreError {}
 /// # Errors
 /// See [`RestoreError`]. The shards must not be used then.
 pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: u64) -> Result<(), RestoreError> {
-    let Some(exchange) = shards.first().map(|shard| shard.hub.exchange.clone()) else { return Ok(()) };
+    let Some(exchange) = shards.first().map(|shard| shard.hub.common.exchange().clone()) else { return Ok(()) };
     let placement = exchange.placement();
     let homes = Homes { shards: placement.shards() as u16, seed: placement.seed() };
-    shards[0].hub.journal.record(Record::Begun(homes));
+    shards[0].hub.log.record(Record::Begun(homes));
 
     let Replayed { sessions, retained, untaken, homes: last_homes, last_sequence } = replayed;
     for ReplayedMessage { topic, body, .. } in retained {
@@ -92,7 +92,7 @@ pub fn restore<J: Journal>(shards: &mut [Shard<J>], replayed: Replayed, now_ms: 
     for shard in shards.iter_mut() {
         shard.hub.forget_positions();
     }
-    shards[0].hub.end_frame();
+    shards[0].hub.log.end_frame();
     Ok(())
 }
 
@@ -132,9 +132,9 @@ fn with_first_journal<J, T>(shards: &mut [Shard<J>], index: ShardIndex, act: imp
     }
     let (first, others) = shards.split_at_mut(1);
     let (first, shard) = (&mut first[0], &mut others[index - 1]);
-    std::mem::swap(&mut first.hub.journal, &mut shard.hub.journal);
+    first.hub.log.swap_journals(&mut shard.hub.log);
     let done = act(shard);
-    std::mem::swap(&mut first.hub.journal, &mut shard.hub.journal);
+    first.hub.log.swap_journals(&mut shard.hub.log);
     done
 }
 
@@ -145,7 +145,7 @@ impl<J: Journal> Shard<J> {
     /// now. What is due already is left to [`Shard::do_what_came_due`].
     fn restore(&mut self, replayed: ReplayedSession, now_ms: u64) -> bool {
         let ReplayedSession { number, session: mut state, left_at_ms } = replayed;
-        self.hub.now_ms = now_ms;
+        self.hub.clock.set(now_ms);
         let sessions = &mut self.hub.sessions;
         let ends = state.expiry_interval_s() == 0;
         let opened = if ends { sessions.open_unlisted(state.name()) } else { sessions.open(state.name()) };
@@ -180,7 +180,7 @@ impl<J: Journal> Shard<J> {
             let Ok(filter) = TopicFilter::new(&filter) else { continue };
             let Ok(wanted) = formats::wanted(filter, record.format) else { continue };
             if record.format.is_some() {
-                self.hub.wanted_formats.want();
+                self.hub.common.wanted_formats().want();
             }
             self.hub.counters().subscriptions.add(1);
             if filter.share().is_some() {
@@ -195,7 +195,7 @@ impl<J: Journal> Shard<J> {
     /// comes back, whose will would be set aside. Those that ended with their connection end now, and so do those whose end the
     /// crash has interrupted.
     fn do_what_came_due(&mut self) {
-        let now_ms = self.hub.now_ms;
+        let now_ms = self.hub.clock.now_ms();
         for session in self.hub.sessions.indices() {
             if self.hub.sessions[session].expiry_interval_s() == 0 {
                 self.end_session(session);
@@ -210,14 +210,14 @@ impl<J: Journal> Shard<J> {
         (outgoing.is_checked, outgoing.is_admitted) = (true, true);
         let sessions = &self.hub.sessions;
         let matches = self.table.find_only(outgoing.message.topic, |session| lived_there(sessions[session].name()));
-        let contract = self.hub.contracts.find(outgoing.message.topic).cloned();
+        let contract = self.hub.regime.contracts().find(outgoing.message.topic).cloned();
         self.hub.deliver_to_all(&matches, contract.as_deref(), outgoing, Publisher::Broker, 0);
     }
 
     /// Gives a message of a shared subscription to the member that was chosen, or to another one where that has gone.
     fn take_for_member(&mut self, name: Option<&str>, share: &str, outgoing: &mut Outgoing<'_>) {
         let session = name.and_then(|name| self.hub.sessions.find(name));
-        let Some(group) = self.hub.exchange.group(share) else {
+        let Some(group) = self.hub.common.exchange().group(share) else {
             self.hub.counters().dropped_no_member.add(1);
             return;
         };
@@ -234,7 +234,7 @@ impl<J: Journal> Shard<J> {
                 self.hub.deliver(session, outgoing, terms);
             }
             None => {
-                let contract = self.hub.contracts.find(outgoing.message.topic).cloned();
+                let contract = self.hub.regime.contracts().find(outgoing.message.topic).cloned();
                 self.hub.deliver_to_share(&group, contract.as_deref(), outgoing);
             }
         }

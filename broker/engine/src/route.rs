@@ -6,7 +6,7 @@ use tautwire_access::TopicStamp;
 use tautwire_contracts::Contract;
 use tautwire_memory::Ledger;
 use tautwire_message::{Format, MessageRef};
-use tautwire_protocol::{QoS, SubscriptionId};
+use tautwire_protocol::{QoS, ReasonCode, SubscriptionId};
 use tautwire_router::{Batch, Entry, Member, Parcel, RetainRefused, Routes, SessionKey, ShardIndex, ShareGroup};
 use tautwire_session::{Journal, LogState, PendingMessage, Receivers, SubscriptionIds};
 use tautwire_topics::{FilterTree, MatchCache, Reusable};
@@ -17,6 +17,7 @@ use crate::deliver::DeliveryTerms;
 use crate::fan_out::Burst;
 use crate::frames::Outgoing;
 use crate::hub::Hub;
+use crate::metered::Meters;
 use crate::place::SessionIndex;
 use crate::shard::Shard;
 
@@ -57,6 +58,8 @@ pub(crate) struct Matches {
     contract: Option<Arc<Contract>>,
     /// Names the entry; `None` for what is not remembered.
     stamp: Option<TopicStamp>,
+    /// The filters by which its messages are counted.
+    meters: Meters,
 }
 
 impl Reusable for Matches {
@@ -158,7 +161,7 @@ impl<J: Journal> Shard<J> {
         {
             return Err(NotRouted::NotAuthorized);
         }
-        hub.visited += matches.subscriptions.len() as u64;
+        hub.effort.note_visits(matches.subscriptions.len() as u64);
         if let Some(contract) = &matches.contract
             && !outgoing.is_checked
         {
@@ -170,19 +173,33 @@ impl<J: Journal> Shard<J> {
 
         let contract = matches.contract.as_deref();
         let goes_further = hub.transit.shards() > 1 || !matches.routes.shares.is_empty();
-        if contract.is_some() && goes_further && publisher != Publisher::Shard && hub.wanted_formats.are_wanted() {
+        if contract.is_some()
+            && goes_further
+            && publisher != Publisher::Shard
+            && hub.common.wanted_formats().are_wanted()
+        {
             outgoing.forms = Some(Arc::default());
         }
+        let before = (matches.meters != 0).then(|| hub.before_metered());
         let mut matched = hub.deliver_to_all(matches, contract, outgoing, publisher, published_at);
+        if hub.tap.is_open() {
+            hub.tell_of(matches, outgoing, publisher, published_at);
+        }
         if publisher == Publisher::Shard {
+            if let Some(before) = before {
+                hub.meter(matches.meters, &outgoing.message, publisher, before);
+            }
             return Ok(matched);
         }
-        for shard in matches.routes.shards.without(hub.shard) {
+        for shard in matches.routes.shards.without(hub.common.shard()) {
             matched = true;
             hub.send_to_shard(shard, outgoing, published_at, matches.routes.lasting.contains(shard));
         }
         for group in &matches.routes.shares {
             matched |= hub.deliver_to_share(group, contract, outgoing);
+        }
+        if let Some(before) = before {
+            hub.meter(matches.meters, &outgoing.message, publisher, before);
         }
         Ok(matched)
     }
@@ -195,6 +212,17 @@ impl<J: Journal> Shard<J> {
         hub.admit(outgoing, matches)
     }
 
+    /// Whether somebody may want messages of `topic` in another format than they are published in.
+    pub(crate) fn is_wanted_in_formats(&mut self, topic: &str) -> bool {
+        let Shard { hub, table, .. } = self;
+        if !hub.common.wanted_formats().are_wanted() {
+            return false;
+        }
+        let Table { tree, cache, stamps, generation } = table;
+        let matches = find(tree, cache, stamps, *generation, hub, topic);
+        matches.plain < matches.subscriptions.len() || !matches.routes.shares.is_empty()
+    }
+
     /// Takes a batch from another shard, but for its first `from` entries. Where some are left because those before give so
     /// much to write, tells with how many to begin again when [`Waiting::takes_batches`](crate::waiting::Waiting::takes_batches).
     pub(crate) fn receive_batch(&mut self, sender: ShardIndex, batch: &Batch, from: usize) -> Option<usize> {
@@ -202,6 +230,9 @@ impl<J: Journal> Shard<J> {
         let mut done = from;
         let mut taken = None;
         for Entry { content, handed } in batch.entries().skip(from) {
+            if !self.hub.effort.may_form() {
+                break;
+            }
             if let Some(number) = handed {
                 self.hub.begin_taking(&content);
                 taken = Some(number);
@@ -220,9 +251,14 @@ impl<J: Journal> Shard<J> {
                     len
                 }
                 Parcel::Member(key, delivery) => {
+                    let meters = delivery.message.hot().map_or(0, |message| self.hub.metered.matching(message.topic()));
+                    let before = (meters != 0).then(|| self.hub.before_metered());
                     match self.hub.member_at(key, delivery) {
                         Some(session) => self.hub.deliver_to_member(session, delivery),
                         None => self.hand_on(delivery.clone()),
+                    }
+                    if let (Some(before), Some(message)) = (before, delivery.message.hot()) {
+                        self.hub.meter(meters, &message.as_ref(), Publisher::Shard, before);
                     }
                     0
                 }
@@ -244,11 +280,11 @@ impl<J: Journal> Shard<J> {
 
     /// Gives a message of a shared subscription, whose chosen member is gone, to another member.
     pub(crate) fn hand_on(&mut self, delivery: PendingMessage) {
-        let group = delivery.share.as_ref().and_then(|filter| self.hub.exchange.group(filter));
+        let group = delivery.share.as_ref().and_then(|filter| self.hub.common.exchange().group(filter));
         match group {
             Some(group) => {
                 let Some(message) = self.hub.hot(delivery.message.hot()) else { return };
-                let contract = self.hub.contracts.find(message.topic()).cloned();
+                let contract = self.hub.regime.contracts().find(message.topic()).cloned();
                 self.hub.deliver_to_share(&group, contract.as_deref(), &mut Outgoing::of(message));
             }
             None => self.hub.counters().dropped_no_member.add(1),
@@ -268,11 +304,12 @@ fn find<'c, J: Journal>(
     topic: &str,
 ) -> &'c Matches {
     // Both numbers only ever grow, so their sum is new whenever one of them is.
-    cache.get_or_fill(topic, generation + hub.exchange.generation(), |matches| {
+    cache.get_or_fill(topic, generation + hub.common.exchange().generation(), |matches| {
         matches.take_from(tree, topic, |_| true);
-        hub.exchange.routes(topic, &mut matches.routes);
-        matches.contract = hub.contracts.find(topic).cloned();
+        hub.common.exchange().routes(topic, &mut matches.routes);
+        matches.contract = hub.regime.contracts().find(topic).cloned();
         matches.stamp = stamps.next();
+        matches.meters = hub.metered.matching(topic);
     })
 }
 
@@ -282,8 +319,8 @@ impl<J: Journal> Hub<J> {
     fn admit(&self, outgoing: &mut Outgoing<'_>, matches: &Matches) -> Result<(), NotRouted> {
         let MessageRef { topic, .. } = outgoing.message;
         let Routes { shards, shares, .. } = &matches.routes;
-        let receivers = matches.subscriptions.len() + shares.len() + shards.without(self.shard).count();
-        if !self.has_room_for_message(topic, outgoing.message.kept_bytes(), receivers) {
+        let receivers = matches.subscriptions.len() + shares.len() + shards.without(self.common.shard()).count();
+        if !self.memory.has_room_for_message(topic, outgoing.message.kept_bytes(), receivers) {
             return Err(NotRouted::NoMemory);
         }
         if let Some(state) = self.has_no_disk_for(outgoing, matches) {
@@ -312,6 +349,26 @@ impl<J: Journal> Hub<J> {
         matched
     }
 
+    /// Tells those who watch, and who wants traces, of a message that has been handed to those whom a topic matches on this shard.
+    #[cold]
+    fn tell_of(&mut self, matches: &Matches, outgoing: &Outgoing<'_>, publisher: Publisher, published_at: u64) {
+        if publisher != Publisher::Shard {
+            self.show(&outgoing.message, publisher);
+        }
+        let Routes { shards, shares, .. } = &matches.routes;
+        // One copy a session, at the highest of their QoS.
+        let receivers = matches.subscriptions.chunk_by(|a, b| a.session == b.session).filter_map(|own| {
+            let wanted = own.iter().filter(|subscription| wants(subscription, publisher, published_at));
+            let highest = wanted.max_by_key(|subscription| subscription.qos)?;
+            Some((highest.session, highest.qos.min(outgoing.message.qos)))
+        });
+        let mut receivers = receivers.peekable();
+        let is_wanted =
+            receivers.peek().is_some() || !shares.is_empty() || shards.without(self.common.shard()).next().is_some();
+        let reason = if is_wanted { ReasonCode::Success } else { ReasonCode::NoMatchingSubscribers };
+        self.trace(&outgoing.message, publisher, reason, receivers);
+    }
+
     /// One copy a session, however many of its subscriptions match [MQTT-3.3.4-2].
     // Always in `route`: this is the way of every message.
     #[inline(always)]
@@ -327,8 +384,8 @@ impl<J: Journal> Hub<J> {
             self.frames.clear();
         }
         // Looked at for all of them at once. A message of QoS 1 or 2 has been let in already, and its receivers hold it together.
-        outgoing.has_room =
-            outgoing.message.qos == QoS::AtMostOnce && self.take_spare(0, found.len() * outgoing.message.payload.len());
+        outgoing.has_room = outgoing.message.qos == QoS::AtMostOnce
+            && self.memory.take_spare(0, found.len() * outgoing.message.payload.len());
         let mut rest = found;
         let mut matched = false;
         while let Some(first) = rest.first() {
@@ -388,8 +445,9 @@ impl<J: Journal> Hub<J> {
         } else {
             None
         };
+        let read_at_us = self.stopwatch.read_at_us();
         let Hub { transit, memory, .. } = self;
-        let Some(batch) = transit.batch_for(shard, may_be_lost, memory.ledger()) else {
+        let Some(batch) = transit.batch_for(shard, may_be_lost, read_at_us, memory.ledger()) else {
             self.counters().dropped_shard_queue_full.add(1);
             return;
         };
@@ -426,8 +484,9 @@ impl<J: Journal> Hub<J> {
             }
             _ => None,
         };
+        let read_at_us = self.stopwatch.read_at_us();
         let Hub { transit, memory, .. } = self;
-        match transit.batch_for(to, may_be_lost, memory.ledger()) {
+        match transit.batch_for(to, may_be_lost, read_at_us, memory.ledger()) {
             Some(batch) => batch.push_member(member.session, delivery, handed),
             None => self.counters().dropped_shard_queue_full.add(1),
         }
@@ -439,11 +498,11 @@ impl<J: Journal> Hub<J> {
         loop {
             let member = group.pick()?;
             let here = self.sessions.at(&member.session);
-            if here.is_some() || member.session.shard != self.shard {
+            if here.is_some() || member.session.shard != self.common.shard() {
                 return Some((member, here));
             }
             // Its session has ended, and gives up its subscriptions over several turns.
-            self.exchange.leave(group.filter(), member.session);
+            self.common.exchange().leave(group.filter(), member.session);
         }
     }
 
@@ -465,7 +524,11 @@ impl<J: Journal> Hub<J> {
             shared_frame: false,
         };
         let Some(message) = self.hot(delivery.message.hot()) else { return };
-        self.deliver(session, &mut Outgoing::of(message), terms);
+        let mut outgoing = Outgoing::of(message);
+        self.deliver(session, &mut outgoing, terms);
+        if self.tap.is_open() {
+            self.trace_member(&outgoing.message, session, delivery.qos);
+        }
     }
 }
 

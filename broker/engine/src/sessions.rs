@@ -33,12 +33,39 @@ pub(crate) struct Sessions {
 pub(crate) struct Place {
     session: Accounted<Session, 5>,
     connection: Option<ConnectionIndex>,
-    generation: u32,
-    taken: bool,
+    tenancy: Tenancy,
     /// Shared with the session's memberships in shared subscriptions.
     online: Option<Arc<AtomicBool>>,
     more: Option<Box<More>>,
     alarm: Alarm,
+}
+
+/// How often a place has been taken; the last bit says whether it is taken now. As two fields they would take eight bytes more for each
+/// session.
+#[derive(Debug, Clone, Copy)]
+struct Tenancy(u32);
+
+impl Tenancy {
+    const FIRST: Tenancy = Tenancy(1);
+
+    #[inline]
+    fn is_taken(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// The same as long as nobody else takes the place.
+    #[inline]
+    fn generation(self) -> u32 {
+        self.0 >> 1
+    }
+
+    fn ended(self) -> Tenancy {
+        Tenancy(self.0 & !1)
+    }
+
+    fn next(self) -> Tenancy {
+        Tenancy(self.ended().0.wrapping_add(2) | 1)
+    }
 }
 
 /// What only some sessions need.
@@ -137,8 +164,7 @@ impl Sessions {
         let fresh = Place {
             session: Accounted::new(Session::new(name), &self.ledger),
             connection: None,
-            generation: 0,
-            taken: true,
+            tenancy: Tenancy::FIRST,
             online: None,
             more: None,
             alarm: Alarm::default(),
@@ -146,7 +172,7 @@ impl Sessions {
         Some(match self.vacant.pop() {
             Some(index) => {
                 let place = &mut self.places[index.number()];
-                *place = Place { generation: place.generation + 1, alarm: place.alarm, ..fresh };
+                *place = Place { tenancy: place.tenancy.next(), alarm: place.alarm, ..fresh };
                 index
             }
             None => {
@@ -161,7 +187,7 @@ impl Sessions {
     /// [`Sessions::vacate`], so that what it leaves behind can be cleared away piece by piece.
     pub(crate) fn end(&mut self, index: SessionIndex) {
         let place = &mut self.places[index.number()];
-        place.taken = false;
+        place.tenancy = place.tenancy.ended();
         place.connection = None;
         place.more = None;
         place.set_online(false);
@@ -184,7 +210,7 @@ impl Sessions {
     /// The session did not get a message.
     pub(crate) fn note_drop(&mut self, index: SessionIndex, reason: DropReason, topic: &str, now_ms: u64) {
         let place = &mut self.places[index.number()];
-        if !place.taken {
+        if !place.tenancy.is_taken() {
             return;
         }
         let drops = &mut place.more.get_or_insert_default().drops;
@@ -194,14 +220,14 @@ impl Sessions {
 
     /// The sessions that have not ended.
     pub(crate) fn indices(&self) -> Vec<SessionIndex> {
-        let places = self.places.iter().enumerate().filter(|(_, place)| place.taken);
+        let places = self.places.iter().enumerate().filter(|(_, place)| place.tenancy.is_taken());
         places.filter_map(|(number, _)| SessionIndex::new(number)).collect()
     }
 
     /// Whether the session has not ended.
     #[inline]
     pub(crate) fn is_alive(&self, index: SessionIndex) -> bool {
-        self.places[index.number()].taken
+        self.places[index.number()].tenancy.is_taken()
     }
 
     /// Frees the place of a session that has ended and left nothing behind.
@@ -218,14 +244,15 @@ impl Sessions {
         SessionKey {
             shard: self.shard,
             index: index.number() as u32,
-            generation: self.places[index.number()].generation,
+            generation: self.places[index.number()].tenancy.generation(),
         }
     }
 
     /// The place of the session that `key` means, if it still exists and is one of this shard.
     pub(crate) fn at(&self, key: &SessionKey) -> Option<SessionIndex> {
         let place = self.places.get(key.index as usize)?;
-        let is_here = key.shard == self.shard && place.taken && place.generation == key.generation;
+        let is_taken = place.tenancy.is_taken() && place.tenancy.generation() == key.generation;
+        let is_here = key.shard == self.shard && is_taken;
         SessionIndex::new(key.index as usize).filter(|_| is_here)
     }
 
@@ -410,7 +437,7 @@ impl Place {
 
     /// The place's timer has come up; false where a sooner one has made it superfluous, or where nobody is away here.
     pub(crate) fn disarm(&mut self, now_ms: u64) -> bool {
-        self.alarm.disarm(now_ms) && self.taken && self.connection.is_none()
+        self.alarm.disarm(now_ms) && self.tenancy.is_taken() && self.connection.is_none()
     }
 }
 

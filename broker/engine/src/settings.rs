@@ -98,6 +98,7 @@ pub struct Settings {
     pub transcoded_bytes: usize,
     pub contract_discovery: bool,
     pub acks: Acks,
+    pub metered_filters: Box<[Box<str>]>,
 }
 
 impl Settings {
@@ -164,6 +165,7 @@ impl Default for Settings {
             transcoded_bytes: 2 << 20,
             contract_discovery: true,
             acks: Acks::default(),
+            metered_filters: Box::default(),
         }
     }
 }

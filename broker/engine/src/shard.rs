@@ -1,6 +1,5 @@
 //! One shard of the broker: the verbs by which its surroundings drive it.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -40,8 +39,6 @@ pub struct Shard<J> {
     pub(crate) told: Told,
     pub(crate) board: BoardReader,
     next_retained_sweep_ms: u64,
-    /// Deadlines that have come, and that no turn has met yet.
-    due: VecDeque<Timer>,
     /// By shard, a batch of which only so many entries have been taken.
     pub(crate) begun_batches: Vec<Option<(Batch, usize)>>,
 }
@@ -77,28 +74,19 @@ impl<J: Journal> Shard<J> {
         let (sys, told) = (SysTopics::new(index, &settings, now_ms), Told::new(settings.contract_discovery));
         let begun_batches = (0..shared.exchange.shards()).map(|_| None).collect();
         let hub = Hub::new(index, shared, journal, now_ms);
-        Shard {
-            hub,
-            table: Table::default(),
-            sys,
-            told,
-            board,
-            next_retained_sweep_ms: now_ms,
-            due: VecDeque::new(),
-            begun_batches,
-        }
+        Shard { hub, table: Table::default(), sys, told, board, next_retained_sweep_ms: now_ms, begun_batches }
     }
 
     /// A new network connection. `None` where the broker holds as many as it may; close it then.
     pub fn accept(&mut self, now_ms: u64) -> Option<ConnectionId> {
-        self.hub.now_ms = now_ms;
+        self.hub.clock.set(now_ms);
         // Whoever comes by a new listener finds all the rest as it is to be.
         self.look_at_news();
-        if self.hub.sum(|counters| &counters.connections) >= self.hub.settings.connections as u64 {
+        if self.hub.common.sum(|counters| &counters.connections) >= self.hub.regime.settings().connections as u64 {
             self.hub.counters().connections_refused.add(1);
             return None;
         }
-        if !self.hub.has_room_for_connection() {
+        if !self.hub.memory.has_room_for_connection() {
             self.hub.counters().connections_refused.add(1);
             return None;
         }
@@ -142,8 +130,8 @@ impl<J: Journal> Shard<J> {
     ///
     /// One whose packets give others much to write is paused, and what it had sent behind them waits.
     pub fn receive(&mut self, id: ConnectionId, chunk: &Chunk, range: Range<usize>, now_ms: u64) -> usize {
-        self.hub.now_ms = now_ms;
-        let output_max_bytes = self.hub.spare.output_max_bytes();
+        self.hub.clock.set(now_ms);
+        let output_max_bytes = self.hub.memory.output_max_bytes();
         let mut burst = Burst::begin(&self.hub);
         let mut at = range.start;
         while at < range.end {
@@ -171,7 +159,7 @@ impl<J: Journal> Shard<J> {
                 (consumed, Handled::Done) if consumed > 0 => {
                     at += consumed;
                     self.note_heard(index, consumed);
-                    self.hub.packets += 1;
+                    self.hub.effort.note_packet();
                     if burst.is_enough_with(&self.hub, consumed) {
                         break;
                     }
@@ -225,7 +213,7 @@ impl<J: Journal> Shard<J> {
     fn receive_packet(&mut self, index: ConnectionIndex, chunk: &Chunk, range: Range<usize>) -> (usize, Handled) {
         let bytes = &chunk.bytes()[range.clone()];
         let connection = &self.hub.connections[index];
-        let max_packet_size = connection.packet_max_bytes(self.hub.settings.maximum_packet_size_bytes);
+        let max_packet_size = connection.packet_max_bytes(self.hub.regime.settings().maximum_packet_size_bytes);
         let version = connection.version();
         let header = match FixedHeader::decode(bytes, &DecodeOptions { version, max_packet_size }) {
             Ok(header) => header,
@@ -251,12 +239,12 @@ impl<J: Journal> Shard<J> {
         if J::KEEPS && self.hub.brake_for_log(index, &header, bytes[0]) {
             return (length, Handled::Later);
         }
-        self.hub.begin_packet();
-        self.hub.connections[index].note_received(self.hub.now_ms);
+        self.hub.log.begin_packet();
+        self.hub.connections[index].note_received(self.hub.clock.now_ms());
         self.hub.counters().packets_received.add(1);
         let body = &bytes[header.header_len..length];
         let handled = if header.packet_type == PacketType::Publish {
-            if self.hub.paces_publishers && self.hub.brake_for_rate(index, length) {
+            if self.hub.allowances.pace_publishers() && self.hub.brake_for_rate(index, length) {
                 self.hub.counters().packets_received.subtract(1);
                 return (length, Handled::Later);
             }
@@ -293,7 +281,7 @@ impl<J: Journal> Shard<J> {
             Fault::OverLimit => self.hub.counters().packets_too_large.add(1),
             Fault::Malformed | Fault::ProtocolError => self.hub.counters().protocol_errors.add(1),
         }
-        log::debug!("connection {index} of {:?}: {error}", self.hub.shard);
+        log::debug!("connection {index} of {:?}: {error}", self.hub.common.shard());
         if self.hub.connections[index].phase() == Phase::AwaitingConnect {
             self.refuse_connect_bytes(index, bytes, error);
             return Handled::Ended;
@@ -318,8 +306,8 @@ impl<J: Journal> Shard<J> {
 
     /// Starts or stops the clock for a packet that has begun.
     fn note_incomplete(&mut self, id: ConnectionId, consumed: bool, incomplete: bool) {
-        let now_ms = self.hub.now_ms;
-        let deadline_ms = now_ms + u64::from(self.hub.settings.incomplete_packet_timeout_s) * 1000;
+        let now_ms = self.hub.clock.now_ms();
+        let deadline_ms = now_ms + u64::from(self.hub.regime.settings().incomplete_packet_timeout_s) * 1000;
         let Some(index) = self.hub.connections.find(id) else { return };
         if self.hub.connections[index].note_incomplete(consumed, incomplete, now_ms) {
             self.hub.arm_connection(index, deadline_ms);
@@ -329,10 +317,10 @@ impl<J: Journal> Shard<J> {
     /// Most bytes that are to be read from a connection at a time: the less memory is free, the fewer.
     #[inline]
     pub fn read_max_bytes(&self) -> usize {
-        let read_bytes = usize::try_from(self.hub.memory.read_bytes()).unwrap_or(usize::MAX);
+        let read_bytes = usize::try_from(self.hub.memory.share().read_bytes()).unwrap_or(usize::MAX);
         if read_bytes >= READ_MIN_BYTES {
             read_bytes
-        } else if self.hub.memory.input_bytes() > 0 {
+        } else if self.hub.memory.share().input_bytes() > 0 {
             READ_MIN_BYTES
         } else {
             READ_LEAST_BYTES
@@ -350,8 +338,8 @@ impl<J: Journal> Shard<J> {
         // They are entered already. What else the client holds does not matter: a packet that has begun is to have its end.
         // One that is held has only been read from where there was room.
         if held_bytes <= INPUT_ALWAYS_BYTES
-            || (connection.is_held() && !memory.is_full_of_input())
-            || memory.admits_input(held_bytes)
+            || (connection.is_held() && !memory.share().is_full_of_input())
+            || memory.share().admits_input(held_bytes)
             || connection.phase() == Phase::Closing
             || self.hub.has_input_wait(index, rest, held_bytes)
         {
@@ -377,7 +365,7 @@ impl<J: Journal> Shard<J> {
 
     /// The peer has closed the connection, or the network has failed.
     pub fn lost(&mut self, id: ConnectionId, now_ms: u64) {
-        self.hub.now_ms = now_ms;
+        self.hub.clock.set(now_ms);
         if let Some(index) = self.hub.connections.find(id) {
             self.detach(index);
             self.hub.vacate(index);
@@ -399,7 +387,7 @@ impl<J: Journal> Shard<J> {
     /// what is pending is written, then the connection is closed.
     #[cold]
     pub fn hang_up(&mut self, id: ConnectionId, now_ms: u64) {
-        self.hub.now_ms = now_ms;
+        self.hub.clock.set(now_ms);
         if let Some(index) = self.heard(id) {
             self.detach(index);
             self.close(index);
@@ -409,7 +397,7 @@ impl<J: Journal> Shard<J> {
     /// The peer has broken the rules of its transport. It is told `reason` and `why` where its version has a way.
     #[cold]
     pub fn fail(&mut self, id: ConnectionId, reason: DisconnectReason, why: &str, now_ms: u64) {
-        self.hub.now_ms = now_ms;
+        self.hub.clock.set(now_ms);
         if let Some(index) = self.heard(id) {
             self.disconnect(index, reason, why);
         }
@@ -417,7 +405,7 @@ impl<J: Journal> Shard<J> {
 
     /// The broker is going down: every client that can be told is told.
     pub fn shut_down(&mut self, now_ms: u64) {
-        self.hub.now_ms = now_ms;
+        self.hub.clock.set(now_ms);
         for index in self.hub.connections.indices() {
             let connection = &self.hub.connections[index];
             match connection.phase() {
@@ -441,14 +429,13 @@ impl<J: Journal> Shard<J> {
 
     /// Does what the time and the journal make due.
     pub(crate) fn do_what_is_due(&mut self) {
-        let now_ms = self.hub.now_ms;
-        self.hub.end_throttling();
+        self.hub.memory.end_throttling(&self.hub.sessions);
         self.hub.retry_for_memory();
         self.hub.retry_for_input();
         self.hub.hear_those_who_may_publish();
         self.hub.tend_cold();
         self.hub.release_what_is_safe();
-        self.hub.wheel.expire(now_ms, &mut self.due);
+        self.hub.clock.find_due();
         self.meet_deadlines();
         self.do_jobs();
         self.drop_expired_retained();
@@ -462,18 +449,18 @@ impl<J: Journal> Shard<J> {
     /// for a turn is left for the next ones.
     #[inline]
     fn meet_deadlines(&mut self) {
-        if self.due.is_empty() {
+        if !self.hub.clock.has_due() {
             return;
         }
         let mut burst = Burst::begin(&self.hub);
-        while let Some(timer) = self.due.pop_front() {
-            let given = self.hub.given;
+        while let Some(timer) = self.hub.clock.next_due() {
+            let given = self.hub.effort.given();
             match timer {
                 Timer::Connection(index) => self.connection_timer(index),
                 Timer::Session(index) => self.session_timer(index),
             }
-            self.hub.end_large_frame();
-            let will_bytes = if self.hub.given > given { WILL_BYTES } else { 0 };
+            self.hub.log.end_large_frame();
+            let will_bytes = if self.hub.effort.given() > given { WILL_BYTES } else { 0 };
             if burst.is_enough_with(&self.hub, will_bytes) {
                 break;
             }
@@ -481,16 +468,10 @@ impl<J: Journal> Shard<J> {
         self.end_burst(&burst);
     }
 
-    /// Whether deadlines that have come are left for the next turn.
-    #[inline]
-    pub(crate) fn has_deadlines(&self) -> bool {
-        !self.due.is_empty()
-    }
-
     /// When something is due even if nothing happens.
     pub(crate) fn next_due_ms(&self) -> Option<u64> {
         let next =
-            [self.hub.wheel.next_ms(), self.sys.next_ms(), self.hub.waiting.next_retry_ms(), self.hub.next_cold_ms()];
+            [self.hub.clock.next_ms(), self.sys.next_ms(), self.hub.waiting.next_retry_ms(), self.hub.next_cold_ms()];
         next.into_iter().flatten().min()
     }
 
@@ -507,9 +488,9 @@ impl<J: Journal> Shard<J> {
 
     /// `written` bytes of the output have been taken by the network. Returns whether output is still pending.
     pub fn sent(&mut self, id: ConnectionId, written: usize, now_ms: u64) -> bool {
-        self.hub.now_ms = now_ms;
+        self.hub.clock.set(now_ms);
         self.hub.counters().bytes_sent.add(written as u64);
-        self.hub.written_bytes += written;
+        self.hub.effort.note_written(written);
         let Some(index) = self.hub.connections.find(id) else { return false };
         let connection = &mut self.hub.connections[index];
         let session = connection.session();
@@ -521,7 +502,7 @@ impl<J: Journal> Shard<J> {
         if pending_bytes > 0 {
             self.wait_for_room(index, written > 0);
         } else {
-            self.hub.put_output_away(index);
+            self.hub.connections.put_output_away(index);
         }
         self.unchoke(index, pending_bytes);
         if written > 0
@@ -534,8 +515,8 @@ impl<J: Journal> Shard<J> {
 
     /// Output stays pending beyond the turn: it may refer to no chunk, and it does not wait for ever.
     fn wait_for_room(&mut self, index: ConnectionIndex, progress: bool) {
-        let now_ms = self.hub.now_ms;
-        let stall_s = self.hub.settings.write_stall_timeout_s;
+        let now_ms = self.hub.clock.now_ms();
+        let stall_s = self.hub.regime.settings().write_stall_timeout_s;
         let Some(output) = self.hub.connections[index].output() else { return };
         output.settle();
         if output.note_stalled(progress, now_ms) && stall_s > 0 {
@@ -545,7 +526,7 @@ impl<J: Journal> Shard<J> {
 
     /// Hears a client again that has taken enough of its output.
     fn unchoke(&mut self, index: ConnectionIndex, pending_bytes: usize) {
-        let enough = pending_bytes <= self.hub.spare.output_max_bytes() / 2;
+        let enough = pending_bytes <= self.hub.memory.output_max_bytes() / 2;
         if enough && self.hub.connections[index].is_held_for(Reason::Output) {
             let id = self.hub.id(index);
             self.hub.hear_again(id, Reason::Output);
@@ -555,6 +536,11 @@ impl<J: Journal> Shard<J> {
     /// Tells how many batches the way to `shard` takes at present.
     pub(crate) fn set_room(&mut self, shard: ShardIndex, batches: usize) {
         self.hub.transit.set_room(shard, batches);
+    }
+
+    /// Frees what is kept for reuse. To be called when fewer will use it than have.
+    pub fn free_unused(&mut self) {
+        self.hub.connections.free_unused();
     }
 
     /// What this shard has entered into the account of memory.
@@ -569,21 +555,21 @@ impl<J: Journal> Shard<J> {
 
     /// Bytes that the clients of all shards together hold, and the places of retained messages.
     pub fn held_bytes(&self) -> u64 {
-        let exchange = &self.hub.exchange;
+        let exchange = self.hub.common.exchange();
         let places_bytes = exchange.retained_held_bytes().saturating_sub(exchange.retained_kept_bytes());
-        self.hub.memory.memory().held_in_all() + places_bytes
+        self.hub.memory.share().memory().held_in_all() + places_bytes
     }
 
     /// What the engine runs with.
     pub fn settings(&self) -> &Settings {
-        &self.hub.settings
+        self.hub.regime.settings()
     }
 
     /// Shard 0 does it for all, from time to time: an expired message is not sent even while it is still there.
     fn drop_expired_retained(&mut self) {
-        let now_ms = self.hub.now_ms;
-        if self.hub.shard == ShardIndex(0) && now_ms >= self.next_retained_sweep_ms {
-            let dropped = self.hub.exchange.drop_expired_retained(now_ms, RETAINED_SWEEP_MAX);
+        let now_ms = self.hub.clock.now_ms();
+        if self.hub.common.is_first() && now_ms >= self.next_retained_sweep_ms {
+            let dropped = self.hub.common.exchange().drop_expired_retained(now_ms, RETAINED_SWEEP_MAX);
             self.hub.counters().dropped_expired.add(dropped as u64);
             let pause_ms = if dropped == RETAINED_SWEEP_MAX { 1 } else { RETAINED_SWEEP_MS };
             self.next_retained_sweep_ms = now_ms + pause_ms;
@@ -592,12 +578,8 @@ impl<J: Journal> Shard<J> {
 
     /// Ends connections whose session's queue has run over, where the settings want that.
     pub(crate) fn settle_overruns(&mut self) {
-        while let Some(id) = self.hub.overrun.pop() {
-            if let Some(index) = self.hub.connections.find(id)
-                && self.hub.connections[index].is_open()
-            {
-                self.disconnect(index, DisconnectReason::QuotaExceeded, "the session's queue is full");
-            }
+        while let Some(index) = self.hub.connections.next_overrun() {
+            self.disconnect(index, DisconnectReason::QuotaExceeded, "the session's queue is full");
         }
     }
 

@@ -10,6 +10,7 @@ use crate::formats::WantedFormats;
 use crate::quotas::Users;
 use crate::regime::Board;
 use crate::settings::Settings;
+use crate::stopwatch::LatencyCounts;
 use crate::throttle::Throttle;
 
 /// What all shards of a broker have in common.
@@ -21,6 +22,8 @@ pub struct Shared {
     pub exchange: Arc<Exchange>,
     /// The counters of each shard, by its number, and behind them others for what no shard counts.
     pub counters: Arc<[Counters]>,
+    /// How long messages and acknowledgements take on each shard, by its number.
+    pub latencies: Arc<[LatencyCounts]>,
     /// What the clients of each shard hold, and what they may hold.
     pub memory: Arc<Memory>,
     /// Filters that are closed for the sake of sessions that hold too much.
@@ -40,11 +43,12 @@ impl Shared {
         let shards = exchange.shards();
         let limits = settings.memory_limits();
         Shared {
-            board: Arc::new(Board::new(settings)),
+            board: Arc::new(Board::new(settings, shards)),
             users: Arc::default(),
             wanted_formats: Arc::default(),
             exchange,
             counters: (0..=shards).map(|_| Counters::default()).collect(),
+            latencies: (0..shards).map(|_| LatencyCounts::default()).collect(),
             memory: Arc::new(Memory::new(shards, limits)),
             throttle: Arc::default(),
             run: random(),

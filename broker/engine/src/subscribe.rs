@@ -21,7 +21,7 @@ const FILTERS_AT_ONCE: usize = 64;
 
 impl<J: Journal> Shard<J> {
     pub(crate) fn on_subscribe(&mut self, index: ConnectionIndex, session: SessionIndex, subscribe: &Subscribe<'_>) {
-        if subscribe.requests.len() > self.hub.settings.subscriptions_per_packet {
+        if subscribe.requests.len() > self.hub.regime.settings().subscriptions_per_packet {
             self.hub.counters().subscriptions_refused.add(subscribe.requests.len() as u64);
             self.disconnect(index, DisconnectReason::QuotaExceeded, "too many filters in one packet");
             return;
@@ -94,7 +94,7 @@ impl<J: Journal> Shard<J> {
         session: SessionIndex,
         unsubscribe: &Unsubscribe<'_>,
     ) {
-        if unsubscribe.filters.len() > self.hub.settings.subscriptions_per_packet {
+        if unsubscribe.filters.len() > self.hub.regime.settings().subscriptions_per_packet {
             self.disconnect(index, DisconnectReason::QuotaExceeded, "too many filters in one packet");
             return;
         }
@@ -140,7 +140,7 @@ impl<J: Journal> Shard<J> {
         {
             self.hub.forgive_replay(session, index, wanted.filter, wanted.format);
         }
-        self.hub.open_filter(session, filter.as_str());
+        self.hub.memory.open_filter(&self.hub.sessions, session, filter.as_str());
         self.hub.commit(session, Change::Unsubscribed(filter.as_str().into()));
         self.leave(session, filter, format);
     }
@@ -171,7 +171,7 @@ impl<J: Journal> Shard<J> {
     #[cold]
     fn put_filters_off(&mut self, index: ConnectionIndex, session: SessionIndex, packet: &Packet<'_>) -> bool {
         let len = packet.encoded_len(self.hub.connections[index].version()).unwrap_or(0);
-        let fits = self.hub.memory.admits(self.hub.client_bytes(session), len).is_ok();
+        let fits = self.hub.memory.share().admits(self.hub.client_bytes(session), len).is_ok();
         match packet.to_owned_packet().ok().filter(|_| fits) {
             Some(packet) => self.begin_filters(self.hub.id(index), packet, len),
             None => return false,
@@ -187,7 +187,7 @@ impl<J: Journal> Shard<J> {
         request: &SubscriptionRequest<'_>,
         identifier: Option<SubscriptionId>,
     ) -> Result<QoS, SubscribeReason> {
-        let settings = &self.hub.settings;
+        let settings = self.hub.regime.settings();
         let filter = request.filter;
         let levels = || filter.as_str().bytes().filter(|byte| *byte == b'/').count() + 1;
         let told = || self.hub.told(index);
@@ -211,20 +211,25 @@ impl<J: Journal> Shard<J> {
         if !self.hub.may_subscribe(index, filter, request.options.qos) {
             return Err(SubscribeReason::NotAuthorized);
         }
-        let settings = &self.hub.settings;
+        let settings = self.hub.regime.settings();
         let held = self.hub.sessions[session].subscriptions();
         let is_new = held.get(filter.as_str()).is_none();
         if is_new
-            && self.hub.memory.admits(self.hub.client_bytes(session), subscription_bytes(filter.as_str())).is_err()
+            && self
+                .hub
+                .memory
+                .share()
+                .admits(self.hub.client_bytes(session), subscription_bytes(filter.as_str()))
+                .is_err()
         {
             self.hub.counters().refused_memory.add(1);
             return Err(SubscribeReason::QuotaExceeded);
         }
-        if held.len() >= self.hub.quotas.subscriptions && is_new {
+        if held.len() >= self.hub.allowances.quotas().subscriptions && is_new {
             return Err(SubscribeReason::QuotaExceeded);
         }
         let user = self.hub.sessions.user(session);
-        if is_new && user.is_some_and(|user| !user.has_room_for_subscription(&self.hub.quotas.of_user)) {
+        if is_new && user.is_some_and(|user| !user.has_room_for_subscription(&self.hub.allowances.quotas().of_user)) {
             self.hub.counters().subscriptions_refused_for_user.add(1);
             return Err(SubscribeReason::QuotaExceeded);
         }
@@ -252,7 +257,7 @@ impl<J: Journal> Shard<J> {
             format: wanted.format,
         };
         if wanted.format.is_some() {
-            self.hub.wanted_formats.want();
+            self.hub.common.wanted_formats().want();
         }
         let older = self.hub.sessions[session].subscriptions().get(filter.as_str());
         let existed = older.is_some();
@@ -316,7 +321,8 @@ impl<J: Journal> Shard<J> {
         let key = (session, wanted.format, wanted.by_filter);
         let is_new = || self.table.tree.get_by_key(node, &key, Subscription::key).is_none();
         let change = InterestChange { any, lasting: lasts && is_new() };
-        let (since, scan) = self.hub.exchange.subscribe(self.hub.shard, wanted.filter, change, retained_wanted);
+        let (since, scan) =
+            self.hub.common.exchange().subscribe(self.hub.common.shard(), wanted.filter, change, retained_wanted);
         let subscription = Subscription {
             session,
             identifier: record.identifier,
@@ -360,7 +366,7 @@ impl<J: Journal> Shard<J> {
             format: record.format,
             online,
         };
-        self.hub.exchange.join(filter.as_str(), matched, member);
+        self.hub.common.exchange().join(filter.as_str(), matched, member);
     }
 
     /// Takes a subscription away from where messages find it.
@@ -373,14 +379,14 @@ impl<J: Journal> Shard<J> {
         let Ok(wanted) = formats::wanted(filter, format) else { return };
         if filter.share().is_some() {
             let key = self.hub.sessions.key(session);
-            self.hub.exchange.leave(filter.as_str(), key);
+            self.hub.common.exchange().leave(filter.as_str(), key);
             return;
         }
         let Some(node) = self.table.tree.find(wanted.filter) else { return };
         let key = (session, wanted.format, wanted.by_filter);
         let lasting = self.table.tree.remove_by_key(node, &key, Subscription::key).is_some_and(|held| held.lasts);
         let change = InterestChange { any: self.table.tree.prune(node), lasting };
-        self.hub.exchange.unsubscribe(self.hub.shard, wanted.filter, change);
+        self.hub.common.exchange().unsubscribe(self.hub.common.shard(), wanted.filter, change);
         self.table.generation += 1;
     }
 }

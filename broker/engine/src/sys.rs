@@ -96,14 +96,14 @@ impl SysTopics {
 impl<J: Journal> Shard<J> {
     /// Publishes the `$SYS` topics if they are due.
     pub(crate) fn publish_sys(&mut self) {
-        let now_ms = self.hub.now_ms;
+        let now_ms = self.hub.clock.now_ms();
         if self.sys.next_ms.is_none_or(|at_ms| at_ms > now_ms) {
             return;
         }
         self.sys.next_ms = Some(now_ms + self.sys.interval_ms);
-        let totals = self.hub.totals();
+        let totals = self.hub.common.totals();
         self.sys.average(&totals, now_ms);
-        let (retained, retained_bytes) = self.hub.exchange.retained();
+        let (retained, retained_bytes) = self.hub.common.exchange().retained();
         let uptime_s = (now_ms - self.sys.started_ms) / 1000;
         let disconnected = totals.sessions.saturating_sub(totals.sessions_connected);
 
@@ -131,7 +131,7 @@ impl<J: Journal> Shard<J> {
             ("bytes/sent", totals.bytes_sent),
             ("retained messages/count", retained as u64),
             ("subscriptions/count", totals.subscriptions),
-            ("shared_subscriptions/count", self.hub.exchange.shares() as u64),
+            ("shared_subscriptions/count", self.hub.common.exchange().shares() as u64),
         ];
         for (name, value) in values {
             self.publish_sys_topic(name, format_args!("{value}"));
@@ -149,10 +149,10 @@ impl<J: Journal> Shard<J> {
         for kind in Kind::ALL {
             topic.clear();
             let _ = write!(topic, "tautwire/{}", kind.gauge());
-            let held_bytes = self.hub.memory.memory().held(*kind);
+            let held_bytes = self.hub.memory.share().memory().held(*kind);
             self.publish_sys_topic(&topic, format_args!("{held_bytes}"));
         }
-        let retained_bytes = self.hub.exchange.retained_held_bytes();
+        let retained_bytes = self.hub.common.exchange().retained_held_bytes();
         self.publish_sys_topic("tautwire/memory_retained_bytes", format_args!("{retained_bytes}"));
         // What mosquitto has no name for, by our own.
         totals.each(|name, value| {
@@ -166,7 +166,7 @@ impl<J: Journal> Shard<J> {
         let topic = format!("$SYS/broker/{name}");
         let payload = value.to_string();
         let message = MessageRef {
-            id: self.hub.message_ids.next_id(),
+            id: self.hub.common.next_message_id(),
             topic: &topic,
             properties: &[],
             payload: payload.as_bytes(),
@@ -176,7 +176,8 @@ impl<J: Journal> Shard<J> {
         };
         let unchanged = self
             .hub
-            .exchange
+            .common
+            .exchange()
             .retained_message(&topic)
             .is_some_and(|held| held.hot().is_some_and(|held| held.payload() == message.payload));
         if !unchanged && self.publish(&mut Outgoing::new(message), Publisher::Broker).is_err() {

@@ -3,6 +3,8 @@
 //!
 //! The settings of now are asked first, as plain fields. Only what they do not allow is looked up here.
 
+use std::sync::Arc;
+
 use tautwire_protocol::{DecodeError, DecodeOptions, Fault, FixedHeader, QoS};
 use tautwire_session::Journal;
 
@@ -61,7 +63,7 @@ impl TermsBook {
 
     /// From now on clients are told what these settings say. `is_used` says whether anybody is on some terms. Answers whether terms had to
     /// be replaced on which somebody is.
-    fn change(&mut self, settings: &Settings, mut is_used: impl FnMut(TermsIndex) -> bool) -> bool {
+    pub(crate) fn change(&mut self, settings: &Settings, mut is_used: impl FnMut(TermsIndex) -> bool) -> bool {
         let terms = Terms::of(settings);
         if let Some(known) = self.all.iter().position(|other| *other == terms) {
             self.current = known as u16;
@@ -79,7 +81,7 @@ impl TermsBook {
         free.is_none()
     }
 
-    fn get(&self, index: TermsIndex) -> &Terms {
+    pub(crate) fn get(&self, index: TermsIndex) -> &Terms {
         self.all.get(usize::from(index.0)).unwrap_or(&self.all[usize::from(self.current)])
     }
 }
@@ -88,13 +90,14 @@ impl<J: Journal> Hub<J> {
     /// What the client of a connection has been told.
     #[cold]
     pub(crate) fn told(&self, index: ConnectionIndex) -> &Terms {
-        self.terms.get(self.connections[index].agreement().terms)
+        self.regime.terms(self.connections[index].agreement().terms)
     }
 
-    pub(crate) fn change_terms(&mut self) {
-        let Hub { terms, connections, settings, .. } = self;
+    /// From now on these settings hold, and clients who come are told what they say.
+    pub(crate) fn adopt_settings(&mut self, settings: &Arc<Settings>) {
+        let Hub { regime, connections, .. } = self;
         let is_used = |of| connections.indices().any(|index| connections[index].agreement().terms == of);
-        let replaced = terms.change(settings, is_used);
+        let replaced = regime.adopt_settings(settings, is_used);
         self.counters().terms_replaced.add(u64::from(replaced));
     }
 

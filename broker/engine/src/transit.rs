@@ -31,9 +31,9 @@ impl Outbox {
         self.batches.len() > self.room
     }
 
-    fn batch(&mut self, ledger: &Arc<Ledger>) -> &mut Batch {
+    fn batch(&mut self, read_at_us: u64, ledger: &Arc<Ledger>) -> &mut Batch {
         if self.batches.back().is_none_or(|batch| batch.held_bytes() >= BATCH_BYTES) {
-            self.batches.push_back(Batch::like(&self.last, ledger));
+            self.batches.push_back(Batch::like(&self.last, read_at_us, ledger));
         }
         let last = self.batches.len() - 1;
         &mut self.batches[last]
@@ -86,15 +86,16 @@ impl Transit {
         *handed
     }
 
-    /// The batch to which a message for `shard` is added; `None` where the way is full and the message `may_be_lost`.
+    /// The batch to which a message for `shard` is added that was read at `read_at_us`; `None` where the way is full and the message `may_be_lost`.
     #[inline]
     pub(crate) fn batch_for(
         &mut self,
         shard: ShardIndex,
         may_be_lost: bool,
+        read_at_us: u64,
         ledger: &Arc<Ledger>,
     ) -> Option<&mut Batch> {
         let outbox = &mut self.outboxes[usize::from(shard.0)];
-        if may_be_lost && outbox.is_full() { None } else { Some(outbox.batch(ledger)) }
+        if may_be_lost && outbox.is_full() { None } else { Some(outbox.batch(read_at_us, ledger)) }
     }
 }

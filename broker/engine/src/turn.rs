@@ -6,8 +6,8 @@
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
 
+use crate::connections::Action;
 use crate::connections::Reason;
-use crate::hub::Action;
 use crate::mutant::{Mutant, is};
 use crate::origin::Peer;
 use crate::place::ConnectionId;
@@ -15,11 +15,6 @@ use crate::shard::Shard;
 
 /// Batches taken from one other shard in one turn, so that shards which flood each other still read their sockets.
 const BATCHES_MAX: usize = 16;
-
-/// Packets taken in one turn, so that those who are read from last do not wait long.
-const PACKETS_MAX: usize = 16 << 10;
-/// Bytes written in one turn.
-const WRITTEN_MAX_BYTES: usize = 8 << 20;
 
 /// What a shard may do until its next turn.
 #[must_use = "a shard that is left to sleep while it is busy may never wake"]
@@ -37,6 +32,16 @@ pub enum Rest {
 /// the engine's wishes are carried out after each call. How much of it one turn does is up to the surroundings; what is left
 /// must count in [`Surroundings::end_turn`].
 pub trait Surroundings<J: Journal> {
+    /// When the turn began, in microseconds of a clock that never goes back and is the same for all shards.
+    fn began_us(&self) -> u64 {
+        0
+    }
+
+    /// What that clock shows now. It is asked once at the end of a turn that has handed something on.
+    fn now_us(&self) -> u64 {
+        0
+    }
+
     /// How many batches the way to another shard takes now. Nobody but [`Surroundings::send`] may make it fewer.
     fn room(&mut self, to: ShardIndex) -> usize;
 
@@ -91,7 +96,8 @@ pub trait Surroundings<J: Journal> {
 /// that is full at that moment, and whoever makes room in it wakes the shard. Those who stand in line for a fan-out are written to
 /// after all others.
 pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: &mut S, now_ms: u64) -> Rest {
-    shard.hub.now_ms = now_ms;
+    shard.hub.clock.set(now_ms);
+    shard.hub.begin_measuring(surroundings.began_us());
     shard.look_at_news();
     shard.hub.look_at_memory();
     shard.look_at_log();
@@ -99,13 +105,15 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
 
     while surroundings.adopt(shard) {
         shard.act(surroundings);
-        shard.hub.end_large_frame();
+        shard.hub.log.end_large_frame();
     }
+    shard.hub.effort.begin_part();
     shard.take_batches(surroundings);
-    shard.hub.packets = 0;
-    while shard.hub.packets < PACKETS_MAX && surroundings.read(shard) {
+    shard.hub.effort.begin_reading();
+    shard.hear_those_who_wait_for_forms(surroundings);
+    while shard.hub.effort.may_read() && surroundings.read(shard) {
         shard.act(surroundings);
-        shard.hub.end_large_frame();
+        shard.hub.log.end_large_frame();
     }
     surroundings.accept(shard);
     surroundings.take_orders(shard);
@@ -121,7 +129,7 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
     }
     // What a batch brings about elsewhere is in a later frame than what brought it about here.
     if !is(Mutant::SendsBeforeItPosts) {
-        shard.hub.end_frame();
+        shard.hub.log.end_frame();
     }
     shard.send_batches(surroundings);
     if !is(Mutant::ResumesBeforeItSends) && shard.resume_paused() {
@@ -130,19 +138,27 @@ pub fn turn<J: Journal, S: Surroundings<J>>(shard: &mut Shard<J>, surroundings: 
 
     surroundings.write_waiting(shard);
     shard.write_output(surroundings);
+    if shard.hub.stopwatch.has_run() {
+        shard.hub.end_measuring(surroundings.now_us());
+    }
     // Writing lets waiting messages go on, and may show that a client is gone.
     shard.act(surroundings);
-    shard.hub.end_frame();
+    shard.hub.log.end_frame();
     shard.hub.settle_gated();
+    if shard.hub.tap.traces.has_open() {
+        shard.hub.end_spans();
+    }
 
     shard.rest(surroundings)
 }
 
 impl<J: Journal> Shard<J> {
+    /// The other shards, from the next one on. A shard that is alone learns that at once.
     #[inline]
     fn others(&self) -> impl Iterator<Item = ShardIndex> + use<J> {
-        let (own, count) = (self.hub.shard.0, self.hub.transit.shards());
-        (0..count as u8).filter(move |other| *other != own).map(ShardIndex)
+        let (own, count) = (usize::from(self.hub.common.shard().0), self.hub.transit.shards());
+        let wrapped = move |at: usize| if at < count { at } else { at - count };
+        (1..count).map(move |step| ShardIndex(wrapped(own + step) as u8))
     }
 
     #[inline]
@@ -155,8 +171,8 @@ impl<J: Journal> Shard<J> {
     /// Does what the engine wants done, oldest first, and what comes of that. Only the turn calls it, so that thousands of
     /// clients who are heard again do not stand on each other's shoulders on the stack.
     #[inline]
-    fn act(&mut self, surroundings: &mut impl Surroundings<J>) {
-        while let Some(action) = self.hub.actions.pop_front() {
+    pub(crate) fn act(&mut self, surroundings: &mut impl Surroundings<J>) {
+        while let Some(action) = self.hub.connections.next_wanted() {
             surroundings.carry_out(self, action);
         }
     }
@@ -165,15 +181,17 @@ impl<J: Journal> Shard<J> {
     fn take_batches(&mut self, surroundings: &mut impl Surroundings<J>) {
         for from in self.others() {
             for _ in 0..BATCHES_MAX {
-                if !self.takes_batches() {
+                if !self.takes_batches() || !self.hub.effort.may_form() {
                     break;
                 }
                 let begun = self.begun_batches[usize::from(from.0)].take();
                 let Some((batch, done)) = begun.or_else(|| Some((surroundings.next_batch(from)?, 0))) else { break };
                 // Its messages have been let in by what its sender has taken on, so it is delivered by nothing older.
                 self.look_at_news();
+                self.hub.stopwatch.begin_batch(batch.read_at_us());
                 let left = self.receive_batch(from, &batch, done);
-                self.hub.end_large_frame();
+                self.hub.stopwatch.end_batch();
+                self.hub.log.end_large_frame();
                 self.begun_batches[usize::from(from.0)] = left.map(|done| (batch, done));
             }
             surroundings.batches_taken(from);
@@ -184,7 +202,7 @@ impl<J: Journal> Shard<J> {
     /// who stand in line are one, and a log that is behind wakes the shard when it is not.
     #[inline]
     pub fn takes_batches(&self) -> bool {
-        self.hub.waiting.takes_batches() && !(J::KEEPS && self.hub.journal.is_behind())
+        self.hub.waiting.takes_batches() && !self.hub.log.is_behind()
     }
 
     /// Sends batches, unless frames that speak of them wait: what a shard writes of what it has taken stands behind them in the log.
@@ -202,7 +220,7 @@ impl<J: Journal> Shard<J> {
 
     #[inline]
     fn may_send_batches(&self) -> bool {
-        !J::KEEPS || self.hub.journal.has_posted_all()
+        self.hub.log.has_posted_all()
     }
 
     /// Reads again from connections that waited for another shard, once none is behind; says whether there are any.
@@ -231,7 +249,7 @@ impl<J: Journal> Shard<J> {
                 if let Some(id) = self.next_late() {
                     surroundings.write(self, id);
                 }
-                if self.hub.written_bytes > WRITTEN_MAX_BYTES {
+                if self.hub.effort.has_written_enough() {
                     break;
                 }
             }
@@ -239,14 +257,14 @@ impl<J: Journal> Shard<J> {
             // Writing may have let more messages go.
             self.write_fresh(surroundings);
         }
-        self.hub.written_bytes = 0;
+        self.hub.effort.end_writing();
     }
 
     #[inline]
     fn write_fresh(&mut self, surroundings: &mut impl Surroundings<J>) {
         while let Some(id) = self.next_dirty() {
             surroundings.write(self, id);
-            if self.hub.written_bytes > WRITTEN_MAX_BYTES {
+            if self.hub.effort.has_written_enough() {
                 self.hub.connections.put_off(0);
             }
         }
@@ -271,17 +289,18 @@ impl<J: Journal> Shard<J> {
 
     /// Whether the engine itself has something left to do that no event brings back. Batches count only when their way has room.
     fn is_busy(&self) -> bool {
-        !self.hub.actions.is_empty()
+        self.hub.connections.any_wanted()
             || self.hub.connections.fresh_len() > 0
             || (self.has_fan_outs() && !is(Mutant::SleepsOnFanOuts))
             || (self.begun_batches.iter().any(Option::is_some)
                 && self.takes_batches()
                 && !is(Mutant::SleepsOnBegunBatches))
             || (self.may_resume_paused() && !is(Mutant::ResumesBeforeItSends))
+            || self.hub.waiting.any_for_forms()
             || self.has_jobs()
-            || self.has_deadlines()
+            || self.hub.clock.has_due()
             || self.hub.has_to_release()
-            || self.has_to_tell_of_failure()
+            || self.hub.log.has_to_tell_of_failure()
             || self.hub.has_cold_work()
             || self.has_scans()
             || self.has_contracts_to_tell()

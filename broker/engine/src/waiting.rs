@@ -40,6 +40,8 @@ pub(crate) struct Waiting {
     /// The one of them that may take more than there is room for.
     first: Option<Partial>,
     for_log: Vec<ConnectionId>,
+    /// The longest waiting first.
+    for_forms: VecDeque<ConnectionId>,
     /// Those who publish too fast, by when they may go on.
     for_rate: BTreeSet<(u64, ConnectionId)>,
     /// When the first of them may.
@@ -61,6 +63,7 @@ impl Default for Waiting {
             input_retry_ms: 0,
             first: None,
             for_log: Vec::new(),
+            for_forms: VecDeque::new(),
             for_rate: BTreeSet::new(),
             next_rate_ms: NEVER_MS,
         }
@@ -82,6 +85,24 @@ impl Waiting {
     /// No way to another shard is full any more.
     pub(crate) fn end_of_transit(&mut self) -> Vec<ConnectionId> {
         std::mem::take(&mut self.for_transit)
+    }
+
+    // For a turn that has time to turn payloads into other formats.
+
+    pub(crate) fn wait_for_forms(&mut self, id: ConnectionId) {
+        self.for_forms.push_back(id);
+    }
+
+    /// Whether anybody waits.
+    #[inline]
+    pub(crate) fn any_for_forms(&self) -> bool {
+        !self.for_forms.is_empty()
+    }
+
+    /// Who waits longest does so no more.
+    #[inline]
+    pub(crate) fn next_for_forms(&mut self) -> Option<ConnectionId> {
+        self.for_forms.pop_front()
     }
 
     // For those who stand in line for a fan-out to be written to.

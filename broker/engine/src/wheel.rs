@@ -19,22 +19,29 @@ pub(crate) enum Timer {
 /// A timer wheel of [`SLOTS`] slots. Deadlines further away than one turn of it stay in their slot for several turns.
 #[derive(Debug)]
 pub(crate) struct Wheel {
-    slots: Box<[Vec<(u64, Timer)>]>,
+    slots: Box<[Vec<(Ticks, Timer)>]>,
     occupied: [u64; SLOTS / 64],
+    /// The tick in which the wheel was made, from which the others are counted.
+    first: u64,
     /// All ticks before this one have been looked at.
     tick: u64,
 }
 
+/// Ticks since the wheel was made: enough for 34 years, and half as large as a moment. Each connection has an entry.
+type Ticks = u32;
+
 impl Wheel {
     pub(crate) fn new(now_ms: u64) -> Wheel {
-        Wheel { slots: vec![Vec::new(); SLOTS].into_boxed_slice(), occupied: [0; SLOTS / 64], tick: now_ms / TICK_MS }
+        let tick = now_ms / TICK_MS;
+        Wheel { slots: vec![Vec::new(); SLOTS].into_boxed_slice(), occupied: [0; SLOTS / 64], first: tick, tick }
     }
 
     /// Wakes `timer` at `at_ms` or up to one tick later.
     pub(crate) fn arm(&mut self, timer: Timer, at_ms: u64) {
-        let tick = at_ms.div_ceil(TICK_MS).max(self.tick);
-        let slot = (tick % SLOTS as u64) as usize;
-        self.slots[slot].push((tick, timer));
+        // A deadline further away comes up after these years; whoever is in the place then sets it again.
+        let ticks = Ticks::try_from(at_ms.div_ceil(TICK_MS).max(self.tick) - self.first).unwrap_or(Ticks::MAX);
+        let slot = ((self.first + u64::from(ticks)) % SLOTS as u64) as usize;
+        self.slots[slot].push((ticks, timer));
         self.occupied[slot / 64] |= 1 << (slot % 64);
     }
 
@@ -69,11 +76,13 @@ impl Wheel {
                 continue;
             }
             let entries = &mut self.slots[slot];
-            entries.retain(|(tick, timer)| {
-                if *tick <= now {
+            let passed = now - self.first;
+            entries.retain(|(ticks, timer)| {
+                let is_due = u64::from(*ticks) <= passed;
+                if is_due {
                     due.push_back(*timer);
                 }
-                *tick > now
+                !is_due
             });
             if entries.is_empty() {
                 *entries = Vec::new();
@@ -120,6 +129,19 @@ mod tests {
             );
         }
         assert_eq!(wheel.next_ms(), None);
+    }
+
+    #[test]
+    fn a_deadline_takes_twelve_bytes_and_may_be_centuries_away() {
+        assert_eq!(size_of::<(Ticks, Timer)>(), 12);
+        let start_ms = 1_900_000_000_000;
+        let mut wheel = Wheel::new(start_ms);
+        wheel.arm(timer(0), u64::MAX);
+        let mut due = VecDeque::new();
+        wheel.expire(start_ms + 1_000 * 86_400 * 365 * 30, &mut due);
+        assert!(due.is_empty() && wheel.next_ms().is_some());
+        wheel.expire(start_ms + 1_000 * 86_400 * 365 * 35, &mut due);
+        assert_eq!(due, [timer(0)]);
     }
 
     #[test]

@@ -14,8 +14,6 @@ use crate::sessions::{Extent, Written};
 /// In the first byte of PUBLISH [MQTT 5.0 section 3.3.1].
 const QOS_BITS: u8 = 0b110;
 const RETAIN_BIT: u8 = 0b1;
-/// A larger frame is closed before the turn ends. The log takes a frame of 512 MiB at most, and a packet has half of that.
-const LARGE_FRAME_BYTES: usize = 4 << 20;
 
 impl<J: Journal> Hub<J> {
     /// Writes a change of a session down, if it is one that lasts.
@@ -27,15 +25,13 @@ impl<J: Journal> Hub<J> {
     }
 
     fn write_change(&mut self, index: SessionIndex, change: &Change) {
-        let Hub { sessions, journal, .. } = self;
+        let Hub { sessions, log, clock, .. } = self;
         let session = match (sessions.written(index), Extent::of(change)) {
             (Some(written), _) if written.extent.includes(change) => written.number,
             // Nothing that the client is told depends on its will.
-            (None, Some(Extent::WillAlone)) if journal.state() == LogState::Failed => return,
+            (None, Some(Extent::WillAlone)) if log.state() == LogState::Failed => return,
             (None, Some(extent)) => {
-                let number = journal.next_session();
-                let client_id = sessions[index].name();
-                let position = journal.record(Record::Opened { session: number, client_id, at_ms: self.now_ms });
+                let (number, position) = log.open(sessions[index].name(), clock.now_ms());
                 sessions.place(index).write_down(Written { number, extent, position });
                 number
             }
@@ -46,8 +42,8 @@ impl<J: Journal> Hub<J> {
         }
         let starts = matches!(change, Change::Started(_) | Change::StartedQueued);
         let packet_id = if starts { sessions[index].next_packet_id() } else { None };
-        let position = journal.record(Record::Changed { session, change, packet_id });
-        self.note_written(index, position);
+        let position = log.note(Record::Changed { session, change, packet_id });
+        sessions.place(index).note_written(position);
     }
 
     /// Whether all changes of the session are written down.
@@ -66,7 +62,7 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn write_returned(&mut self, index: SessionIndex) {
         if J::KEEPS {
-            let at_ms = self.now_ms;
+            let at_ms = self.clock.now_ms();
             self.write_presence(index, |session| Record::Returned { session, at_ms });
         }
     }
@@ -75,15 +71,15 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn write_left(&mut self, index: SessionIndex) {
         if J::KEEPS {
-            let at_ms = self.now_ms;
+            let at_ms = self.clock.now_ms();
             self.write_presence(index, |session| Record::Left { session, at_ms });
         }
     }
 
     fn write_presence(&mut self, index: SessionIndex, record: impl FnOnce(SessionNumber) -> Record<'static>) {
         if let Some(written) = self.sessions.written(index).filter(|written| written.extent == Extent::All) {
-            let position = self.journal.record(record(written.number));
-            self.note_written(index, position);
+            let position = self.log.note(record(written.number));
+            self.sessions.place(index).note_written(position);
         }
     }
 
@@ -100,13 +96,13 @@ impl<J: Journal> Hub<J> {
             self.write_change(index, &Change::ExpiryInterval(0));
             return Some(number);
         }
-        self.noted = self.journal.record(Record::Ended(number));
+        self.log.note(Record::Ended(number));
         None
     }
 
     /// A session that has ended, but for what it leaves behind, changes.
     pub(crate) fn write_of_ended(&mut self, session: SessionNumber, change: &Change) {
-        self.journal.record(Record::Changed { session, change, packet_id: None });
+        self.log.record(Record::Changed { session, change, packet_id: None });
     }
 
     /// A session that has ended has left nothing behind.
@@ -115,7 +111,7 @@ impl<J: Journal> Hub<J> {
         if J::KEEPS
             && let Some(number) = number
         {
-            self.journal.record(Record::Ended(number));
+            self.log.record(Record::Ended(number));
         }
     }
 
@@ -123,11 +119,11 @@ impl<J: Journal> Hub<J> {
     /// the receivers' own follow. Gives the message's number on that way.
     pub(crate) fn write_handed(&mut self, to: ShardIndex, message: &Message, receivers: Receivers<'_>) -> u64 {
         let sequence = self.transit.next_handed(to);
-        let (from, to) = (number(self.shard), number(to));
+        let (from, to) = (number(self.common.shard()), number(to));
         if is(Mutant::ForgetsHanded) {
             return sequence;
         }
-        self.noted = self.journal.record(Record::Handed { from, to, sequence, message, receivers });
+        self.log.note(Record::Handed { from, to, sequence, message, receivers });
         sequence
     }
 
@@ -138,51 +134,22 @@ impl<J: Journal> Hub<J> {
                 Parcel::Route { message, .. } => message.id,
                 Parcel::Member(_, delivery) => delivery.message.id(),
             };
-            self.journal.know(message);
+            self.log.know(message);
         }
     }
 
     /// All that `from` has handed over up to `sequence` has been taken, by what the present frame says.
     pub(crate) fn write_took(&mut self, from: ShardIndex, sequence: u64) {
         if J::KEEPS && !is(Mutant::ForgetsTook) {
-            let (from, to) = (number(from), number(self.shard));
-            self.journal.record(Record::Took { from, to, sequence });
+            let (from, to) = (number(from), number(self.common.shard()));
+            self.log.record(Record::Took { from, to, sequence });
         }
-    }
-
-    /// Closes the frame. To be called only between packets.
-    #[inline]
-    pub(crate) fn end_frame(&mut self) {
-        if J::KEEPS {
-            self.journal.end_frame();
-        }
-    }
-
-    /// Closes the frame if it has become large, however many packets and deadlines a turn has. To be called where none is halfway done.
-    #[inline]
-    pub(crate) fn end_large_frame(&mut self) {
-        if J::KEEPS && self.journal.frame_bytes() > LARGE_FRAME_BYTES {
-            self.journal.end_frame();
-        }
-    }
-
-    fn note_written(&mut self, index: SessionIndex, position: LogPosition) {
-        self.sessions.place(index).note_written(position);
-        self.noted = position;
     }
 
     /// All that has been written down so far is safe before anything that follows.
     pub(crate) fn forget_positions(&mut self) {
-        self.noted = LogPosition::default();
+        self.log.begin_packet();
         self.sessions.forget_positions();
-    }
-
-    /// A packet of a client is about to be handled: what is written down from now on is what it brings about.
-    #[inline]
-    pub(crate) fn begin_packet(&mut self) {
-        if J::KEEPS {
-            self.noted = LogPosition::default();
-        }
     }
 
     /// The frame that must be safe before the client of a connection is told what has become of its packet.
@@ -190,11 +157,11 @@ impl<J: Journal> Hub<J> {
         let session = self.connections[index].session();
         let written = session.and_then(|session| self.sessions.written(session));
         let is_whole = written.is_some_and(|written| written.extent == Extent::All);
-        if !is_whole && self.journal.state() == LogState::Failed {
+        if !is_whole && self.log.state() == LogState::Failed {
             // What would have to be kept has been refused.
             return LogPosition::default();
         }
-        written.map_or(self.noted, |written| written.position.max(self.noted))
+        written.map_or(self.log.noted(), |written| written.position.max(self.log.noted()))
     }
 
     /// Has all output of a connection wait, from CONNACK on, until its session is safe.
@@ -202,9 +169,9 @@ impl<J: Journal> Hub<J> {
     pub(crate) fn gate(&mut self, index: ConnectionIndex) {
         if J::KEEPS && !is(Mutant::ConnectsAtOnce) {
             let position = self.promise(index);
-            if position > self.journal.reached(self.connections[index].ack_level()) {
+            if position > self.log.reached(self.connections[index].ack_level()) {
                 self.connections[index].gate(position);
-                self.gated.push(index);
+                self.log.gate(index);
             }
         }
     }
@@ -213,7 +180,7 @@ impl<J: Journal> Hub<J> {
     #[inline]
     pub(crate) fn release_what_is_safe(&mut self) {
         if J::KEEPS {
-            self.released = self.log_progress();
+            self.log.note_release();
             self.open_gates();
             self.release_acks();
             self.hear_those_who_wait_for_log();
@@ -223,7 +190,7 @@ impl<J: Journal> Hub<J> {
     /// Does not read from a client whose packet would add to a log that is behind; says whether that is so. `first` is the first
     /// byte of the packet. Messages of QoS 0 that are not to be retained go on, and so does what adds nothing.
     pub(crate) fn brake_for_log(&mut self, index: ConnectionIndex, header: &FixedHeader, first: u8) -> bool {
-        if !self.journal.is_behind() {
+        if !self.log.is_behind() {
             return false;
         }
         let session = self.connections[index].session();
@@ -243,7 +210,7 @@ impl<J: Journal> Hub<J> {
     }
 
     fn hear_those_who_wait_for_log(&mut self) {
-        if self.waiting.any_for_log() && !self.journal.is_behind() {
+        if self.waiting.any_for_log() && !self.log.is_behind() {
             for id in self.waiting.end_of_log() {
                 self.hear_again(id, Reason::Log);
             }
@@ -253,7 +220,7 @@ impl<J: Journal> Hub<J> {
     /// Output that waits beyond the turn may refer to no chunk.
     #[inline]
     pub(crate) fn settle_gated(&mut self) {
-        for index in &self.gated {
+        for index in self.log.gated() {
             if let Some(output) = self.connections[*index].output() {
                 output.settle();
             }
@@ -263,26 +230,18 @@ impl<J: Journal> Hub<J> {
     /// Whether the log has come further since somebody was last told.
     #[inline]
     pub(crate) fn has_to_release(&self) -> bool {
-        let any_waits = !self.gated.is_empty() || !self.holding.is_empty();
-        J::KEEPS
-            && ((any_waits && self.log_progress() > self.released)
-                || (self.waiting.any_for_log() && !self.journal.is_behind()))
-    }
-
-    /// Grows whenever somebody who waits for the log may have waited enough.
-    fn log_progress(&self) -> u64 {
-        self.journal.durable().0 + self.journal.written().0
+        J::KEEPS && (self.log.has_to_release() || (self.waiting.any_for_log() && !self.log.is_behind()))
     }
 
     fn open_gates(&mut self) {
-        for index in std::mem::take(&mut self.gated) {
+        for index in self.log.take_gated() {
             let connection = &mut self.connections[index];
-            if connection.open_gate(|level| self.journal.reached(level)) {
+            if connection.open_gate(|level| self.log.reached(level)) {
                 if connection.pending_bytes() > 0 {
                     self.mark_fresh(index);
                 }
             } else if connection.is_gated() {
-                self.gated.push(index);
+                self.log.gate(index);
             }
         }
     }

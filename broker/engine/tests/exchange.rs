@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tautwire_contracts::{Catalogue, Limits};
+use tautwire_contracts::{Catalogue, LoadLimits};
 use tautwire_engine::{Action, Board, Chunk, ConnectionId, Rest, Settings, Shard, Shared, Surroundings, turn};
 use tautwire_router::{Batch, Exchange, Placement, RetainedLimits, ShardIndex};
 use tautwire_session::Volatile;
@@ -424,7 +424,7 @@ fn a_message_of_another_thread_is_delivered_by_no_older_contracts() {
     let schema = "syntax = \"proto3\"; message M { string word = 1; }";
     let files = [("contracts.toml", manifest), ("s.proto", schema)];
     let files = files.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
-    let contracts = Arc::new(Catalogue::load(&files, &Limits::default()).expect("loads"));
+    let contracts = Arc::new(Catalogue::load(&files, &LoadLimits::default()).expect("loads"));
     let (publisher, reader) = (world.client(0), world.client(1));
     world.say(reader, b"\x82\x0f\0\x01\0\x0a$as/json/t\0");
     world.heard(reader);
@@ -482,7 +482,7 @@ fn enumerations(topics: &str) -> Arc<Catalogue> {
         ),
     ];
     let files = files.map(|(name, text)| (name.to_owned(), text)).into();
-    Arc::new(Catalogue::load(&files, &Limits::default()).expect("loads"))
+    Arc::new(Catalogue::load(&files, &LoadLimits::default()).expect("loads"))
 }
 
 /// All that clients may make the broker hold, in the tests of that.
@@ -557,7 +557,7 @@ fn contracts_are_told_turn_by_turn() {
             files.insert(format!("s{at}.json"), format!("{{\"title\": \"{at}\", \"description\": \"{description}\"}}"));
         }
         files.insert("contracts.toml".to_owned(), manifest);
-        Arc::new(Catalogue::load(&files, &Limits::default()).expect("loads"))
+        Arc::new(Catalogue::load(&files, &LoadLimits::default()).expect("loads"))
     };
     let tell = |world: &mut World| {
         let mut turns = 1;

@@ -104,7 +104,7 @@ pub fn generate(catalogue: &Catalogue, language: Language, options: &Options) ->
 
 #[cfg(test)]
 mod tests {
-    use tautwire_contracts::{Files, Limits};
+    use tautwire_contracts::{Files, LoadLimits};
 
     use super::*;
 
@@ -112,7 +112,7 @@ mod tests {
 
     fn catalogue(files: &[(&str, &str)]) -> Catalogue {
         let files: Files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-        Catalogue::load(&files, &Limits::default()).expect("the contracts are right")
+        Catalogue::load(&files, &LoadLimits::default()).expect("the contracts are right")
     }
 
     fn manifest(contracts: &[&str]) -> String {

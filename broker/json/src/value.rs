@@ -1,5 +1,7 @@
 //! JSON read into values (RFC 8259).
 
+use crate::push_string;
+
 /// Deepest nesting accepted.
 pub const DEPTH_MAX: usize = 128;
 
@@ -75,6 +77,34 @@ impl Value {
                     || members.iter().any(|(_, value)| value.has_duplicates())
             }
             _ => false,
+        }
+    }
+
+    /// Appends it as JSON on one line.
+    pub fn push_json(&self, out: &mut String) {
+        match self {
+            Value::Null => out.push_str("null"),
+            Value::Bool(flag) => out.push_str(if *flag { "true" } else { "false" }),
+            Value::Number(number) => out.push_str(number),
+            Value::Text(text) => push_string(out, text),
+            Value::List(items) => {
+                out.push('[');
+                for (at, item) in items.iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    item.push_json(out);
+                }
+                out.push(']');
+            }
+            Value::Object(members) => {
+                out.push('{');
+                for (at, (name, value)) in members.iter().enumerate() {
+                    out.push_str(if at > 0 { "," } else { "" });
+                    push_string(out, name);
+                    out.push(':');
+                    value.push_json(out);
+                }
+                out.push('}');
+            }
         }
     }
 

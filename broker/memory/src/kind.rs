@@ -58,6 +58,8 @@ kinds! {
     Connection "connection",
     /// What TLS and WebSocket hold for connections.
     Transport "transport",
+    /// Sessions and their messages a second time, while a snapshot of the log is made; sessions and topics while the log is read at the start.
+    Snapshot "snapshot",
 }
 
 /// How many kinds there are.

@@ -60,6 +60,31 @@ impl Ledger {
     }
 }
 
+/// The entries of what no shard holds. One thread settles them and no other gives anything back, so their sum is one number. Each shard
+/// reads it once a turn.
+#[derive(Debug, Default)]
+pub struct ApartLedger(Ledger);
+
+impl ApartLedger {
+    /// What had `before` bytes has `after` now. Only one thread may call it.
+    #[inline]
+    pub fn settle(&self, kind: Kind, before: usize, after: usize) {
+        self.0.settle(kind, before, after);
+    }
+
+    /// Bytes held of one kind.
+    #[inline]
+    pub fn held(&self, kind: Kind) -> u64 {
+        self.0.held(kind)
+    }
+
+    /// Bytes held of all kinds together.
+    #[inline]
+    pub fn all(&self) -> u64 {
+        self.0.all.load(Ordering::Relaxed)
+    }
+}
+
 /// The kinds that are given back through [`Ledger::give_back`]. The others are settled.
 const CHARGED: [Kind; 11] = [
     Kind::Message,

@@ -15,5 +15,5 @@ mod limits;
 pub use accounted::{Accounted, Footprint, Holds};
 pub use charge::Charge;
 pub use kind::Kind;
-pub use ledger::Ledger;
+pub use ledger::{ApartLedger, Ledger};
 pub use limits::{Limits, Memory, Share, Shortage};

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::kind::Kind;
-use crate::ledger::Ledger;
+use crate::ledger::{ApartLedger, Ledger};
 
 /// How much may be held.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +28,7 @@ pub enum Shortage {
 #[derive(Debug)]
 pub struct Memory {
     ledgers: Box<[Arc<Ledger>]>,
+    apart: Arc<ApartLedger>,
     /// With which each share begins.
     limits: Limits,
 }
@@ -35,7 +36,7 @@ pub struct Memory {
 impl Memory {
     /// Empty ledgers for `shards` shards.
     pub fn new(shards: usize, limits: Limits) -> Memory {
-        Memory { ledgers: (0..shards).map(|_| Arc::default()).collect(), limits }
+        Memory { ledgers: (0..shards).map(|_| Arc::default()).collect(), apart: Arc::default(), limits }
     }
 
     /// The ledger of shard `index`.
@@ -46,15 +47,25 @@ impl Memory {
         &self.ledgers[index]
     }
 
+    /// The ledger of what no shard holds. One thread enters there: that which makes snapshots, and before it the one that reads the log at the start.
+    pub fn apart(&self) -> &Arc<ApartLedger> {
+        &self.apart
+    }
+
+    /// Adds up what each shard's ledger says, and `apart`. A sum may be below zero: see [`at_least_zero`].
+    fn sum(&self, apart: u64, held: impl Fn(&Ledger) -> u64) -> u64 {
+        self.ledgers.iter().fold(apart, |sum, ledger| sum.wrapping_add(held(ledger)))
+    }
+
     /// Bytes held of one kind, by all shards together.
     pub fn held(&self, kind: Kind) -> u64 {
         // Shards are read at slightly different moments: what one gives back for another may be missed.
-        at_least_zero(self.ledgers.iter().fold(0, |sum, ledger| sum.wrapping_add(ledger.held(kind))))
+        at_least_zero(self.sum(self.apart.held(kind), |ledger| ledger.held(kind)))
     }
 
     /// Bytes held of all kinds, by all shards together.
     pub fn held_in_all(&self) -> u64 {
-        at_least_zero(self.ledgers.iter().fold(0u64, |sum, ledger| sum.wrapping_add(ledger.all())))
+        at_least_zero(self.sum(self.apart.all(), Ledger::all))
     }
 }
 
@@ -127,11 +138,11 @@ impl Share {
     fn look_at_others(&self) {
         let others = 0u64.wrapping_sub(self.retained_bytes);
         if self.memory.ledgers.len() == 1 {
-            self.others.set(others);
+            self.others.set(others.wrapping_add(self.memory.apart.all()));
             self.enough_bytes.set(0);
             return;
         }
-        let all = self.memory.ledgers.iter().fold(0u64, |sum, ledger| sum.wrapping_add(ledger.all()));
+        let all = self.memory.sum(self.memory.apart.all(), Ledger::all);
         self.others.set(others.wrapping_add(all).wrapping_sub(self.own.all()));
         self.enough_bytes.set(self.free_bytes_by_view().saturating_sub(self.step_bytes));
     }
@@ -294,6 +305,20 @@ mod tests {
         shares[1].look(0);
         assert_eq!(shares[1].free_bytes(), 700);
         assert_eq!(shares[1].memory().held(Kind::Output), 300);
+    }
+
+    #[test]
+    fn what_no_shard_holds_is_not_free_either() {
+        for count in [1, 2] {
+            let mut shares = shares(count, 1_000, 1_000);
+            let apart = shares[0].memory().apart().clone();
+            apart.settle(Kind::Snapshot, 0, 400);
+            shares[0].look(0);
+            assert_eq!((shares[0].free_bytes(), shares[0].memory().held_in_all()), (600, 400));
+            apart.settle(Kind::Snapshot, 400, 0);
+            shares[0].look(0);
+            assert_eq!((shares[0].free_bytes(), shares[0].memory().held(Kind::Snapshot)), (1_000, 0));
+        }
     }
 
     #[test]

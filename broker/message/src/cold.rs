@@ -10,10 +10,13 @@ use tautwire_protocol::QoS;
 use crate::id::MessageId;
 use crate::message::{Message, MessageRef};
 
-/// What a cold message takes in memory: its record, and its place in the table of the store.
-pub const COLD_RECORD_BYTES: usize = size_of::<Record>() + size_of::<usize>() + 16;
+/// A message that takes more stays in memory.
+pub const COLD_MAX_BYTES: usize = (1 << Facts::QOS_SHIFT) - 1;
 
-const NEVER_MS: u64 = u64::MAX;
+/// What a cold message takes in memory: its record, what the heap adds, and its place in the table of the store.
+const RECORD_BYTES: usize = size_of::<Record>() + 28;
+/// The same for one that expires.
+const EXPIRING_BYTES: usize = size_of::<Expiring>() + 28;
 
 /// A message as somebody holds it who keeps it for long.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +33,7 @@ impl Body {
     pub fn id(&self) -> MessageId {
         match self {
             Body::Hot(message) => message.id(),
-            Body::Cold(cold) => cold.0.id,
+            Body::Cold(cold) => cold.id(),
         }
     }
 
@@ -43,11 +46,16 @@ impl Body {
         }
     }
 
+    /// Bytes of the payload; `None` where the message is in the store, which alone knows.
+    pub fn payload_bytes(&self) -> Option<usize> {
+        self.hot().map(|message| message.payload().len())
+    }
+
     /// Bytes of memory that it takes as it is.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Body::Hot(message) => message.kept_bytes(),
-            Body::Cold(_) => COLD_RECORD_BYTES,
+            Body::Cold(cold) => cold.record().record_bytes(),
         }
     }
 
@@ -55,7 +63,7 @@ impl Body {
     pub fn qos(&self) -> QoS {
         match self {
             Body::Hot(message) => message.as_ref().qos,
-            Body::Cold(cold) => cold.0.qos,
+            Body::Cold(cold) => cold.record().qos(),
         }
     }
 
@@ -106,68 +114,120 @@ pub struct Slot(pub u32);
 
 /// A message in the store, shared by all who hold it. The store may forget it when the last of them lets go.
 #[derive(Clone)]
-pub struct Cold(triomphe::Arc<Record>);
+pub struct Cold(Held);
+
+/// Most messages never expire, and there may be millions.
+#[derive(Clone)]
+enum Held {
+    Lasting(triomphe::Arc<Record>),
+    Expiring(triomphe::Arc<Expiring>),
+}
 
 struct Record {
     id: MessageId,
-    expires_at_ms: u64,
     shelf: Arc<Shelf>,
     slot: Slot,
-    kept_bytes: u32,
-    qos: QoS,
+    facts: Facts,
+}
+
+struct Expiring {
+    record: Record,
+    at_ms: u64,
+}
+
+/// Bytes that the message takes when it is in memory, its QoS, and whether it expires.
+#[derive(Clone, Copy)]
+struct Facts(u32);
+
+impl Facts {
+    const QOS_SHIFT: u32 = 29;
+    const EXPIRES: u32 = 1 << 31;
+
+    fn of(message: &Message) -> Facts {
+        let MessageRef { qos, expires_at_ms, .. } = message.as_ref();
+        let kept_bytes = message.kept_bytes().min(COLD_MAX_BYTES) as u32;
+        let expires = if expires_at_ms.is_some() { Facts::EXPIRES } else { 0 };
+        Facts(kept_bytes | u32::from(qos as u8) << Facts::QOS_SHIFT | expires)
+    }
+
+    fn kept_bytes(self) -> usize {
+        self.0 as usize & COLD_MAX_BYTES
+    }
+
+    fn qos(self) -> QoS {
+        match self.0 >> Facts::QOS_SHIFT & 3 {
+            0 => QoS::AtMostOnce,
+            1 => QoS::AtLeastOnce,
+            _ => QoS::ExactlyOnce,
+        }
+    }
+
+    fn expires(self) -> bool {
+        self.0 & Facts::EXPIRES != 0
+    }
 }
 
 impl Cold {
-    /// The store has `message` in `slot`. Only the thread of the shelf's shard may call it, or any one before there are
-    /// threads.
+    /// The store has `message` in `slot`, which takes no more than [`COLD_MAX_BYTES`]. Only the thread of the shelf's shard may
+    /// call it, or any one before there are threads.
     pub fn new(message: &Message, slot: Slot, shelf: &Arc<Shelf>) -> Cold {
-        shelf.ledger.enter(Kind::Cold, COLD_RECORD_BYTES);
-        let MessageRef { id, expires_at_ms, qos, .. } = message.as_ref();
-        Cold(triomphe::Arc::new(Record {
-            id,
-            expires_at_ms: expires_at_ms.unwrap_or(NEVER_MS),
-            shelf: shelf.clone(),
-            slot,
-            // A packet is less than 2^28 bytes.
-            kept_bytes: message.kept_bytes() as u32,
-            qos,
-        }))
+        let record = Record { id: message.id(), shelf: shelf.clone(), slot, facts: Facts::of(message) };
+        shelf.ledger.enter(Kind::Cold, record.record_bytes());
+        Cold(match message.as_ref().expires_at_ms {
+            None => Held::Lasting(triomphe::Arc::new(record)),
+            Some(at_ms) => Held::Expiring(triomphe::Arc::new(Expiring { record, at_ms })),
+        })
+    }
+
+    #[inline]
+    fn record(&self) -> &Record {
+        match &self.0 {
+            Held::Lasting(record) => record,
+            Held::Expiring(expiring) => &expiring.record,
+        }
     }
 
     /// Where the store has it.
     pub fn slot(&self) -> Slot {
-        self.0.slot
+        self.record().slot
     }
 
     /// Which message it is.
     pub fn id(&self) -> MessageId {
-        self.0.id
+        self.record().id
     }
 
     /// Bytes that the message takes when it is in memory.
     #[inline]
     pub fn kept_bytes(&self) -> usize {
-        self.0.kept_bytes as usize
+        self.record().facts.kept_bytes()
     }
 
     /// Bytes of memory that are saved while it is in the store.
     pub fn saved_bytes(&self) -> usize {
-        self.kept_bytes().saturating_sub(COLD_RECORD_BYTES)
+        self.kept_bytes().saturating_sub(self.record().record_bytes())
     }
 
     fn expires_at_ms(&self) -> Option<u64> {
-        (self.0.expires_at_ms != NEVER_MS).then_some(self.0.expires_at_ms)
+        match &self.0 {
+            Held::Lasting(_) => None,
+            Held::Expiring(expiring) => Some(expiring.at_ms),
+        }
     }
 
     /// The message in the stored form, if `stored` is that.
     pub fn read<'a>(&self, stored: &'a [u8]) -> Option<MessageRef<'a>> {
-        MessageRef::read_stored(stored).filter(|message| message.id == self.0.id)
+        MessageRef::read_stored(stored).filter(|message| message.id == self.id())
     }
 }
 
 impl PartialEq for Cold {
     fn eq(&self, other: &Cold) -> bool {
-        triomphe::Arc::ptr_eq(&self.0, &other.0)
+        match (&self.0, &other.0) {
+            (Held::Lasting(one), Held::Lasting(other)) => triomphe::Arc::ptr_eq(one, other),
+            (Held::Expiring(one), Held::Expiring(other)) => triomphe::Arc::ptr_eq(one, other),
+            _ => false,
+        }
     }
 }
 
@@ -175,13 +235,23 @@ impl Eq for Cold {}
 
 impl fmt::Debug for Cold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cold").field("id", &self.0.id).field("slot", &self.0.slot).finish_non_exhaustive()
+        f.debug_struct("Cold").field("id", &self.id()).field("slot", &self.slot()).finish_non_exhaustive()
+    }
+}
+
+impl Record {
+    fn qos(&self) -> QoS {
+        self.facts.qos()
+    }
+
+    fn record_bytes(&self) -> usize {
+        if self.facts.expires() { EXPIRING_BYTES } else { RECORD_BYTES }
     }
 }
 
 impl Drop for Record {
     fn drop(&mut self) {
-        self.shelf.ledger.give_back(Kind::Cold, COLD_RECORD_BYTES);
+        self.shelf.ledger.give_back(Kind::Cold, self.record_bytes());
         self.shelf.freed.push(self.slot);
     }
 }
@@ -320,7 +390,7 @@ mod tests {
         let shelf = Arc::new(Shelf::new(ledger.clone(), freed.clone()));
         let message = message(&[0; 500]).to_message();
         let cold = Body::Cold(Cold::new(&message, Slot(7), &shelf));
-        assert_eq!(ledger.all(), COLD_RECORD_BYTES as u64);
+        assert_eq!((ledger.all(), cold.memory_bytes()), (EXPIRING_BYTES as u64, EXPIRING_BYTES));
         assert_eq!((cold.id(), cold.kept_bytes(), cold.qos()), (message.id(), message.kept_bytes(), QoS::ExactlyOnce));
         assert!(cold.is_expired(9) && !cold.is_expired(8));
         let other = cold.clone();
@@ -328,6 +398,22 @@ mod tests {
         assert_eq!(freed.take(Vec::new()), []);
         drop(other);
         assert_eq!((freed.take(Vec::new()), ledger.all()), (vec![Slot(7)], 0));
+    }
+
+    /// There may be millions: what a topic retains, or a queue holds.
+    #[test]
+    fn a_message_that_never_expires_takes_little() {
+        let (ledger, freed) = (Arc::new(Ledger::default()), Arc::new(Freed::default()));
+        let shelf = Arc::new(Shelf::new(ledger.clone(), freed.clone()));
+        for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
+            let message = MessageRef { qos, expires_at_ms: None, ..message(&[0; 500]) }.to_message();
+            let cold = Body::Cold(Cold::new(&message, Slot(3), &shelf));
+            assert_eq!((cold.qos(), cold.kept_bytes()), (qos, message.kept_bytes()));
+            assert_eq!((cold.expires_at_ms(), cold.is_expired(u64::MAX)), (None, false));
+            assert_eq!((ledger.all(), cold.memory_bytes()), (RECORD_BYTES as u64, RECORD_BYTES));
+        }
+        assert_eq!((freed.take(Vec::new()).len(), ledger.all()), (3, 0));
+        assert_eq!((size_of::<Body>(), RECORD_BYTES), (16, 60));
     }
 
     #[test]

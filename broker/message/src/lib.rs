@@ -2,17 +2,20 @@
 //!
 //! A [`Message`] is one allocation, shared by everybody who holds it, and has an identity, its [`MessageId`]. A [`MessageRef`] is the same message wherever its
 //! bytes lie. [`Format`] names the formats of payloads that the broker can tell apart, and [`Forms`] keeps the other
-//! formats of one message while it is handed out. Who keeps a message for long has a [`Body`], which may be [`Cold`].
+//! formats of one message while it is handed out. Who keeps a message for long has a [`Body`], which may be [`Cold`]. How long
+//! messages take on their way is counted in [`DurationCounts`].
 
 #![forbid(unsafe_code)]
 
 mod cold;
+mod durations;
 mod format;
 mod forms;
 mod id;
 mod message;
 
-pub use cold::{Body, COLD_RECORD_BYTES, Cold, ColdAnswer, ColdOrder, ColdPort, ColdRead, Freed, Shelf, Slot};
+pub use cold::{Body, COLD_MAX_BYTES, Cold, ColdAnswer, ColdOrder, ColdPort, ColdRead, Freed, Shelf, Slot};
+pub use durations::{DurationCounts, Durations};
 pub use format::Format;
 pub use forms::{Form, Forms};
 pub use id::{MessageId, MessageIds};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -13,8 +14,8 @@ use tautwire_access::Policy;
 use tautwire_cold::ColdThread;
 use tautwire_contracts::Catalogue;
 use tautwire_engine::{
-    Board, ClientDetail, ClientsPage, ClientsQuery, Counters, Explained, Known, Publication, Regime, Settings, Shard,
-    Shared, SubscriptionList, Survey, Totals, WhyQuery,
+    Board, ClientDetail, ClientsPage, ClientsQuery, Counters, Explained, Known, Latencies, LatencyCounts, Publication,
+    Regime, Settings, Shard, Shared, SubscriptionList, Survey, TopicTotals, Totals, ViolationBook, WhyQuery,
 };
 use tautwire_journal::WriterHandle;
 use tautwire_memory::Memory;
@@ -52,6 +53,8 @@ pub struct Broker {
     /// What has messages that are not in memory.
     cold: Option<ColdThread>,
     control: Control,
+    /// Each thread sends one word when it has nothing to do for the first time.
+    settled: Mutex<Receiver<()>>,
 }
 
 /// What other threads may ask of a broker and tell it, also when it has stopped.
@@ -63,13 +66,14 @@ pub struct Control {
     /// Handshakes of TLS that may go on at once, on each thread.
     tls_handshakes: Arc<AtomicUsize>,
     counters: Arc<[Counters]>,
+    latencies: Arc<[LatencyCounts]>,
     memory: Arc<Memory>,
     /// What writes the state down, where it is kept.
     data: Option<WriterHandle>,
     default_limit_bytes: u64,
     listeners: Arc<Mutex<Roster>>,
     /// One for each shard. The first says what contracts there are, and publishes for operators.
-    inboxes: Arc<[Arc<Inbox>]>,
+    pub(crate) inboxes: Arc<[Arc<Inbox>]>,
     /// One for each shard, to wake it.
     bells: Arc<[Arc<Bell>]>,
 }
@@ -84,6 +88,16 @@ impl Control {
     /// What has been counted so far.
     pub fn totals(&self) -> Totals {
         Totals::of(self.counters.iter())
+    }
+
+    /// How long messages and acknowledgements have taken so far.
+    pub fn latencies(&self) -> Latencies {
+        Latencies::of(self.latencies.iter())
+    }
+
+    /// What has been counted by topic filters, in the order in which they are named.
+    pub fn topic_totals(&self) -> Vec<TopicTotals> {
+        self.board.current().topic_totals()
     }
 
     /// How the data directory is, where there is one.
@@ -162,6 +176,21 @@ impl Control {
         self.exchange.retained_held_bytes()
     }
 
+    /// Bytes that count against [`Settings::buffered_bytes`]: what clients make the broker hold, without retained messages.
+    pub fn buffered_bytes(&self) -> u64 {
+        self.memory.held_in_all().saturating_sub(self.exchange.retained_kept_bytes())
+    }
+
+    /// How many threads there are.
+    pub fn threads(&self) -> usize {
+        self.inboxes.len()
+    }
+
+    /// The settings that hold now.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.board.current().settings.clone()
+    }
+
     /// Counts lines of the log that were lost.
     pub fn count_lost_log_lines(&self, lines: u64) {
         if let Some(counters) = self.counters.last() {
@@ -182,7 +211,12 @@ impl Control {
     /// From now on `contracts` hold. Each thread changes over between two messages, and has done so when this returns, as with
     /// [`Control::adopt`].
     pub fn set_contracts(&self, contracts: Arc<Catalogue>) {
-        let before = self.board.change(|next| next.contracts = contracts);
+        self.change_regime(|next| next.contracts = contracts);
+    }
+
+    /// Has something else hold, and waits until each thread has taken it on.
+    pub(crate) fn change_regime(&self, change: impl FnOnce(&mut Regime)) {
+        let before = self.board.change(change);
         self.have_taken_on(before);
     }
 
@@ -247,6 +281,14 @@ impl Control {
     pub fn why(&self, query: WhyQuery, timeout: Duration) -> Result<Explained, AskError> {
         let inbox = self.inbox_of(&query.name);
         surveys::ask(inbox, |reply| Survey::Why(query, reply), timeout)
+    }
+
+    /// How often contracts were broken, and why. Waits for all threads, at most `timeout`.
+    ///
+    /// # Errors
+    /// Not all have answered.
+    pub fn violations(&self, timeout: Duration) -> Result<ViolationBook, AskError> {
+        Ok(ViolationBook::merge(surveys::ask_all(&self.inboxes, Survey::Violations, timeout)?))
     }
 
     /// Disconnects a client, and ends its session too if asked; says whether there was something to end.
@@ -408,7 +450,9 @@ impl Broker {
         let mut clock = Clock::new();
         let stop = Arc::new(AtomicBool::new(false));
         let (inboxes, orders): (Vec<_>, Vec<_>) = bells.iter().cloned().map(Inbox::new).unzip();
+        let (settles, settled) = mpsc::channel();
         let mut broker = Broker {
+            settled: Mutex::new(settled),
             addresses: roster.addresses(),
             stop: stop.clone(),
             bells: bells.clone(),
@@ -420,6 +464,7 @@ impl Broker {
                 board: shared.board.clone(),
                 tls_handshakes: tls_handshakes.clone(),
                 counters: shared.counters.clone(),
+                latencies: shared.latencies.clone(),
                 memory: shared.memory.clone(),
                 data: None,
                 default_limit_bytes: 0,
@@ -443,8 +488,20 @@ impl Broker {
             // The first thread accepts; a connection moves to its client's thread when CONNECT has come.
             let listeners = if index == 0 { std::mem::take(&mut listeners) } else { Vec::new() };
             let (stop, doorkeeper, tls_handshakes) = (stop.clone(), doorkeeper.clone(), tls_handshakes.clone());
-            let equipment =
-                Equipment { poll, shard: (), listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper };
+            let settled = settles.clone();
+            let equipment = Equipment {
+                poll,
+                shard: (),
+                listeners,
+                ways,
+                bell,
+                stop,
+                orders,
+                clock,
+                tls_handshakes,
+                doorkeeper,
+                settled,
+            };
             let started = match kept.next() {
                 Some(shard) => run(index, equipment.with(shard)),
                 None => {
@@ -466,6 +523,13 @@ impl Broker {
     /// The addresses listened on, in the order of those asked for; Unix sockets are none.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Waits until each thread has made a turn after which there was nothing left to do: it has then run the code that an idle thread runs.
+    /// Waits for each thread at most `timeout`; says whether all have. To be called once.
+    pub fn settle(&self, timeout: Duration) -> bool {
+        let settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        self.threads.iter().all(|_| settled.recv_timeout(timeout).is_ok())
     }
 
     /// For those who watch and steer the broker.

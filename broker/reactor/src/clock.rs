@@ -13,6 +13,15 @@ pub(crate) struct Clock {
     started_ms: u64,
 }
 
+/// A moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    /// Milliseconds since the Unix epoch.
+    pub(crate) ms: u64,
+    /// Microseconds since the start.
+    pub(crate) us: u64,
+}
+
 impl Clock {
     pub(crate) fn new() -> Clock {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
@@ -27,6 +36,17 @@ impl Clock {
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
-        self.started_ms + self.started.elapsed().as_millis() as u64
+        self.now().ms
+    }
+
+    /// What it shows, in both ways.
+    pub(crate) fn now(&self) -> Now {
+        let us = self.now_us();
+        Now { ms: self.started_ms + us / 1_000, us }
+    }
+
+    /// Microseconds since the start.
+    pub(crate) fn now_us(&self) -> u64 {
+        self.started.elapsed().as_micros() as u64
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tautwire_cold::{ColdThread, Folder, Settings, Stats, Store};
 use tautwire_durable::ColdStore;
 use tautwire_engine::{Counter, Counters, Shard, Shared};
-use tautwire_memory::{Kind, Ledger, Memory};
+use tautwire_memory::{ApartLedger, Kind, Ledger, Memory};
 use tautwire_message::{Cold, Freed, Message, Shelf, Slot};
 use tautwire_session::Journal;
 
@@ -28,6 +28,8 @@ pub(crate) struct Cooler {
     freed: Arc<Freed>,
     shelf: Arc<Shelf>,
     memory: Arc<Memory>,
+    /// Sessions and topics, until shards have them.
+    apart: Apart,
     hot_max_bytes: u64,
 }
 
@@ -45,6 +47,7 @@ impl Cooler {
             shelf: Arc::new(Shelf::new(shared.memory.ledger(0).clone(), freed.clone())),
             freed,
             memory: shared.memory.clone(),
+            apart: Apart::of(shared.memory.apart()),
             hot_max_bytes: settings.hot_max_bytes(),
         })
     }
@@ -110,20 +113,23 @@ pub(crate) struct Scratch {
     freed: Arc<Freed>,
     shelf: Arc<Shelf>,
     ledger: Arc<Ledger>,
+    /// All of it.
+    apart: Apart,
     path: PathBuf,
 }
 
 impl Scratch {
-    /// Empties the folder.
+    /// Empties the folder. What is in memory for the snapshot is entered in `account`, which nobody else enters in.
     ///
     /// # Errors
     /// Those of the disk.
-    pub(crate) fn open(data: &Path, limit_bytes: u64) -> io::Result<Scratch> {
+    pub(crate) fn open(data: &Path, limit_bytes: u64, account: &Arc<ApartLedger>) -> io::Result<Scratch> {
         let path = data.join(SCRATCH_FOLDER);
         let folder = Folder::emptied(&path)?;
         let (freed, ledger) = (Arc::new(Freed::default()), Arc::new(Ledger::default()));
-        let shelf = Arc::new(Shelf::new(Arc::default(), freed.clone()));
-        Ok(Scratch { store: Store::new(folder, Settings::with_limit(limit_bytes)), freed, shelf, ledger, path })
+        let shelf = Arc::new(Shelf::new(ledger.clone(), freed.clone()));
+        let store = Store::new(folder, Settings::with_limit(limit_bytes));
+        Ok(Scratch { store, freed, shelf, ledger, apart: Apart::of(account), path })
     }
 }
 
@@ -150,6 +156,10 @@ impl ColdStore for Scratch {
     fn ledger(&self) -> Option<Arc<Ledger>> {
         Some(self.ledger.clone())
     }
+
+    fn note_held(&mut self, bytes: usize) {
+        self.apart.set(bytes + self.ledger.all() as usize);
+    }
 }
 
 impl ColdStore for Cooler {
@@ -163,6 +173,33 @@ impl ColdStore for Cooler {
 
     fn is_wanted(&self) -> bool {
         self.memory.held(Kind::Message) > self.hot_max_bytes
+    }
+
+    fn note_held(&mut self, bytes: usize) {
+        self.apart.set(bytes);
+    }
+}
+
+/// What no shard holds, as it stands in the account until this is dropped. Nobody else enters there meanwhile.
+struct Apart {
+    account: Arc<ApartLedger>,
+    bytes: usize,
+}
+
+impl Apart {
+    fn of(account: &Arc<ApartLedger>) -> Apart {
+        Apart { account: account.clone(), bytes: 0 }
+    }
+
+    fn set(&mut self, bytes: usize) {
+        self.account.settle(Kind::Snapshot, self.bytes, bytes);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Apart {
+    fn drop(&mut self) {
+        self.set(0);
     }
 }
 

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use tautwire_cold::ColdThread;
 use tautwire_durable::{
-    ColdStore, Compacted, Compactor, Recovery, RecoveryError, SessionNumbers, ShardLog, SnapshotHead, read_snapshot,
-    write_snapshot,
+    ColdStore, Compacted, Compactor, Recovery, RecoveryError, SessionNumbers, ShardLog, SnapshotHead, is_left_behind,
+    read_snapshot, write_snapshot,
 };
 use tautwire_engine::{RestoreError, Shard, Shared, restore};
 use tautwire_journal::{
     Directory, Disk, End, Epoch, HeldDirectory, Log, LogError, LogId, OnDamage, Position, SEGMENT_DEFAULT_BYTES,
     Settings, WriterHandle, WriterThread,
 };
-use tautwire_message::Cold;
+use tautwire_message::{Cold, Durations};
 use tautwire_router::{ShardIndex, random};
 use tautwire_session::AckLevel;
 
@@ -49,6 +49,8 @@ pub struct DataState {
     pub limit_bytes: u64,
     /// Writes so far, each of which made all that waited durable.
     pub syncs: u64,
+    /// How long they took.
+    pub sync_times: Durations,
     /// Times no snapshot could be made, so that the log grows.
     pub snapshot_failures: u64,
     /// What has to be kept is refused, because the limit is reached or the disk is full.
@@ -64,6 +66,7 @@ impl DataState {
             snapshot_bytes: writer.snapshot_bytes(),
             limit_bytes: writer.limit_bytes(),
             syncs: writer.groups(),
+            sync_times: writer.sync_times(),
             snapshot_failures: writer.snapshot_failures(),
             is_full: writer.is_full(),
             failure: writer.failure(),
@@ -236,7 +239,15 @@ fn open_and_start(
     let id = log.id();
     let mut snapshot_bytes = snapshot.bytes;
     let mut covered = covered;
-    if loss::tell(path, &snapshot, &found.damage, passed_over.as_ref(), &replay) {
+    let is_left_behind = is_left_behind(log.held_bytes(), snapshot_bytes);
+    if is_left_behind {
+        log::info!(
+            "data directory {}: the log has {} MiB, since no run lasted until a snapshot was made; it is made now",
+            path.display(),
+            log.held_bytes() >> 20
+        );
+    }
+    if loss::tell(path, &snapshot, &found.damage, passed_over.as_ref(), &replay) || is_left_behind {
         // So that what is lost is not found again, and what makes snapshots later need not know of it.
         covered = log.durable();
         let read = |cold: &Cold| cooler.read(cold);
@@ -275,7 +286,8 @@ fn open_and_start(
     // What reading the log took.
     memory::trim();
     let (folder, limit_bytes) = (path.to_owned(), shared.board.current().settings.cold_bytes);
-    let new_store = move || Ok(Box::new(Scratch::open(&folder, limit_bytes)?) as Box<dyn ColdStore>);
+    let account = shared.memory.apart().clone();
+    let new_store = move || Ok(Box::new(Scratch::open(&folder, limit_bytes, &account)?) as Box<dyn ColdStore>);
     let (writer_handle, new_store) = (writer.handle(), Box::new(new_store));
     let compacted = Compacted { disk, log: id, writer: writer_handle, new_store, freed: Box::new(memory::trim) };
     let compactor = Compactor::start(compacted, epoch, move || clock.now_ms());

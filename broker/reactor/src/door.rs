@@ -84,6 +84,11 @@ impl Door {
         Ok(door)
     }
 
+    /// Who says which addresses may come.
+    pub(crate) fn doorkeeper(&self) -> Option<&Arc<dyn Doorkeeper>> {
+        self.doorkeeper.as_ref()
+    }
+
     /// To be called before each turn.
     pub(crate) fn begin_turn(&mut self) {
         self.accepts_left = ACCEPTS_MAX;

@@ -38,7 +38,7 @@ struct Tally {
 
 /// Why somebody is not let in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum TurnedAway {
     /// It is no proxy that is trusted.
     Untrusted,
     /// As many connections of the listener are open as may be.
@@ -103,7 +103,7 @@ impl Gate {
     ///
     /// # Errors
     /// They are not let in.
-    pub(crate) fn arrive(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), Refusal> {
+    pub(crate) fn arrive(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), TurnedAway> {
         let admitted = self.admit(peer, counters, now_ms);
         match admitted {
             Ok(()) => {
@@ -119,7 +119,7 @@ impl Gate {
     ///
     /// # Errors
     /// They are not let in.
-    pub(crate) fn arrive_by_proxy(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), Refusal> {
+    pub(crate) fn arrive_by_proxy(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), TurnedAway> {
         let admitted = self.admit_address(peer, counters, now_ms);
         if let Err(refusal) = admitted {
             self.note(peer, refusal, counters);
@@ -127,34 +127,34 @@ impl Gate {
         admitted
     }
 
-    fn admit(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), Refusal> {
+    fn admit(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), TurnedAway> {
         if self.is_for_proxies() && !self.is_proxy(peer) {
-            return Err(Refusal::Untrusted);
+            return Err(TurnedAway::Untrusted);
         }
         if self.tally.connections.load(Ordering::Relaxed) >= self.connections_max {
-            return Err(Refusal::Full);
+            return Err(TurnedAway::Full);
         }
         // First what it has to itself, so that one who comes too fast takes nothing of what all have.
         self.admit_address(peer, counters, now_ms)?;
-        self.own_arrivals.knock(now_ms).and_then(|()| self.arrivals.knock(now_ms)).map_err(Refusal::Excess)
+        self.own_arrivals.knock(now_ms).and_then(|()| self.arrivals.knock(now_ms)).map_err(TurnedAway::Excess)
     }
 
-    fn admit_address(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), Refusal> {
+    fn admit_address(&self, peer: Peer, counters: &Counters, now_ms: u64) -> Result<(), TurnedAway> {
         let Some(ip) = self.counted(peer) else { return Ok(()) };
         for arrivals in [&self.own_arrivals, &self.arrivals] {
-            let has_forgotten = arrivals.knock_from(ip, now_ms).map_err(Refusal::Excess)?;
+            let has_forgotten = arrivals.knock_from(ip, now_ms).map_err(TurnedAway::Excess)?;
             counters.connect_rates_forgotten.add(u64::from(has_forgotten));
         }
         Ok(())
     }
 
-    fn note(&self, peer: Peer, refusal: Refusal, counters: &Counters) {
+    fn note(&self, peer: Peer, refusal: TurnedAway, counters: &Counters) {
         self.tally.refused.fetch_add(1, Ordering::Relaxed);
         match refusal {
-            Refusal::Untrusted => counters.proxy_peers_refused.add(1),
-            Refusal::Full => counters.connections_refused.add(1),
-            Refusal::Excess(Excess::OfAddress) => counters.connections_refused_for_address.add(1),
-            Refusal::Excess(Excess::Rate | Excess::RateOfAddress) => counters.connections_refused_for_rate.add(1),
+            TurnedAway::Untrusted => counters.proxy_peers_refused.add(1),
+            TurnedAway::Full => counters.connections_refused.add(1),
+            TurnedAway::Excess(Excess::OfAddress) => counters.connections_refused_for_address.add(1),
+            TurnedAway::Excess(Excess::Rate | Excess::RateOfAddress) => counters.connections_refused_for_rate.add(1),
         }
         log::warn!("listener {}: a connection from {peer} was refused: {refusal}", self.tally.name);
     }
@@ -182,12 +182,12 @@ impl Gate {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for TurnedAway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Untrusted => f.write_str("proxy.trusted does not have its address"),
-            Refusal::Full => f.write_str("its limit on connections is reached"),
-            Refusal::Excess(excess) => write!(f, "{} is reached", excess.key()),
+            TurnedAway::Untrusted => f.write_str("proxy.trusted does not have its address"),
+            TurnedAway::Full => f.write_str("its limit on connections is reached"),
+            TurnedAway::Excess(excess) => write!(f, "{} is reached", excess.key()),
         }
     }
 }

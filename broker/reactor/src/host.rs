@@ -4,17 +4,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tautwire_engine::{Action, ConnectionId, Peer, Rest, Shard, Surroundings, Verdict};
+use tautwire_engine::{Action, ConnectionId, Peer, Published, Rest, Shard, Surroundings, Verdict};
 use tautwire_protocol::ConnectReason;
 use tautwire_router::{Batch, ShardIndex};
 use tautwire_session::Journal;
 
 use crate::bell::Bell;
+use crate::clock::Now;
 use crate::connections::Connections;
 use crate::door::Door;
 use crate::doorkeeper::{Doorkeeper, Ticket};
 use crate::inbox::{Order, Orders};
-use crate::memory::Trimmer;
+use crate::memory::{self, Trimmer};
 use crate::promises::Promises;
 use crate::ways::{Adopted, Ways};
 
@@ -34,6 +35,7 @@ pub(crate) struct Host {
     promises: Promises,
     /// Finds out who clients are, where they are asked.
     pub(crate) doorkeeper: Option<Arc<dyn Doorkeeper>>,
+    began_us: u64,
     /// One thread looks after the heap for all.
     pub(crate) trimmer: Option<Trimmer>,
     /// How many more connections are adopted in this turn.
@@ -50,8 +52,8 @@ impl Host {
         bell: Arc<Bell>,
         stop: Arc<AtomicBool>,
         orders: Orders,
-        doorkeeper: Option<Arc<dyn Doorkeeper>>,
     ) -> Host {
+        let doorkeeper = door.doorkeeper().cloned();
         let trimmer = ways.is_of_first_thread().then(Trimmer::default);
         Host {
             connections,
@@ -62,16 +64,36 @@ impl Host {
             orders: Some(orders),
             promises: Promises::default(),
             doorkeeper,
+            began_us: 0,
             trimmer,
             adoptions_left: 0,
             shaken: 0,
         }
     }
 
+    /// What has been kept for reuse goes when fewer will use it. The first thread sees that, and trims for all a few seconds later again, when
+    /// the others have given back theirs.
+    fn give_back_after_a_crowd<J: Journal>(&mut self, shard: &mut Shard<J>, now_ms: u64) {
+        let is_due = match &mut self.trimmer {
+            Some(trimmer) => trimmer.is_due(shard.held_bytes(), now_ms),
+            None => self.ways.has_heard_that_a_crowd_has_gone(),
+        };
+        if !is_due {
+            return;
+        }
+        shard.free_unused();
+        self.connections.free_unused();
+        memory::give_back(self.trimmer.is_some());
+        if self.trimmer.is_some() {
+            self.ways.tell_that_a_crowd_has_gone();
+        }
+    }
+
     /// To be called before each turn.
-    pub(crate) fn begin_turn(&mut self, now_ms: u64) {
+    pub(crate) fn begin_turn(&mut self, now: Now) {
         self.adoptions_left = ADOPTED_MAX;
-        self.connections.begin_turn(now_ms);
+        self.began_us = now.us;
+        self.connections.begin_turn(now.ms);
         self.door.begin_turn();
     }
 
@@ -130,6 +152,14 @@ impl Host {
 }
 
 impl<J: Journal> Surroundings<J> for Host {
+    fn began_us(&self) -> u64 {
+        self.began_us
+    }
+
+    fn now_us(&self) -> u64 {
+        self.connections.clock.now_us()
+    }
+
     fn room(&mut self, to: ShardIndex) -> usize {
         self.ways.room(to)
     }
@@ -172,6 +202,9 @@ impl<J: Journal> Surroundings<J> for Host {
                 Order::Publish(message, answer) => {
                     let published = shard.publish_for_operator(&message, self.connections.now_ms);
                     self.promises.answer(published, answer);
+                }
+                Order::Keep(promise, answer) => {
+                    self.promises.answer(Ok(Published { matched: true, promise: Some(promise) }), answer);
                 }
                 Order::Survey(survey) => shard.survey(survey, self.connections.now_ms),
                 Order::Disconnect(name, ends_session, answer) => {
@@ -224,9 +257,7 @@ impl<J: Journal> Surroundings<J> for Host {
         self.connections.close_drained(shard);
         self.ways.send_moves();
         let now_ms = self.connections.now_ms;
-        if let Some(trimmer) = &mut self.trimmer {
-            trimmer.look(shard.held_bytes(), now_ms);
-        }
+        self.give_back_after_a_crowd(shard, now_ms);
         self.bell.before_sleep();
         if self.has_work(shard.takes_batches()) || self.promises.are_due(shard) {
             return Rest::Busy;

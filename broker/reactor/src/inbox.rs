@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tautwire_engine::{ConnectionId, NotPublished, Regime, Survey, Verdict};
+use tautwire_engine::{ConnectionId, NotPublished, Promise, Regime, Survey, Verdict};
 use tautwire_message::Message;
 use tautwire_protocol::ReasonCode;
 
@@ -27,6 +27,8 @@ const VERDICTS_TAKEN_MAX: usize = 256;
 pub(crate) enum Order {
     /// Publish a message, and say whether anybody wanted it once what must last is in the log.
     Publish(Message, Answer<Result<bool, NotPublished>>),
+    /// Say so when the log has what was promised.
+    Keep(Promise, Answer<Result<bool, NotPublished>>),
     /// Look for what an operator wants to know.
     Survey(Survey),
     /// Disconnect the client of a session, and end the session too if that is said; say whether there was something to end.

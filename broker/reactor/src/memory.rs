@@ -1,6 +1,9 @@
 //! How memory is had from the system, and given back.
 #![allow(unsafe_code, reason = "calls into the C library, which the standard library does not wrap")]
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+use std::thread;
+
 /// Less than this is kept for reuse.
 const WORTHWHILE_BYTES: u64 = 1 << 20;
 /// So long less than half of the peak has been held before the heap is trimmed: while clients come and go in crowds, what one of them leaves is
@@ -11,8 +14,8 @@ const CALM_MS: u64 = 2_000;
 const AFTERMATH_MS: u64 = 4_000;
 const AFTERMATHS: u32 = 2;
 
-/// Watches how much is held, and says when the heap is to be trimmed because much of it has been freed: glibc gives back only what lies
-/// at its end.
+/// Watches how much is held, and says when memory is to be given back because much has been freed: glibc gives back only what lies at the
+/// end of its heap.
 #[derive(Debug, Default)]
 pub(crate) struct Trimmer {
     peak_bytes: u64,
@@ -28,14 +31,8 @@ impl Trimmer {
         self.calm_ms.into_iter().chain(self.aftermath.map(|(at_ms, _)| at_ms)).min()
     }
 
-    /// To be called after every turn.
-    pub(crate) fn look(&mut self, held_bytes: u64, now_ms: u64) {
-        if self.is_due(held_bytes, now_ms) {
-            trim();
-        }
-    }
-
-    fn is_due(&mut self, held_bytes: u64, now_ms: u64) -> bool {
+    /// Whether a crowd has gone, or a part of what it has left has been freed since. To be called after every turn.
+    pub(crate) fn is_due(&mut self, held_bytes: u64, now_ms: u64) -> bool {
         self.peak_bytes = self.peak_bytes.max(held_bytes);
         let freed_bytes = self.peak_bytes - held_bytes;
         if freed_bytes < WORTHWHILE_BYTES.max(self.peak_bytes / 2) {
@@ -51,6 +48,44 @@ impl Trimmer {
         self.aftermath = left.checked_sub(1).map(|left| (now_ms + AFTERMATH_MS, left));
         true
     }
+}
+
+/// Gives back to its heap what this thread keeps of what it has freed, and then, where it does so for all threads, trims the heaps. Threads of
+/// their own do it, because what a thread keeps comes back only when it ends, and trimming takes long.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub(crate) fn give_back(is_of_all: bool) {
+    let blocks = kept_by_this_thread();
+    let emptied = thread::Builder::new().name("trim".to_owned()).spawn(move || {
+        // What it would keep of them itself goes to the heap when it ends.
+        let dropped = thread::Builder::new().name("trim".to_owned()).spawn(move || drop(blocks));
+        let _ = dropped.map(thread::JoinHandle::join);
+        if is_of_all {
+            trim();
+        }
+    });
+    // Without threads there is less to give back.
+    if emptied.is_err() && is_of_all {
+        trim();
+    }
+}
+
+/// Elsewhere the allocator decides alone.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(crate) fn give_back(_is_of_all: bool) {}
+
+/// The freed blocks that glibc keeps for this thread alone, taken out: up to seven of each size. No trim looks at them, and after
+/// a crowd there are hundreds, each on a page that nothing else needs.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn kept_by_this_thread() -> Vec<Vec<u8>> {
+    /// As its manual says of `glibc.malloc.tcache_count` and `glibc.malloc.tcache_max`: it has a block from 24 to 1,032 bytes, in steps.
+    const KEPT_OF_EACH: usize = 7;
+    const SIZES: std::ops::RangeInclusive<usize> = 24..=1_032;
+    const STEP: usize = 16;
+    let mut blocks = Vec::with_capacity(KEPT_OF_EACH * (SIZES.end() / STEP));
+    for bytes in SIZES.step_by(STEP) {
+        blocks.extend((0..KEPT_OF_EACH).map(|_| std::hint::black_box(Vec::with_capacity(bytes))));
+    }
+    blocks
 }
 
 /// Gives back what is free. It takes the time of going through the heap, in which other threads may wait for memory.

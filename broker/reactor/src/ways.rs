@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use tautwire_router::{Batch, ShardIndex};
@@ -28,6 +28,9 @@ pub(crate) struct Ways {
     own: ShardIndex,
     /// Of all threads but this one, in order.
     peers: Vec<Peer>,
+    /// How often the first thread has said that a crowd has gone, and how often this one has heard it.
+    crowds_gone: Arc<AtomicU32>,
+    crowds_heard: u32,
 }
 
 /// The ways to and from one other thread.
@@ -45,6 +48,19 @@ struct Peer {
 impl Ways {
     pub(crate) fn is_of_first_thread(&self) -> bool {
         self.own == ShardIndex(0)
+    }
+
+    /// Tells all other threads that a crowd has gone.
+    pub(crate) fn tell_that_a_crowd_has_gone(&self) {
+        self.crowds_gone.fetch_add(1, Ordering::Relaxed);
+        self.peers.iter().for_each(|peer| peer.bell.ring());
+    }
+
+    /// Whether the first thread has said so since this was last asked.
+    #[inline]
+    pub(crate) fn has_heard_that_a_crowd_has_gone(&mut self) -> bool {
+        let gone = self.crowds_gone.load(Ordering::Relaxed);
+        std::mem::replace(&mut self.crowds_heard, gone) != gone
     }
 
     /// How many other threads there are.
@@ -210,9 +226,12 @@ pub(crate) fn connect(bells: &[Arc<Bell>], batches: usize) -> Vec<Ways> {
             bell: bells[other].clone(),
         })
     };
+    let crowds_gone = Arc::new(AtomicU32::new(0));
     (0..count)
         .map(|own| Ways {
             own: ShardIndex(own as u8),
+            crowds_gone: crowds_gone.clone(),
+            crowds_heard: 0,
             peers: (0..count).filter(|other| *other != own).filter_map(|other| peer(own, other)).collect(),
         })
         .collect()
@@ -275,7 +294,7 @@ mod tests {
     }
 
     fn batch() -> Batch {
-        Batch::like(&BatchSize::default(), &Arc::default())
+        Batch::like(&BatchSize::default(), 0, &Arc::default())
     }
 
     #[test]

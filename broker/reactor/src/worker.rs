@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use mio::{Events, Poll, Token};
@@ -36,6 +37,8 @@ pub(crate) struct Worker<J> {
     alarm: Alarm,
     clock: Clock,
     now_ms: u64,
+    /// Told when the thread has nothing to do for the first time.
+    settled: Option<Sender<()>>,
 }
 
 /// What a thread is given to work with.
@@ -50,25 +53,28 @@ pub(crate) struct Equipment<S> {
     pub(crate) clock: Clock,
     pub(crate) tls_handshakes: Arc<AtomicUsize>,
     pub(crate) doorkeeper: Option<Arc<dyn Doorkeeper>>,
+    /// Told when the thread has nothing to do for the first time.
+    pub(crate) settled: Sender<()>,
 }
 
 impl Equipment<()> {
     /// The same, with a shard.
     pub(crate) fn with<S>(self, shard: S) -> Equipment<S> {
-        let Equipment { poll, listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper, .. } = self;
-        Equipment { poll, shard, listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper }
+        let Equipment { poll, listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper, settled, .. } =
+            self;
+        Equipment { poll, shard, listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper, settled }
     }
 }
 
 impl<J: Journal> Worker<J> {
     pub(crate) fn new(equipment: Equipment<Shard<J>>) -> io::Result<Worker<J>> {
-        let Equipment { poll, shard, listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper } =
+        let Equipment { poll, shard, listeners, ways, bell, stop, orders, clock, tls_handshakes, doorkeeper, settled } =
             equipment;
         let alarm = Alarm::new(poll.registry(), ALARM)?;
-        let door = Door::new(listeners, poll.registry().try_clone()?, FIRST_LISTENER, TICK, doorkeeper.clone())?;
-        let connections = Connections::new(poll.registry().try_clone()?, tls_handshakes);
-        let host = Host::new(connections, door, ways, bell, stop, orders, doorkeeper);
-        Ok(Worker { poll, shard, host, alarm, clock, now_ms: clock.now_ms() })
+        let door = Door::new(listeners, poll.registry().try_clone()?, FIRST_LISTENER, TICK, doorkeeper)?;
+        let connections = Connections::new(poll.registry().try_clone()?, tls_handshakes, clock);
+        let host = Host::new(connections, door, ways, bell, stop, orders);
+        Ok(Worker { poll, shard, host, alarm, clock, now_ms: clock.now_ms(), settled: Some(settled) })
     }
 
     /// Runs until told to stop, and then until every connection is closed.
@@ -79,13 +85,20 @@ impl<J: Journal> Worker<J> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.host.stop.load(Ordering::Relaxed) {
             let rest = self.turn(&events);
+            if rest != Rest::Busy
+                && let Some(settled) = self.settled.take()
+            {
+                // Whoever started the broker may have given up waiting.
+                let _ = settled.send(());
+            }
             self.wait(&mut events, rest)?;
         }
         self.wind_down(events)
     }
 
     fn turn(&mut self, events: &Events) -> Rest {
-        self.now_ms = self.clock.now_ms();
+        let now = self.clock.now();
+        self.now_ms = now.ms;
         for event in events {
             match event.token() {
                 BELL | ALARM => {}
@@ -96,7 +109,7 @@ impl<J: Journal> Worker<J> {
                 token => self.host.connections.note(id_of(token), event),
             }
         }
-        self.host.begin_turn(self.now_ms);
+        self.host.begin_turn(now);
         turn(&mut self.shard, &mut self.host, self.now_ms)
     }
 

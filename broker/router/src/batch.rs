@@ -18,6 +18,7 @@ pub struct Batch {
     bytes: Vec<u8>,
     entries: Vec<Item>,
     shared_bytes: usize,
+    read_at_us: u64,
     /// The number of the first entry that has one; each further one has the next.
     first_handed: u64,
     charge: Charge,
@@ -70,12 +71,14 @@ pub enum Parcel<'a> {
 }
 
 impl Batch {
-    /// An empty batch with room for what one like `earlier` holds, in the ledger of the sending shard.
-    pub fn like(earlier: &BatchSize, ledger: &Arc<Ledger>) -> Batch {
+    /// An empty batch with room for what one like `earlier` holds, in the ledger of the sending shard. `read_at_us` is when the first of
+    /// its messages was read from its publisher, by a clock of all shards.
+    pub fn like(earlier: &BatchSize, read_at_us: u64, ledger: &Arc<Ledger>) -> Batch {
         let mut batch = Batch {
             bytes: Vec::with_capacity(earlier.bytes),
             entries: Vec::with_capacity(earlier.entries),
             shared_bytes: 0,
+            read_at_us,
             first_handed: 0,
             charge: Charge::new(ledger, Kind::Transit),
         };
@@ -86,6 +89,12 @@ impl Batch {
     /// Enters what the batch takes itself. Messages that it refers to stand in the ledger already.
     fn weigh(&mut self) {
         self.charge.set(size_of::<Batch>() + self.bytes.capacity() + self.entries.capacity() * size_of::<Item>());
+    }
+
+    /// When the first of its messages was read from its publisher.
+    #[inline]
+    pub fn read_at_us(&self) -> u64 {
+        self.read_at_us
     }
 
     /// How large it is.
@@ -203,7 +212,7 @@ mod tests {
         };
         let payloads: [&[u8]; 4] = [b"x", &large, b"", b"yz"];
         let ledger = Arc::new(Ledger::default());
-        let mut batch = Batch::like(&BatchSize::default(), &ledger);
+        let mut batch = Batch::like(&BatchSize::default(), 0, &ledger);
         for (at, payload) in payloads.iter().enumerate() {
             let forms = (at == 3).then(Arc::<Forms>::default);
             let handed = [None, Some(7), None, Some(8)][at];

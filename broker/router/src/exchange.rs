@@ -17,7 +17,7 @@ use crate::{ShardIndex, ShardSet};
 
 /// Places of the retained tree looked at while the lock is held, so that a search among millions does not hold up those who
 /// publish.
-const SEARCH_STEPS: u64 = 128;
+pub(crate) const SEARCH_STEPS: u64 = 128;
 
 /// What is to be known of a change of the retained messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,9 +57,9 @@ pub struct Exchange {
 /// Interest and retained messages change under one lock, so that of a subscription and a retained publish one comes first:
 /// the subscriber gets the message either by its scan or live, never both.
 #[derive(Debug)]
-struct Board {
+pub(crate) struct Board {
     interest: Interest,
-    retained: RetainedStore,
+    pub(crate) retained: RetainedStore,
 }
 
 impl Exchange {
@@ -386,7 +386,7 @@ impl Exchange {
 
     // Locks. A thread that panicked while it held one has left things whole: every change is a single call.
 
-    fn read(&self) -> RwLockReadGuard<'_, Board> {
+    pub(crate) fn read(&self) -> RwLockReadGuard<'_, Board> {
         self.board.read().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -11,6 +11,7 @@
 mod batch;
 mod exchange;
 mod interest;
+mod look;
 mod owners;
 mod placement;
 mod random;
@@ -22,6 +23,7 @@ mod shares;
 pub use batch::{Batch, BatchSize, Entry, Parcel};
 pub use exchange::{Exchange, Retention, Routes};
 pub use interest::InterestChange;
+pub use look::RetainedLook;
 pub use owners::{RetainedClaim, RetainedOwner, RetainedQuota};
 pub use placement::Placement;
 pub use random::random;

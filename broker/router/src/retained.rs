@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use tautwire_message::{Body, Cold, Message, MessageRef};
 use tautwire_topics::RetainedTree;
 
+use crate::look::RetainedLook;
 use crate::owners::{Owners, RetainedClaim, RetainedOwner};
 use crate::scan::{RetainedWalk, Scan};
 
@@ -212,6 +213,30 @@ impl RetainedStore {
             }
             ControlFlow::Continue(())
         });
+    }
+
+    /// A look at the messages that `filter` covers, or at all of them, the broker's own included; `None` where there can be none.
+    pub(crate) fn look(&self, filter: Option<&str>) -> Option<RetainedLook> {
+        let cursor = match filter {
+            Some(filter) => self.tree.may_cover(filter).then(|| self.tree.cursor(filter))?,
+            None => self.tree.cursor_of_all(),
+        };
+        Some(RetainedLook { cursor, topic: String::new() })
+    }
+
+    /// Takes a look up to `steps` steps further, and `steps` down by those it took; `visit` gets each topic with its message.
+    pub(crate) fn go_on_looking(
+        &self,
+        look: &mut RetainedLook,
+        steps: &mut u64,
+        mut visit: impl FnMut(&str, &Body) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let RetainedLook { cursor, topic } = look;
+        self.tree.resume(cursor, steps, |node, retained| {
+            topic.clear();
+            self.tree.topic_of(node, topic);
+            visit(topic, &retained.body)
+        })
     }
 
     /// Goes on with a walk until it has looked at `steps` places or found messages of `most_bytes` that are hot, take `min_bytes`

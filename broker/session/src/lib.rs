@@ -24,6 +24,8 @@ pub use journal::{
 };
 pub use outbound::{Outbound, PendingMessage, Resend, SubscriptionIds};
 pub use packet_id_set::PacketIdSet;
-pub use replay::{MessageUnreadable, Replay, ReplayError, Replayed, ReplayedMessage, ReplayedSession};
+pub use replay::{
+    LATE_CHANGES_MAX, MessageUnreadable, Replay, ReplayError, Replayed, ReplayedMessage, ReplayedSession,
+};
 pub use session::{KeptWill, SESSION_BYTES, Session, parts_of_name, session_name};
 pub use subscriptions::{SubscriptionRecord, SubscriptionSet, subscription_bytes};

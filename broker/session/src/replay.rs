@@ -1,8 +1,10 @@
 //! All state, from the records of a log alone.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 
+use tautwire_memory::Holds;
 use tautwire_message::{Body, Cold, Message, MessageId};
 
 use crate::change::Change;
@@ -93,7 +95,7 @@ impl std::error::Error for ReplayError {}
 
 /// A change of the retained messages may stand in the log behind so many others that took effect later: shards write down at the end
 /// of their turns.
-const LATE_CHANGES_MAX: u64 = 1 << 20;
+pub const LATE_CHANGES_MAX: u64 = 1 << 20;
 
 /// Takes records in the order of the log and puts the state together.
 #[derive(Debug, Default, PartialEq)]
@@ -101,6 +103,8 @@ pub struct Replay {
     sessions: BTreeMap<SessionNumber, ReplayedSession>,
     /// By topic; without a message where it was cleared, since an older record may follow.
     retained: BTreeMap<Box<str>, (u64, Option<Body>)>,
+    /// Of the topics in it.
+    retained_bytes: usize,
     handover: Handover,
     homes: Option<Homes>,
     last_session: SessionNumber,
@@ -152,7 +156,13 @@ impl Replay {
                     RetainedChange::Cleared(topic) => (&**topic, None),
                 };
                 self.last_sequence = self.last_sequence.max(sequence);
-                let last = self.retained.entry(topic.into()).or_default();
+                let last = match self.retained.entry(topic.into()) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(free) => {
+                        self.retained_bytes += size_of::<(Box<str>, (u64, Option<Body>))>() + topic.len();
+                        free.insert((0, None))
+                    }
+                };
                 if sequence > last.0 {
                     *last = (sequence, message);
                 }
@@ -183,6 +193,14 @@ impl Replay {
     /// All sessions, by number.
     pub fn sessions(&self) -> impl Iterator<Item = &ReplayedSession> {
         self.sessions.values()
+    }
+
+    /// About how many bytes sessions and topics take, without messages. Looks at all sessions.
+    pub fn held_bytes(&self) -> usize {
+        let of_session = |session: &Session| session.footprint().iter().map(|(_, bytes)| bytes).sum::<usize>();
+        let sessions = self.sessions.values();
+        let of_sessions = sessions.map(|replayed| size_of::<ReplayedSession>() + of_session(&replayed.session));
+        self.retained_bytes + of_sessions.sum::<usize>()
     }
 
     /// All retained messages, by topic.

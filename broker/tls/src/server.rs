@@ -17,15 +17,15 @@ use crate::tls::Tls;
 pub enum Protocol {
     /// MQTT.
     Mqtt,
-    /// HTTP/1.1, which leads to WebSocket.
-    WebSocket,
+    /// HTTP/1.1, which may lead to WebSocket.
+    Http,
 }
 
 impl Protocol {
     fn alpn(self) -> &'static [u8] {
         match self {
             Protocol::Mqtt => b"mqtt",
-            Protocol::WebSocket => b"http/1.1",
+            Protocol::Http => b"http/1.1",
         }
     }
 }
@@ -93,6 +93,11 @@ impl Server {
     pub fn accept(&self) -> Result<Tls, Failure> {
         let config = self.current().config.clone();
         Ok(Tls::new(UnbufferedServerConnection::new(config)?))
+    }
+
+    /// What new connections are made with, for whoever waits for the network and has no use for a machine without I/O.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.current().config.clone()
     }
 
     fn current(&self) -> Arc<Current> {

@@ -188,7 +188,7 @@ fn text(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use crate::discovery::answer;
-    use crate::{Files, Limits};
+    use crate::{Files, LoadLimits};
 
     #[test]
     fn a_client_gets_the_contracts_that_the_broker_has() {
@@ -205,7 +205,7 @@ mod tests {
         ]
         .map(|(name, text)| (name.to_owned(), text.to_owned()))
         .into();
-        let here = Catalogue::load(&files, &Limits::default()).expect("loads");
+        let here = Catalogue::load(&files, &LoadLimits::default()).expect("loads");
         for format in [Format::Json, Format::Protobuf] {
             let mut pages = Vec::new();
             let mut after = String::new();

@@ -1,6 +1,6 @@
 //! From what was written about a contract to the contract.
 
-use super::Limits;
+use super::LoadLimits;
 use super::error::{ErrorCode, LoadError, Place};
 use super::schemas::Schemas;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Draft {
 /// Names are levels of topics, parts of file names and of generated code.
 const NAME_MAX_BYTES: usize = 64;
 
-pub(super) fn make(draft: &Draft, schemas: &Schemas, limits: &Limits) -> Result<Contract, LoadError> {
+pub(super) fn make(draft: &Draft, schemas: &Schemas, limits: &LoadLimits) -> Result<Contract, LoadError> {
     let at = |place: &Option<Place>| place.clone().unwrap_or_else(|| draft.place.clone());
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if draft.name.len() > NAME_MAX_BYTES || !draft.name.bytes().all(is_name) {
@@ -83,7 +83,12 @@ pub(super) fn make(draft: &Draft, schemas: &Schemas, limits: &Limits) -> Result<
 }
 
 /// What payloads are held to, and where that is said.
-fn types(draft: &Draft, schemas: &Schemas, limits: &Limits, place: &Place) -> Result<(Arc<Schema>, Types), LoadError> {
+fn types(
+    draft: &Draft,
+    schemas: &Schemas,
+    limits: &LoadLimits,
+    place: &Place,
+) -> Result<(Arc<Schema>, Types), LoadError> {
     let wrong = |why: String| LoadError::at(ErrorCode::Schema, place.clone(), why);
     if draft.schema.ends_with(".json") {
         if draft.message.is_some() {

@@ -40,14 +40,14 @@ pub(super) fn go_over(managed: Vec<Managed>, drafts: &mut Vec<Draft>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Catalogue, Files, Limits};
+    use crate::{Catalogue, Files, LoadLimits};
 
     fn load(files: &[(&str, &str)]) -> Result<Vec<String>, Vec<String>> {
         let files: Files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
         let said = |contract: &std::sync::Arc<crate::Contract>| {
             format!("{} {} {}", contract.name(), contract.topics().as_str(), contract.schema().file)
         };
-        Catalogue::load(&files, &Limits::default())
+        Catalogue::load(&files, &LoadLimits::default())
             .map(|catalogue| catalogue.contracts().iter().map(said).collect())
             .map_err(|errors| errors.iter().map(ToString::to_string).collect())
     }

@@ -26,7 +26,7 @@ pub const MANAGED: &str = "managed/";
 
 /// How much a folder of contracts may hold.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct LoadLimits {
     /// Files.
     pub files: usize,
     /// Bytes of one file.
@@ -39,9 +39,9 @@ pub struct Limits {
     pub plan: PlanLimits,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { files: 200, file_bytes: 1024 * 1024, contracts: 1_000, nesting: 64, plan: PlanLimits::default() }
+impl Default for LoadLimits {
+    fn default() -> LoadLimits {
+        LoadLimits { files: 200, file_bytes: 1024 * 1024, contracts: 1_000, nesting: 64, plan: PlanLimits::default() }
     }
 }
 
@@ -53,7 +53,7 @@ impl Catalogue {
     ///
     /// # Errors
     /// Everything that is wrong, with file, line and column.
-    pub fn load(files: &Files, limits: &Limits) -> Result<Catalogue, Vec<LoadError>> {
+    pub fn load(files: &Files, limits: &LoadLimits) -> Result<Catalogue, Vec<LoadError>> {
         let mut errors = within_limits(files, limits);
         if !errors.is_empty() {
             return Err(errors);
@@ -87,7 +87,7 @@ impl Catalogue {
     }
 }
 
-fn within_limits(files: &Files, limits: &Limits) -> Vec<LoadError> {
+fn within_limits(files: &Files, limits: &LoadLimits) -> Vec<LoadError> {
     let mut errors = Vec::new();
     if files.len() > limits.files {
         let message = format!("the folder has {} files, at most {} are read", files.len(), limits.files);

@@ -10,7 +10,7 @@ use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 
 use super::contract::Draft;
 use super::error::{ErrorCode, LoadError, Place, position};
-use super::{Files, Limits, MANAGED, options};
+use super::{Files, LoadLimits, MANAGED, options};
 use crate::contract::Schema;
 use crate::schema::{self, SchemaPlan};
 
@@ -61,7 +61,7 @@ impl Schemas {
     pub(super) fn new(
         files: &Files,
         used: impl Fn(&str) -> bool,
-        limits: &Limits,
+        limits: &LoadLimits,
         errors: &mut Vec<LoadError>,
     ) -> Schemas {
         let files = Arc::new(files.clone());
@@ -148,7 +148,7 @@ impl Schemas {
         &self,
         file: &str,
         place: &Place,
-        limits: &Limits,
+        limits: &LoadLimits,
     ) -> Result<(Arc<Schema>, SchemaPlan), LoadError> {
         let Some(text) = self.files.get(file) else {
             return Err(LoadError::at(
@@ -172,7 +172,7 @@ impl Schemas {
     }
 }
 
-fn compile(files: &Arc<Files>, limits: &Limits, name: &str) -> Result<Compiled, LoadError> {
+fn compile(files: &Arc<Files>, limits: &LoadLimits, name: &str) -> Result<Compiled, LoadError> {
     compile_once(files, limits, name, false)
         .or_else(|error| {
             let errors = 1 + error.related().map_or(0, Iterator::count);
@@ -181,7 +181,12 @@ fn compile(files: &Arc<Files>, limits: &Limits, name: &str) -> Result<Compiled, 
         .map_err(|error| explained(files, name, &error))
 }
 
-fn compile_once(files: &Arc<Files>, limits: &Limits, name: &str, with_places: bool) -> Result<Compiled, protox::Error> {
+fn compile_once(
+    files: &Arc<Files>,
+    limits: &LoadLimits,
+    name: &str,
+    with_places: bool,
+) -> Result<Compiled, protox::Error> {
     let mut resolver = ChainFileResolver::new();
     resolver.add(InMemory { files: files.clone(), nesting_max: limits.nesting, with_places });
     resolver.add(GoogleFileResolver::new());
@@ -220,7 +225,7 @@ fn nesting(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Catalogue, Limits};
+    use crate::{Catalogue, LoadLimits};
 
     /// With or without the message's name, or its package.
     #[test]
@@ -232,7 +237,7 @@ mod tests {
                 "[[contract]]\nname = \"named\"\ntopics = \"a\"\nformat = \"json\"\nschema = \"m.proto\"\n{message}"
             );
             let files = [("contracts.toml".to_owned(), manifest), ("m.proto".to_owned(), schema.to_owned())].into();
-            let catalogue = Catalogue::load(&files, &Limits::default()).expect("loads");
+            let catalogue = Catalogue::load(&files, &LoadLimits::default()).expect("loads");
             let names: Vec<&str> = catalogue.contracts().iter().map(|contract| contract.name()).collect();
             assert_eq!(names, ["named"], "{message}");
         }

@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use tautwire_contracts::{Catalogue, Limits, PlanLimits};
+use tautwire_contracts::{Catalogue, LoadLimits, PlanLimits};
 
 use crate::{errors, files};
 
@@ -55,7 +55,7 @@ fn limits_hold_for_messages_enumerations_and_required_fields() {
     assert_eq!(required(64), "");
     assert!(required(65).contains("M0: more than 64 fields are required"));
     // Limits may be wider than what the walks can tell apart.
-    let wide = Limits { plan: PlanLimits { fields: 100_000, ..PlanLimits::default() }, ..Limits::default() };
+    let wide = LoadLimits { plan: PlanLimits { fields: 100_000, ..PlanLimits::default() }, ..LoadLimits::default() };
     let fields = (1..=1_025).fold(String::new(), |text, at| text + &format!("int32 f{at} = {at};\n"));
     let list =
         [("contracts.toml", MANIFEST), ("s.proto", &*format!("syntax = \"proto3\";\nmessage M0 {{ {fields} }}"))];
@@ -86,7 +86,7 @@ fn deep_imports_load_or_are_refused_and_no_crash() {
             list.push((format!("f{at}.proto"), format!("syntax = \"proto3\";\n{import}\nmessage M{at} {{}}\n")));
         }
         let files = list.into_iter().collect();
-        Catalogue::load(&files, &Limits::default()).map_err(|errors| errors[0].to_string()).map(|_| ())
+        Catalogue::load(&files, &LoadLimits::default()).map_err(|errors| errors[0].to_string()).map(|_| ())
     };
     assert_eq!(chain(60), Ok(()));
     assert!(

@@ -9,14 +9,15 @@ mod ties;
 
 use std::sync::Arc;
 
-use tautwire_contracts::{Catalogue, Contract, Files, Limits};
+use tautwire_contracts::{Catalogue, Contract, Files, LoadLimits};
 
 fn files(list: &[(&str, &str)]) -> Files {
     list.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
 }
 
 fn load(list: &[(&str, &str)]) -> Result<Catalogue, Vec<String>> {
-    Catalogue::load(&files(list), &Limits::default()).map_err(|errors| errors.iter().map(ToString::to_string).collect())
+    Catalogue::load(&files(list), &LoadLimits::default())
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect())
 }
 
 /// What is wrong with the files, all of it.

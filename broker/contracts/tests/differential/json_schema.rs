@@ -2,7 +2,7 @@
 
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
-use tautwire_contracts::{Catalogue, Contract, Files, Format, Limits, Rule};
+use tautwire_contracts::{Catalogue, Contract, Files, Format, LoadLimits, Rule};
 
 use crate::choices::Choices;
 use crate::number;
@@ -156,7 +156,7 @@ fn both(schema: &Value) -> (std::sync::Arc<Contract>, Validator) {
     let files =
         Files::from([("contracts.toml".to_owned(), manifest.to_owned()), ("s.json".to_owned(), schema.to_string())]);
     let catalogue =
-        Catalogue::load(&files, &Limits::default()).unwrap_or_else(|errors| panic!("{schema}\n{}", errors[0]));
+        Catalogue::load(&files, &LoadLimits::default()).unwrap_or_else(|errors| panic!("{schema}\n{}", errors[0]));
     let validator = jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)
         .should_validate_formats(true)

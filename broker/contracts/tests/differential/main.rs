@@ -10,7 +10,7 @@ mod schemas;
 use choices::Choices;
 use prost::Message as _;
 use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor};
-use tautwire_contracts::{Catalogue, Contract, Files, Format, Limits, Rule, Violation};
+use tautwire_contracts::{Catalogue, Contract, Files, Format, LoadLimits, Rule, Violation};
 
 const MESSAGES_PER_SCHEMA: usize = 40;
 const MUTATIONS_PER_MESSAGE: usize = 6;
@@ -39,7 +39,7 @@ impl Both {
             ),
         ]);
         let catalogue =
-            Catalogue::load(&files, &Limits::default()).unwrap_or_else(|errors| panic!("{source}\n{}", errors[0]));
+            Catalogue::load(&files, &LoadLimits::default()).unwrap_or_else(|errors| panic!("{source}\n{}", errors[0]));
         let contract = catalogue.named("c").expect("it was loaded").clone();
         let set = prost_reflect::DescriptorPool::decode(&*contract.schema().descriptor_set).expect("a descriptor set");
         let descriptor = set.get_message_by_name("p.M0").expect("the root");

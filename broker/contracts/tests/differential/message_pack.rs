@@ -1,7 +1,7 @@
 //! MessagePack beside another reader: what is a payload and what is none, and what it holds.
 
 use rmpv::{Value, ValueRef};
-use tautwire_contracts::{Catalogue, Contract, Files, Format, Limits, Rule};
+use tautwire_contracts::{Catalogue, Contract, Files, Format, LoadLimits, Rule};
 
 use crate::choices::Choices;
 use crate::number;
@@ -14,7 +14,7 @@ fn anything() -> std::sync::Arc<Contract> {
     let manifest = "[[contract]]\nname = 'c'\ntopics = 't'\nformat = ['messagepack', 'json']\nschema = 's.json'\n";
     let files =
         Files::from([("contracts.toml".to_owned(), manifest.to_owned()), ("s.json".to_owned(), "true".to_owned())]);
-    let catalogue = Catalogue::load(&files, &Limits::default()).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let catalogue = Catalogue::load(&files, &LoadLimits::default()).unwrap_or_else(|errors| panic!("{}", errors[0]));
     catalogue.named("c").expect("it was loaded").clone()
 }
 

@@ -117,16 +117,17 @@ impl<J: Journal> Hub<J> {
         let connection = &self.connections[index];
         let identity = identity_of(connection.standing());
         let listener = || connection.origin().map_or("", |origin| origin.listener());
-        self.access.is_closed().then(|| self.access.resolve(identity, listener(), client_id))
+        self.regime.access().is_closed().then(|| self.regime.access().resolve(identity, listener(), client_id))
     }
 
     /// The gate of a connection that serves a session, by the rules that hold now; `None` where there are none.
     fn gate_of(&mut self, index: ConnectionIndex) -> Option<&mut PublishGate> {
-        if !self.access.is_closed() {
+        if !self.regime.access().is_closed() {
             return None;
         }
         let held = self.connections[index].standing().and_then(Standing::gate);
-        let is_current = held.is_some_and(|gate| Arc::ptr_eq(gate.permissions().policy(), &self.access.policy));
+        let is_current =
+            held.is_some_and(|gate| Arc::ptr_eq(gate.permissions().policy(), &self.regime.access().policy));
         if !is_current {
             let client_id = self.connections[index].session().map_or("", |session| self.sessions[session].client_id());
             let gate = self.permissions_of(index, client_id).map(PublishGate::new);
@@ -177,14 +178,14 @@ impl<J: Journal> Hub<J> {
     /// Whether a session's client may leave this will. The will of a session from before a restart has been allowed by the rules
     /// of its CONNECT.
     pub(crate) fn may_leave_will(&mut self, session: SessionIndex, will: &KeptWill) -> bool {
-        if !self.access.is_closed() {
+        if !self.regime.access().is_closed() {
             return true;
         }
         let connection = self.sessions.connection(session);
         let bound = connection.and_then(|index| identity_of(self.connections[index].standing()));
         let Some(identity) = bound.or_else(|| self.sessions.identity(session)) else { return true };
         let message = will.message.as_ref();
-        let permissions = self.access.resolve(Some(identity), "", self.sessions[session].client_id());
+        let permissions = self.regime.access().resolve(Some(identity), "", self.sessions[session].client_id());
         let allowed = permissions.may_publish(message.topic, message.qos, message.retain).is_allowed();
         if !allowed {
             self.counters().wills_not_authorized.add(1);

@@ -45,7 +45,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn begin_reviews(&mut self, reviews: Reviews) {
         let Reviews { rules, clients } = reviews;
         if let Some(was) = rules {
-            let changes = Box::new(Changes::between(&was, &self.hub.access.policy));
+            let changes = Box::new(Changes::between(&was, &self.hub.regime.access().policy));
             self.begin(Job::Review(Review::Connections { next: 0, was, changes }));
         }
         if let Some(known) = clients {
@@ -77,7 +77,7 @@ impl<J: Journal> Shard<J> {
             Fate::Stays => return,
             Fate::DependsOnAddress => {
                 let id = self.hub.id(index);
-                return self.hub.access.addressless.push(id);
+                return self.hub.regime.access_mut().addressless.push(id);
             }
             Fate::Unknown => (DisconnectReason::NotAuthorized, "the client is not known any more"),
             // DISCONNECT has no Banned (0x8A), which CONNACK has [MQTT 5.0 section 3.14.2.1].
@@ -101,10 +101,10 @@ impl<J: Journal> Shard<J> {
     /// Asks the surroundings for addresses that have been forgotten, and on which it depends whether clients stay.
     #[inline]
     pub(crate) fn review_addresses(&mut self, surroundings: &mut impl Surroundings<J>) {
-        while let Some(id) = self.hub.access.addressless.pop() {
+        while let Some(id) = self.hub.regime.access_mut().addressless.pop() {
             let address = surroundings.peer(id).and_then(Peer::ip);
             if let (Some(index), Some(address), Some(known)) =
-                (self.hub.connections.find(id), address, self.hub.access.known.clone())
+                (self.hub.connections.find(id), address, self.hub.regime.access().known.clone())
             {
                 self.review_identity(index, &known, Some(address));
             }
@@ -113,7 +113,7 @@ impl<J: Journal> Shard<J> {
 
     /// Whether somebody whose CONNECT is about to be accepted was let in before others were looked at, and would not be now.
     pub(crate) fn is_expelled(&self, index: ConnectionIndex, client_id: &str) -> bool {
-        let Some(known) = &self.hub.access.known else { return false };
+        let Some(known) = &self.hub.regime.access().known else { return false };
         let visitor = self.visitor(index, client_id, self.remembered_address(index));
         matches!(known(&visitor), Fate::Unknown | Fate::Banned)
     }
@@ -220,7 +220,7 @@ impl<J: Journal> Shard<J> {
     pub(crate) fn has_reviewed(&mut self, index: ConnectionIndex, session: SessionIndex) -> bool {
         let client_id = self.hub.sessions[session].client_id();
         let Some(permissions) = self.hub.permissions_of(index, client_id) else { return true };
-        let since = self.hub.access.policy_since;
+        let since = self.hub.regime.access().policy_since;
         let standing = self.hub.connections[index].standing_or_new();
         if standing.is_reviewed_by(since) {
             return true;
@@ -279,8 +279,8 @@ impl<J: Journal> Shard<J> {
     /// The session that a connection is to serve has been looked at. Where the rules have changed meanwhile, that begins anew when
     /// CONNECT is brought again.
     fn end_review(&mut self, connection: ConnectionId, permissions: &Permissions) {
-        let is_current = Arc::ptr_eq(permissions.policy(), &self.hub.access.policy);
-        let since = self.hub.access.policy_since;
+        let is_current = Arc::ptr_eq(permissions.policy(), &self.hub.regime.access().policy);
+        let since = self.hub.regime.access().policy_since;
         let Some(found) = self.hub.connections.get(connection) else { return };
         if found.is_held_for(Reason::Job) && found.session().is_none() {
             if is_current {

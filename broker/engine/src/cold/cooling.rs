@@ -81,7 +81,7 @@ impl<J: Journal> Hub<J> {
             let is_new = |outbound: &mut Outbound| !outbound.queue_stands_still() && outbound.begin_rest();
             if self.sessions.place(session).outbound().is_some_and(is_new) {
                 let key = self.sessions.key(session);
-                self.cold.resting.push_back((self.now_ms + REST_MS, key));
+                self.cold.resting.push_back((self.clock.now_ms() + REST_MS, key));
                 self.prune_lines();
             }
         }
@@ -109,11 +109,11 @@ impl<J: Journal> Hub<J> {
     /// When a rest is over, if that is worth waking for.
     pub(super) fn next_rested_ms(&self) -> Option<u64> {
         let (at_ms, _) = self.cold.resting.front()?;
-        (*at_ms > self.now_ms && self.excess_bytes() > 0).then_some(*at_ms)
+        (*at_ms > self.clock.now_ms() && self.excess_bytes() > 0).then_some(*at_ms)
     }
 
     fn any_rested(&self) -> bool {
-        self.cold.resting.front().is_some_and(|(at_ms, _)| *at_ms <= self.now_ms)
+        self.cold.resting.front().is_some_and(|(at_ms, _)| *at_ms <= self.clock.now_ms())
     }
 
     /// Those whose rest is over stand in line.
@@ -128,7 +128,7 @@ impl<J: Journal> Hub<J> {
                 continue;
             };
             if outbound.end_rest() {
-                self.cold.resting.push_back((self.now_ms + REST_MS, key));
+                self.cold.resting.push_back((self.clock.now_ms() + REST_MS, key));
             }
             if outbound.list_for_cooling() {
                 self.cold.sessions.push_back(key);
@@ -145,7 +145,7 @@ impl<J: Journal> Hub<J> {
                 || !self.cold.retained.is_empty()
                 || self.has_to_walk())
             && self.cold.writing_bytes < WRITING_MAX_BYTES
-            && self.now_ms >= self.cold.write_again_ms
+            && self.clock.now_ms() >= self.cold.write_again_ms
             && self.excess_bytes() > 0
     }
 
@@ -258,7 +258,7 @@ impl<J: Journal> Hub<J> {
             written.push((message, cold));
         }
         if !retained.is_empty() {
-            self.exchange.cool_retained(retained);
+            self.common.exchange().cool_retained(retained);
         }
         for (message, cold) in written {
             if message.is_shared() {
@@ -290,7 +290,7 @@ impl<J: Journal> Hub<J> {
     /// A message could not be written. Its holders are looked at again later.
     #[cold]
     fn stays_hot(&mut self, id: tautwire_message::MessageId) {
-        self.cold.write_again_ms = self.now_ms + RETRY_MS;
+        self.cold.write_again_ms = self.clock.now_ms() + RETRY_MS;
         for holder in self.cold.writing.remove(&id).unwrap_or_default() {
             match holder {
                 Holder::Queue { session, number } => {

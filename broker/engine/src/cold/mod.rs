@@ -149,7 +149,7 @@ impl<J: Journal> Shard<J> {
     /// Gives the shard a way to a store for messages that need not be in memory. To be called before sessions are
     /// [restored](Shard::restore). Without a journal that keeps, it is not used.
     pub fn connect_cold(&mut self, port: Box<dyn ColdPort>) {
-        let hot_max_bytes = self.hub.settings.hot_max_bytes();
+        let hot_max_bytes = self.hub.regime.settings().hot_max_bytes();
         self.hub.cold.connect(port, hot_max_bytes);
     }
 }
@@ -177,7 +177,7 @@ impl<J: Journal> Hub<J> {
         if !J::KEEPS || self.cold.port.is_none() {
             return None;
         }
-        let writes_at_ms = (self.cold.write_again_ms > self.now_ms).then_some(self.cold.write_again_ms);
+        let writes_at_ms = (self.cold.write_again_ms > self.clock.now_ms()).then_some(self.cold.write_again_ms);
         let rested_at_ms = self.next_rested_ms();
         let retries_at_ms = self.cold.retries.front().map(|(at_ms, _)| *at_ms);
         [retries_at_ms, writes_at_ms, rested_at_ms].into_iter().flatten().min()
@@ -195,7 +195,7 @@ impl<J: Journal> Hub<J> {
 
     /// Bytes of messages in memory, over all shards.
     fn hot_bytes(&self) -> u64 {
-        self.memory.memory().held(Kind::Message)
+        self.memory.share().memory().held(Kind::Message)
     }
 
     /// A message whose body is needed now, which is never cold.

@@ -10,6 +10,7 @@ use crate::ending::Ending;
 use crate::hub::Hub;
 use crate::jobs::Job;
 use crate::place::{ConnectionId, ConnectionIndex, SessionIndex};
+use crate::survey::{Fetch, Fetched, Reply, UnderWay};
 
 /// Read ahead for one client at a time: messages, and bytes of them.
 const AHEAD_MAX: usize = 128;
@@ -28,6 +29,8 @@ pub(crate) enum Reader {
     Settling(Box<(SessionKey, Replay)>),
     /// What a session leaves behind.
     Clearing(Box<Ending>),
+    /// A retained message that an operator wants to see.
+    Showing(Box<(Fetch, Reply<Fetched>)>),
     /// Nobody any more.
     Nobody,
 }
@@ -197,6 +200,17 @@ impl<J: Journal> Hub<J> {
         None
     }
 
+    /// A retained message for an operator, who is told later.
+    pub(crate) fn read_to_show(&mut self, mut fetch: Fetch, reply: Reply<Fetched>, cold: Cold) {
+        self.ask_or_wait(vec![cold], |ticket| {
+            match ticket {
+                Some(ticket) => fetch.read_back.wait_for(ticket),
+                None => fetch.read_back.put_off(),
+            }
+            Reader::Showing(Box::new((fetch, reply)))
+        });
+    }
+
     fn ahead_bytes(&self) -> usize {
         let is_short = self.hot_bytes() > 2 * self.cold.hot_max_bytes;
         if is_short { AHEAD_SHORT_BYTES } else { AHEAD_MAX_BYTES }
@@ -226,7 +240,7 @@ impl<J: Journal> Hub<J> {
 
     #[cold]
     fn retry_later(&mut self, reader: Reader) {
-        self.cold.retries.push_back((self.now_ms + RETRY_MS, reader));
+        self.cold.retries.push_back((self.clock.now_ms() + RETRY_MS, reader));
     }
 
     pub(super) fn take_read(&mut self, ticket: u64, messages: ColdRead) {
@@ -256,6 +270,10 @@ impl<J: Journal> Hub<J> {
                 ending.read_back.bring(ticket, messages);
                 self.jobs.push(Job::Clear(*ending));
             }
+            Reader::Showing(mut shown) => {
+                shown.0.read_back.bring(ticket, messages);
+                self.go_on_showing(*shown);
+            }
             Reader::Nobody => {}
         }
     }
@@ -272,7 +290,7 @@ impl<J: Journal> Hub<J> {
     }
 
     pub(super) fn retry_reading(&mut self) {
-        while self.cold.retries.front().is_some_and(|(at_ms, _)| *at_ms <= self.now_ms)
+        while self.cold.retries.front().is_some_and(|(at_ms, _)| *at_ms <= self.clock.now_ms())
             && let Some((_, reader)) = self.cold.retries.pop_front()
         {
             self.go_on_reading(reader);
@@ -301,8 +319,16 @@ impl<J: Journal> Hub<J> {
                 ending.read_back.go_on();
                 self.jobs.push(Job::Clear(*ending));
             }
+            Reader::Showing(mut shown) => {
+                shown.0.read_back.go_on();
+                self.go_on_showing(*shown);
+            }
             Reader::Nobody => {}
         }
+    }
+
+    fn go_on_showing(&mut self, (fetch, reply): (Fetch, Reply<Fetched>)) {
+        self.jobs.push(Job::Survey(Box::new(UnderWay::Fetch(fetch, reply))));
     }
 
     fn pump_connection(&mut self, id: ConnectionId) {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use tautwire_message::{Body, MessageRef};
-use tautwire_router::{Exchange, ShardIndex};
+use tautwire_router::Exchange;
 use tautwire_session::Journal;
 
 use super::cooling::{COLD_MIN_BYTES, ORDER_BYTES, Picked};
@@ -61,7 +61,10 @@ impl<J: Journal> Hub<J> {
     /// A message has been retained. Where many are in memory, it is among the next to leave.
     #[inline]
     pub(crate) fn list_retained_for_cooling(&mut self, outgoing: &Outgoing<'_>) {
-        if J::KEEPS && self.cold.port.is_some() && self.exchange.retained_hot_bytes() > self.cold.lists_from_bytes() {
+        if J::KEEPS
+            && self.cold.port.is_some()
+            && self.common.exchange().retained_hot_bytes() > self.cold.lists_from_bytes()
+        {
             self.list_retained(outgoing);
         }
     }
@@ -73,7 +76,8 @@ impl<J: Journal> Hub<J> {
         if payload.is_empty() || bytes < COLD_MIN_BYTES || topic.starts_with("$SYS/") {
             return;
         }
-        let Hub { cold, exchange, .. } = self;
+        let Hub { cold, common, .. } = self;
+        let exchange = common.exchange();
         cold.retained.push(topic, bytes, exchange);
         while cold.retained.bytes as u64 > cold.leaving_max_bytes() {
             cold.retained.pop(exchange);
@@ -83,7 +87,8 @@ impl<J: Journal> Hub<J> {
     /// Where few messages are in memory, most that are listed have been replaced or cleared.
     #[inline]
     pub(super) fn forget_replaced(&mut self) {
-        let Hub { cold, exchange, .. } = self;
+        let Hub { cold, common, .. } = self;
+        let exchange = common.exchange();
         if !cold.retained.is_empty() && exchange.retained_hot_bytes() <= cold.lists_from_bytes() {
             while cold.retained.pop(exchange).is_some() {}
         }
@@ -95,7 +100,8 @@ impl<J: Journal> Hub<J> {
             let mut picked = Picked::default();
             let mut written = Vec::new();
             let most_bytes = ORDER_BYTES.min(usize::try_from(self.excess_bytes()).unwrap_or(usize::MAX));
-            let Hub { cold, exchange, .. } = self;
+            let Hub { cold, common, .. } = self;
+            let exchange = common.exchange();
             while picked.bytes < most_bytes
                 && let Some(topic) = cold.retained.pop(exchange)
             {
@@ -106,7 +112,7 @@ impl<J: Journal> Hub<J> {
                 }
             }
             if !written.is_empty() {
-                self.exchange.cool_retained(written);
+                self.common.exchange().cool_retained(written);
             }
             self.write_cold(picked);
         }
@@ -115,8 +121,8 @@ impl<J: Journal> Hub<J> {
     /// The first shard makes retained messages cold, for all: when they are half of what may be hot, but not before many have
     /// come or gone since the last walk.
     pub(super) fn has_to_walk(&self) -> bool {
-        let hot_bytes = self.exchange.retained_staying_bytes();
-        self.shard == ShardIndex(0)
+        let hot_bytes = self.common.exchange().retained_staying_bytes();
+        self.common.is_first()
             && hot_bytes > self.cold.hot_max_bytes / 2
             && (self.cold.walk.is_under_way()
                 || hot_bytes.abs_diff(self.cold.walked_hot_bytes) > self.cold.hot_max_bytes / 8)
@@ -125,11 +131,11 @@ impl<J: Journal> Hub<J> {
     pub(super) fn pick_retained(&mut self, picked: &mut Picked, most_bytes: usize) {
         let mut found = Vec::new();
         let mut steps = WALK_STEPS;
-        let excess_bytes = self.exchange.retained_staying_bytes().saturating_sub(self.cold.hot_max_bytes / 4);
+        let excess_bytes = self.common.exchange().retained_staying_bytes().saturating_sub(self.cold.hot_max_bytes / 4);
         let most_bytes = most_bytes.min(usize::try_from(excess_bytes).unwrap_or(usize::MAX));
-        self.exchange.hot_retained(&mut self.cold.walk, &mut steps, COLD_MIN_BYTES, most_bytes, &mut found);
+        self.common.exchange().hot_retained(&mut self.cold.walk, &mut steps, COLD_MIN_BYTES, most_bytes, &mut found);
         if !self.cold.walk.is_under_way() {
-            self.cold.walked_hot_bytes = self.exchange.retained_staying_bytes();
+            self.cold.walked_hot_bytes = self.common.exchange().retained_staying_bytes();
         }
         for message in found {
             self.cold.pick(message, Holder::Retained, picked);

@@ -14,7 +14,7 @@ use super::output::{Output, OutputPool};
 use super::read_back::ReadBack;
 use super::replay::Replay;
 use super::standing::{Exchange, Standing};
-use crate::ack::Ack;
+use crate::ack::{Ack, Delayed, Stamp};
 use crate::mount::MountPoint;
 use crate::origin::{Offer, Origin, Presence};
 use crate::place::{Alarm, NonZeroMs, SessionIndex, TermsIndex};
@@ -93,6 +93,8 @@ pub(crate) struct Connection {
     /// So many bytes of what is kept of the input have been looked at for packets that may overtake a message that waits.
     heard_ahead_bytes: u32,
     generation: u32,
+    /// When CONNECT was accepted, in seconds since the Unix epoch: what fits between the other fields.
+    connected_s: u32,
     session: Option<SessionIndex>,
     last_received_ms: u64,
     /// Since when a packet has been incomplete.
@@ -110,7 +112,7 @@ pub(crate) struct Connection {
 struct Extras {
     aliases: Aliases,
     /// Acknowledgements that wait for the journal, in order.
-    delayed_acks: VecDeque<(LogPosition, AckLevel, Ack)>,
+    delayed_acks: VecDeque<Delayed>,
     /// Those of them that answer a PUBLISH for which no identifier is held.
     delayed_publish_acks: usize,
     /// What they take.
@@ -139,7 +141,7 @@ struct Pace {
 
 impl Extras {
     fn weigh_acks(&mut self, ledger: &Arc<Ledger>) {
-        let bytes = self.delayed_acks.capacity() * size_of::<(LogPosition, AckLevel, Ack)>();
+        let bytes = self.delayed_acks.capacity() * size_of::<Delayed>();
         self.acks_charge.get_or_insert_with(|| Charge::new(ledger, Kind::Output)).set(bytes);
     }
 }
@@ -160,6 +162,7 @@ impl Connection {
             receiving: 0,
             heard_ahead_bytes: 0,
             generation: 0,
+            connected_s: 0,
             session: None,
             last_received_ms: 0,
             incomplete_since_ms: None,
@@ -205,12 +208,18 @@ impl Connection {
     }
 
     /// CONNECT has been accepted: from now on the connection serves `session` on these agreement.
-    pub(crate) fn serve(&mut self, session: SessionIndex, agreement: Agreement) {
+    pub(crate) fn serve(&mut self, session: SessionIndex, agreement: Agreement, now_ms: u64) {
         self.phase = Phase::Open;
+        self.connected_s = u32::try_from(now_ms / 1_000).unwrap_or(u32::MAX);
         self.session = Some(session);
         self.takes_any_publish =
             agreement.maximum_packet_size_bytes.is_none() && agreement.alias_maximum == 0 && !self.is_mounted;
         self.agreement = agreement;
+    }
+
+    /// When the connection began to serve its session, in milliseconds since the Unix epoch, to the second.
+    pub(crate) fn connected_ms(&self) -> u64 {
+        u64::from(self.connected_s) * 1_000
     }
 
     /// Nothing more is read.
@@ -549,27 +558,33 @@ impl Connection {
     /// Whether a message of the window waits for the log before it is sent for the first time.
     pub(crate) fn is_about_to_get(&self, id: PacketId) -> bool {
         let mut acks = self.extras.iter().flat_map(|extras| &extras.delayed_acks);
-        acks.any(|(_, _, ack)| matches!(ack, Ack::Deliver(delivered) if *delivered == id))
+        acks.any(|delayed| matches!(&delayed.ack, Ack::Deliver(delivered, _) if *delivered == id))
     }
 
-    pub(crate) fn delay_ack(&mut self, until: LogPosition, level: AckLevel, ack: Ack, ledger: &Arc<Ledger>) {
+    pub(crate) fn delay_ack(&mut self, delayed: Delayed, ledger: &Arc<Ledger>) {
         let extras = self.extras();
-        extras.delayed_publish_acks += usize::from(ack.ends_publish());
-        extras.delayed_acks.push_back((until, level, ack));
+        extras.delayed_publish_acks += usize::from(delayed.ack.ends_publish());
+        extras.delayed_acks.push_back(delayed);
         extras.weigh_acks(ledger);
     }
 
-    /// The next acknowledgement, if the journal has come as far as it needs.
-    pub(crate) fn next_delayed_ack(&mut self, is_safe: impl Fn(LogPosition, AckLevel) -> bool) -> Option<Ack> {
+    /// For what the first and the last of them wait.
+    pub(crate) fn delayed_positions(&self) -> Option<(LogPosition, LogPosition)> {
+        let acks = &self.extras.as_ref()?.delayed_acks;
+        acks.front().zip(acks.back()).map(|(first, last)| (first.until, last.until))
+    }
+
+    /// The next acknowledgement, if the journal has come as far as it needs, and since when it is one.
+    pub(crate) fn next_delayed_ack(&mut self, is_safe: impl Fn(LogPosition, AckLevel) -> bool) -> Option<(Ack, Stamp)> {
         let extras = self.extras.as_mut()?;
-        extras.delayed_acks.front().filter(|(position, level, _)| is_safe(*position, *level))?;
-        let (_, _, ack) = extras.delayed_acks.pop_front()?;
+        extras.delayed_acks.front().filter(|delayed| is_safe(delayed.until, delayed.level))?;
+        let Delayed { ack, since, .. } = extras.delayed_acks.pop_front()?;
         extras.delayed_publish_acks -= usize::from(ack.ends_publish());
         if extras.delayed_acks.is_empty() {
             extras.delayed_acks = VecDeque::new();
             extras.acks_charge = None;
         }
-        Some(ack)
+        Some((ack, since))
     }
 
     /// No output is written until the frame at `until` is safe.

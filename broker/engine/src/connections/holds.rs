@@ -23,6 +23,8 @@ pub(crate) enum Reason {
     Rate = 256,
     /// It has to be found out who the client is.
     Verdict = 512,
+    /// A turn has to have time for what it has sent: somebody wants it in another format.
+    Forms = 1024,
 }
 
 /// The reasons why one connection is not heard now.

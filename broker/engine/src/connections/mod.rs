@@ -1,7 +1,7 @@
 //! The network connections of a shard.
 //!
-//! This room knows places, clocks, output and why a connection is not heard. It knows nothing of sessions but the index of
-//! the one that a connection serves.
+//! This room knows places, clocks, output, why a connection is not heard, and what is to be done with one. It knows nothing of
+//! sessions but the index of the one that a connection serves.
 
 mod aliases;
 mod connection;
@@ -10,6 +10,7 @@ mod output;
 mod read_back;
 mod replay;
 mod standing;
+mod wishes;
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -17,6 +18,8 @@ use std::sync::Arc;
 
 use tautwire_memory::{Kind, Ledger};
 
+use self::output::OutputPool;
+use self::wishes::Wishes;
 use crate::origin::Origin;
 use crate::place::{ConnectionId, ConnectionIndex, reserved_places};
 
@@ -24,12 +27,12 @@ pub(crate) use aliases::Alias;
 pub(crate) use connection::CONNECTION_BYTES;
 pub(crate) use connection::{Agreement, Connection, Deadlines, Phase};
 pub(crate) use holds::Reason;
-pub(crate) use output::OutputPool;
 pub use output::{Chunk, Output};
 pub(crate) use read_back::{Back, ReadBack};
 pub(crate) use replay::Replay;
 pub(crate) use standing::Exchange;
 pub use standing::{Attempt, Question, Standing, State, Verdict};
+pub use wishes::Action;
 
 /// All connections of a shard, by place.
 #[derive(Debug)]
@@ -40,6 +43,9 @@ pub(crate) struct Connections {
     fresh: Vec<ConnectionIndex>,
     /// Others with fresh output, which stand in line.
     late: VecDeque<ConnectionIndex>,
+    /// Buffers for those with output.
+    pool: OutputPool,
+    wishes: Wishes,
     /// What connections go on with where nobody needs to know who comes from there.
     origins: Vec<Arc<Origin>>,
     ledger: Arc<Ledger>,
@@ -53,6 +59,8 @@ impl Connections {
             vacant: Vec::new(),
             fresh: Vec::new(),
             late: VecDeque::new(),
+            pool: OutputPool::new(ledger),
+            wishes: Wishes::default(),
             origins: Vec::new(),
             ledger: ledger.clone(),
         }
@@ -110,7 +118,30 @@ impl Connections {
         Some(&mut self[index])
     }
 
-    // Fresh output.
+    // Output.
+
+    /// The output of a connection, which gets a buffer where it has none.
+    #[inline]
+    pub(crate) fn output_or_take(&mut self, index: ConnectionIndex) -> &mut Output {
+        self.places[index.number()].output_or_take(&mut self.pool)
+    }
+
+    /// Frees the outputs that are kept for reuse.
+    pub(crate) fn free_unused(&mut self) {
+        self.pool.free_all();
+    }
+
+    /// All output of a connection has been written: it needs no buffer.
+    #[inline]
+    pub(crate) fn put_output_away(&mut self, index: ConnectionIndex) {
+        self.places[index.number()].put_output_away(&mut self.pool);
+    }
+
+    /// Takes buffers that nobody uses off the account of memory. To be called once a turn.
+    #[inline]
+    pub(crate) fn settle_pool(&mut self) {
+        self.pool.settle();
+    }
 
     /// Notes that a connection has fresh output.
     #[inline]
@@ -166,6 +197,51 @@ impl Connections {
         None
     }
 
+    // What is wanted.
+
+    /// Has the surroundings do something with a connection, once whatever is at hand is done.
+    pub(crate) fn want(&mut self, action: Action) {
+        self.wishes.push(action);
+    }
+
+    /// What is wanted longest, for whoever does it.
+    #[inline]
+    pub(crate) fn next_wanted(&mut self) -> Option<Action> {
+        self.wishes.next()
+    }
+
+    /// Whether the surroundings have something to do.
+    #[inline]
+    pub(crate) fn any_wanted(&self) -> bool {
+        self.wishes.any()
+    }
+
+    /// Reads again from a connection for which `reason` is gone, if it is still there.
+    pub(crate) fn hear_again(&mut self, id: ConnectionId, reason: Reason, now_ms: u64) {
+        if self.get(id).is_some_and(|connection| connection.let_go(reason, now_ms)) {
+            self.want(Action::Resume(id));
+        }
+    }
+
+    /// A connection is to be ended between two packets: the queue of its session has run over.
+    pub(crate) fn end_for_overrun(&mut self, index: ConnectionIndex) {
+        let id = self.id(index);
+        self.wishes.push_overrun(id);
+    }
+
+    /// One that is to be ended for it, if it is still open.
+    #[inline]
+    pub(crate) fn next_overrun(&mut self) -> Option<ConnectionIndex> {
+        while let Some(id) = self.wishes.next_overrun() {
+            if let Some(index) = self.find(id)
+                && self[index].is_open()
+            {
+                return Some(index);
+            }
+        }
+        None
+    }
+
     /// All places, the vacant ones too.
     pub(crate) fn indices(&self) -> impl Iterator<Item = ConnectionIndex> + use<> {
         (0..self.places.len()).filter_map(ConnectionIndex::new)
@@ -204,6 +280,34 @@ mod tests {
         assert_eq!(second, first, "the place is used again");
         assert_eq!(connections.find(id), None, "somebody else is there");
         assert_ne!(connections.id(second), id);
+    }
+
+    #[test]
+    fn who_waits_is_brought_back_once_for_each_reason_that_is_gone() {
+        let mut connections = Connections::new(&Arc::default());
+        let index = connections.open(0).expect("there is room");
+        let id = connections.id(index);
+        assert!(connections[index].hold(Reason::Log));
+        connections.hear_again(id, Reason::Memory, 0);
+        assert!(!connections.any_wanted(), "it waits for something else");
+        connections.hear_again(id, Reason::Log, 0);
+        connections.hear_again(id, Reason::Log, 0);
+        assert_eq!((connections.next_wanted(), connections.next_wanted()), (Some(Action::Resume(id)), None));
+        assert!(connections[index].hold(Reason::Log));
+        connections.vacate(index);
+        connections.hear_again(id, Reason::Log, 0);
+        assert!(!connections.any_wanted(), "it is gone");
+    }
+
+    #[test]
+    fn only_those_who_are_still_open_are_ended_for_an_overrun() {
+        let mut connections = Connections::new(&Arc::default());
+        let gone = connections.open(0).expect("there is room");
+        connections.end_for_overrun(gone);
+        connections.vacate(gone);
+        let waits = connections.open(0).expect("there is room");
+        connections.end_for_overrun(waits);
+        assert_eq!(connections.next_overrun(), None, "one is gone, the other has not connected");
     }
 
     #[test]

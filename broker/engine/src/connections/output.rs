@@ -300,6 +300,14 @@ impl OutputPool {
         self.free.push(output);
     }
 
+    /// Frees all outputs that are not in use.
+    pub(crate) fn free_all(&mut self) {
+        self.free = Vec::new();
+        self.bytes = 0;
+        // Each has taken itself off the account, from which the pool as a whole was taken already.
+        self.settle();
+    }
+
     /// Takes what is in the pool off the account. Once a turn is enough, and costs less than doing so for each output.
     #[inline]
     pub(crate) fn settle(&mut self) {
@@ -318,6 +326,23 @@ mod tests {
         let mut slices = [IoSlice::new(&[]); 8];
         let filled = output.fill(&mut slices, usize::MAX);
         slices[..filled].iter().flat_map(|slice| slice.iter().copied()).collect()
+    }
+
+    #[test]
+    fn a_pool_that_is_emptied_leaves_the_account_as_it_was() {
+        let ledger = Arc::default();
+        let mut pool = OutputPool::new(&ledger);
+        let in_use = pool.take();
+        for _ in 0..3 {
+            let mut outputs = [pool.take(), pool.take(), pool.take()];
+            outputs.iter_mut().for_each(|output| output.append(|tail| tail.extend_from_slice(&[0; 10_000])));
+            outputs.into_iter().for_each(|output| pool.give_back(output));
+            pool.settle();
+            assert_eq!(ledger.held(Kind::Output), in_use.held_bytes() as u64);
+            pool.free_all();
+            assert!(pool.free.is_empty());
+            assert_eq!(ledger.held(Kind::Output), in_use.held_bytes() as u64);
+        }
     }
 
     #[test]

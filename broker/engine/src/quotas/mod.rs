@@ -12,7 +12,7 @@ use tautwire_router::RetainedQuota;
 
 pub(crate) use bucket::{PublishBucket, PublishRates, Rate};
 pub(crate) use departed::Departed;
-pub(crate) use flapping::{Flapping, FlappingRule};
+pub(crate) use flapping::{Flapping, FlappingRule, Noted};
 pub(crate) use user::{UserQuotas, UserShare, Users};
 
 /// What one client may do.

@@ -54,6 +54,8 @@ pub struct ConnectionSummary {
     pub version: ProtocolVersion,
     /// Keep Alive in seconds, as it was agreed; 0 for none.
     pub keep_alive_s: u16,
+    /// Since when it serves the session, in milliseconds since the Unix epoch, to the second.
+    pub connected_ms: u64,
     /// When its last packet came, in milliseconds since the Unix epoch.
     pub last_received_ms: u64,
     /// Output that the client has not taken.
@@ -90,7 +92,7 @@ pub struct ClientDetail {
 }
 
 /// The reasons not to read from a client, as operators call them.
-const REASONS: [(Reason, &str); 10] = [
+const REASONS: [(Reason, &str); 11] = [
     (Reason::Transit, "thread_behind"),
     (Reason::Output, "output_full"),
     (Reason::FanOut, "fan_out"),
@@ -101,6 +103,7 @@ const REASONS: [(Reason, &str); 10] = [
     (Reason::Log, "log_behind"),
     (Reason::Rate, "publish_rate"),
     (Reason::Verdict, "authentication"),
+    (Reason::Forms, "formats"),
 ];
 
 impl<J: Journal> Hub<J> {
@@ -141,6 +144,7 @@ impl<J: Journal> Hub<J> {
             is_encrypted: origin.is_some_and(|origin| origin.is_encrypted()),
             version: connection.version(),
             keep_alive_s: connection.agreement().keep_alive_s,
+            connected_ms: connection.connected_ms(),
             last_received_ms: connection.deadlines().last_received_ms,
             output_bytes: connection.pending_bytes(),
             held_bytes: connection.held_bytes(),

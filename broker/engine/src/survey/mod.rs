@@ -1,10 +1,12 @@
-//! What operators ask of a shard: who its clients are, what they hold, and why a message would not reach one.
+//! What operators ask of a shard: who its clients are, what they hold, why a message would not reach one, and what is retained.
 //!
-//! A survey looks at what is there at that moment, over several turns where that is much, and changes nothing. What it has found goes to
-//! whoever asked by a [`Reply`]; where several shards were asked, the asker puts their answers together.
+//! A survey looks at what is there at that moment, over several turns where that is much. None changes anything but the removal of retained
+//! messages. What it has found goes to whoever asked by a [`Reply`]; where several shards were asked, the asker puts their answers together.
 
 mod client;
 mod clients;
+mod retained;
+mod topics;
 mod why;
 
 use std::fmt;
@@ -15,10 +17,16 @@ use crate::jobs::{Job, Slice};
 use crate::place::ConnectionId;
 use crate::shard::Shard;
 use crate::turn::Surroundings;
+use crate::violations::ViolationBook;
 
 pub use client::{ClientDetail, ClientSummary, ConnectionSummary};
 use clients::Search;
 pub use clients::{ClientOrder, ClientsPage, ClientsQuery, Rank};
+pub(crate) use retained::Fetch;
+pub use retained::{Fetched, Removed, RetainedPage, RetainedQuery};
+use retained::{Removal, RetainedSearch};
+use topics::TopicSearch;
+pub use topics::{TopicLevel, TopicLevels, TopicsQuery};
 use why::Walk;
 pub use why::{Explained, Finding, Outcome, WhyQuery};
 
@@ -61,6 +69,16 @@ pub enum Survey {
     Subscriptions(Box<str>, Box<str>, usize, Reply<Option<SubscriptionList>>),
     /// Whether a message would reach a client.
     Why(WhyQuery, Reply<Explained>),
+    /// Some of the retained messages, whichever shard they came by.
+    Retained(RetainedQuery, Reply<RetainedPage>),
+    /// The message that a topic retains.
+    RetainedMessage(Box<str>, Reply<Fetched>),
+    /// Removes the retained messages that a filter covers.
+    RemoveRetained(Box<str>, Reply<Removed>),
+    /// Some levels of the tree of topics with retained messages.
+    Topics(TopicsQuery, Reply<TopicLevels>),
+    /// How often contracts were broken on this shard, and why.
+    Violations(Reply<ViolationBook>),
 }
 
 /// One that takes several turns.
@@ -68,6 +86,10 @@ pub enum Survey {
 pub(crate) enum UnderWay {
     Clients(Search, Reply<ClientsPage>),
     Why(Walk, Reply<Explained>),
+    Retained(RetainedSearch, Reply<RetainedPage>),
+    Fetch(Fetch, Reply<Fetched>),
+    Remove(Removal, Reply<Removed>),
+    Topics(TopicSearch, Reply<TopicLevels>),
 }
 
 /// An answer for which only addresses are missing, which the surroundings know.
@@ -89,10 +111,24 @@ impl<J: Journal> Shard<J> {
     ///
     /// Where too many look already, the reply is dropped.
     pub fn survey(&mut self, survey: Survey, now_ms: u64) {
-        self.hub.now_ms = now_ms;
+        self.hub.clock.set(now_ms);
         match survey {
             Survey::Clients(query, reply) => self.begin_survey(UnderWay::Clients(Search::new(query), reply)),
             Survey::Why(query, reply) => self.begin_survey(UnderWay::Why(Walk::new(query), reply)),
+            Survey::Retained(query, reply) => {
+                let search = RetainedSearch::new(self.hub.common.exchange(), query);
+                self.begin_survey(UnderWay::Retained(search, reply));
+            }
+            Survey::RetainedMessage(topic, reply) => self.begin_survey(UnderWay::Fetch(Fetch::new(topic), reply)),
+            Survey::RemoveRetained(filter, reply) => {
+                let removal = Removal::new(self.hub.common.exchange(), &filter);
+                self.begin_survey(UnderWay::Remove(removal, reply));
+            }
+            Survey::Topics(query, reply) => {
+                let search = TopicSearch::new(self.hub.common.exchange(), query);
+                self.begin_survey(UnderWay::Topics(search, reply));
+            }
+            Survey::Violations(reply) => reply.give(self.hub.regime.violation_book().clone()),
             Survey::Client(name, reply) => match self.hub.sessions.find(&name) {
                 Some(session) => {
                     let detail = Box::new(self.hub.client_detail(session));
@@ -122,23 +158,59 @@ impl<J: Journal> Shard<J> {
 
     /// One slice of a survey, and how many steps it took.
     pub(crate) fn go_on_surveying(&mut self, survey: UnderWay) -> (Slice, usize) {
-        match survey {
-            UnderWay::Clients(mut search, reply) => {
-                let steps = search.go_on(&self.hub);
-                if !search.is_done() {
-                    return (Slice::Unfinished(Job::Survey(Box::new(UnderWay::Clients(search, reply)))), steps);
+        let hub = &mut self.hub;
+        let (left, steps) = match survey {
+            UnderWay::Clients(mut search, reply) => match search.go_on(hub) {
+                steps if search.is_done() => {
+                    let page = search.finish(hub);
+                    hub.surveys.found.push(Found::Clients(page, reply));
+                    (None, steps)
                 }
-                let page = search.finish(&self.hub);
-                self.hub.surveys.found.push(Found::Clients(page, reply));
-                self.hub.surveys.under_way -= 1;
-                (Slice::Done, steps)
+                steps => (Some(UnderWay::Clients(search, reply)), steps),
+            },
+            UnderWay::Why(mut walk, reply) => match walk.go_on(hub) {
+                steps if walk.is_done() => {
+                    reply.give(walk.explain(self));
+                    (None, steps)
+                }
+                steps => (Some(UnderWay::Why(walk, reply)), steps),
+            },
+            UnderWay::Retained(mut search, reply) => match search.go_on(hub.common.exchange(), hub.clock.now_ms()) {
+                steps if search.is_done() => {
+                    reply.give(search.finish());
+                    (None, steps)
+                }
+                steps => (Some(UnderWay::Retained(search, reply)), steps),
+            },
+            UnderWay::Topics(mut search, reply) => match search.go_on(hub.common.exchange(), hub.clock.now_ms()) {
+                steps if search.is_done() => {
+                    reply.give(search.finish());
+                    (None, steps)
+                }
+                steps => (Some(UnderWay::Topics(search, reply)), steps),
+            },
+            UnderWay::Remove(mut removal, reply) => match self.go_on_removing(&mut removal) {
+                steps if removal.is_done() => {
+                    reply.give(removal.finish());
+                    (None, steps)
+                }
+                steps => (Some(UnderWay::Remove(removal, reply)), steps),
+            },
+            UnderWay::Fetch(mut fetch, reply) => {
+                match fetch.look(hub) {
+                    Ok(fetched) => reply.give(fetched),
+                    // It goes on when the message has been read.
+                    Err(cold) => {
+                        hub.read_to_show(fetch, reply, cold);
+                        return (Slice::Done, 1);
+                    }
+                }
+                (None, 1)
             }
-            UnderWay::Why(mut walk, reply) => {
-                let steps = walk.go_on(&self.hub);
-                if !walk.is_done() {
-                    return (Slice::Unfinished(Job::Survey(Box::new(UnderWay::Why(walk, reply)))), steps);
-                }
-                reply.give(walk.explain(self));
+        };
+        match left {
+            Some(left) => (Slice::Unfinished(Job::Survey(Box::new(left))), steps),
+            None => {
                 self.hub.surveys.under_way -= 1;
                 (Slice::Done, steps)
             }

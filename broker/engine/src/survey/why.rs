@@ -181,10 +181,10 @@ impl Walk {
         let drops = hub.sessions.drops(session).map(|drops| drops.events().cloned().collect()).unwrap_or_default();
         let mut findings = Vec::new();
         let outcome = self.judge(shard, session, &mut findings);
-        if let Some(contract) = hub.contracts.find(&self.query.topic) {
+        if let Some(contract) = hub.regime.contracts().find(&self.query.topic) {
             findings.push(Finding::Contract(contract.name().into(), contract.on_violation()));
         }
-        if hub.exchange.retained_message(&self.query.topic).is_some() {
+        if hub.common.exchange().retained_message(&self.query.topic).is_some() {
             findings.push(Finding::Retained);
         }
         Explained { outcome, findings, drops }
@@ -229,11 +229,11 @@ impl Walk {
 
     /// The highest QoS that is granted, and whether all that match are shared; `None` where none of them brings the message.
     fn tell_of_subscriptions<J: Journal>(&self, hub: &Hub<J>, findings: &mut Vec<Finding>) -> Option<(QoS, bool)> {
-        let contract = hub.contracts.find(&self.query.topic);
+        let contract = hub.regime.contracts().find(&self.query.topic);
         let (mut own, mut shared) = (None, None);
         for (filter, record) in &self.matching {
             let qos = record.options.qos;
-            match hub.exchange.group(filter) {
+            match hub.common.exchange().group(filter) {
                 Some(group) => {
                     let (members, connected) = group.members();
                     findings.push(Finding::Shared { filter: filter.clone(), qos, members, connected });
@@ -272,7 +272,7 @@ impl<J: Journal> Hub<J> {
         if let Some(bytes) = connection.agreement().maximum_packet_size_bytes {
             findings.push(Finding::PacketLimit(bytes.get()));
         }
-        let is_output_full = connection.pending_bytes() > self.spare.output_max_bytes();
+        let is_output_full = connection.pending_bytes() > self.memory.output_max_bytes();
         if is_output_full {
             findings.insert(0, Finding::OutputFull(connection.pending_bytes()));
         }
@@ -300,7 +300,7 @@ impl<J: Journal> Hub<J> {
         // The smallest message there is.
         let (own, of_user) = (!self.has_own_room_for(session, 1), !self.user_has_room_for(session, 1));
         let queued = self.sessions[session].outbound().map_or(0, Outbound::queued);
-        let drops_old = self.settings.slow_consumer == SlowConsumer::DropOld && queued > 0;
+        let drops_old = self.regime.settings().slow_consumer == SlowConsumer::DropOld && queued > 0;
         if own || of_user {
             findings.insert(0, Finding::QueueFull { of_user: of_user && !own, drops_old });
         }

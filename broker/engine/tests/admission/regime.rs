@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tautwire_contracts::{Catalogue, Limits};
+use tautwire_contracts::{Catalogue, LoadLimits};
 use tautwire_engine::{Fate, Regime, Settings};
 use tautwire_protocol::{Connect, ConnectReason, Packet, Properties, Property, QoS, ReasonCode, TopicName, Will};
 
@@ -36,7 +36,7 @@ fn contracts() -> Arc<Catalogue> {
         ("s.json", "{\"type\": \"object\"}"),
     ];
     let files = files.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
-    Arc::new(Catalogue::load(&files, &Limits::default()).expect("loads"))
+    Arc::new(Catalogue::load(&files, &LoadLimits::default()).expect("loads"))
 }
 
 fn world(threads: usize) -> World {

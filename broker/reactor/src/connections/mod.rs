@@ -21,6 +21,7 @@ use tautwire_engine::{Action, ConnectionId, Peer, Shard};
 use tautwire_session::Journal;
 use tautwire_websocket::CloseCode;
 
+use crate::clock::Clock;
 use crate::door::Newcomer;
 use crate::ways::Adopted;
 use handshakes::{Due, Handshakes};
@@ -65,14 +66,15 @@ pub(crate) struct Connections {
     hurried: Hurried,
     is_stopping: bool,
     pub(crate) now_ms: u64,
+    pub(crate) clock: Clock,
 }
 
 impl Connections {
     /// So many handshakes of TLS may go on at once.
-    pub(crate) fn new(registry: Registry, tls_handshakes: Arc<AtomicUsize>) -> Connections {
+    pub(crate) fn new(registry: Registry, tls_handshakes: Arc<AtomicUsize>, clock: Clock) -> Connections {
         Connections {
             registry,
-            sockets: Sockets::default(),
+            sockets: Sockets::new(),
             chunks: Chunks::default(),
             readable: VecDeque::new(),
             reads_left: 0,
@@ -87,6 +89,7 @@ impl Connections {
             hurried: Hurried::new(),
             is_stopping: false,
             now_ms: 0,
+            clock,
         }
     }
 
@@ -284,6 +287,17 @@ impl Connections {
         }
         self.draining.push_back((self.now_ms + DRAIN_MS, id));
         self.write(shard, id);
+    }
+
+    /// Frees the room of lists that are empty.
+    pub(crate) fn free_unused(&mut self) {
+        for list in [&mut self.readable, &mut self.signalled, &mut self.ended] {
+            list.shrink_to_fit();
+        }
+        for list in [&mut self.writable, &mut self.replying, &mut self.fresh] {
+            list.shrink_to_fit();
+        }
+        self.draining.shrink_to_fit();
     }
 
     /// Closes the connections that have had their time.

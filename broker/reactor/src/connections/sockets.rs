@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mio::net::TcpStream;
-use tautwire_engine::ConnectionId;
+use tautwire_engine::{ConnectionId, reserved_places};
 use tautwire_tls::Scratch;
 
 use super::input::Remainder;
@@ -60,7 +60,7 @@ impl Between {
 const _: () = assert!(cfg!(debug_assertions) || size_of::<Option<Socket>>() <= 24);
 
 /// A table of sockets.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Sockets {
     sockets: Vec<Option<Socket>>,
     /// By the same places; no longer than the last one that needs it, so that plain connections take no room here.
@@ -80,6 +80,15 @@ pub(crate) struct Removed {
 }
 
 impl Sockets {
+    pub(crate) fn new() -> Sockets {
+        Sockets {
+            sockets: Vec::with_capacity(reserved_places::<Option<Socket>>()),
+            layers: Vec::new(),
+            scratch: Scratch::default(),
+            shaking: 0,
+        }
+    }
+
     pub(crate) fn insert(
         &mut self,
         id: ConnectionId,

@@ -5,7 +5,7 @@ use std::thread;
 use tautwire_engine::Settings;
 use tautwire_protocol::{Connect, Packet, Properties, ProtocolVersion, QoS, TopicName, Will};
 
-use crate::client::{Client, connect_bytes, pattern, publish_bytes, quiet, start};
+use crate::client::{Client, PATIENCE, connect_bytes, pattern, publish_bytes, quiet, start};
 
 /// Enough names that some clients belong to each thread.
 const CLIENTS: usize = 8;
@@ -143,4 +143,9 @@ fn everybody_of_a_rush_is_let_in() {
         let mut subscriber = Client::connect(&broker, "late");
         subscriber.subscribe("t", QoS::AtMostOnce);
     }
+}
+
+#[test]
+fn each_thread_tells_when_it_has_nothing_left_to_do() {
+    assert!(start(Settings::default(), 3).settle(PATIENCE));
 }

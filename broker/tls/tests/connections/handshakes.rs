@@ -102,8 +102,8 @@ fn another_protocol_is_refused_and_none_is_fine() {
         (Protocol::Mqtt, &[][..], true),
         (Protocol::Mqtt, &[&b"mqtt"[..]], true),
         (Protocol::Mqtt, &[&b"http/1.1"[..]], false),
-        (Protocol::WebSocket, &[&b"h2"[..], &b"http/1.1"[..]], true),
-        (Protocol::WebSocket, &[&b"mqtt"[..]], false),
+        (Protocol::Http, &[&b"h2"[..], &b"http/1.1"[..]], true),
+        (Protocol::Http, &[&b"mqtt"[..]], false),
     ] {
         let server = Server::new(material.clone(), protocol).expect("right");
         let mut pair = Client { alpn, ..Client::of(&authority) }.connect(&server);

@@ -15,7 +15,7 @@ impl AllowedOrigin {
     /// `*` for all, `null` for pages that are not told apart (files, sandboxed frames), or a scheme, a host and where it is
     /// not the scheme's own a port: `https://example.org`, `http://10.0.0.7:3000`.
     pub fn new(text: &str) -> Option<AllowedOrigin> {
-        let is_origin = Origin::parse(text).is_some_and(|origin| !origin.host.is_empty());
+        let is_origin = WebOrigin::parse(text).is_some_and(|origin| !origin.host.is_empty());
         (text == "*" || text == "null" || is_origin).then(|| AllowedOrigin(text.into()))
     }
 
@@ -55,7 +55,7 @@ impl Origins {
 /// A page of this machine, or of the machine that is asked. The latter only by address: a name proves nothing, since who
 /// owns the name can let it point to this machine after the page was loaded from another.
 fn is_near(origin: &str, host: &str) -> bool {
-    let Some(origin) = Origin::parse(origin) else { return false };
+    let Some(origin) = WebOrigin::parse(origin) else { return false };
     if !matches!(origin.scheme, "http" | "https") {
         return false;
     }
@@ -68,19 +68,19 @@ fn is_near(origin: &str, host: &str) -> bool {
 }
 
 /// An origin in its parts.
-struct Origin<'a> {
+struct WebOrigin<'a> {
     scheme: &'a str,
     host: &'a str,
 }
 
-impl<'a> Origin<'a> {
-    fn parse(text: &'a str) -> Option<Origin<'a>> {
+impl<'a> WebOrigin<'a> {
+    fn parse(text: &'a str) -> Option<WebOrigin<'a>> {
         let (scheme, authority) = text.split_once("://")?;
         let (host, _) = split_port(authority)?;
         let scheme_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
         let host_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~[]:".contains(&byte);
         let valid = !scheme.is_empty() && scheme.bytes().all(scheme_byte) && host.bytes().all(host_byte);
-        valid.then_some(Origin { scheme, host })
+        valid.then_some(WebOrigin { scheme, host })
     }
 }
 

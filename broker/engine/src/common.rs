@@ -1,0 +1,85 @@
+//! What a shard has in common with the others of its broker, and which of them it is.
+
+use std::sync::Arc;
+
+use tautwire_message::{MessageId, MessageIds};
+use tautwire_router::{Exchange, ShardIndex};
+
+use crate::counters::{Counter, Counters, Totals};
+use crate::formats::WantedFormats;
+use crate::shared::Shared;
+use crate::stopwatch::LatencyCounts;
+
+/// This shard among all shards.
+pub(crate) struct Common {
+    shard: ShardIndex,
+    exchange: Arc<Exchange>,
+    all_counters: Arc<[Counters]>,
+    latencies: Arc<[LatencyCounts]>,
+    /// Whether anybody has wanted payloads in a format of their own.
+    wanted_formats: Arc<WantedFormats>,
+    message_ids: MessageIds,
+}
+
+impl Common {
+    pub(crate) fn new(shard: ShardIndex, shared: &Shared) -> Common {
+        Common {
+            shard,
+            exchange: shared.exchange.clone(),
+            all_counters: shared.counters.clone(),
+            latencies: shared.latencies.clone(),
+            wanted_formats: shared.wanted_formats.clone(),
+            message_ids: MessageIds::new(shared.run.wrapping_add(u64::from(shard.0))),
+        }
+    }
+
+    /// Which of them this shard is.
+    #[inline]
+    pub(crate) fn shard(&self) -> ShardIndex {
+        self.shard
+    }
+
+    /// Whether this shard does what one does for all.
+    #[inline]
+    pub(crate) fn is_first(&self) -> bool {
+        self.shard == ShardIndex(0)
+    }
+
+    #[inline]
+    pub(crate) fn exchange(&self) -> &Arc<Exchange> {
+        &self.exchange
+    }
+
+    /// Those of this shard.
+    #[inline]
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.all_counters[usize::from(self.shard.0)]
+    }
+
+    /// Where this shard counts how long it takes.
+    #[inline]
+    pub(crate) fn latencies(&self) -> &LatencyCounts {
+        &self.latencies[usize::from(self.shard.0)]
+    }
+
+    /// One counter over all shards.
+    pub(crate) fn sum(&self, counter: impl Fn(&Counters) -> &Counter) -> u64 {
+        self.all_counters.iter().fold(0, |sum, counters| sum.wrapping_add(counter(counters).get()))
+    }
+
+    /// All counters over all shards.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals::of(self.all_counters.iter())
+    }
+
+    #[inline]
+    pub(crate) fn wanted_formats(&self) -> &WantedFormats {
+        &self.wanted_formats
+    }
+
+    /// An identity for a message that has none.
+    #[inline]
+    pub(crate) fn next_message_id(&self) -> MessageId {
+        self.message_ids.next_id()
+    }
+}

@@ -1,0 +1,250 @@
+//! Turning payloads into other formats, and answering requests for contracts, takes long. A turn does so much of it, however many
+//! connections ask for a little: a message that needs more waits, and its client is not read from meanwhile. Those who wait go on one
+//! after the other, in the order in which they came.
+
+use tautwire_protocol::Publish;
+use tautwire_session::Journal;
+
+use crate::connections::Reason;
+use crate::discovery;
+use crate::place::ConnectionIndex;
+use crate::shard::{Handled, Shard};
+use crate::turn::Surroundings;
+
+impl<J: Journal> Shard<J> {
+    /// Whether a message to `topic` leads to work for which this turn has no more time.
+    #[inline]
+    pub(crate) fn has_no_time_for(&mut self, topic: &str) -> bool {
+        !self.hub.effort.may_form() && self.leads_to_forms(topic)
+    }
+
+    #[cold]
+    fn leads_to_forms(&mut self, topic: &str) -> bool {
+        discovery::is_request(topic) || self.is_wanted_in_formats(topic)
+    }
+
+    /// The client is not read from until a turn has time for its message.
+    #[cold]
+    pub(crate) fn wait_for_forms(&mut self, index: ConnectionIndex, publish: &Publish<'_>) -> Handled {
+        self.uncount_publish(publish);
+        self.hub.counters().clients_paused_for_formats.add(1);
+        self.hub.connections[index].hold(Reason::Forms);
+        let id = self.hub.id(index);
+        self.hub.waiting.wait_for_forms(id);
+        Handled::Later
+    }
+
+    /// Reads again from those who wait, as long as there is time.
+    #[inline]
+    pub(crate) fn hear_those_who_wait_for_forms(&mut self, surroundings: &mut impl Surroundings<J>) {
+        // One at a time: whoever has had its share and wants more goes behind all others.
+        while self.hub.effort.may_form()
+            && let Some(id) = self.hub.waiting.next_for_forms()
+        {
+            self.hub.hear_again(id, Reason::Forms);
+            self.act(surroundings);
+            self.hub.log.end_large_frame();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    use tautwire_router::{Batch, Exchange, RetainedLimits, ShardIndex};
+    use tautwire_session::Volatile;
+
+    use crate::{Action, Chunk, ConnectionId, Rest, Settings, Shared, turn};
+
+    const NOW_MS: u64 = 1_700_000_000_000;
+    const PUBLISHERS: usize = 100;
+    /// So much of what they publish is wanted in another format in one turn: 64 KiB, of which each message counts 4,000 bytes and 256.
+    const TURN_MESSAGES: usize = 16;
+
+    /// What clients have sent and nobody has taken.
+    #[derive(Default)]
+    struct Network {
+        input: VecDeque<(ConnectionId, Vec<u8>)>,
+        answers: usize,
+    }
+
+    impl Network {
+        /// Brings what a client has sent, as far as it is taken.
+        fn bring(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+            let Some(at) = self.input.iter().position(|(from, _)| *from == id) else { return };
+            let Some((_, bytes)) = self.input.remove(at) else { return };
+            let taken = shard.receive(id, &Chunk::from(bytes.clone()), 0..bytes.len(), NOW_MS);
+            if taken < bytes.len() {
+                self.input.push_back((id, bytes[taken..].to_vec()));
+            }
+        }
+    }
+
+    impl Surroundings<Volatile> for Network {
+        fn room(&mut self, _: ShardIndex) -> usize {
+            0
+        }
+
+        fn adopt(&mut self, _: &mut Shard<Volatile>) -> bool {
+            false
+        }
+
+        fn next_batch(&mut self, _: ShardIndex) -> Option<Batch> {
+            None
+        }
+
+        fn batches_taken(&mut self, _: ShardIndex) {}
+
+        fn read(&mut self, shard: &mut Shard<Volatile>) -> bool {
+            let heard = self.input.iter().map(|(id, _)| *id).find(|id| !shard.is_held(*id));
+            heard.inspect(|id| self.bring(shard, *id)).is_some()
+        }
+
+        fn accept(&mut self, _: &mut Shard<Volatile>) {}
+
+        fn take_orders(&mut self, _: &mut Shard<Volatile>) {}
+
+        fn carry_out(&mut self, shard: &mut Shard<Volatile>, action: Action) {
+            if let Action::Resume(id) = action {
+                self.bring(shard, id);
+            }
+        }
+
+        fn send(&mut self, _: ShardIndex, _: impl Iterator<Item = Batch>) {}
+
+        fn write_waiting(&mut self, _: &mut Shard<Volatile>) {}
+
+        fn write(&mut self, shard: &mut Shard<Volatile>, id: ConnectionId) {
+            let len = shard.output(id).map_or(0, |output| output.pending_bytes());
+            shard.sent(id, len, NOW_MS);
+            self.answers += 1;
+        }
+
+        fn end_turn(&mut self, _: &mut Shard<Volatile>) -> Rest {
+            Rest::Until(None)
+        }
+
+        fn has_room_or_wakes(&mut self, _: ShardIndex) -> bool {
+            false
+        }
+    }
+
+    struct World {
+        shard: Shard<Volatile>,
+        network: Network,
+        publishers: Vec<ConnectionId>,
+    }
+
+    impl World {
+        /// Somebody wants all below `a` in JSON.
+        fn new(settings: Settings) -> World {
+            let settings = Settings { sys_interval_s: 0, ..settings };
+            let exchange = Exchange::new(1, RetainedLimits { messages: 1, bytes: 1_000 });
+            let shard = Shard::new(ShardIndex(0), Shared::new(settings, exchange), Volatile, NOW_MS);
+            let mut world = World { shard, network: Network::default(), publishers: Vec::new() };
+            let subscriber = world.client("sub");
+            world.say(subscriber, &[&[0x82, 18, 0, 1, 0, 0, 12], &b"$as/json/a/#"[..], &[0]].concat());
+            for number in 0..PUBLISHERS {
+                let id = world.client(&format!("{number:03}"));
+                world.publishers.push(id);
+            }
+            while world.turn() == Rest::Busy {}
+            world
+        }
+
+        fn client(&mut self, name: &str) -> ConnectionId {
+            let id = self.shard.accept(NOW_MS).expect("there is room");
+            self.say(id, &[&[0x10, 16, 0, 4], &b"MQTT"[..], &[5, 2, 0, 0, 0, 0, 3], name.as_bytes()].concat());
+            id
+        }
+
+        fn say(&mut self, id: ConnectionId, bytes: &[u8]) {
+            self.network.input.push_back((id, bytes.to_vec()));
+        }
+
+        fn turn(&mut self) -> Rest {
+            turn(&mut self.shard, &mut self.network, NOW_MS)
+        }
+
+        /// A turn, and how many messages it has taken.
+        fn taken(&mut self) -> usize {
+            let before = self.shard.counters().publishes_received.get();
+            let _ = self.turn();
+            (self.shard.counters().publishes_received.get() - before) as usize
+        }
+    }
+
+    fn publish(topic: &str, payload_bytes: usize) -> Vec<u8> {
+        let length = 3 + topic.len() + payload_bytes;
+        let mut packet = match length {
+            0..128 => vec![0x30, length as u8],
+            _ => vec![0x30, 0x80 | (length % 128) as u8, (length / 128) as u8],
+        };
+        let header_len = packet.len();
+        packet.extend_from_slice(&[0, topic.len() as u8]);
+        packet.extend_from_slice(topic.as_bytes());
+        packet.push(0);
+        packet.resize(header_len + length, b'x');
+        packet
+    }
+
+    #[test]
+    fn however_many_ask_for_a_little_a_turn_does_so_much() {
+        let mut world = World::new(Settings::default());
+        for id in world.publishers.clone() {
+            world.say(id, &publish("a/b", 4_000));
+        }
+        let mut left = PUBLISHERS;
+        while left > 0 {
+            let taken = world.taken();
+            assert_eq!(taken, left.min(TURN_MESSAGES));
+            left -= taken;
+            assert_eq!(world.shard.hub.waiting.any_for_forms(), left > 0);
+        }
+        assert_eq!(world.shard.counters().publishes_received.get(), PUBLISHERS as u64);
+        assert!(world.shard.counters().clients_paused_for_formats.get() >= (PUBLISHERS - TURN_MESSAGES) as u64);
+    }
+
+    #[test]
+    fn who_wants_nothing_of_it_is_not_held_up() {
+        let mut world = World::new(Settings::default());
+        let bystander = world.publishers.pop().expect("there are some");
+        for id in world.publishers.clone() {
+            world.say(id, &publish("a/b", 4_000));
+        }
+        world.say(bystander, &publish("other", 4_000));
+        assert_eq!(world.taken(), TURN_MESSAGES + 1);
+        assert!(!world.shard.is_held(bystander));
+    }
+
+    #[test]
+    fn whoever_sends_much_does_not_go_before_those_who_wait() {
+        let mut world = World::new(Settings::default());
+        let (many, few) = (world.publishers[0], world.publishers[1]);
+        // So small that no other measure than time ends a share.
+        world.say(many, &publish("a/b", 16).repeat(1_000));
+        world.say(few, &publish("a/b", 16));
+        assert!(world.taken() < 250);
+        let waits = |world: &World, id| world.network.input.iter().any(|(from, _)| *from == id);
+        while waits(&world, few) {
+            assert!(world.taken() > 0);
+        }
+        assert!(waits(&world, many), "all of the other's went first");
+    }
+
+    #[test]
+    fn requests_for_contracts_wait_like_payloads() {
+        let mut world = World::new(Settings { contract_discovery: true, ..Settings::default() });
+        world.network.answers = 0;
+        for id in world.publishers.clone() {
+            world.say(id, &publish("$SYS/contracts/request", 0));
+        }
+        let first = world.taken();
+        assert!(first > 0 && first < PUBLISHERS / 2, "{first} of them");
+        assert_eq!(world.network.answers, first);
+        while world.taken() > 0 {}
+        assert_eq!(world.network.answers, PUBLISHERS);
+    }
+}

@@ -1,0 +1,270 @@
+//! The log as a shard sees it: what the packet at hand has brought about in it, and which connections wait for it.
+
+use tautwire_message::MessageId;
+use tautwire_session::{AckLevel, Journal, LogPosition, LogState, Record, SessionNumber};
+
+use crate::place::ConnectionIndex;
+
+/// A larger frame is closed before the turn ends. The log takes a frame of 512 MiB at most, and a packet has half of that.
+const LARGE_FRAME_BYTES: usize = 4 << 20;
+
+/// A shard's journal, and who waits for it. Where the journal keeps nothing, nobody ever waits.
+#[derive(Debug)]
+pub(crate) struct Logbook<J> {
+    journal: J,
+    /// The last frame with a record of what the packet at hand has brought about.
+    noted: LogPosition,
+    /// Connections with acknowledgements that wait, each once.
+    holding: Vec<ConnectionIndex>,
+    /// Connections all of whose output waits, each once.
+    gated: Vec<ConnectionIndex>,
+    /// How far the log was when those who waited for it were last told.
+    released: u64,
+    /// The log has failed, and those who relied on it have been told.
+    knows_of_failure: bool,
+}
+
+impl<J: Journal> Logbook<J> {
+    pub(crate) fn new(journal: J) -> Logbook<J> {
+        Logbook {
+            journal,
+            noted: LogPosition::default(),
+            holding: Vec::new(),
+            gated: Vec::new(),
+            released: 0,
+            knows_of_failure: false,
+        }
+    }
+
+    // What is written.
+
+    /// Writes down that a session is in the log from now on, and gives what it is called there. Nobody is promised that alone.
+    pub(crate) fn open(&mut self, client_id: &str, at_ms: u64) -> (SessionNumber, LogPosition) {
+        let session = self.journal.next_session();
+        (session, self.journal.record(Record::Opened { session, client_id, at_ms }))
+    }
+
+    /// Writes down what the packet at hand has brought about: what its sender is told waits for this.
+    pub(crate) fn note(&mut self, record: Record<'_>) -> LogPosition {
+        self.noted = self.journal.record(record);
+        self.noted
+    }
+
+    /// Writes down what nobody is promised.
+    pub(crate) fn record(&mut self, record: Record<'_>) {
+        self.journal.record(record);
+    }
+
+    /// The message is being taken from another shard, in whose frame it stands.
+    pub(crate) fn know(&mut self, message: MessageId) {
+        self.journal.know(message);
+    }
+
+    /// Nothing that has been written so far is what the packet at hand has brought about: another one is about to be handled.
+    #[inline]
+    pub(crate) fn begin_packet(&mut self) {
+        if J::KEEPS {
+            self.noted = LogPosition::default();
+        }
+    }
+
+    /// The last frame with a record of what the packet at hand has brought about; the default where there is none.
+    pub(crate) fn noted(&self) -> LogPosition {
+        self.noted
+    }
+
+    /// Closes the frame. To be called only between packets.
+    #[inline]
+    pub(crate) fn end_frame(&mut self) {
+        if J::KEEPS {
+            self.journal.end_frame();
+        }
+    }
+
+    /// Closes the frame if it has become large, however many packets and deadlines a turn has. To be called where none is halfway done.
+    #[inline]
+    pub(crate) fn end_large_frame(&mut self) {
+        if J::KEEPS && self.journal.frame_bytes() > LARGE_FRAME_BYTES {
+            self.journal.end_frame();
+        }
+    }
+
+    // How the log is.
+
+    /// Whether the log takes more.
+    #[inline]
+    pub(crate) fn state(&self) -> LogState {
+        if J::KEEPS { self.journal.state() } else { LogState::Open }
+    }
+
+    /// Whether the log is too far behind to take much more.
+    #[inline]
+    pub(crate) fn is_behind(&self) -> bool {
+        J::KEEPS && self.journal.is_behind()
+    }
+
+    /// Whether all frames that are complete have their place in the log, before all that any shard completes from now on.
+    #[inline]
+    pub(crate) fn has_posted_all(&self) -> bool {
+        !J::KEEPS || self.journal.has_posted_all()
+    }
+
+    /// How far the log is safe enough.
+    #[inline]
+    pub(crate) fn reached(&self, level: AckLevel) -> LogPosition {
+        self.journal.reached(level)
+    }
+
+    /// Whether the log has failed and nobody has been told.
+    #[inline]
+    pub(crate) fn has_to_tell_of_failure(&self) -> bool {
+        !self.knows_of_failure && self.state() == LogState::Failed
+    }
+
+    /// The same, once: whoever is told so tells all others.
+    #[inline]
+    pub(crate) fn learn_of_failure(&mut self) -> bool {
+        let is_news = self.has_to_tell_of_failure();
+        self.knows_of_failure |= is_news;
+        is_news
+    }
+
+    // Who waits.
+
+    /// A connection has acknowledgements that wait, and had none.
+    pub(crate) fn hold_acks(&mut self, index: ConnectionIndex) {
+        self.holding.push(index);
+    }
+
+    /// Those with acknowledgements that wait. Whoever still has some is to be given back to [`Logbook::hold_acks`].
+    pub(crate) fn take_holding(&mut self) -> Vec<ConnectionIndex> {
+        std::mem::take(&mut self.holding)
+    }
+
+    /// All output of a connection waits.
+    pub(crate) fn gate(&mut self, index: ConnectionIndex) {
+        self.gated.push(index);
+    }
+
+    /// Those all of whose output waits.
+    #[inline]
+    pub(crate) fn gated(&self) -> &[ConnectionIndex] {
+        &self.gated
+    }
+
+    /// The same. Whoever still waits is to be given back to [`Logbook::gate`].
+    pub(crate) fn take_gated(&mut self) -> Vec<ConnectionIndex> {
+        std::mem::take(&mut self.gated)
+    }
+
+    /// Whether somebody waits, and the log has come further since those who wait were last told.
+    #[inline]
+    pub(crate) fn has_to_release(&self) -> bool {
+        let any_waits = !self.gated.is_empty() || !self.holding.is_empty();
+        J::KEEPS && any_waits && self.progress() > self.released
+    }
+
+    /// Those who wait are about to be told how far the log is.
+    pub(crate) fn note_release(&mut self) {
+        self.released = self.progress();
+    }
+
+    /// Grows whenever somebody who waits for the log may have waited enough.
+    fn progress(&self) -> u64 {
+        self.journal.durable().0 + self.journal.written().0
+    }
+}
+
+impl<J> Logbook<J> {
+    /// Each writes in the other's journal from now on.
+    pub(crate) fn swap_journals(&mut self, other: &mut Logbook<J>) {
+        std::mem::swap(&mut self.journal, &mut other.journal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each record is a frame of its own.
+    #[derive(Default)]
+    struct Frames {
+        written: u64,
+        durable: u64,
+        has_failed: bool,
+    }
+
+    impl Journal for Frames {
+        const KEEPS: bool = true;
+
+        fn next_session(&mut self) -> SessionNumber {
+            SessionNumber(7)
+        }
+
+        fn record(&mut self, _: Record<'_>) -> LogPosition {
+            self.written += 1;
+            LogPosition(self.written)
+        }
+
+        fn know(&mut self, _: MessageId) {}
+
+        fn end_frame(&mut self) {}
+
+        fn has_posted_all(&self) -> bool {
+            true
+        }
+
+        fn durable(&self) -> LogPosition {
+            LogPosition(self.durable)
+        }
+
+        fn is_behind(&self) -> bool {
+            false
+        }
+
+        fn state(&self) -> LogState {
+            if self.has_failed { LogState::Failed } else { LogState::Open }
+        }
+    }
+
+    fn index() -> ConnectionIndex {
+        ConnectionIndex::new(0).expect("a place")
+    }
+
+    #[test]
+    fn a_sender_is_promised_what_its_packet_has_brought_about_alone() {
+        let mut log = Logbook::new(Frames::default());
+        assert_eq!(log.note(Record::Ended(SessionNumber(1))), LogPosition(1));
+        log.record(Record::Ended(SessionNumber(2)));
+        log.open("c", 0);
+        assert_eq!(log.noted(), LogPosition(1));
+        log.begin_packet();
+        assert_eq!(log.noted(), LogPosition::default());
+    }
+
+    #[test]
+    fn those_who_wait_are_told_once_for_each_step_of_the_log() {
+        let mut log = Logbook::new(Frames::default());
+        log.journal.durable = 1;
+        assert!(!log.has_to_release(), "nobody waits");
+        log.hold_acks(index());
+        assert!(log.has_to_release());
+        log.note_release();
+        assert!(!log.has_to_release());
+        log.journal.durable = 2;
+        assert!(log.has_to_release());
+        assert_eq!(log.take_holding(), [index()]);
+        assert!(!log.has_to_release());
+        log.gate(index());
+        assert!(log.has_to_release());
+    }
+
+    #[test]
+    fn a_failure_is_news_once() {
+        let mut log = Logbook::new(Frames::default());
+        assert!(!log.learn_of_failure());
+        log.journal.has_failed = true;
+        assert!(log.has_to_tell_of_failure() && log.learn_of_failure());
+        assert!(!log.has_to_tell_of_failure() && !log.learn_of_failure());
+    }
+}

@@ -1,0 +1,151 @@
+//! How often each contract was broken, and the last reasons, so that an operator can be told. Never what was in a payload.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use tautwire_contracts::{Catalogue, Violation};
+
+/// Reasons that are kept of one contract.
+const SAMPLES_MAX: usize = 8;
+/// So much is kept of each text.
+const TEXT_MAX_BYTES: usize = 128;
+
+/// A reason for which a contract was broken, one time or several in a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ViolationSample {
+    /// The stable code of the rule.
+    pub rule: &'static str,
+    /// The way to the field; empty for the payload itself.
+    pub path: Box<str>,
+    /// What should have been there.
+    pub expected: Box<str>,
+    /// The topic of the last message.
+    pub topic: Box<str>,
+    /// How many in a row.
+    pub count: u64,
+    /// When the last one came, in milliseconds since the Unix epoch.
+    pub last_ms: u64,
+}
+
+/// What is known of one contract.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ContractViolations {
+    /// Payloads that broke it since it has been there, or since the start.
+    pub count: u64,
+    /// The last reasons, the latest last.
+    pub samples: VecDeque<ViolationSample>,
+}
+
+impl ContractViolations {
+    fn note(&mut self, topic: &str, violation: &Violation, now_ms: u64) {
+        self.count += 1;
+        let path = violation.path();
+        let (rule, path, expected) = (violation.rule.code(), beginning(&path), beginning(violation.expected()));
+        if let Some(last) = self.samples.back_mut()
+            && (last.rule, &*last.path, &*last.expected) == (rule, path, expected)
+        {
+            last.count += 1;
+            last.last_ms = now_ms;
+            if &*last.topic != beginning(topic) {
+                last.topic = beginning(topic).into();
+            }
+            return;
+        }
+        self.push(ViolationSample {
+            rule,
+            path: path.into(),
+            expected: expected.into(),
+            topic: beginning(topic).into(),
+            count: 1,
+            last_ms: now_ms,
+        });
+    }
+
+    fn push(&mut self, sample: ViolationSample) {
+        if self.samples.len() == SAMPLES_MAX {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(sample);
+    }
+
+    fn add(&mut self, other: &ContractViolations) {
+        self.count += other.count;
+        let mut samples: Vec<ViolationSample> = self.samples.drain(..).chain(other.samples.iter().cloned()).collect();
+        samples.sort_by_key(|sample| sample.last_ms);
+        samples.into_iter().for_each(|sample| self.push(sample));
+    }
+}
+
+fn beginning(text: &str) -> &str {
+    let end = (0..=TEXT_MAX_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    &text[..end]
+}
+
+/// What is known of the contracts that were broken, by name. A copy costs little.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ViolationBook(BTreeMap<Arc<str>, Arc<ContractViolations>>);
+
+impl ViolationBook {
+    /// What is known of a contract; `None` where it was not broken.
+    pub fn of(&self, contract: &str) -> Option<&ContractViolations> {
+        self.0.get(contract).map(|violations| &**violations)
+    }
+
+    /// What several shards know.
+    pub fn merge(books: impl IntoIterator<Item = ViolationBook>) -> ViolationBook {
+        let mut all = ViolationBook::default();
+        for (name, violations) in books.into_iter().flat_map(|book| book.0) {
+            Arc::make_mut(all.0.entry(name).or_default()).add(&violations);
+        }
+        all
+    }
+
+    pub(crate) fn note(&mut self, contract: &str, topic: &str, violation: &Violation, now_ms: u64) {
+        if !self.0.contains_key(contract) {
+            self.0.insert(contract.into(), Arc::default());
+        }
+        if let Some(violations) = self.0.get_mut(contract) {
+            Arc::make_mut(violations).note(topic, violation, now_ms);
+        }
+    }
+
+    /// Forgets contracts that are not there any more.
+    pub(crate) fn keep_to(&mut self, contracts: &Catalogue) {
+        self.0.retain(|name, _| contracts.named(name).is_some());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(path: &str, last_ms: u64) -> ViolationSample {
+        let topic = "t".into();
+        ViolationSample { rule: "type", path: path.into(), expected: "a number".into(), topic, count: 1, last_ms }
+    }
+
+    fn book(samples: impl IntoIterator<Item = ViolationSample>) -> ViolationBook {
+        let samples: VecDeque<_> = samples.into_iter().collect();
+        let violations = ContractViolations { count: 100, samples };
+        ViolationBook([("c".into(), Arc::new(violations))].into())
+    }
+
+    #[test]
+    fn what_shards_know_is_put_together_in_the_order_of_time() {
+        let first = book((0..8).map(|at| sample("a", 2 * at)));
+        let second = book((0..8).map(|at| sample("b", 2 * at + 1)));
+        let merged = ViolationBook::merge([first, second, ViolationBook::default()]);
+        let found = merged.of("c").expect("it was broken");
+        assert_eq!(found.count, 200);
+        assert_eq!(found.samples.iter().map(|sample| sample.last_ms).collect::<Vec<_>>(), (8..16).collect::<Vec<_>>());
+        assert_eq!(merged.of("d"), None);
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let long = "é".repeat(100);
+        assert_eq!(beginning(&long).len(), 128);
+        assert_eq!(beginning(&format!("x{long}")).len(), 127);
+        assert_eq!(beginning("short"), "short");
+    }
+}

@@ -1,0 +1,81 @@
+//! Asking for retained messages, and removing them, from outside the threads.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tautwire_engine::{Fetched, Promise, Removed, RetainedPage, RetainedQuery, Survey, TopicLevels, TopicsQuery};
+
+use crate::broker::Control;
+use crate::inbox::{Inbox, Order, PublishError};
+use crate::surveys::{self, AskError};
+
+/// Time before a removal goes on that a thread or the log had no room for.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(2);
+
+impl Control {
+    /// Some of the retained messages. Waits at most `timeout`.
+    ///
+    /// # Errors
+    /// There was no answer.
+    pub fn retained_messages(&self, query: RetainedQuery, timeout: Duration) -> Result<RetainedPage, AskError> {
+        surveys::ask(self.inbox_for_walks(), |reply| Survey::Retained(query, reply), timeout)
+    }
+
+    /// The message that a topic retains.
+    ///
+    /// # Errors
+    /// There was no answer.
+    pub fn retained_message(&self, topic: &str, timeout: Duration) -> Result<Fetched, AskError> {
+        surveys::ask(self.inbox_for_walks(), |reply| Survey::RetainedMessage(topic.into(), reply), timeout)
+    }
+
+    /// Levels of the tree of topics with retained messages.
+    ///
+    /// # Errors
+    /// There was no answer.
+    pub fn topics(&self, query: TopicsQuery, timeout: Duration) -> Result<TopicLevels, AskError> {
+        surveys::ask(self.inbox_for_walks(), |reply| Survey::Topics(query, reply), timeout)
+    }
+
+    /// Removes the retained messages that a filter covers, as if somebody had published an empty message to each topic. Comes back once the
+    /// log has that, with how many have gone; there may be more after half of `timeout`.
+    ///
+    /// # Errors
+    /// Some messages may have gone all the same.
+    pub fn remove_retained(&self, filter: &str, timeout: Duration) -> Result<Removed, PublishError> {
+        let began = Instant::now();
+        let left = || timeout.saturating_sub(began.elapsed());
+        let inbox = &self.inboxes[0];
+        let mut total = Removed::default();
+        loop {
+            let asked = surveys::ask(inbox, |reply| Survey::RemoveRetained(filter.into(), reply), left());
+            let Removed { removed, refused, has_more, promise } = asked.map_err(of_removal)?;
+            let promise = Promise::both(total.promise, promise);
+            total = Removed { removed: total.removed + removed, refused, has_more, promise };
+            let is_stuck = removed == 0;
+            if !has_more || began.elapsed() > timeout / 2 {
+                break;
+            }
+            if is_stuck {
+                thread::sleep(REMOVAL_PAUSE);
+            }
+        }
+        if let Some(promise) = total.promise {
+            inbox.ask(|answer| Order::Keep(promise, answer), left())??;
+        }
+        Ok(total)
+    }
+
+    /// That of the shard which looks for all: not the one that lets newcomers in, where there is another.
+    fn inbox_for_walks(&self) -> &Inbox {
+        &self.inboxes[self.inboxes.len() - 1]
+    }
+}
+
+fn of_removal(error: AskError) -> PublishError {
+    match error {
+        AskError::Busy => PublishError::Busy,
+        AskError::Stopping => PublishError::Stopping,
+        AskError::Unanswered => PublishError::Unanswered,
+    }
+}
