@@ -11,19 +11,9 @@ shift || true
 targets=("$@")
 [[ ${#targets[@]} -gt 0 ]] || targets=(decode tls websocket proxy_header payload schema access users scram jwt hook journal snapshot replay broker durable)
 
-host=$(rustc -vV | sed -n 's/^host: //p')
-folder=${CARGO_TARGET_DIR:-$PWD/target}
-coverage=(
-    -Cpasses=sancov-module
-    -Cllvm-args=-sanitizer-coverage-level=4
-    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
-    -Cllvm-args=-sanitizer-coverage-pc-table
-    -Cllvm-args=-sanitizer-coverage-trace-compares
-)
-
-# With --target the flags are for the targets alone, not for build scripts.
-RUSTFLAGS="${coverage[*]} --cfg fuzzing" CARGO_TARGET_DIR="$folder" \
-    cargo build --quiet --locked --release --target "$host"
+# shellcheck source=broker/fuzz/build.sh
+source build.sh
+build
 
 for target in "${targets[@]}"; do
     printf '== fuzz %s for %s s\n' "$target" "$seconds"

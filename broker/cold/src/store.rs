@@ -10,7 +10,7 @@ mod tests;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 
-use tautwire_message::{Cold, ColdAnswer, ColdOrder, ColdRead, Message, Slot};
+use tautwire_message::{COLD_MAX_BYTES, Cold, ColdAnswer, ColdOrder, ColdRead, Message, Slot};
 
 use crate::files::{Files, ReadWrite};
 use compaction::Compaction;
@@ -185,7 +185,9 @@ impl<F: Files> Store<F> {
     fn append(&mut self, message: &Message) -> io::Result<Option<Slot>> {
         let message = message.as_ref();
         let bytes = HEADER_BYTES + message.stored_bytes();
-        let Ok(len) = u32::try_from(bytes) else { return Ok(None) };
+        let Some(len) = u32::try_from(bytes).ok().filter(|_| message.kept_bytes() <= COLD_MAX_BYTES) else {
+            return Ok(None);
+        };
         if self.stats.file_bytes + (self.buffer.len() + bytes) as u64 > self.settings.limit_bytes {
             self.stats.refused += 1;
             return Ok(None);

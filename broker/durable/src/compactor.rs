@@ -5,16 +5,17 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tautwire_journal::{Disk, Epoch, LogError, LogId, Reader, Step, WriterHandle};
+use tautwire_journal::{Disk, Epoch, LogError, LogId, WriterHandle};
 
 use crate::cooling::ColdStore;
-use crate::inspection::read_snapshot;
-use crate::mutant::{Mutant, is};
-use crate::recovery::{Recovery, RecoveryError};
-use crate::snapshot::{SnapshotHead, write_snapshot};
+use crate::merge::compact;
+use crate::recovery::RecoveryError;
+use crate::snapshot::SnapshotHead;
 
 /// The log may grow to so much before a snapshot is made, however little state there is.
 pub const LOG_MIN_BYTES: u64 = 32 << 20;
+/// A log that has so many times what makes a snapshot due has been left behind: no run lasted until its snapshot was there.
+const LEFT_BEHIND: u64 = 8;
 /// How often the size of the log is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// After a failure, so many looks are left out.
@@ -180,43 +181,15 @@ impl<D: Disk, E: Fn() -> Epoch, N: Fn() -> u64> Work<D, E, N> {
 fn is_due(writer: &WriterHandle) -> bool {
     let (held_bytes, snapshot_bytes) = (writer.held_bytes(), writer.snapshot_bytes());
     let is_near_limit = held_bytes + snapshot_bytes > writer.limit_bytes() / 4 * 3;
-    held_bytes >= LOG_MIN_BYTES.max(snapshot_bytes / 2) || (is_near_limit && held_bytes >= LOG_MIN_BYTES / 2)
+    held_bytes >= due_bytes(snapshot_bytes) || (is_near_limit && held_bytes >= LOG_MIN_BYTES / 2)
 }
 
-/// Makes a snapshot of what the log has come to with the frame that `head` names, which is durable. Reads what is on disk; the log may be
-/// written meanwhile, but nothing else may remove what it has retired. Messages for which there is no memory go to `store`. Gives the size of the
-/// snapshot in bytes; `None` where `goes_on` has said that it is to be given up.
-///
-/// # Errors
-/// See [`CompactError`]. There is no new snapshot then.
-pub fn compact<D: Disk>(
-    disk: &D,
-    head: SnapshotHead,
-    store: &mut dyn ColdStore,
-    goes_on: impl Fn() -> bool,
-) -> Result<Option<u64>, CompactError> {
-    let until = head.covered;
-    let mut recovery = Recovery::new(store.ledger()).cooling_into(&mut *store);
-    let mut covered = read_snapshot(disk, &mut recovery)?.covered;
-    let mut reader = Reader::open(disk, covered)?;
-    // All that is wanted is durable. It ends earlier where the last frames are no turns.
-    while covered < until
-        && let Some(step) = reader.step()?
-    {
-        match step {
-            Step::Frame(frame) if frame.position <= until => {
-                covered = frame.position;
-                if !(is(Mutant::SnapshotEndsOneFrameEarly) && covered == until) {
-                    recovery.frame(frame.body)?;
-                }
-            }
-            Step::Frame(_) => break,
-            Step::Damage(damage) => return Err(LogError::Damaged(Box::new(damage)).into()),
-        }
-        if !goes_on() {
-            return Ok(None);
-        }
-    }
-    let replay = recovery.finish();
-    Ok(write_snapshot(&replay, disk, head, |cold| store.read(cold), goes_on)?)
+/// Whether a log that has been read needs a snapshot before anybody is served. Otherwise runs that end soon, one after the other, would
+/// make it longer and each start slower, without an end.
+pub fn is_left_behind(held_bytes: u64, snapshot_bytes: u64) -> bool {
+    held_bytes >= LEFT_BEHIND * due_bytes(snapshot_bytes)
+}
+
+fn due_bytes(snapshot_bytes: u64) -> u64 {
+    LOG_MIN_BYTES.max(snapshot_bytes / 2)
 }

@@ -28,6 +28,9 @@ pub trait ColdStore {
     fn ledger(&self) -> Option<Arc<Ledger>> {
         None
     }
+
+    /// So many bytes are in memory now besides messages.
+    fn note_held(&mut self, _bytes: usize) {}
 }
 
 /// A store for states that fit into memory: nothing goes there.
@@ -78,6 +81,23 @@ impl<'s> Cooling<'s> {
 
     pub(crate) fn read(&mut self, cold: &Cold) -> Option<Message> {
         self.store.as_mut()?.read(cold)
+    }
+
+    /// So many bytes are in memory now besides messages, and what is here.
+    pub(crate) fn note_held(&mut self, bytes: usize) {
+        let own_bytes = self.holders.capacity() * size_of::<(usize, Holder)>()
+            + self.by_id.capacity() * size_of::<(MessageId, usize)>();
+        if let Some(store) = &mut self.store {
+            store.note_held(bytes + own_bytes);
+        }
+    }
+
+    /// Nobody holds what has come together.
+    pub(crate) fn forget_all(&mut self) {
+        self.batch.clear();
+        self.by_id.clear();
+        self.holders.clear();
+        self.bytes = 0;
     }
 
     /// A message has joined the end of a session's queue.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use tautwire_journal::SessionId;
 use tautwire_journal::record::{self, Ids, Member, PendingRecord};
-use tautwire_message::{Body, Message, MessageId};
+use tautwire_message::{Body, Message, MessageId, MessageRef};
 use tautwire_protocol::PacketId;
 use tautwire_session::{
     Change, Homes, KeptWill, PendingMessage, Receivers, Record, RetainedChange, SessionNumber, ShardNumber,
@@ -60,6 +60,14 @@ impl FrameWriter {
                 self.append(&record::Record::RetainedCleared { sequence, topic });
             }
         }
+    }
+
+    /// Adds the record that a topic retains `message`, which somebody else has in memory.
+    pub(crate) fn add_retained(&mut self, sequence: u64, message: &MessageRef<'_>) {
+        if self.messages.insert(message.id) {
+            self.append(&record::Record::Message(*message));
+        }
+        self.append(&record::Record::RetainedSet { sequence, message: message.id });
     }
 
     /// The message is on its way from another shard, so an earlier frame has it: until the record that says it has been taken.

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use tautwire_journal::{
-    Damage, Disk, End, Files, LogError, Position, Reader, SnapshotReader, Snapshots, Step, read_steadily,
+    Damage, Disk, End, Files, LogError, Position, Reader, SnapshotReader, Step, UnreadSnapshots, read_steadily,
 };
 use tautwire_session::Replay;
 
-use crate::recovery::Recovery;
+use crate::recovery::{Recovery, RecoveryError};
 use crate::salvage::PassedOver;
 
 /// What a snapshot was, from which a state was read.
@@ -33,24 +33,50 @@ pub struct SnapshotFound {
 /// # Errors
 /// Those of the journal; [`LogError::Refused`] where `recovery` does not understand it.
 pub fn read_snapshot<D: Disk>(disk: &D, recovery: &mut Recovery) -> Result<SnapshotFound, LogError> {
-    let Snapshots { whole, damaged } = Snapshots::of(disk)?;
-    let reader = match (whole, damaged.first()) {
-        (None, Some(newest)) if recovery.passed_over().is_some() => SnapshotReader::salvage(disk, newest)?,
-        (whole, _) => whole,
-    };
-    let mut found = SnapshotFound { damaged, ..SnapshotFound::default() };
-    let Some(mut reader) = reader else { return Ok(found) };
-    found.covered = reader.covered();
-    (found.bytes, found.written_at_ms) = (reader.bytes(), reader.written_at_ms());
-    while let Some(frame) = reader.step()? {
-        found.frames += 1;
-        recovery.snapshot_frame(frame.body).map_err(|error| LogError::Refused {
-            at: found.covered,
-            cause: format!("{error} [{}]", error.code()).into(),
-        })?;
+    let mut found = SnapshotFound::default();
+    let mut unread = UnreadSnapshots::of(disk)?;
+    while let Some((name, reader)) = unread.next_newest()? {
+        if let Some(mut reader) = reader {
+            // Whether it is whole shows at its end. To read it twice would take most of the time of a start.
+            let (mut refused, mut frames) = (None, 0);
+            let is_whole = reader.read_to_end(|frame| {
+                frames += 1;
+                if refused.is_none() {
+                    refused = recovery.snapshot_frame(frame.body).err();
+                }
+            })?;
+            if is_whole {
+                found.note(&reader, frames);
+                return refused.map_or(Ok(found), |error| Err(refusal(reader.covered(), &error)));
+            }
+            recovery.forget_all();
+        }
+        found.damaged.push(name);
     }
+    let newest = found.damaged.first().filter(|_| recovery.passed_over().is_some());
+    let Some(mut reader) = newest.map_or(Ok(None), |newest| SnapshotReader::salvage(disk, newest))? else {
+        return Ok(found);
+    };
+    let mut frames = 0;
+    while let Some(frame) = reader.step()? {
+        frames += 1;
+        recovery.snapshot_frame(frame.body).map_err(|error| refusal(found.covered, &error))?;
+    }
+    found.note(&reader, frames);
     found.lost = reader.lost().to_vec();
     Ok(found)
+}
+
+impl SnapshotFound {
+    fn note<D: Disk>(&mut self, reader: &SnapshotReader<D>, frames: u64) {
+        self.covered = reader.covered();
+        (self.bytes, self.written_at_ms) = (reader.bytes(), reader.written_at_ms());
+        self.frames = frames;
+    }
+}
+
+fn refusal(at: Position, error: &RecoveryError) -> LogError {
+    LogError::Refused { at, cause: format!("{error} [{}]", error.code()).into() }
 }
 
 /// What a data directory has.

@@ -2,7 +2,8 @@
 //!
 //! The engine tells its [`Journal`](tautwire_session::Journal) what changes. A [`FrameWriter`] puts that into the bytes of a
 //! frame; [`ShardLog`] posts frames to the thread that makes them durable. At the next start, [`Recovery`] takes the frames and
-//! gives sessions and retained messages. [`Inspection`], [`Stats`] and [`compact_offline`] are for the command line.
+//! gives sessions and retained messages. [`Inspection`], [`Stats`], [`compact_offline`] and
+//! [`begin_with`] are for the command line.
 
 #![forbid(unsafe_code)]
 
@@ -10,6 +11,8 @@ mod compactor;
 mod cooling;
 mod frame_writer;
 mod inspection;
+mod last_changes;
+mod merge;
 pub mod mutant;
 mod offline;
 mod recovery;
@@ -18,11 +21,12 @@ mod shard_log;
 mod snapshot;
 mod stats;
 
-pub use compactor::{CompactError, Compacted, Compactor, LOG_MIN_BYTES, compact};
+pub use compactor::{CompactError, Compacted, Compactor, LOG_MIN_BYTES, is_left_behind};
 pub use cooling::{ColdStore, NoColdStore};
 pub use frame_writer::FrameWriter;
 pub use inspection::{Inspection, SnapshotFound, read_snapshot};
-pub use offline::{CompactReport, compact_offline};
+pub use merge::compact;
+pub use offline::{CompactReport, begin_with, compact_offline};
 pub use recovery::{Recovery, RecoveryError};
 pub use salvage::{LISTED_MAX, PassedOver};
 pub use shard_log::{SessionNumbers, ShardLog};

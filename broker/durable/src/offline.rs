@@ -1,7 +1,9 @@
-//! A log made as short as its state is, while no broker has it.
+//! A log made as short as its state is, or begun with one, while no broker has it.
 
-use tautwire_journal::{Disk, Epoch, Files, Log, LogError, LogId, Position, Settings};
+use tautwire_journal::{Disk, Epoch, Files, Log, LogError, LogId, Position, Settings, ShardNumber, TurnNumber};
+use tautwire_session::{Record, Replay};
 
+use crate::frame_writer::FrameWriter;
 use crate::inspection::read_snapshot;
 use crate::recovery::Recovery;
 use crate::snapshot::{SnapshotHead, write_snapshot};
@@ -47,4 +49,31 @@ pub fn compact_offline<D: Disk>(
     log.release_earlier_epochs()?;
     log.close()?;
     Ok(CompactReport { before, after: Files::of(disk)?, covered })
+}
+
+/// Begins a log in `disk`, where there is none, and writes a snapshot of `state`, all of whose messages are in memory. It is durable when
+/// this returns. `id` and `epochs` have been drawn at random, the first epoch for the log, the second for the snapshot. `now_ms`: Unix time.
+///
+/// # Errors
+/// [`LogError::Locked`], [`LogError::Settings`] where there is a log, and those of the disk. Then what is in `disk` is to be thrown away.
+pub fn begin_with<D: Disk>(
+    disk: &D,
+    state: &Replay,
+    id: LogId,
+    epochs: [Epoch; 2],
+    now_ms: u64,
+) -> Result<(), LogError> {
+    if Files::of(disk)? != Files::default() {
+        return Err(LogError::Settings("a log begins where there is none"));
+    }
+    let [epoch, snapshot_epoch] = epochs;
+    let (mut log, _) = Log::open(disk, Settings::default(), Position::START, epoch, id, now_ms, |_| Ok(()))?;
+    // A snapshot covers frames, so there has to be one.
+    let mut frame = FrameWriter::default();
+    frame.add(&Record::Counted { last_session: state.last_session(), last_sequence: state.last_sequence() });
+    let appended = log.append(ShardNumber(0), TurnNumber(1), &frame.take(Vec::new()));
+    debug_assert!(appended.is_ok(), "the first frame is small");
+    let covered = log.commit()?;
+    write_snapshot(state, disk, SnapshotHead { log: id, epoch: snapshot_epoch, covered, now_ms }, |_| None, || true)?;
+    log.close()
 }

@@ -17,6 +17,10 @@ use crate::cooling::{ColdStore, Cooling};
 use crate::mutant::{Mutant, is};
 use crate::salvage::Salvage;
 
+/// The store is told what is in memory whenever so much has been read, and an eighth of what was read before: looking takes longer the more
+/// there is.
+const TOLD_EVERY_BYTES: u64 = 16 << 20;
+
 /// Why the frames of a log cannot be made sense of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecoveryError {
@@ -82,6 +86,11 @@ pub struct Recovery<'s> {
     ledger: Option<Arc<Ledger>>,
     /// The last moment that a record names.
     last_ms: u64,
+    read_bytes: u64,
+    /// With so much read, the store is told again what is in memory.
+    told_next_bytes: u64,
+    /// What is in memory for it elsewhere.
+    pub(crate) besides_bytes: usize,
     /// Where records that do not fit are passed over, what they were.
     pub(crate) salvage: Option<Salvage>,
 }
@@ -92,7 +101,20 @@ impl<'s> Recovery<'s> {
     pub fn new(ledger: Option<Arc<Ledger>>) -> Recovery<'s> {
         let (replay, messages, shares) = (Replay::default(), HashMap::new(), HashMap::new());
         let (retained, cooling) = (Vec::new(), Cooling::default());
-        Recovery { replay, messages, retained, cooling, shares, ledger, last_ms: 0, salvage: None }
+        let (read_bytes, told_next_bytes, besides_bytes) = (0, 0, 0);
+        Recovery {
+            replay,
+            messages,
+            retained,
+            cooling,
+            shares,
+            ledger,
+            last_ms: 0,
+            read_bytes,
+            told_next_bytes,
+            besides_bytes,
+            salvage: None,
+        }
     }
 
     /// Messages in queues and retained ones go to `store` when it wants them.
@@ -100,6 +122,19 @@ impl<'s> Recovery<'s> {
     pub fn cooling_into(mut self, store: &'s mut dyn ColdStore) -> Recovery<'s> {
         self.cooling = Cooling::into(store);
         self
+    }
+
+    /// What was taken so far was from a snapshot that is not whole.
+    pub(crate) fn forget_all(&mut self) {
+        self.replay = Replay::default();
+        self.messages.clear();
+        self.retained.clear();
+        self.cooling.forget_all();
+        self.last_ms = 0;
+        self.told_next_bytes = 0;
+        if let Some(salvage) = &mut self.salvage {
+            *salvage = Salvage::default();
+        }
     }
 
     /// The last moment at which a client came or went, in milliseconds of Unix time; 0 for none.
@@ -126,9 +161,14 @@ impl<'s> Recovery<'s> {
     /// # Errors
     /// See [`RecoveryError`]. Records before the one that is wrong have been taken.
     pub fn frame(&mut self, body: &[u8]) -> Result<(), RecoveryError> {
+        self.begin_frame();
+        self.records(body)
+    }
+
+    /// A frame of the log names no messages of those before.
+    pub(crate) fn begin_frame(&mut self) {
         self.messages.clear();
         self.retained.clear();
-        self.records(body)
     }
 
     fn records(&mut self, body: &[u8]) -> Result<(), RecoveryError> {
@@ -139,10 +179,26 @@ impl<'s> Recovery<'s> {
             }
             self.record(&record.map_err(RecoveryError::Record)?)?;
         }
+        self.end_frame(body.len());
+        Ok(())
+    }
+
+    /// All records of a frame of so many bytes have been taken.
+    pub(crate) fn end_frame(&mut self, bytes: usize) {
         if self.cooling.is_full() {
             self.cool();
         }
-        Ok(())
+        self.read_bytes += bytes as u64;
+        if self.read_bytes >= self.told_next_bytes {
+            self.told_next_bytes = self.read_bytes + TOLD_EVERY_BYTES.max(self.read_bytes / 8);
+            self.tell_held();
+        }
+    }
+
+    fn tell_held(&mut self) {
+        let by_id_bytes = self.messages.capacity() * size_of::<(MessageId, Body)>()
+            + self.retained.capacity() * size_of::<MessageId>();
+        self.cooling.note_held(self.replay.held_bytes() + by_id_bytes + self.besides_bytes);
     }
 
     /// Messages that later records may name.

@@ -1,7 +1,7 @@
 //! The present state in one file, so that the log before it is not needed any more.
 
 use tautwire_journal::{Disk, Epoch, LogError, LogId, Position, SnapshotWriter};
-use tautwire_message::{Cold, Message};
+use tautwire_message::{Cold, Message, MessageRef};
 use tautwire_session::{Record, Replay};
 
 use crate::frame_writer::FrameWriter;
@@ -35,32 +35,93 @@ pub fn write_snapshot<D: Disk>(
     read: impl FnMut(&Cold) -> Option<Message>,
     goes_on: impl Fn() -> bool,
 ) -> Result<Option<u64>, LogError> {
-    let SnapshotHead { log, epoch, covered, now_ms } = head;
-    let mut writer = SnapshotWriter::begin(disk, log, epoch, covered, now_ms)?;
-    let mut frame = FrameWriter::default();
-    let (mut result, mut is_given_up) = (Ok(()), false);
-    let described = replay.describe(read, |record| {
-        let is_left_out = is(Mutant::SnapshotForgetsHandovers) && matches!(record, Record::Handed { .. });
-        if result.is_err() || is_given_up || is_left_out {
-            return;
-        }
-        frame.add(record);
-        if frame.bytes() > FRAME_BYTES {
-            is_given_up = !goes_on();
-            result = writer.append(&frame.take(Vec::new()));
-        }
-    });
-    if result.is_ok() && !is_given_up {
-        result = described.map_err(|error| LogError::Refused { at: covered, cause: error.to_string().into() });
+    let mut snapshot = SnapshotInMaking::begin(disk, head)?;
+    let added = snapshot.add_all(replay, read, goes_on);
+    snapshot.end(added)
+}
+
+/// A snapshot to which records are added.
+pub(crate) struct SnapshotInMaking<D: Disk> {
+    writer: SnapshotWriter<D>,
+    frame: FrameWriter,
+    /// The memory of the frame before, to be used again.
+    written: Vec<u8>,
+    covered: Position,
+}
+
+impl<D: Disk> SnapshotInMaking<D> {
+    pub(crate) fn begin(disk: &D, head: SnapshotHead) -> Result<Self, LogError> {
+        let SnapshotHead { log, epoch, covered, now_ms } = head;
+        let writer = SnapshotWriter::begin(disk, log, epoch, covered, now_ms)?;
+        Ok(SnapshotInMaking { writer, frame: FrameWriter::default(), written: Vec::new(), covered })
     }
-    if result.is_ok() && !is_given_up && !frame.is_empty() {
-        result = writer.append(&frame.take(Vec::new()));
+
+    /// Adds a record; says whether something was written, which is when somebody may want it given up.
+    pub(crate) fn add(&mut self, record: &Record<'_>) -> Result<bool, LogError> {
+        self.frame.add(record);
+        self.write_if_full()
     }
-    match result {
-        Ok(()) if !is_given_up => writer.finish().map(Some),
-        result => {
-            writer.discard();
-            result.map(|()| None)
+
+    /// Adds what a topic retains, which need not be copied for it.
+    pub(crate) fn add_retained(&mut self, sequence: u64, message: &MessageRef<'_>) -> Result<bool, LogError> {
+        self.frame.add_retained(sequence, message);
+        self.write_if_full()
+    }
+
+    /// Adds the records that lead to `replay`; says whether it has added all, since `goes_on` may have said that it is to be given up.
+    pub(crate) fn add_all(
+        &mut self,
+        replay: &Replay,
+        read: impl FnMut(&Cold) -> Option<Message>,
+        goes_on: impl Fn() -> bool,
+    ) -> Result<bool, LogError> {
+        let (mut result, mut is_given_up) = (Ok(()), false);
+        let described = replay.describe(read, |record| {
+            let is_left_out = is(Mutant::SnapshotForgetsHandovers) && matches!(record, Record::Handed { .. });
+            if result.is_err() || is_given_up || is_left_out {
+                return;
+            }
+            match self.add(record) {
+                Ok(has_written) => is_given_up = has_written && !goes_on(),
+                Err(error) => result = Err(error),
+            }
+        });
+        result?;
+        if is_given_up {
+            return Ok(false);
         }
+        described.map_err(|error| LogError::Refused { at: self.covered, cause: error.to_string().into() })?;
+        Ok(true)
+    }
+
+    /// Makes it durable if `added` says that all is in it, and removes it otherwise. Gives its size in bytes; `None` where it was given up.
+    pub(crate) fn end<E: From<LogError>>(mut self, added: Result<bool, E>) -> Result<Option<u64>, E> {
+        let written = added.and_then(|is_all| if is_all { Ok(self.write().map(|()| true)?) } else { Ok(false) });
+        match written {
+            Ok(true) => Ok(self.writer.finish().map(Some)?),
+            not => {
+                self.writer.discard();
+                not.map(|_| None)
+            }
+        }
+    }
+
+    fn write_if_full(&mut self) -> Result<bool, LogError> {
+        if self.frame.bytes() <= FRAME_BYTES {
+            return Ok(false);
+        }
+        self.write()?;
+        Ok(true)
+    }
+
+    fn write(&mut self) -> Result<(), LogError> {
+        if self.frame.is_empty() {
+            return Ok(());
+        }
+        let body = self.frame.take(std::mem::take(&mut self.written));
+        self.writer.append(&body)?;
+        self.written = body;
+        self.written.clear();
+        Ok(())
     }
 }

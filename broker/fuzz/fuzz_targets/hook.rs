@@ -7,7 +7,7 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use tautwire_identity::{
     Attempt, Certificate, CertificateFields, Chain, Hook, HookSettings, HttpAnswer, HttpFailure, HttpRequest, Link,
-    Now, Origin, Outside, Secret, Settings, Step, limits,
+    Now, Outside, Provenance, Secret, Settings, Step, limits,
 };
 
 /// Gives this answer.
@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
         assert!(fields.iter().all(|(_, value)| !value.is_empty() && !value.contains('\0')));
     }
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(Box::<str>::from);
-    let origin = Origin {
+    let provenance = Provenance {
         listener: "tls".into(),
         address: Some([192, 0, 2, 7].into()),
         is_encrypted: true,
@@ -37,7 +37,7 @@ fuzz_target!(|input: &[u8]| {
         peer_uid: None,
     };
     let attempt = Attempt {
-        origin: Arc::new(origin),
+        provenance: Arc::new(provenance),
         client_id: text(client_id).unwrap_or_default(),
         user_name: text(user_name),
         password: Some(Secret::new(password)),

@@ -6,7 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
 use tautwire_identity::{
-    Algorithm, Attempt, Chain, JWT_METHOD, Jwt, JwtSettings, KeySet, Keys, Link, Now, Origin, Secret, Settings, Step,
+    Algorithm, Attempt, Chain, JWT_METHOD, Jwt, JwtSettings, KeySet, Keys, Link, Now, Provenance, Secret, Settings,
+    Step,
 };
 
 /// The keys of RFC 7515, appendices A.1 and A.3, of which no input has the private part. The secret is another.
@@ -22,10 +23,10 @@ fn chain(keys: KeySet) -> Arc<Chain> {
 }
 
 fn step(chain: &Arc<Chain>, token: &[u8]) -> Step {
-    let origin =
-        Origin { listener: "tls".into(), address: None, is_encrypted: true, certificate: None, peer_uid: None };
+    let provenance =
+        Provenance { listener: "tls".into(), address: None, is_encrypted: true, certificate: None, peer_uid: None };
     let attempt = Attempt {
-        origin: Arc::new(origin),
+        provenance: Arc::new(provenance),
         client_id: "".into(),
         user_name: None,
         password: None,

@@ -6,7 +6,7 @@
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use tautwire_contracts::{Catalogue, Contract, Files, Format, Limits};
+use tautwire_contracts::{Catalogue, Contract, Files, Format, LoadLimits};
 
 /// The messages that the shared vectors are about.
 const MESSAGES: [(&str, &str); 8] = [
@@ -53,7 +53,7 @@ static CONTRACTS: LazyLock<Vec<Arc<Contract>>> = LazyLock::new(|| {
         ("types.proto".to_owned(), include_str!("../../../spec/vectors/contracts/types.proto").to_owned()),
         ("legacy.proto".to_owned(), include_str!("../../../spec/vectors/contracts/legacy.proto").to_owned()),
     ]);
-    let catalogue = Catalogue::load(&files, &Limits::default()).expect("the files are right");
+    let catalogue = Catalogue::load(&files, &LoadLimits::default()).expect("the files are right");
     catalogue.contracts().to_vec()
 });
 

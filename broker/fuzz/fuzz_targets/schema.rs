@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tautwire_contracts::{Catalogue, Files, Limits, compare, discovery};
+use tautwire_contracts::{Catalogue, Files, LoadLimits, compare, discovery};
 
 const JSON_MANIFEST: &str = "[[contract]]\nname = 'a'\ntopics = 'a'\nformat = 'json'\nschema = 'a.json'\n";
 const PROTO_MANIFEST: &str = "[[contract]]\nname = 'a'\ntopics = 'a/{id}'\nformat = 'protobuf'\nschema = 'a.proto'\n";
@@ -20,7 +20,7 @@ fuzz_target!(|input: &[u8]| {
     let files = Files::from(
         [("contracts.toml", manifest), (name, schema)].map(|(name, text)| (name.to_owned(), text.to_owned())),
     );
-    let catalogue = match Catalogue::load(&files, &Limits::default()) {
+    let catalogue = match Catalogue::load(&files, &LoadLimits::default()) {
         Ok(catalogue) => catalogue,
         Err(errors) => {
             assert!(!errors.is_empty());

@@ -5,7 +5,7 @@
 use std::sync::{Arc, LazyLock};
 
 use libfuzzer_sys::fuzz_target;
-use tautwire_identity::{Attempt, Chain, Link, Now, Origin, PasswordFile, Secret, Settings, Step};
+use tautwire_identity::{Attempt, Chain, Link, Now, PasswordFile, Provenance, Secret, Settings, Step};
 
 /// `user` with the password of RFC 7677, which no input knows, as it does not know the nonce.
 const USERS: &str = "user:$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA:$scram-sha-256$i=4096$W22ZaJ0SNY7soEsUEjb6gQ$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY$wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU";
@@ -20,11 +20,11 @@ fuzz_target!(|input: &[u8]| {
     let [kind, input @ ..] = input else { return };
     let at = input.iter().position(|byte| *byte == b'\n').unwrap_or(input.len());
     let (first, last) = (&input[..at], input.get(at + 1..).unwrap_or_default());
-    let origin =
-        Origin { listener: "tls".into(), address: None, is_encrypted: true, certificate: None, peer_uid: None };
+    let provenance =
+        Provenance { listener: "tls".into(), address: None, is_encrypted: true, certificate: None, peer_uid: None };
     let method = ["SCRAM-SHA-256", "SCRAM-SHA-512", "JWT", "x"][usize::from(kind % 4)];
     let attempt = Attempt {
-        origin: Arc::new(origin),
+        provenance: Arc::new(provenance),
         client_id: "".into(),
         user_name: None,
         password: None,

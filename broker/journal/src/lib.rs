@@ -33,8 +33,8 @@ pub use log::{
     SEGMENT_MAX_BYTES, SEGMENT_MIN_BYTES, SPARES_MAX, Settings,
 };
 pub use numbers::{Epoch, LogId, Position, SegmentNumber, SessionId, ShardNumber, TurnNumber};
-pub use reader::{Damage, DamageKind, End, Reader, Step, Suspects, Torn};
-pub use snapshot::{SnapshotReader, SnapshotWriter, Snapshots};
+pub use reader::{Damage, DamageKind, DurableFrames, End, Reader, Step, Suspects, Torn};
+pub use snapshot::{NamedSnapshot, SnapshotReader, SnapshotWriter, Snapshots, UnreadSnapshots};
 #[cfg(feature = "lying-disk")]
 pub use writer::SteppedWriter;
 pub use writer::{PUT_OFF_MS, Port, PostError, RING_FRAMES, RING_MAX_BYTES, WriterHandle, WriterThread};

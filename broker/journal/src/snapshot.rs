@@ -145,8 +145,42 @@ impl<D: Disk> Snapshots<D> {
     /// As for [`SnapshotReader::newest`].
     pub fn of(disk: &D) -> Result<Snapshots<D>, LogError> {
         let mut snapshots = Snapshots { whole: None, damaged: Vec::new() };
+        let mut unread = UnreadSnapshots::of(disk)?;
+        while let Some((name, reader)) = unread.next_newest()? {
+            if let Some(mut reader) = reader
+                && reader.read_to_end(|_| {})?
+            {
+                snapshots.whole = Some(SnapshotReader::over(reader.file, reader.header));
+                break;
+            }
+            snapshots.damaged.push(name);
+        }
+        Ok(snapshots)
+    }
+}
+
+/// The name of a snapshot, and its reader, which is missing where the header is damaged.
+pub type NamedSnapshot<D> = (String, Option<SnapshotReader<D>>);
+
+/// The snapshots of a directory, of which only the headers are read. For those who use what they read and begin anew if it
+/// turns out that a snapshot is not whole.
+#[derive(Debug)]
+pub struct UnreadSnapshots<D: Disk> {
+    disk: D,
+    /// With positions in order; `None` where there is no log yet.
+    found: Option<(LogId, Vec<Position>)>,
+}
+
+impl<D: Disk> UnreadSnapshots<D> {
+    /// Looks at the names.
+    ///
+    /// # Errors
+    /// As for [`SnapshotReader::newest`].
+    pub fn of(disk: &D) -> Result<UnreadSnapshots<D>, LogError> {
         let names = disk.list()?;
-        let Some(log) = read_version_file(disk, &names)? else { return Ok(snapshots) };
+        let Some(log) = read_version_file(disk, &names)? else {
+            return Ok(UnreadSnapshots { disk: disk.clone(), found: None });
+        };
         let mut positions: Vec<Position> = Vec::new();
         for name in names {
             if let Some(Name::Snapshot(position)) = Name::parse(&name) {
@@ -154,21 +188,25 @@ impl<D: Disk> Snapshots<D> {
             }
         }
         positions.sort_unstable();
-        for position in positions.into_iter().rev() {
-            let name = Name::Snapshot(position).to_string();
-            let header = read_header(disk, &name)?;
-            let fits =
-                |header: &Header| header.kind == FileKind::Snapshot && header.after == position && header.log == log;
-            if let Some(header) = header.ok().filter(fits) {
-                let mut reader = SnapshotReader::<D>::over(disk.open(&name)?, header);
-                if reader.is_whole()? {
-                    snapshots.whole = Some(SnapshotReader::over(reader.file, header));
-                    break;
-                }
-            }
-            snapshots.damaged.push(name);
-        }
-        Ok(snapshots)
+        Ok(UnreadSnapshots { disk: disk.clone(), found: Some((log, positions)) })
+    }
+
+    /// The newest one that has not been given yet.
+    ///
+    /// # Errors
+    /// [`LogError::Newer`], or those of the disk.
+    pub fn next_newest(&mut self) -> Result<Option<NamedSnapshot<D>>, LogError> {
+        let Some((log, positions)) = &mut self.found else { return Ok(None) };
+        let Some(position) = positions.pop() else { return Ok(None) };
+        let name = Name::Snapshot(position).to_string();
+        let fits =
+            |header: &Header| header.kind == FileKind::Snapshot && header.after == position && header.log == *log;
+        let header = read_header(&self.disk, &name)?.ok().filter(fits);
+        let reader = match header {
+            Some(header) => Some(SnapshotReader::over(self.disk.open(&name)?, header)),
+            None => None,
+        };
+        Ok(Some((name, reader)))
     }
 }
 
@@ -244,12 +282,20 @@ impl<D: Disk> SnapshotReader<D> {
         Ok(Some(found.frame(&self.buffer, offset)))
     }
 
-    /// Reads to the end. A snapshot that the disk does not read is not whole.
-    fn is_whole(&mut self) -> Result<bool, LogError> {
+    /// Whether the snapshot is whole, once [`SnapshotReader::step`] has given `None`.
+    pub fn is_whole(&self) -> bool {
+        self.at == self.header.bytes
+    }
+
+    /// Shows `visit` all frames, and says whether the snapshot is whole. One that the disk does not read is not.
+    ///
+    /// # Errors
+    /// Those of the disk that are not about reading.
+    pub fn read_to_end(&mut self, mut visit: impl FnMut(Frame<'_>)) -> Result<bool, LogError> {
         loop {
             match self.step() {
-                Ok(Some(_)) => {}
-                Ok(None) => return Ok(self.at == self.header.bytes),
+                Ok(Some(frame)) => visit(frame),
+                Ok(None) => return Ok(self.is_whole()),
                 Err(LogError::Disk(error)) if error.operation == Operation::Read => {
                     log::warn!("{error}");
                     return Ok(false);

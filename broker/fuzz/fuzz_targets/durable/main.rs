@@ -9,6 +9,8 @@ mod support;
 
 mod client;
 mod life;
+#[cfg(feature = "mutants")]
+mod mutants;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +40,8 @@ const GROUP: &str = "$share/all/#";
 const OBSERVER: &str = "observer";
 
 fuzz_target!(|input: &[u8]| {
+    #[cfg(feature = "mutants")]
+    mutants::put_in();
     let mut play = Play { rest: input, steps: 0 };
     let mut world = World::new(play.byte(), play.byte());
     while play.goes_on() {

@@ -1,11 +1,13 @@
 //! Reading a log: frames in order, and what is missing.
 
 mod damage;
+mod durable;
 mod file;
 mod segments;
 mod suspects;
 
 pub use damage::{Damage, DamageKind, End, Suspects, Torn};
+pub use durable::DurableFrames;
 use file::Content;
 pub(crate) use file::{read_header, read_in_pieces, read_version_file};
 pub(crate) use segments::{SegmentFile, Segments};

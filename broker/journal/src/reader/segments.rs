@@ -49,6 +49,12 @@ impl SegmentFile {
         parse(bytes, offset, position, self.header.epoch)
     }
 
+    /// The frame at `at` of the segment, if one counts there, of which a piece has been read: it begins at `offset` of that.
+    pub(super) fn frame_in(&self, piece: &[u8], offset: usize, at: u64) -> Option<Placed> {
+        let position = self.position(usize::try_from(at).ok()?).filter(|position| *position <= self.limit)?;
+        parse(piece, offset, position, self.header.epoch)
+    }
+
     /// Whether a frame was begun at `offset` that would count, be it whole or not.
     pub(crate) fn looks_begun(&self, bytes: &[u8], offset: usize) -> bool {
         let position = self.position(offset).filter(|position| *position <= self.limit);
@@ -153,6 +159,11 @@ impl Segments {
 
     pub(super) fn take_damage(&mut self) -> Option<Damage> {
         self.damage.pop_front()
+    }
+
+    /// Whether there is damage that is not told yet.
+    pub(super) fn is_damaged(&self) -> bool {
+        !self.damage.is_empty()
     }
 
     pub(super) fn put_damage(&mut self, damage: Damage) {

@@ -148,6 +148,15 @@ impl Record<'_> {
         }
     }
 
+    /// The message that the record names, where it names one.
+    pub fn message(&self) -> Option<MessageId> {
+        match self {
+            Record::Queued { delivery, .. } | Record::Started { delivery, .. } => Some(delivery.message),
+            Record::RetainedSet { message, .. } | Record::Handed { message, .. } => Some(*message),
+            _ => None,
+        }
+    }
+
     /// The topic or filter that the record names, where it names one.
     pub fn topic(&self) -> Option<&str> {
         match self {

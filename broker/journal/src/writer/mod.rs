@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use rtrb::RingBuffer;
+use tautwire_message::{DurationCounts, Durations};
 
 use crate::disk::{Disk, DiskError, Operation};
 use crate::error::LogError;
@@ -53,6 +54,8 @@ struct Shared {
     durable: AtomicU64,
     /// Groups made durable so far.
     groups: AtomicU64,
+    /// How long each of them took.
+    sync_times: DurationCounts,
     /// Bytes of all segments that hold frames.
     held_bytes: AtomicU64,
     /// The next frame's place in the order of all shards.
@@ -157,6 +160,11 @@ impl WriterHandle {
         self.shared.groups.load(Ordering::Relaxed)
     }
 
+    /// How long they took.
+    pub fn sync_times(&self) -> Durations {
+        self.shared.sync_times.read()
+    }
+
     /// Bytes of all segments that hold frames, which a restart would have to read: a measure for when to take a snapshot.
     pub fn held_bytes(&self) -> u64 {
         self.shared.held_bytes.load(Ordering::Relaxed)
@@ -231,6 +239,7 @@ impl Shared {
             closing: AtomicBool::new(false),
             durable: AtomicU64::new(log.durable().0),
             groups: AtomicU64::new(0),
+            sync_times: DurationCounts::default(),
             held_bytes: AtomicU64::new(log.held_bytes()),
             snapshot_bytes: AtomicU64::new(0),
             snapshot_failures: AtomicU64::new(0),

@@ -129,7 +129,10 @@ impl<D: Disk> Writer<D> {
         if took {
             self.take_delivery(preparer)?;
             let Writer { log, sources, shared, wake, .. } = self;
+            let began = Instant::now();
             let position = log.commit_and_tell(|| tell_written(sources, shared, wake))?;
+            let took_us = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            self.shared.sync_times.count(took_us, 1);
             self.tell(position);
         }
         Ok(took)

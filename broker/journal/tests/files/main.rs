@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tautwire_journal::disk::{Disk, DiskFile, Faults, LyingDisk};
 use tautwire_journal::record::Record;
 use tautwire_journal::{
-    DamageKind, Directory, Epoch, Log, LogError, LogId, OnDamage, Position, Reader, Recovery, SEGMENT_MIN_BYTES,
-    SessionId, Settings, ShardNumber, SnapshotReader, SnapshotWriter, Step, TurnNumber, WriterThread, check,
+    DamageKind, Directory, DurableFrames, Epoch, Log, LogError, LogId, OnDamage, Position, Reader, Recovery,
+    SEGMENT_MIN_BYTES, SessionId, Settings, ShardNumber, SnapshotReader, SnapshotWriter, Step, TurnNumber,
+    WriterThread, check,
 };
 
 const ID: LogId = LogId(0xABCD);
@@ -256,6 +257,52 @@ fn frames_that_are_covered_do_not_matter_even_in_the_midst_of_a_group() {
     // That nothing but what is covered was lost cannot be told within a group.
     assert_eq!((bodies(0), bodies(8_192)), (vec![0, 2, 3, 4, 5, 6], vec![0, 2, 3, 4, 5, 6]));
     assert_eq!(bodies(8_192 + 128), vec![4, 5, 6]);
+}
+
+#[test]
+fn what_is_durable_is_read_in_pieces_as_it_is_in_whole_segments() {
+    let disk = LyingDisk::new(11);
+    for life in 1..=4 {
+        let (mut log, ..) = open(&disk, life, Position::START, OnDamage::Refuse).expect("is whole");
+        for turn in 1..=40 {
+            let body = vec![life as u8; 3_000 * (turn as usize % 5)];
+            log.append(ShardNumber(0), TurnNumber(turn), &body).expect("fits");
+            // The last one of each life is not there, and its place is.
+            if turn % 3 == 0 {
+                log.commit().expect("no faults");
+                log.prepare(0).expect("no faults");
+            }
+        }
+        drop(log);
+        disk.crash();
+    }
+    let whole = |covered| {
+        let mut reader = Reader::open(&disk, covered).expect("no faults");
+        let mut frames = Vec::new();
+        while let Some(Step::Frame(frame)) = reader.step().expect("no faults") {
+            frames.push((frame.position, frame.body.len()));
+        }
+        (frames, reader.end().map(|end| end.last))
+    };
+    let in_pieces = |covered| {
+        let mut reader = DurableFrames::open(&disk, covered).expect("no faults");
+        let mut frames = Vec::new();
+        while let Some(frame) = reader.step().expect("no faults") {
+            frames.push((frame.position, frame.body.len()));
+        }
+        (frames, Some(reader.last()))
+    };
+    let all = whole(Position::START);
+    assert_eq!(all.0.len(), 4 * 39);
+    assert_eq!(in_pieces(Position::START), all);
+    for (covered, _) in &all.0 {
+        assert_eq!(in_pieces(*covered), whole(*covered), "{covered:?}");
+    }
+    // Before a hole it ends.
+    let (at, _) = all.0[1];
+    disk.flip_bit(FIRST_SEGMENT, at.0 + 50, 0);
+    let (left, last) = in_pieces(Position::START);
+    assert!(left[..] == all.0[..1] && last < Some(at), "{} {last:?}", left.len());
 }
 
 #[test]

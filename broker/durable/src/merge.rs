@@ -1,0 +1,263 @@
+//! The next snapshot, from the last one and the log behind it, without holding in memory what topics retain: of a million messages
+//! most have not changed since the last snapshot, and go from file to file.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use tautwire_journal::record::{Record, Records};
+use tautwire_journal::{Disk, DurableFrames, LogError, Position, Reader, SnapshotReader, Step, UnreadSnapshots};
+use tautwire_message::{MessageId, MessageRef};
+use tautwire_session::{LATE_CHANGES_MAX, Record as Kept, RetainedChange};
+
+use crate::compactor::CompactError;
+use crate::cooling::ColdStore;
+use crate::inspection::read_snapshot;
+use crate::last_changes::LastChanges;
+use crate::mutant::{Mutant, is};
+use crate::recovery::{Recovery, RecoveryError};
+use crate::snapshot::{SnapshotHead, SnapshotInMaking, write_snapshot};
+
+/// What is in memory whatever the state is: pieces of the log and of both snapshots.
+const BUFFERS_BYTES: usize = 6 << 20;
+
+/// Makes a snapshot of what the log has come to with the frame that `head` names, which is durable. Reads what is on disk; the log may be
+/// written meanwhile, but nothing else may remove what it has retired. Messages of sessions for which there is no memory go to `store`. Gives
+/// the size of the snapshot in bytes; `None` where `goes_on` has said that it is to be given up.
+///
+/// # Errors
+/// See [`CompactError`]. There is no new snapshot then.
+pub fn compact<D: Disk>(
+    disk: &D,
+    head: SnapshotHead,
+    store: &mut dyn ColdStore,
+    goes_on: impl Fn() -> bool,
+) -> Result<Option<u64>, CompactError> {
+    match merge(disk, head, store, &goes_on) {
+        Ok(made) => Ok(made),
+        Err(NotMerged::Failed(error)) => Err(error),
+        Err(NotMerged::Unfit) => put_together(disk, head, store, &goes_on),
+    }
+}
+
+/// Why a snapshot could not be made by merging.
+enum NotMerged {
+    /// Something is not whole, or a record names a message that is not in its own frame: the format allows it, although nothing of
+    /// ours writes it.
+    Unfit,
+    Failed(CompactError),
+}
+
+impl From<LogError> for NotMerged {
+    fn from(error: LogError) -> NotMerged {
+        NotMerged::Failed(error.into())
+    }
+}
+
+impl From<RecoveryError> for NotMerged {
+    fn from(error: RecoveryError) -> NotMerged {
+        NotMerged::Failed(error.into())
+    }
+}
+
+/// The same with all of the state in memory, and a reader that says what is damaged.
+fn put_together<D: Disk>(
+    disk: &D,
+    head: SnapshotHead,
+    store: &mut dyn ColdStore,
+    goes_on: &impl Fn() -> bool,
+) -> Result<Option<u64>, CompactError> {
+    let mut recovery = Recovery::new(store.ledger()).cooling_into(&mut *store);
+    recovery.besides_bytes = BUFFERS_BYTES;
+    let mut covered = read_snapshot(disk, &mut recovery)?.covered;
+    let mut reader = Reader::open(disk, covered)?;
+    // It ends earlier where the last frames are no turns.
+    while covered < head.covered
+        && let Some(step) = reader.step()?
+    {
+        match step {
+            Step::Frame(frame) if frame.position <= head.covered => {
+                covered = frame.position;
+                recovery.frame(frame.body)?;
+            }
+            Step::Frame(_) => break,
+            Step::Damage(damage) => return Err(LogError::Damaged(Box::new(damage)).into()),
+        }
+        if !goes_on() {
+            return Ok(None);
+        }
+    }
+    let replay = recovery.finish();
+    Ok(write_snapshot(&replay, disk, head, |cold| store.read(cold), goes_on)?)
+}
+
+fn merge<D: Disk>(
+    disk: &D,
+    head: SnapshotHead,
+    store: &mut dyn ColdStore,
+    goes_on: &impl Fn() -> bool,
+) -> Result<Option<u64>, NotMerged> {
+    let last = match UnreadSnapshots::of(disk)?.next_newest()? {
+        Some((_, None)) => return Err(NotMerged::Unfit),
+        Some((_, reader)) => reader,
+        None => None,
+    };
+    let covered = last.as_ref().map_or(Position::START, SnapshotReader::covered);
+    let mut changes = LastChanges::default();
+    if !each_frame(disk, covered..head.covered, goes_on, |body| note_changes(body, &mut changes))? {
+        return Ok(None);
+    }
+    changes.settle();
+    let mut recovery = Recovery::new(store.ledger()).cooling_into(&mut *store);
+    recovery.besides_bytes = BUFFERS_BYTES + changes.held_bytes();
+    let mut merging = Merging { recovery, changes, snapshot: SnapshotInMaking::begin(disk, head)? };
+    let merged = merging.take_all(disk, last, covered..head.covered, goes_on);
+    let Merging { recovery, mut snapshot, .. } = merging;
+    let replay = recovery.finish();
+    let added = merged.and_then(|is_all| Ok(is_all && snapshot.add_all(&replay, |cold| store.read(cold), goes_on)?));
+    snapshot.end(added)
+}
+
+/// Calls `visit` with the bodies of the frames of the log behind `range.start` up to `range.end`, all of which are durable. Says whether that
+/// were all: `goes_on` may have said that no more are wanted.
+fn each_frame<D: Disk>(
+    disk: &D,
+    range: Range<Position>,
+    goes_on: &impl Fn() -> bool,
+    mut visit: impl FnMut(&[u8]) -> Result<(), NotMerged>,
+) -> Result<bool, NotMerged> {
+    let mut frames = DurableFrames::open(disk, range.start)?;
+    while frames.last() < range.end
+        && let Some(frame) = frames.step()?
+        && frame.position <= range.end
+    {
+        if !(is(Mutant::SnapshotEndsOneFrameEarly) && frame.position == range.end) {
+            visit(frame.body)?;
+        }
+        if !goes_on() {
+            return Ok(false);
+        }
+    }
+    if frames.last() < range.end {
+        return Err(NotMerged::Unfit);
+    }
+    Ok(true)
+}
+
+/// The messages of a frame, and whether the recovery has them.
+type MessagesOfFrame<'a> = HashMap<MessageId, (MessageRef<'a>, bool)>;
+
+fn note_changes(body: &[u8], changes: &mut LastChanges) -> Result<(), NotMerged> {
+    let mut messages = MessagesOfFrame::new();
+    for record in Records::new(body) {
+        match record.map_err(RecoveryError::Record)? {
+            Record::Message(message) => {
+                messages.entry(message.id).or_insert((message, false));
+            }
+            Record::RetainedSet { sequence, message } => {
+                let (message, _) = messages.get(&message).ok_or(NotMerged::Unfit)?;
+                changes.note(message.topic, sequence);
+            }
+            Record::RetainedCleared { sequence, topic } => changes.note(topic, sequence),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Where a frame is from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Snapshot,
+    Log,
+}
+
+struct Merging<'s, D: Disk> {
+    /// All but what topics retain.
+    recovery: Recovery<'s>,
+    changes: LastChanges,
+    snapshot: SnapshotInMaking<D>,
+}
+
+impl<D: Disk> Merging<'_, D> {
+    /// Takes the last snapshot and the frames of the log behind it; says whether that were all.
+    fn take_all(
+        &mut self,
+        disk: &D,
+        last: Option<SnapshotReader<D>>,
+        range: Range<Position>,
+        goes_on: &impl Fn() -> bool,
+    ) -> Result<bool, NotMerged> {
+        if let Some(mut last) = last {
+            while let Some(frame) = last.step()? {
+                self.take(frame.body, Source::Snapshot)?;
+                if !goes_on() {
+                    return Ok(false);
+                }
+            }
+            if !last.is_whole() {
+                return Err(NotMerged::Unfit);
+            }
+        }
+        each_frame(disk, range, goes_on, |body| {
+            self.recovery.begin_frame();
+            self.take(body, Source::Log)
+        })
+    }
+
+    fn take(&mut self, body: &[u8], from: Source) -> Result<(), NotMerged> {
+        let mut messages = MessagesOfFrame::new();
+        for record in Records::new(body) {
+            let record = record.map_err(RecoveryError::Record)?;
+            match record {
+                Record::Message(message) => {
+                    messages.entry(message.id).or_insert((message, false));
+                }
+                Record::RetainedSet { sequence, message } => {
+                    let (message, _) = messages.get(&message).ok_or(NotMerged::Unfit)?;
+                    self.count(sequence)?;
+                    if self.is_last(message.topic, sequence, from) {
+                        self.snapshot.add_retained(sequence, message)?;
+                    }
+                }
+                Record::RetainedCleared { sequence, topic } => {
+                    self.count(sequence)?;
+                    if self.is_last(topic, sequence, from) && self.may_be_followed_by_older(sequence) {
+                        let change = &RetainedChange::Cleared(topic.into());
+                        self.snapshot.add(&Kept::Retained { sequence, change })?;
+                    }
+                }
+                record => self.take_other(&record, &mut messages)?,
+            }
+        }
+        self.recovery.end_frame(body.len());
+        Ok(())
+    }
+
+    fn take_other(&mut self, record: &Record<'_>, messages: &mut MessagesOfFrame<'_>) -> Result<(), NotMerged> {
+        if let Some((message, is_taken @ false)) = record.message().and_then(|id| messages.get_mut(&id)) {
+            self.recovery.record(&Record::Message(*message))?;
+            *is_taken = true;
+        }
+        match self.recovery.record(record) {
+            Err(RecoveryError::MessageMissing(_)) => Err(NotMerged::Unfit),
+            taken => Ok(taken?),
+        }
+    }
+
+    /// The numbers of changes go on behind this one.
+    fn count(&mut self, sequence: u64) -> Result<(), RecoveryError> {
+        self.recovery.record(&Record::Counted { last_session: 0, last_sequence: sequence })
+    }
+
+    fn is_last(&mut self, topic: &str, sequence: u64, from: Source) -> bool {
+        match from {
+            Source::Snapshot => self.changes.leave(topic, sequence),
+            Source::Log => self.changes.have(topic, sequence),
+        }
+    }
+
+    fn may_be_followed_by_older(&self, sequence: u64) -> bool {
+        let newest = self.recovery.replay.last_sequence().max(self.changes.last_sequence());
+        newest.saturating_sub(sequence) <= LATE_CHANGES_MAX
+    }
+}

@@ -1,0 +1,426 @@
+//! Snapshots made of the last one and the log behind it: they lead to the state that the whole log leads to.
+
+use tautwire_durable::{ColdStore, FrameWriter, NoColdStore, Recovery, SnapshotHead, compact, read_snapshot};
+use tautwire_journal::disk::LyingDisk;
+use tautwire_journal::record::{Record as OnDisk, Records};
+use tautwire_journal::{
+    Disk, Epoch, Log, LogId, Position, Reader, SEGMENT_MIN_BYTES, Settings, ShardNumber, SnapshotReader,
+    SnapshotWriter, Step, TurnNumber,
+};
+use tautwire_message::{Cold, Message, MessageId, MessageRef};
+use tautwire_protocol::QoS;
+use tautwire_session::{
+    Change, LATE_CHANGES_MAX, PendingMessage, Record, Replay, RetainedChange, SessionNumber, SubscriptionIds,
+};
+
+const ID: LogId = LogId(7);
+
+fn epoch(number: u64) -> Epoch {
+    Epoch::new(number).expect("not 0")
+}
+
+fn message(number: u64, topic: &str) -> Message {
+    let payload = number.to_le_bytes().repeat(25 + number as usize % 60);
+    MessageRef {
+        id: MessageId { run: 1, number },
+        topic,
+        properties: &[],
+        payload: &payload,
+        qos: QoS::AtLeastOnce,
+        retain: true,
+        expires_at_ms: None,
+    }
+    .to_message()
+}
+
+fn queued(message: Message) -> Change {
+    Change::Queued(PendingMessage {
+        message: message.into(),
+        qos: QoS::AtLeastOnce,
+        retain: false,
+        subscription_ids: SubscriptionIds::None,
+        share: None,
+    })
+}
+
+/// A source of numbers that is the same for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// A log that is written, and the state that its frames lead to.
+struct Written {
+    disk: LyingDisk,
+    log: Log<LyingDisk>,
+    expected: Recovery<'static>,
+    turns: u64,
+}
+
+impl Written {
+    fn begin(seed: u64) -> Written {
+        let disk = LyingDisk::new(seed);
+        let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
+        let (log, _) = Log::open(&disk, settings, Position::START, epoch(1), ID, 0, |_| Ok(())).expect("is empty");
+        Written { disk, log, expected: Recovery::new(None), turns: 0 }
+    }
+
+    fn write(&mut self, records: &[Record<'_>]) {
+        let mut frame = FrameWriter::default();
+        records.iter().for_each(|record| frame.add(record));
+        let body = frame.take(Vec::new());
+        self.expected.frame(&body).expect("fits");
+        self.turns += 1;
+        self.log.append(ShardNumber(0), TurnNumber(self.turns), &body).expect("fits");
+        self.log.commit().expect("no faults");
+        self.log.prepare(0).expect("no faults");
+    }
+
+    fn compact(&mut self) {
+        self.compact_into(&mut NoColdStore);
+    }
+
+    fn compact_into(&mut self, store: &mut dyn ColdStore) {
+        let head = self.head();
+        compact(&self.disk, head, store, || true).expect("is whole").expect("is not given up");
+        self.log.release(head.covered).expect("no faults");
+    }
+
+    fn head(&self) -> SnapshotHead {
+        SnapshotHead { log: ID, epoch: epoch(99), covered: self.log.durable(), now_ms: 0 }
+    }
+}
+
+/// What is on the disk.
+fn read(disk: &LyingDisk) -> Replay {
+    let mut recovery = Recovery::new(None);
+    let covered = read_snapshot(disk, &mut recovery).expect("no faults").covered;
+    let mut reader = Reader::open(disk, covered).expect("no faults");
+    while let Some(step) = reader.step().expect("no faults") {
+        let Step::Frame(frame) = step else { panic!("{step:?}") };
+        recovery.frame(frame.body).expect("fits");
+    }
+    recovery.finish()
+}
+
+/// Nobody may want to put anything there: what topics retain goes from file to file.
+struct Unwanted;
+
+impl ColdStore for Unwanted {
+    fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
+        assert!(messages.is_empty(), "{} messages were in memory", messages.len());
+        Vec::new()
+    }
+
+    fn read(&mut self, _: &Cold) -> Option<Message> {
+        None
+    }
+
+    fn is_wanted(&self) -> bool {
+        panic!("a message is in memory")
+    }
+}
+
+/// The state as records, with what topics retain in their order.
+fn described(replay: &Replay) -> Vec<u8> {
+    let mut frame = FrameWriter::default();
+    replay.describe(|_| None, |record| frame.add(record)).expect("nothing is cold");
+    frame.take(Vec::new())
+}
+
+/// How many messages are retained by the records of the last snapshot, and the topics that it says are cleared.
+fn of_snapshot(disk: &LyingDisk) -> (usize, Vec<String>) {
+    let mut snapshot = SnapshotReader::newest(disk).expect("no faults").expect("is there");
+    let (mut set, mut cleared) = (0, Vec::new());
+    while let Some(frame) = snapshot.step().expect("no faults") {
+        for record in Records::new(frame.body) {
+            match record.expect("is whole") {
+                OnDisk::RetainedSet { .. } => set += 1,
+                OnDisk::RetainedCleared { topic, .. } => cleared.push(topic.to_owned()),
+                _ => {}
+            }
+        }
+    }
+    (set, cleared)
+}
+
+fn names(disk: &LyingDisk) -> Vec<String> {
+    let mut names = disk.list().expect("no faults");
+    names.sort_unstable();
+    names
+}
+
+fn set(message: Message) -> RetainedChange {
+    RetainedChange::Set(message)
+}
+
+#[test]
+fn a_snapshot_of_a_snapshot_is_the_state_whatever_has_changed_and_in_which_order() {
+    for seed in 0..20 {
+        let mut random = Random(seed);
+        let mut written = Written::begin(seed);
+        let (one, mut number, mut sequence) = (SessionNumber(1), 0, 0);
+        written.write(&[Record::Opened { session: one, client_id: "a", at_ms: 1 }]);
+        // Changes that took effect, and are written down later.
+        let mut late: Vec<(u64, RetainedChange)> = Vec::new();
+        for _ in 0..300 {
+            number += 1;
+            let topic = format!("t/{}", random.below(12));
+            match random.below(20) {
+                0 => written.compact(),
+                1..3 => {
+                    let change = queued(message(number, &topic));
+                    written.write(&[Record::Changed { session: one, change: &change, packet_id: None }]);
+                }
+                // One message is queued and retained in one frame.
+                3..5 => {
+                    sequence += 1;
+                    let message = message(number, &topic);
+                    let (queued, change) = (queued(message.clone()), set(message));
+                    written.write(&[
+                        Record::Changed { session: one, change: &queued, packet_id: None },
+                        Record::Retained { sequence, change: &change },
+                    ]);
+                }
+                kind => {
+                    sequence += 1;
+                    let cleared = RetainedChange::Cleared(topic.as_str().into());
+                    let change = if kind < 9 { cleared } else { set(message(number, &topic)) };
+                    if random.below(4) == 0 {
+                        late.push((sequence, change));
+                    } else {
+                        written.write(&[Record::Retained { sequence, change: &change }]);
+                    }
+                }
+            }
+            if random.below(10) == 0 {
+                for (sequence, change) in late.drain(..) {
+                    written.write(&[Record::Retained { sequence, change: &change }]);
+                }
+            }
+        }
+        written.compact();
+        let found = read(&written.disk);
+        assert_eq!(of_snapshot(&written.disk).0, found.retained().count(), "seed {seed}: nothing is there twice");
+        assert_eq!(described(&found), described(&written.expected.finish()), "seed {seed}");
+    }
+}
+
+#[test]
+fn what_has_not_changed_is_not_held_in_memory_but_is_in_the_next_snapshot() {
+    let mut written = Written::begin(3);
+    for number in 1..=2_000 {
+        let change = set(message(number, &format!("t/{number}")));
+        written.write(&[Record::Retained { sequence: number, change: &change }]);
+    }
+    written.compact_into(&mut Unwanted);
+    let change = RetainedChange::Cleared("t/7".into());
+    written.write(&[Record::Retained { sequence: 2_001, change: &change }]);
+    for _ in 0..3 {
+        written.compact_into(&mut Unwanted);
+    }
+    let found = read(&written.disk);
+    assert_eq!((found.retained().count(), found.last_sequence()), (1_999, 2_001));
+    assert_eq!(described(&found), described(&written.expected.finish()));
+}
+
+#[test]
+fn a_topic_that_was_cleared_so_long_ago_that_no_older_change_can_follow_is_forgotten() {
+    let mut written = Written::begin(4);
+    let clear = |written: &mut Written, sequence, topic: &str| {
+        written.write(&[Record::Retained { sequence, change: &RetainedChange::Cleared(topic.into()) }]);
+    };
+    clear(&mut written, 1, "long ago");
+    clear(&mut written, 2, "just in time");
+    let change = set(message(3, "kept"));
+    written.write(&[Record::Retained { sequence: 2 + LATE_CHANGES_MAX, change: &change }]);
+    written.compact();
+    assert_eq!(of_snapshot(&written.disk), (1, vec!["just in time".to_owned()]));
+    // The snapshot knows of a change that is later by so much, and the log behind it does not.
+    clear(&mut written, 1, "late");
+    written.compact();
+    assert_eq!(of_snapshot(&written.disk), (1, vec!["just in time".to_owned()]));
+    clear(&mut written, 3 + LATE_CHANGES_MAX, "now");
+    written.compact();
+    assert_eq!(of_snapshot(&written.disk), (1, vec!["now".to_owned()]));
+}
+
+/// A snapshot of the log's first frames that can only be put together with all of it in memory, since it names a message of an earlier frame.
+fn snapshot_unfit_to_merge(written: &Written) {
+    let mut frame = FrameWriter::default();
+    frame.add(&Record::Opened { session: SessionNumber(1), client_id: "a", at_ms: 1 });
+    frame.add(&Record::Retained { sequence: 1, change: &set(message(1, "t")) });
+    let first = frame.take(Vec::new());
+    frame.know(message(1, "t").id());
+    let change = queued(message(1, "t"));
+    frame.add(&Record::Changed { session: SessionNumber(1), change: &change, packet_id: None });
+    let covered = written.log.durable();
+    let mut snapshot = SnapshotWriter::begin(&written.disk, ID, epoch(2), covered, 0).expect("no faults");
+    snapshot.append(&first).expect("no faults");
+    snapshot.append(&frame.take(Vec::new())).expect("no faults");
+    snapshot.finish().expect("no faults");
+}
+
+fn write_queued(written: &mut Written, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        let change = queued(message(number, "t"));
+        written.write(&[Record::Changed { session: SessionNumber(1), change: &change, packet_id: None }]);
+    }
+}
+
+#[test]
+fn a_snapshot_has_the_frames_up_to_the_one_that_it_covers_and_no_other() {
+    for is_unfit in [false, true] {
+        let mut written = Written::begin(6);
+        written.write(&[Record::Opened { session: SessionNumber(1), client_id: "a", at_ms: 1 }]);
+        if is_unfit {
+            snapshot_unfit_to_merge(&written);
+        }
+        write_queued(&mut written, 2..7);
+        let head = written.head();
+        write_queued(&mut written, 7..12);
+        let before = described(&read(&written.disk));
+        compact(&written.disk, head, &mut NoColdStore, || true).expect("is whole").expect("is not given up");
+        assert!(
+            names(&written.disk).contains(&format!("snapshot-{:016x}", head.covered.0)),
+            "{:?}",
+            names(&written.disk)
+        );
+        // A frame too many would queue its message twice, and one too few would lose it.
+        assert_eq!(described(&read(&written.disk)), before, "unfit to merge: {is_unfit}");
+    }
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_merged_is_given_up_as_well() {
+    let mut written = Written::begin(6);
+    written.write(&[Record::Opened { session: SessionNumber(1), client_id: "a", at_ms: 1 }]);
+    snapshot_unfit_to_merge(&written);
+    write_queued(&mut written, 2..7);
+    let (head, before) = (written.head(), names(&written.disk));
+    let is_given_up_after = |frames: usize| {
+        let left = std::cell::Cell::new(frames);
+        let goes_on = || left.replace(left.get().saturating_sub(1)) > 0;
+        compact(&written.disk, head, &mut NoColdStore, goes_on).expect("is whole").is_none()
+    };
+    // The five frames of the log and the first of the snapshot, before it turns out that they cannot be merged; then those of the log again.
+    for frames in 0..11 {
+        assert!(is_given_up_after(frames), "{frames}");
+        assert_eq!(names(&written.disk), before);
+    }
+    assert!(!is_given_up_after(100));
+}
+
+/// Nothing of ours writes such a snapshot, and the format allows it.
+#[test]
+fn a_snapshot_whose_records_name_messages_of_earlier_frames_is_understood() {
+    let disk = LyingDisk::new(5);
+    let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
+    let (log, _) = Log::open(&disk, settings, Position::START, epoch(1), ID, 0, |_| Ok(())).expect("is empty");
+    let (retained, change) = (set(message(1, "t")), queued(message(1, "t")));
+    let mut frame = FrameWriter::default();
+    frame.add(&Record::Opened { session: SessionNumber(1), client_id: "a", at_ms: 1 });
+    frame.add(&Record::Retained { sequence: 1, change: &retained });
+    let first = frame.take(Vec::new());
+    frame.know(message(1, "t").id());
+    frame.add(&Record::Changed { session: SessionNumber(1), change: &change, packet_id: None });
+    let mut snapshot = SnapshotWriter::begin(&disk, ID, epoch(2), Position(4_096), 0).expect("no faults");
+    snapshot.append(&first).expect("no faults");
+    snapshot.append(&frame.take(Vec::new())).expect("no faults");
+    snapshot.finish().expect("no faults");
+    let before = described(&read(&disk));
+    let head = SnapshotHead { log: log.id(), epoch: epoch(3), covered: Position(8_192), now_ms: 0 };
+    compact(&disk, head, &mut NoColdStore, || true).expect("is understood").expect("is not given up");
+    assert_eq!(described(&read(&disk)), before);
+}
+
+/// Remembers the most that it was told.
+#[derive(Default)]
+struct Told(usize);
+
+impl ColdStore for Told {
+    fn write(&mut self, messages: &[Message]) -> Vec<Option<Cold>> {
+        NoColdStore.write(messages)
+    }
+
+    fn read(&mut self, _: &Cold) -> Option<Message> {
+        None
+    }
+
+    fn is_wanted(&self) -> bool {
+        false
+    }
+
+    fn note_held(&mut self, bytes: usize) {
+        self.0 = self.0.max(bytes);
+    }
+}
+
+#[test]
+fn the_store_is_told_what_sessions_and_topics_take_at_a_start_and_where_all_of_the_state_is_put_together() {
+    const TOPICS: u64 = 2_000;
+    const TOPIC_BYTES: usize = 1_000;
+    let disk = LyingDisk::new(5);
+    let settings = Settings { segment_bytes: SEGMENT_MIN_BYTES, ..Settings::default() };
+    let (log, _) = Log::open(&disk, settings, Position::START, epoch(1), ID, 0, |_| Ok(())).expect("is empty");
+    let topic = |number: u64| format!("{number:0TOPIC_BYTES$}");
+    let mut frame = FrameWriter::default();
+    frame.add(&Record::Opened { session: SessionNumber(1), client_id: &"a".repeat(TOPIC_BYTES), at_ms: 1 });
+    for number in 1..=TOPICS {
+        frame.add(&Record::Retained { sequence: number, change: &set(message(number, &topic(number))) });
+    }
+    let first = frame.take(Vec::new());
+    // A message of an earlier frame, so that merging does not do.
+    frame.know(message(1, &topic(1)).id());
+    let change = queued(message(1, &topic(1)));
+    frame.add(&Record::Changed { session: SessionNumber(1), change: &change, packet_id: None });
+    let mut snapshot = SnapshotWriter::begin(&disk, ID, epoch(2), Position(4_096), 0).expect("no faults");
+    snapshot.append(&first).expect("no faults");
+    snapshot.append(&frame.take(Vec::new())).expect("no faults");
+    snapshot.finish().expect("no faults");
+    let least = (TOPICS as usize + 1) * TOPIC_BYTES;
+
+    let mut told = Told::default();
+    let mut recovery = Recovery::new(None).cooling_into(&mut told);
+    read_snapshot(&disk, &mut recovery).expect("no faults");
+    recovery.finish();
+    assert!(told.0 > least && told.0 < 2 * least, "{}", told.0);
+
+    let mut merged = Told::default();
+    let head = SnapshotHead { log: log.id(), epoch: epoch(3), covered: Position(8_192), now_ms: 0 };
+    compact(&disk, head, &mut merged, || true).expect("is understood").expect("is not given up");
+    // Buffers are told, too.
+    assert!(merged.0 > told.0 + (1 << 20), "{} {}", merged.0, told.0);
+}
+
+#[test]
+fn a_snapshot_that_is_given_up_or_fails_leaves_the_last_one() {
+    let mut written = Written::begin(9);
+    for number in 1..=50 {
+        let change = set(message(number, &format!("t/{number}")));
+        written.write(&[Record::Retained { sequence: number, change: &change }]);
+    }
+    written.compact();
+    let change = set(message(51, "t/51"));
+    written.write(&[Record::Retained { sequence: 51, change: &change }]);
+    let head = written.head();
+    let before = names(&written.disk);
+    for steps in 0..2 {
+        let left = std::cell::Cell::new(steps);
+        let goes_on = || left.replace(left.get() - 1) > 0;
+        assert_eq!(compact(&written.disk, head, &mut NoColdStore, goes_on).expect("is whole"), None);
+        assert_eq!(names(&written.disk), before, "{steps}");
+    }
+    // Not whole any more, and nothing else has what it had.
+    let snapshot = before.iter().find(|name| name.starts_with("snapshot-")).expect("is there");
+    written.disk.flip_bit(snapshot, 8_192 + 60, 1);
+    assert!(compact(&written.disk, head, &mut NoColdStore, || true).is_err());
+    assert_eq!(names(&written.disk), before);
+    written.disk.flip_bit(snapshot, 8_192 + 60, 1);
+    written.compact();
+    assert_eq!(described(&read(&written.disk)), described(&written.expected.finish()));
+}

@@ -1,0 +1,18 @@
+# How fuzz targets are built, for the scripts beside it.
+# shellcheck shell=bash
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+folder=${CARGO_TARGET_DIR:-$PWD/target}
+coverage=(
+    -Cpasses=sancov-module
+    -Cllvm-args=-sanitizer-coverage-level=4
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters
+    -Cllvm-args=-sanitizer-coverage-pc-table
+    -Cllvm-args=-sanitizer-coverage-trace-compares
+)
+
+# With --target the flags are for the targets alone, not for build scripts.
+build() {
+    RUSTFLAGS="${coverage[*]} --cfg fuzzing" CARGO_TARGET_DIR="$folder" \
+        cargo build --quiet --locked --release --target "$host" "$@"
+}

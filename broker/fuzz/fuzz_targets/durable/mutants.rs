@@ -1,0 +1,40 @@
+//! A fault that is put in on purpose, to see that the target finds it. `TAUTWIRE_MUTANT` names it, and `mutants.sh` has the names.
+
+use std::sync::OnceLock;
+
+use tautwire_durable::mutant::{self as durable, Mutant as Durable};
+use tautwire_engine::mutant::{self as engine, Mutant as Engine};
+use tautwire_journal::mutant::{self as journal, Mutant as Journal};
+
+#[derive(Clone, Copy)]
+enum Fault {
+    Engine(Engine),
+    Durable(Durable),
+    Journal(Journal),
+}
+
+/// Puts the fault into what this thread does.
+pub(crate) fn put_in() {
+    static FAULT: OnceLock<Option<Fault>> = OnceLock::new();
+    match FAULT.get_or_init(|| std::env::var("TAUTWIRE_MUTANT").ok().map(|name| named(&name))) {
+        Some(Fault::Engine(fault)) => engine::mutate(Some(*fault)),
+        Some(Fault::Durable(fault)) => durable::mutate(Some(*fault)),
+        Some(Fault::Journal(fault)) => journal::mutate(Some(*fault)),
+        None => {}
+    }
+}
+
+fn named(name: &str) -> Fault {
+    match name {
+        "AcknowledgesOneFrameEarly" => Fault::Engine(Engine::AcknowledgesOneFrameEarly),
+        "ForgetsHanded" => Fault::Engine(Engine::ForgetsHanded),
+        "ForgetsTook" => Fault::Engine(Engine::ForgetsTook),
+        "SnapshotForgetsHandovers" => Fault::Durable(Durable::SnapshotForgetsHandovers),
+        "SnapshotEndsOneFrameEarly" => Fault::Durable(Durable::SnapshotEndsOneFrameEarly),
+        "ForgetsToSync" => Fault::Journal(Journal::ForgetsToSync),
+        _ => {
+            eprintln!("there is no fault {name}");
+            std::process::exit(2)
+        }
+    }
+}

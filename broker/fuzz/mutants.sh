@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Shows that a fuzz target finds faults: puts each of them into the broker that keeps its state, and lets `durable` look for it, SECONDS (60)
+# at most: mutants.sh [SECONDS [FAULT…]]
+#
+# It does not look for other faults that the simulations know. Each of these has a test that fails unless the fault is found:
+#   CompletesAtOnce, ConnectsAtOnce, DeliversAtOnce, ForgetsRetained, ForgetsTaken, ForgetsTakenIdentifiers, ResendsFromSecond,
+#   SendsBeforeItPosts
+#       what clients are told too early, or not told when they come back: broker/engine/tests/simulation/mutants.rs
+#   ResumesBeforeItSends, SleepsOnBatches, SleepsOnBegunBatches, SleepsOnFanOuts
+#       a shard that stands still although there is something to do: broker/engine/tests/simulation/turns.rs
+#   BeginsOneFrameLate, ReleasesTooMuch, TakesOtherEpochs, TakesWhatWasCutOff
+#       the log alone: broker/journal/tests/crash/mutants.rs
+set -euo pipefail
+cd "$(dirname "$0")"
+
+seconds=${1:-60}
+shift || true
+faults=("$@")
+[[ ${#faults[@]} -gt 0 ]] || faults=(AcknowledgesOneFrameEarly ForgetsHanded ForgetsTook SnapshotForgetsHandovers
+    SnapshotEndsOneFrameEarly ForgetsToSync)
+
+# shellcheck source=broker/fuzz/build.sh
+source build.sh
+build --features mutants --bin durable
+
+missed=0
+for fault in "${faults[@]}"; do
+    found="$folder/mutants/$fault"
+    rm -rf "$found"
+    mkdir -p "$found/corpus"
+    begun=$SECONDS
+    if TAUTWIRE_MUTANT=$fault "$folder/$host/release/durable" "$found/corpus" corpus/durable \
+        -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=4096 -artifact_prefix="$found/" >"$found/log" 2>&1; then
+        echo "$fault: not found in $seconds s" >&2
+        missed=1
+    elif ! ls "$found"/crash-* >/dev/null 2>&1; then
+        tail -n 20 "$found/log" >&2
+        exit 1
+    else
+        echo "$fault: found in $((SECONDS - begun)) s"
+    fi
+done
+exit "$missed"
