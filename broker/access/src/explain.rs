@@ -8,7 +8,7 @@ use tautwire_protocol::{QoS, TopicFilter};
 use crate::permissions::{Denial, Permissions, Verdict};
 use crate::policy::{Compiled, Policy};
 use crate::request::{Request, Way, matched};
-use crate::rule::EVERY_QOS;
+use crate::rule::{EVERY_QOS, Rule};
 use crate::subject::Subject;
 use crate::tree::{Covered, First, Witness};
 
@@ -167,7 +167,11 @@ impl Explanation {
 
 impl Compiled {
     fn rule_text(&self, first: First) -> Option<RuleText> {
-        let rule = self.rules.get(first.rule as usize)?;
+        self.text_of(self.rules.get(first.rule as usize)?)
+    }
+
+    /// A rule of these, and where it stands.
+    pub(crate) fn text_of(&self, rule: &Rule) -> Option<RuleText> {
         let role = self.roles.get(rule.role as usize)?;
         Some(RuleText { file: self.file.clone(), line: rule.line, role: role.name.to_string(), text: rule.to_string() })
     }

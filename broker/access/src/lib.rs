@@ -7,6 +7,7 @@
 //! * [`PublishGate`]: permissions with a memory for the topics that a connection publishes to. Kept with the connection.
 //! * [`Changes`]: whose permissions a new policy may have changed.
 //! * [`Explanation`]: which rule decides, and why, as text for people.
+//! * [`ListedRule`]: one of all rules, as text for people.
 //! * [`import`]: rule files from other brokers' files.
 //!
 //! The rules of a client are the rules of its roles, in the order of the file. **The first that matches decides; where none
@@ -25,6 +26,7 @@ mod glob;
 mod identity;
 pub mod import;
 pub mod limits;
+mod listing;
 mod membership;
 mod pattern;
 mod permissions;
@@ -41,6 +43,7 @@ pub use error::{AccessError, ErrorCode};
 pub use explain::{Explanation, RoleReason, RuleText};
 pub use gate::{PublishGate, TopicStamp};
 pub use identity::Identity;
+pub use listing::ListedRule;
 pub use permissions::{Denial, Permissions, Verdict};
 pub use policy::Policy;
 pub use request::Request;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tautwire_identity::edit::{self, Derived};
 use tautwire_identity::{
-    Algorithm, Attempt, CertificateRules, Chain, JWT_METHOD, Jwt, JwtSettings, KeySet, Keys, Link, Now, Origin,
-    PasswordFile, Secret, Settings, Step,
+    Algorithm, Attempt, CertificateRules, Chain, JWT_METHOD, Jwt, JwtSettings, KeySet, Keys, Link, Now, PasswordFile,
+    Provenance, Secret, Settings, Step,
 };
 
 const NOW: Now = Now { unix_s: 1_300_819_000, steady_ms: 0 };
@@ -60,7 +60,7 @@ fn chain(links: Vec<Link>) -> Arc<Chain> {
 }
 
 fn nobody(certificate: Option<Arc<[u8]>>) -> Attempt {
-    let origin = Origin {
+    let provenance = Provenance {
         listener: "tls".into(),
         address: None,
         is_encrypted: true,
@@ -68,7 +68,7 @@ fn nobody(certificate: Option<Arc<[u8]>>) -> Attempt {
         peer_uid: None,
     };
     Attempt {
-        origin: Arc::new(origin),
+        provenance: Arc::new(provenance),
         client_id: "c".into(),
         user_name: None,
         password: None,

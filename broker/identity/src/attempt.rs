@@ -7,7 +7,7 @@ use crate::{Principal, Secret};
 
 /// Where a client comes from. It is made when a connection is accepted, and anew when TLS is there; it does not change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
+pub struct Provenance {
     /// The name of the listener.
     pub listener: Arc<str>,
     /// The client's address; `None` where there is none, as on a Unix socket.
@@ -20,7 +20,7 @@ pub struct Origin {
     pub peer_uid: Option<u32>,
 }
 
-impl Origin {
+impl Provenance {
     /// Whether what the client sends can be read by others on its way.
     #[must_use]
     pub fn is_exposed(&self) -> bool {
@@ -52,7 +52,7 @@ impl Certificate {
 #[derive(Debug, Clone)]
 pub struct Attempt {
     /// Where the client comes from.
-    pub origin: Arc<Origin>,
+    pub provenance: Arc<Provenance>,
     /// The Client Identifier, empty where the client leaves it to the broker.
     pub client_id: Box<str>,
     /// The User Name of CONNECT.

@@ -161,10 +161,10 @@ impl Chain {
         if let Some(who) = self.settings.bans.find(attempt, now) {
             return Err(banned(&who));
         }
-        if attempt.password.is_some() && attempt.origin.is_exposed() && !self.settings.allows_plain_passwords {
+        if attempt.password.is_some() && attempt.provenance.is_exposed() && !self.settings.allows_plain_passwords {
             let log = format!(
                 "a password came unencrypted by listener {}; use TLS, or allow it for this listener",
-                attempt.origin.listener
+                attempt.provenance.listener
             );
             return Err(Refusal::new(RefusalCode::PlainPassword, log));
         }
@@ -320,7 +320,7 @@ impl Link {
                 let (hash, password) = (account.password.clone(), password.clone());
                 Answer::Later(Job::Password { hash, password, principal })
             }
-            Link::Certificate(rules) => match (&attempt.method, &attempt.origin.certificate) {
+            Link::Certificate(rules) => match (&attempt.method, &attempt.provenance.certificate) {
                 (None, Some(certificate)) => rules.principal(certificate).map_or_else(Answer::No, Answer::yes),
                 _ => Answer::NotMine(None),
             },
@@ -359,7 +359,7 @@ impl Attempt {
                 RefusalCode::NoCredentials,
                 format!(
                     "the client does not say who it is, and listener {} lets in no such clients",
-                    self.origin.listener
+                    self.provenance.listener
                 ),
             ),
             (Some(name), None) => {

@@ -2,7 +2,7 @@
 //!
 //! * [`Chain`]: what a listener asks about a client that connects, link after link. Each says yes, no, or that the client is not its own.
 //!   A chain never changes; threads share it by `Arc`.
-//! * [`Attempt`]: what a client says of itself in CONNECT or AUTH, and the [`Origin`] that it comes from.
+//! * [`Attempt`]: what a client says of itself in CONNECT or AUTH, and its [`Provenance`].
 //! * [`Step`]: what comes of it: the client is a [`Principal`], gets a [`Refusal`] or a challenge, or there is [`Work`] that takes too long
 //!   for a thread that serves clients.
 //! * [`PasswordFile`]: users and what proves them, read from a file; [`edit`]: such a file changed.
@@ -33,14 +33,14 @@ mod scram;
 mod secret;
 mod work;
 
-pub use attempt::{Attempt, Certificate, Now, Origin};
+pub use attempt::{Attempt, Certificate, Now, Provenance};
 pub use bans::{Ban, BanCounters, BanError, Banned, Bans, By, FailureRule, Network};
 pub use certificate::{CertificateFields, CertificateRule, CertificateRules, Pattern, RuleError, Template};
 pub use chain::{Anonymous, Chain, JWT_METHOD, Link, Settings, Step};
 pub use error::{ErrorCode, FileError};
 pub use hook::{Hook, HookCounters, HookError, HookSettings, Unreachable};
 pub use jwt::{Algorithm, Jwks, JwksSettings, JwksState, Jwt, JwtError, JwtSettings, KeySet, Keys};
-pub use outside::{HttpAnswer, HttpFailure, HttpRequest, Outside};
+pub use outside::{HttpAnswer, HttpFailure, HttpRequest, Outside, is_safe_url};
 pub use password_file::{Account, PasswordFile};
 pub use principal::{Claims, Principal};
 pub use refusal::{Refusal, RefusalCode};

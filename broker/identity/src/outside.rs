@@ -65,7 +65,8 @@ impl Outside for () {
 
 /// Whether what goes to a URL and comes from it is safe from others: by TLS, or on this machine. A URL has no user and password in it: it is
 /// shown.
-pub(crate) fn is_safe_url(url: &str) -> bool {
+#[must_use]
+pub fn is_safe_url(url: &str) -> bool {
     let Some((scheme, rest)) = url.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.is_empty() || authority.contains(['@', '\\']) || !url.bytes().all(|byte| byte.is_ascii_graphic()) {

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Writes cases.json. It computes with hashlib and hmac alone, without any library of SCRAM."""
+"""Writes cases.json. It computes with hashlib, hmac and stringprep alone, without any library of SCRAM."""
 
 import base64
 import hashlib
 import hmac
 import json
 import pathlib
+import stringprep
+import unicodedata
 
 HERE = pathlib.Path(__file__).parent
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -30,6 +32,22 @@ def escaped(name):
 
 def challenge(nonce=CLIENT_NONCE + SERVER_NONCE, salt=SALT, iterations=ITERATIONS, more=""):
     return f"r={nonce},s={encoded(salt)},i={iterations}{more}"
+
+
+def prepared(text):
+    """RFC 4013 for what is stored; None where it does not allow the text."""
+    mapped = "".join(" " if stringprep.in_table_c12(sign) else sign for sign in text if not stringprep.in_table_b1(sign))
+    normal = unicodedata.ucd_3_2_0.normalize("NFKC", mapped)
+    prohibited = (
+        stringprep.in_table_a1, stringprep.in_table_c12, stringprep.in_table_c21_c22, stringprep.in_table_c3, stringprep.in_table_c4,
+        stringprep.in_table_c5, stringprep.in_table_c6, stringprep.in_table_c7, stringprep.in_table_c8, stringprep.in_table_c9,
+    )
+    if not normal or any(is_in(sign) for sign in normal for is_in in prohibited):
+        return None
+    right_to_left = [stringprep.in_table_d1(sign) for sign in normal]
+    if any(right_to_left) and (any(map(stringprep.in_table_d2, normal)) or not (right_to_left[0] and right_to_left[-1])):
+        return None
+    return normal
 
 
 def exchange(mechanism, user, password, client_nonce, server_first):
@@ -97,13 +115,37 @@ def good():
 def wrong_credentials():
     for id, comment, user, password in (
         ("user-empty", "a name that is empty", "", PASSWORD),
-        ("user-not-ascii", "a name beyond ASCII, which would need SASLprep", "us\u00e9r", PASSWORD),
         ("user-control", "a name with a control character", "us\ter", PASSWORD),
         ("password-empty", "a password that is empty", USER, ""),
-        ("password-not-ascii", "a password beyond ASCII, which would need SASLprep", USER, "p\u00e9ncil"),
         ("password-control", "a password with a control character", USER, "pencil\n"),
     ):
         yield vector(id, comment, "scram_credentials", {}, user=user, password=password)
+
+
+def beyond_ascii():
+    """Clients without SASLprep refuse all of these. Those with it refuse what it does not allow."""
+    for id, comment, text in (
+        ("not-ascii", "beyond ASCII", "p\u00e9ncil"),
+        ("decomposed", "a letter and an accent, which become one", "pe\u0301ncil"),
+        ("soft-hyphen", "RFC 4013, section 3: a soft hyphen, which becomes nothing", "I\u00adX"),
+        ("ordinal", "RFC 4013, section 3: an ordinal, which becomes a letter", "\u00aa"),
+        ("roman", "RFC 4013, section 3: a Roman numeral, which becomes two letters", "\u2168"),
+        ("no-break-space", "a space that does not break, which becomes a space", "a\u00a0b"),
+        ("right-to-left", "letters that are written from right to left", "\u0627\u0628"),
+        ("emoji", "a sign that Unicode 3.2 does not have: not allowed", "\U0001f600"),
+        ("mixed-direction", "RFC 4013, section 3: two directions: not allowed", "\u06271"),
+        ("only-hyphen", "nothing when it is prepared: not allowed", "\u00ad"),
+        ("private", "a character for private use: not allowed", "\ue000"),
+        ("c1-control", "a control character beyond ASCII: not allowed", "a\u0085"),
+    ):
+        result = prepared(text)
+        for what in ("user", "password"):
+            given = {"user": USER, "password": PASSWORD, what: text}
+            then = {}
+            if result is not None:
+                messages = exchange("SCRAM-SHA-256", **{**given, what: result}, client_nonce=CLIENT_NONCE, server_first=challenge())
+                then = {"prepared": messages}
+            yield vector(f"{what}-{id}", f"{what}: {comment}", "scram_credentials", then, **given)
 
 
 def wrong_challenges():
@@ -177,7 +219,7 @@ def wrong_ends():
 
 
 def collect():
-    return [*published(), *good(), *wrong_credentials(), *wrong_challenges(), *wrong_ends()]
+    return [*published(), *good(), *wrong_credentials(), *beyond_ascii(), *wrong_challenges(), *wrong_ends()]
 
 
 def file_text(vectors):
@@ -187,6 +229,7 @@ def file_text(vectors):
         "server_first": "what the server says to it",
         "client_final": "what the client must write then. Absent: the client refuses server_first",
         "server_final": "what the server says with its success; null: nothing",
+        "prepared": "with the result scram_credentials: the messages of a client that prepares names and passwords by SASLprep (RFC 4013), which is valid",
         "result": "valid, or the code of the error with which the client ends",
         "scram_iterations": "a client takes 4,096 to 100,000 unless it is told otherwise",
     }

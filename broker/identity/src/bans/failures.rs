@@ -35,7 +35,7 @@ impl By {
     /// Who it is in an attempt.
     pub(super) fn subject(self, attempt: &Attempt) -> Option<Banned> {
         match self {
-            By::Address => attempt.origin.address.map(|address| Banned::Network(Network::of_client(address))),
+            By::Address => attempt.provenance.address.map(|address| Banned::Network(Network::of_client(address))),
             By::ClientId => Some(&attempt.client_id).filter(|id| !id.is_empty()).cloned().map(Banned::ClientId),
             By::User => attempt.user_name.clone().map(Banned::User),
         }

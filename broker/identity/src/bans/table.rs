@@ -142,6 +142,8 @@ impl Bans {
             why: why.clone(),
         };
         let mut bans: Vec<Ban> = holding.map(ban).collect();
+        // Threads that serve clients may wait for the table.
+        drop(table);
         bans.sort_by(|a, b| a.who.cmp(&b.who));
         bans
     }
@@ -170,7 +172,7 @@ impl Bans {
             return None;
         }
         let mut table = self.table();
-        let address = attempt.origin.address.filter(|address| table.has_address(*address, now));
+        let address = attempt.provenance.address.filter(|address| table.has_address(*address, now));
         let found = address.map(|address| Banned::Network(Network::of(address))).or_else(|| {
             let named =
                 [Some(Banned::ClientId(attempt.client_id.clone())), attempt.user_name.clone().map(Banned::User)];

@@ -43,7 +43,7 @@ impl Verdict {
 
 /// The document for an attempt.
 pub(super) fn request(attempt: &Attempt) -> Secret {
-    let origin = &attempt.origin;
+    let provenance = &attempt.provenance;
     // With room for all, so that no copy of the password stays behind when it grows.
     let length = attempt.password.as_ref().map_or(0, |password| password.expose().len());
     let mut text = String::with_capacity(4_096 + 6 * length);
@@ -58,14 +58,14 @@ pub(super) fn request(attempt: &Attempt) -> Secret {
             Err(_) => field(&mut text, "password_base64", &Base64::encode_string(password.expose())),
         }
     }
-    field(&mut text, "listener", &origin.listener);
-    if let Some(address) = origin.address {
+    field(&mut text, "listener", &provenance.listener);
+    if let Some(address) = provenance.address {
         field(&mut text, "address", &address.to_canonical().to_string());
     }
-    let encrypted = if origin.is_encrypted { "true" } else { "false" };
+    let encrypted = if provenance.is_encrypted { "true" } else { "false" };
     let mqtt = if attempt.is_v5 { "5" } else { "3" };
     text.push_str(&format!(",\"encrypted\":{encrypted},\"mqtt\":{mqtt}"));
-    if let Some(fields) = origin.certificate.as_ref().and_then(CertificateFields::of) {
+    if let Some(fields) = provenance.certificate.as_ref().and_then(CertificateFields::of) {
         push_certificate(&mut text, &fields);
     }
     text.push('}');

@@ -175,15 +175,15 @@ impl Hook {
             return None;
         }
         let mut context = hmac::Context::with_key(&self.key);
-        let address = attempt.origin.address.map(|address| address.to_canonical().to_string());
+        let address = attempt.provenance.address.map(|address| address.to_canonical().to_string());
         for field in [
             Some(attempt.client_id.as_bytes()),
             attempt.user_name.as_ref().map(|name| name.as_bytes()),
             password,
-            Some(attempt.origin.listener.as_bytes()),
+            Some(attempt.provenance.listener.as_bytes()),
             address.as_ref().map(|address| address.as_bytes()),
-            attempt.origin.certificate.as_ref().map(Certificate::as_bytes),
-            Some(&[u8::from(attempt.is_v5), u8::from(attempt.origin.is_encrypted)]),
+            attempt.provenance.certificate.as_ref().map(Certificate::as_bytes),
+            Some(&[u8::from(attempt.is_v5), u8::from(attempt.provenance.is_encrypted)]),
         ] {
             // With its length, or two fields could be taken for two others.
             let length = field.map_or(u64::MAX, |field| field.len() as u64);

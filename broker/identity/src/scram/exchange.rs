@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base64ct::{Base64, Encoding as _};
 
 use super::message::{ClientFinal, ClientFirst};
-use super::{ScramHash, ScramKeys};
+use super::{ScramHash, ScramKeys, prepared};
 use crate::chain::{Answer, Case, Chain, Decoy, Step};
 use crate::{Now, PasswordFile, Principal, Refusal, RefusalCode};
 
@@ -54,13 +54,14 @@ impl Proving {
         key: &[u8; 32],
     ) -> Answer {
         let first = match ClientFirst::parse(data) {
-            Ok(first) if user_name.is_none_or(|name| name == first.user) => first,
+            Ok(first) if user_name.is_none_or(|name| prepared::are_same(name, &first.user)) => first,
             Ok(_) => return malformed("the user name of CONNECT is another"),
             Err(why) => return malformed(why),
         };
-        let account = file.user(&first.user);
+        let user = prepared::name_in(file, &first.user);
+        let account = file.user(&user);
         let keys = account.and_then(|account| account.scram(hash)).cloned();
-        let shown: String = first.user.chars().take(64).flat_map(char::escape_debug).collect();
+        let shown: String = user.chars().take(64).flat_map(char::escape_debug).collect();
         let refusal = match (account, &keys) {
             (_, Some(_)) => None,
             (None, _) => Some(Refusal::new(RefusalCode::UnknownUser, format!("there is no user {shown}"))),
@@ -73,13 +74,13 @@ impl Proving {
             )),
         };
         let is_unknown = account.is_none();
-        let keys = keys.unwrap_or_else(|| file.scram_decoy(key, hash, &first.user));
+        let keys = keys.unwrap_or_else(|| file.scram_decoy(key, hash, &user));
         let nonce = format!("{}{server_nonce}", first.nonce);
         let challenge = format!("r={nonce},s={},i={}", Base64::encode_string(&keys.salt), keys.iterations);
         let proving = Box::new(Proving {
             hash,
             keys,
-            user: (&*first.user).into(),
+            user: (&*user).into(),
             header: first.header.into(),
             nonce,
             messages: format!("{},{challenge}", first.bare),
@@ -231,6 +232,25 @@ mod tests {
         }
         assert_ne!(salts[0], salts[1]);
         assert_eq!(salts[0].len(), "s=W22ZaJ0SNY7soEsUEjb6gQ==".len());
+    }
+
+    /// The keys are of what was prepared, and whoever is let in is the user of the file.
+    #[test]
+    fn a_name_and_a_password_may_be_typed_in_another_way() {
+        let hash = "$argon2id$v=19$m=8,t=1,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAA";
+        let keys = ScramKeys::new(ScramHash::Sha256, "pe\u{301}ncil".as_bytes(), &mut |bytes| bytes.fill(7));
+        let composed = ScramKeys::new(ScramHash::Sha256, "p\u{e9}ncil".as_bytes(), &mut |bytes| bytes.fill(7));
+        assert!(keys == composed);
+        let text = format!("us\u{e9}r:{hash}:{}", keys.in_file(ScramHash::Sha256));
+        let file = PasswordFile::parse("users", &text).expect("a file");
+        for (name, in_connect) in [("us\u{e9}r", None), ("use\u{301}r", None), ("use\u{301}r", Some("us\u{e9}r"))] {
+            let message = format!("n,,n={name},r=x");
+            let begun =
+                Proving::begin(ScramHash::Sha256, &file, message.as_bytes(), in_connect, SERVER_NONCE, &[7; 32]);
+            let (_, proving) = challenged(begun);
+            assert_eq!(&*proving.user, "us\u{e9}r");
+            assert!(proving.refusal.is_none(), "{name:?}");
+        }
     }
 
     #[test]

@@ -61,11 +61,11 @@ impl ScramHash {
 }
 
 impl ScramKeys {
-    /// The keys of a password, which is taken byte for byte.
+    /// The keys of a password, which is [prepared](super::prepared_password) first.
     pub(crate) fn new(hash: ScramHash, password: &[u8], random: &mut dyn FnMut(&mut [u8])) -> ScramKeys {
         let mut salt = [0; SALT_BYTES_NEW];
         random(&mut salt);
-        Self::derive(hash, password, &salt, ITERATIONS_NEW)
+        Self::derive(hash, &super::prepared_password(password), &salt, ITERATIONS_NEW)
     }
 
     pub(crate) fn derive(hash: ScramHash, password: &[u8], salt: &[u8], iterations: NonZeroU32) -> ScramKeys {

@@ -3,10 +3,12 @@
 mod exchange;
 mod keys;
 mod message;
+mod prepared;
 
 pub use exchange::Exchange;
 pub(crate) use exchange::Proving;
 pub(crate) use keys::ScramKeys;
+pub(crate) use prepared::password as prepared_password;
 
 /// The hash of a SCRAM mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

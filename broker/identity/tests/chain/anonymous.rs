@@ -51,8 +51,8 @@ fn a_password_that_others_can_read_is_refused_before_it_is_looked_at() {
         (Some("::ffff:192.0.2.7".parse().expect("an address")), false, false),
         (None, false, true),
     ] {
-        let attempt = from(user("dave", "password"), |origin| {
-            (origin.address, origin.is_encrypted) = (address, is_encrypted);
+        let attempt = from(user("dave", "password"), |provenance| {
+            (provenance.address, provenance.is_encrypted) = (address, is_encrypted);
         });
         match ends(&chain, attempt) {
             (Ok(_), 1) => assert!(is_taken, "{address:?}"),

@@ -26,7 +26,7 @@ fn at(seconds: u64) -> Now {
 
 fn coming_from(attempt: Attempt, address: &str) -> Attempt {
     let address: IpAddr = address.parse().expect("an address");
-    from(attempt, |origin| (origin.address, origin.is_encrypted) = (Some(address), true))
+    from(attempt, |provenance| (provenance.address, provenance.is_encrypted) = (Some(address), true))
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_banned_user_is_refused_by_whatever_name_it_comes() {
     let mut params = rcgen::CertificateParams::default();
     params.distinguished_name.push(rcgen::DnType::CommonName, "dave");
     let certificate = params.self_signed(&key).expect("a certificate").der().to_vec();
-    let attempt = from(nobody(), |origin| origin.certificate = Some(Certificate::Der(certificate.into())));
+    let attempt = from(nobody(), |provenance| provenance.certificate = Some(Certificate::Der(certificate.into())));
     assert!(ends_at(&chain, attempt.clone(), NOW).0.is_ok());
     bans.add(ban(Banned::User("dave".into()), None), NOW).expect("banned");
     assert_eq!(ends_at(&chain, attempt, NOW).0.expect_err("refused").code, RefusalCode::Banned);

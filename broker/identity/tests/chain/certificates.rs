@@ -25,8 +25,8 @@ fn name(text: &str) -> rcgen::string::Ia5String {
 }
 
 fn holder(certificate: &Arc<[u8]>) -> Attempt {
-    from(nobody(), |origin| {
-        (origin.certificate, origin.is_encrypted) = (Some(Certificate::Der(certificate.clone())), true)
+    from(nobody(), |provenance| {
+        (provenance.certificate, provenance.is_encrypted) = (Some(Certificate::Der(certificate.clone())), true)
     })
 }
 

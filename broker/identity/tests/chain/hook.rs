@@ -87,9 +87,9 @@ fn the_hook_is_asked_in_the_form_that_is_documented() {
     };
     let post = ["paths", "/", "post"];
     let example = at(&[&post[..], &["requestBody", "content", "application/json", "example"]].concat());
-    let attempt = from(user("ann", "s3cret"), |origin| {
-        (origin.listener, origin.is_encrypted) = ("tls".into(), true);
-        origin.address = Some([192, 0, 2, 7].into());
+    let attempt = from(user("ann", "s3cret"), |provenance| {
+        (provenance.listener, provenance.is_encrypted) = ("tls".into(), true);
+        provenance.address = Some([192, 0, 2, 7].into());
     });
     let service = Service::answering(&[r#"{"result":"allow"}"#]);
     let chain = of(&hook(settings()));
@@ -193,9 +193,9 @@ fn an_answer_is_for_the_same_question_alone() {
         other(&|attempt| attempt.client_id = "d".into()),
         other(&|attempt| attempt.is_v5 = false),
         other(&|attempt| attempt.password = None),
-        from(user("ann", "s3cret"), |origin| origin.listener = "other".into()),
-        from(user("ann", "s3cret"), |origin| origin.address = Some([127, 0, 0, 2].into())),
-        from(user("ann", "s3cret"), |origin| origin.is_encrypted = true),
+        from(user("ann", "s3cret"), |provenance| provenance.listener = "other".into()),
+        from(user("ann", "s3cret"), |provenance| provenance.address = Some([127, 0, 0, 2].into())),
+        from(user("ann", "s3cret"), |provenance| provenance.is_encrypted = true),
     ] {
         assert!(matches!(chain.begin(attempt, at(0), &mut |_| {}), Step::Work(_)));
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tautwire_identity::{
-    Attempt, Bans, Chain, Link, Now, Origin, PasswordFile, Principal, Refusal, Secret, Settings, Step,
+    Attempt, Bans, Chain, Link, Now, PasswordFile, Principal, Provenance, Refusal, Secret, Settings, Step,
 };
 
 pub(crate) const NOW: Now = Now { unix_s: 1_800_000_000, steady_ms: 1_000 };
@@ -20,7 +20,7 @@ pub(crate) fn chain_with(links: Vec<Link>, bans: &Arc<Bans>) -> Arc<Chain> {
 
 /// A client of this machine that says nothing of itself.
 pub(crate) fn nobody() -> Attempt {
-    let origin = Origin {
+    let provenance = Provenance {
         listener: "tcp".into(),
         address: Some(IpAddr::from([127, 0, 0, 1])),
         is_encrypted: false,
@@ -28,7 +28,7 @@ pub(crate) fn nobody() -> Attempt {
         peer_uid: None,
     };
     Attempt {
-        origin: Arc::new(origin),
+        provenance: Arc::new(provenance),
         client_id: "c".into(),
         user_name: None,
         password: None,
@@ -43,10 +43,10 @@ pub(crate) fn user(name: &str, password: &str) -> Attempt {
     Attempt { user_name: Some(name.into()), password: Some(Secret::new(password)), ..nobody() }
 }
 
-pub(crate) fn from(attempt: Attempt, change: impl FnOnce(&mut Origin)) -> Attempt {
-    let mut origin = (*attempt.origin).clone();
-    change(&mut origin);
-    Attempt { origin: Arc::new(origin), ..attempt }
+pub(crate) fn from(attempt: Attempt, change: impl FnOnce(&mut Provenance)) -> Attempt {
+    let mut provenance = (*attempt.provenance).clone();
+    change(&mut provenance);
+    Attempt { provenance: Arc::new(provenance), ..attempt }
 }
 
 /// What comes of it in the end, and how many times a thread that may wait was needed.

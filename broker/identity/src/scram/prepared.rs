@@ -1,0 +1,60 @@
+//! Names and passwords as SCRAM has them: prepared by SASLprep (RFC 4013; RFC 5802, section 2.2), so that they are the same however
+//! they were typed.
+
+use std::borrow::Cow;
+
+use zeroize::Zeroizing;
+
+use crate::PasswordFile;
+
+/// What the keys of a password are made of. One that SASLprep does not allow, or that is no text, is taken as it is: no client that
+/// prepares passwords can show it, and others may.
+pub(crate) fn password(bytes: &[u8]) -> Zeroizing<Vec<u8>> {
+    let prepared = str::from_utf8(bytes).ok().and_then(|text| stringprep::saslprep(text).ok());
+    match prepared.filter(|text| !text.is_empty()) {
+        None | Some(Cow::Borrowed(_)) => Zeroizing::new(bytes.to_vec()),
+        Some(Cow::Owned(text)) => Zeroizing::new(text.into_bytes()),
+    }
+}
+
+/// By what a file has the user whom a client calls `given`: exactly so, or as it is when prepared.
+pub(super) fn name_in<'n>(file: &PasswordFile, given: &'n str) -> Cow<'n, str> {
+    match stringprep::saslprep(given) {
+        Ok(prepared) if file.user(given).is_none() && file.user(&prepared).is_some() => prepared,
+        _ => Cow::Borrowed(given),
+    }
+}
+
+/// Whether two names are the same when they are prepared.
+pub(super) fn are_same(one: &str, other: &str) -> bool {
+    one == other
+        || matches!((stringprep::saslprep(one), stringprep::saslprep(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The examples of RFC 4013, section 3, and names as keyboards of different systems write them.
+    #[test]
+    fn what_is_typed_in_different_ways_is_the_same() {
+        for (given, expected) in [
+            ("I\u{ad}X", "IX"),
+            ("user", "user"),
+            ("USER", "USER"),
+            ("\u{aa}", "a"),
+            ("\u{2168}", "IX"),
+            ("p\u{e9}ncil", "p\u{e9}ncil"),
+            ("pe\u{301}ncil", "p\u{e9}ncil"),
+            ("a\u{a0}b", "a b"),
+            // Not allowed, or nothing at all when prepared: as it is.
+            ("\u{7}", "\u{7}"),
+            ("\u{627}1", "\u{627}1"),
+            ("\u{ad}", "\u{ad}"),
+        ] {
+            assert_eq!(*password(given.as_bytes()), expected.as_bytes(), "{given:?}");
+        }
+        assert_eq!(*password(b"\xff\x00"), *b"\xff\x00");
+        assert!(are_same("us\u{e9}r", "use\u{301}r") && !are_same("user", "us\u{e9}r") && are_same("\u{7}", "\u{7}"));
+    }
+}
