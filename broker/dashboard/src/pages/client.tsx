@@ -1,0 +1,224 @@
+// One client: its connection, its session, its subscriptions, what it did not get, and what can be done about it.
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { get, segment } from "../api/request";
+import type { ClientDetail, DropEvent, Subscription, SubscriptionsPage } from "../api/shapes";
+import { bytes, count, duration, expiry, NONE, words } from "../format";
+import { useLoad } from "../load";
+import { href } from "../router";
+import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { Table } from "../ui/table";
+import { Badge, Facts, When } from "../ui/values";
+import { Pager } from "../ui/pager";
+import { useMay } from "../who";
+import { type ClientAction, ClientDialog } from "./client-dialogs";
+
+const DETAIL_EVERY_MS = 5_000;
+const SUBSCRIPTIONS_PER_PAGE = 100;
+
+interface Named {
+  clientId: string;
+  mountPoint: string | null;
+}
+
+export function ClientPage({ clientId, mountPoint }: Named): JSX.Element {
+  const path = `/v1/clients/${segment(clientId)}`;
+  const query = { mount_point: mountPoint };
+  const client = useLoad("client", (signal) => get<ClientDetail>(path, { query, signal }), { everyMs: DETAIL_EVERY_MS });
+  const mayOperate = useMay("operate");
+  const [action, setAction] = useState<ClientAction | null>(null);
+  return (
+    <Page
+      title={`Client ${clientId}`}
+      actions={
+        <>
+          <Refresh loaded={client} />
+          <a class="button" href={href(["why"], { client: clientId, mount_point: mountPoint })}>
+            Why?
+          </a>
+          {mayOperate && client.data !== null && (
+            <>
+              {client.data.connected && (
+                <button type="button" onClick={() => setAction("disconnect")}>
+                  Disconnect…
+                </button>
+              )}
+              <button type="button" onClick={() => setAction("ban")}>
+                Ban…
+              </button>
+              <button type="button" onClick={() => setAction("end")}>
+                End session…
+              </button>
+            </>
+          )}
+        </>
+      }
+    >
+      <Answer loaded={client}>{(data) => <Detail client={data} />}</Answer>
+      {client.error?.status === 404 && (
+        <p>
+          The client has never connected, or its session has ended. <a href={href(["clients"])}>All clients</a>
+        </p>
+      )}
+      <Subscriptions path={path} mountPoint={mountPoint} />
+      {action !== null && client.data !== null && (
+        <ClientDialog action={action} client={client.data} path={path} onDone={client.reload} onClose={() => setAction(null)} />
+      )}
+    </Page>
+  );
+}
+
+function Detail({ client }: { client: ClientDetail }): JSX.Element {
+  return (
+    <>
+      <NotHeard reasons={client.not_heard_for} />
+      <div class="columns">
+        <section aria-labelledby="connection">
+          <h2 id="connection">Connection</h2>
+          <Connection client={client} />
+        </section>
+        <section aria-labelledby="session">
+          <h2 id="session">Session</h2>
+          <SessionFacts client={client} />
+        </section>
+        <section aria-labelledby="limits">
+          <h2 id="limits">Identity and limits</h2>
+          <Facts
+            facts={[
+              ["User", client.user ?? "none"],
+              ["Authenticated by", client.authenticated_by ?? NONE],
+              ["Roles", client.roles.length === 0 ? "none" : client.roles.join(", ")],
+              ["Window of the client", `${count(client.send_maximum)} messages`],
+              ["Largest packet it takes", client.maximum_packet_size_bytes === null ? "no limit of its own" : bytes(client.maximum_packet_size_bytes)],
+              ["Memory held", bytes(client.held_bytes)],
+            ]}
+          />
+        </section>
+      </div>
+      <Drops drops={client.drops} />
+    </>
+  );
+}
+
+/** Why the broker does not read from it. */
+function NotHeard({ reasons }: { reasons: readonly string[] }): JSX.Element | null {
+  return reasons.length === 0 ? null : (
+    <p class="banner">
+      <strong>The broker does not read from this client at the moment:</strong> {reasons.map((reason) => words(reason).toLowerCase()).join(", ")}.
+    </p>
+  );
+}
+
+function Connection({ client }: { client: ClientDetail }): JSX.Element {
+  if (!client.connected) {
+    return (
+      <p>
+        <Badge state="plain">away</Badge> The client is not connected.
+      </p>
+    );
+  }
+  return (
+    <Facts
+      facts={[
+        ["State", <Badge key="state" state="good">connected</Badge>],
+        ["Address", client.address ?? NONE],
+        ["Listener", client.listener ?? NONE],
+        ["TLS", client.encrypted === true ? "yes" : "no"],
+        ["MQTT", client.protocol ?? NONE],
+        ["Connected", <When key="connected" atMs={client.connected_ms} />],
+        ["Last heard", <When key="heard" atMs={client.last_received_ms} />],
+        ["Keep alive", client.keep_alive_s === undefined || client.keep_alive_s === 0 ? "off" : duration(client.keep_alive_s)],
+        ["Output not taken yet", bytes(client.output_bytes)],
+        ["Memory of the connection", bytes(client.connection_bytes)],
+      ]}
+    />
+  );
+}
+
+function SessionFacts({ client }: { client: ClientDetail }): JSX.Element {
+  return (
+    <Facts
+      facts={[
+        ["Mount point", client.mount_point ?? "none"],
+        ["Resumed", client.resumed ? "yes" : "no"],
+        ["Ends", client.ends_at_ms === null ? expiry(client.session_expiry_s) : <When key="ends" atMs={client.ends_at_ms} />],
+        ["Subscriptions", count(client.subscriptions)],
+        ["Queue", `${count(client.queued_messages)} messages, ${bytes(client.queued_bytes)}`],
+        ["In flight to the client", `${count(client.in_flight)} of ${count(client.send_maximum)}`],
+        ["QoS 2 from the client, not done", count(client.receiving)],
+        ["Acknowledgements that wait", count(client.acks_waiting)],
+        ["Will", client.will_topic ?? "none"],
+      ]}
+    />
+  );
+}
+
+export function Drops({ drops }: { drops: readonly DropEvent[] }): JSX.Element {
+  return (
+    <section aria-labelledby="last-drops">
+      <h2 id="last-drops">Messages it did not get</h2>
+      {drops.length === 0 ? (
+        <Empty title="The broker remembers none." />
+      ) : (
+        <Table
+          caption="Messages that the client did not get, the last first"
+          columns={[
+            { key: "topic", head: "Topic", isRowHead: true, cell: ({ topic }) => <code>{topic}</code> },
+            { key: "reason", head: "Reason", cell: ({ reason }) => words(reason) },
+            { key: "count", head: "Messages", isNumber: true, cell: (drop) => count(drop.count) },
+            { key: "last", head: "Last", cell: ({ last_ms: atMs }) => <When atMs={atMs} /> },
+          ]}
+          rows={drops.toReversed()}
+          rowKey={(drop) => `${drop.reason} ${drop.topic} ${drop.last_ms}`}
+        />
+      )}
+    </section>
+  );
+}
+
+function Subscriptions({ path, mountPoint }: { path: string; mountPoint: string | null }): JSX.Element {
+  /** Where each page shown so far begins, but for the first. */
+  const [trail, setTrail] = useState<readonly string[]>([]);
+  const after = trail.at(-1) ?? null;
+  const loaded = useLoad(
+    after ?? "",
+    (signal) => get<SubscriptionsPage>(`${path}/subscriptions`, { query: { mount_point: mountPoint, after, limit: SUBSCRIPTIONS_PER_PAGE }, signal }),
+    { keeps: true },
+  );
+  if (loaded.error?.status === 404) {
+    return <></>;
+  }
+  return (
+    <section aria-labelledby="subscriptions">
+      <h2 id="subscriptions">Subscriptions</h2>
+      <Answer loaded={loaded}>
+        {({ subscriptions, next }) =>
+          subscriptions.length === 0 ? (
+            <Empty title="The client has no subscriptions." />
+          ) : (
+            <>
+              <Table caption="Subscriptions" columns={SUBSCRIPTION_COLUMNS} rows={subscriptions} rowKey={({ filter }) => filter} />
+              <Pager trail={trail} next={next} onTurn={setTrail} />
+            </>
+          )
+        }
+      </Answer>
+    </section>
+  );
+}
+
+const RETAIN_HANDLING = ["sent", "sent if new", "not sent"];
+
+const SUBSCRIPTION_COLUMNS = [
+  { key: "filter", head: "Filter", isRowHead: true, cell: ({ filter }: Subscription) => <code>{filter}</code> },
+  { key: "qos", head: "QoS", isNumber: true, cell: ({ qos }: Subscription) => qos },
+  { key: "retained", head: "Retained messages", cell: (subscription: Subscription) => RETAIN_HANDLING[subscription.retain_handling] ?? NONE },
+  { key: "options", head: "Options", cell: options },
+  { key: "identifier", head: "Identifier", isNumber: true, cell: ({ identifier }: Subscription) => identifier ?? NONE },
+  { key: "format", head: "Format", cell: ({ format }: Subscription) => format ?? "as published" },
+];
+
+function options({ no_local: noLocal, retain_as_published: asPublished }: Subscription): string {
+  return [noLocal ? "No Local" : "", asPublished ? "Retain As Published" : ""].filter((name) => name !== "").join(", ") || NONE;
+}

@@ -1,0 +1,111 @@
+// The configuration that holds, what a reload would change, and the reload.
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { get, request } from "../api/request";
+import type { ConfigDiff } from "../api/shapes";
+import { useLoad } from "../load";
+import { Dialog } from "../ui/dialog";
+import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { useMay } from "../who";
+
+export function ConfigPage(): JSX.Element {
+  const running = useLoad("config", (signal) => get<string>("/v1/config", { signal }));
+  const diff = useLoad("diff", (signal) => get<ConfigDiff>("/v1/config/diff", { signal }));
+  const mayOperate = useMay("operate");
+  const [isReloading, setIsReloading] = useState(false);
+  const reload = async (): Promise<void> => {
+    await request<ConfigDiff>("POST", "/v1/config/reload", {});
+    running.reload();
+    diff.reload();
+  };
+  return (
+    <Page
+      title="Configuration"
+      actions={
+        <>
+          <Refresh loaded={diff} />
+          {mayOperate && (
+            <button type="button" onClick={() => setIsReloading(true)}>
+              Reload…
+            </button>
+          )}
+        </>
+      }
+    >
+      <section aria-labelledby="diff">
+        <h2 id="diff">What a reload would change</h2>
+        <Answer loaded={diff}>{(data) => <Changes diff={data} />}</Answer>
+      </section>
+      <section aria-labelledby="running">
+        <h2 id="running">What holds now</h2>
+        <Answer loaded={running}>{(toml) => <Running toml={toml} />}</Answer>
+      </section>
+      {isReloading && (
+        <Dialog title="Reload the configuration?" verb="Reload" action={reload} onClose={() => setIsReloading(false)}>
+          <p>The broker reads its configuration and all files that it names again. If anything in them is wrong, nothing changes. Clients stay connected.</p>
+        </Dialog>
+      )}
+    </Page>
+  );
+}
+
+const LISTS: readonly (readonly [keyof ConfigDiff, string])[] = [
+  ["applied", "Holds at once"],
+  ["new_connections", "Holds for clients that connect from then on"],
+  ["after_restart", "Holds after a restart"],
+  ["listeners_added", "Listeners that are added"],
+  ["listeners_removed", "Listeners that are removed, with their clients"],
+];
+
+function Changes({ diff }: { diff: ConfigDiff }): JSX.Element {
+  const lists = LISTS.map(([name, title]) => [title, diff[name] as string[]] as const).filter(([, lines]) => lines.length > 0);
+  if (lists.length === 0) {
+    return <Empty title="Nothing: the files say what holds." />;
+  }
+  return (
+    <dl class="changes">
+      {lists.map(([title, lines]) => (
+        <div key={title}>
+          <dt>{title}</dt>
+          <dd>
+            <ul>
+              {lines.map((line) => (
+                <li key={line}>
+                  <code>{line}</code>
+                </li>
+              ))}
+            </ul>
+          </dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+function Running({ toml }: { toml: string }): JSX.Element {
+  const [withComments, setWithComments] = useState(false);
+  const text = withComments ? toml : withoutComments(toml);
+  return (
+    <>
+      <p>
+        <label>
+          <input type="checkbox" checked={withComments} onChange={(event) => setWithComments(event.currentTarget.checked)} /> with what each key means
+        </label>
+      </p>
+      <pre tabIndex={0} role="group" aria-label="Configuration">
+        {text}
+      </pre>
+    </>
+  );
+}
+
+/** A line of a comment begins with #; the broker writes no text over several lines. */
+function withoutComments(toml: string): string {
+  return toml
+    .split("\n")
+    .filter((line) => !line.startsWith("#"))
+    .join("\n")
+    .replaceAll(/\n{2,}(?!\[)/g, "\n")
+    .trim();
+}

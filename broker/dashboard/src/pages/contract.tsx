@@ -1,0 +1,94 @@
+// One contract: what it asks for, what broke it lately, its schema.
+
+import type { JSX } from "preact";
+import { get, segment } from "../api/request";
+import type { Contract, Contracts, ViolationSample } from "../api/shapes";
+import { count } from "../format";
+import { useLoad } from "../load";
+import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { type Column, Table } from "../ui/table";
+import { Facts, When } from "../ui/values";
+
+const EVERY_MS = 10_000;
+
+const CONSEQUENCES: Record<string, string> = {
+  observe: "counted and delivered",
+  reject: "refused",
+  quarantine: "moved to $quarantine/TOPIC",
+  disconnect: "refused, and the publisher is disconnected",
+};
+
+export function ContractPage({ name }: { name: string }): JSX.Element {
+  const loaded = useLoad("contract", (signal) => get<Contracts>(`/v1/contracts/${segment(name)}`, { signal }), { everyMs: EVERY_MS });
+  return (
+    <Page title={`Contract ${name}`} actions={<Refresh loaded={loaded} />}>
+      <Answer loaded={loaded}>
+        {({ contracts: [contract], schemas = [] }) =>
+          contract === undefined ? (
+            <Empty title="The broker has no such contract." />
+          ) : (
+            <>
+              <Described contract={contract} />
+              <section aria-labelledby="samples">
+                <h2 id="samples">The last violations</h2>
+                <Samples contract={contract} />
+              </section>
+              {schemas.map(({ sha256, file, source }) => (
+                <section key={sha256} aria-labelledby={`schema-${sha256}`}>
+                  <h2 id={`schema-${sha256}`}>Schema {file}</h2>
+                  <pre tabIndex={0} role="group" aria-label={`Source of ${file}`}>
+                    {source}
+                  </pre>
+                </section>
+              ))}
+            </>
+          )
+        }
+      </Answer>
+    </Page>
+  );
+}
+
+function Described({ contract }: { contract: Contract }): JSX.Element {
+  const ties = Object.entries(contract.ties ?? {}).map(([level, field]) => `${level} = ${field}`);
+  return (
+    <Facts
+      facts={[
+        ["Topics", <code key="topics">{contract.topics}</code>],
+        ["Formats", contract.formats.join(", ")],
+        ["Message type", contract.message ?? "the whole schema"],
+        ["Payloads that break it are", CONSEQUENCES[contract.onViolation] ?? contract.onViolation],
+        ["Unknown fields", contract.unknownFields],
+        ["Levels that fields must repeat", ties.length === 0 ? "none" : ties.join(", ")],
+        ["Violations since the start", count(contract.violations)],
+      ]}
+    />
+  );
+}
+
+function Samples({ contract: { samples = [], violations } }: { contract: Contract }): JSX.Element {
+  if (samples.length === 0) {
+    return violations === undefined || violations === 0 ? (
+      <Empty title="No payload has broken this contract since the broker started." />
+    ) : (
+      <Empty title="No reasons are remembered." />
+    );
+  }
+  return (
+    <Table
+      caption="Why payloads broke the contract, the last first"
+      columns={SAMPLE_COLUMNS}
+      rows={samples.toReversed()}
+      rowKey={({ path, rule, topic, last_ms: atMs }) => `${path} ${rule} ${topic} ${atMs}`}
+    />
+  );
+}
+
+const SAMPLE_COLUMNS: readonly Column<ViolationSample>[] = [
+  { key: "path", head: "Field", isRowHead: true, cell: ({ path }) => <code>{path === "" ? "(the whole payload)" : path}</code> },
+  { key: "expected", head: "Expected", cell: ({ expected }) => expected },
+  { key: "rule", head: "Rule", cell: ({ rule }) => <code>{rule}</code> },
+  { key: "topic", head: "Topic", cell: ({ topic }) => <code>{topic}</code> },
+  { key: "count", head: "Messages", isNumber: true, cell: (sample) => count(sample.count) },
+  { key: "last", head: "Last", cell: ({ last_ms: atMs }) => <When atMs={atMs} /> },
+];

@@ -1,0 +1,35 @@
+import type { JSX } from "preact";
+import { get } from "../api/request";
+import type { Contract, Contracts } from "../api/shapes";
+import { count } from "../format";
+import { useLoad } from "../load";
+import { href } from "../router";
+import { Answer, Empty, Page, Refresh } from "../ui/page";
+import { type Column, Table } from "../ui/table";
+
+const COLUMNS: readonly Column<Contract>[] = [
+  { key: "name", head: "Contract", isRowHead: true, cell: ({ name }) => <a href={href(["contracts", name])}>{name}</a> },
+  { key: "topics", head: "Topics", cell: ({ topics }) => <code>{topics}</code> },
+  { key: "formats", head: "Formats", cell: ({ formats }) => formats.join(", ") },
+  { key: "violation", head: "On violation", cell: ({ onViolation }) => onViolation },
+  { key: "violations", head: "Violations", isNumber: true, cell: ({ violations }) => count(violations) },
+];
+
+export function ContractsPage(): JSX.Element {
+  const loaded = useLoad("contracts", (signal) => get<Contracts>("/v1/contracts", { signal }));
+  return (
+    <Page title="Contracts" actions={<Refresh loaded={loaded} />}>
+      <Answer loaded={loaded}>
+        {({ contracts }) =>
+          contracts.length === 0 ? (
+            <Empty title="There are no contracts: topics take any payload.">
+              Name their folder in <code>contracts.path</code>, and add one with <code>tautwire contract add</code>.
+            </Empty>
+          ) : (
+            <Table caption="Contracts" columns={COLUMNS} rows={contracts} rowKey={({ name }) => name} />
+          )
+        }
+      </Answer>
+    </Page>
+  );
+}

@@ -1,0 +1,84 @@
+// Where the broker listens, and how long its certificates last.
+
+import type { JSX } from "preact";
+import { get } from "../api/request";
+import type { Certificate, Listener } from "../api/shapes";
+import { count, dayAndClock, relative } from "../format";
+import { useLoad } from "../load";
+import { href } from "../router";
+import { Answer, Page, Refresh } from "../ui/page";
+import { type Column, Table } from "../ui/table";
+import { Badge, type State } from "../ui/values";
+
+const DAY_MS = 86_400_000;
+/** With less time left, a certificate asks for attention. */
+const SOON_MS = 21 * DAY_MS;
+
+const COLUMNS: readonly Column<Listener>[] = [
+  { key: "name", head: "Listener", isRowHead: true, cell: ({ name }) => <a href={href(["clients"], { listener: name })}>{name}</a> },
+  { key: "address", head: "Address", cell: ({ address }) => address ?? "a Unix socket" },
+  { key: "connections", head: "Connections", isNumber: true, cell: (listener) => count(listener.connections) },
+  { key: "accepted", head: "Accepted", isNumber: true, cell: (listener) => count(listener.accepted) },
+  { key: "refused", head: "Refused", isNumber: true, cell: (listener) => count(listener.refused) },
+  { key: "tls", head: "TLS", cell: ({ tls }) => (tls === undefined || tls === null ? "no" : "yes") },
+];
+
+interface Held extends Certificate {
+  listener: string;
+}
+
+const CERTIFICATE_COLUMNS: readonly Column<Held>[] = [
+  { key: "names", head: "Names", isRowHead: true, cell: ({ names }) => (names.length === 0 ? "none" : names.join(", ")) },
+  { key: "listener", head: "Listener", cell: ({ listener }) => listener },
+  { key: "until", head: "Valid until", cell: ({ not_after_ms: atMs }) => <time dateTime={new Date(atMs).toISOString()}>{dayAndClock(atMs)}</time> },
+  {
+    key: "left",
+    head: "Time left",
+    cell: ({ not_after_ms: atMs }) => {
+      const now = Date.now();
+      return <Badge state={certificateState(atMs, now)}>{atMs <= now ? `expired ${relative(atMs, now)}` : relative(atMs, now).replace(/^in /, "")}</Badge>;
+    },
+  },
+];
+
+function certificateState(atMs: number, nowMs: number): State {
+  if (atMs <= nowMs) {
+    return "bad";
+  }
+  return atMs - nowMs < SOON_MS ? "warn" : "good";
+}
+
+export function ListenersPage(): JSX.Element {
+  const loaded = useLoad("listeners", (signal) => get<{ listeners: Listener[] }>("/v1/listeners", { signal }));
+  return (
+    <Page title="Listeners" actions={<Refresh loaded={loaded} />}>
+      <Answer loaded={loaded}>
+        {({ listeners }) => (
+          <>
+            <Table caption="Listeners" columns={COLUMNS} rows={listeners} rowKey={({ name }) => name} />
+            <Certificates listeners={listeners} />
+          </>
+        )}
+      </Answer>
+    </Page>
+  );
+}
+
+function Certificates({ listeners }: { listeners: readonly Listener[] }): JSX.Element | null {
+  const held = listeners
+    .flatMap(({ name, tls }) => (tls?.certificates ?? []).map((certificate) => ({ ...certificate, listener: name })))
+    .sort((one, other) => one.not_after_ms - other.not_after_ms);
+  if (held.length === 0) {
+    return null;
+  }
+  const asks = held.some((certificate) => certificate.not_after_ms - Date.now() < SOON_MS);
+  return (
+    <section aria-labelledby="certificates">
+      <h2 id="certificates">Certificates</h2>
+      {asks && (
+        <p class="banner">A certificate has expired or will soon. Put a new one into its file, and reload the configuration: clients stay connected.</p>
+      )}
+      <Table caption="Certificates, by the time that is left" columns={CERTIFICATE_COLUMNS} rows={held} rowKey={({ listener, names, not_after_ms: atMs }) => `${listener} ${names.join()} ${atMs}`} />
+    </section>
+  );
+}

@@ -1,0 +1,146 @@
+// Retained messages by a filter: looked at one by one, deleted together.
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { ApiError, get, request, segment } from "../api/request";
+import type { Deleted, RetainedMessage, RetainedPage, RetainedWithPayload } from "../api/shapes";
+import { bytes, count, NONE } from "../format";
+import { useLoad } from "../load";
+import { href } from "../router";
+import { Dialog } from "../ui/dialog";
+import { Answer, Empty, Refresh } from "../ui/page";
+import { PayloadView } from "../ui/payload";
+import { Table } from "../ui/table";
+import { Facts, When } from "../ui/values";
+import { Pager } from "../ui/pager";
+import { useMay, useMaySeePayloads } from "../who";
+
+const PER_PAGE = 100;
+
+export function RetainedList({ filter, topic }: { filter: string; topic: string }): JSX.Element {
+  /** Where each page shown so far begins, but for the first. */
+  const [trail, setTrail] = useState<readonly string[]>([]);
+  const after = trail.at(-1) ?? null;
+  const loaded = useLoad(after ?? "", (signal) => get<RetainedPage>("/v1/retained", { query: { filter, after, limit: PER_PAGE }, signal }), { keeps: true });
+  const [isDeleting, setIsDeleting] = useState(false);
+  const mayOperate = useMay("operate");
+  return (
+    <>
+      {topic !== "" && <OneMessage key={topic} topic={topic} />}
+      <section aria-labelledby="retained">
+        <div class="page-head">
+          <h2 id="retained">Retained messages on {filter}</h2>
+          <div class="actions">
+            <Refresh loaded={loaded} />
+            {mayOperate && (loaded.data?.matched ?? 0) > 0 && (
+              <button type="button" onClick={() => setIsDeleting(true)}>
+                Delete all {count(loaded.data?.matched)}…
+              </button>
+            )}
+          </div>
+        </div>
+        <Answer loaded={loaded}>
+          {({ matched, messages, next }) =>
+            messages.length === 0 ? (
+              <Empty title="No retained message fits this filter." />
+            ) : (
+              <>
+                <Table caption={`Retained messages on ${filter}`} columns={columns(filter)} rows={messages} rowKey={(message) => message.topic} isBusy={loaded.isLoading} />
+                <Pager trail={trail} next={next} onTurn={setTrail}>
+                  <span>
+                    {count(trail.length * PER_PAGE + 1)} to {count(trail.length * PER_PAGE + messages.length)} of {count(matched)}
+                  </span>
+                </Pager>
+              </>
+            )
+          }
+        </Answer>
+      </section>
+      {isDeleting && loaded.data !== null && (
+        <DeleteDialog filter={filter} matched={loaded.data.matched} onDone={loaded.reload} onClose={() => setIsDeleting(false)} />
+      )}
+    </>
+  );
+}
+
+const columns = (filter: string): { key: string; head: string; isRowHead?: boolean; isNumber?: boolean; cell: (message: RetainedMessage) => JSX.Element | string }[] => [
+  {
+    key: "topic",
+    head: "Topic",
+    isRowHead: true,
+    cell: ({ topic }) => (
+      <a href={href(["topics"], { filter, topic })}>
+        <code>{topic}</code>
+      </a>
+    ),
+  },
+  { key: "qos", head: "QoS", isNumber: true, cell: ({ qos }) => String(qos) },
+  { key: "size", head: "Payload", isNumber: true, cell: (message) => (message.payload_bytes === null ? "on disk" : bytes(message.payload_bytes)) },
+  { key: "expires", head: "Expires", cell: (message) => (message.expires_ms === null ? "never" : <When atMs={message.expires_ms} />) },
+  { key: "type", head: "Content type", cell: (message) => message.content_type ?? NONE },
+  {
+    key: "contract",
+    head: "Contract",
+    cell: ({ contract }) => (contract === null ? NONE : <a href={href(["contracts", contract])}>{contract}</a>),
+  },
+];
+
+function OneMessage({ topic }: { topic: string }): JSX.Element {
+  const maySee = useMaySeePayloads();
+  return (
+    <section aria-labelledby="message">
+      <h2 id="message">Message on {topic}</h2>
+      {maySee ? (
+        <Shown topic={topic} />
+      ) : (
+        <Empty title="You may not see payloads.">
+          That needs the permission <code>payloads</code>, which no role has of itself.
+        </Empty>
+      )}
+    </section>
+  );
+}
+
+function Shown({ topic }: { topic: string }): JSX.Element {
+  const loaded = useLoad(topic, (signal) => get<RetainedWithPayload>(`/v1/retained/${segment(topic)}`, { signal }));
+  return (
+    <Answer loaded={loaded}>
+      {(message) => (
+        <>
+          <Facts
+            facts={[
+              ["QoS", String(message.qos)],
+              ["Payload", bytes(message.payload_bytes)],
+              ["Content type", message.content_type ?? "none"],
+              ["Contract", message.contract ?? "none"],
+              ["Expires", message.expires_ms === null ? "never" : <When key="expires" atMs={message.expires_ms} />],
+            ]}
+          />
+          <PayloadView payload={message} />
+        </>
+      )}
+    </Answer>
+  );
+}
+
+function DeleteDialog({ filter, matched, onDone, onClose }: { filter: string; matched: number; onDone: () => void; onClose: () => void }): JSX.Element {
+  const remove = async (): Promise<void> => {
+    let answer: Deleted;
+    let refused = 0;
+    do {
+      answer = await request<Deleted>("DELETE", "/v1/retained", { query: { filter } });
+      refused += answer.refused ?? 0;
+    } while (answer.more === true && answer.deleted > 0);
+    onDone();
+    if (refused > 0) {
+      throw new ApiError(503, "not_all_deleted", `${count(refused)} of the messages could not be deleted.`);
+    }
+  };
+  return (
+    <Dialog title={`Delete ${count(matched)} retained messages?`} verb="Delete" action={remove} onClose={onClose}>
+      <p>
+        All retained messages on <code>{filter}</code> are gone for ever, those that come until then included. Who subscribes is sent an empty message for each.
+      </p>
+    </Dialog>
+  );
+}

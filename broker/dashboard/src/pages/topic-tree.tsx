@@ -1,0 +1,99 @@
+// One level at a time; what is below a level is asked for when it is opened.
+
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import { get } from "../api/request";
+import type { TopicLevel, TopicsPage } from "../api/shapes";
+import { count } from "../format";
+import { asApiError, useLoad } from "../load";
+import { href } from "../router";
+import { Answer, Empty, Problem } from "../ui/page";
+import type { ApiError } from "../api/request";
+
+const LEVELS_PER_REQUEST = 200;
+
+export function Tree(): JSX.Element {
+  return <Level below={null} />;
+}
+
+/** `below`: the topic above; `null` for the first level. An empty one is a topic that begins with a slash. */
+function Level({ below }: { below: string | null }): JSX.Element {
+  const first = useLoad(`topics ${below ?? "\n"}`, (signal) => ask(below, null, signal));
+  const [more, setMore] = useState<{ levels: TopicLevel[]; next: string | null } | null>(null);
+  const [failure, setFailure] = useState<ApiError | null>(null);
+  return (
+    <Answer loaded={first}>
+      {(page) => {
+        const levels = more === null ? page.levels : [...page.levels, ...more.levels];
+        const next = more === null ? page.next : more.next;
+        const goOn = (): void => {
+          ask(below, next).then(
+            (following) => setMore({ levels: [...(more?.levels ?? []), ...following.levels], next: following.next }),
+            (error: unknown) => setFailure(asApiError(error)),
+          );
+        };
+        if (levels.length === 0) {
+          return below === null ? <NoMessages /> : <p class="faint">Nothing is retained here any more.</p>;
+        }
+        return (
+          <>
+            <ul class="tree">
+              {levels.map((level) => (
+                <Branch key={level.topic} level={level} />
+              ))}
+            </ul>
+            {failure !== null && <Problem error={failure} />}
+            {next !== null && (
+              <button type="button" onClick={goOn}>
+                Show more
+              </button>
+            )}
+          </>
+        );
+      }}
+    </Answer>
+  );
+}
+
+function ask(below: string | null, after: string | null, signal?: AbortSignal): Promise<TopicsPage> {
+  const query = { below, after, limit: LEVELS_PER_REQUEST };
+  return get<TopicsPage>("/v1/topics", signal === undefined ? { query } : { query, signal });
+}
+
+function Branch({ level }: { level: TopicLevel }): JSX.Element {
+  const [isOpen, setIsOpen] = useState(false);
+  const name = level.level === "" ? "(empty level)" : level.level;
+  return (
+    <li>
+      <span class="branch">
+        {level.below > 0 ? (
+          <button type="button" class="plain" aria-expanded={isOpen} onClick={() => setIsOpen(!isOpen)}>
+            <span aria-hidden="true">{isOpen ? "▾ " : "▸ "}</span>
+            <code>{name}</code>
+          </button>
+        ) : (
+          <code class="leaf">{name}</code>
+        )}
+        {level.retained && (
+          <a href={href(["topics"], { filter: level.topic, topic: level.topic })} aria-label={`Message on ${level.topic}`}>
+            message
+          </a>
+        )}
+        {level.below > 0 && (
+          <a href={href(["topics"], { filter: `${level.topic}/#` })} aria-label={`${count(level.below)} below ${level.topic}`}>
+            {count(level.below)} below
+          </a>
+        )}
+      </span>
+      {isOpen && <Level below={level.topic} />}
+    </li>
+  );
+}
+
+function NoMessages(): JSX.Element {
+  return (
+    <Empty title="No message is retained.">
+      Publish one, for example with <code>tautwire pub -r -t demo/state -m on</code>.
+    </Empty>
+  );
+}

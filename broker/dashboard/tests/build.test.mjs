@@ -1,0 +1,32 @@
+// What is committed in dist/ is what the sources give, and keeps the rules of the page's security policy.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+import { gunzipSync } from "node:zlib";
+import { SERVED, files } from "../build.mjs";
+
+const dist = (name) => readFile(new URL(`../dist/${name}`, import.meta.url));
+
+test("a fresh build equals what is committed", async () => {
+  for (const [name, text] of await files()) {
+    assert.ok(text === (await dist(name)).toString(), `dist/${name} is not current: run \`npm run build\` in broker/dashboard, and commit dist`);
+  }
+});
+
+test("the compressed forms are the same files", async () => {
+  for (const name of SERVED) {
+    // Not compared byte for byte: versions of zlib compress differently.
+    assert.deepEqual(gunzipSync(await dist(`${name}.gz`)), await dist(name), name);
+  }
+});
+
+test("the page has no inline script or style, and names no other machine", async () => {
+  const html = (await dist("index.html")).toString();
+  assert.doesNotMatch(html, /<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)/i);
+  for (const name of SERVED) {
+    const foreign = [...(await dist(name)).toString().matchAll(/(?:https?:)?\/\/[\w-]+(?:\.[\w-]+)+/g)].map(([address]) => address);
+    // Names of XML, which nobody loads.
+    assert.deepEqual(foreign.filter((address) => !address.endsWith("//www.w3.org")), [], name);
+  }
+});

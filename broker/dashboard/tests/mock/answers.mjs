@@ -1,0 +1,180 @@
+// What the admin API answers, by path: the shapes of docs/reference/admin-api.md with made-up contents.
+
+import { NOW_MS, detailed, makeFleet, page, scrambled } from "./fleet.mjs";
+import { MESSAGE_ROUTES, makeRetained } from "./messages.mjs";
+import { refuse } from "./refusal.mjs";
+import { SETTING_ROUTES } from "./settings.mjs";
+
+const HISTORY_LENGTH = 360;
+
+export function makeState() {
+  return {
+    fleet: makeFleet(),
+    bans: [{ network: "198.51.100.0/24", until_unix_s: Math.floor(NOW_MS / 1_000) + 86_400, why: "a flood of connections" }],
+    retained: makeRetained(),
+    overviews: 0,
+    isDiffWrong: false,
+    reloads: 0,
+    /** Each with its response, which stays open. */
+    taps: [],
+  };
+}
+
+/** Answers `null` where there is nothing, a value, or `{ status, body }` by `refuse`. */
+export const ROUTES = [
+  ["GET", /^\/v1\/overview$/, (state) => overview(state)],
+  ["GET", /^\/v1\/overview\/history$/, () => history()],
+  ["GET", /^\/v1\/clients$/, (state, _match, { query }) => page(state.fleet, query)],
+  ["GET", /^\/v1\/clients\/([^/]+)$/, (state, [, id], { query }) => withClient(state, id, query, detailed)],
+  ["GET", /^\/v1\/clients\/([^/]+)\/subscriptions$/, (state, [, id], { query }) => withClient(state, id, query, subscriptions)],
+  ["GET", /^\/v1\/clients\/([^/]+)\/why$/, (state, [, id], { query }) => why(state, id, query)],
+  ["DELETE", /^\/v1\/clients\/([^/]+)\/connection$/, disconnect, "operate"],
+  ["DELETE", /^\/v1\/clients\/([^/]+)\/session$/, endSession, "operate"],
+  ["GET", /^\/v1\/bans$/, (state) => ({ bans: state.bans })],
+  ["POST", /^\/v1\/bans$/, ban, "operate"],
+  ["DELETE", /^\/v1\/bans$/, lift, "operate"],
+  ["GET", /^\/v1\/listeners$/, (state) => listeners(state)],
+  ...MESSAGE_ROUTES,
+  ...SETTING_ROUTES,
+];
+
+function overview(state) {
+  state.overviews += 1;
+  const passed = state.overviews * 3_000;
+  return {
+    version: "0.1.0",
+    started_ms: NOW_MS - 266_400_000,
+    now_ms: NOW_MS + passed,
+    threads: 3,
+    connections: 95_012,
+    connections_limit: 100_000,
+    sessions: 100_001,
+    subscriptions: 402_118,
+    retained_messages: state.retained.size,
+    retained_bytes: 48_123,
+    messages_received: 90_000_000 + passed * 12.4,
+    messages_sent: 180_000_000 + passed * 31,
+    bytes_received: 9e9 + passed * 1_500,
+    bytes_sent: 2e10 + passed * 4_100,
+    memory_bytes: 612 * 2 ** 20,
+    memory_limit_bytes: 2 ** 30,
+    disk_bytes: 3.1 * 2 ** 30,
+    disk_limit_bytes: 20 * 2 ** 30,
+    log: { sync_p50_us: 410, sync_p99_us: 2_900, state: "ok" },
+    latency: { delivery_p50_us: 63, delivery_p99_us: 319, acknowledgement_p50_us: 511, acknowledgement_p99_us: 3_071 },
+    drops: { queue_full: 1_204, output_full: 88, expired: 0 },
+  };
+}
+
+function history() {
+  const made = (base, swing, seed) =>
+    Array.from({ length: HISTORY_LENGTH }, (_, at) => {
+      const wave = Math.sin(at / 40 + seed) * swing;
+      const noise = ((scrambled(at * 31 + seed) % 1_000) / 1_000 - 0.5) * swing * 0.4;
+      // The broker was down for two minutes.
+      return at > 60 && at < 72 ? null : Math.max(0, Math.round(base + wave + noise));
+    });
+  return {
+    step_ms: 10_000,
+    ends_ms: NOW_MS,
+    series: {
+      connections: made(94_000, 900, 1),
+      messages_received: made(12_400, 1_900, 2),
+      messages_sent: made(31_000, 5_200, 3),
+      bytes_received: made(1_500_000, 200_000, 4),
+      bytes_sent: made(4_100_000, 600_000, 5),
+      memory_bytes: made(612 * 2 ** 20, 2e7, 6),
+      disk_bytes: made(3.1 * 2 ** 30, 1e8, 7),
+      dropped: made(0, 14, 8),
+      log_sync_p99_us: made(2_900, 700, 9),
+      delivery_p99_us: made(319, 60, 10),
+      acknowledgement_p99_us: made(3_071, 700, 11),
+    },
+  };
+}
+
+function find(state, id, query) {
+  const mountPoint = query.get("mount_point");
+  return state.fleet.find((client) => client.client_id === decodeURIComponent(id) && client.mount_point === mountPoint);
+}
+
+function withClient(state, id, query, answer) {
+  const client = find(state, id, query);
+  return client === undefined ? refuse(404, "not_found", "there is no session of that client") : answer(client, query);
+}
+
+function subscriptions(client, query) {
+  const all = Array.from({ length: client.subscriptions }, (_, at) => ({
+    filter: `power/${at}/${at % 2 === 0 ? "+" : "#"}`,
+    qos: at % 3,
+    no_local: at === 1,
+    retain_as_published: false,
+    retain_handling: 0,
+    identifier: at === 2 ? 17 : null,
+    format: at === 3 ? "json" : null,
+  }));
+  const after = query.get("after") ?? "";
+  return { subscriptions: all.filter(({ filter }) => filter > after), next: null };
+}
+
+function why(state, id, query) {
+  const client = find(state, id, query);
+  const topic = query.get("topic");
+  if (client === undefined) {
+    const finding = { code: "no_session", text: "there is no session of that client: it has never connected, or its session has ended", change: "the client connects" };
+    return { outcome: "does_not_arrive", findings: [finding], drops: [] };
+  }
+  if (!topic.startsWith("power/")) {
+    const finding = { code: "not_subscribed", text: "no subscription of the client matches; nearest: power/+/kwh", change: "the client's filters; levels are compared letter by letter" };
+    return { outcome: "does_not_arrive", findings: [finding], drops: detailed(client).drops };
+  }
+  const finding = { code: "subscribed", text: "the subscription power/0/+ matches, with QoS 1", change: "" };
+  return { outcome: client.connected ? "arrives" : "waits", findings: [finding], drops: [] };
+}
+
+function disconnect(state, [, id], { query }) {
+  return withClient(state, id, query, (client) => {
+    if (!client.connected) {
+      return refuse(404, "not_found", "no such client is connected");
+    }
+    for (const key of ["listener", "address", "encrypted", "protocol", "connected_ms", "last_received_ms"]) {
+      delete client[key];
+    }
+    Object.assign(client, { connected: false, ends_at_ms: NOW_MS + 3_600_000 });
+    return null;
+  });
+}
+
+function endSession(state, [, id], { query }) {
+  return withClient(state, id, query, (client) => {
+    state.fleet.splice(state.fleet.indexOf(client), 1);
+    return null;
+  });
+}
+
+function ban(state, _match, { body }) {
+  const { client_id, user, network, seconds, why: reason } = body;
+  state.bans.push({ client_id, user, network, until_unix_s: seconds === undefined ? null : Math.floor(Date.now() / 1_000) + seconds, why: reason });
+  return { status: 201, body: {} };
+}
+
+function lift(state, _match, { body }) {
+  const at = state.bans.findIndex((known) => known.client_id === body.client_id && known.user === body.user && known.network === body.network);
+  if (at < 0) {
+    return refuse(404, "not_found", "there is no such ban");
+  }
+  state.bans.splice(at, 1);
+  return null;
+}
+
+function listeners(state) {
+  const open = (name) => state.fleet.reduce((sum, client) => sum + (client.listener === name ? 1 : 0), 0);
+  const certificate = (name, days) => ({ names: [name, `*.${name}`], not_after_ms: Date.now() + days * 86_400_000 });
+  return {
+    listeners: [
+      { name: "mqtt", address: "192.0.2.1:1883", connections: open("mqtt"), accepted: 120_000, refused: 12, tls: null },
+      { name: "mqtts", address: "192.0.2.1:8883", connections: open("mqtts"), accepted: 90_000, refused: 0, tls: { certificates: [certificate("mqtt.example.org", 61)] } },
+      { name: "wss", address: "192.0.2.1:443", connections: open("wss"), accepted: 91_000, refused: 3, tls: { certificates: [certificate("live.example.org", 9), certificate("old.example.org", -2)] } },
+    ],
+  };
+}

@@ -1,0 +1,336 @@
+// Each page in a real browser, with 100,000 sessions behind it.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { after, before, test } from "node:test";
+import { MockServer } from "./mock/server.mjs";
+import { findings, logIn, openTab, startChromium } from "./support/browser.mjs";
+
+const ADMINISTRATOR = "the-administrators-token";
+const CLOSED_MS = 20_000;
+const READER = "the-readers-token";
+
+let browser;
+
+before(async () => {
+  browser = await startChromium();
+});
+
+after(() => browser?.close());
+
+/** A test with a server and a tab of its own. In the end nothing may have gone wrong unseen. */
+function onPage(title, at, { token = ADMINISTRATOR, ...options }, body) {
+  test(title, async () => {
+    const server = await MockServer.start();
+    try {
+      const tab = await openTab(browser, `${server.url}${at}`, options);
+      // Without a session, /session says 401, which the console repeats.
+      tab.allow(/status of 401/);
+      if (token !== null) await logIn(tab.page, token);
+      await body({ ...tab, server });
+      assert.deepEqual(tab.faults, []);
+      await tab.context.close();
+    } finally {
+      await server.stop();
+    }
+  });
+}
+
+onPage("a wrong token is refused in words, and a right one leads to the page that was asked for", "#/bans", { token: null }, async ({ page }) => {
+  await page.getByRole("heading", { name: "Log in to Tautwire" }).waitFor();
+  assert.deepEqual(await findings(page), []);
+  await page.getByLabel("Token", { exact: false }).last().fill("not it");
+  await page.getByRole("button", { name: "Log in" }).click();
+  await page.getByRole("alert").getByText("are not right").waitFor();
+  assert.deepEqual(await findings(page), []);
+  await logIn(page, ADMINISTRATOR);
+  await page.getByRole("heading", { name: "Bans", level: 1 }).waitFor();
+});
+
+onPage("a user logs in by keyboard alone, and out again", "", { token: null }, async ({ page, server }) => {
+  await page.getByLabel("a user name").focus();
+  await page.keyboard.press("Space");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type("ann");
+  await page.keyboard.press("Tab");
+  await page.keyboard.type("ann's secret");
+  await page.keyboard.press("Enter");
+  await page.getByText("role operate").first().waitFor();
+  await page.getByRole("button", { name: "Log out" }).click();
+  await page.getByRole("heading", { name: "Log in to Tautwire" }).waitFor();
+  assert.ok(server.asked.includes("DELETE /session"));
+});
+
+onPage("a session that ends leads to the login, and back to the page", "#/clients", {}, async ({ page, server }) => {
+  await page.getByRole("table", { name: "Clients" }).waitFor();
+  server.endSessions();
+  await page.getByRole("button", { name: "Refresh" }).click();
+  await page.getByText("Your session has ended").waitFor();
+  await logIn(page, ADMINISTRATOR);
+  await page.getByRole("table", { name: "Clients" }).waitFor();
+});
+
+onPage("the overview shows rates, limits, drops and the last hour", "", {}, async ({ page }) => {
+  await page.getByText("12,400/s").first().waitFor();
+  await page.getByText("near the limit").waitFor();
+  const drops = page.getByRole("table", { name: /Dropped messages/ }).last();
+  assert.match(await drops.innerText(), /Queue full\s+1,204/);
+  assert.equal(await page.locator(".chart canvas").count(), 6);
+  assert.deepEqual(await findings(page), []);
+});
+
+onPage("the overview says what to do when the broker is gone, and goes on by itself", "", {}, async ({ page, server, allow }) => {
+  allow(/ERR_CONNECTION_REFUSED|ERR_EMPTY_RESPONSE|ERR_CONNECTION_RESET/);
+  await page.getByText("Messages in").waitFor();
+  await server.stop();
+  await page.getByText("The broker does not answer.").first().waitFor();
+  assert.deepEqual(await findings(page), []);
+  await server.listen(server.port);
+  await page.getByText("The broker does not answer.").first().waitFor({ state: "hidden" });
+});
+
+onPage("clients are searched, sorted and paged, of 100,000", "#/clients", {}, async ({ page }) => {
+  const table = page.getByRole("table", { name: "Clients" });
+  await page.getByText("1 to 100 of 100,001").waitFor();
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("link", { name: "Next" }).click();
+  await page.getByText("101 to 200 of 100,001").waitFor();
+  await page.getByRole("link", { name: "Next" }).click();
+  await page.getByText("201 to 300 of 100,001").waitFor();
+  await page.getByRole("link", { name: "Previous" }).click();
+  await page.getByText("101 to 200 of 100,001").waitFor();
+  await page.goBack();
+  await page.getByText("201 to 300 of 100,001").waitFor();
+  await page.getByRole("button", { name: "Queued", exact: true }).click();
+  await page.getByText("1 to 100 of 100,001").waitFor();
+  await table.getByRole("columnheader", { name: "Queued", exact: true }).and(page.locator("[aria-sort=descending]")).waitFor();
+  assert.match(await table.getByRole("row").nth(1).innerText(), /1,000/);
+  await page.getByLabel("Client or user").fill("METER-0777");
+  await page.getByText("1 to 10 of 10").waitFor();
+  await page.getByLabel("State").selectOption("away");
+  await page.getByText("No client fits.").or(page.getByText(/^1 to \d of \d$/)).waitFor();
+  await page.getByLabel("Client or user").fill("nobody is called so");
+  await page.getByText("No client fits.").waitFor();
+  await page.getByRole("link", { name: "Show all clients" }).click();
+  await page.getByText("1 to 100 of 100,001").waitFor();
+});
+
+onPage("one client is shown, and disconnected after a question", "#/clients/meter-00001", {}, async ({ page, server }) => {
+  await page.getByRole("heading", { name: "Client meter-00001" }).waitFor();
+  await page.getByRole("table", { name: "Subscriptions" }).waitFor();
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("button", { name: "Disconnect…" }).click();
+  assert.deepEqual(await findings(page), []);
+  await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
+  assert.ok(!server.asked.some((line) => line.startsWith("DELETE /v1")));
+  await page.getByRole("button", { name: "Disconnect…" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Disconnect" }).click();
+  await page.getByText("The client is not connected.").waitFor();
+  assert.ok(server.asked.includes("DELETE /v1/clients/meter-00001/connection"));
+});
+
+onPage("a client behind a mount point, with a name that must be escaped, is banned, and the ban is lifted", "#/clients?search=gr%C3%B6%C3%9Fe", {}, async ({ page, server }) => {
+  await page.getByRole("link", { name: "größe/7 #?%" }).click();
+  await page.getByRole("heading", { name: "Client größe/7 #?%" }).waitFor();
+  await page.getByRole("button", { name: "Ban…" }).click();
+  await page.getByLabel(/the user site-7/).check();
+  await page.getByLabel("For how long").selectOption("one day");
+  await page.getByLabel(/Reason/).fill("a test");
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("dialog").getByRole("button", { name: "Ban", exact: true }).click();
+  await page.getByRole("dialog").waitFor({ state: "hidden" });
+  assert.equal(server.state.bans[1].user, "site-7");
+  await page.getByRole("link", { name: "Bans" }).click();
+  await page.getByText("a test").waitFor();
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("button", { name: "Lift the ban of site-7" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Lift" }).click();
+  await page.getByText("a test").waitFor({ state: "hidden" });
+  assert.equal(server.state.bans.length, 1);
+});
+
+onPage("a session is ended, and its page says that it is gone", "#/clients/meter-00002", {}, async ({ page, allow }) => {
+  allow(/status of 404/);
+  await page.getByRole("button", { name: "End session…" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "End session" }).click();
+  await page.getByText("or its session has ended").waitFor();
+});
+
+onPage("whoever may only read is offered nothing else", "#/clients/meter-00001", { token: READER }, async ({ page }) => {
+  await page.getByRole("table", { name: "Subscriptions" }).waitFor();
+  assert.equal(await page.getByRole("button", { name: /…$/ }).count(), 0);
+});
+
+onPage("why says what becomes of a message, and what to change", "#/clients/meter-00001", {}, async ({ page }) => {
+  await page.getByRole("link", { name: "Why?" }).and(page.locator(".button")).click();
+  await page.getByText("Nothing is published.").waitFor();
+  await page.getByLabel("Topic, in full").fill("water/1");
+  await page.keyboard.press("Enter");
+  await page.getByText("nearest: power/+/kwh").waitFor();
+  await page.getByText("The client does not get the message.").waitFor();
+  assert.deepEqual(await findings(page), []);
+  await page.getByLabel("Topic, in full").fill("power/0/kwh");
+  await page.getByRole("button", { name: "Ask" }).click();
+  await page.getByText("The client gets the message at once.").waitFor();
+});
+
+onPage("topics are opened level by level, down to a message that its contract decodes", "#/topics", {}, async ({ page }) => {
+  await page.getByRole("button", { name: "power", exact: true }).click();
+  await page.getByRole("button", { name: "17", exact: true }).click();
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("link", { name: "Message on power/17/kwh" }).click();
+  await page.getByText('"kwh": 25.5').waitFor();
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("link", { name: "Show the tree" }).click();
+  await page.getByRole("button", { name: "(empty level)" }).click();
+  await page.getByRole("button", { name: "leading", exact: true }).click();
+  await page.getByRole("link", { name: "Message on /leading/slash" }).click();
+  await page.getByText("an empty level in front").waitFor();
+  await page.getByLabel("Topic filter").fill("firmware/#");
+  await page.keyboard.press("Enter");
+  await page.getByRole("link", { name: "firmware/image" }).click();
+  await page.getByText("00 01 ff 41").waitFor();
+});
+
+onPage("retained messages are deleted by a filter, after a question that says how many", "#/topics?filter=power/%2B/state", {}, async ({ page, server }) => {
+  await page.getByText("1 to 100 of 150").waitFor();
+  await page.getByRole("button", { name: "Next" }).click();
+  await page.getByText("101 to 150 of 150").waitFor();
+  await page.getByRole("button", { name: "Delete all 150…" }).click();
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByText("No retained message fits this filter.").waitFor();
+  assert.equal(server.state.retained.has("power/1/state"), false);
+  assert.equal(server.state.retained.has("power/1/kwh"), true);
+});
+
+onPage("messages that the broker could not delete are counted", "#/topics?filter=firmware/%23", {}, async ({ page, server }) => {
+  await page.getByRole("button", { name: "Delete all 1…" }).click();
+  server.answerOnce("/v1/retained", { status: 200, body: { deleted: 0, refused: 1, more: false } });
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await page.getByText("1 of the messages could not be deleted.").waitFor();
+});
+
+onPage("the tap shows what comes, counts what it skips, and is closed with its page", "#/tap", {}, async ({ page, server }) => {
+  await page.getByLabel("Topic filter").fill("power/#");
+  await page.getByLabel("At most, per second").fill("20");
+  await page.getByRole("button", { name: "Start" }).click();
+  await page.getByText("3 messages shown, 1,200 skipped").waitFor();
+  assert.equal(server.state.taps[0].filter, "power/#");
+  assert.equal(server.state.taps[0].rate, 20);
+  await page.getByRole("button", { name: "Show the message on power/1/kwh" }).click();
+  await page.getByText('"kwh": 1.5').waitFor();
+  assert.deepEqual(await findings(page), []);
+  const closed = once(server.state.taps[0].response, "close", { signal: AbortSignal.timeout(CLOSED_MS) });
+  await page.getByRole("link", { name: "Overview" }).click();
+  await closed;
+});
+
+onPage("the tap says why it was refused", "#/tap?filter=power/%23", {}, async ({ page, server, allow }) => {
+  allow(/status of 503/);
+  server.answerOnce("/v1/tap", { status: 503, body: { code: "busy", message: "4 taps are open, which is as many as may be; close one" } });
+  await page.getByRole("button", { name: "Start" }).click();
+  await page.getByText("4 taps are open, which is as many as may be; close one.").waitFor();
+});
+
+onPage("whoever may not see payloads is told so", "#/tap", { token: READER }, async ({ page, server }) => {
+  await page.getByText("You may not see payloads.").waitFor();
+  await page.getByRole("link", { name: "Topics" }).click();
+  await page.getByLabel("Topic filter").fill("firmware/image");
+  await page.keyboard.press("Enter");
+  await page.getByRole("link", { name: "firmware/image" }).click();
+  await page.getByText("You may not see payloads.").waitFor();
+  assert.ok(!server.asked.some((line) => /\/v1\/(tap|retained\/)/.test(line)));
+});
+
+onPage("contracts show their violations, and the reasons", "#/contracts", {}, async ({ page }) => {
+  const row = page.getByRole("row", { name: /^power / });
+  assert.match(await row.innerText(), /quarantine\s+31/);
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("link", { name: "power", exact: true }).click();
+  await page.getByRole("cell", { name: "a number" }).waitFor();
+  await page.getByText('"required": ["kwh"]').waitFor();
+  assert.deepEqual(await findings(page), []);
+});
+
+onPage("the rules say what decides", "#/rules", {}, async ({ page }) => {
+  await page.getByText("1 to 100 of 114").waitFor();
+  const second = page.getByRole("row", { name: /^2 / });
+  assert.match(await second.innerText(), /device\s+deny\s+publish\s+site\/2\/#\s+all others\s+access\.toml:10/);
+  await page.getByRole("button", { name: "Next" }).click();
+  await page.getByText("101 to 114 of 114").waitFor();
+  await page.getByRole("cell", { name: "wss" }).first().waitFor();
+  await page.getByRole("button", { name: "Previous" }).click();
+  await page.getByText("1 to 100 of 114").waitFor();
+  await page.getByLabel("Client Identifier").fill("sensor-7");
+  await page.getByLabel("Topic", { exact: true }).fill("firmware/x");
+  await page.getByRole("button", { name: "Explain" }).click();
+  await page.getByText("no rule of the client's roles matches").waitFor();
+  assert.deepEqual(await findings(page), []);
+  await page.getByLabel("Wants to").selectOption("subscribe to");
+  await page.getByLabel("Topic filter").fill("devices/#");
+  await page.keyboard.press("Enter");
+  await page.getByText("allowed", { exact: true }).waitFor();
+  await page.getByText("role device, access.toml:9").waitFor();
+});
+
+onPage("listeners show their certificates, the one that ends first on top", "#/listeners", {}, async ({ page }) => {
+  const certificates = page.getByRole("table", { name: /^Certificates/ }).getByRole("row");
+  await page.getByText("has expired or will soon").waitFor();
+  assert.match(await certificates.nth(1).innerText(), /old\.example\.org.*expired 2 days/s);
+  assert.match(await certificates.nth(2).innerText(), /live\.example\.org.*8 days/s);
+  assert.deepEqual(await findings(page), []);
+});
+
+onPage("the configuration is compared and reloaded", "#/config", {}, async ({ page, server }) => {
+  await page.getByText("limits.connections: 100000 becomes 120000").waitFor();
+  await page.getByText("maximum_packet_size = 16777216").waitFor();
+  assert.equal(await page.getByText("Highest QoS served").count(), 0);
+  await page.getByLabel("with what each key means").check();
+  await page.getByText("Highest QoS served").waitFor();
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("button", { name: "Reload…" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Reload" }).click();
+  await page.getByText("Nothing: the files say what holds.").waitFor();
+  assert.equal(server.state.reloads, 1);
+});
+
+onPage("a configuration that is wrong is told line by line", "#/config", { token: null }, async ({ page, server, allow }) => {
+  allow(/status of 422/);
+  server.state.isDiffWrong = true;
+  await logIn(page, ADMINISTRATOR);
+  await page.getByText("did you mean mqtt.max_qos?").waitFor();
+  assert.deepEqual(await findings(page), []);
+});
+
+const PAGES = ["overview", "clients", "clients/meter-00001", "why", "topics", "tap", "contracts", "contracts/power", "rules", "bans", "listeners", "config"];
+
+for (const [title, options] of [
+  ["in the dark", { dark: true }],
+  ["on a phone", { width: 360, height: 720 }],
+]) {
+  onPage(`every page keeps the rules of accessibility ${title}, and is not wider than the screen`, "", options, async ({ page }) => {
+    for (const name of PAGES) {
+      await page.evaluate((to) => (location.hash = to), `#/${name}`);
+      await page.locator("main table, main form, main pre").first().waitFor();
+      await page.locator("main h1:focus").waitFor();
+      assert.deepEqual(await findings(page), [], name);
+      assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= window.innerWidth), name);
+    }
+  });
+}
+
+onPage("on a phone the menu opens and closes by keyboard, and closes by a choice", "", { width: 360, height: 720 }, async ({ page }) => {
+  await page.getByText("Menu", { exact: true }).focus();
+  await page.keyboard.press("Enter");
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("link", { name: "Bans" }).click();
+  await page.getByRole("heading", { name: "Bans", level: 1 }).waitFor();
+  await page.getByRole("link", { name: "Bans" }).waitFor({ state: "hidden" });
+});
+
+onPage("an unknown address leads back", "#/nowhere", {}, async ({ page }) => {
+  await page.getByRole("main").getByRole("link", { name: "overview" }).click();
+  await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
+});

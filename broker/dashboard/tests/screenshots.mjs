@@ -1,0 +1,32 @@
+// Takes the pictures of docs/operating/dashboard.md. They differ each time by the time of day alone.
+
+import { fileURLToPath } from "node:url";
+import { MockServer } from "./mock/server.mjs";
+import { logIn, openTab, startChromium } from "./support/browser.mjs";
+
+const FOLDER = fileURLToPath(new URL("../../../docs/images/", import.meta.url));
+
+/** Each page as a picture, and what has to be there first. */
+const PICTURES = [
+  { name: "overview", at: "#/overview", ready: "12,400/s" },
+  { name: "overview-dark", at: "#/overview", ready: "12,400/s", options: { dark: true } },
+  { name: "clients", at: "#/clients?sort=queued_messages&descending=true", ready: "1 to 100 of 100,001" },
+  { name: "why", at: "#/why?client=meter-00001&topic=water/1", ready: "nearest: power/+/kwh", options: { height: 520 } },
+  { name: "contract", at: "#/contracts/power", ready: "The last violations", options: { height: 720 } },
+  { name: "phone", at: "#/listeners", ready: "has expired or will soon", options: { width: 390, height: 720 } },
+];
+
+const server = await MockServer.start();
+const browser = await startChromium();
+try {
+  for (const { name, at, ready, options } of PICTURES) {
+    const { page, context } = await openTab(browser, server.url + at, { width: 1100, height: 720, ...options });
+    await logIn(page, "the-administrators-token");
+    await page.getByText(ready).first().waitFor();
+    await page.screenshot({ path: `${FOLDER}dashboard-${name}.png` });
+    await context.close();
+  }
+} finally {
+  await browser.close();
+  await server.stop();
+}
